@@ -1,0 +1,919 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One packet: bytes in a frame, with headroom, header positions and annotations.
+//!
+//! The descriptor's first line holds all that forwarding touches: the place of the bytes, the header positions and
+//! the first half of the annotations (destination address, paint). The second line holds the rest and is cleared
+//! only when somebody writes to it, so an ordinary packet costs one line.
+//!
+//! # Sharing
+//! [`Packet::share`] makes a second packet over the same bytes (Click's `Tee`). Reading stays free; the first write
+//! by [`Packet::data_mut`] copies. A clone copies into its own frame, which waited empty, so it cannot fail; should
+//! the *original* write while clones live it takes a new frame, and memory from the heap if there is none.
+//! A lone packet pays one test of a byte that is in the cache already.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::memory::{JUMBO_SIZE, memory};
+use crate::pool;
+
+/// Headroom of a new packet in bytes, unless asked otherwise: room for tunnel headers.
+pub const HEADROOM: usize = 128;
+/// Bytes of annotations that elements may address by offset, as in Click.
+pub const ANNO_SIZE: usize = 48;
+
+const UNSET: u16 = u16::MAX;
+
+/// Annotation bytes in the descriptor's first line.
+const HOT_ANNO: usize = 20;
+
+/// Other packets may refer to this frame's buffer, or this packet to another frame's.
+const SHARED: u8 = 1;
+/// The bytes lie in the buffer of the frame `owner`, not in this one's.
+const FOREIGN: u8 = 2;
+/// Descriptor and buffer come from the heap.
+const HEAP: u8 = 4;
+/// The second descriptor line holds values.
+const COLD: u8 = 8;
+/// A jumbo frame.
+pub(crate) const JUMBO: u8 = 16;
+/// The flags of a frame itself, which outlive its packets.
+const KIND: u8 = HEAP | JUMBO;
+
+/// How a packet came to us, as in Click's packet type annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum PacketType {
+    /// Sent to this host.
+    #[default]
+    Host = 0,
+    /// Link-level broadcast.
+    Broadcast = 1,
+    /// Link-level multicast.
+    Multicast = 2,
+    /// Sent to another host, seen in promiscuous mode.
+    OtherHost = 3,
+    /// Sent by this host.
+    Outgoing = 4,
+    /// Looped back.
+    Loopback = 5,
+}
+
+/// A frame's descriptor.
+///
+/// The count stands apart from the rest, because other threads' clones change it while the packet's owner holds a
+/// mutable reference to the rest.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Meta {
+    /// Packets that refer to this frame's buffer; its own included.
+    refs: AtomicU32,
+    rest: Rest,
+}
+
+/// All of a descriptor that only its packet touches.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// Start of the buffer that holds the bytes.
+    buf: *mut u8,
+    /// In use: the frame whose buffer holds the bytes. Free: the next free frame.
+    owner: *mut Meta,
+    len: u32,
+    off: u32,
+    /// Size of the buffer that holds the bytes, in units of 64 bytes.
+    capacity_64: u16,
+    mac: u16,
+    net: u16,
+    transport: u16,
+    device: u16,
+    flags: u8,
+    kind: u8,
+    anno: [u8; ANNO_SIZE],
+    // From byte 64 on, past half of `anno`: the cold line.
+    timestamp_ns: u64,
+}
+
+const _: () = assert!(size_of::<Meta>() == 128);
+const _: () = assert!(std::mem::offset_of!(Meta, rest) + std::mem::offset_of!(Rest, anno) == 64 - HOT_ANNO);
+
+impl Meta {
+    /// Prepares the descriptor of a frame that was never used.
+    ///
+    /// # Safety
+    /// `meta` points to a descriptor that nobody else knows, `buf` to its buffer of `capacity` bytes.
+    pub(crate) unsafe fn init(meta: NonNull<Meta>, buf: *mut u8, capacity: usize, flags: u8) {
+        let rest = Rest {
+            len: 0,
+            buf,
+            owner: meta.as_ptr(),
+            off: 0,
+            capacity_64: (capacity / 64) as u16,
+            mac: UNSET,
+            net: UNSET,
+            transport: UNSET,
+            device: 0,
+            flags,
+            kind: 0,
+            anno: [0; ANNO_SIZE],
+            timestamp_ns: 0,
+        };
+        // SAFETY: by contract.
+        unsafe { meta.as_ptr().write(Meta { refs: AtomicU32::new(1), rest }) }
+    }
+
+    pub(crate) fn set_next(&mut self, next: Option<NonNull<Meta>>) {
+        self.rest.owner = next.map_or(std::ptr::null_mut(), NonNull::as_ptr);
+    }
+
+    pub(crate) fn next(&self) -> Option<NonNull<Meta>> {
+        NonNull::new(self.rest.owner)
+    }
+
+    #[inline]
+    pub(crate) fn is_jumbo(&self) -> bool {
+        self.rest.flags & JUMBO != 0
+    }
+}
+
+/// A packet: sole owner of a frame, or one of several that share its bytes until somebody writes.
+///
+/// Dropping a packet returns its frame to the pool of the current thread.
+pub struct Packet(NonNull<Meta>);
+
+// SAFETY: a packet owns its descriptor; a buffer shared with clones is only read, and its reference count is atomic.
+unsafe impl Send for Packet {}
+// SAFETY: `&Packet` only reads.
+unsafe impl Sync for Packet {}
+
+const _: () = assert!(size_of::<Option<Packet>>() == size_of::<usize>());
+
+impl Packet {
+    /// A packet of `len` bytes, their content unspecified, after at least `headroom` bytes of headroom.
+    /// Lengths beyond an ordinary frame take a jumbo frame, beyond that the heap (a reassembled datagram, say).
+    /// `None` when packet memory is exhausted.
+    #[inline]
+    pub fn alloc(headroom: usize, len: usize) -> Option<Packet> {
+        if headroom + len <= memory().frame_size() {
+            let meta = pool::take_small()?;
+            Some(Self::start(meta, colour(meta, headroom, len), len))
+        } else {
+            Self::alloc_large(headroom, len)
+        }
+    }
+
+    #[cold]
+    fn alloc_large(headroom: usize, len: usize) -> Option<Packet> {
+        if headroom + len <= JUMBO_SIZE
+            && let Some(meta) = pool::take_jumbo()
+        {
+            return Some(Self::start(meta, headroom, len));
+        }
+        // 64 KiB of IP datagram, its link header and generous headroom.
+        const HEAP_MAX: usize = 1 << 17;
+        if headroom + len > HEAP_MAX { None } else { heap(headroom, len) }
+    }
+
+    /// A packet that holds a copy of `bytes`, with the usual headroom.
+    #[inline]
+    pub fn copy_of(bytes: &[u8]) -> Option<Packet> {
+        Self::copy_with_headroom(HEADROOM, bytes)
+    }
+
+    /// A packet that holds a copy of `bytes` after at least `headroom` bytes of headroom.
+    #[inline]
+    pub fn copy_with_headroom(headroom: usize, bytes: &[u8]) -> Option<Packet> {
+        let mut packet = Self::alloc(headroom, bytes.len())?;
+        packet.sole_bytes().copy_from_slice(bytes);
+        Some(packet)
+    }
+
+    /// Allocates up to `n` packets of `len` bytes, giving each to `each`; returns how many there were.
+    #[inline]
+    pub fn alloc_bulk(n: usize, headroom: usize, len: usize, mut each: impl FnMut(Packet)) -> usize {
+        if headroom + len > memory().frame_size() {
+            return (0..n).map_while(|_| Self::alloc(headroom, len)).map(each).count();
+        }
+        pool::take_small_bulk(n, |meta| each(Self::start(meta, colour(meta, headroom, len), len)))
+    }
+
+    /// Starts a packet's life in a free frame.
+    #[inline]
+    fn start(meta: NonNull<Meta>, off: usize, len: usize) -> Packet {
+        // SAFETY: a free frame just taken from its pool is ours alone.
+        let m = unsafe { &mut (*meta.as_ptr()).rest };
+        m.owner = meta.as_ptr();
+        m.len = len as u32;
+        m.off = off as u32;
+        m.mac = UNSET;
+        m.net = UNSET;
+        m.transport = UNSET;
+        m.device = 0;
+        m.kind = 0;
+        m.flags &= KIND;
+        m.anno[..HOT_ANNO].fill(0);
+        Packet(meta)
+    }
+
+    #[inline]
+    fn meta(&self) -> &Rest {
+        // SAFETY: a packet owns this part of its descriptor.
+        unsafe { &(*self.0.as_ptr()).rest }
+    }
+
+    #[inline]
+    fn meta_mut(&mut self) -> &mut Rest {
+        // SAFETY: as in `meta`; clones of the packet touch only `refs`, which is not part of this.
+        unsafe { &mut (*self.0.as_ptr()).rest }
+    }
+
+    /// The count of packets that refer to the buffer that holds our bytes.
+    #[inline]
+    fn refs(&self) -> &AtomicU32 {
+        // SAFETY: the owner of our buffer lives while we refer to it.
+        unsafe { &*std::ptr::addr_of!((*self.meta().owner).refs) }
+    }
+
+    /// Length of the packet in bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.meta().len as usize
+    }
+
+    /// Whether the packet holds no byte.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        let m = self.meta();
+        // SAFETY: `off + len` never exceeds the buffer, and whoever shares the buffer only reads it.
+        unsafe { std::slice::from_raw_parts(m.buf.add(m.off as usize), m.len as usize) }
+    }
+
+    /// The bytes, to be changed; copies them first when another packet shares them.
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        if self.meta().flags & SHARED != 0 {
+            self.unshare();
+        }
+        self.sole_bytes()
+    }
+
+    /// The bytes of a packet that shares them with nobody.
+    #[inline]
+    fn sole_bytes(&mut self) -> &mut [u8] {
+        let m = self.meta();
+        // SAFETY: as in `data`, and no other packet refers to the buffer.
+        unsafe { std::slice::from_raw_parts_mut(m.buf.add(m.off as usize), m.len as usize) }
+    }
+
+    /// Address of the first byte, for devices.
+    #[inline]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.data().as_ptr()
+    }
+
+    /// Bytes of free room before the data.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.meta().off as usize
+    }
+
+    /// Bytes of free room after the data.
+    #[inline]
+    pub fn tailroom(&self) -> usize {
+        usize::from(self.meta().capacity_64) * 64 - self.headroom() - self.len()
+    }
+
+    /// Removes `n` bytes from the front (Click's `pull`).
+    ///
+    /// # Panics
+    /// When the packet is shorter.
+    #[inline]
+    pub fn strip(&mut self, n: usize) {
+        assert!(n <= self.len(), "strip beyond the packet");
+        let m = self.meta_mut();
+        m.off += n as u32;
+        m.len -= n as u32;
+    }
+
+    /// Removes `n` bytes from the end (Click's `take`).
+    ///
+    /// # Panics
+    /// When the packet is shorter.
+    #[inline]
+    pub fn trim(&mut self, n: usize) {
+        assert!(n <= self.len(), "trim beyond the packet");
+        self.meta_mut().len -= n as u32;
+    }
+
+    /// Gives back `n` bytes of headroom without touching their content, which is what [`Packet::strip`] removed or
+    /// is unspecified (Click's `nonunique_push`). Returns whether there was so much headroom; if not, nothing changed.
+    #[inline]
+    #[must_use]
+    pub fn unstrip(&mut self, n: usize) -> bool {
+        let m = self.meta_mut();
+        if (m.off as usize) < n {
+            return false;
+        }
+        m.off -= n as u32;
+        m.len += n as u32;
+        true
+    }
+
+    /// Puts `n` bytes of unspecified content in front and returns the whole packet's bytes, to be written. Moves the
+    /// packet when its headroom is too small; `None`, with the packet unchanged, when memory is exhausted.
+    #[inline]
+    pub fn push(&mut self, n: usize) -> Option<&mut [u8]> {
+        if self.meta().flags & SHARED != 0 {
+            self.unshare();
+        }
+        if self.headroom() < n {
+            self.grow(n + HEADROOM, 0)?;
+        }
+        let ok = self.unstrip(n);
+        debug_assert!(ok);
+        Some(self.sole_bytes())
+    }
+
+    /// Puts `n` bytes of unspecified content at the end and returns the whole packet's bytes, to be written. Moves
+    /// the packet when its tailroom is too small; `None`, with the packet unchanged, when memory is exhausted.
+    #[inline]
+    pub fn put(&mut self, n: usize) -> Option<&mut [u8]> {
+        if self.meta().flags & SHARED != 0 {
+            self.unshare();
+        }
+        if self.tailroom() < n {
+            let headroom = self.headroom();
+            self.grow(headroom, n)?;
+        }
+        self.meta_mut().len += n as u32;
+        Some(self.sole_bytes())
+    }
+
+    /// Moves the data, within its buffer or into a larger one, so that there is `headroom` and `tailroom` at least.
+    #[cold]
+    fn grow(&mut self, headroom: usize, tailroom: usize) -> Option<()> {
+        let mut bigger = Packet::alloc(headroom, self.len() + tailroom)?;
+        bigger.trim(tailroom);
+        bigger.copy_from(self);
+        *self = bigger;
+        Some(())
+    }
+
+    /// Shifts the data so that its first byte's address is `offset` modulo `modulus` (Click's `Align`); the headroom
+    /// changes. Returns whether there was room.
+    pub fn align(&mut self, modulus: usize, offset: usize) -> bool {
+        let at = self.as_ptr() as usize;
+        if modulus <= 1 || at % modulus == offset {
+            return true;
+        }
+        let len = self.len();
+        let mut moved = match Packet::alloc(self.headroom() + modulus, len + modulus) {
+            Some(p) => p,
+            None => return false,
+        };
+        moved.trim(modulus);
+        let at = moved.as_ptr() as usize;
+        let back = (at % modulus + modulus - offset) % modulus;
+        if back > 0 {
+            let m = moved.meta_mut();
+            m.off -= back as u32;
+        }
+        moved.copy_from(self);
+        *self = moved;
+        true
+    }
+
+    /// Takes over bytes, header positions and annotations of `other`, which has the same length.
+    fn copy_from(&mut self, other: &Packet) {
+        self.sole_bytes().copy_from_slice(other.data());
+        self.copy_meta_from(other);
+    }
+
+    fn copy_meta_from(&mut self, other: &Packet) {
+        self.copy_annotations(other);
+        let (from, to) = (other.meta(), self.meta().off as i64);
+        let shift = to - i64::from(from.off);
+        let moved = |at: u16| match u16::try_from(i64::from(at) + shift) {
+            Ok(new) if at != UNSET => new,
+            _ => UNSET,
+        };
+        let (mac, net, transport) = (moved(from.mac), moved(from.net), moved(from.transport));
+        let m = self.meta_mut();
+        (m.mac, m.net, m.transport) = (mac, net, transport);
+    }
+
+    /// Copies all annotations, header positions excepted, from `other`.
+    pub fn copy_annotations(&mut self, other: &Packet) {
+        let from = other.meta();
+        let m = self.meta_mut();
+        m.kind = from.kind;
+        m.device = from.device;
+        m.anno[..HOT_ANNO].copy_from_slice(&from.anno[..HOT_ANNO]);
+        m.flags &= !COLD;
+        if from.flags & COLD != 0 {
+            m.flags |= COLD;
+            m.anno[HOT_ANNO..].copy_from_slice(&from.anno[HOT_ANNO..]);
+            m.timestamp_ns = from.timestamp_ns;
+        }
+    }
+
+    /// A second packet over the same bytes, with the same annotations; whoever writes first copies.
+    /// `None` when packet memory is exhausted.
+    pub fn share(&mut self) -> Option<Packet> {
+        let clone = pool::take_small()?;
+        let mut clone = Packet::start(clone, self.headroom(), self.len());
+        self.refs().fetch_add(1, Ordering::Relaxed);
+        self.meta_mut().flags |= SHARED;
+        let (owner, buf, capacity_64) = (self.meta().owner, self.meta().buf, self.meta().capacity_64);
+        let m = clone.meta_mut();
+        m.owner = owner;
+        m.buf = buf;
+        m.capacity_64 = capacity_64;
+        m.flags |= SHARED | FOREIGN;
+        clone.copy_meta_from(self);
+        Some(clone)
+    }
+
+    /// A packet with its own copy of the bytes and the same annotations.
+    pub fn duplicate(&self) -> Option<Packet> {
+        let mut copy = Packet::alloc(self.headroom().min(HEADROOM), self.len())?;
+        copy.copy_from(self);
+        Some(copy)
+    }
+
+    /// Makes this packet the only one that refers to its bytes.
+    #[cold]
+    fn unshare(&mut self) {
+        // Acquire pairs with the release in `drop`: the reads of former clones are over before we write.
+        if self.refs().load(Ordering::Acquire) == 1 {
+            self.meta_mut().flags &= !SHARED;
+            return;
+        }
+        if self.meta().flags & FOREIGN != 0 && self.len() <= memory().frame_size() {
+            self.copy_home();
+        } else {
+            let (headroom, len) = (self.headroom(), self.len());
+            let mut copy = Packet::alloc(headroom, len)
+                .or_else(|| heap(headroom, len))
+                .expect("the heap holds a copy of a packet");
+            copy.copy_from(self);
+            *self = copy;
+        }
+    }
+
+    /// Moves a clone's bytes into its own buffer, which has room for them.
+    fn copy_home(&mut self) {
+        let memory = memory();
+        let own = memory.buffer(self.0);
+        let (old_off, len) = (self.headroom(), self.len());
+        let off = old_off.min(memory.frame_size() - len);
+        // SAFETY: `own` is the buffer of this clone's frame, which nobody uses while the clone is foreign, and
+        // `off + len` fits in it.
+        unsafe { std::ptr::copy_nonoverlapping(self.as_ptr(), own.add(off), len) };
+        let owner = self.meta().owner;
+        let this = self.0.as_ptr();
+        let m = self.meta_mut();
+        m.buf = own;
+        m.owner = this;
+        m.off = off as u32;
+        m.capacity_64 = (memory.frame_size() / 64) as u16;
+        m.flags &= !(SHARED | FOREIGN);
+        for at in [&mut m.mac, &mut m.net, &mut m.transport] {
+            let moved = i64::from(*at) + off as i64 - old_off as i64;
+            *at = if *at == UNSET { UNSET } else { u16::try_from(moved).unwrap_or(UNSET) };
+        }
+        // SAFETY: our reference to the owner's buffer ends here.
+        unsafe { unref(owner) };
+    }
+
+    /// Whether another packet shares the bytes.
+    pub fn is_shared(&self) -> bool {
+        self.meta().flags & SHARED != 0 && self.refs().load(Ordering::Relaxed) > 1
+    }
+
+    /// Index of the ordinary frame that holds the bytes, for a device that maps the region; `None` for other packets.
+    #[inline]
+    pub fn frame_index(&self) -> Option<usize> {
+        let m = self.meta();
+        if m.flags & (SHARED | FOREIGN | HEAP | JUMBO) != 0 {
+            return None;
+        }
+        Some(memory().index(self.0))
+    }
+
+    /// Gives the frame to a device; [`Packet::from_frame`] takes it back. `None`, and the packet returned, when it
+    /// is not the only user of an ordinary frame.
+    ///
+    /// # Errors
+    /// The packet itself.
+    #[inline]
+    pub fn into_frame(self) -> Result<usize, Packet> {
+        match self.frame_index() {
+            Some(index) => {
+                std::mem::forget(self);
+                Ok(index)
+            }
+            None => Err(self),
+        }
+    }
+
+    /// Takes a frame back from a device: `len` bytes that begin `offset` bytes after the frame's start.
+    ///
+    /// # Safety
+    /// The frame was given away by [`Packet::into_frame`], and the device refers to it no longer.
+    ///
+    /// # Panics
+    /// When the range is outside the frame.
+    #[inline]
+    pub unsafe fn from_frame(index: usize, offset: usize, len: usize) -> Packet {
+        assert!(offset + len <= memory().frame_size(), "device returned a range outside its frame");
+        Self::start(memory().meta(index), offset, len)
+    }
+}
+
+/// Staggers the first bytes of short packets over cache sets; frames lie 2 KiB apart, so otherwise the headers of a
+/// whole batch would share two sets.
+#[inline]
+fn colour(meta: NonNull<Meta>, headroom: usize, len: usize) -> usize {
+    let shift = (meta.as_ptr() as usize / size_of::<Meta>() & 7) * 64;
+    if len <= 512 && headroom <= 512 { headroom + shift } else { headroom }
+}
+
+const HEAP_ALIGN: usize = 64;
+
+#[cold]
+fn heap(headroom: usize, len: usize) -> Option<Packet> {
+    let capacity = (headroom + len).next_multiple_of(HEAP_ALIGN).max(HEAP_ALIGN);
+    let layout = Layout::from_size_align(capacity, HEAP_ALIGN).ok()?;
+    // SAFETY: the layout is not empty; the descriptor is written before anybody sees it.
+    unsafe {
+        let buf = alloc(layout);
+        let meta = NonNull::new(alloc(Layout::new::<Meta>()).cast::<Meta>());
+        let (Some(meta), false) = (meta, buf.is_null()) else {
+            return None;
+        };
+        Meta::init(meta, buf, capacity, HEAP);
+        Some(Packet::start(meta, headroom, len))
+    }
+}
+
+/// Ends one reference to the buffer of `owner`, and frees the frame with the last.
+///
+/// # Safety
+/// The caller held such a reference and does not use it again.
+unsafe fn unref(owner: *mut Meta) {
+    // SAFETY: the frame lives while its count is above zero. Release orders our reads of the bytes before the count;
+    // the acquire fence of the last reference orders them before the frame's next life.
+    unsafe {
+        if (*std::ptr::addr_of!((*owner).refs)).fetch_sub(1, Ordering::Release) > 1 {
+            return;
+        }
+        std::sync::atomic::fence(Ordering::Acquire);
+        (*owner).refs.store(1, Ordering::Relaxed);
+        free(NonNull::new_unchecked(owner));
+    }
+}
+
+/// Frees a frame that nobody refers to.
+///
+/// # Safety
+/// As it says.
+#[inline]
+unsafe fn free(meta: NonNull<Meta>) {
+    // SAFETY: by contract.
+    let m = unsafe { &(*meta.as_ptr()).rest };
+    if m.flags & HEAP != 0 {
+        // SAFETY: made by `heap` with these layouts.
+        unsafe {
+            let layout = Layout::from_size_align_unchecked(usize::from(m.capacity_64) * 64, HEAP_ALIGN);
+            dealloc(m.buf, layout);
+            dealloc(meta.as_ptr().cast(), Layout::new::<Meta>());
+        }
+        return;
+    }
+    pool::release(meta);
+}
+
+impl Drop for Packet {
+    #[inline]
+    fn drop(&mut self) {
+        if self.meta().flags & (SHARED | FOREIGN) == 0 {
+            // SAFETY: sole packet of the frame.
+            unsafe { free(self.0) }
+        } else {
+            self.drop_shared();
+        }
+    }
+}
+
+impl Packet {
+    #[cold]
+    fn drop_shared(&mut self) {
+        let owner = self.meta().owner;
+        if self.meta().flags & FOREIGN != 0 {
+            let memory = memory();
+            let own = memory.buffer(self.0);
+            let m = self.meta_mut();
+            m.buf = own;
+            m.capacity_64 = (memory.frame_size() / 64) as u16;
+            // SAFETY: a clone's frame has no other user; nobody refers to its buffer.
+            unsafe { free(self.0) };
+        }
+        // SAFETY: this packet's reference ends here.
+        unsafe { unref(owner) };
+    }
+
+    /// Whether dropping this packet is just returning an ordinary frame.
+    #[inline]
+    pub(crate) fn plain(&self) -> bool {
+        self.meta().flags & (SHARED | FOREIGN | KIND) == 0
+    }
+
+    /// Leaves the frame to the caller.
+    #[inline]
+    pub(crate) fn into_meta(self) -> NonNull<Meta> {
+        let meta = self.0;
+        std::mem::forget(self);
+        meta
+    }
+}
+
+/// Header positions, as offsets in bytes from the packet's first byte. Positions stay with the bytes when the
+/// packet is stripped or unstripped, so they may lie before its first byte (a negative offset).
+impl Packet {
+    #[inline]
+    fn set_at(&self, offset: i32) -> u16 {
+        u16::try_from(self.meta().off as i32 + offset).unwrap_or(UNSET)
+    }
+
+    #[inline]
+    fn get_at(&self, at: u16) -> Option<i32> {
+        if at == UNSET { None } else { Some(i32::from(at) - self.meta().off as i32) }
+    }
+
+    /// Offset of the link header, if it was set.
+    #[inline]
+    pub fn mac_offset(&self) -> Option<i32> {
+        self.get_at(self.meta().mac)
+    }
+
+    /// Offset of the network header, if it was set.
+    #[inline]
+    pub fn network_offset(&self) -> Option<i32> {
+        self.get_at(self.meta().net)
+    }
+
+    /// Offset of the transport header, if it was set.
+    #[inline]
+    pub fn transport_offset(&self) -> Option<i32> {
+        self.get_at(self.meta().transport)
+    }
+
+    /// Marks the link header.
+    #[inline]
+    pub fn set_mac_offset(&mut self, offset: i32) {
+        let at = self.set_at(offset);
+        self.meta_mut().mac = at;
+    }
+
+    /// Marks the network header.
+    #[inline]
+    pub fn set_network_offset(&mut self, offset: i32) {
+        let at = self.set_at(offset);
+        self.meta_mut().net = at;
+    }
+
+    /// Marks the transport header.
+    #[inline]
+    pub fn set_transport_offset(&mut self, offset: i32) {
+        let at = self.set_at(offset);
+        self.meta_mut().transport = at;
+    }
+
+    /// Marks network and transport header at once.
+    #[inline]
+    pub fn set_network(&mut self, offset: usize, header_len: usize) {
+        let m = self.meta_mut();
+        m.net = u16::try_from(m.off as usize + offset).unwrap_or(UNSET);
+        m.transport = u16::try_from(m.off as usize + offset + header_len).unwrap_or(UNSET);
+    }
+
+    /// Forgets all header positions.
+    pub fn clear_header_offsets(&mut self) {
+        let m = self.meta_mut();
+        (m.mac, m.net, m.transport) = (UNSET, UNSET, UNSET);
+    }
+
+    fn from_offset(&self, at: Option<i32>) -> Option<&[u8]> {
+        self.data().get(usize::try_from(at?).ok()?..)
+    }
+
+    /// Bytes from the network header to the end; `None` when the position is unset or outside the packet.
+    #[inline]
+    pub fn network(&self) -> Option<&[u8]> {
+        self.from_offset(self.network_offset())
+    }
+
+    /// Bytes from the network header to the end, to be changed.
+    #[inline]
+    pub fn network_mut(&mut self) -> Option<&mut [u8]> {
+        let at = usize::try_from(self.network_offset()?).ok()?;
+        self.data_mut().get_mut(at..)
+    }
+
+    /// Bytes from the transport header to the end; `None` when the position is unset or outside the packet.
+    #[inline]
+    pub fn transport(&self) -> Option<&[u8]> {
+        self.from_offset(self.transport_offset())
+    }
+
+    /// Bytes from the link header to the end. The header may lie in the headroom, where `strip` left it.
+    #[inline]
+    pub fn mac(&self) -> Option<&[u8]> {
+        let m = self.meta();
+        if m.mac == UNSET || u32::from(m.mac) > m.off + m.len {
+            return None;
+        }
+        let end = (m.off + m.len) as usize;
+        // SAFETY: the position is inside the buffer, before the end of the data.
+        Some(unsafe { std::slice::from_raw_parts(m.buf.add(usize::from(m.mac)), end - usize::from(m.mac)) })
+    }
+}
+
+/// Annotations at Click's offsets in the 48-byte area.
+pub mod anno {
+    /// Destination address: 4 bytes (IPv4) or 16 (IPv6).
+    pub const DST_IP: usize = 0;
+    /// Paint: 1 byte.
+    pub const PAINT: usize = 16;
+    /// ICMP parameter problem pointer: 1 byte.
+    pub const ICMP_PARAM_PROBLEM: usize = 17;
+    /// Whether FixIPSrc should act: 1 byte.
+    pub const FIX_IP_SRC: usize = 18;
+    /// VLAN tag control information: 2 bytes, network order.
+    pub const VLAN_TCI: usize = 18;
+    /// Aggregate number: 4 bytes, host order.
+    pub const AGGREGATE: usize = 20;
+    /// Bytes missing from a truncated packet: 4 bytes, host order.
+    pub const EXTRA_LENGTH: usize = 24;
+    /// First timestamp: 8 bytes, host order.
+    pub const FIRST_TIMESTAMP: usize = 28;
+    /// Packets that this one stands for, less one: 4 bytes, host order.
+    pub const EXTRA_PACKETS: usize = 36;
+    /// Sequence number: 4 bytes, host order.
+    pub const SEQUENCE: usize = 40;
+    /// Miscellaneous IP annotation: 4 bytes.
+    pub const MISC_IP: usize = 44;
+}
+
+impl Packet {
+    #[inline]
+    fn warm(&mut self) -> &mut Rest {
+        let m = self.meta_mut();
+        if m.flags & COLD == 0 {
+            m.flags |= COLD;
+            m.anno[HOT_ANNO..].fill(0);
+            m.timestamp_ns = 0;
+        }
+        m
+    }
+
+    /// The `N` annotation bytes at `offset`.
+    ///
+    /// # Panics
+    /// When they lie outside the 48-byte area.
+    #[inline]
+    pub fn anno<const N: usize>(&self, offset: usize) -> [u8; N] {
+        let m = self.meta();
+        assert!(offset + N <= ANNO_SIZE, "annotation outside the area");
+        if offset + N > HOT_ANNO && m.flags & COLD == 0 {
+            // The second line is unwritten; its bytes read as zero.
+            return std::array::from_fn(|i| if offset + i < HOT_ANNO { m.anno[offset + i] } else { 0 });
+        }
+        *m.anno[offset..].first_chunk().expect("checked above")
+    }
+
+    /// Sets the `N` annotation bytes at `offset`.
+    ///
+    /// # Panics
+    /// When they lie outside the 48-byte area.
+    #[inline]
+    pub fn set_anno<const N: usize>(&mut self, offset: usize, value: [u8; N]) {
+        assert!(offset + N <= ANNO_SIZE, "annotation outside the area");
+        let m = if offset + N > HOT_ANNO { self.warm() } else { self.meta_mut() };
+        m.anno[offset..offset + N].copy_from_slice(&value);
+    }
+
+    /// A 32-bit annotation in host order.
+    #[inline]
+    pub fn anno_u32(&self, offset: usize) -> u32 {
+        u32::from_ne_bytes(self.anno(offset))
+    }
+
+    /// Sets a 32-bit annotation in host order.
+    #[inline]
+    pub fn set_anno_u32(&mut self, offset: usize, value: u32) {
+        self.set_anno(offset, value.to_ne_bytes());
+    }
+
+    /// An 8-bit annotation.
+    #[inline]
+    pub fn anno_u8(&self, offset: usize) -> u8 {
+        self.anno::<1>(offset)[0]
+    }
+
+    /// Sets an 8-bit annotation.
+    #[inline]
+    pub fn set_anno_u8(&mut self, offset: usize, value: u8) {
+        self.set_anno(offset, [value]);
+    }
+
+    /// The paint annotation.
+    #[inline]
+    pub fn paint(&self) -> u8 {
+        self.anno_u8(anno::PAINT)
+    }
+
+    /// Sets the paint annotation.
+    #[inline]
+    pub fn set_paint(&mut self, paint: u8) {
+        self.set_anno_u8(anno::PAINT, paint);
+    }
+
+    /// The IPv4 destination annotation; 0.0.0.0 means none.
+    #[inline]
+    pub fn dst_ip(&self) -> [u8; 4] {
+        self.anno(anno::DST_IP)
+    }
+
+    /// Sets the IPv4 destination annotation.
+    #[inline]
+    pub fn set_dst_ip(&mut self, address: [u8; 4]) {
+        self.set_anno(anno::DST_IP, address);
+    }
+
+    /// Nanoseconds since the epoch; 0 when unset.
+    #[inline]
+    pub fn timestamp_ns(&self) -> u64 {
+        let m = self.meta();
+        if m.flags & COLD == 0 { 0 } else { m.timestamp_ns }
+    }
+
+    /// Sets the timestamp, nanoseconds since the epoch.
+    #[inline]
+    pub fn set_timestamp_ns(&mut self, ns: u64) {
+        self.warm().timestamp_ns = ns;
+    }
+
+    /// Number of the device the packet came from, as its element numbers devices; 0 when unset.
+    #[inline]
+    pub fn device(&self) -> u16 {
+        self.meta().device
+    }
+
+    /// Sets the device number.
+    #[inline]
+    pub fn set_device(&mut self, device: u16) {
+        self.meta_mut().device = device;
+    }
+
+    /// How the packet came to us.
+    #[inline]
+    pub fn packet_type(&self) -> PacketType {
+        match self.meta().kind {
+            1 => PacketType::Broadcast,
+            2 => PacketType::Multicast,
+            3 => PacketType::OtherHost,
+            4 => PacketType::Outgoing,
+            5 => PacketType::Loopback,
+            _ => PacketType::Host,
+        }
+    }
+
+    /// Sets how the packet came to us.
+    #[inline]
+    pub fn set_packet_type(&mut self, kind: PacketType) {
+        self.meta_mut().kind = kind as u8;
+    }
+}
+
+impl fmt::Debug for Packet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Packet({} bytes", self.len())?;
+        for byte in self.data().iter().take(24) {
+            write!(f, " {byte:02x}")?;
+        }
+        write!(f, "{})", if self.len() > 24 { " ..." } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Free frames: a cache per thread, and a shared spill that moves blocks of 64.
+//!
+//! A thread's cache is a stack, so the frame freed last is used next and is still in its first-level cache. Only an
+//! empty or full cache touches the spill, a lock-free queue of chains, once per 64 frames: a receiving and a
+//! transmitting core that pass frames round share one cache line once per 64 packets.
+
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_queue::ArrayQueue;
+
+use crate::memory::memory;
+use crate::packet::{JUMBO, Meta};
+
+/// Frames that move between a cache and the spill at once.
+pub(crate) const BLOCK: usize = 64;
+/// Frames a thread keeps at most.
+const CACHE: usize = 512;
+
+/// A chain of up to [`BLOCK`] free frames, linked through their descriptors.
+#[derive(Debug)]
+struct Chain {
+    first: NonNull<Meta>,
+    len: usize,
+}
+
+// SAFETY: a chain owns its free frames; nobody else refers to them.
+unsafe impl Send for Chain {}
+
+/// The free frames of one size that no thread keeps.
+#[derive(Debug)]
+pub(crate) struct Spill {
+    blocks: ArrayQueue<Chain>,
+    total: usize,
+    /// Whether threads keep some of these frames.
+    cached: bool,
+    free: AtomicUsize,
+}
+
+impl Spill {
+    pub(crate) fn new(frames: usize, cached: bool) -> Self {
+        // Single frames may return as chains of one from threads that end, hence room for every frame.
+        Spill { blocks: ArrayQueue::new(frames.max(1)), total: frames, cached, free: AtomicUsize::new(0) }
+    }
+
+    /// Takes over frames that were never used.
+    ///
+    /// # Safety
+    /// `metas` and `buffers` point to `frames` descriptors and buffers of `size` bytes that nobody else knows.
+    pub(crate) unsafe fn fill(&self, metas: NonNull<Meta>, buffers: NonNull<u8>, frames: usize, size: usize) {
+        let flags = if self.cached { 0 } else { JUMBO };
+        for block in (0..frames).step_by(BLOCK) {
+            let end = (block + BLOCK).min(frames);
+            for i in block..end {
+                // SAFETY: `i < frames`, so both pointers stay inside what the caller gave.
+                unsafe {
+                    let meta = metas.add(i);
+                    let next = if i + 1 < end { Some(metas.add(i + 1)) } else { None };
+                    Meta::init(meta, buffers.add(i * size).as_ptr(), size, flags);
+                    (*meta.as_ptr()).set_next(next);
+                }
+            }
+            // SAFETY: `block < frames`.
+            self.give(Chain { first: unsafe { metas.add(block) }, len: end - block });
+        }
+    }
+
+    fn give(&self, chain: Chain) {
+        self.free.fetch_add(chain.len, Ordering::Relaxed);
+        let pushed = self.blocks.push(chain);
+        debug_assert!(pushed.is_ok(), "the spill has room for every frame");
+    }
+
+    fn take(&self) -> Option<Chain> {
+        let chain = self.blocks.pop()?;
+        self.free.fetch_sub(chain.len, Ordering::Relaxed);
+        Some(chain)
+    }
+
+    /// Frames in all, and those free, thread caches included.
+    pub(crate) fn usage(&self) -> (usize, usize) {
+        if !self.cached {
+            return (self.total, self.free.load(Ordering::Relaxed));
+        }
+        let cached: usize = CACHES
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .iter()
+            // SAFETY: a cache unregisters itself before it goes.
+            .map(|c| unsafe { c.0.as_ref() }.len.load(Ordering::Relaxed))
+            .sum();
+        (self.total, self.free.load(Ordering::Relaxed) + cached)
+    }
+}
+
+/// A thread's free ordinary frames. Only the owner touches `stack`; others may read `len`.
+struct Cache {
+    len: AtomicUsize,
+    stack: UnsafeCell<[Option<NonNull<Meta>>; CACHE]>,
+}
+
+struct CacheRef(NonNull<Cache>);
+// SAFETY: other threads read only the atomic length.
+unsafe impl Send for CacheRef {}
+
+static CACHES: Mutex<Vec<CacheRef>> = Mutex::new(Vec::new());
+
+struct Local(NonNull<Cache>);
+
+impl Local {
+    fn new() -> Local {
+        let cache = Box::new(Cache { len: AtomicUsize::new(0), stack: UnsafeCell::new([None; CACHE]) });
+        let cache = NonNull::from(Box::leak(cache));
+        CACHES.lock().unwrap_or_else(|e| e.into_inner()).push(CacheRef(cache));
+        Local(cache)
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        CACHES.lock().unwrap_or_else(|e| e.into_inner()).retain(|c| c.0 != self.0);
+        // SAFETY: made by `Box::leak` in `new`, and now in no list.
+        let cache = unsafe { Box::from_raw(self.0.as_ptr()) };
+        let frames = cache.frames();
+        while frames.len() >= BLOCK {
+            frames.spill_block();
+        }
+        while let Some(meta) = frames.pop() {
+            release_direct(meta);
+        }
+    }
+}
+
+thread_local! {
+    static LOCAL: Local = Local::new();
+}
+
+/// The owner's view of its cache.
+#[derive(Clone, Copy)]
+struct Frames<'a>(&'a Cache);
+
+impl Cache {
+    fn frames(&self) -> Frames<'_> {
+        Frames(self)
+    }
+}
+
+impl Frames<'_> {
+    #[inline]
+    fn len(self) -> usize {
+        self.0.len.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn pop(self) -> Option<NonNull<Meta>> {
+        let len = self.len();
+        if len == 0 {
+            return None;
+        }
+        self.0.len.store(len - 1, Ordering::Relaxed);
+        // SAFETY: only the owning thread reaches `stack`, and no reference into it outlives this expression.
+        unsafe { (*self.0.stack.get())[len - 1] }
+    }
+
+    #[inline]
+    fn push(self, meta: NonNull<Meta>) {
+        let mut len = self.len();
+        if len == CACHE {
+            for _ in 0..CACHE / BLOCK / 2 {
+                self.spill_block();
+            }
+            len = self.len();
+        }
+        // SAFETY: as in `pop`.
+        unsafe { (*self.0.stack.get())[len] = Some(meta) };
+        self.0.len.store(len + 1, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn spill_block(self) {
+        // The oldest frames go: they are the coldest.
+        // SAFETY: as in `pop`.
+        let stack = unsafe { &mut *self.0.stack.get() };
+        let len = self.len();
+        debug_assert!(len >= BLOCK);
+        let first = chain(&stack[..BLOCK]);
+        stack.copy_within(BLOCK..len, 0);
+        self.0.len.store(len - BLOCK, Ordering::Relaxed);
+        memory().small.give(Chain { first, len: BLOCK });
+    }
+
+    #[cold]
+    fn refill(self) -> bool {
+        let Some(chain) = memory().small.take() else { return false };
+        let mut next = Some(chain.first);
+        while let Some(meta) = next {
+            // SAFETY: the chain was ours alone from the moment it left the queue.
+            next = unsafe { meta.as_ref() }.next();
+            self.push(meta);
+        }
+        true
+    }
+}
+
+fn chain(frames: &[Option<NonNull<Meta>>]) -> NonNull<Meta> {
+    let mut next = None;
+    for meta in frames.iter().rev().flatten() {
+        // SAFETY: free frames of our own cache.
+        unsafe { (*meta.as_ptr()).set_next(next) };
+        next = Some(*meta);
+    }
+    next.expect("a chain of at least one frame")
+}
+
+fn release_direct(meta: NonNull<Meta>) {
+    // SAFETY: the caller gives a frame that nobody refers to.
+    let jumbo = unsafe {
+        (*meta.as_ptr()).set_next(None);
+        meta.as_ref().is_jumbo()
+    };
+    let spill = if jumbo { &memory().jumbo } else { &memory().small };
+    spill.give(Chain { first: meta, len: 1 });
+}
+
+/// Takes one free ordinary frame.
+#[inline]
+pub(crate) fn take_small() -> Option<NonNull<Meta>> {
+    LOCAL
+        .try_with(|local| {
+            // SAFETY: the cache lives as long as the thread's `Local`.
+            let frames = unsafe { local.0.as_ref() }.frames();
+            frames.pop().or_else(|| if frames.refill() { frames.pop() } else { None })
+        })
+        .unwrap_or(None)
+}
+
+/// Takes up to `n` free ordinary frames, giving each to `each`; returns how many.
+#[inline]
+pub(crate) fn take_small_bulk(n: usize, mut each: impl FnMut(NonNull<Meta>)) -> usize {
+    LOCAL
+        .try_with(|local| {
+            // SAFETY: as in `take_small`.
+            let frames = unsafe { local.0.as_ref() }.frames();
+            for taken in 0..n {
+                match frames.pop().or_else(|| if frames.refill() { frames.pop() } else { None }) {
+                    Some(meta) => each(meta),
+                    None => return taken,
+                }
+            }
+            n
+        })
+        .unwrap_or(0)
+}
+
+/// Takes one free jumbo frame.
+#[cold]
+pub(crate) fn take_jumbo() -> Option<NonNull<Meta>> {
+    let spill = &memory().jumbo;
+    let chain = spill.take()?;
+    // SAFETY: the chain is ours alone.
+    if let Some(rest) = unsafe { chain.first.as_ref() }.next() {
+        spill.give(Chain { first: rest, len: chain.len - 1 });
+    }
+    Some(chain.first)
+}
+
+/// Returns a frame that nobody refers to.
+#[inline]
+pub(crate) fn release(meta: NonNull<Meta>) {
+    // SAFETY: the frame is free, and ours until it is pushed.
+    if unsafe { meta.as_ref() }.is_jumbo() {
+        return release_direct(meta);
+    }
+    // SAFETY: as in `take_small`.
+    if LOCAL.try_with(|local| unsafe { local.0.as_ref() }.frames().push(meta)).is_err() {
+        release_direct(meta);
+    }
+}
+
+/// Returns many frames that nobody refers to, none of them jumbo.
+#[inline]
+pub(crate) fn release_small_bulk(metas: impl Iterator<Item = NonNull<Meta>>) {
+    let mut metas = metas;
+    let done = LOCAL.try_with(|local| {
+        // SAFETY: as in `take_small`.
+        let frames = unsafe { local.0.as_ref() }.frames();
+        metas.by_ref().for_each(|meta| frames.push(meta));
+    });
+    if done.is_err() {
+        metas.for_each(release_direct);
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The traits of a port: what the elements of input and output ask of a device.
+//!
+//! A device is opened by name through a [`Provider`], once for all elements that name it. Each of its receive and
+//! transmit queues is then taken by one worker and never shared. Devices are non-blocking: a queue with nothing to
+//! do says so, and a worker with nothing to do anywhere waits on the queues' descriptors.
+
+use std::fmt;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use crate::batch::Batch;
+
+/// What an element asks for when it opens a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spec {
+    /// The device's name: a network interface, or what else the provider knows.
+    pub device: String,
+    /// The driver to use (`AF_XDP`, `AF_PACKET`, `TAP`, ...); `None` lets the provider choose the best that works.
+    pub method: Option<String>,
+    /// Receive queues wanted; `None` means all.
+    pub queues: Option<usize>,
+    /// Receive frames addressed to others.
+    pub promiscuous: bool,
+    /// Leave the kernel its own copy of what is received, as a sniffer does. `None`: the driver's own way.
+    pub sniffer: Option<bool>,
+    /// Receive also the frames that this host sends.
+    pub outbound: bool,
+    /// Bytes of each frame to receive at most; 0 means whole frames.
+    pub snaplen: usize,
+    /// Headroom in bytes before each received frame.
+    pub headroom: usize,
+    /// Further driver settings, `KEY value` as the element was given them.
+    pub settings: Vec<(String, String)>,
+}
+
+/// What a device is, as far as its driver knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// The device's name.
+    pub name: String,
+    /// Driver, mode and why: printed at start, `af_xdp native copy (zero-copy refused by veth)` for instance.
+    pub driver: String,
+    /// Link-level address, when it has one.
+    pub mac: Option<[u8; 6]>,
+    /// Largest payload of a frame, without the link header.
+    pub mtu: usize,
+    /// Receive queues.
+    pub rx_queues: usize,
+    /// Transmit queues.
+    pub tx_queues: usize,
+}
+
+/// Counters of one queue since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Packets moved.
+    pub packets: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Packets that the kernel or the wire dropped before we could take them.
+    pub missed: u64,
+    /// Packets that could not be moved for want of memory.
+    pub no_memory: u64,
+    /// Packets the device refused for another reason (too long, link down).
+    pub errors: u64,
+}
+
+/// Why a port could not be opened or used. Displayed in full to the user.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{device}: {what}{}{}", if .mend.is_empty() { "" } else { "; " }, .mend)]
+pub struct Error {
+    /// The device.
+    pub device: String,
+    /// What went wrong.
+    pub what: String,
+    /// What the user can do about it, a command where there is one.
+    pub mend: String,
+}
+
+impl Error {
+    /// An error of `device`.
+    pub fn new(device: &str, what: impl fmt::Display, mend: impl fmt::Display) -> Error {
+        Error { device: device.to_owned(), what: what.to_string(), mend: mend.to_string() }
+    }
+}
+
+/// Whether the device can carry packets at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// It can.
+    Up,
+    /// The device is there, but down or without carrier.
+    Down,
+    /// The device has vanished; the driver takes it up again when one of its name returns.
+    Gone,
+}
+
+/// An open device.
+pub trait Device: Send + Sync {
+    /// What it is.
+    fn info(&self) -> Info;
+
+    /// Takes receive queue `queue` for one worker.
+    ///
+    /// # Errors
+    /// The queue does not exist, is taken, or the driver refuses.
+    fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error>;
+
+    /// Takes transmit queue `queue` for one worker.
+    ///
+    /// # Errors
+    /// As for [`Device::rx`].
+    fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error>;
+
+    /// The state of the link.
+    fn link(&self) -> Link {
+        Link::Up
+    }
+}
+
+/// A receive queue, used by one worker.
+pub trait RxQueue: Send {
+    /// Appends up to `max` received packets to `batch` without waiting; returns how many.
+    /// A device in trouble returns 0, counts, and repairs itself in later calls.
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> usize;
+
+    /// Descriptor that becomes readable when packets wait; `None` when there is nothing to wait for.
+    fn fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// Whether the queue will never again deliver a packet (end of file).
+    fn ended(&self) -> bool {
+        false
+    }
+
+    /// Counters.
+    fn stats(&self) -> QueueStats;
+}
+
+/// A transmit queue, used by one worker.
+pub trait TxQueue: Send {
+    /// Takes packets from the front of `batch` as far as there is room, without waiting; returns how many it took.
+    /// What stays in `batch` may be offered again. Packets that can never be sent are taken and counted as errors.
+    fn transmit(&mut self, batch: &mut Batch) -> usize;
+
+    /// Makes sure that what was taken is on its way (doorbells, file buffers). Called when a worker has no more to
+    /// send for now.
+    fn flush(&mut self) {}
+
+    /// Descriptor that becomes writable when there is room again.
+    fn fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// Counters.
+    fn stats(&self) -> QueueStats;
+}
+
+/// Opens devices by name; elements reach devices only through this.
+pub trait Provider: Send + Sync {
+    /// Opens the device, or returns the one already open under this name.
+    ///
+    /// # Errors
+    /// What was missing, and how to mend it.
+    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error>;
+}
