@@ -152,45 +152,48 @@ mod tests {
 
     #[test]
     fn partition_keeps_both_orders_and_asks_once() {
-        let _turn = crate::turn();
-        for len in 0..6u8 {
-            for mask in 0..1u8 << len {
-                let all: Vec<u8> = (0..len).collect();
-                let mut b = batch(&all);
-                let (mut out, mut asked) = (Vec::new(), 0);
-                b.partition(
-                    |p| {
-                        asked += 1;
-                        mask >> p.data()[0] & 1 == 1
-                    },
-                    |p| out.push(p.data()[0]),
-                );
-                let (kept, lost): (Vec<u8>, Vec<u8>) = all.iter().partition(|i| mask >> **i & 1 == 1);
-                assert_eq!((bytes(&b), out, asked), (kept, lost, all.len()));
+        crate::alone(|| {
+            for len in 0..6u8 {
+                for mask in 0..1u8 << len {
+                    let all: Vec<u8> = (0..len).collect();
+                    let mut b = batch(&all);
+                    let (mut out, mut asked) = (Vec::new(), 0);
+                    b.partition(
+                        |p| {
+                            asked += 1;
+                            mask >> p.data()[0] & 1 == 1
+                        },
+                        |p| out.push(p.data()[0]),
+                    );
+                    let (kept, lost): (Vec<u8>, Vec<u8>) = all.iter().partition(|i| mask >> **i & 1 == 1);
+                    assert_eq!((bytes(&b), out, asked), (kept, lost, all.len()));
+                }
             }
-        }
+        });
     }
 
     #[test]
     fn split_front_and_append_keep_order() {
-        let _turn = crate::turn();
-        let mut b = batch(&[1, 2, 3, 4]);
-        let mut front = b.split_front(3);
-        assert_eq!((bytes(&front), bytes(&b)), (vec![1, 2, 3], vec![4]));
-        front.append(&mut b);
-        assert_eq!(bytes(&front.split_front(9)), [1, 2, 3, 4]);
-        assert!(front.is_empty());
+        crate::alone(|| {
+            let mut b = batch(&[1, 2, 3, 4]);
+            let mut front = b.split_front(3);
+            assert_eq!((bytes(&front), bytes(&b)), (vec![1, 2, 3], vec![4]));
+            front.append(&mut b);
+            assert_eq!(bytes(&front.split_front(9)), [1, 2, 3, 4]);
+            assert!(front.is_empty());
+        });
     }
 
     #[test]
     fn a_dropped_batch_returns_every_frame() {
-        let _turn = crate::turn();
-        let before = crate::memory().usage().in_use();
-        let mut b = batch(&[0; 300]);
-        let clone = b[0].share().unwrap();
-        b.push(clone);
-        assert_eq!(crate::memory().usage().in_use(), before + 301);
-        drop(b);
-        assert_eq!(crate::memory().usage().in_use(), before);
+        crate::alone(|| {
+            let before = crate::memory().usage().in_use();
+            let mut b = batch(&[0; 300]);
+            let clone = b[0].share().unwrap();
+            b.push(clone);
+            assert_eq!(crate::memory().usage().in_use(), before + 301);
+            drop(b);
+            assert_eq!(crate::memory().usage().in_use(), before);
+        });
     }
 }

@@ -21,9 +21,10 @@ pub use batch::Batch;
 pub use memory::{Config, Memory, MemoryError, Pages, Usage, memory};
 pub use packet::{ANNO_SIZE, HEADROOM, Packet, PacketType, anno};
 
-/// Tests count frames of the one memory, so they take turns.
+/// Tests count frames of the one memory, so they take turns, each in a thread whose cache is gone before the next.
 #[cfg(test)]
-pub(crate) fn turn() -> std::sync::MutexGuard<'static, ()> {
+pub(crate) fn alone(test: impl FnOnce() + Send) {
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    TURN.lock().unwrap_or_else(|e| e.into_inner())
+    let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
+    std::thread::scope(|s| s.spawn(test).join().unwrap());
 }

@@ -3,149 +3,160 @@ use super::*;
 
 #[test]
 fn new_packets_have_headroom_and_clear_annotations() {
-    let _turn = crate::turn();
-    let mut p = Packet::copy_of(b"hello").unwrap();
-    assert!(p.headroom() >= HEADROOM);
-    assert_eq!((p.data(), p.paint(), p.dst_ip(), p.timestamp_ns()), (&b"hello"[..], 0, [0; 4], 0));
-    p.set_paint(7);
-    p.set_anno_u32(anno::SEQUENCE, 99);
-    p.set_timestamp_ns(5);
-    drop(p);
-    for _ in 0..600 {
-        let p = Packet::copy_of(b"again").unwrap();
-        assert_eq!(
-            (p.paint(), p.anno_u32(anno::SEQUENCE), p.timestamp_ns(), p.network_offset()),
-            (0, 0, 0, None)
-        );
-    }
+    crate::alone(|| {
+        let mut p = Packet::copy_of(b"hello").unwrap();
+        assert!(p.headroom() >= HEADROOM);
+        assert_eq!((p.data(), p.paint(), p.dst_ip(), p.timestamp_ns()), (&b"hello"[..], 0, [0; 4], 0));
+        p.set_paint(7);
+        p.set_anno_u32(anno::SEQUENCE, 99);
+        p.set_timestamp_ns(5);
+        drop(p);
+        for _ in 0..600 {
+            let p = Packet::copy_of(b"again").unwrap();
+            assert_eq!(
+                (p.paint(), p.anno_u32(anno::SEQUENCE), p.timestamp_ns(), p.network_offset()),
+                (0, 0, 0, None)
+            );
+        }
+    });
 }
 
 #[test]
 fn strip_push_put_trim() {
-    let _turn = crate::turn();
-    let mut p = Packet::copy_of(b"0123456789").unwrap();
-    p.set_network(4, 2);
-    p.strip(4);
-    assert_eq!((p.data(), p.network_offset(), p.transport_offset()), (&b"456789"[..], Some(0), Some(2)));
-    assert!(p.unstrip(4));
-    assert_eq!(p.data(), b"0123456789");
-    p.push(2).unwrap()[..2].copy_from_slice(b"ab");
-    p.put(1).unwrap()[12] = b'z';
-    assert_eq!((p.data(), p.network_offset()), (&b"ab0123456789z"[..], Some(6)));
-    p.trim(3);
-    assert_eq!(p.data(), b"ab01234567");
+    crate::alone(|| {
+        let mut p = Packet::copy_of(b"0123456789").unwrap();
+        p.set_network(4, 2);
+        p.strip(4);
+        assert_eq!((p.data(), p.network_offset(), p.transport_offset()), (&b"456789"[..], Some(0), Some(2)));
+        assert!(p.unstrip(4));
+        assert_eq!(p.data(), b"0123456789");
+        p.push(2).unwrap()[..2].copy_from_slice(b"ab");
+        p.put(1).unwrap()[12] = b'z';
+        assert_eq!((p.data(), p.network_offset()), (&b"ab0123456789z"[..], Some(6)));
+        p.trim(3);
+        assert_eq!(p.data(), b"ab01234567");
+    });
 }
 
 #[test]
 fn growing_moves_bytes_positions_and_annotations() {
-    let _turn = crate::turn();
-    let mut p = Packet::copy_with_headroom(0, &[1; 1900]).unwrap();
-    p.set_network(14, 20);
-    p.set_paint(3);
-    let bytes = p.push(2000).unwrap();
-    bytes[..2000].fill(9);
-    assert_eq!((p.len(), p.network_offset(), p.paint()), (3900, Some(2014), 3));
-    assert!(p.data()[..2000].iter().all(|b| *b == 9) && p.data()[2000..].iter().all(|b| *b == 1));
-    p.put(60000).unwrap()[3900..].fill(5);
-    assert_eq!((p.len(), p.data()[2000], p.data()[63899]), (63900, 1, 5));
-    assert!(Packet::alloc(0, 1 << 20).is_none());
+    crate::alone(|| {
+        let mut p = Packet::copy_with_headroom(0, &[1; 1900]).unwrap();
+        p.set_network(14, 20);
+        p.set_paint(3);
+        let bytes = p.push(2000).unwrap();
+        bytes[..2000].fill(9);
+        assert_eq!((p.len(), p.network_offset(), p.paint()), (3900, Some(2014), 3));
+        assert!(p.data()[..2000].iter().all(|b| *b == 9) && p.data()[2000..].iter().all(|b| *b == 1));
+        p.put(60000).unwrap()[3900..].fill(5);
+        assert_eq!((p.len(), p.data()[2000], p.data()[63899]), (63900, 1, 5));
+        assert!(Packet::alloc(0, 1 << 20).is_none());
+    });
 }
 
 #[test]
 fn clones_share_until_somebody_writes() {
-    let _turn = crate::turn();
-    for writer in 0..3 {
-        let mut packets = vec![Packet::copy_of(b"abc").unwrap()];
-        packets[0].set_paint(4);
-        let b = packets[0].share().unwrap();
-        packets.push(b);
-        let c = packets[1].share().unwrap();
-        packets.push(c);
-        assert!(packets.iter().all(|p| p.as_ptr() == packets[0].as_ptr() && p.paint() == 4 && p.is_shared()));
-        packets[writer].data_mut()[0] = b'X';
-        for (i, p) in packets.iter().enumerate() {
-            assert_eq!(p.data(), if i == writer { b"Xbc" } else { b"abc" });
+    crate::alone(|| {
+        for writer in 0..3 {
+            let mut packets = vec![Packet::copy_of(b"abc").unwrap()];
+            packets[0].set_paint(4);
+            let b = packets[0].share().unwrap();
+            packets.push(b);
+            let c = packets[1].share().unwrap();
+            packets.push(c);
+            assert!(
+                packets.iter().all(|p| p.as_ptr() == packets[0].as_ptr() && p.paint() == 4 && p.is_shared())
+            );
+            packets[writer].data_mut()[0] = b'X';
+            for (i, p) in packets.iter().enumerate() {
+                assert_eq!(p.data(), if i == writer { b"Xbc" } else { b"abc" });
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn frames_are_conserved_whatever_the_order_of_drops() {
-    let _turn = crate::turn();
-    let start = memory().usage().in_use();
-    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-        for write in [None, Some(0), Some(1), Some(2)] {
-            for len in [60, 4000, 20000] {
-                let mut a = Packet::alloc(64, len).unwrap();
-                let mut b = a.share().unwrap();
-                let c = b.share().unwrap();
-                let mut packets = [Some(a), Some(b), Some(c)];
-                for i in order {
-                    if let (Some(w), true) = (write, true)
-                        && let Some(p) = &mut packets[w]
-                    {
-                        p.data_mut()[0] = 1;
+    crate::alone(|| {
+        let start = memory().usage().in_use();
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            for write in [None, Some(0), Some(1), Some(2)] {
+                for len in [60, 4000, 20000] {
+                    let mut a = Packet::alloc(64, len).unwrap();
+                    let mut b = a.share().unwrap();
+                    let c = b.share().unwrap();
+                    let mut packets = [Some(a), Some(b), Some(c)];
+                    for i in order {
+                        if let (Some(w), true) = (write, true)
+                            && let Some(p) = &mut packets[w]
+                        {
+                            p.data_mut()[0] = 1;
+                        }
+                        packets[i] = None;
                     }
-                    packets[i] = None;
+                    assert_eq!(memory().usage().in_use(), start, "order {order:?} write {write:?} len {len}");
                 }
-                assert_eq!(memory().usage().in_use(), start, "order {order:?} write {write:?} len {len}");
             }
         }
-    }
+    });
 }
 
 #[test]
 fn frames_pass_between_threads() {
-    let _turn = crate::turn();
-    let start = memory().usage().in_use();
-    let (tx, rx) = std::sync::mpsc::sync_channel::<Packet>(64);
-    let sink = std::thread::spawn(move || rx.into_iter().map(|p| u64::from(p.data()[0])).sum::<u64>());
-    for i in 0..20_000u32 {
-        tx.send(Packet::copy_of(&[i as u8; 60]).unwrap()).unwrap();
-    }
-    drop(tx);
-    assert_eq!(sink.join().unwrap(), (0..20_000u64).map(|i| i & 255).sum());
-    assert_eq!(memory().usage().in_use(), start);
+    crate::alone(|| {
+        let start = memory().usage().in_use();
+        let (tx, rx) = std::sync::mpsc::sync_channel::<Packet>(64);
+        let sink = std::thread::spawn(move || rx.into_iter().map(|p| u64::from(p.data()[0])).sum::<u64>());
+        for i in 0..20_000u32 {
+            tx.send(Packet::copy_of(&[i as u8; 60]).unwrap()).unwrap();
+        }
+        drop(tx);
+        assert_eq!(sink.join().unwrap(), (0..20_000u64).map(|i| i & 255).sum());
+        assert_eq!(memory().usage().in_use(), start);
+    });
 }
 
 #[test]
 fn exhaustion_is_an_answer_not_a_crash() {
-    let _turn = crate::turn();
-    let mut held: Vec<Packet> = std::iter::from_fn(|| Packet::copy_of(b"x")).collect();
-    assert!(held.len() <= memory().frames());
-    assert!(held[0].share().is_none());
-    let last = held.len() - 1;
-    drop(held.remove(last));
-    let mut clone = held[0].share().unwrap();
-    held[0].data_mut()[0] = b'y';
-    clone.data_mut()[0] = b'z';
-    assert_eq!((held[0].data(), clone.data()), (&b"y"[..], &b"z"[..]));
+    crate::alone(|| {
+        let mut held: Vec<Packet> = std::iter::from_fn(|| Packet::copy_of(b"x")).collect();
+        assert!(held.len() <= memory().frames());
+        assert!(held[0].share().is_none());
+        let last = held.len() - 1;
+        drop(held.remove(last));
+        let mut clone = held[0].share().unwrap();
+        held[0].data_mut()[0] = b'y';
+        clone.data_mut()[0] = b'z';
+        assert_eq!((held[0].data(), clone.data()), (&b"y"[..], &b"z"[..]));
+    });
 }
 
 #[test]
 fn a_frame_goes_to_a_device_and_back() {
-    let _turn = crate::turn();
-    let p = Packet::copy_of(b"wire").unwrap();
-    let offset = p.headroom();
-    let index = p.into_frame().unwrap();
-    // SAFETY: given away the line before, and no device refers to it.
-    let p = unsafe { Packet::from_frame(index, offset, 4) };
-    assert_eq!(p.data(), b"wire");
-    let mut p = p;
-    let _clone = p.share().unwrap();
-    assert!(p.into_frame().is_err());
+    crate::alone(|| {
+        let p = Packet::copy_of(b"wire").unwrap();
+        let offset = p.headroom();
+        let index = p.into_frame().unwrap();
+        // SAFETY: given away the line before, and no device refers to it.
+        let p = unsafe { Packet::from_frame(index, offset, 4) };
+        assert_eq!(p.data(), b"wire");
+        let mut p = p;
+        let _clone = p.share().unwrap();
+        assert!(p.into_frame().is_err());
+    });
 }
 
 #[test]
 fn align_moves_to_the_wanted_residue() {
-    let _turn = crate::turn();
-    for offset in 0..4 {
-        let mut p = Packet::copy_of(b"0123456789").unwrap();
-        p.set_network(2, 4);
-        assert!(p.align(4, offset));
-        assert_eq!(
-            (p.as_ptr() as usize % 4, p.data(), p.network_offset()),
-            (offset, &b"0123456789"[..], Some(2))
-        );
-    }
+    crate::alone(|| {
+        for offset in 0..4 {
+            let mut p = Packet::copy_of(b"0123456789").unwrap();
+            p.set_network(2, 4);
+            assert!(p.align(4, offset));
+            assert_eq!(
+                (p.as_ptr() as usize % 4, p.data(), p.network_offset()),
+                (offset, &b"0123456789"[..], Some(2))
+            );
+        }
+    });
 }
