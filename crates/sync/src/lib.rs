@@ -1,2 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! (documented when the crate has content)
+//! What workers share, and what sharing costs.
+//!
+//! Every structure that two cores touch at once stands in this crate, so that the rest of the router can be
+//! written without `unsafe` and without thinking about memory order:
+//!
+//! * [`ring::Ring`]: a bounded queue of handles, moved in bulk, many producers and many consumers;
+//! * [`padded::CachePadded`]: keeps two cores' words out of one cache line.
+//!
+//! Each lock-free file opens with its trade-offs and its ordering argument as numbered cases; each case has a
+//! loom model of the same name. Run them with
+//! `RUSTFLAGS="--cfg loom" cargo test -p junctor-sync --release --target-dir target/loom`.
+
+pub mod padded;
+mod prim;
+pub mod ring;
