@@ -5,12 +5,17 @@
 //! written without `unsafe` and without thinking about memory order:
 //!
 //! * [`ring::Ring`]: a bounded queue of handles, moved in bulk, many producers and many consumers;
+//! * [`rcu`]: publishing new versions to readers who never wait, and freeing the old ones;
+//! * [`lines::Lines`]: zeroed cache lines of atomic words, for tables that readers walk while a writer edits;
 //! * [`padded::CachePadded`]: keeps two cores' words out of one cache line.
 //!
 //! Each lock-free file opens with its trade-offs and its ordering argument as numbered cases; each case has a
 //! loom model of the same name. Run them with
 //! `RUSTFLAGS="--cfg loom" cargo test -p junctor-sync --release --target-dir target/loom`.
 
+#[cfg(not(loom))]
+pub mod lines;
 pub mod padded;
 mod prim;
+pub mod rcu;
 pub mod ring;
