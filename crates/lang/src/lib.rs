@@ -1,3 +1,215 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! (documented when the crate has content)
+//! Click's configuration language: from text to a flat graph of elements, with diagnostics.
+//!
+//! ```
+//! use junctor_lang::{Options, load_str};
+//!
+//! let parsed = load_str(
+//!     "example",
+//!     "elementclass Pair { $n | input -> Counter -> Queue($n) -> output }
+//!      InfiniteSource -> Pair(10) -> Unqueue -> Discard",
+//!     &Options::default(),
+//! );
+//! let graph = parsed.graph.expect("no errors");
+//! let names: Vec<&str> = graph.elements.iter().map(|e| e.name.as_str()).collect();
+//! assert_eq!(names, ["InfiniteSource@1", "Unqueue@3", "Discard@4", "Pair@2/Counter@1", "Pair@2/Queue@2"]);
+//! assert_eq!(graph.elements[4].config, "10");
+//! ```
+//!
+//! The way: [`lexer`] and [`parser`] make a tree ([`ast`]); [`resolve`] gives each name its meaning and lists each
+//! compound's elements and connections; [`expand`] copies compounds into place and replaces [`variables`]; [`splice`] lays
+//! connections through what compounds leave behind. [`config`] has the rules for what stands between parentheses, for
+//! elements too. Nothing here knows which element classes exist unless [`Options::classes`] tells.
+//!
+//! Input of any kind ends in a graph or in diagnostics, in bounded time and memory: nesting, expansion, text, ports and
+//! messages all have limits.
 #![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+mod archive;
+mod ast;
+pub mod config;
+mod connect;
+mod diagnostic;
+mod expand;
+mod graph;
+mod lexer;
+mod library;
+mod parser;
+mod print;
+mod program;
+mod render;
+mod resolve;
+mod source;
+mod splice;
+mod suggest;
+mod variables;
+
+pub use diagnostic::{Diagnostic, Severity};
+pub use graph::{Connection, Element, Graph, PortRef, Requirement};
+pub use render::{render, render_click, to_json};
+pub use source::{Location, SourceMap, Span};
+pub use suggest::suggest;
+
+use diagnostic::Sink;
+use program::TOP;
+
+/// How to read a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// `NAME=VALUE` from the command line; they win over the file's own `define`.
+    pub defines: Vec<(String, String)>,
+    /// Directories to look for required libraries in (`CLICKPATH`), each and its `conf`.
+    pub search_path: Vec<PathBuf>,
+    /// The element classes that exist. With them, unknown classes are found here, and a name is an element or a class
+    /// exactly as in Click. Without (empty), a name that starts with a capital letter or has a configuration is taken for
+    /// a class.
+    pub classes: Vec<String>,
+}
+
+/// What came of a configuration.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// All texts that spans refer to; the configuration itself is file 0.
+    pub sources: SourceMap,
+    /// The graph; `None` when there are errors.
+    pub graph: Option<Graph>,
+    /// Errors and warnings in the order of the source.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Parsed {
+    /// Whether any diagnostic is an error.
+    #[must_use]
+    pub fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(|d| d.severity == Severity::Error)
+    }
+}
+
+/// Reads a configuration from a file: text, or an `ar` archive with a member called `config`.
+#[must_use]
+pub fn load_file(path: impl AsRef<Path>, options: &Options) -> Parsed {
+    let path = path.as_ref();
+    let name = path.display().to_string();
+    match std::fs::read(path) {
+        Ok(data) => load(&name, Some(path), &data, options),
+        Err(error) => {
+            let help = match error.kind() {
+                std::io::ErrorKind::NotFound => "check the path",
+                std::io::ErrorKind::PermissionDenied => "make the file readable for this user",
+                _ => "the configuration must be a readable file",
+            };
+            failed(&name, Diagnostic::error("E0601", format!("{name}: {error}")).help(help))
+        }
+    }
+}
+
+/// Reads a configuration from bytes, as from standard input: text, or an archive as for [`load_file`].
+#[must_use]
+pub fn load_bytes(name: &str, data: &[u8], options: &Options) -> Parsed {
+    load(name, None, data, options)
+}
+
+/// Reads a configuration from a text.
+#[must_use]
+pub fn load_str(name: &str, text: &str, options: &Options) -> Parsed {
+    read_text(name, None, text, options, Sink::default())
+}
+
+fn failed(name: &str, diagnostic: Diagnostic) -> Parsed {
+    let mut sources = SourceMap::new();
+    sources.add(name, "");
+    Parsed { sources, graph: None, diagnostics: vec![diagnostic] }
+}
+
+fn load(name: &str, path: Option<&Path>, data: &[u8], options: &Options) -> Parsed {
+    let mut members = Vec::new();
+    let mut text = data;
+    if archive::is_archive(data) {
+        members = match archive::members(data) {
+            Ok(members) => members,
+            Err(error) => {
+                return failed(
+                    name,
+                    Diagnostic::error("E0602", format!("{name}: not a sound archive: {error}")),
+                );
+            }
+        };
+        text = match members.iter().find(|(name, _)| name == "config") {
+            Some((_, body)) => body,
+            None => {
+                let diagnostic =
+                    Diagnostic::error("E0602", format!("{name}: archive has no member 'config'"));
+                return failed(name, diagnostic.help("`ar q ARCHIVE config` adds one"));
+            }
+        };
+    }
+    let mut sink = Sink::default();
+    if text.len() >= u32::MAX as usize {
+        return failed(name, Diagnostic::error("E0601", format!("{name}: larger than 4 GiB")));
+    }
+    let valid = std::str::from_utf8(text);
+    if let Err(error) = &valid {
+        let at = error.valid_up_to() as u32;
+        sink.push(
+            Diagnostic::warning("W0203", "bytes that aren't UTF-8 are replaced")
+                .at(Span { file: 0, start: at, end: at })
+                .help("write such bytes as \\<hex> in configuration strings"),
+        );
+    }
+    let text = String::from_utf8_lossy(text).into_owned();
+    let mut parsed = read_text(name, path, &text, options, sink);
+    if let Some(graph) = &mut parsed.graph {
+        graph.archive = members.into_iter().filter(|(name, _)| name != "config").collect();
+    }
+    parsed
+}
+
+fn read_text(name: &str, path: Option<&Path>, text: &str, options: &Options, mut sink: Sink) -> Parsed {
+    let mut sources = SourceMap::new();
+    let file = sources.add(name, text);
+    let statements = parser::parse(&mut sources, &mut sink, file);
+    let main = path.map(library::identity);
+    let mut resolved = resolve::resolve(&mut sources, &mut sink, options, main, file, &statements);
+    drop(statements);
+    let bytes = (0..sources.len()).map(|f| sources.text(f as u32).len()).sum();
+    let program = &mut resolved.program;
+    let flat = expand::expand_all(program, &mut sink, options, bytes);
+    // Messages about ports only repeat what is wrong already.
+    let wires = if sink.errors() == 0 { splice::splice(&flat, &mut sink) } else { Vec::new() };
+    if sink.errors() > 0 {
+        return Parsed { sources, graph: None, diagnostics: sink.finish() };
+    }
+    advise(&resolved, &mut sink);
+    let mut index = vec![usize::MAX; flat.nodes.len()];
+    let mut elements = Vec::new();
+    for (i, node) in flat.nodes.iter().enumerate() {
+        if let Some(element) = expand::element(&resolved.program, &node.slot) {
+            index[i] = elements.len();
+            elements.push(element);
+        }
+    }
+    let port = |(node, port): (usize, u32)| PortRef { element: index[node], port: port as usize };
+    let connections =
+        wires.iter().map(|w| Connection { from: port(w.from), to: port(w.to), span: w.span }).collect();
+    let graph = Graph { elements, connections, requirements: resolved.requirements, archive: Vec::new() };
+    Parsed { sources, graph: Some(graph), diagnostics: sink.finish() }
+}
+
+/// Advice on what the configuration defines and never uses. Libraries define more than any one user needs.
+fn advise(resolved: &resolve::Resolved, sink: &mut Sink) {
+    for (name, span) in &resolved.unused_classes {
+        sink.push(Diagnostic::warning("W0201", format!("element class '{name}' is never used")).at(*span));
+    }
+    for (id, body) in resolved.program.bodies.iter().enumerate() {
+        for parameter in
+            body.parameters.iter().filter(|p| !p.used && p.span.file == 0 && p.keyword != "__REST__")
+        {
+            if id != TOP && body.expanded {
+                let message = format!("parameter '${}' is never used", parameter.name);
+                sink.push(Diagnostic::warning("W0204", message).at(parameter.span));
+            }
+        }
+    }
+}

@@ -1,0 +1,693 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tokens to a tree, with recovery: one slip gives one message, and what follows is still read.
+//!
+//! ```text
+//! statement  = "elementclass" NAME (compound | NAME) | "require" "(" ... ")" | "define" "(" ... ")" | chain | ";"
+//! chain      = list { ("->" | "=>") list }
+//! list       = item { "," item }
+//! item       = [ports] (NAME | compound | "(" {statement} ")") ["::" (NAME | compound)] ["(" config ")"] [ports]
+//! compound   = "{" body { "||" body } ["||" "..."] "}"
+//! body       = [ [KEYWORD] "$" NAME { "," ... } "|" ] {statement}
+//! ports      = "[" [ N | N "-" N | N "-" ] { "," ... } "]"
+//! ```
+//! In compounds and groups the first or last element of a chain may be left out; it's then `input` or `output`.
+
+use std::collections::VecDeque;
+
+use crate::ast::{
+    BodyDef, Chain, ClassDef, ClassRef, CompoundDef, Config, Formal, Ident, Item, Link, Ports, Stmt, What,
+};
+use crate::diagnostic::{Diagnostic, Sink};
+use crate::lexer::{Kind, Lexer, Token};
+use crate::source::{SourceMap, Span};
+
+/// Compounds and groups nest this deep at most, which bounds the parser's stack.
+pub(crate) const MAX_NESTING: usize = 64;
+/// Ports are numbered below this.
+pub(crate) const MAX_PORTS: u32 = 1 << 16;
+
+/// Parses one file of a source map.
+pub(crate) fn parse(sources: &mut SourceMap, sink: &mut Sink, file: u32) -> Vec<Stmt> {
+    let lexer = Lexer::new(sources, sink, file);
+    let mut parser = Parser { lexer, ahead: VecDeque::new(), depth: 0, last_in_error: None };
+    let mut statements = Vec::new();
+    loop {
+        parser.statements(&mut statements);
+        let token = parser.peek();
+        if token.kind == Kind::End {
+            return statements;
+        }
+        parser.next();
+        parser.unexpected(token, "nothing is open that this could close");
+    }
+}
+
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+    /// Tokens looked at but not yet taken. Only an identifier is ever looked past, so a configuration string that
+    /// follows a parenthesis always starts at the lexer's position.
+    ahead: VecDeque<Token>,
+    depth: usize,
+    /// End of the last text complained about: a message right behind it would only repeat it.
+    last_in_error: Option<u32>,
+}
+
+impl Parser<'_> {
+    fn peek(&mut self) -> Token {
+        self.peek_nth(0)
+    }
+
+    fn peek_nth(&mut self, n: usize) -> Token {
+        while self.ahead.len() <= n {
+            let token = self.lexer.token();
+            self.ahead.push_back(token);
+        }
+        self.ahead[n]
+    }
+
+    fn next(&mut self) -> Token {
+        let token = self.peek();
+        self.ahead.pop_front();
+        token
+    }
+
+    fn accept(&mut self, kind: Kind) -> Option<Token> {
+        (self.peek().kind == kind).then(|| self.next())
+    }
+
+    fn ident(&self, token: Token) -> Ident {
+        Ident { text: self.lexer.str(token.span).to_string(), span: token.span }
+    }
+
+    fn error(&mut self, diagnostic: Diagnostic) {
+        self.lexer.sink.push(diagnostic);
+    }
+
+    /// Complains about a token that was taken, unless the token right before it was complained about too.
+    fn unexpected(&mut self, token: Token, label: &str) {
+        let follows = self.last_in_error.is_some_and(|end| {
+            let between = self.lexer.span(end as usize, token.span.start.max(end) as usize);
+            self.lexer.str(between).trim().is_empty()
+        });
+        self.last_in_error = Some(token.span.end);
+        if follows {
+            return;
+        }
+        let near = match token.kind {
+            Kind::End => "end of file".to_string(),
+            _ => self.lexer.str(token.span).to_string(),
+        };
+        let message = format!("syntax error near '{near}'");
+        self.error(Diagnostic::error("E0101", message).at(token.span).label(label));
+    }
+
+    fn expect(&mut self, kind: Kind, opened: Option<Span>) -> bool {
+        if self.accept(kind).is_some() {
+            return true;
+        }
+        let token = self.peek();
+        let mut diagnostic = Diagnostic::error("E0106", format!("expected {}", kind.describe()))
+            .at(token.span)
+            .label(format!("found {}", self.describe(token)));
+        if let Some(span) = opened {
+            diagnostic = diagnostic.note(span, "opened here");
+        }
+        self.error(diagnostic);
+        false
+    }
+
+    fn describe(&self, token: Token) -> String {
+        match token.kind {
+            Kind::Ident | Kind::Variable => {
+                format!("{} '{}'", token.kind.describe(), self.lexer.str(token.span))
+            }
+            kind => kind.describe(),
+        }
+    }
+
+    /// Statements up to a token that cannot start one: `}`, `||`, `)` or the end, which is left.
+    fn statements(&mut self, out: &mut Vec<Stmt>) {
+        loop {
+            let token = self.peek();
+            match token.kind {
+                Kind::Ident | Kind::Arrow | Kind::DoubleArrow | Kind::Char('[' | '{' | '(') => {
+                    if let Some(chain) = self.chain(output_ends(out.last())) {
+                        out.push(Stmt::Chain(chain));
+                    }
+                }
+                Kind::ElementClass => out.extend(self.class_def().map(Stmt::Class)),
+                Kind::Require => out.extend(self.parenthesised().map(Stmt::Require)),
+                Kind::Define => out.extend(self.parenthesised().map(Stmt::Define)),
+                Kind::Char(';') => {
+                    self.next();
+                }
+                Kind::Char('}' | ')') | Kind::DoubleBar | Kind::End => return,
+                Kind::Provide => self.provide(),
+                _ => {
+                    self.next();
+                    self.unexpected(token, "expected a statement");
+                }
+            }
+        }
+    }
+
+    fn provide(&mut self) {
+        let token = self.next();
+        self.error(
+            Diagnostic::error("E0108", "syntax error near 'provide'")
+                .at(token.span)
+                .label("`provide` is a reserved word without a meaning"),
+        );
+        if self.accept(Kind::Char('(')).is_some() {
+            self.config();
+        }
+    }
+
+    /// `require` or `define`, and the string in parentheses that belongs to it.
+    fn parenthesised(&mut self) -> Option<Config> {
+        self.next();
+        if !self.expect(Kind::Char('('), None) {
+            return None;
+        }
+        Some(self.config())
+    }
+
+    /// A configuration string whose `(` was taken, and its `)`.
+    fn config(&mut self) -> Config {
+        debug_assert!(self.ahead.is_empty(), "a configuration string starts where the lexer stands");
+        let errors = self.lexer.sink.errors();
+        let config = self.lexer.config();
+        let open = Span { start: config.span.start.saturating_sub(1), end: config.span.start, ..config.span };
+        if self.accept(Kind::Char(')')).is_none() && self.lexer.sink.errors() == errors {
+            self.error(
+                Diagnostic::error("E0103", "expected ')'")
+                    .at(open)
+                    .label("this parenthesis is never closed")
+                    .help("balance parentheses, or quote those that aren't meant to balance"),
+            );
+        }
+        config
+    }
+
+    fn class_def(&mut self) -> Option<ClassDef> {
+        let keyword = self.next();
+        let name = match self.accept(Kind::Ident) {
+            Some(token) => Some(self.ident(token)),
+            None => {
+                let token = self.peek();
+                let label = format!("found {}", self.describe(token));
+                self.error(
+                    Diagnostic::error("E0106", "expected element type name").at(token.span).label(label),
+                );
+                None
+            }
+        };
+        let token = self.peek();
+        let class = match token.kind {
+            Kind::Char('{') => ClassRef::Compound(self.compound()),
+            Kind::Ident if name.is_some() => {
+                self.next();
+                ClassRef::Named(self.ident(token))
+            }
+            _ => {
+                if let Some(name) = &name {
+                    let label = format!("expected `{{` or the class that '{}' is to mean", name.text);
+                    self.unexpected(token, &label);
+                }
+                return None;
+            }
+        };
+        let name = name.unwrap_or(Ident { text: String::new(), span: keyword.span });
+        Some(ClassDef { name, class })
+    }
+
+    // ---- chains ----
+
+    fn nested(&self) -> bool {
+        self.depth > 0
+    }
+
+    /// Element lists joined by arrows. `follows_output`: the statement before ended in `output`, or there was none.
+    fn chain(&mut self, follows_output: bool) -> Option<Chain> {
+        let mut chain = Chain { sets: Vec::new(), links: Vec::new(), spread: false };
+        loop {
+            let first = chain.sets.is_empty();
+            let items = self.item_list(first, follows_output);
+            let arrow = matches!(self.peek().kind, Kind::Arrow | Kind::DoubleArrow);
+            if items.is_empty() {
+                break;
+            }
+            let implicit = |item: &Item| matches!(item.what, What::Implicit { .. });
+            if !first && arrow && items.iter().any(implicit) {
+                let span = self.peek().span;
+                self.error(
+                    Diagnostic::error("E0305", "implicit ports used in the middle of a chain")
+                        .at(span)
+                        .label("the element before this arrow is missing"),
+                );
+            }
+            chain.spread = first && !arrow && is_spread(&items);
+            chain.sets.push(items);
+            self.skip_stray();
+            let token = self.peek();
+            match token.kind {
+                Kind::Arrow | Kind::DoubleArrow => {
+                    self.next();
+                    chain.links.push(Link { double: token.kind == Kind::DoubleArrow, span: token.span });
+                }
+                _ => {
+                    self.end_of_chain(token);
+                    break;
+                }
+            }
+        }
+        chain.links.truncate(chain.sets.len().saturating_sub(1));
+        (!chain.sets.is_empty()).then_some(chain)
+    }
+
+    /// Skips `,` and `::` that stand where an arrow or the chain's end should be.
+    fn skip_stray(&mut self) {
+        while matches!(self.peek().kind, Kind::Char(',') | Kind::DoubleColon) {
+            let token = self.next();
+            self.unexpected(token, "expected `->`, `=>` or `;`");
+        }
+    }
+
+    /// After a chain: what may follow without a semicolon stays, anything else is an error.
+    fn end_of_chain(&mut self, token: Token) {
+        match token.kind {
+            Kind::Char(';') => {
+                self.next();
+            }
+            Kind::Ident
+            | Kind::End
+            | Kind::Char('{' | '}' | '[' | ')')
+            | Kind::DoubleBar
+            | Kind::ElementClass
+            | Kind::Require
+            | Kind::Provide
+            | Kind::Define => {}
+            Kind::Char('(') => {
+                self.next();
+                self.unexpected(token, "the element before has its configuration, or cannot have one");
+                self.config_quietly();
+            }
+            _ => {
+                self.next();
+                self.unexpected(token, "expected `->`, `=>` or `;`");
+            }
+        }
+    }
+
+    fn config_quietly(&mut self) {
+        self.config();
+    }
+
+    fn item_list(&mut self, first: bool, follows_output: bool) -> Vec<Item> {
+        let mut items = Vec::new();
+        while let Some(item) = self.item(first, items.len(), follows_output) {
+            items.push(item);
+            if self.accept(Kind::Char(',')).is_none() {
+                break;
+            }
+        }
+        items
+    }
+
+    /// One element of a list, or `None` (with a message if that's wrong) where none stands.
+    fn item(&mut self, first: bool, position: usize, follows_output: bool) -> Option<Item> {
+        let inputs = self.ports();
+        let token = self.peek();
+        let start = inputs.as_ref().map_or(token.span, |p| p.span);
+        let what = match token.kind {
+            Kind::Ident => {
+                self.next();
+                What::Name(self.ident(token))
+            }
+            Kind::Char('{') => What::Compound(self.compound()),
+            Kind::Char('(') => What::Group(self.group()),
+            _ if self.is_implicit(token.kind, first, position, inputs.is_some()) => {
+                return Some(self.implicit(inputs, first, follows_output, token));
+            }
+            _ => {
+                self.missing_item(inputs, token, first, position);
+                return None;
+            }
+        };
+        let mut item = Item { inputs, what, class: None, config: None, outputs: None, span: start };
+        if self.accept(Kind::DoubleColon).is_some() {
+            item.class = self.class_ref();
+        }
+        if self.accept(Kind::Char('(')).is_some() {
+            item.config = Some(self.config());
+        }
+        item.outputs = self.ports();
+        let end = item.outputs.as_ref().map(|p| p.span).or(item.config.as_ref().map(|c| c.span));
+        let class_end = match &item.class {
+            Some(ClassRef::Named(name)) => name.span,
+            _ => token.span,
+        };
+        item.span = start.to(end.unwrap_or(class_end));
+        Some(item)
+    }
+
+    /// The class after `::`.
+    fn class_ref(&mut self) -> Option<ClassRef> {
+        let token = self.peek();
+        match token.kind {
+            Kind::Ident => {
+                self.next();
+                Some(ClassRef::Named(self.ident(token)))
+            }
+            Kind::Char('{') => Some(ClassRef::Compound(self.compound())),
+            _ => {
+                let label = format!("found {}", self.describe(token));
+                self.error(
+                    Diagnostic::error("E0106", "missing element type in declaration")
+                        .at(token.span)
+                        .label(label)
+                        .help("write `name :: Class(arguments)`"),
+                );
+                None
+            }
+        }
+    }
+
+    /// Whether `input` or `output` may be meant where no element stands.
+    fn is_implicit(&self, kind: Kind, first: bool, position: usize, has_ports: bool) -> bool {
+        self.nested()
+            && match kind {
+                Kind::Arrow | Kind::DoubleArrow => first && (has_ports || position == 0),
+                Kind::Char(',') => has_ports,
+                Kind::DoubleColon => false,
+                _ => !first && (has_ports || position == 0),
+            }
+    }
+
+    /// `input` or `output`, left out. The ports written stand on its inner side.
+    fn implicit(&mut self, ports: Option<Ports>, first: bool, follows_output: bool, token: Token) -> Item {
+        if first && ports.is_none() && !follows_output {
+            let arrow = self.lexer.str(token.span).to_string();
+            let advice = format!("suggest 'input {arrow}' or '[0] {arrow}' to start connection");
+            self.error(
+                Diagnostic::warning("W0102", advice)
+                    .at(token.span)
+                    .label("this reads as `input`, because a statement ended before it")
+                    .help("if the chain before was meant to go on, remove the `;` there"),
+            );
+        }
+        let span = ports.as_ref().map_or(Span { end: token.span.start, ..token.span }, |p| p.span);
+        let (inputs, outputs) = if first { (None, ports) } else { (ports, None) };
+        Item { inputs, what: What::Implicit { output: !first }, class: None, config: None, outputs, span }
+    }
+
+    /// Complains that an element is missing, where that is an error.
+    fn missing_item(&mut self, inputs: Option<Ports>, token: Token, first: bool, position: usize) {
+        if let Some(ports) = inputs {
+            self.error(
+                Diagnostic::error("E0304", "stranded port ignored")
+                    .at(ports.span)
+                    .label("no element follows these ports"),
+            );
+        } else if position == 0 && !(self.nested() && first) || position > 0 {
+            // A token that ends the enclosing text stays for whoever waits for it.
+            if !matches!(token.kind, Kind::Char('}' | ')' | ';') | Kind::DoubleBar | Kind::End) {
+                self.next();
+            }
+            self.unexpected(token, "expected an element");
+        } else {
+            self.next();
+            self.unexpected(token, "expected an element");
+        }
+    }
+
+    /// `[...]`, if it stands here.
+    fn ports(&mut self) -> Option<Ports> {
+        let open = self.accept(Kind::Char('['))?;
+        let mut ports = Ports { list: Vec::new(), expandable: false, span: open.span };
+        loop {
+            let token = self.peek();
+            match token.kind {
+                Kind::Ident if !self.lexer.str(token.span).starts_with(|c: char| c.is_ascii_digit()) => {
+                    // Most likely the bracket was never closed, and this is the element behind it.
+                    self.error(
+                        Diagnostic::error("E0107", "syntax error: port number should be integer")
+                            .at(token.span)
+                            .label("expected a port number")
+                            .note(open.span, "the ports start here"),
+                    );
+                    if self.peek_nth(1).kind == Kind::Char(']') {
+                        self.next();
+                        ports.span = ports.span.to(self.next().span);
+                    }
+                    break;
+                }
+                Kind::Ident => {
+                    self.next();
+                    let low = self.port_number(token);
+                    ports.list.push(low);
+                    if self.accept(Kind::Char('-')).is_some() {
+                        self.port_range(&mut ports, low);
+                    }
+                }
+                Kind::Char(']') => ports.expandable = true,
+                _ => {
+                    let label = format!("found {}", self.describe(token));
+                    self.error(
+                        Diagnostic::error("E0107", "syntax error: expected port number")
+                            .at(token.span)
+                            .label(label),
+                    );
+                    break;
+                }
+            }
+            if let Some(close) = self.accept(Kind::Char(']')) {
+                ports.span = ports.span.to(close.span);
+                break;
+            }
+            if !ports.expandable && self.accept(Kind::Char(',')).is_some() {
+                continue;
+            }
+            let token = self.peek();
+            let label = format!("found {}", self.describe(token));
+            self.error(Diagnostic::error("E0107", "syntax error: expected ','").at(token.span).label(label));
+            if token.kind != Kind::Ident {
+                break;
+            }
+        }
+        if ports.list.is_empty() {
+            ports.list.push(0);
+        }
+        Some(ports)
+    }
+
+    /// What follows `N-`: the range's last port, or nothing if the list is to go on as needed.
+    fn port_range(&mut self, ports: &mut Ports, low: u32) {
+        let Some(token) = self.accept(Kind::Ident) else {
+            ports.expandable = true;
+            return;
+        };
+        let high = self.port_number(token);
+        if high < low {
+            self.error(
+                Diagnostic::error("E0107", format!("port range {low}-{high} runs backwards"))
+                    .at(token.span)
+                    .help(format!("write `{high}-{low}`")),
+            );
+            return;
+        }
+        ports.list.extend(low + 1..=high);
+    }
+
+    /// Port numbers are decimal, octal after `0`, or hexadecimal after `0x`, as all integers in Click.
+    fn port_number(&mut self, token: Token) -> u32 {
+        let text = self.lexer.str(token.span);
+        let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None if text.len() > 1 && text.starts_with('0') => u64::from_str_radix(text, 8),
+            None => text.parse(),
+        };
+        match number {
+            Ok(n) if n < u64::from(MAX_PORTS) => n as u32,
+            Ok(n) => {
+                self.too_large(token, &n.to_string());
+                0
+            }
+            Err(_) if text.bytes().all(|b| b.is_ascii_digit()) => {
+                let text = text.to_string();
+                self.too_large(token, &text);
+                0
+            }
+            Err(_) => {
+                self.error(
+                    Diagnostic::error("E0107", "syntax error: port number should be integer").at(token.span),
+                );
+                0
+            }
+        }
+    }
+
+    fn too_large(&mut self, token: Token, number: &str) {
+        self.error(
+            Diagnostic::error("E0306", format!("port number {number} is too large"))
+                .at(token.span)
+                .label(format!("ports are numbered from 0 to {}", MAX_PORTS - 1)),
+        );
+    }
+
+    // ---- compounds and groups ----
+
+    /// Enters a compound or group, or complains and skips it if the nesting is too deep.
+    fn enter(&mut self, open: Token, what: &str) -> bool {
+        if self.depth < MAX_NESTING {
+            self.depth += 1;
+            return true;
+        }
+        self.error(
+            Diagnostic::error("E0105", format!("maximum {what} nesting depth exceeded"))
+                .at(open.span)
+                .label(format!("more than {MAX_NESTING} levels deep"))
+                .help("give the inner parts names with `elementclass`"),
+        );
+        self.skip_balanced();
+        false
+    }
+
+    /// Skips to behind the bracket that closes the one just taken.
+    fn skip_balanced(&mut self) {
+        let mut depth = 1usize;
+        while depth > 0 {
+            match self.next().kind {
+                Kind::Char('{' | '(') => depth += 1,
+                Kind::Char('}' | ')') => depth -= 1,
+                Kind::End => return,
+                _ => {}
+            }
+        }
+    }
+
+    fn group(&mut self) -> Vec<Stmt> {
+        let open = self.next();
+        let mut statements = Vec::new();
+        if !self.enter(open, "element group") {
+            return statements;
+        }
+        self.statements(&mut statements);
+        self.depth -= 1;
+        self.expect(Kind::Char(')'), Some(open.span));
+        statements
+    }
+
+    fn compound(&mut self) -> CompoundDef {
+        let open = self.next();
+        let mut compound = CompoundDef { bodies: Vec::new(), extends: None, span: open.span };
+        if !self.enter(open, "compound element") {
+            let body = BodyDef { formals: Vec::new(), statements: Vec::new(), span: open.span };
+            compound.bodies.push(body);
+            return compound;
+        }
+        loop {
+            if let Some(dots) = self.accept(Kind::Ellipsis) {
+                compound.extends = Some(dots.span);
+                if compound.bodies.is_empty() || self.peek().kind != Kind::Char('}') {
+                    self.error(
+                        Diagnostic::error("E0407", "'...' should occur last, after one or more compounds")
+                            .at(dots.span)
+                            .help("write `{ ... new overloads ... || ... }`"),
+                    );
+                }
+            }
+            if compound.extends.is_none() || self.peek().kind != Kind::Char('}') {
+                compound.bodies.push(self.body(open));
+            }
+            if self.accept(Kind::DoubleBar).is_none() {
+                break;
+            }
+        }
+        self.depth -= 1;
+        self.expect(Kind::Char('}'), Some(open.span));
+        compound
+    }
+
+    fn body(&mut self, open: Token) -> BodyDef {
+        let start = self.peek().span;
+        let formals = self.formals();
+        let mut statements = Vec::new();
+        loop {
+            self.statements(&mut statements);
+            match self.peek().kind {
+                Kind::Char(')') => {
+                    let token = self.next();
+                    self.unexpected(token, "no parenthesis is open here");
+                }
+                _ => break,
+            }
+        }
+        let span = if start.end > start.start { open.span.to(start) } else { open.span };
+        BodyDef { formals, statements, span: Span { start: span.start, end: span.start + 1, ..span } }
+    }
+
+    /// `$a, KEY $b |`, if it stands here.
+    fn formals(&mut self) -> Vec<Formal> {
+        let mut formals = Vec::new();
+        loop {
+            let token = self.peek();
+            let keyword = (token.kind == Kind::Ident && self.peek_nth(1).kind == Kind::Variable).then(|| {
+                let token = self.next();
+                self.ident(token)
+            });
+            match self.peek().kind {
+                Kind::Variable => {
+                    let token = self.next();
+                    formals.push(Formal { keyword, name: self.ident(token) });
+                }
+                Kind::Char('|') => {
+                    self.next();
+                    return formals;
+                }
+                _ => {
+                    if !formals.is_empty() {
+                        let label = format!("found {}", self.describe(token));
+                        self.error(
+                            Diagnostic::error("E0106", "expected variable").at(token.span).label(label),
+                        );
+                    }
+                    return formals;
+                }
+            }
+            if self.accept(Kind::Char('|')).is_some() {
+                return formals;
+            }
+            if self.accept(Kind::Char(',')).is_none() {
+                let token = self.peek();
+                let label = format!("found {}", self.describe(token));
+                self.error(Diagnostic::error("E0106", "expected ',' or '|'").at(token.span).label(label));
+                return formals;
+            }
+        }
+    }
+}
+
+/// Whether `a, b :: C(x)` stands alone, so that the class counts for all names.
+fn is_spread(items: &[Item]) -> bool {
+    let Some((last, bare)) = items.split_last() else { return false };
+    let plain =
+        |item: &Item| item.inputs.is_none() && item.outputs.is_none() && matches!(item.what, What::Name(_));
+    !bare.is_empty()
+        && last.class.is_some()
+        && items.iter().all(plain)
+        && bare.iter().all(|item| item.class.is_none() && item.config.is_none())
+}
+
+/// Whether a statement before this one leaves no chain that a bare arrow could be meant to continue.
+fn output_ends(before: Option<&Stmt>) -> bool {
+    let Some(Stmt::Chain(chain)) = before else { return true };
+    match chain.sets.last().map(Vec::as_slice) {
+        Some([item]) => match &item.what {
+            What::Implicit { output } => *output,
+            What::Name(name) => name.text == "output",
+            _ => false,
+        },
+        _ => false,
+    }
+}
