@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Speed and size of the IPv4 table: `cargo bench -p junctor-tables --bench fib4 [-- SECONDS]`.
+//!
+//! Routes and updates are RIPE NCC RIS, peer AS3333, 2026-05-11, from `shared/data` beside the repository; without them a
+//! synthetic table with the same mix of lengths serves. Workloads: `rand`, uniform addresses; `pfx`, a random host in a
+//! random prefix; `zipf`, 65,536 flows in trains. Each figure is the median of interleaved rounds.
+
+use junctor_tables::fib4::{Fib4Reader, Fib4Writer, NextHopId, Prefix4};
+use std::{
+    collections::HashSet,
+    path::PathBuf,
+    process::Command,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+use sync::rcu::Domain;
+
+const ADDRS: usize = 1 << 20;
+const BATCH: usize = 32;
+const ROUNDS: usize = 9;
+
+/// xorshift64*: fast, seeded, good enough to choose addresses.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+fn data(name: &str) -> Option<String> {
+    let from = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let path = from.ancestors().map(|dir| dir.join("shared/data").join(name)).find(|path| path.exists())?;
+    let out = Command::new("xz").arg("-dc").arg(path).output().ok().filter(|out| out.status.success())?;
+    String::from_utf8(out.stdout).ok()
+}
+
+type Route = (Prefix4, NextHopId);
+
+fn route(prefix: &str, id: &str) -> Option<Route> {
+    Some((prefix.parse().ok()?, NextHopId(id.parse().ok()?)))
+}
+
+fn real_routes() -> Option<Vec<Route>> {
+    let text = data("v4-ris-as3333-20260511.txt.xz")?;
+    text.lines().map(|line| line.split_once(' ').and_then(|(prefix, id)| route(prefix, id))).collect()
+}
+
+fn synthetic_routes() -> Vec<Route> {
+    let mut random = Random(7);
+    let mut routes: Vec<Route> = Vec::new();
+    let mut seen = HashSet::new();
+    while routes.len() < 1_000_000 {
+        let len = [24, 24, 24, 24, 24, 24, 23, 22, 22, 21, 20, 19, 18, 16][random.below(14)];
+        let block = (1 + random.below(223)) << 24 | random.below(110) << 16 | random.below(1 << 16);
+        let prefix = Prefix4::new(block as u32, len).expect("len <= 32");
+        if seen.insert(prefix) {
+            routes.push((prefix, NextHopId((256.0 * random.unit().powi(3)) as u32)));
+        }
+    }
+    routes.sort_unstable();
+    routes
+}
+
+fn workloads(routes: &[Route]) -> [(&'static str, Vec<u32>); 3] {
+    let mut random = Random(42);
+    let rand = (0..ADDRS).map(|_| random.next() as u32).collect();
+    let mut host = |random: &mut Random| {
+        let (prefix, _) = routes[random.below(routes.len())];
+        prefix.addr() | (u64::from(random.next() as u32) >> prefix.len()) as u32
+    };
+    let pfx = (0..ADDRS).map(|_| host(&mut random)).collect();
+    let flows: Vec<u32> = (0..65_536).map(|_| host(&mut random)).collect();
+    let mut weights: Vec<f64> = (1..=flows.len()).map(|rank| 1.0 / rank as f64).collect();
+    for at in 1..weights.len() {
+        weights[at] += weights[at - 1];
+    }
+    let total = weights[weights.len() - 1];
+    let mut zipf = Vec::with_capacity(ADDRS + 16);
+    while zipf.len() < ADDRS {
+        let drawn = random.unit() * total;
+        let flow = flows[weights.partition_point(|sum| *sum < drawn).min(flows.len() - 1)];
+        let train = 1 + random.below(8);
+        zipf.extend(std::iter::repeat_n(flow, train));
+    }
+    zipf.truncate(ADDRS);
+    [("rand", rand), ("pfx", pfx), ("zipf", zipf)]
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Million lookups a second over all addresses.
+fn rate(fib: &Fib4Reader, domain: &Domain, addrs: &[u32]) -> f64 {
+    let mut reader = domain.register("bench");
+    let mut out = [0; BATCH];
+    let start = Instant::now();
+    for batch in addrs.chunks_exact(BATCH) {
+        fib.lookup_batch(&reader, batch, &mut out);
+        std::hint::black_box(&out);
+        reader.quiescent();
+    }
+    addrs.len() as f64 / start.elapsed().as_secs_f64() / 1e6
+}
+
+fn lookups(fib: &Fib4Reader, domain: &Domain, loads: &[(&str, Vec<u32>)]) {
+    let mut rates = vec![Vec::new(); loads.len()];
+    for _ in 0..ROUNDS {
+        for ((_, addrs), rates) in loads.iter().zip(&mut rates) {
+            rates.push(rate(fib, domain, addrs));
+        }
+    }
+    for ((name, _), rates) in loads.iter().zip(&mut rates) {
+        println!("fib4.mlps.{name:<5} {:>8.1}  ({:.2} ns a lookup)", median(rates), 1e3 / median(rates));
+    }
+}
+
+/// Rate of updates on an undisturbed table, and of lookups while `per_second` updates go on.
+fn updates(writer: &mut Fib4Writer, changes: &[(Prefix4, Option<NextHopId>)]) {
+    let start = Instant::now();
+    for (prefix, id) in changes {
+        change(writer, *prefix, *id);
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "fib4.update_ns  {:>8.0}  ({:.0} updates/s, {} changes)",
+        seconds * 1e9 / changes.len() as f64,
+        changes.len() as f64 / seconds,
+        changes.len()
+    );
+}
+
+fn change(writer: &mut Fib4Writer, prefix: Prefix4, id: Option<NextHopId>) {
+    match id {
+        Some(id) => writer.insert(prefix, id).map(drop),
+        None => writer.remove(prefix).map(drop),
+    }
+    .expect("room for the update");
+}
+
+/// One reader looking up all the time, one writer at a given pace (0: as fast as it can; none: idle).
+fn together(
+    writer: &mut Fib4Writer,
+    changes: &[(Prefix4, Option<NextHopId>)],
+    addrs: &[u32],
+    pace: Option<u64>,
+) -> (f64, f64) {
+    let domain = writer.reader().domain().clone();
+    let fib = writer.reader();
+    let (done, looked) = (AtomicBool::new(false), AtomicU64::new(0));
+    let length = Duration::from_millis(700);
+    let mut made = 0;
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut reader = domain.register("bench");
+            let mut out = [0; BATCH];
+            'all: loop {
+                for batch in addrs.chunks_exact(BATCH) {
+                    fib.lookup_batch(&reader, batch, &mut out);
+                    std::hint::black_box(&out);
+                    reader.quiescent();
+                    looked.store(looked.load(Ordering::Relaxed) + BATCH as u64, Ordering::Relaxed);
+                    if done.load(Ordering::Relaxed) {
+                        break 'all;
+                    }
+                }
+            }
+        });
+        let mut next = changes.iter().cycle();
+        while start.elapsed() < length {
+            let due = pace.map_or(0, |pace| match pace {
+                0 => made + 64,
+                pace => (start.elapsed().as_secs_f64() * pace as f64) as u64,
+            });
+            while made < due {
+                let (prefix, id) = next.next().expect("an endless cycle");
+                change(writer, *prefix, *id);
+                made += 1;
+            }
+            if pace != Some(0) {
+                std::hint::spin_loop();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    (looked.load(Ordering::Relaxed) as f64 / seconds / 1e6, made as f64 / seconds)
+}
+
+fn main() {
+    let routes = real_routes().unwrap_or_else(|| {
+        println!("shared/data is absent (or xz is): synthetic routes");
+        synthetic_routes()
+    });
+    let loads = workloads(&routes);
+    let domain = Domain::default();
+    let mut writer = Fib4Writer::new(&domain).expect("memory");
+    let mut builds: Vec<f64> = (0..3)
+        .map(|_| {
+            writer.replace_all([]).expect("room");
+            let start = Instant::now();
+            writer.replace_all(routes.iter().copied()).expect("room");
+            start.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    let memory = writer.memory();
+    println!("routes          {:>8}", writer.len());
+    println!("fib4.build_ms   {:>8.1}", median(&mut builds));
+    println!(
+        "fib4.memory_mb  {:>8.2}  (RIB besides: {:.1})",
+        memory.lookup_bytes as f64 / 1e6,
+        memory.rib_bytes as f64 / 1e6
+    );
+    lookups(&writer.reader(), &domain, &loads);
+
+    let Some(text) = data("v4-updates-as3333-20260511.txt.xz") else { return };
+    let changes: Vec<(Prefix4, Option<NextHopId>)> = text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let prefix = words.next()?.parse().ok()?;
+            Some((prefix, words.next().and_then(|id| id.parse().ok()).map(NextHopId)))
+        })
+        .collect();
+    updates(&mut writer, &changes);
+    let after = writer.memory();
+    println!(
+        "after updates   {:>8.2} MB, {:.2} MB spare",
+        after.lookup_bytes as f64 / 1e6,
+        after.spare_bytes as f64 / 1e6
+    );
+    let mut idle = Vec::new();
+    let mut paced = Vec::new();
+    let mut full = Vec::new();
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        idle.push(together(&mut writer, &changes, &loads[1].1, None).0);
+        paced.push(together(&mut writer, &changes, &loads[1].1, Some(10_000)).0);
+        let (looked, updates) = together(&mut writer, &changes, &loads[1].1, Some(0));
+        full.push(looked);
+        made.push(updates);
+    }
+    let idle = median(&mut idle);
+    println!(
+        "pfx undisturbed {idle:>8.1}, at 10,000 updates/s {:.1}, share {:.3}",
+        median(&mut paced),
+        median(&mut paced) / idle
+    );
+    println!(
+        "pfx at {:.0} updates/s: {:.1}, share {:.3}",
+        median(&mut made),
+        median(&mut full),
+        median(&mut full) / idle
+    );
+}

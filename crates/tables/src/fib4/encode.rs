@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the routes below a /16 to the words of its object. The form is drawn in the parent module.
+
+use super::rib::Route;
+use std::sync::atomic::Ordering;
+use sync::lines::{LINE_WORDS, Line};
+
+/// Leaf bit: the rest is where the next level's object begins, in lines from this object's first.
+pub(super) const LEAF_DIVIDED: u16 = 0x8000;
+/// Leaf: no route.
+pub(super) const LEAF_NONE: u16 = 0x7fff;
+/// The word whose low half holds the four counts; its high half begins the leaves.
+pub(super) const COUNTS_WORD: usize = 4;
+/// Where leaf 0 stands, in units of 16 bits from the object's start.
+pub(super) const FIRST_LEAF_HALF: u32 = 18;
+
+const ENTRIES: usize = 256;
+
+/// Builds objects; keeps its buffers from one to the next.
+pub(super) struct Encoder {
+    top: Level,
+    /// The level of the /24 being divided.
+    last_octet: Level,
+    /// All second levels, line by line.
+    lower: Vec<u64>,
+    top_words: Vec<u64>,
+}
+
+/// The answers for 256 entries, and their runs.
+struct Level {
+    entries: [u16; ENTRIES],
+    starts: [u64; 4],
+    leaves: [u16; ENTRIES],
+    runs: usize,
+}
+
+impl Default for Encoder {
+    fn default() -> Self {
+        Self { top: Level::new(), last_octet: Level::new(), lower: Vec::new(), top_words: Vec::new() }
+    }
+}
+
+impl Encoder {
+    /// Computes the object for a /16 whose addresses have the answer `cover` but for `routes` (sorted by address, then
+    /// length; each longer than /16).
+    pub(super) fn encode(&mut self, cover: u16, routes: &[Route]) {
+        self.lower.clear();
+        self.top.entries.fill(cover);
+        // In this order a route comes after those that contain it, so painting gives the longest match; and all
+        // routes within a /24 come together, after every shorter one that covers it.
+        let mut at = 0;
+        while let Some(route) = routes.get(at) {
+            let third_octet = usize::from(route.low >> 8);
+            if route.len <= 24 {
+                self.top.entries[third_octet..][..1 << (24 - route.len)].fill(route.leaf);
+                at += 1;
+            } else {
+                let inside = |r: &&Route| usize::from(r.low >> 8) == third_octet;
+                let count = routes[at..].iter().take_while(inside).count();
+                self.divide(third_octet, &routes[at..at + count]);
+                at += count;
+            }
+        }
+        self.top.find_runs();
+        self.top_words.clear();
+        self.top.words(
+            &mut self.top_words,
+            |leaf, lines| {
+                if leaf & LEAF_DIVIDED == 0 { leaf } else { leaf + lines }
+            },
+        );
+    }
+
+    /// Paints the routes longer than /24 in one /24.
+    fn divide(&mut self, third_octet: usize, routes: &[Route]) {
+        let level = &mut self.last_octet;
+        level.entries.fill(self.top.entries[third_octet]);
+        for route in routes {
+            level.entries[usize::from(route.low & 0xff)..][..1 << (32 - route.len)].fill(route.leaf);
+        }
+        level.find_runs();
+        self.top.entries[third_octet] = if level.runs == 1 {
+            level.leaves[0]
+        } else {
+            // Relative to the first line after the top level, whose size is not known yet.
+            let offset = self.lower.len() / LINE_WORDS;
+            level.words(&mut self.lower, |leaf, _| leaf);
+            LEAF_DIVIDED | u16::try_from(offset).expect("256 objects of at most 9 lines")
+        };
+    }
+
+    /// The one answer for the whole /16, if it has but one.
+    pub(super) fn uniform(&self) -> Option<u16> {
+        let leaf = self.top.leaves[0];
+        (self.top.runs == 1 && leaf & LEAF_DIVIDED == 0).then_some(leaf)
+    }
+
+    /// How many lines the object takes.
+    pub(super) fn lines(&self) -> usize {
+        (self.top_words.len() + self.lower.len()) / LINE_WORDS
+    }
+
+    /// Writes the object to `lines`, of which there are [`lines`](Self::lines).
+    pub(super) fn write(&self, lines: &[Line]) {
+        assert_eq!(lines.len(), self.lines(), "the lines taken for this object");
+        let words = lines.iter().flat_map(|line| &line.0);
+        for (word, value) in words.zip(self.top_words.iter().chain(&self.lower)) {
+            word.store(*value, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Level {
+    fn new() -> Self {
+        Self { entries: [LEAF_NONE; ENTRIES], starts: [0; 4], leaves: [LEAF_NONE; ENTRIES], runs: 1 }
+    }
+
+    fn find_runs(&mut self) {
+        self.starts = [0; 4];
+        self.leaves[0] = self.entries[0];
+        // Without branches: where runs end is not predictable. Entry `last` is written again until its run ends.
+        let mut last = 0;
+        for entry in 1..ENTRIES {
+            let starts = self.entries[entry] != self.entries[entry - 1];
+            self.starts[entry / 64] |= u64::from(starts) << (entry % 64);
+            last += usize::from(starts);
+            self.leaves[last % ENTRIES] = self.entries[entry];
+        }
+        self.runs = last + 1;
+    }
+
+    /// Appends whole lines of words to `out`. Each leaf passes through `leaf`, which gets the level's size in lines too.
+    fn words(&self, out: &mut Vec<u64>, leaf: impl Fn(u16, u16) -> u16) {
+        let halves = FIRST_LEAF_HALF as usize + self.runs;
+        let lines = halves.div_ceil(4 * LINE_WORDS);
+        let first = out.len();
+        out.extend_from_slice(&self.starts);
+        out.resize(first + lines * LINE_WORDS, 0);
+        let words = &mut out[first..];
+        let (mut before, mut counts) = (0, 0);
+        for (word, starts) in self.starts.iter().enumerate() {
+            counts |= u64::from(before) << (8 * word);
+            before += starts.count_ones();
+        }
+        words[COUNTS_WORD] = counts;
+        for (run, value) in self.leaves[..self.runs].iter().enumerate() {
+            let half = FIRST_LEAF_HALF as usize + run;
+            words[half / 4] |= u64::from(leaf(*value, lines as u16)) << (half % 4 * 16);
+        }
+    }
+}
