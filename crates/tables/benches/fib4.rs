@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Speed and size of the IPv4 table: `cargo bench -p junctor-tables --bench fib4 [-- SECONDS]`.
+//! Speed and size of the IPv4 table: `cargo bench -p junctor-tables --bench fib4 [-- lookups]`.
 //!
 //! Routes and updates are RIPE NCC RIS, peer AS3333, 2026-05-11, from `shared/data` beside the repository; without them a
 //! synthetic table with the same mix of lengths serves. Workloads: `rand`, uniform addresses; `pfx`, a random host in a
@@ -76,7 +76,7 @@ fn synthetic_routes() -> Vec<Route> {
 fn workloads(routes: &[Route]) -> [(&'static str, Vec<u32>); 3] {
     let mut random = Random(42);
     let rand = (0..ADDRS).map(|_| random.next() as u32).collect();
-    let mut host = |random: &mut Random| {
+    let host = |random: &mut Random| {
         let (prefix, _) = routes[random.below(routes.len())];
         prefix.addr() | (u64::from(random.next() as u32) >> prefix.len()) as u32
     };
@@ -104,27 +104,50 @@ fn median(values: &mut [f64]) -> f64 {
 }
 
 /// Million lookups a second over all addresses.
-fn rate(fib: &Fib4Reader, domain: &Domain, addrs: &[u32]) -> f64 {
-    let mut reader = domain.register("bench");
+fn rate(addrs: &[u32], mut lookup: impl FnMut(&[u32; BATCH], &mut [u32; BATCH])) -> f64 {
     let mut out = [0; BATCH];
     let start = Instant::now();
-    for batch in addrs.chunks_exact(BATCH) {
-        fib.lookup_batch(&reader, batch, &mut out);
+    for batch in addrs.as_chunks::<BATCH>().0 {
+        lookup(batch, &mut out);
         std::hint::black_box(&out);
-        reader.quiescent();
     }
     addrs.len() as f64 / start.elapsed().as_secs_f64() / 1e6
 }
 
-fn lookups(fib: &Fib4Reader, domain: &Domain, loads: &[(&str, Vec<u32>)]) {
-    let mut rates = vec![Vec::new(); loads.len()];
+/// The yardstick: one 16-bit answer for each /24 (DIR-24-8 without its second level), 32 MB.
+fn dir24(routes: &[Route]) -> Vec<u16> {
+    let mut table = vec![u16::MAX; 1 << 24];
+    let mut routes = routes.to_vec();
+    routes.sort_by_key(|(prefix, _)| prefix.len());
+    for (prefix, id) in routes {
+        table[(prefix.addr() >> 8) as usize..][..1 << (24 - prefix.len().min(24))].fill(id.0 as u16);
+    }
+    table
+}
+
+fn lookups(fib: &Fib4Reader, domain: &Domain, loads: &[(&str, Vec<u32>)], direct: &[u16]) {
+    let mut rates = vec![(Vec::new(), Vec::new(), Vec::new()); loads.len()];
+    let mut reader = domain.register("bench");
+    let direct: &[u16; 1 << 24] = direct.try_into().expect("2^24 entries");
     for _ in 0..ROUNDS {
-        for ((_, addrs), rates) in loads.iter().zip(&mut rates) {
-            rates.push(rate(fib, domain, addrs));
+        for ((_, addrs), (ours, theirs, ratio)) in loads.iter().zip(&mut rates) {
+            ours.push(rate(addrs, |batch, out| {
+                fib.lookup_batch(&reader, batch, out);
+                reader.quiescent();
+            }));
+            theirs.push(rate(addrs, |batch, out| {
+                for (out, addr) in out.iter_mut().zip(batch) {
+                    let id = direct[(*addr >> 8) as usize];
+                    *out = if id == u16::MAX { u32::MAX } else { id.into() };
+                }
+            }));
+            ratio.push(ours[ours.len() - 1] / theirs[theirs.len() - 1]);
         }
     }
-    for ((name, _), rates) in loads.iter().zip(&mut rates) {
-        println!("fib4.mlps.{name:<5} {:>8.1}  ({:.2} ns a lookup)", median(rates), 1e3 / median(rates));
+    println!("{:<16}{:>8} {:>8} {:>10} {:>6}", "", "Mlps", "ns", "DIR-24-8", "ratio");
+    for ((name, _), (ours, theirs, ratio)) in loads.iter().zip(&mut rates) {
+        let (ours, theirs) = (median(ours), median(theirs));
+        println!("fib4.mlps.{name:<6}{ours:>8.1} {:>8.2} {theirs:>10.1} {:>6.2}", 1e3 / ours, median(ratio));
     }
 }
 
@@ -225,7 +248,10 @@ fn main() {
         memory.lookup_bytes as f64 / 1e6,
         memory.rib_bytes as f64 / 1e6
     );
-    lookups(&writer.reader(), &domain, &loads);
+    lookups(&writer.reader(), &domain, &loads, &dir24(&routes));
+    if std::env::args().any(|arg| arg == "lookups") {
+        return;
+    }
 
     let Some(text) = data("v4-updates-as3333-20260511.txt.xz") else { return };
     let changes: Vec<(Prefix4, Option<NextHopId>)> = text

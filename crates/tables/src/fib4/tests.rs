@@ -54,7 +54,7 @@ fn check(writer: &Fib4Writer, reader: &Reader, routes: &Routes, addrs: &[u32]) {
 fn arb_prefix() -> impl Strategy<Value = Prefix4> {
     // Few /16s and few bits, so that routes nest, touch and repeat.
     let addr = (0u32..3, 0u32..4, 0u32..8, any::<u8>()).prop_map(|(a, b, c, d)| {
-        [0x0a00_0000, 0x0aff_0000, 0xffff_0000][a as usize] | b << 16 | (c * 37 & 0xff) << 8 | u32::from(d)
+        [0x0a00_0000, 0x0aff_0000, 0xffff_0000][a as usize] | b << 16 | ((c * 37) & 0xff) << 8 | u32::from(d)
     });
     let len = prop_oneof![0u8..=32, 14u8..=18, 22u8..=27, Just(32)];
     (addr, len).prop_map(|(addr, len)| Prefix4::new(addr, len).expect("len <= 32"))
