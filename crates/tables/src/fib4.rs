@@ -62,11 +62,14 @@
 mod arena;
 mod encode;
 mod rib;
+#[allow(unsafe_code)]
+mod walk;
 
 use crate::fib4::{
     arena::Arena,
-    encode::{Encoder, LEAF_DIVIDED, LEAF_NONE},
+    encode::{Encoder, LEAF_NONE},
     rib::Rib,
+    walk::Walk,
 };
 use std::{
     fmt,
@@ -202,10 +205,7 @@ pub struct Memory {
 
 struct Shared {
     domain: rcu::Domain,
-    slots: Box<[AtomicU32; SLOTS]>,
-    lines: Lines,
-    /// The processor has the instructions that `batch_bmi2` is compiled for.
-    bmi2: bool,
+    walk: Walk,
 }
 
 /// Looks addresses up. Cheap to clone; one for each worker.
@@ -238,15 +238,11 @@ impl Fib4Reader {
             reader.belongs_to(&self.shared.domain),
             "the reader is registered with another domain than the table's"
         );
-        let shared = &*self.shared;
-        #[cfg(target_arch = "x86_64")]
-        if shared.bmi2 {
-            #[allow(unsafe_code)]
-            // SAFETY: `bmi2` is set only if the processor has POPCNT, BMI1 and BMI2, which is all the function asks
-            // for. (Bench `fib4`: without them `rand` falls by half.)
-            return unsafe { shared.batch_bmi2(addrs, out) };
+        #[allow(unsafe_code)]
+        // SAFETY: `reader` is of the table's domain and stays borrowed until the end of this call.
+        unsafe {
+            self.shared.walk.lookup(addrs, out);
         }
-        shared.batch(addrs, out);
     }
 
     /// The domain to register this table's readers with.
@@ -259,98 +255,6 @@ impl fmt::Debug for Fib4Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fib4Reader").finish_non_exhaustive()
     }
-}
-
-/// Where a leaf stands: its line and its place in it, in units of 16 bits.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    line: u32,
-    half: u32,
-}
-
-const BATCH: usize = 32;
-
-impl Shared {
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "popcnt,bmi1,bmi2")]
-    fn batch_bmi2(&self, addrs: &[u32], out: &mut [u32]) {
-        self.batch(addrs, out);
-    }
-
-    #[inline(always)]
-    fn batch(&self, addrs: &[u32], out: &mut [u32]) {
-        let (addr_chunks, addr_rest) = addrs.as_chunks::<BATCH>();
-        let (out_chunks, out_rest) = out.as_chunks_mut::<BATCH>();
-        for (addrs, out) in addr_chunks.iter().zip(out_chunks) {
-            self.batch_full(addrs, out);
-        }
-        for (addr, out) in addr_rest.iter().zip(out_rest) {
-            let object = self.object(*addr);
-            let leaf = self.leaf(self.place(object, *addr >> 8));
-            *out = self.finish(object, leaf, *addr);
-        }
-    }
-
-    /// Step by step over the whole batch, so that each step's cache misses overlap.
-    #[inline(always)]
-    fn batch_full(&self, addrs: &[u32; BATCH], out: &mut [u32; BATCH]) {
-        let mut objects = [0; BATCH];
-        for (object, addr) in objects.iter_mut().zip(addrs) {
-            *object = self.object(*addr);
-        }
-        let mut places = [Place::default(); BATCH];
-        for ((place, object), addr) in places.iter_mut().zip(&objects).zip(addrs) {
-            *place = self.place(*object, *addr >> 8);
-        }
-        let mut divided = 0;
-        for (out, place) in out.iter_mut().zip(&places) {
-            let leaf = self.leaf(*place);
-            divided |= leaf;
-            *out = answer(leaf);
-        }
-        if divided & LEAF_DIVIDED != 0 {
-            for ((out, place), (object, addr)) in out.iter_mut().zip(&places).zip(objects.iter().zip(addrs)) {
-                *out = self.finish(*object, self.leaf(*place), *addr);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn object(&self, addr: u32) -> u32 {
-        self.slots[(addr >> 16) as usize].load(Ordering::Acquire)
-    }
-
-    /// The leaf for the entry that the lowest octet of `entry` names.
-    #[inline(always)]
-    fn place(&self, object: u32, entry: u32) -> Place {
-        let head = &self.lines[object as usize].0;
-        let word = (entry >> 6 & 3) as usize;
-        let starts = head[word].load(Ordering::Relaxed);
-        let before = head[encode::COUNTS_WORD].load(Ordering::Relaxed) as u32 >> (8 * word) & 0xff;
-        let run = before + (starts << (63 - (entry & 63))).count_ones();
-        let half = encode::FIRST_LEAF_HALF + run;
-        Place { line: object + half / 32, half }
-    }
-
-    #[inline(always)]
-    fn leaf(&self, place: Place) -> u16 {
-        let word = &self.lines[place.line as usize].0[(place.half / 4 % 8) as usize];
-        (word.load(Ordering::Relaxed) >> (place.half % 4 * 16)) as u16
-    }
-
-    /// Takes the third step where there is one.
-    #[inline(always)]
-    fn finish(&self, object: u32, leaf: u16, addr: u32) -> u32 {
-        if leaf & LEAF_DIVIDED == 0 {
-            return answer(leaf);
-        }
-        answer(self.leaf(self.place(object + u32::from(leaf & !LEAF_DIVIDED), addr)))
-    }
-}
-
-#[inline(always)]
-fn answer(leaf: u16) -> u32 {
-    if leaf == LEAF_NONE { NextHopId::NONE.0 } else { u32::from(leaf) }
 }
 
 /// Changes the table. There is one for each table; lookups go on undisturbed.
@@ -405,14 +309,10 @@ impl Fib4Writer {
     /// # Errors
     /// [`Fib4Error::NoMemory`]; [`Fib4Error::Full`] when `lines` is 0.
     pub fn with_lines(domain: &rcu::Domain, lines: usize) -> Result<Self, Fib4Error> {
-        // Line numbers are 32 bits, and an object's last line must be one too.
-        let lines = lines.min(u32::MAX as usize / 2);
-        let shared = Shared {
-            domain: domain.clone(),
-            slots: boxed_array(|| AtomicU32::new(0)),
-            lines: Lines::zeroed(lines)?,
-            bmi2: has_bmi2(),
-        };
+        // A lookup numbers the 16-bit units of all lines with 32 bits.
+        let lines = lines.min(1 << 27);
+        let walk = Walk::new(boxed_array(|| AtomicU32::new(0)), Lines::zeroed(lines)?);
+        let shared = Shared { domain: domain.clone(), walk };
         let mut writer = Self {
             shared: Arc::new(shared),
             rib: Rib::new(),
@@ -423,7 +323,7 @@ impl Fib4Writer {
         };
         let line = writer.stage_uniform(LEAF_NONE)?;
         writer.uniform[LEAF_NONE as usize].slots = SLOTS as u32;
-        writer.shared.slots.iter().for_each(|slot| slot.store(line, Ordering::Release));
+        writer.shared.walk.slots.iter().for_each(|slot| slot.store(line, Ordering::Release));
         Ok(writer)
     }
 
@@ -564,7 +464,7 @@ impl Fib4Writer {
         }
         let count = self.encoder.lines();
         let line = self.arena.take(count, &self.shared.domain)?;
-        self.encoder.write(&self.shared.lines[line as usize..line as usize + count]);
+        self.encoder.write(&self.shared.walk.lines[line as usize..line as usize + count]);
         let count = u16::try_from(count).expect("an object has at most 9 + 256 * 9 lines");
         Ok(Some(Staged { slot, line, owned: Owned::Lines(count) }))
     }
@@ -578,15 +478,15 @@ impl Fib4Writer {
         if self.uniform[index].slots == 0 {
             let line = self.arena.take(1, &self.shared.domain)?;
             self.encoder.encode(leaf, &[]);
-            self.encoder.write(&self.shared.lines[line as usize..=line as usize]);
+            self.encoder.write(&self.shared.walk.lines[line as usize..=line as usize]);
             self.uniform[index].line = line;
         }
         Ok(self.uniform[index].line)
     }
 
     fn publish(&mut self, Staged { slot, line, owned }: Staged) {
-        let old = self.shared.slots[slot].load(Ordering::Relaxed);
-        self.shared.slots[slot].store(line, Ordering::Release);
+        let old = self.shared.walk.slots[slot].load(Ordering::Relaxed);
+        self.shared.walk.slots[slot].store(line, Ordering::Release);
         let old_owned = std::mem::replace(&mut self.owned[slot], owned);
         if let Some(count) = self.release(old_owned) {
             self.arena.retire(old, count, &self.shared.domain);
@@ -624,15 +524,6 @@ fn checked(prefix: Prefix4, id: NextHopId) -> Result<u16, Fib4Error> {
         Ok(leaf) if id <= NextHopId::MAX => Ok(leaf),
         _ => Err(Fib4Error::NextHopRange { prefix, id: id.0 }),
     }
-}
-
-fn has_bmi2() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("popcnt")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2");
-    #[cfg(not(target_arch = "x86_64"))]
-    return false;
 }
 
 /// An array too large for the stack.

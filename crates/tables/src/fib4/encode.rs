@@ -105,7 +105,7 @@ impl Encoder {
         assert_eq!(lines.len(), self.lines(), "the lines taken for this object");
         let words = lines.iter().flat_map(|line| &line.0);
         for (word, value) in words.zip(self.top_words.iter().chain(&self.lower)) {
-            word.store(*value, Ordering::Relaxed);
+            word.store(value.to_le(), Ordering::Relaxed);
         }
     }
 }

@@ -35,7 +35,11 @@ fn check(writer: &Fib4Writer, reader: &Reader, routes: &Routes, addrs: &[u32]) {
     let mut got = vec![0; addrs.len()];
     fib.lookup_batch(reader, addrs, &mut got);
     let mut plain = vec![0; addrs.len()];
-    writer.shared.batch(addrs, &mut plain);
+    #[allow(unsafe_code)]
+    // SAFETY: `reader` is of this table's domain.
+    unsafe {
+        writer.shared.walk.batch(addrs, &mut plain);
+    }
     for (at, (addr, want)) in addrs.iter().zip(&want).enumerate() {
         let id = want.map_or(NextHopId::NONE, |(_, id)| NextHopId(id));
         let shown = Ipv4Addr::from(*addr);
