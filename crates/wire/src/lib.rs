@@ -1,3 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! (documented when the crate has content)
+//! What packets look like on the wire: protocol views, addresses, checksums, flow keys, and one-line summaries.
+//!
+//! Every protocol is one file of one shape:
+//!
+//! * `mod field`: the offsets, in bytes, as the RFC draws them;
+//! * `View<T>`: a buffer whose lengths were checked once by `View::new_checked`; afterwards accessors are total, they
+//!   neither fail nor panic, whatever the bytes say. With `T: AsMut<[u8]>` it has setters as well;
+//! * `Header` and `HeaderMut`: the fixed part alone, over `&[u8; N]`. They need no check at all, so they compile to plain
+//!   loads: what a forwarding loop uses (`Header::from_chunk(data.first_chunk()?)`);
+//! * `Repr`: the typed meaning, with `parse` and `emit`;
+//! * `Display`: one line, much as tcpdump prints it.
+//!
+//! The crate does no I/O and holds no state. Numbers cross its interface in host order, addresses as `std::net` types.
 #![forbid(unsafe_code)]
+
+#[macro_use]
+mod header;
+
+pub mod addr;
+pub mod arp;
+pub mod checksum;
+mod error;
+pub mod ethernet;
+pub mod ipv4;
+pub mod llc;
+mod mac;
+mod protocol;
+pub mod udp;
+pub mod vlan;
+
+pub use addr::{AddrMask4, AddrPrefix6, Prefix4, Prefix6};
+pub use error::{Error, ParseAddrError};
+pub use ethernet::EtherType;
+pub use mac::MacAddr;
+pub use protocol::Protocol;
