@@ -128,11 +128,22 @@ pub(crate) struct Sink {
     errors: usize,
     dropped: usize,
     suggestions: usize,
+    shape_errors: usize,
+    /// A library is missing, so names that seem unknown may be its own: they aren't complained about.
+    pub(crate) names_missing: bool,
 }
+
+/// Errors about names: the shape of the graph is sound in spite of them.
+const NAME_ERRORS: &str = "E02";
 
 impl Sink {
     pub(crate) fn push(&mut self, diag: Diagnostic) {
-        self.errors += usize::from(diag.severity == Severity::Error);
+        if self.names_missing && matches!(diag.code, "E0201" | "E0203" | "E0406") {
+            return;
+        }
+        let error = diag.severity == Severity::Error;
+        self.errors += usize::from(error);
+        self.shape_errors += usize::from(error && !diag.code.starts_with(NAME_ERRORS));
         if self.list.len() >= MAX_DIAGNOSTICS {
             self.dropped += 1;
         } else if self.seen.insert((diag.code, diag.span, diag.message.clone())) {
@@ -142,6 +153,11 @@ impl Sink {
 
     pub(crate) fn errors(&self) -> usize {
         self.errors
+    }
+
+    /// Whether the errors so far, if any, leave it clear which ports are connected.
+    pub(crate) fn shape_is_sound(&self) -> bool {
+        self.shape_errors == 0
     }
 
     /// Whether a search for a near name may still be afforded.

@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 128;
 /// A graph has at most this many nodes, tunnels included.
 const MAX_NODES: usize = 1 << 20;
 /// Bytes of text that expansion may produce, beside a multiple of the source's own length.
-const TEXT_BUDGET: usize = 64 << 20;
+const TEXT_BUDGET: usize = 16 << 20;
 
 /// A node of the graph under construction.
 pub(crate) struct Node {
@@ -58,7 +58,7 @@ pub(crate) fn expand_all(
         sink,
         flat: Flat::default(),
         names: HashMap::new(),
-        budget: TEXT_BUDGET + 16 * source_bytes,
+        budget: TEXT_BUDGET + 64 * source_bytes,
         full: false,
     };
     expander.copy_body(TOP, "", &scope);
@@ -110,7 +110,7 @@ impl Expander<'_> {
         match expand(text, scope, &mut self.budget) {
             Ok(text) => text,
             Err(_) => {
-                self.overflow(span, "64 MiB of text");
+                self.overflow(span, "16 MiB of text");
                 String::new()
             }
         }
@@ -144,7 +144,7 @@ impl Expander<'_> {
                     self.names.insert(slot.name.clone(), base + i);
                     match self.budget.checked_sub(slot.name.len()) {
                         Some(left) => self.budget = left,
-                        None => self.overflow(slot.span, "64 MiB of text"),
+                        None => self.overflow(slot.span, "16 MiB of text"),
                     }
                 }
             }

@@ -110,7 +110,9 @@ impl<'a> Lexer<'a> {
         let s = text.as_bytes();
         let start = self.pos;
         let Some(&first) = s.get(start) else {
-            return Token { kind: Kind::End, span: self.span(start, start) };
+            // Shown behind the last thing written, not on an empty line.
+            let end = text.trim_end().len();
+            return Token { kind: Kind::End, span: self.span(end, end) };
         };
         let (kind, len) = if is_word(first) {
             let end = word_end(s, start);

@@ -176,7 +176,10 @@ fn read_text(name: &str, path: Option<&Path>, text: &str, options: &Options, mut
     let bytes = (0..sources.len()).map(|f| sources.text(f as u32).len()).sum();
     let program = &mut resolved.program;
     let flat = expand::expand_all(program, &mut sink, options, bytes);
-    // Messages about ports only repeat what is wrong already.
+    // When connections are in doubt, messages about ports would only repeat what is wrong already.
+    if sink.shape_is_sound() {
+        splice::check_tunnels(&flat, &mut sink);
+    }
     let wires = if sink.errors() == 0 { splice::splice(&flat, &mut sink) } else { Vec::new() };
     if sink.errors() > 0 {
         return Parsed { sources, graph: None, diagnostics: sink.finish() };

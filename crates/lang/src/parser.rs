@@ -85,10 +85,7 @@ impl Parser<'_> {
 
     /// Complains about a token that was taken, unless the token right before it was complained about too.
     fn unexpected(&mut self, token: Token, label: &str) {
-        let follows = self.last_in_error.is_some_and(|end| {
-            let between = self.lexer.span(end as usize, token.span.start.max(end) as usize);
-            self.lexer.str(between).trim().is_empty()
-        });
+        let follows = self.follows_error(token);
         self.last_in_error = Some(token.span.end);
         if follows {
             return;
@@ -99,6 +96,14 @@ impl Parser<'_> {
         };
         let message = format!("syntax error near '{near}'");
         self.error(Diagnostic::error("E0101", message).at(token.span).label(label));
+    }
+
+    /// Whether nothing but white space lies between a token and the text last complained about.
+    fn follows_error(&self, token: Token) -> bool {
+        self.last_in_error.is_some_and(|end| {
+            let between = self.lexer.span(end as usize, token.span.start.max(end) as usize);
+            self.lexer.str(between).trim().is_empty()
+        })
     }
 
     fn expect(&mut self, kind: Kind, opened: Option<Span>) -> bool {
@@ -386,7 +391,7 @@ impl Parser<'_> {
 
     /// `input` or `output`, left out. The ports written stand on its inner side.
     fn implicit(&mut self, ports: Option<Ports>, first: bool, follows_output: bool, token: Token) -> Item {
-        if first && ports.is_none() && !follows_output {
+        if first && ports.is_none() && !follows_output && !self.follows_error(token) {
             let arrow = self.lexer.str(token.span).to_string();
             let advice = format!("suggest 'input {arrow}' or '[0] {arrow}' to start connection");
             self.error(
@@ -404,6 +409,7 @@ impl Parser<'_> {
     /// Complains that an element is missing, where that is an error.
     fn missing_item(&mut self, inputs: Option<Ports>, token: Token, first: bool, position: usize) {
         if let Some(ports) = inputs {
+            self.last_in_error = Some(ports.span.end);
             self.error(
                 Diagnostic::error("E0304", "stranded port ignored")
                     .at(ports.span)
@@ -662,7 +668,9 @@ impl Parser<'_> {
                 let token = self.peek();
                 let label = format!("found {}", self.describe(token));
                 self.error(Diagnostic::error("E0106", "expected ',' or '|'").at(token.span).label(label));
-                return formals;
+                if token.kind != Kind::Variable {
+                    return formals;
+                }
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::config::quote;
-use crate::graph::{Graph, PortRef};
+use crate::graph::Graph;
 
 impl Graph {
     /// The graph as a Click configuration without compounds, groups or variables.
@@ -38,7 +38,12 @@ impl Graph {
             |element: usize| order.partition_point(|&i| self.connections[i].from.element < element);
         let mut next: Vec<usize> = (0..self.elements.len()).map(start_of).collect();
         let mut printed = vec![false; order.len()];
-        for position in 0..order.len() {
+        let mut has_input = vec![false; self.elements.len()];
+        self.connections.iter().for_each(|c| has_input[c.to.element] = true);
+        // Chains from sources first, then what only circles reach.
+        let source = |&i: &usize| !has_input[self.connections[order[i]].from.element];
+        let (sources, others): (Vec<usize>, Vec<usize>) = (0..order.len()).partition(source);
+        for position in sources.into_iter().chain(others) {
             if printed[position] {
                 continue;
             }
@@ -46,7 +51,7 @@ impl Graph {
             out.push_str(&self.elements[self.connections[order[at]].from.element].name);
             loop {
                 printed[at] = true;
-                let PortRef { element: from, port } = self.connections[order[at]].from;
+                let port = self.connections[order[at]].from.port;
                 let to = self.connections[order[at]].to;
                 if port != 0 {
                     let _ = write!(out, " [{port}]");
@@ -64,7 +69,6 @@ impl Graph {
                     Some(&i) if self.connections[i].from.element == to.element => at = *cursor,
                     _ => break,
                 }
-                debug_assert!(from < self.elements.len());
             }
             out.push_str(";\n");
         }

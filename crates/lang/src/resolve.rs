@@ -12,7 +12,7 @@ use crate::Options;
 use crate::ast::{
     BodyDef, Chain, ClassDef, ClassRef, CompoundDef, Config, Ident, Item, Link, Ports, Stmt, What,
 };
-use crate::config::{shift_word, split_args, split_words, unquote_string};
+use crate::config::{Arg, shift_word, split_args, split_words, unquote_string};
 use crate::connect::{End, join};
 use crate::diagnostic::{Diagnostic, Sink};
 use crate::graph::Requirement;
@@ -34,8 +34,8 @@ struct Builder {
     pseudo_use: HashMap<usize, (BTreeSet<u32>, Option<Span>)>,
     /// Slots that exist before the first element is numbered.
     first_number: usize,
-    /// Undeclared names already complained about.
-    undeclared: HashSet<String>,
+    /// Undeclared names already complained about, and what stands in for them.
+    undeclared: HashMap<String, usize>,
 }
 
 impl Builder {
@@ -58,7 +58,7 @@ impl Builder {
             pseudo: Vec::new(),
             pseudo_use: HashMap::new(),
             first_number: 0,
-            undeclared: HashSet::new(),
+            undeclared: HashMap::new(),
         };
         if depth > 0 {
             let pair = builder.add_pseudo(span);
@@ -551,8 +551,13 @@ impl<'a> Resolver<'a> {
             let id = self.primitive(&name.text);
             return self.anonymous(id, &name.text, name.span, config);
         }
+        if let Some(&slot) = self.here().undeclared.get(&name.text) {
+            return slot;
+        }
         self.undeclared(name);
-        self.broken(&name.text, name.span)
+        let slot = self.broken(&name.text, name.span);
+        self.here().undeclared.insert(name.text.clone(), slot);
+        slot
     }
 
     fn redeclared(&mut self, name: &Ident, slot: usize) {
@@ -569,9 +574,6 @@ impl<'a> Resolver<'a> {
     }
 
     fn undeclared(&mut self, name: &Ident) {
-        if !self.here().undeclared.insert(name.text.clone()) {
-            return;
-        }
         let mut diagnostic =
             Diagnostic::error("E0201", format!("undeclared element '{}'", name.text)).at(name.span);
         let outside =
@@ -641,14 +643,22 @@ impl<'a> Resolver<'a> {
 
     // ---- define and require ----
 
+    /// The place of an argument; of the whole string if line directives were taken out of it.
+    fn arg_span(&self, config: &Config, arg: &Arg) -> Span {
+        let start = config.span.start + arg.start as u32;
+        let span = Span { start, end: start + arg.text.len() as u32, ..config.span };
+        if self.sources.snippet(span) == arg.text { span } else { config.span }
+    }
+
     fn define(&mut self, config: &Config) {
         for arg in split_args(&config.text).iter().filter(|a| !a.text.is_empty()) {
+            let span = self.arg_span(config, arg);
             let (variable, value) = shift_word(&arg.text);
             let name = variable.strip_prefix('$').unwrap_or("");
             if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
                 self.sink.push(
                     Diagnostic::error("E0501", "bad 'define' declaration: not a variable")
-                        .at(config.span)
+                        .at(span)
                         .label(format!("`{variable}` is not a variable"))
                         .help("write `define($NAME value, ...)`"),
                 );
@@ -660,35 +670,32 @@ impl<'a> Resolver<'a> {
             match first {
                 Some(first) => self.sink.push(
                     Diagnostic::error("E0502", format!("parameter '${name}' multiply defined"))
-                        .at(config.span)
+                        .at(span)
                         .note(first, "first here"),
                 ),
-                None => body.defines.push(Definition {
-                    name: name.to_string(),
-                    value: value.to_string(),
-                    span: config.span,
-                }),
+                None => {
+                    body.defines.push(Definition { name: name.to_string(), value: value.to_string(), span })
+                }
             }
         }
     }
 
     fn require(&mut self, config: &Config) {
         for arg in split_args(&config.text) {
+            let span = self.arg_span(config, &arg);
             let words = split_words(&arg.text);
             let kind = words.first().map(|w| unquote_string(w)).unwrap_or_default();
             match (kind.as_str(), words.as_slice()) {
                 (_, []) => {}
-                ("compact_config", [_]) => self.requirement("compact_config", String::new(), config.span),
-                ("package", [_, value]) => self.requirement("package", unquote_string(value), config.span),
-                ("library", [_, value]) => self.library(&unquote_string(value), config.span),
+                ("compact_config", [_]) => self.requirement("compact_config", String::new(), span),
+                ("package", [_, value]) => self.requirement("package", unquote_string(value), span),
+                ("library", [_, value]) => self.library(&unquote_string(value), span),
                 (value, [_]) if !value.is_empty() && value != "package" && value != "library" => {
-                    self.requirement("package", kind, config.span);
+                    self.requirement("package", kind, span);
                 }
-                _ => self.sink.push(
-                    Diagnostic::error("E0504", "syntax error at requirement").at(config.span).label(arg.text).help(
-                        "write `require(package NAME)`, `require(library FILE)` or `require(compact_config)`",
-                    ),
-                ),
+                _ => self.sink.push(Diagnostic::error("E0504", "syntax error at requirement").at(span).help(
+                    "write `require(package NAME)`, `require(library FILE)` or `require(compact_config)`",
+                )),
             }
         }
     }
@@ -716,6 +723,7 @@ impl<'a> Resolver<'a> {
                     diagnostic = diagnostic.note(None, format!("looked for {}", path.display()));
                 }
                 self.sink.push(diagnostic.help("set CLICKPATH, or give the path of the library"));
+                self.sink.names_missing = true;
                 return;
             }
         };
@@ -737,6 +745,7 @@ impl<'a> Resolver<'a> {
             }
             Err(error) => {
                 self.sink.push(Diagnostic::error("E0503", format!("{}: {error}", path.display())).at(span));
+                self.sink.names_missing = true;
             }
         }
     }

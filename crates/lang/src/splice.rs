@@ -19,7 +19,6 @@ type End = (usize, u32);
 
 /// The connections between elements, by node.
 pub(crate) fn splice(flat: &Flat, sink: &mut Sink) -> Vec<Wire> {
-    check_tunnels(flat, sink);
     let mut splicer = Splicer { flat, onward: HashMap::new(), reached: HashMap::new(), kept: 0 };
     for (i, wire) in flat.wires.iter().enumerate() {
         if !splicer.is_element(wire.from.0) {
@@ -117,7 +116,7 @@ impl Splicer<'_> {
 }
 
 /// Compares what's used of each compound and group outside with what's used inside.
-fn check_tunnels(flat: &Flat, sink: &mut Sink) {
+pub(crate) fn check_tunnels(flat: &Flat, sink: &mut Sink) {
     let mut used: HashMap<usize, [BTreeSet<u32>; 2]> = HashMap::new();
     let is_tunnel = |node: usize| !matches!(flat.nodes[node].slot.kind, SlotKind::Element(_));
     for wire in &flat.wires {

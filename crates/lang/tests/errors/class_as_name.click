@@ -1,0 +1,4 @@
+elementclass Foo { Null }
+Foo :: Queue;
+{ Null } :: Bar;
+( Idle -> Discard ) :: Baz;

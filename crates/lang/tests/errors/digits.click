@@ -1,0 +1,2 @@
+17 :: Queue;
+a/0/b :: Queue;

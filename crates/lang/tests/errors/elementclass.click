@@ -1,0 +1,4 @@
+elementclass { input -> output }
+elementclass X 7up
+elementclass Y -> Z
+a :: ;

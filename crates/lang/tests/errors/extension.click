@@ -1,0 +1,3 @@
+a :: { Null || ... };
+elementclass X { ... }
+elementclass Y { ... || Null }

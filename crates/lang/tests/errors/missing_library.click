@@ -1,0 +1,2 @@
+require(library no-such-library.click);
+FromThere -> there;

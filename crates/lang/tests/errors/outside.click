@@ -1,0 +1,3 @@
+q :: Queue;
+elementclass X { input -> q; Idle -> output }
+Idle -> X -> q;

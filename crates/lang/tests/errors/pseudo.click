@@ -1,0 +1,1 @@
+elementclass X { Idle -> input; output -> Discard; input [2] -> Discard; input -> Discard; Idle -> [4] output }

@@ -1,0 +1,4 @@
+a :: A;
+b, a :: B;
+x :: { y :: Y; input :: Z }
+x/y :: W;

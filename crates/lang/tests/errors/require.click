@@ -1,0 +1,4 @@
+require(package a b);
+require(library);
+require("");
+elementclass X { require(library foo.click) }

@@ -1,0 +1,32 @@
+elementclass A0 { Null }
+elementclass A1 { A0; A0 }
+elementclass A2 { A1; A1 }
+elementclass A3 { A2; A2 }
+elementclass A4 { A3; A3 }
+elementclass A5 { A4; A4 }
+elementclass A6 { A5; A5 }
+elementclass A7 { A6; A6 }
+elementclass A8 { A7; A7 }
+elementclass A9 { A8; A8 }
+elementclass A10 { A9; A9 }
+elementclass A11 { A10; A10 }
+elementclass A12 { A11; A11 }
+elementclass A13 { A12; A12 }
+elementclass A14 { A13; A13 }
+elementclass A15 { A14; A14 }
+elementclass A16 { A15; A15 }
+elementclass A17 { A16; A16 }
+elementclass A18 { A17; A17 }
+elementclass A19 { A18; A18 }
+elementclass A20 { A19; A19 }
+elementclass A21 { A20; A20 }
+elementclass A22 { A21; A21 }
+elementclass A23 { A22; A22 }
+elementclass A24 { A23; A23 }
+elementclass A25 { A24; A24 }
+elementclass A26 { A25; A25 }
+elementclass A27 { A26; A26 }
+elementclass A28 { A27; A27 }
+elementclass A29 { A28; A28 }
+elementclass A30 { A29; A29 }
+A30;

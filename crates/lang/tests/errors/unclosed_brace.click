@@ -1,0 +1,3 @@
+elementclass X {
+  input -> Null -> output
+Idle -> X -> Discard;

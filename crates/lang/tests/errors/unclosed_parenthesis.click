@@ -1,0 +1,2 @@
+q :: Queue(10;
+q -> Discard;

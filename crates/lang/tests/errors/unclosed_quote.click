@@ -1,0 +1,2 @@
+p :: Print(don't);
+p -> Discard;

@@ -1,0 +1,5 @@
+queue :: Queue;
+Idle -> quuee -> Discard;
+somewhere -> queue;
+somewhere -> Discard;
+input -> queue;

@@ -1,0 +1,1 @@
+Idle -> (-> Null; Idle -> [1]) -> Discard;
