@@ -1,3 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! (documented when the crate has content)
+//! The engine: a checked graph of elements, run on all cores.
+//!
+//! Read [`worker`] first (how packets move), then [`element`] (what an element is), then [`plan`] (which worker runs
+//! what, and how instances share). [`router`] makes a configuration into instances; [`graph`] checks it; [`args`]
+//! reads elements' arguments; [`handler`] and [`builtin`] are the window for users.
+//!
+//! The engine sees no device: elements open them through [`packet::port::Provider`]. It holds no `unsafe`.
 #![forbid(unsafe_code)]
+
+pub mod args;
+mod builtin;
+pub mod clock;
+mod cx;
+pub mod drops;
+mod element;
+mod graph;
+mod handler;
+mod locked;
+mod mailbox;
+mod plan;
+mod ports;
+mod router;
+mod schedule;
+mod values;
+mod worker;
+
+pub use cx::{Cx, InitCx, OpenCx};
+pub use drops::Reason;
+pub use element::{Class, Element, Provided, Registry, Sharing, Tasks};
+pub use handler::{Access, Handler, HandlerError, Merge};
+pub use plan::{Mode, Place};
+pub use ports::Processing;
+pub use router::{
+    Check, Control, DEFAULT_BURST, ElementInfo, ElementReport, Options, Report, Router, Shared, Target, check,
+};
+pub use schedule::{DEFAULT_TICKETS, MAX_TICKETS};
+pub use values::{parse_duration, parse_integer};
+pub use worker::{CycleStats, PortStats};

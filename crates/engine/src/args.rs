@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Arguments of elements: Click's positional and keyword arguments, typed, with all errors gathered.
+//!
+//! ```
+//! use engine::args::{Args, Names};
+//! let names = Names::default();
+//! let mut args = Args::new("5, LIMIT 7", "source", (0, 1), &names);
+//! let burst: u32 = args.positional("BURST", 1);
+//! let limit: u32 = args.keyword("LIMIT", 0);
+//! assert_eq!((burst, limit), (5, 7));
+//! assert!(args.errors().is_empty());
+//! ```
+//!
+//! An argument is given by keyword when its first word is in capitals and another word follows. A positional
+//! argument may always be given by its keyword instead.
+
+use std::collections::HashMap;
+
+use lang::{Diagnostic, Graph, config};
+
+use crate::element::Class;
+
+pub use crate::values::{Bandwidth, FromArg, Port, Raw, parse_bool};
+
+/// Names that configurations give to addresses and numbers: AddressInfo, PortInfo and the like.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Words that follow a name in an information element: addresses of one kind or another.
+    values: HashMap<String, Vec<String>>,
+}
+
+/// Elements whose arguments define names.
+const INFORMATION: [&str; 5] = ["AddressInfo", "PortInfo", "IPNameInfo", "PaintInfo", "AnnotationInfo"];
+
+impl Names {
+    /// Gathers the names that a configuration defines.
+    pub fn gather(graph: &Graph) -> Names {
+        let mut names = Names::default();
+        for element in graph.elements.iter().filter(|e| INFORMATION.contains(&e.class.as_str())) {
+            for arg in config::split_args(&element.config) {
+                let mut words = config::split_words(&arg.text).into_iter().map(|w| w.to_string());
+                if let Some(name) = words.next() {
+                    names.values.entry(name).or_default().extend(words);
+                }
+            }
+        }
+        names
+    }
+
+    /// The words that define `name`.
+    pub fn get(&self, name: &str) -> &[String] {
+        self.values.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// One argument.
+#[derive(Debug)]
+struct Given {
+    text: String,
+    /// The first word, when it looks like a keyword, and the rest.
+    keyword: Option<(String, String)>,
+    used: bool,
+}
+
+/// An element's arguments while it reads them.
+#[derive(Debug)]
+pub struct Args<'a> {
+    given: Vec<Given>,
+    /// Positional arguments asked for so far.
+    next: usize,
+    asked: Vec<&'static str>,
+    errors: Vec<String>,
+    warnings: Vec<String>,
+    /// The element's name.
+    pub name: &'a str,
+    /// Inputs that the configuration uses.
+    pub ninputs: usize,
+    /// Outputs that the configuration uses.
+    pub noutputs: usize,
+    /// Names defined in the configuration.
+    pub names: &'a Names,
+}
+
+impl<'a> Args<'a> {
+    /// The arguments in `config` for element `name` with so many inputs and outputs.
+    pub fn new(config: &str, name: &'a str, (ninputs, noutputs): (usize, usize), names: &'a Names) -> Args<'a> {
+        let given = config::split_args(config)
+            .into_iter()
+            .map(|arg| Given { keyword: keyword(&arg.text), text: arg.text.to_string(), used: false })
+            .collect();
+        Args {
+            given,
+            next: 0,
+            asked: Vec::new(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+            name,
+            ninputs,
+            noutputs,
+            names,
+        }
+    }
+
+    /// Argument `name`, which must be there: by position or keyword.
+    pub fn required<T: FromArg + Default>(&mut self, name: &'static str) -> T {
+        match self.take(name, true) {
+            Some(text) => self.parse(name, &text).unwrap_or_default(),
+            None => {
+                self.errors.push(format!("missing argument {name}: {}", T::EXPECTED));
+                T::default()
+            }
+        }
+    }
+
+    /// Argument `name` by position or keyword, or `default`.
+    pub fn positional<T: FromArg>(&mut self, name: &'static str, default: T) -> T {
+        self.positional_opt(name).unwrap_or(default)
+    }
+
+    /// Argument `name` by position or keyword, if it is there.
+    pub fn positional_opt<T: FromArg>(&mut self, name: &'static str) -> Option<T> {
+        let text = self.take(name, true)?;
+        self.parse(name, &text)
+    }
+
+    /// Argument `name` by keyword only, or `default`.
+    pub fn keyword<T: FromArg>(&mut self, name: &'static str, default: T) -> T {
+        self.keyword_opt(name).unwrap_or(default)
+    }
+
+    /// Argument `name` by keyword only, if it is there.
+    pub fn keyword_opt<T: FromArg>(&mut self, name: &'static str) -> Option<T> {
+        let text = self.take(name, false)?;
+        self.parse(name, &text)
+    }
+
+    /// Argument `name` by keyword only, which must be there.
+    pub fn keyword_required<T: FromArg + Default>(&mut self, name: &'static str) -> T {
+        match self.take(name, false) {
+            Some(text) => self.parse(name, &text).unwrap_or_default(),
+            None => {
+                self.errors.push(format!("missing argument {name}: {}", T::EXPECTED));
+                T::default()
+            }
+        }
+    }
+
+    /// All arguments by keyword `name`, for keywords that may be repeated.
+    pub fn keyword_all<T: FromArg>(&mut self, name: &'static str) -> Vec<T> {
+        std::iter::from_fn(|| self.take(name, false)).collect::<Vec<_>>().iter().filter_map(|t| self.parse(name, t)).collect()
+    }
+
+    /// All arguments that nobody asked for yet, in order, as they stand: patterns, routes, instructions.
+    /// Ask for keywords before.
+    pub fn rest(&mut self) -> Vec<String> {
+        let left = self.given.iter_mut().filter(|g| !g.used);
+        left.map(|g| {
+            g.used = true;
+            g.text.clone()
+        })
+        .collect()
+    }
+
+    /// How many arguments there are in all.
+    pub fn count(&self) -> usize {
+        self.given.len()
+    }
+
+    /// Adds an error in the element's own words.
+    pub fn error(&mut self, message: impl Into<String>) {
+        self.errors.push(message.into());
+    }
+
+    /// Adds a warning.
+    pub fn warning(&mut self, message: impl Into<String>) {
+        self.warnings.push(message.into());
+    }
+
+    /// Errors so far.
+    pub fn errors(&self) -> &[String] {
+        &self.errors
+    }
+
+    fn take(&mut self, name: &'static str, positional: bool) -> Option<String> {
+        self.asked.push(name);
+        let by_keyword =
+            self.given.iter_mut().find(|g| !g.used && g.keyword.as_ref().is_some_and(|(k, _)| k == name));
+        if let Some(given) = by_keyword {
+            given.used = true;
+            return given.keyword.as_ref().map(|(_, value)| value.clone());
+        }
+        if !positional {
+            return None;
+        }
+        let at = self.next;
+        let (i, given) = self.given.iter_mut().enumerate().skip(at).find(|(_, g)| g.keyword.is_none())?;
+        self.next = i + 1;
+        given.used = true;
+        // An empty argument keeps its place and takes the default.
+        (!given.text.is_empty()).then(|| given.text.clone())
+    }
+
+    fn parse<T: FromArg>(&mut self, name: &'static str, text: &str) -> Option<T> {
+        match T::from_arg(text, self.names) {
+            Ok(value) => Some(value),
+            Err(why) => {
+                let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+                self.errors.push(format!("argument {name} should be {}, not '{text}'{why}", T::EXPECTED));
+                None
+            }
+        }
+    }
+
+    /// Reports what was wrong, and arguments that nobody asked for.
+    pub fn finish(mut self, element: &lang::Element, class: &Class) -> Vec<Diagnostic> {
+        let unknown: Vec<_> = self.given.iter().filter(|g| !g.used).collect();
+        let mut helps = Vec::new();
+        for given in unknown {
+            match &given.keyword {
+                Some((keyword, _)) => {
+                    self.errors.push(format!("unknown keyword {keyword}"));
+                    helps.extend(
+                        lang::suggest(keyword, self.asked.iter().copied()).map(|near| format!("did you mean {near}?")),
+                    );
+                }
+                None => self.errors.push(format!("too many arguments: '{}'", given.text)),
+            }
+        }
+        let mut help = helps.first().cloned();
+        if help.is_none() && !self.asked.is_empty() {
+            help = Some(format!("'junctor elements {}' prints its manual", class.name));
+        }
+        let span = element.config_span.unwrap_or(element.span);
+        self.errors
+            .into_iter()
+            .map(|message| {
+                let d = Diagnostic::error("E0301", format!("{}: {message}", element.name))
+                    .at(span)
+                    .label(format!("in the arguments of this {}", class.name));
+                match &help {
+                    Some(help) => d.help(help.clone()),
+                    None => d,
+                }
+            })
+            .collect()
+    }
+}
+
+/// The keyword that an argument begins with, and its value: `LIMIT 5`.
+fn keyword(text: &str) -> Option<(String, String)> {
+    let end = text.find(|c: char| c.is_ascii_whitespace())?;
+    let (word, value) = text.split_at(end);
+    let capital = word.starts_with(|c: char| c.is_ascii_uppercase());
+    let rest = word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || "_-".contains(c));
+    (capital && rest && word.len() > 1).then(|| (word.to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<R>(config: &str, read: impl FnOnce(&mut Args<'_>) -> R) -> (R, Vec<String>) {
+        let names = Names::default();
+        let mut args = Args::new(config, "e", (1, 1), &names);
+        let read = read(&mut args);
+        let unused = args.given.iter().filter(|g| !g.used).map(|g| format!("unused {}", g.text));
+        let errors = args.errors.iter().cloned().chain(unused).collect();
+        (read, errors)
+    }
+
+    #[test]
+    fn positions_keywords_and_defaults() {
+        let read = |a: &mut Args<'_>| {
+            let x: u32 = a.required("X");
+            let y: u32 = a.positional("Y", 9);
+            let z: bool = a.keyword("Z", false);
+            (x, y, z)
+        };
+        assert_eq!(check("1", read), ((1, 9, false), vec![]));
+        assert_eq!(check("1, 2, Z true", read), ((1, 2, true), vec![]));
+        assert_eq!(check("Y 3, X 4", read), ((4, 3, false), vec![]));
+        assert_eq!(check("Z yes, 5, 6", read), ((5, 6, true), vec![]));
+        assert_eq!(check("1, , Z 1", read), ((1, 9, true), vec![]));
+        assert_eq!(check("1, 2, 3", read).1, ["unused 3"]);
+        assert_eq!(check("1, W 3", read).1, ["unused W 3"]);
+        assert_eq!(check("", read).1, ["missing argument X: a whole number"]);
+        assert_eq!(check("-1", read).1, ["argument X should be a whole number, not '-1'"]);
+    }
+
+    #[test]
+    fn the_rest_is_what_nobody_took() {
+        let read = |a: &mut Args<'_>| (a.keyword("K", 0u8), a.rest());
+        assert_eq!(check("12/0800, K 4, -", read), ((4, vec!["12/0800".into(), "-".into()]), vec![]));
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handlers that every element has, those of elements with a task, and the router's own.
+
+use crate::handler::{Handler, HandlerError, Merge};
+use crate::router::{Shared, Target, readable, writable};
+use crate::schedule::MAX_TICKETS;
+use crate::worker::Worker;
+
+/// Stands for the router itself where an element's index is expected.
+pub(crate) const ROUTER: u32 = u32::MAX;
+
+/// Handlers of every element.
+pub(crate) static ELEMENT: [Handler; 7] = [
+    Handler::read("name"),
+    Handler::read("class"),
+    Handler::read("config"),
+    Handler::read("ports"),
+    Handler::read("handlers"),
+    Handler::read("drops").merge(Merge::Join),
+    Handler::read("cycles").merge(Merge::Join),
+];
+
+/// Handlers of elements with a task.
+pub(crate) static TASK: [Handler; 3] =
+    [Handler::both("scheduled"), Handler::both("tickets"), Handler::read("home_thread")];
+
+/// The router's own handlers.
+pub(crate) static GLOBAL: [Handler; 10] = [
+    Handler::read("version"),
+    Handler::read("driver"),
+    Handler::read("config"),
+    Handler::read("flatconfig"),
+    Handler::read("requirements"),
+    Handler::read("handlers"),
+    Handler::read("list"),
+    Handler::read("classes"),
+    Handler::read("time"),
+    Handler::write("stop"),
+];
+
+/// Whether the handler is one of these rather than its class's own.
+pub(crate) fn is_common(handler: &Handler) -> bool {
+    let same = |h: &Handler| std::ptr::eq(h.name, handler.name);
+    ELEMENT.iter().chain(&TASK).any(same)
+}
+
+impl Worker {
+    /// Reads a handler wherever its element's instances are.
+    pub(crate) fn read(&mut self, target: &Target, param: &str) -> Result<String, HandlerError> {
+        readable(target)?;
+        let param = param.to_owned();
+        let answers = self.everywhere(target, false, move |w, t| w.read_local(t, &param))?;
+        Ok(crate::handler::merge(target.handler.merge, answers))
+    }
+
+    /// Executes a write handler wherever its element's instances are.
+    pub(crate) fn write(&mut self, target: &Target, value: &str) -> Result<(), HandlerError> {
+        writable(target)?;
+        let value = value.to_owned();
+        self.everywhere(target, true, move |w, t| w.write_local(t, &value)).map(|_: Vec<()>| ())
+    }
+
+    fn everywhere<R: Send + 'static>(
+        &mut self,
+        target: &Target,
+        write: bool,
+        f: impl Fn(&mut Worker, &Target) -> Result<R, HandlerError> + Clone + Send + 'static,
+    ) -> Result<Vec<R>, HandlerError> {
+        let mut answers = Vec::new();
+        for w in self.shared.answering(target, write) {
+            if w == self.index || target.element == ROUTER {
+                answers.push(f(self, target)?);
+                continue;
+            }
+            let (tx, rx) = std::sync::mpsc::sync_channel(1);
+            let (f, target) = (f.clone(), *target);
+            let message = Box::new(move |worker: &mut Worker| {
+                let _ = tx.send(f(worker, &target));
+            });
+            let stopped = || HandlerError::failed("the router has stopped");
+            if !self.shared.mailboxes[w].post(message) {
+                return Err(stopped());
+            }
+            // Two workers may ask each other at once, so each goes on answering while it waits.
+            answers.push(loop {
+                match rx.try_recv() {
+                    Ok(answer) => break answer?,
+                    Err(std::sync::mpsc::TryRecvError::Disconnected) => return Err(stopped()),
+                    Err(std::sync::mpsc::TryRecvError::Empty) => {
+                        self.serve();
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Answers a read on this worker.
+    pub(crate) fn read_local(&mut self, target: &Target, param: &str) -> Result<String, HandlerError> {
+        if target.element == ROUTER {
+            return self.read_global(target.handler.name, param);
+        }
+        if !is_common(&target.handler) {
+            return self.read_here(target, param);
+        }
+        let shared = self.shared.clone();
+        let (e, info) = (target.element, &shared.elements[target.element as usize]);
+        Ok(match target.handler.name {
+            "name" => info.name.clone(),
+            "class" => info.class.name.to_owned(),
+            "config" => info.config.clone(),
+            "ports" => self.ports_text(e as usize),
+            "handlers" => handlers_text(&shared, e as usize),
+            "drops" => self.drops(e).iter().map(|(reason, n)| format!("{reason} {n}\n")).collect(),
+            "cycles" => {
+                let stats = self.cycle_stats(e as usize);
+                format!("{} {}\n", stats.cycles, stats.packets)
+            }
+            "scheduled" => self.tasks.find(e).is_some_and(|t| t.scheduled).to_string(),
+            "tickets" => self.tasks.find(e).map_or(0, |t| t.tickets).to_string(),
+            "home_thread" => info.place.home().to_string(),
+            other => return Err(HandlerError::unknown(other)),
+        })
+    }
+
+    /// Executes a write on this worker.
+    pub(crate) fn write_local(&mut self, target: &Target, value: &str) -> Result<(), HandlerError> {
+        if target.element == ROUTER {
+            self.shared.stop();
+            return Ok(());
+        }
+        if !is_common(&target.handler) {
+            return self.write_here(target, value);
+        }
+        let name = target.handler.name;
+        match name {
+            "scheduled" => {
+                let on = crate::args::parse_bool(value.trim())
+                    .ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
+                self.tasks.set_scheduled(target.element, on);
+            }
+            _ => {
+                let tickets = value.trim().parse().ok().filter(|n| (1..=MAX_TICKETS).contains(n));
+                let tickets = tickets.ok_or_else(|| HandlerError::bad_value(name, value, "a number from 1 to 32768"))?;
+                if let Some(task) = self.tasks.find(target.element) {
+                    task.tickets = tickets;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_global(&mut self, name: &str, _param: &str) -> Result<String, HandlerError> {
+        let shared = &self.shared;
+        Ok(match name {
+            "version" => env!("CARGO_PKG_VERSION").to_owned(),
+            "driver" => "junctor".to_owned(),
+            "config" | "flatconfig" => shared.flat.clone(),
+            "requirements" => shared.requirements.iter().map(|r| format!("{r}\n")).collect(),
+            "handlers" => GLOBAL.iter().map(describe).collect(),
+            "list" => {
+                let names: String = shared.elements.iter().map(|e| format!("{}\n", e.name)).collect();
+                format!("{}\n{names}", shared.elements.len())
+            }
+            "classes" => {
+                let mut names: Vec<_> = shared.elements.iter().map(|e| e.class.name).collect();
+                names.sort_unstable();
+                names.dedup();
+                names.iter().map(|n| format!("{n}\n")).collect()
+            }
+            "time" => format!("{:.9}", self.clock.wall() as f64 / 1e9),
+            other => return Err(HandlerError::unknown(other)),
+        })
+    }
+
+    /// Ports as Click's `ports` handler prints them: how they work, counts, and peers.
+    fn ports_text(&self, e: usize) -> String {
+        let shared = &self.shared;
+        let info = &shared.elements[e];
+        let mut text = String::new();
+        for (ports, what, is_output) in [(&info.inputs, "input", false), (&info.outputs, "output", true)] {
+            text += &format!("{} {what}{}\n", ports.len(), if ports.len() == 1 { "" } else { "s" });
+            for (port, (processing, peers)) in ports.iter().enumerate() {
+                text += &format!("{processing}\t");
+                if is_output {
+                    text += &format!("{}\t", self.output_stats(e, port).packets);
+                } else {
+                    text += "-\t";
+                }
+                let peers = peers.iter().map(|(peer, port)| match is_output {
+                    true => format!("[{port}] {}", shared.elements[*peer].name),
+                    false => format!("{} [{port}]", shared.elements[*peer].name),
+                });
+                text += &peers.collect::<Vec<_>>().join(", ");
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+fn describe(handler: &Handler) -> String {
+    let access = match (handler.readable(), handler.writable()) {
+        (true, true) => "rw",
+        (true, false) => "r",
+        _ => "w",
+    };
+    format!("{}\t{access}\n", handler.name)
+}
+
+fn handlers_text(shared: &Shared, element: usize) -> String {
+    shared.handlers(element).map(describe).collect()
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an element sees of the engine while it is opened, initialised and run.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use packet::port::{self, Provider};
+use packet::{Batch, Packet};
+
+use crate::clock::Nanos;
+use crate::drops::Reason;
+use crate::handler::HandlerError;
+use crate::router::Shared;
+use crate::worker::Worker;
+
+/// The engine as an element sees it while it runs.
+pub struct Cx<'a> {
+    pub(crate) worker: &'a mut Worker,
+    pub(crate) element: u32,
+}
+
+impl Cx<'_> {
+    /// Sends a batch out of push output `port`. It is processed after the current element returns; batches sent
+    /// earlier are processed, with all that follows from them, before batches sent later.
+    #[inline]
+    pub fn push(&mut self, port: usize, batch: Batch) {
+        self.worker.emit(self.element, port, batch);
+    }
+
+    /// Sends one packet out of push output `port`.
+    #[inline]
+    pub fn push_one(&mut self, port: usize, packet: Packet) {
+        self.push(port, Batch::of(packet));
+    }
+
+    /// Sends out of push output `port` if it is connected, and otherwise drops and counts.
+    #[inline]
+    pub fn push_or_drop(&mut self, port: usize, batch: Batch, reason: Reason) {
+        if self.connected(port) {
+            self.push(port, batch);
+        } else {
+            self.drop_batch(reason, batch);
+        }
+    }
+
+    /// Sends one packet out of `port` if it is connected, and otherwise drops and counts.
+    #[inline]
+    pub fn push_one_or_drop(&mut self, port: usize, packet: Packet, reason: Reason) {
+        if self.connected(port) {
+            self.push_one(port, packet);
+        } else {
+            self.drop(reason, packet);
+        }
+    }
+
+    /// Asks pull input `port` for up to `max` packets.
+    #[inline]
+    pub fn pull(&mut self, port: usize, max: usize) -> Batch {
+        self.worker.fetch(self.element, port, max)
+    }
+
+    /// Whether output `port` exists and is connected.
+    #[inline]
+    pub fn connected(&self, port: usize) -> bool {
+        port < self.noutputs()
+    }
+
+    /// Outputs that the configuration uses.
+    #[inline]
+    pub fn noutputs(&self) -> usize {
+        self.worker.noutputs(self.element)
+    }
+
+    /// Inputs that the configuration uses.
+    #[inline]
+    pub fn ninputs(&self) -> usize {
+        self.worker.ninputs(self.element)
+    }
+
+    /// Drops a packet and counts it under `reason`.
+    #[inline]
+    pub fn drop(&mut self, reason: Reason, packet: Packet) {
+        self.count_drops(reason, 1);
+        drop(packet);
+    }
+
+    /// Drops a batch and counts its packets under `reason`.
+    #[inline]
+    pub fn drop_batch(&mut self, reason: Reason, batch: Batch) {
+        self.count_drops(reason, batch.len() as u64);
+        drop(batch);
+    }
+
+    /// Counts `n` drops whose packets the caller frees.
+    #[inline]
+    pub fn count_drops(&mut self, reason: Reason, n: u64) {
+        self.worker.count_drops(self.element, reason, n);
+    }
+
+    /// Drops counted for this element on this worker.
+    pub fn drops(&self) -> u64 {
+        self.worker.drops(self.element).total()
+    }
+
+    /// Nanoseconds since the router started; constant within a round of the worker.
+    #[inline]
+    pub fn now(&mut self) -> Nanos {
+        self.worker.clock.now()
+    }
+
+    /// Nanoseconds since the epoch; constant within a round of the worker.
+    #[inline]
+    pub fn wall(&mut self) -> Nanos {
+        self.worker.clock.wall()
+    }
+
+    /// Packets that a source should send, or a drain ask for, at a time.
+    #[inline]
+    pub fn burst(&self) -> usize {
+        self.worker.burst
+    }
+
+    /// The worker's source of randomness; seeded, so simulated runs repeat exactly.
+    #[inline]
+    pub fn random(&mut self) -> &mut fastrand::Rng {
+        &mut self.worker.random
+    }
+
+    /// Sets timer `timer` of this instance to expire at `at` nanoseconds since the router started.
+    pub fn set_timer(&mut self, timer: u32, at: Nanos) {
+        self.worker.timers.set(self.element, timer, at);
+    }
+
+    /// Sets timer `timer` to expire `after` nanoseconds from now.
+    pub fn set_timer_after(&mut self, timer: u32, after: Nanos) {
+        let at = self.now().saturating_add(after);
+        self.set_timer(timer, at);
+    }
+
+    /// Stops timer `timer`.
+    pub fn clear_timer(&mut self, timer: u32) {
+        self.worker.timers.clear(self.element, timer);
+    }
+
+    /// When timer `timer` expires, if it is set.
+    pub fn timer(&self, timer: u32) -> Option<Nanos> {
+        self.worker.timers.expiry(self.element, timer)
+    }
+
+    /// Puts this instance's task in line. Returns whether it has a task on this worker.
+    pub fn schedule(&mut self) -> bool {
+        self.worker.tasks.set_scheduled(self.element, true)
+    }
+
+    /// Takes this instance's task out of line.
+    pub fn unschedule(&mut self) {
+        self.worker.tasks.set_scheduled(self.element, false);
+    }
+
+    /// Whether this instance's task is in line.
+    pub fn is_scheduled(&mut self) -> bool {
+        let element = self.element;
+        self.worker.tasks.find(element).is_some_and(|t| t.scheduled)
+    }
+
+    /// Lets a sleeping worker wake when `fd` becomes readable; the element's task then finds its work.
+    pub fn wake_on(&mut self, fd: RawFd) {
+        self.worker.watch(fd, (true, false), None);
+    }
+
+    /// Calls [`Element::run_fd`](crate::Element::run_fd) when `fd` is readable (or writable), until
+    /// [`Cx::unwatch`]. Readiness is reported once per change: read (or write) until the descriptor would block.
+    pub fn watch(&mut self, fd: RawFd, read: bool, write: bool) {
+        self.worker.watch(fd, (read, write), Some(self.element));
+    }
+
+    /// Forgets a descriptor.
+    pub fn unwatch(&mut self, fd: RawFd) {
+        self.worker.unwatch(fd);
+    }
+
+    /// Asks the driver to stop: the router ends, unless an element manages the driver and has other plans.
+    pub fn please_stop(&mut self) {
+        self.worker.please_stop();
+    }
+
+    /// Ends the router.
+    pub fn stop(&mut self) {
+        self.worker.shared.stop();
+    }
+
+    /// Writes a line where the user sees it, standard error unless redirected.
+    pub fn print(&self, text: &str) {
+        self.worker.shared.print(text);
+    }
+
+    /// This element's name.
+    pub fn name(&self) -> &str {
+        &self.worker.shared.elements[self.element as usize].name
+    }
+
+    /// This element's index in the flat graph.
+    pub fn index(&self) -> usize {
+        self.element as usize
+    }
+
+    /// The worker that this instance belongs to.
+    pub fn worker(&self) -> usize {
+        self.worker.index
+    }
+
+    /// Reads handler `element.handler` (or a global one) of this router, wherever its instances are. A name without
+    /// an element is looked up first in this element's compound.
+    ///
+    /// # Errors
+    /// See [`HandlerError`].
+    pub fn read_handler(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
+        let target = self.worker.shared.resolve(name, Some(self.element))?;
+        self.worker.read(&target, param)
+    }
+
+    /// Executes write handler `name`, see [`Cx::read_handler`].
+    ///
+    /// # Errors
+    /// See [`HandlerError`].
+    pub fn write_handler(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
+        let target = self.worker.shared.resolve(name, Some(self.element))?;
+        self.worker.write(&target, value)
+    }
+
+    /// The router as others see it: names, classes, configuration, handlers.
+    pub fn router(&self) -> &Arc<Shared> {
+        &self.worker.shared
+    }
+
+    /// Carries on with what was pushed so far before the element returns. Only scripts need this, which promise
+    /// that an instruction's effects are there before the next.
+    pub fn settle(&mut self) {
+        self.worker.drain();
+    }
+}
+
+/// What an element sees while it opens what exists outside the process.
+pub struct OpenCx<'a> {
+    pub(crate) provider: &'a dyn Provider,
+    /// The element's name.
+    pub name: &'a str,
+    /// Workers that the router will have.
+    pub workers: usize,
+    /// Packets handled at a time.
+    pub burst: usize,
+}
+
+impl OpenCx<'_> {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// What the device's driver says.
+    pub fn open(&self, spec: &port::Spec) -> Result<Arc<dyn port::Device>, String> {
+        self.provider.open(spec).map_err(|e| e.to_string())
+    }
+}
+
+/// What an instance sees while it is initialised on its worker.
+pub struct InitCx<'a> {
+    pub(crate) cx: Cx<'a>,
+    pub(crate) task: Option<usize>,
+    pub(crate) tasks: usize,
+}
+
+impl InitCx<'_> {
+    /// Which of the element's tasks this instance runs: 0 for an element with [`Tasks::One`](crate::Tasks::One) on
+    /// its home worker, the queue number for a device, `None` for an instance that only takes packets.
+    /// The task is not yet in line: [`Cx::schedule`] puts it there.
+    pub fn task(&self) -> Option<usize> {
+        self.task
+    }
+
+    /// How many tasks the element has over all workers; each then serves every so-manieth queue of its device.
+    pub fn tasks(&self) -> usize {
+        self.tasks
+    }
+
+    /// Whether this is the instance that should act for the element as a whole (timers, files): the one with task 0,
+    /// or the first one of an element without tasks.
+    pub fn is_home(&self) -> bool {
+        self.task == Some(0) || (self.task.is_none() && self.cx.worker.shared.home(self.cx.element) == self.cx.worker.index)
+    }
+
+    /// Makes this element the driver's manager: [`Cx::please_stop`] calls its
+    /// [`driver_stopped`](crate::Element::driver_stopped).
+    pub fn manage_driver(&mut self) {
+        let (element, worker) = (self.cx.element, self.cx.worker.index);
+        self.cx.worker.shared.set_driver(element, worker);
+    }
+
+    /// State of type `T` that element `name` provides to this worker. Names are looked up from the innermost
+    /// compound of this element outwards.
+    pub fn find<T: Send + Sync + 'static>(&mut self, name: &str) -> Option<Arc<T>> {
+        let index = self.cx.worker.shared.lookup(name, Some(self.cx.element))?;
+        self.provided(index)
+    }
+
+    /// State of type `T` that element number `index` provides to this worker.
+    pub fn provided<T: Send + Sync + 'static>(&mut self, index: usize) -> Option<Arc<T>> {
+        self.cx.worker.provided(index)?.downcast().ok()
+    }
+
+    /// State of type `T` provided by the nearest elements downstream of output `port` (any output when `None`);
+    /// the search ends at elements that provide it.
+    pub fn downstream<T: Send + Sync + 'static>(&mut self, port: Option<usize>) -> Vec<Arc<T>> {
+        self.search(port, true)
+    }
+
+    /// State of type `T` provided by the nearest elements upstream of input `port` (any input when `None`).
+    pub fn upstream<T: Send + Sync + 'static>(&mut self, port: Option<usize>) -> Vec<Arc<T>> {
+        self.search(port, false)
+    }
+
+    fn search<T: Send + Sync + 'static>(&mut self, port: Option<usize>, forward: bool) -> Vec<Arc<T>> {
+        let shared = self.cx.worker.shared.clone();
+        let mut found = Vec::new();
+        let mut seen = vec![false; shared.elements.len()];
+        let mut todo: Vec<usize> = shared.neighbours(self.cx.element as usize, port, forward);
+        while let Some(element) = todo.pop() {
+            if std::mem::replace(&mut seen[element], true) {
+                continue;
+            }
+            match self.provided::<T>(element) {
+                Some(state) => found.push(state),
+                None => todo.extend(shared.neighbours(element, None, forward)),
+            }
+        }
+        found
+    }
+}
+
+impl<'a> std::ops::Deref for InitCx<'a> {
+    type Target = Cx<'a>;
+
+    fn deref(&self) -> &Cx<'a> {
+        &self.cx
+    }
+}
+
+impl<'a> std::ops::DerefMut for InitCx<'a> {
+    fn deref_mut(&mut self) -> &mut Cx<'a> {
+        &mut self.cx
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why packets are dropped: one list for the whole product. Names are stable; each has one sentence.
+
+macro_rules! reasons {
+    ($($(#[$meta:meta])* $variant:ident $name:literal $text:literal;)*) => {
+        /// Why a packet was dropped. Every drop is counted under one of these, per element and worker.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Reason {
+            $(#[doc = $text] $variant,)*
+        }
+
+        impl Reason {
+            /// All reasons, in the order of their numbers.
+            pub const ALL: &'static [Reason] = &[$(Reason::$variant),*];
+
+            /// The stable name, as counters and reports print it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Reason::$variant => $name),* }
+            }
+
+            /// What it means, in one sentence.
+            pub const fn text(self) -> &'static str {
+                match self { $(Reason::$variant => $text),* }
+            }
+        }
+    };
+}
+
+reasons! {
+    Discarded "discarded" "An element whose purpose is to discard took the packet.";
+    NoMemory "no-memory" "Packet memory was exhausted.";
+    QueueFull "queue-full" "A queue was at its capacity.";
+    EarlyDrop "early-drop" "Active queue management (RED) dropped the packet before its queue was full.";
+    RateExceeded "rate-exceeded" "A meter or shaper was above its rate.";
+    NotMatched "not-matched" "No pattern of a classifier matched, or its output is not connected.";
+    Filtered "filtered" "A filter rule denied the packet.";
+    Inactive "inactive" "The element was switched off.";
+    NoOutput "no-output" "The packet was meant for an output that is not connected.";
+    TooShort "too-short" "The packet is shorter than the headers it should hold.";
+    TooLong "too-long" "The packet is longer than the medium or the element allows.";
+    BadVersion "bad-version" "The IP version is not the one expected.";
+    BadHeaderLength "bad-header-length" "A header length is below the minimum or beyond the packet.";
+    BadLength "bad-length" "A length field disagrees with the packet.";
+    BadChecksum "bad-checksum" "A checksum is wrong.";
+    BadSource "bad-source" "The source address is one that no host may use.";
+    BadDestination "bad-destination" "The destination address is invalid here.";
+    BadOption "bad-option" "A header option is malformed or forbidden.";
+    BadProtocol "bad-protocol" "The protocol is not the one that the element handles.";
+    TtlExpired "ttl-expired" "The time to live ran out.";
+    NoRoute "no-route" "The routing table has no entry for the destination.";
+    NoNeighbour "no-neighbour" "The next hop's link address could not be resolved.";
+    NeighbourQueueFull "neighbour-queue-full" "Too many packets wait for a link address.";
+    Broadcast "broadcast" "A link-level broadcast or multicast must not be forwarded.";
+    MustFragment "must-fragment" "The packet is larger than the MTU and must not be fragmented.";
+    BadFragment "bad-fragment" "A fragment overlaps others or exceeds the datagram.";
+    ReassemblyTimeout "reassembly-timeout" "Not all fragments of a datagram came in time.";
+    ReassemblyLimit "reassembly-limit" "Too much memory waits for missing fragments.";
+    NoIcmpError "no-icmp-error" "An ICMP error must not be sent about this packet.";
+    BadArp "bad-arp" "An ARP message is malformed or not for this element.";
+    NoMapping "no-mapping" "An address translator has no mapping for the packet.";
+    MappingTableFull "mapping-table-full" "An address translator could not make another mapping.";
+    NoVlan "no-vlan" "A VLAN tag is missing or not the one expected.";
+    LoopDetected "loop-detected" "The packet came back to an element that was still working.";
+    DeviceFull "device-full" "The device's transmit queue was full.";
+    DeviceDown "device-down" "The device was down or had vanished.";
+    DeviceError "device-error" "The device refused the packet.";
+    SocketError "socket-error" "The socket could not send the packet.";
+    ParseError "parse-error" "A text line could not be turned into a packet.";
+    NotForUs "not-for-us" "The packet is addressed to another host.";
+    RouterStopped "router-stopped" "The router ended while the packet was on its way.";
+    Aged "aged" "The packet waited longer than allowed.";
+    Impaired "impaired" "An element that simulates loss or damage took the packet.";
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Drops of one element on one worker, by reason.
+#[derive(Clone, Debug, Default)]
+pub struct DropCounts(Option<Box<[u64]>>);
+
+impl DropCounts {
+    /// Counts `n` drops.
+    #[inline]
+    pub fn add(&mut self, reason: Reason, n: u64) {
+        self.0.get_or_insert_with(|| vec![0; Reason::ALL.len()].into())[reason as usize] += n;
+    }
+
+    /// Reasons with drops, and how many.
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
+        let counts = self.0.as_deref().unwrap_or(&[]);
+        Reason::ALL.iter().zip(counts).filter(|(_, n)| **n > 0).map(|(r, n)| (*r, *n))
+    }
+
+    /// All drops.
+    pub fn total(&self) -> u64 {
+        self.iter().map(|(_, n)| n).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_texts_are_sentences() {
+        for (i, a) in Reason::ALL.iter().enumerate() {
+            assert!(a.text().ends_with('.') && a.text().chars().next().is_some_and(char::is_uppercase), "{a}");
+            assert!(a.name().chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{a}");
+            assert!(Reason::ALL[..i].iter().all(|b| a.name() != b.name()), "{a} twice");
+        }
+    }
+}

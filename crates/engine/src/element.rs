@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an element is: a class with a descriptor, and instances that process batches.
+//!
+//! An element author writes one [`Class`] and implements [`Element`]. Most elements override a single method:
+//!
+//! * one input, one main output, push or pull as its neighbours want: [`Element::process`];
+//! * a push input with several outputs: [`Element::push`];
+//! * a pull output that chooses among inputs: [`Element::pull`];
+//! * a source or a sink that acts by itself: [`Element::run_task`] or [`Element::run_timer`].
+//!
+//! Nobody writes a lock: the class names its [`Sharing`], and the engine makes the instances so that an element's
+//! `&mut self` is always exclusive.
+
+use std::any::Any;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use packet::Batch;
+
+use crate::args::Args;
+use crate::cx::{Cx, InitCx, OpenCx};
+use crate::handler::{Handler, HandlerError};
+
+/// How the instances of a class behave when several workers reach an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// One independent instance per worker; handlers read the sum and write to all.
+    PerCore,
+    /// One instance per worker over common, internally concurrent state ([`Element::share`]).
+    Shared,
+    /// Like [`Sharing::Shared`], but independent per worker whenever every worker that fills the element also
+    /// drains it, so that packets stay on their core: a queue before a device with a transmit queue per core.
+    Queue,
+    /// One instance that one worker may run at a time; guarded by a lock when several workers reach it.
+    Serial,
+}
+
+/// The descriptor of an element class.
+#[derive(Debug)]
+pub struct Class {
+    /// The name in configurations.
+    pub name: &'static str,
+    /// Port counts, as Click writes them: `1/1`, `1-/=`, `0/1-2`, `1/-6`, `=+`.
+    pub ports: &'static str,
+    /// Processing code: `h` push, `l` pull, `a` agnostic; inputs `/` outputs, the last letter repeats.
+    pub processing: &'static str,
+    /// Flow code: which inputs lead to which outputs; `x/x` when all lead to all.
+    pub flow: &'static str,
+    /// What the engine does when several workers reach an element.
+    pub sharing: Sharing,
+    /// Handlers beyond those that every element has.
+    pub handlers: &'static [Handler],
+    /// Makes an unconfigured instance.
+    pub make: fn() -> Box<dyn Element>,
+    /// The file that implements the class and holds its manual: `file!()`.
+    pub file: &'static str,
+}
+
+impl Class {
+    /// A descriptor with the commonest properties: agnostic, one copy per core, no handlers.
+    pub const fn new(name: &'static str, ports: &'static str, make: fn() -> Box<dyn Element>) -> Class {
+        Class {
+            name,
+            ports,
+            processing: "a/a",
+            flow: "x/x",
+            sharing: Sharing::PerCore,
+            handlers: &[],
+            make,
+            file: "",
+        }
+    }
+
+    /// Sets the processing code.
+    pub const fn processing(mut self, code: &'static str) -> Class {
+        self.processing = code;
+        self
+    }
+
+    /// Sets the flow code.
+    pub const fn flow(mut self, code: &'static str) -> Class {
+        self.flow = code;
+        self
+    }
+
+    /// Sets the sharing class.
+    pub const fn sharing(mut self, sharing: Sharing) -> Class {
+        self.sharing = sharing;
+        self
+    }
+
+    /// Sets the handlers.
+    pub const fn handlers(mut self, handlers: &'static [Handler]) -> Class {
+        self.handlers = handlers;
+        self
+    }
+
+    /// Sets the file that holds the manual; give `file!()`.
+    pub const fn file(mut self, file: &'static str) -> Class {
+        self.file = file;
+        self
+    }
+}
+
+/// The element classes that configurations may name.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    classes: std::collections::BTreeMap<&'static str, &'static Class>,
+}
+
+impl Registry {
+    /// Collects classes.
+    ///
+    /// # Panics
+    /// When two classes have one name: a mistake of the program, not of a configuration.
+    pub fn new(classes: impl IntoIterator<Item = &'static Class>) -> Registry {
+        let mut registry = Registry::default();
+        for class in classes {
+            let twin = registry.classes.insert(class.name, class);
+            assert!(twin.is_none(), "element class {} is registered twice", class.name);
+        }
+        registry
+    }
+
+    /// The class of this name.
+    pub fn get(&self, name: &str) -> Option<&'static Class> {
+        self.classes.get(name).copied()
+    }
+
+    /// All classes by name.
+    pub fn iter(&self) -> impl Iterator<Item = &'static Class> + '_ {
+        self.classes.values().copied()
+    }
+}
+
+/// How many tasks an element has, answered when it opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tasks {
+    /// It acts only when packets or timers reach it.
+    None,
+    /// It has one task (or timers, or file descriptors), on its home worker.
+    One,
+    /// It has up to this many tasks of equal kind, one per worker: one per queue of a device, say.
+    Many(usize),
+}
+
+/// State that an element offers to others that name it, see [`Element::provide`].
+pub type Provided = Arc<dyn Any + Send + Sync>;
+
+/// An instance of an element class.
+///
+/// The engine calls [`configure`](Element::configure), on the first instance [`open`](Element::open), then for each
+/// instance [`initialize`](Element::initialize), and after that any of the processing methods.
+#[allow(unused_variables)]
+pub trait Element: Send {
+    /// Reads the configuration string. Errors are gathered in `args`; the engine reports all of them.
+    fn configure(&mut self, args: &mut Args<'_>);
+
+    /// Opens what exists outside the process (devices, files, sockets), once for all instances, and says how many
+    /// tasks there are. Not called by `check`.
+    ///
+    /// # Errors
+    /// What was missing and how to mend it, for the user.
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        Ok(Tasks::None)
+    }
+
+    /// A further instance over the same shared state, for another worker. Classes with [`Sharing::Shared`] or
+    /// [`Sharing::Queue`], and those whose `open` acquired something that the instances share, must answer.
+    fn share(&self) -> Option<Box<dyn Element>> {
+        None
+    }
+
+    /// Prepares this instance on its worker: sets first timers, schedules its task, finds other elements.
+    ///
+    /// # Errors
+    /// As for [`Element::open`].
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Processes a batch on its way from input 0 to output 0, pushed or pulled: what it returns goes on.
+    /// Packets for other outputs leave by [`Cx::push`].
+    fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
+        batch
+    }
+
+    /// Takes a batch that arrived at push input `port`.
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
+        let batch = self.process(cx, batch);
+        cx.push(0, batch);
+    }
+
+    /// Delivers up to `max` packets at pull output `port`; an empty batch when there are none.
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
+        let batch = cx.pull(0, max);
+        if batch.is_empty() { batch } else { self.process(cx, batch) }
+    }
+
+    /// Runs the element's task once; returns whether it found work. A task runs again and again until
+    /// [`Cx::unschedule`]; tasks that find no work for a while let the worker sleep.
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        false
+    }
+
+    /// A timer set by [`Cx::set_timer`] has expired.
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {}
+
+    /// A descriptor given to [`Cx::watch`] is ready.
+    fn run_fd(&mut self, cx: &mut Cx<'_>, fd: RawFd) {}
+
+    /// Somebody asked the driver to stop, and this element manages it ([`InitCx::manage_driver`]).
+    fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
+        cx.stop();
+    }
+
+    /// Answers read handler `name`; `param` is empty unless the caller gave one.
+    ///
+    /// # Errors
+    /// [`HandlerError`], shown to the caller.
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
+        Err(HandlerError::unknown(name))
+    }
+
+    /// Executes write handler `name`.
+    ///
+    /// # Errors
+    /// [`HandlerError`], shown to the caller; the element is unchanged.
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        Err(HandlerError::unknown(name))
+    }
+
+    /// State for other elements that name this one (a queue's length, a rewriter's patterns), found by
+    /// [`InitCx::find`]. It must exist after [`Element::configure`].
+    fn provide(&self) -> Option<Provided> {
+        None
+    }
+
+    /// Packets this instance holds, for the conservation of packets: in = out + drops + held.
+    fn held(&self) -> usize {
+        0
+    }
+
+    /// Ends the instance on its worker: flushes files, closes devices. The router has stopped.
+    fn finish(&mut self, cx: &mut Cx<'_>) {}
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handlers: named values and commands of elements, Click's window into a running router.
+//!
+//! A handler belongs to an element, but an element may have an instance on each worker. [`Merge`] says how the
+//! instances' answers become one; writes reach every instance.
+
+/// What a handler allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading only.
+    Read,
+    /// Writing only.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+/// How the answers of an element's instances become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// All instances answer alike: the first one's is taken.
+    First,
+    /// Numbers are added.
+    Sum,
+    /// The largest number is taken.
+    Max,
+    /// Texts are joined, line by line.
+    Join,
+}
+
+/// One handler of a class.
+#[derive(Clone, Copy, Debug)]
+pub struct Handler {
+    /// Its name.
+    pub name: &'static str,
+    /// What it allows.
+    pub access: Access,
+    /// How several instances answer a read.
+    pub merge: Merge,
+}
+
+impl Handler {
+    /// A read handler whose instances answer alike.
+    pub const fn read(name: &'static str) -> Handler {
+        Handler { name, access: Access::Read, merge: Merge::First }
+    }
+
+    /// A read handler whose instances' numbers are added.
+    pub const fn sum(name: &'static str) -> Handler {
+        Handler { name, access: Access::Read, merge: Merge::Sum }
+    }
+
+    /// A write handler.
+    pub const fn write(name: &'static str) -> Handler {
+        Handler { name, access: Access::Write, merge: Merge::First }
+    }
+
+    /// A handler that can be read and written.
+    pub const fn both(name: &'static str) -> Handler {
+        Handler { name, access: Access::ReadWrite, merge: Merge::First }
+    }
+
+    /// Sets how several instances answer a read.
+    pub const fn merge(mut self, merge: Merge) -> Handler {
+        self.merge = merge;
+        self
+    }
+
+    /// Whether it can be read.
+    pub fn readable(&self) -> bool {
+        self.access != Access::Write
+    }
+
+    /// Whether it can be written.
+    pub fn writable(&self) -> bool {
+        self.access != Access::Read
+    }
+}
+
+/// Why a handler call failed. The variants correspond to the codes of Click's control protocol.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HandlerError {
+    /// No element of that name (510).
+    #[error("no element named '{0}'")]
+    NoElement(String),
+    /// The element has no such handler (511).
+    #[error("no handler named '{0}'")]
+    NoHandler(String),
+    /// The handler exists, but not for reading or writing (530).
+    #[error("{0}")]
+    Denied(String),
+    /// The value or the element's state does not allow it (520).
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl HandlerError {
+    /// The element has no handler `name`.
+    pub fn unknown(name: &str) -> HandlerError {
+        HandlerError::NoHandler(name.to_owned())
+    }
+
+    /// The value or the state does not allow it.
+    pub fn failed(why: impl Into<String>) -> HandlerError {
+        HandlerError::Failed(why.into())
+    }
+
+    /// `value` is not what handler `name` expects.
+    pub fn bad_value(name: &str, value: &str, expected: &str) -> HandlerError {
+        HandlerError::Failed(format!("handler '{name}' expects {expected}, not '{value}'"))
+    }
+}
+
+/// Splits `element.handler` at its last dot; a name without dot is a global handler (empty element).
+/// Element names may hold dots of numbers no more than Click's do, so the last dot is the right one.
+pub fn split_name(full: &str) -> (&str, &str) {
+    full.rsplit_once('.').unwrap_or(("", full))
+}
+
+/// Merges the answers of an element's instances.
+pub fn merge(how: Merge, answers: Vec<String>) -> String {
+    if answers.len() <= 1 {
+        return answers.into_iter().next().unwrap_or_default();
+    }
+    match how {
+        Merge::First => answers.into_iter().next().unwrap_or_default(),
+        Merge::Join => {
+            let mut all = String::new();
+            for answer in answers.iter().filter(|a| !a.is_empty()) {
+                all.push_str(answer);
+                if !all.ends_with('\n') {
+                    all.push('\n');
+                }
+            }
+            all
+        }
+        Merge::Sum => combine(&answers, |a, b| a.wrapping_add(b), |a, b| a + b),
+        Merge::Max => combine(&answers, i128::max, f64::max),
+    }
+}
+
+fn combine(answers: &[String], whole: fn(i128, i128) -> i128, real: fn(f64, f64) -> f64) -> String {
+    if let Ok(numbers) = answers.iter().map(|a| a.trim().parse()).collect::<Result<Vec<i128>, _>>() {
+        return numbers.into_iter().reduce(whole).unwrap_or(0).to_string();
+    }
+    match answers.iter().map(|a| a.trim().parse()).collect::<Result<Vec<f64>, _>>() {
+        Ok(numbers) => numbers.into_iter().reduce(real).unwrap_or(0.0).to_string(),
+        Err(_) => merge(Merge::Join, answers.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_merge() {
+        let check = |how, answers: &[&str], want: &str| {
+            assert_eq!(merge(how, answers.iter().map(|a| a.to_string()).collect()), want);
+        };
+        check(Merge::Sum, &["3", "4"], "7");
+        check(Merge::Sum, &["3"], "3");
+        check(Merge::Sum, &["1.5", "2"], "3.5");
+        check(Merge::Max, &["3", "14", "5"], "14");
+        check(Merge::Join, &["a", "", "b\n"], "a\nb\n");
+        check(Merge::First, &["x", "y"], "x");
+        check(Merge::First, &[], "");
+    }
+
+    #[test]
+    fn names_split_at_the_last_dot() {
+        assert_eq!(split_name("a/b.count"), ("a/b", "count"));
+        assert_eq!(split_name("stop"), ("", "stop"));
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One instance for several workers, behind a lock.
+//!
+//! Pushed batches never nest (an element returns before what it sent is processed), so a worker holds at most one
+//! such lock on the push side; pulls go upstream only, in the graph's order. Hence no two workers can wait for each
+//! other.
+
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use packet::Batch;
+
+use crate::args::Args;
+use crate::cx::{Cx, InitCx, OpenCx};
+use crate::element::{Element, Provided, Tasks};
+use crate::handler::HandlerError;
+
+type Guarded = Arc<Mutex<Box<dyn Element>>>;
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Locked(Guarded);
+
+impl Locked {
+    pub(crate) fn new(element: Box<dyn Element>) -> Locked {
+        Locked(Arc::new(Mutex::new(element)))
+    }
+
+    fn get(&self) -> MutexGuard<'_, Box<dyn Element>> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Element for Locked {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.get().configure(args);
+    }
+
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        self.get().open(cx)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        // Once for all workers: by the instance that acts for the element.
+        if cx.is_home() { self.get().initialize(cx) } else { Ok(()) }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
+        self.get().push(cx, port, batch);
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
+        self.get().pull(cx, port, max)
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.get().run_task(cx)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        self.get().run_timer(cx, timer);
+    }
+
+    fn run_fd(&mut self, cx: &mut Cx<'_>, fd: RawFd) {
+        self.get().run_fd(cx, fd);
+    }
+
+    fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
+        self.get().driver_stopped(cx);
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
+        self.get().read(cx, name, param)
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.get().write(cx, name, value)
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        self.get().provide()
+    }
+
+    fn held(&self) -> usize {
+        // The last owner of the common instance counts; the others would count the same packets again.
+        if Arc::strong_count(&self.0) == 1 { self.get().held() } else { 0 }
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        if Arc::strong_count(&self.0) == 1 {
+            self.get().finish(cx);
+        }
+    }
+}

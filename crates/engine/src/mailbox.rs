@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A worker's mailbox: how other threads reach it, and how it is woken.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use mio::{Poll, Token, Waker};
+
+use crate::worker::Worker;
+
+/// Work for a worker, executed between batches.
+pub(crate) type Message = Box<dyn FnOnce(&mut Worker) + Send>;
+
+/// The token of wake-ups, which no descriptor has.
+const WAKE: Token = Token(usize::MAX);
+
+struct Inner {
+    queue: VecDeque<Message>,
+    open: bool,
+}
+
+/// See the module.
+pub(crate) struct Mailbox {
+    inner: Mutex<Inner>,
+    mail: AtomicBool,
+    asleep: AtomicBool,
+    waker: Option<Waker>,
+    poll: Mutex<Option<Poll>>,
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> Mailbox {
+        let poll = Poll::new().ok();
+        let waker = poll.as_ref().and_then(|p| Waker::new(p.registry(), WAKE).ok());
+        Mailbox {
+            inner: Mutex::new(Inner { queue: VecDeque::new(), open: true }),
+            mail: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            waker,
+            poll: Mutex::new(poll),
+        }
+    }
+
+    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The worker's own poll, once.
+    pub(crate) fn take_poll(&self) -> Option<Poll> {
+        self.poll.lock().unwrap_or_else(|e| e.into_inner()).take()
+    }
+
+    /// Leaves a message and wakes the worker; false when it has ended.
+    pub(crate) fn post(&self, message: Message) -> bool {
+        {
+            let mut inner = self.inner();
+            if !inner.open {
+                return false;
+            }
+            inner.queue.push_back(message);
+            self.mail.store(true, Ordering::Release);
+        }
+        self.wake();
+        true
+    }
+
+    #[inline]
+    pub(crate) fn has_mail(&self) -> bool {
+        self.mail.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn collect(&self) -> VecDeque<Message> {
+        let mut inner = self.inner();
+        self.mail.store(false, Ordering::Relaxed);
+        std::mem::take(&mut inner.queue)
+    }
+
+    /// Refuses further messages, or takes them again.
+    pub(crate) fn set_open(&self, open: bool) {
+        self.inner().open = open;
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            let _ = waker.wake();
+        }
+    }
+
+    /// Says that the worker is about to sleep, or awake. It looks for work once more between saying so and sleeping.
+    pub(crate) fn announce_sleep(&self, asleep: bool) {
+        self.asleep.store(asleep, Ordering::Relaxed);
+        // Pairs with the fence in `wake_if_asleep`: either the worker sees the work in its last look, or the one who
+        // made the work sees the announcement.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Wakes the worker if it sleeps, after work was left for it elsewhere.
+    #[inline]
+    pub(crate) fn wake_if_asleep(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+}

@@ -1,0 +1,625 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A router: a configuration made into instances on workers, and the handle by which others reach it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use lang::{Diagnostic, Graph};
+use packet::port::Provider;
+
+use crate::args::{Args, Names};
+use crate::builtin;
+use crate::clock::{Clock, TimeSource};
+use crate::cx::{Cx, InitCx, OpenCx};
+use crate::drops::Reason;
+use crate::element::{Class, Element, Provided, Registry, Sharing, Tasks};
+use crate::graph::{self, Checked};
+use crate::handler::{Access, Handler, HandlerError, Merge};
+use crate::locked::Locked;
+use crate::mailbox::Mailbox;
+use crate::plan::{self, Mode, Place};
+use crate::ports::Processing;
+use crate::worker::{CycleStats, Edge, PortStats, PortTable, Worker};
+
+/// What a router runs on and with.
+pub struct Options {
+    /// Opens devices.
+    pub provider: Arc<dyn Provider>,
+    /// Workers; at least one.
+    pub workers: usize,
+    /// Cores to pin them to, in turn; empty leaves threads where the kernel puts them.
+    pub cores: Vec<usize>,
+    /// Packets that sources send and drains ask for at a time; 1 gives Click's exact order.
+    pub burst: usize,
+    /// Real or simulated time.
+    pub time: TimeSource,
+    /// Seed of the elements' randomness.
+    pub seed: u64,
+    /// Where elements print; standard error when `None`.
+    pub print: Option<Box<dyn Fn(&str) + Send + Sync>>,
+}
+
+/// Packets handled at a time unless configured.
+pub const DEFAULT_BURST: usize = 32;
+
+/// What the router knows of an element.
+#[derive(Debug)]
+pub struct ElementInfo {
+    /// Name.
+    pub name: String,
+    /// Class.
+    pub class: &'static Class,
+    /// Configuration string.
+    pub config: String,
+    /// Inputs and how they work, with what they are connected to.
+    pub inputs: Vec<(Processing, Vec<(usize, usize)>)>,
+    /// Outputs likewise.
+    pub outputs: Vec<(Processing, Vec<(usize, usize)>)>,
+    /// Where it runs.
+    pub place: Place,
+}
+
+/// A handler of an element of this router.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub(crate) element: u32,
+    pub(crate) handler: Handler,
+}
+
+/// The part of a router that all its workers, and those who control it, see.
+pub struct Shared {
+    /// All elements, by index.
+    pub elements: Vec<ElementInfo>,
+    index: HashMap<String, usize>,
+    pub(crate) outputs: PortTable,
+    pub(crate) inputs: PortTable,
+    pub(crate) burst: usize,
+    pub(crate) seed: u64,
+    pub(crate) mailboxes: Vec<Mailbox>,
+    provided: Vec<Option<Provided>>,
+    stopped: AtomicBool,
+    driver: Mutex<Option<(u32, usize)>>,
+    print: Option<Box<dyn Fn(&str) + Send + Sync>>,
+    /// The flat configuration as text.
+    pub flat: String,
+    /// What the configuration requires, `package foo` for instance.
+    pub requirements: Vec<String>,
+}
+
+impl Shared {
+    /// Ends the router.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.mailboxes.iter().for_each(Mailbox::wake);
+    }
+
+    /// Whether the router has been told to end.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Workers of the router.
+    pub fn workers(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    pub(crate) fn print(&self, text: &str) {
+        match &self.print {
+            Some(print) => print(text),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    /// Index of the element of this name, seen from element `from`: its own compound first, then outwards.
+    pub fn lookup(&self, name: &str, from: Option<u32>) -> Option<usize> {
+        let mut scope = from.map_or("", |e| self.elements[e as usize].name.as_str());
+        while let Some((outer, _)) = scope.rsplit_once('/') {
+            if let Some(index) = self.index.get(&format!("{outer}/{name}")) {
+                return Some(*index);
+            }
+            scope = outer;
+        }
+        self.index.get(name).copied()
+    }
+
+    /// Finds the handler that `element.handler` means, seen from element `from`.
+    ///
+    /// # Errors
+    /// No such element, or no such handler.
+    pub fn resolve(&self, full: &str, from: Option<u32>) -> Result<Target, HandlerError> {
+        let (element, handler) = crate::handler::split_name(full);
+        if element.is_empty() {
+            let handler = builtin::GLOBAL.iter().find(|h| h.name == handler);
+            let handler = handler.ok_or_else(|| HandlerError::unknown(full))?;
+            return Ok(Target { element: builtin::ROUTER, handler: *handler });
+        }
+        let by_number = || element.parse::<usize>().ok().filter(|n| *n >= 1 && *n <= self.elements.len()).map(|n| n - 1);
+        let index = self.lookup(element, from).or_else(by_number);
+        let index = index.ok_or_else(|| HandlerError::NoElement(element.to_owned()))?;
+        let known = self.handlers(index).find(|h| h.name == handler);
+        let handler = *known.ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))?;
+        Ok(Target { element: index as u32, handler })
+    }
+
+    /// The handlers of an element: its class's, and those that every element has.
+    pub fn handlers(&self, element: usize) -> impl Iterator<Item = &'static Handler> + '_ {
+        let own = self.elements[element].class.handlers;
+        let has_task = !self.elements[element].place.tasks.is_empty();
+        let common = builtin::ELEMENT.iter().chain(builtin::TASK.iter().filter(move |_| has_task));
+        own.iter().chain(common.filter(move |h| own.iter().all(|o| o.name != h.name)))
+    }
+
+    pub(crate) fn home(&self, element: u32) -> usize {
+        self.elements[element as usize].place.home()
+    }
+
+    pub(crate) fn provided(&self, index: usize) -> Option<Provided> {
+        self.provided[index].clone()
+    }
+
+    pub(crate) fn set_driver(&self, element: u32, worker: usize) {
+        *self.driver.lock().unwrap_or_else(|e| e.into_inner()) = Some((element, worker));
+    }
+
+    pub(crate) fn driver(&self) -> Option<(u32, usize)> {
+        *self.driver.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub(crate) fn neighbours(&self, element: usize, port: Option<usize>, forward: bool) -> Vec<usize> {
+        let info = &self.elements[element];
+        let ports = if forward { &info.outputs } else { &info.inputs };
+        let wanted = ports.iter().enumerate().filter(|(i, _)| port.is_none_or(|p| p == *i));
+        wanted.flat_map(|(_, (_, peers))| peers.iter().map(|p| p.0)).collect()
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wake_sleepers_after(&self, element: usize, by: usize) {
+        for w in self.elements[element].place.drained_by.iter().filter(|w| **w != by) {
+            self.mailboxes[*w].wake_if_asleep();
+        }
+    }
+
+    /// Workers whose instances answer a call.
+    pub(crate) fn answering(&self, target: &Target, write: bool) -> Vec<usize> {
+        if target.element == builtin::ROUTER {
+            return vec![0];
+        }
+        let place = &self.elements[target.element as usize].place;
+        let common = builtin::is_common(&target.handler);
+        let all = match place.mode {
+            Mode::Single | Mode::Locked => common && target.handler.merge != Merge::First,
+            Mode::PerCore => write || target.handler.merge != Merge::First,
+            Mode::Shared => !write && target.handler.merge != Merge::First,
+        };
+        if all { place.workers.clone() } else { vec![place.home()] }
+    }
+}
+
+/// A configuration that has been checked against the classes, with its placement if it can be known without opening
+/// devices.
+pub struct Check {
+    pub(crate) checked: Checked,
+    primaries: Vec<Box<dyn Element>>,
+}
+
+/// Checks a configuration: classes, ports, push and pull, and every element's arguments. Opens nothing.
+///
+/// # Errors
+/// All that is wrong.
+pub fn check(graph: &Graph, registry: &Registry) -> Result<Check, Vec<Diagnostic>> {
+    let checked = graph::check(graph, registry)?;
+    let names = Names::gather(graph);
+    let mut errors = Vec::new();
+    let primaries = (0..graph.elements.len())
+        .map(|e| configured(graph, &checked, &names, e, &mut errors))
+        .collect();
+    if errors.is_empty() { Ok(Check { checked, primaries }) } else { Err(errors) }
+}
+
+fn configured(
+    graph: &Graph,
+    checked: &Checked,
+    names: &Names,
+    e: usize,
+    errors: &mut Vec<Diagnostic>,
+) -> Box<dyn Element> {
+    let element = &graph.elements[e];
+    let mut instance = (checked.classes[e].make)();
+    let ports = (checked.inputs[e].len(), checked.outputs[e].len());
+    let mut args = Args::new(&element.config, &element.name, ports, names);
+    instance.configure(&mut args);
+    errors.extend(args.finish(element, checked.classes[e]));
+    instance
+}
+
+/// A router ready to run, running, or stopped.
+pub struct Router {
+    shared: Arc<Shared>,
+    workers: Vec<Worker>,
+    cores: Vec<usize>,
+}
+
+impl Router {
+    /// Checks a configuration, opens what it names, makes the instances and initialises them.
+    ///
+    /// # Errors
+    /// All that is wrong, each at its place in the configuration; whatever was opened is closed again.
+    pub fn build(graph: &Graph, registry: &Registry, mut options: Options) -> Result<Router, Vec<Diagnostic>> {
+        let Check { checked, mut primaries } = check(graph, registry)?;
+        let workers = options.workers.max(1);
+        let tasks = open_all(graph, &mut primaries, &options, workers)?;
+        let shares: Vec<bool> = primaries.iter().map(|p| p.share().is_some()).collect();
+        let places = plan::plan(&checked, &tasks, &shares, workers);
+        let shared = Arc::new(share(graph, &checked, &primaries, places, &mut options));
+        Router::assemble(graph, &checked, primaries, shared, options)
+    }
+
+    fn assemble(
+        graph: &Graph,
+        checked: &Checked,
+        primaries: Vec<Box<dyn Element>>,
+        shared: Arc<Shared>,
+        options: Options,
+    ) -> Result<Router, Vec<Diagnostic>> {
+        let mut slots: Vec<Vec<Option<Box<dyn Element>>>> =
+            (0..shared.workers()).map(|_| (0..primaries.len()).map(|_| None).collect()).collect();
+        let names = Names::gather(graph);
+        let mut errors = Vec::new();
+        for (e, primary) in primaries.into_iter().enumerate() {
+            let place = &shared.elements[e].place;
+            let mut make = || configured(graph, checked, &names, e, &mut errors);
+            for (worker, instance) in instances(primary, place, checked.classes[e].sharing, &mut make) {
+                slots[worker][e] = Some(instance);
+            }
+        }
+        let clock = Clock::new(options.time);
+        let workers = slots
+            .into_iter()
+            .enumerate()
+            .map(|(w, slots)| Worker::new(w, shared.clone(), clock.clone(), slots))
+            .collect();
+        let mut router = Router { shared, workers, cores: options.cores };
+        router.initialize(graph, &mut errors);
+        if errors.is_empty() { Ok(router) } else { Err(errors) }
+    }
+
+    fn initialize(&mut self, graph: &Graph, errors: &mut Vec<Diagnostic>) {
+        for (e, element) in graph.elements.iter().enumerate() {
+            let place = self.shared.elements[e].place.clone();
+            for w in &place.workers {
+                let worker = &mut self.workers[*w];
+                let task = place.tasks.iter().position(|t| t == w);
+                if task.is_some() {
+                    worker.tasks.add(e as u32);
+                }
+                let Some(mut instance) = worker.slots[e].take() else { continue };
+                let mut cx = InitCx { cx: Cx { worker, element: e as u32 }, task, tasks: place.tasks.len() };
+                let done = instance.initialize(&mut cx);
+                worker.slots[e] = Some(instance);
+                if let Err(why) = done {
+                    errors.push(
+                        Diagnostic::error("E0401", format!("'{}' could not start: {why}", element.name))
+                            .at(element.span)
+                            .label(format!("this {}", element.class)),
+                    );
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The handle by which other threads read, write and stop this router.
+    pub fn control(&self) -> Control {
+        Control { shared: self.shared.clone() }
+    }
+
+    /// What is known of the router: elements, plan, flat text.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Runs until something stops the router. The first worker runs on the calling thread when it is the only one.
+    pub fn run(&mut self) {
+        for mailbox in &self.shared.mailboxes {
+            mailbox.set_open(true);
+        }
+        let cores = &self.cores;
+        let pin = |w: usize| {
+            if let Some(id) = (!cores.is_empty()).then(|| cores[w % cores.len()]) {
+                core_affinity::set_for_current(core_affinity::CoreId { id });
+            }
+        };
+        if let [only] = &mut self.workers[..]
+            && cores.is_empty()
+        {
+            only.run();
+            return;
+        }
+        std::thread::scope(|scope| {
+            for worker in &mut self.workers {
+                let thread = std::thread::Builder::new().name(format!("worker-{}", worker.index));
+                let body = move || {
+                    pin(worker.index);
+                    worker.run();
+                };
+                if thread.spawn_scoped(scope, body).is_err() {
+                    self.shared.print("cannot start a worker thread");
+                    self.shared.stop();
+                }
+            }
+        });
+    }
+
+    /// Reads a handler while the router does not run.
+    ///
+    /// # Errors
+    /// See [`HandlerError`].
+    pub fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
+        let target = self.shared.resolve(name, None)?;
+        readable(&target)?;
+        let answers = self.shared.answering(&target, false);
+        let answers = answers.into_iter().map(|w| self.workers[w].read_local(&target, param));
+        Ok(crate::handler::merge(target.handler.merge, answers.collect::<Result<_, _>>()?))
+    }
+
+    /// Executes a write handler while the router does not run.
+    ///
+    /// # Errors
+    /// See [`HandlerError`].
+    pub fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
+        let target = self.shared.resolve(name, None)?;
+        writable(&target)?;
+        let workers = self.shared.answering(&target, true);
+        workers.into_iter().try_for_each(|w| self.workers[w].write_local(&target, value))
+    }
+
+    /// Counters of the router as it stands.
+    pub fn report(&self) -> Report {
+        let elements = (0..self.shared.elements.len()).map(|e| {
+            let mut report = ElementReport::default();
+            for worker in &self.workers {
+                let stats = (0..self.shared.elements[e].outputs.len()).map(|port| worker.output_stats(e, port));
+                for (port, stats) in stats.enumerate() {
+                    if report.outputs.len() <= port {
+                        report.outputs.push(PortStats::default());
+                    }
+                    report.outputs[port].packets += stats.packets;
+                    report.outputs[port].batches += stats.batches;
+                }
+                let cycles = worker.cycle_stats(e);
+                report.cycles.cycles += cycles.cycles;
+                report.cycles.packets += cycles.packets;
+                for (reason, n) in worker.drops(e as u32).iter() {
+                    match report.drops.iter_mut().find(|d| d.0 == reason) {
+                        Some(known) => known.1 += n,
+                        None => report.drops.push((reason, n)),
+                    }
+                }
+                report.held += worker.slots[e].as_ref().map_or(0, |i| i.held());
+            }
+            report
+        });
+        Report { elements: elements.collect() }
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        self.workers.iter_mut().for_each(Worker::finish);
+    }
+}
+
+/// Counters of a router at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// By element index.
+    pub elements: Vec<ElementReport>,
+}
+
+/// Counters of one element, over all workers.
+#[derive(Clone, Debug, Default)]
+pub struct ElementReport {
+    /// What left by each output.
+    pub outputs: Vec<PortStats>,
+    /// Drops by reason.
+    pub drops: Vec<(Reason, u64)>,
+    /// Sampled cost.
+    pub cycles: CycleStats,
+    /// Packets that the element holds.
+    pub held: usize,
+}
+
+/// Opens all elements; returns their tasks.
+fn open_all(
+    graph: &Graph,
+    primaries: &mut [Box<dyn Element>],
+    options: &Options,
+    workers: usize,
+) -> Result<Vec<Tasks>, Vec<Diagnostic>> {
+    let mut errors = Vec::new();
+    let mut tasks = Vec::new();
+    for (element, instance) in graph.elements.iter().zip(primaries) {
+        let mut cx =
+            OpenCx { provider: &*options.provider, name: &element.name, workers, burst: options.burst };
+        match instance.open(&mut cx) {
+            Ok(t) => tasks.push(t),
+            Err(why) => errors.push(
+                Diagnostic::error("E0400", format!("'{}' could not open: {why}", element.name))
+                    .at(element.span)
+                    .label(format!("this {}", element.class)),
+            ),
+        }
+    }
+    if errors.is_empty() { Ok(tasks) } else { Err(errors) }
+}
+
+fn share(
+    graph: &Graph,
+    checked: &Checked,
+    primaries: &[Box<dyn Element>],
+    places: Vec<Place>,
+    options: &mut Options,
+) -> Shared {
+    let ports = |side: &[crate::graph::Port]| side.iter().map(|p| (p.processing, p.peers.clone())).collect();
+    let elements: Vec<ElementInfo> = graph
+        .elements
+        .iter()
+        .zip(places)
+        .enumerate()
+        .map(|(e, (element, place))| ElementInfo {
+            name: element.name.clone(),
+            class: checked.classes[e],
+            config: element.config.clone(),
+            inputs: ports(&checked.inputs[e]),
+            outputs: ports(&checked.outputs[e]),
+            place,
+        })
+        .collect();
+    let wakes = |e: usize| !elements[e].place.drained_by.is_empty();
+    let outputs = port_table(&checked.outputs, wakes);
+    let inputs = port_table(&checked.inputs, |_| false);
+    Shared {
+        index: elements.iter().enumerate().map(|(i, e)| (e.name.clone(), i)).collect(),
+        outputs,
+        inputs,
+        burst: options.burst.max(1),
+        seed: options.seed,
+        mailboxes: (0..options.workers.max(1)).map(|_| Mailbox::new()).collect(),
+        provided: primaries.iter().map(|p| p.provide()).collect(),
+        stopped: AtomicBool::new(false),
+        driver: Mutex::new(None),
+        print: options.print.take(),
+        flat: graph.to_click(),
+        requirements: graph.requirements.iter().map(|r| r.to_string()).collect(),
+        elements,
+    }
+}
+
+fn port_table(ports: &[Vec<crate::graph::Port>], wakes: impl Fn(usize) -> bool) -> PortTable {
+    let mut table = PortTable { base: vec![0], edges: Vec::new() };
+    for element in ports {
+        for port in element {
+            let peer = port.peers.first();
+            table.edges.push(peer.map_or(Edge::NONE, |(element, port)| Edge {
+                element: *element as u32,
+                port: *port as u16,
+                wakes: wakes(*element),
+            }));
+        }
+        table.base.push(table.edges.len() as u32);
+    }
+    table
+}
+
+/// The instances of an element on its workers.
+fn instances(
+    primary: Box<dyn Element>,
+    place: &Place,
+    sharing: Sharing,
+    make: &mut dyn FnMut() -> Box<dyn Element>,
+) -> Vec<(usize, Box<dyn Element>)> {
+    let others = &place.workers[1..];
+    let mut all: Vec<(usize, Box<dyn Element>)> = Vec::with_capacity(place.workers.len());
+    match place.mode {
+        Mode::Single => {}
+        Mode::Locked => {
+            let locked = Locked::new(primary);
+            all.extend(place.workers.iter().map(|w| (*w, Box::new(locked.clone()) as Box<dyn Element>)));
+            return all;
+        }
+        Mode::Shared => all.extend(others.iter().filter_map(|w| Some((*w, primary.share()?)))),
+        Mode::PerCore => {
+            let share = |p: &dyn Element| if sharing == Sharing::PerCore { p.share() } else { None };
+            all.extend(others.iter().map(|w| (*w, share(&*primary).unwrap_or_else(&mut *make))));
+        }
+    }
+    all.push((place.workers[0], primary));
+    all
+}
+
+pub(crate) fn readable(target: &Target) -> Result<(), HandlerError> {
+    match target.handler.access {
+        Access::Write => Err(HandlerError::Denied(format!("handler '{}' is write-only", target.handler.name))),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn writable(target: &Target) -> Result<(), HandlerError> {
+    match target.handler.access {
+        Access::Read => Err(HandlerError::Denied(format!("handler '{}' is read-only", target.handler.name))),
+        _ => Ok(()),
+    }
+}
+
+/// Reads, writes and stops a running router from another thread.
+#[derive(Clone)]
+pub struct Control {
+    shared: Arc<Shared>,
+}
+
+impl Control {
+    /// What is known of the router.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Ends the router.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Asks the driver to stop, see [`Cx::please_stop`].
+    pub fn please_stop(&self) {
+        if !self.shared.mailboxes[0].post(Box::new(|w| w.please_stop())) {
+            self.shared.stop();
+        }
+    }
+
+    /// Reads a handler.
+    ///
+    /// # Errors
+    /// See [`HandlerError`]; also when the router has stopped.
+    pub fn read(&self, name: &str, param: &str) -> Result<String, HandlerError> {
+        let target = self.shared.resolve(name, None)?;
+        readable(&target)?;
+        let param = param.to_owned();
+        let answers = self.ask(&target, false, move |w, t| w.read_local(t, &param))?;
+        Ok(crate::handler::merge(target.handler.merge, answers))
+    }
+
+    /// Executes a write handler.
+    ///
+    /// # Errors
+    /// See [`HandlerError`]; also when the router has stopped.
+    pub fn write(&self, name: &str, value: &str) -> Result<(), HandlerError> {
+        let target = self.shared.resolve(name, None)?;
+        writable(&target)?;
+        let value = value.to_owned();
+        self.ask(&target, true, move |w, t| w.write_local(t, &value)).map(|_: Vec<()>| ())
+    }
+
+    fn ask<R: Send + 'static>(
+        &self,
+        target: &Target,
+        write: bool,
+        f: impl Fn(&mut Worker, &Target) -> Result<R, HandlerError> + Clone + Send + 'static,
+    ) -> Result<Vec<R>, HandlerError> {
+        let mut answers = Vec::new();
+        for w in self.shared.answering(target, write) {
+            let (tx, rx) = std::sync::mpsc::sync_channel(1);
+            let (f, target) = (f.clone(), *target);
+            let message = Box::new(move |worker: &mut Worker| {
+                let _ = tx.send(f(worker, &target));
+            });
+            let stopped = || HandlerError::failed("the router has stopped");
+            if !self.shared.mailboxes[w].post(message) {
+                return Err(stopped());
+            }
+            answers.push(rx.recv().map_err(|_| stopped())??);
+        }
+        Ok(answers)
+    }
+}

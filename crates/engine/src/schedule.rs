@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A worker's tasks, by stride scheduling (Waldspurger and Weihl, 1995), and its timers.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use crate::clock::Nanos;
+
+/// Tickets of a task unless set: a task with twice the tickets runs twice as often.
+pub const DEFAULT_TICKETS: u32 = 1024;
+/// The most tickets a task can have.
+pub const MAX_TICKETS: u32 = 1 << 15;
+const STRIDE_1: u64 = 1 << 16;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) element: u32,
+    pub(crate) scheduled: bool,
+    pub(crate) tickets: u32,
+    pass: u64,
+}
+
+/// The tasks of one worker. Few, so the next one is found by looking at all.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    tasks: Vec<Task>,
+    pass: u64,
+}
+
+impl Tasks {
+    pub(crate) fn add(&mut self, element: u32) {
+        if self.find(element).is_none() {
+            self.tasks.push(Task { element, scheduled: false, tickets: DEFAULT_TICKETS, pass: self.pass });
+        }
+    }
+
+    pub(crate) fn find(&mut self, element: u32) -> Option<&mut Task> {
+        self.tasks.iter_mut().find(|t| t.element == element)
+    }
+
+    /// Puts the task in line, or takes it out. Returns whether the element has a task here.
+    pub(crate) fn set_scheduled(&mut self, element: u32, scheduled: bool) -> bool {
+        let pass = self.pass;
+        let Some(task) = self.find(element) else { return false };
+        if scheduled && !task.scheduled {
+            task.pass = task.pass.max(pass);
+        }
+        task.scheduled = scheduled;
+        true
+    }
+
+    pub(crate) fn scheduled(&self) -> usize {
+        self.tasks.iter().filter(|t| t.scheduled).count()
+    }
+
+    /// The element whose task is due, if any; charges it for one run.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<u32> {
+        let task = self.tasks.iter_mut().filter(|t| t.scheduled).min_by_key(|t| t.pass)?;
+        self.pass = task.pass;
+        task.pass += STRIDE_1 / u64::from(task.tickets.clamp(1, MAX_TICKETS));
+        Some(task.element)
+    }
+}
+
+/// The timers of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    heap: BinaryHeap<Reverse<(Nanos, u64, u32, u32)>>,
+    /// The valid entry of each (element, timer): its sequence number and time.
+    armed: HashMap<(u32, u32), (u64, Nanos)>,
+    sequence: u64,
+}
+
+impl Timers {
+    /// Sets `timer` of `element` to expire at `at`, in place of its former time.
+    pub(crate) fn set(&mut self, element: u32, timer: u32, at: Nanos) {
+        self.sequence += 1;
+        self.armed.insert((element, timer), (self.sequence, at));
+        self.heap.push(Reverse((at, self.sequence, element, timer)));
+    }
+
+    pub(crate) fn clear(&mut self, element: u32, timer: u32) {
+        self.armed.remove(&(element, timer));
+    }
+
+    pub(crate) fn expiry(&self, element: u32, timer: u32) -> Option<Nanos> {
+        self.armed.get(&(element, timer)).map(|(_, at)| *at)
+    }
+
+    /// When the next timer expires.
+    pub(crate) fn next_at(&mut self) -> Option<Nanos> {
+        while let Some(Reverse((at, sequence, element, timer))) = self.heap.peek() {
+            if self.armed.get(&(*element, *timer)).is_some_and(|(s, _)| s == sequence) {
+                return Some(*at);
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    /// Takes one timer that has expired at `now`: element and timer.
+    pub(crate) fn pop_due(&mut self, now: Nanos) -> Option<(u32, u32)> {
+        if self.next_at()? > now {
+            return None;
+        }
+        let Reverse((_, _, element, timer)) = self.heap.pop()?;
+        self.armed.remove(&(element, timer));
+        Some((element, timer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tickets_are_shares() {
+        let mut tasks = Tasks::default();
+        for (element, tickets) in [(0, 1024), (1, 512), (2, 2048)] {
+            tasks.add(element);
+            tasks.set_scheduled(element, true);
+            tasks.find(element).unwrap().tickets = tickets;
+        }
+        let mut runs = [0; 3];
+        for _ in 0..700 {
+            runs[tasks.next().unwrap() as usize] += 1;
+        }
+        for (ran, share) in runs.into_iter().zip([200i32, 100, 400]) {
+            assert!((ran - share).abs() <= 2, "{runs:?}");
+        }
+        tasks.set_scheduled(2, false);
+        assert!((0..100).all(|_| tasks.next() != Some(2)));
+    }
+
+    #[test]
+    fn timers_expire_in_order_and_only_as_last_set() {
+        let mut timers = Timers::default();
+        timers.set(1, 0, 50);
+        timers.set(2, 0, 10);
+        timers.set(3, 0, 10);
+        timers.set(1, 0, 20);
+        timers.set(4, 7, 5);
+        timers.clear(4, 7);
+        assert_eq!(timers.next_at(), Some(10));
+        assert_eq!((timers.pop_due(9), timers.pop_due(10)), (None, Some((2, 0))));
+        assert_eq!((timers.pop_due(30), timers.pop_due(30)), (Some((3, 0)), Some((1, 0))));
+        assert_eq!((timers.pop_due(99), timers.next_at()), (None, None));
+    }
+}

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A worker: one thread, pinned to one core, that runs tasks, timers and messages and carries batches from element
+//! to element.
+//!
+//! [`Worker::round`] is the heart: messages, timers, each task once, and after each of them [`Worker::drain`], which
+//! takes batches from a stack until none is left. The stack holds what elements have sent: first sent, first taken,
+//! and all that follows from it before the next; with batches of one packet that is Click's depth-first order.
+//!
+//! A worker owns its element instances outright, so no lock or atomic stands between a batch and its element. An
+//! instance is taken out of its slot while it runs; who reaches an element that is already running (a pull loop)
+//! finds the slot empty, which is counted, not a crash.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use packet::Batch;
+
+use crate::clock::{Clock, Nanos};
+use crate::cx::Cx;
+use crate::drops::{DropCounts, Reason};
+use crate::element::{Element, Provided};
+use crate::router::{Shared, Target};
+use crate::schedule::{Tasks, Timers};
+
+/// Rounds without work after which a worker sleeps until a descriptor, a timer or a message wakes it.
+const IDLE_ROUNDS: u32 = 2000;
+/// Rounds between looks at watched descriptors while there is work.
+const POLL_ROUNDS: u32 = 256;
+/// The longest sleep, a bound on the harm of a wake-up that a driver forgot to give.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+/// One in so many dispatches is timed.
+const SAMPLE: u32 = 128;
+
+/// An instance in its place, absent while it runs.
+type Slot = Option<Box<dyn Element>>;
+
+/// A batch on its way to an input.
+struct Job {
+    element: u32,
+    port: u16,
+    batch: Batch,
+}
+
+/// Where an output leads, or an input is fed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Edge {
+    pub(crate) element: u32,
+    pub(crate) port: u16,
+    /// Packets sent here may wait for other workers, which are woken.
+    pub(crate) wakes: bool,
+}
+
+impl Edge {
+    pub(crate) const NONE: Edge = Edge { element: u32::MAX, port: 0, wakes: false };
+}
+
+/// Ports of one kind of all elements: those of element `e` are `edges[base[e]..base[e + 1]]`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PortTable {
+    pub(crate) base: Vec<u32>,
+    pub(crate) edges: Vec<Edge>,
+}
+
+impl PortTable {
+    #[inline]
+    fn at(&self, element: u32, port: usize) -> Option<usize> {
+        let base = self.base[element as usize] as usize;
+        let at = base + port;
+        (at < self.base[element as usize + 1] as usize).then_some(at)
+    }
+
+    #[inline]
+    fn count(&self, element: u32) -> usize {
+        (self.base[element as usize + 1] - self.base[element as usize]) as usize
+    }
+
+    pub(crate) fn of(&self, element: usize) -> &[Edge] {
+        &self.edges[self.base[element] as usize..self.base[element + 1] as usize]
+    }
+}
+
+/// What went through a port on one worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Packets.
+    pub packets: u64,
+    /// Batches.
+    pub batches: u64,
+}
+
+/// Sampled cost of an element on one worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CycleStats {
+    /// Time stamp counter cycles of the sampled dispatches.
+    pub cycles: u64,
+    /// Packets that they processed.
+    pub packets: u64,
+}
+
+/// One worker with all it owns.
+pub struct Worker {
+    pub(crate) index: usize,
+    pub(crate) burst: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) slots: Vec<Slot>,
+    outputs: PortTable,
+    inputs: PortTable,
+    stack: Vec<Job>,
+    /// Where the part of the stack begins that the running element has sent.
+    floor: usize,
+    sent: Vec<PortStats>,
+    fetched: Vec<PortStats>,
+    cycles: Vec<CycleStats>,
+    until_sample: u32,
+    drops: Vec<DropCounts>,
+    pub(crate) clock: Clock,
+    pub(crate) tasks: Tasks,
+    pub(crate) timers: Timers,
+    pub(crate) random: fastrand::Rng,
+    poll: Option<Poll>,
+    watched: Vec<(RawFd, Option<u32>)>,
+    idle: u32,
+    rounds: u32,
+}
+
+impl Worker {
+    pub(crate) fn new(index: usize, shared: Arc<Shared>, clock: Clock, slots: Vec<Slot>) -> Worker {
+        let (outputs, inputs) = (shared.outputs.clone(), shared.inputs.clone());
+        Worker {
+            index,
+            burst: shared.burst,
+            slots,
+            stack: Vec::with_capacity(64),
+            floor: 0,
+            sent: vec![PortStats::default(); outputs.edges.len()],
+            fetched: vec![PortStats::default(); inputs.edges.len()],
+            cycles: vec![CycleStats::default(); shared.elements.len()],
+            until_sample: SAMPLE,
+            drops: vec![DropCounts::default(); shared.elements.len()],
+            random: fastrand::Rng::with_seed(shared.seed.wrapping_add(index as u64)),
+            outputs,
+            inputs,
+            clock,
+            tasks: Tasks::default(),
+            timers: Timers::default(),
+            poll: None,
+            watched: Vec::new(),
+            idle: 0,
+            rounds: 0,
+            shared,
+        }
+    }
+
+    /// Runs until the router stops.
+    pub(crate) fn run(&mut self) {
+        self.drain();
+        while !self.shared.is_stopped() {
+            if self.round() {
+                self.idle = 0;
+            } else if !self.rest() {
+                break;
+            }
+        }
+        self.shared.mailboxes[self.index].set_open(false);
+        self.serve();
+    }
+
+    /// One round: messages, expired timers, every scheduled task once. Returns whether there was work.
+    fn round(&mut self) -> bool {
+        self.clock.expire();
+        let mut worked = self.shared.mailboxes[self.index].has_mail() && self.serve();
+        while let Some((element, timer)) = self.due_timer() {
+            self.with(element, |instance, cx| instance.run_timer(cx, timer));
+            self.drain();
+            worked = true;
+        }
+        for _ in 0..self.tasks.scheduled() {
+            if self.shared.is_stopped() {
+                return true;
+            }
+            let Some(element) = self.tasks.next() else { break };
+            worked |= self.with(element, |instance, cx| instance.run_task(cx)).unwrap_or(false);
+            worked |= !self.stack.is_empty();
+            self.drain();
+        }
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.rounds % POLL_ROUNDS == 0 && self.watched.iter().any(|w| w.1.is_some()) {
+            worked |= self.wait(Some(Duration::ZERO));
+        }
+        worked
+    }
+
+    fn due_timer(&mut self) -> Option<(u32, u32)> {
+        self.timers.next_at()?;
+        let now = self.clock.now();
+        self.timers.pop_due(now)
+    }
+
+    /// Does what an idle worker does: advances simulated time, or spins, or sleeps. Returns false when nothing can
+    /// ever happen again.
+    fn rest(&mut self) -> bool {
+        self.idle += 1;
+        if self.clock.is_simulated() {
+            return match self.timers.next_at() {
+                Some(at) => {
+                    self.clock.advance_to(at);
+                    true
+                }
+                None if self.watched.iter().any(|w| w.1.is_some()) => {
+                    self.wait(Some(LONGEST_SLEEP));
+                    true
+                }
+                None => self.shared.mailboxes[self.index].has_mail(),
+            };
+        }
+        let nothing_to_poll = self.tasks.scheduled() == 0;
+        if self.idle < IDLE_ROUNDS && !nothing_to_poll {
+            std::hint::spin_loop();
+            return true;
+        }
+        // Announce the sleep, look once more, then sleep: a worker that fills a queue of ours in between sees the
+        // announcement and wakes us.
+        let shared = self.shared.clone();
+        shared.mailboxes[self.index].announce_sleep(true);
+        if !self.round() && !shared.is_stopped() {
+            let now = self.clock.now();
+            let timeout = self.timers.next_at().map_or(LONGEST_SLEEP, |at| {
+                Duration::from_nanos(at.saturating_sub(now)).min(LONGEST_SLEEP)
+            });
+            self.wait(Some(timeout));
+        }
+        shared.mailboxes[self.index].announce_sleep(false);
+        // Having slept, look around for a short while only.
+        self.idle = IDLE_ROUNDS - IDLE_ROUNDS / 20;
+        true
+    }
+
+    /// Waits for watched descriptors and messages, and runs the elements whose descriptors are ready.
+    fn wait(&mut self, timeout: Option<Duration>) -> bool {
+        let Some(mut poll) = self.take_poll() else {
+            std::thread::sleep(timeout.unwrap_or(LONGEST_SLEEP).min(Duration::from_millis(1)));
+            return false;
+        };
+        let mut events = Events::with_capacity(64);
+        let polled = poll.poll(&mut events, timeout);
+        self.poll = Some(poll);
+        let mut worked = false;
+        if polled.is_ok() {
+            self.clock.expire();
+            for event in &events {
+                let fd = event.token().0 as RawFd;
+                if let Some((_, Some(element))) = self.watched.iter().find(|w| w.0 == fd).copied() {
+                    self.with(element, |instance, cx| instance.run_fd(cx, fd));
+                    self.drain();
+                    worked = true;
+                }
+            }
+        }
+        worked
+    }
+
+    fn take_poll(&mut self) -> Option<Poll> {
+        if self.poll.is_none() {
+            self.poll = self.shared.mailboxes[self.index].take_poll();
+        }
+        self.poll.take()
+    }
+
+    pub(crate) fn watch(&mut self, fd: RawFd, interest: (bool, bool), element: Option<u32>) {
+        let Some(poll) = self.take_poll() else { return };
+        let interest = match interest {
+            (true, true) => Interest::READABLE | Interest::WRITABLE,
+            (false, true) => Interest::WRITABLE,
+            _ => Interest::READABLE,
+        };
+        let token = Token(fd as usize);
+        let known = self.watched.iter().any(|w| w.0 == fd);
+        let done = if known {
+            poll.registry().reregister(&mut SourceFd(&fd), token, interest)
+        } else {
+            poll.registry().register(&mut SourceFd(&fd), token, interest)
+        };
+        self.poll = Some(poll);
+        match done {
+            Ok(()) if !known => self.watched.push((fd, element)),
+            Ok(()) => {}
+            // Plain files cannot be waited for; they are always ready, and tasks poll them.
+            Err(_) => {}
+        }
+    }
+
+    pub(crate) fn unwatch(&mut self, fd: RawFd) {
+        if let Some(poll) = self.take_poll() {
+            let _ = poll.registry().deregister(&mut SourceFd(&fd));
+            self.poll = Some(poll);
+        }
+        self.watched.retain(|w| w.0 != fd);
+    }
+
+    /// Executes the messages of other threads.
+    pub(crate) fn serve(&mut self) -> bool {
+        let messages = self.shared.mailboxes[self.index].collect();
+        let any = !messages.is_empty();
+        for message in messages {
+            message(self);
+            self.drain();
+        }
+        any
+    }
+
+    /// Runs `f` on an element's instance, if it has one here that is not running already. What it sends waits for
+    /// [`Worker::drain`].
+    pub(crate) fn with<R>(&mut self, element: u32, f: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R) -> Option<R> {
+        let mut instance = self.slots[element as usize].take()?;
+        let result = f(&mut *instance, &mut Cx { worker: self, element });
+        self.slots[element as usize] = Some(instance);
+        Some(result)
+    }
+
+    /// Carries what the running element has sent, or what lies there when none runs, until nothing is left of it.
+    #[inline]
+    pub(crate) fn drain(&mut self) {
+        let floor = self.floor;
+        self.stack[floor..].reverse();
+        while self.stack.len() > floor {
+            if let Some(job) = self.stack.pop() {
+                self.dispatch(job);
+            }
+        }
+    }
+
+    #[inline]
+    fn dispatch(&mut self, job: Job) {
+        let Job { element, port, batch } = job;
+        let Some(mut instance) = self.slots[element as usize].take() else {
+            self.count_drops(element, Reason::LoopDetected, batch.len() as u64);
+            return;
+        };
+        let floor = std::mem::replace(&mut self.floor, self.stack.len());
+        self.until_sample -= 1;
+        if self.until_sample == 0 {
+            self.until_sample = SAMPLE;
+            let (packets, before) = (batch.len() as u64, sync::tsc());
+            instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
+            let cycles = &mut self.cycles[element as usize];
+            cycles.cycles += sync::tsc().saturating_sub(before);
+            cycles.packets += packets;
+        } else {
+            instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
+        }
+        self.slots[element as usize] = Some(instance);
+        // The stack gives back the last first, so what was sent first has to lie on top.
+        if self.stack.len() > self.floor + 1 {
+            self.stack[self.floor..].reverse();
+        }
+        self.floor = floor;
+    }
+
+    /// Puts a batch on its way out of push output `port`.
+    #[inline]
+    pub(crate) fn emit(&mut self, element: u32, port: usize, mut batch: Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        let Some(at) = self.outputs.at(element, port) else {
+            self.count_drops(element, Reason::NoOutput, batch.len() as u64);
+            return;
+        };
+        let edge = self.outputs.edges[at];
+        let stats = &mut self.sent[at];
+        stats.packets += batch.len() as u64;
+        stats.batches += 1;
+        if self.burst == 1 && batch.len() > 1 {
+            for packet in batch.drain(..) {
+                self.stack.push(Job { element: edge.element, port: edge.port, batch: Batch::of(packet) });
+            }
+        } else {
+            self.stack.push(Job { element: edge.element, port: edge.port, batch });
+        }
+        if edge.wakes {
+            self.shared.wake_sleepers_after(edge.element as usize, self.index);
+        }
+    }
+
+    /// Asks the element that feeds pull input `port` for packets.
+    #[inline]
+    pub(crate) fn fetch(&mut self, element: u32, port: usize, max: usize) -> Batch {
+        let Some(at) = self.inputs.at(element, port) else { return Batch::new() };
+        let edge = self.inputs.edges[at];
+        let Some(Some(mut instance)) = self.slots.get_mut(edge.element as usize).map(Option::take) else {
+            return Batch::new();
+        };
+        let batch = instance.pull(&mut Cx { worker: self, element: edge.element }, usize::from(edge.port), max);
+        self.slots[edge.element as usize] = Some(instance);
+        let stats = &mut self.fetched[at];
+        stats.packets += batch.len() as u64;
+        stats.batches += u64::from(!batch.is_empty());
+        batch
+    }
+
+    #[inline]
+    pub(crate) fn noutputs(&self, element: u32) -> usize {
+        self.outputs.count(element)
+    }
+
+    #[inline]
+    pub(crate) fn ninputs(&self, element: u32) -> usize {
+        self.inputs.count(element)
+    }
+
+    #[inline]
+    pub(crate) fn count_drops(&mut self, element: u32, reason: Reason, n: u64) {
+        if n > 0 {
+            self.drops[element as usize].add(reason, n);
+        }
+    }
+
+    pub(crate) fn drops(&self, element: u32) -> &DropCounts {
+        &self.drops[element as usize]
+    }
+
+    /// What left by output `port` of `element`, pushed or pulled.
+    pub(crate) fn output_stats(&self, element: usize, port: usize) -> PortStats {
+        let Some(at) = self.outputs.at(element as u32, port) else { return PortStats::default() };
+        let (pushed, edge) = (self.sent[at], self.outputs.edges[at]);
+        // A pull output is counted where it is asked.
+        match self.inputs.at(edge.element, usize::from(edge.port)) {
+            Some(fed) if pushed.batches == 0 => self.fetched[fed],
+            _ => pushed,
+        }
+    }
+
+    pub(crate) fn cycle_stats(&self, element: usize) -> CycleStats {
+        self.cycles[element]
+    }
+
+    pub(crate) fn please_stop(&mut self) {
+        match self.shared.driver() {
+            None => self.shared.stop(),
+            Some((element, worker)) => {
+                let message = Box::new(move |w: &mut Worker| {
+                    w.with(element, |instance, cx| instance.driver_stopped(cx));
+                });
+                if !self.shared.mailboxes[worker].post(message) {
+                    self.shared.stop();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn provided(&self, index: usize) -> Option<Provided> {
+        match &self.slots[index] {
+            Some(instance) => instance.provide(),
+            None => self.shared.provided(index),
+        }
+    }
+
+    /// Ends all instances: packets on the stack are dropped and counted, then each element finishes.
+    pub(crate) fn finish(&mut self) {
+        while let Some(job) = self.stack.pop() {
+            self.count_drops(job.element, Reason::RouterStopped, job.batch.len() as u64);
+        }
+        for element in 0..self.slots.len() as u32 {
+            self.with(element, |instance, cx| instance.finish(cx));
+        }
+        self.stack.clear();
+    }
+
+    /// Executes a read handler on this worker's instance.
+    pub(crate) fn read_here(&mut self, target: &Target, param: &str) -> Result<String, crate::HandlerError> {
+        let running = || crate::HandlerError::failed("the element is running this very call");
+        self.with(target.element, |instance, cx| instance.read(cx, target.handler.name, param)).ok_or_else(running)?
+    }
+
+    /// Executes a write handler on this worker's instance.
+    pub(crate) fn write_here(&mut self, target: &Target, value: &str) -> Result<(), crate::HandlerError> {
+        let running = || crate::HandlerError::failed("the element is running this very call");
+        self.with(target.element, |instance, cx| instance.write(cx, target.handler.name, value)).ok_or_else(running)?
+    }
+
+    /// Time now, for timers set from outside.
+    pub(crate) fn now(&mut self) -> Nanos {
+        self.clock.now()
+    }
+
+}
