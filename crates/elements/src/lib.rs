@@ -1,3 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! (documented when the crate has content)
+//! The element classes: one element, one file, one registry line.
+//!
+//! Every kind of element has a directory; its `mod.rs` lists the classes in it. The header of an element's file is
+//! its manual ([`manual`]).
 #![forbid(unsafe_code)]
+
+use engine::{Class, Registry};
+
+pub mod basic;
+pub mod io;
+pub mod queue;
+#[cfg(test)]
+pub mod testing;
+
+/// All element classes.
+pub fn registry() -> Registry {
+    Registry::new(all())
+}
+
+fn all() -> impl Iterator<Item = &'static Class> {
+    [basic::CLASSES, io::CLASSES, queue::CLASSES].into_iter().flatten()
+}
+
+/// The manuals, by file below `src`.
+static MANUALS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/manuals.rs"));
+
+/// The manual of a class: the header of the file that implements it.
+pub fn manual(class: &Class) -> Option<&'static str> {
+    MANUALS.iter().find(|(file, _)| class.file.ends_with(file)).map(|(_, text)| *text)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_class_has_a_manual_that_names_it() {
+        for class in super::all() {
+            let manual = super::manual(class).unwrap_or_else(|| panic!("{} has no manual", class.name));
+            assert!(manual.contains(class.name), "the manual in {} does not name {}", class.file, class.name);
+        }
+    }
+}

@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use lang::{Diagnostic, Graph, config};
 
 use crate::element::Class;
+use crate::ports::Processing;
 
 pub use crate::values::{Bandwidth, FromArg, Port, Raw, parse_bool};
 
@@ -79,11 +80,17 @@ pub struct Args<'a> {
     pub noutputs: usize,
     /// Names defined in the configuration.
     pub names: &'a Names,
+    processing: (Vec<Processing>, Vec<Processing>),
 }
 
 impl<'a> Args<'a> {
     /// The arguments in `config` for element `name` with so many inputs and outputs.
-    pub fn new(config: &str, name: &'a str, (ninputs, noutputs): (usize, usize), names: &'a Names) -> Args<'a> {
+    pub fn new(
+        config: &str,
+        name: &'a str,
+        (ninputs, noutputs): (usize, usize),
+        names: &'a Names,
+    ) -> Args<'a> {
         let given = config::split_args(config)
             .into_iter()
             .map(|arg| Given { keyword: keyword(&arg.text), text: arg.text.to_string(), used: false })
@@ -98,7 +105,24 @@ impl<'a> Args<'a> {
             ninputs,
             noutputs,
             names,
+            processing: (Vec::new(), Vec::new()),
         }
+    }
+
+    /// Says how inputs and outputs work.
+    pub(crate) fn with_processing(mut self, inputs: Vec<Processing>, outputs: Vec<Processing>) -> Args<'a> {
+        self.processing = (inputs, outputs);
+        self
+    }
+
+    /// Whether the element itself fetches the packets of input `port`.
+    pub fn input_is_pull(&self, port: usize) -> bool {
+        self.processing.0.get(port) == Some(&Processing::Pull)
+    }
+
+    /// Whether output `port` is asked for packets.
+    pub fn output_is_pull(&self, port: usize) -> bool {
+        self.processing.1.get(port) == Some(&Processing::Pull)
     }
 
     /// Argument `name`, which must be there: by position or keyword.
@@ -147,7 +171,11 @@ impl<'a> Args<'a> {
 
     /// All arguments by keyword `name`, for keywords that may be repeated.
     pub fn keyword_all<T: FromArg>(&mut self, name: &'static str) -> Vec<T> {
-        std::iter::from_fn(|| self.take(name, false)).collect::<Vec<_>>().iter().filter_map(|t| self.parse(name, t)).collect()
+        std::iter::from_fn(|| self.take(name, false))
+            .collect::<Vec<_>>()
+            .iter()
+            .filter_map(|t| self.parse(name, t))
+            .collect()
     }
 
     /// All arguments that nobody asked for yet, in order, as they stand: patterns, routes, instructions.
@@ -220,7 +248,8 @@ impl<'a> Args<'a> {
                 Some((keyword, _)) => {
                     self.errors.push(format!("unknown keyword {keyword}"));
                     helps.extend(
-                        lang::suggest(keyword, self.asked.iter().copied()).map(|near| format!("did you mean {near}?")),
+                        lang::suggest(keyword, self.asked.iter().copied())
+                            .map(|near| format!("did you mean {near}?")),
                     );
                 }
                 None => self.errors.push(format!("too many arguments: '{}'", given.text)),

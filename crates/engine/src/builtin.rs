@@ -142,7 +142,8 @@ impl Worker {
             }
             _ => {
                 let tickets = value.trim().parse().ok().filter(|n| (1..=MAX_TICKETS).contains(n));
-                let tickets = tickets.ok_or_else(|| HandlerError::bad_value(name, value, "a number from 1 to 32768"))?;
+                let tickets = tickets
+                    .ok_or_else(|| HandlerError::bad_value(name, value, "a number from 1 to 32768"))?;
                 if let Some(task) = self.tasks.find(target.element) {
                     task.tickets = tickets;
                 }

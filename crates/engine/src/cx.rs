@@ -284,7 +284,8 @@ impl InitCx<'_> {
     /// Whether this is the instance that should act for the element as a whole (timers, files): the one with task 0,
     /// or the first one of an element without tasks.
     pub fn is_home(&self) -> bool {
-        self.task == Some(0) || (self.task.is_none() && self.cx.worker.shared.home(self.cx.element) == self.cx.worker.index)
+        self.task == Some(0)
+            || (self.task.is_none() && self.cx.worker.shared.home(self.cx.element) == self.cx.worker.index)
     }
 
     /// Makes this element the driver's manager: [`Cx::please_stop`] calls its

@@ -109,7 +109,10 @@ mod tests {
     #[test]
     fn names_are_unique_and_texts_are_sentences() {
         for (i, a) in Reason::ALL.iter().enumerate() {
-            assert!(a.text().ends_with('.') && a.text().chars().next().is_some_and(char::is_uppercase), "{a}");
+            assert!(
+                a.text().ends_with('.') && a.text().chars().next().is_some_and(char::is_uppercase),
+                "{a}"
+            );
             assert!(a.name().chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{a}");
             assert!(Reason::ALL[..i].iter().all(|b| a.name() != b.name()), "{a} twice");
         }

@@ -48,7 +48,11 @@ pub(crate) fn check(graph: &Graph, registry: &Registry) -> Result<Checked, Vec<D
     if errors.is_empty() { Ok(checked) } else { Err(errors) }
 }
 
-fn find_classes(graph: &Graph, registry: &Registry, errors: &mut Vec<Diagnostic>) -> Vec<Option<&'static Class>> {
+fn find_classes(
+    graph: &Graph,
+    registry: &Registry,
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<Option<&'static Class>> {
     let mut reported = std::collections::HashSet::new();
     let mut find = |element: &lang::Element| {
         let class = registry.get(&element.class);
@@ -128,7 +132,9 @@ fn resolve(graph: &Graph, checked: &mut Checked, errors: &mut Vec<Diagnostic>) {
         let mut changed = false;
         for c in &graph.connections {
             let (from, to) = ((c.from.element, c.from.port), (c.to.element, c.to.port));
-            let (Some(a), Some(b)) = (get(&checked.outputs, from), get(&checked.inputs, to)) else { continue };
+            let (Some(a), Some(b)) = (get(&checked.outputs, from), get(&checked.inputs, to)) else {
+                continue;
+            };
             changed |= set(&mut checked.outputs, from, b) | set(&mut checked.inputs, to, a);
         }
         for (i, class) in checked.classes.iter().enumerate() {
@@ -137,7 +143,8 @@ fn resolve(graph: &Graph, checked: &mut Checked, errors: &mut Vec<Diagnostic>) {
                     let agnostic = processing(class.processing, false, input) == Processing::Agnostic
                         && processing(class.processing, true, output) == Processing::Agnostic;
                     if agnostic && flows(class.flow, input, output) {
-                        let (a, b) = (checked.inputs[i][input].processing, checked.outputs[i][output].processing);
+                        let (a, b) =
+                            (checked.inputs[i][input].processing, checked.outputs[i][output].processing);
                         changed |= set(&mut checked.outputs, (i, output), a);
                         changed |= set(&mut checked.inputs, (i, input), b);
                     }
@@ -190,7 +197,10 @@ fn report_conflicts(graph: &Graph, checked: &Checked, errors: &mut Vec<Diagnosti
         errors.push(
             Diagnostic::error(
                 "E0203",
-                format!("'{}' {from} output {} is connected to '{}' {to} input {}", a.name, c.from.port, b.name, c.to.port),
+                format!(
+                    "'{}' {from} output {} is connected to '{}' {to} input {}",
+                    a.name, c.from.port, b.name, c.to.port
+                ),
             )
             .at(c.span)
             .label(format!("{from} meets {to}"))
@@ -203,7 +213,8 @@ fn report_conflicts(graph: &Graph, checked: &Checked, errors: &mut Vec<Diagnosti
 /// An agnostic path through an element whose ends were decided differently.
 fn report_internal_conflicts(graph: &Graph, checked: &Checked, errors: &mut Vec<Diagnostic>) {
     for (i, class) in checked.classes.iter().enumerate() {
-        let pairs = (0..checked.inputs[i].len()).flat_map(|a| (0..checked.outputs[i].len()).map(move |b| (a, b)));
+        let pairs =
+            (0..checked.inputs[i].len()).flat_map(|a| (0..checked.outputs[i].len()).map(move |b| (a, b)));
         for (input, output) in pairs {
             let agnostic = processing(class.processing, false, input) == Processing::Agnostic
                 && processing(class.processing, true, output) == Processing::Agnostic;
@@ -213,7 +224,9 @@ fn report_internal_conflicts(graph: &Graph, checked: &Checked, errors: &mut Vec<
                 errors.push(
                     Diagnostic::error(
                         "E0204",
-                        format!("agnostic '{name}' in mixed context: input {input} is {a}, output {output} is {b}"),
+                        format!(
+                            "agnostic '{name}' in mixed context: input {input} is {a}, output {output} is {b}"
+                        ),
                     )
                     .at(graph.elements[i].span)
                     .label("one path through this element is both push and pull")
@@ -233,20 +246,32 @@ fn check_connected(graph: &Graph, checked: &Checked, errors: &mut Vec<Diagnostic
                 // Exactly one who acts: a push output or a pull input acts on one peer.
                 let single = (port.processing == Processing::Push) == is_output;
                 if port.peers.is_empty() {
-                    let d = Diagnostic::error("E0205", format!("'{}' {} {what} {p} is not connected", element.name, port.processing))
-                        .at(element.span)
-                        .label(format!("{what} {p} must be connected"));
+                    let d = Diagnostic::error(
+                        "E0205",
+                        format!("'{}' {} {what} {p} is not connected", element.name, port.processing),
+                    )
+                    .at(element.span)
+                    .label(format!("{what} {p} must be connected"));
                     errors.push(if is_output {
                         d.help(format!("to throw its packets away, write: {}[{p}] -> Discard;", element.name))
                     } else {
                         d.help(format!("to leave it idle, write: Idle -> [{p}]{};", element.name))
                     });
                 } else if single && port.peers.len() > 1 {
-                    let mend = if is_output { "a Tee copies packets to several" } else { "a scheduler such as RoundRobinSched merges several" };
+                    let mend = if is_output {
+                        "a Tee copies packets to several"
+                    } else {
+                        "a scheduler such as RoundRobinSched merges several"
+                    };
                     errors.push(
                         Diagnostic::error(
                             "E0206",
-                            format!("'{}' {} {what} {p} is connected {} times", element.name, port.processing, port.peers.len()),
+                            format!(
+                                "'{}' {} {what} {p} is connected {} times",
+                                element.name,
+                                port.processing,
+                                port.peers.len()
+                            ),
                         )
                         .at(element.span)
                         .label("may be connected only once")

@@ -61,7 +61,8 @@ struct Reach {
 pub(crate) fn plan(checked: &Checked, tasks: &[Tasks], shares: &[bool], workers: usize) -> Vec<Place> {
     let count = checked.classes.len();
     let mut homes: Vec<Vec<usize>> = vec![Vec::new(); count];
-    let mut reach = Reach { push: vec![vec![false; workers]; count], pull: vec![vec![false; workers]; count] };
+    let mut reach =
+        Reach { push: vec![vec![false; workers]; count], pull: vec![vec![false; workers]; count] };
     let mut load = vec![0usize; workers];
     // First those that bring packets, then those that fetch them: a fetching task goes where its packets are.
     let fetches = |e: usize| checked.inputs[e].first().is_some_and(|p| p.processing == Processing::Pull);

@@ -135,7 +135,8 @@ impl Shared {
             let handler = handler.ok_or_else(|| HandlerError::unknown(full))?;
             return Ok(Target { element: builtin::ROUTER, handler: *handler });
         }
-        let by_number = || element.parse::<usize>().ok().filter(|n| *n >= 1 && *n <= self.elements.len()).map(|n| n - 1);
+        let by_number =
+            || element.parse::<usize>().ok().filter(|n| *n >= 1 && *n <= self.elements.len()).map(|n| n - 1);
         let index = self.lookup(element, from).or_else(by_number);
         let index = index.ok_or_else(|| HandlerError::NoElement(element.to_owned()))?;
         let known = self.handlers(index).find(|h| h.name == handler);
@@ -213,9 +214,8 @@ pub fn check(graph: &Graph, registry: &Registry) -> Result<Check, Vec<Diagnostic
     let checked = graph::check(graph, registry)?;
     let names = Names::gather(graph);
     let mut errors = Vec::new();
-    let primaries = (0..graph.elements.len())
-        .map(|e| configured(graph, &checked, &names, e, &mut errors))
-        .collect();
+    let primaries =
+        (0..graph.elements.len()).map(|e| configured(graph, &checked, &names, e, &mut errors)).collect();
     if errors.is_empty() { Ok(Check { checked, primaries }) } else { Err(errors) }
 }
 
@@ -229,7 +229,9 @@ fn configured(
     let element = &graph.elements[e];
     let mut instance = (checked.classes[e].make)();
     let ports = (checked.inputs[e].len(), checked.outputs[e].len());
-    let mut args = Args::new(&element.config, &element.name, ports, names);
+    let works = |side: &[graph::Port]| side.iter().map(|p| p.processing).collect();
+    let mut args = Args::new(&element.config, &element.name, ports, names)
+        .with_processing(works(&checked.inputs[e]), works(&checked.outputs[e]));
     instance.configure(&mut args);
     errors.extend(args.finish(element, checked.classes[e]));
     instance
@@ -247,7 +249,11 @@ impl Router {
     ///
     /// # Errors
     /// All that is wrong, each at its place in the configuration; whatever was opened is closed again.
-    pub fn build(graph: &Graph, registry: &Registry, mut options: Options) -> Result<Router, Vec<Diagnostic>> {
+    pub fn build(
+        graph: &Graph,
+        registry: &Registry,
+        mut options: Options,
+    ) -> Result<Router, Vec<Diagnostic>> {
         let Check { checked, mut primaries } = check(graph, registry)?;
         let workers = options.workers.max(1);
         let tasks = open_all(graph, &mut primaries, &options, workers)?;
@@ -353,6 +359,11 @@ impl Router {
         });
     }
 
+    /// State of type `T` that the element of this name provides.
+    pub fn provided<T: Send + Sync + 'static>(&self, name: &str) -> Option<Arc<T>> {
+        self.shared.provided(self.shared.lookup(name, None)?)?.downcast().ok()
+    }
+
     /// Reads a handler while the router does not run.
     ///
     /// # Errors
@@ -381,7 +392,8 @@ impl Router {
         let elements = (0..self.shared.elements.len()).map(|e| {
             let mut report = ElementReport::default();
             for worker in &self.workers {
-                let stats = (0..self.shared.elements[e].outputs.len()).map(|port| worker.output_stats(e, port));
+                let stats =
+                    (0..self.shared.elements[e].outputs.len()).map(|port| worker.output_stats(e, port));
                 for (port, stats) in stats.enumerate() {
                     if report.outputs.len() <= port {
                         report.outputs.push(PortStats::default());
@@ -493,7 +505,7 @@ fn share(
         driver: Mutex::new(None),
         print: options.print.take(),
         flat: graph.to_click(),
-        requirements: graph.requirements.iter().map(|r| r.to_string()).collect(),
+        requirements: graph.requirements.iter().map(|r| r.value.clone()).collect(),
         elements,
     }
 }
@@ -542,7 +554,9 @@ fn instances(
 
 pub(crate) fn readable(target: &Target) -> Result<(), HandlerError> {
     match target.handler.access {
-        Access::Write => Err(HandlerError::Denied(format!("handler '{}' is write-only", target.handler.name))),
+        Access::Write => {
+            Err(HandlerError::Denied(format!("handler '{}' is write-only", target.handler.name)))
+        }
         _ => Ok(()),
     }
 }

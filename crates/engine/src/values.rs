@@ -300,7 +300,14 @@ mod tests {
 
     #[test]
     fn numbers() {
-        check::<u32>(&[("5", Some(5)), ("0x1F", Some(31)), ("010", Some(8)), ("-1", None), ("4294967296", None), ("", None)]);
+        check::<u32>(&[
+            ("5", Some(5)),
+            ("0x1F", Some(31)),
+            ("010", Some(8)),
+            ("-1", None),
+            ("4294967296", None),
+            ("", None),
+        ]);
         check::<i8>(&[("-128", Some(-128)), ("128", None), ("--1", None)]);
         check::<f64>(&[("1.5", Some(1.5)), ("nan", None), ("x", None)]);
         check::<bool>(&[("TRUE", Some(true)), ("no", Some(false)), ("2", None)]);
@@ -317,7 +324,12 @@ mod tests {
             ("3 parsecs", None),
         ]);
         let rate = |bytes_per_second| Some(Bandwidth { bytes_per_second });
-        check::<Bandwidth>(&[("1000", rate(1000)), ("8Mbps", rate(1_000_000)), ("2 kBps", rate(2000)), ("x", None)]);
+        check::<Bandwidth>(&[
+            ("1000", rate(1000)),
+            ("8Mbps", rate(1_000_000)),
+            ("2 kBps", rate(2000)),
+            ("x", None),
+        ]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use packet::Batch;
 
-use crate::clock::{Clock, Nanos};
+use crate::clock::Clock;
 use crate::cx::Cx;
 use crate::drops::{DropCounts, Reason};
 use crate::element::{Element, Provided};
@@ -75,10 +75,6 @@ impl PortTable {
     #[inline]
     fn count(&self, element: u32) -> usize {
         (self.base[element as usize + 1] - self.base[element as usize]) as usize
-    }
-
-    pub(crate) fn of(&self, element: usize) -> &[Edge] {
-        &self.edges[self.base[element] as usize..self.base[element + 1] as usize]
     }
 }
 
@@ -227,9 +223,10 @@ impl Worker {
         shared.mailboxes[self.index].announce_sleep(true);
         if !self.round() && !shared.is_stopped() {
             let now = self.clock.now();
-            let timeout = self.timers.next_at().map_or(LONGEST_SLEEP, |at| {
-                Duration::from_nanos(at.saturating_sub(now)).min(LONGEST_SLEEP)
-            });
+            let timeout = self
+                .timers
+                .next_at()
+                .map_or(LONGEST_SLEEP, |at| Duration::from_nanos(at.saturating_sub(now)).min(LONGEST_SLEEP));
             self.wait(Some(timeout));
         }
         shared.mailboxes[self.index].announce_sleep(false);
@@ -313,7 +310,11 @@ impl Worker {
 
     /// Runs `f` on an element's instance, if it has one here that is not running already. What it sends waits for
     /// [`Worker::drain`].
-    pub(crate) fn with<R>(&mut self, element: u32, f: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R) -> Option<R> {
+    pub(crate) fn with<R>(
+        &mut self,
+        element: u32,
+        f: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
         let mut instance = self.slots[element as usize].take()?;
         let result = f(&mut *instance, &mut Cx { worker: self, element });
         self.slots[element as usize] = Some(instance);
@@ -393,7 +394,8 @@ impl Worker {
         let Some(Some(mut instance)) = self.slots.get_mut(edge.element as usize).map(Option::take) else {
             return Batch::new();
         };
-        let batch = instance.pull(&mut Cx { worker: self, element: edge.element }, usize::from(edge.port), max);
+        let batch =
+            instance.pull(&mut Cx { worker: self, element: edge.element }, usize::from(edge.port), max);
         self.slots[edge.element as usize] = Some(instance);
         let stats = &mut self.fetched[at];
         stats.packets += batch.len() as u64;
@@ -472,18 +474,14 @@ impl Worker {
     /// Executes a read handler on this worker's instance.
     pub(crate) fn read_here(&mut self, target: &Target, param: &str) -> Result<String, crate::HandlerError> {
         let running = || crate::HandlerError::failed("the element is running this very call");
-        self.with(target.element, |instance, cx| instance.read(cx, target.handler.name, param)).ok_or_else(running)?
+        self.with(target.element, |instance, cx| instance.read(cx, target.handler.name, param))
+            .ok_or_else(running)?
     }
 
     /// Executes a write handler on this worker's instance.
     pub(crate) fn write_here(&mut self, target: &Target, value: &str) -> Result<(), crate::HandlerError> {
         let running = || crate::HandlerError::failed("the element is running this very call");
-        self.with(target.element, |instance, cx| instance.write(cx, target.handler.name, value)).ok_or_else(running)?
+        self.with(target.element, |instance, cx| instance.write(cx, target.handler.name, value))
+            .ok_or_else(running)?
     }
-
-    /// Time now, for timers set from outside.
-    pub(crate) fn now(&mut self) -> Nanos {
-        self.clock.now()
-    }
-
 }

@@ -19,3 +19,6 @@ pub mod padded;
 mod prim;
 pub mod rcu;
 pub mod ring;
+mod tsc;
+
+pub use tsc::tsc;

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # Counter
+//!
+//! `Counter([keywords COUNT_CALL, BYTE_COUNT_CALL])`
+//!
+//! Passes packets unchanged and counts them, their bytes and their rate.
+//!
+//! **Ports:** 1 input, 1 output, agnostic.
+//!
+//! **Arguments**
+//! * `COUNT_CALL` `N HANDLER [VALUE]`: when the count reaches N, calls the write handler.
+//! * `BYTE_COUNT_CALL` likewise for bytes.
+//!
+//! **Drops:** none.
+//!
+//! **Handlers**
+//! * `count` read: packets since the last reset.
+//! * `byte_count` read: bytes since the last reset.
+//! * `rate`, `bit_rate`, `byte_rate` read: recent packets, bits and bytes per second.
+//! * `reset`, `reset_counts` write: sets counts and rates to zero.
+//! * `count_call`, `byte_count_call` write: the arguments.
+//!
+//! Each worker counts for itself and handlers read the sum, so counting costs no shared cache line. The rate is an
+//! exponentially weighted average over about a second, updated once per batch.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> Discard;
+//! ```
+//!
+//! See also: AverageCounter
+
+use engine::args::{Args, Raw};
+use engine::clock::{Nanos, SECOND};
+use engine::{Class, Cx, Element, Handler, HandlerError};
+use packet::Batch;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("Counter", "1/1", || Box::new(Counter::default()))
+    .handlers(&[
+        Handler::sum("count"),
+        Handler::sum("byte_count"),
+        Handler::sum("rate"),
+        Handler::sum("bit_rate"),
+        Handler::sum("byte_rate"),
+        Handler::write("reset"),
+        Handler::write("reset_counts"),
+        Handler::write("count_call"),
+        Handler::write("byte_count_call"),
+    ])
+    .file(file!());
+
+#[derive(Default)]
+struct Counter {
+    count_call: Option<Call>,
+    byte_count_call: Option<Call>,
+    packets: u64,
+    bytes: u64,
+    packet_rate: Rate,
+    byte_rate: Rate,
+}
+
+/// A write handler to call when a count reaches a bound.
+#[derive(Clone, Debug)]
+struct Call {
+    at: u64,
+    handler: String,
+    value: String,
+}
+
+impl Call {
+    fn parse(text: &str) -> Result<Option<Call>, String> {
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let mut words = text.split_ascii_whitespace();
+        let at = words.next().and_then(|n| n.parse().ok());
+        let (Some(at), Some(handler)) = (at, words.next()) else {
+            return Err(format!("expected a count and a handler, not '{text}'"));
+        };
+        Ok(Some(Call { at, handler: handler.to_owned(), value: words.collect::<Vec<_>>().join(" ") }))
+    }
+}
+
+/// An exponentially weighted average of events per second, over periods of a tenth of a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rate {
+    per_second: f64,
+    pending: u64,
+    since: Option<Nanos>,
+}
+
+impl Rate {
+    const PERIOD: Nanos = SECOND / 10;
+    /// Weight of one period, so that the average looks back about a second.
+    const WEIGHT: f64 = 0.1;
+
+    #[inline]
+    fn add(&mut self, now: Nanos, n: u64) {
+        self.update(now);
+        self.pending += n;
+    }
+
+    #[inline]
+    fn update(&mut self, now: Nanos) {
+        let since = *self.since.get_or_insert(now);
+        if now - since >= Self::PERIOD {
+            self.fold(now, now - since);
+        }
+    }
+
+    #[cold]
+    fn fold(&mut self, now: Nanos, elapsed: Nanos) {
+        let current = self.pending as f64 * SECOND as f64 / elapsed as f64;
+        let keep = (1.0 - Self::WEIGHT).powf(elapsed as f64 / Self::PERIOD as f64);
+        self.per_second = self.per_second * keep + current * (1.0 - keep);
+        self.pending = 0;
+        self.since = Some(now);
+    }
+}
+
+impl Counter {
+    fn call(cx: &mut Cx<'_>, call: &mut Option<Call>, count: u64) {
+        if call.as_ref().is_some_and(|c| count >= c.at)
+            && let Some(c) = call.take()
+            && let Err(why) = cx.write_handler(&c.handler, &c.value)
+        {
+            cx.print(&format!("{}: {}: {why}", cx.name(), c.handler));
+        }
+    }
+}
+
+impl Element for Counter {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        for (name, slot) in
+            [("COUNT_CALL", &mut self.count_call), ("BYTE_COUNT_CALL", &mut self.byte_count_call)]
+        {
+            if let Some(Raw(text)) = args.keyword_opt(name) {
+                match Call::parse(&text) {
+                    Ok(call) => *slot = call,
+                    Err(why) => args.error(format!("{name}: {why}")),
+                }
+            }
+        }
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
+        let bytes: usize = batch.iter().map(|p| p.len()).sum();
+        self.packets += batch.len() as u64;
+        self.bytes += bytes as u64;
+        let now = cx.now();
+        self.packet_rate.add(now, batch.len() as u64);
+        self.byte_rate.add(now, bytes as u64);
+        if self.count_call.is_some() || self.byte_count_call.is_some() {
+            Counter::call(cx, &mut self.count_call, self.packets);
+            Counter::call(cx, &mut self.byte_count_call, self.bytes);
+        }
+        batch
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let now = cx.now();
+        self.packet_rate.update(now);
+        self.byte_rate.update(now);
+        Ok(match name {
+            "count" => self.packets.to_string(),
+            "byte_count" => self.bytes.to_string(),
+            "rate" => self.packet_rate.per_second.to_string(),
+            "bit_rate" => (self.byte_rate.per_second * 8.0).to_string(),
+            _ => self.byte_rate.per_second.to_string(),
+        })
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "count_call" => self.count_call = Call::parse(value).map_err(HandlerError::Failed)?,
+            "byte_count_call" => self.byte_count_call = Call::parse(value).map_err(HandlerError::Failed)?,
+            _ => {
+                (self.packets, self.bytes) = (0, 0);
+                (self.packet_rate, self.byte_rate) = (Rate::default(), Rate::default());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Rig;
+
+    #[test]
+    fn counts_packets_and_bytes() {
+        for burst in [1, 32] {
+            let mut run = Rig::new("Counter").burst(burst).inputs(&[b"abc", b"", b"wxyz"]).run();
+            assert_eq!(run.bytes("o0"), [&b"abc"[..], b"", b"wxyz"]);
+            assert_eq!((run.read("e.count").as_str(), run.read("e.byte_count").as_str()), ("3", "7"));
+            run.write("e.reset", "").unwrap();
+            assert_eq!(run.read("e.count"), "0");
+        }
+    }
+
+    #[test]
+    fn calls_when_the_count_is_reached() {
+        let text = "i :: TestIn -> e :: Counter(COUNT_CALL 2 d.reset_counts) -> d :: Discard;";
+        let mut run = Rig::text(text).burst(1).inputs(&[b"a", b"b", b"c"]).run();
+        assert_eq!(run.read("d.count"), "2");
+        assert_eq!(
+            Rig::new("Counter(COUNT_CALL x)").errors(),
+            ["e: COUNT_CALL: expected a count and a handler, not 'x'"]
+        );
+    }
+
+    #[test]
+    fn the_rate_settles() {
+        let mut rate = Rate::default();
+        for ms in 0..20_000 {
+            rate.add(ms * SECOND / 1000, 5);
+        }
+        assert!((rate.per_second - 5000.0).abs() < 50.0, "{}", rate.per_second);
+    }
+}

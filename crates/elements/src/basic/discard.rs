@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # Discard
+//!
+//! `Discard([keywords ACTIVE, BURST])`
+//!
+//! Discards all packets. On a pull input it has a task that fetches packets as fast as it can.
+//!
+//! **Ports:** 1 input, agnostic; no outputs.
+//!
+//! **Arguments**
+//! * `ACTIVE` boolean, default true: a pulling Discard that is not active fetches nothing.
+//! * `BURST` packets fetched at a time, default the router's burst.
+//!
+//! **Drops:** `discarded`, every packet: that is its purpose.
+//!
+//! **Handlers**
+//! * `count` read: packets discarded.
+//! * `reset_counts` write: sets the count to zero.
+//! * `active` read/write: the argument.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 10, STOP true) -> Discard;
+//! ```
+//!
+//! See also: Idle, Counter
+
+use engine::args::{Args, parse_bool};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
+use packet::Batch;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("Discard", "1/0", || Box::new(Discard::default()))
+    .handlers(&[Handler::sum("count"), Handler::write("reset_counts"), Handler::both("active")])
+    .file(file!());
+
+#[derive(Default)]
+struct Discard {
+    active: bool,
+    burst: usize,
+    count: u64,
+    pulls: bool,
+}
+
+impl Element for Discard {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.active = args.keyword("ACTIVE", true);
+        self.burst = args.keyword("BURST", 0);
+        self.pulls = args.input_is_pull(0);
+    }
+
+    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        Ok(if self.pulls { Tasks::One } else { Tasks::None })
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if self.burst == 0 {
+            self.burst = cx.burst();
+        }
+        if cx.task().is_some() && self.active {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
+        self.count += batch.len() as u64;
+        cx.drop_batch(Reason::Discarded, batch);
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        let batch = cx.pull(0, self.burst);
+        let any = !batch.is_empty();
+        self.push(cx, 0, batch);
+        any
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "count" => Ok(self.count.to_string()),
+            _ => Ok(self.active.to_string()),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if name == "reset_counts" {
+            self.count = 0;
+            return Ok(());
+        }
+        self.active =
+            parse_bool(value.trim()).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
+        if self.active {
+            cx.schedule();
+        } else {
+            cx.unschedule();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Rig;
+
+    #[test]
+    fn counts_what_it_discards() {
+        let mut run = Rig::new("Discard").inputs(&[b"a", b"b", b"c"]).run();
+        assert_eq!((run.read("e.count").as_str(), run.drops("e")), ("3", vec![(Reason::Discarded, 3)]));
+    }
+
+    #[test]
+    fn pulls_when_its_input_is_pull() {
+        let mut run =
+            Rig::text("i :: TestIn -> Queue -> e :: Discard(BURST 2);").inputs(&[b"a", b"b", b"c"]).run();
+        assert_eq!(run.read("e.count"), "3");
+        let mut run =
+            Rig::text("i :: TestIn -> q :: Queue -> e :: Discard(ACTIVE false);").inputs(&[b"a"]).run();
+        assert_eq!((run.read("e.count").as_str(), run.read("q.length").as_str()), ("0", "1"));
+    }
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # InfiniteSource
+//!
+//! `InfiniteSource([DATA, LIMIT, BURST, ACTIVE, keywords LENGTH, DATASIZE, TIMESTAMP, STOP, END_CALL])`
+//!
+//! Makes packets with the same content as fast as they are taken.
+//!
+//! **Ports:** 1 output, agnostic: with a pull output it makes packets when asked.
+//!
+//! **Arguments**
+//! * `DATA` content, default "Random bullshit in a packet, at least 64 bytes long. Well, now it is."
+//! * `LIMIT` packets in all, default -1: no limit.
+//! * `BURST` packets per run of its task, default the router's burst.
+//! * `ACTIVE` boolean, default true.
+//! * `LENGTH` bytes of each packet: DATA is repeated or cut to fit. `DATASIZE` is a synonym.
+//! * `TIMESTAMP` boolean, default true: packets carry the time they were made.
+//! * `STOP` boolean, default false: asks the driver to stop when LIMIT is reached.
+//! * `END_CALL` `HANDLER [VALUE]`: write handler to call when LIMIT is reached, instead of STOP.
+//!
+//! **Metadata set:** timestamp.
+//!
+//! **Drops:** none; when packet memory is exhausted it waits.
+//!
+//! **Handlers**
+//! * `count` read: packets made. `reset` write: sets the count to zero and starts again.
+//! * `data`, `limit`, `burst`, `active`, `length` read/write: the arguments.
+//!
+//! ```click
+//! InfiniteSource("\<00 01 02>", LIMIT 5, STOP true) -> Discard;
+//! ```
+//!
+//! See also: RatedSource, TimedSource, FastUDPSource
+
+use engine::args::{Args, Raw, parse_bool};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer};
+use packet::{Batch, HEADROOM, Packet};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("InfiniteSource", "0/1", || Box::new(InfiniteSource::default()))
+    .handlers(&[
+        Handler::sum("count"),
+        Handler::write("reset"),
+        Handler::both("data"),
+        Handler::both("limit"),
+        Handler::both("burst"),
+        Handler::both("active"),
+        Handler::both("length"),
+    ])
+    .file(file!());
+
+const DEFAULT_DATA: &str = "Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
+
+#[derive(Default)]
+struct InfiniteSource {
+    data: Vec<u8>,
+    length: Option<usize>,
+    content: Vec<u8>,
+    limit: i64,
+    burst: i32,
+    active: bool,
+    timestamp: bool,
+    stop: bool,
+    end_call: Option<(String, String)>,
+    pushes: bool,
+    count: u64,
+}
+
+impl InfiniteSource {
+    fn set_content(&mut self) {
+        let length = self.length.unwrap_or(self.data.len());
+        self.content = self.data.iter().copied().cycle().take(length).collect();
+        self.content.resize(length, 0);
+    }
+
+    fn left(&self) -> usize {
+        match u64::try_from(self.limit) {
+            Ok(limit) => limit.saturating_sub(self.count) as usize,
+            Err(_) => usize::MAX,
+        }
+    }
+
+    fn make(&mut self, cx: &mut Cx<'_>, max: usize) -> Batch {
+        let mut batch = Batch::new();
+        let wanted = max.min(self.left());
+        let wall = if self.timestamp { cx.wall() } else { 0 };
+        let content = &self.content;
+        self.count += Packet::alloc_bulk(wanted, HEADROOM, content.len(), |mut p| {
+            p.data_mut().copy_from_slice(content);
+            if wall > 0 {
+                p.set_timestamp_ns(wall);
+            }
+            batch.push(p);
+        }) as u64;
+        batch
+    }
+
+    /// What happens once when the limit is reached.
+    fn end(&mut self, cx: &mut Cx<'_>) {
+        cx.unschedule();
+        if let Some((handler, value)) = &self.end_call {
+            if let Err(why) = cx.write_handler(handler, value) {
+                cx.print(&format!("{}: {handler}: {why}", cx.name()));
+            }
+        } else if self.stop {
+            cx.please_stop();
+        }
+    }
+}
+
+impl Element for InfiniteSource {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.data = args.positional("DATA", DEFAULT_DATA.as_bytes().to_vec());
+        self.limit = args.positional("LIMIT", -1);
+        self.burst = args.positional("BURST", 0);
+        self.active = args.positional("ACTIVE", true);
+        self.length = args.keyword_opt("LENGTH").or(args.keyword_opt("DATASIZE"));
+        self.timestamp = args.keyword("TIMESTAMP", true);
+        self.stop = args.keyword("STOP", false);
+        self.end_call = args.keyword_opt::<Raw>("END_CALL").map(|Raw(call)| {
+            let (handler, value) = call.split_once(' ').unwrap_or((&call, ""));
+            (handler.to_owned(), value.to_owned())
+        });
+        self.pushes = !args.output_is_pull(0);
+        if self.length.is_some_and(|l| l > 65535) {
+            args.error("LENGTH must be at most 65535 bytes");
+        }
+        self.set_content();
+    }
+
+    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        Ok(Tasks::One)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if self.pushes && self.active && cx.task().is_some() {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        let burst = usize::try_from(self.burst).ok().filter(|b| *b > 0).unwrap_or(cx.burst());
+        let batch = self.make(cx, burst);
+        let any = !batch.is_empty();
+        cx.push(0, batch);
+        if self.left() == 0 {
+            self.end(cx);
+            return true;
+        }
+        any
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
+        if !self.active || self.left() == 0 {
+            return Batch::new();
+        }
+        let batch = self.make(cx, max);
+        if self.left() == 0 {
+            self.end(cx);
+        }
+        batch
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "data" => String::from_utf8_lossy(&self.data).into_owned(),
+            "limit" => self.limit.to_string(),
+            "burst" => self.burst.to_string(),
+            "active" => self.active.to_string(),
+            _ => self.content.len().to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let value = value.trim();
+        let number =
+            || parse_integer(value).ok_or_else(|| HandlerError::bad_value(name, value, "a whole number"));
+        match name {
+            "reset" => self.count = 0,
+            "data" => self.data = lang::config::unquote(value),
+            "limit" => self.limit = number()? as i64,
+            "burst" => self.burst = number()? as i32,
+            "active" => {
+                self.active =
+                    parse_bool(value).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
+            }
+            _ => {
+                let length = usize::try_from(number()?).ok().filter(|l| *l <= 65535);
+                self.length =
+                    Some(length.ok_or_else(|| HandlerError::bad_value(name, value, "0 to 65535 bytes"))?);
+            }
+        }
+        self.set_content();
+        if self.pushes && self.active && self.left() > 0 {
+            cx.schedule();
+        } else {
+            cx.unschedule();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn makes_packets_up_to_its_limit_and_stops() {
+        for burst in [1, 32] {
+            let mut run =
+                Rig::text("e :: InfiniteSource(abc, 5, 2, STOP true) -> o :: TestOut;").burst(burst).run();
+            assert_eq!(run.bytes("o"), [b"abc"; 5]);
+            assert_eq!(run.read("e.count"), "5");
+        }
+    }
+
+    #[test]
+    fn answers_pulls() {
+        let run =
+            Rig::text("e :: InfiniteSource(DATA \\<0102>, LIMIT 3, LENGTH 5) -> Unqueue -> o :: TestOut;")
+                .run();
+        assert_eq!(run.bytes("o"), [[1, 2, 1, 2, 1]; 3]);
+    }
+
+    #[test]
+    fn refuses_what_no_packet_can_hold() {
+        assert_eq!(
+            Rig::text("e :: InfiniteSource(LENGTH 70000) -> Discard;").errors(),
+            ["e: LENGTH must be at most 65535 bytes"]
+        );
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # Unqueue
+//!
+//! `Unqueue([BURST, keywords ACTIVE, LIMIT])`
+//!
+//! Pulls packets as fast as it can and pushes them on.
+//!
+//! **Ports:** 1 pull input, 1 push output.
+//!
+//! **Arguments**
+//! * `BURST` packets pulled at a time, default the router's burst; 0 or less likewise.
+//! * `ACTIVE` boolean, default true.
+//! * `LIMIT` packets to pass in all, default no limit (-1).
+//!
+//! **Drops:** none.
+//!
+//! **Handlers**
+//! * `count` read: packets passed. `reset` write: sets the count to zero.
+//! * `active`, `limit`, `burst` read/write: the arguments.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 5, STOP true) -> Queue -> Unqueue -> Discard;
+//! ```
+//!
+//! See also: RatedUnqueue, DelayUnqueue
+
+use engine::args::{Args, parse_bool};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("Unqueue", "1/1", || Box::new(Unqueue::default()))
+    .processing("l/h")
+    .handlers(&[
+        Handler::sum("count"),
+        Handler::write("reset"),
+        Handler::both("active"),
+        Handler::both("limit"),
+        Handler::both("burst"),
+    ])
+    .file(file!());
+
+#[derive(Default)]
+struct Unqueue {
+    burst: i32,
+    active: bool,
+    limit: i64,
+    count: u64,
+}
+
+impl Unqueue {
+    fn left(&self) -> usize {
+        match u64::try_from(self.limit) {
+            Ok(limit) => limit.saturating_sub(self.count) as usize,
+            Err(_) => usize::MAX,
+        }
+    }
+
+    fn reschedule(&self, cx: &mut Cx<'_>) {
+        if self.active && self.left() > 0 {
+            cx.schedule();
+        } else {
+            cx.unschedule();
+        }
+    }
+}
+
+impl Element for Unqueue {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.burst = args.positional("BURST", 0);
+        self.active = args.keyword("ACTIVE", true);
+        self.limit = args.keyword("LIMIT", -1);
+    }
+
+    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        Ok(Tasks::One)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.reschedule(cx);
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        let burst = usize::try_from(self.burst).ok().filter(|b| *b > 0).unwrap_or(cx.burst());
+        let batch = cx.pull(0, burst.min(self.left()));
+        if batch.is_empty() {
+            return false;
+        }
+        self.count += batch.len() as u64;
+        cx.push(0, batch);
+        if self.left() == 0 {
+            cx.unschedule();
+        }
+        true
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "active" => self.active.to_string(),
+            "limit" => self.limit.to_string(),
+            _ => self.burst.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let value = value.trim();
+        let number =
+            || parse_integer(value).ok_or_else(|| HandlerError::bad_value(name, value, "a whole number"));
+        match name {
+            "reset" => self.count = 0,
+            "active" => {
+                self.active =
+                    parse_bool(value).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
+            }
+            "limit" => self.limit = number()? as i64,
+            _ => self.burst = number()? as i32,
+        }
+        self.reschedule(cx);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn passes_up_to_its_limit() {
+        let text = "i :: TestIn -> q :: Queue -> e :: Unqueue(2, LIMIT 3) -> o :: TestOut;";
+        let mut run = Rig::text(text).inputs(&[b"a", b"b", b"c", b"d"]).run();
+        assert_eq!(run.bytes("o"), [b"a", b"b", b"c"]);
+        run.write("e.limit", "-1").unwrap();
+        let mut run = run.again();
+        assert_eq!((run.bytes("o"), run.read("e.count").as_str()), (vec![b"d".to_vec()], "4"));
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A rig for unit tests of elements: a configuration, packets in, packets out, on simulated time.
+//!
+//! [`Rig::new`] puts one element `e` between `i :: TestIn`, which sends the given packets as one batch (or one by one
+//! with burst 1), and `o0 :: TestOut`, `o1 :: TestOut` ... . [`Rig::text`] takes a whole configuration. A run ends
+//! when nothing can happen any more.
+
+use std::sync::{Arc, Mutex};
+
+use engine::args::Args;
+use engine::clock::{SIMULATION_EPOCH, TimeSource};
+use engine::{
+    Class, Cx, Element, HandlerError, InitCx, OpenCx, Options, Provided, Reason, Registry, Router, Tasks,
+};
+use packet::port::{Device, Error, Provider, Spec};
+use packet::{Batch, Packet};
+
+/// A test configuration with its input packets.
+pub struct Rig {
+    text: String,
+    burst: usize,
+    seed: u64,
+    inputs: Vec<Packet>,
+    provider: Arc<dyn Provider>,
+}
+
+impl Rig {
+    /// One element between a source and a sink.
+    pub fn new(element: &str) -> Rig {
+        let class = element.split('(').next().unwrap_or_default();
+        let ports = super::registry().get(class).map_or("1/1", |c| c.ports);
+        let sink = if ports.ends_with("/0") { "" } else { " -> o0 :: TestOut" };
+        Rig::text(&format!("i :: TestIn -> e :: {element}{sink};"))
+    }
+
+    /// A whole configuration, which may use TestIn and TestOut.
+    pub fn text(text: &str) -> Rig {
+        let provider = Arc::new(NoDevices);
+        Rig { text: text.to_owned(), burst: 32, seed: 1, inputs: Vec::new(), provider }
+    }
+
+    /// Connects further outputs of `e` to sinks `o1`, `o2` ... up to `n` outputs in all.
+    pub fn outputs(mut self, n: usize) -> Rig {
+        for port in 1..n {
+            self.text += &format!(" e[{port}] -> o{port} :: TestOut;");
+        }
+        self
+    }
+
+    /// Sets the router's burst.
+    pub fn burst(mut self, burst: usize) -> Rig {
+        self.burst = burst;
+        self
+    }
+
+    /// Gives the bytes of the input packets.
+    pub fn inputs(self, inputs: &[&[u8]]) -> Rig {
+        let packets = inputs.iter().map(|b| Packet::copy_of(b).expect("packet memory")).collect();
+        self.packets(packets)
+    }
+
+    /// Gives the input packets, annotations and all.
+    pub fn packets(mut self, packets: Vec<Packet>) -> Rig {
+        self.inputs = packets;
+        self
+    }
+
+    /// Gives devices to elements that open them.
+    pub fn provider(mut self, provider: Arc<dyn Provider>) -> Rig {
+        self.provider = provider;
+        self
+    }
+
+    /// Messages of the configuration's errors.
+    pub fn errors(self) -> Vec<String> {
+        match self.build() {
+            Ok(_) => Vec::new(),
+            Err(errors) => errors,
+        }
+    }
+
+    fn build(self) -> Result<Run, Vec<String>> {
+        let parsed = lang::load_str("test", &self.text, &lang::Options::default());
+        let messages = |d: &[lang::Diagnostic]| d.iter().map(|d| d.message.clone()).collect::<Vec<_>>();
+        let graph = parsed.graph.ok_or_else(|| messages(&parsed.diagnostics))?;
+        let classes = super::all().chain([&IN, &OUT]);
+        let printed = Arc::new(Mutex::new(String::new()));
+        let print = printed.clone();
+        let options = Options {
+            provider: self.provider,
+            workers: 1,
+            cores: Vec::new(),
+            burst: self.burst,
+            time: TimeSource::Simulated(SIMULATION_EPOCH),
+            seed: self.seed,
+            print: Some(Box::new(move |line| {
+                let mut text = print.lock().unwrap();
+                text.push_str(line);
+                text.push('\n');
+            })),
+        };
+        let router = Router::build(&graph, &Registry::new(classes), options).map_err(|d| messages(&d))?;
+        if let Some(input) = router.provided::<Input>("i") {
+            *input.0.lock().unwrap() = self.inputs.into();
+        }
+        Ok(Run { router, printed })
+    }
+
+    /// Runs until nothing can happen any more.
+    ///
+    /// # Panics
+    /// When the configuration has errors.
+    pub fn run(self) -> Run {
+        self.build().unwrap_or_else(|e| panic!("{e:#?}")).again()
+    }
+}
+
+/// A run that has ended.
+pub struct Run {
+    router: Router,
+    printed: Arc<Mutex<String>>,
+}
+
+impl Run {
+    /// Runs on, after handlers were written for instance.
+    pub fn again(mut self) -> Run {
+        self.router.run();
+        self
+    }
+
+    /// Takes the packets that reached sink `name`.
+    pub fn out(&self, name: &str) -> Vec<Packet> {
+        let sink = self.router.provided::<Output>(name).unwrap_or_else(|| panic!("no TestOut named {name}"));
+        std::mem::take(&mut *sink.0.lock().unwrap())
+    }
+
+    /// The bytes of the packets that reached sink `name`.
+    pub fn bytes(&self, name: &str) -> Vec<Vec<u8>> {
+        self.out(name).iter().map(|p| p.data().to_vec()).collect()
+    }
+
+    /// Drops of an element.
+    pub fn drops(&self, name: &str) -> Vec<(Reason, u64)> {
+        let index = self.router.shared().lookup(name, None).expect("an element of this name");
+        self.router.report().elements[index].drops.clone()
+    }
+
+    /// Reads a handler.
+    pub fn read(&mut self, handler: &str) -> String {
+        self.router.read(handler, "").unwrap_or_else(|e| panic!("{handler}: {e}"))
+    }
+
+    /// Writes a handler.
+    pub fn write(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
+        self.router.write(handler, value)
+    }
+
+    /// What elements printed.
+    pub fn printed(&self) -> String {
+        self.printed.lock().unwrap().clone()
+    }
+}
+
+struct NoDevices;
+
+impl Provider for NoDevices {
+    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+        Err(Error::new(&spec.device, "no devices in this test", ""))
+    }
+}
+
+static IN: Class = Class::new("TestIn", "0/1", || Box::<TestIn>::default()).processing("h/h");
+static OUT: Class = Class::new("TestOut", "1/0", || Box::<TestOut>::default()).processing("h/h");
+
+#[derive(Default)]
+struct Input(Mutex<std::collections::VecDeque<Packet>>);
+
+#[derive(Default)]
+struct TestIn(Arc<Input>);
+
+impl Element for TestIn {
+    fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        Ok(Tasks::One)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut waiting = self.0.0.lock().unwrap();
+        let n = if cx.burst() == 1 { 1 } else { waiting.len() }.min(waiting.len());
+        let batch: Batch = waiting.drain(..n).collect();
+        drop(waiting);
+        cx.push(0, batch);
+        n > 0
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(self.0.clone())
+    }
+}
+
+#[derive(Default)]
+struct Output(Mutex<Vec<Packet>>);
+
+#[derive(Default)]
+struct TestOut(Arc<Output>);
+
+impl Element for TestOut {
+    fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn push(&mut self, _: &mut Cx<'_>, _: usize, mut batch: Batch) {
+        self.0.0.lock().unwrap().extend(batch.drain(..));
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(self.0.clone())
+    }
+}
