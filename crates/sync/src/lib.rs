@@ -7,6 +7,8 @@
 //! * [`ring::Ring`]: a bounded queue of handles, moved in bulk, many producers and many consumers;
 //! * [`rcu`]: publishing new versions to readers who never wait, and freeing the old ones;
 //! * [`lines::Lines`]: zeroed cache lines of atomic words, for tables that readers walk while a writer edits;
+//! * [`lock`]: locks that count their contention, for what must be serial;
+//! * [`percore::PerCore`]: a cell for each core, and counters summed by their readers;
 //! * [`padded::CachePadded`]: keeps two cores' words out of one cache line.
 //!
 //! Each lock-free file opens with its trade-offs and its ordering argument as numbered cases; each case has a
@@ -15,7 +17,9 @@
 
 #[cfg(not(loom))]
 pub mod lines;
+pub mod lock;
 pub mod padded;
+pub mod percore;
 mod prim;
 pub mod rcu;
 pub mod ring;
