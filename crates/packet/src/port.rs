@@ -34,6 +34,42 @@ pub struct Spec {
     pub settings: Vec<(String, String)>,
 }
 
+/// Names of drivers, for [`Spec::method`]; compared without regard to case.
+pub mod method {
+    /// AF_XDP on the driver's own hook, zero-copy when the driver offers it.
+    pub const AF_XDP: &str = "AF_XDP";
+    /// AF_XDP on the kernel's generic hook, for drivers that have none.
+    pub const AF_XDP_GENERIC: &str = "AF_XDP_GENERIC";
+    /// A packet socket. Click's names `LINUX` and `PCAP` mean the same here.
+    pub const AF_PACKET: &str = "AF_PACKET";
+    /// A kernel Ethernet tap, made when it does not exist.
+    pub const TAP: &str = "TAP";
+    /// A kernel IP tunnel interface, made when it does not exist.
+    pub const TUN: &str = "TUN";
+    /// A named wire in this process. `NAME/END` names one end; bare `NAME` makes a new end at each open.
+    pub const MEMORY: &str = "MEMORY";
+    /// A capture file: its receive queue reads it, its transmit queue writes it.
+    pub const FILE: &str = "FILE";
+}
+
+/// Link-layer types as capture files number them, for [`Device::link_type`].
+pub mod link_type {
+    /// BSD loopback: four bytes of address family in the writer's byte order, then the packet.
+    pub const NULL: u32 = 0;
+    /// Ethernet.
+    pub const ETHERNET: u32 = 1;
+    /// An IPv4 or IPv6 packet without link header.
+    pub const RAW: u32 = 101;
+    /// Linux "cooked" capture, 16-byte header.
+    pub const LINUX_SLL: u32 = 113;
+    /// An IPv4 packet without link header.
+    pub const IPV4: u32 = 228;
+    /// An IPv6 packet without link header.
+    pub const IPV6: u32 = 229;
+    /// Linux "cooked" capture version 2, 20-byte header.
+    pub const LINUX_SLL2: u32 = 276;
+}
+
 /// What a device is, as far as its driver knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
@@ -117,6 +153,11 @@ pub trait Device: Send + Sync {
     fn link(&self) -> Link {
         Link::Up
     }
+
+    /// What the first bytes of its packets are, as capture files number it (see [`link_type`]).
+    fn link_type(&self) -> u32 {
+        link_type::ETHERNET
+    }
 }
 
 /// A receive queue, used by one worker.
@@ -135,6 +176,11 @@ pub trait RxQueue: Send {
         false
     }
 
+    /// What is wrong with the queue at present, to be shown to the user: a truncated file, a vanished device.
+    fn fault(&self) -> Option<Error> {
+        None
+    }
+
     /// Counters.
     fn stats(&self) -> QueueStats;
 }
@@ -151,6 +197,11 @@ pub trait TxQueue: Send {
 
     /// Descriptor that becomes writable when there is room again.
     fn fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// What is wrong with the queue at present, to be shown to the user.
+    fn fault(&self) -> Option<Error> {
         None
     }
 

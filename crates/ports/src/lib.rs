@@ -1,2 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! (documented when the crate has content)
+//! Devices: everything packets come from and go to.
+//!
+//! All drivers implement the traits of [`packet::port`]; elements see nothing else of them and reach them through
+//! [`SystemProvider`], which finds the best driver that works and can say why.
+//!
+//! * [`memory`]: wires in this process, a replay that measures, a sink that counts;
+//! * [`pcap`]: capture files;
+//! * [`tap`]: interfaces of the kernel whose other end we are;
+//! * [`af_packet`]: any network interface, by packet sockets.
+
+pub mod af_packet;
+#[allow(dead_code)]
+mod bpf;
+#[allow(dead_code)]
+mod link;
+pub mod memory;
+mod offload;
+pub mod pcap;
+mod provider;
+#[allow(dead_code)]
+mod sys;
+pub mod tap;
+
+pub use provider::SystemProvider;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    /// Tests that count frames of the one memory take turns, each in a thread whose cache is gone before the next.
+    pub(crate) fn alone(test: impl FnOnce() + Send) {
+        static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
+        std::thread::scope(|s| s.spawn(test).join().unwrap());
+    }
+}

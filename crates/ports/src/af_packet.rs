@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packet sockets: the driver that works on every Linux interface.
+//!
+//! Receiving uses a memory-mapped ring of blocks (TPACKET_V3): the kernel copies each frame into the current block
+//! and hands the block over when it is full or a millisecond old. We copy the frames out, finish what their sender
+//! left to hardware (see the `offload` module), and put VLAN tags back where the kernel had set them apart. Several
+//! queues are several sockets in a fanout group, to which the kernel spreads flows by their hash.
+//!
+//! Transmitting gives the kernel a batch of frames in one `sendmmsg`, past the queueing discipline. The memory-mapped
+//! alternative was not faster here: it saves the copy of the message headers, and pays with fragmented buffers.
+//!
+//! What the interface receives goes to the kernel's own protocols as well, unless `SNIFFER false` attaches a
+//! two-instruction classifier that drops it behind us.
+//!
+//! A queue whose interface went away looks for one of the same name now and then, and binds to it.
+
+mod rx;
+mod tx;
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use packet::HEADROOM;
+use packet::port::{Device, Error, Info, Link, RxQueue, Spec, TxQueue, link_type};
+
+use crate::bpf;
+use crate::link::Watch;
+use crate::memory::Taken;
+use crate::sys;
+
+const PACKET_ADD_MEMBERSHIP: i32 = 1;
+const PACKET_MR_PROMISC: u16 = 1;
+
+/// Most queues that a packet device offers when nobody says how many.
+const QUEUES_MAX: usize = 64;
+
+/// An interface reached by packet sockets.
+#[derive(Debug)]
+pub struct PacketDevice {
+    shared: Arc<Shared>,
+    queues: Vec<(Arc<AtomicBool>, Arc<AtomicBool>)>,
+}
+
+/// What a device's queues share.
+#[derive(Debug)]
+struct Shared {
+    watch: Watch,
+    options: Mutex<Options>,
+    queues: usize,
+    /// The fanout group's number, once its first socket chose it.
+    fanout: Mutex<Option<u16>>,
+    /// Frames begin with an Ethernet header.
+    ethernet: bool,
+    qdisc: bool,
+    why: String,
+    holds: Mutex<Holds>,
+}
+
+/// The parts of a [`Spec`] that a later element may still change.
+#[derive(Clone, Debug, Default)]
+struct Options {
+    promiscuous: bool,
+    outbound: bool,
+    snaplen: usize,
+    headroom: usize,
+    keep_from_kernel: bool,
+}
+
+/// What lasts as long as the device and belongs to one interface.
+#[derive(Debug, Default)]
+struct Holds {
+    ifindex: u32,
+    /// Promiscuous mode lasts as long as this socket.
+    promiscuous: Option<OwnedFd>,
+    /// The classifier that keeps received packets from the kernel.
+    swallow: Option<OwnedFd>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl PacketDevice {
+    /// Opens `spec.device`. `why` says why this driver was chosen, for [`Info::driver`].
+    ///
+    /// # Errors
+    /// No such interface, no permission, or options that this kernel cannot satisfy.
+    pub fn open(spec: &Spec, why: &str) -> Result<PacketDevice, Error> {
+        let watch = Watch::new(&spec.device)?;
+        let queues =
+            spec.queues.unwrap_or_else(|| watch.interfaces.queues(&spec.device).0).clamp(1, QUEUES_MAX);
+        let ethernet = match watch.interfaces.hardware(&spec.device) {
+            Ok((_, kind)) => matches!(kind, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK),
+            Err(_) => true,
+        };
+        let shared = Arc::new(Shared {
+            watch,
+            options: Mutex::default(),
+            queues,
+            fanout: Mutex::default(),
+            ethernet,
+            qdisc: crate::provider::flag(spec, "QDISC")?.unwrap_or(false),
+            why: why.to_owned(),
+            holds: Mutex::default(),
+        });
+        // Learn now, not at the first packet, whether we may.
+        shared.socket(0, shared.watch.bound()).map_err(|e| shared.explain(&e))?;
+        let device = PacketDevice { shared, queues: (0..queues).map(|_| Default::default()).collect() };
+        device.amend(spec)?;
+        Ok(device)
+    }
+
+    /// Takes over what another element wants of the same device.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn amend(&self, spec: &Spec) -> Result<(), Error> {
+        {
+            let mut options = lock(&self.shared.options);
+            options.promiscuous |= spec.promiscuous;
+            options.outbound |= spec.outbound;
+            options.snaplen = options.snaplen.max(spec.snaplen);
+            options.headroom = options.headroom.max(spec.headroom);
+            options.keep_from_kernel |= spec.sniffer == Some(false);
+        }
+        self.shared.hold(self.shared.watch.bound())
+    }
+
+    fn queue(&self, queue: usize) -> Result<&(Arc<AtomicBool>, Arc<AtomicBool>), Error> {
+        self.queues.get(queue).ok_or_else(|| {
+            let mend = format!("it has queues 0 to {} (N_QUEUES)", self.queues.len() - 1);
+            Error::new(self.shared.watch.name(), format!("there is no queue {queue}"), mend)
+        })
+    }
+}
+
+#[repr(C)]
+struct Membership {
+    ifindex: i32,
+    kind: u16,
+    address_len: u16,
+    address: [u8; 8],
+}
+
+impl Shared {
+    /// A packet socket bound to the interface, receiving `protocol` (0 for nothing).
+    fn socket(&self, protocol: u16, ifindex: u32) -> io::Result<OwnedFd> {
+        let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+        bind(&socket, protocol, ifindex)?;
+        Ok(socket)
+    }
+
+    /// Makes sure that promiscuous mode and the classifier are as wanted on this interface.
+    fn hold(&self, ifindex: u32) -> Result<(), Error> {
+        let options = lock(&self.options).clone();
+        let mut holds = lock(&self.holds);
+        if holds.ifindex != ifindex {
+            *holds = Holds { ifindex, ..Holds::default() };
+        }
+        if options.promiscuous && holds.promiscuous.is_none() {
+            let socket = self.socket(0, ifindex).map_err(|e| self.explain(&e))?;
+            let wanted = Membership {
+                ifindex: ifindex as i32,
+                kind: PACKET_MR_PROMISC,
+                address_len: 0,
+                address: [0; 8],
+            };
+            sys::set_option(&socket, libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &wanted)
+                .map_err(|e| self.explain(&e))?;
+            holds.promiscuous = Some(socket);
+        }
+        if options.keep_from_kernel && holds.swallow.is_none() {
+            let link = bpf::swallow(ifindex).map_err(|e| {
+                let mend = match e.raw_os_error() {
+                    Some(libc::EPERM | libc::EACCES) => crate::provider::grant(),
+                    _ => "it needs Linux 6.6 or newer; use SNIFFER true, or METHOD AF_XDP".to_owned(),
+                };
+                Error::new(self.watch.name(), format!("cannot keep packets from the kernel: {e}"), mend)
+            })?;
+            holds.swallow = Some(link);
+        }
+        Ok(())
+    }
+
+    /// Takes note that queues now use interface `ifindex`.
+    fn moved_to(&self, ifindex: u32) {
+        if self.watch.bound() != ifindex {
+            self.watch.set_bound(ifindex);
+            *lock(&self.fanout) = None;
+        }
+        // What was possible on the former interface is possible on this one, or counts as trouble of the link.
+        let _ = self.hold(ifindex);
+    }
+
+    fn explain(&self, error: &io::Error) -> Error {
+        let name = self.watch.name();
+        match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => {
+                Error::new(name, "no permission to open a packet socket", crate::provider::grant())
+            }
+            Some(libc::ENODEV | libc::ENXIO) => self.watch.interfaces.missing(name),
+            Some(libc::ENOMEM | libc::ENOBUFS) => {
+                let mend = "lower RING (receive memory in KiB), or N_QUEUES";
+                Error::new(name, format!("no memory for the packet ring: {error}"), mend)
+            }
+            Some(libc::EAFNOSUPPORT) => {
+                Error::new(name, "this kernel has no packet sockets", "sudo modprobe af_packet")
+            }
+            _ => Error::new(name, format!("cannot open a packet socket: {error}"), ""),
+        }
+    }
+}
+
+/// Binds a packet socket to an interface.
+fn bind(socket: &OwnedFd, protocol: u16, ifindex: u32) -> io::Result<()> {
+    // SAFETY: zeros are an address.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = ifindex as i32;
+    // SAFETY: the kernel reads the address.
+    sys::check(unsafe {
+        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as libc::socklen_t)
+    })?;
+    Ok(())
+}
+
+/// Whether the interface that a packet socket was bound to has gone.
+fn orphaned(socket: &OwnedFd) -> bool {
+    // SAFETY: zeros are an address.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes.
+    let result = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &mut len) };
+    result < 0 || address.sll_ifindex <= 0
+}
+
+impl Device for PacketDevice {
+    fn info(&self) -> Info {
+        let (shared, name) = (&self.shared, self.shared.watch.name());
+        let queues = self.queues.len();
+        let mut driver = format!("AF_PACKET ring, {queues} queue{}", if queues == 1 { "" } else { "s" });
+        let keep = lock(&shared.options).keep_from_kernel;
+        driver += if keep { ", kept from the kernel" } else { ", the kernel sees them too" };
+        if !shared.why.is_empty() {
+            driver += &format!(" ({})", shared.why);
+        }
+        let hardware = shared.watch.interfaces.hardware(name).ok();
+        Info {
+            name: name.to_owned(),
+            driver,
+            mac: hardware.filter(|_| shared.ethernet).map(|(mac, _)| mac),
+            mtu: shared.watch.interfaces.mtu(name).unwrap_or(1500),
+            rx_queues: queues,
+            tx_queues: queues,
+        }
+    }
+
+    fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
+        let taken = Taken::take(self.shared.watch.name(), &self.queue(queue)?.0, queue)?;
+        Ok(Box::new(rx::PacketRx::open(self.shared.clone(), taken)?))
+    }
+
+    fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
+        let taken = Taken::take(self.shared.watch.name(), &self.queue(queue)?.1, queue)?;
+        Ok(Box::new(tx::PacketTx::open(self.shared.clone(), taken)?))
+    }
+
+    fn link(&self) -> Link {
+        self.shared.watch.state()
+    }
+
+    fn link_type(&self) -> u32 {
+        if self.shared.ethernet { link_type::ETHERNET } else { link_type::RAW }
+    }
+}
+
+impl Options {
+    fn headroom(&self) -> usize {
+        if self.headroom == 0 { HEADROOM } else { self.headroom }
+    }
+}
+
+/// Numbers fanout groups within the process.
+fn fanout_number() -> u16 {
+    static NEXT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
+    (std::process::id() as u16).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed))
+}

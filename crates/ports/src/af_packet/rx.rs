@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Receiving from a packet socket's memory-mapped ring.
+//!
+//! ```text
+//! ring    | block 0 | block 1 | ... |        each handed over by its status word
+//! block   | header | frame | frame | ...     each frame: tpacket3_hdr, address, virtio_net_hdr, bytes
+//! ```
+//! Layouts: `Documentation/networking/packet_mmap.rst` and `linux/if_packet.h`.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use packet::port::{Error, Link, QueueStats, RxQueue};
+use packet::{Batch, Packet, PacketType, anno};
+
+use super::{Options, Shared, bind, fanout_number, lock, orphaned};
+use crate::link::Pace;
+use crate::memory::Taken;
+use crate::offload::{self, Unfinished, Unsplit};
+use crate::sys::{self, Counters, Map};
+
+const PACKET_RX_RING: i32 = 5;
+const PACKET_STATISTICS: i32 = 6;
+const PACKET_VERSION: i32 = 10;
+const PACKET_VNET_HDR: i32 = 15;
+const PACKET_FANOUT: i32 = 18;
+const PACKET_IGNORE_OUTGOING: i32 = 23;
+const TPACKET_V3: i32 = 2;
+const FANOUT_HASH: u32 = 0;
+
+const STATUS_USER: u32 = 1;
+const STATUS_VLAN_VALID: u32 = 1 << 4;
+const STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
+
+/// A block holds several joined frames of 64 KiB.
+const BLOCK_SIZE: usize = 256 * 1024;
+const BLOCKS: usize = 16;
+/// After this long the kernel hands over a block that is not full.
+const BLOCK_TIMEOUT_MS: u32 = 1;
+
+#[repr(C)]
+struct RingRequest {
+    block_size: u32,
+    blocks: u32,
+    frame_size: u32,
+    frames: u32,
+    block_timeout_ms: u32,
+    private_size: u32,
+    features: u32,
+}
+
+/// `tpacket3_hdr`, and the address that follows it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct FrameHeader {
+    next_offset: u32,
+    sec: u32,
+    nsec: u32,
+    snaplen: u32,
+    len: u32,
+    status: u32,
+    mac: u16,
+    net: u16,
+    hash: u32,
+    vlan_tci: u32,
+    vlan_tpid: u16,
+    _padding: [u8; 10],
+    address: libc::sockaddr_ll,
+}
+
+const _: () = assert!(std::mem::offset_of!(FrameHeader, address) == 48);
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct RingStatistics {
+    packets: u32,
+    drops: u32,
+    freezes: u32,
+}
+
+// SAFETY: three integers.
+unsafe impl sys::Plain for RingStatistics {}
+
+/// A socket with its ring.
+struct Ring {
+    // The mapping goes first: a mapped ring keeps the socket alive.
+    map: Map,
+    socket: OwnedFd,
+    block: usize,
+    /// Frames of the current block not yet taken, and where the next one begins; 0 frames: the block is the kernel's.
+    left: u32,
+    next: usize,
+}
+
+impl Ring {
+    fn open(shared: &Shared, options: &Options, ifindex: u32) -> io::Result<Ring> {
+        let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+        let set = |name, value: i32| sys::set_option(&socket, libc::SOL_PACKET, name, &value);
+        set(PACKET_VERSION, TPACKET_V3)?;
+        if shared.ethernet {
+            set(PACKET_VNET_HDR, 1)?;
+        }
+        if !options.outbound {
+            // Linux 4.20; older ones are filtered by packet type below.
+            let _ = set(PACKET_IGNORE_OUTGOING, 1);
+        }
+        let request = RingRequest {
+            block_size: BLOCK_SIZE as u32,
+            blocks: BLOCKS as u32,
+            frame_size: 2048,
+            frames: (BLOCK_SIZE / 2048 * BLOCKS) as u32,
+            block_timeout_ms: BLOCK_TIMEOUT_MS,
+            private_size: 0,
+            features: 0,
+        };
+        sys::set_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, &request)?;
+        let map = Map::new(&socket, BLOCK_SIZE * BLOCKS, 0)?;
+        bind(&socket, libc::ETH_P_ALL as u16, ifindex)?;
+        if shared.queues > 1 {
+            join_fanout(shared, &socket)?;
+        }
+        Ok(Ring { map, socket, block: 0, left: 0, next: 0 })
+    }
+
+    /// The status word of the current block.
+    fn status(&self) -> &AtomicU32 {
+        // The block begins with two words (version, offset of private data), then the status.
+        // SAFETY: inside the mapping and aligned; the kernel writes it, so it is only touched atomically.
+        unsafe { AtomicU32::from_ptr(self.map.at(self.block * BLOCK_SIZE + 8).cast()) }
+    }
+
+    /// A word of the current block's header, which must be ours.
+    fn word(&self, at: usize) -> u32 {
+        // SAFETY: inside the mapping and aligned; the block is ours, so nobody writes it.
+        unsafe { self.map.at(self.block * BLOCK_SIZE + at).cast::<u32>().read() }
+    }
+
+    /// Begins the current block if the kernel has handed it over.
+    fn begin_block(&mut self) -> bool {
+        // Acquire: the frames were written before the status.
+        while self.status().load(Ordering::Acquire) & STATUS_USER != 0 {
+            self.left = self.word(12);
+            self.next = self.word(16) as usize;
+            if self.left > 0 {
+                return true;
+            }
+            self.end_block();
+        }
+        false
+    }
+
+    fn end_block(&mut self) {
+        self.left = 0;
+        // Release: our reads come before the kernel's next writes.
+        self.status().store(0, Ordering::Release);
+        self.block = (self.block + 1) % BLOCKS;
+    }
+
+    /// The frame at hand: its header, what it lacks, and its bytes. `None` when the ring's content makes no sense.
+    fn frame(&self) -> Option<(FrameHeader, &[u8])> {
+        let base = self.block * BLOCK_SIZE;
+        if self.next + size_of::<FrameHeader>() > BLOCK_SIZE {
+            return None;
+        }
+        // SAFETY: inside the current block, which is ours; the kernel aligns frames to 16 bytes.
+        let header = unsafe { self.map.at(base + self.next).cast::<FrameHeader>().read_unaligned() };
+        let (start, len) = (self.next + usize::from(header.mac), header.snaplen as usize);
+        if start + len > BLOCK_SIZE || start < 10 {
+            return None;
+        }
+        // SAFETY: as above.
+        let bytes = unsafe { std::slice::from_raw_parts(self.map.at(base + start), len) };
+        Some((header, bytes))
+    }
+
+    fn unfinished(&self, header: &FrameHeader) -> Unfinished {
+        let at = self.block * BLOCK_SIZE + self.next + usize::from(header.mac) - size_of::<Unfinished>();
+        // SAFETY: the socket has PACKET_VNET_HDR set, so this header lies right before the frame; the block is ours.
+        unsafe { self.map.at(at).cast::<Unfinished>().read_unaligned() }
+    }
+
+    fn advance(&mut self, header: &FrameHeader) {
+        self.left -= 1;
+        self.next += header.next_offset as usize;
+        if self.left == 0 || header.next_offset == 0 {
+            self.end_block();
+        }
+    }
+}
+
+/// Joins the device's group of sockets, making it first if this is the first.
+fn join_fanout(shared: &Shared, socket: &OwnedFd) -> io::Result<()> {
+    let mut group = lock(&shared.fanout);
+    let join = |number: u16| {
+        let value = u32::from(number) | FANOUT_HASH << 16;
+        sys::set_option(socket, libc::SOL_PACKET, PACKET_FANOUT, &value)
+    };
+    if let Some(number) = *group {
+        return join(number);
+    }
+    // Another process may use a number; its group then differs in interface or kind, and the kernel refuses.
+    let mut last = Ok(());
+    for _ in 0..64 {
+        let number = fanout_number();
+        last = join(number);
+        if last.is_ok() {
+            *group = Some(number);
+            break;
+        }
+    }
+    last
+}
+
+/// The receive queue.
+pub(super) struct PacketRx {
+    shared: Arc<Shared>,
+    options: Options,
+    /// `None` while the interface is gone.
+    ring: Option<Ring>,
+    pace: Pace,
+    counters: Counters,
+    missed: AtomicU64,
+    _taken: Taken,
+}
+
+impl PacketRx {
+    pub(super) fn open(shared: Arc<Shared>, taken: Taken) -> Result<PacketRx, Error> {
+        let options = lock(&shared.options).clone();
+        let ring = Ring::open(&shared, &options, shared.watch.bound()).map_err(|e| shared.explain(&e))?;
+        Ok(PacketRx {
+            shared,
+            options,
+            ring: Some(ring),
+            pace: Pace::default(),
+            counters: Counters::default(),
+            missed: AtomicU64::new(0),
+            _taken: taken,
+        })
+    }
+
+    /// Looks whether the interface is still there, and binds to its successor if it is not.
+    #[cold]
+    fn look(&mut self) {
+        let healthy = self.ring.as_ref().is_some_and(|ring| !orphaned(&ring.socket));
+        if healthy && self.shared.watch.state() != Link::Gone {
+            return;
+        }
+        self.count_missed();
+        self.ring = None;
+        let Some(ifindex) = self.shared.watch.index() else { return };
+        self.shared.moved_to(ifindex);
+        match Ring::open(&self.shared, &self.options, ifindex) {
+            Ok(ring) => self.ring = Some(ring),
+            Err(_) => self.counters.errors(1),
+        }
+    }
+
+    fn count_missed(&self) {
+        if let Some(ring) = &self.ring
+            && let Ok(s) =
+                sys::get_option::<RingStatistics>(&ring.socket, libc::SOL_PACKET, PACKET_STATISTICS)
+        {
+            self.missed.fetch_add(u64::from(s.drops), Ordering::Relaxed);
+        }
+    }
+}
+
+impl RxQueue for PacketRx {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        let before = batch.len();
+        if let Some(ring) = &mut self.ring {
+            take(ring, &self.options, self.shared.ethernet, &self.counters, batch, max);
+        }
+        let n = batch.len() - before;
+        if n == 0 {
+            if self.pace.due() {
+                self.look();
+            }
+            return 0;
+        }
+        self.counters.moved(n, batch[before..].iter().map(Packet::len).sum());
+        n
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        self.ring.as_ref().map(|ring| ring.socket.as_raw_fd())
+    }
+
+    fn fault(&self) -> Option<Error> {
+        self.shared.watch.fault()
+    }
+
+    fn stats(&self) -> QueueStats {
+        self.count_missed();
+        QueueStats { missed: self.missed.load(Ordering::Relaxed), ..self.counters.read() }
+    }
+}
+
+/// Moves up to `max` frames from the ring to the batch; a joined frame counts as one and may yield more.
+fn take(
+    ring: &mut Ring,
+    options: &Options,
+    ethernet: bool,
+    counters: &Counters,
+    batch: &mut Batch,
+    max: usize,
+) {
+    for _ in 0..max {
+        if ring.left == 0 && !ring.begin_block() {
+            return;
+        }
+        let Some((header, bytes)) = ring.frame() else {
+            counters.errors(1);
+            ring.end_block();
+            continue;
+        };
+        let kind = packet_type(header.address.sll_pkttype);
+        if kind != PacketType::Outgoing || options.outbound {
+            let what = if ethernet { ring.unfinished(&header) } else { Unfinished::default() };
+            take_frame(&header, bytes, &what, kind, options, counters, batch);
+        }
+        ring.advance(&header);
+    }
+}
+
+fn packet_type(kind: u8) -> PacketType {
+    match kind {
+        1 => PacketType::Broadcast,
+        2 => PacketType::Multicast,
+        3 => PacketType::OtherHost,
+        4 => PacketType::Outgoing,
+        5 => PacketType::Loopback,
+        _ => PacketType::Host,
+    }
+}
+
+fn take_frame(
+    header: &FrameHeader,
+    bytes: &[u8],
+    what: &Unfinished,
+    kind: PacketType,
+    options: &Options,
+    counters: &Counters,
+    batch: &mut Batch,
+) {
+    let tag = vlan_tag(header);
+    let timestamp = u64::from(header.sec) * 1_000_000_000 + u64::from(header.nsec);
+    let cut = header.len as usize - bytes.len().min(header.len as usize);
+    let mut finish = |mut packet: Packet, cut: usize| {
+        if let Some(tag) = tag
+            && !insert_tag(&mut packet, tag)
+        {
+            return counters.no_memory(1);
+        }
+        let excess = match options.snaplen {
+            0 => 0,
+            snaplen => packet.len().saturating_sub(snaplen),
+        };
+        packet.trim(excess);
+        packet.set_packet_type(kind);
+        packet.set_timestamp_ns(timestamp);
+        if excess + cut > 0 {
+            packet.set_anno_u32(anno::EXTRA_LENGTH, (excess + cut) as u32);
+        }
+        batch.push(packet);
+    };
+    if what.is_joined() {
+        match offload::split(bytes, what, options.headroom(), |packet| finish(packet, 0)) {
+            Ok(()) => {}
+            Err(Unsplit::Unknown) => counters.errors(1),
+            Err(Unsplit::NoMemory) => counters.no_memory(1),
+        }
+        return;
+    }
+    let Some(mut packet) = Packet::copy_with_headroom(options.headroom(), bytes) else {
+        return counters.no_memory(1);
+    };
+    if !what.is_finished() && !offload::finish_checksum(packet.data_mut(), what) {
+        counters.errors(1);
+    }
+    finish(packet, cut);
+}
+
+/// The VLAN tag that the kernel keeps beside the frame.
+fn vlan_tag(header: &FrameHeader) -> Option<[u8; 4]> {
+    if header.status & STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let tpid = if header.status & STATUS_VLAN_TPID_VALID != 0 { header.vlan_tpid } else { 0x8100 };
+    let ([a, b], [c, d]) = (tpid.to_be_bytes(), (header.vlan_tci as u16).to_be_bytes());
+    Some([a, b, c, d])
+}
+
+/// Puts a tag between the addresses and the type; returns whether there was memory.
+fn insert_tag(packet: &mut Packet, tag: [u8; 4]) -> bool {
+    if packet.len() < 12 {
+        return true;
+    }
+    let Some(bytes) = packet.push(4) else { return false };
+    bytes.copy_within(4..16, 0);
+    bytes[12..16].copy_from_slice(&tag);
+    true
+}

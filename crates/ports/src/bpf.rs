@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The few BPF operations that drivers need, by the `bpf` system call itself.
+//!
+//! Our programs have two and six instructions, so they are written here as numbers, and neither a compiler nor
+//! libbpf is needed. Programs are attached by links: the kernel detaches them when the last descriptor closes, so a
+//! crash leaves nothing behind.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+const MAP_CREATE: i32 = 0;
+const MAP_UPDATE: i32 = 2;
+const MAP_DELETE: i32 = 3;
+const PROG_LOAD: i32 = 5;
+const LINK_CREATE: i32 = 28;
+
+const MAP_TYPE_XSKMAP: u32 = 17;
+const PROG_TYPE_CLASSIFIER: u32 = 3;
+const PROG_TYPE_XDP: u32 = 6;
+const ATTACH_XDP: u32 = 37;
+const ATTACH_TCX_INGRESS: u32 = 46;
+/// The program copes with frames in several buffers.
+const PROG_FRAGS: u32 = 1 << 5;
+
+/// One instruction: opcode, registers (destination low, source high), offset, constant.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Instruction {
+    code: u8,
+    registers: u8,
+    offset: i16,
+    constant: i32,
+}
+
+const fn instruction(code: u8, registers: u8, offset: i16, constant: i32) -> Instruction {
+    Instruction { code, registers, offset, constant }
+}
+
+#[derive(Default)]
+#[repr(C)]
+struct MapCreate {
+    kind: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    flags: u32,
+}
+
+#[derive(Default)]
+#[repr(C)]
+struct MapElement {
+    map: u32,
+    _pad: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[derive(Default)]
+#[repr(C)]
+struct ProgLoad {
+    kind: u32,
+    instructions: u32,
+    code: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+    ifindex: u32,
+    expected_attach_type: u32,
+}
+
+#[derive(Default)]
+#[repr(C)]
+struct LinkCreate {
+    program: u32,
+    target: u32,
+    attach_type: u32,
+    flags: u32,
+    _tail: [u64; 4],
+}
+
+/// # Safety
+/// `T` is the structure that `command` takes, and the pointers in it are valid for what the command does with them.
+unsafe fn call<T>(command: i32, attributes: &T) -> io::Result<i32> {
+    // SAFETY: by contract; the kernel reads `size_of::<T>()` bytes.
+    let result = unsafe {
+        libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>() as libc::c_uint)
+    };
+    crate::sys::check(result as i32)
+}
+
+fn owned(fd: i32) -> OwnedFd {
+    // SAFETY: every caller passes a descriptor that the kernel has just made for us.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// A map from receive queue to AF_XDP socket.
+#[derive(Debug)]
+pub(crate) struct XskMap(OwnedFd);
+
+impl XskMap {
+    pub(crate) fn new(queues: u32) -> io::Result<XskMap> {
+        let attributes = MapCreate {
+            kind: MAP_TYPE_XSKMAP,
+            key_size: 4,
+            value_size: 4,
+            max_entries: queues.max(1),
+            flags: 0,
+        };
+        // SAFETY: no pointers.
+        unsafe { call(MAP_CREATE, &attributes) }.map(|fd| XskMap(owned(fd)))
+    }
+
+    /// Redirects `queue` to `socket`.
+    pub(crate) fn set(&self, queue: u32, socket: &impl AsRawFd) -> io::Result<()> {
+        let value = socket.as_raw_fd();
+        let element = MapElement {
+            map: self.0.as_raw_fd() as u32,
+            key: (&raw const queue) as u64,
+            value: (&raw const value) as u64,
+            ..Default::default()
+        };
+        // SAFETY: key and value are read during the call, four bytes each.
+        unsafe { call(MAP_UPDATE, &element) }.map(drop)
+    }
+
+    /// Lets the kernel have `queue`'s packets again.
+    pub(crate) fn clear(&self, queue: u32) {
+        let element = MapElement {
+            map: self.0.as_raw_fd() as u32,
+            key: (&raw const queue) as u64,
+            ..Default::default()
+        };
+        // SAFETY: as in `set`. An entry that is gone already is as good.
+        let _ = unsafe { call(MAP_DELETE, &element) };
+    }
+}
+
+fn load(kind: u32, code: &[Instruction], flags: u32, attach: u32, name: &str) -> io::Result<OwnedFd> {
+    let license = c"Dual MIT/GPL";
+    let mut attributes = ProgLoad {
+        kind,
+        instructions: code.len() as u32,
+        code: code.as_ptr() as u64,
+        license: license.as_ptr() as u64,
+        flags,
+        expected_attach_type: attach,
+        ..Default::default()
+    };
+    attributes.name[..name.len()].copy_from_slice(name.as_bytes());
+    // SAFETY: code and licence are read during the call.
+    unsafe { call(PROG_LOAD, &attributes) }.map(owned)
+}
+
+/// The XDP program: redirect to the socket of the packet's receive queue, and let the kernel have it where there is
+/// none.
+pub(crate) fn redirect_program(map: &XskMap, frags: bool) -> io::Result<OwnedFd> {
+    const XDP_PASS: i32 = 2;
+    const REDIRECT_MAP: i32 = 51;
+    let code = [
+        instruction(0x61, 0x12, 16, 0),                // r2 = context.rx_queue_index
+        instruction(0x18, 0x11, 0, map.0.as_raw_fd()), // r1 = map, in two words
+        instruction(0, 0, 0, 0),
+        instruction(0xb7, 0x03, 0, XDP_PASS), // r3 = what to do without an entry
+        instruction(0x85, 0, 0, REDIRECT_MAP), // r0 = bpf_redirect_map(r1, r2, r3)
+        instruction(0x95, 0, 0, 0),           // return r0
+    ];
+    load(PROG_TYPE_XDP, &code, if frags { PROG_FRAGS } else { 0 }, ATTACH_XDP, "junctor_xsk")
+}
+
+/// Attaches an XDP program to an interface until the result is dropped.
+pub(crate) fn attach_xdp(program: &OwnedFd, ifindex: u32, generic: bool) -> io::Result<OwnedFd> {
+    const SKB_MODE: u32 = 1 << 1;
+    const DRIVER_MODE: u32 = 1 << 2;
+    link(program, ifindex, ATTACH_XDP, if generic { SKB_MODE } else { DRIVER_MODE })
+}
+
+/// Keeps the kernel's own protocols from what the interface receives, until the result is dropped. Packet sockets
+/// come before the hook and still see everything.
+pub(crate) fn swallow(ifindex: u32) -> io::Result<OwnedFd> {
+    const TCX_DROP: i32 = 2;
+    let code = [instruction(0xb7, 0, 0, TCX_DROP), instruction(0x95, 0, 0, 0)];
+    let program = load(PROG_TYPE_CLASSIFIER, &code, 0, ATTACH_TCX_INGRESS, "junctor_swallow")?;
+    link(&program, ifindex, ATTACH_TCX_INGRESS, 0)
+}
+
+fn link(program: &OwnedFd, ifindex: u32, attach_type: u32, flags: u32) -> io::Result<OwnedFd> {
+    let attributes = LinkCreate {
+        program: program.as_raw_fd() as u32,
+        target: ifindex,
+        attach_type,
+        flags,
+        ..Default::default()
+    };
+    // SAFETY: no pointers.
+    unsafe { call(LINK_CREATE, &attributes) }.map(owned)
+}

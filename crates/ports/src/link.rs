@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Network interfaces as the kernel describes them, and the watch over one that may go down, vanish and return.
+//!
+//! Everything here asks by `ioctl` on a socket made when the device was opened. Unlike `/sys`, a socket stays in
+//! its network namespace whichever thread uses it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use packet::port::{Error, Link};
+
+use crate::sys::{self, check};
+
+const ETHTOOL_GDRVINFO: u32 = 0x3;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+/// Longest interface name, its terminating zero excluded.
+const NAME_MAX: usize = libc::IFNAMSIZ - 1;
+
+/// Asks the kernel about interfaces of one network namespace.
+#[derive(Debug)]
+pub(crate) struct Interfaces(OwnedFd);
+
+/// An interface's flags, as far as we use them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flags {
+    pub up: bool,
+    pub carrier: bool,
+}
+
+impl Interfaces {
+    /// Of the calling thread's namespace.
+    pub(crate) fn new() -> io::Result<Interfaces> {
+        sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map(Interfaces)
+    }
+
+    fn ioctl(&self, request: libc::c_ulong, ifreq: &mut libc::ifreq) -> io::Result<()> {
+        // SAFETY: every request used here reads and writes the one `ifreq`, and what `ifru_data` points to when it
+        // is set, which outlives the call.
+        check(unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, &raw mut *ifreq) })?;
+        Ok(())
+    }
+
+    fn get(&self, name: &str, request: libc::c_ulong) -> io::Result<libc::ifreq> {
+        let mut ifreq = request_for(name)?;
+        self.ioctl(request, &mut ifreq)?;
+        Ok(ifreq)
+    }
+
+    pub(crate) fn index(&self, name: &str) -> io::Result<u32> {
+        let ifreq = self.get(name, libc::SIOCGIFINDEX)?;
+        // SAFETY: the request fills this member.
+        Ok(unsafe { ifreq.ifr_ifru.ifru_ifindex } as u32)
+    }
+
+    fn raw_flags(&self, name: &str) -> io::Result<i32> {
+        let ifreq = self.get(name, libc::SIOCGIFFLAGS)?;
+        // SAFETY: the request fills this member.
+        Ok(i32::from(unsafe { ifreq.ifr_ifru.ifru_flags }))
+    }
+
+    pub(crate) fn flags(&self, name: &str) -> io::Result<Flags> {
+        let flags = self.raw_flags(name)?;
+        Ok(Flags { up: flags & libc::IFF_UP != 0, carrier: flags & libc::IFF_RUNNING != 0 })
+    }
+
+    pub(crate) fn mtu(&self, name: &str) -> io::Result<usize> {
+        let ifreq = self.get(name, libc::SIOCGIFMTU)?;
+        // SAFETY: the request fills this member.
+        Ok(unsafe { ifreq.ifr_ifru.ifru_mtu }.max(0) as usize)
+    }
+
+    pub(crate) fn set_mtu(&self, name: &str, mtu: usize) -> io::Result<()> {
+        let mut ifreq = request_for(name)?;
+        ifreq.ifr_ifru.ifru_mtu = mtu as i32;
+        self.ioctl(libc::SIOCSIFMTU, &mut ifreq)
+    }
+
+    /// The link-level address, and the kind of link as `ARPHRD_*`.
+    pub(crate) fn hardware(&self, name: &str) -> io::Result<([u8; 6], u16)> {
+        let ifreq = self.get(name, libc::SIOCGIFHWADDR)?;
+        // SAFETY: the request fills this member.
+        let address = unsafe { ifreq.ifr_ifru.ifru_hwaddr };
+        let mac = std::array::from_fn(|i| address.sa_data[i] as u8);
+        Ok((mac, address.sa_family))
+    }
+
+    pub(crate) fn set_mac(&self, name: &str, mac: [u8; 6]) -> io::Result<()> {
+        let mut ifreq = request_for(name)?;
+        let mut address = libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: [0; 14] };
+        for (to, from) in address.sa_data.iter_mut().zip(mac) {
+            *to = from as libc::c_char;
+        }
+        ifreq.ifr_ifru.ifru_hwaddr = address;
+        self.ioctl(libc::SIOCSIFHWADDR, &mut ifreq)
+    }
+
+    pub(crate) fn set_up(&self, name: &str) -> io::Result<()> {
+        let mut ifreq = request_for(name)?;
+        ifreq.ifr_ifru.ifru_flags = (self.raw_flags(name)? | libc::IFF_UP) as i16;
+        self.ioctl(libc::SIOCSIFFLAGS, &mut ifreq)
+    }
+
+    /// Gives the interface an address and its prefix length.
+    pub(crate) fn set_address(&self, name: &str, address: IpAddr, prefix: u8) -> io::Result<()> {
+        match address {
+            IpAddr::V4(v4) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
+                for (request, value) in
+                    [(libc::SIOCSIFADDR, v4), (libc::SIOCSIFNETMASK, Ipv4Addr::from(mask))]
+                {
+                    let mut ifreq = request_for(name)?;
+                    ifreq.ifr_ifru.ifru_addr = inet_address(value);
+                    self.ioctl(request, &mut ifreq)?;
+                }
+                Ok(())
+            }
+            IpAddr::V6(v6) => {
+                let request = libc::in6_ifreq {
+                    ifr6_addr: libc::in6_addr { s6_addr: v6.octets() },
+                    ifr6_prefixlen: u32::from(prefix),
+                    ifr6_ifindex: self.index(name)? as i32,
+                };
+                let socket = sys::socket(libc::AF_INET6, libc::SOCK_DGRAM, 0)?;
+                // SAFETY: on an IPv6 socket this request reads an `in6_ifreq`.
+                check(unsafe {
+                    libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFADDR as _, &raw const request)
+                })?;
+                Ok(())
+            }
+        }
+    }
+
+    /// An ethtool command whose answer is `N` 32-bit words, the first of them the command.
+    fn ethtool<const N: usize>(&self, name: &str, command: u32) -> io::Result<[u32; N]> {
+        let mut words = [0u32; N];
+        words[0] = command;
+        let mut ifreq = request_for(name)?;
+        ifreq.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+        self.ioctl(libc::SIOCETHTOOL, &mut ifreq)?;
+        Ok(words)
+    }
+
+    /// Name of the kernel driver behind the interface.
+    pub(crate) fn driver(&self, name: &str) -> Option<String> {
+        // struct ethtool_drvinfo: command, then char driver[32], ...; 196 bytes.
+        let words = self.ethtool::<49>(name, ETHTOOL_GDRVINFO).ok()?;
+        let bytes: Vec<u8> =
+            words[1..9].iter().flat_map(|w| w.to_ne_bytes()).take_while(|b| *b != 0).collect();
+        String::from_utf8(bytes).ok().filter(|s| !s.is_empty())
+    }
+
+    /// Receive and transmit queues in use.
+    pub(crate) fn queues(&self, name: &str) -> (usize, usize) {
+        // struct ethtool_channels: command, four maxima, then rx, tx, other, combined.
+        match self.ethtool::<9>(name, ETHTOOL_GCHANNELS) {
+            Ok(w) => (((w[5] + w[8]) as usize).max(1), ((w[6] + w[8]) as usize).max(1)),
+            Err(_) => (1, 1),
+        }
+    }
+
+    /// The error for an interface that is not there, with the name that was probably meant.
+    pub(crate) fn missing(&self, name: &str) -> Error {
+        let names = names();
+        let near = names
+            .iter()
+            .map(|known| (distance(name, known), known))
+            .filter(|(d, known)| *d <= 1 + known.len().min(name.len()) / 3)
+            .min();
+        let mend = match near {
+            Some((_, known)) => format!("did you mean {known:?}?"),
+            None if names.is_empty() => "there are none; see `ip link`".to_owned(),
+            None => format!("there are {}", names.join(", ")),
+        };
+        Error::new(name, "no such network interface", mend)
+    }
+}
+
+fn request_for(name: &str) -> io::Result<libc::ifreq> {
+    if name.is_empty() || name.len() > NAME_MAX || name.contains('\0') {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    // SAFETY: an `ifreq` of zeros is a value.
+    let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in ifreq.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(ifreq)
+}
+
+fn inet_address(address: Ipv4Addr) -> libc::sockaddr {
+    let mut out = libc::sockaddr { sa_family: libc::AF_INET as u16, sa_data: [0; 14] };
+    for (to, from) in out.sa_data[2..].iter_mut().zip(address.octets()) {
+        *to = from as libc::c_char;
+    }
+    out
+}
+
+/// Names of the interfaces in the calling thread's namespace.
+pub(crate) fn names() -> Vec<String> {
+    let mut names = Vec::new();
+    // SAFETY: the array ends with an entry whose index is zero, its names are valid until it is freed, once.
+    unsafe {
+        let list = libc::if_nameindex();
+        if list.is_null() {
+            return names;
+        }
+        let mut entry = list;
+        while (*entry).if_index != 0 {
+            names.push(std::ffi::CStr::from_ptr((*entry).if_name).to_string_lossy().into_owned());
+            entry = entry.add(1);
+        }
+        libc::if_freenameindex(list);
+    }
+    names
+}
+
+/// Levenshtein's distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Milliseconds between two looks at an idle or failing interface.
+const LOOK_INTERVAL_MS: u64 = 20;
+
+/// Watches one interface by name.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    name: String,
+    pub(crate) interfaces: Interfaces,
+    /// Index of the interface that the sockets are bound to; 0 when they are bound to none.
+    bound: AtomicU32,
+    downs: AtomicU64,
+    last: AtomicU32,
+}
+
+impl Watch {
+    /// Begins to watch `name`, which must exist.
+    pub(crate) fn new(name: &str) -> Result<Watch, Error> {
+        let interfaces =
+            Interfaces::new().map_err(|e| Error::new(name, format!("cannot open a socket: {e}"), ""))?;
+        let index = interfaces.index(name).map_err(|_| interfaces.missing(name))?;
+        Ok(Watch {
+            name: name.to_owned(),
+            interfaces,
+            bound: AtomicU32::new(index),
+            downs: AtomicU64::new(0),
+            last: AtomicU32::new(0),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Index of the interface that the device was last opened on.
+    pub(crate) fn bound(&self) -> u32 {
+        self.bound.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_bound(&self, index: u32) {
+        self.bound.store(index, Ordering::Relaxed);
+    }
+
+    /// Index of the interface that has the name at this moment.
+    pub(crate) fn index(&self) -> Option<u32> {
+        self.interfaces.index(&self.name).ok()
+    }
+
+    /// Looks at the interface now.
+    pub(crate) fn state(&self) -> Link {
+        let link = match self.interfaces.flags(&self.name) {
+            Err(_) => Link::Gone,
+            Ok(Flags { up: true, carrier: true }) => Link::Up,
+            Ok(_) => Link::Down,
+        };
+        let code = link as u32;
+        if self.last.swap(code, Ordering::Relaxed) != code && link != Link::Up {
+            self.downs.fetch_add(1, Ordering::Relaxed);
+        }
+        link
+    }
+
+    /// How often the link was seen to go down or vanish.
+    pub(crate) fn downs(&self) -> u64 {
+        self.downs.load(Ordering::Relaxed)
+    }
+
+    /// The fault to show for a link that is not up.
+    pub(crate) fn fault(&self) -> Option<Error> {
+        let (what, mend) = match self.state() {
+            Link::Up => return None,
+            Link::Down => ("link is down", format!("sudo ip link set {} up, and see its peer", self.name)),
+            Link::Gone => ("the interface has vanished", "it is taken up again when it returns".to_owned()),
+        };
+        Some(Error::new(&self.name, format!("{what} (seen {} times)", self.downs()), mend))
+    }
+}
+
+/// Lets a queue look at its link now and then, without a system call or a division in between.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    calls: u32,
+    next_ms: u64,
+}
+
+impl Pace {
+    /// Whether it is time to look. Reads the clock at every 16th call at most.
+    pub(crate) fn due(&mut self) -> bool {
+        self.calls = self.calls.wrapping_add(1);
+        if self.calls % 16 != 0 {
+            return false;
+        }
+        let now = sys::coarse_ms();
+        if now < self.next_ms {
+            return false;
+        }
+        self.next_ms = now + LOOK_INTERVAL_MS;
+        true
+    }
+
+    /// Makes the next call to [`Pace::due`] answer true.
+    pub(crate) fn hurry(&mut self) {
+        self.calls = u32::MAX;
+        self.next_ms = self.next_ms.min(sys::coarse_ms());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_found_and_described() {
+        let interfaces = Interfaces::new().unwrap();
+        assert!(interfaces.index("lo").unwrap() > 0);
+        assert_eq!(interfaces.hardware("lo").unwrap(), ([0; 6], libc::ARPHRD_LOOPBACK));
+        assert!(names().contains(&"lo".to_owned()));
+        assert_eq!(interfaces.queues("lo"), (1, 1));
+    }
+
+    #[test]
+    fn a_missing_interface_is_reported_with_a_suggestion() {
+        let interfaces = Interfaces::new().unwrap();
+        assert_eq!(
+            interfaces.missing("l0").to_string(),
+            "l0: no such network interface; did you mean \"lo\"?"
+        );
+        for name in ["", "a-name-beyond-the-limit", "a\0b", "nonesuch"] {
+            assert!(interfaces.index(name).is_err(), "{name:?}");
+        }
+        assert!(Watch::new("nonesuch-name").unwrap_err().mend.contains("lo"));
+    }
+
+    #[test]
+    fn distance_counts_edits() {
+        for (a, b, d) in [("eth0", "eth0", 0), ("eht0", "eth0", 2), ("", "abc", 3), ("eth1", "eth10", 1)] {
+            assert_eq!(distance(a, b), d, "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Opening devices by name: which driver, and why.
+//!
+//! | `METHOD` | device name | settings |
+//! |---|---|---|
+//! | none | a network interface | the best driver that works |
+//! | `AF_PACKET`, `LINUX`, `PCAP` | a network interface | `QDISC true` sends through the queueing discipline |
+//! | `TAP`, `TUN` | the interface to make | `ADDR a.b.c.d/n` (may be repeated), `ETHER mac`, `MTU bytes` |
+//! | `MEMORY` | a wire `NAME`, or its end `NAME/END` | |
+//! | `FILE` | a path, or `-` | `WRITE true`; then `NANO true`, `FORMAT pcapng`, `LINKTYPE number` |
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use packet::port::{Device, Error, Provider, Spec, link_type, method};
+
+use crate::af_packet::PacketDevice;
+use crate::memory::{MemoryPort, Wire};
+use crate::pcap::{FileReader, FileWriter, Format};
+use crate::tap::{Kind, Tap, TapSpec};
+
+/// Opens the devices of this machine. Devices that are in use are opened once and shared by name.
+#[derive(Default)]
+pub struct SystemProvider {
+    open: Mutex<HashMap<String, Open>>,
+}
+
+/// A device that somebody may still use.
+struct Open {
+    method: Option<Method>,
+    device: Weak<dyn Device>,
+    /// The same device, where later elements may add wishes.
+    packet: Weak<PacketDevice>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    Packet,
+    Tap,
+    Tun,
+    Memory,
+    File,
+}
+
+const METHODS: [(&str, Method); 7] = [
+    (method::AF_PACKET, Method::Packet),
+    ("LINUX", Method::Packet),
+    ("PCAP", Method::Packet),
+    (method::TAP, Method::Tap),
+    (method::TUN, Method::Tun),
+    (method::MEMORY, Method::Memory),
+    (method::FILE, Method::File),
+];
+
+impl Method {
+    fn parse(spec: &Spec) -> Result<Option<Method>, Error> {
+        let Some(name) = &spec.method else { return Ok(None) };
+        match METHODS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            Some((_, method)) => Ok(Some(*method)),
+            None => {
+                let known: Vec<&str> = METHODS.iter().map(|(known, _)| *known).collect();
+                let mend = format!("METHOD is one of {}", known.join(", "));
+                Err(Error::new(&spec.device, format!("METHOD {name} is not known"), mend))
+            }
+        }
+    }
+}
+
+impl SystemProvider {
+    /// A provider that has nothing open yet.
+    pub fn new() -> SystemProvider {
+        SystemProvider::default()
+    }
+
+    fn share(&self, spec: &Spec, method: Option<Method>) -> Result<Option<Arc<dyn Device>>, Error> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = open.get(&spec.device) else { return Ok(None) };
+        let Some(device) = known.device.upgrade() else { return Ok(None) };
+        if method.is_some() && method != known.method {
+            let what = format!("already open by another driver ({})", device.info().driver);
+            let mend = "give the same METHOD to all elements of one device";
+            return Err(Error::new(&spec.device, what, mend));
+        }
+        if let Some(packet) = known.packet.upgrade() {
+            packet.amend(spec)?;
+        }
+        Ok(Some(device))
+    }
+
+    fn remember(
+        &self,
+        spec: &Spec,
+        method: Option<Method>,
+        device: &Arc<dyn Device>,
+        packet: Weak<PacketDevice>,
+    ) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|_, known| known.device.strong_count() > 0);
+        open.insert(spec.device.clone(), Open { method, device: Arc::downgrade(device), packet });
+    }
+
+    fn open_interface(&self, spec: &Spec, method: Option<Method>) -> Result<Arc<dyn Device>, Error> {
+        let why = if method.is_some() { "as METHOD says" } else { "" };
+        let packet = Arc::new(PacketDevice::open(spec, why)?);
+        let weak = Arc::downgrade(&packet);
+        let device: Arc<dyn Device> = packet;
+        self.remember(spec, Some(Method::Packet), &device, weak);
+        Ok(device)
+    }
+}
+
+impl Provider for SystemProvider {
+    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+        let method = Method::parse(spec)?;
+        match method {
+            Some(Method::File) => return open_file(spec),
+            // Every mention of a bare wire is another end of it.
+            Some(Method::Memory) if !spec.device.contains('/') => {
+                return Ok(Arc::new(MemoryPort::new(&spec.device, &Wire::named(&spec.device))?));
+            }
+            _ => {}
+        }
+        if let Some(device) = self.share(spec, method)? {
+            return Ok(device);
+        }
+        let device: Arc<dyn Device> = match method {
+            None | Some(Method::Packet) => return self.open_interface(spec, method),
+            Some(Method::Tap) => Arc::new(open_tap(spec, Kind::Tap)?),
+            Some(Method::Tun) => Arc::new(open_tap(spec, Kind::Tun)?),
+            Some(Method::Memory | Method::File) => {
+                let wire = spec.device.split_once('/').map_or(spec.device.as_str(), |(wire, _)| wire);
+                Arc::new(MemoryPort::new(&spec.device, &Wire::named(wire))?)
+            }
+        };
+        self.remember(spec, method, &device, Weak::new());
+        Ok(device)
+    }
+}
+
+fn open_file(spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+    if !flag(spec, "WRITE")?.unwrap_or(false) {
+        return Ok(Arc::new(FileReader::open(&spec.device, spec.headroom)?));
+    }
+    let format = match (setting(spec, "FORMAT"), flag(spec, "NANO")?) {
+        (Some(f), _) if f.eq_ignore_ascii_case("pcapng") => Format::PcapNg,
+        (Some(f), _) if !f.eq_ignore_ascii_case("pcap") => {
+            return Err(Error::new(&spec.device, format!("FORMAT {f} is not known"), "use pcap or pcapng"));
+        }
+        (_, Some(true)) => Format::PcapNano,
+        _ => Format::Pcap,
+    };
+    let link = number(spec, "LINKTYPE")?.map_or(link_type::ETHERNET, |n| n as u32);
+    Ok(Arc::new(FileWriter::new(&spec.device, format, link, spec.snaplen)))
+}
+
+fn open_tap(spec: &Spec, kind: Kind) -> Result<Tap, Error> {
+    let name = Some(spec.device.as_str()).filter(|name| !name.is_empty());
+    let mut tap = TapSpec::new(name, kind);
+    let bad = |key: &str, value: &str, form: &str| {
+        Error::new(&spec.device, format!("{key} {value} cannot be read"), format!("write it as {form}"))
+    };
+    for (key, value) in &spec.settings {
+        match key.to_ascii_uppercase().as_str() {
+            "ADDR" => {
+                let address =
+                    parse_prefix(value).ok_or_else(|| bad(key, value, "address/prefix, 10.0.0.1/24"))?;
+                tap.addresses.push(address);
+            }
+            "ETHER" | "MAC" => {
+                tap.mac = Some(parse_mac(value).ok_or_else(|| bad(key, value, "00:01:02:03:04:05"))?);
+            }
+            "MTU" => tap.mtu = Some(value.parse().map_err(|_| bad(key, value, "a number of bytes"))?),
+            _ => {}
+        }
+    }
+    tap.queues = spec.queues.unwrap_or(1).max(1);
+    if spec.headroom > 0 {
+        tap.headroom = spec.headroom;
+    }
+    Tap::open(&tap)
+}
+
+/// `address/prefix`, `address/mask`, or an address alone.
+fn parse_prefix(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, prefix) = match text.split_once('/') {
+        Some((address, prefix)) => (address.parse::<IpAddr>().ok()?, Some(prefix)),
+        None => (text.parse::<IpAddr>().ok()?, None),
+    };
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let prefix = match prefix {
+        None => most,
+        Some(mask) if mask.contains('.') => {
+            let mask = u32::from(mask.parse::<std::net::Ipv4Addr>().ok()?);
+            if mask.leading_ones() != mask.count_ones() {
+                return None;
+            }
+            mask.leading_ones() as u8
+        }
+        Some(prefix) => prefix.parse().ok()?,
+    };
+    (prefix <= most).then_some((address, prefix))
+}
+
+fn parse_mac(text: &str) -> Option<[u8; 6]> {
+    let mut mac = [0; 6];
+    let mut parts = text.split([':', '-']);
+    for byte in &mut mac {
+        *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
+    }
+    parts.next().is_none().then_some(mac)
+}
+
+/// The last value given for `key`.
+pub(crate) fn setting<'a>(spec: &'a Spec, key: &str) -> Option<&'a str> {
+    spec.settings.iter().rev().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, value)| value.as_str())
+}
+
+/// A setting that is true or false.
+pub(crate) fn flag(spec: &Spec, key: &str) -> Result<Option<bool>, Error> {
+    let Some(value) = setting(spec, key) else { return Ok(None) };
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Ok(Some(true)),
+        "false" | "0" | "no" | "off" => Ok(Some(false)),
+        _ => Err(Error::new(&spec.device, format!("{key} {value} is neither true nor false"), "")),
+    }
+}
+
+/// A setting that is a number.
+pub(crate) fn number(spec: &Spec, key: &str) -> Result<Option<usize>, Error> {
+    let Some(value) = setting(spec, key) else { return Ok(None) };
+    value
+        .parse()
+        .map(Some)
+        .map_err(|_| Error::new(&spec.device, format!("{key} {value} is not a number"), ""))
+}
+
+/// The command that lets this program use devices.
+pub(crate) fn grant() -> String {
+    let program = std::env::current_exe().map_or_else(|_| "junctor".to_owned(), |p| p.display().to_string());
+    format!("sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep {program}, or run it as root")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(device: &str, method: &str, settings: &[(&str, &str)]) -> Spec {
+        Spec {
+            device: device.to_owned(),
+            method: Some(method.to_owned()).filter(|m| !m.is_empty()),
+            settings: settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+            ..Spec::default()
+        }
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong_and_the_mend() {
+        let provider = SystemProvider::new();
+        let cases = [
+            (spec("lo", "DPDK", &[]), "lo: METHOD DPDK is not known; METHOD is one of AF_PACKET"),
+            (spec("l0", "", &[]), "l0: no such network interface; did you mean \"lo\"?"),
+            (spec("nonesuch.pcap", "FILE", &[]), "nonesuch.pcap: No such file"),
+            (spec("t", "TAP", &[("ADDR", "10.0.0/8")]), "t: ADDR 10.0.0/8 cannot be read; write it as"),
+            (spec("t", "TAP", &[("ETHER", "1:2")]), "t: ETHER 1:2 cannot be read"),
+            (spec("x", "FILE", &[("WRITE", "maybe")]), "x: WRITE maybe is neither true nor false"),
+            (spec("x", "FILE", &[("WRITE", "1"), ("FORMAT", "erf")]), "x: FORMAT erf is not known; use pcap"),
+        ];
+        for (spec, message) in cases {
+            let got = provider.open(&spec).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(got.starts_with(message), "{spec:?}: {got}");
+        }
+    }
+
+    #[test]
+    fn prefixes_and_macs() {
+        for (text, expected) in [
+            ("10.0.0.1/24", Some(("10.0.0.1", 24))),
+            ("10.0.0.1", Some(("10.0.0.1", 32))),
+            ("10.0.0.1/255.255.0.0", Some(("10.0.0.1", 16))),
+            ("fe80::1/64", Some(("fe80::1", 64))),
+            ("10.0.0.1/33", None),
+            ("10.0.0.1/255.0.255.0", None),
+            ("ten", None),
+        ] {
+            assert_eq!(parse_prefix(text), expected.map(|(a, p)| (a.parse().unwrap(), p)), "{text}");
+        }
+        assert_eq!(parse_mac("00:1:a0-ff:2:3"), Some([0, 1, 0xa0, 0xff, 2, 3]));
+        assert_eq!(parse_mac("00:01:02:03:04:05:06"), None);
+    }
+
+    #[test]
+    fn memory_ends_are_shared_by_full_name_only() {
+        crate::tests::alone(|| {
+            let provider = SystemProvider::new();
+            let open = |name: &str| provider.open(&spec(name, "memory", &[])).unwrap();
+            let (a, again) = (open("test-wire/a"), open("test-wire/a"));
+            assert!(Arc::ptr_eq(&a, &again));
+            let (b, c) = (open("test-wire"), open("test-wire"));
+            assert!(!Arc::ptr_eq(&b, &c));
+            let mut rx = [b.rx(0).unwrap(), c.rx(0).unwrap()];
+            a.tx(0).unwrap().transmit(&mut packet::Batch::of(packet::Packet::copy_of(b"hello").unwrap()));
+            for rx in &mut rx {
+                let mut batch = packet::Batch::new();
+                assert_eq!(rx.receive(&mut batch, 8), 1);
+            }
+        });
+    }
+}

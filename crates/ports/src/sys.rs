@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The system calls that several drivers need, each wrapped once.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The result of a system call that returns -1 on failure.
+pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// A socket that is closed on exec and never blocks.
+pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    // SAFETY: touches no memory of ours.
+    let fd =
+        check(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol) })?;
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets a socket option to a plain value.
+pub(crate) fn set_option<T>(fd: &impl AsRawFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes of `value`.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const *value).cast(), len) })?;
+    Ok(())
+}
+
+/// Reads a socket option of a plain type.
+pub(crate) fn get_option<T: Plain>(fd: &impl AsRawFd, level: i32, name: i32) -> io::Result<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes; `T: Plain`, so zeros and whatever it writes are valid values.
+    unsafe {
+        check(libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &mut len))?;
+        Ok(value.assume_init())
+    }
+}
+
+/// Types of which every bit pattern is a value.
+///
+/// # Safety
+/// As it says.
+pub(crate) unsafe trait Plain: Copy {}
+// SAFETY: any four bytes are an i32.
+unsafe impl Plain for i32 {}
+// SAFETY: as above.
+unsafe impl Plain for u32 {}
+
+/// The pending error of a socket, which reading clears.
+pub(crate) fn take_error(fd: &impl AsRawFd) -> Option<io::Error> {
+    match get_option::<i32>(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
+        Ok(0) | Err(_) => None,
+        Ok(code) => Some(io::Error::from_raw_os_error(code)),
+    }
+}
+
+/// A shared mapping of a descriptor, unmapped on drop.
+#[derive(Debug)]
+pub(crate) struct Map {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping may be used and unmapped from any thread; its users coordinate access to the content.
+unsafe impl Send for Map {}
+// SAFETY: as above.
+unsafe impl Sync for Map {}
+
+impl Map {
+    pub(crate) fn new(fd: &impl AsRawFd, len: usize, offset: i64) -> io::Result<Map> {
+        // SAFETY: the kernel chooses a free address.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                fd.as_raw_fd(),
+                offset,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Map { start: NonNull::new(at.cast()).expect("a mapping is not null"), len })
+    }
+
+    /// Address of byte `offset`.
+    pub(crate) fn at(&self, offset: usize) -> *mut u8 {
+        assert!(offset < self.len, "offset outside the mapping");
+        self.start.as_ptr().wrapping_add(offset)
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and whoever holds pointers into it holds `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A monotonic clock that costs a few nanoseconds and advances every few milliseconds, in milliseconds.
+pub(crate) fn coarse_ms() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to `now`.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut now) };
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+/// Nanoseconds since the epoch.
+pub(crate) fn wall_clock_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to `now`.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Counters of one queue. One thread adds; others may read.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    missed: AtomicU64,
+    no_memory: AtomicU64,
+    errors: AtomicU64,
+}
+
+/// Adds without a locked instruction, which is enough for one writer.
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+}
+
+impl Counters {
+    pub(crate) fn moved(&self, packets: usize, bytes: usize) {
+        add(&self.packets, packets as u64);
+        add(&self.bytes, bytes as u64);
+    }
+
+    pub(crate) fn missed(&self, n: u64) {
+        add(&self.missed, n);
+    }
+
+    pub(crate) fn no_memory(&self, n: usize) {
+        add(&self.no_memory, n as u64);
+    }
+
+    pub(crate) fn errors(&self, n: usize) {
+        add(&self.errors, n as u64);
+    }
+
+    pub(crate) fn read(&self) -> packet::port::QueueStats {
+        packet::port::QueueStats {
+            packets: self.packets.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            missed: self.missed.load(Ordering::Relaxed),
+            no_memory: self.no_memory.load(Ordering::Relaxed),
+            errors: self.errors.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kernel taps: interfaces of the kernel whose other end is this process.
+//!
+//! A *tap* carries Ethernet frames, a *tun* IP packets. Each queue is a descriptor of `/dev/net/tun`; the kernel moves
+//! one packet per system call, so a batch costs as many calls as it has packets. Interfaces vanish with their last
+//! descriptor unless they were made persistent beforehand (`ip tuntap add`), in which case we attach to them.
+
+use std::ffi::CStr;
+use std::fs::OpenOptions;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use packet::port::{Device, Error, Info, Link, QueueStats, RxQueue, TxQueue, link_type};
+use packet::{Batch, HEADROOM, Packet, PacketType};
+
+use crate::link::Watch;
+use crate::memory::Taken;
+use crate::sys::{Counters, check};
+
+/// What a tap carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Ethernet frames.
+    Tap,
+    /// IP packets.
+    Tun,
+}
+
+/// How to make a tap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TapSpec {
+    /// Its name; `None` or a pattern such as `tap%d` lets the kernel choose.
+    pub name: Option<String>,
+    /// Ethernet or IP.
+    pub kind: Kind,
+    /// Addresses to give it, each with its prefix length.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Link-level address; `None` leaves the kernel's choice.
+    pub mac: Option<[u8; 6]>,
+    /// MTU; `None` leaves it.
+    pub mtu: Option<usize>,
+    /// Queues each way.
+    pub queues: usize,
+    /// Headroom in bytes before each received packet.
+    pub headroom: usize,
+}
+
+impl TapSpec {
+    /// A tap or tun of one queue with the kernel's defaults.
+    pub fn new(name: Option<&str>, kind: Kind) -> TapSpec {
+        TapSpec {
+            name: name.map(str::to_owned),
+            kind,
+            addresses: Vec::new(),
+            mac: None,
+            mtu: None,
+            queues: 1,
+            headroom: HEADROOM,
+        }
+    }
+}
+
+/// An open tap.
+#[derive(Debug)]
+pub struct Tap {
+    kind: Kind,
+    headroom: usize,
+    watch: Arc<Watch>,
+    queues: Vec<Queue>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    fd: Arc<OwnedFd>,
+    rx: Arc<AtomicBool>,
+    tx: Arc<AtomicBool>,
+}
+
+impl Tap {
+    /// Makes the interface, or attaches to a persistent one, gives it its addresses and brings it up.
+    ///
+    /// # Errors
+    /// No permission, no `/dev/net/tun`, a name in use, or an address the kernel refuses.
+    pub fn open(spec: &TapSpec) -> Result<Tap, Error> {
+        let asked = spec.name.as_deref().unwrap_or(match spec.kind {
+            Kind::Tap => "tap%d",
+            Kind::Tun => "tun%d",
+        });
+        let (first, name) =
+            attach(asked, spec.kind, spec.queues > 1).map_err(|e| explain_attach(asked, &e))?;
+        let mut fds = vec![first];
+        while fds.len() < spec.queues {
+            fds.push(attach(&name, spec.kind, true).map_err(|e| explain_attach(&name, &e))?.0);
+        }
+        let watch = Watch::new(&name)?;
+        configure(&watch, spec)?;
+        let queues =
+            fds.into_iter().map(|fd| Queue { fd: Arc::new(fd), rx: Arc::default(), tx: Arc::default() });
+        Ok(Tap { kind: spec.kind, headroom: spec.headroom, watch: Arc::new(watch), queues: queues.collect() })
+    }
+
+    /// The interface's name, as the kernel chose it where it was left open.
+    pub fn name(&self) -> &str {
+        self.watch.name()
+    }
+
+    fn queue(&self, queue: usize) -> Result<&Queue, Error> {
+        self.queues.get(queue).ok_or_else(|| {
+            let mend = format!("it has {} (N_QUEUES)", self.queues.len());
+            Error::new(self.name(), format!("there is no queue {queue}"), mend)
+        })
+    }
+}
+
+/// Opens one descriptor of the interface; returns it and the interface's name.
+fn attach(name: &str, kind: Kind, multi_queue: bool) -> io::Result<(OwnedFd, String)> {
+    if name.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+    }
+    let tun =
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+    // SAFETY: an `ifreq` of zeros is a value.
+    let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in ifreq.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let mut flags = libc::IFF_NO_PI;
+    flags |= if kind == Kind::Tap { libc::IFF_TAP } else { libc::IFF_TUN };
+    if multi_queue {
+        flags |= libc::IFF_MULTI_QUEUE;
+    }
+    ifreq.ifr_ifru.ifru_flags = flags as i16;
+    // SAFETY: the request reads and writes the `ifreq`, whose name the kernel keeps terminated by a zero.
+    let name = unsafe {
+        check(libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF as _, &raw mut ifreq))?;
+        CStr::from_ptr(ifreq.ifr_name.as_ptr()).to_string_lossy().into_owned()
+    };
+    Ok((tun.into(), name))
+}
+
+fn explain_attach(name: &str, error: &io::Error) -> Error {
+    let mend = match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => crate::provider::grant(),
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => "sudo modprobe tun".to_owned(),
+        Some(libc::EBUSY) => format!("another program holds it; see `ip -d link show {name}`"),
+        Some(libc::EINVAL) => {
+            format!("an interface {name} of another kind or queue count exists; sudo ip link del {name}")
+        }
+        Some(libc::ENAMETOOLONG) => format!("a name has at most {} bytes", libc::IFNAMSIZ - 1),
+        _ => String::new(),
+    };
+    Error::new(name, format!("cannot make a tap: {error}"), mend)
+}
+
+fn configure(watch: &Watch, spec: &TapSpec) -> Result<(), Error> {
+    let name = watch.name();
+    let failed = |what: &str, e: io::Error| {
+        let mend =
+            if e.raw_os_error() == Some(libc::EPERM) { crate::provider::grant() } else { String::new() };
+        Error::new(name, format!("cannot set {what}: {e}"), mend)
+    };
+    if let (Some(mac), Kind::Tap) = (spec.mac, spec.kind) {
+        watch.interfaces.set_mac(name, mac).map_err(|e| failed("its link-level address", e))?;
+    }
+    if let Some(mtu) = spec.mtu {
+        watch.interfaces.set_mtu(name, mtu).map_err(|e| failed(&format!("MTU {mtu}"), e))?;
+    }
+    for (address, prefix) in &spec.addresses {
+        let set = watch.interfaces.set_address(name, *address, *prefix);
+        set.map_err(|e| failed(&format!("address {address}/{prefix}"), e))?;
+    }
+    watch.interfaces.set_up(name).map_err(|e| failed("it up", e))
+}
+
+impl Device for Tap {
+    fn info(&self) -> Info {
+        let mac = self.watch.interfaces.hardware(self.name()).ok();
+        Info {
+            name: self.name().to_owned(),
+            driver: format!("{} of the kernel", if self.kind == Kind::Tap { "tap" } else { "tun" }),
+            mac: mac.filter(|_| self.kind == Kind::Tap).map(|(mac, _)| mac),
+            mtu: self.watch.interfaces.mtu(self.name()).unwrap_or(1500),
+            rx_queues: self.queues.len(),
+            tx_queues: self.queues.len(),
+        }
+    }
+
+    fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
+        let q = self.queue(queue)?;
+        let taken = Taken::take(self.name(), &q.rx, queue)?;
+        let mut rx = TapRx {
+            fd: q.fd.clone(),
+            watch: self.watch.clone(),
+            kind: self.kind,
+            headroom: self.headroom,
+            room: 0,
+            spare: None,
+            counters: Counters::default(),
+            _taken: taken,
+        };
+        rx.measure();
+        Ok(Box::new(rx))
+    }
+
+    fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
+        let q = self.queue(queue)?;
+        let taken = Taken::take(self.name(), &q.tx, queue)?;
+        Ok(Box::new(TapTx {
+            fd: q.fd.clone(),
+            watch: self.watch.clone(),
+            counters: Counters::default(),
+            _taken: taken,
+        }))
+    }
+
+    fn link(&self) -> Link {
+        self.watch.state()
+    }
+
+    fn link_type(&self) -> u32 {
+        if self.kind == Kind::Tap { link_type::ETHERNET } else { link_type::RAW }
+    }
+}
+
+struct TapRx {
+    fd: Arc<OwnedFd>,
+    watch: Arc<Watch>,
+    kind: Kind,
+    headroom: usize,
+    /// Bytes of the largest packet expected.
+    room: usize,
+    /// A frame into which nothing has been read yet.
+    spare: Option<Packet>,
+    counters: Counters,
+    _taken: Taken,
+}
+
+impl TapRx {
+    /// Learns how large packets may be: the MTU, a link header and a VLAN tag, and one byte by which a packet that
+    /// is larger still shows itself.
+    fn measure(&mut self) {
+        self.room = self.watch.interfaces.mtu(self.watch.name()).unwrap_or(1500) + 14 + 4 + 1;
+        self.spare = None;
+    }
+}
+
+impl RxQueue for TapRx {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        let (mut n, mut bytes) = (0, 0);
+        while n < max {
+            let Some(mut packet) = self.spare.take().or_else(|| Packet::alloc(self.headroom, self.room))
+            else {
+                self.counters.no_memory(1);
+                break;
+            };
+            let room = packet.data_mut();
+            // SAFETY: the kernel writes at most `room.len()` bytes there.
+            let got = unsafe { libc::read(self.fd.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
+            let Ok(got) = usize::try_from(got) else {
+                self.spare = Some(packet);
+                if io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock {
+                    self.counters.errors(1);
+                }
+                break;
+            };
+            if got == self.room {
+                // Cut off: the MTU has grown since.
+                self.counters.errors(1);
+                self.measure();
+                continue;
+            }
+            packet.trim(self.room - got);
+            if self.kind == Kind::Tap {
+                packet.set_packet_type(packet_type(packet.data()));
+            }
+            bytes += got;
+            n += 1;
+            batch.push(packet);
+        }
+        self.counters.moved(n, bytes);
+        n
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd.as_raw_fd())
+    }
+
+    fn fault(&self) -> Option<Error> {
+        self.watch.fault()
+    }
+
+    fn stats(&self) -> QueueStats {
+        self.counters.read()
+    }
+}
+
+/// What the destination address says of a frame whose receiver has no address to compare it with.
+pub(crate) fn packet_type(frame: &[u8]) -> PacketType {
+    match frame.first_chunk::<6>() {
+        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => PacketType::Broadcast,
+        Some([first, ..]) if first & 1 == 1 => PacketType::Multicast,
+        _ => PacketType::Host,
+    }
+}
+
+struct TapTx {
+    fd: Arc<OwnedFd>,
+    watch: Arc<Watch>,
+    counters: Counters,
+    _taken: Taken,
+}
+
+impl TxQueue for TapTx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let (mut n, mut bytes, mut errors) = (0, 0, 0);
+        for packet in batch.iter() {
+            let data = packet.data();
+            // SAFETY: the kernel reads `data.len()` bytes there.
+            if unsafe { libc::write(self.fd.as_raw_fd(), data.as_ptr().cast(), data.len()) } >= 0 {
+                bytes += data.len();
+            } else if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock {
+                break;
+            } else {
+                errors += 1;
+            }
+            n += 1;
+        }
+        drop(batch.split_front(n));
+        self.counters.moved(n - errors, bytes);
+        self.counters.errors(errors);
+        n
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd.as_raw_fd())
+    }
+
+    fn fault(&self) -> Option<Error> {
+        self.watch.fault()
+    }
+
+    fn stats(&self) -> QueueStats {
+        self.counters.read()
+    }
+}
