@@ -12,6 +12,25 @@
 //! * `Display`: one line, much as tcpdump prints it.
 //!
 //! The crate does no I/O and holds no state. Numbers cross its interface in host order, addresses as `std::net` types.
+//!
+//! ```
+//! use junctor_wire::{checksum, ipv4, Protocol};
+//!
+//! let mut packet = [0u8; 28];
+//! let repr = ipv4::Repr {
+//!     src: [10, 0, 0, 1].into(),
+//!     dst: [10, 0, 1, 1].into(),
+//!     protocol: Protocol::UDP,
+//!     payload_len: 8,
+//!     ttl: 64,
+//!     ..Default::default()
+//! };
+//! repr.emit(&mut packet).unwrap();
+//!
+//! let view = ipv4::View::new_checked(&packet[..]).unwrap();
+//! assert_eq!(view.ttl(), 64);
+//! assert!(view.checksum_ok());
+//! ```
 #![forbid(unsafe_code)]
 
 #[macro_use]
@@ -22,15 +41,20 @@ pub mod arp;
 pub mod checksum;
 mod error;
 pub mod ethernet;
+pub mod flow;
+pub mod hash;
 pub mod ipv4;
+pub mod ipv6;
 pub mod llc;
 mod mac;
 mod protocol;
+pub mod tcp;
 pub mod udp;
 pub mod vlan;
 
 pub use addr::{AddrMask4, AddrPrefix6, Prefix4, Prefix6};
 pub use error::{Error, ParseAddrError};
 pub use ethernet::EtherType;
+pub use flow::{FlowKey, FlowKey6};
 pub use mac::MacAddr;
 pub use protocol::Protocol;
