@@ -117,6 +117,54 @@ pub fn split_name(full: &str) -> (&str, &str) {
     full.rsplit_once('.').unwrap_or(("", full))
 }
 
+/// Whether `name` matches a shell-like pattern of `*`, `?` and `[...]`.
+pub fn glob_match(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    // Where to take up again when a later part fails: just behind the last star, one character further on.
+    let (mut p, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        let (ok, next) = match pattern.get(p) {
+            Some('*') => {
+                star = Some((p + 1, n));
+                p += 1;
+                continue;
+            }
+            Some('?') => (true, p + 1),
+            Some('[') => in_set(&pattern[p + 1..], name[n])
+                .map_or((name[n] == '[', p + 1), |(ok, len)| (ok, p + 1 + len)),
+            Some(c) => (*c == name[n], p + 1),
+            None => (false, p),
+        };
+        if ok {
+            (p, n) = (next, n + 1);
+        } else if let Some((after, at)) = star {
+            (p, n) = (after, at + 1);
+            star = Some((after, at + 1));
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+/// Whether a set, given from behind its `[`, holds `c`, and its length with the `]`.
+fn in_set(set: &[char], c: char) -> Option<(bool, usize)> {
+    let negated = matches!(set.first(), Some('^' | '!'));
+    let body = &set[usize::from(negated)..];
+    let end = 1 + body.iter().skip(1).position(|c| *c == ']')?;
+    let (mut i, mut found) = (0, false);
+    while i < end {
+        if i + 2 < end && body[i + 1] == '-' {
+            found |= (body[i]..=body[i + 2]).contains(&c);
+            i += 3;
+        } else {
+            found |= body[i] == c;
+            i += 1;
+        }
+    }
+    Some((found != negated, usize::from(negated) + end + 1))
+}
+
 /// Merges the answers of an element's instances.
 pub fn merge(how: Merge, answers: Vec<String>) -> String {
     if answers.len() <= 1 {
@@ -165,6 +213,20 @@ mod tests {
         check(Merge::Join, &["a", "", "b\n"], "a\nb\n");
         check(Merge::First, &["x", "y"], "x");
         check(Merge::First, &[], "");
+    }
+
+    #[test]
+    fn globs() {
+        let check = |pattern: &str, yes: &[&str], no: &[&str]| {
+            assert!(yes.iter().all(|n| glob_match(pattern, n)), "{pattern} {yes:?}");
+            assert!(no.iter().all(|n| !glob_match(pattern, n)), "{pattern} {no:?}");
+        };
+        check("*", &["", "a/b"], &[]);
+        check("c?", &["c1", "cx"], &["c", "c12"]);
+        check("a*b*c", &["abc", "aXbYc", "abbcc"], &["ab", "acb"]);
+        check("q[0-2x]", &["q0", "q2", "qx"], &["q3", "q"]);
+        check("q[^a]z", &["qbz"], &["qaz"]);
+        check("q[", &["q["], &["qx"]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod worker;
 pub use cx::{Cx, InitCx, OpenCx};
 pub use drops::Reason;
 pub use element::{Class, Element, Provided, Registry, Sharing, Tasks};
-pub use handler::{Access, Handler, HandlerError, Merge};
+pub use handler::{Access, Handler, HandlerError, Merge, glob_match};
 pub use plan::{Mode, Place};
 pub use ports::Processing;
 pub use router::{

@@ -387,6 +387,13 @@ impl Router {
         workers.into_iter().try_for_each(|w| self.workers[w].write_local(&target, value))
     }
 
+    /// Stops the router when it has run for `limit` from now, by its own clock, simulated or real.
+    pub fn stop_after(&mut self, limit: std::time::Duration) {
+        let worker = &mut self.workers[0];
+        let at = worker.clock.now().saturating_add(limit.as_nanos() as u64);
+        worker.timers.set(builtin::ROUTER, 0, at);
+    }
+
     /// Counters of the router as it stands.
     pub fn report(&self) -> Report {
         let elements = (0..self.shared.elements.len()).map(|e| {

@@ -169,6 +169,10 @@ impl Worker {
         self.clock.expire();
         let mut worked = self.shared.mailboxes[self.index].has_mail() && self.serve();
         while let Some((element, timer)) = self.due_timer() {
+            if element == crate::builtin::ROUTER {
+                self.shared.stop();
+                return true;
+            }
             self.with(element, |instance, cx| instance.run_timer(cx, timer));
             self.drain();
             worked = true;

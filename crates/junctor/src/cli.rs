@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `junctor`; help, completions and man pages all come from here.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::{check, describe, exit, run};
+
+/// A multicore software router that runs Click-language configurations.
+#[derive(Parser, Debug)]
+#[command(name = "junctor", version, max_term_width = 100, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Run(run::Args),
+    Check(check::Args),
+    Elements(describe::Args),
+    /// Print a shell completion script.
+    #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages of all commands into a directory.
+    #[command(after_help = "Example:\n  junctor man /usr/local/share/man/man1")]
+    Man {
+        /// Where to write them.
+        directory: PathBuf,
+    },
+}
+
+/// Runs the command; returns the exit status.
+pub(crate) fn main() -> u8 {
+    match Cli::parse().command {
+        Command::Run(args) => run::main(args),
+        Command::Check(args) => check::main(&args),
+        Command::Elements(args) => describe::main(&args),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "junctor", &mut script);
+            print_or_fail(&script)
+        }
+        Command::Man { directory } => match write_man_pages(&directory) {
+            Ok(()) => exit::SUCCESS,
+            Err(why) => fail(format!("cannot write man pages to {}: {why}", directory.display())),
+        },
+    }
+}
+
+fn write_man_pages(directory: &std::path::Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    clap_mangen::generate_to(Cli::command(), directory)
+}
+
+/// Reports a failure of the thing asked for.
+pub(crate) fn fail(what: impl std::fmt::Display) -> u8 {
+    eprintln!("junctor: {what}");
+    exit::FAILURE
+}
+
+/// Writes to standard output. A reader that has gone away is no failure of ours.
+pub(crate) fn print_or_fail(bytes: &[u8]) -> u8 {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => fail(format!("standard output: {e}")),
+        _ => exit::SUCCESS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Loading configurations from a file, standard input or the command line, and reporting what is wrong with them.
+
+use std::io::{IsTerminal as _, Read as _};
+use std::path::PathBuf;
+
+use lang::{Diagnostic, Graph, SourceMap};
+
+/// Where a configuration comes from and what replaces its variables.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Source {
+    /// Configuration file; `-` or nothing reads standard input. Words of the form NAME=VALUE set variables.
+    #[arg(value_name = "CONF|NAME=VALUE")]
+    pub(crate) words: Vec<String>,
+    /// Configuration file (as the positional argument).
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Option<String>,
+    /// Take the configuration from this text.
+    #[arg(short, long, value_name = "TEXT", conflicts_with = "file")]
+    pub(crate) expression: Option<String>,
+    /// Set a variable of the configuration; wins over its own definitions.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Directories to search for required libraries, separated by colons.
+    #[arg(short = 'C', long = "clickpath", value_name = "PATH", env = "CLICKPATH")]
+    pub(crate) clickpath: Option<String>,
+}
+
+/// A configuration that was read, with its diagnostics.
+pub(crate) struct Loaded {
+    pub(crate) sources: SourceMap,
+    pub(crate) graph: Option<Graph>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// How diagnostics are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Like a compiler's.
+    Full,
+    /// `FILE:LINE: message`, as Click does.
+    Click,
+    /// JSON on standard output.
+    Json,
+}
+
+impl Source {
+    /// Reads and elaborates the configuration.
+    pub(crate) fn load(&self) -> Result<Loaded, String> {
+        let mut options = lang::Options::default();
+        let mut files: Vec<&str> = self.file.iter().map(String::as_str).collect();
+        for word in &self.words {
+            match assignment(word) {
+                Some(pair) if word != "-" && !std::path::Path::new(word).exists() => {
+                    options.defines.push(pair)
+                }
+                _ => files.push(word),
+            }
+        }
+        for word in &self.set {
+            let pair = assignment(word).ok_or_else(|| format!("--set expects NAME=VALUE, not '{word}'"))?;
+            options.defines.push(pair);
+        }
+        if let Some(path) = &self.clickpath {
+            options.search_path.extend(path.split(':').filter(|p| !p.is_empty()).map(PathBuf::from));
+        }
+        if files.len() + usize::from(self.expression.is_some()) > 1 {
+            return Err("router configuration specified twice".into());
+        }
+        let parsed = match (&self.expression, files.first()) {
+            (Some(text), _) => lang::load_str("config", text, &options),
+            (None, Some(path)) if *path != "-" => lang::load_file(path, &options),
+            _ => {
+                let mut text = Vec::new();
+                std::io::stdin().read_to_end(&mut text).map_err(|e| format!("standard input: {e}"))?;
+                lang::load_bytes("<stdin>", &text, &options)
+            }
+        };
+        Ok(Loaded { sources: parsed.sources, graph: parsed.graph, diagnostics: parsed.diagnostics })
+    }
+}
+
+fn assignment(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let good = !name.is_empty()
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !name.starts_with(|c: char| c.is_ascii_digit());
+    good.then(|| (name.to_owned(), value.to_owned()))
+}
+
+impl Loaded {
+    /// Writes diagnostics; without warnings if `warnings` is false. JSON goes to standard output, all else to
+    /// standard error.
+    pub(crate) fn report(&self, diagnostics: &[Diagnostic], form: Form, warnings: bool) {
+        let shown: Vec<Diagnostic> =
+            diagnostics.iter().filter(|d| warnings || d.severity == lang::Severity::Error).cloned().collect();
+        match form {
+            Form::Json => println!("{}", lang::to_json(&shown, &self.sources)),
+            _ if shown.is_empty() => {}
+            Form::Full => {
+                let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+                eprint!("{}", lang::render(&shown, &self.sources, color));
+            }
+            Form::Click => eprint!("{}", lang::render_click(&shown, &self.sources)),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `junctor` program: one file per subcommand. Called by the name `click` it behaves as user-level Click does.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+mod check;
+mod cli;
+mod click;
+mod config;
+mod describe;
+mod devices;
+mod run;
+
+/// Exit statuses: success, the thing asked about failed, usage or configuration error.
+pub(crate) mod exit {
+    pub(crate) const SUCCESS: u8 = 0;
+    pub(crate) const FAILURE: u8 = 1;
+    pub(crate) const USAGE: u8 = 2;
+}
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os();
+    let name = args.next().unwrap_or_default();
+    let called_click = std::path::Path::new(&name).file_name().is_some_and(|n| n == "click");
+    let status = if called_click { click::main(args) } else { cli::main() };
+    ExitCode::from(status)
+}

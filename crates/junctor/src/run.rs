@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor run`: runs a configuration until it ends by itself, time is up, or somebody interrupts it.
+
+use std::time::{Duration, Instant};
+
+use engine::clock::TimeSource;
+use engine::{Control, Options, Router};
+
+use crate::config::{Form, Source};
+use crate::{cli, devices, exit};
+
+/// Run a configuration.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    disable_help_flag = true,
+    after_help = "Examples:
+  junctor run router.click
+  junctor run -j 2 --set PEER=10.0.0.2 router.click
+  junctor run --simtime -h c.count -e 'InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> Discard'"
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// Worker threads, one per core: a number, or a list of cores such as 0,2-3 [default: all cores].
+    #[arg(short = 'j', long = "threads", value_name = "CORES")]
+    pub(crate) threads: Option<String>,
+    /// Print this read handler's value after the run; may be repeated, and match elements by pattern (`c*.count`).
+    #[arg(short = 'h', long = "handler", value_name = "ELEMENT.H")]
+    pub(crate) handlers: Vec<String>,
+    /// Use this read handler's value as exit status.
+    #[arg(short = 'x', long = "exit-handler", value_name = "ELEMENT.H")]
+    pub(crate) exit_handler: Option<String>,
+    /// Do not run the router; initialise it, answer --handler and --output, and end.
+    #[arg(short, long)]
+    pub(crate) quit: bool,
+    /// Write the flat configuration to this file (`-`: standard output).
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+    /// Listen for control connections on this TCP port of the loopback address; may be repeated.
+    #[arg(short, long, value_name = "PORT")]
+    pub(crate) port: Vec<u16>,
+    /// Listen for control connections on this Unix socket; may be repeated.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) unix_socket: Vec<String>,
+    /// Provide a writable 'hotconfig' handler.
+    #[arg(short = 'R', long)]
+    pub(crate) allow_reconfigure: bool,
+    /// Print how long the run took.
+    #[arg(short = 't', long = "print-time")]
+    pub(crate) print_time: bool,
+    /// Do not print warnings.
+    #[arg(short = 'w', long)]
+    pub(crate) no_warnings: bool,
+    /// Run on simulated time, from this many seconds after the epoch: exactly, and as fast as it can.
+    #[arg(long, value_name = "EPOCH", num_args = 0..=1, require_equals = true, default_missing_value = "1000000000")]
+    pub(crate) simtime: Option<f64>,
+    /// Stop after this time (seconds, or with unit: 500ms, 2min).
+    #[arg(long, value_name = "TIME")]
+    pub(crate) time: Option<String>,
+    /// Packets that sources send and drains ask for at a time; 1 processes packets in exactly Click's order.
+    #[arg(long, value_name = "PACKETS", default_value_t = engine::DEFAULT_BURST)]
+    pub(crate) burst: usize,
+    /// Frames of packet memory.
+    #[arg(long, value_name = "FRAMES", default_value_t = packet::Config::default().frames)]
+    pub(crate) frames: usize,
+    /// Bytes of a frame: 2048, 4096, 8192 or 16384. Jumbo frames up to 9216 bytes work with any.
+    #[arg(long, value_name = "BYTES", default_value_t = packet::Config::default().frame_size)]
+    pub(crate) frame_size: usize,
+    /// Seed of all random elements.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// After the run, print what each element sent and dropped, and why.
+    #[arg(long)]
+    pub(crate) report: bool,
+    /// Print help.
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// Runs the command.
+pub(crate) fn main(args: Args) -> u8 {
+    execute(&args, Form::Full)
+}
+
+/// Runs a configuration with diagnostics in this form; returns the exit status.
+pub(crate) fn execute(args: &Args, form: Form) -> u8 {
+    // Click knows one status for all that is wrong before the run.
+    let unusable = if form == Form::Click { 1 } else { exit::USAGE };
+    let usage = |why: String| {
+        eprintln!("junctor: {why}");
+        unusable
+    };
+    let mut loaded = match args.source.load() {
+        Ok(loaded) => loaded,
+        Err(why) => return usage(why),
+    };
+    loaded.report(&loaded.diagnostics, form, !args.no_warnings);
+    let Some(mut graph) = loaded.graph.take() else { return unusable };
+    add_control_sockets(&mut graph, args);
+    let (options, limit) = match (options(args), time_limit(args)) {
+        (Ok(options), Ok(limit)) => (options, limit),
+        (Err(why), _) | (_, Err(why)) => return usage(why),
+    };
+    let config = packet::Config { frames: args.frames, frame_size: args.frame_size, ..Default::default() };
+    if let Err(why) = packet::Memory::reserve(config) {
+        return usage(why.to_string());
+    }
+    let mut router = match Router::build(&graph, &elements::registry(), options) {
+        Ok(router) => router,
+        Err(errors) => {
+            loaded.report(&errors, form, true);
+            return unusable;
+        }
+    };
+    if let Some(file) = &args.output
+        && let Err(why) = write_flat(file, &router.shared().flat)
+    {
+        return cli::fail(format!("{file}: {why}"));
+    }
+    if !args.quit {
+        if graph.elements.is_empty() {
+            warn(args, "configuration has no elements, exiting");
+        } else {
+            let started = Instant::now();
+            run(&mut router, limit);
+            if args.print_time {
+                println!("{:.3}", started.elapsed().as_secs_f64());
+            }
+        }
+    }
+    finish(args, &mut router)
+}
+
+fn warn(args: &Args, message: &str) {
+    if !args.no_warnings {
+        eprintln!("junctor: warning: {message}");
+    }
+}
+
+fn add_control_sockets(graph: &mut lang::Graph, args: &Args) {
+    let tcp = args.port.iter().map(|port| format!("tcp, {port}"));
+    let unix = args.unix_socket.iter().map(|file| format!("unix, {}", lang::config::quote(file)));
+    let span = lang::Span { file: 0, start: 0, end: 0 };
+    for (i, config) in tcp.chain(unix).enumerate() {
+        graph.elements.push(lang::Element {
+            name: format!("click_driver@@ControlSocket@{i}"),
+            class: "ControlSocket".into(),
+            config,
+            span,
+            class_span: span,
+            config_span: None,
+        });
+    }
+}
+
+fn options(args: &Args) -> Result<Options, String> {
+    let time = match args.simtime {
+        None => TimeSource::Real,
+        Some(epoch) if epoch.is_finite() && epoch >= 0.0 => TimeSource::Simulated((epoch * 1e9) as u64),
+        Some(epoch) => return Err(format!("--simtime expects seconds after the epoch, not {epoch}")),
+    };
+    let (workers, cores) = match (&args.threads, time) {
+        (None, TimeSource::Simulated(_)) => (1, Vec::new()),
+        (None, TimeSource::Real) => {
+            let cores = allowed_cores();
+            (cores.len().max(1), cores)
+        }
+        (Some(text), _) => parse_threads(text)?,
+    };
+    let burst = args.burst;
+    if !(1..=256).contains(&burst) {
+        return Err(format!("--burst must lie between 1 and 256, not {burst}"));
+    }
+    let provider = devices::system();
+    Ok(Options { provider, workers, cores, burst, time, seed: args.seed, print: None })
+}
+
+/// Cores that this process may use.
+fn allowed_cores() -> Vec<usize> {
+    core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|c| c.id).collect()
+}
+
+/// A number of workers, or a list of cores.
+fn parse_threads(text: &str) -> Result<(usize, Vec<usize>), String> {
+    let bad =
+        || format!("--threads expects a number of workers or a list of cores such as 0,2-3, not '{text}'");
+    let allowed = allowed_cores();
+    if let Ok(n) = text.parse::<usize>() {
+        if !(1..=256).contains(&n) {
+            return Err(bad());
+        }
+        if n > allowed.len() {
+            eprintln!("junctor: {n} workers share {} cores", allowed.len());
+        }
+        // A single worker need not be pinned: the kernel may move it away from whatever else runs.
+        return Ok((n, if n == 1 { Vec::new() } else { allowed }));
+    }
+    let mut cores = Vec::new();
+    for part in text.split(',') {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        let (low, high): (usize, usize) =
+            (low.trim().parse().map_err(|_| bad())?, high.trim().parse().map_err(|_| bad())?);
+        if low > high || high > 4096 {
+            return Err(bad());
+        }
+        cores.extend(low..=high);
+    }
+    if let Some(missing) = cores.iter().find(|c| !allowed.contains(c)) {
+        return Err(format!("core {missing} is not one this process may use ({allowed:?})"));
+    }
+    Ok((cores.len(), cores))
+}
+
+fn time_limit(args: &Args) -> Result<Option<Duration>, String> {
+    let Some(text) = &args.time else { return Ok(None) };
+    let time = engine::parse_duration(text);
+    time.map(Some)
+        .ok_or_else(|| format!("--time expects seconds, or a time with unit such as 500ms, not '{text}'"))
+}
+
+/// Runs the router until it stops, is interrupted, or `limit` has passed.
+pub(crate) fn run(router: &mut Router, limit: Option<Duration>) {
+    let control = router.control();
+    watch_signals(control.clone());
+    if let Some(limit) = limit {
+        router.stop_after(limit);
+    }
+    router.run();
+}
+
+/// Ends the router on SIGINT and SIGTERM; on the second of them, the process.
+fn watch_signals(control: Control) {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else { return };
+    std::thread::spawn(move || {
+        for (i, signal) in signals.forever().enumerate() {
+            if i > 0 {
+                std::process::exit(128 + signal);
+            }
+            control.stop();
+        }
+    });
+}
+
+fn write_flat(file: &str, text: &str) -> std::io::Result<()> {
+    if file == "-" {
+        print!("{text}");
+        return Ok(());
+    }
+    std::fs::write(file, text)
+}
+
+/// Answers what was asked for after the run.
+fn finish(args: &Args, router: &mut Router) -> u8 {
+    let mut status = exit::SUCCESS;
+    if args.report {
+        print!("{}", crate::describe::report(router));
+    }
+    if let Err(why) = print_handlers(&args.handlers, router) {
+        eprintln!("junctor: {why}");
+        status = exit::FAILURE;
+    }
+    if let Some(handler) = &args.exit_handler {
+        status = match router.read(handler, "") {
+            Err(why) => cli::fail(format!("{handler}: {why}")),
+            Ok(value) => exit_status(value.trim()).unwrap_or_else(|| {
+                cli::fail(format!(
+                    "the exit handler's value should be an integer or a boolean, not '{}'",
+                    value.trim()
+                ))
+            }),
+        };
+    }
+    status
+}
+
+fn exit_status(value: &str) -> Option<u8> {
+    let number = engine::parse_integer(value).map(|n| n as u8);
+    number.or_else(|| engine::args::parse_bool(value).map(|good| u8::from(!good)))
+}
+
+/// Prints handlers as Click does: a single one's value alone, several with their names.
+fn print_handlers(wanted: &[String], router: &mut Router) -> Result<(), String> {
+    let mut failed = Vec::new();
+    for name in wanted {
+        let matched = expand(name, router);
+        let named = wanted.len() > 1 || matched.len() > 1;
+        for full in matched {
+            match router.read(&full, "") {
+                Ok(value) => {
+                    let end = if value.is_empty() || value.ends_with('\n') { "" } else { "\n" };
+                    if named {
+                        println!("{full}:\n{value}{end}");
+                    } else {
+                        print!("{value}{end}");
+                    }
+                }
+                Err(why) => failed.push(format!("{full}: {why}")),
+            }
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\njunctor: ")) }
+}
+
+/// The handlers that `pattern.handler` means: by element name, else by glob or class, of elements that have it.
+fn expand(full: &str, router: &Router) -> Vec<String> {
+    let shared = router.shared();
+    let (pattern, handler) = full.rsplit_once('.').unwrap_or(("", full));
+    if pattern.is_empty() || shared.lookup(pattern, None).is_some() {
+        return vec![full.to_owned()];
+    }
+    let glob = pattern.contains(['*', '?', '[']);
+    let matches = |e: &engine::ElementInfo| {
+        if glob { engine::glob_match(pattern, &e.name) } else { e.class.name == pattern }
+    };
+    let elements = shared.elements.iter().enumerate().filter(|(_, e)| matches(e));
+    let having = elements.filter(|(i, _)| shared.handlers(*i).any(|h| h.name == handler && h.readable()));
+    let names: Vec<String> = having.map(|(_, e)| format!("{}.{handler}", e.name)).collect();
+    if names.is_empty() { vec![full.to_owned()] } else { names }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_statuses() {
+        assert_eq!(
+            ["0", "3", "true", "false", "x"].map(exit_status),
+            [Some(0), Some(3), Some(0), Some(1), None]
+        );
+    }
+
+    #[test]
+    fn threads() {
+        assert!(parse_threads("0").is_err() && parse_threads("x").is_err() && parse_threads("3-1").is_err());
+        assert_eq!(parse_threads("1").map(|t| t.0), Ok(1));
+        assert!(parse_threads("4000").is_err());
+    }
+}

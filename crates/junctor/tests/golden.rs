@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Golden tests: every `*.test` file below `tests/golden` in the repository is a script with its input files and the
+//! output it must have. See `tests/golden/README.md` for the format.
+//!
+//! `GOLDEN=part cargo test -p junctor --test golden` runs the cases whose path holds `part`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+/// A case as written.
+#[derive(Debug, Default)]
+struct Case {
+    script: String,
+    files: BTreeMap<String, Vec<u8>>,
+    expect: Vec<(String, String)>,
+}
+
+fn parse(text: &str) -> Result<Case, String> {
+    let mut case = Case::default();
+    let mut sections: Vec<(String, String)> = Vec::new();
+    for line in text.split_inclusive('\n') {
+        match line.strip_prefix('%') {
+            Some(head) if head.starts_with(|c: char| c.is_ascii_lowercase()) => {
+                sections.push((head.trim().to_owned(), String::new()));
+            }
+            _ => match sections.last_mut() {
+                // A doubled percent sign stands for one at the start of a line.
+                Some((_, body)) => body.push_str(line.strip_prefix("%%").map_or(line, |_| &line[1..])),
+                None => return Err("text before the first section".into()),
+            },
+        }
+    }
+    for (head, body) in sections {
+        let (kind, name) = head.split_once(' ').unwrap_or((&head, ""));
+        match kind {
+            "info" => {}
+            "script" => case.script = body,
+            "file" => drop(case.files.insert(name.trim().to_owned(), body.into_bytes())),
+            "hex" => drop(case.files.insert(name.trim().to_owned(), unhex(&body)?)),
+            "expect" => case.expect.push((name.trim().to_owned(), body)),
+            other => return Err(format!("unknown section %{other}")),
+        }
+    }
+    if case.script.is_empty() || case.expect.is_empty() {
+        return Err("a case needs %script and %expect".into());
+    }
+    Ok(case)
+}
+
+/// Bytes of a binary file, as pairs of hexadecimal digits.
+fn unhex(text: &str) -> Result<Vec<u8>, String> {
+    let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+    let pair = |p: &[u8]| std::str::from_utf8(p).ok().and_then(|p| u8::from_str_radix(p, 16).ok());
+    digits.chunks(2).map(|p| pair(p).ok_or_else(|| "bad %hex section".to_owned())).collect()
+}
+
+/// Whether a line matches an expected one, in which `{{...}}` holds a regular expression.
+fn line_matches(expected: &str, line: &str) -> bool {
+    if !expected.contains("{{") {
+        return expected.trim_end() == line.trim_end();
+    }
+    let mut pattern = String::from("^");
+    let mut rest = expected.trim_end();
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (inside, after) = after.split_once("}}").unwrap_or((after, ""));
+        pattern += &format!("{}(?:{inside})", regex::escape(before));
+        rest = after;
+    }
+    pattern += &format!("{}$", regex::escape(rest));
+    regex::Regex::new(&pattern).is_ok_and(|r| r.is_match(line.trim_end()))
+}
+
+/// The first difference between what was expected and what came.
+fn difference(expected: &str, got: &str) -> Option<String> {
+    let (want, have): (Vec<_>, Vec<_>) = (expected.lines().collect(), got.lines().collect());
+    // Blank lines at the end of a section separate it from the next.
+    let trim = |mut lines: Vec<&str>| {
+        while lines.last().is_some_and(|l| l.trim().is_empty()) {
+            lines.pop();
+        }
+        lines.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (want, have) = (trim(want), trim(have));
+    let same = want.len() == have.len() && want.iter().zip(&have).all(|(w, h)| line_matches(w, h));
+    if same {
+        return None;
+    }
+    let at =
+        want.iter().zip(&have).position(|(w, h)| !line_matches(w, h)).unwrap_or(want.len().min(have.len()));
+    let show = |lines: &[String]| lines.get(at).map_or("(nothing)".into(), |l| format!("'{l}'"));
+    Some(format!(
+        "line {}: expected {}, got {}\n--- all of it ---\n{got}---",
+        at + 1,
+        show(&want),
+        show(&have)
+    ))
+}
+
+fn run(case: &Case, bin: &Path) -> Result<(), String> {
+    let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
+    for (name, content) in &case.files {
+        std::fs::write(dir.path().join(name), content).map_err(|e| format!("{name}: {e}"))?;
+    }
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("timeout")
+        .args(["60", "sh", "-c", &case.script])
+        .current_dir(dir.path())
+        .env("PATH", path)
+        .env("LC_ALL", "C")
+        .env_remove("CLICKPATH")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| e.to_string())?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    for (name, expected) in &case.expect {
+        let got = match name.as_str() {
+            "stdout" => stdout.to_string(),
+            "stderr" => stderr.to_string(),
+            "status" => format!("{}\n", output.status.code().unwrap_or(-1)),
+            file => std::fs::read(dir.path().join(file))
+                .map(|b| String::from_utf8_lossy(&b).into_owned())
+                .map_err(|e| format!("{file}: {e}\nstderr: {stderr}"))?,
+        };
+        if let Some(difference) = difference(expected, &got) {
+            return Err(format!("{name}, {difference}\nstderr: {stderr}"));
+        }
+    }
+    Ok(())
+}
+
+fn cases(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            cases(&path, found);
+        } else if path.extension().is_some_and(|x| x == "test") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn golden_cases() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let mut found = Vec::new();
+    cases(&root, &mut found);
+    found.sort();
+    if let Ok(part) = std::env::var("GOLDEN") {
+        found.retain(|p| p.to_string_lossy().contains(&part));
+    }
+    assert!(!found.is_empty(), "no cases below {}", root.display());
+
+    // Both names of the program, so that scripts may call either.
+    let bin = tempfile::tempdir().expect("temporary directory");
+    for name in ["junctor", "click"] {
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_junctor"), bin.path().join(name)).expect("link");
+    }
+    let (queue, failures) = (Mutex::new(found.iter()), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let Some(path) = queue.lock().unwrap().next() else { break };
+                    let text = std::fs::read_to_string(path).unwrap_or_default();
+                    if let Err(why) = parse(&text).and_then(|case| run(&case, bin.path())) {
+                        let name = path.strip_prefix(&root).unwrap_or(path).display();
+                        failures.lock().unwrap().push(format!("{name}: {why}"));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(
+        failures.is_empty(),
+        "{} of {} cases failed\n\n{}",
+        failures.len(),
+        found.len(),
+        failures.join("\n\n")
+    );
+    println!("{} golden cases", found.len());
+}
+
+#[test]
+fn the_runner_notices_differences() {
+    assert_eq!(difference("a\nb{{[0-9]+}}\n\n", "a\nb17\n"), None);
+    assert!(difference("a\n", "a\nb\n").is_some());
+    assert!(difference("a{{x}}\n", "ay\n").is_some());
+    assert!(difference("", "a\n").is_some());
+    assert!(parse("%script\nx\n").is_err() && parse("%what\n").is_err() && parse("x\n").is_err());
+}
