@@ -53,11 +53,12 @@ pub(crate) fn expand_all(
         scope.define(&define.name, &define.value);
     }
     let scope = Rc::new(scope);
+    let slashes = program.bodies.iter().flat_map(|b| &b.slots).any(|s| s.name.contains('/'));
     let mut expander = Expander {
         program,
         sink,
         flat: Flat::default(),
-        names: HashMap::new(),
+        names: slashes.then(HashMap::new),
         budget: TEXT_BUDGET + 64 * source_bytes,
         full: false,
     };
@@ -79,7 +80,8 @@ struct Expander<'a> {
     program: &'a mut Program,
     sink: &'a mut Sink,
     flat: Flat,
-    names: HashMap<String, usize>,
+    /// Names so far, kept only if a written name contains a slash: else no two can come out the same.
+    names: Option<HashMap<String, usize>>,
     budget: usize,
     /// A limit was passed and reported: nothing more is expanded.
     full: bool,
@@ -116,6 +118,21 @@ impl Expander<'_> {
         }
     }
 
+    /// A configuration with its variables replaced and no default left to be taken. Values put side by side can make up a
+    /// new `${x-default}`, which the reader of the flat configuration would replace; so it's replaced here.
+    fn config(&mut self, text: &str, scope: &Scope, span: Span) -> String {
+        let mut config = self.text(text, scope, span);
+        let nothing = Scope::default();
+        while config.contains("${") && !self.full {
+            let next = self.text(&config, &nothing, span);
+            if next == config {
+                break;
+            }
+            config = next;
+        }
+        config
+    }
+
     /// Appends copies of a body's slots and wires, with names below `prefix`; returns where they start.
     fn copy_body(&mut self, body: BodyId, prefix: &str, scope: &Rc<Scope>) -> usize {
         let base = self.flat.nodes.len();
@@ -125,7 +142,9 @@ impl Expander<'_> {
             return base;
         }
         for i in 0..count {
-            let mut slot = self.program.bodies[body].slots[i].clone();
+            let original = &mut self.program.bodies[body].slots[i];
+            // The file's own body is copied once.
+            let mut slot = if body == TOP { std::mem::take(original) } else { original.clone() };
             let (mut leads_to, mut tunnel_name) = (None, String::new());
             match slot.kind {
                 SlotKind::Group => {
@@ -137,12 +156,15 @@ impl Expander<'_> {
                 SlotKind::Output | SlotKind::Input => {}
                 SlotKind::Element(_) => {
                     slot.name.insert_str(0, prefix);
-                    slot.config = self.text(&slot.config, scope, slot.config_span.unwrap_or(slot.span));
-                    if let Some(&other) = self.names.get(&slot.name) {
+                    if slot.config.contains('$') {
+                        slot.config = self.config(&slot.config, scope, slot.config_span.unwrap_or(slot.span));
+                    }
+                    let before =
+                        self.names.as_mut().and_then(|names| names.insert(slot.name.clone(), base + i));
+                    if let Some(other) = before {
                         self.redeclared(&slot, other);
                     }
-                    self.names.insert(slot.name.clone(), base + i);
-                    match self.budget.checked_sub(slot.name.len()) {
+                    match self.budget.checked_sub(slot.name.len() + slot.config.len()) {
                         Some(left) => self.budget = left,
                         None => self.overflow(slot.span, "16 MiB of text"),
                     }

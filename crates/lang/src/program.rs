@@ -67,16 +67,17 @@ pub(crate) struct Definition {
 
 /// What a slot of a body holds. Pseudo elements come in runs: a body starts with `Input, Output`, a group is
 /// `Group, Input, Output`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SlotKind {
     Element(TypeId),
+    #[default]
     Group,
     Input,
     Output,
 }
 
 /// An element of a body.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) name: String,
     pub(crate) kind: SlotKind,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 /// A byte range in a file of a [`SourceMap`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     /// Index of the file in its [`SourceMap`].
     pub file: u32,
