@@ -8,6 +8,9 @@
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 
+/// A slot and a port of it.
+pub(crate) type Port = (usize, u32);
+
 /// An element at one side of an arrow.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
@@ -24,7 +27,7 @@ impl End {
     }
 
     /// The ports, `extra` of them past the list's end.
-    fn push_ports(&self, extra: usize, out: &mut Vec<(usize, u32)>) {
+    fn push_ports(&self, extra: usize, out: &mut Vec<Port>) {
         out.extend(self.ports.iter().map(|&p| (self.slot, p)));
         if self.ports.is_empty() {
             out.push((self.slot, 0));
@@ -34,13 +37,13 @@ impl End {
     }
 }
 
-/// The pairs of (slot, port) that `outputs -> inputs` joins, and the finding if the arrow is wrong.
+/// The pairs of ports that `outputs -> inputs` joins, and the finding if the arrow is wrong.
 pub(crate) fn join(
     outputs: &[End],
     inputs: &[End],
     double: bool,
     arrow: Span,
-) -> (Vec<((usize, u32), (usize, u32))>, Option<Diagnostic>) {
+) -> (Vec<(Port, Port)>, Option<Diagnostic>) {
     let mut problem = None;
     let sides = [inputs, outputs];
     let count = sides.map(|side| side.iter().map(End::port_count).sum::<usize>());

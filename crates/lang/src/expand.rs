@@ -66,6 +66,7 @@ pub(crate) fn expand_all(
     for node in 0..expander.flat.nodes.len() {
         expander.expand_node(node, &scope, 0);
     }
+    expander.settle();
     let flat = expander.flat;
     for define in &program.bodies[TOP].defines {
         if define.span.file == 0 && !scope.is_used(&define.name) {
@@ -118,19 +119,32 @@ impl Expander<'_> {
         }
     }
 
-    /// A configuration with its variables replaced and no default left to be taken. Values put side by side can make up a
-    /// new `${x-default}`, which the reader of the flat configuration would replace; so it's replaced here.
-    fn config(&mut self, text: &str, scope: &Scope, span: Span) -> String {
-        let mut config = self.text(text, scope, span);
+    /// Puts the configurations of primitive elements into a form that can be printed and read back unchanged.
+    ///
+    /// Values put side by side can make up a new `${x-default}`, which the reader would replace; so it's replaced here.
+    /// And they can bring in lone parentheses or quotes, which matter to the parser but not to elements; the arguments
+    /// that these stand in are quoted.
+    fn settle(&mut self) {
         let nothing = Scope::default();
-        while config.contains("${") && !self.full {
-            let next = self.text(&config, &nothing, span);
-            if next == config {
-                break;
+        for node in 0..self.flat.nodes.len() {
+            let slot = &mut self.flat.nodes[node].slot;
+            let primitive = matches!(slot.kind, SlotKind::Element(id) if matches!(self.program.types[id], Type::Primitive(_)));
+            if !primitive || slot.config.is_empty() {
+                continue;
             }
-            config = next;
+            let span = slot.config_span.unwrap_or(slot.span);
+            let mut config = std::mem::take(&mut slot.config);
+            while !self.full {
+                let next =
+                    if config.contains("${") { self.text(&config, &nothing, span) } else { config.clone() };
+                let next = if is_self_contained(&next) { next } else { contained(&next) };
+                if next == config {
+                    break;
+                }
+                config = next;
+            }
+            self.flat.nodes[node].slot.config = config;
         }
-        config
     }
 
     /// Appends copies of a body's slots and wires, with names below `prefix`; returns where they start.
@@ -157,7 +171,7 @@ impl Expander<'_> {
                 SlotKind::Element(_) => {
                     slot.name.insert_str(0, prefix);
                     if slot.config.contains('$') {
-                        slot.config = self.config(&slot.config, scope, slot.config_span.unwrap_or(slot.span));
+                        slot.config = self.text(&slot.config, scope, slot.config_span.unwrap_or(slot.span));
                     }
                     let before =
                         self.names.as_mut().and_then(|names| names.insert(slot.name.clone(), base + i));
@@ -348,19 +362,15 @@ pub(crate) fn element(program: &Program, slot: &Slot) -> Option<Element> {
     Some(Element {
         name: slot.name.clone(),
         class: class.clone(),
-        config: contained(&slot.config),
+        config: slot.config.clone(),
         span: slot.span,
         class_span: slot.class_span,
         config_span: slot.config_span,
     })
 }
 
-/// A configuration that can be printed and read back. Variables may bring in lone parentheses or quotes, which matter
-/// to the parser but not to elements; the arguments they stand in are quoted.
+/// A configuration with those arguments quoted that couldn't be read back.
 fn contained(config: &str) -> String {
-    if is_self_contained(config) {
-        return config.to_string();
-    }
     let quoted = |text: String| if is_self_contained(&text) { text } else { quote_bytes(&unquote(&text)) };
     join_args(&split_args(config).into_iter().map(|a| quoted(a.text)).collect::<Vec<_>>())
 }

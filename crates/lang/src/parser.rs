@@ -14,12 +14,13 @@
 
 use std::collections::VecDeque;
 
-use crate::ast::{
-    BodyDef, Chain, ClassDef, ClassRef, CompoundDef, Config, Formal, Ident, Item, Link, Ports, Stmt, What,
-};
+use crate::ast::{Chain, ClassDef, ClassRef, Config, Ident, Item, Link, Ports, Stmt, What};
 use crate::diagnostic::{Diagnostic, Sink};
 use crate::lexer::{Kind, Lexer, Token};
 use crate::source::{SourceMap, Span};
+
+mod compound;
+mod ports;
 
 /// Compounds and groups nest this deep at most, which bounds the parser's stack.
 pub(crate) const MAX_NESTING: usize = 64;
@@ -226,8 +227,6 @@ impl Parser<'_> {
         Some(ClassDef { name, class })
     }
 
-    // ---- chains ----
-
     fn nested(&self) -> bool {
         self.depth > 0
     }
@@ -295,17 +294,13 @@ impl Parser<'_> {
             Kind::Char('(') => {
                 self.next();
                 self.unexpected(token, "the element before has its configuration, or cannot have one");
-                self.config_quietly();
+                self.config();
             }
             _ => {
                 self.next();
                 self.unexpected(token, "expected `->`, `=>` or `;`");
             }
         }
-    }
-
-    fn config_quietly(&mut self) {
-        self.config();
     }
 
     fn item_list(&mut self, first: bool, follows_output: bool) -> Vec<Item> {
@@ -424,254 +419,6 @@ impl Parser<'_> {
         } else {
             self.next();
             self.unexpected(token, "expected an element");
-        }
-    }
-
-    /// `[...]`, if it stands here.
-    fn ports(&mut self) -> Option<Ports> {
-        let open = self.accept(Kind::Char('['))?;
-        let mut ports = Ports { list: Vec::new(), expandable: false, span: open.span };
-        loop {
-            let token = self.peek();
-            match token.kind {
-                Kind::Ident if !self.lexer.str(token.span).starts_with(|c: char| c.is_ascii_digit()) => {
-                    // Most likely the bracket was never closed, and this is the element behind it.
-                    self.error(
-                        Diagnostic::error("E0107", "syntax error: port number should be integer")
-                            .at(token.span)
-                            .label("expected a port number")
-                            .note(open.span, "the ports start here"),
-                    );
-                    if self.peek_nth(1).kind == Kind::Char(']') {
-                        self.next();
-                        ports.span = ports.span.to(self.next().span);
-                    }
-                    break;
-                }
-                Kind::Ident => {
-                    self.next();
-                    let low = self.port_number(token);
-                    ports.list.push(low);
-                    if self.accept(Kind::Char('-')).is_some() {
-                        self.port_range(&mut ports, low);
-                    }
-                }
-                Kind::Char(']') => ports.expandable = true,
-                _ => {
-                    let label = format!("found {}", self.describe(token));
-                    self.error(
-                        Diagnostic::error("E0107", "syntax error: expected port number")
-                            .at(token.span)
-                            .label(label),
-                    );
-                    break;
-                }
-            }
-            if let Some(close) = self.accept(Kind::Char(']')) {
-                ports.span = ports.span.to(close.span);
-                break;
-            }
-            if !ports.expandable && self.accept(Kind::Char(',')).is_some() {
-                continue;
-            }
-            let token = self.peek();
-            let label = format!("found {}", self.describe(token));
-            self.error(Diagnostic::error("E0107", "syntax error: expected ','").at(token.span).label(label));
-            if token.kind != Kind::Ident {
-                break;
-            }
-        }
-        if ports.list.is_empty() {
-            ports.list.push(0);
-        }
-        Some(ports)
-    }
-
-    /// What follows `N-`: the range's last port, or nothing if the list is to go on as needed.
-    fn port_range(&mut self, ports: &mut Ports, low: u32) {
-        let Some(token) = self.accept(Kind::Ident) else {
-            ports.expandable = true;
-            return;
-        };
-        let high = self.port_number(token);
-        if high < low {
-            self.error(
-                Diagnostic::error("E0107", format!("port range {low}-{high} runs backwards"))
-                    .at(token.span)
-                    .help(format!("write `{high}-{low}`")),
-            );
-            return;
-        }
-        ports.list.extend(low + 1..=high);
-    }
-
-    /// Port numbers are decimal, octal after `0`, or hexadecimal after `0x`, as all integers in Click.
-    fn port_number(&mut self, token: Token) -> u32 {
-        let text = self.lexer.str(token.span);
-        let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-            Some(hex) => u64::from_str_radix(hex, 16),
-            None if text.len() > 1 && text.starts_with('0') => u64::from_str_radix(text, 8),
-            None => text.parse(),
-        };
-        match number {
-            Ok(n) if n < u64::from(MAX_PORTS) => n as u32,
-            Ok(n) => {
-                self.too_large(token, &n.to_string());
-                0
-            }
-            Err(_) if text.bytes().all(|b| b.is_ascii_digit()) => {
-                let text = text.to_string();
-                self.too_large(token, &text);
-                0
-            }
-            Err(_) => {
-                self.error(
-                    Diagnostic::error("E0107", "syntax error: port number should be integer").at(token.span),
-                );
-                0
-            }
-        }
-    }
-
-    fn too_large(&mut self, token: Token, number: &str) {
-        self.error(
-            Diagnostic::error("E0306", format!("port number {number} is too large"))
-                .at(token.span)
-                .label(format!("ports are numbered from 0 to {}", MAX_PORTS - 1)),
-        );
-    }
-
-    // ---- compounds and groups ----
-
-    /// Enters a compound or group, or complains and skips it if the nesting is too deep.
-    fn enter(&mut self, open: Token, what: &str) -> bool {
-        if self.depth < MAX_NESTING {
-            self.depth += 1;
-            return true;
-        }
-        self.error(
-            Diagnostic::error("E0105", format!("maximum {what} nesting depth exceeded"))
-                .at(open.span)
-                .label(format!("more than {MAX_NESTING} levels deep"))
-                .help("give the inner parts names with `elementclass`"),
-        );
-        self.skip_balanced();
-        false
-    }
-
-    /// Skips to behind the bracket that closes the one just taken.
-    fn skip_balanced(&mut self) {
-        let mut depth = 1usize;
-        while depth > 0 {
-            match self.next().kind {
-                Kind::Char('{' | '(') => depth += 1,
-                Kind::Char('}' | ')') => depth -= 1,
-                Kind::End => return,
-                _ => {}
-            }
-        }
-    }
-
-    fn group(&mut self) -> Vec<Stmt> {
-        let open = self.next();
-        let mut statements = Vec::new();
-        if !self.enter(open, "element group") {
-            return statements;
-        }
-        self.statements(&mut statements);
-        self.depth -= 1;
-        self.expect(Kind::Char(')'), Some(open.span));
-        statements
-    }
-
-    fn compound(&mut self) -> CompoundDef {
-        let open = self.next();
-        let mut compound = CompoundDef { bodies: Vec::new(), extends: None, span: open.span };
-        if !self.enter(open, "compound element") {
-            let body = BodyDef { formals: Vec::new(), statements: Vec::new(), span: open.span };
-            compound.bodies.push(body);
-            return compound;
-        }
-        loop {
-            if let Some(dots) = self.accept(Kind::Ellipsis) {
-                compound.extends = Some(dots.span);
-                if compound.bodies.is_empty() || self.peek().kind != Kind::Char('}') {
-                    self.error(
-                        Diagnostic::error("E0407", "'...' should occur last, after one or more compounds")
-                            .at(dots.span)
-                            .help("write `{ ... new overloads ... || ... }`"),
-                    );
-                }
-            }
-            if compound.extends.is_none() || self.peek().kind != Kind::Char('}') {
-                compound.bodies.push(self.body(open));
-            }
-            if self.accept(Kind::DoubleBar).is_none() {
-                break;
-            }
-        }
-        self.depth -= 1;
-        self.expect(Kind::Char('}'), Some(open.span));
-        compound
-    }
-
-    fn body(&mut self, open: Token) -> BodyDef {
-        let start = self.peek().span;
-        let formals = self.formals();
-        let mut statements = Vec::new();
-        loop {
-            self.statements(&mut statements);
-            match self.peek().kind {
-                Kind::Char(')') => {
-                    let token = self.next();
-                    self.unexpected(token, "no parenthesis is open here");
-                }
-                _ => break,
-            }
-        }
-        let span = if start.end > start.start { open.span.to(start) } else { open.span };
-        BodyDef { formals, statements, span: Span { start: span.start, end: span.start + 1, ..span } }
-    }
-
-    /// `$a, KEY $b |`, if it stands here.
-    fn formals(&mut self) -> Vec<Formal> {
-        let mut formals = Vec::new();
-        loop {
-            let token = self.peek();
-            let keyword = (token.kind == Kind::Ident && self.peek_nth(1).kind == Kind::Variable).then(|| {
-                let token = self.next();
-                self.ident(token)
-            });
-            match self.peek().kind {
-                Kind::Variable => {
-                    let token = self.next();
-                    formals.push(Formal { keyword, name: self.ident(token) });
-                }
-                Kind::Char('|') => {
-                    self.next();
-                    return formals;
-                }
-                _ => {
-                    if !formals.is_empty() {
-                        let label = format!("found {}", self.describe(token));
-                        self.error(
-                            Diagnostic::error("E0106", "expected variable").at(token.span).label(label),
-                        );
-                    }
-                    return formals;
-                }
-            }
-            if self.accept(Kind::Char('|')).is_some() {
-                return formals;
-            }
-            if self.accept(Kind::Char(',')).is_none() {
-                let token = self.peek();
-                let label = format!("found {}", self.describe(token));
-                self.error(Diagnostic::error("E0106", "expected ',' or '|'").at(token.span).label(label));
-                if token.kind != Kind::Variable {
-                    return formals;
-                }
-            }
         }
     }
 }

@@ -76,11 +76,11 @@ impl Splicer<'_> {
             next: usize,
             found: Vec<End>,
         }
-        let mut stack = vec![Frame { end, next: 0, found: Vec::new() }];
-        self.reached.entry(end).or_default();
-        if self.reached[&end].len() > 0 {
-            return Some(Rc::clone(&self.reached[&end]));
+        if let Some(known) = self.reached.get(&end) {
+            return Some(Rc::clone(known));
         }
+        self.reached.insert(end, Rc::default());
+        let mut stack = vec![Frame { end, next: 0, found: Vec::new() }];
         while let Some(frame) = stack.last_mut() {
             let from = self.flat.nodes[frame.end.0].leads_to.map(|node| (node, frame.end.1));
             let wires = from.and_then(|from| self.onward.get(&from)).map_or(&[][..], Vec::as_slice);

@@ -274,11 +274,11 @@ fn split_braces(inner: &str) -> (&str, Option<usize>, Option<&str>) {
     let end = trimmed.bytes().take_while(|&b| is_name(b)).count();
     let (name, mut rest) = (&trimmed[..end], trimmed[end..].trim_start());
     let mut word = None;
-    if let Some((index, after)) = rest.strip_prefix('[').and_then(|r| r.split_once(']')) {
-        if let Ok(n) = index.trim_start().parse() {
-            word = Some(n);
-            rest = after.trim_start();
-        }
+    if let Some((index, after)) = rest.strip_prefix('[').and_then(|r| r.split_once(']'))
+        && let Ok(n) = index.trim_start().parse()
+    {
+        word = Some(n);
+        rest = after.trim_start();
     }
     (name, word, rest.strip_prefix('-'))
 }

@@ -54,12 +54,20 @@ fn every_diagnostic_is_tested() {
     let elsewhere = ["E0203", "E0601", "E0602", "W0203", "N0001"];
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut codes = BTreeSet::new();
-    for entry in std::fs::read_dir(source).expect("src is there") {
-        let text = std::fs::read_to_string(entry.expect("readable").path()).expect("readable");
-        let is_code = |s: &&str| {
-            s.len() == 5 && s.starts_with(['E', 'W', 'N']) && s[1..].bytes().all(|b| b.is_ascii_digit())
-        };
-        codes.extend(text.split('"').filter(is_code).map(str::to_string));
+    let mut directories = vec![source];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).expect("src is there") {
+            let path = entry.expect("readable").path();
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(path).expect("readable");
+            let is_code = |s: &&str| {
+                s.len() == 5 && s.starts_with(['E', 'W', 'N']) && s[1..].bytes().all(|b| b.is_ascii_digit())
+            };
+            codes.extend(text.split('"').filter(is_code).map(str::to_string));
+        }
     }
     assert!(codes.len() > 30);
     let golden: String = cases()

@@ -8,8 +8,11 @@ use junctor_lang::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+/// Elements, connections and requirements.
+type Essence<'a> = (Vec<[&'a str; 3]>, Vec<(PortRef, PortRef)>, Vec<(&'a str, &'a str)>);
+
 /// What must be equal of two graphs: all but places and the archive.
-fn essence(graph: &Graph) -> (Vec<[&str; 3]>, Vec<(PortRef, PortRef)>, Vec<(&str, &str)>) {
+fn essence(graph: &Graph) -> Essence<'_> {
     (
         graph.elements.iter().map(|e| [e.name.as_str(), &e.class, &e.config]).collect(),
         graph.connections.iter().map(|c| (c.from, c.to)).collect(),

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What opens a level of nesting: compounds `{ ... || ... }` with their parameters, and groups `( ... )`.
+
+use super::{MAX_NESTING, Parser};
+use crate::ast::{BodyDef, CompoundDef, Formal, Stmt};
+use crate::diagnostic::Diagnostic;
+use crate::lexer::{Kind, Token};
+use crate::source::Span;
+
+impl Parser<'_> {
+    /// Enters a compound or group, or complains and skips it if the nesting is too deep.
+    fn enter(&mut self, open: Token, what: &str) -> bool {
+        if self.depth < MAX_NESTING {
+            self.depth += 1;
+            return true;
+        }
+        self.error(
+            Diagnostic::error("E0105", format!("maximum {what} nesting depth exceeded"))
+                .at(open.span)
+                .label(format!("more than {MAX_NESTING} levels deep"))
+                .help("give the inner parts names with `elementclass`"),
+        );
+        self.skip_balanced();
+        false
+    }
+
+    /// Skips to behind the bracket that closes the one just taken.
+    fn skip_balanced(&mut self) {
+        let mut depth = 1usize;
+        while depth > 0 {
+            match self.next().kind {
+                Kind::Char('{' | '(') => depth += 1,
+                Kind::Char('}' | ')') => depth -= 1,
+                Kind::End => return,
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn group(&mut self) -> Vec<Stmt> {
+        let open = self.next();
+        let mut statements = Vec::new();
+        if !self.enter(open, "element group") {
+            return statements;
+        }
+        self.statements(&mut statements);
+        self.depth -= 1;
+        self.expect(Kind::Char(')'), Some(open.span));
+        statements
+    }
+
+    pub(super) fn compound(&mut self) -> CompoundDef {
+        let open = self.next();
+        let mut compound = CompoundDef { bodies: Vec::new(), extends: None, span: open.span };
+        if !self.enter(open, "compound element") {
+            let body = BodyDef { formals: Vec::new(), statements: Vec::new(), span: open.span };
+            compound.bodies.push(body);
+            return compound;
+        }
+        loop {
+            if let Some(dots) = self.accept(Kind::Ellipsis) {
+                compound.extends = Some(dots.span);
+                if compound.bodies.is_empty() || self.peek().kind != Kind::Char('}') {
+                    self.error(
+                        Diagnostic::error("E0407", "'...' should occur last, after one or more compounds")
+                            .at(dots.span)
+                            .help("write `{ ... new overloads ... || ... }`"),
+                    );
+                }
+            }
+            if compound.extends.is_none() || self.peek().kind != Kind::Char('}') {
+                compound.bodies.push(self.body(open));
+            }
+            if self.accept(Kind::DoubleBar).is_none() {
+                break;
+            }
+        }
+        self.depth -= 1;
+        self.expect(Kind::Char('}'), Some(open.span));
+        compound
+    }
+
+    fn body(&mut self, open: Token) -> BodyDef {
+        let start = self.peek().span;
+        let formals = self.formals();
+        let mut statements = Vec::new();
+        loop {
+            self.statements(&mut statements);
+            match self.peek().kind {
+                Kind::Char(')') => {
+                    let token = self.next();
+                    self.unexpected(token, "no parenthesis is open here");
+                }
+                _ => break,
+            }
+        }
+        let span = if start.end > start.start { open.span.to(start) } else { open.span };
+        BodyDef { formals, statements, span: Span { start: span.start, end: span.start + 1, ..span } }
+    }
+
+    /// `$a, KEY $b |`, if it stands here.
+    fn formals(&mut self) -> Vec<Formal> {
+        let mut formals = Vec::new();
+        loop {
+            let token = self.peek();
+            let keyword = (token.kind == Kind::Ident && self.peek_nth(1).kind == Kind::Variable).then(|| {
+                let token = self.next();
+                self.ident(token)
+            });
+            match self.peek().kind {
+                Kind::Variable => {
+                    let token = self.next();
+                    formals.push(Formal { keyword, name: self.ident(token) });
+                }
+                Kind::Char('|') => {
+                    self.next();
+                    return formals;
+                }
+                _ => {
+                    if !formals.is_empty() {
+                        let label = format!("found {}", self.describe(token));
+                        self.error(
+                            Diagnostic::error("E0106", "expected variable").at(token.span).label(label),
+                        );
+                    }
+                    return formals;
+                }
+            }
+            if self.accept(Kind::Char('|')).is_some() {
+                return formals;
+            }
+            if self.accept(Kind::Char(',')).is_none() {
+                let token = self.peek();
+                let label = format!("found {}", self.describe(token));
+                self.error(Diagnostic::error("E0106", "expected ',' or '|'").at(token.span).label(label));
+                if token.kind != Kind::Variable {
+                    return formals;
+                }
+            }
+        }
+    }
+}
