@@ -128,7 +128,7 @@ impl<T> SpinLock<T> {
 
     #[inline(always)]
     fn exchange(&self) -> bool {
-        self.held.swap(1, Ordering::Acquire) == 0
+        self.held.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[cold]

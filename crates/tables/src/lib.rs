@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables a router looks things up in: one table, one file.
 //!
-//! * [`fib4`]: IPv4 longest-prefix match, shared by all workers.
+//! * [`fib4`]: IPv4 longest-prefix match, shared by all workers;
+//! * [`flow`]: flows with two keys and an expiry, one table for each worker, for address translation;
+//! * [`neighbour`]: IPv4 address to Ethernet address, with what waits for the answer;
+//! * [`mac`]: Ethernet address to the port it was seen behind.
 //!
 //! Time never comes from a clock here: every table that ages takes `now_ns`, nanoseconds since any fixed moment.
 //!
@@ -9,3 +12,7 @@
 #![deny(unsafe_code)]
 
 pub mod fib4;
+pub mod flow;
+mod hash;
+pub mod mac;
+pub mod neighbour;

@@ -1,0 +1,694 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Flow table: which flow does this packet belong to, and in which direction does it go?
+//!
+//! For address translation. A flow has two keys, that of its packets as they arrive from the one side (*forward*) and that of
+//! the answers as they arrive from the other (*reply*); both lead to the same record. Each worker has a table of
+//! its own and needs no locks: packets reach the worker that owns their flow.
+//!
+//! # Layout
+//!
+//! ```text
+//! key, 16 bytes: source, destination, source port, destination port, protocol, zone
+//!
+//!         hash, 64 bits --> two buckets (high and low half), tag (16 bits)
+//! bucket, one line: | tag x 8, u16 | (record number, direction) x 8, u32 | 16 bytes free |
+//!                                        |
+//! records:   | forward key | reply key | expiry | value | ...     heap: soonest bound first
+//! ```
+//!
+//! A lookup loads the first bucket, compares eight tags at once, and checks the key in the record: two lines for a packet of a
+//! known flow. The second bucket is looked at when the first has not got it; entries go into the emptier of the two, so at
+//! 77 % load eight-way buckets practically never overflow (Azar et al., *Balanced Allocations*, 1999). Those that do go to a
+//! stash that is searched only when it is not empty. [`lookup_batch`](FlowTable::lookup_batch) does each step for all packets of
+//! a batch, so that their cache misses overlap.
+//!
+//! # Size
+//!
+//! 21 bytes of buckets for each flow of the capacity, taken at once; 64 bytes and the value for each flow there has been at
+//! the same time; 16 of heap or a little more.
+//!
+//! # Ageing
+//!
+//! Each flow has a time at which it expires, and every packet moves it. A heap ordered by expiry would be resifted with each
+//! packet; here it holds a *bound*, a time before which the flow does not expire. Moving the expiry later touches the record
+//! only; a flow that comes up with a later expiry goes back in with that as its bound.
+//!
+//! # Invariants
+//!
+//! 1. Each key leads to one record at most; each record's keys are in the index (once, if both are the same).
+//! 2. A [`FlowId`] names one flow for ever; when it is gone the id leads nowhere, also after the record is used again.
+//! 3. Each flow has one valid heap entry, with `bound_ns <= expires_ns`; entries for flows gone or moved earlier are skipped,
+//!    and never outnumber the valid ones by more than two to one and 64.
+//! 4. There are never more flows than the capacity. A refused insertion changes nothing.
+
+use crate::hash::hash128;
+use std::{cmp::Reverse, collections::BinaryHeap, fmt};
+
+/// What tells flows apart. All fields in host order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowKey {
+    /// IPv4 source address.
+    pub src: u32,
+    /// IPv4 destination address.
+    pub dst: u32,
+    /// Source port; for ICMP the identifier.
+    pub sport: u16,
+    /// Destination port; for ICMP the identifier or 0.
+    pub dport: u16,
+    /// IP protocol.
+    pub proto: u8,
+    /// Keeps equal addresses of separate worlds apart; 0 where there is one.
+    pub zone: u16,
+}
+
+impl FlowKey {
+    /// The key of packets going back, if nobody translates.
+    #[inline]
+    pub const fn reversed(self) -> Self {
+        Self { src: self.dst, dst: self.src, sport: self.dport, dport: self.sport, ..self }
+    }
+
+    #[inline(always)]
+    fn words(self) -> [u64; 2] {
+        let addresses = u64::from(self.src) << 32 | u64::from(self.dst);
+        let ports = u64::from(self.sport) << 48 | u64::from(self.dport) << 32;
+        [addresses, ports | u64::from(self.zone) << 8 | u64::from(self.proto)]
+    }
+
+    #[inline(always)]
+    fn from_words([addresses, ports]: [u64; 2]) -> Self {
+        Self {
+            src: (addresses >> 32) as u32,
+            dst: addresses as u32,
+            sport: (ports >> 48) as u16,
+            dport: (ports >> 32) as u16,
+            proto: ports as u8,
+            zone: (ports >> 8) as u16,
+        }
+    }
+}
+
+/// Names a flow; leads nowhere once the flow is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowId {
+    record: u32,
+    generation: u32,
+}
+
+/// Which of a flow's keys a packet bears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// As the packet that began the flow.
+    Forward,
+    /// An answer.
+    Reply,
+}
+
+/// A flow found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The flow.
+    pub id: FlowId,
+    /// The packet's direction in it.
+    pub direction: Direction,
+}
+
+/// A flow and what the table's user keeps about it.
+#[derive(Debug)]
+pub struct Flow<V> {
+    words: [[u64; 2]; 2],
+    expires_ns: u64,
+    /// The user's own.
+    pub value: V,
+}
+
+impl<V> Flow<V> {
+    /// The key of packets in `direction`.
+    #[inline]
+    pub fn key(&self, direction: Direction) -> FlowKey {
+        FlowKey::from_words(self.words[direction as usize])
+    }
+
+    /// When the flow expires, unless moved.
+    #[inline]
+    pub fn expires_ns(&self) -> u64 {
+        self.expires_ns
+    }
+}
+
+/// Why a flow was not taken in. Gives the value back.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InsertError<V> {
+    /// The table holds as many flows as it may.
+    #[error("the flow table is full ({capacity} flows)")]
+    Full {
+        /// The value not inserted.
+        value: V,
+        /// Flows the table may hold.
+        capacity: usize,
+    },
+    /// One of the keys leads to another flow.
+    #[error("a flow with the same {direction:?} key exists")]
+    Exists {
+        /// The value not inserted.
+        value: V,
+        /// Which of the two keys.
+        direction: Direction,
+        /// The flow it leads to.
+        other: FlowId,
+    },
+}
+
+const WAYS: usize = 8;
+/// Tag of an empty place.
+const EMPTY: u16 = 0;
+const BATCH: usize = 32;
+
+#[repr(align(64))]
+#[derive(Clone)]
+struct Bucket {
+    tags: [u16; WAYS],
+    /// Record number times two, plus one for the reply key.
+    entries: [u32; WAYS],
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64);
+
+struct Record<V> {
+    flow: Option<Flow<V>>,
+    bound_ns: u64,
+    generation: u32,
+}
+
+/// Where a key may stand.
+#[derive(Clone, Copy)]
+struct Spot {
+    buckets: [usize; 2],
+    tag: u16,
+}
+
+/// The table. See the module's documentation.
+///
+/// ```
+/// use junctor_tables::flow::{Direction, FlowKey, FlowTable};
+/// let mut table = FlowTable::new(1000, 42);
+/// let inside = FlowKey { src: 0x0a000001, dst: 0x08080808, sport: 4000, dport: 53, proto: 17, zone: 0 };
+/// let outside = FlowKey { dst: 0xc0000201, dport: 1024, ..inside.reversed() };
+/// let id = table.insert(inside, outside, "rewrite to 192.0.2.1:1024", 5_000)?;
+/// let hit = table.lookup(&outside).expect("an answer");
+/// assert_eq!((hit.id, hit.direction), (id, Direction::Reply));
+/// table.set_expiry(id, 9_000);
+/// assert!(table.pop_expired(8_999).is_none());
+/// assert!(table.pop_expired(9_000).is_some());
+/// # Ok::<(), junctor_tables::flow::InsertError<&str>>(())
+/// ```
+pub struct FlowTable<V> {
+    seed: u64,
+    capacity: usize,
+    buckets: Box<[Bucket]>,
+    stash: Vec<(u16, u32)>,
+    records: Vec<Record<V>>,
+    free: Vec<u32>,
+    /// (bound, record, generation), soonest first.
+    heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
+    count: usize,
+}
+
+impl<V> FlowTable<V> {
+    /// A table for up to `capacity` flows; `seed` should be random.
+    pub fn new(capacity: usize, seed: u64) -> Self {
+        let capacity = capacity.min(1 << 30);
+        // Two entries a flow, 77 % of the places filled when full.
+        let buckets = (capacity * 2 * 13).div_ceil(WAYS * 10).max(1);
+        let bucket = Bucket { tags: [EMPTY; WAYS], entries: [0; WAYS] };
+        Self {
+            seed,
+            capacity,
+            buckets: vec![bucket; buckets].into(),
+            stash: Vec::new(),
+            records: Vec::new(),
+            free: Vec::new(),
+            heap: BinaryHeap::new(),
+            count: 0,
+        }
+    }
+
+    /// The flow that `key` leads to.
+    #[inline]
+    pub fn lookup(&self, key: &FlowKey) -> Option<Hit> {
+        let words = key.words();
+        self.find(words, self.spot(words))
+    }
+
+    /// As [`lookup`](Self::lookup) for each of `keys`.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    pub fn lookup_batch(&self, keys: &[FlowKey], hits: &mut [Option<Hit>]) {
+        assert_eq!(keys.len(), hits.len(), "one answer for each key");
+        for (keys, hits) in keys.chunks(BATCH).zip(hits.chunks_mut(BATCH)) {
+            let mut words = [[0; 2]; BATCH];
+            let mut spots = [Spot { buckets: [0; 2], tag: EMPTY }; BATCH];
+            for ((key, words), spot) in keys.iter().zip(&mut words).zip(&mut spots) {
+                *words = key.words();
+                *spot = self.spot(*words);
+            }
+            // The most likely entry of each; a wrong guess costs one look more.
+            let mut guesses = [u32::MAX; BATCH];
+            for (guess, spot) in guesses.iter_mut().zip(&spots).take(keys.len()) {
+                let bucket = &self.buckets[spot.buckets[0]];
+                let matching = bucket.matching(spot.tag);
+                if matching != 0 {
+                    *guess = bucket.entries[matching.trailing_zeros() as usize % WAYS];
+                }
+            }
+            for (((hit, guess), words), spot) in hits.iter_mut().zip(&guesses).zip(&words).zip(&spots) {
+                *hit = match self.confirm(*guess, *words) {
+                    None => self.find(*words, *spot),
+                    hit => hit,
+                };
+            }
+        }
+    }
+
+    /// Takes a flow in, with its two keys, until `expires_ns`.
+    ///
+    /// # Errors
+    /// See [`InsertError`]; nothing has changed then.
+    pub fn insert(
+        &mut self,
+        forward: FlowKey,
+        reply: FlowKey,
+        value: V,
+        expires_ns: u64,
+    ) -> Result<FlowId, InsertError<V>> {
+        for (direction, key) in [(Direction::Forward, &forward), (Direction::Reply, &reply)] {
+            if let Some(hit) = self.lookup(key) {
+                return Err(InsertError::Exists { value, direction, other: hit.id });
+            }
+        }
+        if self.count >= self.capacity {
+            return Err(InsertError::Full { value, capacity: self.capacity });
+        }
+        let words = [forward.words(), reply.words()];
+        let flow = Some(Flow { words, expires_ns, value });
+        let record = match self.free.pop() {
+            Some(record) => {
+                let place = &mut self.records[record as usize];
+                (place.flow, place.bound_ns) = (flow, expires_ns);
+                record
+            }
+            None => {
+                self.records.push(Record { flow, bound_ns: expires_ns, generation: 0 });
+                (self.records.len() - 1) as u32
+            }
+        };
+        self.count += 1;
+        self.index(self.spot(words[0]), record << 1);
+        if words[0] != words[1] {
+            self.index(self.spot(words[1]), record << 1 | 1);
+        }
+        let id = FlowId { record, generation: self.records[record as usize].generation };
+        self.push_bound(expires_ns, id);
+        Ok(id)
+    }
+
+    /// The flow of that id, if it is still there.
+    #[inline]
+    pub fn get(&self, id: FlowId) -> Option<&Flow<V>> {
+        let record = self.records.get(id.record as usize)?;
+        record.flow.as_ref().filter(|_| record.generation == id.generation)
+    }
+
+    /// As [`get`](Self::get), to change its value.
+    #[inline]
+    pub fn get_mut(&mut self, id: FlowId) -> Option<&mut Flow<V>> {
+        let record = self.records.get_mut(id.record as usize)?;
+        record.flow.as_mut().filter(|_| record.generation == id.generation)
+    }
+
+    /// Lets the flow expire at `expires_ns` instead. Does nothing if it is gone.
+    #[inline]
+    pub fn set_expiry(&mut self, id: FlowId, expires_ns: u64) {
+        let Some(flow) = self.get_mut(id) else { return };
+        flow.expires_ns = expires_ns;
+        if expires_ns < self.records[id.record as usize].bound_ns {
+            self.push_bound(expires_ns, id);
+        }
+    }
+
+    /// Takes the flow out.
+    pub fn remove(&mut self, id: FlowId) -> Option<Flow<V>> {
+        self.get(id)?;
+        let record = &mut self.records[id.record as usize];
+        let flow = record.flow.take()?;
+        // After 2^32 flows in one record an id would come again: such a record is retired.
+        match record.generation.checked_add(1) {
+            Some(next) => {
+                record.generation = next;
+                self.free.push(id.record);
+            }
+            None => record.bound_ns = u64::MAX,
+        }
+        self.count -= 1;
+        self.unindex(self.spot(flow.words[0]), id.record << 1);
+        if flow.words[0] != flow.words[1] {
+            self.unindex(self.spot(flow.words[1]), id.record << 1 | 1);
+        }
+        self.trim_heap();
+        Some(flow)
+    }
+
+    /// Takes out a flow whose time has come at `now_ns` (expiry at `now_ns` or before). Call it until it returns nothing, or
+    /// a bounded number of times for each batch.
+    pub fn pop_expired(&mut self, now_ns: u64) -> Option<Flow<V>> {
+        let (id, expires_ns) = self.soonest()?;
+        if expires_ns <= now_ns { self.remove(id) } else { None }
+    }
+
+    /// The flow that expires first and when: the one to give up when the table is full.
+    pub fn soonest(&mut self) -> Option<(FlowId, u64)> {
+        loop {
+            let Reverse((bound_ns, record, generation)) = *self.heap.peek()?;
+            let id = FlowId { record, generation };
+            let expires_ns = self.get(id).map(Flow::expires_ns);
+            let valid = self.records[record as usize].bound_ns == bound_ns;
+            match expires_ns {
+                Some(expires_ns) if valid && expires_ns == bound_ns => return Some((id, expires_ns)),
+                Some(expires_ns) if valid => {
+                    self.heap.pop();
+                    self.push_bound(expires_ns, id);
+                }
+                _ => drop(self.heap.pop()),
+            }
+        }
+    }
+
+    /// All flows, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (FlowId, &Flow<V>)> {
+        self.records.iter().enumerate().filter_map(|(at, record)| {
+            let id = FlowId { record: at as u32, generation: record.generation };
+            record.flow.as_ref().map(|flow| (id, flow))
+        })
+    }
+
+    /// Takes out every flow.
+    pub fn clear(&mut self) {
+        let ids: Vec<FlowId> = self.iter().map(|(id, _)| id).collect();
+        ids.into_iter().for_each(|id| drop(self.remove(id)));
+    }
+
+    /// Number of flows.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How many flows the table may hold.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    #[inline(always)]
+    fn spot(&self, words: [u64; 2]) -> Spot {
+        let hash = hash128(self.seed, words[0], words[1]);
+        // A multiplication and a shift map 32 bits to any number of buckets (Lemire 2019).
+        let bucket = |half: u64| (((half & 0xffff_ffff) * self.buckets.len() as u64) >> 32) as usize;
+        Spot { buckets: [bucket(hash >> 32), bucket(hash)], tag: ((hash >> 32) as u16).max(EMPTY + 1) }
+    }
+
+    #[inline(always)]
+    fn find(&self, words: [u64; 2], spot: Spot) -> Option<Hit> {
+        for at in spot.buckets {
+            let bucket = &self.buckets[at];
+            let mut matching = bucket.matching(spot.tag);
+            while matching != 0 {
+                let entry = bucket.entries[matching.trailing_zeros() as usize % WAYS];
+                if let Some(hit) = self.confirm(entry, words) {
+                    return Some(hit);
+                }
+                matching &= matching - 1;
+            }
+        }
+        self.stash
+            .iter()
+            .filter(|(tag, _)| *tag == spot.tag)
+            .find_map(|(_, entry)| self.confirm(*entry, words))
+    }
+
+    /// The entry as a hit, if its key is the one sought.
+    #[inline(always)]
+    fn confirm(&self, entry: u32, words: [u64; 2]) -> Option<Hit> {
+        let record = self.records.get((entry >> 1) as usize)?;
+        let flow = record.flow.as_ref()?;
+        let direction = if entry & 1 == 0 { Direction::Forward } else { Direction::Reply };
+        let id = FlowId { record: entry >> 1, generation: record.generation };
+        (flow.words[direction as usize] == words).then_some(Hit { id, direction })
+    }
+
+    fn index(&mut self, spot: Spot, entry: u32) {
+        let room = |at: usize| self.buckets[at].matching(EMPTY).count_ones();
+        let at =
+            if room(spot.buckets[1]) > room(spot.buckets[0]) { spot.buckets[1] } else { spot.buckets[0] };
+        let bucket = &mut self.buckets[at];
+        let empty = bucket.matching(EMPTY);
+        if empty == 0 {
+            return self.stash.push((spot.tag, entry));
+        }
+        let way = empty.trailing_zeros() as usize;
+        (bucket.tags[way], bucket.entries[way]) = (spot.tag, entry);
+    }
+
+    fn unindex(&mut self, spot: Spot, entry: u32) {
+        for at in spot.buckets {
+            let bucket = &mut self.buckets[at];
+            if let Some(way) =
+                (0..WAYS).find(|way| bucket.tags[*way] == spot.tag && bucket.entries[*way] == entry)
+            {
+                bucket.tags[way] = EMPTY;
+                return;
+            }
+        }
+        self.stash.retain(|(_, other)| *other != entry);
+    }
+
+    fn push_bound(&mut self, bound_ns: u64, id: FlowId) {
+        self.records[id.record as usize].bound_ns = bound_ns;
+        self.heap.push(Reverse((bound_ns, id.record, id.generation)));
+        self.trim_heap();
+    }
+
+    /// Builds the heap anew when most of it is stale.
+    fn trim_heap(&mut self) {
+        if self.heap.len() > 3 * self.count + 64 {
+            let valid = self.records.iter().enumerate().filter(|(_, record)| record.flow.is_some());
+            self.heap =
+                valid.map(|(at, record)| Reverse((record.bound_ns, at as u32, record.generation))).collect();
+        }
+    }
+}
+
+impl Bucket {
+    /// A bit for each place with this tag.
+    #[inline(always)]
+    fn matching(&self, tag: u16) -> u32 {
+        self.tags.iter().enumerate().fold(0, |bits, (way, other)| bits | u32::from(*other == tag) << way)
+    }
+}
+
+impl<V> fmt::Debug for FlowTable<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlowTable")
+            .field("len", &self.count)
+            .field("capacity", &self.capacity)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn key(number: u32) -> FlowKey {
+        FlowKey {
+            src: number,
+            dst: number / 3,
+            sport: number as u16,
+            dport: 80,
+            proto: 6,
+            zone: (number % 2) as u16,
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Insert(u32, u32, u64),
+        Remove(usize),
+        Move(usize, u64),
+        Expire(u64),
+        Soonest,
+        Clear,
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let op = prop_oneof![
+            8 => (0u32..40, 0u32..40, 0u64..100).prop_map(|(a, b, t)| Op::Insert(a, b, t)),
+            3 => any::<usize>().prop_map(Op::Remove),
+            6 => (any::<usize>(), 0u64..200).prop_map(|(n, t)| Op::Move(n, t)),
+            2 => (0u64..150).prop_map(Op::Expire),
+            1 => Just(Op::Soonest),
+            1 => Just(Op::Clear),
+        ];
+        prop::collection::vec(op, 0..120)
+    }
+
+    /// The naive table: a list of flows.
+    #[derive(Default)]
+    struct Naive(BTreeMap<FlowId, (FlowKey, FlowKey, u64, u64)>);
+
+    impl Naive {
+        fn find(&self, key: FlowKey) -> Option<Hit> {
+            let hit = |(id, (forward, reply, ..)): (&FlowId, &(FlowKey, FlowKey, u64, u64))| {
+                let direction = match key {
+                    key if key == *forward => Direction::Forward,
+                    key if key == *reply => Direction::Reply,
+                    _ => return None,
+                };
+                Some(Hit { id: *id, direction })
+            };
+            self.0.iter().find_map(hit)
+        }
+
+        fn nth(&self, n: usize) -> Option<FlowId> {
+            self.0.keys().nth(n % self.0.len().max(1)).copied()
+        }
+    }
+
+    fn step(op: &Op, serial: u64, table: &mut FlowTable<u64>, naive: &mut Naive) {
+        match *op {
+            Op::Insert(a, b, expires) => {
+                let (a, b) = (key(a), key(b));
+                let known = [(Direction::Forward, a), (Direction::Reply, b)]
+                    .into_iter()
+                    .find_map(|(direction, key)| naive.find(key).map(|hit| (direction, hit.id)));
+                match (table.insert(a, b, serial, expires), known) {
+                    (Err(InsertError::Exists { value, direction, other }), Some(known)) => {
+                        assert_eq!((value, (direction, other)), (serial, known));
+                    }
+                    (Err(InsertError::Full { value, .. }), None) => {
+                        assert_eq!((value, naive.0.len()), (serial, table.capacity()));
+                    }
+                    (Ok(id), None) => {
+                        assert!(naive.0.len() < table.capacity());
+                        assert!(naive.0.insert(id, (a, b, expires, serial)).is_none(), "an id came twice");
+                    }
+                    (got, known) => panic!("{got:?} with {known:?}"),
+                }
+            }
+            Op::Remove(n) => {
+                if let Some(id) = naive.nth(n) {
+                    let gone = naive.0.remove(&id).expect("chosen from there");
+                    assert_eq!(table.remove(id).map(|flow| flow.value), Some(gone.3));
+                    assert!(table.remove(id).is_none() && table.get(id).is_none());
+                }
+            }
+            Op::Move(n, expires) => {
+                if let Some(id) = naive.nth(n) {
+                    table.set_expiry(id, expires);
+                    naive.0.get_mut(&id).expect("chosen from there").2 = expires;
+                }
+            }
+            Op::Expire(now) => {
+                let mut gone: Vec<u64> =
+                    std::iter::from_fn(|| table.pop_expired(now)).map(|flow| flow.value).collect();
+                let mut want: Vec<u64> =
+                    naive.0.values().filter(|flow| flow.2 <= now).map(|flow| flow.3).collect();
+                naive.0.retain(|_, flow| flow.2 > now);
+                gone.sort_unstable();
+                want.sort_unstable();
+                assert_eq!(gone, want);
+            }
+            Op::Soonest => {
+                let want = naive.0.values().map(|flow| flow.2).min();
+                assert_eq!(table.soonest().map(|(_, expires)| expires), want);
+            }
+            Op::Clear => {
+                table.clear();
+                naive.0.clear();
+            }
+        }
+    }
+
+    fn check(capacity: usize, ops: &[Op]) {
+        let mut table = FlowTable::new(capacity, 1);
+        // Two buckets only, so that the second bucket and the stash come into play.
+        table.buckets = table.buckets[..table.buckets.len().min(2)].into();
+        let mut naive = Naive::default();
+        for (serial, op) in ops.iter().enumerate() {
+            step(op, serial as u64, &mut table, &mut naive);
+            let keys: Vec<FlowKey> = (0..40).map(key).collect();
+            let mut hits = vec![None; keys.len()];
+            table.lookup_batch(&keys, &mut hits);
+            for (key, hit) in keys.iter().zip(hits) {
+                assert_eq!((table.lookup(key), hit), (naive.find(*key), naive.find(*key)), "{key:?}");
+            }
+            assert_eq!(table.len(), naive.0.len());
+            assert!(table.heap.len() <= 3 * table.len() + 64);
+            let all: BTreeMap<_, _> = table
+                .iter()
+                .map(|(id, flow)| {
+                    (
+                        id,
+                        (
+                            flow.key(Direction::Forward),
+                            flow.key(Direction::Reply),
+                            flow.expires_ns(),
+                            flow.value,
+                        ),
+                    )
+                })
+                .collect();
+            assert_eq!(all, naive.0);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..Default::default() })]
+        #[test]
+        fn equals_a_list_of_flows(capacity in 0usize..24, ops in ops()) {
+            check(capacity, &ops);
+        }
+    }
+
+    #[test]
+    fn fills_to_its_capacity_without_overflowing_buckets() {
+        let mut table = FlowTable::new(20_000, 99);
+        for number in 0..20_000u32 {
+            let forward = FlowKey { src: number, dst: 1, sport: 5, dport: 80, proto: 6, zone: 0 };
+            table.insert(forward, forward.reversed(), number, u64::from(number)).expect("room");
+        }
+        assert!(matches!(
+            table.insert(key(1), key(2), 0, 0),
+            Err(InsertError::Full { capacity: 20_000, .. })
+        ));
+        assert!(table.stash.len() < 20, "{} entries in the stash", table.stash.len());
+        assert_eq!(table.soonest().map(|(_, at)| at), Some(0));
+    }
+
+    #[test]
+    fn churn_keeps_the_heap_small() {
+        let mut table = FlowTable::new(8, 3);
+        for turn in 0..10_000u64 {
+            let id = table.insert(key(1), key(2), (), u64::MAX - turn).expect("room");
+            table.set_expiry(id, turn);
+            table.remove(id);
+        }
+        assert!(table.heap.len() <= 64 && table.records.len() == 1);
+    }
+}
