@@ -22,6 +22,12 @@ pub enum TimeSource {
     Simulated(Nanos),
 }
 
+/// Processor time that the calling thread has used so far.
+pub(crate) fn thread_cpu_ns() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as Nanos * SECOND + time.tv_nsec as Nanos
+}
+
 /// A worker's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {

@@ -394,6 +394,16 @@ impl Router {
         worker.timers.set(builtin::ROUTER, 0, at);
     }
 
+    /// Lets a stopped router run again.
+    pub fn resume(&mut self) {
+        self.shared.stopped.store(false, Ordering::Relaxed);
+    }
+
+    /// Processor time of each worker while the router ran, in nanoseconds.
+    pub fn cpu_ns(&self) -> Vec<u64> {
+        self.workers.iter().map(|w| w.cpu_ns).collect()
+    }
+
     /// Counters of the router as it stands.
     pub fn report(&self) -> Report {
         let elements = (0..self.shared.elements.len()).map(|e| {

@@ -120,6 +120,8 @@ pub struct Worker {
     watched: Vec<(RawFd, Option<u32>)>,
     idle: u32,
     rounds: u32,
+    /// Processor time this worker has used in [`Worker::run`], in nanoseconds.
+    pub(crate) cpu_ns: u64,
 }
 
 impl Worker {
@@ -146,12 +148,14 @@ impl Worker {
             watched: Vec::new(),
             idle: 0,
             rounds: 0,
+            cpu_ns: 0,
             shared,
         }
     }
 
     /// Runs until the router stops.
     pub(crate) fn run(&mut self) {
+        let before = crate::clock::thread_cpu_ns();
         self.drain();
         while !self.shared.is_stopped() {
             if self.round() {
@@ -162,6 +166,7 @@ impl Worker {
         }
         self.shared.mailboxes[self.index].set_open(false);
         self.serve();
+        self.cpu_ns += crate::clock::thread_cpu_ns().saturating_sub(before);
     }
 
     /// One round: messages, expired timers, every scheduled task once. Returns whether there was work.

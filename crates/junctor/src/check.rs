@@ -25,10 +25,7 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> u8 {
     let loaded = match args.source.load() {
         Ok(loaded) => loaded,
-        Err(why) => {
-            eprintln!("junctor: {why}");
-            return exit::USAGE;
-        }
+        Err(why) => return cli::usage(why),
     };
     let mut diagnostics = loaded.diagnostics.clone();
     if let Some(graph) = &loaded.graph

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::{check, describe, exit, run};
+use crate::{bench, check, describe, exit, run};
 
 /// A multicore software router that runs Click-language configurations.
 #[derive(Parser, Debug)]
@@ -20,6 +20,7 @@ pub(crate) struct Cli {
 enum Command {
     Run(run::Args),
     Check(check::Args),
+    Bench(bench::Args),
     Elements(describe::Args),
     /// Print a shell completion script.
     #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
@@ -40,6 +41,7 @@ pub(crate) fn main() -> u8 {
     match Cli::parse().command {
         Command::Run(args) => run::main(args),
         Command::Check(args) => check::main(&args),
+        Command::Bench(args) => bench::main(&args),
         Command::Elements(args) => describe::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -62,6 +64,12 @@ fn write_man_pages(directory: &std::path::Path) -> std::io::Result<()> {
 pub(crate) fn fail(what: impl std::fmt::Display) -> u8 {
     eprintln!("junctor: {what}");
     exit::FAILURE
+}
+
+/// Reports that what was asked for cannot be done that way.
+pub(crate) fn usage(what: impl std::fmt::Display) -> u8 {
+    eprintln!("junctor: {what}");
+    exit::USAGE
 }
 
 /// Writes to standard output. A reader that has gone away is no failure of ours.

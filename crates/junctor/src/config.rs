@@ -89,6 +89,11 @@ fn assignment(word: &str) -> Option<(String, String)> {
 }
 
 impl Loaded {
+    /// The text of all files that were read.
+    pub(crate) fn text(&self) -> String {
+        (0..self.sources.len() as u32).map(|file| self.sources.text(file)).collect()
+    }
+
     /// Writes diagnostics; without warnings if `warnings` is false. JSON goes to standard output, all else to
     /// standard error.
     pub(crate) fn report(&self, diagnostics: &[Diagnostic], form: Form, warnings: bool) {

@@ -3,17 +3,9 @@
 
 use std::sync::Arc;
 
-use packet::port::{Device, Error, Provider, Spec};
+use packet::port::Provider;
 
 /// The devices of this machine.
 pub(crate) fn system() -> Arc<dyn Provider> {
-    Arc::new(Nothing)
-}
-
-struct Nothing;
-
-impl Provider for Nothing {
-    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
-        Err(Error::new(&spec.device, "no device drivers are built in", ""))
-    }
+    Arc::new(ports::SystemProvider::new())
 }

@@ -4,12 +4,14 @@
 
 use std::process::ExitCode;
 
+mod bench;
 mod check;
 mod cli;
 mod click;
 mod config;
 mod describe;
 mod devices;
+mod measure;
 mod run;
 
 /// Exit statuses: success, the thing asked about failed, usage or configuration error.

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor bench engine`: what a packet costs on its way through a configuration, on in-memory devices.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::clock::TimeSource;
+use engine::{Options, Router};
+use serde_json::json;
+
+use super::traffic::{Bench, Pattern};
+use crate::config::{Form, Source};
+use crate::measure::{self, Measured};
+use crate::{cli, exit};
+
+/// Measure what a packet costs in a configuration: processor time of the workers over packets sent, source and sink
+/// included, on in-memory devices that replay distinct packets.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor bench engine conf/ip-router.click
+  junctor bench engine -j 2 --json conf/ip-router.click
+
+The traffic of a device comes from a line in the configuration:
+  // bench: eth0 ether=00:00:c0:ae:67:ef src=18.26.4.0/24 dst=18.26.7.0/24 flows=1024 length=60")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Workers.
+    #[arg(short = 'j', long = "threads", value_name = "WORKERS", default_value_t = 1)]
+    workers: usize,
+    /// Packets handled at a time.
+    #[arg(long, value_name = "PACKETS", default_value_t = engine::DEFAULT_BURST)]
+    burst: usize,
+    /// Measured runs, after one to warm up.
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    runs: usize,
+    /// Length of a run in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 400)]
+    run_ms: u64,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Print also what each element sent and dropped, and its sampled cost.
+    #[arg(long)]
+    report: bool,
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    let mut loaded = match args.source.load() {
+        Ok(loaded) => loaded,
+        Err(why) => return cli::usage(why),
+    };
+    loaded.report(&loaded.diagnostics, Form::Full, true);
+    let Some(graph) = loaded.graph.take() else { return exit::USAGE };
+    let patterns = match Pattern::gather(&loaded.text()) {
+        Ok(patterns) => patterns,
+        Err(why) => return cli::usage(why),
+    };
+    let workers = args.workers.max(1);
+    let bench = Arc::new(Bench::new(patterns, workers));
+    let options = Options {
+        provider: bench.clone(),
+        workers,
+        cores: (0..workers).collect(),
+        burst: args.burst.clamp(1, 256),
+        time: TimeSource::Real,
+        seed: 1,
+        print: None,
+    };
+    let mut router = match Router::build(&graph, &elements::registry(), options) {
+        Ok(router) => router,
+        Err(errors) => {
+            loaded.report(&errors, Form::Full, true);
+            return exit::USAGE;
+        }
+    };
+    let runs = measure_runs(&mut router, &bench, args);
+    if args.report {
+        eprint!("{}", crate::describe::report(&router));
+    }
+    if runs.iter().any(|r| r.packets == 0) {
+        return cli::fail("no packet came out of the configuration; --report shows where they end");
+    }
+    let results = [
+        Measured::new(
+            "engine.ns_per_packet",
+            "ns",
+            runs.iter().map(|r| r.cpu_ns / r.packets as f64).collect(),
+        ),
+        Measured::new(
+            "engine.mpps",
+            "Mpps",
+            runs.iter().map(|r| r.packets as f64 / r.wall_ns * 1e3).collect(),
+        ),
+    ];
+    let conditions = json!({ "workers": workers, "burst": args.burst, "run_ms": args.run_ms });
+    measure::print("bench engine", &conditions, &results, args.json)
+}
+
+/// One measured run.
+struct Run {
+    packets: usize,
+    cpu_ns: f64,
+    wall_ns: f64,
+}
+
+fn measure_runs(router: &mut Router, bench: &Bench, args: &Args) -> Vec<Run> {
+    let length = Duration::from_millis(args.run_ms.max(1));
+    let mut runs = Vec::new();
+    for run in 0..=args.runs.max(1) {
+        let (sent, cpu) = (bench.sent(), router.cpu_ns().iter().sum::<u64>());
+        let started = Instant::now();
+        router.resume();
+        router.stop_after(length);
+        router.run();
+        if run == 0 {
+            bench.settle();
+            continue;
+        }
+        runs.push(Run {
+            packets: bench.sent() - sent,
+            cpu_ns: (router.cpu_ns().iter().sum::<u64>() - cpu) as f64,
+            wall_ns: started.elapsed().as_nanos() as f64,
+        });
+    }
+    runs
+}
