@@ -1,4 +1,59 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Development chores: `cargo xtask tidy`, `cargo xtask elements`, `cargo xtask fuzz-smoke`.
+//! Development chores: `cargo xtask tidy`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`.
 
-fn main() {}
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let root = root();
+    match args.next().as_deref() {
+        Some("tidy") => tidy::main(&root),
+        Some("elements") => run(Command::new("cargo").args(["run", "-q", "-p", "junctor", "--", "elements"])),
+        Some("fuzz-smoke") => fuzz_smoke(&root, &args.next().unwrap_or_else(|| "10".into())),
+        _ => {
+            eprintln!("usage: cargo xtask tidy | elements | fuzz-smoke [SECONDS]");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The repository's root, one level above this crate.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").to_owned()
+}
+
+fn run(command: &mut Command) -> ExitCode {
+    match command.status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("{:?}: {why}", command.get_program());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs every fuzz target for a while. Needs a nightly toolchain and cargo-fuzz.
+fn fuzz_smoke(root: &Path, seconds: &str) -> ExitCode {
+    let mut targets: Vec<_> = std::fs::read_dir(root.join("fuzz/fuzz_targets"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|e| e.path().file_stem().map(|n| n.to_string_lossy().into_owned()))
+        .collect();
+    targets.sort();
+    for target in targets {
+        println!("fuzzing {target} for {seconds} s");
+        let limit = format!("-max_total_time={seconds}");
+        let status = run(Command::new("cargo")
+            .args(["+nightly", "fuzz", "run", &target, "--", &limit])
+            .current_dir(root));
+        if status != ExitCode::SUCCESS {
+            return status;
+        }
+    }
+    ExitCode::SUCCESS
+}

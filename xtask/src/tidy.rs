@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules of the house that neither the compiler nor clippy knows: import directions, one element to a file, licence
+//! lines, file lengths.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Which of our crates each of our crates may import (ARCHITECTURE.md says why).
+const DIRECTIONS: &[(&str, &[&str])] = &[
+    ("wire", &[]),
+    ("sync", &[]),
+    ("lang", &[]),
+    ("packet", &["wire", "sync"]),
+    ("tables", &["wire", "sync"]),
+    ("engine", &["packet", "sync", "lang", "wire"]),
+    ("elements", &["engine", "tables", "packet", "wire", "sync", "lang"]),
+    ("ports", &["packet", "wire", "sync"]),
+    ("lab", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports"]),
+    ("junctor", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "lab"]),
+];
+
+/// Lines of code, tests excluded, above which a file is to be split.
+const LONGEST: usize = 700;
+
+/// Runs all rules; prints what is wrong.
+pub(crate) fn main(root: &Path) -> ExitCode {
+    let mut wrong = Vec::new();
+    directions(root, &mut wrong);
+    elements(root, &mut wrong);
+    sources(root, &mut wrong);
+    for line in &wrong {
+        eprintln!("tidy: {line}");
+    }
+    if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn directions(root: &Path, wrong: &mut Vec<String>) {
+    let crates = root.join("crates");
+    for entry in std::fs::read_dir(&crates).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some((_, allowed)) = DIRECTIONS.iter().find(|(known, _)| *known == name) else {
+            wrong.push(format!("crates/{name} is not in xtask's list of import directions"));
+            continue;
+        };
+        for import in dependencies(&read(&entry.path().join("Cargo.toml"))) {
+            let ours = DIRECTIONS.iter().any(|(known, _)| *known == import);
+            if ours && !allowed.contains(&import.as_str()) {
+                wrong.push(format!("crates/{name} must not import {import}"));
+            }
+        }
+    }
+}
+
+/// Names under `[dependencies]`; what only tests use may look anywhere.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let lines = manifest.lines().skip_while(|l| l.trim() != "[dependencies]").skip(1);
+    let lines = lines.take_while(|l| !l.trim_start().starts_with('['));
+    let name = |l: &str| l.split(['.', '=', ' ']).next().unwrap_or_default().to_owned();
+    lines.filter(|l| !l.trim().is_empty() && !l.starts_with('#')).map(name).collect()
+}
+
+/// Each element's file is declared and listed by its kind, has a manual in due form, and tests.
+fn elements(root: &Path, wrong: &mut Vec<String>) {
+    let src = root.join("crates/elements/src");
+    for kind in
+        std::fs::read_dir(&src).into_iter().flatten().flatten().map(|e| e.path()).filter(|p| p.is_dir())
+    {
+        let list = read(&kind.join("mod.rs"));
+        for file in rust_files(&kind) {
+            let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let text = read(&file);
+            let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+            if stem == "mod" || file.parent() != Some(&kind) || !text.contains("Class::new(") {
+                continue;
+            }
+            if !list.contains(&format!("{stem}::")) {
+                wrong.push(format!("{shown} has a class that {}/mod.rs does not list", kind.display()));
+            }
+            for part in ["//! # ", "**Ports:**", "**Drops:**", "//! ```click", "See also"] {
+                if !text.contains(part) {
+                    wrong.push(format!("{shown}: its manual lacks '{part}'"));
+                }
+            }
+            let tests_beside = kind.join(&stem).join("tests.rs").exists();
+            if !text.contains("#[test]") && !tests_beside {
+                wrong.push(format!("{shown} has no test"));
+            }
+        }
+    }
+}
+
+fn sources(root: &Path, wrong: &mut Vec<String>) {
+    let files = ["crates", "xtask/src", "fuzz/fuzz_targets"].iter().flat_map(|d| rust_files(&root.join(d)));
+    for file in files {
+        let (text, shown) = (read(&file), file.strip_prefix(root).unwrap_or(&file).display().to_string());
+        if !text.starts_with("// SPDX-License-Identifier: MIT OR Apache-2.0\n") {
+            wrong.push(format!("{shown} does not begin with its SPDX line"));
+        }
+        let is_test = shown.contains("/tests/") || shown.ends_with("tests.rs");
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let lines =
+            code.lines().filter(|l| !l.trim().is_empty() && !l.trim_start().starts_with("//")).count();
+        if lines > LONGEST && !is_test {
+            wrong.push(format!("{shown} has {lines} lines of code; split it along its ideas"));
+        }
+    }
+}
+
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()) {
+        if path.is_dir() && path.file_name().is_none_or(|n| n != "target") {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|x| x == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_repository_is_tidy() {
+        let mut wrong = Vec::new();
+        let root = super::super::root();
+        super::directions(&root, &mut wrong);
+        super::elements(&root, &mut wrong);
+        super::sources(&root, &mut wrong);
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn dependencies_are_read_from_manifests() {
+        let manifest = "[package]\nname = \"x\"\n[dependencies]\nwire.workspace = true\nlibc = \"1\"\n\n[lints]\nz = 1\n";
+        assert_eq!(super::dependencies(manifest), ["wire", "libc"]);
+    }
+}
