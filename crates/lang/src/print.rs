@@ -9,8 +9,8 @@ use crate::graph::Graph;
 impl Graph {
     /// The graph as a Click configuration without compounds, groups or variables.
     ///
-    /// Requirements come first, then declarations in the order of [`Graph::elements`], then connections in chains as
-    /// long as they get.
+    /// Laid out as Click lays out its `flatconfig`: requirements, declarations in the order of [`Graph::elements`], then
+    /// connections in chains as long as they get, each arrow but the first on a line of its own.
     #[must_use]
     pub fn to_click(&self) -> String {
         let mut out = String::new();
@@ -20,12 +20,14 @@ impl Graph {
                 kind => writeln!(out, "require({kind} {});", word(&r.value)),
             };
         }
+        out.push_str(if self.requirements.is_empty() { "" } else { "\n" });
         for e in &self.elements {
             let _ = match e.config.as_str() {
                 "" => writeln!(out, "{} :: {};", e.name, e.class),
                 config => writeln!(out, "{} :: {}({config});", e.name, e.class),
             };
         }
+        out.push_str(if self.elements.is_empty() { "" } else { "\n" });
         self.print_chains(&mut out);
         out
     }
@@ -47,7 +49,7 @@ impl Graph {
             if printed[position] {
                 continue;
             }
-            let mut at = position;
+            let (mut at, mut arrow) = (position, " -> ");
             out.push_str(&self.elements[self.connections[order[at]].from.element].name);
             loop {
                 printed[at] = true;
@@ -56,7 +58,7 @@ impl Graph {
                 if port != 0 {
                     let _ = write!(out, " [{port}]");
                 }
-                out.push_str(" -> ");
+                out.push_str(std::mem::replace(&mut arrow, "\n    -> "));
                 if to.port != 0 {
                     let _ = write!(out, "[{}] ", to.port);
                 }

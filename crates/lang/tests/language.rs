@@ -11,10 +11,14 @@ fn flat(text: &str, options: &Options) -> String {
     }
 }
 
+/// The flat graph with each chain on one line, and without blank lines.
+fn lines(flat: &str) -> Vec<String> {
+    let flat = flat.replace("\n    ->", " ->");
+    flat.lines().map(|l| l.trim().to_string()).filter(|l| !l.is_empty()).collect()
+}
+
 #[track_caller]
 fn check(text: &str, want: &str) {
-    let lines =
-        |s: &str| s.lines().map(|l| l.trim().to_string()).filter(|l| !l.is_empty()).collect::<Vec<_>>();
     assert_eq!(lines(&flat(text, &Options::default())), lines(want), "for:\n{text}");
 }
 
@@ -22,7 +26,7 @@ fn check(text: &str, want: &str) {
 #[track_caller]
 fn check_wires(text: &str, want: &str) {
     let flat = flat(text, &Options::default());
-    let got: Vec<&str> = flat.lines().filter(|l| !l.contains("::")).collect();
+    let got: Vec<String> = lines(&flat).into_iter().filter(|l| !l.contains("::")).collect();
     assert_eq!(got.join(" "), want, "for:\n{text}\ngiving:\n{flat}");
 }
 
@@ -207,6 +211,42 @@ fn overloads() {
 }
 
 #[test]
+fn overloads_are_tried_in_order() {
+    check(
+        "elementclass F { $a, $b | -> P(1) -> || $a, __REST__ $b | -> P(2) -> || $a, TWO $b, __REST__ $c | -> P(3) -> }
+         S -> F(A) -> f :: F(A, TWO B)
+         elementclass F { $a, $b | -> P(4) -> || ... }
+         f -> F(A, B) -> F(A, B, C) -> Discard",
+        "S@1 :: S;\nDiscard@6 :: Discard;
+         F@2/P@1 :: P(2);\nf/P@1 :: P(1);\nF@4/P@1 :: P(4);\nF@5/P@1 :: P(2);
+         S@1 -> F@2/P@1 -> f/P@1 -> F@4/P@1 -> F@5/P@1 -> Discard@6;",
+    );
+}
+
+#[test]
+fn the_flat_text_is_laid_out_as_click_does() {
+    let text = "require(compact_config) a :: A(x) -> b :: B -> c :: C; b [1] -> [2] c";
+    let want =
+        "require(compact_config);\n\na :: A(x);\nb :: B;\nc :: C;\n\na -> b\n    -> c;\nb [1] -> [2] c;\n";
+    assert_eq!(flat(text, &Options::default()), want);
+}
+
+#[test]
+fn words_of_variables() {
+    check_configs(
+        "elementclass Foo { $a | P(\"$a\") P(\"${a[0]}\") P(\"${a[2]}\") P(\"${a[3]}\") }
+         elementclass Bar { $a, $n | P(\"${a[$n]}\") }
+         elementclass Baz { $a | Bar(${a[1]} ${a[0]}, ${a[2]}) }
+         Foo(A B C) Bar(D E F, 2) Baz(G H 1) Baz(I J 0)",
+        &["\"A B C\"", "\"A\"", "\"C\"", "\"\"", "\"F\"", "\"G\"", "\"J\""],
+    );
+    check_configs(
+        "define($j sub) Script(set i add, print $($i 3 4), print $($(s.run).name), print $($j 8 5), print $($j.run))",
+        &["set i add, print $($i 3 4), print $($(s.run).name), print $(sub 8 5), print $(sub.run)"],
+    );
+}
+
+#[test]
 fn variables() {
     check_configs("define($a 1) X($a)", &["1"]);
     check_configs("X($a) define($a 1, $b 2) Y($b $a)", &["1", "2 1"]);
@@ -231,11 +271,11 @@ fn variables() {
 fn command_line_wins_over_define() {
     let options =
         Options { defines: vec![("a".into(), "9".into()), ("p".into(), ")".into())], ..Options::default() };
-    assert_eq!(flat("define($a 1, $b 2) X($a $b)", &options), "X@1 :: X(9 2);\n");
+    assert_eq!(flat("define($a 1, $b 2) X($a $b)", &options), "X@1 :: X(9 2);\n\n");
     // What would unbalance the text is quoted.
-    assert_eq!(flat("X(1, $p)", &options), "X@1 :: X(1, \")\");\n");
+    assert_eq!(flat("X(1, $p)", &options), "X@1 :: X(1, \")\");\n\n");
     // A parameter hides it.
-    assert_eq!(flat("elementclass C { $a | X($a) } C(3)", &options), "C@1/X@1 :: X(3);\n");
+    assert_eq!(flat("elementclass C { $a | X($a) } C(3)", &options), "C@1/X@1 :: X(3);\n\n");
 }
 
 #[test]
@@ -274,7 +314,7 @@ fn known_classes_decide_what_a_name_means() {
         Options { classes: ["Idle", "Discard", "lower"].map(String::from).to_vec(), ..Options::default() };
     assert_eq!(
         flat("Idle -> lower -> Discard", &options),
-        "Idle@1 :: Idle;\nlower@2 :: lower;\nDiscard@3 :: Discard;\nIdle@1 -> lower@2 -> Discard@3;\n"
+        "Idle@1 :: Idle;\nlower@2 :: lower;\nDiscard@3 :: Discard;\n\nIdle@1 -> lower@2\n    -> Discard@3;\n"
     );
     let error = flat("Idle -> Dicsard", &options);
     assert!(
