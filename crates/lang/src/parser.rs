@@ -95,8 +95,35 @@ impl Parser<'_> {
             Kind::End => "end of file".to_string(),
             _ => self.lexer.str(token.span).to_string(),
         };
-        let message = format!("syntax error near '{near}'");
-        self.error(Diagnostic::error("E0101", message).at(token.span).label(label));
+        let mut diagnostic =
+            Diagnostic::error("E0101", format!("syntax error near '{near}'")).at(token.span).label(label);
+        diagnostic.help = hint(token.kind).map(str::to_string);
+        self.error(diagnostic);
+    }
+
+    /// Skips what is left of a line after an error, up to what ends a statement or a level of nesting.
+    fn skip_line(&mut self) {
+        let mut end = self.last_in_error.unwrap_or(0);
+        loop {
+            let token = self.peek();
+            let between = self.lexer.span(end as usize, token.span.start.max(end) as usize);
+            if self.lexer.str(between).contains(['\n', '\r']) {
+                return;
+            }
+            match token.kind {
+                Kind::End | Kind::Char(';' | '}' | ')') | Kind::DoubleBar => return,
+                Kind::Char('{' | '(') => {
+                    self.next();
+                    self.skip_balanced();
+                    end = self.peek().span.start;
+                    continue;
+                }
+                _ => {
+                    self.next();
+                }
+            }
+            end = token.span.end;
+        }
     }
 
     /// Whether nothing but white space lies between a token and the text last complained about.
@@ -152,6 +179,7 @@ impl Parser<'_> {
                 _ => {
                     self.next();
                     self.unexpected(token, "expected a statement");
+                    self.skip_line();
                 }
             }
         }
@@ -172,7 +200,11 @@ impl Parser<'_> {
     /// `require` or `define`, and the string in parentheses that belongs to it.
     fn parenthesised(&mut self) -> Option<Config> {
         self.next();
-        if !self.expect(Kind::Char('('), None) {
+        if self.accept(Kind::Char('(')).is_none() {
+            let token = self.peek();
+            self.last_in_error = Some(token.span.start);
+            self.expect(Kind::Char('('), None);
+            self.skip_line();
             return None;
         }
         Some(self.config())
@@ -208,9 +240,19 @@ impl Parser<'_> {
                 None
             }
         };
+        let misplaced = match (&name, self.peek().kind) {
+            (Some(name), Kind::Char('(')) => self.misplaced_formals(&name.text),
+            _ => Vec::new(),
+        };
         let token = self.peek();
         let class = match token.kind {
-            Kind::Char('{') => ClassRef::Compound(self.compound()),
+            Kind::Char('{') => {
+                let mut compound = self.compound();
+                if let Some(body) = compound.bodies.first_mut().filter(|b| b.formals.is_empty()) {
+                    body.formals = misplaced;
+                }
+                ClassRef::Compound(compound)
+            }
             Kind::Ident if name.is_some() => {
                 self.next();
                 ClassRef::Named(self.ident(token))
@@ -255,6 +297,12 @@ impl Parser<'_> {
             self.skip_stray();
             let token = self.peek();
             match token.kind {
+                Kind::Char('-' | '>') => {
+                    self.next();
+                    self.unexpected(token, "expected `->`, `=>` or `;`");
+                    self.accept(Kind::Char('>'));
+                    chain.links.push(Link { double: false, span: token.span });
+                }
                 Kind::Arrow | Kind::DoubleArrow => {
                     self.next();
                     chain.links.push(Link { double: token.kind == Kind::DoubleArrow, span: token.span });
@@ -299,6 +347,7 @@ impl Parser<'_> {
             _ => {
                 self.next();
                 self.unexpected(token, "expected `->`, `=>` or `;`");
+                self.skip_line();
             }
         }
     }
@@ -335,7 +384,13 @@ impl Parser<'_> {
             }
         };
         let mut item = Item { inputs, what, class: None, config: None, outputs: None, span: start };
-        if self.accept(Kind::DoubleColon).is_some() {
+        let after = self.peek();
+        let slip = matches!(after.kind, Kind::Char(':' | '=')) && self.peek_nth(1).kind == Kind::Ident;
+        if slip {
+            self.next();
+            self.unexpected(after, "expected `::`");
+        }
+        if slip || self.accept(Kind::DoubleColon).is_some() {
             item.class = self.class_ref();
         }
         if self.accept(Kind::Char('(')).is_some() {
@@ -420,6 +475,19 @@ impl Parser<'_> {
             self.next();
             self.unexpected(token, "expected an element");
         }
+    }
+}
+
+/// What was probably meant by a token that has no meaning where it stands.
+fn hint(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Char('-' | '>') => Some("arrows are written `->`"),
+        Kind::Char(':' | '=') => Some("elements are declared with `::`"),
+        Kind::Char('#') => Some("comments start with `//`; `#` has a meaning only at a line's start"),
+        Kind::Variable | Kind::Char('$') => Some("variables are replaced in configuration strings only"),
+        Kind::Char('"' | '\'') => Some("quoted strings stand in configuration strings only"),
+        Kind::Char('.') => Some("handlers are called by `Script`, not in connections"),
+        _ => None,
     }
 }
 

@@ -25,7 +25,7 @@ impl Parser<'_> {
     }
 
     /// Skips to behind the bracket that closes the one just taken.
-    fn skip_balanced(&mut self) {
+    pub(super) fn skip_balanced(&mut self) {
         let mut depth = 1usize;
         while depth > 0 {
             match self.next().kind {
@@ -138,5 +138,24 @@ impl Parser<'_> {
                 }
             }
         }
+    }
+
+    /// Parameters in parentheses behind a class name, as other languages have them: an error, but read all the same.
+    pub(super) fn misplaced_formals(&mut self, class: &str) -> Vec<Formal> {
+        let open = self.next();
+        let mut formals = Vec::new();
+        loop {
+            let keyword = self.accept(Kind::Ident).map(|token| self.ident(token));
+            let Some(token) = self.accept(Kind::Variable) else { break };
+            formals.push(Formal { keyword, name: self.ident(token) });
+            self.accept(Kind::Char(','));
+        }
+        let next = self.peek();
+        let text = self.lexer.span(open.span.end as usize, next.span.start.max(open.span.end) as usize);
+        let help = format!("write `elementclass {class} {{ {} | ... }}`", self.lexer.str(text).trim());
+        let message = format!("parameters of '{class}' stand inside its braces");
+        self.error(Diagnostic::error("E0101", message).at(open.span.to(text)).help(help));
+        self.expect(Kind::Char(')'), Some(open.span));
+        formals
     }
 }
