@@ -260,13 +260,15 @@ impl Resolver<'_> {
         // Without a list of classes, what looks like a class is taken for one: the engine will know.
         let looks_like_class = config.is_some() || name.text.starts_with(|c: char| c.is_ascii_uppercase());
         if self.known.is_empty() && looks_like_class {
+            if config.is_none() {
+                self.here().guessed.entry(name.text.clone()).or_insert(name.span);
+            }
             let id = self.primitive(&name.text);
             return self.anonymous(id, &name.text, name.span, config);
         }
         if let Some(&slot) = self.here().undeclared.get(&name.text) {
             return slot;
         }
-        self.undeclared(name);
         let slot = self.broken(&name.text, name.span);
         self.here().undeclared.insert(name.text.clone(), slot);
         slot
@@ -285,28 +287,48 @@ impl Resolver<'_> {
         self.sink.push(diagnostic);
     }
 
-    fn undeclared(&mut self, name: &Ident) {
-        let mut diagnostic =
-            Diagnostic::error("E0201", format!("undeclared element '{}'", name.text)).at(name.span);
-        let outside =
-            self.builders.iter().rev().skip(1).find_map(|b| b.names.get(&name.text).map(|&i| (b, i)));
-        if let Some((builder, slot)) = outside {
-            diagnostic = diagnostic
-                .label("not known in this compound element")
-                .note(builder.body.slots[slot].span, "declared outside, here")
-                .help("a compound reaches the outside only through `input` and `output`");
-        } else if matches!(name.text.as_str(), "input" | "output") {
-            diagnostic = diagnostic.help("`input` and `output` exist only inside `{ ... }` and `( ... )`");
-        } else {
-            diagnostic = diagnostic.label("neither an element nor a class has this name");
-            if self.sink.may_suggest() {
-                let here = self.builders.last().into_iter().flat_map(|b| b.names.keys());
-                let known = self.known.iter().copied();
-                let all = here.chain(self.types.keys()).map(String::as_str).chain(known);
-                diagnostic = diagnostic.did_you_mean(suggest(&name.text, all));
-            }
+    /// Complains about the undeclared names of a body that's complete, so that later declarations are known.
+    fn report_undeclared(&mut self, builder: &Builder) {
+        let slots = &builder.body.slots;
+        let mut names: Vec<(&str, Span)> =
+            builder.undeclared.iter().map(|(name, &slot)| (name.as_str(), slots[slot].span)).collect();
+        let declared = |name: &&str| builder.names.contains_key(*name);
+        names.extend(
+            builder.guessed.iter().map(|(name, &span)| (name.as_str(), span)).filter(|(n, _)| declared(n)),
+        );
+        names.sort_by_key(|(_, span)| (span.file, span.start));
+        for (name, span) in names {
+            let diagnostic = Diagnostic::error("E0201", format!("undeclared element '{name}'")).at(span);
+            let diagnostic = self.explain_undeclared(builder, name, diagnostic);
+            self.sink.push(diagnostic);
         }
-        self.sink.push(diagnostic);
+    }
+
+    fn explain_undeclared(&mut self, builder: &Builder, name: &str, diagnostic: Diagnostic) -> Diagnostic {
+        if let Some(&slot) = builder.names.get(name) {
+            return diagnostic
+                .label("not declared yet")
+                .note(builder.body.slots[slot].span, "declared only here")
+                .help("move the declaration before the first use");
+        }
+        let outside =
+            self.builders.iter().rev().find_map(|b| b.names.get(name).map(|&slot| &b.body.slots[slot]));
+        if let Some(slot) = outside {
+            return diagnostic
+                .label("not known in this compound element")
+                .note(slot.span, "declared outside, here")
+                .help("a compound reaches the outside only through `input` and `output`");
+        }
+        if matches!(name, "input" | "output") {
+            return diagnostic.help("`input` and `output` exist only inside `{ ... }` and `( ... )`");
+        }
+        let diagnostic = diagnostic.label("neither an element nor a class has this name");
+        if !self.sink.may_suggest() {
+            return diagnostic;
+        }
+        let known = self.known.iter().copied();
+        let all = builder.names.keys().chain(self.types.keys()).map(String::as_str).chain(known);
+        diagnostic.did_you_mean(suggest(name, all))
     }
 
     /// A slot that stands in for something wrong.

@@ -246,6 +246,10 @@ proptest! {
             TestCaseError::fail(format!("{text}\n{}", render(&parsed.diagnostics, &parsed.sources, false)))
         })?;
         prop_assert_eq!(essence(&graph), essence(second), "{}", text);
+        // Told which classes exist, the reader comes to the same.
+        let classes = graph.elements.iter().map(|e| e.class.clone()).collect();
+        let told = load_str("test", &text, &Options { classes, ..Options::default() });
+        prop_assert_eq!(told.graph.as_ref().map(essence), Some(essence(&graph)), "{}", text);
     }
 
     #[test]

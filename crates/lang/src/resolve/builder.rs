@@ -17,8 +17,10 @@ pub(super) struct Builder {
     pub(super) pseudo_use: HashMap<usize, (BTreeSet<u32>, Option<Span>)>,
     /// Slots that exist before the first element is numbered.
     pub(super) first_number: usize,
-    /// Undeclared names already complained about, and what stands in for them.
+    /// Undeclared names, and the slots that stand in for them.
     pub(super) undeclared: HashMap<String, usize>,
+    /// Names taken for classes because they look like classes, where first.
+    pub(super) guessed: HashMap<String, Span>,
 }
 
 impl Builder {
@@ -42,6 +44,7 @@ impl Builder {
             pseudo_use: HashMap::new(),
             first_number: 0,
             undeclared: HashMap::new(),
+            guessed: HashMap::new(),
         };
         if depth > 0 {
             let pair = builder.add_pseudo(span);

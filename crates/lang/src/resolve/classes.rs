@@ -187,6 +187,7 @@ impl Resolver<'_> {
     /// Closes the innermost body: checks its ports and settles the names of its anonymous elements.
     pub(super) fn finish_body(&mut self) -> Body {
         let mut builder = self.builders.pop().expect("a body is open");
+        self.report_undeclared(&builder);
         if let Some(&pair) = builder.pseudo.first() {
             let name = if builder.body.name.is_empty() { "<anonymous>" } else { &builder.body.name };
             check_pseudo(self.sink, &builder, pair, name, builder.body.span);

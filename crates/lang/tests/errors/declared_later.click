@@ -1,0 +1,4 @@
+a -> Q -> Discard;
+a :: Idle;
+Q :: Queue;
+x :: { in -> Null; in :: Idle };
