@@ -22,7 +22,8 @@
 //!
 //! # Trade-offs
 //!
-//! One owner, `&mut self`, and a tree operation for each confirmation: right for hundreds of updates a second. What must not
+//! One owner, `&mut self`, and a tree operation for each confirmation: right for thousands of updates a second. Workers that
+//! share a table behind a lock keep a [`NeighbourCache`] each and take the lock for what is new only. What must not
 //! happen is that one dead neighbour, or a scan over a large subnet, takes the memory from all others:
 //!
 //! * Items wait in bounded number, in all and for each neighbour. When there are too many in all, the fullest queues are cut
@@ -36,8 +37,18 @@
 //! 3. Waiting items and entries never exceed their capacities, once a call returns.
 //! 4. Queries for one neighbour are at least 100 ms apart.
 
+mod cache;
+
 use crate::{hash::Seed, mac::Mac};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+pub use cache::NeighbourCache;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -164,6 +175,8 @@ pub struct Neighbours<Q> {
     serial: u64,
     waiting: usize,
     drops: u64,
+    /// Raised whenever an answer ceases to be true before its time.
+    version: Arc<AtomicU64>,
 }
 
 impl<Q> Neighbours<Q> {
@@ -176,23 +189,35 @@ impl<Q> Neighbours<Q> {
             serial: 0,
             waiting: 0,
             drops: 0,
+            version: Arc::default(),
         }
     }
 
     /// The Ethernet address of `ip` (host order).
     #[inline]
     pub fn lookup(&mut self, ip: u32, now_ns: u64) -> Answer {
+        self.lookup_until(ip, now_ns).0
+    }
+
+    /// As [`lookup`](Self::lookup), and until when a known address goes without a further query, if nobody changes the
+    /// table: see [`NeighbourCache`].
+    pub fn lookup_until(&mut self, ip: u32, now_ns: u64) -> (Answer, u64) {
         let Config { timeout_ns, poll_ns, .. } = self.config;
         let Some(entry) = self.entries.get_mut(&ip) else {
-            return Answer::Unknown;
+            return (Answer::Unknown, 0);
         };
-        match entry.known(now_ns, timeout_ns) {
-            Some(mac) => {
-                let stale = poll_ns != 0 && entry.age_ns(now_ns) >= poll_ns;
-                Answer::Known { mac, query: stale && entry.query_due(now_ns) }
-            }
-            None => Answer::Unknown,
-        }
+        let Some(mac) = entry.known(now_ns, timeout_ns) else {
+            return (Answer::Unknown, 0);
+        };
+        let stale = poll_ns != 0 && entry.age_ns(now_ns) >= poll_ns;
+        let query = stale && entry.query_due(now_ns);
+        let after =
+            |start_ns: u64, time_ns| if time_ns == 0 { u64::MAX } else { start_ns.saturating_add(time_ns) };
+        let ask_ns = match entry.queried_ns {
+            Some(queried_ns) if stale => after(queried_ns, entry.pause_ns()),
+            _ => after(entry.live.0, poll_ns),
+        };
+        (Answer::Known { mac, query }, ask_ns.min(after(entry.live.0, timeout_ns)))
     }
 
     /// Lets `item` wait for the address of `ip`. Items that must go for it, or for its entry, are handed to `dropped`.
@@ -228,7 +253,9 @@ impl<Q> Neighbours<Q> {
         self.ensure(ip, now_ns, &mut dropped);
         self.touch(ip, now_ns);
         let entry = self.entries.get_mut(&ip).expect("made above");
-        entry.mac = Some(mac);
+        if entry.mac.replace(mac).is_some_and(|old| old != mac) {
+            changed(&self.version);
+        }
         entry.queried_ns = None;
         entry.queries = 0;
         let waited = std::mem::take(&mut entry.waiting);
@@ -238,11 +265,13 @@ impl<Q> Neighbours<Q> {
 
     /// Forgets the address of `ip`: what waits goes on waiting, and the next packet asks anew. Says whether it was known.
     pub fn remove(&mut self, ip: u32) -> bool {
+        changed(&self.version);
         self.entries.get_mut(&ip).is_some_and(|entry| entry.mac.take().is_some())
     }
 
     /// Removes all entries; what waited goes to `dropped`.
     pub fn clear(&mut self, mut dropped: impl FnMut(Q)) {
+        changed(&self.version);
         self.ages.clear();
         for (_, entry) in self.entries.drain() {
             self.drops += entry.waiting.len() as u64;
@@ -314,6 +343,7 @@ impl<Q> Neighbours<Q> {
 
     /// Changes limits and times. They hold from the next call that adds something.
     pub fn set_config(&mut self, config: Config) {
+        changed(&self.version);
         self.config = config;
     }
 
@@ -348,6 +378,7 @@ impl<Q> Neighbours<Q> {
 
     fn evict(&mut self, ip: u32, dropped: &mut impl FnMut(Q)) {
         let Some(entry) = self.entries.remove(&ip) else { return };
+        changed(&self.version);
         self.ages.remove(&entry.live);
         self.waiting -= entry.waiting.len();
         self.drops += entry.waiting.len() as u64;
@@ -399,16 +430,25 @@ impl<Q> Entry<Q> {
         self.mac.filter(|_| timeout_ns == 0 || self.age_ns(now_ns) < timeout_ns)
     }
 
+    /// Least time from the last query to the next.
+    fn pause_ns(&self) -> u64 {
+        if self.queries < PATIENCE { QUERY_EVERY_NS } else { QUERY_SLOWLY_NS }
+    }
+
     /// Whether a query may go out now; if so it counts as sent.
     fn query_due(&mut self, now_ns: u64) -> bool {
-        let pause_ns = if self.queries < PATIENCE { QUERY_EVERY_NS } else { QUERY_SLOWLY_NS };
-        let due = self.queried_ns.is_none_or(|last_ns| now_ns.saturating_sub(last_ns) >= pause_ns);
+        let due = self.queried_ns.is_none_or(|last_ns| now_ns.saturating_sub(last_ns) >= self.pause_ns());
         if due {
             self.queried_ns = Some(now_ns);
             self.queries = self.queries.saturating_add(1);
         }
         due
     }
+}
+
+fn changed(version: &AtomicU64) {
+    // Release, and before the caller's lock on the table is freed: who sees it finds the change.
+    version.fetch_add(1, Ordering::Release);
 }
 
 impl<Q> std::fmt::Debug for Neighbours<Q> {

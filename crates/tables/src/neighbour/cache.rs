@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One worker's copy of recent answers, so that the shared table is locked only for what is new.
+//!
+//! Direct-mapped by a hash of the address. An answer is good while the table's version is what it was before the answer was
+//! looked up, and until the time at which the table would say something else by itself (expiry, or time for a query).
+
+use super::{Answer, Neighbours};
+use crate::{hash::hash128, mac::Mac};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// Recent answers of one [`Neighbours`] table.
+///
+/// ```
+/// use junctor_tables::neighbour::{Answer, Config, NeighbourCache, Neighbours};
+/// use std::sync::Mutex;
+/// let shared = Mutex::new(Neighbours::<()>::new(Config::default(), 42));
+/// let mut cache = NeighbourCache::new(&shared.lock().unwrap(), 64);
+/// let (ip, mac) = (0x0a000001, [2, 0, 0, 0, 0, 1]);
+/// shared.lock().unwrap().insert(ip, mac, 0, |_| ());
+/// for now_ns in 1..1000 {
+///     // The lock is taken once.
+///     let answer = cache.lookup(ip, now_ns, || shared.lock().unwrap().lookup_until(ip, now_ns));
+///     assert_eq!(answer, Answer::Known { mac, query: false });
+/// }
+/// ```
+#[derive(Debug)]
+pub struct NeighbourCache {
+    version: Arc<AtomicU64>,
+    slots: Box<[Slot]>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    until_ns: u64,
+    version: u64,
+    ip: u32,
+    mac: Mac,
+}
+
+impl NeighbourCache {
+    /// A cache of `slots` answers (rounded up to a power of two) of `table`.
+    pub fn new<Q>(table: &Neighbours<Q>, slots: usize) -> Self {
+        let slots = vec![Slot::default(); slots.max(1).next_power_of_two()];
+        Self { version: table.version.clone(), slots: slots.into() }
+    }
+
+    /// The answer for `ip` at `now_ns`: from here, or else by `ask`, which is to call [`Neighbours::lookup_until`] of the
+    /// cache's table with the same arguments.
+    #[inline]
+    pub fn lookup(&mut self, ip: u32, now_ns: u64, ask: impl FnOnce() -> (Answer, u64)) -> Answer {
+        // Before asking: if the table changes meanwhile, what is kept here is old at once.
+        let version = self.version.load(Ordering::Acquire);
+        let at = hash128(0, ip.into(), 0) as usize & (self.slots.len() - 1);
+        let slot = &mut self.slots[at];
+        if slot.ip == ip && slot.version == version && now_ns < slot.until_ns {
+            return Answer::Known { mac: slot.mac, query: false };
+        }
+        let (answer, until_ns) = ask();
+        if let Answer::Known { mac, .. } = answer {
+            *slot = Slot { until_ns, version, ip, mac };
+        }
+        answer
+    }
+}
