@@ -9,6 +9,7 @@
 //! * [`lines::Lines`]: zeroed cache lines of atomic words, for tables that readers walk while a writer edits;
 //! * [`lock`]: locks that count their contention, for what must be serial;
 //! * [`percore::PerCore`]: a cell for each core, and counters summed by their readers;
+//! * [`prefetch::prefetch`]: asks for a cache line ahead of its use;
 //! * [`padded::CachePadded`]: keeps two cores' words out of one cache line.
 //!
 //! Each lock-free file opens with its trade-offs and its ordering argument as numbered cases; each case has a
@@ -20,6 +21,7 @@ pub mod lines;
 pub mod lock;
 pub mod padded;
 pub mod percore;
+pub mod prefetch;
 mod prim;
 pub mod rcu;
 pub mod ring;
