@@ -165,15 +165,53 @@ impl Frames<'_> {
         unsafe { (*self.0.stack.get())[len - 1] }
     }
 
+    /// Takes up to `n` frames from the top, a small group at most, without looking for more.
+    #[inline]
+    fn pop_many(self, n: usize, each: &mut impl FnMut(NonNull<Meta>)) -> usize {
+        let mut group = [None; 32];
+        let len = self.len();
+        let n = n.min(len).min(group.len());
+        // SAFETY: as in `pop`. The frames are copied out and off the stack before `each`, which may use it, runs.
+        group[..n].copy_from_slice(unsafe { &(&*self.0.stack.get())[len - n..len] });
+        self.0.len.store(len - n, Ordering::Relaxed);
+        group[..n].iter().rev().flatten().for_each(|meta| each(*meta));
+        n
+    }
+
+    /// Puts frames on top.
+    #[inline]
+    fn push_many(self, metas: impl Iterator<Item = NonNull<Meta>>) {
+        let mut metas = metas.peekable();
+        while metas.peek().is_some() {
+            if self.len() == CACHE {
+                self.make_room();
+            }
+            let len = self.len();
+            // SAFETY: as in `pop`; the iterator only hands over frames and does not reach the cache.
+            let free = unsafe { &mut (&mut *self.0.stack.get())[len..] };
+            let mut added = 0;
+            for (slot, meta) in free.iter_mut().zip(metas.by_ref()) {
+                *slot = Some(meta);
+                added += 1;
+            }
+            self.0.len.store(len + added, Ordering::Relaxed);
+        }
+    }
+
+    /// Moves half of a full cache to the spill.
+    #[cold]
+    fn make_room(self) {
+        for _ in 0..CACHE / BLOCK / 2 {
+            self.spill_block();
+        }
+    }
+
     #[inline]
     fn push(self, meta: NonNull<Meta>) {
-        let mut len = self.len();
-        if len == CACHE {
-            for _ in 0..CACHE / BLOCK / 2 {
-                self.spill_block();
-            }
-            len = self.len();
+        if self.len() == CACHE {
+            self.make_room();
         }
+        let len = self.len();
         // SAFETY: as in `pop`.
         unsafe { (*self.0.stack.get())[len] = Some(meta) };
         self.0.len.store(len + 1, Ordering::Relaxed);
@@ -244,13 +282,15 @@ pub(crate) fn take_small_bulk(n: usize, mut each: impl FnMut(NonNull<Meta>)) -> 
         .try_with(|local| {
             // SAFETY: as in `take_small`.
             let frames = unsafe { local.0.as_ref() }.frames();
-            for taken in 0..n {
-                match frames.pop().or_else(|| if frames.refill() { frames.pop() } else { None }) {
-                    Some(meta) => each(meta),
-                    None => return taken,
+            let mut taken = 0;
+            while taken < n {
+                let got = frames.pop_many(n - taken, &mut each);
+                taken += got;
+                if got == 0 && !frames.refill() {
+                    break;
                 }
             }
-            n
+            taken
         })
         .unwrap_or(0)
 }
@@ -287,7 +327,7 @@ pub(crate) fn release_small_bulk(metas: impl Iterator<Item = NonNull<Meta>>) {
     let done = LOCAL.try_with(|local| {
         // SAFETY: as in `take_small`.
         let frames = unsafe { local.0.as_ref() }.frames();
-        metas.by_ref().for_each(|meta| frames.push(meta));
+        frames.push_many(metas.by_ref());
     });
     if done.is_err() {
         metas.for_each(release_direct);
