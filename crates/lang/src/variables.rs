@@ -2,7 +2,8 @@
 //! `$x`, `${x}`, `${x-default}`, `${x[i]}`, and what they stand for.
 //!
 //! Scopes form a chain: each use of a compound opens one below the scope in which its class was written. A value is itself
-//! expanded, in the scope where it's used, to a bounded depth, so definitions may come in any order and a circle ends.
+//! expanded, in the scope where it's used, so definitions may come in any order. A variable inside its own value stays as
+//! it is, and so does what lies deeper than ten values.
 //! An unknown variable stays in the text as it is (a Script has variables of its own). No variable is seen inside
 //! single quotes or comments; inside double quotes the value is quoted to fit. `$(...)` is left to the Script that
 //! runs it, except that variables inside are replaced.
@@ -84,12 +85,14 @@ pub(crate) struct TooLarge;
 
 /// Replaces the variables in a configuration string. `budget` is the number of bytes that may still be produced.
 pub(crate) fn expand(text: &str, scope: &Scope, budget: &mut usize) -> Result<String, TooLarge> {
-    Expander { scope, budget }.expand(text, 0)
+    Expander { scope, budget, open: Vec::new() }.expand(text, 0)
 }
 
 struct Expander<'a> {
     scope: &'a Scope,
     budget: &'a mut usize,
+    /// Variables whose values are being expanded.
+    open: Vec<String>,
 }
 
 /// A reference to a variable: what stands between its marks, and where it ends.
@@ -195,8 +198,13 @@ impl Expander<'_> {
             Form::Plain | Form::Parentheses => (inner, None, None),
         };
         if let Some(value) = self.scope.find(name) {
+            if self.open.iter().any(|open| open == name) {
+                return Ok(None);
+            }
             let value = value.to_string();
+            self.open.push(name.to_string());
             let value = self.expand(&value, depth + 1)?;
+            self.open.pop();
             return Ok(Some(match word {
                 Some(n) => nth_word(&value, n).to_string(),
                 None => value,
@@ -363,13 +371,13 @@ mod tests {
 
     #[test]
     fn circles_end() {
+        check("$loop", "<$loop>");
+        check("'$loop' ${loop-x} \"$loop\"", "'$loop' <$loop> \"<\\$loop>\"");
         let mut scope = Scope::default();
-        scope.define("a", "$b$b");
-        scope.define("b", "$a$a");
-        let mut budget = 1 << 20;
-        assert!(expand("$a", &scope, &mut budget).unwrap().len() > 1000);
-        let mut budget = 100;
-        assert!(expand("$a", &scope, &mut budget).is_err());
+        scope.define("a", "$b $b");
+        scope.define("b", "$a ${a-x}");
+        assert_eq!(expand("$a", &scope, &mut 1000).unwrap(), "$a ${a-x} $a ${a-x}");
+        assert!(expand("$a", &scope, &mut 10).is_err());
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn connections() {
     check(format!("p :: {{ -> }};\n{many}"), &["E0505"], 0);
     check("a :: A => [0-65535] a".into(), &[], 1);
     check("a :: A [0-65535] => [0-] b :: B".into(), &[], 2);
-    check(format!("a :: A; a [{}0] -> a", "0-65535,".repeat(1)), &[], 1);
+    check("a :: A; a [0-65535,0] -> a".into(), &[], 1);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn circles() {
     check("define($a $b, $b $a) X($a)".into(), &[], 1);
     check("define($a $a) X($a)".into(), &[], 1);
     check("define($a $b $b, $b $a $a) X($a)".into(), &[], 1);
-    check("define($a $b $b $b $b $b $b, $b $a $a $a $a $a $a) X($a)".into(), &["E0505"], 0);
+    check("define($a $b $b $b $b $b $b, $b $a $a $a $a $a $a) X($a)".into(), &[], 1);
 }
 
 #[test]
