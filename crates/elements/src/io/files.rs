@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What elements over files share: messages and outputs.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+/// An error of the operating system without its number: "No such file or directory".
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// A file to be written, or standard output, behind a buffer of our own.
+///
+/// Standard output is written out after every batch, so that what several elements print stays in order.
+pub struct Output {
+    file: Option<File>,
+    buffer: Vec<u8>,
+    unbuffered: bool,
+}
+
+impl Output {
+    const CAPACITY: usize = 1 << 16;
+
+    /// Creates a file, or empties it; `-` is standard output.
+    ///
+    /// # Errors
+    /// The file's name and what the operating system says.
+    pub fn create(path: &str, unbuffered: bool) -> Result<Output, String> {
+        let file = match path {
+            "-" => None,
+            _ => Some(File::create(path).map_err(|e| format!("{path}: {}", reason(&e)))?),
+        };
+        Ok(Output { unbuffered: unbuffered || file.is_none(), file, buffer: Vec::new() })
+    }
+
+    /// Where to put what is to be written; say [`Output::wrote`] afterwards.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    /// Writes out what has gathered, if it is time.
+    ///
+    /// # Errors
+    /// The operating system's; what could not be written is lost.
+    pub fn wrote(&mut self) -> io::Result<()> {
+        if self.unbuffered || self.buffer.len() >= Self::CAPACITY { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes out everything.
+    ///
+    /// # Errors
+    /// As [`Output::wrote`].
+    pub fn flush(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let done = match &mut self.file {
+            Some(file) => file.write_all(&self.buffer),
+            None => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(&self.buffer).and_then(|()| stdout.flush())
+            }
+        };
+        self.buffer.clear();
+        done
+    }
+}
