@@ -38,7 +38,7 @@ impl Element {
     #[must_use]
     pub fn span_in_config(&self, sources: &SourceMap, start: usize, len: usize) -> Span {
         let Some(whole) = self.config_span else { return self.class_span };
-        if sources.snippet(whole) == self.config && start + len <= self.config.len() {
+        if sources.snippet(whole) == self.config && start.saturating_add(len) <= self.config.len() {
             return Span {
                 start: whole.start + start as u32,
                 end: whole.start + (start + len) as u32,

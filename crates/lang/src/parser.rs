@@ -353,7 +353,8 @@ impl Parser<'_> {
     }
 
     fn item_list(&mut self, first: bool, follows_output: bool) -> Vec<Item> {
-        let mut items = Vec::new();
+        // Nearly all lists have one item, and an item is large.
+        let mut items = Vec::with_capacity(1);
         while let Some(item) = self.item(first, items.len(), follows_output) {
             items.push(item);
             if self.accept(Kind::Char(',')).is_none() {
