@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::{bench, check, describe, exit, run};
+use crate::{bench, check, describe, doctor, exit, init, run};
 
 /// A multicore software router that runs Click-language configurations.
 #[derive(Parser, Debug)]
@@ -21,7 +21,9 @@ enum Command {
     Run(run::Args),
     Check(check::Args),
     Bench(bench::Args),
+    Doctor(doctor::Args),
     Elements(describe::Args),
+    Init(init::Args),
     /// Print a shell completion script.
     #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
     Completions {
@@ -42,7 +44,9 @@ pub(crate) fn main() -> u8 {
         Command::Run(args) => run::main(args),
         Command::Check(args) => check::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
         Command::Elements(args) => describe::main(&args),
+        Command::Init(args) => init::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "junctor", &mut script);

@@ -11,6 +11,8 @@ mod click;
 mod config;
 mod describe;
 mod devices;
+mod doctor;
+mod init;
 mod measure;
 mod run;
 

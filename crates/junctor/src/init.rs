@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor init`: writes complete, commented configurations for named interfaces.
+
+use std::fmt::Write as _;
+
+use clap::Subcommand;
+
+use crate::cli;
+
+/// Write a complete, commented configuration for named interfaces.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor init router eth0=10.0.0.1/24 eth1=10.0.1.1/24 --default 10.0.0.254 > router.click
+  junctor init bridge eth0 eth1 eth2 > bridge.click
+  junctor init reflector eth0 > reflector.click")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum What {
+    /// An IPv4 router: two or more interfaces with their addresses.
+    Router {
+        /// Interfaces with address and prefix length, as eth0=10.0.0.1/24.
+        #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN")]
+        interfaces: Vec<String>,
+        /// Next hop for all other destinations.
+        #[arg(long, value_name = "ADDRESS")]
+        default: Option<std::net::Ipv4Addr>,
+        /// Further routes, as 192.168.0.0/16=10.0.1.2; may be repeated.
+        #[arg(long, value_name = "PREFIX=NEXTHOP")]
+        route: Vec<String>,
+    },
+    /// A learning Ethernet switch.
+    Bridge {
+        /// Interfaces.
+        #[arg(required = true, num_args = 2..)]
+        interfaces: Vec<String>,
+    },
+    /// Sends every packet back where it came from, addresses swapped.
+    Reflector {
+        /// Interfaces.
+        #[arg(required = true)]
+        interfaces: Vec<String>,
+    },
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    let text = match &args.what {
+        What::Router { interfaces, default, route } => router(interfaces, *default, route),
+        What::Bridge { interfaces } => names(interfaces).map(|()| bridge(interfaces)),
+        What::Reflector { interfaces } => names(interfaces).map(|()| reflector(interfaces)),
+    };
+    match text {
+        Ok(text) => cli::print_or_fail(text.as_bytes()),
+        Err(why) => cli::usage(why),
+    }
+}
+
+/// Names of interfaces must be ones that a configuration can hold unquoted.
+fn names(interfaces: &[String]) -> Result<(), String> {
+    let good =
+        |n: &String| !n.is_empty() && n.chars().all(|c| c.is_ascii_alphanumeric() || "_.:-@".contains(c));
+    match interfaces.iter().find(|n| !good(n)) {
+        Some(bad) => Err(format!("'{bad}' is not an interface name")),
+        None => Ok(()),
+    }
+}
+
+/// An interface of a router: name, address, and its network.
+struct Interface {
+    name: String,
+    address: std::net::Ipv4Addr,
+    prefix: wire::Prefix4,
+}
+
+fn interface(text: &str) -> Result<Interface, String> {
+    let bad = || format!("'{text}' should name an interface and its address, as eth0=10.0.0.1/24");
+    let (name, address) = text.split_once('=').ok_or_else(bad)?;
+    names(&[name.to_owned()])?;
+    let (bare, _) = address.split_once('/').ok_or_else(bad)?;
+    let prefix: wire::Prefix4 = address.parse().map_err(|_| bad())?;
+    Ok(Interface { name: name.to_owned(), address: bare.parse().map_err(|_| bad())?, prefix })
+}
+
+fn router(
+    interfaces: &[String],
+    default: Option<std::net::Ipv4Addr>,
+    routes: &[String],
+) -> Result<String, String> {
+    let ports: Vec<Interface> = interfaces.iter().map(|i| interface(i)).collect::<Result<_, _>>()?;
+    // Which interface reaches a next hop.
+    let via = |hop: std::net::Ipv4Addr| {
+        let port = ports.iter().position(|p| p.prefix.contains(hop));
+        port.map(|p| p + 1).ok_or_else(|| format!("next hop {hop} is on none of the interfaces' networks"))
+    };
+    let mut table: Vec<String> = ports.iter().map(|p| format!("{}/32 0", p.address)).collect();
+    for (i, port) in ports.iter().enumerate() {
+        table.push(format!("{} {}", port.prefix, i + 1));
+    }
+    for route in routes {
+        let parts = route
+            .split_once('=')
+            .and_then(|(p, h)| Some((p.parse::<wire::Prefix4>().ok()?, h.parse().ok()?)));
+        let (prefix, hop) = parts.ok_or_else(|| format!("'{route}' should be PREFIX=NEXTHOP"))?;
+        table.push(format!("{prefix} {hop} {}", via(hop)?));
+    }
+    if let Some(hop) = default {
+        table.push(format!("0.0.0.0/0 {hop} {}", via(hop)?));
+    }
+    Ok(router_text(&ports, &table))
+}
+
+fn router_text(ports: &[Interface], table: &[String]) -> String {
+    let mut text = String::from(
+        "// An IPv4 router. Run it with: junctor run FILE\n\
+         // Every interface answers ARP for its own address and pings to it; the rest is forwarded as RFC 1812 asks.\n\n",
+    );
+    for port in ports {
+        let _ = writeln!(text, "AddressInfo({0} {1} {0});", port.name, port.address);
+    }
+    let _ = write!(
+        text,
+        "\n// The routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself.\n\
+         rt :: StaticIPLookup(\n    {});\n\n\
+         // All received IP packets, their link header removed.\n\
+         ip :: Strip(14) -> CheckIPHeader -> GetIPAddress(16) -> rt;\n\n\
+         // Packets for this router: it answers pings.\n\
+         rt[0] -> local :: IPClassifier(icmp type echo, -);\n\
+         local[0] -> ICMPPingResponder -> [0]rt;\n\
+         local[1] -> Discard;\n",
+        table.join(",\n    ")
+    );
+    for (i, port) in ports.iter().enumerate() {
+        let _ = write!(text, "{}", port_text(i, port));
+    }
+    text
+}
+
+fn port_text(i: usize, port: &Interface) -> String {
+    let (name, address, output) = (&port.name, port.address, i + 1);
+    format!(
+        r"
+// Interface {name}.
+in{i} :: FromDevice({name}) -> c{i} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+out{i} :: Queue(1024) -> ToDevice({name});
+arp{i} :: ARPQuerier({address}, {name});
+c{i}[0] -> ARPResponder({address} {name}) -> out{i};
+c{i}[1] -> [1]arp{i};
+c{i}[2] -> Paint({output}) -> ip;
+c{i}[3] -> Discard;
+
+// What leaves by {name}: RFC 1812's checks in order, each exception to the sender by ICMP.
+rt[{output}] -> DropBroadcasts
+    -> redirect{i} :: PaintTee({output})
+    -> options{i} :: IPGWOptions({address})
+    -> FixIPSrc({address})
+    -> ttl{i} :: DecIPTTL
+    -> mtu{i} :: IPFragmenter(1500)
+    -> arp{i} -> out{i};
+redirect{i}[1] -> ICMPError({address}, redirect, host) -> [0]rt;
+options{i}[1] -> ICMPError({address}, parameterproblem) -> [0]rt;
+ttl{i}[1] -> ICMPError({address}, timeexceeded) -> [0]rt;
+mtu{i}[1] -> ICMPError({address}, unreachable, needfrag) -> [0]rt;
+"
+    )
+}
+
+fn bridge(interfaces: &[String]) -> String {
+    let mut text = String::from(
+        "// A learning Ethernet switch. Run it with: junctor run FILE\n\nswitch :: EtherSwitch;\n",
+    );
+    for (i, name) in interfaces.iter().enumerate() {
+        let _ = write!(
+            text,
+            "\nFromDevice({name}, PROMISC true) -> [{i}]switch;\nswitch[{i}] -> Queue(1024) -> ToDevice({name});\n"
+        );
+    }
+    text
+}
+
+fn reflector(interfaces: &[String]) -> String {
+    let mut text = String::from(
+        "// Sends every packet back where it came from with Ethernet, IP addresses and ports swapped.\n// Run it with: junctor run FILE\n",
+    );
+    for name in interfaces {
+        let _ = write!(
+            text,
+            "\nFromDevice({name}, PROMISC true)\n    -> MarkIPHeader(14) -> EtherMirror -> IPMirror\n    -> Queue(1024) -> ToDevice({name});\n"
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn router_of(interfaces: &[&str], default: Option<&str>) -> Result<String, String> {
+        let interfaces: Vec<String> = interfaces.iter().map(|s| s.to_string()).collect();
+        router(&interfaces, default.map(|d| d.parse().unwrap()), &[])
+    }
+
+    fn check(text: &str) {
+        let parsed = lang::load_str("init", text, &lang::Options::default());
+        let graph = parsed.graph.unwrap_or_else(|| panic!("{:?}\n{text}", parsed.diagnostics));
+        if let Err(errors) = engine::check(&graph, &elements::registry()) {
+            panic!("{}\n{text}", lang::render(&errors, &parsed.sources, false));
+        }
+    }
+
+    #[test]
+    fn what_is_written_checks_cleanly() {
+        check(&router_of(&["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"], Some("10.0.0.254")).unwrap());
+        check(&bridge(&["a".into(), "b".into(), "c".into()]));
+        check(&reflector(&["a".into()]));
+    }
+
+    #[test]
+    fn bad_requests_say_why() {
+        let error = |r: Result<String, String>| r.unwrap_err();
+        assert!(error(router_of(&["eth0", "eth1=10.0.1.1/24"], None)).contains("eth0=10.0.0.1/24"));
+        assert!(error(router_of(&["a=10.0.0.1/24", "b=10.0.1.1/24"], Some("10.9.0.1"))).contains("10.9.0.1"));
+        assert!(names(&["a b".into()]).is_err());
+    }
+}
