@@ -281,7 +281,7 @@ fn keyword(text: &str) -> Option<(String, String)> {
     let (word, value) = text.split_at(end);
     let capital = word.starts_with(|c: char| c.is_ascii_uppercase());
     let rest = word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || "_-".contains(c));
-    (capital && rest && word.len() > 1).then(|| (word.to_owned(), value.trim().to_owned()))
+    (capital && rest).then(|| (word.to_owned(), value.trim().to_owned()))
 }
 
 #[cfg(test)]

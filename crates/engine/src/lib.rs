@@ -20,6 +20,7 @@ mod locked;
 mod mailbox;
 mod plan;
 mod ports;
+mod report;
 mod router;
 mod schedule;
 mod values;
@@ -31,9 +32,8 @@ pub use element::{Class, Element, Provided, Registry, Sharing, Tasks};
 pub use handler::{Access, Handler, HandlerError, Merge, glob_match};
 pub use plan::{Mode, Place};
 pub use ports::Processing;
-pub use router::{
-    Check, Control, DEFAULT_BURST, ElementInfo, ElementReport, Options, Report, Router, Shared, Target, check,
-};
+pub use report::{ElementReport, Report};
+pub use router::{Check, Control, DEFAULT_BURST, ElementInfo, Options, Router, Shared, Target, check};
 pub use schedule::{DEFAULT_TICKETS, MAX_TICKETS};
 pub use values::{parse_duration, parse_integer};
 pub use worker::{CycleStats, PortStats};

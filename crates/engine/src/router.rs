@@ -12,7 +12,6 @@ use crate::args::{Args, Names};
 use crate::builtin;
 use crate::clock::{Clock, TimeSource};
 use crate::cx::{Cx, InitCx, OpenCx};
-use crate::drops::Reason;
 use crate::element::{Class, Element, Provided, Registry, Sharing, Tasks};
 use crate::graph::{self, Checked};
 use crate::handler::{Access, Handler, HandlerError, Merge};
@@ -20,7 +19,8 @@ use crate::locked::Locked;
 use crate::mailbox::Mailbox;
 use crate::plan::{self, Mode, Place};
 use crate::ports::Processing;
-use crate::worker::{CycleStats, Edge, PortStats, PortTable, Worker};
+use crate::report::Report;
+use crate::worker::{Edge, PortTable, Worker};
 
 /// What a router runs on and with.
 pub struct Options {
@@ -406,32 +406,9 @@ impl Router {
 
     /// Counters of the router as it stands.
     pub fn report(&self) -> Report {
-        let elements = (0..self.shared.elements.len()).map(|e| {
-            let mut report = ElementReport::default();
-            for worker in &self.workers {
-                let stats =
-                    (0..self.shared.elements[e].outputs.len()).map(|port| worker.output_stats(e, port));
-                for (port, stats) in stats.enumerate() {
-                    if report.outputs.len() <= port {
-                        report.outputs.push(PortStats::default());
-                    }
-                    report.outputs[port].packets += stats.packets;
-                    report.outputs[port].batches += stats.batches;
-                }
-                let cycles = worker.cycle_stats(e);
-                report.cycles.cycles += cycles.cycles;
-                report.cycles.packets += cycles.packets;
-                for (reason, n) in worker.drops(e as u32).iter() {
-                    match report.drops.iter_mut().find(|d| d.0 == reason) {
-                        Some(known) => known.1 += n,
-                        None => report.drops.push((reason, n)),
-                    }
-                }
-                report.held += worker.slots[e].as_ref().map_or(0, |i| i.held());
-            }
-            report
-        });
-        Report { elements: elements.collect() }
+        let mut report = Report::default();
+        self.workers.iter().for_each(|w| report.add(&w.report()));
+        report
     }
 }
 
@@ -439,26 +416,6 @@ impl Drop for Router {
     fn drop(&mut self) {
         self.workers.iter_mut().for_each(Worker::finish);
     }
-}
-
-/// Counters of a router at one moment.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// By element index.
-    pub elements: Vec<ElementReport>,
-}
-
-/// Counters of one element, over all workers.
-#[derive(Clone, Debug, Default)]
-pub struct ElementReport {
-    /// What left by each output.
-    pub outputs: Vec<PortStats>,
-    /// Drops by reason.
-    pub drops: Vec<(Reason, u64)>,
-    /// Sampled cost.
-    pub cycles: CycleStats,
-    /// Packets that the element holds.
-    pub held: usize,
 }
 
 /// Opens all elements; returns their tasks.
@@ -607,6 +564,17 @@ impl Control {
         if !self.shared.mailboxes[0].post(Box::new(|w| w.please_stop())) {
             self.shared.stop();
         }
+    }
+
+    /// Counters of the running router, gathered from one worker after the other. `None` when it has stopped.
+    pub fn report(&self) -> Option<Report> {
+        let mut report = Report::default();
+        for mailbox in &self.shared.mailboxes {
+            let (tx, rx) = std::sync::mpsc::sync_channel(1);
+            let posted = mailbox.post(Box::new(move |worker| drop(tx.send(worker.report()))));
+            report.add(&posted.then(|| rx.recv().ok()).flatten()?);
+        }
+        Some(report)
     }
 
     /// Reads a handler.

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counters of a whole router: what each element sent, dropped, held and cost.
+
+use crate::drops::Reason;
+use crate::worker::{CycleStats, PortStats, Worker};
+
+/// Counters of a router at one moment, over all workers.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// By element index.
+    pub elements: Vec<ElementReport>,
+}
+
+/// Counters of one element.
+#[derive(Clone, Debug, Default)]
+pub struct ElementReport {
+    /// What left by each output.
+    pub outputs: Vec<PortStats>,
+    /// Drops by reason.
+    pub drops: Vec<(Reason, u64)>,
+    /// Sampled cost.
+    pub cycles: CycleStats,
+    /// Packets that the element holds.
+    pub held: usize,
+}
+
+impl Report {
+    /// Adds the counters of another worker.
+    pub(crate) fn add(&mut self, other: &Report) {
+        self.elements.resize_with(self.elements.len().max(other.elements.len()), ElementReport::default);
+        for (mine, theirs) in self.elements.iter_mut().zip(&other.elements) {
+            mine.add(theirs);
+        }
+    }
+}
+
+impl ElementReport {
+    fn add(&mut self, other: &ElementReport) {
+        self.outputs.resize(self.outputs.len().max(other.outputs.len()), PortStats::default());
+        for (mine, theirs) in self.outputs.iter_mut().zip(&other.outputs) {
+            mine.packets += theirs.packets;
+            mine.batches += theirs.batches;
+        }
+        self.cycles.cycles += other.cycles.cycles;
+        self.cycles.packets += other.cycles.packets;
+        self.held += other.held;
+        for (reason, n) in &other.drops {
+            match self.drops.iter_mut().find(|d| d.0 == *reason) {
+                Some(known) => known.1 += n,
+                None => self.drops.push((*reason, *n)),
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// The counters of this worker.
+    pub(crate) fn report(&self) -> Report {
+        let element = |e: usize| ElementReport {
+            outputs: (0..self.shared.elements[e].outputs.len())
+                .map(|port| self.output_stats(e, port))
+                .collect(),
+            drops: self.drops(e as u32).iter().collect(),
+            cycles: self.cycle_stats(e),
+            held: self.slots[e].as_ref().map_or(0, |i| i.held()),
+        };
+        Report { elements: (0..self.slots.len()).map(element).collect() }
+    }
+}
