@@ -10,8 +10,11 @@ use engine::{Class, Registry};
 pub mod basic;
 pub mod io;
 pub mod queue;
+pub mod schedule;
+pub mod source;
 #[cfg(test)]
 pub mod testing;
+mod tools;
 
 /// All element classes.
 pub fn registry() -> Registry {
@@ -19,7 +22,7 @@ pub fn registry() -> Registry {
 }
 
 fn all() -> impl Iterator<Item = &'static Class> {
-    [basic::CLASSES, io::CLASSES, queue::CLASSES].into_iter().flatten()
+    [basic::CLASSES, io::CLASSES, queue::CLASSES, schedule::CLASSES, source::CLASSES].into_iter().flatten()
 }
 
 /// The manuals, by file below `src`.

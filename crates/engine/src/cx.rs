@@ -318,6 +318,30 @@ impl InitCx<'_> {
         self.search(port, false)
     }
 
+    /// Like [`InitCx::downstream`], but `None` when a packet can come to an end without meeting such an element.
+    pub fn downstream_all<T: Send + Sync + 'static>(&mut self, port: Option<usize>) -> Option<Vec<Arc<T>>> {
+        let shared = self.cx.worker.shared.clone();
+        let mut found = Vec::new();
+        let mut seen = vec![false; shared.elements.len()];
+        let mut todo: Vec<usize> = shared.neighbours(self.cx.element as usize, port, true);
+        while let Some(element) = todo.pop() {
+            if std::mem::replace(&mut seen[element], true) {
+                continue;
+            }
+            match self.provided::<T>(element) {
+                Some(state) => found.push(state),
+                None => {
+                    let next = shared.neighbours(element, None, true);
+                    if next.is_empty() {
+                        return None;
+                    }
+                    todo.extend(next);
+                }
+            }
+        }
+        Some(found)
+    }
+
     fn search<T: Send + Sync + 'static>(&mut self, port: Option<usize>, forward: bool) -> Vec<Arc<T>> {
         let shared = self.cx.worker.shared.clone();
         let mut found = Vec::new();

@@ -99,7 +99,8 @@ pub struct Ring<T> {
     producers: Side,
     consumers: Side,
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
-    capacity: usize,
+    /// At most as many as there are slots.
+    capacity: AtomicUsize,
 }
 
 /// One side's positions. `head` and `seen` belong to that side; `tail` is read by the other.
@@ -149,14 +150,14 @@ impl<T> Ring<T> {
             producers: Side::new(many_producers),
             consumers: Side::new(many_consumers),
             slots: (0..slots).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
-            capacity,
+            capacity: AtomicUsize::new(capacity),
         }
     }
 
     /// Appends `item`, or gives it back when the ring is full.
     #[inline]
     pub fn push(&self, item: T) -> Result<(), T> {
-        let Some((start, _)) = self.producers.reserve(&self.consumers.tail, self.capacity, 1) else {
+        let Some((start, _)) = self.producers.reserve(&self.consumers.tail, self.capacity(), 1) else {
             return Err(item);
         };
         // SAFETY: `reserve` gave this thread alone the position `start` (case 3), whose former item was read (case 2).
@@ -177,7 +178,8 @@ impl<T> Ring<T> {
         if wanted == 0 {
             return 0;
         }
-        let Some((start, count)) = self.producers.reserve(&self.consumers.tail, self.capacity, wanted) else {
+        let Some((start, count)) = self.producers.reserve(&self.consumers.tail, self.capacity(), wanted)
+        else {
             return 0;
         };
         let unfilled = AbortOnDrop;
@@ -231,7 +233,7 @@ impl<T> Ring<T> {
     pub fn len(&self) -> usize {
         // The older side first, so that a concurrent pop cannot make the difference negative.
         let out = self.consumers.tail.load(Ordering::Acquire);
-        self.producers.tail.load(Ordering::Acquire).wrapping_sub(out).min(self.capacity)
+        self.producers.tail.load(Ordering::Acquire).wrapping_sub(out).min(self.slots.len())
     }
 
     /// Whether nothing is there to pop.
@@ -243,7 +245,22 @@ impl<T> Ring<T> {
     /// How many items the ring holds when full.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// The largest capacity that [`set_capacity`](Self::set_capacity) can give.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Changes how many items the ring holds when full, and says what it is now: no more than there are
+    /// [`slots`](Self::slots). Items beyond a smaller capacity stay; a push that goes on meanwhile may still use the
+    /// larger one.
+    pub fn set_capacity(&self, capacity: usize) -> usize {
+        // Whatever a producer reads here is at most the number of slots, and cases 2 and 4 ask for no more.
+        let capacity = capacity.min(self.slots.len());
+        self.capacity.store(capacity, Ordering::Relaxed);
+        capacity
     }
 
     #[inline(always)]
@@ -278,7 +295,7 @@ impl<T> Drop for Ring<T> {
 
 impl<T> std::fmt::Debug for Ring<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ring").field("len", &self.len()).field("capacity", &self.capacity).finish()
+        f.debug_struct("Ring").field("len", &self.len()).field("capacity", &self.capacity()).finish()
     }
 }
 
@@ -522,6 +539,20 @@ mod tests {
                 check(&ring, &ops);
             }
         }
+    }
+
+    #[test]
+    fn capacity_changes_within_the_slots() {
+        let ring = Ring::new(5);
+        assert_eq!((ring.slots(), ring.push_many(0..9)), (8, 5));
+        assert_eq!((ring.set_capacity(3), ring.push(9), ring.len()), (3, Err(9), 5));
+        assert_eq!((ring.pop(), ring.pop(), ring.push(9)), (Some(0), Some(1), Err(9)));
+        assert_eq!((ring.pop(), ring.push(9), ring.len()), (Some(2), Ok(()), 3));
+        assert_eq!((ring.set_capacity(99), ring.push_many(10..99), ring.len()), (8, 5, 8));
+        assert_eq!((ring.set_capacity(0), ring.push(1)), (0, Err(1)));
+        let mut left = Vec::new();
+        ring.pop_many(99, |item| left.push(item));
+        assert_eq!(left, [3, 4, 9, 10, 11, 12, 13, 14]);
     }
 
     #[test]

@@ -1,12 +1,79 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements that work on any packet.
 
+mod align;
+mod average_counter;
+mod bypass;
+mod check_length;
+mod check_paint;
 mod counter;
 mod discard;
 mod idle;
+mod information;
+mod message;
+mod null;
+mod paint;
+mod paint_switch;
+mod paint_tee;
+mod print;
+mod pull_switch;
+mod pull_tee;
+mod random_bit_errors;
+mod random_sample;
+mod set_anno_byte;
+mod set_packet_type;
+mod set_timestamp;
+mod spread;
+mod store_data;
 mod strip;
+mod strip_to_network_header;
+mod switch;
 mod tee;
+mod truncate;
+mod unstrip;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] =
-    &[counter::CLASS, discard::CLASS, idle::CLASS, strip::CLASS, tee::CLASS];
+pub static CLASSES: &[engine::Class] = &[
+    align::CLASS,
+    average_counter::CLASS,
+    bypass::CLASS,
+    check_length::CLASS,
+    check_paint::CLASS,
+    counter::CLASS,
+    discard::CLASS,
+    idle::CLASS,
+    information::ADDRESS,
+    information::ALIGNMENT,
+    information::ANNOTATION,
+    information::CLICKY,
+    information::IP_NAME,
+    information::PORT,
+    message::CLASS,
+    null::NULL,
+    null::PULL_NULL,
+    null::PUSH_NULL,
+    paint::CLASS,
+    paint_switch::CLASS,
+    paint_tee::CLASS,
+    print::CLASS,
+    pull_switch::PULL_SWITCH,
+    pull_switch::SIMPLE,
+    pull_switch::STATIC,
+    pull_tee::CLASS,
+    random_bit_errors::CLASS,
+    random_sample::CLASS,
+    set_anno_byte::CLASS,
+    set_packet_type::CLASS,
+    set_timestamp::CLASS,
+    spread::HASH,
+    spread::RANDOM,
+    spread::ROUND_ROBIN,
+    store_data::CLASS,
+    strip::CLASS,
+    strip_to_network_header::CLASS,
+    switch::STATIC,
+    switch::SWITCH,
+    tee::CLASS,
+    truncate::CLASS,
+    unstrip::CLASS,
+];

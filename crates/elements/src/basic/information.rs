@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # AddressInfo, PortInfo, IPNameInfo, AnnotationInfo, AlignmentInfo, ClickyInfo
+//!
+//! `AddressInfo(NAME ADDRESS [ADDRESS...], ...)`, `PortInfo(NAME PORT[/PROTOCOL], ...)`,
+//! `IPNameInfo(TYPE NAME VALUE, ...)`, `AnnotationInfo(NAME OFFSET [SIZE], ...)`
+//!
+//! Hold information about a configuration; no packet passes them.
+//!
+//! **Ports:** none.
+//!
+//! **Arguments**
+//! * of AddressInfo: a name, and its IPv4, IPv6 and Ethernet addresses, with or without a prefix length. Wherever an
+//!   address is expected the name stands for the one of the right kind; `NAME:eth`, `NAME:ip` and `NAME:ip6` say which.
+//! * of PortInfo: a name and its port number, which stands for ports everywhere.
+//! * of IPNameInfo: a kind, a name and its number.
+//! * of AnnotationInfo: a name and where the annotation lies.
+//! * AlignmentInfo and ClickyInfo are hints to other programs, and not looked at.
+//!
+//! The whole configuration is searched for them before any element reads its arguments, so their place in it does not
+//! matter.
+//!
+//! ```click
+//! AddressInfo(gate 10.0.0.1/24 00:01:02:03:04:05);
+//! PortInfo(service 8080);
+//! AnnotationInfo(colour 16);
+//! InfiniteSource(LIMIT 5, STOP true) -> Paint(1, colour) -> Discard;
+//! ```
+//!
+//! See also: Paint
+
+use engine::args::Args;
+use engine::{Class, Element};
+
+const fn class(name: &'static str, least: usize) -> Class {
+    // Function pointers cannot capture, so the few cases are spelled out.
+    let make: fn() -> Box<dyn Element> = match least {
+        0 => || Box::new(Information { least: 0 }),
+        2 => || Box::new(Information { least: 2 }),
+        _ => || Box::new(Information { least: 3 }),
+    };
+    Class::new(name, "0", make).file(file!())
+}
+
+/// The descriptors.
+pub const ADDRESS: Class = class("AddressInfo", 2);
+/// The descriptor of names for ports.
+pub const PORT: Class = class("PortInfo", 2);
+/// The descriptor of names for numbers of IP.
+pub const IP_NAME: Class = class("IPNameInfo", 3);
+/// The descriptor of names for annotations.
+pub const ANNOTATION: Class = class("AnnotationInfo", 2);
+/// The descriptor of hints about alignment.
+pub const ALIGNMENT: Class = class("AlignmentInfo", 0);
+/// The descriptor of hints about looks.
+pub const CLICKY: Class = class("ClickyInfo", 0);
+
+struct Information {
+    /// Words that each argument needs.
+    least: usize,
+}
+
+impl Element for Information {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        for given in args.rest().iter().filter(|g| !g.trim().is_empty()) {
+            let words = lang::config::split_words(given).len();
+            if words < self.least {
+                args.error(format!("'{given}' should be a name and what it stands for"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn names_work_wherever_they_are_defined() {
+        let text = "i :: TestIn -> Paint(7, spot) -> o :: TestOut; AnnotationInfo(spot 21); AddressInfo(a 1.2.3.4); PortInfo(p 80/tcp); IPNameInfo(ip_proto p 4); AlignmentInfo; ClickyInfo(STYLE x);";
+        assert_eq!(Rig::text(text).inputs(&[b"x"]).run().out("o")[0].anno_u8(21), 7);
+    }
+
+    #[test]
+    fn a_name_alone_says_nothing() {
+        assert_eq!(
+            Rig::text("e :: AddressInfo(a);").errors(),
+            ["e: 'a' should be a name and what it stands for"]
+        );
+    }
+}

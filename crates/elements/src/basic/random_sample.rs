@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # RandomSample
+//!
+//! `RandomSample([P, keywords SAMPLE, DROP, ACTIVE])`
+//!
+//! Passes each packet with some probability.
+//!
+//! **Ports:** 1 input, 1 or 2 outputs; agnostic, output 1 push: the packets not chosen.
+//!
+//! **Arguments**
+//! * `P` probability to pass, 0 to 1; `SAMPLE` is a synonym.
+//! * `DROP` probability not to pass. One of the three must be given.
+//! * `ACTIVE` boolean, default true; all packets pass when false.
+//!
+//! **Drops:** `impaired`, packets not chosen when output 1 is not connected.
+//!
+//! **Handlers**
+//! * `sampling_prob`, `drop_prob` read/write: the probabilities. `active` read/write: the argument.
+//! * `drops` read: packets not chosen.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 50, STOP true) -> RandomSample(0.1) -> Discard;
+//! ```
+//!
+//! See also: RandomBitErrors, RandomSwitch
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use packet::Batch;
+
+use crate::tools::{Probability, boolean, value};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("RandomSample", "1/1-2", || Box::new(RandomSample::default()))
+    .processing("a/ah")
+    .handlers(&[
+        Handler::both("sampling_prob"),
+        Handler::both("drop_prob"),
+        Handler::both("active"),
+        Handler::sum("drops"),
+    ])
+    .file(file!());
+
+#[derive(Default)]
+struct RandomSample {
+    pass: f64,
+    active: bool,
+    drops: u64,
+}
+
+impl Element for RandomSample {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let pass = args.positional_opt::<Probability>("P").or(args.keyword_opt("SAMPLE"));
+        let drop = args.keyword_opt::<Probability>("DROP");
+        match (pass, drop) {
+            (Some(p), None) => self.pass = p.0,
+            (None, Some(q)) => self.pass = 1.0 - q.0,
+            _ if !args.errors().is_empty() => {}
+            _ => args.error("give one of P, SAMPLE and DROP"),
+        }
+        self.active = args.keyword("ACTIVE", true);
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        if !self.active || self.pass >= 1.0 {
+            return batch;
+        }
+        let pass = self.pass;
+        let mut rest = None;
+        let random = cx.random();
+        batch.partition(|_| random.f64() < pass, |p| rest.get_or_insert_with(Batch::new).push(p));
+        if let Some(rest) = rest {
+            self.drops += rest.len() as u64;
+            cx.push_or_drop(1, rest, Reason::Impaired);
+        }
+        batch
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "sampling_prob" => self.pass.to_string(),
+            "drop_prob" => (1.0 - self.pass).to_string(),
+            "active" => self.active.to_string(),
+            _ => self.drops.to_string(),
+        })
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
+        match name {
+            "sampling_prob" => self.pass = value::<Probability>(name, text)?.0,
+            "drop_prob" => self.pass = 1.0 - value::<Probability>(name, text)?.0,
+            _ => self.active = boolean(name, text)?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Rig;
+
+    fn check(element: &str, passed: std::ops::RangeInclusive<usize>) {
+        for burst in [1, 32] {
+            let text = format!(
+                "InfiniteSource(LIMIT 1000) -> e :: {element} -> o :: TestOut; e[1] -> x :: TestOut;"
+            );
+            let mut run = Rig::text(&text).burst(burst).run();
+            let (kept, rest) = (run.out("o").len(), run.out("x").len());
+            assert!(passed.contains(&kept) && kept + rest == 1000, "{element}: {kept} {rest}");
+            assert_eq!(run.read("e.drops"), rest.to_string());
+        }
+    }
+
+    #[test]
+    fn passes_the_share() {
+        check("RandomSample(1)", 1000..=1000);
+        check("RandomSample(0)", 0..=0);
+        check("RandomSample(DROP 0)", 1000..=1000);
+        // Binomial: standard deviation 14.
+        check("RandomSample(0.3)", 230..=370);
+        check("RandomSample(DROP 0.3)", 630..=770);
+        check("RandomSample(0, ACTIVE false)", 1000..=1000);
+    }
+
+    #[test]
+    fn handlers_and_errors() {
+        let mut run = Rig::new("RandomSample(0)").inputs(&[b"a"]).run();
+        assert_eq!(run.drops("e"), [(Reason::Impaired, 1)]);
+        run.write("e.drop_prob", "0.25").unwrap();
+        assert_eq!(run.read("e.sampling_prob"), "0.75");
+        assert!(run.write("e.drop_prob", "2").is_err());
+        assert_eq!(Rig::new("RandomSample").errors(), ["e: give one of P, SAMPLE and DROP"]);
+        assert_eq!(Rig::new("RandomSample(1.5)").errors().len(), 1);
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # SetAnnoByte
+//!
+//! `SetAnnoByte(ANNO, VALUE)`
+//!
+//! Sets one byte of each packet's annotations.
+//!
+//! **Ports:** 1 input, 1 output, agnostic.
+//!
+//! **Arguments**
+//! * `ANNO` the byte, by offset (0 to 47) or name; `OFFSET` is a synonym.
+//! * `VALUE` 0 to 255.
+//!
+//! **Metadata set:** the annotation at ANNO.
+//!
+//! **Drops:** none.
+//!
+//! **Handlers**
+//! * `anno`, `offset` read: the byte's offset. `value` read/write: the argument.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 5, STOP true) -> SetAnnoByte(PAINT, 3) -> Discard;
+//! ```
+//!
+//! See also: Paint
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, Handler, HandlerError};
+use packet::Batch;
+
+use crate::tools::{Anno, number};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("SetAnnoByte", "1/1", || Box::new(SetAnnoByte::default()))
+    .handlers(&[Handler::read("anno"), Handler::read("offset"), Handler::both("value")])
+    .file(file!());
+
+#[derive(Default)]
+struct SetAnnoByte {
+    anno: Anno<1>,
+    value: u8,
+}
+
+impl Element for SetAnnoByte {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let named = args.keyword_opt("OFFSET");
+        self.anno = named.unwrap_or_else(|| args.required("ANNO"));
+        self.value = args.required("VALUE");
+    }
+
+    fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        for packet in batch.iter_mut() {
+            packet.set_anno_u8(self.anno.0, self.value);
+        }
+        batch
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(if name == "value" { self.value.to_string() } else { self.anno.0.to_string() })
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.value = number(name, value)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn sets_the_byte() {
+        let mut run = Rig::new("SetAnnoByte(47, 9)").inputs(&[b"a", b"b"]).run();
+        assert!(run.out("o0").iter().all(|p| p.anno_u8(47) == 9));
+        assert_eq!((run.read("e.offset"), run.read("e.value")), ("47".into(), "9".into()));
+        assert_eq!(Rig::new("SetAnnoByte(48, 9)").errors().len(), 1);
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # Switch, StaticSwitch
+//!
+//! `Switch([OUTPUT])`
+//!
+//! Sends all packets out of one output, which a handler can change.
+//!
+//! **Ports:** 1 push input, any number of push outputs.
+//!
+//! **Arguments**
+//! * `OUTPUT` the output in use, default 0; negative, or beyond the last: packets are dropped. StaticSwitch must be told.
+//!
+//! **Drops:** `inactive`, all packets while no output is chosen.
+//!
+//! **Handlers** (not of StaticSwitch)
+//! * `switch` read/write: the output in use, -1 for none.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 5, STOP true) -> s :: Switch(1);
+//! s[0] -> Discard; s[1] -> Discard;
+//! ```
+//!
+//! See also: PullSwitch, RoundRobinSwitch, HashSwitch, PaintSwitch, Bypass
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use packet::Batch;
+
+use crate::tools::number;
+
+/// The descriptor.
+pub const SWITCH: Class = Class::new("Switch", "1/-", || Box::new(Switch::default()))
+    .processing("h/h")
+    .handlers(&[Handler::both("switch")])
+    .file(file!());
+/// The descriptor of the switch that cannot be changed.
+pub const STATIC: Class =
+    Class::new("StaticSwitch", "1/-", || Box::new(Switch { fixed: true, ..Switch::default() }))
+        .processing("h/h")
+        .file(file!());
+
+#[derive(Default)]
+struct Switch {
+    output: Option<usize>,
+    noutputs: usize,
+    fixed: bool,
+}
+
+impl Switch {
+    fn set(&mut self, output: i32) {
+        self.output = usize::try_from(output).ok().filter(|o| *o < self.noutputs);
+    }
+}
+
+impl Element for Switch {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.noutputs = args.noutputs;
+        let output = if self.fixed { args.required("OUTPUT") } else { args.positional("OUTPUT", 0) };
+        self.set(output);
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
+        match self.output {
+            Some(output) => cx.push(output, batch),
+            None => cx.drop_batch(Reason::Inactive, batch),
+        }
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.output.map_or("-1".into(), |o| o.to_string()))
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.set(number(name, value)?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Rig;
+
+    #[test]
+    fn one_output_gets_all() {
+        for (element, want) in
+            [("Switch", [2, 0]), ("Switch(1)", [0, 2]), ("StaticSwitch(1)", [0, 2]), ("Switch(-1)", [0, 0])]
+        {
+            let run = Rig::new(element).outputs(2).inputs(&[b"a", b"b"]).run();
+            assert_eq!([run.out("o0").len(), run.out("o1").len()], want, "{element}");
+        }
+    }
+
+    #[test]
+    fn the_handler_switches() {
+        let mut run = Rig::new("Switch(7)").outputs(2).inputs(&[b"a"]).run();
+        assert_eq!((run.read("e.switch").as_str(), run.drops("e")), ("-1", vec![(Reason::Inactive, 1)]));
+        run.write("e.switch", "1").unwrap();
+        assert_eq!(run.read("e.switch"), "1");
+        assert!(run.write("e.switch", "x").is_err());
+        assert!(run.write("e.switch", "2").is_ok());
+        assert_eq!(run.read("e.switch"), "-1");
+    }
+
+    #[test]
+    fn a_static_one_must_be_told() {
+        assert_eq!(Rig::new("StaticSwitch").errors(), ["e: missing argument OUTPUT: a whole number"]);
+    }
+}

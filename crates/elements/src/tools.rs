@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What several elements need: annotation arguments, sending packets of one batch to several outputs, token buckets,
+//! values written to handlers, times as Click prints them.
+
+use engine::args::{Args, FromArg, Names, parse_bool};
+use engine::clock::{Nanos, SECOND};
+use engine::{Cx, HandlerError, parse_integer};
+use packet::{ANNO_SIZE, Batch, Packet, anno};
+
+/// Where `N` bytes of annotation lie, given as a number or by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anno<const N: usize>(pub usize);
+
+impl<const N: usize> Default for Anno<N> {
+    fn default() -> Self {
+        Anno(anno::PAINT)
+    }
+}
+
+/// Annotations by name: offset and size in bytes.
+const ANNOTATIONS: &[(&str, usize, usize)] = &[
+    ("DST_IP", anno::DST_IP, 4),
+    ("DST_IP6", anno::DST_IP, 16),
+    ("PAINT", anno::PAINT, 1),
+    ("ICMP_PARAMPROB", anno::ICMP_PARAM_PROBLEM, 1),
+    ("FIX_IP_SRC", anno::FIX_IP_SRC, 1),
+    ("VLAN_TCI", anno::VLAN_TCI, 2),
+    ("VLAN", anno::VLAN_TCI, 2),
+    ("AGGREGATE", anno::AGGREGATE, 4),
+    ("EXTRA_LENGTH", anno::EXTRA_LENGTH, 4),
+    ("FIRST_TIMESTAMP", anno::FIRST_TIMESTAMP, 8),
+    ("EXTRA_PACKETS", anno::EXTRA_PACKETS, 4),
+    ("SEQUENCE_NUMBER", anno::SEQUENCE, 4),
+    ("MISC_IP", anno::MISC_IP, 4),
+    ("IPREWRITER_INPUT", anno::PAINT, 1),
+];
+
+impl<const N: usize> FromArg for Anno<N> {
+    const EXPECTED: &'static str = "an annotation (its byte offset, or a name such as PAINT)";
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        let defined = names.get(text).first().map_or(text, String::as_str);
+        let (text, size) = match defined.split_once('/') {
+            Some((text, size)) => (text, Some(parse_integer(size).ok_or_else(String::new)?)),
+            None => (defined, None),
+        };
+        let known =
+            ANNOTATIONS.iter().find(|(name, ..)| *name == text).map(|(_, at, size)| (*at as i128, *size));
+        let (at, has) = match (known, parse_integer(text)) {
+            (Some((at, has)), _) => (at, Some(has as i128)),
+            (None, Some(at)) => (at, None),
+            (None, None) => return Err(String::new()),
+        };
+        if size.or(has).is_some_and(|size| size != N as i128) {
+            return Err(format!("it must be one of {N} bytes"));
+        }
+        match usize::try_from(at) {
+            Ok(at) if at + N <= ANNO_SIZE => Ok(Anno(at)),
+            _ => Err(format!("its {N} bytes must lie within {ANNO_SIZE}")),
+        }
+    }
+}
+
+/// Sends the packets of a batch to different outputs, in order for each of them.
+#[derive(Debug, Default)]
+pub struct Splitter {
+    parts: Vec<Batch>,
+    /// Outputs with packets, in the order of their first one.
+    order: Vec<usize>,
+}
+
+impl Splitter {
+    /// Pushes each packet out of the output that `route` names; outputs that do not exist drop and count. A batch
+    /// whose packets all go the same way stays whole.
+    #[inline]
+    pub fn split(&mut self, cx: &mut Cx<'_>, mut batch: Batch, mut route: impl FnMut(&mut Packet) -> usize) {
+        let Some(first) = batch.first_mut().map(&mut route) else { return };
+        let differs = |(i, p)| {
+            let port = route(p);
+            (port != first).then_some((i, port))
+        };
+        let Some((at, port)) = batch.iter_mut().enumerate().skip(1).find_map(differs) else {
+            cx.push(first, batch);
+            return;
+        };
+        let mut known = Some(port);
+        let mut packets = batch.drain(..).enumerate();
+        for (i, mut packet) in packets.by_ref() {
+            let port = match i.cmp(&at) {
+                std::cmp::Ordering::Less => first,
+                // Judged already, and `route` may count what it sees.
+                _ => known.take().unwrap_or_else(|| route(&mut packet)),
+            };
+            if port >= self.parts.len() {
+                self.parts.resize_with(port + 1, Batch::new);
+            }
+            if self.parts[port].is_empty() {
+                self.order.push(port);
+            }
+            self.parts[port].push(packet);
+        }
+        for port in self.order.drain(..) {
+            cx.push(port, std::mem::take(&mut self.parts[port]));
+        }
+    }
+}
+
+/// A token bucket (RFC 2697's, without its colours) that is exact on any clock: it counts billionths of a token.
+#[derive(Clone, Debug, Default)]
+pub struct TokenBucket {
+    /// Tokens per second, so billionths of a token per nanosecond.
+    rate: u64,
+    capacity: u64,
+    level: u128,
+    at: Nanos,
+}
+
+const PARTS: u128 = SECOND as u128;
+
+impl TokenBucket {
+    /// A full bucket of `capacity` tokens that gains `rate` tokens per second.
+    pub fn new(rate: u64, capacity: u64) -> TokenBucket {
+        TokenBucket { rate, capacity, level: u128::from(capacity) * PARTS, at: 0 }
+    }
+
+    /// Tokens per second.
+    pub fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Changes rate and capacity; the tokens stay, as far as they fit.
+    pub fn set(&mut self, rate: u64, capacity: u64) {
+        (self.rate, self.capacity) = (rate, capacity);
+        self.level = self.level.min(u128::from(capacity) * PARTS);
+    }
+
+    /// Sets the number of tokens.
+    pub fn set_level(&mut self, now: Nanos, tokens: u64) {
+        (self.level, self.at) = (u128::from(tokens) * PARTS, now);
+    }
+
+    /// Adds the tokens gained until `now`.
+    #[inline]
+    pub fn refill(&mut self, now: Nanos) {
+        let gained = u128::from(now.saturating_sub(self.at)) * u128::from(self.rate);
+        self.level = (self.level + gained).min(u128::from(self.capacity) * PARTS);
+        self.at = self.at.max(now);
+    }
+
+    /// Whether there are `n` tokens, as of the last [`refill`](Self::refill).
+    #[inline]
+    pub fn contains(&self, n: u64) -> bool {
+        self.level >= u128::from(n) * PARTS
+    }
+
+    /// Whole tokens there are.
+    #[inline]
+    pub fn tokens(&self) -> u64 {
+        (self.level / PARTS) as u64
+    }
+
+    /// Removes `n` tokens, or all if there are fewer.
+    #[inline]
+    pub fn remove(&mut self, n: u64) {
+        self.level = self.level.saturating_sub(u128::from(n) * PARTS);
+    }
+
+    /// Removes `n` tokens if there are so many.
+    #[inline]
+    pub fn take(&mut self, n: u64) -> bool {
+        let enough = self.contains(n);
+        if enough {
+            self.remove(n);
+        }
+        enough
+    }
+
+    /// The moment from which on there are `n` tokens, if it ever comes.
+    pub fn when(&self, n: u64) -> Option<Nanos> {
+        let missing = (u128::from(n) * PARTS).saturating_sub(self.level);
+        if missing == 0 {
+            return Some(self.at);
+        }
+        if self.rate == 0 || n > self.capacity {
+            return None;
+        }
+        u64::try_from(missing.div_ceil(u128::from(self.rate))).ok()?.checked_add(self.at)
+    }
+}
+
+/// Reads a handler's value as a whole number of type `T`.
+///
+/// # Errors
+/// When it is not one.
+pub fn number<T: TryFrom<i128>>(name: &str, value: &str) -> Result<T, HandlerError> {
+    let number = parse_integer(value.trim()).and_then(|n| T::try_from(n).ok());
+    number.ok_or_else(|| HandlerError::bad_value(name, value, "a whole number in range"))
+}
+
+/// Reads a handler's value as true or false.
+///
+/// # Errors
+/// When it is neither.
+pub fn boolean(name: &str, value: &str) -> Result<bool, HandlerError> {
+    parse_bool(value.trim()).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))
+}
+
+/// Reads a handler's value as an argument of type `T`.
+///
+/// # Errors
+/// When it is none.
+pub fn value<T: FromArg>(name: &str, value: &str) -> Result<T, HandlerError> {
+    T::from_arg(value.trim(), &Names::default())
+        .map_err(|_| HandlerError::bad_value(name, value, T::EXPECTED))
+}
+
+/// A time as Click prints it: seconds with six digits, or nine where it needs them.
+pub fn seconds(ns: Nanos) -> String {
+    let (seconds, rest) = (ns / SECOND, ns % SECOND);
+    if rest % 1000 == 0 { format!("{seconds}.{:06}", rest / 1000) } else { format!("{seconds}.{rest:09}") }
+}
+
+/// A span of time as Click prints it, with its unit: `20ms`, `1.5s`.
+pub fn interval(ns: Nanos) -> String {
+    match ns {
+        0 => "0s".into(),
+        _ if ns >= SECOND => format!("{}s", seconds(ns).trim_end_matches('0').trim_end_matches('.')),
+        _ if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+        _ if ns % 1000 == 0 => format!("{}us", ns / 1000),
+        _ => format!("{ns}ns"),
+    }
+}
+
+/// A probability, between 0 and 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Probability(pub f64);
+
+impl FromArg for Probability {
+    const EXPECTED: &'static str = "a probability between 0 and 1";
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        let p = f64::from_arg(text, names)?;
+        if (0.0..=1.0).contains(&p) { Ok(Probability(p)) } else { Err(String::new()) }
+    }
+}
+
+/// The handler call in an argument: `HANDLER [VALUE]`.
+pub fn call(args: &mut Args<'_>, name: &'static str) -> Option<(String, String)> {
+    let engine::args::Raw(call) = args.keyword_opt(name)?;
+    let (handler, value) = call.split_once(char::is_whitespace).unwrap_or((&call, ""));
+    Some((handler.to_owned(), value.trim().to_owned()))
+}
+
+/// Does what a source does when it has sent its last packet: calls its handler, or asks the driver to stop.
+pub fn ended(cx: &mut Cx<'_>, end_call: Option<&(String, String)>, stop: bool) {
+    if let Some((handler, value)) = end_call {
+        if let Err(why) = cx.write_handler(handler, value) {
+            cx.print(&format!("{}: {handler}: {why}", cx.name()));
+        }
+    } else if stop {
+        cx.please_stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn annotations_by_number_and_name() {
+        let anno = |text: &str| Anno::<1>::from_arg(text, &Names::default()).map(|a| a.0).ok();
+        assert_eq!((anno("PAINT"), anno("3"), anno("47")), (Some(16), Some(3), Some(47)));
+        assert_eq!((anno("48"), anno("-1"), anno("MISC_IP"), anno("nonsense")), (None, None, None, None));
+    }
+
+    #[test]
+    fn times_print_like_clicks() {
+        assert_eq!(
+            (seconds(1_500_000_000), seconds(1_000_000_001)),
+            ("1.500000".into(), "1.000000001".into())
+        );
+        let all = [0, 20_000_000, 15_000, 7, 2 * SECOND, 1_500_000_000].map(interval);
+        assert_eq!(all, ["0s", "20ms", "15us", "7ns", "2s", "1.5s"]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        /// Takes as soon as it may, and compares with the number that time and capacity allow.
+        #[test]
+        fn a_greedy_taker_gets_the_rate(rate in 1u64..5_000_000, capacity in 2u64..100, n in 1usize..200) {
+            let mut bucket = TokenBucket::new(rate, capacity);
+            let mut now = 0;
+            for taken in 0..n as u64 {
+                bucket.refill(now);
+                now = bucket.when(1).unwrap();
+                bucket.refill(now);
+                prop_assert!(bucket.take(1));
+                let due = (taken + 1).saturating_sub(capacity) as u128 * PARTS;
+                prop_assert_eq!(u128::from(now), due.div_ceil(u128::from(rate)));
+            }
+        }
+    }
+}
