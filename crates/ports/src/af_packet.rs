@@ -55,6 +55,7 @@ struct Shared {
     ethernet: bool,
     qdisc: bool,
     why: String,
+    promiscuous: Promiscuous,
     holds: Mutex<Holds>,
 }
 
@@ -72,8 +73,6 @@ struct Options {
 #[derive(Debug, Default)]
 struct Holds {
     ifindex: u32,
-    /// Promiscuous mode lasts as long as this socket.
-    promiscuous: Option<OwnedFd>,
     /// The classifier that keeps received packets from the kernel.
     swallow: Option<OwnedFd>,
 }
@@ -103,6 +102,7 @@ impl PacketDevice {
             ethernet,
             qdisc: crate::provider::flag(spec, "QDISC")?.unwrap_or(false),
             why: why.to_owned(),
+            promiscuous: Promiscuous::default(),
             holds: Mutex::default(),
         });
         // Learn now, not at the first packet, whether we may.
@@ -136,12 +136,32 @@ impl PacketDevice {
     }
 }
 
-#[repr(C)]
-struct Membership {
-    ifindex: i32,
-    kind: u16,
-    address_len: u16,
-    address: [u8; 8],
+/// Holds an interface in promiscuous mode, by a packet socket that receives nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Promiscuous(Mutex<Option<(u32, OwnedFd)>>);
+
+impl Promiscuous {
+    /// Holds interface `ifindex`, and lets go of a former one.
+    pub(crate) fn hold(&self, ifindex: u32) -> io::Result<()> {
+        #[repr(C)]
+        struct Membership {
+            ifindex: i32,
+            kind: u16,
+            address_len: u16,
+            address: [u8; 8],
+        }
+        let mut held = lock(&self.0);
+        if held.as_ref().is_some_and(|(of, _)| *of == ifindex) {
+            return Ok(());
+        }
+        *held = None;
+        let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+        let wanted =
+            Membership { ifindex: ifindex as i32, kind: PACKET_MR_PROMISC, address_len: 0, address: [0; 8] };
+        sys::set_option(&socket, libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &wanted)?;
+        *held = Some((ifindex, socket));
+        Ok(())
+    }
 }
 
 impl Shared {
@@ -159,17 +179,8 @@ impl Shared {
         if holds.ifindex != ifindex {
             *holds = Holds { ifindex, ..Holds::default() };
         }
-        if options.promiscuous && holds.promiscuous.is_none() {
-            let socket = self.socket(0, ifindex).map_err(|e| self.explain(&e))?;
-            let wanted = Membership {
-                ifindex: ifindex as i32,
-                kind: PACKET_MR_PROMISC,
-                address_len: 0,
-                address: [0; 8],
-            };
-            sys::set_option(&socket, libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &wanted)
-                .map_err(|e| self.explain(&e))?;
-            holds.promiscuous = Some(socket);
+        if options.promiscuous {
+            self.promiscuous.hold(ifindex).map_err(|e| self.explain(&e))?;
         }
         if options.keep_from_kernel && holds.swallow.is_none() {
             let link = bpf::swallow(ifindex).map_err(|e| {

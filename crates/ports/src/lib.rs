@@ -7,18 +7,17 @@
 //! * [`memory`]: wires in this process, a replay that measures, a sink that counts;
 //! * [`pcap`]: capture files;
 //! * [`tap`]: interfaces of the kernel whose other end we are;
-//! * [`af_packet`]: any network interface, by packet sockets.
+//! * [`af_packet`]: any network interface, by packet sockets;
+//! * [`af_xdp`]: network interfaces whose driver has an XDP hook, without a copy of ours.
 
 pub mod af_packet;
-#[allow(dead_code)]
+pub mod af_xdp;
 mod bpf;
-#[allow(dead_code)]
 mod link;
 pub mod memory;
 mod offload;
 pub mod pcap;
 mod provider;
-#[allow(dead_code)]
 mod sys;
 pub mod tap;
 

@@ -4,6 +4,7 @@
 //! | `METHOD` | device name | settings |
 //! |---|---|---|
 //! | none | a network interface | the best driver that works |
+//! | `AF_XDP`, `AF_XDP_GENERIC` | a network interface | `ZEROCOPY true/false`, `RING entries`, `BUSY_POLL microseconds` |
 //! | `AF_PACKET`, `LINUX`, `PCAP` | a network interface | `QDISC true` sends through the queueing discipline |
 //! | `TAP`, `TUN` | the interface to make | `ADDR a.b.c.d/n` (may be repeated), `ETHER mac`, `MTU bytes` |
 //! | `MEMORY` | a wire `NAME`, or its end `NAME/END` | |
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use packet::port::{Device, Error, Provider, Spec, link_type, method};
 
 use crate::af_packet::PacketDevice;
+use crate::af_xdp::XdpDevice;
 use crate::memory::{MemoryPort, Wire};
 use crate::pcap::{FileReader, FileWriter, Format};
 use crate::tap::{Kind, Tap, TapSpec};
@@ -31,11 +33,30 @@ struct Open {
     method: Option<Method>,
     device: Weak<dyn Device>,
     /// The same device, where later elements may add wishes.
-    packet: Weak<PacketDevice>,
+    amend: Amend,
+}
+
+/// How later elements add their wishes to a device.
+enum Amend {
+    Nothing,
+    Packet(Weak<PacketDevice>),
+    Xdp(Weak<XdpDevice>),
+}
+
+impl Amend {
+    fn amend(&self, spec: &Spec) -> Result<(), Error> {
+        match self {
+            Amend::Nothing => Ok(()),
+            Amend::Packet(device) => device.upgrade().map_or(Ok(()), |d| d.amend(spec)),
+            Amend::Xdp(device) => device.upgrade().map_or(Ok(()), |d| d.amend(spec)),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
+    Xdp,
+    XdpGeneric,
     Packet,
     Tap,
     Tun,
@@ -43,7 +64,9 @@ enum Method {
     File,
 }
 
-const METHODS: [(&str, Method); 7] = [
+const METHODS: [(&str, Method); 9] = [
+    (method::AF_XDP, Method::Xdp),
+    (method::AF_XDP_GENERIC, Method::XdpGeneric),
     (method::AF_PACKET, Method::Packet),
     ("LINUX", Method::Packet),
     ("PCAP", Method::Packet),
@@ -82,30 +105,37 @@ impl SystemProvider {
             let mend = "give the same METHOD to all elements of one device";
             return Err(Error::new(&spec.device, what, mend));
         }
-        if let Some(packet) = known.packet.upgrade() {
-            packet.amend(spec)?;
-        }
+        known.amend.amend(spec)?;
         Ok(Some(device))
     }
 
-    fn remember(
-        &self,
-        spec: &Spec,
-        method: Option<Method>,
-        device: &Arc<dyn Device>,
-        packet: Weak<PacketDevice>,
-    ) {
+    fn remember(&self, spec: &Spec, method: Option<Method>, device: &Arc<dyn Device>, amend: Amend) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|_, known| known.device.strong_count() > 0);
-        open.insert(spec.device.clone(), Open { method, device: Arc::downgrade(device), packet });
+        open.insert(spec.device.clone(), Open { method, device: Arc::downgrade(device), amend });
     }
 
+    /// Opens a network interface by the driver asked for, or by the best that works: AF_XDP in the driver's own hook,
+    /// else a packet socket. The kernel's generic XDP hook is slower than either, so it is taken only when asked for.
     fn open_interface(&self, spec: &Spec, method: Option<Method>) -> Result<Arc<dyn Device>, Error> {
-        let why = if method.is_some() { "as METHOD says" } else { "" };
-        let packet = Arc::new(PacketDevice::open(spec, why)?);
-        let weak = Arc::downgrade(&packet);
-        let device: Arc<dyn Device> = packet;
-        self.remember(spec, Some(Method::Packet), &device, weak);
+        let mut why = if method.is_some() { "as METHOD says".to_owned() } else { String::new() };
+        if let None | Some(Method::Xdp | Method::XdpGeneric) = method {
+            match XdpDevice::open(spec, method == Some(Method::XdpGeneric), &why) {
+                Ok(device) => {
+                    let device = Arc::new(device);
+                    let amend = Amend::Xdp(Arc::downgrade(&device));
+                    let device: Arc<dyn Device> = device;
+                    self.remember(spec, method.or(Some(Method::Xdp)), &device, amend);
+                    return Ok(device);
+                }
+                Err(e) if method.is_some() => return Err(e),
+                Err(e) => why = format!("no AF_XDP: {}", e.what),
+            }
+        }
+        let device = Arc::new(PacketDevice::open(spec, &why)?);
+        let amend = Amend::Packet(Arc::downgrade(&device));
+        let device: Arc<dyn Device> = device;
+        self.remember(spec, Some(Method::Packet), &device, amend);
         Ok(device)
     }
 }
@@ -125,7 +155,9 @@ impl Provider for SystemProvider {
             return Ok(device);
         }
         let device: Arc<dyn Device> = match method {
-            None | Some(Method::Packet) => return self.open_interface(spec, method),
+            None | Some(Method::Packet | Method::Xdp | Method::XdpGeneric) => {
+                return self.open_interface(spec, method);
+            }
             Some(Method::Tap) => Arc::new(open_tap(spec, Kind::Tap)?),
             Some(Method::Tun) => Arc::new(open_tap(spec, Kind::Tun)?),
             Some(Method::Memory | Method::File) => {
@@ -133,7 +165,7 @@ impl Provider for SystemProvider {
                 Arc::new(MemoryPort::new(&spec.device, &Wire::named(wire))?)
             }
         };
-        self.remember(spec, method, &device, Weak::new());
+        self.remember(spec, method, &device, Amend::Nothing);
         Ok(device)
     }
 }
@@ -258,7 +290,10 @@ mod tests {
     fn errors_name_what_is_wrong_and_the_mend() {
         let provider = SystemProvider::new();
         let cases = [
-            (spec("lo", "DPDK", &[]), "lo: METHOD DPDK is not known; METHOD is one of AF_PACKET"),
+            (
+                spec("lo", "DPDK", &[]),
+                "lo: METHOD DPDK is not known; METHOD is one of AF_XDP, AF_XDP_GENERIC, AF_PACKET",
+            ),
             (spec("l0", "", &[]), "l0: no such network interface; did you mean \"lo\"?"),
             (spec("nonesuch.pcap", "FILE", &[]), "nonesuch.pcap: No such file"),
             (spec("t", "TAP", &[("ADDR", "10.0.0/8")]), "t: ADDR 10.0.0/8 cannot be read; write it as"),

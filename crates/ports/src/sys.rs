@@ -119,12 +119,11 @@ pub(crate) fn wall_clock_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Counters of one queue. One thread adds; others may read.
+/// Counters of one queue, those apart that the kernel keeps. One thread adds; others may read.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     packets: AtomicU64,
     bytes: AtomicU64,
-    missed: AtomicU64,
     no_memory: AtomicU64,
     errors: AtomicU64,
 }
@@ -140,10 +139,6 @@ impl Counters {
         add(&self.bytes, bytes as u64);
     }
 
-    pub(crate) fn missed(&self, n: u64) {
-        add(&self.missed, n);
-    }
-
     pub(crate) fn no_memory(&self, n: usize) {
         add(&self.no_memory, n as u64);
     }
@@ -156,9 +151,9 @@ impl Counters {
         packet::port::QueueStats {
             packets: self.packets.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
-            missed: self.missed.load(Ordering::Relaxed),
             no_memory: self.no_memory.load(Ordering::Relaxed),
             errors: self.errors.load(Ordering::Relaxed),
+            ..Default::default()
         }
     }
 }

@@ -38,19 +38,26 @@ fn check_forwarding(method: &str, cable: Cable, sent: &[Vec<u8>]) {
     compare(&load(&output), sent);
 }
 
-#[test]
-fn af_packet_forwards_every_byte() {
-    if skip("af_packet_forwards_every_byte") {
-        return;
-    }
-    conserving(|| check_forwarding("AF_PACKET", Cable::default(), &frames((60..1515).step_by(13))));
+/// A test on a rig; skipped with a message where there can be none.
+macro_rules! on_rig {
+    ($($name:ident => $body:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            if !skip(stringify!($name)) {
+                conserving(|| $body);
+            }
+        }
+    )*};
 }
 
-#[test]
-fn af_packet_forwards_jumbo_frames() {
-    if skip("af_packet_forwards_jumbo_frames") {
-        return;
-    }
-    let cable = Cable { mtu: 9000, ..Cable::default() };
-    conserving(|| check_forwarding("AF_PACKET", cable, &frames((60..9015).step_by(97))));
+const JUMBO: Cable = Cable { mtu: 9000, queues: 1, offloads: false };
+
+on_rig! {
+    af_packet_forwards_every_byte => check_forwarding("AF_PACKET", Cable::default(), &frames((60..1515).step_by(13)));
+    af_packet_forwards_jumbo_frames => check_forwarding("AF_PACKET", JUMBO, &frames((60..9015).step_by(97)));
+    af_xdp_forwards_every_byte => check_forwarding("AF_XDP", Cable::default(), &frames((60..1515).step_by(13)));
+    af_xdp_forwards_jumbo_frames => check_forwarding("AF_XDP", JUMBO, &frames((60..9015).step_by(97)));
+    generic_xdp_forwards_every_byte =>
+        check_forwarding("AF_XDP_GENERIC", Cable::default(), &frames((60..1515).step_by(13)));
+    the_best_driver_forwards_every_byte => check_forwarding("", Cable::default(), &frames((60..1515).step_by(131)));
 }

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The receiving half of an AF_XDP queue.
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use libc::xdp_statistics;
+use packet::port::{Error, QueueStats, RxQueue};
+use packet::{Batch, HEADROOM, Packet, PacketType, anno};
+
+use super::socket::RxHalf;
+use super::{Shared, lock};
+use crate::link::Pace;
+use crate::memory::Taken;
+use crate::sys::{self, Counters};
+
+/// Entries that make a refill worth its store.
+const REFILL: u32 = 64;
+
+// SAFETY: six integers.
+unsafe impl sys::Plain for xdp_statistics {}
+
+/// The receive queue.
+pub(super) struct XdpRx {
+    shared: Arc<Shared>,
+    queue: usize,
+    /// `None` while the interface is gone.
+    half: Option<RxHalf>,
+    /// Pieces of a frame whose end has not come yet.
+    pieces: Batch,
+    mac: [u8; 6],
+    snaplen: usize,
+    busy_poll: bool,
+    pace: Pace,
+    counters: Counters,
+    /// Drops that former sockets of this queue counted.
+    missed_before: AtomicU64,
+    _taken: Taken,
+}
+
+impl XdpRx {
+    pub(super) fn open(shared: Arc<Shared>, queue: usize, taken: Taken) -> Result<XdpRx, Error> {
+        let half = shared.take_rx(queue).map_err(|e| shared.explain(&e))?;
+        let mac = shared.watch.interfaces.hardware(shared.watch.name()).map_or([0; 6], |(mac, _)| mac);
+        let snaplen = lock(&shared.options).snaplen;
+        let mut rx = XdpRx {
+            queue,
+            half,
+            pieces: Batch::new(),
+            mac,
+            snaplen,
+            busy_poll: shared.setup.busy_poll_us.is_some(),
+            pace: Pace::default(),
+            counters: Counters::default(),
+            missed_before: AtomicU64::new(0),
+            _taken: taken,
+            shared,
+        };
+        rx.refill();
+        Ok(rx)
+    }
+
+    /// Keeps the kernel supplied with empty frames.
+    fn refill(&mut self) {
+        let Some(half) = &mut self.half else { return };
+        let wanted = half.fill.free(REFILL);
+        if wanted < REFILL {
+            return;
+        }
+        let (fill, lent, shape) = (&mut half.fill, &mut half.lent, &self.shared.setup.shape);
+        let got = Packet::alloc_bulk(wanted as usize, 0, 0, |packet| {
+            if let Ok(index) = packet.into_frame() {
+                lent.lend(index);
+                fill.put(shape.address(index));
+            }
+        });
+        half.fill.submit();
+        if got < wanted as usize {
+            self.counters.no_memory(1);
+        }
+    }
+
+    /// Looks whether the interface is still there, and moves to its successor if it is not.
+    #[cold]
+    fn look(&mut self) {
+        if let Some(half) = &self.half
+            && !self.shared.stale(&half.core)
+        {
+            return;
+        }
+        self.missed_before.store(self.missed(), Ordering::Relaxed);
+        self.pieces.free_all();
+        self.half = None;
+        if let Ok(half) = self.shared.take_rx(self.queue) {
+            self.half = half;
+            let name = self.shared.watch.name();
+            self.mac = self.shared.watch.interfaces.hardware(name).map_or(self.mac, |(mac, _)| mac);
+            self.refill();
+        }
+    }
+
+    fn missed(&self) -> u64 {
+        let before = self.missed_before.load(Ordering::Relaxed);
+        let Some(half) = &self.half else { return before };
+        let statistics =
+            sys::get_option::<xdp_statistics>(half.core.fd(), libc::SOL_XDP, libc::XDP_STATISTICS);
+        before + statistics.map_or(0, |s| s.rx_dropped + s.rx_ring_full)
+    }
+}
+
+impl RxQueue for XdpRx {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        let before = batch.len();
+        let Some(half) = &mut self.half else {
+            if self.pace.due() {
+                self.look();
+            }
+            return 0;
+        };
+        if self.busy_poll {
+            half.core.wake_rx();
+        }
+        let ready = half.rx.ready(max.min(1 << 20) as u32).min(max as u32);
+        let mut bad = 0;
+        for _ in 0..ready {
+            let descriptor = half.rx.take();
+            let (index, offset) = self.shared.setup.shape.place(descriptor.addr);
+            let Some(packet) = half.lent.back(index, offset, descriptor.len as usize) else {
+                bad += 1;
+                continue;
+            };
+            let more = descriptor.options & libc::XDP_PKT_CONTD != 0;
+            if !more && self.pieces.is_empty() {
+                batch.push(packet);
+                continue;
+            }
+            self.pieces.push(packet);
+            if !more {
+                match join(&self.pieces) {
+                    Some(whole) => batch.push(whole),
+                    None => self.counters.no_memory(1),
+                }
+                self.pieces.free_all();
+            }
+        }
+        if ready > 0 {
+            half.rx.release();
+        } else if half.fill.needs_wakeup() {
+            half.core.wake_rx();
+        }
+        self.refill();
+        let n = batch.len() - before;
+        if n == 0 {
+            if self.pace.due() {
+                self.look();
+            }
+            return 0;
+        }
+        let mut bytes = 0;
+        for packet in &mut batch[before..] {
+            bytes += packet.len();
+            finish(packet, &self.mac, self.snaplen);
+        }
+        self.counters.moved(n, bytes);
+        if bad > 0 {
+            self.counters.errors(bad);
+        }
+        n
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        self.half.as_ref().map(|half| half.core.fd().as_raw_fd())
+    }
+
+    fn fault(&self) -> Option<Error> {
+        self.shared.watch.fault()
+    }
+
+    fn stats(&self) -> QueueStats {
+        QueueStats { missed: self.missed(), ..self.counters.read() }
+    }
+}
+
+impl Drop for XdpRx {
+    fn drop(&mut self) {
+        if let Some(half) = self.half.take() {
+            self.shared.park_rx(self.queue, half);
+        }
+    }
+}
+
+/// Joins the pieces of a frame.
+fn join(pieces: &[Packet]) -> Option<Packet> {
+    let mut whole = Packet::alloc(HEADROOM, pieces.iter().map(Packet::len).sum())?;
+    let mut rest = whole.data_mut();
+    for piece in pieces {
+        let (here, after) = rest.split_at_mut(piece.len());
+        here.copy_from_slice(piece.data());
+        rest = after;
+    }
+    Some(whole)
+}
+
+#[inline]
+fn finish(packet: &mut Packet, mac: &[u8; 6], snaplen: usize) {
+    let kind = match packet.data().first_chunk::<6>() {
+        Some(to) if to == mac => PacketType::Host,
+        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => PacketType::Broadcast,
+        Some([first, ..]) if first & 1 == 1 => PacketType::Multicast,
+        _ => PacketType::OtherHost,
+    };
+    if kind != PacketType::Host {
+        packet.set_packet_type(kind);
+    }
+    if snaplen != 0 && packet.len() > snaplen {
+        let excess = packet.len() - snaplen;
+        packet.trim(excess);
+        packet.set_anno_u32(anno::EXTRA_LENGTH, excess as u32);
+    }
+}
