@@ -44,7 +44,7 @@
 //! 1. *A consumer sees the item, not the slot's earlier bytes.* The copy is before the Release store of
 //!    `producers.tail`; a consumer's Acquire load of a tail past that position is after it. With several producers
 //!    the later announcer has Acquire-loaded the earlier's tail while it waited, so happens-before is transitive.
-//!    Model: `items_are_visible`.
+//!    Models: `items_are_visible`, `an_announcement_speaks_for_the_earlier_ones`.
 //! 2. *A producer overwrites no slot that is being read.* The same with the sides exchanged: it writes only
 //!    positions below `consumers.tail + capacity`, and that tail was Release-stored after the read.
 //!    Model: `slots_are_reused_after_reading`.
@@ -52,7 +52,7 @@
 //!    The tail used in the room check may be newer than the head loaded: then the head is old and the swap fails.
 //!    Model: `reservations_are_disjoint`.
 //! 4. *`seen` may be stale but never wrong.* Tails only grow, an older one understates the room; it is stored with
-//!    Release and loaded with Acquire so that cases 1 and 2 hold through it too. Model: all of them (they pass through it).
+//!    Release and loaded with Acquire so that cases 1 and 2 hold through it too. Model: `what_another_has_seen_may_be_used`.
 
 use crate::{
     padded::CachePadded,
@@ -725,6 +725,49 @@ mod models {
             ring.pop_many(4, |item| got.push(item));
             got.sort_unstable();
             assert_eq!(got, [1, 2, 3, 4]);
+        });
+    }
+
+    /// Case 1 handed on: the consumer meets the later producer's announcement only.
+    #[test]
+    fn an_announcement_speaks_for_the_earlier_ones() {
+        bounded(|| {
+            let ring = Arc::new(Ring::new(2));
+            let pushing: Vec<_> = [1u32, 2]
+                .map(|item| {
+                    let ring = ring.clone();
+                    thread::spawn(move || assert!(ring.push(item).is_ok()))
+                })
+                .into();
+            let taking = {
+                let ring = ring.clone();
+                thread::spawn(move || {
+                    let mut got = Vec::new();
+                    ring.pop_many(2, |item| got.push(item));
+                    got.len()
+                })
+            };
+            let got = taking.join().unwrap();
+            pushing.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(ring.len() + got, 2);
+        });
+    }
+
+    /// Case 4: a consumer takes an item on the strength of a tail that another consumer has seen.
+    #[test]
+    fn what_another_has_seen_may_be_used() {
+        bounded(|| {
+            let ring = Arc::new(Ring::new(2));
+            let theirs = ring.clone();
+            let pushing = thread::spawn(move || assert_eq!(theirs.push_many([1u32, 2].into_iter()), 2));
+            let theirs = ring.clone();
+            let taking = thread::spawn(move || theirs.pop());
+            let mut got: Vec<u32> = ring.pop().into_iter().collect();
+            got.extend(taking.join().unwrap());
+            pushing.join().unwrap();
+            ring.pop_many(2, |item| got.push(item));
+            got.sort_unstable();
+            assert_eq!(got, [1, 2]);
         });
     }
 
