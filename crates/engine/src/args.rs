@@ -2,7 +2,7 @@
 //! Arguments of elements: Click's positional and keyword arguments, typed, with all errors gathered.
 //!
 //! ```
-//! use engine::args::{Args, Names};
+//! use junctor_engine::args::{Args, Names};
 //! let names = Names::default();
 //! let mut args = Args::new("5, LIMIT 7", "source", (0, 1), &names);
 //! let burst: u32 = args.positional("BURST", 1);
@@ -64,7 +64,6 @@ struct Given {
 }
 
 /// An element's arguments while it reads them.
-#[derive(Debug)]
 pub struct Args<'a> {
     given: Vec<Given>,
     /// Positional arguments asked for so far.
@@ -81,6 +80,8 @@ pub struct Args<'a> {
     /// Names defined in the configuration.
     pub names: &'a Names,
     processing: (Vec<Processing>, Vec<Processing>),
+    /// The grace periods of the router's workers: tables that elements make register with them.
+    pub rcu: sync::rcu::Domain,
 }
 
 impl<'a> Args<'a> {
@@ -106,12 +107,19 @@ impl<'a> Args<'a> {
             noutputs,
             names,
             processing: (Vec::new(), Vec::new()),
+            rcu: sync::rcu::Domain::default(),
         }
     }
 
     /// Says how inputs and outputs work.
     pub(crate) fn with_processing(mut self, inputs: Vec<Processing>, outputs: Vec<Processing>) -> Args<'a> {
         self.processing = (inputs, outputs);
+        self
+    }
+
+    /// Says which grace periods tables belong to.
+    pub(crate) fn with_rcu(mut self, rcu: &sync::rcu::Domain) -> Args<'a> {
+        self.rcu = rcu.clone();
         self
     }
 

@@ -204,6 +204,12 @@ impl Cx<'_> {
         self.element as usize
     }
 
+    /// This worker's licence to read tables of [`Args::rcu`](crate::args::Args::rcu)'s domain.
+    #[inline]
+    pub fn rcu(&self) -> &sync::rcu::Reader {
+        &self.worker.rcu
+    }
+
     /// The worker that this instance belongs to.
     pub fn worker(&self) -> usize {
         self.worker.index

@@ -76,6 +76,7 @@ pub struct Shared {
     pub(crate) inputs: PortTable,
     pub(crate) burst: usize,
     pub(crate) seed: u64,
+    pub(crate) rcu: sync::rcu::Domain,
     pub(crate) mailboxes: Vec<Mailbox>,
     provided: Vec<Option<Provided>>,
     stopped: AtomicBool,
@@ -204,6 +205,7 @@ impl Shared {
 pub struct Check {
     pub(crate) checked: Checked,
     primaries: Vec<Box<dyn Element>>,
+    rcu: sync::rcu::Domain,
 }
 
 /// Checks a configuration: classes, ports, push and pull, and every element's arguments. Opens nothing.
@@ -214,15 +216,17 @@ pub fn check(graph: &Graph, registry: &Registry) -> Result<Check, Vec<Diagnostic
     let checked = graph::check(graph, registry)?;
     let names = Names::gather(graph);
     let mut errors = Vec::new();
+    let rcu = sync::rcu::Domain::default();
     let primaries =
-        (0..graph.elements.len()).map(|e| configured(graph, &checked, &names, e, &mut errors)).collect();
-    if errors.is_empty() { Ok(Check { checked, primaries }) } else { Err(errors) }
+        (0..graph.elements.len()).map(|e| configured(graph, &checked, &names, &rcu, e, &mut errors)).collect();
+    if errors.is_empty() { Ok(Check { checked, primaries, rcu }) } else { Err(errors) }
 }
 
 fn configured(
     graph: &Graph,
     checked: &Checked,
     names: &Names,
+    rcu: &sync::rcu::Domain,
     e: usize,
     errors: &mut Vec<Diagnostic>,
 ) -> Box<dyn Element> {
@@ -231,7 +235,8 @@ fn configured(
     let ports = (checked.inputs[e].len(), checked.outputs[e].len());
     let works = |side: &[graph::Port]| side.iter().map(|p| p.processing).collect();
     let mut args = Args::new(&element.config, &element.name, ports, names)
-        .with_processing(works(&checked.inputs[e]), works(&checked.outputs[e]));
+        .with_processing(works(&checked.inputs[e]), works(&checked.outputs[e]))
+        .with_rcu(rcu);
     instance.configure(&mut args);
     errors.extend(args.finish(element, checked.classes[e]));
     instance
@@ -254,12 +259,12 @@ impl Router {
         registry: &Registry,
         mut options: Options,
     ) -> Result<Router, Vec<Diagnostic>> {
-        let Check { checked, mut primaries } = check(graph, registry)?;
+        let Check { checked, mut primaries, rcu } = check(graph, registry)?;
         let workers = options.workers.max(1);
         let tasks = open_all(graph, &mut primaries, &options, workers)?;
         let shares: Vec<bool> = primaries.iter().map(|p| p.share().is_some()).collect();
         let places = plan::plan(&checked, &tasks, &shares, workers);
-        let shared = Arc::new(share(graph, &checked, &primaries, places, &mut options));
+        let shared = Arc::new(share(graph, &checked, &primaries, places, rcu, &mut options));
         Router::assemble(graph, &checked, primaries, shared, options)
     }
 
@@ -276,7 +281,7 @@ impl Router {
         let mut errors = Vec::new();
         for (e, primary) in primaries.into_iter().enumerate() {
             let place = &shared.elements[e].place;
-            let mut make = || configured(graph, checked, &names, e, &mut errors);
+            let mut make = || configured(graph, checked, &names, &shared.rcu, e, &mut errors);
             for (worker, instance) in instances(primary, place, checked.classes[e].sharing, &mut make) {
                 slots[worker][e] = Some(instance);
             }
@@ -383,6 +388,7 @@ impl Router {
     pub fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
         let target = self.shared.resolve(name, None)?;
         writable(&target)?;
+        self.workers.iter_mut().for_each(|w| w.rcu.quiescent());
         let workers = self.shared.answering(&target, true);
         workers.into_iter().try_for_each(|w| self.workers[w].write_local(&target, value))
     }
@@ -447,6 +453,7 @@ fn share(
     checked: &Checked,
     primaries: &[Box<dyn Element>],
     places: Vec<Place>,
+    rcu: sync::rcu::Domain,
     options: &mut Options,
 ) -> Shared {
     let ports = |side: &[crate::graph::Port]| side.iter().map(|p| (p.processing, p.peers.clone())).collect();
@@ -473,6 +480,7 @@ fn share(
         inputs,
         burst: options.burst.max(1),
         seed: options.seed,
+        rcu,
         mailboxes: (0..options.workers.max(1)).map(|_| Mailbox::new()).collect(),
         provided: primaries.iter().map(|p| p.provide()).collect(),
         stopped: AtomicBool::new(false),

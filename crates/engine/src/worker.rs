@@ -112,6 +112,7 @@ pub struct Worker {
     cycles: Vec<CycleStats>,
     until_sample: u32,
     drops: Vec<DropCounts>,
+    pub(crate) rcu: sync::rcu::Reader,
     pub(crate) clock: Clock,
     pub(crate) tasks: Tasks,
     pub(crate) timers: Timers,
@@ -139,6 +140,7 @@ impl Worker {
             until_sample: SAMPLE,
             drops: vec![DropCounts::default(); shared.elements.len()],
             random: fastrand::Rng::with_seed(shared.seed.wrapping_add(index as u64)),
+            rcu: shared.rcu.register(format!("worker {index}")),
             outputs,
             inputs,
             clock,
@@ -172,6 +174,7 @@ impl Worker {
     /// One round: messages, expired timers, every scheduled task once. Returns whether there was work.
     fn round(&mut self) -> bool {
         self.clock.expire();
+        self.rcu.quiescent();
         let mut worked = self.shared.mailboxes[self.index].has_mail() && self.serve();
         while let Some((element, timer)) = self.due_timer() {
             if element == crate::builtin::ROUTER {
@@ -247,11 +250,12 @@ impl Worker {
     /// Waits for watched descriptors and messages, and runs the elements whose descriptors are ready.
     fn wait(&mut self, timeout: Option<Duration>) -> bool {
         let Some(mut poll) = self.take_poll() else {
-            std::thread::sleep(timeout.unwrap_or(LONGEST_SLEEP).min(Duration::from_millis(1)));
+            let nap = timeout.unwrap_or(LONGEST_SLEEP).min(Duration::from_millis(1));
+            self.rcu.offline(|| std::thread::sleep(nap));
             return false;
         };
         let mut events = Events::with_capacity(64);
-        let polled = poll.poll(&mut events, timeout);
+        let polled = self.rcu.offline(|| poll.poll(&mut events, timeout));
         self.poll = Some(poll);
         let mut worked = false;
         if polled.is_ok() {
