@@ -18,7 +18,7 @@
 //! # Layout and size
 //!
 //! A hash map by address, and an ordered list of entries by the time they were last confirmed. An entry takes about 150 bytes
-//! and eight for each waiting item of the size of a handle. One lookup costs about 10 ns at 1k neighbours.
+//! and eight for each waiting item of the size of a handle.
 //!
 //! # Trade-offs
 //!
