@@ -217,8 +217,9 @@ pub fn check(graph: &Graph, registry: &Registry) -> Result<Check, Vec<Diagnostic
     let names = Names::gather(graph);
     let mut errors = Vec::new();
     let rcu = sync::rcu::Domain::default();
-    let primaries =
-        (0..graph.elements.len()).map(|e| configured(graph, &checked, &names, &rcu, e, &mut errors)).collect();
+    let primaries = (0..graph.elements.len())
+        .map(|e| configured(graph, &checked, &names, &rcu, e, &mut errors))
+        .collect();
     if errors.is_empty() { Ok(Check { checked, primaries, rcu }) } else { Err(errors) }
 }
 

@@ -52,8 +52,8 @@
 //!    The tail used in the room check may be newer than the head loaded: then the head is old and the swap fails.
 //!    Model: `reservations_are_disjoint`.
 //! 4. *`seen` may be stale but never wrong.* Tails only grow, an older one understates the room; it is stored with
-//!    Release and loaded with Acquire so that cases 1 and 2 hold through it too. Model: `what_another_has_seen_may_be_used` (which passes through
-//!    it, but does not notice if this Release is weakened; the other cases' models do notice).
+//!    Release and loaded with Acquire so that cases 1 and 2 hold through it too. Model: `what_another_has_seen_may_be_used`,
+//!    which passes through it but does not notice when this one store is weakened to Relaxed.
 
 use crate::{
     padded::CachePadded,
