@@ -19,6 +19,7 @@ use packet::{Batch, Packet};
 pub struct Rig {
     text: String,
     burst: usize,
+    workers: usize,
     seed: u64,
     inputs: Vec<Packet>,
     provider: Arc<dyn Provider>,
@@ -36,7 +37,7 @@ impl Rig {
     /// A whole configuration, which may use TestIn and TestOut.
     pub fn text(text: &str) -> Rig {
         let provider = Arc::new(NoDevices);
-        Rig { text: text.to_owned(), burst: 32, seed: 1, inputs: Vec::new(), provider }
+        Rig { text: text.to_owned(), burst: 32, workers: 1, seed: 1, inputs: Vec::new(), provider }
     }
 
     /// Connects further outputs of `e` to sinks `o1`, `o2` ... up to `n` outputs in all.
@@ -50,6 +51,12 @@ impl Rig {
     /// Sets the router's burst.
     pub fn burst(mut self, burst: usize) -> Rig {
         self.burst = burst;
+        self
+    }
+
+    /// Sets how many workers run; only the first one's sinks can be looked at.
+    pub fn workers(mut self, workers: usize) -> Rig {
+        self.workers = workers;
         self
     }
 
@@ -88,7 +95,7 @@ impl Rig {
         let print = printed.clone();
         let options = Options {
             provider: self.provider,
-            workers: 1,
+            workers: self.workers,
             cores: Vec::new(),
             burst: self.burst,
             time: TimeSource::Simulated(SIMULATION_EPOCH),

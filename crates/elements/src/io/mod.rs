@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements that make packets or exchange them with the world.
 
+mod device;
 mod files;
+mod from_device;
 mod from_ip_summary_dump;
 mod infinite_source;
 pub mod summary;
 #[cfg(test)]
 mod testing;
+mod to_device;
 mod to_ip_summary_dump;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] =
-    &[from_ip_summary_dump::CLASS, infinite_source::CLASS, to_ip_summary_dump::CLASS];
+pub static CLASSES: &[engine::Class] = &[
+    from_device::FROM_DEVICE,
+    from_device::POLL_DEVICE,
+    from_ip_summary_dump::CLASS,
+    infinite_source::CLASS,
+    to_device::CLASS,
+    to_ip_summary_dump::CLASS,
+];

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What tests of input and output need: temporary files and devices without a machine.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use packet::port::{Device, Error, Info, Link, Provider, QueueStats, RxQueue, Spec, TxQueue};
+use packet::{Batch, Packet};
 
 /// A directory that goes with the test.
 pub struct Temp(PathBuf);
@@ -33,5 +38,157 @@ impl Temp {
 impl Drop for Temp {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A provider that knows one device, which lives in memory.
+pub struct Fake(Arc<FakeDevice>);
+
+/// See [`Fake`].
+pub struct FakeDevice {
+    name: String,
+    rx: Vec<Mutex<Option<VecDeque<Vec<u8>>>>>,
+    tx: Vec<Line>,
+    room: AtomicUsize,
+    link: Mutex<Link>,
+}
+
+/// A transmit queue's record.
+#[derive(Default)]
+struct Line {
+    taken: AtomicBool,
+    sent: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Fake {
+    /// A device whose receive queues hold `queues`, with as many transmit queues.
+    pub fn new(name: &str, queues: &[&[&[u8]]]) -> Arc<Fake> {
+        Fake::with_tx(name, queues, queues.len())
+    }
+
+    /// A device with `tx` transmit queues.
+    pub fn with_tx(name: &str, queues: &[&[&[u8]]], tx: usize) -> Arc<Fake> {
+        let rx = |q: &&[&[u8]]| Mutex::new(Some(q.iter().map(|p| p.to_vec()).collect()));
+        Arc::new(Fake(Arc::new(FakeDevice {
+            name: name.to_owned(),
+            rx: queues.iter().map(rx).collect(),
+            tx: (0..tx).map(|_| Line::default()).collect(),
+            room: AtomicUsize::new(usize::MAX),
+            link: Mutex::new(Link::Up),
+        })))
+    }
+
+    /// Sets how many packets a transmit queue takes at a time.
+    pub fn set_room(&self, packets: usize) {
+        self.0.room.store(packets, Ordering::Relaxed);
+    }
+
+    /// Sets the state of the link.
+    pub fn set_link(&self, link: Link) {
+        *self.0.link.lock().unwrap() = link;
+    }
+
+    /// What was sent on a queue.
+    pub fn sent(&self, queue: usize) -> Vec<Vec<u8>> {
+        self.0.tx[queue].sent.lock().unwrap().clone()
+    }
+}
+
+impl Provider for Fake {
+    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+        if spec.device != self.0.name {
+            return Err(Error::new(&spec.device, "no such device", ""));
+        }
+        // Queues are handed out by number; the device knows its own handle for that.
+        Ok(Arc::new(Handle(self.0.clone())))
+    }
+}
+
+struct Handle(Arc<FakeDevice>);
+
+impl Device for Handle {
+    fn info(&self) -> Info {
+        Info {
+            name: self.0.name.clone(),
+            driver: "fake".to_owned(),
+            mac: Some([2, 0, 0, 0, 0, 1]),
+            mtu: 1500,
+            rx_queues: self.0.rx.len(),
+            tx_queues: self.0.tx.len(),
+        }
+    }
+
+    fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
+        let taken = || Error::new(&self.0.name, format!("receive queue {queue} is taken"), "");
+        let packets = self.0.rx[queue].lock().unwrap().take().ok_or_else(taken)?;
+        Ok(Box::new(FakeRx { packets, missed: if queue == 0 { 5 } else { 0 }, moved: 0 }))
+    }
+
+    fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
+        if self.0.tx[queue].taken.swap(true, Ordering::Relaxed) {
+            return Err(Error::new(&self.0.name, format!("transmit queue {queue} is taken"), ""));
+        }
+        Ok(Box::new(FakeTx { device: self.0.clone(), queue, stats: QueueStats::default() }))
+    }
+
+    fn link(&self) -> Link {
+        *self.0.link.lock().unwrap()
+    }
+}
+
+struct FakeRx {
+    packets: VecDeque<Vec<u8>>,
+    missed: u64,
+    moved: u64,
+}
+
+impl RxQueue for FakeRx {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        let n = max.min(self.packets.len());
+        batch.extend(self.packets.drain(..n).map(|p| Packet::copy_of(&p).expect("packet memory")));
+        self.moved += n as u64;
+        n
+    }
+
+    fn ended(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// As if the first queue had lost five packets.
+    fn stats(&self) -> QueueStats {
+        QueueStats { packets: self.moved, missed: self.missed, ..QueueStats::default() }
+    }
+}
+
+struct FakeTx {
+    device: Arc<FakeDevice>,
+    queue: usize,
+    stats: QueueStats,
+}
+
+impl TxQueue for FakeTx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let n = batch.len().min(self.device.room.load(Ordering::Relaxed));
+        let mut sent = self.device.tx[self.queue].sent.lock().unwrap();
+        for packet in batch.drain(..n) {
+            if packet.len() > 1514 {
+                self.stats.errors += 1;
+                continue;
+            }
+            self.stats.packets += 1;
+            self.stats.bytes += packet.len() as u64;
+            sent.push(packet.data().to_vec());
+        }
+        n
+    }
+
+    fn stats(&self) -> QueueStats {
+        self.stats
+    }
+}
+
+impl Drop for FakeTx {
+    fn drop(&mut self) {
+        self.device.tx[self.queue].taken.store(false, Ordering::Relaxed);
     }
 }

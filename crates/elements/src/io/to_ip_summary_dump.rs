@@ -375,7 +375,7 @@ mod tests {
         let temp = Temp::new();
         let line = "5.000007 1.2.3.4 6.7.8.9 T 10 20 rr{}+1 mss1400 400 SA 3 7";
         let fields = "ts src dst proto sport dport ip_opt tcp_opt payload_len tcp_flags paint count";
-        let input = temp.file("in", &format!("!data {fields}\n{line}\n"));
+        let input = temp.file("in", format!("!data {fields}\n{line}\n"));
         let (binary, output) = (temp.path("binary"), temp.path("out"));
         let copy = |from: &str, to: &str, args: &str| {
             let text = format!(

@@ -277,11 +277,8 @@ impl Builder {
         match (field.order().unwrap_or(0), value) {
             (0..=199, value) => self.apply_annotation(field, value),
             (200..=297, value) => self.apply_link(field, value),
-            (298..=398, value) => {
-                if self.make_ip(0, defaults) {
-                    self.apply_ip(field, value);
-                }
-            }
+            (298..=398, value) if self.make_ip(0, defaults) => self.apply_ip(field, value),
+            (298..=398, _) => {}
             (399..=499, value) => self.apply_transport(field, value, defaults),
             (_, Value::Bytes(payload)) => self.apply_payload(payload.len(), Some(&payload), defaults),
             (_, Value::Number(len)) if field == Field::PayloadLen => {

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the elements over devices share: arguments, the eye on the link, and what handlers tell.
+
+use std::sync::Arc;
+
+use engine::args::{Args, Raw};
+use engine::clock::{Nanos, SECOND};
+use engine::{Cx, Handler, OpenCx};
+use packet::port::{Device, Error, Info, Link, Spec, link_type};
+use packet::{Packet, PacketType};
+
+/// Time between looks at the link.
+const LOOK_EVERY: Nanos = SECOND / 10;
+/// Busy runs between looks at the clock for the same purpose.
+const LOOK_RUNS: u32 = 256;
+
+/// Handlers that describe a device.
+pub const READS: [Handler; 7] = [
+    Handler::read("driver"),
+    Handler::read("mac"),
+    Handler::read("mtu"),
+    Handler::read("queues"),
+    Handler::read("link"),
+    Handler::read("link_changes"),
+    Handler::read("encap"),
+];
+
+/// Reads the arguments that say which device, and how it is driven.
+pub fn arguments(args: &mut Args<'_>) -> Spec {
+    let method: Option<String> = args.keyword_opt("METHOD").or(args.keyword_opt("CAPTURE"));
+    let settings = args.keyword_all::<Raw>("SETTING").into_iter().map(|Raw(text)| {
+        let (key, value) = lang::config::shift_word(&text);
+        (key.to_owned(), lang::config::unquote_string(value))
+    });
+    Spec {
+        method,
+        settings: settings.collect(),
+        queues: args.keyword_opt::<usize>("N_QUEUES"),
+        ..Spec::default()
+    }
+}
+
+/// The open device of an element, shared by its instances.
+#[derive(Clone)]
+pub struct Opened {
+    device: Arc<dyn Device>,
+    /// Queues of the device that the element uses.
+    pub queues: Vec<usize>,
+}
+
+impl Opened {
+    /// Opens a device; `queue` is the only one to use, `count` how many there are of the kind wanted.
+    ///
+    /// # Errors
+    /// What the driver says, or that there is no such queue.
+    pub fn open(
+        cx: &OpenCx<'_>,
+        spec: &Spec,
+        queue: Option<usize>,
+        count: impl Fn(&Info) -> usize,
+    ) -> Result<Opened, String> {
+        let device = cx.open(spec)?;
+        let info = device.info();
+        let n = count(&info);
+        let queues = match queue {
+            Some(queue) if queue >= n => {
+                return Err(format!("{}: there is no queue {queue}; it has {n}", info.name));
+            }
+            Some(queue) => vec![queue],
+            None => (0..n).collect(),
+        };
+        if queues.is_empty() {
+            return Err(format!("{}: it has no queue of this direction ({})", info.name, info.driver));
+        }
+        Ok(Opened { device, queues })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &dyn Device {
+        &*self.device
+    }
+
+    /// Answers the handlers of [`READS`].
+    pub fn read(&self, name: &str, watch: &Watch) -> Option<String> {
+        let info = self.device.info();
+        Some(match name {
+            "driver" => info.driver,
+            "mac" => info.mac.map_or("-".to_owned(), |mac| format!("{:#}", wire::MacAddr(mac))),
+            "mtu" => info.mtu.to_string(),
+            "queues" => self.queues.len().to_string(),
+            "link" => state(self.device.link()).to_owned(),
+            "link_changes" => watch.changes.to_string(),
+            "encap" => encapsulation(self.device.link_type()).to_owned(),
+            _ => return None,
+        })
+    }
+}
+
+fn state(link: Link) -> &'static str {
+    match link {
+        Link::Up => "up",
+        Link::Down => "down",
+        Link::Gone => "gone",
+    }
+}
+
+/// Click's name for a link-layer type.
+pub fn encapsulation(link: u32) -> &'static str {
+    match link {
+        link_type::ETHERNET => "ETHER",
+        link_type::RAW | link_type::IPV4 | link_type::IPV6 => "IP",
+        link_type::LINUX_SLL => "SLL",
+        link_type::LINUX_SLL2 => "SLL2",
+        link_type::NULL => "NULL",
+        _ => "??",
+    }
+}
+
+/// The link-layer type of a name, as [`encapsulation`] gives it, or of its number.
+pub fn parse_encapsulation(text: &str) -> Option<u32> {
+    match text.to_ascii_uppercase().as_str() {
+        "ETHER" | "ETHERNET" | "EN10MB" => Some(link_type::ETHERNET),
+        "IP" | "RAW" => Some(link_type::RAW),
+        "IPV4" => Some(link_type::IPV4),
+        "IPV6" => Some(link_type::IPV6),
+        "SLL" | "LINUX_SLL" => Some(link_type::LINUX_SLL),
+        "SLL2" | "LINUX_SLL2" => Some(link_type::LINUX_SLL2),
+        "NULL" => Some(link_type::NULL),
+        _ => engine::parse_integer(text).and_then(|n| u32::try_from(n).ok()),
+    }
+}
+
+/// Watches a device's link and its queues' troubles, and reports each change once.
+#[derive(Debug)]
+pub struct Watch {
+    link: Link,
+    changes: u64,
+    fault: Option<Error>,
+    next: Nanos,
+    runs: u32,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Watch { link: Link::Up, changes: 0, fault: None, next: 0, runs: 0 }
+    }
+}
+
+impl Watch {
+    /// The link as last seen.
+    pub fn link(&self) -> Link {
+        self.link
+    }
+
+    /// Looks at the device if it is time: `busy` runs look less often. Reports on the home instance only.
+    #[inline]
+    pub fn look(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: &dyn Device,
+        busy: bool,
+        fault: impl Fn() -> Option<Error>,
+    ) {
+        if busy {
+            self.runs += 1;
+            if self.runs < LOOK_RUNS {
+                return;
+            }
+        }
+        self.runs = 0;
+        let now = cx.now();
+        if now >= self.next {
+            self.next = now + LOOK_EVERY;
+            self.report(cx, device.link(), &device.info().name, fault());
+        }
+    }
+
+    /// Takes note of the link at once, after a failure.
+    #[cold]
+    pub fn look_now(&mut self, cx: &mut Cx<'_>, device: &dyn Device, fault: Option<Error>) {
+        self.report(cx, device.link(), &device.info().name, fault);
+    }
+
+    #[cold]
+    fn report(&mut self, cx: &Cx<'_>, link: Link, device: &str, fault: Option<Error>) {
+        if link != self.link {
+            self.link = link;
+            self.changes += 1;
+            cx.print(&format!("{}: {device}: link {}", cx.name(), state(link)));
+        }
+        if fault != self.fault {
+            if let Some(fault) = &fault {
+                cx.print(&format!("{}: {fault}", cx.name()));
+            }
+            self.fault = fault;
+        }
+    }
+}
+
+/// How a frame came to this host, by its destination address: a driver that knows better has said so before.
+#[inline]
+pub fn classify(packet: &mut Packet, mac: Option<[u8; 6]>) {
+    let Some(destination) = packet.data().first_chunk::<6>() else { return };
+    if destination[0] & 1 == 1 {
+        let all = *destination == [0xff; 6];
+        packet.set_packet_type(if all { PacketType::Broadcast } else { PacketType::Multicast });
+    } else if mac.is_some_and(|mac| mac != *destination) {
+        packet.set_packet_type(PacketType::OtherHost);
+    }
+}
+
+/// Finds the IP header behind the link header and marks it. Whether there is a sound one.
+pub fn mark_ip(packet: &mut Packet, link: u32) -> bool {
+    let data = packet.data();
+    let ether = |at: usize| data.get(at..)?.first_chunk().copied().map(u16::from_be_bytes);
+    let place = match link {
+        link_type::ETHERNET => {
+            let mut at = 12;
+            while matches!(ether(at), Some(0x8100 | 0x88a8 | 0x9100)) {
+                at += 4;
+            }
+            ether(at).map(|kind| (at + 2, Some(kind)))
+        }
+        link_type::LINUX_SLL => ether(14).map(|kind| (16, Some(kind))),
+        link_type::LINUX_SLL2 => ether(0).map(|kind| (20, Some(kind))),
+        link_type::NULL => Some((4, None)),
+        link_type::RAW | link_type::IPV4 | link_type::IPV6 => Some((0, None)),
+        _ => None,
+    };
+    let Some((at, kind)) = place else { return false };
+    let Some(ip) = data.get(at..) else { return false };
+    let Some(header_len) = ip_header_len(ip, kind) else { return false };
+    let destination = ip.get(16..20).and_then(|b| b.first_chunk()).copied();
+    let version = ip[0] >> 4;
+    packet.set_network(at, header_len);
+    if let (4, Some(address)) = (version, destination) {
+        packet.set_dst_ip(address);
+    }
+    true
+}
+
+/// Length of a sound IP header at the front of `ip`; `kind` is the EtherType, if there is one.
+fn ip_header_len(ip: &[u8], kind: Option<u16>) -> Option<usize> {
+    let first = *ip.first()?;
+    match (first >> 4, kind) {
+        (4, None | Some(0x0800)) => {
+            let len = usize::from(first & 15) * 4;
+            let total = usize::from(u16::from_be_bytes(*ip.get(2..)?.first_chunk()?));
+            (len >= 20 && ip.len() >= len && total >= len).then_some(len)
+        }
+        (6, None | Some(0x86dd)) => (ip.len() >= 40).then_some(40),
+        _ => None,
+    }
+}

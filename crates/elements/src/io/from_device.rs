@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # FromDevice, PollDevice
+//!
+//! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, keywords BURST, METHOD, QUEUE, N_QUEUES, SNIFFER, HEADROOM, TIMESTAMP, FORCE_IP, OUTBOUND, ACTIVE, STOP, SETTING])`
+//!
+//! Receives packets from a network device.
+//!
+//! **Ports:** 1 push output.
+//!
+//! **Arguments**
+//! * `DEVNAME` the device: a network interface, or what else METHOD makes of the name.
+//! * `PROMISC` boolean, default false: receive frames addressed to others, too.
+//! * `SNAPLEN` bytes of each frame to receive at most, default 0: whole frames.
+//! * `BURST` packets taken from a queue at a time, default the router's burst.
+//! * `METHOD` driver, default the best that works: `AF_XDP`, `AF_XDP_GENERIC`, `AF_PACKET` (or `LINUX`, `PCAP`),
+//!   `TAP`, `TUN`, `MEMORY`, `FILE`. `CAPTURE` is a synonym.
+//! * `QUEUE` the only receive queue to use; default all. `N_QUEUES` how many the device should have.
+//! * `SNIFFER` boolean: leave the kernel its own copy of what is received; default the driver's way.
+//! * `HEADROOM` bytes of free room before each frame, default the packets' usual 128.
+//! * `TIMESTAMP` boolean, default true: packets carry the time of reception.
+//! * `FORCE_IP` boolean, default false: only IP packets; the network header is marked, the link header stays.
+//! * `OUTBOUND` boolean, default false: receive also what this host sends.
+//! * `ACTIVE` boolean, default true.
+//! * `STOP` boolean, default false: asks the driver to stop when the device has ended, as a file does.
+//! * `SETTING` `KEY VALUE`, may be repeated: what only some drivers know.
+//!
+//! There is no `BPF_FILTER`: put a Classifier or IPFilter behind.
+//!
+//! **Cores:** every worker serves its share of the receive queues: of T workers, number t serves queues t, t+T, ....
+//! What follows runs on the worker that received a packet.
+//!
+//! **Metadata set:** timestamp, packet type, link header; with FORCE_IP network header and destination address.
+//!
+//! **Drops:** `bad-protocol` with FORCE_IP. What the kernel dropped before is in `kernel_drops`.
+//!
+//! **Handlers**
+//! * `count` read: packets received. `reset_counts` write: sets the counts to zero.
+//! * `kernel_drops` read: packets that the kernel or the device lost before we could take them.
+//! * `no_memory` read: packets lost for want of packet memory.
+//! * `active` read/write.
+//! * `driver`, `mac`, `mtu`, `queues`, `encap` read: the device as it was opened.
+//! * `link` read: `up`, `down` or `gone`. `link_changes` read: how often it changed.
+//!
+//! ```click
+//! FromDevice(wire0, METHOD MEMORY) -> Discard;
+//! ```
+//!
+//! See also: ToDevice, FromDump, KernelTap, MemoryPort
+
+use engine::args::{Args, Raw, parse_bool};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
+use packet::port::{QueueStats, RxQueue, Spec, link_type};
+use packet::{Batch, PacketType};
+
+use super::device::{self, Opened, READS, Watch, classify, mark_ip};
+
+const fn class(name: &'static str) -> Class {
+    Class::new(name, "0/1", || Box::new(FromDevice::default()))
+        .processing("h/h")
+        .handlers(HANDLERS)
+        .file(file!())
+}
+
+const HANDLERS: &[Handler] = &[
+    Handler::sum("count"),
+    Handler::sum("kernel_drops"),
+    Handler::sum("no_memory"),
+    Handler::write("reset_counts"),
+    Handler::both("active"),
+    READS[0],
+    READS[1],
+    READS[2],
+    READS[3],
+    READS[4],
+    READS[5],
+    READS[6],
+];
+
+/// The descriptor.
+pub const FROM_DEVICE: Class = class("FromDevice");
+/// The descriptor of a synonym.
+pub const POLL_DEVICE: Class = class("PollDevice");
+
+#[derive(Clone, Default)]
+struct Config {
+    spec: Spec,
+    queue: Option<usize>,
+    burst: usize,
+    timestamp: bool,
+    force_ip: bool,
+    active: bool,
+    stop: bool,
+}
+
+#[derive(Default)]
+struct FromDevice {
+    config: Config,
+    opened: Option<Opened>,
+    queues: Vec<Box<dyn RxQueue>>,
+    /// The queue to begin with, so that none starves.
+    first: usize,
+    link: u32,
+    mac: Option<[u8; 6]>,
+    watch: Watch,
+    home: bool,
+    count: u64,
+    /// Losses at the last reset.
+    before: QueueStats,
+}
+
+impl FromDevice {
+    fn stats(&self) -> QueueStats {
+        let mut sum = QueueStats::default();
+        for stats in self.queues.iter().map(|q| q.stats()) {
+            sum.missed += stats.missed;
+            sum.no_memory += stats.no_memory;
+        }
+        sum
+    }
+
+    /// Marks what is known of fresh packets.
+    #[inline]
+    fn prepare(&self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let wall = if self.config.timestamp { cx.wall() } else { 0 };
+        let ether = self.link == link_type::ETHERNET;
+        for packet in batch.iter_mut() {
+            packet.set_mac_offset(0);
+            if ether && packet.packet_type() == PacketType::Host {
+                classify(packet, self.mac);
+            }
+            if wall > 0 && packet.timestamp_ns() == 0 {
+                packet.set_timestamp_ns(wall);
+            }
+        }
+        if self.config.force_ip {
+            let mut others = Batch::new();
+            batch.partition(|p| mark_ip(p, self.link), |p| others.push(p));
+            cx.drop_batch(Reason::BadProtocol, others);
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.queues.iter().all(|q| q.ended())
+    }
+
+    fn look(&mut self, cx: &mut Cx<'_>, busy: bool) {
+        if let (true, Some(opened)) = (self.home, &self.opened) {
+            let queues = &self.queues;
+            self.watch.look(cx, opened.device(), busy, || queues.iter().find_map(|q| q.fault()));
+        }
+    }
+}
+
+impl Element for FromDevice {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let mut spec = device::arguments(args);
+        spec.device = args.required("DEVNAME");
+        spec.promiscuous = args.positional("PROMISC", false);
+        spec.snaplen = args.positional("SNAPLEN", 0);
+        spec.sniffer = args.keyword_opt("SNIFFER");
+        spec.outbound = args.keyword("OUTBOUND", false);
+        spec.headroom = args.keyword("HEADROOM", 0);
+        if args.keyword_opt::<Raw>("BPF_FILTER").is_some() {
+            args.error("BPF_FILTER is not supported; put a Classifier or an IPFilter behind this element");
+        }
+        if spec.headroom > 8192 {
+            args.error("HEADROOM must be at most 8192 bytes");
+        }
+        self.config = Config {
+            spec,
+            queue: args.keyword_opt("QUEUE"),
+            burst: args.keyword("BURST", 0),
+            timestamp: args.keyword("TIMESTAMP", true),
+            force_ip: args.keyword("FORCE_IP", false),
+            active: args.keyword("ACTIVE", true),
+            stop: args.keyword("STOP", false),
+        };
+    }
+
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        let opened = Opened::open(cx, &self.config.spec, self.config.queue, |info| info.rx_queues)?;
+        let tasks = Tasks::Many(opened.queues.len());
+        self.opened = Some(opened);
+        Ok(tasks)
+    }
+
+    fn share(&self) -> Option<Box<dyn Element>> {
+        let (config, opened) = (self.config.clone(), self.opened.clone());
+        Some(Box::new(FromDevice { config, opened, ..FromDevice::default() }))
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        let Some((task, opened)) = cx.task().zip(self.opened.clone()) else { return Ok(()) };
+        let device = opened.device();
+        for queue in opened.queues.iter().skip(task).step_by(cx.tasks().max(1)) {
+            let queue = device.rx(*queue).map_err(|e| e.to_string())?;
+            if let Some(fd) = queue.fd() {
+                cx.wake_on(fd);
+            }
+            self.queues.push(queue);
+        }
+        let info = device.info();
+        (self.link, self.mac) = (device.link_type(), info.mac);
+        self.home = cx.is_home();
+        if self.config.burst == 0 {
+            self.config.burst = cx.burst();
+        }
+        if self.home {
+            let (queues, workers) = (opened.queues.len(), cx.tasks());
+            let what = format!("{}: receives by {}", info.name, info.driver);
+            let several = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+            cx.print(&format!(
+                "{}: {what}, {} on {}",
+                cx.name(),
+                several(queues, "queue"),
+                several(workers, "worker")
+            ));
+        }
+        if self.config.active {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        let n = self.queues.len();
+        let mut any = false;
+        for i in 0..n {
+            let mut batch = Batch::new();
+            let queue = &mut self.queues[(self.first + i) % n];
+            let got = queue.receive(&mut batch, self.config.burst);
+            if got > 0 {
+                any = true;
+                self.count += got as u64;
+                self.prepare(cx, &mut batch);
+                cx.push(0, batch);
+            }
+        }
+        self.first = if self.first + 1 < n { self.first + 1 } else { 0 };
+        self.look(cx, any);
+        if !any && self.ended() {
+            cx.unschedule();
+            if self.config.stop {
+                cx.please_stop();
+            }
+        }
+        any
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if let Some(answer) = self.opened.as_ref().and_then(|o| o.read(name, &self.watch)) {
+            return Ok(answer);
+        }
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "kernel_drops" => (self.stats().missed - self.before.missed).to_string(),
+            "no_memory" => (self.stats().no_memory - self.before.no_memory).to_string(),
+            _ => self.config.active.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if name == "reset_counts" {
+            self.count = 0;
+            self.before = self.stats();
+            return Ok(());
+        }
+        self.config.active =
+            parse_bool(value.trim()).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
+        if self.config.active {
+            cx.schedule();
+        } else {
+            cx.unschedule();
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Cx<'_>) {
+        self.queues.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::port::Link;
+    use packet::{PacketType, anno};
+
+    use super::*;
+    use crate::io::testing::Fake;
+    use crate::testing::Rig;
+
+    const BROADCAST: &[u8] = &[0xff; 20];
+    const OURS: &[u8] = &[2, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 8, 6];
+    const THEIRS: &[u8] = &[2, 0, 0, 0, 0, 7, 9, 9, 9, 9, 9, 9, 8, 6];
+    const GROUP: &[u8] = &[1, 0, 0x5e, 0, 0, 7, 9, 9, 9, 9, 9, 9, 8, 6];
+
+    #[test]
+    fn receives_from_all_queues_and_marks() {
+        for burst in [1, 32] {
+            let fake = Fake::new("eth0", &[&[BROADCAST, OURS], &[THEIRS, GROUP]]);
+            let text = "e :: FromDevice(eth0) -> o :: TestOut;";
+            let mut run = Rig::text(text).burst(burst).provider(fake).run();
+            let mut got: Vec<_> = run
+                .out("o")
+                .iter()
+                .map(|p| (p.data()[0], p.packet_type(), p.timestamp_ns() > 0, p.mac_offset()))
+                .collect();
+            got.sort_by_key(|g| g.1 as u8);
+            let want = [
+                (2, PacketType::Host),
+                (0xff, PacketType::Broadcast),
+                (1, PacketType::Multicast),
+                (2, PacketType::OtherHost),
+            ];
+            assert_eq!(got, want.map(|(first, kind)| (first, kind, true, Some(0))));
+            assert_eq!(run.printed(), "e: eth0: receives by fake, 2 queues on 1 worker\n");
+            for (handler, want) in [
+                ("count", "4"),
+                ("kernel_drops", "5"),
+                ("mac", "02-00-00-00-00-01"),
+                ("mtu", "1500"),
+                ("queues", "2"),
+                ("link", "up"),
+                ("encap", "ETHER"),
+                ("driver", "fake"),
+            ] {
+                assert_eq!(run.read(&format!("e.{handler}")), want, "{handler}");
+            }
+            run.write("e.reset_counts", "").unwrap();
+            assert_eq!((run.read("e.count").as_str(), run.read("e.kernel_drops").as_str()), ("0", "0"));
+        }
+    }
+
+    #[test]
+    fn serves_each_queue_by_one_worker() {
+        let queues: Vec<Vec<&[u8]>> = (0..5).map(|_| vec![OURS; 10]).collect();
+        let queues: Vec<&[&[u8]]> = queues.iter().map(Vec::as_slice).collect();
+        for (workers, printed) in [(2, "2 workers"), (8, "5 workers")] {
+            let fake = Fake::new("eth0", &queues);
+            let text = "e :: FromDevice(eth0) -> c :: Counter -> Discard;";
+            let mut run = Rig::text(text).workers(workers).provider(fake).run();
+            assert_eq!((run.read("e.count"), run.read("c.count")), ("50".into(), "50".into()));
+            assert_eq!(run.printed(), format!("e: eth0: receives by fake, 5 queues on {printed}\n"));
+        }
+        let fake = Fake::new("eth0", &queues);
+        let mut run = Rig::text("e :: FromDevice(eth0, QUEUE 3) -> Discard;").provider(fake).run();
+        assert_eq!(run.read("e.count"), "10");
+    }
+
+    #[test]
+    fn force_ip_passes_only_ip() {
+        let mut ip = vec![0; 14];
+        ip.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 9, 9, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        ip[12] = 8;
+        let mut tagged = ip.clone();
+        tagged.splice(12..12, [0x81, 0, 0, 5]);
+        let mut bad = ip.clone();
+        bad[14] = 0x44;
+        let fake = Fake::new("eth0", &[&[&ip, OURS, &tagged, &bad, &ip[..20]]]);
+        let text = "e :: FromDevice(eth0, FORCE_IP true) -> o :: TestOut;";
+        let run = Rig::text(text).provider(fake).run();
+        let got: Vec<_> = run.out("o").iter().map(|p| (p.network_offset(), p.dst_ip())).collect();
+        assert_eq!(got, [(Some(14), [5, 6, 7, 8]), (Some(18), [5, 6, 7, 8])]);
+        assert_eq!(run.drops("e"), [(Reason::BadProtocol, 3)]);
+    }
+
+    #[test]
+    fn link_changes_are_told() {
+        let fake = Fake::new("eth0", &[&[]]);
+        fake.set_link(Link::Down);
+        let mut run = Rig::text("e :: FromDevice(eth0) -> Discard;").provider(fake.clone()).run();
+        assert!(run.printed().ends_with("e: eth0: link down\n"), "{}", run.printed());
+        assert_eq!((run.read("e.link").as_str(), run.read("e.link_changes").as_str()), ("down", "1"));
+    }
+
+    #[test]
+    fn ends_with_the_device_when_asked() {
+        let fake = Fake::new("file", &[&[OURS]]);
+        let text = "e :: FromDevice(file, STOP true, ACTIVE false) -> o :: TestOut;";
+        let mut run = Rig::text(text).provider(fake).run();
+        assert_eq!(run.out("o").len(), 0);
+        run.write("e.active", "true").unwrap();
+        let run = run.again();
+        assert_eq!(run.out("o")[0].anno_u32(anno::EXTRA_LENGTH), 0);
+    }
+
+    #[test]
+    fn errors_tell_what_is_wrong() {
+        let fake = Fake::new("eth0", &[&[]]);
+        let error = |args: &str| {
+            Rig::text(&format!("e :: FromDevice({args}) -> Discard;")).provider(fake.clone()).errors()
+        };
+        assert_eq!(error("eth1"), ["'e' could not open: eth1: no such device"]);
+        assert_eq!(error("eth0, QUEUE 1"), ["'e' could not open: eth0: there is no queue 1; it has 1"]);
+        assert_eq!(
+            error("eth0, BPF_FILTER \"tcp\""),
+            ["e: BPF_FILTER is not supported; put a Classifier or an IPFilter behind this element"]
+        );
+        assert_eq!(error(""), ["e: missing argument DEVNAME: a string"]);
+        let twice = "e :: FromDevice(eth0) -> Discard; f :: PollDevice(eth0) -> Discard;";
+        let error = Rig::text(twice).provider(Fake::new("eth0", &[&[]])).errors();
+        assert_eq!(error, ["'f' could not start: eth0: receive queue 0 is taken"]);
+    }
+}

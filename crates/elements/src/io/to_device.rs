@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # ToDevice
+//!
+//! `ToDevice(DEVNAME [, keywords BURST, METHOD, QUEUE, N_QUEUES, NO_PAD, ACTIVE, SETTING])`
+//!
+//! Sends packets to a network device.
+//!
+//! **Ports:** 1 input, agnostic: with a pull input it fetches packets when the device has room. Up to 2 optional push
+//! outputs: 0 for packets that were sent, 1 for packets that could not be.
+//!
+//! **Arguments**
+//! * `DEVNAME` the device, as FromDevice's.
+//! * `BURST` packets fetched at a time, default the router's burst.
+//! * `METHOD` driver, as FromDevice's.
+//! * `QUEUE` the only transmit queue to use; default all. `N_QUEUES` how many the device should have.
+//! * `NO_PAD` boolean, default true: leave short frames as they are; drivers and cards pad them. False: pad them with
+//!   zeros to 60 bytes here.
+//! * `ACTIVE` boolean, default true.
+//! * `SETTING` `KEY VALUE`, may be repeated: what only some drivers know.
+//!
+//! **Cores:** each of the device's transmit queues belongs to one worker. With a pull input there is a task for each
+//! queue, on as many workers; with a push input worker w sends on queue w modulo their number, and waits for its turn
+//! only when there are fewer queues than workers. Packets of a worker are never reordered.
+//!
+//! **Drops:** `device-full` when a packet is pushed and there is no room (a Queue before waits instead);
+//! `device-down` when the link is down or the device has vanished; `device-error` for frames that the device refused,
+//! too long ones for instance; `no-memory` for copies to output 0.
+//!
+//! **Handlers**
+//! * `count`, `byte_count` read: packets and bytes sent. `reset_counts` write: sets them to zero.
+//! * `active` read/write.
+//! * `driver`, `mac`, `mtu`, `queues`, `encap`, `link`, `link_changes` read: as FromDevice's.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 5, STOP true) -> Queue -> ToDevice(wire0, METHOD MEMORY);
+//! ```
+//!
+//! See also: FromDevice, ToDump, Queue
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::args::{Args, parse_bool};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
+use packet::Batch;
+use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
+
+use super::device::{self, Opened, READS, Watch};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("ToDevice", "1/0-2", || Box::new(ToDevice::default()))
+    .processing("a/h")
+    .handlers(&[
+        Handler::sum("count"),
+        Handler::sum("byte_count"),
+        Handler::write("reset_counts"),
+        Handler::both("active"),
+        READS[0],
+        READS[1],
+        READS[2],
+        READS[3],
+        READS[4],
+        READS[5],
+        READS[6],
+    ])
+    .file(file!());
+
+/// Shortest Ethernet frame without its check sequence (IEEE 802.3, 3.2.8).
+const SHORTEST: usize = 60;
+/// Offers of a pushed batch to a full device before it is dropped.
+const OFFERS: usize = 3;
+
+#[derive(Clone, Default)]
+struct Config {
+    spec: Spec,
+    queue: Option<usize>,
+    burst: usize,
+    pad: bool,
+    active: bool,
+    pulls: bool,
+}
+
+type Guarded = Arc<Mutex<Box<dyn TxQueue>>>;
+
+/// Transmit queues that several workers use in turn, by number; made when first asked for.
+type Common = Arc<Mutex<Vec<Option<Guarded>>>>;
+
+/// The transmit queue of an instance.
+enum Tx {
+    Own(Box<dyn TxQueue>),
+    Common(Guarded),
+}
+
+impl Tx {
+    #[inline]
+    fn with<R>(&mut self, f: impl FnOnce(&mut dyn TxQueue) -> R) -> R {
+        match self {
+            Tx::Own(queue) => f(&mut **queue),
+            Tx::Common(queue) => f(&mut **lock(queue)),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Default)]
+struct ToDevice {
+    config: Config,
+    opened: Option<Opened>,
+    common: Common,
+    tx: Option<Tx>,
+    /// Fetched, but not taken by the device.
+    unsent: Batch,
+    watch: Watch,
+    count: u64,
+    bytes: u64,
+}
+
+/// What became of packets offered to the device.
+#[derive(Default)]
+struct Sent {
+    taken: usize,
+    refused: u64,
+    fault: Option<Error>,
+}
+
+impl ToDevice {
+    /// Offers `batch` up to `offers` times; what the device did not take stays in it.
+    #[inline]
+    fn offer(&mut self, batch: &mut Batch, offers: usize) -> Sent {
+        let mut sent = Sent::default();
+        let Some(tx) = &mut self.tx else { return sent };
+        tx.with(|queue| {
+            let before = queue.stats();
+            for _ in 0..offers {
+                sent.taken += queue.transmit(batch);
+                queue.flush();
+                if batch.is_empty() {
+                    break;
+                }
+            }
+            let lost = |s: QueueStats| s.errors + s.no_memory;
+            let after = queue.stats();
+            sent.refused = lost(after).saturating_sub(lost(before));
+            self.bytes += after.bytes.saturating_sub(before.bytes);
+            if sent.refused > 0 || !batch.is_empty() {
+                sent.fault = queue.fault();
+            }
+        });
+        self.count += (sent.taken as u64).saturating_sub(sent.refused);
+        sent
+    }
+
+    /// Sends what is in `batch`, with all that belongs to it: copies for output 0, counts, the link.
+    fn send(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, offers: usize) -> usize {
+        if self.config.pad {
+            pad(cx, batch);
+        }
+        let mut copies = Batch::new();
+        if cx.connected(0) {
+            copies.extend(batch.iter_mut().filter_map(|p| p.share()));
+            cx.count_drops(Reason::NoMemory, (batch.len() - copies.len()) as u64);
+        }
+        let sent = self.offer(batch, offers);
+        if sent.refused > 0 || !batch.is_empty() {
+            self.look(cx, sent.fault);
+            let reason = if self.down() { Reason::DeviceDown } else { Reason::DeviceError };
+            cx.count_drops(reason, sent.refused);
+        }
+        if !copies.is_empty() {
+            let sent = copies.split_front(sent.taken);
+            cx.push(0, sent);
+        }
+        sent.taken
+    }
+
+    #[cold]
+    fn look(&mut self, cx: &mut Cx<'_>, fault: Option<Error>) {
+        if let Some(opened) = &self.opened {
+            self.watch.look_now(cx, opened.device(), fault);
+        }
+    }
+
+    fn down(&self) -> bool {
+        self.watch.link() != Link::Up
+    }
+
+    fn take_queue(&mut self, opened: &Opened, index: usize, own: bool) -> Result<(), String> {
+        let queue = opened.queues[index];
+        let open = || opened.device().tx(queue).map_err(|e| e.to_string());
+        self.tx = Some(if own {
+            Tx::Own(open()?)
+        } else {
+            let mut common = lock(&self.common);
+            if common.len() <= index {
+                common.resize_with(index + 1, || None);
+            }
+            let queue = match &common[index] {
+                Some(queue) => queue.clone(),
+                None => Arc::new(Mutex::new(open()?)),
+            };
+            common[index] = Some(queue.clone());
+            Tx::Common(queue)
+        });
+        Ok(())
+    }
+
+    fn fetch(&mut self, cx: &mut Cx<'_>) {
+        let room = self.config.burst.saturating_sub(self.unsent.len());
+        if room > 0 {
+            let mut batch = cx.pull(0, room);
+            if self.unsent.is_empty() {
+                std::mem::swap(&mut self.unsent, &mut batch);
+            } else {
+                self.unsent.append(&mut batch);
+            }
+        }
+    }
+}
+
+#[cold]
+fn pad(cx: &mut Cx<'_>, batch: &mut Batch) {
+    let mut lost = 0;
+    batch.retain_mut(|packet| {
+        let len = packet.len();
+        let ok = len >= SHORTEST
+            || packet.put(SHORTEST - len).is_some_and(|all| {
+                all[len..].fill(0);
+                true
+            });
+        lost += u64::from(!ok);
+        ok
+    });
+    cx.count_drops(Reason::NoMemory, lost);
+}
+
+impl Element for ToDevice {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let mut spec = device::arguments(args);
+        spec.device = args.required("DEVNAME");
+        self.config = Config {
+            spec,
+            queue: args.keyword_opt("QUEUE"),
+            burst: args.keyword("BURST", 0),
+            pad: !args.keyword("NO_PAD", true),
+            active: args.keyword("ACTIVE", true),
+            pulls: args.input_is_pull(0),
+        };
+    }
+
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        let opened = Opened::open(cx, &self.config.spec, self.config.queue, |info| info.tx_queues)?;
+        let tasks = match opened.queues.len() {
+            _ if !self.config.pulls => Tasks::None,
+            1 => Tasks::One,
+            n => Tasks::Many(n),
+        };
+        self.opened = Some(opened);
+        Ok(tasks)
+    }
+
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(ToDevice {
+            config: self.config.clone(),
+            opened: self.opened.clone(),
+            common: self.common.clone(),
+            ..ToDevice::default()
+        }))
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        let Some(opened) = self.opened.clone() else { return Ok(()) };
+        let n = opened.queues.len();
+        match cx.task() {
+            Some(task) => self.take_queue(&opened, task % n, true)?,
+            None if self.config.pulls => return Ok(()),
+            None => self.take_queue(&opened, cx.worker() % n, n >= cx.router().workers())?,
+        }
+        if self.config.burst == 0 {
+            self.config.burst = cx.burst();
+        }
+        if cx.is_home() {
+            let info = opened.device().info();
+            let queues = format!("{n} queue{}", if n == 1 { "" } else { "s" });
+            cx.print(&format!("{}: {}: sends by {}, {queues}", cx.name(), info.name, info.driver));
+        }
+        if self.config.active {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+        if !self.config.active {
+            return cx.push_or_drop(1, batch, Reason::Inactive);
+        }
+        self.send(cx, &mut batch, OFFERS);
+        if !batch.is_empty() {
+            let reason = if self.down() { Reason::DeviceDown } else { Reason::DeviceFull };
+            cx.push_or_drop(1, batch, reason);
+        }
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.fetch(cx);
+        if self.unsent.is_empty() {
+            return false;
+        }
+        let mut batch = std::mem::take(&mut self.unsent);
+        self.send(cx, &mut batch, 1);
+        if !batch.is_empty() && self.down() {
+            cx.push_or_drop(1, std::mem::take(&mut batch), Reason::DeviceDown);
+        }
+        self.unsent = batch;
+        true
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if let Some(answer) = self.opened.as_ref().and_then(|o| o.read(name, &self.watch)) {
+            return Ok(answer);
+        }
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "byte_count" => self.bytes.to_string(),
+            _ => self.config.active.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if name == "reset_counts" {
+            (self.count, self.bytes) = (0, 0);
+            return Ok(());
+        }
+        self.config.active =
+            parse_bool(value.trim()).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
+        if self.config.active {
+            cx.schedule();
+        } else {
+            cx.unschedule();
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        self.unsent.len()
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        let mut batch = std::mem::take(&mut self.unsent);
+        self.offer(&mut batch, OFFERS);
+        cx.drop_batch(Reason::RouterStopped, batch);
+        self.tx = None;
+        lock(&self.common).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::testing::Fake;
+    use crate::testing::Rig;
+
+    #[test]
+    fn sends_in_order_though_the_device_is_slow() {
+        for (burst, room) in [(1, 1), (32, 2), (32, 100)] {
+            let fake = Fake::new("eth0", &[&[]]);
+            fake.set_room(room);
+            let text = "i :: TestIn -> q :: Queue -> e :: ToDevice(eth0); e[0] -> o :: TestOut;";
+            let inputs: Vec<Vec<u8>> = (0..50u8).map(|i| vec![i; 60]).collect();
+            let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+            let mut run = Rig::text(text).burst(burst).provider(fake.clone()).inputs(&inputs).run();
+            assert_eq!(fake.sent(0), inputs);
+            assert_eq!(run.bytes("o"), inputs);
+            assert_eq!((run.read("e.count"), run.read("e.byte_count")), ("50".into(), "3000".into()));
+            assert_eq!((run.drops("e"), run.printed()), (vec![], "e: eth0: sends by fake, 1 queue\n".into()));
+        }
+    }
+
+    #[test]
+    fn pushed_packets_that_do_not_fit_leave_or_drop() {
+        let fake = Fake::new("eth0", &[&[]]);
+        fake.set_room(1);
+        let inputs: &[&[u8]] = &[b"a", b"b", b"c", b"d", b"e"];
+        let run =
+            Rig::text("i :: TestIn -> e :: ToDevice(eth0);").provider(fake.clone()).inputs(inputs).run();
+        assert_eq!(fake.sent(0), [b"a", b"b", b"c"]);
+        assert_eq!(run.drops("e"), [(Reason::DeviceFull, 2)]);
+        let text = "i :: TestIn -> e :: ToDevice(eth0) -> Discard; e[1] -> o :: TestOut;";
+        let fake = Fake::new("eth0", &[&[]]);
+        fake.set_room(1);
+        let run = Rig::text(text).provider(fake).inputs(inputs).run();
+        assert_eq!(run.bytes("o"), [b"d", b"e"]);
+    }
+
+    #[test]
+    fn a_device_that_is_down_takes_nothing_and_is_told_once() {
+        for input in ["", "Queue -> "] {
+            let fake = Fake::new("eth0", &[&[]]);
+            fake.set_room(0);
+            fake.set_link(Link::Down);
+            let run = Rig::text(&format!("i :: TestIn -> {input} e :: ToDevice(eth0);"))
+                .provider(fake)
+                .inputs(&[b"a", b"b"])
+                .run();
+            assert_eq!(run.drops("e"), [(Reason::DeviceDown, 2)]);
+            assert_eq!(run.printed(), "e: eth0: sends by fake, 1 queue\ne: eth0: link down\n");
+        }
+    }
+
+    #[test]
+    fn refused_frames_are_drops_and_short_ones_padded() {
+        let fake = Fake::new("eth0", &[&[]]);
+        let long = vec![7; 2000];
+        let text = "i :: TestIn -> e :: ToDevice(eth0, NO_PAD false);";
+        let mut run = Rig::text(text).provider(fake.clone()).inputs(&[b"a", &long, b"b"]).run();
+        assert_eq!(run.drops("e"), [(Reason::DeviceError, 1)]);
+        assert_eq!(run.read("e.count"), "2");
+        let sent = fake.sent(0);
+        assert_eq!((sent[0].len(), sent[0][0], sent[0][59], sent.len()), (60, b'a', 0, 2));
+    }
+
+    #[test]
+    fn workers_have_queues_of_their_own_or_take_turns() {
+        for (queues, workers) in [(4, 2), (2, 4), (1, 3)] {
+            let rx: Vec<Vec<&[u8]>> = (0..workers).map(|_| vec![&b"0123456789abcdef"[..]; 100]).collect();
+            let rx: Vec<&[&[u8]]> = rx.iter().map(Vec::as_slice).collect();
+            // On simulated time a worker ends when nothing is left to do, so no other may feed it.
+            let paths = if queues < workers { vec![""] } else { vec!["", "-> Queue(1000)"] };
+            for path in paths {
+                let fake = Fake::with_tx("eth0", &rx, queues);
+                let text = format!("FromDevice(eth0) {path} -> e :: ToDevice(eth0);");
+                let mut run = Rig::text(&text).workers(workers).provider(fake.clone()).run();
+                let sent: usize = (0..queues).map(|q| fake.sent(q).len()).sum();
+                assert_eq!(sent, workers * 100, "{queues} queues, {workers} workers {path}");
+                assert_eq!(run.read("e.count"), sent.to_string());
+            }
+        }
+    }
+
+    #[test]
+    fn errors_tell_what_is_wrong() {
+        let error = |text: &str| Rig::text(text).provider(Fake::with_tx("eth0", &[&[]], 0)).errors();
+        assert_eq!(
+            error("Idle -> e :: ToDevice(eth0);"),
+            ["'e' could not open: eth0: it has no queue of this direction (fake)"]
+        );
+        assert_eq!(error("Idle -> e :: ToDevice(none);"), ["'e' could not open: none: no such device"]);
+    }
+}
