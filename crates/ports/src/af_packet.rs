@@ -20,7 +20,7 @@ mod tx;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use packet::HEADROOM;
 use packet::port::{Device, Error, Info, Link, RxQueue, Spec, TxQueue, link_type};
@@ -39,6 +39,7 @@ const QUEUES_MAX: usize = 64;
 /// An interface reached by packet sockets.
 #[derive(Debug)]
 pub struct PacketDevice {
+    me: Weak<PacketDevice>,
     shared: Arc<Shared>,
     queues: Vec<(Arc<AtomicBool>, Arc<AtomicBool>)>,
 }
@@ -86,7 +87,7 @@ impl PacketDevice {
     ///
     /// # Errors
     /// No such interface, no permission, or options that this kernel cannot satisfy.
-    pub fn open(spec: &Spec, why: &str) -> Result<PacketDevice, Error> {
+    pub fn open(spec: &Spec, why: &str) -> Result<Arc<PacketDevice>, Error> {
         let watch = Watch::new(&spec.device)?;
         let queues =
             spec.queues.unwrap_or_else(|| watch.interfaces.queues(&spec.device).0).clamp(1, QUEUES_MAX);
@@ -107,7 +108,8 @@ impl PacketDevice {
         });
         // Learn now, not at the first packet, whether we may.
         shared.socket(0, shared.watch.bound()).map_err(|e| shared.explain(&e))?;
-        let device = PacketDevice { shared, queues: (0..queues).map(|_| Default::default()).collect() };
+        let flags = || (0..queues).map(|_| Default::default()).collect();
+        let device = Arc::new_cyclic(|me| PacketDevice { me: me.clone(), shared, queues: flags() });
         device.amend(spec)?;
         Ok(device)
     }
@@ -270,12 +272,12 @@ impl Device for PacketDevice {
     }
 
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        let taken = Taken::take(self.shared.watch.name(), &self.queue(queue)?.0, queue)?;
+        let taken = Taken::take(self.shared.watch.name(), &self.queue(queue)?.0, queue)?.keeping(&self.me);
         Ok(Box::new(rx::PacketRx::open(self.shared.clone(), taken)?))
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
-        let taken = Taken::take(self.shared.watch.name(), &self.queue(queue)?.1, queue)?;
+        let taken = Taken::take(self.shared.watch.name(), &self.queue(queue)?.1, queue)?.keeping(&self.me);
         Ok(Box::new(tx::PacketTx::open(self.shared.clone(), taken)?))
     }
 

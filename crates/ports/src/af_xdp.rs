@@ -48,7 +48,10 @@ const RING: usize = 2048;
 const QUEUES_MAX: usize = 64;
 
 /// An interface reached by AF_XDP.
-pub struct XdpDevice(Arc<Shared>);
+pub struct XdpDevice {
+    me: Weak<XdpDevice>,
+    shared: Arc<Shared>,
+}
 
 /// What a device's queues share.
 struct Shared {
@@ -110,7 +113,7 @@ impl XdpDevice {
     ///
     /// # Errors
     /// No such interface, no permission, no driver support, too little memory, or a queue that another program holds.
-    pub fn open(spec: &Spec, generic: bool, why: &str) -> Result<XdpDevice, Error> {
+    pub fn open(spec: &Spec, generic: bool, why: &str) -> Result<Arc<XdpDevice>, Error> {
         let watch = Watch::new(&spec.device)?;
         let name = &spec.device;
         let available = watch.interfaces.queues(name).0;
@@ -146,7 +149,7 @@ impl XdpDevice {
         let mut slots: Vec<Mutex<Slot>> = (0..queues).map(|_| Mutex::default()).collect();
         let (rx, tx) = halves;
         slots[0] = Mutex::new(Slot { core: Arc::downgrade(&rx.core), rx: Some(rx), tx: Some(tx) });
-        let device = XdpDevice(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             watch,
             generic,
             setup,
@@ -157,7 +160,8 @@ impl XdpDevice {
             slots,
             flags: (0..queues).map(|_| Default::default()).collect(),
             driver: text,
-        }));
+        });
+        let device = Arc::new_cyclic(|me| XdpDevice { me: me.clone(), shared });
         device.amend(spec)?;
         Ok(device)
     }
@@ -167,7 +171,7 @@ impl XdpDevice {
     /// # Errors
     /// The kernel refuses.
     pub fn amend(&self, spec: &Spec) -> Result<(), Error> {
-        let shared = &self.0;
+        let shared = &self.shared;
         let promiscuous = {
             let mut options = lock(&shared.options);
             options.promiscuous |= spec.promiscuous;
@@ -188,9 +192,9 @@ impl XdpDevice {
     }
 
     fn flags(&self, queue: usize) -> Result<&(Arc<AtomicBool>, Arc<AtomicBool>), Error> {
-        self.0.flags.get(queue).ok_or_else(|| {
-            let mend = format!("it has queues 0 to {} (N_QUEUES)", self.0.flags.len() - 1);
-            Error::new(self.0.watch.name(), format!("there is no queue {queue}"), mend)
+        self.shared.flags.get(queue).ok_or_else(|| {
+            let mend = format!("it has queues 0 to {} (N_QUEUES)", self.shared.flags.len() - 1);
+            Error::new(self.shared.watch.name(), format!("there is no queue {queue}"), mend)
         })
     }
 }
@@ -397,10 +401,10 @@ impl Shared {
 
 impl Device for XdpDevice {
     fn info(&self) -> Info {
-        let (watch, queues) = (&self.0.watch, self.0.slots.len());
+        let (watch, queues) = (&self.shared.watch, self.shared.slots.len());
         Info {
             name: watch.name().to_owned(),
-            driver: self.0.driver.clone(),
+            driver: self.shared.driver.clone(),
             mac: watch.interfaces.hardware(watch.name()).ok().map(|(mac, _)| mac),
             mtu: watch.interfaces.mtu(watch.name()).unwrap_or(1500),
             rx_queues: queues,
@@ -409,16 +413,16 @@ impl Device for XdpDevice {
     }
 
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        let taken = Taken::take(self.0.watch.name(), &self.flags(queue)?.0, queue)?;
-        Ok(Box::new(rx::XdpRx::open(self.0.clone(), queue, taken)?))
+        let taken = Taken::take(self.shared.watch.name(), &self.flags(queue)?.0, queue)?.keeping(&self.me);
+        Ok(Box::new(rx::XdpRx::open(self.shared.clone(), queue, taken)?))
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
-        let taken = Taken::take(self.0.watch.name(), &self.flags(queue)?.1, queue)?;
-        Ok(Box::new(tx::XdpTx::open(self.0.clone(), queue, taken)?))
+        let taken = Taken::take(self.shared.watch.name(), &self.flags(queue)?.1, queue)?.keeping(&self.me);
+        Ok(Box::new(tx::XdpTx::open(self.shared.clone(), queue, taken)?))
     }
 
     fn link(&self) -> Link {
-        self.0.watch.state()
+        self.shared.watch.state()
     }
 }

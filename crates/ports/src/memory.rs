@@ -242,6 +242,7 @@ impl End {
 /// A wire's end as a device with one queue each way.
 #[derive(Debug)]
 pub struct MemoryPort {
+    me: Weak<MemoryPort>,
     name: String,
     place: Arc<Place>,
     rx_taken: Arc<AtomicBool>,
@@ -253,15 +254,24 @@ impl MemoryPort {
     ///
     /// # Errors
     /// As [`Wire::attach`].
-    pub fn new(name: &str, wire: &Arc<Wire>) -> Result<MemoryPort, Error> {
+    pub fn new(name: &str, wire: &Arc<Wire>) -> Result<Arc<MemoryPort>, Error> {
         let End { place, .. } = wire.attach()?;
-        Ok(MemoryPort { name: name.to_owned(), place, rx_taken: Arc::default(), tx_taken: Arc::default() })
+        Ok(Arc::new_cyclic(|me| MemoryPort {
+            me: me.clone(),
+            name: name.to_owned(),
+            place,
+            rx_taken: Arc::default(),
+            tx_taken: Arc::default(),
+        }))
     }
 }
 
-/// Marks a queue as taken for as long as it lives.
-#[derive(Debug)]
-pub(crate) struct Taken(Arc<AtomicBool>);
+/// Marks a queue as taken for as long as it lives, and keeps its device open: whoever opens a device of this name
+/// meanwhile gets the same one, also when nobody but its queues is left.
+pub(crate) struct Taken {
+    flag: Arc<AtomicBool>,
+    _device: Option<Arc<dyn Device>>,
+}
 
 impl Taken {
     /// Takes queue `queue` of `device`, which must be `0` and free.
@@ -277,13 +287,21 @@ impl Taken {
             let mend = "give each element its own queue (QUEUE n), or join them before the device";
             return Err(Error::new(device, format!("queue {queue} is taken by another element"), mend));
         }
-        Ok(Taken(flag.clone()))
+        Ok(Taken { flag: flag.clone(), _device: None })
+    }
+}
+
+impl Taken {
+    /// Keeps `device` open as well.
+    pub(crate) fn keeping<D: Device + 'static>(mut self, device: &Weak<D>) -> Taken {
+        self._device = device.upgrade().map(|device| device as _);
+        self
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        self.flag.store(false, Ordering::Release);
     }
 }
 
@@ -300,12 +318,12 @@ impl Device for MemoryPort {
     }
 
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        let taken = Taken::only(&self.name, &self.rx_taken, queue)?;
+        let taken = Taken::only(&self.name, &self.rx_taken, queue)?.keeping(&self.me);
         Ok(Box::new(MemoryRx { place: self.place.clone(), counters: Counters::default(), _taken: taken }))
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
-        let taken = Taken::only(&self.name, &self.tx_taken, queue)?;
+        let taken = Taken::only(&self.name, &self.tx_taken, queue)?.keeping(&self.me);
         Ok(Box::new(MemoryTx {
             place: self.place.clone(),
             peers: Peers::default(),

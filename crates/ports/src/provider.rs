@@ -122,7 +122,6 @@ impl SystemProvider {
         if let None | Some(Method::Xdp | Method::XdpGeneric) = method {
             match XdpDevice::open(spec, method == Some(Method::XdpGeneric), &why) {
                 Ok(device) => {
-                    let device = Arc::new(device);
                     let amend = Amend::Xdp(Arc::downgrade(&device));
                     let device: Arc<dyn Device> = device;
                     self.remember(spec, method.or(Some(Method::Xdp)), &device, amend);
@@ -132,7 +131,7 @@ impl SystemProvider {
                 Err(e) => why = format!("no AF_XDP: {}", e.what),
             }
         }
-        let device = Arc::new(PacketDevice::open(spec, &why)?);
+        let device = PacketDevice::open(spec, &why)?;
         let amend = Amend::Packet(Arc::downgrade(&device));
         let device: Arc<dyn Device> = device;
         self.remember(spec, Some(Method::Packet), &device, amend);
@@ -147,7 +146,7 @@ impl Provider for SystemProvider {
             Some(Method::File) => return open_file(spec),
             // Every mention of a bare wire is another end of it.
             Some(Method::Memory) if !spec.device.contains('/') => {
-                return Ok(Arc::new(MemoryPort::new(&spec.device, &Wire::named(&spec.device))?));
+                return Ok(MemoryPort::new(&spec.device, &Wire::named(&spec.device))?);
             }
             _ => {}
         }
@@ -158,11 +157,11 @@ impl Provider for SystemProvider {
             None | Some(Method::Packet | Method::Xdp | Method::XdpGeneric) => {
                 return self.open_interface(spec, method);
             }
-            Some(Method::Tap) => Arc::new(open_tap(spec, Kind::Tap)?),
-            Some(Method::Tun) => Arc::new(open_tap(spec, Kind::Tun)?),
+            Some(Method::Tap) => open_tap(spec, Kind::Tap)?,
+            Some(Method::Tun) => open_tap(spec, Kind::Tun)?,
             Some(Method::Memory | Method::File) => {
                 let wire = spec.device.split_once('/').map_or(spec.device.as_str(), |(wire, _)| wire);
-                Arc::new(MemoryPort::new(&spec.device, &Wire::named(wire))?)
+                MemoryPort::new(&spec.device, &Wire::named(wire))?
             }
         };
         self.remember(spec, method, &device, Amend::Nothing);
@@ -186,7 +185,7 @@ fn open_file(spec: &Spec) -> Result<Arc<dyn Device>, Error> {
     Ok(Arc::new(FileWriter::new(&spec.device, format, link, spec.snaplen)))
 }
 
-fn open_tap(spec: &Spec, kind: Kind) -> Result<Tap, Error> {
+fn open_tap(spec: &Spec, kind: Kind) -> Result<Arc<Tap>, Error> {
     let name = Some(spec.device.as_str()).filter(|name| !name.is_empty());
     let mut tap = TapSpec::new(name, kind);
     let bad = |key: &str, value: &str, form: &str| {

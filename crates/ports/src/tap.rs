@@ -11,8 +11,8 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
 
 use packet::port::{Device, Error, Info, Link, QueueStats, RxQueue, TxQueue, link_type};
 use packet::{Batch, HEADROOM, Packet, PacketType};
@@ -67,6 +67,7 @@ impl TapSpec {
 /// An open tap.
 #[derive(Debug)]
 pub struct Tap {
+    me: Weak<Tap>,
     kind: Kind,
     headroom: usize,
     watch: Arc<Watch>,
@@ -85,7 +86,7 @@ impl Tap {
     ///
     /// # Errors
     /// No permission, no `/dev/net/tun`, a name in use, or an address the kernel refuses.
-    pub fn open(spec: &TapSpec) -> Result<Tap, Error> {
+    pub fn open(spec: &TapSpec) -> Result<Arc<Tap>, Error> {
         let asked = spec.name.as_deref().unwrap_or(match spec.kind {
             Kind::Tap => "tap%d",
             Kind::Tun => "tun%d",
@@ -98,9 +99,14 @@ impl Tap {
         }
         let watch = Watch::new(&name)?;
         configure(&watch, spec)?;
-        let queues =
-            fds.into_iter().map(|fd| Queue { fd: Arc::new(fd), rx: Arc::default(), tx: Arc::default() });
-        Ok(Tap { kind: spec.kind, headroom: spec.headroom, watch: Arc::new(watch), queues: queues.collect() })
+        let queue = |fd| Queue { fd: Arc::new(fd), rx: Arc::default(), tx: Arc::default() };
+        Ok(Arc::new_cyclic(|me| Tap {
+            me: me.clone(),
+            kind: spec.kind,
+            headroom: spec.headroom,
+            watch: Arc::new(watch),
+            queues: fds.into_iter().map(queue).collect(),
+        }))
     }
 
     /// The interface's name, as the kernel chose it where it was left open.
@@ -191,7 +197,7 @@ impl Device for Tap {
 
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let q = self.queue(queue)?;
-        let taken = Taken::take(self.name(), &q.rx, queue)?;
+        let taken = Taken::take(self.name(), &q.rx, queue)?.keeping(&self.me);
         let mut rx = TapRx {
             fd: q.fd.clone(),
             watch: self.watch.clone(),
@@ -208,7 +214,7 @@ impl Device for Tap {
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
         let q = self.queue(queue)?;
-        let taken = Taken::take(self.name(), &q.tx, queue)?;
+        let taken = Taken::take(self.name(), &q.tx, queue)?.keeping(&self.me);
         Ok(Box::new(TapTx {
             fd: q.fd.clone(),
             watch: self.watch.clone(),

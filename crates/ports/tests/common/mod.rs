@@ -2,7 +2,7 @@
 //! What the tests on virtual cables share: frames to send, an independent sender, an independent witness.
 #![allow(dead_code)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -169,6 +169,71 @@ pub fn compare(got: &[Vec<u8>], expected: &[Vec<u8>]) {
     assert_eq!(got.len(), expected.len(), "number of frames");
 }
 
-pub fn exists(path: &str) -> bool {
-    Path::new(path).exists()
+/// The receive side of one cable and the transmit side of another, with a sender and a witness at their far ends.
+pub struct Path {
+    pub sender: Box<dyn TxQueue>,
+    pub rx: Box<dyn RxQueue>,
+    pub tx: Box<dyn TxQueue>,
+    pub witness: Box<dyn RxQueue>,
+    next: u32,
+}
+
+impl Path {
+    /// Opens `d0` and `d1` by `method`; the far ends are packet sockets.
+    pub fn open(rig: &lab::rig::Rig, provider: &SystemProvider, method: &str) -> Path {
+        let far = |namespace: &Namespace, name: &str| {
+            let name = name.to_owned();
+            namespace
+                .enter(move || {
+                    let device = open(&SystemProvider::new(), &spec(&name, "AF_PACKET"));
+                    (device.rx(0).unwrap(), device.tx(0).unwrap())
+                })
+                .unwrap()
+        };
+        let (sender, witness) = (far(&rig.a, "a0").1, far(&rig.b, "b0").0);
+        let (rx, tx) = rig
+            .dut
+            .enter(|| {
+                let (d0, d1) = (open(provider, &spec("d0", method)), open(provider, &spec("d1", method)));
+                (d0.rx(0).unwrap(), d1.tx(0).unwrap())
+            })
+            .unwrap();
+        Path { sender, rx, tx, witness, next: 0 }
+    }
+
+    /// One step of everybody, in the namespace of the device under test (where a queue may have to open anew).
+    fn step(&mut self) {
+        let mut batch = Batch::new();
+        self.rx.receive(&mut batch, 64);
+        self.tx.transmit(&mut batch);
+        self.tx.flush();
+    }
+
+    /// Sends marked frames until one arrives at the far end.
+    pub fn passes(&mut self, rig: &lab::rig::Rig) {
+        self.next += 1;
+        let marker = self.next;
+        let mut frame = vec![0xff; 6];
+        frame.extend([2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+        frame.extend(marker.to_be_bytes());
+        frame.resize(200, 0x5a);
+        wait_for("a frame to pass", PATIENCE, || {
+            // Each in its own namespace, where its queue may have to open anew.
+            let send = || {
+                self.sender.transmit(&mut Batch::of(packet::Packet::copy_of(&frame).unwrap()));
+                self.sender.flush();
+            };
+            rig.a.enter(send).unwrap();
+            rig.dut.enter(|| (0..512).for_each(|_| self.step())).unwrap();
+            let seen = || {
+                let mut batch = Batch::new();
+                for _ in 0..64 {
+                    self.witness.receive(&mut batch, 64);
+                }
+                batch.iter().any(|p| p.data().get(14..18) == Some(&marker.to_be_bytes()))
+            };
+            rig.b.enter(seen).unwrap()
+        })
+        .unwrap_or_else(|e| panic!("{e}; rx {:?}, tx {:?}", self.rx.stats(), self.tx.stats()));
+    }
 }
