@@ -9,6 +9,7 @@ use engine::{Class, Registry};
 
 pub mod basic;
 pub mod io;
+pub mod ip;
 pub mod queue;
 pub mod schedule;
 pub mod source;
@@ -22,7 +23,9 @@ pub fn registry() -> Registry {
 }
 
 fn all() -> impl Iterator<Item = &'static Class> {
-    [basic::CLASSES, io::CLASSES, queue::CLASSES, schedule::CLASSES, source::CLASSES].into_iter().flatten()
+    [basic::CLASSES, io::CLASSES, ip::CLASSES, queue::CLASSES, schedule::CLASSES, source::CLASSES]
+        .into_iter()
+        .flatten()
 }
 
 /// The manuals, by file below `src`.

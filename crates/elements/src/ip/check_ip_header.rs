@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # CheckIPHeader, CheckIPHeader2, MarkIPHeader
+//!
+//! `CheckIPHeader([OFFSET, keywords INTERFACES, BADSRC, GOODDST, CHECKSUM, VERBOSE, DETAILS])`
+//!
+//! Lets only valid IPv4 packets pass and marks their header. Checked are the version, the header length, the length
+//! field, the checksum and the source address (RFC 1812, 5.2.2). Bytes beyond the IP length, such as Ethernet padding,
+//! are removed. CheckIPHeader2 does not look at the checksum; MarkIPHeader looks at nothing and only marks.
+//!
+//! **Ports:** 1 input; output 0 for valid packets; output 1, if connected, for others.
+//!
+//! **Arguments**
+//! * `OFFSET` bytes before the IP header, default 0.
+//! * `INTERFACES` addresses with prefix of the router's interfaces: each network's broadcast address becomes a
+//!   bad source, each interface's own address a good destination.
+//! * `BADSRC` addresses that must not be sources, besides 0.0.0.0 and 255.255.255.255; giving it replaces these.
+//! * `GOODDST` destinations for which the source is not looked at.
+//! * `CHECKSUM` boolean, default true: check the header checksum.
+//! * `VERBOSE` boolean, default false: print every bad packet's fault, not only the first.
+//! * `DETAILS` boolean, default false: the handler `drop_details` counts by fault.
+//!
+//! **Metadata set:** network and transport header position.
+//!
+//! **Drops** (when output 1 is not connected): `too-short`, `bad-version`, `bad-header-length`, `bad-length`,
+//! `bad-checksum`, `bad-source`.
+//!
+//! **Handlers**
+//! * `drops` read: invalid packets. `drop_details` read: the same by fault, with DETAILS.
+//!
+//! ```click
+//! FromIPSummaryDump(/dev/null, STOP true) -> CheckIPHeader(INTERFACES 10.0.0.1/24) -> Discard;
+//! ```
+//!
+//! See also: Strip, GetIPAddress. RFC 791, RFC 1812
+
+use std::net::Ipv4Addr;
+
+use engine::args::{Args, Raw};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use packet::{Batch, Packet};
+
+const HANDLERS: &[Handler] =
+    &[Handler::sum("drops"), Handler::read("drop_details").merge(engine::Merge::Join)];
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("CheckIPHeader", "1/1-2", || Box::new(CheckIpHeader::new(true)))
+    .processing("a/ah")
+    .handlers(HANDLERS)
+    .file(file!());
+
+/// The descriptor of the variant that does not look at the checksum.
+pub const WITHOUT_CHECKSUM: Class =
+    Class::new("CheckIPHeader2", "1/1-2", || Box::new(CheckIpHeader::new(false)))
+        .processing("a/ah")
+        .handlers(HANDLERS)
+        .file(file!());
+
+/// The descriptor of the variant that only marks.
+pub const MARK: Class = Class::new("MarkIPHeader", "1/1", || Box::new(MarkIpHeader::default())).file(file!());
+
+struct CheckIpHeader {
+    rules: Rules,
+    faults: Faults,
+    details: bool,
+}
+
+/// What is checked.
+struct Rules {
+    offset: usize,
+    checksum: bool,
+    /// In host order.
+    bad_sources: Vec<u32>,
+    good_destinations: Vec<u32>,
+}
+
+/// What was found bad.
+#[derive(Default)]
+struct Faults {
+    verbose: bool,
+    bad: u64,
+    by_fault: [u64; FAULTS.len()],
+}
+
+/// Reasons of this element, in the order in which they are looked for.
+const FAULTS: [Reason; 6] = [
+    Reason::TooShort,
+    Reason::BadVersion,
+    Reason::BadHeaderLength,
+    Reason::BadLength,
+    Reason::BadChecksum,
+    Reason::BadSource,
+];
+
+impl CheckIpHeader {
+    fn new(checksum: bool) -> CheckIpHeader {
+        let bad_sources = vec![0, u32::MAX];
+        CheckIpHeader {
+            rules: Rules { offset: 0, checksum, bad_sources, good_destinations: Vec::new() },
+            faults: Faults::default(),
+            details: false,
+        }
+    }
+
+    /// Reads the list of interfaces: `18.26.4.1/24 18.26.7.1/24`.
+    fn add_interfaces(&mut self, args: &mut Args<'_>, text: &str) {
+        for word in lang::config::split_words(text) {
+            match word.parse::<wire::AddrMask4>() {
+                Ok(interface) => {
+                    let (address, mask) = (u32::from(interface.addr), u32::from(interface.mask));
+                    self.rules.bad_sources.push(address | !mask);
+                    self.rules.good_destinations.push(address);
+                }
+                Err(_) => {
+                    args.error(format!("INTERFACES should be addresses with prefix length, not '{word}'"))
+                }
+            }
+        }
+    }
+}
+
+impl Rules {
+    /// Checks a packet, marks its header and trims what lies behind its IP length.
+    #[inline]
+    fn check(&self, packet: &mut Packet) -> Result<(), Reason> {
+        let offset = self.offset;
+        let data = packet.data();
+        let Some(header) = data.get(offset..).and_then(|d| d.first_chunk::<20>()) else {
+            return Err(Reason::TooShort);
+        };
+        let available = data.len() - offset;
+        let header_len = usize::from(header[0] & 15) * 4;
+        let ip_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        // The ordinary packet, by one comparison; what fails it is examined further.
+        if header[0] == 0x45 {
+            if ip_len < 20 || ip_len > available {
+                return Err(Reason::BadLength);
+            }
+            if self.checksum && !wire::checksum::header20_ok(header) {
+                return Err(Reason::BadChecksum);
+            }
+        } else {
+            if header[0] >> 4 != 4 {
+                return Err(Reason::BadVersion);
+            }
+            if header_len < 20 || header_len > available {
+                return Err(Reason::BadHeaderLength);
+            }
+            if ip_len < header_len || ip_len > available {
+                return Err(Reason::BadLength);
+            }
+            if self.checksum && wire::checksum::internet(&data[offset..offset + header_len]) != 0 {
+                return Err(Reason::BadChecksum);
+            }
+        }
+        let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
+        if self.bad_sources.contains(&source) {
+            let to = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
+            if !self.good_destinations.contains(&to) {
+                return Err(Reason::BadSource);
+            }
+        }
+        packet.set_network(offset, header_len);
+        if available > ip_len {
+            packet.trim(available - ip_len);
+        }
+        Ok(())
+    }
+}
+
+impl Faults {
+    #[cold]
+    fn reject(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: Reason) {
+        if self.bad == 0 || self.verbose {
+            cx.print(&format!("{}: IP header check failed: {}", cx.name(), reason.text()));
+        }
+        self.bad += 1;
+        if let Some(at) = FAULTS.iter().position(|f| *f == reason) {
+            self.by_fault[at] += 1;
+        }
+        cx.push_one_or_drop(1, packet, reason);
+    }
+}
+
+impl Element for CheckIpHeader {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let interfaces: Option<Raw> = args.keyword_opt("INTERFACES");
+        let bad: Option<Raw> = args.keyword_opt("BADSRC");
+        let good: Option<Raw> = args.keyword_opt("GOODDST");
+        self.rules.checksum = args.keyword("CHECKSUM", self.rules.checksum);
+        self.faults.verbose = args.keyword("VERBOSE", false);
+        self.details = args.keyword("DETAILS", false);
+        self.rules.offset = args.positional("OFFSET", 0);
+        if let Some(Raw(text)) = bad {
+            self.rules.bad_sources = addresses(args, "BADSRC", &text);
+        }
+        if let Some(Raw(text)) = good {
+            self.rules.good_destinations = addresses(args, "GOODDST", &text);
+        }
+        if let Some(Raw(text)) = interfaces {
+            self.add_interfaces(args, &text);
+        }
+        self.rules.bad_sources.sort_unstable();
+        self.rules.bad_sources.dedup();
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        let (rules, faults) = (&self.rules, &mut self.faults);
+        let found = std::cell::Cell::new(Reason::TooShort);
+        let good = |p: &mut Packet| rules.check(p).map_err(|reason| found.set(reason)).is_ok();
+        batch.partition(good, |p| faults.reject(cx, p, found.get()));
+        batch
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if name == "drops" {
+            return Ok(self.faults.bad.to_string());
+        }
+        if !self.details {
+            return Err(HandlerError::failed("drop_details needs the argument DETAILS true"));
+        }
+        Ok(FAULTS.iter().zip(self.faults.by_fault).map(|(fault, n)| format!("{n}\t{fault}\n")).collect())
+    }
+}
+
+fn addresses(args: &mut Args<'_>, name: &str, text: &str) -> Vec<u32> {
+    let mut list = Vec::new();
+    for word in lang::config::split_words(text) {
+        match word.parse::<Ipv4Addr>() {
+            Ok(address) => list.push(u32::from(address)),
+            Err(_) => args.error(format!("{name} should be a list of IPv4 addresses, not '{word}'")),
+        }
+    }
+    list
+}
+
+#[derive(Default)]
+struct MarkIpHeader {
+    offset: usize,
+}
+
+impl Element for MarkIpHeader {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.offset = args.positional("OFFSET", 0);
+    }
+
+    fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        for packet in batch.iter_mut() {
+            let header_len = packet.data().get(self.offset).map_or(20, |first| usize::from(first & 15) * 4);
+            packet.set_network(self.offset, header_len);
+        }
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{datagram, seal};
+    use super::*;
+    use crate::testing::Rig;
+
+    fn good() -> Vec<u8> {
+        datagram(64, [1, 2, 3, 4], [5, 6, 7, 8], &[], 8).data().to_vec()
+    }
+
+    /// A good packet with one fault.
+    fn broken(fault: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut bytes = good();
+        fault(&mut bytes);
+        bytes
+    }
+
+    fn faults() -> Vec<(Vec<u8>, Reason)> {
+        vec![
+            (good()[..19].to_vec(), Reason::TooShort),
+            (broken(|b| b[0] = 0x65), Reason::BadVersion),
+            (broken(|b| b[0] = 0x44), Reason::BadHeaderLength),
+            (broken(|b| b[0] = 0x4f), Reason::BadHeaderLength),
+            (broken(|b| b[3] = 19), Reason::BadLength),
+            (broken(|b| b[2] = 1), Reason::BadLength),
+            (broken(|b| b[10] ^= 1), Reason::BadChecksum),
+            (
+                broken(|b| {
+                    b[12..16].fill(255);
+                    seal(b);
+                }),
+                Reason::BadSource,
+            ),
+            (
+                broken(|b| {
+                    b[12..16].copy_from_slice(&[10, 0, 0, 255]);
+                    seal(b);
+                }),
+                Reason::BadSource,
+            ),
+        ]
+    }
+
+    #[test]
+    fn good_packets_pass_marked_and_trimmed() {
+        let options = datagram(64, [1, 2, 3, 4], [5, 6, 7, 8], &[1; 8], 8).data().to_vec();
+        let padded = broken(|b| b.extend([0; 18]));
+        for burst in [1, 32] {
+            let run = Rig::new("CheckIPHeader").burst(burst).inputs(&[&good(), &options, &padded]).run();
+            let out = run.out("o0");
+            assert_eq!(out.iter().map(|p| p.len()).collect::<Vec<_>>(), [28, 36, 28]);
+            assert_eq!(
+                out.iter().map(|p| p.transport_offset()).collect::<Vec<_>>(),
+                [Some(20), Some(28), Some(20)]
+            );
+        }
+    }
+
+    #[test]
+    fn each_fault_has_its_reason() {
+        for (bytes, reason) in faults() {
+            let run = Rig::new("CheckIPHeader(INTERFACES 10.0.0.1/24)").inputs(&[&bytes]).run();
+            assert_eq!(run.drops("e"), [(reason, 1)]);
+            assert_eq!(run.out("o0").len(), 0);
+        }
+    }
+
+    #[test]
+    fn bad_packets_leave_by_output_1_in_order() {
+        let all = faults();
+        let mixed: Vec<&[u8]> = all.iter().map(|f| &f.0[..]).collect();
+        let config = "CheckIPHeader(INTERFACES 10.0.0.1/24, DETAILS true)";
+        let mut run = Rig::new(config).outputs(2).inputs(&mixed).run();
+        assert_eq!(run.bytes("o1"), mixed);
+        assert_eq!((run.read("e.drops").as_str(), run.drops("e")), ("9", vec![]));
+        assert!(run.read("e.drop_details").contains("2\tbad-length\n"));
+    }
+
+    #[test]
+    fn options_to_the_check() {
+        let offset = [&[0; 14][..], &good()].concat();
+        let run = Rig::new("CheckIPHeader(14)").inputs(&[&offset]).run();
+        assert_eq!(run.out("o0")[0].network_offset(), Some(14));
+        let bad_sum = broken(|b| b[10] ^= 1);
+        for config in ["CheckIPHeader(CHECKSUM false)", "CheckIPHeader2"] {
+            assert_eq!(Rig::new(config).inputs(&[&bad_sum]).run().out("o0").len(), 1);
+        }
+        assert_eq!(
+            Rig::new("CheckIPHeader(INTERFACES x)").errors(),
+            ["e: INTERFACES should be addresses with prefix length, not 'x'"]
+        );
+    }
+
+    #[test]
+    fn marking_looks_at_nothing() {
+        let run = Rig::new("MarkIPHeader(1)").inputs(&[&[0, 0x46, 9], &[]]).run();
+        let marks: Vec<_> =
+            run.out("o0").iter().map(|p| (p.network_offset(), p.transport_offset())).collect();
+        assert_eq!(marks, [(Some(1), Some(25)), (Some(1), Some(21))]);
+    }
+}

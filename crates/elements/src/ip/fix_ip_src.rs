@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # FixIPSrc
+//!
+//! `FixIPSrc(IPADDR)`
+//!
+//! Gives packets that ask for it IPADDR as source address: an ICMP error takes the address of the interface by which it
+//! leaves (RFC 1812, 4.3.2.4).
+//!
+//! **Ports:** 1 input, 1 output, agnostic.
+//!
+//! **Arguments**
+//! * `IPADDR` the interface's address.
+//!
+//! **Metadata read:** fix-source annotation (cleared once acted upon), network header position.
+//!
+//! **Drops:** none.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 5, STOP true) -> FixIPSrc(10.0.0.1) -> Discard;
+//! ```
+//!
+//! See also: ICMPError
+
+use std::net::Ipv4Addr;
+
+use engine::args::Args;
+use engine::{Class, Cx, Element};
+use packet::{Batch, anno};
+
+use super::header_mut;
+
+/// The descriptor.
+pub const CLASS: Class =
+    Class::new("FixIPSrc", "1/1", || Box::new(FixIpSrc { address: Ipv4Addr::UNSPECIFIED })).file(file!());
+
+struct FixIpSrc {
+    address: Ipv4Addr,
+}
+
+impl Element for FixIpSrc {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let address: Option<Ipv4Addr> = args.positional_opt("IPADDR");
+        match address {
+            Some(address) => self.address = address,
+            None if args.errors().is_empty() => args.error("missing argument IPADDR: an IPv4 address"),
+            None => {}
+        }
+    }
+
+    fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        for packet in batch.iter_mut() {
+            if packet.anno_u8(anno::FIX_IP_SRC) != 0 {
+                packet.set_anno_u8(anno::FIX_IP_SRC, 0);
+                if let Some(header) = header_mut(packet) {
+                    wire::ipv4::HeaderMut::from_chunk(header).rewrite_src(self.address);
+                }
+            }
+        }
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{datagram, sealed};
+    use super::*;
+    use crate::testing::Rig;
+
+    #[test]
+    fn rewrites_only_when_asked() {
+        let plain = datagram(9, [1, 2, 3, 4], [5, 6, 7, 8], &[], 4);
+        let mut marked = datagram(9, [1, 2, 3, 4], [5, 6, 7, 8], &[], 4);
+        marked.set_anno_u8(anno::FIX_IP_SRC, 1);
+        let run = Rig::new("FixIPSrc(9.9.9.9)").packets(vec![plain, marked]).run();
+        let out = run.out("o0");
+        assert_eq!((&out[0].data()[12..16], &out[1].data()[12..16]), (&[1, 2, 3, 4][..], &[9, 9, 9, 9][..]));
+        assert!(sealed(out[1].data()) && out[1].anno_u8(anno::FIX_IP_SRC) == 0);
+    }
+
+    #[test]
+    fn wants_its_address() {
+        assert_eq!(Rig::new("FixIPSrc").errors(), ["e: missing argument IPADDR: an IPv4 address"]);
+    }
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # IPFragmenter
+//!
+//! `IPFragmenter(MTU, [HONOR_DF, VERBOSE], keywords HONOR_DF, VERBOSE)`
+//!
+//! Splits IP packets that are longer than MTU into fragments. Packets that must not be fragmented leave by output 1.
+//!
+//! **Ports:** 1 push input; output 0 for packets and fragments that fit; output 1, if connected, for those that do
+//! not and forbid fragmentation.
+//!
+//! **Arguments**
+//! * `MTU` bytes of the largest IP packet that may pass, at least 28 (a header and one unit of 8 bytes).
+//! * `HONOR_DF` boolean, default true: if false, fragments even packets with the don't-fragment bit.
+//! * `VERBOSE` boolean, default false: print each packet that could not be fragmented.
+//!
+//! **Metadata:** network header position read; fragments carry the packet's annotations.
+//!
+//! **Drops** (when output 1 is not connected): `must-fragment`. Also `no-memory`, and `too-short` for packets without
+//! marked IP header.
+//!
+//! **Handlers**
+//! * `drops` read: packets that forbade fragmentation. `fragments` read: fragments made.
+//!
+//! Options are copied to later fragments only if their copied flag says so (RFC 791, 3.1).
+//!
+//! ```click
+//! FromIPSummaryDump(/dev/null, STOP true) -> CheckIPHeader -> IPFragmenter(1500) -> Discard;
+//! ```
+//!
+//! See also: IPReassembler, ICMPError. RFC 791 (3.2), RFC 1191
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use packet::{Batch, HEADROOM, Packet};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("IPFragmenter", "1/1-2", || Box::new(IpFragmenter::default()))
+    .processing("h/h")
+    .handlers(&[Handler::sum("drops"), Handler::sum("fragments")])
+    .file(file!());
+
+#[derive(Default)]
+struct IpFragmenter {
+    mtu: usize,
+    honor_df: bool,
+    verbose: bool,
+    refused: u64,
+    fragments: u64,
+}
+
+/// Bytes from the network header to the packet's end.
+#[inline]
+fn ip_length(packet: &Packet) -> usize {
+    let before = packet.network_offset().unwrap_or(0).max(0) as usize;
+    packet.len().saturating_sub(before)
+}
+
+impl IpFragmenter {
+    #[cold]
+    fn handle_long(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        let Some(header) = super::header(&packet) else {
+            return cx.drop(Reason::TooShort, packet);
+        };
+        let header_len = usize::from(header[0] & 15) * 4;
+        let forbidden = header[6] & 0x40 != 0 && self.honor_df;
+        let unit_fits = header_len >= 20 && header_len + 8 <= self.mtu && header_len <= ip_length(&packet);
+        if forbidden || !unit_fits {
+            if self.verbose {
+                cx.print(&format!(
+                    "{}: packet of {} bytes must not be fragmented",
+                    cx.name(),
+                    ip_length(&packet)
+                ));
+            }
+            self.refused += 1;
+            return cx.push_one_or_drop(1, packet, Reason::MustFragment);
+        }
+        match fragments(&packet, header_len, self.mtu) {
+            Some(batch) => {
+                self.fragments += batch.len() as u64;
+                cx.push(0, batch);
+            }
+            None => cx.drop(Reason::NoMemory, packet),
+        }
+    }
+}
+
+/// The fragments of a packet whose header has this length (RFC 791, 3.2); `None` when memory runs out.
+fn fragments(packet: &Packet, header_len: usize, mtu: usize) -> Option<Batch> {
+    let ip = packet.network()?;
+    let before = &packet.data()[..packet.len() - ip.len()];
+    let (header, payload) = ip.split_at(header_len);
+    let later = later_header(header);
+    let field = u16::from_be_bytes([header[6], header[7]]);
+    let (flags, start) = (field & 0xe000, field & 0x1fff);
+    let mut batch = Batch::new();
+    let mut done = 0;
+    while done < payload.len() {
+        let header = if done == 0 { header } else { &later };
+        let room = (mtu - header.len()) & !7;
+        let size = room.min(payload.len() - done);
+        let last = done + size == payload.len();
+        let mut piece = Packet::alloc(HEADROOM, before.len() + header.len() + size)?;
+        piece.copy_annotations(packet);
+        let bytes = piece.data_mut();
+        bytes[..before.len()].copy_from_slice(before);
+        let ip = &mut bytes[before.len()..];
+        ip[..header.len()].copy_from_slice(header);
+        ip[header.len()..].copy_from_slice(&payload[done..done + size]);
+        let total = (header.len() + size) as u16;
+        ip[2..4].copy_from_slice(&total.to_be_bytes());
+        // All but the last have the more-fragments bit; the last has what the packet itself had.
+        let more = if last { 0 } else { 0x2000 };
+        let field = flags | more | (start + (done / 8) as u16) & 0x1fff;
+        ip[6..8].copy_from_slice(&field.to_be_bytes());
+        ip[10..12].fill(0);
+        let sum = wire::checksum::internet(&ip[..header.len()]);
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        let header_len = header.len();
+        piece.set_network(before.len(), header_len);
+        batch.push(piece);
+        done += size;
+    }
+    Some(batch)
+}
+
+/// The header of fragments after the first: only options with the copied flag, padded to four bytes.
+fn later_header(header: &[u8]) -> Vec<u8> {
+    let mut later = header[..20].to_vec();
+    let mut at = 20;
+    while at < header.len() {
+        let kind = header[at];
+        let len = match kind {
+            0 => break,
+            1 => 1,
+            _ => usize::from(header.get(at + 1).copied().unwrap_or(0)),
+        };
+        if len == 0 || at + len > header.len() || (kind != 1 && len < 2) {
+            break;
+        }
+        if kind & 0x80 != 0 {
+            later.extend_from_slice(&header[at..at + len]);
+        }
+        at += len;
+    }
+    later.resize(later.len().next_multiple_of(4), 0);
+    later[0] = 0x40 | (later.len() / 4) as u8;
+    later
+}
+
+impl Element for IpFragmenter {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.mtu = args.required("MTU");
+        self.honor_df = args.positional("HONOR_DF", true);
+        self.verbose = args.positional("VERBOSE", false);
+        if args.errors().is_empty() && !(28..=65535).contains(&self.mtu) {
+            args.error(format!("MTU must lie between 28 and 65535 bytes, not {}", self.mtu));
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+        let mtu = self.mtu;
+        if batch.iter().all(|p| ip_length(p) <= mtu) {
+            return cx.push(0, batch);
+        }
+        // Long packets leave in their place among the others.
+        let mut short = Batch::new();
+        for packet in batch.drain(..) {
+            if ip_length(&packet) <= mtu {
+                short.push(packet);
+            } else {
+                cx.push(0, std::mem::take(&mut short));
+                self.handle_long(cx, packet);
+            }
+        }
+        cx.push(0, short);
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(if name == "drops" { self.refused } else { self.fragments }.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{datagram, seal, sealed};
+    use super::*;
+    use crate::testing::Rig;
+
+    fn long(options: &[u8], payload: usize) -> Packet {
+        datagram(64, [1, 2, 3, 4], [5, 6, 7, 8], options, payload)
+    }
+
+    /// Puts fragments together again by their offsets, independently of how they were made.
+    fn reassemble(pieces: &[Packet]) -> Vec<u8> {
+        let mut payload = Vec::new();
+        for (i, piece) in pieces.iter().enumerate() {
+            let ip = piece.network().unwrap();
+            let header_len = usize::from(ip[0] & 15) * 4;
+            let field = u16::from_be_bytes([ip[6], ip[7]]);
+            assert_eq!(usize::from(field & 0x1fff) * 8, payload.len());
+            assert_eq!(field & 0x2000 != 0, i + 1 < pieces.len());
+            assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), ip.len());
+            assert!(sealed(ip) && ip[4..6] == [0x12, 0x34]);
+            payload.extend_from_slice(&ip[header_len..]);
+        }
+        payload
+    }
+
+    #[test]
+    fn fragments_add_up() {
+        for mtu in [28, 68, 100, 576, 1500] {
+            for payload in [8, 1481, 3000] {
+                let want = long(&[], payload).data()[20..].to_vec();
+                let run = Rig::new(&format!("IPFragmenter({mtu})")).packets(vec![long(&[], payload)]).run();
+                let pieces = run.out("o0");
+                assert!(pieces.iter().all(|p| p.len() <= mtu));
+                assert_eq!(reassemble(&pieces), want, "mtu {mtu} payload {payload}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_copied_options_are_repeated() {
+        // Loose source route (copied), then record route (not copied), padded.
+        let options = [0x83, 7, 4, 9, 9, 9, 9, 7, 7, 4, 0, 0, 0, 0, 0, 0];
+        let run = Rig::new("IPFragmenter(100)").packets(vec![long(&options, 200)]).run();
+        let pieces = run.out("o0");
+        let lens: Vec<_> = pieces.iter().map(|p| p.data()[0] & 15).collect();
+        assert_eq!((lens[0], lens[1]), (9, 7));
+        assert_eq!(pieces[1].data()[20..28], [0x83, 7, 4, 9, 9, 9, 9, 0]);
+        assert_eq!(reassemble(&pieces).len(), 200);
+    }
+
+    #[test]
+    fn order_is_kept_around_a_long_packet() {
+        for burst in [1, 32] {
+            let packets = vec![long(&[], 10), long(&[], 100), long(&[], 11)];
+            let run = Rig::new("IPFragmenter(68)").burst(burst).packets(packets).run();
+            assert_eq!(run.out("o0").iter().map(|p| p.len()).collect::<Vec<_>>(), [30, 68, 68, 24, 31]);
+        }
+    }
+
+    #[test]
+    fn the_dont_fragment_bit_is_honoured() {
+        let df = || {
+            let mut p = long(&[], 100);
+            p.data_mut()[6] = 0x40;
+            seal(p.data_mut());
+            vec![p]
+        };
+        let mut run = Rig::new("IPFragmenter(68)").outputs(2).packets(df()).run();
+        assert_eq!((run.out("o0").len(), run.out("o1").len(), run.read("e.drops").as_str()), (0, 1, "1"));
+        assert_eq!(Rig::new("IPFragmenter(68)").packets(df()).run().drops("e"), [(Reason::MustFragment, 1)]);
+        assert_eq!(Rig::new("IPFragmenter(68, HONOR_DF false)").packets(df()).run().out("o0").len(), 3);
+    }
+
+    #[test]
+    fn refuses_an_impossible_mtu() {
+        assert_eq!(
+            Rig::new("IPFragmenter(20)").errors(),
+            ["e: MTU must lie between 28 and 65535 bytes, not 20"]
+        );
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Elements of IPv4 forwarding.
+
+mod check_ip_header;
+mod dec_ip_ttl;
+mod drop_broadcasts;
+mod fix_ip_src;
+mod get_ip_address;
+mod ip_fragmenter;
+mod lookup_ip_route;
+
+/// The classes of this kind.
+pub static CLASSES: &[engine::Class] = &[
+    check_ip_header::CLASS,
+    check_ip_header::WITHOUT_CHECKSUM,
+    check_ip_header::MARK,
+    dec_ip_ttl::CLASS,
+    drop_broadcasts::CLASS,
+    fix_ip_src::CLASS,
+    get_ip_address::CLASS,
+    ip_fragmenter::CLASS,
+    lookup_ip_route::DIRECT,
+    lookup_ip_route::LINEAR,
+    lookup_ip_route::RADIX,
+    lookup_ip_route::RANGE,
+    lookup_ip_route::SORTED,
+    lookup_ip_route::STATIC,
+];
+
+/// The fixed part of the IPv4 header that the packet's network position marks.
+#[inline]
+fn header(packet: &packet::Packet) -> Option<&[u8; 20]> {
+    packet.network()?.first_chunk()
+}
+
+/// The same, to be changed.
+#[inline]
+fn header_mut(packet: &mut packet::Packet) -> Option<&mut [u8; 20]> {
+    packet.network_mut()?.first_chunk_mut()
+}
+
+#[cfg(test)]
+mod samples {
+    use packet::Packet;
+
+    /// An IPv4 packet of protocol 17 with good checksum and marked header.
+    pub(super) fn datagram(ttl: u8, src: [u8; 4], dst: [u8; 4], options: &[u8], payload: usize) -> Packet {
+        let header_len = 20 + options.len();
+        let mut bytes = vec![0u8; header_len + payload];
+        bytes[0] = 0x40 | (header_len / 4) as u8;
+        let total = bytes.len() as u16;
+        bytes[2..4].copy_from_slice(&total.to_be_bytes());
+        bytes[4..6].copy_from_slice(&[0x12, 0x34]);
+        bytes[8] = ttl;
+        bytes[9] = 17;
+        bytes[12..16].copy_from_slice(&src);
+        bytes[16..20].copy_from_slice(&dst);
+        bytes[20..header_len].copy_from_slice(options);
+        for (i, b) in bytes[header_len..].iter_mut().enumerate() {
+            *b = i as u8;
+        }
+        seal(&mut bytes);
+        let mut packet = Packet::copy_of(&bytes).unwrap();
+        packet.set_network(0, header_len);
+        packet
+    }
+
+    /// Sets the header checksum.
+    pub(super) fn seal(bytes: &mut [u8]) {
+        let header_len = usize::from(bytes[0] & 15) * 4;
+        bytes[10..12].fill(0);
+        let sum = wire::checksum::internet(&bytes[..header_len]);
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    /// Whether the header checksum is good.
+    pub(super) fn sealed(bytes: &[u8]) -> bool {
+        wire::checksum::internet(&bytes[..usize::from(bytes[0] & 15) * 4]) == 0
+    }
+}
