@@ -54,15 +54,17 @@ fn add(mut sum: u64, bytes: &[u8]) -> u64 {
     sum + u64::from(u32::from_be_bytes(last))
 }
 
-/// Folds a sum to its 16-bit complement; a zero becomes its other representation, since UDP reads 0 as "none".
+/// Folds a sum to its 16-bit complement.
 fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    match !(sum as u16) {
-        0 => 0xffff,
-        checksum => checksum,
-    }
+    !(sum as u16)
+}
+
+/// A checksum as its header wants it: UDP reads 0 as "none" and has all ones instead (RFC 768).
+fn as_written(checksum: u16, udp: bool) -> u16 {
+    if udp && checksum == 0 { 0xffff } else { checksum }
 }
 
 /// Finishes the transport checksum of a frame, whose field holds the pseudo-header's sum. Returns whether the
@@ -73,7 +75,8 @@ pub(crate) fn finish_checksum(frame: &mut [u8], what: &Unfinished) -> bool {
     }
     let (start, offset) = (usize::from(what.checksum_start), usize::from(what.checksum_offset));
     let Some(segment) = frame.get_mut(start..) else { return false };
-    let checksum = fold(add(0, segment));
+    const UDP_CHECKSUM_AT: usize = 6;
+    let checksum = as_written(fold(add(0, segment)), offset == UDP_CHECKSUM_AT);
     let Some(field) = segment.get_mut(offset..offset + 2) else { return false };
     field.copy_from_slice(&checksum.to_be_bytes());
     true
@@ -203,7 +206,7 @@ fn finish_segment(bytes: &mut [u8], at: &Headers, udp: bool, index: usize, size:
         (&bytes[network + 12..network + 20], bytes[network + 9])
     };
     let pseudo = add(u64::from(protocol) + segment_len as u64, addresses);
-    let checksum = fold(add(pseudo, &bytes[transport..]));
+    let checksum = as_written(fold(add(pseudo, &bytes[transport..])), udp);
     put_u16(bytes, checksum_at, checksum);
 }
 
