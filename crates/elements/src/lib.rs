@@ -8,6 +8,7 @@
 use engine::{Class, Registry};
 
 pub mod basic;
+pub mod control;
 pub mod io;
 pub mod ip;
 pub mod queue;
@@ -22,10 +23,20 @@ pub fn registry() -> Registry {
     Registry::new(all())
 }
 
+// One line each, so that changes to this list merge.
+#[rustfmt::skip]
+static KINDS: &[&[Class]] = &[
+    basic::CLASSES,
+    control::CLASSES,
+    io::CLASSES,
+    ip::CLASSES,
+    queue::CLASSES,
+    schedule::CLASSES,
+    source::CLASSES,
+];
+
 fn all() -> impl Iterator<Item = &'static Class> {
-    [basic::CLASSES, io::CLASSES, ip::CLASSES, queue::CLASSES, schedule::CLASSES, source::CLASSES]
-        .into_iter()
-        .flatten()
+    KINDS.iter().copied().flatten()
 }
 
 /// The manuals, by file below `src`.

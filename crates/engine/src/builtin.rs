@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Handlers that every element has, those of elements with a task, and the router's own.
 
-use crate::handler::{Handler, HandlerError, Merge};
+use crate::handler::{Access, Handler, HandlerError, Merge};
 use crate::router::{Shared, Target, readable, writable};
 use crate::schedule::MAX_TICKETS;
 use crate::worker::Worker;
@@ -73,7 +73,7 @@ impl Worker {
                 continue;
             }
             let (tx, rx) = std::sync::mpsc::sync_channel(1);
-            let (f, target) = (f.clone(), *target);
+            let (f, target) = (f.clone(), target.clone());
             let message = Box::new(move |worker: &mut Worker| {
                 let _ = tx.send(f(worker, &target));
             });
@@ -127,8 +127,7 @@ impl Worker {
     /// Executes a write on this worker.
     pub(crate) fn write_local(&mut self, target: &Target, value: &str) -> Result<(), HandlerError> {
         if target.element == ROUTER {
-            self.shared.stop();
-            return Ok(());
+            return self.write_global(value);
         }
         if !is_common(&target.handler) {
             return self.write_here(target, value);
@@ -149,6 +148,18 @@ impl Worker {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// `stop [N]`: asks the driver to stop, N times, for elements that count.
+    fn write_global(&mut self, value: &str) -> Result<(), HandlerError> {
+        let times = match value.trim() {
+            "" => Some(1),
+            text => text.parse().ok().filter(|n| (1..=1000).contains(n)),
+        };
+        let times =
+            times.ok_or_else(|| HandlerError::bad_value("stop", value, "nothing or a number of times"))?;
+        (0..times).for_each(|_: u32| self.please_stop());
         Ok(())
     }
 
@@ -202,14 +213,20 @@ impl Worker {
 }
 
 fn describe(handler: &Handler) -> String {
-    let access = match (handler.readable(), handler.writable()) {
-        (true, true) => "rw",
-        (true, false) => "r",
-        _ => "w",
+    describe_as(handler.name, handler.access)
+}
+
+fn describe_as(name: &str, access: Access) -> String {
+    let access = match access {
+        Access::ReadWrite => "rw",
+        Access::Read => "r",
+        Access::Write => "w",
     };
-    format!("{}\t{access}\n", handler.name)
+    format!("{name}\t{access}\n")
 }
 
 fn handlers_text(shared: &Shared, element: usize) -> String {
-    shared.handlers(element).map(describe).collect()
+    let own = shared.elements[element].own_handlers.iter().filter(|(name, _)| &**name != "*");
+    let own = own.map(|(name, access)| describe_as(name, *access));
+    own.chain(shared.handlers(element).map(describe)).collect()
 }

@@ -9,8 +9,9 @@ use packet::{Batch, Packet};
 
 use crate::clock::Nanos;
 use crate::drops::Reason;
+use crate::element::Element;
 use crate::handler::HandlerError;
-use crate::router::Shared;
+use crate::router::{Shared, Target};
 use crate::worker::Worker;
 
 /// The engine as an element sees it while it runs.
@@ -234,6 +235,48 @@ impl Cx<'_> {
         self.worker.write(&target, value)
     }
 
+    /// Finds the handler that `element.handler` means here, for repeated calls and to ask what it allows.
+    ///
+    /// # Errors
+    /// See [`HandlerError`].
+    pub fn resolve(&self, name: &str) -> Result<Target, HandlerError> {
+        self.worker.shared.resolve(name, Some(self.element))
+    }
+
+    /// Reads a handler found by [`Cx::resolve`].
+    ///
+    /// # Errors
+    /// See [`HandlerError`].
+    pub fn read_target(&mut self, target: &Target, param: &str) -> Result<String, HandlerError> {
+        self.worker.read(target, param)
+    }
+
+    /// Executes a write handler found by [`Cx::resolve`].
+    ///
+    /// # Errors
+    /// See [`HandlerError`].
+    pub fn write_target(&mut self, target: &Target, value: &str) -> Result<(), HandlerError> {
+        self.worker.write(target, value)
+    }
+
+    /// Puts `deputy` in this instance's place until it returns, so that calls which come back to the element while it
+    /// runs (a script that calls another that calls it) find somebody. Both must work on common state.
+    pub fn lend(&mut self, deputy: Box<dyn Element>) {
+        self.worker.slots[self.element as usize] = Some(deputy);
+    }
+
+    /// Calls [`Element::signal`] when the process receives `signal`, in place of what would happen otherwise.
+    pub fn on_signal(&mut self, signal: i32) {
+        let (element, worker) = (self.element, self.worker.index);
+        self.worker.shared.signals.set(signal, element, worker, true);
+    }
+
+    /// Leaves `signal` to others, or to what it does by default.
+    pub fn ignore_signal(&mut self, signal: i32) {
+        let (element, worker) = (self.element, self.worker.index);
+        self.worker.shared.signals.set(signal, element, worker, false);
+    }
+
     /// The router as others see it: names, classes, configuration, handlers.
     pub fn router(&self) -> &Arc<Shared> {
         &self.worker.shared
@@ -299,6 +342,11 @@ impl InitCx<'_> {
     pub fn manage_driver(&mut self) {
         let (element, worker) = (self.cx.element, self.cx.worker.index);
         self.cx.worker.shared.set_driver(element, worker);
+    }
+
+    /// Index of the element that manages the driver, if one does already.
+    pub fn driver_manager(&self) -> Option<usize> {
+        self.cx.worker.shared.driver().map(|(element, _)| element as usize)
     }
 
     /// State of type `T` that element `name` provides to this worker. Names are looked up from the innermost

@@ -19,7 +19,7 @@ use packet::Batch;
 
 use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
-use crate::handler::{Handler, HandlerError};
+use crate::handler::{Access, Handler, HandlerError};
 
 /// How the instances of a class behave when several workers reach an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +229,15 @@ pub trait Element: Send {
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         Err(HandlerError::unknown(name))
     }
+
+    /// Handlers that only this element's configuration gives it, beyond those of its class: their names and what they
+    /// allow. The name `*` stands for every name that is not taken.
+    fn own_handlers(&self) -> Vec<(String, Access)> {
+        Vec::new()
+    }
+
+    /// A signal that this element asked for ([`Cx::on_signal`]) reached the process.
+    fn signal(&mut self, cx: &mut Cx<'_>, signal: i32) {}
 
     /// State for other elements that name this one (a queue's length, a rewriter's patterns), found by
     /// [`InitCx::find`]. It must exist after [`Element::configure`].

@@ -37,32 +37,40 @@ pub struct Handler {
     pub access: Access,
     /// How several instances answer a read.
     pub merge: Merge,
+    /// Not for other programs: a control connection must not reach it.
+    pub private: bool,
 }
 
 impl Handler {
     /// A read handler whose instances answer alike.
     pub const fn read(name: &'static str) -> Handler {
-        Handler { name, access: Access::Read, merge: Merge::First }
+        Handler { name, access: Access::Read, merge: Merge::First, private: false }
     }
 
     /// A read handler whose instances' numbers are added.
     pub const fn sum(name: &'static str) -> Handler {
-        Handler { name, access: Access::Read, merge: Merge::Sum }
+        Handler { name, access: Access::Read, merge: Merge::Sum, private: false }
     }
 
     /// A write handler.
     pub const fn write(name: &'static str) -> Handler {
-        Handler { name, access: Access::Write, merge: Merge::First }
+        Handler { name, access: Access::Write, merge: Merge::First, private: false }
     }
 
     /// A handler that can be read and written.
     pub const fn both(name: &'static str) -> Handler {
-        Handler { name, access: Access::ReadWrite, merge: Merge::First }
+        Handler { name, access: Access::ReadWrite, merge: Merge::First, private: false }
     }
 
     /// Sets how several instances answer a read.
     pub const fn merge(mut self, merge: Merge) -> Handler {
         self.merge = merge;
+        self
+    }
+
+    /// Keeps the handler from control connections.
+    pub const fn private(mut self) -> Handler {
+        self.private = true;
         self
     }
 

@@ -23,6 +23,7 @@ mod ports;
 mod report;
 mod router;
 mod schedule;
+mod signals;
 mod values;
 mod worker;
 

@@ -13,7 +13,7 @@ use packet::Batch;
 use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
 use crate::element::{Element, Provided, Tasks};
-use crate::handler::HandlerError;
+use crate::handler::{Access, HandlerError};
 
 type Guarded = Arc<Mutex<Box<dyn Element>>>;
 
@@ -75,6 +75,14 @@ impl Element for Locked {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.get().write(cx, name, value)
+    }
+
+    fn own_handlers(&self) -> Vec<(String, Access)> {
+        self.get().own_handlers()
+    }
+
+    fn signal(&mut self, cx: &mut Cx<'_>, signal: i32) {
+        self.get().signal(cx, signal);
     }
 
     fn provide(&self) -> Option<Provided> {

@@ -20,6 +20,7 @@ use crate::mailbox::Mailbox;
 use crate::plan::{self, Mode, Place};
 use crate::ports::Processing;
 use crate::report::Report;
+use crate::signals::Signals;
 use crate::worker::{Edge, PortTable, Worker};
 
 /// What a router runs on and with.
@@ -58,13 +59,44 @@ pub struct ElementInfo {
     pub outputs: Vec<(Processing, Vec<(usize, usize)>)>,
     /// Where it runs.
     pub place: Place,
+    /// Handlers that its class does not know, see [`Element::own_handlers`].
+    pub own_handlers: Vec<(Arc<str>, Access)>,
 }
 
 /// A handler of an element of this router.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Target {
     pub(crate) element: u32,
     pub(crate) handler: Handler,
+    /// The name, where the class does not know it.
+    own: Option<Arc<str>>,
+}
+
+impl Target {
+    /// The handler's name.
+    pub fn name(&self) -> &str {
+        self.own.as_deref().unwrap_or(self.handler.name)
+    }
+
+    /// Index of the element; `None` for a handler of the router itself.
+    pub fn element(&self) -> Option<usize> {
+        (self.element != builtin::ROUTER).then_some(self.element as usize)
+    }
+
+    /// What it allows.
+    pub fn access(&self) -> Access {
+        self.handler.access
+    }
+
+    /// Whether control connections must not reach it.
+    pub fn is_private(&self) -> bool {
+        self.handler.private
+    }
+
+    /// Whether the element itself answers, not the engine in its place.
+    pub fn is_own(&self) -> bool {
+        self.element != builtin::ROUTER && !builtin::is_common(&self.handler)
+    }
 }
 
 /// The part of a router that all its workers, and those who control it, see.
@@ -81,6 +113,7 @@ pub struct Shared {
     provided: Vec<Option<Provided>>,
     stopped: AtomicBool,
     driver: Mutex<Option<(u32, usize)>>,
+    pub(crate) signals: Signals,
     print: Option<Box<dyn Fn(&str) + Send + Sync>>,
     /// The flat configuration as text.
     pub flat: String,
@@ -134,15 +167,34 @@ impl Shared {
         if element.is_empty() {
             let handler = builtin::GLOBAL.iter().find(|h| h.name == handler);
             let handler = handler.ok_or_else(|| HandlerError::unknown(full))?;
-            return Ok(Target { element: builtin::ROUTER, handler: *handler });
+            return Ok(Target { element: builtin::ROUTER, handler: *handler, own: None });
         }
         let by_number =
             || element.parse::<usize>().ok().filter(|n| *n >= 1 && *n <= self.elements.len()).map(|n| n - 1);
         let index = self.lookup(element, from).or_else(by_number);
         let index = index.ok_or_else(|| HandlerError::NoElement(element.to_owned()))?;
-        let known = self.handlers(index).find(|h| h.name == handler);
-        let handler = *known.ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))?;
-        Ok(Target { element: index as u32, handler })
+        let element = index as u32;
+        if let Some(handler) = self.handlers(index).find(|h| h.name == handler) {
+            return Ok(Target { element, handler: *handler, own: None });
+        }
+        let own = &self.elements[index].own_handlers;
+        let named = own.iter().find(|(name, _)| **name == *handler);
+        let named = named.or_else(|| own.iter().find(|(name, _)| &**name == "*"));
+        let (_, access) = named.ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))?;
+        let general = Handler { access: *access, ..Handler::read("*") };
+        Ok(Target { element, handler: general, own: Some(handler.into()) })
+    }
+
+    /// Whether element number `index` has a handler of this name that can be read.
+    pub fn is_readable(&self, index: usize, handler: &str) -> bool {
+        let mut own = self.elements[index].own_handlers.iter();
+        self.handlers(index).any(|h| h.name == handler && h.readable())
+            || own.any(|(name, access)| **name == *handler && *access != Access::Write)
+    }
+
+    /// Signals that elements ask for or asked for.
+    pub fn signals(&self) -> Vec<i32> {
+        self.signals.known()
     }
 
     /// The handlers of an element: its class's, and those that every element has.
@@ -470,6 +522,7 @@ fn share(
             inputs: ports(&checked.inputs[e]),
             outputs: ports(&checked.outputs[e]),
             place,
+            own_handlers: primaries[e].own_handlers().into_iter().map(|(n, a)| (n.into(), a)).collect(),
         })
         .collect();
     let wakes = |e: usize| !elements[e].place.drained_by.is_empty();
@@ -486,6 +539,7 @@ fn share(
         provided: primaries.iter().map(|p| p.provide()).collect(),
         stopped: AtomicBool::new(false),
         driver: Mutex::new(None),
+        signals: Signals::default(),
         print: options.print.take(),
         flat: graph.to_click(),
         requirements: graph.requirements.iter().map(|r| r.value.clone()).collect(),
@@ -537,16 +591,14 @@ fn instances(
 
 pub(crate) fn readable(target: &Target) -> Result<(), HandlerError> {
     match target.handler.access {
-        Access::Write => {
-            Err(HandlerError::Denied(format!("handler '{}' is write-only", target.handler.name)))
-        }
+        Access::Write => Err(HandlerError::Denied(format!("handler '{}' is write-only", target.name()))),
         _ => Ok(()),
     }
 }
 
 pub(crate) fn writable(target: &Target) -> Result<(), HandlerError> {
     match target.handler.access {
-        Access::Read => Err(HandlerError::Denied(format!("handler '{}' is read-only", target.handler.name))),
+        Access::Read => Err(HandlerError::Denied(format!("handler '{}' is read-only", target.name()))),
         _ => Ok(()),
     }
 }
@@ -586,6 +638,18 @@ impl Control {
         Some(report)
     }
 
+    /// Tells the elements that asked for `signal` that it came; false when there are none.
+    pub fn signal(&self, signal: i32) -> bool {
+        let takers = self.shared.signals.takers(signal);
+        for (element, worker) in &takers {
+            let element = *element;
+            self.shared.mailboxes[*worker].post(Box::new(move |w: &mut Worker| {
+                w.with(element, |instance, cx| instance.signal(cx, signal));
+            }));
+        }
+        !takers.is_empty()
+    }
+
     /// Reads a handler.
     ///
     /// # Errors
@@ -618,7 +682,7 @@ impl Control {
         let mut answers = Vec::new();
         for w in self.shared.answering(target, write) {
             let (tx, rx) = std::sync::mpsc::sync_channel(1);
-            let (f, target) = (f.clone(), *target);
+            let (f, target) = (f.clone(), target.clone());
             let message = Box::new(move |worker: &mut Worker| {
                 let _ = tx.send(f(worker, &target));
             });

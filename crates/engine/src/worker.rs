@@ -487,14 +487,14 @@ impl Worker {
     /// Executes a read handler on this worker's instance.
     pub(crate) fn read_here(&mut self, target: &Target, param: &str) -> Result<String, crate::HandlerError> {
         let running = || crate::HandlerError::failed("the element is running this very call");
-        self.with(target.element, |instance, cx| instance.read(cx, target.handler.name, param))
+        self.with(target.element, |instance, cx| instance.read(cx, target.name(), param))
             .ok_or_else(running)?
     }
 
     /// Executes a write handler on this worker's instance.
     pub(crate) fn write_here(&mut self, target: &Target, value: &str) -> Result<(), crate::HandlerError> {
         let running = || crate::HandlerError::failed("the element is running this very call");
-        self.with(target.element, |instance, cx| instance.write(cx, target.handler.name, value))
+        self.with(target.element, |instance, cx| instance.write(cx, target.name(), value))
             .ok_or_else(running)?
     }
 }

@@ -228,16 +228,27 @@ pub(crate) fn run(router: &mut Router, limit: Option<Duration>) {
     router.run();
 }
 
-/// Ends the router on SIGINT and SIGTERM; on the second of them, the process.
+/// Hands signals to the elements that ask for them. Otherwise SIGINT and SIGTERM end the router, the second of them the
+/// process, and other signals do what they always do.
 fn watch_signals(control: Control) {
     use signal_hook::consts::{SIGINT, SIGTERM};
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else { return };
+    let mut wanted = control.shared().signals();
+    wanted.retain(|s| !signal_hook::consts::FORBIDDEN.contains(s));
+    wanted.extend([SIGINT, SIGTERM]);
+    let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
     std::thread::spawn(move || {
-        for (i, signal) in signals.forever().enumerate() {
-            if i > 0 {
-                std::process::exit(128 + signal);
+        let mut stopping = false;
+        for signal in signals.forever() {
+            if !stopping && control.signal(signal) {
+                continue;
             }
-            control.stop();
+            if signal != SIGINT && signal != SIGTERM {
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            } else if std::mem::replace(&mut stopping, true) {
+                std::process::exit(128 + signal);
+            } else {
+                control.stop();
+            }
         }
     });
 }
@@ -314,7 +325,7 @@ fn expand(full: &str, router: &Router) -> Vec<String> {
         if glob { engine::glob_match(pattern, &e.name) } else { e.class.name == pattern }
     };
     let elements = shared.elements.iter().enumerate().filter(|(_, e)| matches(e));
-    let having = elements.filter(|(i, _)| shared.handlers(*i).any(|h| h.name == handler && h.readable()));
+    let having = elements.filter(|(i, _)| shared.is_readable(*i, handler));
     let names: Vec<String> = having.map(|(_, e)| format!("{}.{handler}", e.name)).collect();
     if names.is_empty() { vec![full.to_owned()] } else { names }
 }

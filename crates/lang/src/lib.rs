@@ -51,6 +51,7 @@ pub use graph::{Connection, Element, Graph, PortRef, Requirement};
 pub use render::{render, render_click, to_json};
 pub use source::{Location, SourceMap, Span};
 pub use suggest::suggest;
+pub use variables::{Lookup, substitute};
 
 use diagnostic::Sink;
 use program::TOP;

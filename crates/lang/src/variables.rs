@@ -95,11 +95,127 @@ struct Expander<'a> {
     open: Vec<String>,
 }
 
-/// A reference to a variable: what stands between its marks, and where it ends.
+/// A reference to a variable: how it is written, what stands between its marks, and where it ends.
 struct Reference<'t> {
     form: Form,
+    written: &'t str,
     inner: &'t str,
     end: usize,
+    /// Whether it stands inside double quotes.
+    quoted: bool,
+}
+
+/// A part of a text: as it stands, or to be replaced.
+enum Piece<'t> {
+    Text(&'t str),
+    Reference(Reference<'t>),
+}
+
+/// Takes a text apart at its references.
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let s = text.as_bytes();
+    let mut pieces = Vec::new();
+    let (mut i, mut copied, mut quote_mark) = (0, 0, 0u8);
+    while i < s.len() {
+        match s[i] {
+            b'\\' if quote_mark == b'"' => i += 2,
+            b @ (b'\'' | b'"') => {
+                if quote_mark == 0 {
+                    quote_mark = b;
+                } else if quote_mark == b {
+                    quote_mark = 0;
+                }
+                i += 1;
+            }
+            b'/' if quote_mark == 0 && matches!(s.get(i + 1), Some(b'/' | b'*')) => {
+                i = skip_comments_and_space(s, i);
+            }
+            b'$' if quote_mark != b'\'' => match reference(text, i) {
+                // A mark that's never closed ends the search, as in Click.
+                Found::Unclosed => break,
+                Found::Reference(mut reference) => {
+                    pieces.push(Piece::Text(&text[copied..i]));
+                    reference.quoted = quote_mark == b'"';
+                    i = reference.end;
+                    copied = i;
+                    pieces.push(Piece::Reference(reference));
+                }
+                Found::Nothing => i += 1,
+            },
+            _ => i += 1,
+        }
+    }
+    pieces.push(Piece::Text(&text[copied..]));
+    pieces
+}
+
+/// What a text may refer to, as [`substitute`] asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup<'t> {
+    /// `$name`, `${name}`
+    Variable(&'t str),
+    /// `$(handler arguments)`
+    Call(&'t str),
+}
+
+/// Replaces the references in a text by what `lookup` answers; what it does not know stays as it is, or takes the
+/// default of `${name-default}`. References inside others are replaced first. Inside double quotes values are quoted to
+/// fit; with `quote_all` also outside of quotes, so that unquoting the result gives them back unchanged.
+pub fn substitute(
+    text: &str,
+    quote_all: bool,
+    lookup: &mut dyn FnMut(Lookup<'_>) -> Option<String>,
+) -> String {
+    substitute_at(text, quote_all, lookup, 0)
+}
+
+fn substitute_at(
+    text: &str,
+    quote_all: bool,
+    lookup: &mut dyn FnMut(Lookup<'_>) -> Option<String>,
+    depth: usize,
+) -> String {
+    if depth > MAX_DEPTH || !text.contains('$') {
+        return text.to_string();
+    }
+    let mut out = String::new();
+    for piece in pieces(text) {
+        let reference = match piece {
+            Piece::Text(literal) => {
+                out.push_str(literal);
+                continue;
+            }
+            Piece::Reference(reference) => reference,
+        };
+        let inner = match reference.form {
+            Form::Plain => reference.inner.to_string(),
+            _ => substitute_at(reference.inner, false, lookup, depth + 1),
+        };
+        let value = match reference.form {
+            Form::Plain => lookup(Lookup::Variable(&inner)),
+            Form::Parentheses => lookup(Lookup::Call(&inner)),
+            Form::Braces => {
+                let (name, word, default) = split_braces(&inner);
+                let name = if name.is_empty() { inner.trim() } else { name };
+                let value = lookup(Lookup::Variable(name));
+                let value = value.map(|v| word.map_or(v.clone(), |n| nth_word(&v, n).to_string()));
+                value.or_else(|| default.map(str::to_string))
+            }
+        };
+        match value {
+            Some(value) if reference.quoted => out.push_str(&inside_quotes(&value)),
+            Some(value) if quote_all => out.push_str(&quote(&value)),
+            Some(value) => out.push_str(&value),
+            None => out.push_str(reference.written),
+        }
+    }
+    out
+}
+
+/// A value as it must stand between double quotes.
+fn inside_quotes(value: &str) -> String {
+    let quoted = quote(value);
+    quoted[1..quoted.len() - 1].to_string()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -123,66 +239,27 @@ impl Expander<'_> {
             self.spend(text.len())?;
             return Ok(text.to_string());
         }
-        let s = text.as_bytes();
         let mut out = String::new();
-        let (mut i, mut copied, mut quote_mark) = (0, 0, 0u8);
-        while i < s.len() {
-            match s[i] {
-                b'\\' if quote_mark == b'"' => i += 2,
-                b @ (b'\'' | b'"') => {
-                    if quote_mark == 0 {
-                        quote_mark = b;
-                    } else if quote_mark == b {
-                        quote_mark = 0;
-                    }
-                    i += 1;
+        for piece in pieces(text) {
+            match piece {
+                Piece::Text(literal) => {
+                    self.spend(literal.len())?;
+                    out.push_str(literal);
                 }
-                b'/' if quote_mark == 0 && matches!(s.get(i + 1), Some(b'/' | b'*')) => {
-                    i = skip_comments_and_space(s, i);
-                }
-                b'$' if quote_mark != b'\'' => match reference(text, i) {
-                    // A mark that's never closed ends the search, as in Click.
-                    Found::Unclosed => break,
-                    Found::Reference(reference) => {
-                        out.push_str(&text[copied..i]);
-                        self.spend(i - copied)?;
-                        self.replace(
-                            &text[i..reference.end],
-                            &reference,
-                            quote_mark == b'"',
-                            depth,
-                            &mut out,
-                        )?;
-                        i = reference.end;
-                        copied = i;
-                    }
-                    Found::Nothing => i += 1,
-                },
-                _ => i += 1,
+                Piece::Reference(reference) => self.replace(&reference, depth, &mut out)?,
             }
         }
-        out.push_str(&text[copied..]);
-        self.spend(text.len() - copied)?;
         Ok(out)
     }
 
     /// Appends what a reference stands for, or the reference itself if nothing is known.
-    fn replace(
-        &mut self,
-        written: &str,
-        reference: &Reference<'_>,
-        quoted: bool,
-        depth: usize,
-        out: &mut String,
-    ) -> Result<(), TooLarge> {
+    fn replace(&mut self, reference: &Reference<'_>, depth: usize, out: &mut String) -> Result<(), TooLarge> {
+        let written = reference.written;
         let nested = reference.form != Form::Plain && reference.inner.contains('$');
         let inner =
             if nested { self.expand(reference.inner, depth + 1)? } else { reference.inner.to_string() };
         let value = match self.value(&inner, reference.form, depth)? {
-            Some(value) if quoted => {
-                let quoted = quote(&value);
-                quoted[1..quoted.len() - 1].to_string()
-            }
+            Some(value) if reference.quoted => inside_quotes(&value),
             Some(value) => value,
             None if nested => format!("{}{inner}{}", &written[..2], &written[written.len() - 1..]),
             None => written.to_string(),
@@ -240,11 +317,14 @@ enum Found<'t> {
 /// The reference that starts with the `$` at `i`.
 fn reference(text: &str, i: usize) -> Found<'_> {
     let s = text.as_bytes();
+    let found = |form, inner, end| {
+        Found::Reference(Reference { form, written: &text[i..end], inner, end, quoted: false })
+    };
     let enclosed = |form, end: Option<usize>| match end {
-        Some(end) => Found::Reference(Reference { form, inner: &text[i + 2..end], end: end + 1 }),
+        Some(end) => found(form, &text[i + 2..end], end + 1),
         None => Found::Unclosed,
     };
-    let plain = |end: usize| Found::Reference(Reference { form: Form::Plain, inner: &text[i + 1..end], end });
+    let plain = |end: usize| found(Form::Plain, &text[i + 1..end], end);
     match s.get(i + 1) {
         Some(b'{') => enclosed(Form::Braces, s[i + 2..].iter().position(|&b| b == b'}').map(|n| i + 2 + n)),
         Some(b'(') => enclosed(Form::Parentheses, closing_parenthesis(s, i + 2)),
@@ -294,6 +374,27 @@ fn split_braces(inner: &str) -> (&str, Option<usize>, Option<&str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scripts_substitute() {
+        let check = |text: &str, quote_all: bool, want: &str| {
+            let got = substitute(text, quote_all, &mut |what| match what {
+                Lookup::Variable("x") => Some("1 2".into()),
+                Lookup::Variable("q") => Some("\"".into()),
+                Lookup::Variable("?") => Some("0".into()),
+                Lookup::Variable(_) => None,
+                Lookup::Call("fail") => None,
+                Lookup::Call(call) => Some(format!("<{call}>")),
+            });
+            assert_eq!(got, want, "{text}");
+        };
+        check("a $x ${x} $y ${y-no}", false, "a 1 2 1 2 $y no");
+        check("${x[1]} $? '$x' \"$q\"", false, "2 0 '$x' \"\\\"\"");
+        check("$x", true, "\"1 2\"");
+        check("$(add $x $(sub ${x[0]}))", false, "<add 1 2 <sub 1>>");
+        check("$(fail) $(open", false, "$(fail) $(open");
+        check("\"$(a \")\")\"", false, "\"<a \\\")\\\">\"");
+    }
 
     fn check(text: &str, want: &str) {
         let mut scope = Scope::default();
