@@ -1,50 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Capture files: pcap and pcapng, read and written, as plain readers and writers and as devices.
-//!
-//! Formats: `draft-ietf-opsawg-pcap` and `draft-ietf-opsawg-pcapng`. Both byte orders; microseconds and nanoseconds
-//! in pcap, any `if_tsresol` in pcapng. The files are small languages of their own, so a damaged one is an ordinary
-//! input: it gets an error that names the packet and the place, and what came before it stays good.
+//! Capture files, pcap and pcapng: opened by name, and as devices. [`wire::pcap`] knows the formats.
 
 mod device;
-mod read;
-mod write;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter};
+use std::path::Path;
 
 pub use device::{FileReader, FileWriter};
-pub use read::{Reader, Record};
-pub use write::{Format, Writer};
+pub use wire::pcap::{CaptureError, Format, MAX_CAPTURE, Reader, Record, Writer};
 
-/// Largest packet that a capture file may hold; libpcap's own limit.
-pub const MAX_CAPTURE: usize = 262_144;
+/// Opens a capture file to be read; `-` is standard input.
+///
+/// # Errors
+/// The file cannot be read or is no capture file.
+pub fn open(path: impl AsRef<Path>) -> Result<Reader, CaptureError> {
+    let path = path.as_ref();
+    if path.as_os_str() == "-" {
+        return Reader::new(io::stdin());
+    }
+    Reader::new(BufReader::with_capacity(1 << 18, File::open(path)?))
+}
 
-/// Why a capture file cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum CaptureError {
-    /// The file cannot be opened, read or written.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// The first bytes are those of no capture file.
-    #[error("not a pcap or pcapng file: it begins with {0:02x?}")]
-    NotCapture([u8; 4]),
-    /// The file ends in the middle.
-    #[error("truncated: the file ends at byte {at}, inside {inside}, after {packets} whole packets")]
-    Truncated {
-        /// What was being read.
-        inside: &'static str,
-        /// Bytes in the file.
-        at: u64,
-        /// Packets read before.
-        packets: u64,
-    },
-    /// A length or another field that cannot be.
-    #[error("damaged at byte {at}, after {packets} whole packets: {what}")]
-    Damaged {
-        /// What is wrong.
-        what: String,
-        /// Where the bad header begins.
-        at: u64,
-        /// Packets read before.
-        packets: u64,
-    },
+/// Creates a capture file, or empties it; `-` is standard output. A `snaplen` of 0 keeps whole packets.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn create(path: impl AsRef<Path>, format: Format, link_type: u32, snaplen: usize) -> io::Result<Writer> {
+    let path = path.as_ref();
+    if path.as_os_str() == "-" {
+        return Writer::new(io::stdout(), format, link_type, snaplen);
+    }
+    Writer::new(BufWriter::with_capacity(1 << 18, File::create(path)?), format, link_type, snaplen)
 }

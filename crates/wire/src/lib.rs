@@ -54,6 +54,7 @@ pub mod ipv6;
 pub mod llc;
 mod mac;
 pub mod ndp;
+pub mod pcap;
 mod protocol;
 pub mod tcp;
 pub mod udp;

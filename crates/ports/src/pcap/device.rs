@@ -54,7 +54,7 @@ impl FileReader {
     /// # Errors
     /// The file cannot be read, is no capture file, or is damaged before its first packet.
     pub fn open(path: &str, headroom: usize) -> Result<FileReader, Error> {
-        let mut reader = Reader::open(path).map_err(|e| explain(path, &e))?;
+        let mut reader = super::open(path).map_err(|e| explain(path, &e))?;
         let link_type = reader.link_type().map_err(|e| explain(path, &e))?;
         let headroom = if headroom == 0 { HEADROOM } else { headroom };
         Ok(FileReader {
@@ -187,7 +187,7 @@ impl Device for FileWriter {
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
         let taken = Taken::only(&self.path(), &self.taken, queue)?;
-        let writer = Writer::create(&self.path, self.format, self.link_type, self.snaplen);
+        let writer = super::create(&self.path, self.format, self.link_type, self.snaplen);
         let writer = writer.map_err(|e| explain(&self.path(), &e.into()))?;
         Ok(Box::new(FileTx {
             path: self.path(),

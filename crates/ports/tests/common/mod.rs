@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use junctor_ports::SystemProvider;
-use junctor_ports::pcap::{Format, Reader, Writer};
+use junctor_ports::pcap::{self, Format};
 use lab::rig::{Namespace, Process, wait_for};
 use packet::Batch;
 use packet::port::{Device, Provider, RxQueue, Spec, TxQueue};
@@ -76,7 +76,7 @@ pub fn frames(lens: impl IntoIterator<Item = usize>) -> Vec<Vec<u8>> {
 
 /// Writes frames to a capture file with our writer.
 pub fn save(path: &str, frames: &[Vec<u8>]) {
-    let mut writer = Writer::create(path, Format::Pcap, 1, 0).unwrap();
+    let mut writer = pcap::create(path, Format::Pcap, 1, 0).unwrap();
     for (i, frame) in frames.iter().enumerate() {
         writer.write(1_700_000_000_000_000_000 + i as u64 * 1000, frame.len(), frame).unwrap();
     }
@@ -86,7 +86,7 @@ pub fn save(path: &str, frames: &[Vec<u8>]) {
 /// Reads a capture file as far as it is whole.
 pub fn load(path: &str) -> Vec<Vec<u8>> {
     let (mut frames, mut bytes) = (Vec::new(), Vec::new());
-    let Ok(mut reader) = Reader::open(path) else { return frames };
+    let Ok(mut reader) = pcap::open(path) else { return frames };
     while let Ok(Some(_)) = reader.next(&mut bytes) {
         frames.push(bytes.clone());
     }

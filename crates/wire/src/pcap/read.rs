@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading capture files.
 
-use std::fs::File;
-use std::io::{BufReader, ErrorKind, Read};
-use std::path::Path;
+use std::io::{ErrorKind, Read};
 
 use super::{CaptureError, MAX_CAPTURE};
+
+/// Link-layer type of Ethernet.
+const ETHERNET: u32 = 1;
+/// Link-layer type of packets without link header.
+const RAW: u32 = 101;
 
 /// What a capture file says of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +19,7 @@ pub struct Record {
     pub captured: usize,
     /// Bytes it had on the wire.
     pub wire_len: usize,
-    /// What its first bytes are; see [`packet::port::link_type`].
+    /// What its first bytes are; 1 is Ethernet, 101 IP.
     pub link_type: u32,
 }
 
@@ -27,6 +30,8 @@ pub struct Reader {
     packets: u64,
     /// The packet that [`Reader::link_type`] had to read ahead, and its bytes.
     ahead: Option<(Record, Vec<u8>)>,
+    /// Where that one began.
+    start: u64,
 }
 
 #[derive(Debug)]
@@ -118,22 +123,10 @@ fn u16_at(bytes: &[u8], at: usize, big_endian: bool) -> u16 {
 }
 
 impl Reader {
-    /// Opens a file; `-` is standard input.
-    ///
-    /// # Errors
-    /// The file cannot be read or is no capture file.
-    pub fn open(path: impl AsRef<Path>) -> Result<Reader, CaptureError> {
-        let path = path.as_ref();
-        if path.as_os_str() == "-" {
-            return Reader::new(std::io::stdin());
-        }
-        Reader::new(BufReader::with_capacity(1 << 18, File::open(path)?))
-    }
-
     /// Reads from a stream.
     ///
     /// # Errors
-    /// As [`Reader::open`].
+    /// The stream cannot be read or holds no capture file.
     pub fn new(stream: impl Read + Send + 'static) -> Result<Reader, CaptureError> {
         let mut input = Input { stream: Box::new(stream), at: 0 };
         let mut magic = [0; 4];
@@ -146,7 +139,7 @@ impl Reader {
             0x0a0d_0d0a => Layout::Ng { big_endian: section_header(&mut input, 0)?, interfaces: Vec::new() },
             _ => return Err(CaptureError::NotCapture(magic)),
         };
-        Ok(Reader { input, layout, packets: 0, ahead: None })
+        Ok(Reader { input, layout, packets: 0, ahead: None, start: 0 })
     }
 
     /// The link type of the first packet, or of the file when it has none.
@@ -159,12 +152,13 @@ impl Reader {
         }
         if self.ahead.is_none() {
             let mut bytes = Vec::new();
+            self.start = self.input.at;
             self.ahead = self.read(&mut bytes)?.map(|record| (record, bytes));
         }
         Ok(match (&self.ahead, &self.layout) {
             (Some((record, _)), _) => record.link_type,
             (None, Layout::Ng { interfaces, .. }) if !interfaces.is_empty() => interfaces[0].link_type,
-            _ => packet::port::link_type::ETHERNET,
+            _ => ETHERNET,
         })
     }
 
@@ -178,6 +172,17 @@ impl Reader {
             return Ok(Some(record));
         }
         self.read(bytes)
+    }
+
+    /// Bytes of the stream before the packet that [`Reader::next`] will read.
+    pub fn position(&self) -> u64 {
+        self.ahead.as_ref().map_or(self.input.at, |_| self.start)
+    }
+
+    /// Goes on with another stream of the same file, which stands `at` bytes after its beginning, before a packet.
+    pub fn resume(&mut self, stream: impl Read + Send + 'static, at: u64) {
+        self.input = Input { stream: Box::new(stream), at };
+        self.ahead = None;
     }
 
     fn read(&mut self, bytes: &mut Vec<u8>) -> Result<Option<Record>, CaptureError> {
@@ -307,7 +312,7 @@ fn pcap_header(input: &mut Input, big_endian: bool, ns_per_tick: u64) -> Result<
     // The upper bits say how long the frame check sequence is, if it is there.
     let link_type = u32_at(&rest, 16, big_endian) & 0x0fff_ffff;
     // Some writers kept BSD's own numbers for raw IP.
-    let link_type = if matches!(link_type, 12 | 14) { packet::port::link_type::RAW } else { link_type };
+    let link_type = if matches!(link_type, 12 | 14) { RAW } else { link_type };
     Ok(Layout::Pcap { big_endian, ns_per_tick, link_type })
 }
 

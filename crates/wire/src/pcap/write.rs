@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writing capture files, in this machine's byte order.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::io::{self, Write};
 
 /// The layout of a file to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,24 +23,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates a file, or empties it; `-` is standard output. A `snaplen` of 0 keeps whole packets.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn create(
-        path: impl AsRef<Path>,
-        format: Format,
-        link_type: u32,
-        snaplen: usize,
-    ) -> io::Result<Writer> {
-        let path = path.as_ref();
-        if path.as_os_str() == "-" {
-            return Writer::new(io::stdout(), format, link_type, snaplen);
-        }
-        Writer::new(BufWriter::with_capacity(1 << 18, File::create(path)?), format, link_type, snaplen)
-    }
-
-    /// Writes to a stream.
+    /// Writes to a stream. A `snaplen` of 0 keeps whole packets.
     ///
     /// # Errors
     /// The stream's.

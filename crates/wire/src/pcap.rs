@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Capture files, pcap and pcapng, as streams of packets.
+//!
+//! Formats: `draft-ietf-opsawg-pcap` and `draft-ietf-opsawg-pcapng`. Both byte orders; microseconds and nanoseconds
+//! in pcap, any `if_tsresol` in pcapng. The files are small languages of their own, so a damaged one is an ordinary
+//! input: it gets an error that names the packet and the place, and what came before it stays good. Opening files is
+//! the caller's business.
+
+mod read;
+mod write;
+
+use std::io;
+
+pub use read::{Reader, Record};
+pub use write::{Format, Writer};
+
+/// Largest packet that a capture file may hold; libpcap's own limit.
+pub const MAX_CAPTURE: usize = 262_144;
+
+/// Why a capture file cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The file cannot be opened, read or written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The first bytes are those of no capture file.
+    #[error("not a pcap or pcapng file: it begins with {0:02x?}")]
+    NotCapture([u8; 4]),
+    /// The file ends in the middle.
+    #[error("truncated: the file ends at byte {at}, inside {inside}, after {packets} whole packets")]
+    Truncated {
+        /// What was being read.
+        inside: &'static str,
+        /// Bytes in the file.
+        at: u64,
+        /// Packets read before.
+        packets: u64,
+    },
+    /// A length or another field that cannot be.
+    #[error("damaged at byte {at}, after {packets} whole packets: {what}")]
+    Damaged {
+        /// What is wrong.
+        what: String,
+        /// Where the bad header begins.
+        at: u64,
+        /// Packets read before.
+        packets: u64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Write};
+    use std::sync::{Arc, Mutex};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A stream whose bytes can be looked at.
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn file(format: Format, packets: &[(u64, usize, &[u8])]) -> Vec<u8> {
+        let sink = Sink::default();
+        let mut writer = Writer::new(sink.clone(), format, 101, 0).unwrap();
+        packets.iter().for_each(|(time, len, data)| writer.write(*time, *len, data).unwrap());
+        let bytes = sink.0.lock().unwrap().clone();
+        bytes
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_resumed() {
+        let packets: [(u64, usize, &[u8]); 3] =
+            [(1_000_002_000, 3, b"abc"), (2_000_000_000, 9, b"wxyz"), (3_000_000_000, 0, b"")];
+        for format in [Format::Pcap, Format::PcapNano, Format::PcapNg] {
+            let bytes = file(format, &packets);
+            let mut reader = Reader::new(Cursor::new(bytes.clone())).unwrap();
+            assert_eq!(reader.link_type().unwrap(), 101);
+            let mut data = Vec::new();
+            let mut places = Vec::new();
+            for (time, len, want) in packets {
+                places.push(reader.position());
+                let record = reader.next(&mut data).unwrap().unwrap();
+                assert_eq!(
+                    (record.timestamp_ns, record.wire_len, &data[..]),
+                    (time, len, want),
+                    "{format:?}"
+                );
+            }
+            assert!(reader.next(&mut data).unwrap().is_none());
+            let second = bytes[places[1] as usize..].to_vec();
+            reader.resume(Cursor::new(second), places[1]);
+            assert_eq!(reader.position(), places[1]);
+            assert_eq!(reader.next(&mut data).unwrap().unwrap().wire_len, 9);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_can_be_read(magic in 0..4usize, bytes: Vec<u8>, cut in 0..90usize) {
+            let good = file([Format::Pcap, Format::PcapNano, Format::PcapNg, Format::Pcap][magic], &[(1, 4, b"abcd")]);
+            let mut all = good[..cut.min(good.len())].to_vec();
+            all.extend(bytes);
+            if let Ok(mut reader) = Reader::new(Cursor::new(all)) {
+                let mut data = Vec::new();
+                while let Ok(Some(record)) = reader.next(&mut data) {
+                    prop_assert_eq!(record.captured, data.len());
+                }
+            }
+        }
+    }
+}
