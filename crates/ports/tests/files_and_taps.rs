@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{PATIENCE, Scratch, conserving, frames, open, spec};
 use junctor_ports::SystemProvider;
-use junctor_ports::pcap::{CaptureError, Format, Reader, Record, Writer};
+use junctor_ports::pcap::{self, CaptureError, Format, Reader, Record};
 use lab::rig::{Namespace, skip, wait_for};
 use packet::port::{Spec, link_type};
 use packet::{Batch, Packet, anno};
@@ -39,7 +39,7 @@ const FORMATS: [Format; 3] = [Format::Pcap, Format::PcapNano, Format::PcapNg];
 const START_NS: u64 = 1_700_000_000_123_456_789;
 
 fn write(path: &str, format: Format, snaplen: usize, sent: &[Vec<u8>]) {
-    let mut writer = Writer::create(path, format, link_type::ETHERNET, snaplen).unwrap();
+    let mut writer = pcap::create(path, format, link_type::ETHERNET, snaplen).unwrap();
     for (i, frame) in sent.iter().enumerate() {
         writer.write(START_NS + i as u64 * 1_000_000_007, frame.len(), frame).unwrap();
     }
@@ -60,7 +60,7 @@ fn what_we_write_we_and_scapy_read() {
             let cut = |frame: &Vec<u8>| {
                 frame[..if snaplen == 0 { frame.len() } else { frame.len().min(snaplen) }].to_vec()
             };
-            let (read, error) = read_all(&mut Reader::open(&path).unwrap());
+            let (read, error) = read_all(&mut pcap::open(&path).unwrap());
             assert!(error.is_none(), "{error:?}");
             assert_eq!(read.len(), sent.len());
             for (i, ((record, bytes), frame)) in read.iter().zip(&sent).enumerate() {
@@ -126,7 +126,7 @@ fn what_others_write_we_read() {
     }
     let cases = [("f0", 5000, 1), ("f1", 5, 101), ("f2", 5, 113), ("f3", 5000, 101)];
     for (name, sub_ns, link_type) in cases {
-        let mut reader = Reader::open(file(name)).unwrap();
+        let mut reader = pcap::open(file(name)).unwrap();
         assert_eq!(reader.link_type().unwrap(), link_type, "{name}");
         let (read, error) = read_all(&mut reader);
         assert!(error.is_none());
@@ -137,7 +137,7 @@ fn what_others_write_we_read() {
         assert_eq!(read, (0..3).map(expected).collect::<Vec<_>>(), "{name}");
     }
     for name in ["fngl", "fngb"] {
-        let mut reader = Reader::open(file(name)).unwrap();
+        let mut reader = pcap::open(file(name)).unwrap();
         assert_eq!(reader.link_type().unwrap(), 113);
         let (read, error) = read_all(&mut reader);
         assert!(error.is_none(), "{error:?}");
@@ -151,7 +151,7 @@ fn what_others_write_we_read() {
         ];
         assert_eq!(read, expected, "{name}");
     }
-    assert_eq!(read_all(&mut Reader::open(file("fs")).unwrap()).0.len(), 2);
+    assert_eq!(read_all(&mut pcap::open(file("fs")).unwrap()).0.len(), 2);
 }
 
 /// Every file cut anywhere gives its whole packets, then an error that says truncated; every byte changed gives no
@@ -220,7 +220,7 @@ fn files_are_devices() {
         assert_eq!(batch[0].timestamp_ns(), START_NS / 1000 * 1000);
         assert_eq!(tx.transmit(&mut batch), 3);
         tx.flush();
-        let (read, error) = read_all(&mut Reader::open(&output).unwrap());
+        let (read, error) = read_all(&mut pcap::open(&output).unwrap());
         assert!(error.is_none());
         assert_eq!(read.iter().map(|(r, _)| r.wire_len).collect::<Vec<_>>(), [60, 1514, 9000]);
         assert!(writer.rx(0).is_err() && reader.tx(0).is_err());

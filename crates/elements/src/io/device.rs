@@ -104,30 +104,39 @@ fn state(link: Link) -> &'static str {
     }
 }
 
+/// Click's names for link-layer types; the first name of a type is the one that is told.
+const ENCAPSULATIONS: [(&str, u32); 20] = [
+    ("ETHER", link_type::ETHERNET),
+    ("ETHERNET", link_type::ETHERNET),
+    ("IP", link_type::RAW),
+    ("RAW", link_type::RAW),
+    ("IPV4", link_type::IPV4),
+    ("IPV6", link_type::IPV6),
+    ("SLL", link_type::LINUX_SLL),
+    ("SLL2", link_type::LINUX_SLL2),
+    ("NULL", link_type::NULL),
+    ("PPP", 9),
+    ("FDDI", 10),
+    ("PPP_HDLC", 50),
+    ("ATM", 100),
+    ("HDLC", 104),
+    ("802_11", 105),
+    ("PRISM", 119),
+    ("AIRONET", 120),
+    ("SUNATM", 123),
+    ("802_11_RADIO", 127),
+    ("LOOP", 108),
+];
+
 /// Click's name for a link-layer type.
 pub fn encapsulation(link: u32) -> &'static str {
-    match link {
-        link_type::ETHERNET => "ETHER",
-        link_type::RAW | link_type::IPV4 | link_type::IPV6 => "IP",
-        link_type::LINUX_SLL => "SLL",
-        link_type::LINUX_SLL2 => "SLL2",
-        link_type::NULL => "NULL",
-        _ => "??",
-    }
+    ENCAPSULATIONS.iter().find(|(_, n)| *n == link).map_or("??", |(name, _)| *name)
 }
 
-/// The link-layer type of a name, as [`encapsulation`] gives it, or of its number.
+/// The link-layer type of a name, or of its number.
 pub fn parse_encapsulation(text: &str) -> Option<u32> {
-    match text.to_ascii_uppercase().as_str() {
-        "ETHER" | "ETHERNET" | "EN10MB" => Some(link_type::ETHERNET),
-        "IP" | "RAW" => Some(link_type::RAW),
-        "IPV4" => Some(link_type::IPV4),
-        "IPV6" => Some(link_type::IPV6),
-        "SLL" | "LINUX_SLL" => Some(link_type::LINUX_SLL),
-        "SLL2" | "LINUX_SLL2" => Some(link_type::LINUX_SLL2),
-        "NULL" => Some(link_type::NULL),
-        _ => engine::parse_integer(text).and_then(|n| u32::try_from(n).ok()),
-    }
+    let known = ENCAPSULATIONS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+    known.map(|(_, n)| *n).or_else(|| engine::parse_integer(text).and_then(|n| u32::try_from(n).ok()))
 }
 
 /// Watches a device's link and its queues' troubles, and reports each change once.

@@ -47,12 +47,17 @@
 //!
 //! See also: ToDevice, FromDump, KernelTap, MemoryPort
 
-use engine::args::{Args, Raw, parse_bool};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use engine::args::{Args, Raw};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
 use packet::port::{QueueStats, RxQueue, Spec, link_type};
 use packet::{Batch, PacketType};
 
 use super::device::{self, Opened, READS, Watch, classify, mark_ip};
+use super::from_dump::Encap;
+use crate::tools;
 
 const fn class(name: &'static str) -> Class {
     Class::new(name, "0/1", || Box::new(FromDevice::default()))
@@ -265,14 +270,18 @@ impl Element for FromDevice {
             self.before = self.stats();
             return Ok(());
         }
-        self.config.active =
-            parse_bool(value.trim()).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
+        self.config.active = tools::boolean(name, value)?;
         if self.config.active {
             cx.schedule();
         } else {
             cx.unschedule();
         }
         Ok(())
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        let link = self.opened.as_ref().map_or(link_type::ETHERNET, |o| o.device().link_type());
+        Some(Arc::new(Encap(AtomicU32::new(link))))
     }
 
     fn finish(&mut self, _: &mut Cx<'_>) {

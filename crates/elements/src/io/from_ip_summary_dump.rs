@@ -47,17 +47,24 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
-use engine::args::{Args, Raw, parse_bool};
+use engine::args::{Args, Raw};
 use engine::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks, parse_integer,
+    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks,
+    parse_integer,
 };
+use packet::port::link_type;
 use packet::{Batch, Packet, anno};
 use wire::Protocol;
 
 use super::files::reason;
+use super::from_dump::Encap;
+use super::pace::Pace;
 use super::summary::inject::{Builder, Defaults, FlowId};
 use super::summary::{Field, MAJOR_VERSION, MINOR_VERSION, Width};
+use crate::tools::{self, Probability};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("FromIPSummaryDump", "0/1", || Box::new(FromIpSummaryDump::default()))
@@ -181,8 +188,7 @@ struct FromIpSummaryDump {
     group: Option<Group>,
     /// A packet whose time has not come.
     waiting: Option<Packet>,
-    /// Our time less the dump's.
-    offset_ns: Option<i128>,
+    pace: Pace,
     count: u64,
 }
 
@@ -384,7 +390,7 @@ impl FromIpSummaryDump {
                 self.group = Some(Group::new(packet));
                 continue;
             }
-            if self.timing && self.early(cx, &packet) {
+            if self.timing && self.pace.early(cx, packet.timestamp_ns()) {
                 self.waiting = Some(packet);
                 return Next::Later;
             }
@@ -393,19 +399,6 @@ impl FromIpSummaryDump {
                 return Next::Packet(packet);
             }
         }
-    }
-
-    /// Whether a packet's time has not come; then the timer is set.
-    fn early(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> bool {
-        let now = cx.now();
-        let stamp = i128::from(packet.timestamp_ns());
-        let due = stamp + *self.offset_ns.get_or_insert(i128::from(now) - stamp);
-        let early = due > i128::from(now);
-        if early {
-            cx.set_timer(0, u64::try_from(due).unwrap_or(now));
-            cx.unschedule();
-        }
-        early
     }
 
     fn fill(&mut self, cx: &mut Cx<'_>, max: usize) -> (Batch, bool) {
@@ -565,10 +558,7 @@ impl Element for FromIpSummaryDump {
         self.multipacket = args.keyword("MULTIPACKET", false);
         self.allow_nonexistent = args.keyword("ALLOW_NONEXISTENT", false);
         self.pushes = !args.output_is_pull(0);
-        self.sample = args.keyword("SAMPLE", 1.0);
-        if !(0.0..=1.0).contains(&self.sample) {
-            args.error(format!("SAMPLE must lie between 0 and 1, not {}", self.sample));
-        }
+        self.sample = args.keyword("SAMPLE", Probability(1.0)).0;
         if let Some(Raw(protocol)) = args.keyword_opt("PROTO") {
             match parse_protocol(&protocol) {
                 Some(number) => self.defaults.protocol = number,
@@ -657,14 +647,17 @@ impl Element for FromIpSummaryDump {
             cx.please_stop();
             return Ok(());
         }
-        self.active =
-            parse_bool(value.trim()).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
+        self.active = tools::boolean(name, value)?;
         if self.active && self.pushes {
             cx.schedule();
         } else {
             cx.unschedule();
         }
         Ok(())
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(Arc::new(Encap(AtomicU32::new(link_type::RAW))))
     }
 
     fn held(&self) -> usize {
@@ -762,7 +755,10 @@ mod tests {
         assert_eq!(error("x, DATA y"), ["e: FILENAME and DATA exclude each other"]);
         assert_eq!(error("x, FIELDS foo"), ["e: unknown content type 'foo'"]);
         assert_eq!(error("x, FLOWID 1 2"), ["e: FLOWID: bad !flowid specification"]);
-        assert_eq!(error("x, SAMPLE 2"), ["e: SAMPLE must lie between 0 and 1, not 2"]);
+        assert_eq!(
+            error("x, SAMPLE 2"),
+            ["e: argument SAMPLE should be a probability between 0 and 1, not '2'"]
+        );
         assert_eq!(error("/nonexistent"), ["'e' could not open: /nonexistent: No such file or directory"]);
     }
 }

@@ -4,20 +4,25 @@
 mod device;
 mod files;
 mod from_device;
+mod from_dump;
 mod from_ip_summary_dump;
 mod infinite_source;
+mod pace;
 pub mod summary;
 #[cfg(test)]
 mod testing;
 mod to_device;
+mod to_dump;
 mod to_ip_summary_dump;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
     from_device::FROM_DEVICE,
     from_device::POLL_DEVICE,
+    from_dump::CLASS,
     from_ip_summary_dump::CLASS,
     infinite_source::CLASS,
     to_device::CLASS,
+    to_dump::CLASS,
     to_ip_summary_dump::CLASS,
 ];

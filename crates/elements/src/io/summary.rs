@@ -161,17 +161,6 @@ impl Field {
     }
 }
 
-/// Nanoseconds since the epoch as seconds with six decimals, or nine where six do not suffice.
-pub fn push_time(out: &mut String, ns: u64) {
-    use std::fmt::Write as _;
-    let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    let _ = if rest.is_multiple_of(1000) {
-        write!(out, "{seconds}.{:06}", rest / 1000)
-    } else {
-        write!(out, "{seconds}.{rest:09}")
-    };
-}
-
 /// Seconds with up to nine decimals as nanoseconds; further digits are cut off.
 pub fn parse_time(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -219,11 +208,5 @@ mod tests {
         ] {
             assert_eq!(parse_time(text), ns, "{text}");
         }
-        let text = |ns| {
-            let mut s = String::new();
-            push_time(&mut s, ns);
-            s
-        };
-        assert_eq!((text(1_000_000), text(1_500_000_001)), ("0.001000".into(), "1.500000001".into()));
     }
 }

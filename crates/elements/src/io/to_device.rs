@@ -39,12 +39,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::args::{Args, parse_bool};
+use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
 use packet::Batch;
 use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
 
 use super::device::{self, Opened, READS, Watch};
+use crate::tools;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ToDevice", "1/0-2", || Box::new(ToDevice::default()))
@@ -332,8 +333,7 @@ impl Element for ToDevice {
             (self.count, self.bytes) = (0, 0);
             return Ok(());
         }
-        self.config.active =
-            parse_bool(value.trim()).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
+        self.config.active = tools::boolean(name, value)?;
         if self.config.active {
             cx.schedule();
         } else {

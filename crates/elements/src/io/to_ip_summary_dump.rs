@@ -57,7 +57,8 @@ use packet::{Batch, Packet, anno};
 
 use super::files::Output;
 use super::summary::extract::{Summary, View};
-use super::summary::{Field, MAJOR_VERSION, MINOR_VERSION, Width, push_time};
+use super::summary::{Field, MAJOR_VERSION, MINOR_VERSION, Width};
+use crate::tools::seconds;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ToIPSummaryDump", "1/0-1", || Box::new(ToIpSummaryDump::default()))
@@ -92,9 +93,8 @@ impl ToIpSummaryDump {
         }
         if self.verbose {
             let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-            let _ = write!(text, "!host {}\n!runtime ", host.trim());
-            push_time(&mut text, wall_ns);
-            let _ = writeln!(text, " ({})", date(wall_ns / 1_000_000_000));
+            let when = date(wall_ns / 1_000_000_000);
+            let _ = write!(text, "!host {}\n!runtime {} ({when})\n", host.trim(), seconds(wall_ns));
         }
         let name = |f: &Field| match f {
             Field::NanoTimestamp if !self.binary => "timestamp",

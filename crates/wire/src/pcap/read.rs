@@ -240,7 +240,7 @@ impl Reader {
             self.input.exact(&mut len, "a block header", self.packets)?;
             let len = u32_at(&len, 0, big_endian) as usize;
             // Options and secrets make blocks longer than packets, but not by orders of magnitude.
-            if len < 12 || len % 4 != 0 || len > MAX_CAPTURE * 64 {
+            if len < 12 || !len.is_multiple_of(4) || len > MAX_CAPTURE * 64 {
                 return self.damaged(format!("a block of {len} bytes"), at);
             }
             bytes.clear();
@@ -328,7 +328,7 @@ fn section_header(input: &mut Input, packets: u64) -> Result<bool, CaptureError>
         _ => return damaged("a section header without byte order".to_owned()),
     };
     let len = u32_at(&head, 0, big_endian) as usize;
-    if !(28..=1 << 20).contains(&len) || len % 4 != 0 {
+    if !(28..=1 << 20).contains(&len) || !len.is_multiple_of(4) {
         return damaged(format!("a section header of {len} bytes"));
     }
     let mut rest = vec![0; len - 12];

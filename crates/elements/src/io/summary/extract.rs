@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use packet::{Packet, anno};
 
 use super::options::{TcpSet, copy_tcp, write_ip, write_tcp};
-use super::{Field, Width, icmp, md5, push_time};
+use super::{Field, Width, icmp, md5};
+use crate::tools::seconds;
 
 /// How packets are looked at.
 #[derive(Clone, Copy, Debug, Default)]
@@ -394,10 +395,7 @@ impl<'p> Summary<'p> {
             Ok(Value::Number(n)) => number_text(field, n, kind, out),
             Ok(Value::Ip([a, b, c, d])) => write!(out, "{a}.{b}.{c}.{d}"),
             Ok(Value::Mac(mac)) => write!(out, "{:#}", wire::MacAddr(mac)),
-            Ok(Value::Time(ns)) => {
-                push_time(out, ns);
-                Ok(())
-            }
+            Ok(Value::Time(ns)) => write!(out, "{}", seconds(ns)),
             Ok(Value::Options(options)) => {
                 match tcp_set(field) {
                     Some(set) => write_tcp(out, options, set),

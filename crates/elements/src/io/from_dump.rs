@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # FromDump
+//!
+//! `FromDump(FILENAME [, TIMING, keywords STOP, ACTIVE, SAMPLE, FORCE_IP, START, START_AFTER, END, END_AFTER, INTERVAL, END_CALL, FILEPOS, MMAP])`
+//!
+//! Reads packets from a capture file: pcap or pcapng, as tcpdump, Wireshark and ToDump write them.
+//!
+//! **Ports:** 1 output, agnostic: with a pull output it reads packets when asked. 1 optional push output for packets
+//! that are not IP.
+//!
+//! **Arguments**
+//! * `FILENAME` the file; `-` is standard input. Compressed files are not read.
+//! * `TIMING` boolean, default false: keeps the time between packets as it was captured.
+//! * `STOP` boolean, default false: asks the driver to stop at the end.
+//! * `ACTIVE` boolean, default true.
+//! * `SAMPLE` probability between 0 and 1 that a packet is sent, default 1.
+//! * `FORCE_IP` boolean, default false, or true for files of raw IP: packets that are not IP leave by output 1; of
+//!   the others the network header is marked.
+//! * `START` first time to send, seconds since the epoch; `START_AFTER` the same from the first packet on.
+//! * `END` time to end before, seconds since the epoch; `END_AFTER` the same from the file's first packet on;
+//!   `INTERVAL` from the first packet sent on.
+//! * `END_CALL` `HANDLER [VALUE]`: write handler to call at the end, instead of STOP; default: set `active` to false.
+//! * `FILEPOS` byte of the file where to begin, which must be that of a packet.
+//! * `MMAP` is taken and does nothing.
+//!
+//! **Metadata set:** timestamp, extra length (bytes that the capture cut off), link header; with FORCE_IP network
+//! header and destination address.
+//!
+//! **Drops:** `bad-protocol` when output 1 is not connected; `no-memory`.
+//!
+//! **Handlers**
+//! * `count` read: packets sent. `reset_counts` write: sets it to zero.
+//! * `active` read/write. `stop` write: stops sending, and the driver.
+//! * `sampling_prob`, `encap`, `filename`, `filesize` read.
+//! * `filepos` read/write: where in the file the next packet begins. `packet_filepos` read: where the last one sent did.
+//! * `extend_interval` write: moves the end by this much time. `reset_timing` write: the next packet goes at once.
+//!
+//! ```click
+//! FromDump(/dev/stdin, ACTIVE false) -> Discard;
+//! ```
+//!
+//! See also: ToDump, FromIPSummaryDump, FromDevice
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use engine::args::Args;
+use engine::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks,
+    parse_duration, parse_integer,
+};
+use packet::port::link_type;
+use packet::{Batch, Packet, anno};
+use wire::pcap::{CaptureError, Reader};
+
+use super::device::{encapsulation, mark_ip};
+use super::files::reason;
+use super::pace::Pace;
+use crate::tools::{self, Probability};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("FromDump", "0/1-2", || Box::new(FromDump::default()))
+    .processing("a/ah")
+    .sharing(Sharing::Serial)
+    .handlers(&[
+        Handler::read("count"),
+        Handler::write("reset_counts"),
+        Handler::both("active"),
+        Handler::write("stop"),
+        Handler::read("sampling_prob"),
+        Handler::read("encap"),
+        Handler::read("filename"),
+        Handler::read("filesize"),
+        Handler::both("filepos"),
+        Handler::read("packet_filepos"),
+        Handler::write("extend_interval"),
+        Handler::write("reset_timing"),
+    ])
+    .file(file!());
+
+/// What the packets of an element begin with, for elements that write them to files.
+#[derive(Debug)]
+pub struct Encap(pub AtomicU32);
+
+impl Default for Encap {
+    fn default() -> Self {
+        Encap(AtomicU32::new(link_type::ETHERNET))
+    }
+}
+
+/// A time in the file, once its first packet is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Bound {
+    #[default]
+    None,
+    /// Nanoseconds since the epoch.
+    At(u64),
+    /// Nanoseconds after the file's first packet.
+    AfterFirst(u64),
+    /// Nanoseconds after the first packet sent.
+    AfterStart(u64),
+}
+
+impl Bound {
+    fn absolute(self, first: u64, start: u64) -> Bound {
+        match self {
+            Bound::AfterFirst(ns) => Bound::At(first.saturating_add(ns)),
+            Bound::AfterStart(ns) => Bound::At(start.saturating_add(ns)),
+            other => other,
+        }
+    }
+}
+
+#[derive(Default)]
+struct FromDump {
+    filename: String,
+    timing: bool,
+    stop: bool,
+    active: bool,
+    sample: f64,
+    force_ip: bool,
+    start: Bound,
+    end: Bound,
+    end_call: Option<(String, String)>,
+    begin_at: u64,
+    pushes: bool,
+    reader: Option<Reader>,
+    size: Option<u64>,
+    encap: Arc<Encap>,
+    link: u32,
+    bytes: Vec<u8>,
+    /// Whether the first packet has fixed the bounds.
+    dated: bool,
+    pace: Pace,
+    waiting: Option<Packet>,
+    waiting_at: u64,
+    last_at: u64,
+    count: u64,
+    ended: bool,
+}
+
+enum Next {
+    Packet(Packet),
+    Later,
+    End,
+}
+
+impl FromDump {
+    fn stream(&self) -> std::io::Result<Box<dyn Read + Send>> {
+        if self.filename == "-" {
+            return Ok(Box::new(BufReader::new(std::io::stdin())));
+        }
+        let mut file = File::open(&self.filename)?;
+        file.seek(SeekFrom::Start(0))
+            .or_else(|e| if e.kind() == std::io::ErrorKind::NotSeekable { Ok(0) } else { Err(e) })?;
+        Ok(Box::new(BufReader::with_capacity(1 << 18, file)))
+    }
+
+    fn explain(&self, error: &CaptureError) -> String {
+        let text = match error {
+            CaptureError::Io(e) => reason(e),
+            other => other.to_string(),
+        };
+        let name = if self.filename == "-" { "<stdin>" } else { &self.filename };
+        format!("{name}: {text}")
+    }
+
+    fn open_file(&mut self) -> Result<(), String> {
+        let io = |this: &FromDump, e: std::io::Error| this.explain(&CaptureError::Io(e));
+        let stream = self.stream().map_err(|e| io(self, e))?;
+        let mut reader = Reader::new(stream).map_err(|e| self.explain(&e))?;
+        self.link = reader.link_type().map_err(|e| self.explain(&e))?;
+        self.size = std::fs::metadata(&self.filename).ok().filter(|m| m.is_file()).map(|m| m.len());
+        self.encap.0.store(self.link, Ordering::Relaxed);
+        self.reader = Some(reader);
+        self.force_ip |= self.link == link_type::RAW;
+        if self.begin_at > 0 {
+            self.seek(self.begin_at)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on at another place of the file.
+    fn seek(&mut self, at: u64) -> Result<(), String> {
+        let open = || -> std::io::Result<File> {
+            let mut file = File::open(&self.filename)?;
+            file.seek(SeekFrom::Start(at))?;
+            Ok(file)
+        };
+        let file = open().map_err(|e| self.explain(&CaptureError::Io(e)))?;
+        if let Some(reader) = &mut self.reader {
+            reader.resume(BufReader::with_capacity(1 << 18, file), at);
+        }
+        (self.waiting, self.ended) = (None, false);
+        Ok(())
+    }
+
+    fn position(&self) -> u64 {
+        let at = self.reader.as_ref().map_or(self.size.unwrap_or(0), Reader::position);
+        if self.waiting.is_some() { self.waiting_at } else { at }
+    }
+
+    /// Reads the next packet that may be sent.
+    fn read_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        loop {
+            let reader = self.reader.as_mut()?;
+            self.waiting_at = reader.position();
+            let record = match reader.next(&mut self.bytes) {
+                Ok(Some(record)) => record,
+                Ok(None) => return None,
+                Err(e) => {
+                    cx.print(&format!("{}: {}", cx.name(), self.explain(&e)));
+                    self.reader = None;
+                    return None;
+                }
+            };
+            let time = record.timestamp_ns;
+            if !std::mem::replace(&mut self.dated, true) {
+                self.start = self.start.absolute(time, time);
+                let start = if let Bound::At(start) = self.start { start } else { time };
+                self.end = self.end.absolute(time, start);
+            }
+            if matches!(self.start, Bound::At(start) if time < start) {
+                continue;
+            }
+            self.start = Bound::None;
+            if matches!(self.end, Bound::At(end) if time >= end) {
+                self.seek_back();
+                return None;
+            }
+            if self.sample < 1.0 && cx.random().f64() >= self.sample {
+                continue;
+            }
+            let Some(mut packet) = Packet::copy_of(&self.bytes) else {
+                cx.count_drops(Reason::NoMemory, 1);
+                continue;
+            };
+            packet.set_timestamp_ns(time);
+            packet.set_mac_offset(0);
+            if record.wire_len > record.captured {
+                packet.set_anno_u32(anno::EXTRA_LENGTH, (record.wire_len - record.captured) as u32);
+            }
+            if self.force_ip && !mark_ip(&mut packet, record.link_type) {
+                cx.push_one_or_drop(1, packet, Reason::BadProtocol);
+                continue;
+            }
+            return Some(packet);
+        }
+    }
+
+    /// The packet that ended the interval is read again should the interval be extended.
+    fn seek_back(&mut self) {
+        let at = self.waiting_at;
+        if self.size.is_some() && self.seek(at).is_err() {
+            self.reader = None;
+        }
+    }
+
+    fn next(&mut self, cx: &mut Cx<'_>) -> Next {
+        let Some(packet) = self.waiting.take().or_else(|| self.read_packet(cx)) else { return Next::End };
+        if self.timing && self.pace.early(cx, packet.timestamp_ns()) {
+            self.waiting = Some(packet);
+            return Next::Later;
+        }
+        self.count += 1;
+        self.last_at = self.waiting_at;
+        Next::Packet(packet)
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_>, max: usize) -> Batch {
+        let mut batch = Batch::new();
+        while batch.len() < max {
+            match self.next(cx) {
+                Next::Packet(packet) => batch.push(packet),
+                Next::Later => break,
+                Next::End => {
+                    // The end counts when nothing came before it, so that others get their turn with what did.
+                    if batch.is_empty() {
+                        self.end(cx);
+                    }
+                    break;
+                }
+            }
+        }
+        batch
+    }
+
+    fn end(&mut self, cx: &mut Cx<'_>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        cx.unschedule();
+        self.active = false;
+        tools::ended(cx, self.end_call.as_ref(), self.stop);
+    }
+
+    fn set_active(&mut self, cx: &mut Cx<'_>, active: bool) {
+        self.active = active;
+        if active && self.pushes {
+            self.ended = false;
+            cx.schedule();
+        } else {
+            cx.unschedule();
+        }
+    }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Element for FromDump {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.filename = args.required("FILENAME");
+        self.timing = args.positional("TIMING", false);
+        self.stop = args.keyword("STOP", false);
+        self.active = args.keyword("ACTIVE", true);
+        self.force_ip = args.keyword("FORCE_IP", false);
+        self.begin_at = args.keyword("FILEPOS", 0);
+        let _: bool = args.keyword("MMAP", false);
+        self.pushes = !args.output_is_pull(0);
+        self.sample = args.keyword("SAMPLE", Probability(1.0)).0;
+        let start = args.keyword_opt("START").map(|t| Bound::At(ns(t)));
+        let after = args.keyword_opt("START_AFTER").map(|t| Bound::AfterFirst(ns(t)));
+        if start.is_some() && after.is_some() {
+            args.error("START and START_AFTER exclude each other");
+        }
+        self.start = start.or(after).unwrap_or_default();
+        let ends = [
+            args.keyword_opt("END").map(|t| Bound::At(ns(t))),
+            args.keyword_opt("END_AFTER").map(|t| Bound::AfterFirst(ns(t))),
+            args.keyword_opt("INTERVAL").map(|t| Bound::AfterStart(ns(t))),
+        ];
+        let ends: Vec<Bound> = ends.into_iter().flatten().collect();
+        if ends.len() > 1 {
+            args.error("END, END_AFTER and INTERVAL exclude each other");
+        }
+        self.end = ends.first().copied().unwrap_or_default();
+        self.end_call = tools::call(args, "END_CALL");
+        if self.end_call.is_some() && self.stop {
+            args.error("END_CALL and STOP exclude each other");
+        }
+    }
+
+    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        // Reading begins with the element's work: an inactive one touches its file only when it is started.
+        if self.active {
+            self.open_file()?;
+        }
+        Ok(Tasks::One)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if self.pushes && self.active {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        let batch = self.fill(cx, cx.burst());
+        let any = !batch.is_empty();
+        cx.push(0, batch);
+        any
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
+        if self.active { self.fill(cx, max) } else { Batch::new() }
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        if self.active && self.pushes {
+            cx.schedule();
+        }
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "active" => self.active.to_string(),
+            "sampling_prob" => self.sample.to_string(),
+            "encap" => encapsulation(self.link).to_owned(),
+            "filename" => self.filename.clone(),
+            "filesize" => self.size.map_or("-".to_owned(), |s| s.to_string()),
+            "filepos" => self.position().to_string(),
+            _ => self.last_at.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let value = value.trim();
+        match name {
+            "reset_counts" => self.count = 0,
+            "reset_timing" => self.pace.reset(),
+            "stop" => {
+                self.set_active(cx, false);
+                cx.please_stop();
+            }
+            "active" => {
+                let active = tools::boolean(name, value)?;
+                if active && self.reader.is_none() && self.count == 0 {
+                    self.open_file().map_err(HandlerError::failed)?;
+                }
+                self.set_active(cx, active);
+            }
+            "filepos" => {
+                let at = parse_integer(value).and_then(|n| u64::try_from(n).ok());
+                let at = at.ok_or_else(|| HandlerError::bad_value(name, value, "a number of bytes"))?;
+                self.seek(at).map_err(HandlerError::failed)?;
+            }
+            _ => {
+                let more =
+                    parse_duration(value).ok_or_else(|| HandlerError::bad_value(name, value, "a time"))?;
+                if let Bound::At(end) | Bound::AfterFirst(end) | Bound::AfterStart(end) = &mut self.end {
+                    *end = end.saturating_add(ns(more));
+                    self.set_active(cx, true);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(self.encap.clone())
+    }
+
+    fn held(&self) -> usize {
+        usize::from(self.waiting.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::clock::SIMULATION_EPOCH;
+    use wire::pcap::{Format, Writer};
+
+    use super::*;
+    use crate::io::testing::Temp;
+    use crate::testing::{Rig, Run};
+
+    /// Packets `[i, 0, 0 ...]` captured at `times` tenths of a second, one byte of each cut off.
+    fn dump(temp: &Temp, times: &[u64], link: u32) -> String {
+        let path = temp.path("dump");
+        let mut writer = Writer::new(File::create(&path).unwrap(), Format::Pcap, link, 0).unwrap();
+        for (i, time) in times.iter().enumerate() {
+            writer.write(time * 100_000_000, 5, &[i as u8, 0, 0, 0]).unwrap();
+        }
+        writer.flush().unwrap();
+        path
+    }
+
+    fn run(path: &str, args: &str, burst: usize) -> Run {
+        Rig::text(&format!("e :: FromDump({path}, {args}) -> o :: TestOut;")).burst(burst).run()
+    }
+
+    fn firsts(run: &Run) -> Vec<u8> {
+        run.out("o").iter().map(|p| p.data()[0]).collect()
+    }
+
+    #[test]
+    fn reads_packets_with_all_that_is_known_of_them() {
+        let temp = Temp::new();
+        let path = dump(&temp, &[10, 11, 12], 1);
+        for burst in [1, 32] {
+            let mut run = run(&path, "STOP true", burst);
+            let got: Vec<_> = run
+                .out("o")
+                .iter()
+                .map(|p| (p.data().to_vec(), p.timestamp_ns(), p.anno_u32(anno::EXTRA_LENGTH)))
+                .collect();
+            let want = |i: u8| (vec![i, 0, 0, 0], 1_000_000_000 + u64::from(i) * 100_000_000, 1);
+            assert_eq!(got, [want(0), want(1), want(2)]);
+            for (handler, want) in [
+                ("count", "3"),
+                ("encap", "ETHER"),
+                ("filesize", "84"),
+                ("filepos", "84"),
+                ("active", "false"),
+            ] {
+                assert_eq!(run.read(&format!("e.{handler}")), want, "{handler}");
+            }
+            assert_eq!(run.read("e.packet_filepos"), "64");
+        }
+    }
+
+    #[test]
+    fn bounds() {
+        let temp = Temp::new();
+        let path = dump(&temp, &[10, 20, 30, 40, 50], 1);
+        for (args, want) in [
+            ("START 2", &[1, 2, 3, 4][..]),
+            ("START_AFTER 1.5", &[2, 3, 4]),
+            ("END 3", &[0, 1]),
+            ("END_AFTER 2", &[0, 1]),
+            ("START 2, INTERVAL 2s", &[1, 2]),
+            ("FILEPOS 44", &[1, 2, 3, 4]),
+        ] {
+            assert_eq!(firsts(&run(&path, args, 32)), want, "{args}");
+        }
+        let mut run = run(&path, "END 3", 32);
+        run.out("o");
+        run.write("e.extend_interval", "1s").unwrap();
+        let mut run = run.again();
+        assert_eq!(firsts(&run), [2]);
+        run.write("e.filepos", "24").unwrap();
+        run.write("e.active", "true").unwrap();
+        assert_eq!(firsts(&run.again()), [0, 1, 2]);
+    }
+
+    #[test]
+    fn keeps_time_and_calls_at_the_end() {
+        let temp = Temp::new();
+        let path = dump(&temp, &[10, 12, 35], 1);
+        let text =
+            format!("e :: FromDump({path}, TIMING true, END_CALL c.reset) -> c :: Counter -> o :: TestOut;");
+        let mut run = Rig::text(&text).run();
+        let elapsed = run.read("time").parse::<f64>().unwrap() - SIMULATION_EPOCH as f64 / 1e9;
+        assert_eq!((elapsed, run.read("c.count").as_str(), firsts(&run)), (2.5, "0", vec![0, 1, 2]));
+    }
+
+    #[test]
+    fn only_ip_when_asked_or_when_raw() {
+        let temp = Temp::new();
+        let path = temp.path("raw");
+        let mut ip = [0u8; 20];
+        (ip[0], ip[3], ip[19]) = (0x45, 20, 9);
+        let mut writer = Writer::new(File::create(&path).unwrap(), Format::PcapNg, 101, 0).unwrap();
+        writer.write(1, 20, &ip).unwrap();
+        writer.write(2, 3, b"bad").unwrap();
+        writer.flush().unwrap();
+        let text = format!("e :: FromDump({path}) -> o :: TestOut; e[1] -> bad :: TestOut;");
+        let run = Rig::text(&text).run();
+        let got: Vec<_> = run.out("o").iter().map(|p| (p.network_offset(), p.dst_ip())).collect();
+        assert_eq!((got, run.bytes("bad")), (vec![(Some(0), [0, 0, 0, 9])], vec![b"bad".to_vec()]));
+        assert_eq!(super::tests::run(&path, "", 1).drops("e"), [(Reason::BadProtocol, 1)]);
+    }
+
+    #[test]
+    fn damage_and_errors_are_told() {
+        let temp = Temp::new();
+        let path = dump(&temp, &[1, 2], 1);
+        let bytes = std::fs::read(&path).unwrap();
+        let cut = temp.file("cut", &bytes[..60]);
+        let run = run(&cut, "", 32);
+        assert_eq!(firsts(&run), [0]);
+        assert!(run.printed().contains("truncated"), "{}", run.printed());
+        let error = |args: &str| Rig::text(&format!("e :: FromDump({args}) -> Discard;")).errors();
+        assert_eq!(error("/nonexistent"), ["'e' could not open: /nonexistent: No such file or directory"]);
+        let other = temp.file("other", "this is no capture file");
+        assert!(error(&other)[0].contains("not a pcap or pcapng file"), "{:?}", error(&other));
+        assert_eq!(error("x, START 1, START_AFTER 2"), ["e: START and START_AFTER exclude each other"]);
+        assert_eq!(error("x, STOP true, END_CALL a.b"), ["e: END_CALL and STOP exclude each other"]);
+    }
+}

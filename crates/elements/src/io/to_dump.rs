@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # ToDump
+//!
+//! `ToDump(FILENAME [, keywords SNAPLEN, ENCAP, USE_ENCAP_FROM, EXTRA_LENGTH, UNBUFFERED, NANO, FORMAT])`
+//!
+//! Writes packets to a capture file that tcpdump, Wireshark and FromDump read.
+//!
+//! **Ports:** 1 input, agnostic. 1 optional output, which passes the packets on; without it, and with a pull input,
+//! the element fetches packets itself.
+//!
+//! **Arguments**
+//! * `FILENAME` the file to write; `-` is standard output.
+//! * `SNAPLEN` bytes of each packet to keep at most, default 2000; 0 keeps whole packets.
+//! * `ENCAP` what packets begin with: `ETHER` (default), `IP`, `SLL`, `SLL2`, `NULL`, `PPP`, `FDDI`, `802_11` ... or a
+//!   number of the tcpdump registry.
+//! * `USE_ENCAP_FROM` names of elements (FromDump, FromDevice, FromIPSummaryDump) whose packets are written; they must
+//!   agree.
+//! * `EXTRA_LENGTH` boolean, default true: the length on the wire counts bytes that were cut off before.
+//! * `UNBUFFERED` boolean, default false: write out each batch at once.
+//! * `NANO` boolean, default true: times in nanoseconds rather than microseconds.
+//! * `FORMAT` `pcap` (default) or `pcapng`.
+//!
+//! Packets without a timestamp are written with the time of writing.
+//!
+//! **Cores:** one file, one writer at a time.
+//!
+//! **Drops:** `discarded` when no output is connected.
+//!
+//! **Handlers**
+//! * `count` read: packets written. `reset_counts` write: sets it to zero.
+//! * `filename` read. `flush` write: hands what is buffered to the operating system.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 5, STOP true) -> ToDump(/dev/null, SNAPLEN 64);
+//! ```
+//!
+//! See also: FromDump, ToIPSummaryDump, ToDevice
+
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::args::{Args, Raw};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
+use packet::port::link_type;
+use packet::{Batch, anno};
+use wire::pcap::{Format, Writer};
+
+use super::device::{encapsulation, parse_encapsulation};
+use super::files::{Output, reason};
+use super::from_dump::Encap;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("ToDump", "1/0-1", || Box::new(ToDump::default()))
+    .sharing(Sharing::Serial)
+    .handlers(&[
+        Handler::read("count"),
+        Handler::write("reset_counts"),
+        Handler::read("filename"),
+        Handler::write("flush"),
+    ])
+    .file(file!());
+
+/// The output as the writer of the format sees it.
+struct Shared(Arc<Mutex<Output>>);
+
+impl Shared {
+    fn with<R>(&self, f: impl FnOnce(&mut Output) -> R) -> R {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.with(|o| o.buffer().extend_from_slice(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.with(Output::flush)
+    }
+}
+
+#[derive(Default)]
+struct ToDump {
+    filename: String,
+    snaplen: usize,
+    encap: Option<u32>,
+    encap_from: Vec<String>,
+    extra_length: bool,
+    unbuffered: bool,
+    format: Format,
+    /// It has no output and a pull input.
+    fetches: bool,
+    output: Option<Arc<Mutex<Output>>>,
+    writer: Option<Writer>,
+    count: u64,
+    failed: bool,
+}
+
+impl ToDump {
+    fn link_type(&self, cx: &mut InitCx<'_>) -> Result<u32, String> {
+        let mut found: Option<(u32, &String)> = None;
+        for name in &self.encap_from {
+            let encap = cx.find::<Encap>(name);
+            let encap = encap.ok_or_else(|| {
+                format!("USE_ENCAP_FROM: '{name}' does not know its packets' encapsulation")
+            })?;
+            let encap = encap.0.load(Ordering::Relaxed);
+            match found {
+                Some((other, first)) if other != encap => {
+                    let (a, b) = (encapsulation(other), encapsulation(encap));
+                    return Err(format!("USE_ENCAP_FROM: '{first}' has {a} packets, but '{name}' {b}"));
+                }
+                _ => found = Some((encap, name)),
+            }
+        }
+        Ok(found.map(|f| f.0).or(self.encap).unwrap_or(link_type::ETHERNET))
+    }
+
+    fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &Batch) {
+        let (Some(writer), Some(output)) = (&mut self.writer, &self.output) else { return };
+        let mut done = Ok(());
+        for packet in batch.iter() {
+            let time = match packet.timestamp_ns() {
+                0 => cx.wall(),
+                time => time,
+            };
+            let extra = if self.extra_length { packet.anno_u32(anno::EXTRA_LENGTH) as usize } else { 0 };
+            done = done.and(writer.write(time, packet.len() + extra, packet.data()));
+        }
+        self.count += batch.len() as u64;
+        done = done.and(output.lock().unwrap_or_else(PoisonError::into_inner).wrote());
+        self.check(cx, done);
+    }
+
+    /// Says once that the file cannot be written.
+    fn check(&mut self, cx: &Cx<'_>, done: io::Result<()>) {
+        if let Err(e) = done
+            && !std::mem::replace(&mut self.failed, true)
+        {
+            cx.print(&format!("{}: {}: {}", cx.name(), self.filename, reason(&e)));
+        }
+    }
+}
+
+impl Element for ToDump {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.filename = args.required("FILENAME");
+        self.snaplen = args.keyword("SNAPLEN", 2000);
+        self.extra_length = args.keyword("EXTRA_LENGTH", true);
+        self.unbuffered = args.keyword("UNBUFFERED", false);
+        self.format = if args.keyword("NANO", true) { Format::PcapNano } else { Format::Pcap };
+        match args.keyword_opt::<String>("FORMAT").map(|f| f.to_ascii_lowercase()).as_deref() {
+            None | Some("pcap") => {}
+            Some("pcapng") => self.format = Format::PcapNg,
+            Some(other) => args.error(format!("FORMAT should be pcap or pcapng, not '{other}'")),
+        }
+        if let Some(encap) = args.keyword_opt::<String>("ENCAP") {
+            self.encap = parse_encapsulation(&encap);
+            if self.encap.is_none() {
+                args.error(format!("ENCAP '{encap}' is not known; use ETHER, IP, SLL, NULL ... or a number"));
+            }
+        }
+        if let Some(Raw(names)) = args.keyword_opt("USE_ENCAP_FROM") {
+            self.encap_from = lang::config::split_words(&names).into_iter().map(str::to_owned).collect();
+            if self.encap.is_some() {
+                args.error("ENCAP and USE_ENCAP_FROM exclude each other");
+            }
+        }
+        self.fetches = args.input_is_pull(0) && args.noutputs == 0;
+    }
+
+    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        let output = Output::create(&self.filename, self.unbuffered)?;
+        self.output = Some(Arc::new(Mutex::new(output)));
+        Ok(if self.fetches { Tasks::One } else { Tasks::None })
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        let link = self.link_type(cx)?;
+        if let Some(output) = &self.output {
+            let writer = Writer::new(Shared(output.clone()), self.format, link, self.snaplen);
+            self.writer = Some(writer.map_err(|e| format!("{}: {}", self.filename, reason(&e)))?);
+        }
+        if self.fetches {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
+        self.write_batch(cx, &batch);
+        batch
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
+        self.write_batch(cx, &batch);
+        cx.push_or_drop(0, batch, Reason::Discarded);
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        let batch = cx.pull(0, cx.burst());
+        let any = !batch.is_empty();
+        if any {
+            self.push(cx, 0, batch);
+        }
+        any
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(if name == "count" { self.count.to_string() } else { self.filename.clone() })
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        if name == "reset_counts" {
+            self.count = 0;
+            return Ok(());
+        }
+        let flushed = self.writer.as_mut().map_or(Ok(()), Writer::flush);
+        flushed.map_err(|e| HandlerError::failed(format!("{}: {e}", self.filename)))
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        let done = self.writer.as_mut().map_or(Ok(()), Writer::flush);
+        self.check(cx, done);
+        (self.writer, self.output) = (None, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use packet::Packet;
+    use wire::pcap::Reader;
+
+    use super::*;
+    use crate::io::testing::Temp;
+    use crate::testing::Rig;
+
+    /// Time, length on the wire and bytes of the packets in a file, and its link type.
+    fn content(path: &str) -> (u32, Vec<(u64, usize, Vec<u8>)>) {
+        let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+        let link = reader.link_type().unwrap();
+        let (mut all, mut bytes) = (Vec::new(), Vec::new());
+        while let Some(record) = reader.next(&mut bytes).unwrap() {
+            all.push((record.timestamp_ns, record.wire_len, bytes.clone()));
+        }
+        (link, all)
+    }
+
+    fn packet(bytes: &[u8], time: u64, extra: u32) -> Packet {
+        let mut packet = Packet::copy_of(bytes).unwrap();
+        packet.set_timestamp_ns(time);
+        packet.set_anno_u32(anno::EXTRA_LENGTH, extra);
+        packet
+    }
+
+    #[test]
+    fn writes_what_a_reader_reads() {
+        let temp = Temp::new();
+        let path = temp.path("out");
+        let full = |len| vec![(1_000_000_001, len, b"abcd".to_vec()), (2_000_000_000, 2, b"xy".to_vec())];
+        let short = vec![(1_000_000_001, 9, b"abc".to_vec()), (2_000_000_000, 2, b"xy".to_vec())];
+        let mut micro = full(9);
+        micro[0].0 = 1_000_000_000;
+        for (args, link, want) in [
+            ("", 1, full(9)),
+            ("ENCAP IP, SNAPLEN 3", 101, short),
+            ("EXTRA_LENGTH false, ENCAP 147", 147, full(4)),
+            ("NANO false", 1, micro),
+            ("FORMAT pcapng, SNAPLEN 0, UNBUFFERED true", 1, full(9)),
+        ] {
+            for burst in [1, 32] {
+                let packets = vec![packet(b"abcd", 1_000_000_001, 5), packet(b"xy", 2_000_000_000, 0)];
+                let rig = Rig::new(&format!("ToDump({path}, {args})")).burst(burst).packets(packets);
+                drop(rig.run());
+                assert_eq!(content(&path), (link, want.clone()), "{args}");
+            }
+        }
+    }
+
+    #[test]
+    fn works_in_pull_paths_and_takes_the_encapsulation_of_its_source() {
+        let temp = Temp::new();
+        let (a, b) = (temp.path("a"), temp.path("b"));
+        let text = format!("i :: TestIn -> Queue -> e :: ToDump({a}) -> Unqueue -> o :: TestOut;");
+        let run = Rig::text(&text).inputs(&[b"1", b"2"]).run();
+        assert_eq!(run.bytes("o"), [b"1", b"2"]);
+        drop(run);
+        assert_eq!(content(&a).1.len(), 2);
+        let text = format!("i :: TestIn -> Queue -> e :: ToDump({a}, ENCAP 9);");
+        drop(Rig::text(&text).inputs(&[b"1"]).run());
+        let text = format!("f :: FromDump({a}) -> e :: ToDump({b}, USE_ENCAP_FROM f);");
+        drop(Rig::text(&text).run());
+        assert_eq!((content(&b).0, content(&b).1.len()), (9, 1));
+    }
+
+    #[test]
+    fn errors_tell_what_is_wrong() {
+        let error = |args: &str| Rig::new(&format!("ToDump({args})")).errors();
+        assert_eq!(
+            error("x, ENCAP foo"),
+            ["e: ENCAP 'foo' is not known; use ETHER, IP, SLL, NULL ... or a number"]
+        );
+        assert_eq!(error("x, FORMAT erf"), ["e: FORMAT should be pcap or pcapng, not 'erf'"]);
+        assert_eq!(
+            error("/nonexistent/x"),
+            ["'e' could not open: /nonexistent/x: No such file or directory"]
+        );
+        assert_eq!(
+            error("/dev/null, USE_ENCAP_FROM i"),
+            ["'e' could not start: USE_ENCAP_FROM: 'i' does not know its packets' encapsulation"]
+        );
+    }
+}
