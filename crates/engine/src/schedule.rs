@@ -70,18 +70,22 @@ pub(crate) struct Timers {
     /// The valid entry of each (element, timer): its sequence number and time.
     armed: HashMap<(u32, u32), (u64, Nanos)>,
     sequence: u64,
+    /// What [`Timers::next_at`] answered last, until something changes: it is asked once per round.
+    next: Option<Option<Nanos>>,
 }
 
 impl Timers {
     /// Sets `timer` of `element` to expire at `at`, in place of its former time.
     pub(crate) fn set(&mut self, element: u32, timer: u32, at: Nanos) {
         self.sequence += 1;
+        self.next = None;
         self.armed.insert((element, timer), (self.sequence, at));
         self.heap.push(Reverse((at, self.sequence, element, timer)));
     }
 
     pub(crate) fn clear(&mut self, element: u32, timer: u32) {
         self.armed.remove(&(element, timer));
+        self.next = None;
     }
 
     pub(crate) fn expiry(&self, element: u32, timer: u32) -> Option<Nanos> {
@@ -89,7 +93,19 @@ impl Timers {
     }
 
     /// When the next timer expires.
+    #[inline]
     pub(crate) fn next_at(&mut self) -> Option<Nanos> {
+        match self.next {
+            Some(known) => known,
+            None => {
+                let next = self.find_next();
+                self.next = Some(next);
+                next
+            }
+        }
+    }
+
+    fn find_next(&mut self) -> Option<Nanos> {
         while let Some(Reverse((at, sequence, element, timer))) = self.heap.peek() {
             if self.armed.get(&(*element, *timer)).is_some_and(|(s, _)| s == sequence) {
                 return Some(*at);
@@ -105,6 +121,7 @@ impl Timers {
             return None;
         }
         let Reverse((_, _, element, timer)) = self.heap.pop()?;
+        self.next = None;
         self.armed.remove(&(element, timer));
         Some((element, timer))
     }

@@ -118,8 +118,12 @@ fn router_text(ports: &[Interface], table: &[String]) -> String {
         "// An IPv4 router. Run it with: junctor run FILE\n\
          // Every interface answers ARP for its own address and pings to it; the rest is forwarded as RFC 1812 asks.\n\n",
     );
-    for port in ports {
-        let _ = writeln!(text, "AddressInfo({0} {1} {0});", port.name, port.address);
+    for (i, port) in ports.iter().enumerate() {
+        let (ether, known) = match device_address(&port.name) {
+            Some(address) => (address, ""),
+            None => (format!("02:00:00:00:00:{:02x}", i + 1), " // no such interface here: put its address"),
+        };
+        let _ = writeln!(text, "AddressInfo({} {} {ether});{known}", port.name, port.address);
     }
     let _ = write!(
         text,
@@ -137,6 +141,13 @@ fn router_text(ports: &[Interface], table: &[String]) -> String {
         let _ = write!(text, "{}", port_text(i, port));
     }
     text
+}
+
+/// The Ethernet address of an interface of this machine.
+fn device_address(name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok()?;
+    let address: wire::MacAddr = text.trim().parse().ok()?;
+    (address.0 != [0; 6]).then(|| address.to_string())
 }
 
 fn port_text(i: usize, port: &Interface) -> String {

@@ -543,7 +543,8 @@ impl Packet {
 /// whole batch would share two sets.
 #[inline]
 fn colour(meta: NonNull<Meta>, headroom: usize, len: usize) -> usize {
-    let shift = (meta.as_ptr() as usize / size_of::<Meta>() & 7) * 64;
+    // Two frames make a page; sixteen pages in a row begin at sixteen different lines.
+    let shift = (meta.as_ptr() as usize / size_of::<Meta>() >> 1 & 15) * 64;
     if len <= 512 && headroom <= 512 { headroom + shift } else { headroom }
 }
 

@@ -1,0 +1,68 @@
+// The standard IPv4 router on two interfaces, 18.26.4.24/24 on eth0 and 18.26.7.1/24 on eth1.
+//
+//   junctor run conf/ip-router.click            on interfaces of these names
+//   junctor bench engine conf/ip-router.click   on in-memory devices with this traffic:
+// bench: eth0 ether=00:00:c0:ae:67:ef src=18.26.4.0/24 dst=18.26.7.0/24 flows=1024 length=60
+// bench: eth1 ether=00:00:c0:4f:71:ef src=18.26.7.0/24 dst=18.26.4.0/24 flows=1024 length=60
+
+AddressInfo(eth0 18.26.4.24 00:00:c0:ae:67:ef,
+            eth1 18.26.7.1 00:00:c0:4f:71:ef);
+
+// What an interface receives: ARP queries, ARP replies, IP, and the rest.
+c0 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+c1 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+FromDevice(eth0) -> c0;
+FromDevice(eth1) -> c1;
+out0 :: Queue(1000) -> ToDevice(eth0);
+out1 :: Queue(1000) -> ToDevice(eth1);
+
+// ARP
+arpq0 :: ARPQuerier(eth0);
+arpq1 :: ARPQuerier(eth1);
+c0[0] -> ARPResponder(eth0) -> out0;
+c1[0] -> ARPResponder(eth1) -> out1;
+c0[1] -> [1]arpq0;
+c1[1] -> [1]arpq1;
+arpq0 -> out0;
+arpq1 -> out1;
+
+// Every valid IP packet goes to the routing table. Output 0 is this router itself.
+rt :: StaticIPLookup(18.26.4.24/32 0, 18.26.4.255/32 0, 18.26.4.0/32 0,
+                     18.26.7.1/32 0, 18.26.7.255/32 0, 18.26.7.0/32 0,
+                     18.26.4.0/24 1, 18.26.7.0/24 2, 0.0.0.0/0 18.26.4.1 1);
+ip :: Strip(14) -> CheckIPHeader(INTERFACES 18.26.4.24/24 18.26.7.1/24) -> GetIPAddress(16) -> [0]rt;
+c0[2] -> Paint(1) -> ip;
+c1[2] -> Paint(2) -> ip;
+c0[3] -> Discard;
+c1[3] -> Discard;
+
+// For this router: it answers pings.
+rt[0] -> local :: IPClassifier(icmp type echo, -);
+local[0] -> ICMPPingResponder -> [0]rt;
+local[1] -> Discard;
+
+// Leaving by eth0
+rt[1] -> DropBroadcasts
+      -> cp0 :: PaintTee(1)
+      -> gio0 :: IPGWOptions(18.26.4.24)
+      -> FixIPSrc(18.26.4.24)
+      -> dt0 :: DecIPTTL
+      -> fr0 :: IPFragmenter(1500)
+      -> [0]arpq0;
+cp0[1] -> ICMPError(18.26.4.24, redirect, host) -> [0]rt;
+gio0[1] -> ICMPError(18.26.4.24, parameterproblem) -> [0]rt;
+dt0[1] -> ICMPError(18.26.4.24, timeexceeded) -> [0]rt;
+fr0[1] -> ICMPError(18.26.4.24, unreachable, needfrag) -> [0]rt;
+
+// Leaving by eth1
+rt[2] -> DropBroadcasts
+      -> cp1 :: PaintTee(2)
+      -> gio1 :: IPGWOptions(18.26.7.1)
+      -> FixIPSrc(18.26.7.1)
+      -> dt1 :: DecIPTTL
+      -> fr1 :: IPFragmenter(1500)
+      -> [0]arpq1;
+cp1[1] -> ICMPError(18.26.7.1, redirect, host) -> [0]rt;
+gio1[1] -> ICMPError(18.26.7.1, parameterproblem) -> [0]rt;
+dt1[1] -> ICMPError(18.26.7.1, timeexceeded) -> [0]rt;
+fr1[1] -> ICMPError(18.26.7.1, unreachable, needfrag) -> [0]rt;
