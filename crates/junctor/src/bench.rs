@@ -6,6 +6,8 @@ mod traffic;
 
 use clap::Subcommand;
 
+pub(crate) use traffic::Bench;
+
 /// Measure the engine's own parts.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
@@ -16,6 +18,11 @@ pub(crate) struct Args {
 #[derive(Clone, Debug, Subcommand)]
 enum What {
     Engine(engine_path::Args),
+}
+
+/// In-memory devices for a configuration, with traffic of which some ought not to pass.
+pub(crate) fn demo_devices(text: &str, queues: usize) -> Result<Bench, String> {
+    Ok(Bench::new(traffic::Pattern::gather(text)?, queues).with_misfits())
 }
 
 /// Runs the command.

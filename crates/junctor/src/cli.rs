@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::{bench, check, describe, doctor, exit, init, run};
+use crate::{bench, check, demo, describe, doctor, exit, init, run};
 
 /// A multicore software router that runs Click-language configurations.
 #[derive(Parser, Debug)]
@@ -21,6 +21,7 @@ enum Command {
     Run(run::Args),
     Check(check::Args),
     Bench(bench::Args),
+    Demo(demo::Args),
     Doctor(doctor::Args),
     Elements(describe::Args),
     Init(init::Args),
@@ -44,6 +45,7 @@ pub(crate) fn main() -> u8 {
         Command::Run(args) => run::main(args),
         Command::Check(args) => check::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Demo(args) => demo::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Elements(args) => describe::main(&args),
         Command::Init(args) => init::main(&args),

@@ -9,6 +9,7 @@ mod check;
 mod cli;
 mod click;
 mod config;
+mod demo;
 mod describe;
 mod devices;
 mod doctor;

@@ -112,12 +112,19 @@ pub(crate) struct Bench {
     queues: usize,
     devices: Mutex<HashMap<String, Arc<BenchDevice>>>,
     settled: Arc<AtomicBool>,
+    misfits: bool,
 }
 
 impl Bench {
     /// Devices of `queues` queues with these patterns.
     pub(crate) fn new(patterns: HashMap<String, Pattern>, queues: usize) -> Bench {
-        Bench { patterns, queues, devices: Mutex::default(), settled: Arc::default() }
+        Bench { patterns, queues, devices: Mutex::default(), settled: Arc::default(), misfits: false }
+    }
+
+    /// Mixes in packets that ought not to pass.
+    pub(crate) fn with_misfits(mut self) -> Bench {
+        self.misfits = true;
+        self
     }
 
     /// Ends the warm-up: no ARP query is answered any more.
@@ -139,8 +146,12 @@ impl Provider for Bench {
             return Ok(known.clone());
         }
         let pattern = self.patterns.get(&spec.device).cloned().unwrap_or_default();
+        let mut packets = pattern.packets();
+        if self.misfits {
+            packets.iter_mut().enumerate().for_each(|(i, p)| spoil(i, p));
+        }
         let device = Arc::new(BenchDevice {
-            replay: Replay::new(&spec.device, &pattern.packets(), self.queues, None)?,
+            replay: Replay::new(&spec.device, &packets, self.queues, None)?,
             ether: pattern.ether,
             answers: Arc::default(),
             settled: self.settled.clone(),
@@ -219,6 +230,29 @@ impl TxQueue for Tx {
     fn stats(&self) -> QueueStats {
         self.inner.stats()
     }
+}
+
+/// Makes a few packets of a rotation such as a router must not forward.
+fn spoil(i: usize, bytes: &mut [u8]) {
+    match i % 128 {
+        // Time to live runs out.
+        17 => bytes[22] = 1,
+        // From a broadcast address.
+        41 => bytes[26..30].fill(255),
+        // Shorter than its length field says.
+        67 => bytes[16..18].copy_from_slice(&[0x10, 0]),
+        // A wrong checksum, left so.
+        89 => {
+            bytes[24] ^= 0x55;
+            return;
+        }
+        // Not IP at all.
+        113 => bytes[12..14].copy_from_slice(&[0x88, 0xcc]),
+        _ => return,
+    }
+    bytes[24..26].fill(0);
+    let sum = wire::checksum::internet(&bytes[14..34]);
+    bytes[24..26].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// The reply to an Ethernet ARP request for IPv4 (RFC 826), from an address made of the one asked for.
