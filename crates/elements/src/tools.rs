@@ -2,10 +2,15 @@
 //! What several elements need: annotation arguments, sending packets of one batch to several outputs, token buckets,
 //! values written to handlers, times as Click prints them.
 
-use engine::args::{Args, FromArg, Names, parse_bool};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::args::{Args, Bandwidth, FromArg, Names, parse_bool};
 use engine::clock::{Nanos, SECOND};
-use engine::{Cx, HandlerError, parse_integer};
+use engine::{Cx, HandlerError, InitCx, parse_integer};
 use packet::{ANNO_SIZE, Batch, Packet, anno};
+
+use crate::queue::Store;
 
 /// Where `N` bytes of annotation lie, given as a number or by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,6 +190,183 @@ impl TokenBucket {
             return None;
         }
         u64::try_from(missing.div_ceil(u128::from(self.rate))).ok()?.checked_add(self.at)
+    }
+}
+
+/// Bytes that a limit in bytes must have in hand to let a packet of unknown length pass, as in Click; they are part of
+/// the bucket and only move its zero.
+const READY: u64 = 1 << 17;
+
+/// A limit in packets or bytes per second, enforced by a token bucket.
+#[derive(Clone, Debug, Default)]
+pub struct Limit {
+    bucket: TokenBucket,
+    bytes: bool,
+}
+
+impl Limit {
+    /// A limit on packets (or `bytes`) per second that lets `burst` pass at once.
+    pub fn new(rate: u64, burst: u64, bytes: bool) -> Limit {
+        let capacity = if bytes { burst.saturating_add(READY) } else { burst.max(1) };
+        Limit { bucket: TokenBucket::new(rate, capacity), bytes }
+    }
+
+    /// Reads `RATE, BURST_DURATION` and `BURST_SIZE` (of packets) or `BURST_BYTES`.
+    pub fn from_args(args: &mut Args<'_>, bytes: bool) -> Limit {
+        let rate = rate_argument(args, bytes);
+        let duration: Option<Duration> = args.keyword_opt("BURST_DURATION");
+        let size_name = if bytes { "BURST_BYTES" } else { "BURST_SIZE" };
+        let size: Option<u64> = args.keyword_opt(size_name);
+        if duration.is_some() && size.is_some() {
+            args.error(format!("give BURST_DURATION or {size_name}, not both"));
+        }
+        let duration = duration.unwrap_or(Duration::from_millis(20));
+        let product = u128::from(rate) * duration.as_millis() / 1000;
+        Limit::new(rate, size.unwrap_or(u64::try_from(product).unwrap_or(u64::MAX)), bytes)
+    }
+
+    /// The rate as handlers show it.
+    pub fn rate_text(&self) -> String {
+        let unit = if self.bytes { "Bps" } else { "" };
+        format!("{}{unit}", self.bucket.rate())
+    }
+
+    /// Changes the rate and lets the burst follow it, for handlers.
+    ///
+    /// # Errors
+    /// When `text` is no rate.
+    pub fn set_rate(&mut self, name: &str, text: &str, now: Nanos) -> Result<(), HandlerError> {
+        let rate = self.parse_rate(name, text)?;
+        self.bucket.refill(now);
+        let burst = rate / 50;
+        let capacity = if self.bytes { burst + READY } else { burst.max(1) };
+        self.bucket.set(rate, capacity);
+        Ok(())
+    }
+
+    /// Reads a rate written to a handler.
+    ///
+    /// # Errors
+    /// When `text` is no rate.
+    pub fn parse_rate(&self, name: &str, text: &str) -> Result<u64, HandlerError> {
+        if self.bytes { Ok(value::<Bandwidth>(name, text)?.bytes_per_second) } else { number(name, text) }
+    }
+
+    /// Leaves as much in the bucket as lets one packet pass at once.
+    pub fn drain_to_one(&mut self, now: Nanos) {
+        self.bucket.set_level(now, if self.bytes { READY } else { 1 });
+    }
+
+    /// Adds what the time until `now` allows.
+    #[inline]
+    pub fn refill(&mut self, now: Nanos) {
+        self.bucket.refill(now);
+    }
+
+    /// How many packets may pass now without asking again: with a limit in bytes, one at a time.
+    #[inline]
+    pub fn allowed(&self) -> usize {
+        match self.bytes {
+            true => usize::from(self.bucket.contains(READY)),
+            false => usize::try_from(self.bucket.tokens()).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Counts packets that passed.
+    #[inline]
+    pub fn charge(&mut self, batch: &[Packet]) {
+        let cost = if self.bytes { batch.iter().map(Packet::len).sum() } else { batch.len() };
+        self.bucket.remove(cost as u64);
+    }
+
+    /// When the next packet may pass, if ever.
+    pub fn ready_at(&self) -> Option<Nanos> {
+        self.bucket.when(if self.bytes { READY } else { 1 })
+    }
+
+    /// Fetches up to `max` packets from input 0, as far as the limit allows, and counts them.
+    pub fn pull(&mut self, cx: &mut Cx<'_>, max: usize) -> Batch {
+        let mut batch = cx.pull(0, self.allowed().min(max));
+        self.charge(&batch);
+        while self.bytes && !batch.is_empty() && batch.len() < max && self.allowed() > 0 {
+            let mut next = cx.pull(0, 1);
+            if next.is_empty() {
+                break;
+            }
+            self.charge(&next);
+            batch.append(&mut next);
+        }
+        batch
+    }
+}
+
+/// Argument `name`, which must be there, of a type without default; `instead` goes with an error.
+pub fn needed<T: FromArg>(args: &mut Args<'_>, name: &'static str, instead: T) -> T {
+    let errors = args.errors().len();
+    let given = args.positional_opt(name);
+    if given.is_none() && args.errors().len() == errors {
+        args.error(format!("missing argument {name}: {}", T::EXPECTED));
+    }
+    given.unwrap_or(instead)
+}
+
+/// The argument `RATE`, in packets or bytes per second.
+pub fn rate_argument(args: &mut Args<'_>, bytes: bool) -> u64 {
+    if bytes { args.required::<Bandwidth>("RATE").bytes_per_second } else { args.required("RATE") }
+}
+
+/// Lets the element's task rest until `at`, or for ever; its `run_timer` must put the task in line again. For a short
+/// while the task stays in line, because a sleeping worker may wake late.
+pub fn rest_until(cx: &mut Cx<'_>, at: Option<Nanos>) {
+    const SHORT: Nanos = SECOND / 1000;
+    match at {
+        Some(at) => {
+            if cx.timer(0) != Some(at) {
+                cx.set_timer(0, at);
+            }
+            if at > cx.now() + SHORT {
+                cx.unschedule();
+            }
+        }
+        None => cx.unschedule(),
+    }
+}
+
+/// Makes sure that the worker, and simulated time, come to `at`: for elements that are asked again and again.
+pub fn look_again_at(cx: &mut Cx<'_>, at: Option<Nanos>) {
+    if let Some(at) = at
+        && cx.timer(0) != Some(at)
+    {
+        cx.set_timer(0, at);
+    }
+}
+
+/// The queues that a source fills, so that it can wait while they are full instead of making packets to be dropped.
+#[derive(Debug, Default)]
+pub struct Filled(Option<Vec<Arc<Store>>>);
+
+impl Filled {
+    /// Finds the queues; a source that also feeds something else never waits.
+    pub fn find(cx: &mut InitCx<'_>) -> Filled {
+        Filled(cx.downstream_all(Some(0)))
+    }
+
+    /// Packets for which there is room.
+    #[inline]
+    pub fn room(&self) -> usize {
+        match &self.0 {
+            None => usize::MAX,
+            Some(stores) => {
+                stores.iter().map(|s| s.capacity().saturating_sub(s.len())).max().unwrap_or(usize::MAX)
+            }
+        }
+    }
+
+    /// Prepares to look again soon, where another worker may make room.
+    pub fn wait(&self, cx: &mut Cx<'_>) {
+        if cx.router().workers() > 1 && cx.timer(0).is_none() {
+            cx.set_timer_after(0, SECOND / 10_000);
+        }
     }
 }
 

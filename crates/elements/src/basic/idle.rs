@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! # Idle
+//! # Idle, SimpleIdle
 //!
 //! `Idle`
 //!
-//! Never sends a packet; discards what it receives.
+//! Never sends a packet; discards what it receives. The two names are one element.
 //!
 //! **Ports:** any number of inputs and outputs, agnostic. Its inputs lead to no output.
 //!
@@ -20,7 +20,9 @@ use engine::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("Idle", "-/-", || Box::new(Idle)).flow("x/y").file(file!());
+pub const IDLE: Class = Class::new("Idle", "-/-", || Box::new(Idle)).flow("x/y").file(file!());
+/// The descriptor of a synonym.
+pub const SIMPLE_IDLE: Class = Class::new("SimpleIdle", "-/-", || Box::new(Idle)).flow("x/y").file(file!());
 
 struct Idle;
 

@@ -19,7 +19,7 @@
 //!
 //! **Metadata set:** timestamp.
 //!
-//! **Drops:** none; when packet memory is exhausted it waits.
+//! **Drops:** none; when packet memory is exhausted it waits, and also while all queues that it fills are full.
 //!
 //! **Handlers**
 //! * `count` read: packets made. `reset` write: sets the count to zero and starts again.
@@ -34,6 +34,8 @@
 use engine::args::{Args, Raw, parse_bool};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer};
 use packet::{Batch, HEADROOM, Packet};
+
+use crate::tools::{Filled, ended};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("InfiniteSource", "0/1", || Box::new(InfiniteSource::default()))
@@ -63,6 +65,7 @@ struct InfiniteSource {
     end_call: Option<(String, String)>,
     pushes: bool,
     count: u64,
+    filled: Filled,
 }
 
 impl InfiniteSource {
@@ -97,13 +100,7 @@ impl InfiniteSource {
     /// What happens once when the limit is reached.
     fn end(&mut self, cx: &mut Cx<'_>) {
         cx.unschedule();
-        if let Some((handler, value)) = &self.end_call {
-            if let Err(why) = cx.write_handler(handler, value) {
-                cx.print(&format!("{}: {handler}: {why}", cx.name()));
-            }
-        } else if self.stop {
-            cx.please_stop();
-        }
+        ended(cx, self.end_call.as_ref(), self.stop);
     }
 }
 
@@ -132,6 +129,7 @@ impl Element for InfiniteSource {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.filled = Filled::find(cx);
         if self.pushes && self.active && cx.task().is_some() {
             cx.schedule();
         }
@@ -140,13 +138,19 @@ impl Element for InfiniteSource {
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
         let burst = usize::try_from(self.burst).ok().filter(|b| *b > 0).unwrap_or(cx.burst());
-        let batch = self.make(cx, burst);
-        let any = !batch.is_empty();
-        cx.push(0, batch);
         if self.left() == 0 {
+            // In the run after the last packet, so that others have had their turn with it.
             self.end(cx);
             return true;
         }
+        let room = self.filled.room();
+        if room == 0 {
+            self.filled.wait(cx);
+            return false;
+        }
+        let batch = self.make(cx, burst.min(room));
+        let any = !batch.is_empty();
+        cx.push(0, batch);
         any
     }
 
@@ -221,6 +225,15 @@ mod tests {
             Rig::text("e :: InfiniteSource(DATA \\<0102>, LIMIT 3, LENGTH 5) -> Unqueue -> o :: TestOut;")
                 .run();
         assert_eq!(run.bytes("o"), [[1, 2, 1, 2, 1]; 3]);
+    }
+
+    #[test]
+    fn waits_while_its_queues_are_full() {
+        let text = "e :: InfiniteSource(LIMIT 50) -> Null -> q :: Queue(7) -> RatedUnqueue(10) -> c :: Counter -> Discard;";
+        for burst in [1, 32] {
+            let mut run = Rig::text(text).burst(burst).run();
+            assert_eq!((run.read("c.count"), run.read("q.drops")), ("50".into(), "0".into()));
+        }
     }
 
     #[test]

@@ -1,12 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements that store packets, and those that fetch them.
 
+mod delay;
+mod deque;
+mod front_drop_queue;
+mod mixed_queue;
 #[expect(clippy::module_inception)]
 mod queue;
+mod rated_unqueue;
+mod red;
+mod store;
+mod timed_unqueue;
 mod unqueue;
 
-pub use queue::Store;
+pub use store::Store;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] =
-    &[queue::QUEUE, queue::SIMPLE_QUEUE, queue::THREAD_SAFE_QUEUE, unqueue::CLASS];
+pub static CLASSES: &[engine::Class] = &[
+    delay::SHAPER,
+    delay::UNQUEUE,
+    front_drop_queue::CLASS,
+    mixed_queue::CLASS,
+    queue::FULL_NOTE_QUEUE,
+    queue::NOTIFIER_QUEUE,
+    queue::QUEUE,
+    queue::QUICK_NOTE_QUEUE,
+    queue::SIMPLE_QUEUE,
+    queue::THREAD_SAFE_QUEUE,
+    rated_unqueue::BYTES,
+    rated_unqueue::PACKETS,
+    red::CLASS,
+    timed_unqueue::BURSTER,
+    timed_unqueue::TIMED_UNQUEUE,
+    unqueue::CLASS,
+];

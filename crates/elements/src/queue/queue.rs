@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! # Queue, SimpleQueue, ThreadSafeQueue
+//! # Queue, FullNoteQueue, NotifierQueue, QuickNoteQueue, SimpleQueue, ThreadSafeQueue
 //!
 //! `Queue([CAPACITY])`
 //!
@@ -19,11 +19,12 @@
 //!
 //! **Handlers**
 //! * `length` read: packets held. `highwater_length` read: the most it ever held.
-//! * `capacity` read: the argument.
+//! * `capacity` read/write: the argument. Packets that a smaller capacity leaves no room for are dropped, the last ones
+//!   first; where several workers share the queue they stay until they are fetched.
 //! * `drops` read: packets dropped because it was full.
 //! * `reset_counts` write: sets `drops` and `highwater_length` to zero. `reset` write: drops what it holds, too.
 //!
-//! The three names are one element: every queue here may be used from several workers.
+//! The names are one element: every queue here may be used from several workers, and sources wait while it is full.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 5, STOP true) -> Queue(100) -> Unqueue -> Discard;
@@ -32,12 +33,14 @@
 //! See also: Unqueue, RED, MixedQueue, FrontDropQueue
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Sharing};
 use packet::{Batch, Packet};
-use sync::ring::Ring;
+
+use super::store::{Rings, Store};
+use crate::tools::number;
 
 const fn class(name: &'static str) -> Class {
     Class::new(name, "1-/1-2", || Box::new(Queue::new(DEFAULT_CAPACITY)))
@@ -47,10 +50,10 @@ const fn class(name: &'static str) -> Class {
         .file(file!())
 }
 
-const HANDLERS: &[Handler] = &[
+pub(super) const HANDLERS: &[Handler] = &[
     Handler::sum("length"),
     Handler::sum("highwater_length"),
-    Handler::read("capacity"),
+    Handler::both("capacity"),
     Handler::sum("drops"),
     Handler::write("reset_counts"),
     Handler::write("reset"),
@@ -58,110 +61,128 @@ const HANDLERS: &[Handler] = &[
 
 /// The descriptor.
 pub const QUEUE: Class = class("Queue");
-/// The descriptor of a synonym.
+/// The descriptors of synonyms.
 pub const SIMPLE_QUEUE: Class = class("SimpleQueue");
 /// The descriptor of a synonym.
 pub const THREAD_SAFE_QUEUE: Class = class("ThreadSafeQueue");
+/// The descriptor of a synonym.
+pub const FULL_NOTE_QUEUE: Class = class("FullNoteQueue");
+/// The descriptor of a synonym.
+pub const QUICK_NOTE_QUEUE: Class = class("QuickNoteQueue");
+/// The descriptor of a synonym.
+pub const NOTIFIER_QUEUE: Class = class("NotifierQueue");
 
-const DEFAULT_CAPACITY: usize = 1000;
+pub(super) const DEFAULT_CAPACITY: usize = 1000;
 
-/// What a queue lets other elements see ([`Element::provide`]): RED and schedulers ask for lengths.
-#[derive(Debug)]
-pub struct Store {
-    ring: Ring<Packet>,
-    highwater: AtomicUsize,
-    drops: AtomicU64,
+/// The most packets that a queue can hold.
+const MAX_CAPACITY: usize = 1 << 24;
+
+/// Reads the argument `CAPACITY`.
+pub(super) fn capacity_argument(args: &mut Args<'_>) -> usize {
+    let capacity: usize = args.positional("CAPACITY", DEFAULT_CAPACITY);
+    if capacity == 0 || capacity > MAX_CAPACITY {
+        args.error(format!("CAPACITY must lie between 1 and {MAX_CAPACITY}, not {capacity}"));
+        return DEFAULT_CAPACITY;
+    }
+    capacity
 }
 
-impl Store {
-    /// Packets held.
-    pub fn len(&self) -> usize {
-        self.ring.len()
-    }
-
-    /// Whether it holds none.
-    pub fn is_empty(&self) -> bool {
-        self.ring.is_empty()
-    }
-
-    /// Packets it can hold.
-    pub fn capacity(&self) -> usize {
-        self.ring.capacity()
+/// Reads a capacity written to a handler.
+pub(super) fn capacity_value(name: &str, value: &str) -> Result<usize, HandlerError> {
+    let capacity = number::<usize>(name, value)?;
+    if (1..=MAX_CAPACITY).contains(&capacity) {
+        Ok(capacity)
+    } else {
+        Err(HandlerError::bad_value(name, value, "1 to 16777216 packets"))
     }
 }
 
 struct Queue {
+    rings: Arc<Rings>,
     store: Arc<Store>,
-    /// Further instances over the same store count nothing that the first one counts.
+    /// Held once by each instance over the same rings.
+    instances: Arc<()>,
+    /// Further instances over the same rings count nothing that the first one counts.
     first: bool,
 }
 
 impl Queue {
     fn new(capacity: usize) -> Queue {
-        let store =
-            Store { ring: Ring::new(capacity), highwater: AtomicUsize::new(0), drops: AtomicU64::new(0) };
-        Queue { store: Arc::new(store), first: true }
+        let rings = Arc::new(Rings::new(capacity));
+        Queue { store: Arc::new(Store::of(rings.clone())), rings, instances: Arc::new(()), first: true }
+    }
+
+    fn resize(&mut self, cx: &mut Cx<'_>, capacity: usize) {
+        if Arc::strong_count(&self.instances) > 1 {
+            self.rings.set_capacity(capacity);
+            return;
+        }
+        let mut kept = self.rings.pull(usize::MAX);
+        self.rings.set_capacity(capacity);
+        let offered = kept.len();
+        let mut packets = kept.drain(..);
+        let stored = self.rings.push(&mut packets);
+        drop_rest(packets, stored, offered, cx, &self.rings);
     }
 }
 
 impl Element for Queue {
     fn configure(&mut self, args: &mut Args<'_>) {
-        let capacity: usize = args.positional("CAPACITY", DEFAULT_CAPACITY);
-        if capacity == 0 || capacity > 1 << 24 {
-            args.error(format!("CAPACITY must lie between 1 and {}, not {capacity}", 1 << 24));
-            return;
-        }
-        *self = Queue::new(capacity);
+        *self = Queue::new(capacity_argument(args));
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(Queue { store: self.store.clone(), first: false }))
+        let (rings, store, instances) = (self.rings.clone(), self.store.clone(), self.instances.clone());
+        Some(Box::new(Queue { rings, store, instances, first: false }))
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        let store = &*self.store;
+        let rings = &*self.rings;
         let offered = batch.len();
         let mut packets = batch.drain(..);
-        let stored = store.ring.push_many(&mut packets);
-        drop_rest(packets, stored, offered, cx, store);
-        let len = store.ring.len();
-        if len > store.highwater.load(Ordering::Relaxed) {
-            store.highwater.store(len, Ordering::Relaxed);
+        let stored = rings.push(&mut packets);
+        drop_rest(packets, stored, offered, cx, rings);
+        let len = rings.len();
+        if len > rings.highwater.load(Ordering::Relaxed) {
+            rings.highwater.store(len, Ordering::Relaxed);
         }
     }
 
     fn pull(&mut self, _: &mut Cx<'_>, _: usize, max: usize) -> Batch {
-        let mut batch = Batch::new();
-        self.store.ring.pop_many(max, |p| batch.push(p));
-        batch
+        self.rings.pull(max)
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let store = &*self.store;
+        let rings = &*self.rings;
         if !self.first && name != "capacity" {
             return Ok("0".into());
         }
         Ok(match name {
-            "length" => store.len(),
-            "highwater_length" => store.highwater.load(Ordering::Relaxed),
-            "drops" => store.drops.load(Ordering::Relaxed) as usize,
-            _ => store.capacity(),
+            "length" => rings.len(),
+            "highwater_length" => rings.highwater.load(Ordering::Relaxed),
+            "drops" => rings.drops.load(Ordering::Relaxed) as usize,
+            _ => rings.capacity(),
         }
         .to_string())
     }
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if name == "capacity" {
+            let capacity = capacity_value(name, value)?;
+            self.resize(cx, capacity);
+            return Ok(());
+        }
         if name == "reset" {
             loop {
-                let batch = self.pull(cx, 0, 256);
+                let batch = self.rings.pull(256);
                 if batch.is_empty() {
                     break;
                 }
                 cx.drop_batch(Reason::Discarded, batch);
             }
         }
-        self.store.highwater.store(self.store.len(), Ordering::Relaxed);
-        self.store.drops.store(0, Ordering::Relaxed);
+        self.rings.highwater.store(self.rings.len(), Ordering::Relaxed);
+        self.rings.drops.store(0, Ordering::Relaxed);
         Ok(())
     }
 
@@ -170,7 +191,7 @@ impl Element for Queue {
     }
 
     fn held(&self) -> usize {
-        if self.first { self.store.len() } else { 0 }
+        if self.first { self.rings.len() } else { 0 }
     }
 }
 
@@ -181,12 +202,12 @@ fn drop_rest(
     stored: usize,
     offered: usize,
     cx: &mut Cx<'_>,
-    store: &Store,
+    rings: &Rings,
 ) {
     if stored == offered {
         return;
     }
-    store.drops.fetch_add((offered - stored) as u64, Ordering::Relaxed);
+    rings.drops.fetch_add((offered - stored) as u64, Ordering::Relaxed);
     cx.push_or_drop(1, packets.collect(), Reason::QueueFull);
 }
 
@@ -218,6 +239,25 @@ mod tests {
         let run = Rig::text(text).inputs(&[b"a", b"b", b"c"]).run();
         assert_eq!(run.bytes("o"), [b"b", b"c"]);
         assert_eq!(run.drops("e"), []);
+    }
+
+    #[test]
+    fn capacity_changes_while_it_runs() {
+        let text = "i :: TestIn -> e :: Queue(3) -> u :: Unqueue(ACTIVE false) -> o :: TestOut; e[1] -> x :: TestOut; s :: TimedSource(1, z, ACTIVE false, LIMIT 9) -> e;";
+        for burst in [1, 32] {
+            let mut run = Rig::text(text).burst(burst).inputs(&[b"a", b"b", b"c"]).run();
+            run.write("e.capacity", "10").unwrap();
+            assert_eq!((run.read("e.capacity"), run.read("e.length")), ("10".into(), "3".into()));
+            run.write("s.active", "true").unwrap();
+            let mut run = run.again();
+            assert_eq!((run.read("e.length"), run.read("e.drops")), ("10".into(), "2".into()));
+            run.write("e.capacity", "2").unwrap();
+            assert_eq!((run.read("e.capacity"), run.read("e.length")), ("2".into(), "2".into()));
+            assert!(run.write("e.capacity", "0").is_err());
+            run.write("u.active", "true").unwrap();
+            let run = run.again();
+            assert_eq!((run.bytes("o"), run.out("x").len()), (vec![b"a".to_vec(), b"b".to_vec()], 10));
+        }
     }
 
     #[test]

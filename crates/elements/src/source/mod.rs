@@ -1,7 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements that make packets.
 
+mod fast_udp_source;
+mod random_source;
+mod rated_source;
 mod timed_source;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[timed_source::CLASS];
+pub static CLASSES: &[engine::Class] =
+    &[fast_udp_source::CLASS, random_source::CLASS, rated_source::CLASS, timed_source::CLASS];
+
+/// The content of packets that say nothing else, as in Click.
+pub const DEFAULT_DATA: &str = "Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
+
+/// Packets that a source may still make under its limit; a negative limit is none.
+fn left(limit: i64, count: u64) -> usize {
+    match u64::try_from(limit) {
+        Ok(limit) => usize::try_from(limit.saturating_sub(count)).unwrap_or(usize::MAX),
+        Err(_) => usize::MAX,
+    }
+}
+
+/// Bytes of content, repeated or cut to fit a length.
+fn fitted(data: &[u8], length: Option<usize>) -> Vec<u8> {
+    let length = length.unwrap_or(data.len());
+    let mut content: Vec<u8> = data.iter().copied().cycle().take(length).collect();
+    content.resize(length, 0);
+    content
+}

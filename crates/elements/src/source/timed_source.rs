@@ -36,6 +36,7 @@ use engine::clock::Nanos;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
 use packet::{HEADROOM, Packet};
 
+use super::DEFAULT_DATA;
 use crate::tools::{boolean, interval, number, value};
 
 /// The descriptor.
@@ -51,9 +52,6 @@ pub const CLASS: Class = Class::new("TimedSource", "0/1", || Box::new(TimedSourc
         Handler::both("headroom"),
     ])
     .file(file!());
-
-/// The content of packets that say nothing else, as in Click.
-pub const DEFAULT_DATA: &str = "Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 
 #[derive(Default)]
 struct TimedSource {

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # RED
+//!
+//! `RED(MIN_THRESH, MAX_THRESH, MAX_P [, keywords QUEUES, STABILITY, GENTLE])`
+//!
+//! Drops packets at random, the more the longer a queue has been on average: Random Early Detection.
+//!
+//! **Ports:** 1 input, 1 or 2 outputs; agnostic, output 1 push: the packets dropped.
+//!
+//! **Arguments**
+//! * `MIN_THRESH` average queue length in packets up to which nothing is dropped.
+//! * `MAX_THRESH` average queue length at which a share of MAX_P is dropped.
+//! * `MAX_P` that share, 0 to 1.
+//! * `QUEUES` names of the queues whose lengths are added; default the nearest ones downstream, or upstream on a pull path.
+//! * `STABILITY` the average moves by 1/2^STABILITY towards each new length, default 4.
+//! * `GENTLE` boolean, default true: between MAX_THRESH and twice that the share grows to 1; otherwise all is dropped.
+//!
+//! **Cores:** one worker at a time uses it; where several do, a lock stands before it.
+//!
+//! **Drops:** `early-drop`, when output 1 is not connected.
+//!
+//! **Handlers**
+//! * `min_thresh`, `max_thresh`, `max_p` read/write: the arguments.
+//! * `avg_queue_size` read: the average length. `drops` read: packets dropped.
+//! * `stats` read: length, average and drops, a line each.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 50, STOP true) -> RED(5, 50, 0.02) -> Queue(200) -> Unqueue -> Discard;
+//! ```
+//!
+//! See also: Queue
+//!
+//! Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM Transactions on Networking
+//! 1(4), 1993; RFC 2309.
+
+use std::sync::Arc;
+
+use engine::args::Args;
+use engine::clock::{Nanos, SECOND};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing};
+use packet::Batch;
+
+use super::Store;
+use crate::tools::{Probability, number, value};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("RED", "1/1-2", || Box::new(Red::default()))
+    .processing("a/ah")
+    .sharing(Sharing::Serial)
+    .handlers(&[
+        Handler::both("min_thresh"),
+        Handler::both("max_thresh"),
+        Handler::both("max_p"),
+        Handler::read("avg_queue_size"),
+        Handler::read("drops"),
+        Handler::read("stats"),
+    ])
+    .file(file!());
+
+/// While the queue is empty the average decays once in so long, as if that many packets had come.
+const IDLE_STEP: Nanos = SECOND / 50;
+
+#[derive(Default)]
+struct Red {
+    min: u32,
+    max: u32,
+    max_p: f64,
+    gentle: bool,
+    weight: f64,
+    queue_names: Vec<String>,
+    queues: Vec<Arc<Store>>,
+    pulls: bool,
+    average: f64,
+    /// Packets since the last drop, if the average is above the lower bound.
+    since_drop: Option<u64>,
+    chance: f64,
+    empty_at: Option<Nanos>,
+    drops: u64,
+}
+
+impl Red {
+    fn check(&self) -> Result<(), String> {
+        if self.min > self.max {
+            return Err(format!("MIN_THRESH ({}) must not exceed MAX_THRESH ({})", self.min, self.max));
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.queues.iter().map(|q| q.len()).sum()
+    }
+
+    fn update(&mut self, len: usize, now: Nanos) {
+        if len > 0 {
+            self.average += (len as f64 - self.average) * self.weight;
+            self.empty_at = None;
+            return;
+        }
+        let step = now / IDLE_STEP;
+        let periods = self.empty_at.map_or(1, |before| step.saturating_sub(before));
+        self.average *= (1.0 - self.weight).powf(periods as f64);
+        self.empty_at = Some(step);
+    }
+
+    /// The share to be dropped at the present average.
+    fn share(&self) -> f64 {
+        let (min, max, avg) = (f64::from(self.min), f64::from(self.max), self.average);
+        if avg <= max {
+            if max > min { self.max_p * (avg - min) / (max - min) } else { 0.0 }
+        } else {
+            self.max_p + (1.0 - self.max_p) * (avg - max) / max.max(1.0)
+        }
+    }
+
+    fn should_drop(&mut self, len: usize, now: Nanos, random: &mut impl FnMut() -> f64) -> bool {
+        self.update(len, now);
+        let (min, max) = (f64::from(self.min), f64::from(self.max));
+        if self.average <= min {
+            self.since_drop = None;
+            return false;
+        }
+        if self.average > 2.0 * max || (!self.gentle && self.average > max) {
+            self.since_drop = None;
+            return true;
+        }
+        let count = self.since_drop.map_or(0, |n| n + 1);
+        self.since_drop = Some(count);
+        let share = self.share();
+        // Method 2 of the paper, section 7: drops are evenly spread instead of geometrically.
+        if count > 0 && share > 0.0 && count as f64 > self.chance / share {
+            self.since_drop = Some(0);
+            self.chance = random();
+            return true;
+        }
+        if count == 0 {
+            self.chance = random();
+        }
+        false
+    }
+}
+
+impl Element for Red {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.min = args.required("MIN_THRESH");
+        self.max = args.required("MAX_THRESH");
+        self.max_p = args.required::<Probability>("MAX_P").0;
+        let queues: String = args.positional("QUEUES", String::new());
+        self.queue_names = queues.split_ascii_whitespace().map(str::to_owned).collect();
+        self.weight = 0.5f64.powi(args.keyword::<u8>("STABILITY", 4).into());
+        self.gentle = args.keyword("GENTLE", true);
+        self.pulls = args.input_is_pull(0);
+        if let Err(why) = self.check() {
+            args.error(why);
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.queues = match (self.queue_names.is_empty(), self.pulls) {
+            (true, true) => cx.upstream(Some(0)),
+            (true, false) => cx.downstream(Some(0)),
+            _ => {
+                let find =
+                    |name: &String| cx.find(name).ok_or_else(|| format!("QUEUES: '{name}' is not a queue"));
+                self.queue_names.iter().map(find).collect::<Result<_, _>>()?
+            }
+        };
+        if self.queues.is_empty() {
+            let side = if self.pulls { "upstream" } else { "downstream" };
+            return Err(format!("there is no queue {side}; put one there or name it with QUEUES"));
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        let now = cx.now();
+        let before = self.len();
+        // Packets of this batch that are in the queue when it is each one's turn: on a push path those kept so far, on a
+        // pull path those that would still be there.
+        let (mut kept, mut left) = (0, batch.len());
+        let mut lost = None;
+        let random = cx.random();
+        let keep = |_: &mut packet::Packet| {
+            left -= 1;
+            let len = before + if self.pulls { left } else { kept };
+            let keep = !self.should_drop(len, now, &mut || random.f64());
+            kept += usize::from(keep);
+            keep
+        };
+        batch.partition(keep, |p| lost.get_or_insert_with(Batch::new).push(p));
+        if let Some(lost) = lost {
+            self.drops += lost.len() as u64;
+            cx.push_or_drop(1, lost, Reason::EarlyDrop);
+        }
+        batch
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
+        loop {
+            let batch = cx.pull(0, max);
+            if batch.is_empty() {
+                return batch;
+            }
+            let batch = self.process(cx, batch);
+            if !batch.is_empty() {
+                return batch;
+            }
+        }
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "min_thresh" => self.min.to_string(),
+            "max_thresh" => self.max.to_string(),
+            "max_p" => self.max_p.to_string(),
+            "avg_queue_size" => self.average.to_string(),
+            "drops" => self.drops.to_string(),
+            _ => format!("{} current queue\n{} avg queue\n{} drops\n", self.len(), self.average, self.drops),
+        })
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
+        let before = (self.min, self.max);
+        match name {
+            "min_thresh" => self.min = number(name, text)?,
+            "max_thresh" => self.max = number(name, text)?,
+            _ => self.max_p = value::<Probability>(name, text)?.0,
+        }
+        self.check().map_err(|why| {
+            (self.min, self.max) = before;
+            HandlerError::Failed(why)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    fn run(red: &str, n: usize, burst: usize) -> (usize, usize) {
+        let text = format!(
+            "TimedSource(1ms, LIMIT {n}) -> e :: {red} -> q :: Queue(10000) -> Unqueue(ACTIVE false) -> Discard; e[1] -> x :: TestOut;"
+        );
+        let mut run = Rig::text(&text).burst(burst).run();
+        (run.read("q.length").parse().unwrap(), run.out("x").len())
+    }
+
+    #[test]
+    fn drops_by_the_average() {
+        for burst in [1, 32] {
+            assert_eq!(run("RED(1000, 2000, 0.5)", 500, burst), (500, 0));
+            let (kept, lost) = run("RED(5, 50, 0.1)", 500, burst);
+            assert_eq!(kept + lost, 500);
+            // Beyond twice the upper bound all are dropped, so the queue cannot grow much longer.
+            assert!((60..140).contains(&kept), "{kept}");
+            let (kept, _) = run("RED(5, 50, 0.1, GENTLE false)", 500, burst);
+            assert!((50..80).contains(&kept), "{kept}");
+        }
+    }
+
+    #[test]
+    fn works_on_a_pull_path() {
+        let text = "i :: InfiniteSource(LIMIT 100) -> q :: Queue -> e :: RED(0, 0, 1, GENTLE false) -> u :: Unqueue -> o :: TestOut;";
+        for burst in [1, 32] {
+            let mut run = Rig::text(text).burst(burst).run();
+            let passed = run.out("o").len();
+            assert_eq!(run.read("e.drops"), (100 - passed).to_string());
+        }
+    }
+
+    #[test]
+    fn names_its_queues() {
+        let text = "Idle -> e :: RED(1, 2, 0.1, QUEUES q) -> Discard; Idle -> q :: Queue -> Discard;";
+        assert_eq!(Rig::text(text).run().read("e.stats"), "0 current queue\n0 avg queue\n0 drops\n");
+        let errors = Rig::text("Idle -> e :: RED(1, 2, 0.1) -> Discard;").errors();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        let errors = Rig::text("Idle -> e :: RED(3, 2, 0.1) -> Discard;").errors();
+        assert_eq!(errors, ["e: MIN_THRESH (3) must not exceed MAX_THRESH (2)"]);
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # Shaper, BandwidthShaper
+//!
+//! `Shaper(RATE)`, `BandwidthShaper(RATE)`
+//!
+//! Let packets be fetched at a limited rate, evenly spaced.
+//!
+//! **Ports:** 1 pull input, 1 pull output.
+//!
+//! **Arguments**
+//! * `RATE` packets per second; of BandwidthShaper bytes per second, or with a unit such as `8Mbps`.
+//!
+//! **Cores:** one worker at a time uses it; where several do, a lock stands before it.
+//!
+//! **Drops:** none.
+//!
+//! **Handlers**
+//! * `rate` read/write: the argument.
+//! * `reset` write: begins anew, without what was missed.
+//!
+//! It sends only what it is asked for. Who asks late may catch up with what 10 milliseconds give, or 2 packets.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 5, STOP true) -> Queue -> Shaper(10000) -> Discard;
+//! InfiniteSource(LIMIT 5) -> Queue -> BandwidthShaper(10MBps) -> Discard;
+//! ```
+//!
+//! See also: RatedUnqueue, RatedSplitter, DelayShaper
+
+use engine::args::Args;
+use engine::clock::Nanos;
+use engine::{Class, Cx, Element, Handler, HandlerError, Sharing};
+use packet::Batch;
+
+use crate::tools::{Limit, look_again_at, rate_argument};
+
+const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
+    Class::new(name, "1/1", make).processing("l/l").sharing(Sharing::Serial).handlers(HANDLERS).file(file!())
+}
+
+const HANDLERS: &[Handler] = &[Handler::both("rate"), Handler::write("reset")];
+
+/// The descriptor of the limit in packets.
+pub const PACKETS: Class = class("Shaper", || Box::new(Shaper::default()));
+/// The descriptor of the limit in bytes.
+pub const BYTES: Class = class("BandwidthShaper", || Box::new(Shaper { bytes: true, ..Shaper::default() }));
+
+#[derive(Default)]
+struct Shaper {
+    bytes: bool,
+    rate: u64,
+    limit: Limit,
+}
+
+impl Shaper {
+    fn reset(&mut self, now: Nanos) {
+        let least = if self.bytes { 0 } else { 2 };
+        self.limit = Limit::new(self.rate, (self.rate / 100).max(least), self.bytes);
+        self.limit.drain_to_one(now);
+    }
+}
+
+impl Element for Shaper {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.rate = rate_argument(args, self.bytes);
+        self.reset(0);
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
+        let now = cx.now();
+        self.limit.refill(now);
+        if self.limit.allowed() == 0 {
+            look_again_at(cx, self.limit.ready_at());
+            return Batch::new();
+        }
+        self.limit.pull(cx, max)
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.limit.rate_text())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let now = cx.now();
+        if name == "rate" {
+            self.rate = self.limit.parse_rate(name, value)?;
+        }
+        self.reset(now);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::clock::{SECOND, SIMULATION_EPOCH};
+
+    use crate::testing::Rig;
+
+    fn times(element: &str, n: usize) -> Vec<u64> {
+        let text = format!(
+            "InfiniteSource(LENGTH 100, LIMIT {n}) -> Queue(100) -> {element} -> Unqueue -> SetTimestamp -> o :: TestOut;"
+        );
+        let at = |burst| {
+            let out = Rig::text(&text).burst(burst).run().out("o");
+            out.iter().map(|p| (p.timestamp_ns() - SIMULATION_EPOCH) / (SECOND / 1000)).collect::<Vec<_>>()
+        };
+        assert_eq!(at(1), at(32), "{element}");
+        at(1)
+    }
+
+    #[test]
+    fn packets_are_evenly_spaced() {
+        assert_eq!(times("Shaper(4)", 5), [0, 250, 500, 750, 1000]);
+        assert_eq!(times("Shaper(1000)", 5), [0, 1, 2, 3, 4]);
+        assert_eq!(times("BandwidthShaper(400)", 4), [0, 250, 500, 750]);
+    }
+
+    #[test]
+    fn the_rate_can_change() {
+        let text =
+            "InfiniteSource(LIMIT 5) -> Queue -> e :: Shaper(0) -> Unqueue -> c :: Counter -> Discard;";
+        let mut run = Rig::text(text).run();
+        assert_eq!((run.read("e.rate"), run.read("c.count")), ("0".into(), "1".into()));
+        run.write("e.rate", "100").unwrap();
+        let mut run = run.again();
+        assert_eq!((run.read("e.rate"), run.read("c.count")), ("100".into(), "5".into()));
+        assert!(run.write("e.rate", "fast").is_err());
+        assert_eq!(Rig::text("Idle -> e :: Shaper -> Discard;").errors().len(), 1);
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # RandomSource
+//!
+//! `RandomSource(LENGTH [, LIMIT, BURST, ACTIVE, keywords TIMESTAMP, STOP, END_CALL])`
+//!
+//! Makes packets of random bytes as fast as they are taken.
+//!
+//! **Ports:** 1 output, agnostic: with a pull output it makes packets when asked.
+//!
+//! **Arguments**
+//! * `LENGTH` bytes of each packet, at most 65535.
+//! * `LIMIT` packets in all, default -1: no limit.
+//! * `BURST` packets per run of its task, default 1.
+//! * `ACTIVE` boolean, default true.
+//! * `TIMESTAMP` boolean, default true: packets carry the time they were made.
+//! * `STOP` boolean, default false: asks the driver to stop when LIMIT is reached.
+//! * `END_CALL` `HANDLER [VALUE]`: write handler to call when LIMIT is reached, instead of STOP.
+//!
+//! **Metadata set:** timestamp.
+//!
+//! **Drops:** none; when packet memory is exhausted it waits, and also while all queues that it fills are full.
+//!
+//! **Handlers**
+//! * `count` read: packets made. `reset` write: sets the count to zero and starts again.
+//! * `limit`, `burst`, `active`, `length` read/write: the arguments.
+//!
+//! A seeded run makes the same bytes every time.
+//!
+//! ```click
+//! RandomSource(64, LIMIT 5, STOP true) -> Discard;
+//! ```
+//!
+//! See also: InfiniteSource, RandomBitErrors
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
+use packet::{Batch, HEADROOM, Packet};
+
+use super::left;
+use crate::tools::{Filled, boolean, call, ended, number};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("RandomSource", "0/1", || Box::new(RandomSource::default()))
+    .handlers(&[
+        Handler::sum("count"),
+        Handler::write("reset"),
+        Handler::both("limit"),
+        Handler::both("burst"),
+        Handler::both("active"),
+        Handler::both("length"),
+    ])
+    .file(file!());
+
+#[derive(Default)]
+struct RandomSource {
+    length: u16,
+    limit: i64,
+    burst: usize,
+    active: bool,
+    timestamp: bool,
+    stop: bool,
+    end_call: Option<(String, String)>,
+    pushes: bool,
+    count: u64,
+    filled: Filled,
+}
+
+impl RandomSource {
+    fn make(&mut self, cx: &mut Cx<'_>, max: usize) -> Batch {
+        let wall = cx.wall();
+        let random = cx.random();
+        let mut batch = Batch::new();
+        let wanted = max.min(left(self.limit, self.count));
+        let timestamp = self.timestamp;
+        self.count += Packet::alloc_bulk(wanted, HEADROOM, self.length.into(), |mut p| {
+            random.fill(p.data_mut());
+            if timestamp {
+                p.set_timestamp_ns(wall);
+            }
+            batch.push(p);
+        }) as u64;
+        batch
+    }
+}
+
+impl Element for RandomSource {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.length = args.required("LENGTH");
+        self.limit = args.positional("LIMIT", -1);
+        self.burst = args.positional("BURST", 1);
+        self.active = args.positional("ACTIVE", true);
+        self.timestamp = args.keyword("TIMESTAMP", true);
+        self.stop = args.keyword("STOP", false);
+        self.end_call = call(args, "END_CALL");
+        self.pushes = !args.output_is_pull(0);
+        if self.burst == 0 {
+            args.error("BURST must be at least 1");
+        }
+        if self.stop && self.end_call.is_some() {
+            args.error("give STOP or END_CALL, not both");
+        }
+    }
+
+    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        Ok(Tasks::One)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.filled = Filled::find(cx);
+        if self.pushes && self.active && cx.task().is_some() {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        if left(self.limit, self.count) == 0 {
+            cx.unschedule();
+            ended(cx, self.end_call.as_ref(), self.stop);
+            return true;
+        }
+        let room = self.filled.room();
+        if room == 0 {
+            self.filled.wait(cx);
+            return false;
+        }
+        let batch = self.make(cx, self.burst.min(room));
+        let any = !batch.is_empty();
+        cx.push(0, batch);
+        any
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
+        if !self.active || left(self.limit, self.count) == 0 {
+            return Batch::new();
+        }
+        let batch = self.make(cx, max);
+        if left(self.limit, self.count) == 0 {
+            ended(cx, self.end_call.as_ref(), self.stop);
+        }
+        batch
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "limit" => self.limit.to_string(),
+            "burst" => self.burst.to_string(),
+            "active" => self.active.to_string(),
+            _ => self.length.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "reset" => self.count = 0,
+            "limit" => self.limit = number(name, value)?,
+            "burst" => self.burst = number::<usize>(name, value)?.max(1),
+            "active" => self.active = boolean(name, value)?,
+            _ => self.length = number(name, value)?,
+        }
+        if self.pushes && self.active && left(self.limit, self.count) > 0 {
+            cx.schedule();
+        } else {
+            cx.unschedule();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn makes_random_packets() {
+        for text in [
+            "e :: RandomSource(600, 5, STOP true) -> o :: TestOut; TimedSource(1) -> Discard;",
+            "e :: RandomSource(600, 5, END_CALL stop) -> Unqueue -> o :: TestOut; TimedSource(1) -> Discard;",
+        ] {
+            let mut run = Rig::text(text).run();
+            let out = run.bytes("o");
+            assert_eq!((out.len(), run.read("e.count").as_str()), (5, "5"));
+            assert!(out.iter().all(|p| p.len() == 600) && out[0] != out[1]);
+            let ones: u32 = out.iter().flatten().map(|b| b.count_ones()).sum();
+            // Binomial: mean 12000, standard deviation 77.
+            assert!((11_500..12_500).contains(&ones), "{ones}");
+            assert_eq!(Rig::text(text).run().bytes("o"), out);
+        }
+    }
+
+    #[test]
+    fn refuses_wrong_arguments() {
+        let errors = |text: &str| Rig::text(text).errors();
+        assert_eq!(errors("e :: RandomSource(70000) -> Discard;").len(), 1);
+        assert_eq!(errors("e :: RandomSource(1, BURST 0) -> Discard;"), ["e: BURST must be at least 1"]);
+        assert_eq!(
+            errors("e :: RandomSource(1, STOP true, END_CALL stop) -> Discard;"),
+            ["e: give STOP or END_CALL, not both"]
+        );
+    }
+}
