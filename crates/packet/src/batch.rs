@@ -60,19 +60,8 @@ impl Batch {
 
     /// Keeps the packets for which `keep` is true, in order, and hands each other one to `rejected`, in order.
     #[inline]
-    pub fn partition(&mut self, mut keep: impl FnMut(&mut Packet) -> bool, mut rejected: impl FnMut(Packet)) {
-        let Some(first) = self.packets.iter_mut().position(|p| !keep(p)) else { return };
-        let mut tail = Batch::new();
-        tail.packets.extend(self.packets.drain(first..));
-        let mut known = true;
-        for mut packet in tail.packets.drain(..) {
-            // The first of the tail was judged already, and `keep` may count what it sees.
-            if !std::mem::take(&mut known) && keep(&mut packet) {
-                self.packets.push(packet);
-            } else {
-                rejected(packet);
-            }
-        }
+    pub fn partition(&mut self, mut keep: impl FnMut(&mut Packet) -> bool, rejected: impl FnMut(Packet)) {
+        self.packets.extract_if(.., |p| !keep(p)).for_each(rejected);
     }
 
     /// Frees all packets.

@@ -723,6 +723,31 @@ impl Packet {
         self.from_offset(self.network_offset())
     }
 
+    /// The first `N` bytes of the network header, in one comparison; `None` when its position is unset or they are not
+    /// all inside the packet.
+    #[inline]
+    pub fn network_chunk<const N: usize>(&self) -> Option<&[u8; N]> {
+        let m = self.meta();
+        // A header before the first byte wraps to a large number, an unset one is large too.
+        let before = u32::from(m.net).wrapping_sub(m.off);
+        if m.net == UNSET || u64::from(before) + N as u64 > u64::from(m.len) {
+            return None;
+        }
+        // SAFETY: the bytes lie inside the packet's data, see `data`.
+        Some(unsafe { &*m.buf.add(usize::from(m.net)).cast::<[u8; N]>() })
+    }
+
+    /// The same, to be changed; copies the packet first when another shares its bytes.
+    #[inline]
+    pub fn network_chunk_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        if self.meta().flags & SHARED != 0 {
+            self.unshare();
+        }
+        let start = std::ptr::from_ref(self.network_chunk::<N>()?).cast_mut();
+        // SAFETY: as above, and no other packet refers to the bytes.
+        Some(unsafe { &mut *start })
+    }
+
     /// Bytes from the network header to the end, to be changed.
     #[inline]
     pub fn network_mut(&mut self) -> Option<&mut [u8]> {

@@ -30,13 +30,13 @@ pub static CLASSES: &[engine::Class] = &[
 /// The fixed part of the IPv4 header that the packet's network position marks.
 #[inline]
 fn header(packet: &packet::Packet) -> Option<&[u8; 20]> {
-    packet.network()?.first_chunk()
+    packet.network_chunk()
 }
 
 /// The same, to be changed.
 #[inline]
 fn header_mut(packet: &mut packet::Packet) -> Option<&mut [u8; 20]> {
-    packet.network_mut()?.first_chunk_mut()
+    packet.network_chunk_mut()
 }
 
 #[cfg(test)]

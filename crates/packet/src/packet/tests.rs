@@ -160,3 +160,22 @@ fn align_moves_to_the_wanted_residue() {
         }
     });
 }
+
+#[test]
+fn header_chunks_lie_inside_the_packet() {
+    crate::alone(|| {
+        let mut p = Packet::copy_of(b"0123456789").unwrap();
+        assert_eq!(p.network_chunk::<2>(), None);
+        p.set_network(3, 4);
+        assert_eq!((p.network_chunk::<2>(), p.network_chunk::<7>()), (Some(b"34"), Some(b"3456789")));
+        assert_eq!(p.network_chunk::<8>(), None);
+        let clone = p.share().unwrap();
+        p.network_chunk_mut::<1>().unwrap()[0] = b'x';
+        assert_eq!((p.data(), clone.data()), (&b"012x456789"[..], &b"0123456789"[..]));
+        p.strip(4);
+        assert_eq!(p.network_chunk::<1>(), None);
+        p.trim(6);
+        p.set_network(0, 0);
+        assert_eq!((p.network_chunk::<1>(), p.network_chunk::<0>()), (None, Some(b"")));
+    });
+}
