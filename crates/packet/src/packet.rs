@@ -727,14 +727,8 @@ impl Packet {
     /// all inside the packet.
     #[inline]
     pub fn network_chunk<const N: usize>(&self) -> Option<&[u8; N]> {
-        let m = self.meta();
-        // A header before the first byte wraps to a large number, an unset one is large too.
-        let before = u32::from(m.net).wrapping_sub(m.off);
-        if m.net == UNSET || u64::from(before) + N as u64 > u64::from(m.len) {
-            return None;
-        }
         // SAFETY: the bytes lie inside the packet's data, see `data`.
-        Some(unsafe { &*m.buf.add(usize::from(m.net)).cast::<[u8; N]>() })
+        self.network_at(N).map(|at| unsafe { &*at.cast::<[u8; N]>() })
     }
 
     /// The same, to be changed; copies the packet first when another shares its bytes.
@@ -743,9 +737,20 @@ impl Packet {
         if self.meta().flags & SHARED != 0 {
             self.unshare();
         }
-        let start = std::ptr::from_ref(self.network_chunk::<N>()?).cast_mut();
-        // SAFETY: as above, and no other packet refers to the bytes.
-        Some(unsafe { &mut *start })
+        // SAFETY: the bytes lie inside the packet's data, and no other packet refers to them.
+        self.network_at(N).map(|at| unsafe { &mut *at.cast::<[u8; N]>() })
+    }
+
+    /// Where the network header begins, if its first `n` bytes lie inside the packet.
+    #[inline]
+    fn network_at(&self, n: usize) -> Option<*mut u8> {
+        let m = self.meta();
+        // A header before the first byte wraps to a large number.
+        let before = u32::from(m.net).wrapping_sub(m.off);
+        if m.net == UNSET || u64::from(before) + n as u64 > u64::from(m.len) {
+            return None;
+        }
+        Some(m.buf.wrapping_add(usize::from(m.net)))
     }
 
     /// Bytes from the network header to the end, to be changed.
