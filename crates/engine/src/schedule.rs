@@ -115,9 +115,15 @@ impl Timers {
         None
     }
 
-    /// Takes one timer that has expired at `now`: element and timer.
-    pub(crate) fn pop_due(&mut self, now: Nanos) -> Option<(u32, u32)> {
-        if self.next_at()? > now {
+    /// A mark before which all timers set so far lie, for [`Timers::pop_due`].
+    pub(crate) fn mark(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Takes one timer that has expired at `now`: element and timer. Timers set after `mark` wait for another time, or
+    /// one that is set again and again for now would keep everything else from running.
+    pub(crate) fn pop_due(&mut self, now: Nanos, mark: u64) -> Option<(u32, u32)> {
+        if self.next_at()? > now || self.heap.peek().is_some_and(|Reverse(top)| top.1 > mark) {
             return None;
         }
         let Reverse((_, _, element, timer)) = self.heap.pop()?;
@@ -160,8 +166,11 @@ mod tests {
         timers.set(4, 7, 5);
         timers.clear(4, 7);
         assert_eq!(timers.next_at(), Some(10));
-        assert_eq!((timers.pop_due(9), timers.pop_due(10)), (None, Some((2, 0))));
-        assert_eq!((timers.pop_due(30), timers.pop_due(30)), (Some((3, 0)), Some((1, 0))));
-        assert_eq!((timers.pop_due(99), timers.next_at()), (None, None));
+        assert_eq!((timers.pop_due(9, 99), timers.pop_due(10, 99)), (None, Some((2, 0))));
+        assert_eq!((timers.pop_due(30, 99), timers.pop_due(30, 99)), (Some((3, 0)), Some((1, 0))));
+        assert_eq!((timers.pop_due(99, 99), timers.next_at()), (None, None));
+        let mark = timers.mark();
+        timers.set(1, 0, 5);
+        assert_eq!((timers.pop_due(9, mark), timers.pop_due(9, timers.mark())), (None, Some((1, 0))));
     }
 }

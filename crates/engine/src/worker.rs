@@ -176,7 +176,8 @@ impl Worker {
         self.clock.expire();
         self.rcu.quiescent();
         let mut worked = self.shared.mailboxes[self.index].has_mail() && self.serve();
-        while let Some((element, timer)) = self.due_timer() {
+        let mark = self.timers.mark();
+        while let Some((element, timer)) = self.due_timer(mark) {
             if element == crate::builtin::ROUTER {
                 self.shared.stop();
                 return true;
@@ -201,10 +202,10 @@ impl Worker {
         worked
     }
 
-    fn due_timer(&mut self) -> Option<(u32, u32)> {
+    fn due_timer(&mut self, mark: u64) -> Option<(u32, u32)> {
         self.timers.next_at()?;
         let now = self.clock.now();
-        self.timers.pop_due(now)
+        self.timers.pop_due(now, mark)
     }
 
     /// Does what an idle worker does: advances simulated time, or spins, or sleeps. Returns false when nothing can

@@ -70,7 +70,14 @@ impl State {
     pub(super) fn new(program: &[Instruction], starts: bool) -> State {
         let blocks = matches!(program.first(), Some(Instruction::Pause(_) | Instruction::Wait(_)));
         let frame = Frame { initial: starts && !blocks, ..Frame::default() };
-        State { frame: Some(frame), ..State::default() }
+        // A variable that is set anywhere is there, and empty, from the beginning.
+        let variables = program.iter().filter_map(|i| match i {
+            Instruction::Set { name, .. } | Instruction::Init { name, .. } => {
+                Some((name.clone(), String::new()))
+            }
+            _ => None,
+        });
+        State { frame: Some(frame), variables: variables.collect(), ..State::default() }
     }
 }
 
