@@ -8,7 +8,9 @@
 use engine::{Class, Registry};
 
 pub mod basic;
+pub mod classify;
 pub mod control;
+pub mod ethernet;
 pub mod io;
 pub mod ip;
 pub mod queue;
@@ -27,7 +29,9 @@ pub fn registry() -> Registry {
 #[rustfmt::skip]
 static KINDS: &[&[Class]] = &[
     basic::CLASSES,
+    classify::CLASSES,
     control::CLASSES,
+    ethernet::CLASSES,
     io::CLASSES,
     ip::CLASSES,
     queue::CLASSES,

@@ -135,6 +135,12 @@ impl Run {
         self
     }
 
+    /// Gives source `name` more packets, for the next [`Run::again`].
+    pub fn give(&self, name: &str, packets: Vec<Packet>) {
+        let input = self.router.provided::<Input>(name).unwrap_or_else(|| panic!("no TestIn named {name}"));
+        input.0.lock().unwrap().extend(packets);
+    }
+
     /// Takes the packets that reached sink `name`.
     pub fn out(&self, name: &str) -> Vec<Packet> {
         let sink = self.router.provided::<Output>(name).unwrap_or_else(|| panic!("no TestOut named {name}"));

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # Classifier
+//!
+//! `Classifier(PATTERN, ...)`
+//!
+//! Sends each packet to the output of the first pattern that its bytes match.
+//!
+//! **Ports:** 1 push input; as many push outputs as there are patterns.
+//!
+//! **Arguments**
+//! * `PATTERN` clauses, all of which must hold, or `-`, which every packet matches. A clause is `OFFSET/VALUE` or
+//!   `OFFSET/VALUE%MASK`: OFFSET in bytes from the packet's first, VALUE and MASK in hexadecimal digits, two for each byte.
+//!   A `?` in VALUE stands for any digit. A clause behind `!` must not hold. Bytes beyond the packet's end match nothing.
+//!
+//! **Drops:** `not-matched`, packets that match no pattern.
+//!
+//! **Handlers**
+//! * `program` read: the decision program made of the patterns, one test a line.
+//! * `pattern0`, `pattern1` ... `pattern31` read/write: one of the patterns.
+//!
+//! All patterns are compiled to one program in which no test is made twice. A batch whose packets all go the same way
+//! stays whole.
+//!
+//! ```click
+//! InfiniteSource(DATA \<ffffffffffff 020000000001 0806 0001>, LIMIT 3, STOP true)
+//!     -> c :: Classifier(12/0806 14/0001, 12/0800, -);
+//! c[0] -> Discard; c[1] -> Discard; c[2] -> Discard;
+//! ```
+//!
+//! See also: IPClassifier, IPFilter
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use packet::Batch;
+
+use super::program::{Base, Expr, Program, Test};
+use super::split::Splitter;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("Classifier", "1/-", || Box::new(Classifier::default()))
+    .processing("h/h")
+    .handlers(&PATTERN_HANDLERS)
+    .file(file!());
+
+/// Names of the handlers for single patterns.
+const NAMES: [&str; 32] = [
+    "pattern0",
+    "pattern1",
+    "pattern2",
+    "pattern3",
+    "pattern4",
+    "pattern5",
+    "pattern6",
+    "pattern7",
+    "pattern8",
+    "pattern9",
+    "pattern10",
+    "pattern11",
+    "pattern12",
+    "pattern13",
+    "pattern14",
+    "pattern15",
+    "pattern16",
+    "pattern17",
+    "pattern18",
+    "pattern19",
+    "pattern20",
+    "pattern21",
+    "pattern22",
+    "pattern23",
+    "pattern24",
+    "pattern25",
+    "pattern26",
+    "pattern27",
+    "pattern28",
+    "pattern29",
+    "pattern30",
+    "pattern31",
+];
+
+/// `program` and `patternN`.
+pub(super) const PATTERN_HANDLERS: [Handler; NAMES.len() + 1] = {
+    let mut handlers = [Handler::read("program"); NAMES.len() + 1];
+    let mut i = 0;
+    while i < NAMES.len() {
+        handlers[i + 1] = Handler::both(NAMES[i]);
+        i += 1;
+    }
+    handlers
+};
+
+/// Patterns as they were given, for their handlers.
+#[derive(Default)]
+pub(super) struct Patterns(pub Vec<String>);
+
+impl Patterns {
+    fn number(&self, name: &str) -> Result<usize, HandlerError> {
+        let number = name.strip_prefix("pattern").and_then(|n| n.parse().ok());
+        number.filter(|n| *n < self.0.len()).ok_or_else(|| HandlerError::unknown(name))
+    }
+
+    /// Answers `patternN`.
+    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
+        Ok(self.0[self.number(name)?].clone())
+    }
+
+    /// The patterns with another one for handler `name`.
+    pub fn with(&self, name: &str, pattern: &str) -> Result<Vec<String>, HandlerError> {
+        let mut patterns = self.0.clone();
+        patterns[self.number(name)?] = pattern.trim().to_owned();
+        Ok(patterns)
+    }
+
+    /// Reports a number of patterns that is not that of the outputs, and patterns that no packet reaches.
+    pub fn check(&self, args: &mut Args<'_>, program: &Program) {
+        if self.0.len() != args.noutputs {
+            let (outputs, patterns) = (args.noutputs, self.0.len());
+            args.error(format!("needs as many patterns as outputs: {outputs}, not {patterns}"));
+        }
+        for n in (0..self.0.len()).filter(|n| !program.reaches(*n as u32)) {
+            args.warning(format!("pattern {n} matches no packets"));
+        }
+    }
+}
+
+#[derive(Default)]
+struct Classifier {
+    patterns: Patterns,
+    program: Program,
+    splitter: Splitter,
+}
+
+/// Compiles patterns; the error tells which one is wrong.
+fn compile(patterns: &[String]) -> Result<Program, Vec<String>> {
+    let parsed: Vec<_> = patterns
+        .iter()
+        .enumerate()
+        .map(|(n, text)| parse(text).map(|e| (e, n as u32)).map_err(|why| format!("pattern {n}: {why}")))
+        .collect();
+    let errors: Vec<String> = parsed.iter().filter_map(|p| p.as_ref().err().cloned()).collect();
+    if errors.is_empty() {
+        Ok(Program::new(&parsed.into_iter().flatten().collect::<Vec<_>>()))
+    } else {
+        Err(errors)
+    }
+}
+
+/// Reads a pattern.
+fn parse(text: &str) -> Result<Expr, String> {
+    let text = text.trim();
+    if text == "-" {
+        return Ok(Expr::Const(true));
+    }
+    if text.is_empty() {
+        return Err("expected OFFSET/VALUE or '-', not an empty argument".into());
+    }
+    text.split_ascii_whitespace().map(clause).collect::<Result<_, _>>().map(Expr::All)
+}
+
+/// Reads `!OFFSET/VALUE%MASK`.
+fn clause(text: &str) -> Result<Expr, String> {
+    let (negated, rest) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest));
+    let (offset, value) = rest.split_once('/').ok_or_else(|| format!("'{text}' should be OFFSET/VALUE"))?;
+    let digits = !offset.is_empty() && offset.bytes().all(|b| b.is_ascii_digit());
+    let offset: usize = offset.parse().ok().filter(|o| digits && *o < 65000).ok_or_else(|| {
+        format!("'{text}': the offset should be a number of bytes below 65000, not '{offset}'")
+    })?;
+    let (value, mask) = value.split_once('%').map_or((value, None), |(v, m)| (v, Some(m)));
+    let (value, mut bits) = hexadecimal(value).map_err(|why| format!("'{text}': the value {why}"))?;
+    if let Some(mask) = mask {
+        let (mask, known) = hexadecimal(mask).map_err(|why| format!("'{text}': the mask {why}"))?;
+        if mask.len() != value.len() {
+            return Err(format!("'{text}': value and mask differ in length"));
+        }
+        bits.iter_mut().zip(mask.iter().zip(&known)).for_each(|(b, (m, k))| *b &= m & k);
+    }
+    // Tests are on aligned words, so that those of different patterns meet.
+    let first = offset / 4 * 4;
+    let mut words = vec![(0u32, 0u32); (offset + value.len() - first).div_ceil(4)];
+    for (i, (value, mask)) in value.iter().zip(&bits).enumerate() {
+        let at = offset - first + i;
+        let shift = 24 - at % 4 * 8;
+        words[at / 4].0 |= u32::from(*value) << shift;
+        words[at / 4].1 |= u32::from(*mask) << shift;
+    }
+    let test = |(i, (value, mask)): (usize, &(u32, u32))| {
+        Expr::Test(Test::exact(Base::Data, (first + i * 4) as u16, *mask, *value))
+    };
+    let all = Expr::All(words.iter().enumerate().map(test).collect());
+    Ok(if negated { !all } else { all })
+}
+
+/// Reads hexadecimal digits: the bytes, and which of their bits were given.
+fn hexadecimal(text: &str) -> Result<(Vec<u8>, Vec<u8>), String> {
+    let digit = |b: u8| match b {
+        b'?' => Ok((0, 0)),
+        _ => char::from(b)
+            .to_digit(16)
+            .map(|d| (d as u8, 0xf))
+            .ok_or_else(|| format!("should consist of hexadecimal digits, not '{text}'")),
+    };
+    let nibbles = text.bytes().map(digit).collect::<Result<Vec<_>, _>>()?;
+    if nibbles.is_empty() || nibbles.len() % 2 == 1 {
+        return Err(format!("should have two hexadecimal digits for each byte, not {}", nibbles.len()));
+    }
+    if nibbles.len() > 1024 {
+        return Err("is longer than 512 bytes".into());
+    }
+    let (pairs, _) = nibbles.as_chunks::<2>();
+    Ok(pairs.iter().map(|[(v, m), (w, n)]| (v << 4 | w, m << 4 | n)).unzip())
+}
+
+impl Element for Classifier {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.patterns = Patterns(args.rest());
+        match compile(&self.patterns.0) {
+            Ok(program) => self.program = program,
+            Err(errors) => return errors.into_iter().for_each(|e| args.error(e)),
+        }
+        self.patterns.check(args, &self.program);
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
+        let Classifier { program, splitter, .. } = self;
+        if let Some(output) = program.constant() {
+            return cx.push_or_drop(output as usize, batch, Reason::NotMatched);
+        }
+        splitter.send(cx, batch, Reason::NotMatched, |p| program.run(&[p.data(), &[], &[]]));
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if name == "program" { Ok(self.program.text()) } else { self.patterns.read(name) }
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let patterns = self.patterns.with(name, value)?;
+        self.program = compile(&patterns).map_err(|why| HandlerError::failed(why.join("; ")))?;
+        self.patterns = Patterns(patterns);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    fn check(patterns: &str, packets: &[&[u8]], want: &[&[&[u8]]], dropped: u64) {
+        for burst in [1, 32] {
+            let rig = Rig::new(&format!("Classifier({patterns})")).outputs(want.len());
+            let run = rig.burst(burst).inputs(packets).run();
+            for (port, want) in want.iter().enumerate() {
+                assert_eq!(run.bytes(&format!("o{port}")), *want, "{patterns}, output {port}");
+            }
+            assert_eq!(run.drops("e").iter().map(|d| d.1).sum::<u64>(), dropped, "{patterns}");
+        }
+    }
+
+    #[test]
+    fn the_first_pattern_counts() {
+        check(
+            "0/61 1/62, 0/61, -",
+            &[b"abc", b"b", b"axx", b"a", b""],
+            &[&[b"abc"], &[b"axx", b"a"], &[b"b", b""]],
+            0,
+        );
+        check("0/61, 0/62", &[b"a", b"c", b"b", b""], &[&[b"a"], &[b"b"]], 2);
+    }
+
+    #[test]
+    fn masks_wildcards_and_negation() {
+        check("0/40%f0, 0/?1", &[b"Ax", b"q", b"z"], &[&[b"Ax"], &[b"q"]], 1);
+        check("0/6??3, -", &[b"a4", b"ac", b"b3"], &[&[b"ac", b"b3"], &[b"a4"]], 0);
+        // A short packet does not match, so it does match the opposite.
+        check("!0/6162, -", &[b"ab", b"a", b"xy"], &[&[b"a", b"xy"], &[b"ab"]], 0);
+        check("3/6465 0/61, -", &[b"abcde", b"abcd", b"xbcde"], &[&[b"abcde"], &[b"abcd", b"xbcde"]], 0);
+    }
+
+    #[test]
+    fn patterns_can_be_changed() {
+        let mut run = Rig::new("Classifier(0/61, -)").outputs(2).inputs(&[b"a"]).run();
+        assert_eq!((run.read("e.pattern0").as_str(), run.bytes("o0").len()), ("0/61", 1));
+        run.write("e.pattern0", "0/62").unwrap();
+        assert_eq!(run.read("e.pattern0"), "0/62");
+        assert!(run.read("e.program").starts_with(" 0  0/62000000%ff000000  yes->[0]  no->[1]"));
+        assert!(run.write("e.pattern0", "x").is_err() && run.write("e.pattern2", "-").is_err());
+    }
+
+    #[test]
+    fn errors_name_the_pattern() {
+        let check = |patterns: &str, want: &str| {
+            assert_eq!(Rig::new(&format!("Classifier({patterns})")).errors(), [format!("e: {want}")]);
+        };
+        check("12/08x0", "pattern 0: '12/08x0': the value should consist of hexadecimal digits, not '08x0'");
+        check(
+            "12/080",
+            "pattern 0: '12/080': the value should have two hexadecimal digits for each byte, not 3",
+        );
+        check("12", "pattern 0: '12' should be OFFSET/VALUE");
+        check("x/08", "pattern 0: 'x/08': the offset should be a number of bytes below 65000, not 'x'");
+        check("0/0800%ff", "pattern 0: '0/0800%ff': value and mask differ in length");
+        check("-, -", "needs as many patterns as outputs: 1, not 2");
+    }
+}

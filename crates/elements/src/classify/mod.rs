@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Elements that send packets to one of several outputs by what stands in them.
+
+mod classifier;
+pub mod program;
+mod split;
+
+/// The classes of this kind.
+pub static CLASSES: &[engine::Class] = &[classifier::CLASS];

@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # ARPQuerier
+//!
+//! `ARPQuerier(IP, ETH [, keywords TABLE, TIMEOUT, POLL_TIMEOUT, BROADCAST, BROADCAST_POLL, CAPACITY, ENTRY_CAPACITY,`
+//! `ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR])`
+//!
+//! Puts an Ethernet header in front of IPv4 packets, asking by ARP for addresses it does not know.
+//!
+//! **Ports:** push. Input 0 takes IPv4 packets, input 1 ARP answers with their Ethernet header. Output 0 sends packets, and
+//! queries, too, unless there is an output 1 for them.
+//!
+//! **Arguments**
+//! * `IP` this host's address, or its address and prefix. `ETH` this host's Ethernet address. One name that
+//!   AddressInfo defines as both may stand for both.
+//! * `TABLE` an ARPTable to use, default a table of its own.
+//! * `BROADCAST` the broadcast address of the subnet, by default that of the prefix. Packets to it, and to
+//!   255.255.255.255, go to every station; packets to multicast groups go to the group's Ethernet address.
+//! * `POLL_TIMEOUT` age at which a known neighbour in use is asked again, default 60 s; 0 means never.
+//! * `BROADCAST_POLL` boolean, default false: such queries go to every station, not only to the neighbour.
+//! * `TIMEOUT`, `CAPACITY`, `ENTRY_CAPACITY`, `ENTRY_PACKET_CAPACITY`, `CAPACITY_SLIM_FACTOR` as for ARPTable.
+//!
+//! **Metadata read:** destination address; VLAN tag, which goes with the queries. **Set:** link header position.
+//!
+//! **Cores:** one table for all workers. A worker keeps what it was told lately and takes the table's lock for other
+//! addresses only; a batch for one next hop asks once.
+//!
+//! **Drops:** `neighbour-queue-full`; `no-neighbour`, packets whose neighbour did not answer in time, and those without a
+//! destination annotation; `bad-arp`, malformed answers; `no-memory`; `inactive`, without an address of its own.
+//! Answers, once read, count as `discarded`.
+//!
+//! **Handlers**
+//! * `table`, `count`, `length`, `insert`, `delete`, `clear` as for ARPTable.
+//! * `queries`, `responses`, `drops` read: queries sent, answers seen, packets dropped. `stats` read: a summary.
+//! * `ipaddr` read/write: IP.
+//!
+//! No neighbour is asked more than ten times a second.
+//!
+//! ```click
+//! InfiniteSource(LENGTH 60, LIMIT 5, STOP true) -> SetIPAddress(10.0.0.2)
+//!     -> q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1) -> Discard;
+//! Idle -> [1]q;
+//! ```
+//!
+//! See also: ARPTable, ARPResponder, ARPFaker, EtherEncap; RFC 826, RFC 1112
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use engine::args::{Args, FromArg, Names, Raw};
+use engine::clock::Nanos;
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing};
+use packet::{Batch, Packet, anno};
+use tables::mac::Mac;
+use tables::neighbour::{Answer, Config, NeighbourCache, Waiting};
+use wire::arp::{self, Operation};
+use wire::ethernet::{EtherType, HEADER_LEN, Repr};
+use wire::{AddrMask4, MacAddr};
+
+use super::arp_responder::message_in;
+use super::arp_table::{self, Table};
+use super::prepend;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-2", || Box::new(ArpQuerier::default()))
+    .processing("h/h")
+    .flow("xy/x")
+    .sharing(Sharing::Shared)
+    .handlers(&[
+        Handler::read("table"),
+        Handler::read("count"),
+        Handler::read("length"),
+        Handler::read("queries"),
+        Handler::read("responses"),
+        Handler::read("drops"),
+        Handler::read("stats"),
+        Handler::both("ipaddr"),
+        Handler::write("insert"),
+        Handler::write("delete"),
+        Handler::write("clear"),
+    ])
+    .file(file!());
+
+/// Answers each worker keeps.
+const CACHED_ANSWERS: usize = 256;
+/// The timer that drops what waited too long.
+const EXPIRE: u32 = 0;
+
+/// Counts of all workers. All are off the fast path.
+#[derive(Debug, Default)]
+struct Counts {
+    queries: AtomicU64,
+    responses: AtomicU64,
+    drops: AtomicU64,
+    /// Whether the user was told of packets without a destination.
+    warned: AtomicU64,
+}
+
+fn count(counter: &AtomicU64, n: usize) {
+    counter.fetch_add(n as u64, Ordering::Relaxed);
+}
+
+#[derive(Clone)]
+struct Own {
+    ip: Ipv4Addr,
+    mac: MacAddr,
+    broadcast: Ipv4Addr,
+    broadcast_poll: bool,
+}
+
+struct ArpQuerier {
+    own: Own,
+    table_name: Option<String>,
+    table: Arc<Table>,
+    counts: Arc<Counts>,
+    cache: Option<NeighbourCache>,
+    /// The instance that reports what the table holds, if it is the element's own.
+    first: bool,
+}
+
+impl Default for ArpQuerier {
+    fn default() -> Self {
+        ArpQuerier {
+            own: Own {
+                ip: Ipv4Addr::UNSPECIFIED,
+                mac: MacAddr::ZERO,
+                broadcast: Ipv4Addr::BROADCAST,
+                broadcast_poll: false,
+            },
+            table_name: None,
+            table: Table::new(Config::default()),
+            counts: Arc::default(),
+            cache: None,
+            first: true,
+        }
+    }
+}
+
+/// Reads an address with or without its prefix.
+fn address_and_mask(text: &str, names: &Names) -> Option<AddrMask4> {
+    let defined = names.get(text).iter().map(String::as_str);
+    let texts = || std::iter::once(text).chain(defined.clone());
+    let plain = texts().find_map(|t| t.parse::<AddrMask4>().ok());
+    plain.or_else(|| {
+        let addr = Ipv4Addr::from_arg(text, names).ok()?;
+        Some(AddrMask4 { addr, mask: Ipv4Addr::BROADCAST })
+    })
+}
+
+impl Own {
+    /// The address of every station, or of a group's, if that is what `ip` means.
+    #[inline]
+    fn group(&self, ip: u32) -> Option<Mac> {
+        let ip = Ipv4Addr::from_bits(ip);
+        if ip == Ipv4Addr::BROADCAST || ip == self.broadcast {
+            Some(MacAddr::BROADCAST.0)
+        } else if ip.is_multicast() {
+            Some(MacAddr::from_ipv4_group(ip).0)
+        } else {
+            None
+        }
+    }
+
+    fn header(&self, dst: Mac) -> [u8; HEADER_LEN] {
+        Repr { dst: MacAddr(dst), src: self.mac, ethertype: EtherType::IPV4 }.to_bytes()
+    }
+}
+
+impl ArpQuerier {
+    /// The Ethernet address for a packet, if it is known; sends a query when it is old.
+    #[inline]
+    fn resolve(&mut self, cx: &mut Cx<'_>, packet: &Packet, now: Nanos) -> Option<Mac> {
+        let ip = u32::from_be_bytes(packet.dst_ip());
+        if let Some(mac) = self.own.group(ip) {
+            return Some(mac);
+        }
+        let table = &self.table;
+        let cache = self.cache.as_mut()?;
+        match cache.lookup(ip, now, || table.neighbours.lock().lookup_until(ip, now)) {
+            Answer::Known { mac, query } => {
+                if query {
+                    self.query(cx, packet, Some(mac));
+                }
+                Some(mac)
+            }
+            Answer::Unknown => None,
+        }
+    }
+
+    /// Sends the packets whose neighbours are known, then sees to the others.
+    fn send(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
+        if self.own.ip.is_unspecified() {
+            count(&self.counts.drops, batch.len());
+            return cx.drop_batch(Reason::Inactive, batch);
+        }
+        let now = cx.now();
+        let mut others = Batch::new();
+        // Packets of a batch mostly share their next hop.
+        let mut last = (0, [0; HEADER_LEN]);
+        batch.partition(
+            |p| {
+                let ip = u32::from_be_bytes(p.dst_ip());
+                if ip != last.0 || ip == 0 {
+                    if ip == 0 {
+                        return false;
+                    }
+                    let Some(mac) = self.resolve(cx, p, now) else { return false };
+                    last = (ip, self.own.header(mac));
+                }
+                prepend(p, &last.1)
+            },
+            |p| others.push(p),
+        );
+        cx.push(0, batch);
+        for packet in others.drain(..) {
+            self.send_slowly(cx, packet, now);
+        }
+    }
+
+    #[cold]
+    fn send_slowly(&mut self, cx: &mut Cx<'_>, packet: Packet, now: Nanos) {
+        let ip = u32::from_be_bytes(packet.dst_ip());
+        if ip == 0 {
+            count(&self.counts.drops, 1);
+            if self.counts.warned.swap(1, Ordering::Relaxed) == 0 {
+                cx.print(&format!("{}: packet without destination address annotation", cx.name()));
+            }
+            return cx.drop(Reason::NoNeighbour, packet);
+        }
+        if let Some(mac) = self.resolve(cx, &packet, now) {
+            return self.send_to(cx, mac, [packet]);
+        }
+        let mut dropped = Batch::new();
+        let query = self.query_for(&packet, None);
+        let waiting = self.table.neighbours.lock().wait(ip, packet, now, |p| dropped.push(p));
+        match waiting {
+            Waiting::Queued { query: true } => self.emit_query(cx, query),
+            Waiting::Queued { query: false } => {}
+            Waiting::Known(mac, packet) => self.send_to(cx, mac, [packet]),
+            Waiting::Refused(packet) => dropped.push(packet),
+        }
+        count(&self.counts.drops, dropped.len());
+        cx.drop_batch(Reason::NeighbourQueueFull, dropped);
+        self.set_timer(cx);
+    }
+
+    /// Sends packets to a neighbour.
+    fn send_to(&mut self, cx: &mut Cx<'_>, mac: Mac, packets: impl IntoIterator<Item = Packet>) {
+        let header = self.own.header(mac);
+        let mut batch: Batch = packets.into_iter().collect();
+        let mut lost = Batch::new();
+        batch.partition(|p| prepend(p, &header), |p| lost.push(p));
+        count(&self.counts.drops, lost.len());
+        cx.drop_batch(Reason::NoMemory, lost);
+        cx.push(0, batch);
+    }
+
+    /// A query for the packet's destination, to one station if `to` is given.
+    fn query_for(&self, packet: &Packet, to: Option<Mac>) -> Option<Packet> {
+        let request = arp::Repr::request(self.own.mac, self.own.ip, packet.dst_ip().into());
+        let mut query = Packet::copy_of(&request.to_frame())?;
+        if let Some(mac) = to.filter(|_| !self.own.broadcast_poll)
+            && let Some(dst) = query.data_mut().first_chunk_mut()
+        {
+            *dst = mac;
+        }
+        query.set_mac_offset(0);
+        query.set_anno(anno::VLAN_TCI, packet.anno::<2>(anno::VLAN_TCI));
+        Some(query)
+    }
+
+    fn emit_query(&self, cx: &mut Cx<'_>, query: Option<Packet>) {
+        if let Some(query) = query {
+            count(&self.counts.queries, 1);
+            cx.push_one(cx.noutputs() - 1, query);
+        }
+    }
+
+    #[cold]
+    fn query(&self, cx: &mut Cx<'_>, packet: &Packet, to: Option<Mac>) {
+        self.emit_query(cx, self.query_for(packet, to));
+    }
+
+    /// Reads answers, and sends what waited for them.
+    fn learn(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
+        let now = cx.now();
+        for packet in batch.drain(..) {
+            let message = message_in(packet.data());
+            if packet.len() >= HEADER_LEN + arp::HEADER_LEN {
+                count(&self.counts.responses, 1);
+            }
+            let answer = message.filter(|m| m.operation == Operation::REPLY && !m.sender_mac.is_group());
+            let Some(answer) = answer else {
+                cx.drop(Reason::BadArp, packet);
+                continue;
+            };
+            cx.drop(Reason::Discarded, packet);
+            let mut dropped = Batch::new();
+            let mut table = self.table.neighbours.lock();
+            table.expire(now, |p| dropped.push(p));
+            let ip = answer.sender_ip.to_bits();
+            let waited = table.insert(ip, answer.sender_mac.0, now, |p| dropped.push(p));
+            drop(table);
+            count(&self.counts.drops, dropped.len());
+            cx.drop_batch(Reason::NoNeighbour, dropped);
+            if !waited.is_empty() {
+                self.send_to(cx, answer.sender_mac.0, waited);
+            }
+        }
+    }
+
+    /// While packets wait, the instance that made one wait looks after them.
+    fn set_timer(&self, cx: &mut Cx<'_>) {
+        if cx.timer(EXPIRE).is_some() {
+            return;
+        }
+        let table = self.table.neighbours.lock();
+        if table.waiting() > 0
+            && let Some(at) = table.next_expiry_ns()
+        {
+            drop(table);
+            cx.set_timer(EXPIRE, at);
+        }
+    }
+}
+
+impl Element for ArpQuerier {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let mut config = arp_table::config(args);
+        let poll = args.keyword("POLL_TIMEOUT", Duration::from_nanos(config.poll_ns));
+        config.poll_ns = u64::try_from(poll.as_nanos()).unwrap_or(u64::MAX);
+        self.table_name = args.keyword_opt("TABLE");
+        let broadcast: Option<Ipv4Addr> = args.keyword_opt("BROADCAST");
+        self.own.broadcast_poll = args.keyword("BROADCAST_POLL", false);
+        let Raw(ip) = args.required("IP");
+        let eth = args.positional_opt::<Raw>("ETH").map_or_else(|| ip.clone(), |Raw(eth)| eth);
+        match address_and_mask(&ip, args.names) {
+            Some(AddrMask4 { addr, mask }) => {
+                self.own.ip = addr;
+                let subnet = Ipv4Addr::from_bits(addr.to_bits() | !mask.to_bits());
+                let subnet = if subnet == addr { Ipv4Addr::BROADCAST } else { subnet };
+                self.own.broadcast = broadcast.unwrap_or(subnet);
+            }
+            None if ip.is_empty() => {}
+            None => args.error(format!("argument IP should be an IPv4 address or prefix, not '{ip}'")),
+        }
+        match MacAddr::from_arg(&eth, args.names) {
+            Ok(mac) => self.own.mac = mac,
+            Err(_) if ip.is_empty() => {}
+            Err(_) => args.error(format!("argument ETH should be an Ethernet address, not '{eth}'")),
+        }
+        self.table = Table::new(config);
+    }
+
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(ArpQuerier {
+            own: self.own.clone(),
+            table_name: self.table_name.clone(),
+            table: self.table.clone(),
+            counts: self.counts.clone(),
+            cache: None,
+            first: false,
+        }))
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if let Some(name) = &self.table_name {
+            let found = cx.find::<Table>(name);
+            self.table = found.ok_or_else(|| format!("TABLE {name}: there is no ARPTable of this name"))?;
+        }
+        self.cache = Some(NeighbourCache::new(&self.table.neighbours.lock(), CACHED_ANSWERS));
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
+        if port == 0 { self.send(cx, batch) } else { self.learn(cx, batch) }
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        let now = cx.now();
+        let mut dropped = Batch::new();
+        let mut table = self.table.neighbours.lock();
+        // Entries that nobody waits for make room when something new comes.
+        if table.waiting() > 0 {
+            table.expire(now, |p| dropped.push(p));
+        }
+        drop(table);
+        count(&self.counts.drops, dropped.len());
+        cx.drop_batch(Reason::NoNeighbour, dropped);
+        self.set_timer(cx);
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (queries, drops) = (get(&self.counts.queries), get(&self.counts.drops));
+        Ok(match name {
+            "table" => self.table.text(cx.now()),
+            "count" => self.table.neighbours.lock().len().to_string(),
+            "length" => self.table.neighbours.lock().waiting().to_string(),
+            "queries" => queries.to_string(),
+            "responses" => get(&self.counts.responses).to_string(),
+            "drops" => drops.to_string(),
+            "stats" => format!("{drops} packets killed\n{queries} ARP queries sent\n"),
+            _ => self.own.ip.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if name == "ipaddr" {
+            let ip = value.trim().parse();
+            self.own.ip = ip.map_err(|_| HandlerError::bad_value(name, value.trim(), "an IPv4 address"))?;
+            return Ok(());
+        }
+        let mut sent = self.table.write(cx, name, value)?;
+        if let Some(mac) = sent.first().and_then(|_| value.split_ascii_whitespace().nth(1)?.parse().ok()) {
+            let MacAddr(mac) = mac;
+            self.send_to(cx, mac, sent.drain(..));
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        let counts = self.first && self.table_name.is_none();
+        if counts { self.table.neighbours.lock().waiting() } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rig, Run};
+
+    const SELF: &str = "10.0.0.1/24, 2:0:0:0:0:1";
+    const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+    fn to(ip: [u8; 4], text: &[u8]) -> Packet {
+        let mut packet = Packet::copy_of(text).unwrap();
+        packet.set_dst_ip(ip);
+        packet
+    }
+
+    fn answer(ip: [u8; 4]) -> Packet {
+        let us = MacAddr([2, 0, 0, 0, 0, 1]);
+        let request = arp::Repr::request(us, [10, 0, 0, 1].into(), ip.into());
+        let mut p = Packet::copy_of(&request.reply(PEER).to_frame()).unwrap();
+        p.set_paint(1);
+        p
+    }
+
+    /// Packets painted 1 are answers.
+    fn rig(args: &str, packets: Vec<Packet>) -> Rig {
+        Rig::text(&format!(
+            "i :: TestIn -> c :: Classifier(12/0806, -); c[1] -> e :: ARPQuerier({args}) -> o0 :: TestOut; \
+             c[0] -> [1]e; e[1] -> o1 :: TestOut;"
+        ))
+        .packets(packets)
+    }
+
+    fn frame(dst: MacAddr, text: &[u8]) -> Vec<u8> {
+        let header = Repr { dst, src: MacAddr([2, 0, 0, 0, 0, 1]), ethertype: EtherType::IPV4 };
+        [&header.to_bytes()[..], text].concat()
+    }
+
+    fn queried(run: &Run) -> Vec<[u8; 4]> {
+        run.out("o1").iter().map(|p| message_in(p.data()).unwrap().target_ip.octets()).collect()
+    }
+
+    #[test]
+    fn asks_once_keeps_the_packets_and_sends_them_in_order() {
+        let far = [10, 0, 0, 7];
+        let packets = vec![to(far, b"one"), to(far, b"two"), answer(far), to(far, b"three")];
+        let mut run = rig(&format!("{SELF}, TIMEOUT 0"), packets).burst(1).run();
+        assert_eq!(run.bytes("o0"), [frame(PEER, b"one"), frame(PEER, b"two"), frame(PEER, b"three")]);
+        assert_eq!(queried(&run), [far]);
+        let read = |run: &mut Run, name| run.read(name);
+        assert_eq!((read(&mut run, "e.queries"), read(&mut run, "e.responses")), ("1".into(), "1".into()));
+        assert_eq!(run.read("e.stats"), "0 packets killed\n1 ARP queries sent\n");
+        assert!(run.read("e.table").starts_with("10.0.0.7 1 02-00-00-00-00-09 "));
+    }
+
+    #[test]
+    fn a_batch_divides_into_known_and_unknown() {
+        let (near, far) = ([10, 0, 0, 6], [10, 0, 0, 7]);
+        let mut run = rig(&format!("{SELF}, TIMEOUT 0"), vec![]).run();
+        run.write("e.insert", "10.0.0.6 2:0:0:0:0:9").unwrap();
+        run.give("i", vec![to(near, b"a"), to(far, b"b"), to(near, b"c"), to([0; 4], b"d")]);
+        let mut run = run.again();
+        assert_eq!(run.bytes("o0"), [frame(PEER, b"a"), frame(PEER, b"c")]);
+        assert_eq!(queried(&run), [far]);
+        assert_eq!(run.drops("e"), [(Reason::NoNeighbour, 1)]);
+        assert_eq!((run.read("e.length").as_str(), run.read("e.count").as_str()), ("1", "2"));
+        run.write("e.insert", "10.0.0.7 2:0:0:0:0:9").unwrap();
+        assert_eq!(run.again().bytes("o0"), [frame(PEER, b"b")]);
+    }
+
+    #[test]
+    fn groups_need_no_question() {
+        let packets = vec![to([10, 0, 0, 255], b"a"), to([255; 4], b"b"), to([224, 129, 2, 3], b"c")];
+        let run = rig(SELF, packets).run();
+        let group = MacAddr([1, 0, 0x5e, 1, 2, 3]);
+        let want = [frame(MacAddr::BROADCAST, b"a"), frame(MacAddr::BROADCAST, b"b"), frame(group, b"c")];
+        assert_eq!((run.bytes("o0"), queried(&run)), (want.to_vec(), vec![]));
+    }
+
+    #[test]
+    fn what_nobody_answers_is_dropped_in_time() {
+        let run = rig(SELF, vec![to([10, 0, 0, 7], b"a")]).run();
+        assert_eq!(run.drops("e"), [(Reason::NoNeighbour, 1)]);
+        let far = [10, 0, 0, 7];
+        let run = rig(&format!("{SELF}, ENTRY_PACKET_CAPACITY 1"), vec![to(far, b"a"), to(far, b"b")]).run();
+        assert_eq!(run.drops("e"), [(Reason::NoNeighbour, 1), (Reason::NeighbourQueueFull, 1)]);
+    }
+
+    #[test]
+    fn bad_answers_change_nothing() {
+        let far = [10, 0, 0, 7];
+        let mut short = answer(far);
+        short.trim(1);
+        let mut group = answer(far);
+        group.data_mut()[22] = 1;
+        let mut request = answer(far);
+        request.data_mut()[21] = 1;
+        let run = rig(SELF, vec![to(far, b"a"), short, group, request]).run();
+        assert_eq!(run.bytes("o0").len(), 0);
+        assert_eq!(run.drops("e"), [(Reason::NoNeighbour, 1), (Reason::BadArp, 3)]);
+    }
+
+    #[test]
+    fn tables_are_found_and_arguments_checked() {
+        let text = "t :: ARPTable; i :: TestIn -> e :: ARPQuerier(us, TABLE t) -> o :: TestOut; Idle -> [1]e; \
+                    AddressInfo(us 10.0.0.1 2:0:0:0:0:1);";
+        let mut run = Rig::text(text).run();
+        assert_eq!(run.read("e.ipaddr"), "10.0.0.1");
+        run.write("t.insert", "10.0.0.6 2:0:0:0:0:9").unwrap();
+        assert_eq!(run.read("e.count"), "1");
+        let check = |args: &str, want: &str| {
+            let text = format!("i :: TestIn -> e :: ARPQuerier({args}) -> o :: TestOut; Idle -> [1]e;");
+            let errors = Rig::text(&text).errors();
+            assert!(errors.iter().any(|e| e.contains(want)), "{errors:?}");
+        };
+        check("10.0.0.1", "argument ETH should be an Ethernet address, not '10.0.0.1'");
+        check("x, 2:0:0:0:0:1", "argument IP should be an IPv4 address or prefix, not 'x'");
+        check("", "missing argument IP");
+        check("10.0.0.1, 2:0:0:0:0:1, TABLE t", "there is no ARPTable of this name");
+    }
+}

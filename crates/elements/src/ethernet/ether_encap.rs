@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # EtherEncap
+//!
+//! `EtherEncap(ETHERTYPE, SRC, DST)`
+//!
+//! Puts an Ethernet header in front of each packet.
+//!
+//! **Ports:** 1 input, 1 output, agnostic.
+//!
+//! **Arguments**
+//! * `ETHERTYPE` number from 0 to 65535; `0x0800` is IPv4.
+//! * `SRC`, `DST` Ethernet addresses.
+//!
+//! **Metadata set:** link header position.
+//!
+//! **Drops:** `no-memory`, packets without headroom when packet memory is exhausted.
+//!
+//! **Handlers**
+//! * `ethertype` read/write, in hexadecimal digits or with `0x` when written; `src`, `dst` read/write.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 5, STOP true) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> Discard;
+//! ```
+//!
+//! See also: EtherVLANEncap, ARPQuerier, EtherRewrite
+
+use engine::args::{Args, FromArg};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason, parse_integer};
+use packet::Batch;
+use wire::MacAddr;
+use wire::ethernet::{EtherType, HEADER_LEN, Repr};
+
+use super::prepend;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("EtherEncap", "1/1", || Box::new(EtherEncap::default()))
+    .handlers(&[Handler::both("ethertype"), Handler::both("src"), Handler::both("dst")])
+    .file(file!());
+
+#[derive(Default)]
+struct EtherEncap {
+    ethertype: u16,
+    src: MacAddr,
+    dst: MacAddr,
+    header: [u8; HEADER_LEN],
+}
+
+impl EtherEncap {
+    fn set_header(&mut self) {
+        let EtherEncap { ethertype, src, dst, .. } = *self;
+        self.header = Repr { dst, src, ethertype: EtherType(ethertype) }.to_bytes();
+    }
+}
+
+/// Reads an Ethernet address given to a handler.
+pub(super) fn mac_value(name: &str, value: &str) -> Result<MacAddr, HandlerError> {
+    MacAddr::from_arg(value.trim(), &Default::default())
+        .map_err(|_| HandlerError::bad_value(name, value.trim(), MacAddr::EXPECTED))
+}
+
+impl Element for EtherEncap {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.ethertype = args.required("ETHERTYPE");
+        self.src = args.required("SRC");
+        self.dst = args.required("DST");
+        self.set_header();
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        batch.partition(|p| prepend(p, &self.header), |p| cx.drop(Reason::NoMemory, p));
+        batch
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "ethertype" => format!("{:04x}", self.ethertype),
+            "src" => format!("{:#}", self.src),
+            _ => format!("{:#}", self.dst),
+        })
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "ethertype" => {
+                let number = parse_integer(value.trim()).and_then(|n| u16::try_from(n).ok());
+                self.ethertype = number
+                    .ok_or_else(|| HandlerError::bad_value(name, value.trim(), "a number up to 65535"))?;
+            }
+            "src" => self.src = mac_value(name, value)?,
+            _ => self.dst = mac_value(name, value)?,
+        }
+        self.set_header();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn puts_the_header_in_front() {
+        for burst in [1, 32] {
+            let rig = Rig::new("EtherEncap(0x0800, 2:0:0:0:0:1, 02-00-00-00-00-02)").burst(burst);
+            let mut run = rig.inputs(&[b"abc", b""]).run();
+            let header = b"\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x08\0";
+            let out = run.out("o0");
+            assert_eq!(out[0].data(), [&header[..], b"abc"].concat());
+            assert_eq!((out[0].mac_offset(), out[1].data()), (Some(0), &header[..]));
+            assert_eq!(
+                (run.read("e.src").as_str(), run.read("e.ethertype").as_str()),
+                ("02-00-00-00-00-01", "0800")
+            );
+            run.write("e.dst", "ff:ff:ff:ff:ff:ff").unwrap();
+            assert!(run.write("e.dst", "ff:ff").is_err() && run.write("e.ethertype", "70000").is_err());
+            assert_eq!(run.read("e.dst"), "FF-FF-FF-FF-FF-FF");
+        }
+    }
+
+    #[test]
+    fn wants_its_arguments() {
+        let errors = Rig::new("EtherEncap(0x10000, x)").errors();
+        assert_eq!(errors.len(), 3, "{errors:?}");
+    }
+}

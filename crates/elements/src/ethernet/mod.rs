@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Elements for Ethernet frames and the Address Resolution Protocol.
+
+mod arp_querier;
+mod arp_responder;
+mod arp_table;
+mod ether_encap;
+mod host_ether_filter;
+
+use packet::Packet;
+use wire::ethernet::HEADER_LEN;
+
+pub use arp_table::Table;
+
+/// The classes of this kind.
+pub static CLASSES: &[engine::Class] = &[
+    arp_querier::CLASS,
+    arp_responder::CLASS,
+    arp_table::CLASS,
+    ether_encap::CLASS,
+    host_ether_filter::CLASS,
+];
+
+/// Puts a link header in front of a packet; false when packet memory is exhausted.
+#[inline]
+fn prepend(packet: &mut Packet, header: &[u8; HEADER_LEN]) -> bool {
+    let Some(bytes) = packet.push(HEADER_LEN).and_then(|b| b.first_chunk_mut()) else { return false };
+    *bytes = *header;
+    packet.set_mac_offset(0);
+    true
+}
