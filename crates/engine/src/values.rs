@@ -143,10 +143,17 @@ impl FromArg for Ipv6Addr {
 }
 
 impl FromArg for MacAddr {
-    const EXPECTED: &'static str = "an Ethernet address";
+    const EXPECTED: &'static str = "an Ethernet address, or an interface of this machine";
 
     fn from_arg(text: &str, names: &Names) -> Result<MacAddr, String> {
-        named(text, names, |t| t.parse().ok())
+        named(text, names, |t| t.parse().ok()).or_else(|_| {
+            // As Click, `eth0` or `eth0:eth` stands for the interface's own address.
+            let text = text_of(text);
+            let name = text.split(':').next().unwrap_or_default();
+            let safe = !name.is_empty() && !name.contains(['/', '.']);
+            let address = safe.then(|| std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok());
+            address.flatten().and_then(|a| a.trim().parse().ok()).ok_or_else(String::new)
+        })
     }
 }
 
