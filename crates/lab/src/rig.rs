@@ -32,6 +32,9 @@ use nix::sched::{CloneFlags, setns};
 /// How long an ordinary command may take.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// The Python that has the system's scapy; another one may come first in the path.
+pub const PYTHON: &str = "/usr/bin/python3";
+
 /// Why something in the rig failed.
 #[derive(Debug)]
 pub struct RigError(String);
@@ -69,6 +72,29 @@ pub fn skip(test: &str) -> bool {
             true
         }
     }
+}
+
+/// Like [`skip`], and also when one of these programs is missing. `scapy` stands for the library of the system's own
+/// Python, which `scripts/install-test-needs` installs.
+pub fn skip_without(test: &str, tools: &[&str]) -> bool {
+    let has = |tool: &&&str| {
+        let mut command = match **tool {
+            "scapy" => Command::new(PYTHON),
+            tool => Command::new(tool),
+        };
+        let question: &[&str] = match **tool {
+            "scapy" => &["-c", "import scapy"],
+            "ping" => &["-V"],
+            _ => &["--version"],
+        };
+        command.args(question).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| **tool != "scapy" || status.success())
+    };
+    if let Some(missing) = tools.iter().find(|tool| !has(tool)) {
+        eprintln!("{test} skipped: {missing} is not installed (scripts/install-test-needs installs it)");
+        return true;
+    }
+    skip(test)
 }
 
 /// A network namespace, removed on drop.

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the hosts do: ping, transfer files, ask for the way.
+
+use lab::rig::{Namespace, Output};
+
+use crate::dut::PATIENCE;
+
+/// Runs a command to its end, whatever that is.
+pub fn ended(host: &Namespace, command: &str) -> Output {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    host.spawn(&words).unwrap().finish(PATIENCE).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Runs a command that must succeed, and returns what it printed.
+pub fn done(host: &Namespace, command: &str) -> String {
+    let output = ended(host, command);
+    assert!(output.status.success(), "{command}: {}\n{}\n{}", output.status, output.stdout, output.stderr);
+    output.stdout
+}
+
+/// Three echo requests of `size` data bytes, all of which must be answered.
+pub fn ping(host: &Namespace, to: &str, size: usize, more: &str) -> String {
+    let text = done(host, &format!("ping -n -c3 -i0.1 -W10 -s{size} {more} {to}"));
+    assert!(text.contains("3 received"), "{text}");
+    text
+}
+
+/// Transfers for two seconds by iperf3 from `client` to `server` at `address`; returns what arrived, in bytes.
+pub fn iperf(server: &Namespace, client: &Namespace, address: &str, options: &str) -> f64 {
+    let mut serving = server.spawn(&["iperf3", "-s", "-1", "-p", "5201", "--forceflush"]).unwrap();
+    serving.wait_for_text("listening", PATIENCE).unwrap();
+    let report = done(client, &format!("iperf3 -c {address} -p 5201 -t 2 -J {options}"));
+    let served = serving.finish(PATIENCE).unwrap();
+    assert!(served.status.success(), "{served:?}");
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let end = &report["end"];
+    let received = if end["sum_received"].is_object() { &end["sum_received"] } else { &end["sum"] };
+    let bytes = received["bytes"].as_f64().unwrap_or_else(|| panic!("{report:#}"));
+    let lost = received["lost_percent"].as_f64().unwrap_or(0.0);
+    bytes * (1.0 - lost / 100.0)
+}
