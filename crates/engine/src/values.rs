@@ -151,7 +151,8 @@ impl FromArg for MacAddr {
             let text = text_of(text);
             let name = text.split(':').next().unwrap_or_default();
             let safe = !name.is_empty() && !name.contains(['/', '.']);
-            let address = safe.then(|| std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok());
+            let address =
+                safe.then(|| std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok());
             address.flatten().and_then(|a| a.trim().parse().ok()).ok_or_else(String::new)
         })
     }
