@@ -56,7 +56,7 @@ pub fn available() -> Result<(), RigError> {
         return Err(RigError("network namespaces need root".to_owned()));
     }
     for tool in ["ip", "ethtool"] {
-        if !Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok() {
+        if Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
             return Err(RigError(format!("{tool} is not installed")));
         }
     }

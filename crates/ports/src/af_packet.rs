@@ -190,7 +190,11 @@ impl Shared {
                     Some(libc::EPERM | libc::EACCES) => crate::provider::grant(),
                     _ => "it needs Linux 6.6 or newer; use SNIFFER true, or METHOD AF_XDP".to_owned(),
                 };
-                Error::new(self.watch.name(), format!("cannot keep packets from the kernel: {e}"), mend)
+                Error::new(
+                    self.watch.name(),
+                    format!("cannot keep packets from the kernel: {}", sys::words(&e)),
+                    mend,
+                )
             })?;
             holds.swallow = Some(link);
         }
@@ -216,12 +220,12 @@ impl Shared {
             Some(libc::ENODEV | libc::ENXIO) => self.watch.interfaces.missing(name),
             Some(libc::ENOMEM | libc::ENOBUFS) => {
                 let mend = "lower RING (receive memory in KiB), or N_QUEUES";
-                Error::new(name, format!("no memory for the packet ring: {error}"), mend)
+                Error::new(name, format!("no memory for the packet ring: {}", sys::words(error)), mend)
             }
             Some(libc::EAFNOSUPPORT) => {
                 Error::new(name, "this kernel has no packet sockets", "sudo modprobe af_packet")
             }
-            _ => Error::new(name, format!("cannot open a packet socket: {error}"), ""),
+            _ => Error::new(name, format!("cannot open a packet socket: {}", sys::words(error)), ""),
         }
     }
 }

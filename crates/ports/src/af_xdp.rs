@@ -39,6 +39,7 @@ use crate::bpf::{self, XskMap};
 use crate::link::Watch;
 use crate::memory::Taken;
 use crate::provider;
+use crate::sys;
 
 use socket::{Binding, Core, RxHalf, Setup, TxHalf};
 use umem::{KERNEL_HEADROOM, Shape};
@@ -142,7 +143,9 @@ impl XdpDevice {
         let mut text = format!("AF_XDP {}", if generic { "generic" } else { "native" });
         text += if binding.zero_copy { " zero-copy" } else { " copy" };
         text += &format!(", {queues} queue{}, driver {driver}", if queues == 1 { "" } else { "s" });
-        let notes: Vec<&str> = [note.as_str(), why].into_iter().filter(|n| !n.is_empty()).collect();
+        // XDP cannot say that a checksum is unfinished, and the sender is at the other end.
+        let peer = if driver == "veth" { "its peer needs `ethtool -K PEER tx off`" } else { "" };
+        let notes: Vec<&str> = [note.as_str(), peer, why].into_iter().filter(|n| !n.is_empty()).collect();
         if !notes.is_empty() {
             text += &format!(" ({})", notes.join("; "));
         }
@@ -238,7 +241,7 @@ fn bind_first(
         match socket::open(setup, ifindex, 0, binding, None) {
             Ok(halves) => return Ok((halves, binding, note)),
             Err(e) if zero_copy == Some(true) || hopeless(&e) => return Err(explain_bind(name, setup, &e)),
-            Err(e) => note = format!("the driver refused zero-copy: {e}"),
+            Err(e) => note = format!("no zero-copy: {}", sys::words(&e)),
         }
     }
     // Several buffers cost nothing in copy mode; kernels before 6.6 refuse them.
@@ -278,7 +281,8 @@ fn explain_attach(name: &str, driver: &str, generic: bool, error: &io::Error) ->
         ),
         Some(libc::ERANGE | libc::EINVAL) => (
             format!(
-                "driver {driver} refuses an XDP program at this MTU, queue count or offload setting: {error}"
+                "driver {driver} refuses an XDP program at this MTU, queue count or offload setting: {}",
+                sys::words(error)
             ),
             format!(
                 "lower the MTU (sudo ip link set {name} mtu 1500), and see `sudo dmesg` or METHOD AF_PACKET"
@@ -290,7 +294,7 @@ fn explain_attach(name: &str, driver: &str, generic: bool, error: &io::Error) ->
                 "make its peer's transmit queues as few: sudo ethtool -L PEER tx 1 (see ethtool -l {name})"
             ),
         ),
-        _ => (format!("cannot attach an XDP program: {error}"), "METHOD AF_PACKET".to_owned()),
+        _ => (format!("cannot attach an XDP program: {}", sys::words(error)), "METHOD AF_PACKET".to_owned()),
     };
     Error::new(name, what, mend)
 }
@@ -311,10 +315,10 @@ fn explain_bind(name: &str, setup: &Setup, error: &io::Error) -> Error {
         }
         Some(libc::EAFNOSUPPORT) => ("this kernel has no AF_XDP".to_owned(), "METHOD AF_PACKET".to_owned()),
         Some(libc::EOPNOTSUPP | libc::EINVAL) => (
-            format!("the driver refuses this mode: {error}"),
+            format!("the driver refuses this mode: {}", sys::words(error)),
             "ZEROCOPY false, or METHOD AF_PACKET".to_owned(),
         ),
-        _ => (format!("cannot bind an AF_XDP socket: {error}"), "METHOD AF_PACKET".to_owned()),
+        _ => (format!("cannot bind an AF_XDP socket: {}", sys::words(error)), "METHOD AF_PACKET".to_owned()),
     };
     Error::new(name, what, mend)
 }
@@ -424,5 +428,48 @@ impl Device for XdpDevice {
 
     fn link(&self) -> Link {
         self.shared.watch.state()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_queue_is_named() {
+        if lab::rig::skip("a_busy_queue_is_named") {
+            return;
+        }
+        crate::tests::alone(|| {
+            let rig = lab::rig::Rig::new(lab::rig::Cable::default()).unwrap();
+            let spec = Spec { device: "d0".to_owned(), ..Spec::default() };
+            rig.dut
+                .enter(|| {
+                    let ifindex = Watch::new("d0").unwrap().bound();
+                    let binding = Binding { zero_copy: false, multi_buffer: false };
+                    let other = socket::open(&setup(&spec, 1).unwrap(), ifindex, 0, binding, None).unwrap();
+                    let error = XdpDevice::open(&spec, false, "").err().unwrap().to_string();
+                    assert!(
+                        error.starts_with("d0: queue is busy: another program has an AF_XDP socket"),
+                        "{error}"
+                    );
+                    drop(other);
+                    assert!(XdpDevice::open(&spec, false, "").is_ok());
+                })
+                .unwrap();
+        });
+    }
+
+    #[test]
+    fn settings_are_checked() {
+        let wrong = [("RING", "100", "RING 100 is no power of two"), ("RING", "x", "RING x is not a number")];
+        for (key, value, message) in wrong {
+            let settings = vec![(key.to_owned(), value.to_owned())];
+            let error = setup(&Spec { settings, ..Spec::default() }, 1).err().unwrap().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+        assert!(setup(&Spec { headroom: 1500, ..Spec::default() }, 1).is_err());
+        assert_eq!(setup(&Spec { headroom: 300, ..Spec::default() }, 1).unwrap().headroom, 64);
+        assert_eq!(setup(&Spec::default(), 64).unwrap().ring, 64);
     }
 }

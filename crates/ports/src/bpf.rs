@@ -199,3 +199,74 @@ fn link(program: &OwnedFd, ifindex: u32, attach_type: u32, flags: u32) -> io::Re
     // SAFETY: no pointers.
     unsafe { call(LINK_CREATE, &attributes) }.map(owned)
 }
+
+/// An XDP program that writes `frame`, a multiple of four bytes, over the packet and sends it back.
+pub(crate) fn generator_program(frame: &[u8], random_at: Option<u16>) -> io::Result<OwnedFd> {
+    const XDP_TX: i32 = 3;
+    const PRANDOM: i32 = 7;
+    let mut code = vec![
+        instruction(0xbf, 0x16, 0, 0),                  // r6 = context
+        instruction(0x85, 0, 0, PRANDOM),               // r0 = random
+        instruction(0xbf, 0x07, 0, 0),                  // r7 = r0
+        instruction(0x61, 0x62, 0, 0),                  // r2 = context.data
+        instruction(0x61, 0x63, 4, 0),                  // r3 = context.data_end
+        instruction(0xbf, 0x24, 0, 0),                  // r4 = r2
+        instruction(0x07, 0x04, 0, frame.len() as i32), // r4 += length
+    ];
+    let stores: Vec<Instruction> = frame
+        .chunks_exact(4)
+        .enumerate()
+        .map(|(i, word)| {
+            let word = i32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
+            instruction(0x62, 0x02, (i * 4) as i16, word) // *(u32 *)(r2 + 4 i) = word
+        })
+        .chain(random_at.map(|at| instruction(0x6b, 0x72, at as i16, 0))) // *(u16 *)(r2 + at) = r7
+        .collect();
+    code.push(instruction(0x2d, 0x34, stores.len() as i16, 0)); // if r4 > r3, skip the stores
+    code.extend(stores);
+    code.push(instruction(0xb7, 0, 0, XDP_TX)); // r0 = XDP_TX
+    code.push(instruction(0x95, 0, 0, 0)); // return r0
+    load(PROG_TYPE_XDP, &code, 0, ATTACH_XDP, "junctor_gen")
+}
+
+#[derive(Default)]
+#[repr(C)]
+struct TestRun {
+    program: u32,
+    result: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    context_size_in: u32,
+    context_size_out: u32,
+    context_in: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    _pad: u32,
+}
+
+/// Runs an XDP program on `count` live copies of `frame`, as if received from `ifindex`.
+pub(crate) fn run_live(program: &OwnedFd, ifindex: u32, frame: &[u8], count: u32) -> io::Result<()> {
+    const TEST_RUN: i32 = 10;
+    const LIVE_FRAMES: u32 = 1 << 1;
+    // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
+    let context = [0, frame.len() as u32, 0, ifindex, 0, 0];
+    let run = TestRun {
+        program: program.as_raw_fd() as u32,
+        data_size_in: frame.len() as u32,
+        data_in: frame.as_ptr() as u64,
+        repeat: count,
+        context_size_in: size_of_val(&context) as u32,
+        context_in: context.as_ptr() as u64,
+        flags: LIVE_FRAMES,
+        batch_size: 64,
+        ..Default::default()
+    };
+    // SAFETY: frame and context are read during the call.
+    unsafe { call(TEST_RUN, &run) }.map(drop)
+}

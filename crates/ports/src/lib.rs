@@ -14,6 +14,7 @@ pub mod af_packet;
 pub mod af_xdp;
 mod bpf;
 mod link;
+pub mod live;
 pub mod memory;
 mod offload;
 pub mod pcap;

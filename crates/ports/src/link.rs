@@ -320,7 +320,7 @@ impl Pace {
     /// Whether it is time to look. Reads the clock at every 16th call at most.
     pub(crate) fn due(&mut self) -> bool {
         self.calls = self.calls.wrapping_add(1);
-        if self.calls % 16 != 0 {
+        if !self.calls.is_multiple_of(16) {
             return false;
         }
         let now = sys::coarse_ms();

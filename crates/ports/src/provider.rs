@@ -117,9 +117,15 @@ impl SystemProvider {
 
     /// Opens a network interface by the driver asked for, or by the best that works: AF_XDP in the driver's own hook,
     /// else a packet socket. The kernel's generic XDP hook is slower than either, so it is taken only when asked for.
+    /// Nor is the interface of the host's default route taken from the kernel unasked: whoever is logged in over it
+    /// would be cut off.
     fn open_interface(&self, spec: &Spec, method: Option<Method>) -> Result<Arc<dyn Device>, Error> {
         let mut why = if method.is_some() { "as METHOD says".to_owned() } else { String::new() };
-        if let None | Some(Method::Xdp | Method::XdpGeneric) = method {
+        let spare = method.is_none() && spec.sniffer != Some(false) && carries_default_route(&spec.device);
+        if spare {
+            why = "no AF_XDP: the host's default route is here, and it would be cut; METHOD AF_XDP does it"
+                .to_owned();
+        } else if let None | Some(Method::Xdp | Method::XdpGeneric) = method {
             match XdpDevice::open(spec, method == Some(Method::XdpGeneric), &why) {
                 Ok(device) => {
                     let amend = Amend::Xdp(Arc::downgrade(&device));
@@ -167,6 +173,24 @@ impl Provider for SystemProvider {
         self.remember(spec, method, &device, Amend::Nothing);
         Ok(device)
     }
+}
+
+/// Whether a default route of the calling thread's namespace leads through the interface.
+fn carries_default_route(name: &str) -> bool {
+    let read =
+        |file: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
+    // route: Iface Destination Gateway Flags RefCnt Use Metric Mask ...
+    let v4 = read("route").lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        matches!(fields[..], [iface, "00000000", _, _, _, _, _, "00000000", ..] if iface == name)
+    });
+    // ipv6_route: destination, its length, source, its length, next hop, metric, references, use, flags, Iface.
+    v4 || read("ipv6_route").lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(1) == Some(&"00")
+            && fields.first().is_some_and(|to| to.bytes().all(|b| b == b'0'))
+            && fields.last() == Some(&name)
+    })
 }
 
 fn open_file(spec: &Spec) -> Result<Arc<dyn Device>, Error> {

@@ -19,7 +19,7 @@ use packet::{Batch, HEADROOM, Packet, PacketType};
 
 use crate::link::Watch;
 use crate::memory::Taken;
-use crate::sys::{Counters, check};
+use crate::sys::{self, Counters, check};
 
 /// What a tap carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +159,7 @@ fn explain_attach(name: &str, error: &io::Error) -> Error {
         Some(libc::ENAMETOOLONG) => format!("a name has at most {} bytes", libc::IFNAMSIZ - 1),
         _ => String::new(),
     };
-    Error::new(name, format!("cannot make a tap: {error}"), mend)
+    Error::new(name, format!("cannot make a tap: {}", sys::words(error)), mend)
 }
 
 fn configure(watch: &Watch, spec: &TapSpec) -> Result<(), Error> {
@@ -167,7 +167,7 @@ fn configure(watch: &Watch, spec: &TapSpec) -> Result<(), Error> {
     let failed = |what: &str, e: io::Error| {
         let mend =
             if e.raw_os_error() == Some(libc::EPERM) { crate::provider::grant() } else { String::new() };
-        Error::new(name, format!("cannot set {what}: {e}"), mend)
+        Error::new(name, format!("cannot set {what}: {}", sys::words(&e)), mend)
     };
     if let (Some(mac), Kind::Tap) = (spec.mac, spec.kind) {
         watch.interfaces.set_mac(name, mac).map_err(|e| failed("its link-level address", e))?;

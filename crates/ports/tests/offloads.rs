@@ -215,6 +215,20 @@ fn check_unusual_packets(method: &str) {
     common::compare(&got, &expected);
 }
 
+/// The interface of the default route stays with the kernel unless somebody says otherwise.
+fn check_default_route() {
+    let rig = Rig::new(Cable::default()).unwrap();
+    rig.dut.ip("addr add 10.0.1.1/24 dev d0").unwrap();
+    rig.dut.ip("route add default via 10.0.1.2").unwrap();
+    let driver =
+        |wanted: &Spec| rig.dut.enter(|| open(&SystemProvider::new(), wanted).info().driver).unwrap();
+    let unasked = driver(&spec("d0", ""));
+    assert!(unasked.starts_with("AF_PACKET") && unasked.contains("default route"), "{unasked}");
+    assert!(driver(&spec("d0", "AF_XDP")).starts_with("AF_XDP native copy, 1 queue, driver veth"));
+    assert!(driver(&Spec { sniffer: Some(false), ..spec("d0", "") }).starts_with("AF_XDP"));
+    assert!(driver(&spec("d1", "")).starts_with("AF_XDP"));
+}
+
 macro_rules! on_rig {
     ($($name:ident => $body:expr;)*) => {$(
         #[test]
@@ -237,6 +251,7 @@ on_rig! {
     af_packet_keeps_packets_from_the_kernel => check_keep_from_kernel("AF_PACKET", Some(false), false);
     af_xdp_keeps_packets_from_the_kernel => check_keep_from_kernel("AF_XDP", None, false);
     a_sniffer_is_never_af_xdp => check_keep_from_kernel("", Some(true), true);
+    the_default_route_stays_with_the_kernel => check_default_route();
     af_packet_annotates => check_annotations("AF_PACKET");
     af_xdp_annotates => check_annotations("AF_XDP");
     af_packet_sends_unusual_packets => check_unusual_packets("AF_PACKET");

@@ -243,7 +243,11 @@ impl PacketRx {
     /// Looks whether the interface is still there, and binds to its successor if it is not.
     #[cold]
     fn look(&mut self) {
-        let healthy = self.ring.as_ref().is_some_and(|ring| !orphaned(&ring.socket));
+        let healthy = self.ring.as_ref().is_some_and(|ring| {
+            // A link that went down leaves an error, which would wake whoever waits until somebody reads it.
+            let _ = sys::take_error(&ring.socket);
+            !orphaned(&ring.socket)
+        });
         if healthy && self.shared.watch.state() != Link::Gone {
             return;
         }

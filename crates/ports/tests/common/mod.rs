@@ -151,7 +151,7 @@ pub fn forward_until(rx: &mut dyn RxQueue, tx: &mut dyn TxQueue, what: &str, mut
             tx.flush();
         }
         look += 1;
-        look % 8 == 0 && done()
+        look.is_multiple_of(8) && done()
     })
     .unwrap_or_else(|e| panic!("{e}; rx {:?}, tx {:?}", rx.stats(), tx.stats()));
 }

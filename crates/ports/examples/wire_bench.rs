@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How many packets a second our drivers forward between two virtual cables, against the kernel's own forwarding.
+//!
+//! ```text
+//! cargo build --release -p junctor-ports --example wire_bench
+//! sudo target/release/examples/wire_bench [ROUNDS [SECONDS]]
+//! ```
+//! Each candidate has its own rig of namespaces, all alike; rounds are interleaved, and medians and ratios within
+//! the run are what to quote. Core 0 generates 60-byte UDP packets faster than anybody forwards them; core 1 is the
+//! device under test:
+//! * the kernel forwards in a NAPI thread pinned to core 1;
+//! * our forwarder (rewrite addresses, decrement TTL) spins on core 1, fed by the receive interrupt on core 0.
+//!
+//! Counted is what arrives at the far end, where a classifier drops it.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use junctor_ports::SystemProvider;
+use junctor_ports::live::{Generator, Sink};
+use lab::rig::{Cable, Namespace, Rig, available};
+use packet::port::{Provider, Spec};
+use packet::{Batch, Packet};
+
+type Failure = Box<dyn std::error::Error>;
+
+const BURST: usize = 64;
+const FRAMES_PER_CALL: u32 = 1 << 21;
+
+struct Candidate {
+    name: &'static str,
+    /// `None`: the kernel.
+    method: Option<&'static str>,
+    rig: Rig,
+    packets_per_second: Vec<f64>,
+}
+
+impl Candidate {
+    fn new(name: &'static str, method: Option<&'static str>) -> Result<Candidate, Failure> {
+        let rig = Rig::new(Cable::default())?;
+        rig.address_hosts()?;
+        // NAPI on, or generated frames do not arrive.
+        rig.dut.run(&["ethtool", "-K", "d0", "gro", "on"])?;
+        let b = rig.b.mac("b0")?.map(|byte| format!("{byte:02x}")).join(":");
+        if method.is_none() {
+            rig.route_by_kernel()?;
+            rig.dut.ip(&format!("neigh add 10.0.2.2 lladdr {b} dev d1"))?;
+            // The receive interrupt in a thread of its own, which can be pinned.
+            rig.dut.run(&["sh", "-c", "echo 1 > /sys/class/net/d0/threaded"])?;
+            rig.dut.run(&[
+                "sh",
+                "-c",
+                "pids=$(pgrep napi/d0-) && for p in $pids; do taskset -cp 1 $p; done",
+            ])?;
+        }
+        Ok(Candidate { name, method, rig, packets_per_second: Vec::new() })
+    }
+
+    fn measure(&mut self, time: Duration) -> Result<(), Failure> {
+        let stop = AtomicBool::new(false);
+        let rig = &self.rig;
+        let frame = udp_frame(rig.dut.mac("d0")?, rig.a.mac("a0")?);
+        let rate = std::thread::scope(|scope| {
+            let forwarder = self.method.map(|method| {
+                let (stop, rig) = (&stop, &self.rig);
+                scope.spawn(move || rig.dut.enter(|| forward(rig, method, stop).map_err(|e| e.to_string())))
+            });
+            let generator = scope.spawn(|| {
+                rig.a.enter(|| -> std::io::Result<()> {
+                    pin(0);
+                    let generator = Generator::new("a0", &frame, Some(34))?;
+                    while !stop.load(Ordering::Relaxed) {
+                        generator.send(FRAMES_PER_CALL)?;
+                    }
+                    Ok(())
+                })
+            });
+            let rate = rig.b.enter(|| -> Result<f64, String> {
+                let _sink = Sink::new("b0").map_err(|e| e.to_string())?;
+                std::thread::sleep(time / 4);
+                let (before, begin) = (received(&rig.b)?, Instant::now());
+                std::thread::sleep(time);
+                let (after, elapsed) = (received(&rig.b)?, begin.elapsed());
+                Ok((after - before) as f64 / elapsed.as_secs_f64())
+            });
+            stop.store(true, Ordering::Relaxed);
+            generator.join().expect("the generator does not panic")??;
+            if let Some(forwarder) = forwarder {
+                forwarder.join().expect("the forwarder does not panic")??;
+            }
+            Ok::<f64, Failure>(rate??)
+        })?;
+        self.packets_per_second.push(rate);
+        Ok(())
+    }
+
+    /// Median of the ratios to `other`, round by round: what disturbs the machine disturbs neighbours alike.
+    fn ratio(&self, other: &Candidate) -> f64 {
+        median(self.packets_per_second.iter().zip(&other.packets_per_second).map(|(mine, its)| mine / its))
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn udp_frame(to: [u8; 6], from: [u8; 6]) -> Vec<u8> {
+    let mut frame = [to, from].concat();
+    frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 1, 2, 10, 0, 2, 2]);
+    let sum: u32 = frame[14..34].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    frame.extend([0, 7, 0, 9, 0, 26, 0, 0]);
+    frame.resize(60, 0x55);
+    frame
+}
+
+/// Forwards from d0 to d1 until told to stop.
+fn forward(rig: &Rig, method: &str, stop: &AtomicBool) -> Result<(), Failure> {
+    pin(1);
+    let provider = SystemProvider::new();
+    let open = |name: &str| {
+        let method = Some(method.to_owned());
+        provider.open(&Spec { device: name.to_owned(), method, sniffer: Some(false), ..Spec::default() })
+    };
+    let (d0, d1) = (open("d0")?, open("d1")?);
+    let (mut rx, mut tx) = (d0.rx(0)?, d1.tx(0)?);
+    let header = [rig.b.mac("b0")?, rig.dut.mac("d1")?].concat();
+    let mut batch = Batch::new();
+    while !stop.load(Ordering::Relaxed) {
+        if rx.receive(&mut batch, BURST) == 0 {
+            tx.flush();
+            std::hint::spin_loop();
+            continue;
+        }
+        batch.iter_mut().for_each(|packet| route(packet, &header));
+        tx.transmit(&mut batch);
+        tx.flush();
+        batch.free_all();
+    }
+    Ok(())
+}
+
+/// What routing does to a packet: new addresses, TTL less one and the checksum with it (RFC 1624).
+fn route(packet: &mut Packet, header: &[u8]) {
+    let bytes = packet.data_mut();
+    if bytes.len() < 34 {
+        return;
+    }
+    bytes[..12].copy_from_slice(header);
+    bytes[22] = bytes[22].wrapping_sub(1);
+    let sum = u32::from(u16::from_be_bytes([bytes[24], bytes[25]])) + 0x100;
+    bytes[24..26].copy_from_slice(&((sum + (sum >> 16)) as u16).to_be_bytes());
+}
+
+/// Packets that `b0` has received.
+fn received(b: &Namespace) -> Result<u64, String> {
+    let text = b.ip("-s link show b0").map_err(|e| e.to_string())?;
+    let numbers = text.lines().skip_while(|line| !line.trim_start().starts_with("RX:")).nth(1);
+    let packets = numbers.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+    packets.ok_or_else(|| format!("no counters in {text}"))
+}
+
+fn pin(core: usize) {
+    // SAFETY: the set is a plain bit mask, read by the kernel.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    available()?;
+    let mut arguments = std::env::args().skip(1);
+    let rounds: usize = arguments.next().map_or(Ok(4), |a| a.parse())?;
+    let seconds: f64 = arguments.next().map_or(Ok(2.0), |a| a.parse())?;
+    let mut candidates = [
+        Candidate::new("kernel forwarding", None)?,
+        Candidate::new("AF_XDP", Some("AF_XDP"))?,
+        Candidate::new("AF_PACKET", Some("AF_PACKET"))?,
+    ];
+    for _ in 0..rounds {
+        for candidate in &mut candidates {
+            candidate.measure(Duration::from_secs_f64(seconds))?;
+        }
+    }
+    println!("{:<18} {:>8} {:>8}  rounds (Mpps)", "60-byte frames", "Mpps", "ratio");
+    for c in &candidates {
+        let rounds: Vec<String> = c.packets_per_second.iter().map(|r| format!("{:.3}", r / 1e6)).collect();
+        let (rate, ratio) = (median(c.packets_per_second.iter().copied()), c.ratio(&candidates[0]));
+        println!("{:<18} {:>8.3} {:>8.2}  {}", c.name, rate / 1e6, ratio, rounds.join(" "));
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("wire_bench: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
