@@ -11,11 +11,13 @@ pub mod basic;
 pub mod classify;
 pub mod control;
 pub mod ethernet;
+pub mod icmp;
 pub mod io;
 pub mod ip;
 pub mod queue;
 pub mod schedule;
 pub mod source;
+pub mod tcpudp;
 #[cfg(test)]
 pub mod testing;
 mod tools;
@@ -33,10 +35,12 @@ static KINDS: &[&[Class]] = &[
     control::CLASSES,
     ethernet::CLASSES,
     io::CLASSES,
+    icmp::CLASSES,
     ip::CLASSES,
     queue::CLASSES,
     schedule::CLASSES,
     source::CLASSES,
+    tcpudp::CLASSES,
 ];
 
 fn all() -> impl Iterator<Item = &'static Class> {

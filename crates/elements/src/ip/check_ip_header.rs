@@ -11,15 +11,16 @@
 //!
 //! **Arguments**
 //! * `OFFSET` bytes before the IP header, default 0.
-//! * `INTERFACES` addresses with prefix of the router's interfaces: each network's broadcast address becomes a
-//!   bad source, each interface's own address a good destination.
-//! * `BADSRC` addresses that must not be sources, besides 0.0.0.0 and 255.255.255.255; giving it replaces these.
+//! * `INTERFACES` addresses with prefix of the router's interfaces: 0.0.0.0, 255.255.255.255 and each network's
+//!   broadcast address become bad sources, each interface's own address a good destination.
+//! * `BADSRC` addresses that must not be sources; none without it and INTERFACES. Click's older form, the addresses
+//!   in the first argument and OFFSET in the second, adds 0.0.0.0 and 255.255.255.255.
 //! * `GOODDST` destinations for which the source is not looked at.
 //! * `CHECKSUM` boolean, default true: check the header checksum.
 //! * `VERBOSE` boolean, default false: print every bad packet's fault, not only the first.
 //! * `DETAILS` boolean, default false: the handler `drop_details` counts by fault.
 //!
-//! **Metadata set:** network and transport header position.
+//! **Metadata set:** network and transport header position; destination annotation.
 //!
 //! **Drops** (when output 1 is not connected): `too-short`, `bad-version`, `bad-header-length`, `bad-length`,
 //! `bad-checksum`, `bad-source`.
@@ -35,7 +36,7 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::{Args, Raw};
+use engine::args::{Args, FromArg, Raw};
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 
@@ -93,16 +94,28 @@ const FAULTS: [Reason; 6] = [
 
 impl CheckIpHeader {
     fn new(checksum: bool) -> CheckIpHeader {
-        let bad_sources = vec![0, u32::MAX];
         CheckIpHeader {
-            rules: Rules { offset: 0, checksum, bad_sources, good_destinations: Vec::new() },
+            rules: Rules { offset: 0, checksum, bad_sources: Vec::new(), good_destinations: Vec::new() },
             faults: Faults::default(),
             details: false,
         }
     }
 
+    /// Reads Click's older arguments, bad sources before the offset.
+    fn read_positional(&mut self, args: &mut Args<'_>) {
+        let Some(Raw(first)) = args.positional_opt("OFFSET") else { return };
+        if let Some(offset) = engine::parse_integer(&first).and_then(|n| u16::try_from(n).ok()) {
+            self.rules.offset = offset.into();
+            return;
+        }
+        self.rules.bad_sources = addresses(args, "BADSRC", &lossy(&first));
+        self.rules.bad_sources.extend([0, u32::MAX]);
+        self.rules.offset = args.positional("OFFSET", 0);
+    }
+
     /// Reads the list of interfaces: `18.26.4.1/24 18.26.7.1/24`.
     fn add_interfaces(&mut self, args: &mut Args<'_>, text: &str) {
+        self.rules.bad_sources.extend([0, u32::MAX]);
         for word in lang::config::split_words(text) {
             match word.parse::<wire::AddrMask4>() {
                 Ok(interface) => {
@@ -159,7 +172,9 @@ impl Rules {
                 return Err(Reason::BadSource);
             }
         }
+        let destination = [header[16], header[17], header[18], header[19]];
         packet.set_network(offset, header_len);
+        packet.set_dst_ip(destination);
         if available > ip_len {
             packet.trim(available - ip_len);
         }
@@ -171,7 +186,7 @@ impl Faults {
     #[cold]
     fn reject(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: Reason) {
         if self.bad == 0 || self.verbose {
-            cx.print(&format!("{}: IP header check failed: {}", cx.name(), reason.text()));
+            cx.print(&format!("{}: IP header check failed: {}", cx.name(), text(reason)));
         }
         self.bad += 1;
         if let Some(at) = FAULTS.iter().position(|f| *f == reason) {
@@ -189,7 +204,7 @@ impl Element for CheckIpHeader {
         self.rules.checksum = args.keyword("CHECKSUM", self.rules.checksum);
         self.faults.verbose = args.keyword("VERBOSE", false);
         self.details = args.keyword("DETAILS", false);
-        self.rules.offset = args.positional("OFFSET", 0);
+        self.read_positional(args);
         if let Some(Raw(text)) = bad {
             self.rules.bad_sources = addresses(args, "BADSRC", &text);
         }
@@ -218,14 +233,34 @@ impl Element for CheckIpHeader {
         if !self.details {
             return Err(HandlerError::failed("drop_details needs the argument DETAILS true"));
         }
-        Ok(FAULTS.iter().zip(self.faults.by_fault).map(|(fault, n)| format!("{n}\t{fault}\n")).collect())
+        Ok(FAULTS
+            .iter()
+            .zip(self.faults.by_fault)
+            .map(|(fault, n)| format!("{n}\t{}\n", text(*fault)))
+            .collect())
     }
+}
+
+/// The name of a fault in Click's messages.
+fn text(fault: Reason) -> &'static str {
+    match fault {
+        Reason::TooShort => "tiny packet",
+        Reason::BadVersion => "bad IP version",
+        Reason::BadHeaderLength => "bad IP header length",
+        Reason::BadLength => "bad IP length",
+        Reason::BadChecksum => "bad IP checksum",
+        _ => "bad source address",
+    }
+}
+
+fn lossy(text: &str) -> String {
+    String::from_utf8_lossy(&lang::config::unquote(text)).into_owned()
 }
 
 fn addresses(args: &mut Args<'_>, name: &str, text: &str) -> Vec<u32> {
     let mut list = Vec::new();
     for word in lang::config::split_words(text) {
-        match word.parse::<Ipv4Addr>() {
+        match Ipv4Addr::from_arg(&word.to_string(), args.names) {
             Ok(address) => list.push(u32::from(address)),
             Err(_) => args.error(format!("{name} should be a list of IPv4 addresses, not '{word}'")),
         }
@@ -303,6 +338,7 @@ mod tests {
             let run = Rig::new("CheckIPHeader").burst(burst).inputs(&[&good(), &options, &padded]).run();
             let out = run.out("o0");
             assert_eq!(out.iter().map(|p| p.len()).collect::<Vec<_>>(), [28, 36, 28]);
+            assert!(out.iter().all(|p| p.dst_ip() == [5, 6, 7, 8]));
             assert_eq!(
                 out.iter().map(|p| p.transport_offset()).collect::<Vec<_>>(),
                 [Some(20), Some(28), Some(20)]
@@ -327,7 +363,7 @@ mod tests {
         let mut run = Rig::new(config).outputs(2).inputs(&mixed).run();
         assert_eq!(run.bytes("o1"), mixed);
         assert_eq!((run.read("e.drops").as_str(), run.drops("e")), ("9", vec![]));
-        assert!(run.read("e.drop_details").contains("2\tbad-length\n"));
+        assert!(run.read("e.drop_details").contains("2\tbad IP length\n"));
     }
 
     #[test]
@@ -339,6 +375,12 @@ mod tests {
         for config in ["CheckIPHeader(CHECKSUM false)", "CheckIPHeader2"] {
             assert_eq!(Rig::new(config).inputs(&[&bad_sum]).run().out("o0").len(), 1);
         }
+        let from_nowhere = datagram(9, [0; 4], [5, 6, 7, 8], &[], 0).data().to_vec();
+        let older = [&[0; 2][..], &from_nowhere].concat();
+        let passed = |config: &str, bytes: &[u8]| Rig::new(config).inputs(&[bytes]).run().out("o0").len();
+        assert_eq!(passed("CheckIPHeader", &from_nowhere), 1);
+        assert_eq!(passed("CheckIPHeader(BADSRC 0.0.0.0)", &from_nowhere), 0);
+        assert_eq!(passed("CheckIPHeader(18.26.4.255 18.26.7.255, 2)", &older), 0);
         assert_eq!(
             Rig::new("CheckIPHeader(INTERFACES x)").errors(),
             ["e: INTERFACES should be addresses with prefix length, not 'x'"]

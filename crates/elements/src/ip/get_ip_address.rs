@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # GetIPAddress
 //!
-//! `GetIPAddress([OFFSET, keywords IP, ANNO])`
+//! `GetIPAddress([OFFSET, ANNO, keyword IP])`
 //!
 //! Copies an IPv4 address from the packet into its destination annotation, which routing elements look at.
 //!
@@ -43,7 +43,7 @@ impl Element for GetIpAddress {
     fn configure(&mut self, args: &mut Args<'_>) {
         let offset: Option<usize> = args.positional_opt("OFFSET");
         let ip: Option<String> = args.keyword_opt("IP");
-        self.anno = args.keyword("ANNO", Anno::<4>(anno::DST_IP)).0;
+        self.anno = args.positional("ANNO", Anno::<4>(anno::DST_IP)).0;
         self.from_header = ip.is_some();
         match (offset, ip.as_deref()) {
             (Some(offset), None) if offset <= 65535 => self.offset = offset,

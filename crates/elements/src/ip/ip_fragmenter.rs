@@ -9,9 +9,10 @@
 //! not and forbid fragmentation.
 //!
 //! **Arguments**
-//! * `MTU` bytes of the largest IP packet that may pass, at least 28 (a header and one unit of 8 bytes).
+//! * `MTU` bytes of the largest IP packet that may pass, at least 8; below 28 (a header and one unit of 8 bytes)
+//!   nothing can be fragmented.
 //! * `HONOR_DF` boolean, default true: if false, fragments even packets with the don't-fragment bit.
-//! * `VERBOSE` boolean, default false: print each packet that could not be fragmented.
+//! * `VERBOSE` boolean, default false: print each packet that could not be fragmented, not only the first five.
 //!
 //! **Metadata:** network header position read; fragments carry the packet's annotations.
 //!
@@ -28,6 +29,8 @@
 //! ```
 //!
 //! See also: IPReassembler, ICMPError. RFC 791 (3.2), RFC 1191
+
+use std::net::Ipv4Addr;
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
@@ -65,12 +68,10 @@ impl IpFragmenter {
         let forbidden = header[6] & 0x40 != 0 && self.honor_df;
         let unit_fits = header_len >= 20 && header_len + 8 <= self.mtu && header_len <= ip_length(&packet);
         if forbidden || !unit_fits {
-            if self.verbose {
-                cx.print(&format!(
-                    "{}: packet of {} bytes must not be fragmented",
-                    cx.name(),
-                    ip_length(&packet)
-                ));
+            if self.verbose || self.refused < 5 {
+                let address = |at: usize| header[at..].first_chunk::<4>().copied().unwrap_or_default();
+                let (src, dst) = (Ipv4Addr::from(address(12)), Ipv4Addr::from(address(16)));
+                cx.print(&format!("IPFragmenter({}) DF {src} {dst} len={}", self.mtu, packet.len()));
             }
             self.refused += 1;
             return cx.push_one_or_drop(1, packet, Reason::MustFragment);
@@ -92,7 +93,8 @@ fn fragments(packet: &Packet, header_len: usize, mtu: usize) -> Option<Batch> {
     let (header, payload) = ip.split_at(header_len);
     let later = later_header(header);
     let field = u16::from_be_bytes([header[6], header[7]]);
-    let (flags, start) = (field & 0xe000, field & 0x1fff);
+    // A bit that was overruled is cleared: the fragments could not be reassembled where it counts.
+    let (flags, start) = (field & 0xa000, field & 0x1fff);
     let mut batch = Batch::new();
     let mut done = 0;
     while done < payload.len() {
@@ -153,8 +155,8 @@ impl Element for IpFragmenter {
         self.mtu = args.required("MTU");
         self.honor_df = args.positional("HONOR_DF", true);
         self.verbose = args.positional("VERBOSE", false);
-        if args.errors().is_empty() && !(28..=65535).contains(&self.mtu) {
-            args.error(format!("MTU must lie between 28 and 65535 bytes, not {}", self.mtu));
+        if args.errors().is_empty() && !(8..=65535).contains(&self.mtu) {
+            args.error(format!("MTU must lie between 8 and 65535 bytes, not {}", self.mtu));
         }
     }
 
@@ -258,8 +260,8 @@ mod tests {
     #[test]
     fn refuses_an_impossible_mtu() {
         assert_eq!(
-            Rig::new("IPFragmenter(20)").errors(),
-            ["e: MTU must lie between 28 and 65535 bytes, not 20"]
+            Rig::new("IPFragmenter(7)").errors(),
+            ["e: MTU must lie between 8 and 65535 bytes, not 7"]
         );
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! # StaticIPLookup, LinearIPLookup, RadixIPLookup, DirectIPLookup, RangeIPLookup, SortedIPLookup
+//! # StaticIPLookup, LookupIPRoute, LinearIPLookup, RadixIPLookup, DirectIPLookup, RangeIPLookup, SortedIPLookup
 //!
 //! `StaticIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ...)`
 //!
@@ -17,7 +17,7 @@
 //!
 //! **Metadata:** destination annotation read, and set to the gateway.
 //!
-//! **Drops:** `no-route`, for packets without route or with output -1.
+//! **Drops:** `no-route`, for packets without route or with output -1. The first five are printed.
 //!
 //! **Handlers**
 //! * `table` read: all routes. `nroutes` read: how many.
@@ -35,11 +35,12 @@
 //! See also: GetIPAddress, DecIPTTL. RFC 1812 (5.2.4)
 
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
-use packet::{Batch, anno};
+use packet::{Batch, Packet, anno};
 use sync::rcu;
 use tables::fib4::{Fib4Reader, Fib4Writer, NextHopId, Prefix4};
 
@@ -66,6 +67,8 @@ const HANDLERS: &[Handler] = &[
 
 /// The descriptor.
 pub const STATIC: Class = class("StaticIPLookup");
+/// The descriptor of a synonym.
+pub const LOOKUP: Class = class("LookupIPRoute");
 /// The descriptor of a synonym.
 pub const LINEAR: Class = class("LinearIPLookup");
 /// The descriptor of a synonym.
@@ -106,11 +109,21 @@ struct Control {
 struct Table {
     control: Mutex<Control>,
     hops: rcu::Cell<Vec<NextHop>>,
+    /// Messages printed about packets without route.
+    complaints: AtomicU32,
 }
 
 impl Table {
     fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Says which destination has no route, for the first few.
+    fn complain(&self, cx: &Cx<'_>, packet: &Packet) {
+        if self.complaints.load(Ordering::Relaxed) < 5 && self.complaints.fetch_add(1, Ordering::Relaxed) < 5
+        {
+            cx.print(&format!("{}: no route for {}", cx.name(), Ipv4Addr::from(packet.dst_ip())));
+        }
     }
 
     /// The id of a next hop, made known to readers before any route names it.
@@ -235,7 +248,11 @@ impl Element for LookupIpRoute {
         };
         self.fib = Some(fib.reader());
         let hops = rcu::Cell::new(&args.rcu, Vec::new());
-        self.table = Some(Arc::new(Table { control: Mutex::new(Control { fib, hops: Vec::new() }), hops }));
+        self.table = Some(Arc::new(Table {
+            control: Mutex::new(Control { fib, hops: Vec::new() }),
+            hops,
+            complaints: AtomicU32::new(0),
+        }));
         for text in args.rest() {
             let table = self.table();
             let done = self.parse(&text).and_then(|route| table.set(&mut table.control(), &route));
@@ -284,7 +301,11 @@ impl Element for LookupIpRoute {
         }
         if lost {
             let mut outputs = found.iter();
-            batch.partition(|_| outputs.next() != Some(&DROP), |p| cx.drop(Reason::NoRoute, p));
+            let routed = |_: &mut Packet| outputs.next() != Some(&DROP);
+            batch.partition(routed, |p| {
+                table.complain(cx, &p);
+                cx.drop(Reason::NoRoute, p);
+            });
             found.retain(|output| *output != DROP);
         }
         let mut outputs = found.iter();
@@ -297,7 +318,10 @@ impl Element for LookupIpRoute {
             let hop = control.hops[id.0 as usize];
             let gateway = if hop.gateway.is_unspecified() { "-".into() } else { hop.gateway.to_string() };
             let output = if hop.output == DROP { -1 } else { i64::from(hop.output) };
-            format!("{prefix}\t{gateway}\t{output}\n")
+            // Columns as Click's: a second tab where the first column is short.
+            let (prefix, gateway) = (format!("{prefix}\t"), format!("{gateway}\t"));
+            let tab = |text: &str, width| if text.len() < width { "\t" } else { "" };
+            format!("{prefix}{}{gateway}{}{output}\n", tab(&prefix, 17), tab(&gateway, 9))
         };
         match name {
             "nroutes" => Ok(control.fib.len().to_string()),
@@ -372,6 +396,7 @@ mod tests {
             assert_eq!(out("o1"), [(9, [1, 1, 1, 1]), (4, [1, 1, 1, 1])]);
             assert_eq!(out("o2"), [(3, [2, 2, 2, 2])]);
             assert_eq!(run.drops("e"), [(Reason::NoRoute, 2)]);
+            assert_eq!(run.printed(), "e: no route for 192.168.1.1\ne: no route for 11.0.0.1\n");
         }
     }
 
@@ -382,7 +407,7 @@ mod tests {
         run.write("e.add", "1.0.0.0/8 2").unwrap();
         assert!(run.write("e.add", "1.0.0.0/8 1").is_err());
         run.write("e.set", "1.0.0.0/8 9.9.9.9 1").unwrap();
-        assert!(run.read("e.table").contains("1.0.0.0/8\t9.9.9.9\t1\n"));
+        assert!(run.read("e.table").contains("1.0.0.0/8\t\t9.9.9.9\t\t1\n"));
         assert!(run.write("e.remove", "1.0.0.0/8 2").is_err());
         run.write("e.remove", "1.0.0.0/8").unwrap();
         assert!(run.write("e.remove", "1.0.0.0/8").is_err());

@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements of IPv4 forwarding.
 
+use std::net::Ipv4Addr;
+
+use engine::args::{FromArg, Names};
+
 mod check_ip_header;
 mod dec_ip_ttl;
 mod drop_broadcasts;
+pub(crate) mod faults;
 mod fix_ip_src;
 mod get_ip_address;
 mod ip_fragmenter;
+mod ip_gw_options;
+mod ip_mirror;
 mod lookup_ip_route;
+mod set_ip_address;
+mod set_ip_checksum;
+mod set_ip_dscp;
+mod store_ip_address;
+mod strip_ip_header;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
@@ -19,32 +31,75 @@ pub static CLASSES: &[engine::Class] = &[
     fix_ip_src::CLASS,
     get_ip_address::CLASS,
     ip_fragmenter::CLASS,
+    ip_gw_options::CLASS,
+    ip_mirror::CLASS,
     lookup_ip_route::DIRECT,
     lookup_ip_route::LINEAR,
+    lookup_ip_route::LOOKUP,
     lookup_ip_route::RADIX,
     lookup_ip_route::RANGE,
     lookup_ip_route::SORTED,
     lookup_ip_route::STATIC,
+    set_ip_address::CLASS,
+    set_ip_checksum::CLASS,
+    set_ip_dscp::DSCP,
+    set_ip_dscp::ECN,
+    store_ip_address::CLASS,
+    strip_ip_header::STRIP,
+    strip_ip_header::UNSTRIP,
 ];
+
+/// An address argument that must be given; 0.0.0.0 until then.
+#[derive(Clone, Copy)]
+pub(crate) struct Address(pub(crate) Ipv4Addr);
+
+impl Default for Address {
+    fn default() -> Self {
+        Address(Ipv4Addr::UNSPECIFIED)
+    }
+}
+
+impl FromArg for Address {
+    const EXPECTED: &'static str = Ipv4Addr::EXPECTED;
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        Ipv4Addr::from_arg(text, names).map(Address)
+    }
+}
+
+/// A list of addresses, separated by spaces.
+#[derive(Clone, Default)]
+pub(crate) struct Addresses(pub(crate) Vec<Ipv4Addr>);
+
+impl FromArg for Addresses {
+    const EXPECTED: &'static str = "a list of IPv4 addresses";
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        text.split_ascii_whitespace()
+            .map(|word| Ipv4Addr::from_arg(word, names))
+            .collect::<Result<_, _>>()
+            .map(Addresses)
+    }
+}
 
 /// The fixed part of the IPv4 header that the packet's network position marks.
 #[inline]
-fn header(packet: &packet::Packet) -> Option<&[u8; 20]> {
+pub(crate) fn header(packet: &packet::Packet) -> Option<&[u8; 20]> {
     packet.network_chunk()
 }
 
 /// The same, to be changed.
 #[inline]
-fn header_mut(packet: &mut packet::Packet) -> Option<&mut [u8; 20]> {
+pub(crate) fn header_mut(packet: &mut packet::Packet) -> Option<&mut [u8; 20]> {
     packet.network_chunk_mut()
 }
 
 #[cfg(test)]
-mod samples {
+pub(crate) mod samples {
     use packet::Packet;
 
     /// An IPv4 packet of protocol 17 with good checksum and marked header.
-    pub(super) fn datagram(ttl: u8, src: [u8; 4], dst: [u8; 4], options: &[u8], payload: usize) -> Packet {
+    pub(crate) fn datagram(ttl: u8, src: [u8; 4], dst: [u8; 4], options: &[u8], payload: usize) -> Packet {
         let header_len = 20 + options.len();
         let mut bytes = vec![0u8; header_len + payload];
         bytes[0] = 0x40 | (header_len / 4) as u8;
@@ -66,7 +121,7 @@ mod samples {
     }
 
     /// Sets the header checksum.
-    pub(super) fn seal(bytes: &mut [u8]) {
+    pub(crate) fn seal(bytes: &mut [u8]) {
         let header_len = usize::from(bytes[0] & 15) * 4;
         bytes[10..12].fill(0);
         let sum = wire::checksum::internet(&bytes[..header_len]);
@@ -74,7 +129,7 @@ mod samples {
     }
 
     /// Whether the header checksum is good.
-    pub(super) fn sealed(bytes: &[u8]) -> bool {
+    pub(crate) fn sealed(bytes: &[u8]) -> bool {
         wire::checksum::internet(&bytes[..usize::from(bytes[0] & 15) * 4]) == 0
     }
 }

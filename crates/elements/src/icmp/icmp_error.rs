@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # ICMPError
+//!
+//! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keywords MTU, PMTU, SET_FIX_ANNO])`
+//!
+//! Answers each IP packet with an ICMP error message that quotes it, where the rules allow one.
+//!
+//! **Ports:** 1 input, 1 output, agnostic; the message goes to the packet's source.
+//!
+//! **Arguments**
+//! * `SRC` source address of the messages; FixIPSrc usually replaces it by the address of the interface they leave by.
+//! * `TYPE` `unreachable`, `sourcequench`, `redirect`, `timeexceeded`, `parameterproblem`, or its number.
+//! * `CODE` its name for this type (`net`, `host`, `protocol`, `port`, `needfrag`, `transit`, `reassembly`,
+//!   `erroratptr`, ...) or its number, default 0.
+//! * `BADADDRS` list of addresses that are neither to be answered nor have been sent to by one host: subnet broadcasts.
+//! * `MTU` bytes of the longest message, default 576, at least 36.
+//! * `PMTU` next-hop MTU that an unreachable message with code `needfrag` reports, default 0.
+//! * `SET_FIX_ANNO` boolean, default true: FixIPSrc shall set the source address.
+//!
+//! **Metadata:** network and transport header positions, packet type, and, for parameter problems and redirects, the
+//! parameter problem and destination annotations read; set are header positions, destination, fix-source, timestamp.
+//!
+//! **Drops:** `no-icmp-error`: no message answers ICMP errors, packets to or from broadcast, multicast and other
+//! impossible addresses, link-level broadcasts, fragments but the first, and packets without a whole IP header; a redirect
+//! does not answer source-routed packets. `no-memory`.
+//!
+//! **Handlers**
+//! * `src`, `mtu`, `pmtu` read/write: the arguments.
+//!
+//! A source route in the packet is reversed in the message, unless it is what the parameter problem is about.
+//!
+//! ```click
+//! FromIPSummaryDump(/dev/null, STOP true) -> CheckIPHeader -> d :: DecIPTTL -> Discard;
+//! d[1] -> ICMPError(10.0.0.1, timeexceeded, transit) -> Discard;
+//! ```
+//!
+//! See also: FixIPSrc, DecIPTTL, IPFragmenter, IPGWOptions. RFC 792, RFC 1122 (3.2.2), RFC 1191, RFC 1812 (4.3.2)
+
+use std::net::Ipv4Addr;
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use packet::{Batch, HEADROOM, Packet, PacketType, anno};
+use wire::icmpv4::Type;
+use wire::ipv4::options::kind;
+
+use crate::ip::{Address, Addresses, header};
+use crate::tools::{number, value};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("ICMPError", "1/1", || Box::new(IcmpError::default()))
+    .handlers(&[Handler::both("src"), Handler::both("mtu"), Handler::both("pmtu")])
+    .file(file!());
+
+struct IcmpError {
+    src: Ipv4Addr,
+    kind: Type,
+    code: u8,
+    bad: Vec<Ipv4Addr>,
+    mtu: usize,
+    pmtu: u16,
+    fix: bool,
+    /// Identification of the next message.
+    id: u16,
+}
+
+/// The least MTU: a header, the ICMP header and eight bytes.
+const MTU_MIN: usize = 36;
+
+impl Default for IcmpError {
+    fn default() -> Self {
+        let (src, kind) = (Ipv4Addr::UNSPECIFIED, Type::UNREACHABLE);
+        IcmpError { src, kind, code: 0, bad: Vec::new(), mtu: 576, pmtu: 0, fix: true, id: 1 }
+    }
+}
+
+impl IcmpError {
+    /// Whether an address can be that of one host.
+    fn unicast(&self, address: Ipv4Addr) -> bool {
+        !address.is_broadcast() && !address.is_multicast() && !self.bad.contains(&address)
+    }
+
+    /// RFC 1812, 5.3.7: whether an address can be a source.
+    fn valid_source(&self, address: Ipv4Addr) -> bool {
+        self.unicast(address) && !matches!(address.octets()[0], 0 | 127 | 240..)
+    }
+
+    /// RFC 1812, 4.3.2.7: whether the packet may be answered.
+    fn answerable(&self, packet: &Packet) -> bool {
+        let Some(ip) = header(packet) else { return false };
+        let address = |at: usize| Ipv4Addr::from(ip[at..].first_chunk::<4>().copied().unwrap_or_default());
+        let link = packet.packet_type();
+        let whole = usize::from(ip[0] & 15) >= 5
+            && packet.network().is_some_and(|n| n.len() >= usize::from(ip[0] & 15) * 4);
+        whole
+            && !(ip[9] == 1 && about_icmp_error(packet))
+            && self.unicast(address(16))
+            && !matches!(link, PacketType::Broadcast | PacketType::Multicast)
+            && self.valid_source(address(12))
+            && (ip[6] & 0x1f, ip[7]) == (0, 0)
+    }
+
+    fn answer(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> Result<Packet, Reason> {
+        if !self.answerable(packet) {
+            return Err(Reason::NoIcmpError);
+        }
+        let ip = packet.network().ok_or(Reason::NoIcmpError)?;
+        let header_len = usize::from(ip[0] & 15) * 4;
+        let pointer = packet.anno_u8(anno::ICMP_PARAM_PROBLEM);
+        let mut options = Vec::new();
+        if let Some(route) = source_route(&ip[..header_len]) {
+            let pointed_at = (self.kind, self.code) == (Type::PARAMETER_PROBLEM, 0)
+                && route.contains(&usize::from(pointer));
+            match self.kind {
+                Type::REDIRECT => return Err(Reason::NoIcmpError),
+                _ if pointed_at => {}
+                _ => options = reversed(&ip[route]),
+            }
+        }
+        let at = 20 + options.len();
+        let quoted = &ip[..ip.len().min(self.mtu.saturating_sub(at + 8))];
+        let mut answer = Packet::alloc(HEADROOM, at + 8 + quoted.len()).ok_or(Reason::NoMemory)?;
+        let bytes = answer.data_mut();
+        bytes[at + 8..].copy_from_slice(quoted);
+        bytes[20..at].copy_from_slice(&options);
+        let rest = match (self.kind, self.code) {
+            (Type::PARAMETER_PROBLEM, 0) => [pointer, 0, 0, 0],
+            (Type::REDIRECT, _) => packet.dst_ip(),
+            (Type::UNREACHABLE, 4) => u32::from(self.pmtu).to_be_bytes(),
+            _ => [0; 4],
+        };
+        let icmp = &mut bytes[at..];
+        icmp[..4].copy_from_slice(&[self.kind.0, self.code, 0, 0]);
+        icmp[4..8].copy_from_slice(&rest);
+        let sum = wire::checksum::internet(icmp);
+        icmp[2..4].copy_from_slice(&sum.to_be_bytes());
+        self.finish(cx, &mut answer, at, ip);
+        Ok(answer)
+    }
+
+    /// Writes the IP header of `header_len` bytes and sets the annotations.
+    fn finish(&mut self, cx: &mut Cx<'_>, answer: &mut Packet, header_len: usize, ip: &[u8]) {
+        let to = ip[12..].first_chunk::<4>().copied().unwrap_or_default();
+        let bytes = answer.data_mut();
+        let total = (bytes.len() as u16).to_be_bytes();
+        let id = self.id.to_be_bytes();
+        self.id = self.id.wrapping_add(1);
+        bytes[..12].copy_from_slice(&[
+            0x40 | (header_len / 4) as u8,
+            0,
+            total[0],
+            total[1],
+            id[0],
+            id[1],
+            0,
+            0,
+            200,
+            1,
+            0,
+            0,
+        ]);
+        bytes[12..16].copy_from_slice(&self.src.octets());
+        bytes[16..20].copy_from_slice(&to);
+        let sum = wire::checksum::internet(&bytes[..header_len]);
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        answer.set_network(0, header_len);
+        answer.set_dst_ip(to);
+        if self.fix {
+            answer.set_anno_u8(anno::FIX_IP_SRC, 1);
+        }
+        answer.set_timestamp_ns(cx.wall());
+    }
+}
+
+/// Whether the packet is an ICMP error itself, or its type is not there to be seen.
+fn about_icmp_error(packet: &Packet) -> bool {
+    match packet.network() {
+        Some(ip) => {
+            let at = usize::from(ip.first().map_or(0, |b| b & 15)) * 4;
+            ip.len() < at + 4 || Type(ip[at]).is_error()
+        }
+        None => true,
+    }
+}
+
+/// Where in the header a source route stands of which at least one hop is done.
+fn source_route(header: &[u8]) -> Option<std::ops::Range<usize>> {
+    let mut at = 20;
+    while at < header.len() {
+        match header[at] {
+            kind::NOP => at += 1,
+            kind::EOL => return None,
+            option => {
+                let len = usize::from(*header.get(at + 1)?);
+                if len < 2 || at + len > header.len() {
+                    return None;
+                }
+                if matches!(option, kind::LSRR | kind::SSRR) && len >= 3 {
+                    let pointer = usize::from(header[at + 2]);
+                    if pointer >= 4 && pointer.is_multiple_of(4) && pointer <= len + 1 {
+                        return Some(at..at + len);
+                    }
+                }
+                at += len;
+            }
+        }
+    }
+    None
+}
+
+/// The way back: the hops done, last one first, padded to whole words.
+fn reversed(route: &[u8]) -> Vec<u8> {
+    let done = usize::from(route[2]) - 1;
+    let mut back = vec![route[0], done as u8, 4];
+    for hop in route[3..done].rchunks_exact(4) {
+        back.extend_from_slice(hop);
+    }
+    back.resize(done.next_multiple_of(4), kind::EOL);
+    back
+}
+
+impl Element for IcmpError {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.src = args.required::<Address>("SRC").0;
+        let kind: String = args.required("TYPE");
+        let code: String = args.positional("CODE", "0".to_owned());
+        self.bad = args.positional("BADADDRS", Addresses::default()).0;
+        self.mtu = args.keyword("MTU", 576);
+        self.pmtu = args.keyword("PMTU", 0);
+        self.fix = args.keyword("SET_FIX_ANNO", true);
+        if !args.errors().is_empty() {
+            return;
+        }
+        let small = |text: &str| engine::parse_integer(text).and_then(|n| u8::try_from(n).ok());
+        match Type::from_name(&kind).or(small(&kind).map(Type)) {
+            Some(found) if found.is_error() => self.kind = found,
+            Some(found) => args.error(format!("ICMP type {} is not an error type", found.0)),
+            None => args.error(format!("argument TYPE should be an ICMP type, not '{kind}'")),
+        }
+        match self.kind.code_from_name(&code).or(small(&code)) {
+            Some(code) => self.code = code,
+            None => {
+                args.error(format!("argument CODE should be a code of this type or its number, not '{code}'"))
+            }
+        }
+        if !(MTU_MIN..=65535).contains(&self.mtu) {
+            args.error(format!("MTU must lie between {MTU_MIN} and 65535 bytes, not {}", self.mtu));
+        }
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        let mut answers = Batch::new();
+        for packet in batch.drain(..) {
+            match self.answer(cx, &packet) {
+                Ok(answer) => answers.push(answer),
+                Err(reason) => {
+                    cx.drop(reason, packet);
+                }
+            }
+        }
+        answers
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "src" => self.src.to_string(),
+            "mtu" => self.mtu.to_string(),
+            _ => self.pmtu.to_string(),
+        })
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
+        match name {
+            "src" => self.src = value(name, text)?,
+            "mtu" => {
+                self.mtu = Some(number::<usize>(name, text)?)
+                    .filter(|mtu| (MTU_MIN..=65535).contains(mtu))
+                    .ok_or_else(|| HandlerError::bad_value(name, text, "36 to 65535 bytes"))?;
+            }
+            _ => self.pmtu = number(name, text)?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ip::samples::{datagram, seal, sealed};
+    use crate::testing::{Rig, Run};
+
+    fn packet(options: &[u8], payload: usize) -> Packet {
+        datagram(9, [1, 2, 3, 4], [5, 6, 7, 8], options, payload)
+    }
+
+    fn run(config: &str, packet: Packet) -> Run {
+        Rig::new(&format!("ICMPError({config})")).packets(vec![packet]).run()
+    }
+
+    /// The message, whose headers are sound, split at its ICMP header.
+    fn answer(config: &str, packet: Packet) -> (Vec<u8>, Vec<u8>) {
+        let run = run(config, packet);
+        let out = run.out("o0");
+        let p = &out[0];
+        assert!(sealed(p.data()) && p.anno_u8(anno::FIX_IP_SRC) == 1);
+        assert_eq!(p.dst_ip(), [1, 2, 3, 4]);
+        let icmp = p.transport().unwrap();
+        assert_eq!(wire::checksum::internet(icmp), 0);
+        (p.data()[..p.len() - icmp.len()].to_vec(), icmp.to_vec())
+    }
+
+    #[test]
+    fn quotes_the_packet() {
+        let original = packet(&[], 30);
+        let (ip, icmp) = answer("9.9.9.9, timeexceeded, transit", original.duplicate().unwrap());
+        assert_eq!(ip[..10], [0x45, 0, 0, 78, 0, 1, 0, 0, 200, 1]);
+        assert_eq!(ip[12..20], [9, 9, 9, 9, 1, 2, 3, 4]);
+        assert_eq!((&icmp[..2], &icmp[4..8], &icmp[8..]), (&[11, 0][..], &[0; 4][..], original.data()));
+        let (ip, icmp) = answer("9.9.9.9, 3, 1", packet(&[], 1000));
+        assert_eq!((ip.len() + icmp.len(), &icmp[..2]), (576, &[3, 1][..]));
+        let (ip, icmp) = answer("9.9.9.9, 3, 1, MTU 100", packet(&[], 1000));
+        assert_eq!(ip.len() + icmp.len(), 100);
+    }
+
+    #[test]
+    fn particulars_of_the_types() {
+        let rest = |config: &str| {
+            let mut p = packet(&[], 30);
+            p.set_anno_u8(anno::ICMP_PARAM_PROBLEM, 21);
+            p.set_dst_ip([7, 7, 7, 7]);
+            let (_, icmp) = answer(config, p);
+            (icmp[0], icmp[1], icmp[4..8].to_vec())
+        };
+        assert_eq!(rest("9.9.9.9, parameterproblem, erroratptr"), (12, 0, vec![21, 0, 0, 0]));
+        assert_eq!(rest("9.9.9.9, redirect, host"), (5, 1, vec![7, 7, 7, 7]));
+        assert_eq!(rest("9.9.9.9, unreachable, needfrag, PMTU 1280"), (3, 4, vec![0, 0, 5, 0]));
+        assert_eq!(rest("9.9.9.9, sourcequench"), (4, 0, vec![0; 4]));
+    }
+
+    #[test]
+    fn some_packets_are_not_answered() {
+        let change = |f: &dyn Fn(&mut [u8])| {
+            let mut p = packet(&[], 30);
+            f(p.data_mut());
+            seal(p.data_mut());
+            p
+        };
+        let mut link_broadcast = packet(&[], 30);
+        link_broadcast.set_packet_type(PacketType::Broadcast);
+        let silent = vec![
+            link_broadcast,
+            change(&|b| (b[9], b[20]) = (1, 3)),
+            change(&|b| b[16] = 224),
+            change(&|b| b[16..20].fill(255)),
+            change(&|b| b[16..20].copy_from_slice(&[10, 0, 0, 255])),
+            change(&|b| b[12..16].copy_from_slice(&[10, 0, 0, 255])),
+            change(&|b| b[12] = 0),
+            change(&|b| b[12] = 127),
+            change(&|b| b[12] = 240),
+            change(&|b| b[7] = 1),
+            Packet::copy_of(&[0x45; 30]).unwrap(),
+        ];
+        let n = silent.len() as u64;
+        for burst in [1, 32] {
+            let silent: Vec<_> = silent.iter().map(|p| p.duplicate().unwrap()).collect();
+            let config = "ICMPError(9.9.9.9, unreachable, host, 10.0.0.255)";
+            let run = Rig::new(config).burst(burst).packets(silent).run();
+            assert_eq!(run.drops("e"), [(Reason::NoIcmpError, n)]);
+        }
+        let echo = change(&|b| (b[9], b[20]) = (1, 8));
+        assert_eq!(run("9.9.9.9, unreachable", echo).out("o0").len(), 1);
+    }
+
+    #[test]
+    fn source_routes_go_back() {
+        // Two hops of three are done.
+        let route = [0x83, 15, 12, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 0];
+        let (ip, _) = answer("9.9.9.9, timeexceeded", packet(&route, 30));
+        assert_eq!(ip[20..], [0x83, 11, 4, 2, 2, 2, 2, 1, 1, 1, 1, 0]);
+        let run = run("9.9.9.9, redirect", packet(&route, 30));
+        assert_eq!(run.drops("e"), [(Reason::NoIcmpError, 1)]);
+        let mut faulty = packet(&route, 30);
+        faulty.set_anno_u8(anno::ICMP_PARAM_PROBLEM, 22);
+        assert_eq!(answer("9.9.9.9, parameterproblem", faulty).0.len(), 20);
+    }
+
+    #[test]
+    fn arguments() {
+        let errors = |config: &str| Rig::new(&format!("ICMPError({config})")).errors();
+        assert_eq!(errors("1.2.3.4, echo"), ["e: ICMP type 8 is not an error type"]);
+        assert_eq!(errors("1.2.3.4, nonsense"), ["e: argument TYPE should be an ICMP type, not 'nonsense'"]);
+        assert_eq!(
+            errors("1.2.3.4, unreachable, transit"),
+            ["e: argument CODE should be a code of this type or its number, not 'transit'"]
+        );
+        assert_eq!(errors("1.2.3.4, 3, MTU 20"), ["e: MTU must lie between 36 and 65535 bytes, not 20"]);
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Elements of ICMP.
+
+mod check_icmp_header;
+mod icmp_error;
+mod icmp_ping_responder;
+
+/// The classes of this kind.
+pub static CLASSES: &[engine::Class] =
+    &[check_icmp_header::CLASS, icmp_error::CLASS, icmp_ping_responder::CLASS];
