@@ -66,6 +66,7 @@ fn dependencies(manifest: &str) -> Vec<String> {
 /// Each element's file is declared and listed by its kind, has a manual in due form, and tests.
 fn elements(root: &Path, wrong: &mut Vec<String>) {
     let src = root.join("crates/elements/src");
+    let cases: String = files(&root.join("tests/golden"), "test").iter().map(|f| read(f)).collect();
     for kind in
         std::fs::read_dir(&src).into_iter().flatten().flatten().map(|e| e.path()).filter(|p| p.is_dir())
     {
@@ -80,17 +81,24 @@ fn elements(root: &Path, wrong: &mut Vec<String>) {
             if !list.contains(&format!("{stem}::")) {
                 wrong.push(format!("{shown} has a class that {}/mod.rs does not list", kind.display()));
             }
-            for part in ["//! # ", "**Ports:**", "**Drops:**", "//! ```click", "See also"] {
+            for part in ["//! # ", "**Ports", "**Drops", "//! ```click", "See also"] {
                 if !text.contains(part) {
                     wrong.push(format!("{shown}: its manual lacks '{part}'"));
                 }
             }
             let tests_beside = kind.join(&stem).join("tests.rs").exists();
-            if !text.contains("#[test]") && !tests_beside {
-                wrong.push(format!("{shown} has no test"));
+            let golden = classes(&text).iter().any(|class| cases.contains(class.as_str()));
+            if !text.contains("#[test]") && !tests_beside && !golden {
+                wrong.push(format!("{shown} has neither a unit test nor a golden case"));
             }
         }
     }
+}
+
+/// Names of the classes that a file describes.
+fn classes(text: &str) -> Vec<String> {
+    let quoted = |part: &str| part.split('"').nth(1).map(str::to_owned);
+    text.split("Class::new(").skip(1).filter_map(quoted).collect()
 }
 
 fn sources(root: &Path, wrong: &mut Vec<String>) {
@@ -111,11 +119,16 @@ fn sources(root: &Path, wrong: &mut Vec<String>) {
 }
 
 fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    files(dir, "rs")
+}
+
+/// Files below `dir` with this extension, build folders excepted.
+fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()) {
         if path.is_dir() && path.file_name().is_none_or(|n| n != "target") {
-            found.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|x| x == "rs") {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|x| x == extension) {
             found.push(path);
         }
     }
