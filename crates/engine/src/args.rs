@@ -39,9 +39,14 @@ impl Names {
         let mut names = Names::default();
         for element in graph.elements.iter().filter(|e| INFORMATION.contains(&e.class.as_str())) {
             for arg in config::split_args(&element.config) {
-                let mut words = config::split_words(&arg.text).into_iter().map(|w| w.to_string());
-                if let Some(name) = words.next() {
-                    names.values.entry(name).or_default().extend(words);
+                // IPNameInfo says first what kind of name it is, PortInfo last of which protocol.
+                let kind = usize::from(element.class == "IPNameInfo");
+                let mut words = config::split_words(&arg.text).into_iter().map(|w| w.to_string()).skip(kind);
+                let Some(name) = words.next() else { continue };
+                let values = names.values.entry(name).or_default();
+                match element.class.as_str() {
+                    "PortInfo" => values.extend(words.map(|w| w.split('/').next().unwrap_or(&w).to_owned())),
+                    _ => values.extend(words),
                 }
             }
         }

@@ -8,6 +8,8 @@
 //!
 //! **Ports:** none.
 //!
+//! **Drops:** none.
+//!
 //! **Arguments**
 //! * of AddressInfo: a name, and its IPv4, IPv6 and Ethernet addresses, with or without a prefix length. Wherever an
 //!   address is expected the name stands for the one of the right kind; `NAME:eth`, `NAME:ip` and `NAME:ip6` say which.
@@ -76,8 +78,15 @@ mod tests {
 
     #[test]
     fn names_work_wherever_they_are_defined() {
-        let text = "i :: TestIn -> Paint(7, spot) -> o :: TestOut; AnnotationInfo(spot 21); AddressInfo(a 1.2.3.4); PortInfo(p 80/tcp); IPNameInfo(ip_proto p 4); AlignmentInfo; ClickyInfo(STYLE x);";
+        let text = "i :: TestIn -> Paint(7, spot) -> o :: TestOut; AnnotationInfo(spot 21); AlignmentInfo; ClickyInfo(STYLE x);";
         assert_eq!(Rig::text(text).inputs(&[b"x"]).run().out("o")[0].anno_u8(21), 7);
+    }
+
+    #[test]
+    fn addresses_ports_and_numbers() {
+        let text = "FastUDPSource(0, 1, 60, a, a, p, 0:0:0:0:0:9, b, n) -> Strip(26) -> Truncate(12) -> o :: TestOut; \
+                    AddressInfo(a 1.2.3.4 0:0:0:0:0:7, b 5.6.7.8/24); PortInfo(p 80/tcp); IPNameInfo(ip_proto n 258);";
+        assert_eq!(Rig::text(text).run().bytes("o"), [[1, 2, 3, 4, 5, 6, 7, 8, 0, 80, 1, 2]]);
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //!
 //! **Ports:** none.
 //!
+//! **Drops:** none.
+//!
 //! **Arguments**
 //! * `MESSAGE` the text.
 //! * `TYPE` `MESSAGE` (the default), `WARNING`, or `ERROR`: the configuration does not start.

@@ -8,10 +8,12 @@ mod check_length;
 mod check_paint;
 mod counter;
 mod discard;
+mod hub;
 mod idle;
 mod information;
 mod message;
 mod null;
+mod pad;
 mod paint;
 mod paint_switch;
 mod paint_tee;
@@ -20,6 +22,8 @@ mod pull_switch;
 mod pull_tee;
 mod random_bit_errors;
 mod random_sample;
+mod resize;
+mod schedule_info;
 mod set_anno_byte;
 mod set_packet_type;
 mod set_timestamp;
@@ -29,6 +33,7 @@ mod strip;
 mod strip_to_network_header;
 mod switch;
 mod tee;
+mod timed_sink;
 mod truncate;
 mod unstrip;
 
@@ -41,6 +46,7 @@ pub static CLASSES: &[engine::Class] = &[
     check_paint::CLASS,
     counter::CLASS,
     discard::CLASS,
+    hub::CLASS,
     idle::IDLE,
     idle::SIMPLE_IDLE,
     information::ADDRESS,
@@ -53,6 +59,7 @@ pub static CLASSES: &[engine::Class] = &[
     null::NULL,
     null::PULL_NULL,
     null::PUSH_NULL,
+    pad::CLASS,
     paint::CLASS,
     paint_switch::CLASS,
     paint_tee::CLASS,
@@ -63,6 +70,8 @@ pub static CLASSES: &[engine::Class] = &[
     pull_tee::CLASS,
     random_bit_errors::CLASS,
     random_sample::CLASS,
+    resize::CLASS,
+    schedule_info::CLASS,
     set_anno_byte::CLASS,
     set_packet_type::CLASS,
     set_timestamp::CLASS,
@@ -75,6 +84,7 @@ pub static CLASSES: &[engine::Class] = &[
     switch::STATIC,
     switch::SWITCH,
     tee::CLASS,
+    timed_sink::CLASS,
     truncate::CLASS,
     unstrip::CLASS,
 ];

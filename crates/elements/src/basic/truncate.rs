@@ -9,7 +9,7 @@
 //!
 //! **Arguments**
 //! * `MAX` bytes that stay; `LENGTH` and `NBYTES` are synonyms.
-//! * `EXTRA_ANNO` boolean, default false: adds the bytes cut off to the extra length annotation.
+//! * `EXTRA_ANNO` boolean, default true: adds the bytes cut off to the extra length annotation.
 //!
 //! **Metadata set:** extra length, if EXTRA_ANNO.
 //!
@@ -22,7 +22,7 @@
 //! InfiniteSource(LENGTH 60, LIMIT 5, STOP true) -> Truncate(20) -> Discard;
 //! ```
 //!
-//! See also: Strip, CheckLength
+//! See also: Pad, Resize, Strip, CheckLength
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError};
@@ -45,7 +45,7 @@ impl Element for Truncate {
     fn configure(&mut self, args: &mut Args<'_>) {
         let named = args.keyword_opt("LENGTH").or(args.keyword_opt("NBYTES"));
         self.max = named.unwrap_or_else(|| args.required("MAX"));
-        self.annotate = args.keyword("EXTRA_ANNO", false);
+        self.annotate = args.keyword("EXTRA_ANNO", true);
     }
 
     fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {
@@ -77,12 +77,12 @@ mod tests {
 
     #[test]
     fn cuts() {
-        for element in ["Truncate(2)", "Truncate(MAX 2)", "Truncate(NBYTES 2, EXTRA_ANNO true)"] {
+        for element in ["Truncate(2)", "Truncate(MAX 2)", "Truncate(NBYTES 2, EXTRA_ANNO false)"] {
             for burst in [1, 32] {
                 let run = Rig::new(element).burst(burst).inputs(&[b"abcd", b"ab", b""]).run();
                 let out = run.out("o0");
                 assert_eq!(out.iter().map(|p| p.data()).collect::<Vec<_>>(), [&b"ab"[..], b"ab", b""]);
-                let extra = if element.contains("true") { 2 } else { 0 };
+                let extra = if element.contains("false") { 0 } else { 2 };
                 assert_eq!(
                     (out[0].anno_u32(anno::EXTRA_LENGTH), out[1].anno_u32(anno::EXTRA_LENGTH)),
                     (extra, 0)
