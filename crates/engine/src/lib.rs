@@ -11,6 +11,7 @@
 pub mod args;
 mod builtin;
 pub mod clock;
+pub mod control;
 mod cx;
 pub mod drops;
 mod element;
