@@ -9,6 +9,8 @@ mod check;
 mod cli;
 mod click;
 mod config;
+mod control;
+mod ctl;
 mod demo;
 mod describe;
 mod devices;

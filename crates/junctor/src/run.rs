@@ -7,7 +7,7 @@ use engine::clock::TimeSource;
 use engine::{Control, Options, Router};
 
 use crate::config::{Form, Source};
-use crate::{cli, devices, exit};
+use crate::{cli, control, devices, exit};
 
 /// Run a configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -42,6 +42,10 @@ pub(crate) struct Args {
     /// Listen for control connections on this Unix socket; may be repeated.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) unix_socket: Vec<String>,
+    /// Listen for 'junctor ctl' on this Unix socket, or on 'none' [default: one for this process in /run/junctor for
+    /// root, else in $XDG_RUNTIME_DIR/junctor; none on simulated time].
+    #[arg(long, value_name = "PATH")]
+    pub(crate) control: Option<String>,
     /// Provide a writable 'hotconfig' handler.
     #[arg(short = 'R', long)]
     pub(crate) allow_reconfigure: bool,
@@ -121,6 +125,10 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
         if graph.elements.is_empty() {
             warn(args, "configuration has no elements, exiting");
         } else {
+            let _socket = match control_socket(args, form, &router) {
+                Ok(socket) => socket,
+                Err(why) => return cli::fail(why),
+            };
             let started = Instant::now();
             run(&mut router, limit);
             if args.print_time {
@@ -134,6 +142,19 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
 fn warn(args: &Args, message: &str) {
     if !args.no_warnings {
         eprintln!("junctor: warning: {message}");
+    }
+}
+
+/// Opens the socket for `junctor ctl`. Only one that was asked for must be had.
+fn control_socket(args: &Args, form: Form, router: &Router) -> Result<Option<control::Served>, String> {
+    match args.control.as_deref() {
+        Some("none") => Ok(None),
+        Some(path) => control::listen(std::path::Path::new(path), router.control()).map(Some),
+        None if form == Form::Click || args.simtime.is_some() => Ok(None),
+        None => Ok(control::listen_by_default(router.control()).unwrap_or_else(|why| {
+            warn(args, &format!("'junctor ctl' cannot reach this router: {why}"));
+            None
+        })),
     }
 }
 

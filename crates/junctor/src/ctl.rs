@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor ctl`: reads and writes handlers of a running router.
+
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{cli, control, exit};
+
+/// How long a router may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Read or write a handler of a running router.
+///
+/// With a value the handler is written. Without one it is read, or, if it can only be written, written without a value.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor ctl list                   the elements
+  junctor ctl c.handlers             what element c offers
+  junctor ctl c.count
+  junctor ctl src.active false
+  junctor ctl stop
+  junctor ctl --pid 4711 --json q.length")]
+pub(crate) struct Args {
+    /// The handler: element.handler, or a name alone for one of the router itself.
+    handler: String,
+    /// The value to write; several words are joined by spaces.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    value: Vec<String>,
+    /// Read, with the value as parameter.
+    #[arg(long, conflicts_with = "write")]
+    read: bool,
+    /// Write, also without a value.
+    #[arg(long)]
+    write: bool,
+    /// The router's control socket; also a ControlSocket element's of kind UNIX.
+    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
+    socket: Option<PathBuf>,
+    /// The router's process.
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why nothing came of it.
+#[derive(Debug)]
+enum Failure {
+    /// The router refused: its code and words.
+    Refused(u16, String),
+    /// There was no router, or it went away.
+    Unreachable(String),
+    /// It is not clear which router is meant.
+    Unclear(String),
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    let done = find(args).and_then(|stream| call(args, stream));
+    let (status, object) = match &done {
+        Ok(Some(value)) => (exit::SUCCESS, json!({ "handler": args.handler, "value": value })),
+        Ok(None) => (exit::SUCCESS, json!({ "handler": args.handler, "written": true })),
+        Err(Failure::Refused(code, why)) => (exit::FAILURE, failure(args, json!(code), why)),
+        Err(Failure::Unreachable(why)) => (exit::FAILURE, failure(args, Value::Null, why)),
+        Err(Failure::Unclear(why)) => (exit::USAGE, failure(args, Value::Null, why)),
+    };
+    if args.json {
+        cli::print_or_fail(format!("{object}\n").as_bytes());
+        return status;
+    }
+    match done {
+        Ok(None) => status,
+        Ok(Some(value)) => {
+            let end = if value.is_empty() || value.ends_with('\n') { "" } else { "\n" };
+            cli::print_or_fail(format!("{value}{end}").as_bytes())
+        }
+        Err(Failure::Refused(_, why) | Failure::Unreachable(why) | Failure::Unclear(why)) => {
+            eprintln!("junctor: {why}");
+            status
+        }
+    }
+}
+
+fn failure(args: &Args, code: Value, why: &str) -> Value {
+    json!({ "handler": args.handler, "error": { "code": code, "message": why } })
+}
+
+/// Connects to the router that is meant.
+fn find(args: &Args) -> Result<UnixStream, Failure> {
+    if let Some(path) = &args.socket {
+        let failed = |e| Failure::Unreachable(format!("no router answers at {}: {e}", path.display()));
+        return UnixStream::connect(path).map_err(failed);
+    }
+    let Some(directory) = control::directory() else {
+        let why = "routers of this user listen nowhere by default, because XDG_RUNTIME_DIR is not set; \
+                   name a socket by 'junctor run --control PATH' and 'junctor ctl --socket PATH'";
+        return Err(Failure::Unreachable(why.into()));
+    };
+    choose(&directory, args.pid)
+}
+
+/// The router that listens in this directory, of this process if one is named.
+fn choose(directory: &Path, pid: Option<u32>) -> Result<UnixStream, Failure> {
+    let mut live = sockets(directory);
+    if let Some(pid) = pid {
+        live.retain(|(p, ..)| *p == pid);
+        return live.pop().map(|(.., stream)| stream).ok_or_else(|| {
+            Failure::Unreachable(format!(
+                "process {pid} is no router that listens in {}",
+                directory.display()
+            ))
+        });
+    }
+    match live.len() {
+        0 => Err(Failure::Unreachable(format!(
+            "no router is running (none listens in {}); start one by 'junctor run', or name its socket by --socket",
+            directory.display()
+        ))),
+        1 => Ok(live.remove(0).2),
+        _ => {
+            let list = live
+                .iter()
+                .map(|(pid, path, _)| format!("\n  --pid {pid}  {}  {}", path.display(), words(*pid)));
+            Err(Failure::Unclear(format!(
+                "several routers are running; choose one:{}",
+                list.collect::<String>()
+            )))
+        }
+    }
+}
+
+/// Live sockets with their processes, by number. Those that a process left behind are removed.
+fn sockets(directory: &Path) -> Vec<(u32, PathBuf, UnixStream)> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path());
+    let mut live: Vec<_> = entries
+        .filter_map(|path| {
+            let pid = path.file_name()?.to_str()?.strip_suffix(".sock")?.parse().ok()?;
+            match UnixStream::connect(&path) {
+                Ok(stream) => Some((pid, path, stream)),
+                Err(_) => {
+                    control::remove_if_stale(&path);
+                    None
+                }
+            }
+        })
+        .collect();
+    live.sort_by_key(|(pid, ..)| *pid);
+    live
+}
+
+/// The command line of a process.
+fn words(pid: u32) -> String {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).replace('\0', " ").trim().chars().take(100).collect()
+}
+
+/// A conversation with a router.
+struct Client(BufReader<UnixStream>);
+
+impl Client {
+    fn new(stream: UnixStream) -> std::io::Result<Client> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut client = Client(BufReader::new(stream));
+        let greeting = client.line()?;
+        if !greeting.starts_with("Click::ControlSocket/1.") {
+            let why = format!("it does not speak the control protocol, but '{}'", greeting.escape_debug());
+            return Err(std::io::Error::new(ErrorKind::InvalidData, why));
+        }
+        Ok(client)
+    }
+
+    fn line(&mut self) -> std::io::Result<String> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line)? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            _ => Ok(line.trim_end_matches(['\r', '\n']).to_owned()),
+        }
+    }
+
+    /// Sends a command with its data; returns the code and text of the answer.
+    fn ask(&mut self, command: &str, data: &str) -> std::io::Result<(u16, String)> {
+        self.0.get_mut().write_all(format!("{command}\r\n{data}").as_bytes())?;
+        let mut text = Vec::new();
+        loop {
+            let line = self.line()?;
+            let bad = || std::io::Error::new(ErrorKind::InvalidData, format!("unexpected answer '{line}'"));
+            let code = line.get(..3).and_then(|c| c.parse().ok()).ok_or_else(bad)?;
+            text.push(line.get(4..).unwrap_or_default().to_owned());
+            if line.as_bytes().get(3) != Some(&b'-') {
+                return Ok((code, text.join("\n")));
+            }
+        }
+    }
+
+    /// The data that follows the answer to a read.
+    fn data(&mut self) -> std::io::Result<String> {
+        let line = self.line()?;
+        let bad = || std::io::Error::new(ErrorKind::InvalidData, format!("unexpected answer '{line}'"));
+        let len: usize = line.strip_prefix("DATA ").and_then(|n| n.parse().ok()).ok_or_else(bad)?;
+        let mut data = Vec::new();
+        (&mut self.0).take(len as u64).read_to_end(&mut data)?;
+        if data.len() < len {
+            Err(ErrorKind::UnexpectedEof.into())
+        } else {
+            Ok(String::from_utf8_lossy(&data).into())
+        }
+    }
+}
+
+/// Makes the call; returns the value if it was a read.
+fn call(args: &Args, stream: UnixStream) -> Result<Option<String>, Failure> {
+    let lost = |e: std::io::Error| {
+        Failure::Unreachable(match e.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+                "the router ended before it answered".into()
+            }
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                format!("the router has not answered for {} s", PATIENCE.as_secs())
+            }
+            _ => format!("the router's answer: {e}"),
+        })
+    };
+    let name = &args.handler;
+    if name.is_empty() || name.contains(char::is_whitespace) {
+        return Err(Failure::Unclear(format!("'{name}' is no name of a handler")));
+    }
+    let mut client = Client::new(stream).map_err(lost)?;
+    let value = args.value.join(" ");
+    let mut write = args.write || (!args.read && !args.value.is_empty());
+    if !write && !args.read {
+        let (code, why) = client.ask(&format!("CHECKREAD {name}"), "").map_err(lost)?;
+        // One that exists, but is not for reading.
+        write = code != 200 && client.ask(&format!("CHECKWRITE {name}"), "").map_err(lost)?.0 == 200;
+        if code != 200 && !write {
+            return Err(Failure::Refused(code, why));
+        }
+    }
+    let command = if write { "WRITEDATA" } else { "READDATA" };
+    let (code, why) = client.ask(&format!("{command} {name} {}", value.len()), &value).map_err(lost)?;
+    match (code / 100, write) {
+        (2, true) => Ok(None),
+        (2, false) => client.data().map(Some).map_err(lost),
+        _ => Err(Failure::Refused(code, why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn the_only_live_socket_is_chosen() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |pid: u32| dir.path().join(format!("{pid}.sock"));
+        let why = |r: Result<UnixStream, Failure>| match r {
+            Err(Failure::Unreachable(why) | Failure::Unclear(why) | Failure::Refused(_, why)) => why,
+            Ok(_) => String::new(),
+        };
+        assert!(why(choose(dir.path(), None)).contains("no router is running"));
+
+        let first = UnixListener::bind(path(11)).unwrap();
+        drop(UnixListener::bind(path(12)).unwrap());
+        std::fs::write(dir.path().join("notes"), "").unwrap();
+        assert_eq!(why(choose(dir.path(), None)), "");
+        assert!(!path(12).exists() && path(11).exists(), "the socket left behind goes, the other stays");
+
+        let second = UnixListener::bind(path(13)).unwrap();
+        let several = why(choose(dir.path(), None));
+        assert!(several.contains("--pid 11") && several.contains("--pid 13"), "{several}");
+        assert_eq!(why(choose(dir.path(), Some(13))), "");
+        assert!(why(choose(dir.path(), Some(14))).contains("process 14"));
+        drop((first, second));
+    }
+}

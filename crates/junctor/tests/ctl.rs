@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Routers are started, asked and stopped by `junctor ctl`.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const TEXT: &str = "src :: InfiniteSource(LIMIT 7) -> c :: Counter -> d :: Discard;";
+
+fn junctor(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_junctor")).args(args).output().expect("junctor")
+}
+
+/// A router that runs until it is stopped or dropped.
+struct Running(Child);
+
+impl Running {
+    /// Starts a router and waits until it listens.
+    fn start(socket: &Path, text: &str) -> Running {
+        let child = Command::new(env!("CARGO_BIN_EXE_junctor"))
+            .args(["run", "-j", "2", "--time", "100", "--control"])
+            .arg(socket)
+            .args(["-e", text])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("junctor run");
+        let running = Running(child);
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while !socket.exists() {
+            assert!(Instant::now() < give_up, "the router does not listen");
+            std::thread::yield_now();
+        }
+        running
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What `ctl` prints to standard output and error, and its status.
+fn ctl(socket: &Path, args: &[&str]) -> (String, String, i32) {
+    let mut all = vec!["ctl", "--socket", socket.to_str().unwrap()];
+    all.extend(args);
+    let output = junctor(&all);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr), output.status.code().unwrap_or(-1))
+}
+
+#[test]
+fn a_router_is_asked_and_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let mut router = Running::start(&socket, TEXT);
+    // Whether all packets have passed is not for this test to wait for: asking is.
+    let check = |args: &[&str], want: (&str, &str, i32)| {
+        let got = ctl(&socket, args);
+        assert_eq!((got.0.as_str(), got.1.as_str(), got.2), want, "{args:?}");
+    };
+    check(&["list"], ("3\nsrc\nc\nd\n", "", 0));
+    check(&["c.class"], ("Counter\n", "", 0));
+    check(&["src.active", "false"], ("", "", 0));
+    check(&["src.active"], ("false\n", "", 0));
+    check(&["--json", "src.active"], ("{\"handler\":\"src.active\",\"value\":\"false\"}\n", "", 0));
+    check(&["c.reset"], ("", "", 0));
+    check(&["--json", "c.reset"], ("{\"handler\":\"c.reset\",\"written\":true}\n", "", 0));
+    check(&["x.count"], ("", "junctor: No element named 'x'\n", 1));
+    check(&["c.what"], ("", "junctor: No handler named 'c.what'\n", 1));
+    check(&["c.count", "5"], ("", "junctor: Handler 'c.count' read-only\n", 1));
+    check(
+        &["--json", "c.count", "5"],
+        (
+            "{\"error\":{\"code\":530,\"message\":\"Handler 'c.count' read-only\"},\"handler\":\"c.count\"}\n",
+            "",
+            1,
+        ),
+    );
+    let (_, why, status) = ctl(&socket, &["src.active", "perhaps"]);
+    assert!(status == 1 && why.contains("perhaps"), "{why}");
+    check(&["stop"], ("", "", 0));
+    assert!(router.0.wait().unwrap().success());
+    assert!(!socket.exists(), "the socket goes with its router");
+    let (_, why, status) = ctl(&socket, &["c.count"]);
+    assert!(status == 1 && why.contains("no router answers"), "{why}");
+}
+
+#[test]
+fn two_cannot_listen_at_one_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let first = Running::start(&socket, TEXT);
+    let path = socket.to_str().unwrap();
+    let second = junctor(&["run", "--control", path, "-e", TEXT]);
+    let why = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(second.status.code() == Some(1) && why.contains(path), "{why}");
+    assert_eq!(ctl(&socket, &["c.name"]).0, "c\n");
+    drop(first);
+    // The first one was killed and left its socket behind, which is no obstacle.
+    assert!(socket.exists());
+    let third = Running::start(&dir.path().join("t"), TEXT);
+    drop(third);
+    let again = junctor(&["run", "--control", path, "-e", "InfiniteSource(LIMIT 1, STOP true) -> Discard;"]);
+    assert!(again.status.success() && !socket.exists());
+}
