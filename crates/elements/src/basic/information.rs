@@ -21,6 +21,8 @@
 //! The whole configuration is searched for them before any element reads its arguments, so their place in it does not
 //! matter.
 //!
+//! **Drops:** none.
+//!
 //! ```click
 //! AddressInfo(gate 10.0.0.1/24 00:01:02:03:04:05);
 //! PortInfo(service 8080);

@@ -13,6 +13,8 @@
 //! * `MESSAGE` the text.
 //! * `TYPE` `MESSAGE` (the default), `WARNING`, or `ERROR`: the configuration does not start.
 //!
+//! **Drops:** none.
+//!
 //! ```click
 //! Message("Hello, world");
 //! ```

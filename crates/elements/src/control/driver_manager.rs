@@ -15,6 +15,8 @@
 //!
 //! **Handlers:** as for Script.
 //!
+//! **Drops:** none.
+//!
 //! ```click
 //! a :: InfiniteSource(LIMIT 2, STOP true) -> Discard;
 //! b :: InfiniteSource(LIMIT 3, STOP true) -> Discard;
