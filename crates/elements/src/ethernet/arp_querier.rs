@@ -83,7 +83,7 @@ pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-2", || Box::new(ArpQuer
     .file(file!());
 
 /// Answers each worker keeps.
-const CACHED_ANSWERS: usize = 256;
+const CACHED_ANSWERS: usize = 1024;
 /// The timer that drops what waited too long.
 const EXPIRE: u32 = 0;
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One worker's copy of recent answers, so that the shared table is locked only for what is new.
 //!
-//! Direct-mapped by a hash of the address. An answer is good while the table's version is what it was before the answer was
+//! Two places for each hash of an address, side by side in one cache line, so that two neighbours with one hash do not
+//! send each other's packets to the lock. An answer is good while the table's version is what it was before the answer was
 //! looked up, and until the time at which the table would say something else by itself (expiry, or time for a query).
 
 use super::{Answer, Neighbours};
-use crate::{hash::hash128, mac::Mac};
+use crate::mac::Mac;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -29,8 +30,13 @@ use std::sync::{
 #[derive(Debug)]
 pub struct NeighbourCache {
     version: Arc<AtomicU64>,
-    slots: Box<[Slot]>,
+    pairs: Box<[Pair]>,
 }
+
+/// The answers that share a hash, the newer one first.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Pair([Slot; 2]);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
@@ -43,8 +49,8 @@ struct Slot {
 impl NeighbourCache {
     /// A cache of `slots` answers (rounded up to a power of two) of `table`.
     pub fn new<Q>(table: &Neighbours<Q>, slots: usize) -> Self {
-        let slots = vec![Slot::default(); slots.max(1).next_power_of_two()];
-        Self { version: table.version.clone(), slots: slots.into() }
+        let pairs = vec![Pair::default(); slots.div_ceil(2).max(1).next_power_of_two()];
+        Self { version: table.version.clone(), pairs: pairs.into() }
     }
 
     /// The answer for `ip` at `now_ns`: from here, or else by `ask`, which is to call [`Neighbours::lookup_until`] of the
@@ -53,14 +59,17 @@ impl NeighbourCache {
     pub fn lookup(&mut self, ip: u32, now_ns: u64, ask: impl FnOnce() -> (Answer, u64)) -> Answer {
         // Before asking: if the table changes meanwhile, what is kept here is old at once.
         let version = self.version.load(Ordering::Acquire);
-        let at = hash128(0, ip.into(), 0) as usize & (self.slots.len() - 1);
-        let slot = &mut self.slots[at];
-        if slot.ip == ip && slot.version == version && now_ns < slot.until_ns {
-            return Answer::Known { mac: slot.mac, query: false };
+        // One multiplication spreads addresses enough: a flood of chosen ones only costs itself the lock.
+        let hash = u64::from(ip).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let pair = &mut self.pairs[hash as usize & (self.pairs.len() - 1)].0;
+        for slot in &*pair {
+            if slot.ip == ip && slot.version == version && now_ns < slot.until_ns {
+                return Answer::Known { mac: slot.mac, query: false };
+            }
         }
         let (answer, until_ns) = ask();
         if let Answer::Known { mac, .. } = answer {
-            *slot = Slot { until_ns, version, ip, mac };
+            *pair = [Slot { until_ns, version, ip, mac }, pair[0]];
         }
         answer
     }
