@@ -137,16 +137,16 @@ impl Element for InfiniteSource {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        let burst = usize::try_from(self.burst).ok().filter(|b| *b > 0).unwrap_or(cx.burst());
-        if self.left() == 0 {
-            // In the run after the last packet, so that others have had their turn with it.
-            self.end(cx);
-            return true;
-        }
         let room = self.filled.room();
         if room == 0 {
             self.filled.wait(cx);
             return false;
+        }
+        let burst = usize::try_from(self.burst).ok().filter(|b| *b > 0).unwrap_or(cx.burst());
+        if self.left() == 0 {
+            // In the run after the last packet, and not while queues are full: others have had their turn with it.
+            self.end(cx);
+            return true;
         }
         let batch = self.make(cx, burst.min(room));
         let any = !batch.is_empty();

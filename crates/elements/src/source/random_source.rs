@@ -114,15 +114,15 @@ impl Element for RandomSource {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        if left(self.limit, self.count) == 0 {
-            cx.unschedule();
-            ended(cx, self.end_call.as_ref(), self.stop);
-            return true;
-        }
         let room = self.filled.room();
         if room == 0 {
             self.filled.wait(cx);
             return false;
+        }
+        if left(self.limit, self.count) == 0 {
+            cx.unschedule();
+            ended(cx, self.end_call.as_ref(), self.stop);
+            return true;
         }
         let batch = self.make(cx, self.burst.min(room));
         let any = !batch.is_empty();
