@@ -11,9 +11,11 @@ mod drop_broadcasts;
 pub(crate) mod faults;
 mod fix_ip_src;
 mod get_ip_address;
+pub(crate) mod ip_encap;
 mod ip_fragmenter;
 mod ip_gw_options;
 mod ip_mirror;
+mod ip_print;
 mod lookup_ip_route;
 mod set_ip_address;
 mod set_ip_checksum;
@@ -30,9 +32,11 @@ pub static CLASSES: &[engine::Class] = &[
     drop_broadcasts::CLASS,
     fix_ip_src::CLASS,
     get_ip_address::CLASS,
+    ip_encap::CLASS,
     ip_fragmenter::CLASS,
     ip_gw_options::CLASS,
     ip_mirror::CLASS,
+    ip_print::CLASS,
     lookup_ip_route::DIRECT,
     lookup_ip_route::LINEAR,
     lookup_ip_route::LOOKUP,

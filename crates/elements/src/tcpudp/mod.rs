@@ -3,10 +3,11 @@
 
 mod check_header;
 mod set_checksum;
+mod udp_ip_encap;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] =
-    &[check_header::TCP, check_header::UDP, set_checksum::TCP, set_checksum::UDP];
+    &[check_header::TCP, check_header::UDP, set_checksum::TCP, set_checksum::UDP, udp_ip_encap::CLASS];
 
 #[cfg(test)]
 mod samples {

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # IPEncap
+//!
+//! `IPEncap(PROTO, SRC, DST [, keywords TOS, DSCP, ECT, CE, TTL, DF])`
+//!
+//! Puts an IP header in front of each packet.
+//!
+//! **Ports:** 1 input, 1 output, agnostic.
+//!
+//! **Arguments**
+//! * `PROTO` protocol number or name.
+//! * `SRC` source address.
+//! * `DST` destination address, or `DST_ANNO` for each packet's destination annotation.
+//! * `TOS` type-of-service byte, default 0; or its parts `DSCP` (0 to 63), `ECT` and `CE` (booleans, default false).
+//! * `TTL` default 250.
+//! * `DF` boolean, default false: sets the don't-fragment bit.
+//!
+//! **Metadata set:** network and transport header positions; destination annotation, unless it was read.
+//!
+//! **Drops:** `too-long`, packets beyond 65,515 bytes; `no-memory`.
+//!
+//! **Handlers**
+//! * `src`, `dst` read/write: the arguments.
+//!
+//! Each worker numbers the packets' identification by itself.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 5, STOP true) -> IPEncap(4, 10.0.0.1, 10.0.0.2) -> Discard;
+//! ```
+//!
+//! See also: UDPIPEncap, StripIPHeader. RFC 791
+
+use std::net::Ipv4Addr;
+
+use engine::args::{Args, FromArg, Names};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use packet::{Batch, Packet};
+use wire::{Protocol, ipv4};
+
+use super::Address;
+use crate::tools::value;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("IPEncap", "1/1", || Box::<IpEncap>::default())
+    .handlers(&[Handler::both("src"), Handler::both("dst")])
+    .file(file!());
+
+/// Where encapsulated packets go.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// Where the destination annotation says.
+    #[default]
+    Annotation,
+    /// To this address.
+    To(Ipv4Addr),
+}
+
+impl FromArg for Destination {
+    const EXPECTED: &'static str = "an IPv4 address or DST_ANNO";
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        match text {
+            "DST_ANNO" => Ok(Destination::Annotation),
+            _ => Ipv4Addr::from_arg(text, names).map(Destination::To),
+        }
+    }
+}
+
+impl Destination {
+    /// The packet's destination; a fixed one is annotated too.
+    pub(crate) fn of(self, packet: &mut Packet) -> Ipv4Addr {
+        match self {
+            Destination::Annotation => packet.dst_ip().into(),
+            Destination::To(address) => {
+                packet.set_dst_ip(address.octets());
+                address
+            }
+        }
+    }
+
+    /// As handlers print it.
+    pub(crate) fn text(self) -> String {
+        match self {
+            Destination::Annotation => "DST_ANNO".into(),
+            Destination::To(address) => address.to_string(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct ProtocolArg(u8);
+
+impl FromArg for ProtocolArg {
+    const EXPECTED: &'static str = "an IP protocol's number or name";
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        let named = Protocol::from_name(text).map(|p| p.0);
+        named.or_else(|| u8::from_arg(text, names).ok()).map(ProtocolArg).ok_or_else(String::new)
+    }
+}
+
+#[derive(Default)]
+struct IpEncap {
+    header: ipv4::Repr,
+    dst: Destination,
+}
+
+/// Puts a header in front of a packet. `header` gives all but the length; its identification counts up.
+pub(crate) fn encapsulate(packet: &mut Packet, header: &mut ipv4::Repr) -> Result<(), Reason> {
+    header.payload_len =
+        u16::try_from(packet.len()).ok().filter(|len| *len <= 65515).ok_or(Reason::TooLong)?;
+    let bytes = packet.push(20).ok_or(Reason::NoMemory)?;
+    header.emit(bytes).map_err(|_| Reason::TooLong)?;
+    header.id = header.id.wrapping_add(1);
+    packet.set_network(0, 20);
+    Ok(())
+}
+
+impl Element for IpEncap {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.header.protocol = Protocol(args.required::<ProtocolArg>("PROTO").0);
+        self.header.src = args.required::<Address>("SRC").0;
+        self.dst = args.required("DST");
+        let tos: u8 = args.keyword("TOS", 0);
+        let dscp: Option<u8> = args.keyword_opt("DSCP");
+        let (ect, ce) = (args.keyword("ECT", false), args.keyword("CE", false));
+        if dscp.is_some_and(|dscp| dscp > 63) {
+            args.error("DSCP must lie between 0 and 63");
+        }
+        let ecn = if ce { 3 } else { u8::from(ect) * 2 };
+        self.header.tos = dscp.map_or(tos, |dscp| dscp << 2) | ecn;
+        self.header.ttl = args.keyword("TTL", 250);
+        self.header.fragment = if args.keyword("DF", false) { ipv4::FLAG_DF } else { 0 };
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        let why = std::cell::Cell::new(Reason::TooLong);
+        let IpEncap { header, dst } = self;
+        let encap = |p: &mut Packet| {
+            header.dst = dst.of(p);
+            encapsulate(p, header).map_err(|reason| why.set(reason)).is_ok()
+        };
+        batch.partition(encap, |p| cx.drop(why.get(), p));
+        batch
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(if name == "src" { self.header.src.to_string() } else { self.dst.text() })
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
+        match name {
+            "src" => self.header.src = value(name, text)?,
+            _ => self.dst = value(name, text)?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::sealed;
+    use super::*;
+    use crate::testing::Rig;
+
+    #[test]
+    fn puts_headers_on() {
+        for burst in [1, 32] {
+            let config = "IPEncap(ipip, 1.2.3.4, 5.6.7.8, DSCP 46, DF true, TTL 9)";
+            let run = Rig::new(config).burst(burst).inputs(&[b"abc", b""]).run();
+            let out = run.out("o0");
+            assert!(out.iter().all(|p| sealed(p.data()) && p.dst_ip() == [5, 6, 7, 8]));
+            let head = [0x45, 46 << 2, 0, 23, 0, 0, 0x40, 0, 9, 4];
+            assert_eq!((&out[0].data()[..10], &out[0].data()[20..]), (&head[..], &b"abc"[..]));
+            assert_eq!((out[1].data()[5], out[1].len(), out[1].transport_offset()), (1, 20, Some(20)));
+        }
+    }
+
+    #[test]
+    fn destination_from_the_annotation() {
+        let mut p = Packet::copy_of(b"x").unwrap();
+        p.set_dst_ip([9, 9, 9, 9]);
+        let run = Rig::new("IPEncap(47, 1.2.3.4, DST_ANNO)").packets(vec![p]).run();
+        assert_eq!(run.bytes("o0")[0][16..20], [9, 9, 9, 9]);
+    }
+
+    #[test]
+    fn limits_and_arguments() {
+        let run = Rig::new("IPEncap(4, 1.2.3.4, 5.6.7.8)").inputs(&[&vec![0; 65516]]).run();
+        assert_eq!(run.drops("e"), [(Reason::TooLong, 1)]);
+        assert_eq!(
+            Rig::new("IPEncap(nonsense, 1.2.3.4, x)").errors(),
+            [
+                "e: argument PROTO should be an IP protocol's number or name, not 'nonsense'",
+                "e: argument DST should be an IPv4 address or DST_ANNO, not 'x'"
+            ]
+        );
+    }
+}
