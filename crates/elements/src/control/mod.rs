@@ -2,11 +2,22 @@
 //! Elements that control a configuration instead of touching its packets.
 
 mod driver_manager;
+mod error;
 mod format;
 mod functions;
 mod parse;
+mod poke_handlers;
+mod quit_watcher;
+mod random_seed;
 mod runtime;
 mod script;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[driver_manager::CLASS, script::CLASS];
+pub static CLASSES: &[engine::Class] = &[
+    driver_manager::CLASS,
+    error::CLASS,
+    poke_handlers::CLASS,
+    quit_watcher::CLASS,
+    random_seed::CLASS,
+    script::CLASS,
+];

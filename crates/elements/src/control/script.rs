@@ -415,3 +415,126 @@ fn kill(param: &str) -> Result<String, HandlerError> {
     }
     Ok(String::new())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    /// Runs a passive script `s` with parameters.
+    fn run(instructions: &str, param: &str) -> Result<String, String> {
+        let text = format!(
+            "s :: Script(TYPE PASSIVE, {instructions}); t :: Script(TYPE PASSIVE, return $(s.run {param}));"
+        );
+        let mut run = Rig::text(&text).run();
+        let value = run.read("t.run");
+        let printed = run.printed();
+        if printed.is_empty() { Ok(value) } else { Err(printed) }
+    }
+
+    #[test]
+    fn values_and_substitution() {
+        for (instructions, param, want) in [
+            ("return 5", "", "5"),
+            ("return", "", ""),
+            ("set x 1", "", ""),
+            ("return $# $1 $2", "a b", "2 a b"),
+            ("return $args", "a  b", "a  b"),
+            ("set x \"$1\", return $x", "'q'", "\"'q'\""),
+            ("setq x \"$1\", return $x", "'q'", "'q'"),
+            ("returnq \"\\x41\"", "", "A"),
+            ("return ${x-none} ${args[1]}", "a b", "none b"),
+            ("return $(add 1 $(mul 2 $1))", "4", "9"),
+            ("set f add, return $($f 1 1)", "", "2"),
+            ("goto b true, return a, label b, return b", "", "b"),
+            ("goto b 0, return a, label b, return b", "", "a"),
+            ("goto end, return a", "", ""),
+            ("init x 1, set x $(add $x 1), return $x", "", "2"),
+            ("return $0$write", "", "runfalse"),
+        ] {
+            assert_eq!(run(instructions, param).as_deref(), Ok(want), "{instructions}");
+        }
+    }
+
+    #[test]
+    fn failures_are_told_where_they_happen() {
+        for (instructions, want) in [
+            ("error a b", "a b"),
+            ("errorq \"a b\"", "a b"),
+            ("goto error", "the script failed"),
+            ("return $(nothing)", "no 'nothing' read handler"),
+            ("return $(no.thing)", "no element named 'no'"),
+            ("return $(add x)", "expected list of numbers"),
+            ("return $(s.step)", "no 's.step' read handler"),
+            ("goto end perhaps", "bad condition 'perhaps'"),
+            ("write s.count 1", "no 's.count' write handler"),
+            ("write s.add 1", "no 's.add' write handler"),
+        ] {
+            let printed = run(instructions, "").expect_err(instructions);
+            assert!(printed.contains(want), "{instructions}: {printed}");
+            assert!(printed.starts_with("While executing '"), "{printed}");
+        }
+    }
+
+    #[test]
+    fn waiting_is_exact() {
+        let text = "s :: Script(export log \"\", wait 1.5, set log $(now_steady), pause 2, setq log \"$log $(now_steady)\", \
+                    wait 5s, setq log \"$log $(now_steady)\"); \
+                    Script(wait 2, write s.step, wait 1, write s.step, wait 1ms, write s.step)";
+        assert_eq!(Rig::text(text).run().read("s.log"), "1.500000 3.000000 3.001000");
+    }
+
+    #[test]
+    fn a_run_that_waits_goes_on_later() {
+        let text = "s :: Script(TYPE PASSIVE, export done no, wait 1, set done yes); Script(write s.run, wait 0.5, stop)";
+        let mut stopped = Rig::text(text).run();
+        assert_eq!(stopped.read("s.done"), "no");
+        let mut run = Rig::text(&text.replace(", stop", "")).run();
+        assert_eq!(run.read("s.done"), "yes");
+    }
+
+    #[test]
+    fn packets_choose_their_output() {
+        let inputs: &[&[u8]] = &[b"a", b"b", b"c", b"d"];
+        // The second packet is dropped, the third sent to an output that is not there.
+        let config = "Script(init n 0, set n $(add $n 1), goto exit $(eq $n 2), return $(if $(eq $n 3) 9 0))";
+        for burst in [1, 32] {
+            let run = Rig::new(config).burst(burst).inputs(inputs).run();
+            assert_eq!(run.bytes("o0"), [b"a", b"d"]);
+            assert_eq!(run.drops("e"), [(engine::Reason::Filtered, 2)]);
+        }
+        let run = Rig::new("Script(return $input)").inputs(inputs).run();
+        assert_eq!(run.out("o0").len(), 4);
+        let run = Rig::new("Script(return nowhere)").inputs(inputs).run();
+        assert_eq!(run.drops("e"), [(engine::Reason::Filtered, 4)]);
+    }
+
+    #[test]
+    fn a_packet_that_comes_back_finds_the_script() {
+        // It goes round until it has been seen three times.
+        let text = "i :: TestIn -> e :: Script(init n 0, set n $(add $n 1), return $(if $(lt $n 3) 1 0)) -> c :: Counter -> Discard; \
+                    e[1] -> e; t :: Script(TYPE PASSIVE, return \"$(e.get n) $(c.count)\")";
+        assert_eq!(Rig::text(text).inputs(&[b"x"]).run().read("t.run"), "\"3 1\"");
+    }
+
+    #[test]
+    fn drivers_count_requests() {
+        let text = "d :: Script(TYPE DRIVER, export n 0, pause 2, set n 1, wait 1, set n 2); \
+                    Script(wait 1, stop); Script(wait 2, write stop); t :: Script(wait 2.5, export late no, set late yes)";
+        let mut run = Rig::text(text).run();
+        assert_eq!((run.read("d.n"), run.read("t.late")), ("2".into(), "yes".into()));
+        let errors = Rig::text("DriverManager; a :: DriverManager").errors();
+        assert!(errors[0].contains("more than one driver script"), "{errors:?}");
+    }
+
+    #[test]
+    fn random_numbers_lie_in_their_range() {
+        let mut run =
+            Rig::text("s :: Script(TYPE PASSIVE, return \"$(random 1) $(random 7 7) $(lt $(random 3) 3)\")")
+                .run();
+        assert_eq!(run.read("s.run"), "\"0 7 true\"");
+        for bad in ["0", "5 4", "1 2 3", "x", "-1"] {
+            let printed = self::run(&format!("return $(random {bad})"), "").expect_err(bad);
+            assert!(printed.contains("handler 'random' expects"), "{printed}");
+        }
+    }
+}
