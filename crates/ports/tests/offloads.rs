@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use common::{PATIENCE, Path, Scratch, conserving, open, spec};
 use junctor_ports::SystemProvider;
+use junctor_ports::live::{Generator, Sink};
 use lab::rig::{Cable, Rig, skip, wait_for};
 use packet::port::{RxQueue, Spec, TxQueue};
 use packet::{Batch, Packet};
@@ -215,6 +216,38 @@ fn check_unusual_packets(method: &str) {
     common::compare(&got, &expected);
 }
 
+/// The generator's frames arrive, each as it was given, and a sink swallows them.
+fn check_generator(method: &str) {
+    const FRAMES: u32 = 1000;
+    let rig = Rig::new(Cable::default()).unwrap();
+    rig.dut.run(&["ethtool", "-K", "d0", "gro", "on"]).unwrap();
+    let provider = SystemProvider::new();
+    let mut rx = rig.dut.enter(|| open(&provider, &spec("d0", method)).rx(0).unwrap()).unwrap();
+    let frame: Vec<u8> = [0xff; 12].into_iter().chain([0x88, 0xb5]).chain(0..50).collect();
+    rig.a.enter(|| Generator::new("a0", &frame, Some(40)).unwrap().send(FRAMES).unwrap()).unwrap();
+    let (mut got, mut randoms) = (0, std::collections::HashSet::new());
+    wait_for("all generated frames", PATIENCE, || {
+        let mut batch = Batch::new();
+        rx.receive(&mut batch, 64);
+        for packet in batch.iter() {
+            let data = packet.data();
+            assert_eq!((&data[..40], &data[42..]), (&frame[..40], &frame[42..]));
+            randoms.insert([data[40], data[41]]);
+            got += 1;
+        }
+        got >= FRAMES
+    })
+    .unwrap_or_else(|e| panic!("{e}: {got}, {:?}", rx.stats()));
+    assert!(randoms.len() > 900, "{} different", randoms.len());
+    rig.dut.ip("addr add 10.0.1.1/24 dev d0").unwrap();
+    rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
+    drop(rx);
+    let sink = rig.dut.enter(|| Sink::new("d0").unwrap()).unwrap();
+    assert!(rig.a.run(&["ping", "-c1", "-W1", "10.0.1.1"]).is_err());
+    drop(sink);
+    rig.a.run(&["ping", "-c1", "-W5", "10.0.1.1"]).unwrap();
+}
+
 /// The interface of the default route stays with the kernel unless somebody says otherwise.
 fn check_default_route() {
     let rig = Rig::new(Cable::default()).unwrap();
@@ -251,6 +284,8 @@ on_rig! {
     af_packet_keeps_packets_from_the_kernel => check_keep_from_kernel("AF_PACKET", Some(false), false);
     af_xdp_keeps_packets_from_the_kernel => check_keep_from_kernel("AF_XDP", None, false);
     a_sniffer_is_never_af_xdp => check_keep_from_kernel("", Some(true), true);
+    af_xdp_takes_what_the_generator_sends => check_generator("AF_XDP");
+    af_packet_takes_what_the_generator_sends => check_generator("AF_PACKET");
     the_default_route_stays_with_the_kernel => check_default_route();
     af_packet_annotates => check_annotations("AF_PACKET");
     af_xdp_annotates => check_annotations("AF_XDP");
