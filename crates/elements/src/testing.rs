@@ -113,6 +113,14 @@ impl Rig {
         Ok(Run { router, printed })
     }
 
+    /// Makes the router without running it: [`Run::again`] does.
+    ///
+    /// # Panics
+    /// When the configuration has errors.
+    pub fn ready(self) -> Run {
+        self.build().unwrap_or_else(|e| panic!("{e:#?}"))
+    }
+
     /// Runs until nothing can happen any more.
     ///
     /// # Panics

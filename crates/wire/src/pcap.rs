@@ -76,8 +76,8 @@ mod tests {
         let sink = Sink::default();
         let mut writer = Writer::new(sink.clone(), format, 101, 0).unwrap();
         packets.iter().for_each(|(time, len, data)| writer.write(*time, *len, data).unwrap());
-        let bytes = sink.0.lock().unwrap().clone();
-        bytes
+        drop(writer);
+        Arc::into_inner(sink.0).unwrap().into_inner().unwrap()
     }
 
     #[test]

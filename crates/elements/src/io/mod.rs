@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements that make packets or exchange them with the world.
 
+mod control_socket;
 mod device;
 mod files;
 mod from_device;
@@ -17,6 +18,7 @@ mod to_ip_summary_dump;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
+    control_socket::CLASS,
     from_device::FROM_DEVICE,
     from_device::POLL_DEVICE,
     from_dump::CLASS,
