@@ -66,7 +66,7 @@ const fn class(name: &'static str) -> Class {
         .file(file!())
 }
 
-const HANDLERS: &[Handler] = &[
+pub(super) const HANDLERS: &[Handler] = &[
     Handler::sum("count"),
     Handler::sum("kernel_drops"),
     Handler::sum("no_memory"),
@@ -86,20 +86,22 @@ pub const FROM_DEVICE: Class = class("FromDevice");
 /// The descriptor of a synonym.
 pub const POLL_DEVICE: Class = class("PollDevice");
 
+/// How packets are received.
 #[derive(Clone, Default)]
-struct Config {
-    spec: Spec,
-    queue: Option<usize>,
-    burst: usize,
-    timestamp: bool,
-    force_ip: bool,
-    active: bool,
-    stop: bool,
+pub(super) struct Config {
+    pub(super) spec: Spec,
+    pub(super) queue: Option<usize>,
+    pub(super) burst: usize,
+    pub(super) timestamp: bool,
+    pub(super) force_ip: bool,
+    pub(super) active: bool,
+    pub(super) stop: bool,
 }
 
+/// The receiving half of a device.
 #[derive(Default)]
-struct FromDevice {
-    config: Config,
+pub(super) struct FromDevice {
+    pub(super) config: Config,
     opened: Option<Opened>,
     queues: Vec<Box<dyn RxQueue>>,
     /// The queue to begin with, so that none starves.
@@ -140,7 +142,7 @@ impl FromDevice {
         if self.config.force_ip {
             let mut others = Batch::new();
             batch.partition(|p| mark_ip(p, self.link), |p| others.push(p));
-            cx.drop_batch(Reason::BadProtocol, others);
+            cx.push_or_drop(1, others, Reason::BadProtocol);
         }
     }
 

@@ -3,11 +3,14 @@
 
 mod control_socket;
 mod device;
+mod duplex;
 mod files;
 mod from_device;
 mod from_dump;
 mod from_ip_summary_dump;
 mod infinite_source;
+mod kernel_tap;
+mod memory_port;
 mod pace;
 pub mod summary;
 #[cfg(test)]
@@ -24,6 +27,11 @@ pub static CLASSES: &[engine::Class] = &[
     from_dump::CLASS,
     from_ip_summary_dump::CLASS,
     infinite_source::CLASS,
+    kernel_tap::FROM_HOST,
+    kernel_tap::KERNEL_TAP,
+    kernel_tap::KERNEL_TUN,
+    kernel_tap::TO_HOST,
+    memory_port::CLASS,
     to_device::CLASS,
     to_dump::CLASS,
     to_ip_summary_dump::CLASS,

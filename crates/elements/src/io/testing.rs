@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use packet::port::{Device, Error, Info, Link, Provider, QueueStats, RxQueue, Spec, TxQueue};
+use packet::port::{Device, Error, Info, Link, Provider, QueueStats, RxQueue, Spec, TxQueue, link_type};
 use packet::{Batch, Packet};
 
 /// A directory that goes with the test.
@@ -51,6 +51,8 @@ pub struct FakeDevice {
     tx: Vec<Line>,
     room: AtomicUsize,
     link: Mutex<Link>,
+    link_type: AtomicU32,
+    spec: Mutex<Spec>,
 }
 
 /// A transmit queue's record.
@@ -75,6 +77,8 @@ impl Fake {
             tx: (0..tx).map(|_| Line::default()).collect(),
             room: AtomicUsize::new(usize::MAX),
             link: Mutex::new(Link::Up),
+            link_type: AtomicU32::new(link_type::ETHERNET),
+            spec: Mutex::default(),
         })))
     }
 
@@ -88,6 +92,16 @@ impl Fake {
         *self.0.link.lock().unwrap() = link;
     }
 
+    /// Sets what its packets begin with.
+    pub fn set_link_type(&self, link: u32) {
+        self.0.link_type.store(link, Ordering::Relaxed);
+    }
+
+    /// How it was opened last.
+    pub fn spec(&self) -> Spec {
+        self.0.spec.lock().unwrap().clone()
+    }
+
     /// What was sent on a queue.
     pub fn sent(&self, queue: usize) -> Vec<Vec<u8>> {
         self.0.tx[queue].sent.lock().unwrap().clone()
@@ -99,7 +113,7 @@ impl Provider for Fake {
         if spec.device != self.0.name {
             return Err(Error::new(&spec.device, "no such device", ""));
         }
-        // Queues are handed out by number; the device knows its own handle for that.
+        *self.0.spec.lock().unwrap() = spec.clone();
         Ok(Arc::new(Handle(self.0.clone())))
     }
 }
@@ -133,6 +147,10 @@ impl Device for Handle {
 
     fn link(&self) -> Link {
         *self.0.link.lock().unwrap()
+    }
+
+    fn link_type(&self) -> u32 {
+        self.0.link_type.load(Ordering::Relaxed)
     }
 }
 

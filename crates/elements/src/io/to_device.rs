@@ -70,14 +70,17 @@ const SHORTEST: usize = 60;
 /// Offers of a pushed batch to a full device before it is dropped.
 const OFFERS: usize = 3;
 
+/// How packets are sent.
 #[derive(Clone, Default)]
-struct Config {
-    spec: Spec,
-    queue: Option<usize>,
-    burst: usize,
-    pad: bool,
-    active: bool,
-    pulls: bool,
+pub(super) struct Config {
+    pub(super) spec: Spec,
+    pub(super) queue: Option<usize>,
+    pub(super) burst: usize,
+    pub(super) pad: bool,
+    pub(super) active: bool,
+    pub(super) pulls: bool,
+    /// It is half of an element whose outputs are for received packets.
+    pub(super) half: bool,
 }
 
 type Guarded = Arc<Mutex<Box<dyn TxQueue>>>;
@@ -105,9 +108,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The sending half of a device.
 #[derive(Default)]
-struct ToDevice {
-    config: Config,
+pub(super) struct ToDevice {
+    pub(super) config: Config,
     opened: Option<Opened>,
     common: Common,
     tx: Option<Tx>,
@@ -159,7 +163,7 @@ impl ToDevice {
             pad(cx, batch);
         }
         let mut copies = Batch::new();
-        if cx.connected(0) {
+        if !self.config.half && cx.connected(0) {
             copies.extend(batch.iter_mut().filter_map(|p| p.share()));
             cx.count_drops(Reason::NoMemory, (batch.len() - copies.len()) as u64);
         }
@@ -174,6 +178,15 @@ impl ToDevice {
             cx.push(0, sent);
         }
         sent.taken
+    }
+
+    /// Lets packets that cannot be sent leave by output 1.
+    fn reject(&self, cx: &mut Cx<'_>, batch: Batch, reason: Reason) {
+        if self.config.half {
+            cx.drop_batch(reason, batch);
+        } else {
+            cx.push_or_drop(1, batch, reason);
+        }
     }
 
     #[cold]
@@ -247,6 +260,7 @@ impl Element for ToDevice {
             pad: !args.keyword("NO_PAD", true),
             active: args.keyword("ACTIVE", true),
             pulls: args.input_is_pull(0),
+            half: false,
         };
     }
 
@@ -281,7 +295,7 @@ impl Element for ToDevice {
         if self.config.burst == 0 {
             self.config.burst = cx.burst();
         }
-        if cx.is_home() {
+        if cx.is_home() && !self.config.half {
             let info = opened.device().info();
             let queues = format!("{n} queue{}", if n == 1 { "" } else { "s" });
             cx.print(&format!("{}: {}: sends by {}, {queues}", cx.name(), info.name, info.driver));
@@ -294,12 +308,12 @@ impl Element for ToDevice {
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         if !self.config.active {
-            return cx.push_or_drop(1, batch, Reason::Inactive);
+            return self.reject(cx, batch, Reason::Inactive);
         }
         self.send(cx, &mut batch, OFFERS);
         if !batch.is_empty() {
             let reason = if self.down() { Reason::DeviceDown } else { Reason::DeviceFull };
-            cx.push_or_drop(1, batch, reason);
+            self.reject(cx, batch, reason);
         }
     }
 
@@ -311,7 +325,7 @@ impl Element for ToDevice {
         let mut batch = std::mem::take(&mut self.unsent);
         self.send(cx, &mut batch, 1);
         if !batch.is_empty() && self.down() {
-            cx.push_or_drop(1, std::mem::take(&mut batch), Reason::DeviceDown);
+            self.reject(cx, std::mem::take(&mut batch), Reason::DeviceDown);
         }
         self.unsent = batch;
         true

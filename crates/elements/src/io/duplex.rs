@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Both directions of a device in one element: what taps and in-process wires share.
+
+use engine::args::Args;
+use engine::{Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Tasks};
+use packet::Batch;
+use packet::port::Spec;
+
+use super::from_device::{self, FromDevice};
+use super::to_device::{self, ToDevice};
+
+const RX: &[Handler] = from_device::HANDLERS;
+
+/// FromDevice's handlers, and what was sent.
+pub const HANDLERS: &[Handler] =
+    &[RX[0], RX[1], RX[2], RX[3], RX[4], RX[5], RX[6], RX[7], RX[8], RX[9], RX[10], RX[11], SENT, SENT_BYTES];
+const SENT: Handler = Handler::read("sent");
+const SENT_BYTES: Handler = Handler::read("sent_bytes");
+
+/// A device that packets come from and go to.
+#[derive(Default)]
+pub struct Duplex {
+    from: FromDevice,
+    to: ToDevice,
+    receives: bool,
+    sends: bool,
+}
+
+impl Duplex {
+    /// Sets up both halves; reads the arguments that all such elements have.
+    pub fn configure(&mut self, args: &mut Args<'_>, spec: Spec, force_ip: bool) {
+        let burst = args.keyword("BURST", 0);
+        let active = args.keyword("ACTIVE", true);
+        self.receives = args.noutputs > 0;
+        self.sends = args.ninputs > 0;
+        self.from.config = from_device::Config {
+            spec: spec.clone(),
+            queue: None,
+            burst,
+            timestamp: args.keyword("TIMESTAMP", true),
+            force_ip,
+            active,
+            stop: false,
+        };
+        let pulls = args.input_is_pull(0);
+        self.to.config =
+            to_device::Config { spec, queue: None, burst, pad: false, active, pulls, half: self.receives };
+    }
+}
+
+impl Element for Duplex {
+    fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        if self.receives {
+            self.from.open(cx)?;
+        }
+        if self.sends {
+            self.to.open(cx)?;
+        }
+        // One task for both directions: a worker owns the whole device.
+        Ok(Tasks::One)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if self.receives {
+            self.from.initialize(cx)?;
+        }
+        if self.sends {
+            self.to.initialize(cx)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
+        self.to.push(cx, port, batch);
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        let received = self.receives && self.from.run_task(cx);
+        let sent = self.to.config.pulls && self.to.run_task(cx);
+        received || sent
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
+        match name {
+            "sent" => self.to.read(cx, "count", param),
+            "sent_bytes" => self.to.read(cx, "byte_count", param),
+            _ if self.receives => self.from.read(cx, name, param),
+            "count" => Ok("0".to_owned()),
+            _ => self.to.read(cx, name, param),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.to.write(cx, name, value)?;
+        self.from.write(cx, name, value)
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        self.from.provide()
+    }
+
+    fn held(&self) -> usize {
+        self.to.held()
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        self.to.finish(cx);
+        self.from.finish(cx);
+    }
+}
+
+/// Makes an element of a struct over [`Duplex`]: all but its arguments is delegated.
+macro_rules! duplex {
+    ($name:ident, |$this:ident, $args:ident| $configure:block) => {
+        #[derive(Default)]
+        struct $name($crate::io::duplex::Duplex);
+
+        impl engine::Element for $name {
+            fn configure(&mut self, $args: &mut engine::args::Args<'_>) {
+                let $this = &mut self.0;
+                $configure
+            }
+
+            fn open(&mut self, cx: &mut engine::OpenCx<'_>) -> Result<engine::Tasks, String> {
+                self.0.open(cx)
+            }
+
+            fn initialize(&mut self, cx: &mut engine::InitCx<'_>) -> Result<(), String> {
+                self.0.initialize(cx)
+            }
+
+            fn push(&mut self, cx: &mut engine::Cx<'_>, port: usize, batch: packet::Batch) {
+                self.0.push(cx, port, batch);
+            }
+
+            fn run_task(&mut self, cx: &mut engine::Cx<'_>) -> bool {
+                self.0.run_task(cx)
+            }
+
+            fn read(
+                &mut self,
+                cx: &mut engine::Cx<'_>,
+                name: &str,
+                param: &str,
+            ) -> Result<String, engine::HandlerError> {
+                self.0.read(cx, name, param)
+            }
+
+            fn write(
+                &mut self,
+                cx: &mut engine::Cx<'_>,
+                name: &str,
+                value: &str,
+            ) -> Result<(), engine::HandlerError> {
+                self.0.write(cx, name, value)
+            }
+
+            fn provide(&self) -> Option<engine::Provided> {
+                self.0.provide()
+            }
+
+            fn held(&self) -> usize {
+                self.0.held()
+            }
+
+            fn finish(&mut self, cx: &mut engine::Cx<'_>) {
+                self.0.finish(cx);
+            }
+        }
+    };
+}
+
+pub(super) use duplex;
