@@ -127,14 +127,17 @@ fn address(args: &mut Args<'_>, needed: bool) -> Vec<(String, String)> {
             None => {}
         }
     }
-    for text in &found {
-        let (address, mask) = text.split_once('/').unwrap_or((text, ""));
-        let named = args.names.get(address);
-        let good = |a: &str| a.parse::<std::net::IpAddr>().is_ok();
-        if !good(address) && !named.iter().any(|word| good(word.split('/').next().unwrap_or(word))) {
-            args.error(format!("ADDR should be an address and its network (10.0.0.1/24), not '{text}'"));
+    for text in &mut found {
+        let good = |a: &str| a.split('/').next().unwrap_or(a).parse::<std::net::IpAddr>().is_ok();
+        if good(text) {
+            continue;
         }
-        let _ = mask;
+        match args.names.get(text).iter().find(|word| good(word)) {
+            Some(word) => text.clone_from(word),
+            None => {
+                args.error(format!("ADDR should be an address and its network (10.0.0.1/24), not '{text}'"));
+            }
+        }
     }
     if let Some(gateway) = args.positional_opt::<String>("GATEWAY")
         && gateway != "0.0.0.0"
