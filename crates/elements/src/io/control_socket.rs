@@ -239,7 +239,7 @@ impl Connection {
                 (self.closed, self.input) = (true, Vec::new());
                 return None;
             }
-            if end.is_none() && !(self.closed && !self.input.is_empty()) {
+            if end.is_none() && (self.input.is_empty() || !self.closed) {
                 return None;
             }
             let end = end.unwrap_or(self.input.len());
