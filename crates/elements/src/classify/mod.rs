@@ -2,8 +2,11 @@
 //! Elements that send packets to one of several outputs by what stands in them.
 
 mod classifier;
+mod ip_classifier;
+mod ip_filter;
+pub mod language;
 pub mod program;
 mod split;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[classifier::CLASS];
+pub static CLASSES: &[engine::Class] = &[classifier::CLASS, ip_classifier::CLASS, ip_filter::CLASS];
