@@ -121,6 +121,9 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
     {
         return cli::fail(format!("{file}: {why}"));
     }
+    if args.allow_reconfigure {
+        warn(args, "there is no 'hotconfig' handler yet; --allow-reconfigure has no effect");
+    }
     if !args.quit {
         if graph.elements.is_empty() {
             warn(args, "configuration has no elements, exiting");
