@@ -112,6 +112,35 @@ impl Drop for Map {
     }
 }
 
+/// A descriptor that is readable when the socket behind it is, and stays the same when that socket is replaced by
+/// another: whoever waits on a queue need not know that its interface vanished and returned.
+#[derive(Debug)]
+pub(crate) struct Doorbell(OwnedFd);
+
+impl Doorbell {
+    pub(crate) fn new() -> io::Result<Doorbell> {
+        // SAFETY: touches no memory of ours; the descriptor is fresh and ours alone.
+        unsafe {
+            let fd = check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
+            Ok(Doorbell(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// Listens to `socket` until that is closed.
+    pub(crate) fn listen(&self, socket: &impl AsRawFd) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+        // SAFETY: the kernel reads the event.
+        check(unsafe {
+            libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, socket.as_raw_fd(), &raw mut event)
+        })?;
+        Ok(())
+    }
+
+    pub(crate) fn fd(&self) -> std::os::fd::RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
 /// A monotonic clock that costs a few nanoseconds and advances every few milliseconds, in milliseconds.
 pub(crate) fn coarse_ms() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };

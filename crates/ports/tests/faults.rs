@@ -48,6 +48,7 @@ fn check_return(method: &str) {
     let devices: Vec<_> =
         ["d0", "d1"].map(|name| rig.dut.enter(|| open(&provider, &spec(name, method))).unwrap()).into();
     path.passes(&rig);
+    let fd = path.rx.fd().unwrap();
     for (i, (host, far, near)) in [(&rig.a, "a0", "d0"), (&rig.b, "b0", "d1")].into_iter().enumerate() {
         rig.dut.ip(&format!("link del {near}")).unwrap();
         assert_eq!(devices[i].link(), Link::Gone);
@@ -67,6 +68,18 @@ fn check_return(method: &str) {
         path.passes(&rig);
         assert_eq!(devices[i].link(), Link::Up);
     }
+    // Whoever waits on the queue waits on the same descriptor as before, and is woken.
+    assert_eq!(path.rx.fd(), Some(fd));
+    let mut batch = Batch::new();
+    wait_for("silence", PATIENCE, || path.rx.receive(&mut batch, 64) == 0 && !readable(fd)).unwrap();
+    rig.a.enter(|| path.sender.transmit(&mut Batch::of(Packet::copy_of(&[0xff; 60]).unwrap()))).unwrap();
+    wait_for("the descriptor to be readable", PATIENCE, || readable(fd)).unwrap();
+}
+
+fn readable(fd: i32) -> bool {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry.
+    unsafe { libc::poll(&mut poll, 1, 0) == 1 && poll.revents & libc::POLLIN != 0 }
 }
 
 /// Opens `d0` in the rig's device under test with some capabilities of the thread taken away.

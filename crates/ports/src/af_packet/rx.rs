@@ -8,7 +8,7 @@
 //! Layouts: `Documentation/networking/packet_mmap.rst` and `linux/if_packet.h`.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ use super::{Options, Shared, bind, fanout_number, lock, orphaned};
 use crate::link::Pace;
 use crate::memory::Taken;
 use crate::offload::{self, Unfinished, Unsplit};
-use crate::sys::{self, Counters, Map};
+use crate::sys::{self, Counters, Doorbell, Map};
 
 const PACKET_RX_RING: i32 = 5;
 const PACKET_STATISTICS: i32 = 6;
@@ -219,6 +219,7 @@ pub(super) struct PacketRx {
     options: Options,
     /// `None` while the interface is gone.
     ring: Option<Ring>,
+    doorbell: Doorbell,
     pace: Pace,
     counters: Counters,
     missed: AtomicU64,
@@ -229,7 +230,10 @@ impl PacketRx {
     pub(super) fn open(shared: Arc<Shared>, taken: Taken) -> Result<PacketRx, Error> {
         let options = lock(&shared.options).clone();
         let ring = Ring::open(&shared, &options, shared.watch.bound()).map_err(|e| shared.explain(&e))?;
+        let doorbell = Doorbell::new().map_err(|e| shared.explain(&e))?;
+        doorbell.listen(&ring.socket).map_err(|e| shared.explain(&e))?;
         Ok(PacketRx {
+            doorbell,
             shared,
             options,
             ring: Some(ring),
@@ -256,8 +260,8 @@ impl PacketRx {
         let Some(ifindex) = self.shared.watch.index() else { return };
         self.shared.moved_to(ifindex);
         match Ring::open(&self.shared, &self.options, ifindex) {
-            Ok(ring) => self.ring = Some(ring),
-            Err(_) => self.counters.errors(1),
+            Ok(ring) if self.doorbell.listen(&ring.socket).is_ok() => self.ring = Some(ring),
+            _ => self.counters.errors(1),
         }
     }
 
@@ -289,7 +293,7 @@ impl RxQueue for PacketRx {
     }
 
     fn fd(&self) -> Option<RawFd> {
-        self.ring.as_ref().map(|ring| ring.socket.as_raw_fd())
+        Some(self.doorbell.fd())
     }
 
     fn fault(&self) -> Option<Error> {

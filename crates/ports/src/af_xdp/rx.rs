@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receiving half of an AF_XDP queue.
 
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ use super::socket::RxHalf;
 use super::{Shared, lock};
 use crate::link::Pace;
 use crate::memory::Taken;
-use crate::sys::{self, Counters};
+use crate::sys::{self, Counters, Doorbell};
 
 /// Entries that make a refill worth its store.
 const REFILL: u32 = 64;
@@ -27,6 +27,7 @@ pub(super) struct XdpRx {
     queue: usize,
     /// `None` while the interface is gone.
     half: Option<RxHalf>,
+    doorbell: Doorbell,
     /// Pieces of a frame whose end has not come yet.
     pieces: Batch,
     mac: [u8; 6],
@@ -43,10 +44,15 @@ impl XdpRx {
     pub(super) fn open(shared: Arc<Shared>, queue: usize, taken: Taken) -> Result<XdpRx, Error> {
         let half = shared.take_rx(queue).map_err(|e| shared.explain(&e))?;
         let mac = shared.watch.interfaces.hardware(shared.watch.name()).map_or([0; 6], |(mac, _)| mac);
+        let doorbell = Doorbell::new().map_err(|e| shared.explain(&e))?;
+        if let Some(half) = &half {
+            doorbell.listen(half.core.fd()).map_err(|e| shared.explain(&e))?;
+        }
         let snaplen = lock(&shared.options).snaplen;
         let mut rx = XdpRx {
             queue,
             half,
+            doorbell,
             pieces: Batch::new(),
             mac,
             snaplen,
@@ -92,8 +98,10 @@ impl XdpRx {
         self.missed_before.store(self.missed(), Ordering::Relaxed);
         self.pieces.free_all();
         self.half = None;
-        if let Ok(half) = self.shared.take_rx(self.queue) {
-            self.half = half;
+        if let Ok(Some(half)) = self.shared.take_rx(self.queue)
+            && self.doorbell.listen(half.core.fd()).is_ok()
+        {
+            self.half = Some(half);
             let name = self.shared.watch.name();
             self.mac = self.shared.watch.interfaces.hardware(name).map_or(self.mac, |(mac, _)| mac);
             self.refill();
@@ -170,7 +178,7 @@ impl RxQueue for XdpRx {
     }
 
     fn fd(&self) -> Option<RawFd> {
-        self.half.as_ref().map(|half| half.core.fd().as_raw_fd())
+        Some(self.doorbell.fd())
     }
 
     fn fault(&self) -> Option<Error> {
