@@ -4,7 +4,13 @@
 mod check_icmp_header;
 mod icmp_error;
 mod icmp_ping_responder;
+mod icmp_ping_source;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] =
-    &[check_icmp_header::CLASS, icmp_error::CLASS, icmp_ping_responder::CLASS];
+pub static CLASSES: &[engine::Class] = &[
+    check_icmp_header::CLASS,
+    icmp_error::CLASS,
+    icmp_ping_responder::CLASS,
+    icmp_ping_source::CLASS,
+    icmp_ping_source::SEND_PINGS,
+];

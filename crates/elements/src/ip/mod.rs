@@ -16,6 +16,7 @@ mod ip_fragmenter;
 mod ip_gw_options;
 mod ip_mirror;
 mod ip_print;
+mod ip_reassembler;
 mod lookup_ip_route;
 mod set_ip_address;
 mod set_ip_checksum;
@@ -37,6 +38,7 @@ pub static CLASSES: &[engine::Class] = &[
     ip_gw_options::CLASS,
     ip_mirror::CLASS,
     ip_print::CLASS,
+    ip_reassembler::CLASS,
     lookup_ip_route::DIRECT,
     lookup_ip_route::LINEAR,
     lookup_ip_route::LOOKUP,
