@@ -14,6 +14,7 @@ pub mod ethernet;
 pub mod icmp;
 pub mod io;
 pub mod ip;
+pub mod nat;
 pub mod queue;
 pub mod schedule;
 pub mod source;
@@ -37,6 +38,7 @@ static KINDS: &[&[Class]] = &[
     io::CLASSES,
     icmp::CLASSES,
     ip::CLASSES,
+    nat::CLASSES,
     queue::CLASSES,
     schedule::CLASSES,
     source::CLASSES,

@@ -5,7 +5,12 @@ mod arp_querier;
 mod arp_responder;
 mod arp_table;
 mod ether_encap;
+mod ether_mirror;
+mod ether_rewrite;
+mod ether_vlan_encap;
 mod host_ether_filter;
+mod store_ether_address;
+mod vlan;
 
 use packet::Packet;
 use wire::ethernet::HEADER_LEN;
@@ -18,7 +23,11 @@ pub static CLASSES: &[engine::Class] = &[
     arp_responder::CLASS,
     arp_table::CLASS,
     ether_encap::CLASS,
+    ether_mirror::CLASS,
+    ether_rewrite::CLASS,
+    ether_vlan_encap::CLASS,
     host_ether_filter::CLASS,
+    store_ether_address::CLASS,
 ];
 
 /// Puts a link header in front of a packet; false when packet memory is exhausted.

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Patterns: how a new flow's addresses and ports are to be rewritten.
+//!
+//! `SADDR SPORT DADDR DPORT`, each a value or `-` for "as it is"; SPORT may be a range `LOW-HIGH`, of which a free port is
+//! taken: the flow's own if it lies in the range, else a random one; behind the range, `?` means always random and `#` one
+//! after the other. `SADDR DADDR` alone leaves ports alone, and then SADDR may be a range.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use engine::args::{FromArg, Names};
+use engine::parse_integer;
+use tables::flow::FlowKey;
+
+/// How the value of a range is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Same,
+    Random,
+    Next,
+}
+
+/// A pattern. Inputs that name one pattern share it.
+#[derive(Debug)]
+pub struct Pattern {
+    src: Option<u32>,
+    sport: Option<u16>,
+    dst: Option<u32>,
+    dport: Option<u16>,
+    /// Whether ports are rewritten.
+    ports: bool,
+    /// Values of the range beyond its first.
+    span: u32,
+    choice: Choice,
+    next: AtomicU32,
+}
+
+fn address(word: &str, names: &Names) -> Option<u32> {
+    Ipv4Addr::from_arg(word, names).ok().map(Ipv4Addr::to_bits)
+}
+
+/// Reads `LOW-HIGH` with its choice.
+fn range(word: &str, value: impl Fn(&str) -> Option<u32>) -> Option<(u32, u32, Choice)> {
+    let (word, choice) = match word.strip_suffix('#') {
+        Some(rest) => (rest, Choice::Next),
+        None => word.strip_suffix('?').map_or((word, Choice::Same), |rest| (rest, Choice::Random)),
+    };
+    let (low, high) = word.split_once('-')?;
+    let (low, high) = (value(low)?, value(high)?);
+    // More than all of 10.0.0.0/8 is a mistake.
+    high.checked_sub(low).filter(|span| *span < 1 << 24).map(|span| (low, span, choice))
+}
+
+impl Pattern {
+    /// Reads the words of a pattern.
+    ///
+    /// # Errors
+    /// What is wrong, for the user.
+    pub fn parse(words: &[&str], names: &Names) -> Result<Pattern, String> {
+        let (saddr, sport, daddr, dport) = match words {
+            [s, d] => (*s, "-", *d, "-"),
+            [s, d, sport] => (*s, *sport, *d, "-"),
+            [s, sport, d, dport] => (*s, *sport, *d, *dport),
+            _ => return Err(format!("expected SADDR SPORT DADDR DPORT, not '{}'", words.join(" "))),
+        };
+        let ports = words.len() > 2;
+        let mut pattern = Pattern {
+            src: None,
+            sport: None,
+            dst: None,
+            dport: None,
+            ports,
+            span: 0,
+            choice: Choice::Same,
+            next: AtomicU32::new(0),
+        };
+        let port =
+            |w: &str| parse_integer(w).and_then(|n| u32::try_from(n).ok()).filter(|p| (1..65536).contains(p));
+        if saddr != "-" {
+            match (address(saddr, names), range(saddr, |w| address(w, names))) {
+                (Some(src), _) => pattern.src = Some(src),
+                (None, Some((src, span, choice))) if !ports => {
+                    (pattern.src, pattern.span, pattern.choice) = (Some(src), span, choice);
+                }
+                _ => return Err(format!("bad source address '{saddr}'")),
+            }
+        }
+        if sport != "-" {
+            match (port(sport), range(sport, port)) {
+                (Some(sport), _) => pattern.sport = Some(sport as u16),
+                (None, Some((low, span, choice))) => {
+                    (pattern.sport, pattern.span, pattern.choice) = (Some(low as u16), span, choice);
+                }
+                _ => return Err(format!("bad source port '{sport}'")),
+            }
+        }
+        if daddr != "-" {
+            pattern.dst =
+                Some(address(daddr, names).ok_or_else(|| format!("bad destination address '{daddr}'"))?);
+        }
+        if dport != "-" {
+            pattern.dport =
+                Some(port(dport).ok_or_else(|| format!("bad destination port '{dport}'"))? as u16);
+        }
+        Ok(pattern)
+    }
+
+    /// What `flow` becomes; nothing when every value of the range is `taken`.
+    pub fn rewrite(
+        &self,
+        flow: FlowKey,
+        random: &mut fastrand::Rng,
+        taken: impl Fn(&FlowKey) -> bool,
+    ) -> Option<FlowKey> {
+        let mut to = flow;
+        to.src = self.src.unwrap_or(flow.src);
+        to.sport = self.sport.unwrap_or(flow.sport);
+        to.dst = self.dst.unwrap_or(flow.dst);
+        to.dport = self.dport.unwrap_or(flow.dport);
+        if self.span == 0 {
+            return Some(to);
+        }
+        let count = self.span + 1;
+        let set = |to: &mut FlowKey, value: u32| {
+            if self.ports {
+                to.sport = self.sport.unwrap_or(0).wrapping_add(value as u16);
+            } else {
+                to.src = self.src.unwrap_or(0).wrapping_add(value);
+            }
+        };
+        let own = if self.ports {
+            u32::from(flow.sport).wrapping_sub(u32::from(self.sport.unwrap_or(0)))
+        } else {
+            flow.src.wrapping_sub(self.src.unwrap_or(0))
+        };
+        let start = match self.choice {
+            Choice::Same if own <= self.span => own,
+            Choice::Next => self.next.load(Ordering::Relaxed) % count,
+            _ => random.u32(0..count),
+        };
+        for i in 0..count {
+            let value = (start + i) % count;
+            set(&mut to, value);
+            if !taken(&to.reversed()) {
+                self.next.store(value + 1, Ordering::Relaxed);
+                return Some(to);
+            }
+        }
+        None
+    }
+
+    /// The pattern as its handler prints it.
+    pub fn text(&self) -> String {
+        let dash = || "-".to_owned();
+        let ip = |ip: u32| Ipv4Addr::from_bits(ip).to_string();
+        let src = match self.src {
+            Some(src) if !self.ports && self.span > 0 => format!("{}-{}", ip(src), ip(src + self.span)),
+            src => src.map_or_else(dash, ip),
+        };
+        let dst = self.dst.map_or_else(dash, ip);
+        if !self.ports {
+            return format!("{src} {dst}");
+        }
+        let sport = match self.sport {
+            Some(low) if self.span > 0 => format!("{low}-{}", u32::from(low) + self.span),
+            sport => sport.map_or_else(dash, |p| p.to_string()),
+        };
+        format!("{src} {sport} {dst} {}", self.dport.map_or_else(dash, |p| p.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOW: FlowKey =
+        FlowKey { src: 0x0a00_0001, dst: 0x0808_0808, sport: 4000, dport: 53, proto: 17, zone: 0 };
+
+    fn pattern(text: &str) -> Result<Pattern, String> {
+        Pattern::parse(&text.split(' ').collect::<Vec<_>>(), &Names::default())
+    }
+
+    #[test]
+    fn rewrites_what_it_names() {
+        let check = |text: &str, want: FlowKey| {
+            let p = pattern(text).unwrap();
+            assert_eq!(p.rewrite(FLOW, &mut fastrand::Rng::with_seed(1), |_| false), Some(want), "{text}");
+        };
+        check("- - - -", FLOW);
+        check("1.0.0.1 - - -", FlowKey { src: 0x0100_0001, ..FLOW });
+        check(
+            "1.0.0.1 5 2.0.0.2 6",
+            FlowKey { src: 0x0100_0001, sport: 5, dst: 0x0200_0002, dport: 6, ..FLOW },
+        );
+        check("1.0.0.1 -", FlowKey { src: 0x0100_0001, ..FLOW });
+        check("1.0.0.1 3000-5000 - -", FlowKey { src: 0x0100_0001, ..FLOW });
+        check("1.0.0.1 100-102# - -", FlowKey { src: 0x0100_0001, sport: 100, ..FLOW });
+    }
+
+    #[test]
+    fn ranges_are_used_up() {
+        let p = pattern("1.0.0.1 100-102# - -").unwrap();
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut used = Vec::new();
+        while let Some(to) = p.rewrite(FLOW, &mut random, |reply| used.contains(&reply.dport)) {
+            used.push(to.sport);
+        }
+        assert_eq!(used, [100, 101, 102]);
+    }
+
+    #[test]
+    fn prints_and_complains() {
+        for text in ["1.0.0.1 100-102 - -", "- - 2.0.0.2 80", "1.0.0.1-1.0.0.9 -"] {
+            assert_eq!(pattern(text).unwrap().text(), text);
+        }
+        assert_eq!(pattern("1.0.0.1 0 - -").unwrap_err(), "bad source port '0'");
+        assert_eq!(pattern("x - - -").unwrap_err(), "bad source address 'x'");
+        assert_eq!(pattern("- 5-4 - -").unwrap_err(), "bad source port '5-4'");
+        assert_eq!(pattern("-").unwrap_err(), "expected SADDR SPORT DADDR DPORT, not '-'");
+    }
+}
