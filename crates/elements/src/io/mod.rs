@@ -12,6 +12,7 @@ mod infinite_source;
 mod kernel_tap;
 mod memory_port;
 mod pace;
+mod socket;
 pub mod summary;
 #[cfg(test)]
 mod testing;
@@ -32,6 +33,7 @@ pub static CLASSES: &[engine::Class] = &[
     kernel_tap::KERNEL_TUN,
     kernel_tap::TO_HOST,
     memory_port::CLASS,
+    socket::CLASS,
     to_device::CLASS,
     to_dump::CLASS,
     to_ip_summary_dump::CLASS,

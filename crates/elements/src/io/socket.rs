@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # Socket
+//!
+//! `Socket(TCP, IP, PORT [, keywords CLIENT, SNAPLEN, HEADROOM, TIMESTAMP, NODELAY, VERBOSE])`
+//! `Socket(UDP, IP, PORT [, LOCALIP, LOCALPORT, keywords])`
+//! `Socket(UNIX, FILENAME [, keywords])`
+//! `Socket(UNIX_DGRAM, FILENAME [, LOCALFILENAME, keywords])`
+//!
+//! Carries packets over a socket: what comes in is sent to the peer, what the peer sends goes out.
+//!
+//! **Ports:** up to 1 input, agnostic; up to 1 push output. Packets do not flow from one to the other.
+//!
+//! **Arguments**
+//! * `IP`, `PORT` or `FILENAME`: a server binds it, a client connects or sends to it. A UDP client with IP 0.0.0.0 sends
+//!   to each packet's destination annotation.
+//! * `LOCALIP`, `LOCALPORT`, `LOCALFILENAME` what a client binds before, for datagrams; they make it a client.
+//! * `CLIENT` boolean, default false; true for an element without output.
+//! * `SNAPLEN` bytes of each packet to receive at most, default 2048. Of a stream, what one reading yields is a packet.
+//! * `HEADROOM` bytes of free room before each packet, default the packets' usual 128.
+//! * `TIMESTAMP` boolean, default true: packets carry the time they were received.
+//! * `NODELAY` boolean, default true: TCP sends short packets at once.
+//! * `VERBOSE` boolean, default false: report connections.
+//!
+//! A stream server has one connection at a time; others wait for its end. A datagram server sends to whoever sent last.
+//! A socket that is full keeps up to 1024 pushed packets; with a pull input it fetches only what it can send.
+//!
+//! **Cores:** one worker owns the socket; others that send wait for their turn.
+//!
+//! **Metadata set:** timestamp.
+//!
+//! **Drops:** `socket-error` when there is no peer or the socket refuses; `device-full` when too many wait;
+//! `no-memory`.
+//!
+//! **Handlers**
+//! * `count` read: packets received. `sent` read: packets sent. `port` read: the local port.
+//! * `connected` read: whether there is a peer.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 5, STOP true) -> Socket(UDP, 127.0.0.1, 9, CLIENT true);
+//! ```
+//!
+//! See also: ControlSocket, KernelTun, FromDevice
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use engine::args::{Args, Port};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
+use packet::{Batch, HEADROOM, Packet};
+
+use super::files::reason;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("Socket", "0-1/0-1", || Box::new(Socket::default()))
+    .processing("a/h")
+    .flow("x/y")
+    .sharing(Sharing::Serial)
+    .handlers(&[
+        Handler::read("count"),
+        Handler::read("sent"),
+        Handler::read("port"),
+        Handler::read("connected"),
+    ])
+    .file(file!());
+
+/// Packets that wait for a full socket.
+const MOST_WAITING: usize = 1024;
+/// Packets received before others get their turn.
+const MOST_AT_ONCE: usize = 256;
+/// How long a connection may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    None,
+    Tcp(SocketAddr),
+    Udp(SocketAddr, Option<SocketAddr>),
+    Unix(PathBuf),
+    UnixDatagram(PathBuf, Option<PathBuf>),
+}
+
+trait Stream: Read + Write + AsRawFd + Send {}
+impl Stream for TcpStream {}
+impl Stream for UnixStream {}
+
+#[derive(Default)]
+enum Link {
+    #[default]
+    Closed,
+    /// Servers of streams, without a peer or with one.
+    Tcp(TcpListener),
+    Unix(UnixListener),
+    Udp(UdpSocket, Option<SocketAddr>),
+    UnixDatagram(UnixDatagram, Option<PathBuf>),
+    /// A client of a stream has nothing but its peer.
+    Client,
+}
+
+#[derive(Default)]
+struct Socket {
+    place: Place,
+    client: bool,
+    snaplen: usize,
+    headroom: usize,
+    timestamp: bool,
+    nodelay: bool,
+    verbose: bool,
+    pulls: bool,
+    link: Link,
+    peer: Option<Box<dyn Stream>>,
+    /// Packets on their way, and how much of the first one is gone.
+    waiting: VecDeque<Packet>,
+    gone: usize,
+    buffer: Vec<u8>,
+    /// The socket had more when we stopped reading.
+    more: bool,
+    count: u64,
+    sent: u64,
+}
+
+impl Socket {
+    fn connect(&mut self) -> io::Result<()> {
+        let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        match &self.place {
+            Place::None => {}
+            Place::Tcp(address) if self.client => {
+                let stream = TcpStream::connect_timeout(address, PATIENCE)?;
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(self.nodelay)?;
+                self.link = Link::Client;
+                self.peer = Some(Box::new(stream));
+            }
+            Place::Tcp(address) => {
+                let listener = TcpListener::bind(address)?;
+                listener.set_nonblocking(true)?;
+                self.link = Link::Tcp(listener);
+            }
+            Place::Udp(address, local) => {
+                let bound = if self.client { local.unwrap_or(unspecified) } else { *address };
+                let socket = UdpSocket::bind(bound)?;
+                socket.set_nonblocking(true)?;
+                self.link = Link::Udp(socket, self.client.then_some(*address));
+            }
+            Place::Unix(path) if self.client => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_nonblocking(true)?;
+                self.link = Link::Client;
+                self.peer = Some(Box::new(stream));
+            }
+            Place::Unix(path) => {
+                let listener = UnixListener::bind(path)?;
+                listener.set_nonblocking(true)?;
+                self.link = Link::Unix(listener);
+            }
+            Place::UnixDatagram(path, local) => {
+                let socket = match (self.client, local) {
+                    (false, _) => UnixDatagram::bind(path)?,
+                    (true, Some(local)) => UnixDatagram::bind(local)?,
+                    (true, None) => UnixDatagram::unbound()?,
+                };
+                socket.set_nonblocking(true)?;
+                self.link = Link::UnixDatagram(socket, self.client.then(|| path.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        match &self.link {
+            Link::Closed => None,
+            Link::Client => self.peer.as_ref().map(|p| p.as_raw_fd()),
+            Link::Tcp(l) => Some(l.as_raw_fd()),
+            Link::Unix(l) => Some(l.as_raw_fd()),
+            Link::Udp(s, _) => Some(s.as_raw_fd()),
+            Link::UnixDatagram(s, _) => Some(s.as_raw_fd()),
+        }
+    }
+
+    /// Takes the next peer of a server that has none.
+    fn accept(&mut self, cx: &mut Cx<'_>) {
+        if self.peer.is_some() {
+            return;
+        }
+        let accepted: io::Result<Box<dyn Stream>> = match &self.link {
+            Link::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(self.nodelay)?;
+                Ok(Box::new(stream) as Box<dyn Stream>)
+            }),
+            Link::Unix(listener) => listener.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(true)?;
+                Ok(Box::new(stream) as Box<dyn Stream>)
+            }),
+            _ => return,
+        };
+        match accepted {
+            Ok(peer) => {
+                if self.verbose {
+                    cx.print(&format!("{}: opened connection {}", cx.name(), peer.as_raw_fd()));
+                }
+                cx.watch(peer.as_raw_fd(), true, true);
+                self.peer = Some(peer);
+            }
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+            Err(e) => cx.print(&format!("{}: accept: {}", cx.name(), reason(&e))),
+        }
+    }
+
+    fn hang_up(&mut self, cx: &mut Cx<'_>) {
+        let Some(peer) = self.peer.take() else { return };
+        cx.unwatch(peer.as_raw_fd());
+        if self.verbose {
+            cx.print(&format!("{}: closed connection {}", cx.name(), peer.as_raw_fd()));
+        }
+        let lost: Batch = self.waiting.drain(..).collect();
+        self.gone = 0;
+        cx.drop_batch(Reason::SocketError, lost);
+        drop(peer);
+        self.accept(cx);
+    }
+
+    /// Reads one packet's bytes into the buffer; `Ok(None)` at a stream's end.
+    fn read_one(&mut self) -> io::Result<Option<usize>> {
+        let buffer = &mut self.buffer[..];
+        match (&mut self.link, &mut self.peer) {
+            (Link::Udp(socket, to), _) => {
+                let (n, from) = socket.recv_from(buffer)?;
+                if !self.client {
+                    *to = Some(from);
+                }
+                Ok(Some(n))
+            }
+            (Link::UnixDatagram(socket, to), _) => {
+                let (n, from) = socket.recv_from(buffer)?;
+                if let (false, Some(path)) = (self.client, from.as_pathname()) {
+                    *to = Some(path.to_owned());
+                }
+                Ok(Some(n))
+            }
+            (_, Some(peer)) => Ok(Some(peer.read(buffer)?).filter(|n| *n > 0)),
+            _ => Err(ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>) {
+        let mut batch = Batch::new();
+        self.more = false;
+        while batch.len() < MOST_AT_ONCE {
+            match self.read_one() {
+                Ok(Some(n)) => match Packet::copy_with_headroom(self.headroom, &self.buffer[..n]) {
+                    Some(mut packet) => {
+                        if self.timestamp {
+                            packet.set_timestamp_ns(cx.wall());
+                        }
+                        batch.push(packet);
+                    }
+                    None => cx.count_drops(Reason::NoMemory, 1),
+                },
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                // The answer to an earlier datagram that nobody took.
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
+                Ok(None) | Err(_) => {
+                    self.hang_up(cx);
+                    if self.peer.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+        self.count += batch.len() as u64;
+        if batch.len() == MOST_AT_ONCE {
+            // Readiness is told once, so the task reads on.
+            self.more = true;
+            cx.schedule();
+        }
+        if cx.noutputs() > 0 {
+            cx.push(0, batch);
+        } else {
+            cx.drop_batch(Reason::Discarded, batch);
+        }
+    }
+
+    /// Sends one packet; how many bytes of it went.
+    fn send_one(&mut self, packet: &Packet) -> io::Result<usize> {
+        let bytes = packet.data();
+        match (&self.link, &mut self.peer) {
+            (Link::Udp(socket, Some(to)), _) => {
+                let mut to = *to;
+                if self.client && to.ip().is_unspecified() {
+                    to.set_ip(Ipv4Addr::from(packet.dst_ip()).into());
+                }
+                socket.send_to(bytes, to).map(|_| bytes.len())
+            }
+            (Link::UnixDatagram(socket, Some(to)), _) => socket.send_to(bytes, to).map(|_| bytes.len()),
+            (_, Some(peer)) => peer.write(&bytes[self.gone..]).map(|n| self.gone + n),
+            _ => Err(ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Sends what waits, as far as the socket takes it.
+    fn flush(&mut self, cx: &mut Cx<'_>) {
+        while let Some(packet) = self.waiting.pop_front() {
+            match self.send_one(&packet) {
+                Ok(n) if n >= packet.len() => {
+                    self.gone = 0;
+                    self.sent += 1;
+                }
+                Ok(n) => {
+                    self.gone = n;
+                    self.waiting.push_front(packet);
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => self.waiting.push_front(packet),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return self.waiting.push_front(packet),
+                Err(e) => {
+                    self.gone = 0;
+                    cx.drop(Reason::SocketError, packet);
+                    if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) {
+                        self.hang_up(cx);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Element for Socket {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let kind: String = args.required("TYPE");
+        let mut local = false;
+        match kind.to_ascii_uppercase().as_str() {
+            kind @ ("TCP" | "UDP") => {
+                let ip = args.positional("IP", Ipv4Addr::UNSPECIFIED);
+                let Port(port) = args.required("PORT");
+                let address = SocketAddr::from((ip, port));
+                let local_ip: Option<Ipv4Addr> = args.positional_opt("LOCALIP");
+                let local_port: Option<Port> = args.positional_opt("LOCALPORT");
+                local = local_ip.is_some() || local_port.is_some();
+                if kind == "TCP" {
+                    if local {
+                        args.error("a TCP socket cannot bind LOCALIP and LOCALPORT");
+                    }
+                    self.place = Place::Tcp(address);
+                } else {
+                    let from = (local_ip.unwrap_or(Ipv4Addr::UNSPECIFIED), local_port.unwrap_or_default().0);
+                    self.place = Place::Udp(address, local.then(|| SocketAddr::from(from)));
+                }
+            }
+            "UNIX" => self.place = Place::Unix(args.required::<String>("FILENAME").into()),
+            "UNIX_DGRAM" => {
+                let path: String = args.required("FILENAME");
+                let from: Option<String> = args.positional_opt("LOCALFILENAME");
+                local = from.is_some();
+                self.place = Place::UnixDatagram(path.into(), from.map(PathBuf::from));
+            }
+            "" => {}
+            other => args.error(format!("unknown socket type '{other}'; use TCP, UDP, UNIX or UNIX_DGRAM")),
+        }
+        self.client = args.keyword("CLIENT", local || args.noutputs == 0);
+        self.snaplen = args.keyword("SNAPLEN", 2048);
+        self.headroom = args.keyword("HEADROOM", HEADROOM);
+        self.timestamp = args.keyword("TIMESTAMP", true);
+        self.nodelay = args.keyword("NODELAY", true);
+        self.verbose = args.keyword("VERBOSE", false);
+        self.pulls = args.input_is_pull(0);
+        if !(1..=65536).contains(&self.snaplen) || self.headroom > 8192 {
+            args.error("SNAPLEN must lie between 1 and 65536, HEADROOM between 0 and 8192");
+        }
+        for unsupported in ["ALLOW", "DENY"] {
+            if args.keyword_opt::<String>(unsupported).is_some() {
+                args.error(format!("{unsupported} is not supported"));
+            }
+        }
+    }
+
+    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        self.connect().map_err(|e| {
+            let what = match &self.place {
+                Place::Tcp(address) | Place::Udp(address, _) => address.to_string(),
+                Place::Unix(path) | Place::UnixDatagram(path, _) => path.display().to_string(),
+                Place::None => String::new(),
+            };
+            format!("{what}: {}", reason(&e))
+        })?;
+        self.buffer = vec![0; self.snaplen];
+        Ok(Tasks::One)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if let Some(fd) = self.fd() {
+            cx.watch(fd, true, true);
+        }
+        if self.pulls {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+        let room = MOST_WAITING - self.waiting.len().min(MOST_WAITING);
+        self.waiting.extend(batch.split_front(room).drain(..));
+        self.flush(cx);
+        cx.drop_batch(Reason::DeviceFull, batch);
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        let had_more = self.more;
+        if had_more {
+            self.receive(cx);
+        }
+        if !self.pulls {
+            if !self.more {
+                cx.unschedule();
+            }
+            return had_more;
+        }
+        if !self.waiting.is_empty() {
+            self.flush(cx);
+            return had_more;
+        }
+        let mut batch = cx.pull(0, cx.burst());
+        let any = !batch.is_empty();
+        self.waiting.extend(batch.drain(..));
+        self.flush(cx);
+        any || had_more
+    }
+
+    fn run_fd(&mut self, cx: &mut Cx<'_>, _: RawFd) {
+        self.accept(cx);
+        self.flush(cx);
+        self.receive(cx);
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let port = |a: io::Result<SocketAddr>| a.map_or(String::new(), |a| a.port().to_string());
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "sent" => self.sent.to_string(),
+            "connected" => {
+                let known = matches!(self.link, Link::Udp(_, Some(_)) | Link::UnixDatagram(_, Some(_)));
+                (known || self.peer.is_some()).to_string()
+            }
+            _ => match &self.link {
+                Link::Tcp(listener) => port(listener.local_addr()),
+                Link::Udp(socket, _) => port(socket.local_addr()),
+                _ => String::new(),
+            },
+        })
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        self.flush(cx);
+        let left: Batch = self.waiting.drain(..).collect();
+        cx.drop_batch(Reason::RouterStopped, left);
+        if let (false, Place::Unix(path) | Place::UnixDatagram(path, _)) = (self.client, &self.place) {
+            let _ = std::fs::remove_file(path);
+        }
+        (self.link, self.peer) = (Link::Closed, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::testing::Temp;
+    use crate::testing::Rig;
+
+    #[test]
+    fn udp_serves_whoever_sent_last() {
+        let text = "e :: Socket(UDP, 127.0.0.1, 0) -> c :: Counter(COUNT_CALL 3 stop) -> e;";
+        let mut run = Rig::text(text).ready();
+        let port: u16 = run.read("e.port").parse().unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        for text in [&b"one"[..], b"two", b"three"] {
+            client.send_to(text, ("127.0.0.1", port)).unwrap();
+        }
+        let mut run = run.again();
+        let mut buffer = [0; 16];
+        for text in [&b"one"[..], b"two", b"three"] {
+            let n = client.recv(&mut buffer).unwrap();
+            assert_eq!(&buffer[..n], text);
+        }
+        assert_eq!((run.read("e.count"), run.read("e.sent")), ("3".into(), "3".into()));
+    }
+
+    #[test]
+    fn udp_clients_send() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        let port = server.local_addr().unwrap().port();
+        let text = format!("InfiniteSource(abc, 1, STOP true) -> Socket(UDP, 127.0.0.1, {port});");
+        drop(Rig::text(&text).run());
+        let mut buffer = [0; 16];
+        assert_eq!(server.recv(&mut buffer).unwrap(), 3);
+    }
+
+    #[test]
+    fn streams_echo_and_take_the_next_peer() {
+        let temp = Temp::new();
+        let path = temp.path("s");
+        let text = format!("e :: Socket(UNIX, {path}) -> c :: Counter(COUNT_CALL 2 stop) -> e;");
+        let run = Rig::text(&text).ready();
+        let peer = std::thread::spawn(move || {
+            for text in [&b"first"[..], b"second"] {
+                let mut stream = UnixStream::connect(&path).unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.write_all(text).unwrap();
+                let mut buffer = vec![0; text.len()];
+                stream.read_exact(&mut buffer).unwrap();
+                assert_eq!(buffer, text);
+            }
+        });
+        drop(run.again());
+        peer.join().unwrap();
+    }
+
+    #[test]
+    fn errors_tell_what_is_wrong() {
+        let error = |args: &str| Rig::text(&format!("Idle -> e :: Socket({args});")).errors();
+        assert_eq!(error("SCTP"), ["e: unknown socket type 'SCTP'; use TCP, UDP, UNIX or UNIX_DGRAM"]);
+        assert_eq!(
+            error("UNIX, /nonexistent/s"),
+            ["'e' could not open: /nonexistent/s: No such file or directory"]
+        );
+        assert_eq!(
+            error("UDP, 1.2.3.4, 5, SNAPLEN 0"),
+            ["e: SNAPLEN must lie between 1 and 65536, HEADROOM between 0 and 8192"]
+        );
+    }
+}
