@@ -23,6 +23,9 @@ use crate::report::Report;
 use crate::signals::Signals;
 use crate::worker::{Edge, PortTable, Worker};
 
+/// Takes a line that an element prints.
+pub type Print = Box<dyn Fn(&str) + Send + Sync>;
+
 /// What a router runs on and with.
 pub struct Options {
     /// Opens devices.
@@ -38,7 +41,7 @@ pub struct Options {
     /// Seed of the elements' randomness.
     pub seed: u64,
     /// Where elements print; standard error when `None`.
-    pub print: Option<Box<dyn Fn(&str) + Send + Sync>>,
+    pub print: Option<Print>,
 }
 
 /// Packets handled at a time unless configured.
@@ -114,7 +117,7 @@ pub struct Shared {
     stopped: AtomicBool,
     driver: Mutex<Option<(u32, usize)>>,
     pub(crate) signals: Signals,
-    print: Option<Box<dyn Fn(&str) + Send + Sync>>,
+    print: Option<Print>,
     /// The flat configuration as text.
     pub flat: String,
     /// What the configuration requires, `package foo` for instance.

@@ -196,7 +196,7 @@ impl Worker {
             self.drain();
         }
         self.rounds = self.rounds.wrapping_add(1);
-        if self.rounds % POLL_ROUNDS == 0 && self.watched.iter().any(|w| w.1.is_some()) {
+        if self.rounds.is_multiple_of(POLL_ROUNDS) && self.watched.iter().any(|w| w.1.is_some()) {
             worked |= self.wait(Some(Duration::ZERO));
         }
         worked

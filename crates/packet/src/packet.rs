@@ -544,7 +544,7 @@ impl Packet {
 #[inline]
 fn colour(meta: NonNull<Meta>, headroom: usize, len: usize) -> usize {
     // Two frames make a page; sixteen pages in a row begin at sixteen different lines.
-    let shift = (meta.as_ptr() as usize / size_of::<Meta>() >> 1 & 15) * 64;
+    let shift = ((meta.as_ptr() as usize / size_of::<Meta>()) >> 1 & 15) * 64;
     if len <= 512 && headroom <= 512 { headroom + shift } else { headroom }
 }
 
@@ -713,14 +713,14 @@ impl Packet {
         (m.mac, m.net, m.transport) = (UNSET, UNSET, UNSET);
     }
 
-    fn from_offset(&self, at: Option<i32>) -> Option<&[u8]> {
+    fn bytes_from(&self, at: Option<i32>) -> Option<&[u8]> {
         self.data().get(usize::try_from(at?).ok()?..)
     }
 
     /// Bytes from the network header to the end; `None` when the position is unset or outside the packet.
     #[inline]
     pub fn network(&self) -> Option<&[u8]> {
-        self.from_offset(self.network_offset())
+        self.bytes_from(self.network_offset())
     }
 
     /// The first `N` bytes of the network header, in one comparison; `None` when its position is unset or they are not
@@ -763,7 +763,7 @@ impl Packet {
     /// Bytes from the transport header to the end; `None` when the position is unset or outside the packet.
     #[inline]
     pub fn transport(&self) -> Option<&[u8]> {
-        self.from_offset(self.transport_offset())
+        self.bytes_from(self.transport_offset())
     }
 
     /// Bytes from the link header to the end. The header may lie in the headroom, where `strip` left it.
