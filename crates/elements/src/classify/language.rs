@@ -229,7 +229,7 @@ pub fn words(text: &str) -> Vec<String> {
 /// # Errors
 /// What is wrong, for the user.
 pub fn parse(words: &[String], names: &Names) -> Result<Expr, Vec<String>> {
-    if let [] = words {
+    if words.is_empty() {
         return Err(vec!["empty pattern".into()]);
     }
     if let [word] = words

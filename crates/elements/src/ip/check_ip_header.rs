@@ -260,7 +260,7 @@ fn lossy(text: &str) -> String {
 fn addresses(args: &mut Args<'_>, name: &str, text: &str) -> Vec<u32> {
     let mut list = Vec::new();
     for word in lang::config::split_words(text) {
-        match Ipv4Addr::from_arg(&word.to_string(), args.names) {
+        match Ipv4Addr::from_arg(word, args.names) {
             Ok(address) => list.push(u32::from(address)),
             Err(_) => args.error(format!("{name} should be a list of IPv4 addresses, not '{word}'")),
         }
