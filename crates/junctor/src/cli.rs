@@ -18,7 +18,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    Run(run::Args),
+    Run(Box<run::Args>),
     Check(check::Args),
     Ctl(ctl::Args),
     Bench(bench::Args),
@@ -43,7 +43,7 @@ enum Command {
 /// Runs the command; returns the exit status.
 pub(crate) fn main() -> u8 {
     match Cli::parse().command {
-        Command::Run(args) => run::main(args),
+        Command::Run(args) => run::main(*args),
         Command::Check(args) => check::main(&args),
         Command::Ctl(args) => ctl::main(&args),
         Command::Bench(args) => bench::main(&args),
