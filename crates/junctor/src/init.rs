@@ -107,13 +107,14 @@ fn router(
         let (prefix, hop) = parts.ok_or_else(|| format!("'{route}' should be PREFIX=NEXTHOP"))?;
         table.push(format!("{prefix} {hop} {}", via(hop)?));
     }
-    if let Some(hop) = default {
-        table.push(format!("0.0.0.0/0 {hop} {}", via(hop)?));
-    }
-    Ok(router_text(&ports, &table))
+    table.push(match default {
+        Some(hop) => format!("0.0.0.0/0 {hop} {}", via(hop)?),
+        None => format!("0.0.0.0/0 {}", ports.len() + 1),
+    });
+    Ok(router_text(&ports, &table, default))
 }
 
-fn router_text(ports: &[Interface], table: &[String]) -> String {
+fn router_text(ports: &[Interface], table: &[String], default: Option<std::net::Ipv4Addr>) -> String {
     let mut text = String::from(
         "// An IPv4 router. Run it with: junctor run FILE\n\
          // Every interface answers ARP for its own address and pings to it; the rest is forwarded as RFC 1812 asks.\n\n",
@@ -125,18 +126,28 @@ fn router_text(ports: &[Interface], table: &[String]) -> String {
         };
         let _ = writeln!(text, "AddressInfo({} {} {ether});{known}", port.name, port.address);
     }
+    let interfaces: Vec<String> = ports.iter().map(|p| format!("{}/{}", p.address, p.prefix.len())).collect();
     let _ = write!(
         text,
         "\n// The routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself.\n\
          rt :: StaticIPLookup(\n    {});\n\n\
          // All received IP packets, their link header removed.\n\
-         ip :: Strip(14) -> CheckIPHeader -> GetIPAddress(16) -> rt;\n\n\
+         ip :: Strip(14) -> CheckIPHeader(INTERFACES {}) -> GetIPAddress(16) -> rt;\n\n\
          // Packets for this router: it answers pings.\n\
          rt[0] -> local :: IPClassifier(icmp type echo, -);\n\
          local[0] -> ICMPPingResponder -> [0]rt;\n\
          local[1] -> Discard;\n",
-        table.join(",\n    ")
+        table.join(",\n    "),
+        interfaces.join(" ")
     );
+    if default.is_none() {
+        let (address, output) = (ports[0].address, ports.len() + 1);
+        let _ = write!(
+            text,
+            "\n// For nobody that we know: the sender is told so.\n\
+             rt[{output}] -> ICMPError({address}, unreachable, net) -> [0]rt;\n"
+        );
+    }
     for (i, port) in ports.iter().enumerate() {
         let _ = write!(text, "{}", port_text(i, port));
     }
@@ -174,7 +185,7 @@ rt[{output}] -> DropBroadcasts
 redirect{i}[1] -> ICMPError({address}, redirect, host) -> [0]rt;
 options{i}[1] -> ICMPError({address}, parameterproblem) -> [0]rt;
 ttl{i}[1] -> ICMPError({address}, timeexceeded) -> [0]rt;
-mtu{i}[1] -> ICMPError({address}, unreachable, needfrag) -> [0]rt;
+mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU 1500) -> [0]rt;
 "
     )
 }

@@ -320,9 +320,11 @@ impl Pace {
     /// Whether it is time to look. Reads the clock at every 16th call at most.
     pub(crate) fn due(&mut self) -> bool {
         self.calls = self.calls.wrapping_add(1);
-        if !self.calls.is_multiple_of(16) {
-            return false;
-        }
+        self.calls.is_multiple_of(16) && self.overdue()
+    }
+
+    /// The same at every call: for a queue that is failing, which may be called but once a second.
+    pub(crate) fn overdue(&mut self) -> bool {
         let now = sys::coarse_ms();
         if now < self.next_ms {
             return false;

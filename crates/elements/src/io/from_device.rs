@@ -50,6 +50,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use std::os::fd::RawFd;
+
 use engine::args::{Args, Raw};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
 use packet::port::{QueueStats, RxQueue, Spec, link_type};
@@ -104,6 +106,8 @@ pub(super) struct FromDevice {
     pub(super) config: Config,
     opened: Option<Opened>,
     queues: Vec<Box<dyn RxQueue>>,
+    /// What the worker waits for when there is nothing to do: each queue's descriptor.
+    descriptors: Vec<Option<RawFd>>,
     /// The queue to begin with, so that none starves.
     first: usize,
     link: u32,
@@ -155,6 +159,22 @@ impl FromDevice {
             let queues = &self.queues;
             self.watch.look(cx, opened.device(), busy, || queues.iter().find_map(|q| q.fault()));
         }
+        if !busy && self.queues.iter().zip(&self.descriptors).any(|(q, fd)| q.fd() != *fd) {
+            self.wait_anew(cx);
+        }
+    }
+
+    /// Waits for the descriptors of queues that were opened anew, instead of their former ones.
+    #[cold]
+    fn wait_anew(&mut self, cx: &mut Cx<'_>) {
+        for (queue, known) in self.queues.iter().zip(&mut self.descriptors) {
+            let fd = queue.fd();
+            if fd != *known {
+                known.into_iter().for_each(|old| cx.unwatch(*old));
+                fd.into_iter().for_each(|new| cx.wake_on(new));
+                *known = fd;
+            }
+        }
     }
 }
 
@@ -201,9 +221,11 @@ impl Element for FromDevice {
         let device = opened.device();
         for queue in opened.queues.iter().skip(task).step_by(cx.tasks().max(1)) {
             let queue = device.rx(*queue).map_err(|e| e.to_string())?;
-            if let Some(fd) = queue.fd() {
+            let fd = queue.fd();
+            if let Some(fd) = fd {
                 cx.wake_on(fd);
             }
+            self.descriptors.push(fd);
             self.queues.push(queue);
         }
         let info = device.info();

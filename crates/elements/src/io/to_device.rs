@@ -168,7 +168,8 @@ impl ToDevice {
             cx.count_drops(Reason::NoMemory, (batch.len() - copies.len()) as u64);
         }
         let sent = self.offer(batch, offers);
-        if sent.refused > 0 || !batch.is_empty() {
+        // What the device took after it had been down may be the first sign of its return.
+        if sent.refused > 0 || !batch.is_empty() || self.down() {
             self.look(cx, sent.fault);
             let reason = if self.down() { Reason::DeviceDown } else { Reason::DeviceError };
             cx.count_drops(reason, sent.refused);

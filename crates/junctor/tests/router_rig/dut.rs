@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The device under test: `junctor run` in the middle namespace of a rig, and the report it leaves.
 
-use std::process::Command;
 use std::time::Duration;
 
 use lab::rig::{Output, Process, Rig, wait_for};
@@ -38,13 +37,19 @@ impl Dut {
     /// Runs the router that `junctor init` writes, its devices opened by `method`, after `edits` (each a text that must
     /// be there, and what is to stand in its place).
     pub fn router(rig: &Rig, method: &str, edits: &[(&str, &str)], arguments: &[&str]) -> Dut {
-        let config = init(&["router", "d0=10.0.1.1/24", "d1=10.0.2.1/24"]);
+        let init = [JUNCTOR, "init", "router", "d0=10.0.1.1/24", "d1=10.0.2.1/24"];
+        let config = rig.dut.run(&init).unwrap_or_else(|e| panic!("{e}"));
         Dut::run(rig, &edited(&config, method, edits), arguments)
     }
 
     /// Waits until the router has said `text`.
     pub fn says(&mut self, text: &str) {
         self.process.wait_for_text(text, PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    }
+
+    /// What the router has said so far.
+    pub fn text(&self) -> String {
+        self.process.stderr()
     }
 
     /// How often the router has said `text`.
@@ -69,13 +74,6 @@ impl Dut {
         assert!(output.status.success(), "{output:?}");
         Report(output)
     }
-}
-
-/// The configuration that `junctor init ARGUMENTS` writes.
-pub fn init(arguments: &[&str]) -> String {
-    let output = Command::new(JUNCTOR).arg("init").args(arguments).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A configuration with its devices opened by `method`, and with `edits` made.

@@ -177,7 +177,7 @@ impl TxQueue for XdpTx {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         self.reclaim();
         if self.down || self.half.is_none() {
-            if self.pace.due() {
+            if self.pace.overdue() {
                 self.look();
             }
             if self.down || self.half.is_none() {

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What crosses the router, packet by packet: scapy makes, sends and compares, tcpdump captures.
+
+use lab::rig::{Namespace, PYTHON, Process, Rig, wait_for};
+
+use crate::dut::{Dut, PATIENCE};
+use crate::hosts::ping;
+use crate::on_rig;
+use crate::router::rig;
+
+const PACKETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/router_rig/packets.py");
+
+/// Runs the independent judge in a namespace.
+fn scapy(host: &Namespace, arguments: &[&str]) -> String {
+    let command = [&[PYTHON, PACKETS], arguments].concat();
+    let output = host.spawn(&command).unwrap().finish(PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    assert!(output.status.success(), "{arguments:?}\n{}\n{}", output.stdout, output.stderr);
+    output.stdout
+}
+
+/// Captures the IPv4 packets from `source` that an interface receives; returns when it listens.
+fn witness(host: &Namespace, interface: &str, source: &str, file: &str) -> Process {
+    let options = ["-n", "-Q", "in", "-s", "16384", "-B", "32768", "-U", "--immediate-mode"];
+    let ends = ["-Z", "root", "-i", interface, "-w", file, "ip", "and", "src", "host", source];
+    let mut process = host.spawn(&[&["tcpdump"], &options[..], &ends].concat()).unwrap();
+    process.wait_for_text("listening on", PATIENCE).unwrap();
+    process
+}
+
+/// Whole packets in a capture file, or how many it has so far.
+fn captured(file: &str) -> usize {
+    let bytes = std::fs::read(file).unwrap_or_default();
+    let (mut rest, mut n) = (bytes.get(24..).unwrap_or_default(), 0);
+    while let Some(length) = rest.get(8..12) {
+        let length = u32::from_le_bytes(length.try_into().unwrap()) as usize;
+        let Some(after) = rest.get(16 + length..) else { break };
+        (rest, n) = (after, n + 1);
+    }
+    n
+}
+
+/// One direction: the sending host with its interface and address, the router's device on either side, the receiver.
+struct Way<'a> {
+    from: (&'a Namespace, &'a str, &'a str),
+    near: &'a str,
+    far: &'a str,
+    to: (&'a Namespace, &'a str, &'a str),
+}
+
+impl Way<'_> {
+    fn both(rig: &Rig) -> [Way<'_>; 2] {
+        let (a, b) = ((&rig.a, "a0", "10.0.1.2"), (&rig.b, "b0", "10.0.2.2"));
+        [Way { from: a, near: "d0", far: "d1", to: b }, Way { from: b, near: "d1", far: "d0", to: a }]
+    }
+
+    /// Has frames written to `file` by the judge's command `kind`, for this direction.
+    fn make(&self, rig: &Rig, kind: &[&str], file: &str) -> String {
+        let (source, gateway) = (self.from.0.mac(self.from.1).unwrap(), rig.dut.mac(self.near).unwrap());
+        let [source, gateway] = [source, gateway].map(text);
+        scapy(
+            self.from.0,
+            &[&kind[..1], &[file], &kind[1..], &[self.from.2, self.to.2, &source, &gateway]].concat(),
+        )
+    }
+
+    fn send(&self, file: &str) {
+        assert_eq!(
+            scapy(self.from.0, &["send", file, self.from.1]).trim(),
+            format!("sent {}", captured(file))
+        );
+    }
+}
+
+fn text(mac: [u8; 6]) -> String {
+    mac.map(|b| format!("{b:02x}")).join(":")
+}
+
+/// Every datagram arrives once, in order, changed only as a router changes it.
+fn check_forwarding(method: &str) {
+    const COUNT: usize = 400;
+    let rig = rig(1500, 1500);
+    let dut = Dut::router(&rig, method, &[], &[]);
+    for way in Way::both(&rig) {
+        ping(way.from.0, way.to.2, 56, "");
+        let (sent, got) = (dut.file("sent.pcap"), dut.file("got.pcap"));
+        way.make(&rig, &["ordinary", &COUNT.to_string()], &sent);
+        let witness = witness(way.to.0, way.to.1, way.from.2, &got);
+        way.send(&sent);
+        wait_for("all packets", PATIENCE, || captured(&got) >= COUNT).unwrap_or_else(|e| {
+            panic!("{e}; {} of {COUNT} came", captured(&got));
+        });
+        let (source, target) = (rig.dut.mac(way.far).unwrap(), way.to.0.mac(way.to.1).unwrap());
+        let verdict = scapy(way.to.0, &["forwarded", &sent, &got, &text(source), &text(target)]);
+        assert_eq!(verdict.trim(), format!("equal {COUNT}"));
+        drop(witness);
+    }
+    dut.stop();
+}
+
+/// Datagrams that are too large for the far network arrive in pieces which make the whole again.
+fn check_fragments(method: &str) {
+    const COUNT: usize = 100;
+    let rig = rig(9000, 1500);
+    let dut = Dut::router(&rig, method, &[("mtu0 :: IPFragmenter(1500)", "mtu0 :: IPFragmenter(9000)")], &[]);
+    let way = &Way::both(&rig)[0];
+    ping(way.from.0, way.to.2, 56, "");
+    let (sent, got) = (dut.file("sent.pcap"), dut.file("got.pcap"));
+    way.make(&rig, &["large", &COUNT.to_string()], &sent);
+    // A datagram of n bytes needs a piece for every 1480 bytes of its data.
+    let frames = std::fs::read(&sent).unwrap();
+    let pieces = pieces(&frames);
+    let witness = witness(way.to.0, way.to.1, way.from.2, &got);
+    way.send(&sent);
+    wait_for("all pieces", PATIENCE, || captured(&got) >= pieces).unwrap_or_else(|e| {
+        panic!("{e}; {} of {pieces} came", captured(&got));
+    });
+    assert_eq!(scapy(way.to.0, &["fragments", &sent, &got]).trim(), format!("equal {COUNT}"));
+    drop(witness);
+    dut.stop();
+}
+
+/// Pieces of at most 1500 bytes that the datagrams of a capture file make.
+fn pieces(file: &[u8]) -> usize {
+    let (mut rest, mut n) = (&file[24..], 0);
+    while let Some(length) = rest.get(8..12) {
+        let length = u32::from_le_bytes(length.try_into().unwrap()) as usize;
+        n += (length - 34).div_ceil(1480);
+        rest = &rest[16 + length..];
+    }
+    n
+}
+
+/// Malformed packets are counted under their names, nothing of them arrives, and the router lives.
+fn check_malformed(method: &str) {
+    let rig = rig(1500, 1500);
+    let dut = Dut::router(&rig, method, &[], &[]);
+    let way = &Way::both(&rig)[0];
+    ping(way.from.0, way.to.2, 56, "");
+    let (sent, got) = (dut.file("sent.pcap"), dut.file("got.pcap"));
+    let reasons = way.make(&rig, &["malformed"], &sent);
+    let witness = witness(way.to.0, way.to.1, way.from.2, &got);
+    way.send(&sent);
+    ping(way.from.0, way.to.2, 56, "");
+    wait_for("the pings", PATIENCE, || captured(&got) >= 3).unwrap();
+    assert_eq!(captured(&got), 3, "malformed packets were forwarded");
+    drop(witness);
+    // A bad option is answered: parameter problem, code 0, pointing at the option's pointer.
+    assert_eq!(scapy(way.from.0, &["option", "10.0.2.2"]).trim(), "10.0.1.1 12 0 22");
+    let report = dut.stop();
+    let mut reasons: Vec<&str> = reasons.lines().collect();
+    reasons.sort_unstable();
+    for same in reasons.chunk_by(|a, b| a == b) {
+        let counted = report.drops_of("CheckIPHeader", same[0]);
+        assert_eq!(counted, same.len() as u64, "{}:\n{}", same[0], report.0.stdout);
+    }
+}
+
+on_rig! {
+    every_packet_arrives_as_a_router_makes_it needs ["scapy", "tcpdump", "ping"] => check_forwarding;
+    pieces_make_the_whole needs ["scapy", "tcpdump", "ping"] => check_fragments;
+    malformed_packets_are_counted_by_reason needs ["scapy", "tcpdump", "ping"] => check_malformed;
+}
