@@ -2,6 +2,7 @@
 //! `junctor bench`: what the engine's own parts cost on this machine.
 
 mod engine_path;
+mod start;
 mod traffic;
 
 use clap::Subcommand;
@@ -18,6 +19,7 @@ pub(crate) struct Args {
 #[derive(Clone, Debug, Subcommand)]
 enum What {
     Engine(engine_path::Args),
+    Start(start::Args),
 }
 
 /// In-memory devices for a configuration, with traffic of which some ought not to pass.
@@ -29,5 +31,6 @@ pub(crate) fn demo_devices(text: &str, queues: usize) -> Result<Bench, String> {
 pub(crate) fn main(args: &Args) -> u8 {
     match &args.what {
         What::Engine(args) => engine_path::main(args),
+        What::Start(args) => start::main(args),
     }
 }

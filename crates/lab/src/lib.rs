@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where Junctor is put to the test on real packets: network namespaces joined by virtual cables.
+//! Where Junctor is put to the test.
 //!
-//! [`rig`] builds hosts and cables, runs programs in them for a bounded time, and takes everything down again.
+//! [`rig`] tests it on real packets: network namespaces joined by virtual cables. It builds hosts and cables, runs
+//! programs in them for a bounded time, and takes everything down again. [`account`] runs a router within the process
+//! and accounts for every packet; [`hostile`] makes frames for it that no router likes.
 #![forbid(unsafe_code)]
 
+pub mod account;
+pub mod hostile;
 pub mod rig;

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor bench start`: how long a router takes from the command to its first round, and a check to its answer.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::measure::{self, Measured};
+use crate::{cli, exit};
+
+/// Measure how long `junctor run` takes to start a large configuration, and `junctor check` to check a long one: wall
+/// time of whole processes, with one for an empty configuration beside it.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor bench start
+  junctor bench start --json --elements 5000 --lines 50000
+  junctor bench start --write big.click")]
+pub(crate) struct Args {
+    /// Elements of the configuration that is run.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
+    elements: usize,
+    /// Lines of the configuration that is checked.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000)]
+    lines: usize,
+    /// Measured runs of each, after one to warm up.
+    #[arg(long, value_name = "NUMBER", default_value_t = 11)]
+    runs: usize,
+    /// Only write the configuration that would be run to this file.
+    #[arg(long, value_name = "FILE")]
+    write: Option<std::path::PathBuf>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A configuration of this many elements that stops in its first round: chains as routers have them, each line one
+/// connection of five.
+pub(crate) fn generate(elements: usize) -> String {
+    const CHAIN: usize = 8;
+    let mut text = String::from("// Generated. Stops in its first round.\nDriverManager(stop);\n");
+    for i in 0..elements.saturating_sub(1) / CHAIN {
+        let (a, b) = (i / 250, i % 250);
+        let _ = write!(
+            text,
+            "s{i} :: InfiniteSource(LENGTH 60, ACTIVE false)\n    -> c{i} :: Counter\n    \
+             -> rt{i} :: StaticIPLookup(10.{a}.{b}.0/24 0, 0.0.0.0/0 10.{a}.{b}.1 1);\nrt{i}[0] -> p{i} :: Paint({})\n    \
+             -> q{i} :: Queue(100)\n    -> u{i} :: Unqueue(ACTIVE true)\n    -> d{i} :: Discard;\nrt{i}[1] -> Discard;\n",
+            i % 200
+        );
+    }
+    text
+}
+
+/// A configuration of this many lines.
+fn generate_lines(lines: usize) -> String {
+    let per_chain = generate(9).lines().count() - generate(1).lines().count();
+    generate(1 + 8 * (lines / per_chain))
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    if let Some(file) = &args.write {
+        return match std::fs::write(file, generate(args.elements)) {
+            Ok(()) => exit::SUCCESS,
+            Err(why) => cli::fail(format!("{}: {why}", file.display())),
+        };
+    }
+    let measured = std::env::current_exe().and_then(|program| measure_all(&program, args));
+    let results = match measured {
+        Ok(results) => results,
+        Err(why) => return cli::fail(why),
+    };
+    let conditions = json!({ "elements": args.elements, "lines": args.lines });
+    measure::print("bench start", &conditions, &results, args.json)
+}
+
+fn measure_all(program: &Path, args: &Args) -> std::io::Result<Vec<Measured>> {
+    let directory = std::env::temp_dir().join(format!("junctor-start-{}", std::process::id()));
+    std::fs::create_dir(&directory)?;
+    let (empty, large, long) =
+        (directory.join("0.click"), directory.join("1.click"), directory.join("2.click"));
+    let measured = (|| {
+        std::fs::write(&empty, generate(1))?;
+        std::fs::write(&large, generate(args.elements))?;
+        std::fs::write(&long, generate_lines(args.lines))?;
+        Ok(vec![
+            measure_one("start.run_empty_ms", program, "run", &empty, args.runs)?,
+            measure_one("start.run_ms", program, "run", &large, args.runs)?,
+            measure_one("start.check_ms", program, "check", &long, args.runs)?,
+        ])
+    })();
+    std::fs::remove_dir_all(&directory)?;
+    measured
+}
+
+fn measure_one(
+    name: &str,
+    program: &Path,
+    what: &str,
+    file: &Path,
+    runs: usize,
+) -> std::io::Result<Measured> {
+    let mut times = Vec::new();
+    for run in 0..=runs.max(1) {
+        let started = Instant::now();
+        let status = Command::new(program).arg(what).arg(file).stdin(Stdio::null()).status()?;
+        if !status.success() {
+            return Err(std::io::Error::other(format!("junctor {what} {}: {status}", file.display())));
+        }
+        if run > 0 {
+            times.push(started.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    Ok(Measured::new(name, "ms", times))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_configurations_have_their_size_and_check() {
+        let text = generate(1000);
+        let parsed = lang::load_str("start", &text, &lang::Options::default());
+        assert!(parsed.diagnostics.is_empty(), "{:?}", parsed.diagnostics);
+        let graph = parsed.graph.unwrap();
+        assert!((990..=1000).contains(&graph.elements.len()), "{}", graph.elements.len());
+        assert!(engine::check(&graph, &elements::registry()).is_ok());
+        assert!((9_990..=10_010).contains(&generate_lines(10_000).lines().count()));
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Malformed, mutated and random frames through whole IP routers: nothing panics, and every packet is accounted for.
+
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::time::Duration;
+
+use lab::account::Accounted;
+use lab::hostile::{self, Interface};
+
+const FRAMES: usize = 24_000;
+/// Frames between looks at what came out.
+const ROUND: usize = 64;
+
+/// The forwarding path alone: what the routers below have in common.
+const PATH: &str = "
+    AddressInfo(m0 10.0.0.1 02:00:00:00:00:01, m1 10.0.1.1 02:00:00:00:00:02);
+    rt :: StaticIPLookup(10.0.0.1/32 0, 10.0.1.1/32 0, 10.0.0.0/24 1, 10.0.1.0/24 2, 0.0.0.0/0 10.0.0.254 1);
+    ip :: Strip(14) -> CheckIPHeader -> GetIPAddress(16) -> rt;
+    rt[0] -> Discard;
+    elementclass Port { $name, $output |
+        FromDevice($name) -> c :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+        c[0] -> ARPResponder($name $name) -> out :: Queue(1000) -> ToDevice($name);
+        c[1] -> [1]arp :: ARPQuerier($name, $name);
+        c[2] -> Paint($output) -> output;
+        c[3] -> Discard;
+        input -> DropBroadcasts -> same :: PaintTee($output) -> FixIPSrc($name) -> ttl :: DecIPTTL
+            -> IPFragmenter(1500) -> arp -> out;
+        same[1] -> Discard;
+    }
+    p0 :: Port(m0, 1); p1 :: Port(m1, 2);
+    p0 -> ip; p1 -> ip;
+    rt[1] -> p0; rt[2] -> p1;
+";
+
+fn interfaces(ips: [[u8; 4]; 2], macs: [[u8; 6]; 2]) -> [Interface; 2] {
+    [0, 1].map(|i| Interface { mac: macs[i], ip: Ipv4Addr::from(ips[i]) })
+}
+
+/// An answer to an ARP query that the router sent.
+fn answer(frame: &[u8]) -> Option<Vec<u8>> {
+    let query = frame.len() >= 42 && frame[12..14] == [8, 6] && frame[20..22] == [0, 1];
+    query.then(|| {
+        let mac = [2, 0, 0, 9, 9, frame[41]];
+        let mut reply =
+            [&frame[6..12], &mac, &frame[12..20], &[0, 2], &mac, &frame[38..42], &frame[22..32]].concat();
+        reply.resize(60, 0);
+        reply
+    })
+}
+
+fn check(what: &str, text: &str, interfaces: &[Interface], burst: usize) {
+    let missing = Accounted::missing_classes(text);
+    if !missing.is_empty() {
+        eprintln!("{what}: skipped, there is no {}", missing.join(", "));
+        return;
+    }
+    let before = packet::memory().usage();
+    let mut rng = fastrand::Rng::with_seed(7);
+    let mut router = Accounted::new(text, burst).unwrap_or_else(|why| panic!("{what}:\n{why}"));
+    assert_eq!(router.devices(), interfaces.len(), "{what}");
+    let mut forwarded = 0;
+    for round in 0..FRAMES / ROUND {
+        for _ in 0..ROUND {
+            let at = rng.usize(..interfaces.len());
+            let frame = hostile::frame(&mut rng, interfaces, at);
+            router.inject(at, &frame);
+        }
+        router.run(Duration::from_millis(1));
+        for (at, frame) in router.collect() {
+            match answer(&frame) {
+                // Some queries stay unanswered.
+                Some(reply) if rng.u8(..4) > 0 => drop(router.inject(at, &reply)),
+                Some(_) => {}
+                None => forwarded += 1,
+            }
+        }
+        if round % 16 == 0 {
+            router.run(Duration::from_millis(1));
+            router.collect();
+            router.check().unwrap_or_else(|why| panic!("{what}, burst {burst}, round {round}:\n{why}"));
+        }
+    }
+    // Whatever waits for answers gives up.
+    router.run(Duration::from_secs(120));
+    router.collect();
+    router.check().unwrap_or_else(|why| panic!("{what}, burst {burst}, at the end:\n{why}"));
+    assert!(
+        forwarded > FRAMES / 20,
+        "{what}: only {forwarded} frames came out; dropped: {:?}",
+        router.drops()
+    );
+    println!("{what}, burst {burst}: {forwarded} frames came out; dropped: {:?}", router.drops());
+    drop(router);
+    assert_eq!(packet::memory().usage(), before, "{what}: frames are missing");
+}
+
+// One test, for packet memory is common to the process.
+#[test]
+fn routers_account_for_every_hostile_packet() {
+    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+    let plain = interfaces([[10, 0, 0, 1], [10, 0, 1, 1]], macs);
+    check("forwarding path", PATH, &plain, 32);
+    check("forwarding path", PATH, &plain, 1);
+
+    let args = ["init", "router", "m0=10.0.0.1/24", "m1=10.0.1.1/24", "--default", "10.0.0.254"];
+    let written = Command::new(env!("CARGO_BIN_EXE_junctor")).args(args).output().expect("junctor");
+    let written = String::from_utf8(written.stdout).expect("text");
+    check("junctor init router", &written, &plain, 32);
+
+    let standard = interfaces(
+        [[18, 26, 4, 24], [18, 26, 7, 1]],
+        [[0, 0, 0xc0, 0xae, 0x67, 0xef], [0, 0, 0xc0, 0x4f, 0x71, 0xef]],
+    );
+    check("conf/ip-router.click", include_str!("../../../conf/ip-router.click"), &standard, 32);
+    corpus(&plain);
+}
+
+/// The fuzz target's corpus through the forwarding path.
+fn corpus(interfaces: &[Interface]) {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/router");
+    let mut files: Vec<_> = std::fs::read_dir(&dir).expect("corpus").flatten().map(|e| e.path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    let mut router = Accounted::new(PATH, 32).unwrap();
+    for file in files {
+        for (at, frame) in hostile::frames_of(&std::fs::read(&file).unwrap(), interfaces) {
+            router.inject(at, &frame);
+        }
+        router.run(Duration::from_secs(1));
+        router.collect();
+        router.check().unwrap_or_else(|why| panic!("{}:\n{why}", file.display()));
+    }
+}

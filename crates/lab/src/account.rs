@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A router on wires within the process, with every packet accounted for.
+//!
+//! Its devices are memory ports whose other ends the test holds. Time is simulated, so a run is exact and repeats.
+//! [`Accounted::check`] then asks of each element that what came in has gone out, was dropped under a name, or is
+//! held; of the router, that what was sent to it and what came from it are what its devices say; and of packet
+//! memory, that the packets held are all the frames that are not free.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use engine::clock::{SIMULATION_EPOCH, TimeSource};
+use engine::{ElementInfo, ElementReport, Options, Report, Router};
+use packet::port::{Device, Error, Provider, Spec};
+use ports::memory::{End, MemoryPort, Wire};
+
+/// A router on in-process wires.
+pub struct Accounted {
+    router: Router,
+    wires: Arc<Wires>,
+    injected: u64,
+    collected: u64,
+    /// Frames in use before the router was.
+    before: usize,
+}
+
+/// What lies at the other ends of a router's devices.
+#[derive(Default)]
+struct Wires(Mutex<Vec<(String, End, Arc<dyn Device>)>>);
+
+impl Provider for Wires {
+    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+        let mut wires = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((.., device)) = wires.iter().find(|w| w.0 == spec.device) {
+            return Ok(device.clone());
+        }
+        let wire = Wire::new(&spec.device, 4096);
+        let device = MemoryPort::new(&spec.device, &wire)?;
+        wires.push((spec.device.clone(), wire.attach()?, device.clone()));
+        Ok(device)
+    }
+}
+
+impl Accounted {
+    /// Builds a router from its configuration, with one worker on simulated time.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn new(text: &str, burst: usize) -> Result<Accounted, String> {
+        Accounted::build(text, burst, 1, TimeSource::Simulated(SIMULATION_EPOCH))
+    }
+
+    /// Builds a router from its configuration. Frames in use by then, of other routers for instance, must stay in
+    /// use as long as it is checked.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn build(text: &str, burst: usize, workers: usize, time: TimeSource) -> Result<Accounted, String> {
+        let before = packet::memory().usage().in_use();
+        let parsed = lang::load_str("config", text, &lang::Options::default());
+        let graph = parsed.graph.ok_or_else(|| lang::render(&parsed.diagnostics, &parsed.sources, false))?;
+        let wires = Arc::new(Wires::default());
+        let options = Options {
+            provider: wires.clone(),
+            workers,
+            cores: Vec::new(),
+            burst,
+            time,
+            seed: 1,
+            print: Some(Box::new(|_| {})),
+        };
+        let router = Router::build(&graph, &elements::registry(), options);
+        let router = router.map_err(|errors| lang::render(&errors, &parsed.sources, false))?;
+        Ok(Accounted { router, wires, injected: 0, collected: 0, before })
+    }
+
+    /// Classes that the configuration names and the registry does not know.
+    pub fn missing_classes(text: &str) -> Vec<String> {
+        let graph = lang::load_str("config", text, &lang::Options::default()).graph;
+        let registry = elements::registry();
+        let mut missing: Vec<String> = graph
+            .into_iter()
+            .flat_map(|g| g.elements)
+            .map(|e| e.class)
+            .filter(|c| registry.get(c).is_none())
+            .collect();
+        missing.sort();
+        missing.dedup();
+        missing
+    }
+
+    /// How many devices there are.
+    pub fn devices(&self) -> usize {
+        self.wires.0.lock().unwrap_or_else(|e| e.into_inner()).len()
+    }
+
+    /// Sends a frame to device number `device`. Returns whether there was room for it.
+    pub fn inject(&mut self, device: usize, frame: &[u8]) -> bool {
+        let wires = self.wires.0.lock().unwrap_or_else(|e| e.into_inner());
+        let arrived = wires.get(device).is_some_and(|(_, end, _)| end.inject(frame));
+        self.injected += u64::from(arrived);
+        arrived
+    }
+
+    /// Lets simulated time pass.
+    pub fn run(&mut self, time: Duration) {
+        self.router.resume();
+        self.router.stop_after(time);
+        self.router.run();
+    }
+
+    /// Runs until the router stops by itself.
+    pub fn run_to_end(&mut self) {
+        self.router.resume();
+        self.router.run();
+    }
+
+    /// Reads a handler.
+    ///
+    /// # Panics
+    /// When it cannot be read.
+    pub fn read(&mut self, handler: &str) -> String {
+        self.router.read(handler, "").unwrap_or_else(|e| panic!("{handler}: {e}"))
+    }
+
+    /// Takes what the devices have sent, by device.
+    pub fn collect(&mut self) -> Vec<(usize, Vec<u8>)> {
+        let wires = self.wires.0.lock().unwrap_or_else(|e| e.into_inner());
+        let frames: Vec<_> = wires
+            .iter()
+            .enumerate()
+            .flat_map(|(i, (_, end, _))| end.collect_bytes().into_iter().map(move |frame| (i, frame)))
+            .collect();
+        self.collected += frames.len() as u64;
+        frames
+    }
+
+    /// Packets dropped so far, by reason.
+    pub fn drops(&self) -> std::collections::BTreeMap<&'static str, u64> {
+        let mut drops = std::collections::BTreeMap::new();
+        for (reason, n) in self.router.report().elements.iter().flat_map(|e| e.drops.iter()) {
+            *drops.entry(reason.name()).or_default() += n;
+        }
+        drops
+    }
+
+    /// Whether every packet is accounted for. To be asked after [`Accounted::collect`], when nothing is on its way.
+    ///
+    /// # Errors
+    /// The accounts that do not balance.
+    pub fn check(&mut self) -> Result<(), String> {
+        let report = self.router.report();
+        let shared = self.router.shared().clone();
+        let mut wrong = Vec::new();
+        let (mut received, mut sent, mut held) = (0, 0, 0);
+        for (e, (info, element)) in shared.elements.iter().zip(&report.elements).enumerate() {
+            let entered = entered(&shared.elements, &report, e);
+            let flow = Flow::of(entered, element);
+            held += element.held;
+            match info.class.name {
+                "FromDevice" => received += flow.left + flow.dropped,
+                "ToDevice" => sent += flow.entered - flow.left - flow.dropped - flow.held,
+                _ => {}
+            }
+            let made = self.made(info);
+            if let Err(why) = flow.balance(info, made) {
+                wrong.push(format!("{} ({}): {why}", info.name, info.class.name));
+            }
+        }
+        if received != self.injected {
+            wrong.push(format!(
+                "{} frames were sent to the devices, which received {received}",
+                self.injected
+            ));
+        }
+        if sent != self.collected {
+            wrong.push(format!("the devices sent {sent} frames, of which {} arrived", self.collected));
+        }
+        let in_use = packet::memory().usage().in_use() - self.before;
+        if in_use != held {
+            wrong.push(format!("{in_use} frames are in use, but elements hold {held}"));
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    }
+
+    /// Packets that an element made beside those it received; `None` when it does not say.
+    fn made(&mut self, info: &ElementInfo) -> Option<u64> {
+        let handler = match info.class.name {
+            "ARPQuerier" => "queries",
+            "IPFragmenter" => return None,
+            _ => return Some(0),
+        };
+        self.router.read(&format!("{}.{handler}", info.name), "").ok()?.trim().parse().ok()
+    }
+}
+
+/// Packets that have come to element `e`: what left by the outputs that lead to it.
+fn entered(elements: &[ElementInfo], report: &Report, e: usize) -> u64 {
+    let leads = |(info, stats): (&ElementInfo, &ElementReport)| -> u64 {
+        let ports = info.outputs.iter().zip(&stats.outputs);
+        ports.filter(|((_, peers), _)| peers.iter().any(|(peer, _)| *peer == e)).map(|(_, s)| s.packets).sum()
+    };
+    elements.iter().zip(&report.elements).map(leads).sum()
+}
+
+/// One element's account.
+struct Flow {
+    entered: u64,
+    left: u64,
+    dropped: u64,
+    held: u64,
+    first_output: u64,
+}
+
+impl Flow {
+    fn of(entered: u64, element: &ElementReport) -> Flow {
+        Flow {
+            entered,
+            left: element.outputs.iter().map(|o| o.packets).sum(),
+            dropped: element.drops.iter().map(|d| d.1).sum(),
+            held: element.held as u64,
+            first_output: element.outputs.first().map_or(0, |o| o.packets),
+        }
+    }
+
+    fn balance(&self, info: &ElementInfo, made: Option<u64>) -> Result<(), String> {
+        let Flow { entered, left, dropped, held, first_output } = self;
+        let (balanced, rule) = match (info.class.name, made) {
+            // Checked against what lies outside.
+            ("FromDevice" | "ToDevice", _) => (true, ""),
+            // Copies leave by the further outputs.
+            ("PaintTee" | "Tee", _) => {
+                (*first_output + dropped + held == *entered, "in = first out + drops + held")
+            }
+            (_, None) => (left + dropped + held >= *entered, "in <= out + drops + held"),
+            (_, Some(made)) => (left + dropped + held == entered + made, "in + made = out + drops + held"),
+        };
+        if balanced {
+            return Ok(());
+        }
+        Err(format!("{rule} fails: in {entered}, made {made:?}, out {left}, drops {dropped}, held {held}"))
+    }
+}
