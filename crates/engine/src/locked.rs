@@ -18,16 +18,21 @@ use crate::handler::{Access, HandlerError};
 type Guarded = Arc<Mutex<Box<dyn Element>>>;
 
 /// See the module.
-#[derive(Clone)]
-pub(crate) struct Locked(Guarded);
+pub(crate) struct Locked {
+    element: Guarded,
+    /// The one that answers for the element where each worker is asked: what it holds, and its end.
+    first: bool,
+}
 
 impl Locked {
-    pub(crate) fn new(element: Box<dyn Element>) -> Locked {
-        Locked(Arc::new(Mutex::new(element)))
+    /// As many as there are workers.
+    pub(crate) fn for_workers(element: Box<dyn Element>, workers: usize) -> impl Iterator<Item = Locked> {
+        let element = Arc::new(Mutex::new(element));
+        (0..workers).map(move |i| Locked { element: element.clone(), first: i == 0 })
     }
 
     fn get(&self) -> MutexGuard<'_, Box<dyn Element>> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
+        self.element.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
@@ -90,12 +95,12 @@ impl Element for Locked {
     }
 
     fn held(&self) -> usize {
-        // The last owner of the common instance counts; the others would count the same packets again.
-        if Arc::strong_count(&self.0) == 1 { self.get().held() } else { 0 }
+        // The others would count the same packets again.
+        if self.first { self.get().held() } else { 0 }
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
-        if Arc::strong_count(&self.0) == 1 {
+        if self.first {
             self.get().finish(cx);
         }
     }

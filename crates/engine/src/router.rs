@@ -578,8 +578,8 @@ fn instances(
     match place.mode {
         Mode::Single => {}
         Mode::Locked => {
-            let locked = Locked::new(primary);
-            all.extend(place.workers.iter().map(|w| (*w, Box::new(locked.clone()) as Box<dyn Element>)));
+            let locked = Locked::for_workers(primary, place.workers.len());
+            all.extend(place.workers.iter().zip(locked).map(|(w, l)| (*w, Box::new(l) as Box<dyn Element>)));
             return all;
         }
         Mode::Shared => all.extend(others.iter().filter_map(|w| Some((*w, primary.share()?)))),

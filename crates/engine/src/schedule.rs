@@ -53,6 +53,16 @@ impl Tasks {
         self.tasks.iter().filter(|t| t.scheduled).count()
     }
 
+    /// Whether tasks get unequal shares.
+    pub(crate) fn is_uneven(&self) -> bool {
+        self.tasks.windows(2).any(|pair| pair[0].tickets != pair[1].tickets)
+    }
+
+    /// Elements whose tasks are in line.
+    pub(crate) fn in_line(&self) -> Vec<u32> {
+        self.tasks.iter().filter(|t| t.scheduled).map(|t| t.element).collect()
+    }
+
     /// The element whose task is due, if any; charges it for one run.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<u32> {

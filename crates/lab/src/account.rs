@@ -227,7 +227,7 @@ impl Flow {
         let Flow { entered, left, dropped, held, first_output } = self;
         let (balanced, rule) = match (info.class.name, made) {
             // Checked against what lies outside.
-            ("FromDevice" | "ToDevice", _) => (true, ""),
+            ("FromDevice" | "ToDevice" | "InfiniteSource", _) => (true, ""),
             // Copies leave by the further outputs.
             ("PaintTee" | "Tee", _) => {
                 (*first_output + dropped + held == *entered, "in = first out + drops + held")

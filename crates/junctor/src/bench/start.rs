@@ -36,18 +36,21 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A configuration of this many elements that stops in its first round: chains as routers have them, each line one
-/// connection of five.
+/// A configuration of this many elements that stops in its first round: chains of eight, one in 25 of which looks up
+/// routes, as routers have it.
 pub(crate) fn generate(elements: usize) -> String {
-    const CHAIN: usize = 8;
     let mut text = String::from("// Generated. Stops in its first round.\nDriverManager(stop);\n");
-    for i in 0..elements.saturating_sub(1) / CHAIN {
+    for i in 0..elements.saturating_sub(1) / 8 {
         let (a, b) = (i / 250, i % 250);
+        let route = match i % 25 {
+            0 => format!("StaticIPLookup(10.{a}.{b}.0/24 0, 0.0.0.0/0 10.{a}.{b}.1 1)"),
+            _ => format!("Classifier(12/0800 26/{:04x}, -)", i % 0x10000),
+        };
         let _ = write!(
             text,
-            "s{i} :: InfiniteSource(LENGTH 60, ACTIVE false)\n    -> c{i} :: Counter\n    \
-             -> rt{i} :: StaticIPLookup(10.{a}.{b}.0/24 0, 0.0.0.0/0 10.{a}.{b}.1 1);\nrt{i}[0] -> p{i} :: Paint({})\n    \
-             -> q{i} :: Queue(100)\n    -> u{i} :: Unqueue(ACTIVE true)\n    -> d{i} :: Discard;\nrt{i}[1] -> Discard;\n",
+            "s{i} :: InfiniteSource(LENGTH 60, ACTIVE false)\n    -> c{i} :: Counter\n    -> r{i} :: {route};\n\
+             r{i}[0] -> p{i} :: Paint({})\n    -> q{i} :: Queue(100)\n    -> u{i} :: Unqueue\n    \
+             -> d{i} :: Discard;\nr{i}[1] -> Discard;\n",
             i % 200
         );
     }
