@@ -43,6 +43,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use engine::args::Args;
 use engine::clock::SECOND;
+use engine::control::{Handlers, Session};
 use engine::{
     Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Target, Tasks, parse_integer,
 };
@@ -54,15 +55,10 @@ pub const CLASS: Class = Class::new("ControlSocket", "0/0", || Box::new(ControlS
     .handlers(&[Handler::read("port"), Handler::read("filename"), Handler::read("connections")])
     .file(file!());
 
-const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 /// Ports tried from `PORT+` on.
 const PORTS: u16 = 100;
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 64;
-/// Bytes of a command line, and of the data with it.
-const MOST_LINE: usize = 1 << 16;
-const MOST_DATA: usize = 64 << 20;
-
 /// Where to listen.
 #[derive(Clone, Debug, Default)]
 enum Place {
@@ -146,201 +142,72 @@ impl Listener {
 
 struct Connection {
     stream: Stream,
-    input: Vec<u8>,
-    output: Vec<u8>,
-    /// Nothing more will be read.
-    closed: bool,
+    session: Session,
     /// Nothing can be written.
     broken: bool,
 }
 
-/// What a command asks for beyond its line.
-enum Wants {
-    Nothing,
-    Bytes(usize),
-    /// Lines up to this one.
-    Until(String),
-}
-
-/// A command that is complete: its line's words, and its data.
-struct Command {
-    verb: String,
-    words: Vec<String>,
-    data: String,
-}
-
 impl Connection {
-    fn new(stream: Stream) -> Connection {
-        Connection { stream, input: Vec::new(), output: GREETING.to_vec(), closed: false, broken: false }
-    }
-
     fn fd(&self) -> RawFd {
         either!(Stream, &self.stream, s => s.as_raw_fd())
     }
 
-    fn fill(&mut self) {
+    /// Receives what has come, and obeys it piece by piece, so that little waits.
+    fn fill(&mut self, handlers: &mut Calls<'_, '_>) {
         let mut chunk = [0; 4096];
-        while !self.closed {
+        while !self.session.is_ended() {
             match either!(Stream, &mut self.stream, s => s.read(&mut chunk)) {
-                Ok(0) => self.closed = true,
-                Ok(n) => self.input.extend_from_slice(&chunk[..n]),
+                Ok(0) => self.session.end(),
+                Ok(n) => self.session.receive(&chunk[..n]),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => (self.closed, self.broken) = (true, true),
+                Err(_) => {
+                    self.session.end();
+                    self.broken = true;
+                }
             }
+            while self.session.step(handlers) {}
         }
     }
 
     fn flush(&mut self) {
-        let mut sent = 0;
-        while sent < self.output.len() && !self.broken {
-            match either!(Stream, &mut self.stream, s => s.write(&self.output[sent..])) {
-                Ok(n) => sent += n,
+        while !self.session.output().is_empty() && !self.broken {
+            match either!(Stream, &mut self.stream, s => s.write(self.session.output())) {
+                Ok(n) => self.session.sent(n),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(_) => self.broken = true,
             }
         }
-        self.output.drain(..sent);
     }
 
     fn done(&self) -> bool {
-        self.broken || self.closed && self.output.is_empty()
+        self.broken || self.session.is_done()
+    }
+}
+
+/// The router's handlers, this busy element's own among them.
+struct Calls<'a, 'b> {
+    socket: &'a mut ControlSocket,
+    cx: &'a mut Cx<'b>,
+}
+
+impl Handlers for Calls<'_, '_> {
+    fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
+        Handlers::access(self.cx, name)
     }
 
-    /// Answers with one line.
-    fn say(&mut self, code: u16, text: &str) {
-        self.say_all(code, &[text]);
-    }
-
-    /// Answers with several lines.
-    fn say_all(&mut self, code: u16, lines: &[&str]) {
-        for (i, line) in lines.iter().enumerate() {
-            let mark = if i + 1 < lines.len() { '-' } else { ' ' };
-            let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            self.output.extend_from_slice(format!("{code}{mark}{line}\r\n").as_bytes());
+    fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
+        let mine = self.cx.router().resolve(name, None).is_ok_and(|t| t.element() == Some(self.cx.index()));
+        let own = name.rsplit_once('.').map_or("", |(_, h)| h);
+        if mine && CLASS.handlers.iter().any(|h| h.name == own) {
+            return self.socket.read(self.cx, own, param);
         }
+        Handlers::read(self.cx, name, param)
     }
 
-    /// Answers that a handler failed, with what it said.
-    fn say_failed(&mut self, code: u16, what: &str, why: &str) {
-        let what = format!("{what}:");
-        let mut lines = vec![what.as_str()];
-        lines.extend(why.lines());
-        self.say_all(code, &lines);
-    }
-
-    /// Takes the next command that is complete out of the input; `None` when there is none yet.
-    fn next_command(&mut self) -> Option<Command> {
-        loop {
-            let end = self.input.iter().position(|b| matches!(b, b'\r' | b'\n'));
-            if end.is_none() && self.input.len() > MOST_LINE {
-                self.say(500, "Line too long");
-                (self.closed, self.input) = (true, Vec::new());
-                return None;
-            }
-            if end.is_none() && (self.input.is_empty() || !self.closed) {
-                return None;
-            }
-            let end = end.unwrap_or(self.input.len());
-            let line = String::from_utf8_lossy(&self.input[..end]).into_owned();
-            let after = end + line_end(&self.input[end..]);
-            let words: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
-            let Some(verb) = words.first().map(|w| w.to_ascii_uppercase()) else {
-                self.input.drain(..after);
-                continue;
-            };
-            let wants = match wants(&verb, &words) {
-                Ok(wants) => wants,
-                Err((code, why)) => {
-                    self.input.drain(..after);
-                    self.say(code, why);
-                    continue;
-                }
-            };
-            let rest = &self.input[after..];
-            let found = match &wants {
-                Wants::Nothing => Some((0, 0)),
-                Wants::Bytes(n) => (rest.len() >= *n).then_some((*n, *n)),
-                Wants::Until(end) => find_line(rest, end),
-            };
-            let Some((data_len, used)) = found else {
-                if self.closed {
-                    self.input.clear();
-                    self.say(500, "Not enough data");
-                } else if rest.len() > MOST_DATA {
-                    self.input.clear();
-                    self.say(521, "Too much data");
-                }
-                return None;
-            };
-            let data = match wants {
-                Wants::Nothing => third_word_on(&line).to_owned(),
-                _ => String::from_utf8_lossy(&rest[..data_len]).into_owned(),
-            };
-            self.input.drain(..after + used);
-            return Some(Command { verb, words, data });
-        }
-    }
-}
-
-/// Bytes of the line end at the front: CR, LF, or both.
-fn line_end(bytes: &[u8]) -> usize {
-    match bytes {
-        [b'\r', b'\n', ..] => 2,
-        [] => 0,
-        _ => 1,
-    }
-}
-
-/// What follows a line's first two words.
-fn third_word_on(line: &str) -> &str {
-    let mut rest = line.trim_ascii();
-    for _ in 0..2 {
-        rest = rest
-            .split_once(|c: char| c.is_ascii_whitespace())
-            .map_or("", |(_, rest)| rest)
-            .trim_ascii_start();
-    }
-    rest
-}
-
-/// Finds the line that equals `end`, trailing space aside: bytes before it, and with it.
-fn find_line(bytes: &[u8], end: &str) -> Option<(usize, usize)> {
-    let mut at = 0;
-    loop {
-        let len = bytes[at..].iter().position(|b| matches!(b, b'\r' | b'\n'))?;
-        let line = &bytes[at..at + len];
-        let next = at + len + line_end(&bytes[at + len..]);
-        if line.trim_ascii_end() == end.as_bytes() {
-            return Some((at, next));
-        }
-        at = next;
-    }
-}
-
-/// What a command needs; the code and text of the answer when the line is wrong.
-fn wants(verb: &str, words: &[String]) -> Result<Wants, (u16, &'static str)> {
-    const WRONG: (u16, &str) = (500, "Wrong number of arguments");
-    let number = |word: &String| {
-        let n = parse_integer(word).and_then(|n| usize::try_from(n).ok());
-        let n = n.ok_or((500, "Syntax error in the number of bytes"))?;
-        if n > MOST_DATA { Err((521, "Too much data")) } else { Ok(Wants::Bytes(n)) }
-    };
-    match (verb, words.len()) {
-        ("READ" | "GET" | "WRITE" | "SET", 2..) => Ok(Wants::Nothing),
-        ("READDATA" | "WRITEDATA" | "SETDATA", 3) => number(&words[2]),
-        ("READUNTIL" | "WRITEUNTIL", 2..) => Ok(Wants::Until(words[2..].join(" "))),
-        ("CHECKREAD" | "CHECKWRITE", 2) | ("LLRPC", 2) => Ok(Wants::Nothing),
-        ("LLRPC", 3) => number(&words[2]),
-        ("QUIT" | "CLOSE" | "HELP", _) => Ok(Wants::Nothing),
-        (
-            "READ" | "GET" | "WRITE" | "SET" | "READDATA" | "WRITEDATA" | "SETDATA" | "READUNTIL"
-            | "WRITEUNTIL" | "CHECKREAD" | "CHECKWRITE" | "LLRPC",
-            _,
-        ) => Err(WRONG),
-        // Told by the caller, who names the command.
-        _ => Ok(Wants::Nothing),
+    fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
+        Handlers::write(self.cx, name, value)
     }
 }
 
@@ -374,7 +241,8 @@ impl ControlSocket {
                 cx.print(&format!("{}: refused a connection{peer}: there are too many", cx.name()));
                 continue;
             }
-            let connection = Connection::new(stream);
+            let session = Session::new(self.read_only);
+            let connection = Connection { stream, session, broken: false };
             if self.verbose {
                 cx.print(&format!("{}: opened connection {}{peer}", cx.name(), connection.fd()));
             }
@@ -388,10 +256,7 @@ impl ControlSocket {
     fn serve(&mut self, cx: &mut Cx<'_>, fd: RawFd) {
         let Some(i) = self.connections.iter().position(|c| c.fd() == fd) else { return };
         let mut connection = self.connections.swap_remove(i);
-        connection.fill();
-        while let Some(command) = connection.next_command() {
-            self.obey(cx, &mut connection, &command);
-        }
+        connection.fill(&mut Calls { socket: self, cx });
         connection.flush();
         if connection.done() {
             cx.unwatch(fd);
@@ -402,111 +267,6 @@ impl ControlSocket {
             self.connections.push(connection);
         }
     }
-
-    fn obey(&mut self, cx: &mut Cx<'_>, to: &mut Connection, command: &Command) {
-        let handler = command.words.get(1).map_or("", String::as_str);
-        match command.verb.as_str() {
-            "READ" | "GET" | "READDATA" | "READUNTIL" => self.read_command(cx, to, handler, &command.data),
-            "WRITE" | "SET" | "WRITEDATA" | "SETDATA" | "WRITEUNTIL" => {
-                self.write_command(cx, to, handler, &command.data);
-            }
-            "CHECKREAD" => self.check_command(cx, to, handler, false),
-            "CHECKWRITE" => self.check_command(cx, to, handler, true),
-            "LLRPC" => to.say(501, &format!("Cannot call LLRPC '{handler}' remotely")),
-            "QUIT" | "CLOSE" => {
-                to.say(200, "Goodbye!");
-                (to.closed, to.input) = (true, Vec::new());
-            }
-            "HELP" => to.say_all(
-                200,
-                &[
-                    "Commands supported:",
-                    "READ handler [arg...]   call a read handler, return DATA",
-                    "READDATA handler len    the same with len bytes of argument that follow",
-                    "READUNTIL handler term  the same with lines of argument up to term",
-                    "WRITE handler [arg...]  call a write handler",
-                    "WRITEDATA handler len   the same with len bytes of value that follow",
-                    "WRITEUNTIL handler term the same with lines of value up to term",
-                    "CHECKREAD handler       whether a handler can be read",
-                    "CHECKWRITE handler      whether a handler can be written",
-                    "LLRPC elt#number [len]  not implemented",
-                    "QUIT                    close the connection",
-                ],
-            ),
-            verb => to.say(501, &format!("Command '{verb}' unimplemented")),
-        }
-    }
-
-    fn read_command(&mut self, cx: &mut Cx<'_>, to: &mut Connection, handler: &str, data: &str) {
-        let Some(target) = resolve(cx, to, handler) else { return };
-        // This element is busy with this very call, so it answers for itself.
-        let answer = if target.is_own() && target.element() == Some(cx.index()) {
-            self.read(cx, target.name(), data)
-        } else {
-            cx.read_handler(canonical(handler), data)
-        };
-        match answer {
-            Ok(text) => {
-                to.say(200, &format!("Read handler '{handler}' OK"));
-                to.output.extend_from_slice(format!("DATA {}\r\n{text}", text.len()).as_bytes());
-            }
-            Err(HandlerError::Failed(why)) => {
-                to.say_failed(590, &format!("Read handler '{handler}' error"), &why);
-            }
-            Err(HandlerError::Denied(_)) => to.say(530, &format!("Handler '{handler}' write-only")),
-            Err(missing) => say_missing(to, handler, &missing),
-        }
-    }
-
-    fn write_command(&mut self, cx: &mut Cx<'_>, to: &mut Connection, handler: &str, data: &str) {
-        let Some(target) = resolve(cx, to, handler) else { return };
-        if self.read_only && target.access() != Access::Read {
-            return to.say(530, &format!("Permission denied for '{handler}'"));
-        }
-        match cx.write_handler(canonical(handler), data) {
-            Ok(()) => to.say(200, &format!("Write handler '{handler}' OK")),
-            Err(HandlerError::Failed(why)) => {
-                to.say_failed(520, &format!("Write handler '{handler}' error"), &why);
-            }
-            Err(HandlerError::Denied(_)) => to.say(530, &format!("Handler '{handler}' read-only")),
-            Err(missing) => say_missing(to, handler, &missing),
-        }
-    }
-
-    fn check_command(&mut self, cx: &mut Cx<'_>, to: &mut Connection, handler: &str, write: bool) {
-        let (kind, wrong) = if write { ("Write", Access::Read) } else { ("Read", Access::Write) };
-        let Some(target) = resolve(cx, to, handler) else { return };
-        if target.access() == wrong {
-            let able = if write { "writable" } else { "readable" };
-            to.say(511, &format!("Handler '{handler}' not {able}"));
-        } else if write && self.read_only {
-            to.say(530, &format!("Permission denied for '{handler}'"));
-        } else {
-            to.say(200, &format!("{kind} handler '{handler}' OK"));
-        }
-    }
-}
-
-/// Finds a handler that connections may reach, or says that there is none.
-fn resolve(cx: &Cx<'_>, to: &mut Connection, handler: &str) -> Option<Target> {
-    match cx.router().resolve(canonical(handler), None) {
-        Ok(target) if !target.is_private() => return Some(target),
-        Ok(target) => say_missing(to, handler, &HandlerError::unknown(target.name())),
-        Err(missing) => say_missing(to, handler, &missing),
-    }
-    None
-}
-
-fn say_missing(to: &mut Connection, handler: &str, error: &HandlerError) {
-    match error {
-        HandlerError::NoElement(name) => to.say(510, &format!("No element named '{name}'")),
-        _ => to.say(511, &format!("No handler named '{handler}'")),
-    }
-}
-
-/// Element number 0 and no element are the router itself.
-fn canonical(handler: &str) -> &str {
-    handler.strip_prefix("0.").or(handler.strip_prefix('.')).unwrap_or(handler)
 }
 
 impl Element for ControlSocket {
@@ -678,7 +438,7 @@ mod tests {
                 "200 Write handler 'c.reset' OK\r\n511 Handler 'c.reset' not readable\r\n",
             ),
             ("READ\n", "500 Wrong number of arguments\r\n"),
-            ("READDATA c.count x\n", "500 Syntax error in the number of bytes\r\n"),
+            ("READDATA c.count x\n", "500 Syntax error in 'readdata'\r\n"),
             ("WRITEDATA c.reset 99999999999\n", "521 Too much data\r\n"),
             ("FETCH c.count\n", "501 Command 'FETCH' unimplemented\r\n"),
             ("LLRPC c#01\n", "501 Cannot call LLRPC 'c#01' remotely\r\n"),
