@@ -46,10 +46,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(built) => built,
         Err(why) => return cli::fail(why),
     };
-    println!(
-        "An IPv4 router from conf/ip-router.click between two in-process wires, {workers} workers, {} s.",
-        args.seconds
-    );
+    println!("An IPv4 router (conf/ip-router.click) on two in-process wires, {workers} workers.");
     println!("Traffic: mostly UDP through the router, and some packets that ought not to pass.\n");
     let done = AtomicBool::new(false);
     let control = router.control();
@@ -127,11 +124,7 @@ fn view(control: &Control, devices: &Bench, done: &AtomicBool) {
         let rate = (now.forwarded - last) as f64 / at.elapsed().as_secs_f64() / 1e6;
         (last, at) = (now.forwarded, Instant::now());
         let drops: Vec<String> = now.drops.iter().take(4).map(|(why, n)| format!("{why} {n}")).collect();
-        let line = format!(
-            "{rate:7.2} Mpps forwarded   answers by ICMP {}   dropped: {}",
-            now.icmp,
-            drops.join(", ")
-        );
+        let line = format!("{rate:6.2} Mpps  ICMP answers {}  drops: {}", now.icmp, drops.join(", "));
         let mut out = std::io::stdout();
         // A line longer than the terminal would wrap and leave its beginning behind.
         let shown: String = if terminal {
@@ -156,7 +149,7 @@ fn summary(shared: &Shared, report: &Report, elapsed: Duration, cpu_ns: &[u64]) 
     let seconds = elapsed.as_secs_f64();
     let cpu: u64 = cpu_ns.iter().sum();
     let mut text = format!(
-        "\n{} packets forwarded in {seconds:.1} s: {:.2} Mpps, {:.0} ns of processor time each ({} workers).\n",
+        "\n{} packets forwarded in {seconds:.1} s: {:.2} Mpps;\n{:.0} ns of processor time each, on {} workers.\n",
         now.forwarded,
         now.forwarded as f64 / seconds / 1e6,
         cpu as f64 / now.forwarded.max(1) as f64,
@@ -165,17 +158,17 @@ fn summary(shared: &Shared, report: &Report, elapsed: Duration, cpu_ns: &[u64]) 
     text += &format!("{} answered by ICMP. Dropped, by reason:\n", now.icmp);
     for (name, n) in &now.drops {
         let meaning = engine::Reason::ALL.iter().find(|r| r.name() == *name).map_or("", |r| r.text());
-        text += &format!("  {n:>12}  {name:<16} {meaning}\n");
+        text += &format!("{n:>11}  {name:<13} {meaning}\n");
     }
     text += "\nBusiest elements (sampled cycles per packet):\n";
     let mut busy: Vec<_> =
-        shared.elements.iter().zip(&report.elements).filter(|(_, s)| s.cycles.packets > 0).collect();
+        shared.elements.iter().zip(&report.elements).filter(|(_, s)| s.cycles.packets > 1000).collect();
     busy.sort_by_key(|(_, s)| std::cmp::Reverse(s.cycles.cycles));
     for (info, stats) in busy.iter().take(8) {
         let per_packet = stats.cycles.cycles as f64 / stats.cycles.packets as f64;
         text += &format!("  {per_packet:>8.1}  {:<20} {}\n", info.name, info.class.name);
     }
-    text += "\nNext: junctor init router eth0=10.0.0.1/24 eth1=10.0.1.1/24 > router.click; junctor run router.click\n";
+    text += "\nNext: junctor init router eth0=10.0.0.1/24 eth1=10.0.1.1/24 > router.click\n      junctor run router.click\n";
     text
 }
 
