@@ -268,14 +268,40 @@ pub struct Check {
 /// # Errors
 /// All that is wrong.
 pub fn check(graph: &Graph, registry: &Registry) -> Result<Check, Vec<Diagnostic>> {
-    let checked = graph::check(graph, registry)?;
     let names = Names::gather(graph);
+    let checked = match graph::check(graph, registry) {
+        Ok(checked) => checked,
+        Err(mut errors) => {
+            errors.extend(argument_errors(graph, registry, &names));
+            return Err(errors);
+        }
+    };
     let mut errors = Vec::new();
     let rcu = sync::rcu::Domain::default();
     let primaries = (0..graph.elements.len())
         .map(|e| configured(graph, &checked, &names, &rcu, e, &mut errors))
         .collect();
     if errors.is_empty() { Ok(Check { checked, primaries, rcu }) } else { Err(errors) }
+}
+
+/// Errors in the arguments of a graph that is wrong otherwise too, so that the user sees all at once.
+fn argument_errors(graph: &Graph, registry: &Registry, names: &Names) -> Vec<Diagnostic> {
+    let mut ports = vec![(0, 0); graph.elements.len()];
+    for c in &graph.connections {
+        let inputs = &mut ports[c.to.element].0;
+        *inputs = (*inputs).max(c.to.port + 1);
+        let outputs = &mut ports[c.from.element].1;
+        *outputs = (*outputs).max(c.from.port + 1);
+    }
+    let known =
+        graph.elements.iter().zip(ports).filter_map(|(e, ports)| Some((e, registry.get(&e.class)?, ports)));
+    known
+        .flat_map(|(element, class, ports)| {
+            let mut args = Args::new(&element.config, &element.name, ports, names);
+            (class.make)().configure(&mut args);
+            args.finish(element, class)
+        })
+        .collect()
 }
 
 fn configured(
