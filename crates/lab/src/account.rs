@@ -24,9 +24,12 @@ pub struct Accounted {
     before: usize,
 }
 
+/// A device by name, with the other end of its wire.
+type Wired = (String, End, Arc<dyn Device>);
+
 /// What lies at the other ends of a router's devices.
 #[derive(Default)]
-struct Wires(Mutex<Vec<(String, End, Arc<dyn Device>)>>);
+struct Wires(Mutex<Vec<Wired>>);
 
 impl Provider for Wires {
     fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {

@@ -44,9 +44,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use engine::args::Args;
 use engine::clock::SECOND;
 use engine::control::{Handlers, Session};
-use engine::{
-    Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Target, Tasks, parse_integer,
-};
+use engine::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer};
 
 use super::files::reason;
 

@@ -170,7 +170,7 @@ impl FromDevice {
         for (queue, known) in self.queues.iter().zip(&mut self.descriptors) {
             let fd = queue.fd();
             if fd != *known {
-                known.into_iter().for_each(|old| cx.unwatch(*old));
+                known.iter().for_each(|old| cx.unwatch(*old));
                 fd.into_iter().for_each(|new| cx.wake_on(new));
                 *known = fd;
             }
