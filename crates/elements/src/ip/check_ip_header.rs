@@ -71,6 +71,8 @@ struct Rules {
     checksum: bool,
     /// In host order.
     bad_sources: Vec<u32>,
+    /// Last bytes of bad sources, a bit each, so that hardly any good source needs the list.
+    bad_last_bytes: [u64; 4],
     good_destinations: Vec<u32>,
 }
 
@@ -95,7 +97,13 @@ const FAULTS: [Reason; 6] = [
 impl CheckIpHeader {
     fn new(checksum: bool) -> CheckIpHeader {
         CheckIpHeader {
-            rules: Rules { offset: 0, checksum, bad_sources: Vec::new(), good_destinations: Vec::new() },
+            rules: Rules {
+                offset: 0,
+                checksum,
+                bad_sources: Vec::new(),
+                bad_last_bytes: [0; 4],
+                good_destinations: Vec::new(),
+            },
             faults: Faults::default(),
             details: false,
         }
@@ -166,7 +174,10 @@ impl Rules {
             }
         }
         let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
-        if self.bad_sources.contains(&source) {
+        let last = source as u8;
+        if self.bad_last_bytes[usize::from(last >> 6)] >> (last & 63) & 1 == 1
+            && self.bad_sources.contains(&source)
+        {
             let to = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
             if !self.good_destinations.contains(&to) {
                 return Err(Reason::BadSource);
@@ -216,6 +227,9 @@ impl Element for CheckIpHeader {
         }
         self.rules.bad_sources.sort_unstable();
         self.rules.bad_sources.dedup();
+        for last in self.rules.bad_sources.iter().map(|s| *s as u8) {
+            self.rules.bad_last_bytes[usize::from(last >> 6)] |= 1 << (last & 63);
+        }
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
