@@ -9,7 +9,8 @@
 //! the run are what to quote. Core 0 generates 60-byte UDP packets faster than anybody forwards them; core 1 is the
 //! device under test:
 //! * the kernel forwards in a NAPI thread pinned to core 1;
-//! * our forwarder (rewrite addresses, decrement TTL) spins on core 1, fed by the receive interrupt on core 0.
+//! * our forwarder (rewrite addresses, decrement TTL) spins on core 1, fed by the receive interrupt on core 0;
+//! * with `JUNCTOR=target/release/junctor`, that program routes: header check, lookup, TTL, new Ethernet header.
 //!
 //! Counted is what arrives at the far end, where a classifier drops it.
 
@@ -32,6 +33,8 @@ struct Candidate {
     name: &'static str,
     /// `None`: the kernel.
     method: Option<&'static str>,
+    /// The program that forwards, if it is not this one.
+    program: Option<String>,
     rig: Rig,
     packets_per_second: Vec<f64>,
 }
@@ -54,15 +57,44 @@ impl Candidate {
                 "pids=$(pgrep napi/d0-) && for p in $pids; do taskset -cp 1 $p; done",
             ])?;
         }
-        Ok(Candidate { name, method, rig, packets_per_second: Vec::new() })
+        Ok(Candidate { name, method, program: None, rig, packets_per_second: Vec::new() })
+    }
+
+    /// The same with a router run by `program`.
+    fn with_program(mut self, program: &str) -> Candidate {
+        self.program = Some(program.to_owned());
+        self
+    }
+
+    /// A router between d0 and d1.
+    fn router(&self, method: &str) -> Result<String, Failure> {
+        let text = |mac: [u8; 6]| mac.map(|byte| format!("{byte:02x}")).join(":");
+        let (from, to) = (text(self.rig.dut.mac("d1")?), text(self.rig.b.mac("b0")?));
+        Ok(format!(
+            "FromDevice(d0, METHOD {method}) -> Strip(14) -> CheckIPHeader -> GetIPAddress(16)
+               -> rt :: StaticIPLookup(10.0.2.0/24 0, 0.0.0.0/0 1);
+             rt[1] -> Discard;
+             rt[0] -> DecIPTTL -> EtherEncap(0x0800, {from}, {to}) -> Queue(1024) -> ToDevice(d1, METHOD {method});"
+        ))
     }
 
     fn measure(&mut self, time: Duration) -> Result<(), Failure> {
         let stop = AtomicBool::new(false);
         let rig = &self.rig;
         let frame = udp_frame(rig.dut.mac("d0")?, rig.a.mac("a0")?);
+        let program = match (&self.program, self.method) {
+            (Some(program), Some(method)) => {
+                let router = self.router(method)?;
+                let command =
+                    ["taskset", "-c", "1", program, "run", "-j", "1", "--control", "none", "-e", &router];
+                let mut process = rig.dut.spawn(&command)?;
+                process.wait_for_text("sends by", Duration::from_secs(20))?;
+                Some(process)
+            }
+            _ => None,
+        };
         let rate = std::thread::scope(|scope| {
-            let forwarder = self.method.map(|method| {
+            let forwarder = self.method.filter(|_| self.program.is_none()).map(|method| {
                 let (stop, rig) = (&stop, &self.rig);
                 scope.spawn(move || rig.dut.enter(|| forward(rig, method, stop).map_err(|e| e.to_string())))
             });
@@ -91,6 +123,7 @@ impl Candidate {
             }
             Ok::<f64, Failure>(rate??)
         })?;
+        drop(program);
         self.packets_per_second.push(rate);
         Ok(())
     }
@@ -178,11 +211,16 @@ fn run() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let rounds: usize = arguments.next().map_or(Ok(4), |a| a.parse())?;
     let seconds: f64 = arguments.next().map_or(Ok(2.0), |a| a.parse())?;
-    let mut candidates = [
+    let mut candidates = vec![
         Candidate::new("kernel forwarding", None)?,
         Candidate::new("AF_XDP", Some("AF_XDP"))?,
         Candidate::new("AF_PACKET", Some("AF_PACKET"))?,
     ];
+    if let Ok(program) = std::env::var("JUNCTOR") {
+        for (name, method) in [("junctor AF_XDP", "AF_XDP"), ("junctor AF_PACKET", "AF_PACKET")] {
+            candidates.push(Candidate::new(name, Some(method))?.with_program(&program));
+        }
+    }
     for _ in 0..rounds {
         for candidate in &mut candidates {
             candidate.measure(Duration::from_secs_f64(seconds))?;
