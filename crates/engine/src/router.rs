@@ -433,15 +433,26 @@ impl Router {
             return;
         }
         std::thread::scope(|scope| {
+            let mut threads = Vec::new();
             for worker in &mut self.workers {
                 let thread = std::thread::Builder::new().name(format!("worker-{}", worker.index));
                 let body = move || {
                     pin(worker.index);
                     worker.run();
                 };
-                if thread.spawn_scoped(scope, body).is_err() {
-                    self.shared.print("cannot start a worker thread");
-                    self.shared.stop();
+                match thread.spawn_scoped(scope, body) {
+                    Ok(thread) => threads.push(thread),
+                    Err(_) => {
+                        self.shared.print("cannot start a worker thread");
+                        self.shared.stop();
+                    }
+                }
+            }
+            // The scope's own end waits for the bodies only. Joining waits for the threads' local data, too, so that
+            // the frames that they kept are back and counted when this returns.
+            for thread in threads {
+                if let Err(panic) = thread.join() {
+                    std::panic::resume_unwind(panic);
                 }
             }
         });

@@ -15,9 +15,9 @@
 //! **Handlers:** none of its own.
 //!
 //! ```click
-//! elementclass Share { $percent | input -> Strip(1) -> output
-//!   || input -> Error("Share needs a percentage") -> output }
-//! Idle -> Share(50) -> Discard;
+//! elementclass Share { $share | input -> RandomSample($share) -> output
+//!   || input -> Error("Share needs a probability") -> output }
+//! Idle -> Share(0.5) -> Discard;
 //! ```
 //!
 //! See also: Script
