@@ -7,6 +7,7 @@ mod arp_table;
 mod ether_encap;
 mod ether_mirror;
 mod ether_rewrite;
+mod ether_switch;
 mod ether_vlan_encap;
 mod host_ether_filter;
 mod store_ether_address;
@@ -25,6 +26,7 @@ pub static CLASSES: &[engine::Class] = &[
     ether_encap::CLASS,
     ether_mirror::CLASS,
     ether_rewrite::CLASS,
+    ether_switch::CLASS,
     ether_vlan_encap::CLASS,
     host_ether_filter::CLASS,
     store_ether_address::CLASS,

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # EtherSwitch
+//!
+//! `EtherSwitch([keyword TIMEOUT])`
+//!
+//! A learning Ethernet switch. The source address of a frame tells behind which port that station is; frames to a
+//! station that was seen leave by its port alone, all others by every port but the one they came in by.
+//!
+//! **Ports:** any number of push inputs, as many push outputs: input and output of one number are one port.
+//!
+//! **Arguments**
+//! * `TIMEOUT` seconds for which a station is remembered after its last frame, default 300. With 0 nothing is learned
+//!   and every frame goes to all other ports.
+//!
+//! Group addresses are never learned as sources. At most 1048576 stations are known at a time.
+//!
+//! **Drops:** `filtered`, frames to a station behind the port they came in by; `too-short`, frames without a whole
+//! Ethernet header; `no-output`, frames for all ports when there is no other; `no-memory`, copies for which packet
+//! memory did not suffice.
+//!
+//! **Handlers**
+//! * `table` read: a line for each known station, its Ethernet address and port.
+//! * `timeout` read/write.
+//!
+//! ```click
+//! s :: EtherSwitch(TIMEOUT 60);
+//! InfiniteSource(DATA \<020000000002 020000000001 0800>, LIMIT 1, STOP true) -> s -> Discard;
+//! Idle -> [1] s [1] -> Discard;
+//! ```
+//!
+//! See also: ListenEtherSwitch; IEEE 802.1Q
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use engine::args::{Args, FromArg, Names};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
+use packet::{Batch, Packet};
+use tables::mac::{DEFAULT_CAPACITY, MacTable};
+use wire::MacAddr;
+use wire::ethernet::HEADER_LEN;
+
+/// The handlers of both switches.
+pub(super) const HANDLERS: &[Handler] = &[Handler::read("table"), Handler::both("timeout")];
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("EtherSwitch", "-/=", || Box::new(EtherSwitch::new(false)))
+    .processing("h/h")
+    .flow("#/[^#]")
+    .sharing(Sharing::Serial)
+    .handlers(HANDLERS)
+    .file(file!());
+
+/// Where a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// To every port but the one it came in by.
+    Flood,
+    /// To this port, another than it came in by.
+    Port(usize),
+    /// To nobody: its destination has heard it already.
+    Back,
+    /// To nobody: there is no whole header.
+    Short,
+}
+
+/// A learning switch, with or without a port to listen at.
+pub(super) struct EtherSwitch {
+    table: MacTable,
+    /// Whether the last output, which has no input, gets everything.
+    listen: bool,
+    /// Ways of the frames of a batch, kept for its memory.
+    ways: Vec<Way>,
+    /// What leaves by each output, kept for its memory.
+    outputs: Vec<Batch>,
+}
+
+impl EtherSwitch {
+    pub(super) fn new(listen: bool) -> EtherSwitch {
+        let timeout_ns = 300_000_000_000;
+        let table = MacTable::new(timeout_ns, DEFAULT_CAPACITY, RandomState::new().hash_one(0));
+        EtherSwitch { table, listen, ways: Vec::new(), outputs: Vec::new() }
+    }
+
+    /// Learns from a frame that came in by `port` and says where it goes.
+    #[inline]
+    fn way(&mut self, port: usize, packet: &Packet, now_ns: u64) -> Way {
+        let Some(header) = packet.data().first_chunk::<HEADER_LEN>() else { return Way::Short };
+        let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, ..] = *header;
+        self.table.learn([s0, s1, s2, s3, s4, s5], 0, port as u16, now_ns);
+        if d0 & 1 != 0 {
+            return Way::Flood;
+        }
+        match self.table.lookup([d0, d1, d2, d3, d4, d5], 0, now_ns) {
+            None => Way::Flood,
+            Some(to) if usize::from(to) == port => Way::Back,
+            Some(to) => Way::Port(usize::from(to)),
+        }
+    }
+
+    /// Sends frames that came in by `port` their common way: at once if they are all of their batch, or else by
+    /// way of `self.outputs`.
+    fn deliver(&mut self, cx: &mut Cx<'_>, port: usize, way: Way, mut batch: Batch, whole: bool) {
+        let n = cx.noutputs();
+        let last = match way {
+            Way::Short => return cx.drop_batch(Reason::TooShort, batch),
+            Way::Back if !self.listen => return cx.drop_batch(Reason::Filtered, batch),
+            Way::Back => n - 1,
+            Way::Port(to) => {
+                if self.listen {
+                    let copies = copies(cx, &mut batch);
+                    self.emit(cx, n - 1, copies, whole);
+                }
+                to
+            }
+            Way::Flood => {
+                let Some(last) = (0..n).rev().find(|output| *output != port) else {
+                    return cx.drop_batch(Reason::NoOutput, batch);
+                };
+                for output in (0..last).filter(|output| *output != port) {
+                    let copies = copies(cx, &mut batch);
+                    self.emit(cx, output, copies, whole);
+                }
+                last
+            }
+        };
+        self.emit(cx, last, batch, whole);
+    }
+
+    #[inline]
+    fn emit(&mut self, cx: &mut Cx<'_>, output: usize, mut batch: Batch, whole: bool) {
+        if whole {
+            cx.push(output, batch);
+        } else {
+            self.outputs[output].append(&mut batch);
+        }
+    }
+}
+
+/// Copies of packets that share their bytes.
+fn copies(cx: &mut Cx<'_>, batch: &mut Batch) -> Batch {
+    let copies: Batch = batch.iter_mut().filter_map(Packet::share).collect();
+    let missing = batch.len() - copies.len();
+    if missing > 0 {
+        cx.count_drops(Reason::NoMemory, missing as u64);
+    }
+    copies
+}
+
+impl Element for EtherSwitch {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let timeout: Duration = args.keyword("TIMEOUT", Duration::from_secs(300));
+        self.table.set_timeout_ns(nanos(timeout));
+        if args.noutputs > usize::from(u16::MAX) {
+            args.error("more than 65535 ports");
+        }
+        self.outputs.resize_with(args.noutputs, Batch::new);
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
+        let now_ns = cx.now();
+        let mut ways = std::mem::take(&mut self.ways);
+        ways.clear();
+        ways.extend(batch.iter().map(|packet| self.way(port, packet, now_ns)));
+        let mut run_start = 0;
+        while let Some(way) = ways.get(run_start).copied() {
+            let run_len = ways[run_start..].iter().take_while(|other| **other == way).count();
+            let whole = run_len == ways.len();
+            let run = batch.split_front(run_len);
+            self.deliver(cx, port, way, run, whole);
+            run_start += run_len;
+        }
+        for (output, batch) in self.outputs.iter_mut().enumerate() {
+            if !batch.is_empty() {
+                cx.push(output, std::mem::take(batch));
+            }
+        }
+        self.ways = ways;
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if name == "timeout" {
+            return Ok((self.table.timeout_ns() as f64 / 1e9).to_string());
+        }
+        let now_ns = cx.now();
+        let line = |s: &tables::mac::Station| format!("{:#} {}\n", MacAddr(s.mac), s.port);
+        Ok(self.table.stations(now_ns).iter().map(line).collect())
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let timeout = Duration::from_arg(value.trim(), &Names::default());
+        let timeout = timeout.map_err(|_| HandlerError::bad_value(name, value, "a number of seconds"))?;
+        self.table.set_timeout_ns(nanos(timeout));
+        Ok(())
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rig, Run};
+
+    /// Three ports, with a source at each.
+    const BRIDGE: &str =
+        "i :: TestIn -> e :: EtherSwitch -> o0 :: TestOut; i1 :: TestIn -> [1] e [1] -> o1 :: TestOut;
+        i2 :: TestIn -> [2] e [2] -> o2 :: TestOut;";
+
+    fn frame(dst: u8, src: u8, mark: u8) -> Packet {
+        let group = |n| if n == 0xff { 0xff } else { 2 };
+        let bytes = [group(dst), 0, 0, 0, 0, dst, group(src), 0, 0, 0, 0, src, 8, 0, mark];
+        Packet::copy_of(&bytes).unwrap()
+    }
+
+    /// The marks of what left by each port.
+    fn marks(run: &Run) -> [Vec<u8>; 3] {
+        ["o0", "o1", "o2"].map(|o| run.out(o).iter().map(|p| p.data()[14]).collect())
+    }
+
+    #[test]
+    fn floods_what_it_does_not_know_and_learns() {
+        for burst in [1, 32] {
+            let run =
+                Rig::text(BRIDGE).burst(burst).packets(vec![frame(2, 1, b'a'), frame(0xff, 1, b'b')]).run();
+            assert_eq!(marks(&run), [vec![], b"ab".to_vec(), b"ab".to_vec()]);
+            // Station 1 is known; station 9 is not; a frame among neighbours stays where it is.
+            let from_1 = [
+                frame(1, 2, b'c'),
+                frame(9, 2, b'd'),
+                frame(1, 2, b'e'),
+                frame(2, 3, b'f'),
+                frame(1, 2, b'g'),
+            ];
+            run.give("i1", from_1.into());
+            let mut run = run.again();
+            assert_eq!(marks(&run), [b"cdeg".to_vec(), vec![], b"d".to_vec()]);
+            assert_eq!(
+                run.read("e.table"),
+                "02-00-00-00-00-01 0\n02-00-00-00-00-02 1\n02-00-00-00-00-03 1\n"
+            );
+            assert_eq!(run.drops("e"), [(Reason::Filtered, 1)]);
+        }
+    }
+
+    #[test]
+    fn a_station_may_move_and_groups_are_not_learned() {
+        let run = Rig::text(BRIDGE).packets(vec![frame(9, 1, b'a')]).run();
+        run.give("i2", vec![frame(9, 1, b'b'), frame(9, 0xff, b'c')]);
+        let run = run.again();
+        marks(&run);
+        run.give("i1", vec![frame(1, 2, b'd')]);
+        let mut run = run.again();
+        assert_eq!(marks(&run), [vec![], vec![], b"d".to_vec()]);
+        assert_eq!(run.read("e.table"), "02-00-00-00-00-01 2\n02-00-00-00-00-02 1\n");
+    }
+
+    #[test]
+    fn without_a_timeout_nothing_is_learned() {
+        let mut run = Rig::text(BRIDGE).packets(vec![frame(9, 1, b'a')]).run();
+        assert_eq!(run.read("e.timeout"), "300");
+        run.write("e.timeout", "0").unwrap();
+        assert!(run.write("e.timeout", "soon").is_err());
+        marks(&run);
+        run.give("i1", vec![frame(1, 2, b'b')]);
+        let mut run = run.again();
+        assert_eq!(marks(&run), [b"b".to_vec(), vec![], b"b".to_vec()]);
+        assert_eq!((run.read("e.table"), run.read("e.timeout")), (String::new(), "0".to_owned()));
+    }
+
+    #[test]
+    fn short_frames_and_a_single_port() {
+        let run = Rig::new("EtherSwitch").run();
+        assert_eq!(run.drops("e"), []);
+        run.give("i", vec![Packet::copy_of(b"too short").unwrap(), frame(2, 1, b'a')]);
+        let run = run.again();
+        assert_eq!(run.drops("e"), [(Reason::NoOutput, 1), (Reason::TooShort, 1)]);
+        assert_eq!(Rig::new("EtherSwitch(TIMEOUT soon)").errors().len(), 1);
+    }
+}
