@@ -5,8 +5,10 @@ mod classifier;
 mod ip_classifier;
 mod ip_filter;
 pub mod language;
+mod primitive;
 pub mod program;
 mod split;
+mod vocabulary;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[classifier::CLASS, ip_classifier::CLASS, ip_filter::CLASS];

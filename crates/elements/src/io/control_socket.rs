@@ -26,6 +26,8 @@
 //! `element.handler`, `number.handler` or a global handler. Codes: 200 done, 500 syntax, 501 not implemented, 510 no
 //! such element, 511 no such handler, 520 the handler failed, 521 too much data, 530 not permitted, 590 reading failed.
 //!
+//! **Drops:** none; it handles no packets.
+//!
 //! **Handlers**
 //! * `port` read: the TCP port. `filename` read: the socket's file. `connections` read: how many are open.
 //!
