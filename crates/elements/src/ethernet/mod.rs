@@ -10,8 +10,12 @@ mod ether_rewrite;
 mod ether_switch;
 mod ether_vlan_encap;
 mod host_ether_filter;
+mod listen_ether_switch;
 mod store_ether_address;
+mod strip_ether_vlan_header;
 mod vlan;
+mod vlan_decap;
+mod vlan_encap;
 
 use packet::Packet;
 use wire::ethernet::HEADER_LEN;
@@ -30,6 +34,10 @@ pub static CLASSES: &[engine::Class] = &[
     ether_vlan_encap::CLASS,
     host_ether_filter::CLASS,
     store_ether_address::CLASS,
+    listen_ether_switch::CLASS,
+    strip_ether_vlan_header::CLASS,
+    vlan_decap::CLASS,
+    vlan_encap::CLASS,
 ];
 
 /// Puts a link header in front of a packet; false when packet memory is exhausted.
