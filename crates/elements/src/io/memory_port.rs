@@ -44,7 +44,11 @@ pub const CLASS: Class = Class::new("MemoryPort", "0-1/0-1", || Box::new(MemoryP
     .file(file!());
 
 duplex!(MemoryPort, |this, args| {
-    let device = args.required("NAME");
+    let mut device: String = args.required("NAME");
+    // Both directions are to be one end, though each opens it: else it would hear what it sends.
+    if args.noutputs > 0 && args.ninputs > 0 && !device.contains('/') {
+        device = format!("{device}/@{}", args.name);
+    }
     let spec = Spec { device, method: Some(method::MEMORY.to_owned()), ..Spec::default() };
     this.configure(args, spec, false);
 });
@@ -56,7 +60,7 @@ mod tests {
 
     #[test]
     fn is_an_end_of_a_wire() {
-        let fake = Fake::new("cable", &[&[b"from"]]);
+        let fake = Fake::new("cable/@e", &[&[b"from"]]);
         let text = "i :: TestIn -> e :: MemoryPort(cable) -> o :: TestOut;";
         let run = Rig::text(text).provider(fake.clone()).inputs(&[b"to"]).run();
         assert_eq!((run.bytes("o"), fake.sent(0)), (vec![b"from".to_vec()], vec![b"to".to_vec()]));
