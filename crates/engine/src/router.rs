@@ -44,8 +44,8 @@ pub struct Options {
     pub print: Option<Print>,
 }
 
-/// Packets handled at a time unless configured: on the IP router, 64 cost 7 to 9 % less per packet than 32, and 128 cost
-/// 2 to 3 % more than 64 (docs/measurements/engine.md).
+/// Packets handled at a time unless configured: on the IP router, 64 cost 8 to 10 % less per packet than 32, and 128 cost
+/// 1 to 2 % more than 64 (docs/measurements/engine.md).
 pub const DEFAULT_BURST: usize = 64;
 
 /// What the router knows of an element.
