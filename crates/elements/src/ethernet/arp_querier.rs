@@ -41,7 +41,7 @@
 //! Idle -> [1]q;
 //! ```
 //!
-//! See also: ARPTable, ARPResponder, ARPFaker, EtherEncap; RFC 826, RFC 1112
+//! See also: ARPTable, ARPResponder, EtherEncap; RFC 826, RFC 1112
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

@@ -26,7 +26,7 @@
 //!     -> ARPResponder(10.0.0.2 2:0:0:0:0:2) -> Discard;
 //! ```
 //!
-//! See also: ARPQuerier, ARPFaker; RFC 826
+//! See also: ARPQuerier; RFC 826
 
 use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};

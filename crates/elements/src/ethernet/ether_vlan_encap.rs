@@ -21,7 +21,7 @@
 //! InfiniteSource(LIMIT 5, STOP true) -> EtherVLANEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2, 5) -> Discard;
 //! ```
 //!
-//! See also: EtherEncap, VLANEncap, SetVLANAnno; IEEE 802.1Q
+//! See also: EtherEncap, VLANEncap; IEEE 802.1Q
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Reason};

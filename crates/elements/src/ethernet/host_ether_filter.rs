@@ -22,7 +22,7 @@
 //!     -> HostEtherFilter(2:0:0:0:0:1) -> Discard;
 //! ```
 //!
-//! See also: EnsureEther, Classifier
+//! See also: Classifier
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Reason};

@@ -21,7 +21,7 @@
 //! InfiniteSource(LENGTH 60, LIMIT 5, STOP true) -> VLANEncap(5) -> Discard;
 //! ```
 //!
-//! See also: VLANDecap, EtherVLANEncap, SetVLANAnno; IEEE 802.1Q
+//! See also: VLANDecap, EtherVLANEncap; IEEE 802.1Q
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Reason};
