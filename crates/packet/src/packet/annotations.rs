@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What elements note on a packet.
+
+use super::{ANNO_SIZE, COLD, HOT_ANNO, Packet, PacketType, Rest};
+
+/// Annotations at Click's offsets in the 48-byte area.
+pub mod anno {
+    /// Destination address: 4 bytes (IPv4) or 16 (IPv6).
+    pub const DST_IP: usize = 0;
+    /// Paint: 1 byte.
+    pub const PAINT: usize = 16;
+    /// ICMP parameter problem pointer: 1 byte.
+    pub const ICMP_PARAM_PROBLEM: usize = 17;
+    /// Whether FixIPSrc should act: 1 byte.
+    pub const FIX_IP_SRC: usize = 18;
+    /// VLAN tag control information: 2 bytes, network order.
+    pub const VLAN_TCI: usize = 18;
+    /// Aggregate number: 4 bytes, host order.
+    pub const AGGREGATE: usize = 20;
+    /// Bytes missing from a truncated packet: 4 bytes, host order.
+    pub const EXTRA_LENGTH: usize = 24;
+    /// First timestamp: 8 bytes, host order.
+    pub const FIRST_TIMESTAMP: usize = 28;
+    /// Packets that this one stands for, less one: 4 bytes, host order.
+    pub const EXTRA_PACKETS: usize = 36;
+    /// Sequence number: 4 bytes, host order.
+    pub const SEQUENCE: usize = 40;
+    /// Miscellaneous IP annotation: 4 bytes.
+    pub const MISC_IP: usize = 44;
+}
+
+impl Packet {
+    #[inline]
+    fn warm(&mut self) -> &mut Rest {
+        let m = self.meta_mut();
+        if m.flags & COLD == 0 {
+            m.flags |= COLD;
+            m.anno[HOT_ANNO..].fill(0);
+            m.timestamp_ns = 0;
+        }
+        m
+    }
+
+    /// The `N` annotation bytes at `offset`.
+    ///
+    /// # Panics
+    /// When they lie outside the 48-byte area.
+    #[inline]
+    pub fn anno<const N: usize>(&self, offset: usize) -> [u8; N] {
+        let m = self.meta();
+        assert!(offset + N <= ANNO_SIZE, "annotation outside the area");
+        if offset + N > HOT_ANNO && m.flags & COLD == 0 {
+            // The second line is unwritten; its bytes read as zero.
+            return std::array::from_fn(|i| if offset + i < HOT_ANNO { m.anno[offset + i] } else { 0 });
+        }
+        *m.anno[offset..].first_chunk().expect("checked above")
+    }
+
+    /// Sets the `N` annotation bytes at `offset`.
+    ///
+    /// # Panics
+    /// When they lie outside the 48-byte area.
+    #[inline]
+    pub fn set_anno<const N: usize>(&mut self, offset: usize, value: [u8; N]) {
+        assert!(offset + N <= ANNO_SIZE, "annotation outside the area");
+        let m = if offset + N > HOT_ANNO { self.warm() } else { self.meta_mut() };
+        m.anno[offset..offset + N].copy_from_slice(&value);
+    }
+
+    /// A 32-bit annotation in host order.
+    #[inline]
+    pub fn anno_u32(&self, offset: usize) -> u32 {
+        u32::from_ne_bytes(self.anno(offset))
+    }
+
+    /// Sets a 32-bit annotation in host order.
+    #[inline]
+    pub fn set_anno_u32(&mut self, offset: usize, value: u32) {
+        self.set_anno(offset, value.to_ne_bytes());
+    }
+
+    /// An 8-bit annotation.
+    #[inline]
+    pub fn anno_u8(&self, offset: usize) -> u8 {
+        self.anno::<1>(offset)[0]
+    }
+
+    /// Sets an 8-bit annotation.
+    #[inline]
+    pub fn set_anno_u8(&mut self, offset: usize, value: u8) {
+        self.set_anno(offset, [value]);
+    }
+
+    /// The paint annotation.
+    #[inline]
+    pub fn paint(&self) -> u8 {
+        self.anno_u8(anno::PAINT)
+    }
+
+    /// Sets the paint annotation.
+    #[inline]
+    pub fn set_paint(&mut self, paint: u8) {
+        self.set_anno_u8(anno::PAINT, paint);
+    }
+
+    /// The IPv4 destination annotation; 0.0.0.0 means none.
+    #[inline]
+    pub fn dst_ip(&self) -> [u8; 4] {
+        self.anno(anno::DST_IP)
+    }
+
+    /// Sets the IPv4 destination annotation.
+    #[inline]
+    pub fn set_dst_ip(&mut self, address: [u8; 4]) {
+        self.set_anno(anno::DST_IP, address);
+    }
+
+    /// Nanoseconds since the epoch; 0 when unset.
+    #[inline]
+    pub fn timestamp_ns(&self) -> u64 {
+        let m = self.meta();
+        if m.flags & COLD == 0 { 0 } else { m.timestamp_ns }
+    }
+
+    /// Sets the timestamp, nanoseconds since the epoch.
+    #[inline]
+    pub fn set_timestamp_ns(&mut self, ns: u64) {
+        self.warm().timestamp_ns = ns;
+    }
+
+    /// Number of the device the packet came from, as its element numbers devices; 0 when unset.
+    #[inline]
+    pub fn device(&self) -> u16 {
+        self.meta().device
+    }
+
+    /// Sets the device number.
+    #[inline]
+    pub fn set_device(&mut self, device: u16) {
+        self.meta_mut().device = device;
+    }
+
+    /// How the packet came to us.
+    #[inline]
+    pub fn packet_type(&self) -> PacketType {
+        match self.meta().kind {
+            1 => PacketType::Broadcast,
+            2 => PacketType::Multicast,
+            3 => PacketType::OtherHost,
+            4 => PacketType::Outgoing,
+            5 => PacketType::Loopback,
+            _ => PacketType::Host,
+        }
+    }
+
+    /// Sets how the packet came to us.
+    #[inline]
+    pub fn set_packet_type(&mut self, kind: PacketType) {
+        self.meta_mut().kind = kind as u8;
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a packet's headers lie.
+
+use super::{Packet, SHARED, UNSET};
+
+/// Header positions, as offsets in bytes from the packet's first byte. Positions stay with the bytes when the
+/// packet is stripped or unstripped, so they may lie before its first byte (a negative offset).
+impl Packet {
+    #[inline]
+    fn set_at(&self, offset: i32) -> u16 {
+        u16::try_from(self.meta().off as i32 + offset).unwrap_or(UNSET)
+    }
+
+    #[inline]
+    fn get_at(&self, at: u16) -> Option<i32> {
+        if at == UNSET { None } else { Some(i32::from(at) - self.meta().off as i32) }
+    }
+
+    /// Offset of the link header, if it was set.
+    #[inline]
+    pub fn mac_offset(&self) -> Option<i32> {
+        self.get_at(self.meta().mac)
+    }
+
+    /// Offset of the network header, if it was set.
+    #[inline]
+    pub fn network_offset(&self) -> Option<i32> {
+        self.get_at(self.meta().net)
+    }
+
+    /// Offset of the transport header, if it was set.
+    #[inline]
+    pub fn transport_offset(&self) -> Option<i32> {
+        self.get_at(self.meta().transport)
+    }
+
+    /// Marks the link header.
+    #[inline]
+    pub fn set_mac_offset(&mut self, offset: i32) {
+        let at = self.set_at(offset);
+        self.meta_mut().mac = at;
+    }
+
+    /// Marks the network header.
+    #[inline]
+    pub fn set_network_offset(&mut self, offset: i32) {
+        let at = self.set_at(offset);
+        self.meta_mut().net = at;
+    }
+
+    /// Marks the transport header.
+    #[inline]
+    pub fn set_transport_offset(&mut self, offset: i32) {
+        let at = self.set_at(offset);
+        self.meta_mut().transport = at;
+    }
+
+    /// Marks network and transport header at once.
+    #[inline]
+    pub fn set_network(&mut self, offset: usize, header_len: usize) {
+        let m = self.meta_mut();
+        m.net = u16::try_from(m.off as usize + offset).unwrap_or(UNSET);
+        m.transport = u16::try_from(m.off as usize + offset + header_len).unwrap_or(UNSET);
+    }
+
+    /// Forgets all header positions.
+    pub fn clear_header_offsets(&mut self) {
+        let m = self.meta_mut();
+        (m.mac, m.net, m.transport) = (UNSET, UNSET, UNSET);
+    }
+
+    fn bytes_from(&self, at: Option<i32>) -> Option<&[u8]> {
+        self.data().get(usize::try_from(at?).ok()?..)
+    }
+
+    /// Bytes from the network header to the end; `None` when the position is unset or outside the packet.
+    #[inline]
+    pub fn network(&self) -> Option<&[u8]> {
+        self.bytes_from(self.network_offset())
+    }
+
+    /// The first `N` bytes of the network header, in one comparison; `None` when its position is unset or they are not
+    /// all inside the packet.
+    #[inline]
+    pub fn network_chunk<const N: usize>(&self) -> Option<&[u8; N]> {
+        // SAFETY: the bytes lie inside the packet's data, see `data`.
+        self.network_at(N).map(|at| unsafe { &*at.cast::<[u8; N]>() })
+    }
+
+    /// The same, to be changed; copies the packet first when another shares its bytes.
+    #[inline]
+    pub fn network_chunk_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        if self.meta().flags & SHARED != 0 {
+            self.unshare();
+        }
+        // SAFETY: the bytes lie inside the packet's data, and no other packet refers to them.
+        self.network_at(N).map(|at| unsafe { &mut *at.cast::<[u8; N]>() })
+    }
+
+    /// Where the network header begins, if its first `n` bytes lie inside the packet.
+    #[inline]
+    fn network_at(&self, n: usize) -> Option<*mut u8> {
+        let m = self.meta();
+        // A header before the first byte wraps to a large number.
+        let before = u32::from(m.net).wrapping_sub(m.off);
+        if m.net == UNSET || u64::from(before) + n as u64 > u64::from(m.len) {
+            return None;
+        }
+        Some(m.buf.wrapping_add(usize::from(m.net)))
+    }
+
+    /// Bytes from the network header to the end, to be changed.
+    #[inline]
+    pub fn network_mut(&mut self) -> Option<&mut [u8]> {
+        let at = usize::try_from(self.network_offset()?).ok()?;
+        self.data_mut().get_mut(at..)
+    }
+
+    /// Bytes from the transport header to the end; `None` when the position is unset or outside the packet.
+    #[inline]
+    pub fn transport(&self) -> Option<&[u8]> {
+        self.bytes_from(self.transport_offset())
+    }
+
+    /// Bytes from the link header to the end. The header may lie in the headroom, where `strip` left it.
+    #[inline]
+    pub fn mac(&self) -> Option<&[u8]> {
+        let m = self.meta();
+        if m.mac == UNSET || u32::from(m.mac) > m.off + m.len {
+            return None;
+        }
+        let end = (m.off + m.len) as usize;
+        // SAFETY: the position is inside the buffer, before the end of the data.
+        Some(unsafe { std::slice::from_raw_parts(m.buf.add(usize::from(m.mac)), end - usize::from(m.mac)) })
+    }
+}
