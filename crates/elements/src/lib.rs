@@ -59,28 +59,6 @@ pub fn manual(class: &Class) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    /// The configurations in a manual.
-    fn examples(manual: &str) -> Vec<&str> {
-        manual.split("```click\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
-    }
-
-    #[test]
-    fn the_manuals_examples_are_right() {
-        let registry = super::registry();
-        for class in super::all() {
-            let examples = examples(super::manual(class).unwrap_or_default());
-            assert!(!examples.is_empty(), "{} has no example", class.name);
-            for text in examples {
-                let loaded = lang::load_str("example", text, &lang::Options::default());
-                let graph =
-                    loaded.graph.unwrap_or_else(|| panic!("{}: {:#?}", class.name, loaded.diagnostics));
-                if let Err(errors) = engine::check(&graph, &registry) {
-                    panic!("{}: {:#?}", class.name, errors.iter().map(|e| &e.message).collect::<Vec<_>>());
-                }
-            }
-        }
-    }
-
     #[test]
     fn every_class_has_a_manual_that_names_it() {
         for class in super::all() {

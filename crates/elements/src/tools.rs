@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine::args::{Args, Bandwidth, FromArg, Names, parse_bool};
 use engine::clock::{Nanos, SECOND};
-use engine::{Cx, HandlerError, InitCx, parse_integer};
+use engine::{Cx, HandlerError, InitCx, Reason, parse_integer};
 use packet::{ANNO_SIZE, Batch, Packet, anno};
 
 use crate::queue::Store;
@@ -75,37 +75,47 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Pushes each packet out of the output that `route` names; outputs that do not exist drop and count. A batch
-    /// whose packets all go the same way stays whole.
+    /// Pushes each packet out of the output that `route` names; outputs that do not exist drop and count.
     #[inline]
-    pub fn split(&mut self, cx: &mut Cx<'_>, mut batch: Batch, mut route: impl FnMut(&mut Packet) -> usize) {
+    pub fn split(&mut self, cx: &mut Cx<'_>, batch: Batch, route: impl FnMut(&mut Packet) -> usize) {
+        self.split_or_drop(cx, batch, Reason::NoOutput, route);
+    }
+
+    /// Pushes each packet out of the output that `route` names; one that does not exist drops for `reason`. Traffic
+    /// comes in runs: a batch whose packets all go the same way stays whole.
+    #[inline]
+    pub fn split_or_drop(
+        &mut self,
+        cx: &mut Cx<'_>,
+        mut batch: Batch,
+        reason: Reason,
+        mut route: impl FnMut(&mut Packet) -> usize,
+    ) {
         let Some(first) = batch.first_mut().map(&mut route) else { return };
         let differs = |(i, p)| {
             let port = route(p);
             (port != first).then_some((i, port))
         };
         let Some((at, port)) = batch.iter_mut().enumerate().skip(1).find_map(differs) else {
-            cx.push(first, batch);
-            return;
+            return cx.push_or_drop(first, batch, reason);
         };
+        let noutputs = cx.noutputs();
+        self.parts.resize_with(noutputs + 1, Batch::new);
         let mut known = Some(port);
-        let mut packets = batch.drain(..).enumerate();
-        for (i, mut packet) in packets.by_ref() {
+        for (i, mut packet) in batch.drain(..).enumerate() {
             let port = match i.cmp(&at) {
                 std::cmp::Ordering::Less => first,
                 // Judged already, and `route` may count what it sees.
                 _ => known.take().unwrap_or_else(|| route(&mut packet)),
             };
-            if port >= self.parts.len() {
-                self.parts.resize_with(port + 1, Batch::new);
-            }
+            let port = port.min(noutputs);
             if self.parts[port].is_empty() {
                 self.order.push(port);
             }
             self.parts[port].push(packet);
         }
         for port in self.order.drain(..) {
-            cx.push(port, std::mem::take(&mut self.parts[port]));
+            cx.push_or_drop(port, std::mem::take(&mut self.parts[port]), reason);
         }
     }
 }

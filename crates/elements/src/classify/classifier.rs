@@ -34,7 +34,7 @@ use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::Batch;
 
 use super::program::{Base, Expr, Program, Test};
-use super::split::Splitter;
+use crate::tools::Splitter;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Classifier", "1/-", || Box::new(Classifier::default()))
@@ -225,7 +225,8 @@ impl Element for Classifier {
         if let Some(output) = program.constant() {
             return cx.push_or_drop(output as usize, batch, Reason::NotMatched);
         }
-        splitter.send(cx, batch, Reason::NotMatched, |p| program.run(&[p.data(), &[], &[]]));
+        splitter
+            .split_or_drop(cx, batch, Reason::NotMatched, |p| program.run(&[p.data(), &[], &[]]) as usize);
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

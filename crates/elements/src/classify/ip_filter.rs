@@ -35,8 +35,8 @@ use packet::Batch;
 
 use super::classifier::{PATTERN_HANDLERS, Patterns};
 use super::language;
-use super::program::{Expr, Program};
-use super::split::{NOWHERE, Splitter};
+use super::program::{Expr, NOWHERE, Program};
+use crate::tools::Splitter;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPFilter", "1/-", || Box::new(IpFilter::default()))
@@ -67,13 +67,13 @@ impl Rules {
         if let Some(output) = program.constant() {
             return cx.push_or_drop(output as usize, batch, reason);
         }
-        self.splitter.send(cx, batch, reason, |p| {
+        self.splitter.split_or_drop(cx, batch, reason, |p| {
             let none: &[u8] = &[];
             program.run(&[
                 p.mac().unwrap_or(none),
                 p.network().unwrap_or(none),
                 p.transport().unwrap_or(none),
-            ])
+            ]) as usize
         });
     }
 }

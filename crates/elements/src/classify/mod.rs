@@ -7,7 +7,6 @@ mod ip_filter;
 pub mod language;
 mod primitive;
 pub mod program;
-mod split;
 mod vocabulary;
 
 /// The classes of this kind.

@@ -16,7 +16,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::split::NOWHERE;
+/// Means that no output was chosen.
+pub const NOWHERE: u32 = u32::MAX >> 1;
 
 /// Where a test's offset counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -31,11 +31,12 @@
 //!
 //! See also: RatedSource, TimedSource, FastUDPSource
 
-use engine::args::{Args, Raw, parse_bool};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer};
+use engine::args::Args;
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
 use packet::{Batch, HEADROOM, Packet};
 
-use crate::tools::{Filled, ended};
+use crate::source::left;
+use crate::tools::{Filled, boolean, call, ended, number};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("InfiniteSource", "0/1", || Box::new(InfiniteSource::default()))
@@ -76,10 +77,7 @@ impl InfiniteSource {
     }
 
     fn left(&self) -> usize {
-        match u64::try_from(self.limit) {
-            Ok(limit) => limit.saturating_sub(self.count) as usize,
-            Err(_) => usize::MAX,
-        }
+        left(self.limit, self.count)
     }
 
     fn make(&mut self, cx: &mut Cx<'_>, max: usize) -> Batch {
@@ -113,10 +111,7 @@ impl Element for InfiniteSource {
         self.length = args.keyword_opt("LENGTH").or(args.keyword_opt("DATASIZE"));
         self.timestamp = args.keyword("TIMESTAMP", true);
         self.stop = args.keyword("STOP", false);
-        self.end_call = args.keyword_opt::<Raw>("END_CALL").map(|Raw(call)| {
-            let (handler, value) = call.split_once(' ').unwrap_or((&call, ""));
-            (handler.to_owned(), value.to_owned())
-        });
+        self.end_call = call(args, "END_CALL");
         self.pushes = !args.output_is_pull(0);
         if self.length.is_some_and(|l| l > 65535) {
             args.error("LENGTH must be at most 65535 bytes");
@@ -177,23 +172,13 @@ impl Element for InfiniteSource {
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let value = value.trim();
-        let number =
-            || parse_integer(value).ok_or_else(|| HandlerError::bad_value(name, value, "a whole number"));
         match name {
             "reset" => self.count = 0,
-            "data" => self.data = lang::config::unquote(value),
-            "limit" => self.limit = number()? as i64,
-            "burst" => self.burst = number()? as i32,
-            "active" => {
-                self.active =
-                    parse_bool(value).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
-            }
-            _ => {
-                let length = usize::try_from(number()?).ok().filter(|l| *l <= 65535);
-                self.length =
-                    Some(length.ok_or_else(|| HandlerError::bad_value(name, value, "0 to 65535 bytes"))?);
-            }
+            "data" => self.data = lang::config::unquote(value.trim()),
+            "limit" => self.limit = number(name, value)?,
+            "burst" => self.burst = number(name, value)?,
+            "active" => self.active = boolean(name, value)?,
+            _ => self.length = Some(number::<u16>(name, value)?.into()),
         }
         self.set_content();
         if self.pushes && self.active && self.left() > 0 {

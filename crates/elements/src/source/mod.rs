@@ -14,7 +14,7 @@ pub static CLASSES: &[engine::Class] =
 pub const DEFAULT_DATA: &str = "Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 
 /// Packets that a source may still make under its limit; a negative limit is none.
-fn left(limit: i64, count: u64) -> usize {
+pub(crate) fn left(limit: i64, count: u64) -> usize {
     match u64::try_from(limit) {
         Ok(limit) => usize::try_from(limit.saturating_sub(count)).unwrap_or(usize::MAX),
         Err(_) => usize::MAX,
