@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Development chores: `cargo xtask tidy`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`.
+//! Development chores: `cargo xtask tidy`, `cargo xtask conformance`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`.
 
+mod conformance;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -11,10 +12,11 @@ fn main() -> ExitCode {
     let root = root();
     match args.next().as_deref() {
         Some("tidy") => tidy::main(&root),
+        Some("conformance") => conformance::main(&root),
         Some("elements") => run(Command::new("cargo").args(["run", "-q", "-p", "junctor", "--", "elements"])),
         Some("fuzz-smoke") => fuzz_smoke(&root, &args.next().unwrap_or_else(|| "10".into())),
         _ => {
-            eprintln!("usage: cargo xtask tidy | elements | fuzz-smoke [SECONDS]");
+            eprintln!("usage: cargo xtask tidy | conformance | elements | fuzz-smoke [SECONDS]");
             ExitCode::from(2)
         }
     }

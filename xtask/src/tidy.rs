@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules of the house that neither the compiler nor clippy knows: import directions, one element to a file, licence
-//! lines, file lengths.
+//! lines, file lengths; and the requirements matrix ([`crate::conformance`]).
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,13 +28,14 @@ pub(crate) fn main(root: &Path) -> ExitCode {
     directions(root, &mut wrong);
     elements(root, &mut wrong);
     sources(root, &mut wrong);
+    crate::conformance::check(root, &mut wrong);
     for line in &wrong {
         eprintln!("tidy: {line}");
     }
     if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
@@ -123,7 +124,7 @@ fn rust_files(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Files below `dir` with this extension, build folders excepted.
-fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
+pub(crate) fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()) {
         if path.is_dir() && path.file_name().is_none_or(|n| n != "target") {
@@ -145,6 +146,7 @@ mod tests {
         super::directions(&root, &mut wrong);
         super::elements(&root, &mut wrong);
         super::sources(&root, &mut wrong);
+        crate::conformance::check(&root, &mut wrong);
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
 

@@ -337,6 +337,7 @@ mod tests {
         assert_eq!(rest("9.9.9.9, sourcequench"), (4, 0, vec![0; 4]));
     }
 
+    // conformance: RFC1812-4.3.2.7-a
     #[test]
     fn some_packets_are_not_answered() {
         let change = |f: &dyn Fn(&mut [u8])| {
