@@ -16,7 +16,6 @@
 //! loom model of the same name. Run them with
 //! `RUSTFLAGS="--cfg loom" cargo test -p junctor-sync --release --target-dir target/loom`.
 
-#[cfg(not(loom))]
 pub mod lines;
 pub mod lock;
 pub mod padded;

@@ -71,6 +71,7 @@ use crate::fib4::{
     rib::Rib,
     walk::Walk,
 };
+pub use crate::next_hop::NextHopId;
 use std::{
     fmt,
     net::Ipv4Addr,
@@ -82,16 +83,7 @@ use sync::{lines::Lines, rcu};
 
 const SLOTS: usize = 1 << 16;
 
-/// The number of a next hop in the caller's table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NextHopId(pub u32);
-
-impl NextHopId {
-    /// The answer where no route matches.
-    pub const NONE: Self = Self(u32::MAX);
-    /// The greatest id a route may have.
-    pub const MAX: Self = Self(LEAF_NONE as u32 - 1);
-}
+const _: () = assert!(NextHopId::MAX.0 + 1 == LEAF_NONE as u32, "every id fits a leaf");
 
 /// An IPv4 prefix; bits beyond its length are zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,6 +2,7 @@
 //! The tables a router looks things up in: one table, one file.
 //!
 //! * [`fib4`]: IPv4 longest-prefix match, shared by all workers;
+//! * [`next_hop`]: what a route's answer means: next hops, and groups that share traffic;
 //! * [`flow`]: flows with two keys and an expiry, one table for each worker, for address translation;
 //! * [`neighbour`]: IPv4 address to Ethernet address, with what waits for the answer;
 //! * [`mac`]: Ethernet address to the port it was seen behind.
@@ -16,3 +17,4 @@ pub mod flow;
 mod hash;
 pub mod mac;
 pub mod neighbour;
+pub mod next_hop;
