@@ -14,6 +14,7 @@ pub mod ethernet;
 pub mod icmp;
 pub mod io;
 pub mod ip;
+pub mod ip6;
 pub mod nat;
 pub mod queue;
 pub mod schedule;
@@ -38,6 +39,7 @@ static KINDS: &[&[Class]] = &[
     io::CLASSES,
     icmp::CLASSES,
     ip::CLASSES,
+    ip6::CLASSES,
     nat::CLASSES,
     queue::CLASSES,
     schedule::CLASSES,

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # CheckIP6Header
+//!
+//! `CheckIP6Header([BADADDRS, OFFSET])`
+//!
+//! Lets only valid IPv6 packets pass and marks their header. Checked are the version, the payload length and that the
+//! source address is not a multicast one. Bytes beyond the payload length, such as Ethernet padding, are removed.
+//!
+//! **Ports:** 1 input; output 0 for valid packets; output 1, if connected, for others.
+//!
+//! **Arguments**
+//! * `BADADDRS` list of addresses that must not be sources, default none. A router adds `::1`, which never comes from a
+//!   link, and may add `::`, which only neighbours use among themselves.
+//! * `OFFSET` bytes before the IPv6 header, default 0.
+//!
+//! **Metadata set:** network header position; transport header position, behind the fixed header; destination
+//! annotation.
+//!
+//! **Drops** (when output 1 is not connected): `too-short`, `bad-version`, `bad-length`, `bad-source`.
+//!
+//! **Handlers**
+//! * `drops` read: invalid packets.
+//!
+//! The first invalid packet is reported. Jumbograms (RFC 2675) are not understood: a payload length of zero means that
+//! nothing follows the header.
+//!
+//! ```click
+//! FromIPSummaryDump(/dev/null, STOP true) -> CheckIP6Header("::1", 0) -> Discard;
+//! ```
+//!
+//! See also: CheckIPHeader, Strip. RFC 8200 (3), RFC 4291 (2.5.2, 2.5.3, 2.7)
+
+use std::cell::Cell;
+use std::net::Ipv6Addr;
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use packet::{Batch, Packet, anno};
+
+use super::{Addresses, HEADER_LEN, destination, source};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("CheckIP6Header", "1/1-2", || Box::new(CheckIp6Header::default()))
+    .processing("a/ah")
+    .handlers(&[Handler::sum("drops")])
+    .file(file!());
+
+#[derive(Default)]
+struct CheckIp6Header {
+    rules: Rules,
+    bad: u64,
+}
+
+/// What is checked.
+#[derive(Default)]
+struct Rules {
+    offset: usize,
+    bad_sources: Vec<Ipv6Addr>,
+}
+
+impl Rules {
+    /// Checks a packet, marks its header and trims what lies behind its payload.
+    #[inline]
+    fn check(&self, packet: &mut Packet) -> Result<(), Reason> {
+        let data = packet.data();
+        let Some(header) = data.get(self.offset..).and_then(|d| d.first_chunk::<HEADER_LEN>()) else {
+            return Err(Reason::TooShort);
+        };
+        if header[0] >> 4 != 6 {
+            return Err(Reason::BadVersion);
+        }
+        let end = self.offset + HEADER_LEN + usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let Some(excess) = data.len().checked_sub(end) else { return Err(Reason::BadLength) };
+        if header[8] == 0xff || self.bad_sources.contains(&source(header)) {
+            return Err(Reason::BadSource);
+        }
+        let to = destination(header).octets();
+        packet.set_network(self.offset, HEADER_LEN);
+        packet.set_anno(anno::DST_IP, to);
+        packet.trim(excess);
+        Ok(())
+    }
+}
+
+impl CheckIp6Header {
+    #[cold]
+    fn reject(bad: &mut u64, cx: &mut Cx<'_>, packet: Packet, reason: Reason) {
+        if *bad == 0 {
+            cx.print(&format!("{}: IP6 header check failed: {}", cx.name(), reason.name()));
+        }
+        *bad += 1;
+        cx.push_one_or_drop(1, packet, reason);
+    }
+}
+
+impl Element for CheckIp6Header {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.rules.bad_sources = args.positional("BADADDRS", Addresses::default()).0;
+        self.rules.offset = args.positional::<u16>("OFFSET", 0).into();
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        let (rules, bad) = (&self.rules, &mut self.bad);
+        let found = Cell::new(Reason::TooShort);
+        let good = |p: &mut Packet| rules.check(p).map_err(|reason| found.set(reason)).is_ok();
+        batch.partition(good, |p| Self::reject(bad, cx, p, found.get()));
+        batch
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.bad.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::bytes;
+    use super::*;
+    use crate::testing::Rig;
+
+    fn good() -> Vec<u8> {
+        bytes("2001:db8::1", "2001:db8:1::2", 59, 64, &[7; 9])
+    }
+
+    /// A good packet with one fault.
+    fn broken(fault: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut bytes = good();
+        fault(&mut bytes);
+        bytes
+    }
+
+    fn faults() -> Vec<(Vec<u8>, Reason)> {
+        vec![
+            (vec![], Reason::TooShort),
+            (good()[..39].to_vec(), Reason::TooShort),
+            (broken(|b| b[0] = 0x45), Reason::BadVersion),
+            (broken(|b| b[5] = 10), Reason::BadLength),
+            (broken(|b| b[4] = 1), Reason::BadLength),
+            (broken(|b| b[8..10].copy_from_slice(&[0xff, 2])), Reason::BadSource),
+            (bytes("::1", "2001:db8::2", 59, 64, &[]), Reason::BadSource),
+        ]
+    }
+
+    #[test]
+    fn good_packets_pass_marked_and_trimmed() {
+        let padded = broken(|b| b.extend([0; 18]));
+        let empty = bytes("fe80::1", "ff02::1", 59, 255, &[]);
+        for burst in [1, 32] {
+            let run = Rig::new("CheckIP6Header").burst(burst).inputs(&[&good(), &padded, &empty]).run();
+            let out = run.out("o0");
+            assert_eq!(out.iter().map(|p| p.len()).collect::<Vec<_>>(), [49, 49, 40]);
+            assert!(out.iter().all(|p| (p.network_offset(), p.transport_offset()) == (Some(0), Some(40))));
+            assert!(out.iter().all(|p| p.anno::<16>(anno::DST_IP)[..] == p.data()[24..40]));
+        }
+    }
+
+    #[test]
+    fn each_fault_has_its_reason() {
+        for (bytes, reason) in faults() {
+            let run = Rig::new("CheckIP6Header(\"::1 ::\")").inputs(&[&bytes]).run();
+            assert_eq!(run.drops("e"), [(reason, 1)]);
+            assert_eq!(run.out("o0").len(), 0);
+        }
+    }
+
+    #[test]
+    fn bad_packets_leave_by_output_1_in_order() {
+        let all = faults();
+        let mixed: Vec<&[u8]> = all.iter().map(|f| &f.0[..]).collect();
+        for burst in [1, 32] {
+            let rig = Rig::new("CheckIP6Header(BADADDRS ::1)").outputs(2);
+            let mut run = rig.burst(burst).inputs(&mixed).run();
+            assert_eq!(run.bytes("o1"), mixed);
+            assert_eq!((run.read("e.drops").as_str(), run.drops("e")), ("7", vec![]));
+            assert_eq!(run.printed(), "e: IP6 header check failed: too-short\n");
+        }
+    }
+
+    #[test]
+    fn behind_an_offset() {
+        let offset = [&[0; 14][..], &good(), &[0; 3]].concat();
+        let run = Rig::new("CheckIP6Header(OFFSET 14)").inputs(&[&offset]).run();
+        let out = run.out("o0");
+        assert_eq!((out[0].network_offset(), out[0].len()), (Some(14), 14 + 49));
+    }
+
+    #[test]
+    fn wants_addresses() {
+        let errors = |config: &str| Rig::new(&format!("CheckIP6Header({config})")).errors();
+        assert_eq!(
+            errors("nonsense"),
+            ["e: argument BADADDRS should be a list of IPv6 addresses, not 'nonsense'"]
+        );
+        assert_eq!(errors("::1, 70000").len(), 1);
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Elements of IPv6 forwarding.
+
+use std::net::Ipv6Addr;
+
+use engine::args::{FromArg, Names};
+
+mod check_ip6_header;
+
+/// The classes of this kind.
+// One line each, so that changes to this list merge.
+#[rustfmt::skip]
+pub static CLASSES: &[engine::Class] = &[
+    check_ip6_header::CLASS,
+];
+
+/// Bytes of the fixed header.
+pub(crate) const HEADER_LEN: usize = wire::ipv6::HEADER_LEN;
+
+/// An address argument that must be given; `::` until then.
+#[derive(Clone, Copy)]
+pub(crate) struct Address(pub(crate) Ipv6Addr);
+
+impl Default for Address {
+    fn default() -> Self {
+        Address(Ipv6Addr::UNSPECIFIED)
+    }
+}
+
+impl FromArg for Address {
+    const EXPECTED: &'static str = Ipv6Addr::EXPECTED;
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        Ipv6Addr::from_arg(text, names).map(Address)
+    }
+}
+
+/// A list of addresses, separated by spaces.
+#[derive(Clone, Default)]
+pub(crate) struct Addresses(pub(crate) Vec<Ipv6Addr>);
+
+impl FromArg for Addresses {
+    const EXPECTED: &'static str = "a list of IPv6 addresses";
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        let text = String::from_utf8_lossy(&lang::config::unquote(text)).into_owned();
+        text.split_ascii_whitespace()
+            .map(|word| Ipv6Addr::from_arg(word, names))
+            .collect::<Result<_, _>>()
+            .map(Addresses)
+    }
+}
+
+/// The fixed header that the packet's network position marks.
+#[inline]
+pub(crate) fn header(packet: &packet::Packet) -> Option<&[u8; HEADER_LEN]> {
+    packet.network_chunk()
+}
+
+/// The same, to be changed.
+#[inline]
+pub(crate) fn header_mut(packet: &mut packet::Packet) -> Option<&mut [u8; HEADER_LEN]> {
+    packet.network_chunk_mut()
+}
+
+/// The source address in a header.
+#[inline]
+pub(crate) fn source(header: &[u8; HEADER_LEN]) -> Ipv6Addr {
+    Ipv6Addr::from(*header[8..24].first_chunk::<16>().expect("sixteen bytes"))
+}
+
+/// The destination address in a header.
+#[inline]
+pub(crate) fn destination(header: &[u8; HEADER_LEN]) -> Ipv6Addr {
+    Ipv6Addr::from(*header[24..].first_chunk::<16>().expect("sixteen bytes"))
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    use packet::Packet;
+    use wire::{Protocol, ipv6};
+
+    /// The bytes of an IPv6 packet.
+    pub(crate) fn bytes(src: &str, dst: &str, next: u8, hop_limit: u8, payload: &[u8]) -> Vec<u8> {
+        let repr = ipv6::Repr {
+            src: src.parse().unwrap(),
+            dst: dst.parse().unwrap(),
+            next_header: Protocol(next),
+            payload_len: payload.len() as u16,
+            hop_limit,
+            ..ipv6::Repr::default()
+        };
+        let mut bytes = vec![0; 40];
+        repr.emit(&mut bytes).unwrap();
+        bytes.extend(payload);
+        bytes
+    }
+
+    /// An IPv6 packet with marked header.
+    pub(crate) fn packet(src: &str, dst: &str, next: u8, hop_limit: u8, payload: &[u8]) -> Packet {
+        marked(&bytes(src, dst, next, hop_limit, payload))
+    }
+
+    /// A packet that begins with an IPv6 header, marked.
+    pub(crate) fn marked(bytes: &[u8]) -> Packet {
+        let mut packet = Packet::copy_of(bytes).unwrap();
+        packet.set_network(0, 40);
+        packet
+    }
+}
