@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements for Ethernet frames and the Address Resolution Protocol.
 
+mod arp_print;
 mod arp_querier;
 mod arp_responder;
 mod arp_table;
+mod check_arp_header;
 mod ether_encap;
 mod ether_mirror;
 mod ether_rewrite;
@@ -24,9 +26,11 @@ pub use arp_table::Table;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
+    arp_print::CLASS,
     arp_querier::CLASS,
     arp_responder::CLASS,
     arp_table::CLASS,
+    check_arp_header::CLASS,
     ether_encap::CLASS,
     ether_mirror::CLASS,
     ether_rewrite::CLASS,

@@ -15,7 +15,7 @@ mod pace;
 mod socket;
 pub mod summary;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod to_device;
 mod to_dump;
 mod to_ip_summary_dump;
