@@ -46,6 +46,8 @@ pub mod method {
     pub const TAP: &str = "TAP";
     /// A kernel IP tunnel interface, made when it does not exist.
     pub const TUN: &str = "TUN";
+    /// A raw IPv4 socket, for the protocol in the setting PROTOCOL.
+    pub const RAW_IP: &str = "RAW_IP";
     /// A named wire in this process. `NAME/END` names one end; bare `NAME` makes a new end at each open.
     pub const MEMORY: &str = "MEMORY";
     /// A capture file: its receive queue reads it, its transmit queue writes it.

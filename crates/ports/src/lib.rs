@@ -7,6 +7,7 @@
 //! * [`memory`]: wires in this process, a replay that measures, a sink that counts;
 //! * [`pcap`]: capture files;
 //! * [`tap`]: interfaces of the kernel whose other end we are;
+//! * [`raw_ip`]: what this host's stack delivers of one IP protocol;
 //! * [`af_packet`]: any network interface, by packet sockets;
 //! * [`af_xdp`]: network interfaces whose driver has an XDP hook, without a copy of ours.
 
@@ -19,6 +20,7 @@ pub mod memory;
 mod offload;
 pub mod pcap;
 mod provider;
+pub mod raw_ip;
 mod sys;
 pub mod tap;
 

@@ -7,6 +7,7 @@
 //! | `AF_XDP`, `AF_XDP_GENERIC` | a network interface | `ZEROCOPY true/false`, `RING entries`, `BUSY_POLL microseconds` |
 //! | `AF_PACKET`, `LINUX`, `PCAP` | a network interface | `QDISC true` sends through the queueing discipline |
 //! | `TAP`, `TUN` | the interface to make | `ADDR a.b.c.d/n` (may be repeated), `ETHER mac`, `MTU bytes` |
+//! | `RAW_IP` | any name, shared by those that give it | `PROTOCOL number`; `PORT number` |
 //! | `MEMORY` | a wire `NAME`, or its end `NAME/END` | |
 //! | `FILE` | a path, or `-` | `WRITE true`; then `NANO true`, `FORMAT pcapng`, `LINKTYPE number` |
 
@@ -20,6 +21,7 @@ use crate::af_packet::PacketDevice;
 use crate::af_xdp::XdpDevice;
 use crate::memory::{MemoryPort, Wire};
 use crate::pcap::{FileReader, FileWriter, Format};
+use crate::raw_ip::{RawIp, RawIpSpec};
 use crate::tap::{Kind, Tap, TapSpec};
 
 /// Opens the devices of this machine. Devices that are in use are opened once and shared by name.
@@ -60,11 +62,12 @@ enum Method {
     Packet,
     Tap,
     Tun,
+    RawIp,
     Memory,
     File,
 }
 
-const METHODS: [(&str, Method); 9] = [
+const METHODS: [(&str, Method); 10] = [
     (method::AF_XDP, Method::Xdp),
     (method::AF_XDP_GENERIC, Method::XdpGeneric),
     (method::AF_PACKET, Method::Packet),
@@ -72,6 +75,7 @@ const METHODS: [(&str, Method); 9] = [
     ("PCAP", Method::Packet),
     (method::TAP, Method::Tap),
     (method::TUN, Method::Tun),
+    (method::RAW_IP, Method::RawIp),
     (method::MEMORY, Method::Memory),
     (method::FILE, Method::File),
 ];
@@ -165,6 +169,7 @@ impl Provider for SystemProvider {
             }
             Some(Method::Tap) => open_tap(spec, Kind::Tap)?,
             Some(Method::Tun) => open_tap(spec, Kind::Tun)?,
+            Some(Method::RawIp) => open_raw_ip(spec)?,
             Some(Method::Memory | Method::File) => {
                 let wire = spec.device.split_once('/').map_or(spec.device.as_str(), |(wire, _)| wire);
                 MemoryPort::new(&spec.device, &Wire::named(wire))?
@@ -234,6 +239,25 @@ fn open_tap(spec: &Spec, kind: Kind) -> Result<Arc<Tap>, Error> {
         tap.headroom = spec.headroom;
     }
     Tap::open(&tap)
+}
+
+fn open_raw_ip(spec: &Spec) -> Result<Arc<RawIp>, Error> {
+    let protocol = number(spec, "PROTOCOL")?.and_then(|n| u8::try_from(n).ok()).ok_or_else(|| {
+        Error::new(
+            &spec.device,
+            "no PROTOCOL",
+            "SETTING \"PROTOCOL number\" names the IP protocol, up to 255",
+        )
+    })?;
+    let mut raw = RawIpSpec::new(wire::Protocol(protocol));
+    raw.port = number(spec, "PORT")?.and_then(|n| u16::try_from(n).ok()).filter(|port| *port > 0);
+    if spec.snaplen > 0 {
+        raw.snaplen = spec.snaplen;
+    }
+    if spec.headroom > 0 {
+        raw.headroom = spec.headroom;
+    }
+    RawIp::open(&raw)
 }
 
 /// `address/prefix`, `address/mask`, or an address alone.
@@ -321,6 +345,7 @@ mod tests {
             (spec("nonesuch.pcap", "FILE", &[]), "nonesuch.pcap: No such file"),
             (spec("t", "TAP", &[("ADDR", "10.0.0/8")]), "t: ADDR 10.0.0/8 cannot be read; write it as"),
             (spec("t", "TAP", &[("ETHER", "1:2")]), "t: ETHER 1:2 cannot be read"),
+            (spec("r", "RAW_IP", &[("PROTOCOL", "256")]), "r: no PROTOCOL; SETTING"),
             (spec("x", "FILE", &[("WRITE", "maybe")]), "x: WRITE maybe is neither true nor false"),
             (spec("x", "FILE", &[("WRITE", "1"), ("FORMAT", "erf")]), "x: FORMAT erf is not known; use pcap"),
         ];

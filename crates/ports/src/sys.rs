@@ -3,6 +3,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +59,8 @@ pub(crate) unsafe trait Plain: Copy {}
 unsafe impl Plain for i32 {}
 // SAFETY: as above.
 unsafe impl Plain for u32 {}
+// SAFETY: as above.
+unsafe impl Plain for [u32; 9] {}
 
 /// The pending error of a socket, which reading clears.
 pub(crate) fn take_error(fd: &impl AsRawFd) -> Option<io::Error> {
@@ -65,6 +68,60 @@ pub(crate) fn take_error(fd: &impl AsRawFd) -> Option<io::Error> {
         Ok(0) | Err(_) => None,
         Ok(code) => Some(io::Error::from_raw_os_error(code)),
     }
+}
+
+/// Lets a socket receive only what a classic BPF program accepts, instead of what an earlier one did.
+pub(crate) fn attach_filter(fd: &impl AsRawFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // The kernel copies the program and does not write to it.
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+fn internet_address(address: Ipv4Addr, port: u16) -> libc::sockaddr_in {
+    // SAFETY: zeros are a value.
+    let mut to: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+    to.sin_family = libc::AF_INET as libc::sa_family_t;
+    to.sin_port = port.to_be();
+    to.sin_addr.s_addr = u32::from(address).to_be();
+    to
+}
+
+/// Binds an IPv4 socket.
+pub(crate) fn bind(fd: &impl AsRawFd, address: Ipv4Addr, port: u16) -> io::Result<()> {
+    let to = internet_address(address, port);
+    let len = size_of_val(&to) as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes of the address.
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const to).cast(), len) })?;
+    Ok(())
+}
+
+/// Sends a datagram over an IPv4 socket, without waiting.
+pub(crate) fn send_to(fd: &impl AsRawFd, bytes: &[u8], address: Ipv4Addr) -> io::Result<()> {
+    let to = internet_address(address, 0);
+    let len = size_of_val(&to) as libc::socklen_t;
+    // SAFETY: the kernel reads `bytes` and `len` bytes of the address.
+    let sent = unsafe {
+        let (bytes, len_bytes) = (bytes.as_ptr().cast(), bytes.len());
+        libc::sendto(fd.as_raw_fd(), bytes, len_bytes, libc::MSG_DONTWAIT, (&raw const to).cast(), len)
+    };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Receives a datagram, without waiting; returns its whole length, which may exceed the buffer's.
+pub(crate) fn receive(fd: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    // SAFETY: the kernel writes at most `buffer.len()` bytes there.
+    let got = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+/// Packets that a socket lost because too many waited.
+pub(crate) fn dropped(fd: &impl AsRawFd) -> u64 {
+    const SO_MEMINFO: i32 = 55;
+    /// `SK_MEMINFO_DROPS`, the last of nine numbers.
+    const DROPS: usize = 8;
+    get_option::<[u32; 9]>(fd, libc::SOL_SOCKET, SO_MEMINFO).map_or(0, |info| info[DROPS].into())
 }
 
 /// A shared mapping of a descriptor, unmapped on drop.

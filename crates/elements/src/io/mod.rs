@@ -12,6 +12,7 @@ mod infinite_source;
 mod kernel_tap;
 mod memory_port;
 mod pace;
+mod raw_socket;
 mod socket;
 pub mod summary;
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub static CLASSES: &[engine::Class] = &[
     kernel_tap::KERNEL_TUN,
     kernel_tap::TO_HOST,
     memory_port::CLASS,
+    raw_socket::CLASS,
     socket::CLASS,
     to_device::CLASS,
     to_dump::CLASS,
