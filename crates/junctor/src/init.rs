@@ -10,7 +10,7 @@ use crate::cli;
 /// Write a complete, commented configuration for named interfaces.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
-  junctor init router eth0=10.0.0.1/24 eth1=10.0.1.1/24 --default 10.0.0.254 > router.click
+  junctor init router eth0=10.0.0.1/24 eth1=10.0.1.1/24,mtu=1400 --default 10.0.0.254 > router.click
   junctor init bridge eth0 eth1 eth2 > bridge.click
   junctor init reflector eth0 > reflector.click")]
 pub(crate) struct Args {
@@ -22,8 +22,9 @@ pub(crate) struct Args {
 enum What {
     /// An IPv4 router: two or more interfaces with their addresses.
     Router {
-        /// Interfaces with address and prefix length, as eth0=10.0.0.1/24.
-        #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN")]
+        /// Interfaces with address and prefix length, as eth0=10.0.0.1/24, and with the longest IP packet that they
+        /// carry where it is not the interface's own (1500 bytes where there is none here): eth0=10.0.0.1/24,mtu=1400.
+        #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN[,mtu=BYTES]")]
         interfaces: Vec<String>,
         /// Next hop for all other destinations.
         #[arg(long, value_name = "ADDRESS")]
@@ -69,20 +70,37 @@ fn names(interfaces: &[String]) -> Result<(), String> {
     }
 }
 
-/// An interface of a router: name, address, and its network.
+/// An interface of a router: name, address, its network, and the longest IP packet it carries.
 struct Interface {
     name: String,
     address: std::net::Ipv4Addr,
     prefix: wire::Prefix4,
+    mtu: u16,
 }
+
+/// The MTU of Ethernet, in bytes.
+const MTU: u16 = 1500;
+/// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
+const MTU_MIN: u16 = 68;
 
 fn interface(text: &str) -> Result<Interface, String> {
     let bad = || format!("'{text}' should name an interface and its address, as eth0=10.0.0.1/24");
-    let (name, address) = text.split_once('=').ok_or_else(bad)?;
+    let (name, rest) = text.split_once('=').ok_or_else(bad)?;
+    let (address, setting) = rest.split_once(',').map_or((rest, None), |(a, s)| (a, Some(s)));
     names(&[name.to_owned()])?;
     let (bare, _) = address.split_once('/').ok_or_else(bad)?;
     let prefix: wire::Prefix4 = address.parse().map_err(|_| bad())?;
-    Ok(Interface { name: name.to_owned(), address: bare.parse().map_err(|_| bad())?, prefix })
+    let mtu = match setting.map(|s| s.strip_prefix("mtu=").and_then(|m| m.parse().ok())) {
+        None => device_file(name, "mtu").and_then(|m| m.parse().ok()).unwrap_or(MTU),
+        Some(Some(mtu)) if mtu >= MTU_MIN => mtu,
+        Some(_) => {
+            return Err(format!(
+                "'{text}': what follows the address should be mtu={MTU_MIN} up to mtu={}",
+                u16::MAX
+            ));
+        }
+    };
+    Ok(Interface { name: name.to_owned(), address: bare.parse().map_err(|_| bad())?, prefix, mtu })
 }
 
 fn router(
@@ -154,15 +172,20 @@ fn router_text(ports: &[Interface], table: &[String], default: Option<std::net::
     text
 }
 
+/// What the kernel says of an interface of this machine.
+fn device_file(name: &str, what: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok()?;
+    Some(text.trim().to_owned())
+}
+
 /// The Ethernet address of an interface of this machine.
 fn device_address(name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok()?;
-    let address: wire::MacAddr = text.trim().parse().ok()?;
+    let address: wire::MacAddr = device_file(name, "address")?.parse().ok()?;
     (address.0 != [0; 6]).then(|| address.to_string())
 }
 
 fn port_text(i: usize, port: &Interface) -> String {
-    let (name, address, output) = (&port.name, port.address, i + 1);
+    let (name, address, mtu, output) = (&port.name, port.address, port.mtu, i + 1);
     format!(
         r"
 // Interface {name}.
@@ -180,12 +203,12 @@ rt[{output}] -> DropBroadcasts
     -> options{i} :: IPGWOptions({address})
     -> FixIPSrc({address})
     -> ttl{i} :: DecIPTTL
-    -> mtu{i} :: IPFragmenter(1500)
+    -> mtu{i} :: IPFragmenter({mtu})
     -> arp{i} -> out{i};
 redirect{i}[1] -> ICMPError({address}, redirect, host) -> [0]rt;
 options{i}[1] -> ICMPError({address}, parameterproblem) -> [0]rt;
 ttl{i}[1] -> ICMPError({address}, timeexceeded) -> [0]rt;
-mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU 1500) -> [0]rt;
+mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}) -> [0]rt;
 "
     )
 }
@@ -236,6 +259,11 @@ mod tests {
     #[test]
     fn what_is_written_checks_cleanly() {
         check(&router_of(&["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"], Some("10.0.0.254")).unwrap());
+        let text = router_of(&["none0=10.0.0.1/24,mtu=1280", "none1=10.0.1.1/24"], None).unwrap();
+        check(&text);
+        for part in ["mtu0 :: IPFragmenter(1280)", "PMTU 1280", "mtu1 :: IPFragmenter(1500)", "PMTU 1500"] {
+            assert!(text.contains(part), "{part}");
+        }
         check(&bridge(&["a".into(), "b".into(), "c".into()]));
         check(&reflector(&["a".into()]));
     }
@@ -245,6 +273,12 @@ mod tests {
         let error = |r: Result<String, String>| r.unwrap_err();
         assert!(error(router_of(&["eth0", "eth1=10.0.1.1/24"], None)).contains("eth0=10.0.0.1/24"));
         assert!(error(router_of(&["a=10.0.0.1/24", "b=10.0.1.1/24"], Some("10.9.0.1"))).contains("10.9.0.1"));
+        for setting in ["mtu=67", "mtu=65536", "mtu=x", "mru=9"] {
+            let interface = format!("a=10.0.0.1/24,{setting}");
+            assert!(
+                error(router_of(&[&interface, "b=10.0.1.1/24"], None)).contains("mtu=68 up to mtu=65535")
+            );
+        }
         assert!(names(&["a b".into()]).is_err());
     }
 }

@@ -309,6 +309,7 @@ mod tests {
         (p.data()[..p.len() - icmp.len()].to_vec(), icmp.to_vec())
     }
 
+    // conformance: RFC1812-4.3.2.2 RFC1812-4.3.2.3-a RFC1812-4.3.2.3-b RFC1812-4.2.2.11-b RFC1812-4.2.2.9-b
     #[test]
     fn quotes_the_packet() {
         let original = packet(&[], 30);
@@ -322,6 +323,7 @@ mod tests {
         assert_eq!(ip.len() + icmp.len(), 100);
     }
 
+    // conformance: RFC1812-4.3.3.1-a RFC1812-4.3.3.1-d
     #[test]
     fn particulars_of_the_types() {
         let rest = |config: &str| {
@@ -337,7 +339,7 @@ mod tests {
         assert_eq!(rest("9.9.9.9, sourcequench"), (4, 0, vec![0; 4]));
     }
 
-    // conformance: RFC1812-4.3.2.7-a
+    // conformance: RFC1812-4.3.2.7-a RFC1812-4.3.2.7-b RFC1812-4.3.2.7-c RFC1812-4.3.2.7-d RFC1812-4.3.2.7-e RFC1812-4.3.2.7-f
     #[test]
     fn some_packets_are_not_answered() {
         let change = |f: &dyn Fn(&mut [u8])| {
@@ -372,6 +374,7 @@ mod tests {
         assert_eq!(run("9.9.9.9, unreachable", echo).out("o0").len(), 1);
     }
 
+    // conformance: RFC1812-4.3.2.6-a RFC1812-4.3.2.6-b RFC1812-4.2.2.1-c RFC1812-5.2.7.2-c
     #[test]
     fn source_routes_go_back() {
         // Two hops of three are done.

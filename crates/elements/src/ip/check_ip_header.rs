@@ -360,6 +360,7 @@ mod tests {
         }
     }
 
+    // conformance: RFC1812-4.2.2.5-a RFC1812-4.2.2.11-a RFC1812-5.2.2-a RFC1812-5.2.2-b RFC1812-5.2.2-c RFC1812-5.2.2-d RFC1812-5.2.2-e RFC1812-5.2.2-g
     #[test]
     fn each_fault_has_its_reason() {
         for (bytes, reason) in faults() {

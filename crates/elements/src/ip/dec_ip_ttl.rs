@@ -125,6 +125,7 @@ mod tests {
         [64, 1, 2, 0, 255].iter().map(|ttl| datagram(*ttl, [1, 2, 3, 4], [5, 6, 7, 8], &[], 4)).collect()
     }
 
+    // conformance: RFC1812-5.3.1-a RFC1812-5.3.1-b RFC1812-5.3.1-c RFC1812-4.2.2.5-c RFC1812-4.2.2.9-b
     #[test]
     fn decrements_and_expires() {
         for burst in [1, 32] {

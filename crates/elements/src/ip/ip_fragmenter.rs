@@ -209,6 +209,7 @@ mod tests {
         payload
     }
 
+    // conformance: RFC1812-4.2.2.7-a RFC1812-4.2.2.7-c RFC1812-5.2.6-a
     #[test]
     fn fragments_add_up() {
         for mtu in [28, 68, 100, 576, 1500] {

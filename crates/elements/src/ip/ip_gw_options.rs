@@ -192,6 +192,7 @@ mod tests {
         }
     }
 
+    // conformance: RFC1812-5.3.13.5
     #[test]
     fn record_route_is_filled_in() {
         check(&[7, 7, 4, 0, 0, 0, 0, 0], Ok(&[7, 7, 8, 9, 9, 9, 9, 0]));
@@ -202,6 +203,7 @@ mod tests {
         check(&[7, 7, 0, 0, 0, 0, 0, 0], Err(22));
     }
 
+    // conformance: RFC1812-4.2.2.6-a RFC1812-4.2.2.6-b RFC1812-5.3.13.1
     #[test]
     fn other_options_pass_and_bad_lengths_do_not() {
         check(&[148, 4, 0, 0], Ok(&[148, 4, 0, 0]));
@@ -212,6 +214,7 @@ mod tests {
         check(&[7, 2, 0, 0], Err(21));
     }
 
+    // conformance: RFC1812-5.3.13.6-a RFC1812-5.3.13.6-b
     #[test]
     fn timestamps() {
         // The epoch of simulated time is a round second; only the shape counts here.

@@ -372,6 +372,7 @@ mod tests {
         (0..len).map(|i| i as u8).collect()
     }
 
+    // conformance: RFC1812-4.2.2.8
     #[test]
     fn whatever_the_order() {
         let cuts = [(0, 16, true), (16, 24, true), (40, 5, false)];

@@ -376,6 +376,7 @@ mod tests {
         Rig::new(&format!("RadixIPLookup({ROUTES})")).outputs(3).burst(burst).packets(packets).run()
     }
 
+    // conformance: RFC1812-5.2.4.3
     #[test]
     fn longest_match_wins_and_gateways_replace_destinations() {
         for burst in [1, 32] {
