@@ -57,6 +57,7 @@ reasons! {
     ReassemblyTimeout "reassembly-timeout" "Not all fragments of a datagram came in time.";
     ReassemblyLimit "reassembly-limit" "Too much memory waits for missing fragments.";
     NoIcmpError "no-icmp-error" "An ICMP error must not be sent about this packet.";
+    IcmpRateLimited "icmp-rate-limited" "An ICMP error would have exceeded the configured rate.";
     BadArp "bad-arp" "An ARP message is malformed or not for this element.";
     NoMapping "no-mapping" "An address translator has no mapping for the packet.";
     MappingTableFull "mapping-table-full" "An address translator could not make another mapping.";

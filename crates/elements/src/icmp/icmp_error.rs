@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ICMPError
 //!
-//! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keywords MTU, PMTU, SET_FIX_ANNO])`
+//! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keywords MTU, PMTU, SET_FIX_ANNO, TOS, ONLINK, RATE, BURST,
+//! DST_RATE, DST_BURST])`
 //!
 //! Answers each IP packet with an ICMP error message that quotes it, where the rules allow one.
 //!
@@ -16,13 +17,19 @@
 //! * `MTU` bytes of the longest message, default 576, at least 36.
 //! * `PMTU` next-hop MTU that an unreachable message with code `needfrag` reports, default 0.
 //! * `SET_FIX_ANNO` boolean, default true: FixIPSrc shall set the source address.
+//! * `TOS` the message's type of service, 0 to 255, default 0; or `copy`: that of the packet with precedence 6, and for a
+//!   source quench with the packet's own precedence (RFC 1812, 4.3.2.5).
+//! * `ONLINK` list of prefixes, for redirects: the packet's source and the next hop must be in the same one.
+//! * `RATE` messages per second, default no limit; `BURST` of them at once, default 50.
+//! * `DST_RATE` messages per second to each destination, default no limit; `DST_BURST` of them at once, default 6. Of
+//!   very many destinations those are forgotten first that have had the fewest messages.
 //!
 //! **Metadata:** network and transport header positions, packet type, and, for parameter problems and redirects, the
 //! parameter problem and destination annotations read; set are header positions, destination, fix-source, timestamp.
 //!
 //! **Drops:** `no-icmp-error`: no message answers ICMP errors, packets to or from broadcast, multicast and other
 //! impossible addresses, link-level broadcasts, fragments but the first, and packets without a whole IP header; a redirect
-//! does not answer source-routed packets. `no-memory`.
+//! does not answer source-routed packets, nor packets that ONLINK excludes. `icmp-rate-limited`. `no-memory`.
 //!
 //! **Handlers**
 //! * `src`, `mtu`, `pmtu` read/write: the arguments.
@@ -31,19 +38,20 @@
 //!
 //! ```click
 //! FromIPSummaryDump(/dev/null, STOP true) -> CheckIPHeader -> d :: DecIPTTL -> Discard;
-//! d[1] -> ICMPError(10.0.0.1, timeexceeded, transit) -> Discard;
+//! d[1] -> ICMPError(10.0.0.1, timeexceeded, transit, RATE 1000, DST_RATE 1) -> Discard;
 //! ```
 //!
 //! See also: FixIPSrc, DecIPTTL, IPFragmenter, IPGWOptions. RFC 792, RFC 1122 (3.2.2), RFC 1191, RFC 1812 (4.3.2)
 
 use std::net::Ipv4Addr;
 
-use engine::args::Args;
+use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv4::Type;
 use wire::ipv4::options::kind;
 
+use super::limits::Limits;
 use crate::ip::{Address, Addresses, header};
 use crate::tools::{number, value};
 
@@ -52,6 +60,35 @@ pub const CLASS: Class = Class::new("ICMPError", "1/1", || Box::new(IcmpError::d
     .handlers(&[Handler::both("src"), Handler::both("mtu"), Handler::both("pmtu")])
     .file(file!());
 
+/// The type of service of messages.
+#[derive(Clone, Copy)]
+enum Tos {
+    Fixed(u8),
+    Copied,
+}
+
+impl FromArg for Tos {
+    const EXPECTED: &'static str = "a number from 0 to 255, or 'copy'";
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        if text == "copy" { Ok(Tos::Copied) } else { u8::from_arg(text, names).map(Tos::Fixed) }
+    }
+}
+
+/// A list of prefixes, separated by spaces.
+#[derive(Clone, Default)]
+struct Prefixes(Vec<wire::Prefix4>);
+
+impl FromArg for Prefixes {
+    const EXPECTED: &'static str = "a list of IPv4 prefixes (ADDRESS/LENGTH)";
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        let words = text.split_ascii_whitespace();
+        words.map(|word| wire::Prefix4::from_arg(word, names)).collect::<Result<_, _>>().map(Prefixes)
+    }
+}
+
+#[derive(Clone)]
 struct IcmpError {
     src: Ipv4Addr,
     kind: Type,
@@ -60,6 +97,9 @@ struct IcmpError {
     mtu: usize,
     pmtu: u16,
     fix: bool,
+    tos: Tos,
+    onlink: Option<Vec<wire::Prefix4>>,
+    limits: Limits,
     /// Identification of the next message.
     id: u16,
 }
@@ -70,7 +110,19 @@ const MTU_MIN: usize = 36;
 impl Default for IcmpError {
     fn default() -> Self {
         let (src, kind) = (Ipv4Addr::UNSPECIFIED, Type::UNREACHABLE);
-        IcmpError { src, kind, code: 0, bad: Vec::new(), mtu: 576, pmtu: 0, fix: true, id: 1 }
+        IcmpError {
+            src,
+            kind,
+            code: 0,
+            bad: Vec::new(),
+            mtu: 576,
+            pmtu: 0,
+            fix: true,
+            tos: Tos::Fixed(0),
+            onlink: None,
+            limits: Limits::default(),
+            id: 1,
+        }
     }
 }
 
@@ -90,7 +142,8 @@ impl IcmpError {
         let Some(ip) = header(packet) else { return false };
         let address = |at: usize| Ipv4Addr::from(ip[at..].first_chunk::<4>().copied().unwrap_or_default());
         let link = packet.packet_type();
-        let whole = usize::from(ip[0] & 15) >= 5
+        let whole = ip[0] >> 4 == 4
+            && usize::from(ip[0] & 15) >= 5
             && packet.network().is_some_and(|n| n.len() >= usize::from(ip[0] & 15) * 4);
         whole
             && !(ip[9] == 1 && about_icmp_error(packet))
@@ -98,6 +151,22 @@ impl IcmpError {
             && !matches!(link, PacketType::Broadcast | PacketType::Multicast)
             && self.valid_source(address(12))
             && (ip[6] & 0x1f, ip[7]) == (0, 0)
+            && (self.kind != Type::REDIRECT || self.neighbours(address(12), packet.dst_ip().into()))
+    }
+
+    /// RFC 1812, 5.2.7.2: whether a sender reaches the next hop directly, as far as we are told.
+    fn neighbours(&self, sender: Ipv4Addr, hop: Ipv4Addr) -> bool {
+        let both = |net: &wire::Prefix4| net.contains(sender) && net.contains(hop);
+        self.onlink.as_ref().is_none_or(|nets| nets.iter().any(both))
+    }
+
+    fn tos(&self, asked: u8) -> u8 {
+        match self.tos {
+            Tos::Fixed(tos) => tos,
+            Tos::Copied if self.kind == Type::SOURCE_QUENCH => asked & 0xfc,
+            // Precedence 6; the last two bits are for congestion now (RFC 3168).
+            Tos::Copied => 0xc0 | asked & 0x1c,
+        }
     }
 
     fn answer(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> Result<Packet, Reason> {
@@ -116,6 +185,10 @@ impl IcmpError {
                 _ if pointed_at => {}
                 _ => options = reversed(&ip[route]),
             }
+        }
+        let to = ip[12..].first_chunk::<4>().copied().unwrap_or_default();
+        if !self.limits.admit(cx.now(), u32::from_be_bytes(to).into()) {
+            return Err(Reason::IcmpRateLimited);
         }
         let at = 20 + options.len();
         let quoted = &ip[..ip.len().min(self.mtu.saturating_sub(at + 8))];
@@ -147,7 +220,7 @@ impl IcmpError {
         self.id = self.id.wrapping_add(1);
         bytes[..12].copy_from_slice(&[
             0x40 | (header_len / 4) as u8,
-            0,
+            self.tos(ip[1]),
             total[0],
             total[1],
             id[0],
@@ -228,6 +301,9 @@ impl Element for IcmpError {
         self.mtu = args.keyword("MTU", 576);
         self.pmtu = args.keyword("PMTU", 0);
         self.fix = args.keyword("SET_FIX_ANNO", true);
+        self.tos = args.keyword("TOS", Tos::Fixed(0));
+        self.onlink = args.keyword_opt::<Prefixes>("ONLINK").map(|nets| nets.0);
+        self.limits = Limits::from_args(args);
         if !args.errors().is_empty() {
             return;
         }
@@ -246,6 +322,10 @@ impl Element for IcmpError {
         if !(MTU_MIN..=65535).contains(&self.mtu) {
             args.error(format!("MTU must lie between {MTU_MIN} and 65535 bytes, not {}", self.mtu));
         }
+    }
+
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
@@ -361,6 +441,7 @@ mod tests {
             change(&|b| b[12] = 127),
             change(&|b| b[12] = 240),
             change(&|b| b[7] = 1),
+            change(&|b| b[0] = 0x65),
             Packet::copy_of(&[0x45; 30]).unwrap(),
         ];
         let n = silent.len() as u64;
@@ -386,6 +467,55 @@ mod tests {
         let mut faulty = packet(&route, 30);
         faulty.set_anno_u8(anno::ICMP_PARAM_PROBLEM, 22);
         assert_eq!(answer("9.9.9.9, parameterproblem", faulty).0.len(), 20);
+    }
+
+    // conformance: RFC1812-5.2.7.2-b
+    #[test]
+    fn redirects_are_for_neighbours_of_the_next_hop() {
+        let answers = |onlink: &str, next_hop| {
+            let mut p = packet(&[], 30);
+            p.set_dst_ip(next_hop);
+            run(&format!("9.9.9.9, redirect, host{onlink}"), p).out("o0").len()
+        };
+        let nets = ", ONLINK 1.2.0.0/16 7.0.0.0/8";
+        assert_eq!(
+            (answers(nets, [1, 2, 9, 9]), answers(nets, [7, 0, 0, 1]), answers(nets, [8, 0, 0, 1])),
+            (1, 0, 0)
+        );
+        assert_eq!(answers("", [8, 0, 0, 1]), 1);
+    }
+
+    // conformance: RFC1812-4.3.2.8-a RFC1812-4.3.2.8-b RFC1812-4.3.2.8-c
+    #[test]
+    fn rates_are_limited() {
+        for kind in ["sourcequench", "unreachable", "redirect", "timeexceeded", "parameterproblem"] {
+            for workers in [1, 2] {
+                let packets = (0..30).map(|_| packet(&[], 30)).collect();
+                let rig =
+                    Rig::new(&format!("ICMPError(9.9.9.9, {kind}, RATE 10, BURST 20)")).workers(workers);
+                let run = rig.packets(packets).run();
+                assert_eq!(run.drops("e"), [(Reason::IcmpRateLimited, 10)], "{kind}");
+            }
+        }
+        let from = |last| datagram(9, [1, 2, 3, last], [5, 6, 7, 8], &[], 30);
+        let packets = (0..30).map(|i| from(i % 3)).collect();
+        let run =
+            Rig::new("ICMPError(9.9.9.9, timeexceeded, DST_RATE 1, DST_BURST 2)").packets(packets).run();
+        assert_eq!((run.out("o0").len(), run.drops("e")), (6, vec![(Reason::IcmpRateLimited, 24)]));
+    }
+
+    // conformance: RFC1812-4.3.2.5-a RFC1812-4.3.2.5-b RFC1812-4.3.2.5-c RFC1812-4.3.2.5-d
+    #[test]
+    fn type_of_service() {
+        let tos = |config: &str| {
+            let mut p = packet(&[], 30);
+            p.data_mut()[1] = 0x57;
+            answer(config, p).0[1]
+        };
+        assert_eq!(tos("9.9.9.9, unreachable"), 0);
+        assert_eq!(tos("9.9.9.9, unreachable, TOS 0xe0"), 0xe0);
+        assert_eq!(tos("9.9.9.9, unreachable, TOS copy"), 0xd4);
+        assert_eq!(tos("9.9.9.9, sourcequench, TOS copy"), 0x54);
     }
 
     #[test]

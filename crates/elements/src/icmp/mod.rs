@@ -5,6 +5,7 @@ mod check_icmp_header;
 mod icmp_error;
 mod icmp_ping_responder;
 mod icmp_ping_source;
+pub(crate) mod limits;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
