@@ -1,10 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements that rewrite flows: network address and port translation.
+//!
+//! [`core`] is the rewriter that all classes are; a class adds what its packets look like and how long its mappings last.
+//! [`mappings`] are in a flow table, [`spec`] says how new ones are made, [`kind`] what a packet becomes by one.
 
+mod core;
+mod icmp_ping_rewriter;
+mod icmp_rewriter;
+mod ip_addr_pair_rewriter;
+mod ip_addr_rewriter;
+mod kind;
+mod mapper;
+mod mappings;
 mod pattern;
 mod patterns;
 mod rewriter;
+mod round_robin_ip_mapper;
+mod source_ip_hash_mapper;
+mod spec;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] =
-    &[patterns::CLASS, rewriter::IP, rewriter::TCP_REWRITER, rewriter::UDP_REWRITER];
+pub static CLASSES: &[engine::Class] = &[
+    icmp_ping_rewriter::CLASS,
+    icmp_rewriter::CLASS,
+    ip_addr_pair_rewriter::CLASS,
+    ip_addr_rewriter::CLASS,
+    patterns::CLASS,
+    rewriter::IP,
+    rewriter::TCP_REWRITER,
+    rewriter::UDP_REWRITER,
+    round_robin_ip_mapper::CLASS,
+    source_ip_hash_mapper::CLASS,
+];

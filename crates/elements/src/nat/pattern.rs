@@ -3,7 +3,9 @@
 //!
 //! `SADDR SPORT DADDR DPORT`, each a value or `-` for "as it is"; SPORT may be a range `LOW-HIGH`, of which a free port is
 //! taken: the flow's own if it lies in the range, else a random one; behind the range, `?` means always random and `#` one
-//! after the other. `SADDR DADDR` alone leaves ports alone, and then SADDR may be a range.
+//! after the other. `SADDR DADDR SPORT` says the same without DPORT. `SADDR DADDR` alone leaves ports alone, and then SADDR
+//! may be a range or a prefix `ADDR/LENGTH`, of which a random free address is taken, or with `#` the next one. Of a prefix
+//! the first and the last address are left out, unless it has but two.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,19 +38,35 @@ pub struct Pattern {
 }
 
 fn address(word: &str, names: &Names) -> Option<u32> {
-    Ipv4Addr::from_arg(word, names).ok().map(Ipv4Addr::to_bits)
+    // Elsewhere the length of a prefix may stand behind an address and means nothing; here it means its hosts.
+    Ipv4Addr::from_arg(word, names).ok().filter(|_| !word.contains('/')).map(Ipv4Addr::to_bits)
+}
+
+/// Takes the choice from the end of a range.
+fn choice(word: &str) -> (&str, Choice) {
+    match word.strip_suffix('#') {
+        Some(rest) => (rest, Choice::Next),
+        None => word.strip_suffix('?').map_or((word, Choice::Same), |rest| (rest, Choice::Random)),
+    }
 }
 
 /// Reads `LOW-HIGH` with its choice.
 fn range(word: &str, value: impl Fn(&str) -> Option<u32>) -> Option<(u32, u32, Choice)> {
-    let (word, choice) = match word.strip_suffix('#') {
-        Some(rest) => (rest, Choice::Next),
-        None => word.strip_suffix('?').map_or((word, Choice::Same), |rest| (rest, Choice::Random)),
-    };
+    let (word, choice) = choice(word);
     let (low, high) = word.split_once('-')?;
     let (low, high) = (value(low)?, value(high)?);
     // More than all of 10.0.0.0/8 is a mistake.
     high.checked_sub(low).filter(|span| *span < 1 << 24).map(|span| (low, span, choice))
+}
+
+/// Reads `ADDRESS/LENGTH` with its choice: the hosts of the network.
+fn prefix(word: &str, names: &Names) -> Option<(u32, u32, Choice)> {
+    let (word, choice) = choice(word);
+    let (net, len) = word.split_once('/')?;
+    let len = parse_integer(len).and_then(|n| u32::try_from(n).ok()).filter(|n| (8..=32).contains(n))?;
+    let last = u32::MAX.checked_shr(len).unwrap_or(0);
+    let net = address(net, names)? & !last;
+    Some(if last < 2 { (net, last, choice) } else { (net + 1, last - 2, choice) })
 }
 
 impl Pattern {
@@ -74,19 +92,23 @@ impl Pattern {
             choice: Choice::Same,
             next: AtomicU32::new(0),
         };
-        let port =
-            |w: &str| parse_integer(w).and_then(|n| u32::try_from(n).ok()).filter(|p| (1..65536).contains(p));
+        let value = |w: &str| parse_integer(w).and_then(|n| u32::try_from(n).ok()).filter(|p| *p < 65536);
+        let port = |w: &str| value(w).filter(|p| *p > 0);
         if saddr != "-" {
-            match (address(saddr, names), range(saddr, |w| address(w, names))) {
+            let several = range(saddr, |w| address(w, names)).or_else(|| prefix(saddr, names));
+            match (address(saddr, names), several) {
                 (Some(src), _) => pattern.src = Some(src),
-                (None, Some((src, span, choice))) if !ports => {
+                (None, Some((src, span, choice))) if !ports || span == 0 => {
+                    // An address of one's own is no reason to keep it, as a port is.
+                    let choice = if choice == Choice::Next { choice } else { Choice::Random };
                     (pattern.src, pattern.span, pattern.choice) = (Some(src), span, choice);
                 }
                 _ => return Err(format!("bad source address '{saddr}'")),
             }
         }
         if sport != "-" {
-            match (port(sport), range(sport, port)) {
+            // The lowest of a range may be 0: echo identifiers have no other meaning there.
+            match (port(sport), range(sport, value)) {
                 (Some(sport), _) => pattern.sport = Some(sport as u16),
                 (None, Some((low, span, choice))) => {
                     (pattern.sport, pattern.span, pattern.choice) = (Some(low as u16), span, choice);
@@ -103,6 +125,16 @@ impl Pattern {
                 Some(port(dport).ok_or_else(|| format!("bad destination port '{dport}'"))? as u16);
         }
         Ok(pattern)
+    }
+
+    /// Whether the pattern has places for ports.
+    pub fn has_ports(&self) -> bool {
+        self.ports
+    }
+
+    /// Whether flows get another destination address.
+    pub fn rewrites_destination(&self) -> bool {
+        self.dst.is_some()
     }
 
     /// What `flow` becomes; nothing when every value of the range is `taken`.
@@ -128,20 +160,21 @@ impl Pattern {
                 to.src = self.src.unwrap_or(0).wrapping_add(value);
             }
         };
-        let own = if self.ports {
-            u32::from(flow.sport).wrapping_sub(u32::from(self.sport.unwrap_or(0)))
-        } else {
-            flow.src.wrapping_sub(self.src.unwrap_or(0))
-        };
+        let own = u32::from(flow.sport).wrapping_sub(u32::from(self.sport.unwrap_or(0)));
+        if self.choice == Choice::Same && own <= self.span {
+            set(&mut to, own);
+            if !taken(&to) {
+                return Some(to);
+            }
+        }
         let start = match self.choice {
-            Choice::Same if own <= self.span => own,
             Choice::Next => self.next.load(Ordering::Relaxed) % count,
             _ => random.u32(0..count),
         };
         for i in 0..count {
             let value = (start + i) % count;
             set(&mut to, value);
-            if !taken(&to.reversed()) {
+            if !taken(&to) {
                 self.next.store(value + 1, Ordering::Relaxed);
                 return Some(to);
             }
@@ -195,14 +228,31 @@ mod tests {
         check("1.0.0.1 -", FlowKey { src: 0x0100_0001, ..FLOW });
         check("1.0.0.1 3000-5000 - -", FlowKey { src: 0x0100_0001, ..FLOW });
         check("1.0.0.1 100-102# - -", FlowKey { src: 0x0100_0001, sport: 100, ..FLOW });
+        check("1.0.0.1 - 0-65535", FlowKey { src: 0x0100_0001, ..FLOW });
+        check("1.0.0.9/24# -", FlowKey { src: 0x0100_0001, ..FLOW });
+        check("1.0.0.9/31# -", FlowKey { src: 0x0100_0008, ..FLOW });
+        check("1.0.0.9/32 -", FlowKey { src: 0x0100_0009, ..FLOW });
     }
 
     #[test]
     fn ranges_are_used_up() {
+        let used_up = |text: &str| {
+            let (p, mut random) = (pattern(text).unwrap(), fastrand::Rng::with_seed(1));
+            let mut used = Vec::new();
+            while let Some(to) = p.rewrite(FLOW, &mut random, |to| used.contains(&(to.src, to.sport))) {
+                used.push((to.src, to.sport));
+            }
+            used
+        };
+        let ports = used_up("- 3990-4009 - -");
+        assert_eq!((ports.len(), ports[0].1), (20, 4000), "its own first");
+        assert_ne!(ports[1].1, 4001, "others at random");
+        let hosts: std::collections::BTreeSet<_> = used_up("1.0.0.0/29 -").iter().map(|u| u.0 & 7).collect();
+        assert!(hosts.into_iter().eq(1..=6));
         let p = pattern("1.0.0.1 100-102# - -").unwrap();
         let mut random = fastrand::Rng::with_seed(1);
         let mut used = Vec::new();
-        while let Some(to) = p.rewrite(FLOW, &mut random, |reply| used.contains(&reply.dport)) {
+        while let Some(to) = p.rewrite(FLOW, &mut random, |to| used.contains(&to.sport)) {
             used.push(to.sport);
         }
         assert_eq!(used, [100, 101, 102]);
@@ -210,12 +260,14 @@ mod tests {
 
     #[test]
     fn prints_and_complains() {
-        for text in ["1.0.0.1 100-102 - -", "- - 2.0.0.2 80", "1.0.0.1-1.0.0.9 -"] {
+        for text in ["1.0.0.1 100-102 - -", "- - 2.0.0.2 80", "1.0.0.1-1.0.0.9 -", "1.0.0.1 0-9 - -"] {
             assert_eq!(pattern(text).unwrap().text(), text);
         }
         assert_eq!(pattern("1.0.0.1 0 - -").unwrap_err(), "bad source port '0'");
         assert_eq!(pattern("x - - -").unwrap_err(), "bad source address 'x'");
         assert_eq!(pattern("- 5-4 - -").unwrap_err(), "bad source port '5-4'");
+        assert_eq!(pattern("10.0.0.0/7 -").unwrap_err(), "bad source address '10.0.0.0/7'");
+        assert_eq!(pattern("10.0.0.0/24 5 - -").unwrap_err(), "bad source address '10.0.0.0/24'");
         assert_eq!(pattern("-").unwrap_err(), "expected SADDR SPORT DADDR DPORT, not '-'");
     }
 }

@@ -24,7 +24,7 @@
 use std::sync::Arc;
 
 use engine::args::Args;
-use engine::{Class, Element, InitCx, Provided, Sharing};
+use engine::{Class, Element, Provided, Sharing};
 
 use super::pattern::Pattern;
 
@@ -38,12 +38,9 @@ pub const CLASS: Class = Class::new("IPRewriterPatterns", "0/0", || Box::new(Pat
 pub struct PatternSet(Vec<(String, Arc<Pattern>)>);
 
 impl PatternSet {
-    /// The pattern of this name in any IPRewriterPatterns of the configuration.
-    pub fn find(cx: &mut InitCx<'_>, name: &str) -> Option<Arc<Pattern>> {
-        let elements = cx.router().elements.len();
-        (0..elements)
-            .filter_map(|index| cx.provided::<PatternSet>(index))
-            .find_map(|set| set.0.iter().find(|(n, _)| n == name).map(|(_, pattern)| pattern.clone()))
+    /// The pattern of this name.
+    pub fn get(&self, name: &str) -> Option<Arc<Pattern>> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, pattern)| pattern.clone())
     }
 }
 

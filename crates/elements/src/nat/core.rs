@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What all rewriters have in common: arguments, mappings, the way of a packet, handlers. A [`Family`] says what differs.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use engine::args::{Args, FromArg, Names, Raw};
+use engine::clock::Nanos;
+use engine::{
+    Access, Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Sharing, parse_integer,
+};
+use packet::{Batch, Packet};
+use tables::flow::{Direction, FlowId, FlowKey};
+
+use super::kind::{Kind, TCP, UDP};
+use super::mappings::{Mapping, Mappings, Shared, Timing, lock};
+use super::spec::{Asker, Capacity, Directory, Handle, Rule, Spec};
+use crate::tools::Anno;
+
+const SECOND: u64 = 1_000_000_000;
+const DEFAULT_CAPACITY: usize = 65536;
+const MAX_CAPACITY: usize = 1 << 24;
+
+/// What tells rewriters of different classes apart.
+pub(super) trait Family: Send + 'static {
+    /// What they go by.
+    const KIND: Kind;
+
+    /// Reads timeouts.
+    fn configure(&mut self, args: &mut Args<'_>);
+
+    /// The flow of a packet that can be rewritten, and whether such a packet may begin one.
+    fn flow(&self, packet: &Packet) -> Option<(FlowKey, bool)>;
+
+    /// How long a mapping lasts after the packet that was noted last.
+    fn timing(&self, proto: u8, mapping: &Mapping) -> Timing;
+
+    /// Notes what a packet says about the state of its connection.
+    fn note(&self, _mapping: &mut Mapping, _side: usize, _proto: u8, _flags: u8, _packet: &Packet) {}
+}
+
+/// The descriptor of a rewriter class.
+pub(super) const fn class(
+    name: &'static str,
+    make: fn() -> Box<dyn Element>,
+    handlers: &'static [Handler],
+    file: &'static str,
+) -> Class {
+    Class::new(name, "1-/1-256", make)
+        .processing("h/h")
+        .sharing(Sharing::Serial)
+        .handlers(handlers)
+        .file(file)
+}
+
+/// Handlers of all rewriters, after those given.
+pub(super) const HANDLERS: [Handler; 9] = [
+    Handler::read("table"),
+    Handler::read("mappings"),
+    Handler::read("nmappings"),
+    Handler::read("table_size"),
+    Handler::read("size"),
+    Handler::read("mapping_failures"),
+    Handler::read("patterns"),
+    Handler::both("capacity"),
+    Handler::write("clear"),
+];
+
+/// Reads a time argument.
+pub(super) fn time(args: &mut Args<'_>, name: &'static str, default_ns: u64) -> u64 {
+    let time = args.keyword(name, Duration::from_nanos(default_ns));
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// TIMEOUT and GUARANTEE alone, for rewriters whose mappings know no states.
+pub(super) fn plain_timing(args: &mut Args<'_>, idle_s: u64) -> Timing {
+    Timing {
+        idle_ns: time(args, "TIMEOUT", idle_s * SECOND),
+        guarantee_ns: time(args, "GUARANTEE", 5 * SECOND),
+    }
+}
+
+/// A rewriter.
+pub(super) struct Rewriter<F> {
+    family: F,
+    specs: Vec<Spec>,
+    rules: Vec<Rule>,
+    /// By input: mappings that could not be made.
+    failures: Vec<Cell<u64>>,
+    handle: Arc<Handle>,
+    mappings: Shared,
+    zone: u16,
+    directory: Directory,
+    names: Names,
+    dst_anno: bool,
+    reply_anno: Option<usize>,
+}
+
+impl<F: Family> Rewriter<F> {
+    pub fn new(family: F) -> Rewriter<F> {
+        Rewriter {
+            family,
+            specs: Vec::new(),
+            rules: Vec::new(),
+            failures: Vec::new(),
+            handle: Arc::new(Handle::new(F::KIND, 0, Capacity::Number(0))),
+            mappings: Arc::new(Mutex::new(Mappings::new(0))),
+            zone: 0,
+            directory: Directory::default(),
+            names: Names::default(),
+            dst_anno: true,
+            reply_anno: None,
+        }
+    }
+
+    /// Finds or makes the packet's mapping, rewrites it, and says where it goes.
+    #[inline]
+    fn rewrite(
+        &self,
+        all: &mut Mappings,
+        cx: &mut Cx<'_>,
+        input: usize,
+        packet: &mut Packet,
+        now: Nanos,
+    ) -> Result<usize, Reason> {
+        let Some((flow, begins)) = self.family.flow(packet) else {
+            return self.unmapped(input);
+        };
+        let flow = FlowKey { zone: self.zone, ..flow };
+        let (id, side) = match F::KIND.find(all.table(), &flow) {
+            Some(hit) => (hit.id, usize::from(hit.direction == Direction::Reply)),
+            None if begins && matches!(self.rules[input], Rule::Map(_)) => {
+                (self.map(all, cx, flow, input, packet, now)?, 0)
+            }
+            None => return self.unmapped(input),
+        };
+        let found = all.table().flow(id).ok_or(Reason::NoMapping)?;
+        let to = F::KIND.rewritten(&flow, &found.forward, &found.reply, side);
+        let mut mapping = *found.value;
+        let flags = F::KIND.apply(packet, &flow, &to).ok_or(Reason::TooShort)?;
+        if self.dst_anno {
+            packet.set_dst_ip(to.dst.to_be_bytes());
+        }
+        if let (1, Some(anno)) = (side, self.reply_anno) {
+            packet.set_anno_u8(anno, mapping.reply_anno);
+        }
+        self.family.note(&mut mapping, side, flow.proto, flags, packet);
+        all.touch(id, mapping, now, self.family.timing(flow.proto, &mapping));
+        Ok(usize::from(mapping.outputs[side]))
+    }
+
+    /// Where packets without a mapping go that make none.
+    fn unmapped(&self, input: usize) -> Result<usize, Reason> {
+        match self.rules[input] {
+            Rule::Pass(output) => Ok(output),
+            _ => Err(Reason::NoMapping),
+        }
+    }
+
+    /// Makes a mapping for the first packet of a flow.
+    #[cold]
+    fn map(
+        &self,
+        all: &mut Mappings,
+        cx: &mut Cx<'_>,
+        flow: FlowKey,
+        input: usize,
+        packet: &Packet,
+        now: Nanos,
+    ) -> Result<FlowId, Reason> {
+        let Rule::Map(maker) = &self.rules[input] else { return Err(Reason::NoMapping) };
+        let taken = |reply: &FlowKey| all.table().lookup(reply).is_some();
+        let keys = maker.keys(F::KIND, flow, cx.random(), taken);
+        let id = keys.and_then(|(forward, reply, outputs)| {
+            let reply_anno = self.reply_anno.map_or(0, |at| packet.anno_u8(at));
+            let mapping = Mapping::new(outputs, input as u16, reply_anno);
+            all.insert(forward, reply, mapping, now, self.family.timing(flow.proto, &mapping))
+        });
+        if id.is_none() {
+            self.failures[input].update(|n| n + 1);
+        }
+        id.ok_or(Reason::MappingTableFull)
+    }
+
+    /// The table, a line for each mapping and direction that this rewriter sees.
+    fn table(&self, all: &Mappings, now: Nanos, proto: Option<u8>) -> String {
+        let mut flows: Vec<_> = all.table().iter().map(|(_, flow)| flow).collect();
+        flows.retain(|f| proto.is_none_or(|p| f.forward.proto == p));
+        flows.sort_by_key(|f| f.forward);
+        let mut text = String::new();
+        for f in flows {
+            let zones = [f.forward.zone, f.reply.zone];
+            // Outputs of another rewriter say whose they are.
+            let port = |side: usize, seen: usize| match (side == seen, zones[0] == zones[1]) {
+                (true, _) => format!("*{}", f.value.outputs[side]),
+                (false, true) => f.value.outputs[side].to_string(),
+                (false, false) => format!("{}:{}", all.name(zones[side]), f.value.outputs[side]),
+            };
+            let left = f.value.ends_ns().saturating_sub(now).saturating_add(SECOND / 2) / SECOND;
+            for (side, key) in [f.forward, f.reply].iter().enumerate().filter(|(s, _)| zones[*s] == self.zone)
+            {
+                let to = F::KIND.rewritten(key, &f.forward, &f.reply, side);
+                let _ = writeln!(
+                    text,
+                    "{} [{} {}] i{} exp{left}",
+                    F::KIND.text(key, &to, side),
+                    port(0, side),
+                    port(1, side),
+                    f.value.input
+                );
+            }
+        }
+        text
+    }
+
+    /// An input's specification and how many mappings it has.
+    fn pattern(&self, all: &Mappings, input: usize) -> String {
+        let text = self.rules.get(input).map_or_else(String::new, Rule::text);
+        match all.count(self.zone, input) {
+            0 => text + "\n",
+            n => format!("{text} [{n}]\n"),
+        }
+    }
+
+    fn set_capacity(&mut self, value: &str) -> Result<(), HandlerError> {
+        let capacity = value.trim().parse().ok().filter(|c| *c <= MAX_CAPACITY);
+        let capacity =
+            capacity.ok_or_else(|| HandlerError::bad_value("capacity", value, "mappings, up to 16777216"))?;
+        lock(&self.mappings).set_capacity(capacity);
+        Ok(())
+    }
+
+    /// Gives an input another specification; the mappings it has made end.
+    fn set_pattern(&mut self, cx: &Cx<'_>, input: usize, value: &str) -> Result<(), HandlerError> {
+        let failed = |why| HandlerError::failed(format!("input spec {input}: {why}"));
+        let (noutputs, kind) = (self.handle.noutputs, F::KIND);
+        let spec = Spec::parse(value, &self.names, noutputs, kind).map_err(failed)?;
+        let rule = self.rule(&spec, cx.router(), cx.index()).map_err(failed)?;
+        lock(&self.mappings).remove_made_by(self.zone, input);
+        self.rules[input] = rule;
+        Ok(())
+    }
+
+    fn rule(&self, spec: &Spec, router: &engine::Shared, element: usize) -> Result<Rule, String> {
+        let (noutputs, mappings, zone) = (self.handle.noutputs, &self.mappings, self.zone);
+        self.directory.rule(spec, &Asker { router, element, kind: F::KIND, noutputs, mappings, zone })
+    }
+
+    /// What a flow, given as the handler's parameter, becomes.
+    fn lookup(&self, all: &Mappings, proto: u8, text: &str) -> Result<String, HandlerError> {
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let ip = |word: &str| Ipv4Addr::from_arg(word, &self.names).ok().map(Ipv4Addr::to_bits);
+        let port = |word: &str| parse_integer(word).and_then(|n| u16::try_from(n).ok());
+        let key = match words.as_slice() {
+            [src, sport, dst, dport] => (|| {
+                let (src, dst, zone) = (ip(src)?, ip(dst)?, self.zone);
+                Some(FlowKey { src, dst, sport: port(sport)?, dport: port(dport)?, proto, zone })
+            })(),
+            _ => None,
+        };
+        let key =
+            key.ok_or_else(|| HandlerError::bad_value("tcp_lookup", text, "SADDR SPORT DADDR DPORT"))?;
+        let found = all.table().lookup(&key).and_then(|hit| Some((hit, all.table().flow(hit.id)?)));
+        Ok(found.map_or_else(String::new, |(hit, f)| {
+            let side = usize::from(hit.direction == Direction::Reply);
+            let to = F::KIND.rewritten(&key, &f.forward, &f.reply, side);
+            let (src, dst) = (Ipv4Addr::from_bits(to.src), Ipv4Addr::from_bits(to.dst));
+            format!("{src} {} {dst} {}", to.sport, to.dport)
+        }))
+    }
+}
+
+/// The input of a handler named `pattern` and a number.
+fn pattern_input(name: &str) -> Option<usize> {
+    name.strip_prefix("pattern")?.parse().ok()
+}
+
+fn capacity(args: &mut Args<'_>) -> Capacity {
+    let old = args.keyword_opt::<Raw>("CAPACITY");
+    let Some(Raw(text)) = args.keyword_opt::<Raw>("MAPPING_CAPACITY").or(old) else {
+        return Capacity::Number(DEFAULT_CAPACITY);
+    };
+    match parse_integer(&text) {
+        None => Capacity::Of(text),
+        Some(n) => {
+            Capacity::Number(usize::try_from(n).ok().filter(|n| *n <= MAX_CAPACITY).unwrap_or_else(|| {
+                args.error(format!("MAPPING_CAPACITY should be up to {MAX_CAPACITY}, not {n}"));
+                0
+            }))
+        }
+    }
+}
+
+impl<F: Family> Element for Rewriter<F> {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.family.configure(args);
+        let capacity = capacity(args);
+        self.dst_anno = args.keyword("DST_ANNO", true);
+        self.reply_anno = args.keyword_opt::<Anno<1>>("REPLY_ANNO").map(|anno| anno.0);
+        // Mappings end on time without being looked for.
+        time(args, "REAP_INTERVAL", 0);
+        time(args, "REAP_TIME", 0);
+        let specs = args.rest();
+        if specs.len() != args.ninputs || specs.len() > usize::from(u16::MAX) {
+            let (want, got) = (args.ninputs, specs.len());
+            args.error(format!("needs as many input specifications as inputs: {want}, not {got}"));
+        }
+        for (n, text) in specs.iter().enumerate() {
+            match Spec::parse(text, args.names, args.noutputs, F::KIND) {
+                Ok(spec) => self.specs.push(spec),
+                Err(why) => args.error(format!("input spec {n}: {why}")),
+            }
+        }
+        self.failures = vec![Cell::new(0); specs.len()];
+        self.names = args.names.clone();
+        self.handle = Arc::new(Handle::new(F::KIND, args.noutputs, capacity));
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.mappings = Handle::mappings_of(cx, cx.index())?;
+        self.zone = lock(&self.mappings).join(cx.index(), cx.name())?;
+        self.directory = Directory::gather(cx);
+        let specs = std::mem::take(&mut self.specs);
+        for (n, spec) in specs.iter().enumerate() {
+            let rule = self.rule(spec, cx.router(), cx.index());
+            self.rules.push(rule.map_err(|why| format!("input spec {n}: {why}"))?);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
+        let now = cx.now();
+        let mut all = lock(&self.mappings);
+        all.expire(now);
+        // Runs of packets that leave by the same output stay together.
+        let mut run: Option<(usize, Batch)> = None;
+        for mut packet in batch.drain(..) {
+            match self.rewrite(&mut all, cx, port, &mut packet, now) {
+                Ok(output) => match &mut run {
+                    Some((current, out)) if *current == output => out.push(packet),
+                    _ => {
+                        if let Some((output, out)) = run.replace((output, Batch::of(packet))) {
+                            cx.push(output, out);
+                        }
+                    }
+                },
+                Err(reason) => cx.drop(reason, packet),
+            }
+        }
+        if let Some((output, out)) = run {
+            cx.push(output, out);
+        }
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
+        let now = cx.now();
+        let mut all = lock(&self.mappings);
+        all.expire(now);
+        Ok(match name {
+            "mappings" | "table" => self.table(&all, now, None),
+            "tcp_mappings" | "tcp_table" => self.table(&all, now, Some(TCP)),
+            "udp_mappings" | "udp_table" => self.table(&all, now, Some(UDP)),
+            "tcp_lookup" => self.lookup(&all, TCP, param)?,
+            "nmappings" | "table_size" => all.count_all(self.zone).to_string(),
+            "size" => all.table().len().to_string(),
+            "mapping_failures" => self.failures.iter().map(Cell::get).sum::<u64>().to_string(),
+            "capacity" => all.table().capacity().to_string(),
+            "patterns" => (0..self.rules.len()).map(|input| self.pattern(&all, input)).collect(),
+            _ => match pattern_input(name) {
+                Some(input) => self.pattern(&all, input),
+                None => return Err(HandlerError::unknown(name)),
+            },
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match (name, pattern_input(name)) {
+            ("capacity", _) => self.set_capacity(value),
+            ("clear", _) => {
+                lock(&self.mappings).clear();
+                Ok(())
+            }
+            (_, Some(input)) if input < self.rules.len() => self.set_pattern(cx, input, value),
+            _ => Err(HandlerError::unknown(name)),
+        }
+    }
+
+    fn own_handlers(&self) -> Vec<(String, Access)> {
+        (0..self.failures.len()).map(|n| (format!("pattern{n}"), Access::ReadWrite)).collect()
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(self.handle.clone())
+    }
+}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Input specifications: what a rewriter does with packets of unknown flows, as written and as followed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use engine::args::Names;
+use engine::{InitCx, parse_integer};
+use tables::flow::FlowKey;
+
+use super::kind::Kind;
+use super::mapper::Mapper;
+use super::mappings::{Mappings, Shared, lock};
+use super::pattern::Pattern;
+use super::patterns::PatternSet;
+
+/// Outputs for packets like the first, and for answers.
+pub(super) type Outputs = [u8; 2];
+
+/// A pattern as written.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    Own(Arc<Pattern>),
+    Named(String),
+}
+
+/// `PATTERN FOUTPUT ROUTPUT`, as rewriters and mappers have them.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub source: Source,
+    pub outputs: Outputs,
+}
+
+/// A specification as written.
+#[derive(Clone, Debug)]
+pub(super) enum Spec {
+    Drop,
+    Pass(usize),
+    /// With the rewriter that takes the answers, if not this one.
+    Keep(Outputs, Option<String>),
+    Pattern(Target, Option<String>),
+    Element(String),
+}
+
+fn output(word: &str) -> Result<u8, String> {
+    let port = parse_integer(word).and_then(|n| u8::try_from(n).ok());
+    port.ok_or_else(|| format!("output '{word}' is out of range"))
+}
+
+/// Reads `FOUTPUT ROUTPUT`.
+fn outputs(words: &[&str]) -> Result<Outputs, String> {
+    let [forward, reply] = words else { return Err("expected FOUTPUT ROUTPUT".into()) };
+    Ok([output(forward)?, output(reply)?])
+}
+
+/// Takes the answers' rewriter from the end of the words: the only last word that is no number.
+fn reply_element<'a, 'b>(words: &'a [&'b str]) -> (&'a [&'b str], Option<String>) {
+    match words {
+        [rest @ .., last] if rest.len() >= 2 && parse_integer(last).is_none() => {
+            (rest, Some((*last).to_owned()))
+        }
+        _ => (words, None),
+    }
+}
+
+fn within(outputs: Outputs, noutputs: [usize; 2]) -> Result<(), String> {
+    match outputs.iter().zip(noutputs).find(|(port, n)| usize::from(**port) >= *n) {
+        Some((port, _)) => Err(format!("output '{port}' is out of range")),
+        None => Ok(()),
+    }
+}
+
+impl Target {
+    /// Reads a pattern with its outputs.
+    pub fn parse(words: &[&str], names: &Names) -> Result<Target, String> {
+        if words.len() < 3 {
+            return Err("expected SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT".into());
+        }
+        let (pattern, ports) = words.split_at(words.len() - 2);
+        let outputs = outputs(ports)?;
+        let source = match pattern {
+            [name] => Source::Named((*name).to_owned()),
+            _ => Source::Own(Arc::new(Pattern::parse(pattern, names)?)),
+        };
+        Ok(Target { source, outputs })
+    }
+}
+
+impl Spec {
+    /// Reads a specification of a rewriter with so many outputs.
+    pub fn parse(text: &str, names: &Names, noutputs: usize, kind: Kind) -> Result<Spec, String> {
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let Some((word, rest)) = words.split_first() else { return Err("empty argument".into()) };
+        // How many outputs a reply element has is known later.
+        let limits = |reply: &Option<String>| [noutputs, if reply.is_some() { usize::MAX } else { noutputs }];
+        match (*word, rest) {
+            ("drop" | "discard", []) => Ok(Spec::Drop),
+            ("nochange" | "pass" | "passthrough", []) => Ok(Spec::Pass(0)),
+            ("nochange" | "pass" | "passthrough", [port]) => {
+                let port = output(port)?;
+                within([port, port], [noutputs; 2])?;
+                Ok(Spec::Pass(usize::from(port)))
+            }
+            ("nochange" | "pass" | "passthrough", _) => Err(format!("expected '{word} [OUTPUT]'")),
+            ("keep", _) => {
+                let (rest, reply) = reply_element(rest);
+                let outputs = outputs(rest)?;
+                within(outputs, limits(&reply))?;
+                Ok(Spec::Keep(outputs, reply))
+            }
+            ("pattern" | "xpattern", _) => {
+                let (rest, reply) = reply_element(rest);
+                let target = Target::parse(rest, names).map_err(|why| match rest.len() {
+                    0..3 => "expected 'pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT'".into(),
+                    _ => why,
+                })?;
+                within(target.outputs, limits(&reply))?;
+                if let Source::Own(pattern) = &target.source {
+                    kind.accepts(pattern)?;
+                }
+                Ok(Spec::Pattern(target, reply))
+            }
+            (name, []) => Ok(Spec::Element(name.to_owned())),
+            (other, _) => Err(format!("unknown specification '{other}'")),
+        }
+    }
+}
+
+/// Where new flows go.
+#[derive(Debug)]
+enum Choice {
+    Keep(Outputs),
+    Pattern(Arc<Pattern>, Outputs),
+    Mapper(Arc<Mapper>, Vec<(Arc<Pattern>, Outputs)>),
+}
+
+/// A specification as followed.
+#[derive(Debug)]
+pub(super) enum Rule {
+    Drop,
+    Pass(usize),
+    Map(Maker),
+}
+
+/// Makes mappings.
+#[derive(Debug)]
+pub(super) struct Maker {
+    choice: Choice,
+    /// Zone of the rewriter that takes the answers.
+    reply_zone: u16,
+}
+
+impl Maker {
+    /// The keys and outputs of the mapping for a new flow; nothing when all that a pattern offers is taken.
+    pub fn keys(
+        &self,
+        kind: Kind,
+        flow: FlowKey,
+        random: &mut fastrand::Rng,
+        taken: impl Fn(&FlowKey) -> bool,
+    ) -> Option<(FlowKey, FlowKey, Outputs)> {
+        let forward = kind.forward(flow);
+        let reply = |to: FlowKey| kind.reply(to, self.reply_zone);
+        let mut rewrite = |pattern: &Pattern| pattern.rewrite(forward, random, |to| taken(&reply(*to)));
+        let (to, outputs) = match &self.choice {
+            Choice::Keep(outputs) => (forward, *outputs),
+            Choice::Pattern(pattern, outputs) => (rewrite(pattern)?, *outputs),
+            Choice::Mapper(mapper, targets) => {
+                let mut tries = (0..mapper.tries()).filter_map(|_| targets.get(mapper.pick(&flow)));
+                tries.find_map(|(pattern, outputs)| Some((rewrite(pattern)?, *outputs)))?
+            }
+        };
+        Some((forward, reply(to), outputs))
+    }
+}
+
+impl Rule {
+    /// The rule as handlers print it.
+    pub fn text(&self) -> String {
+        match self {
+            Rule::Drop => "<drop>".into(),
+            Rule::Pass(_) => "<nochange>".into(),
+            Rule::Map(maker) => match &maker.choice {
+                Choice::Keep(_) => "<keep>".into(),
+                Choice::Pattern(pattern, _) => pattern.text(),
+                Choice::Mapper(..) => "<mapper>".into(),
+            },
+        }
+    }
+}
+
+/// How many mappings a rewriter may have.
+#[derive(Clone, Debug)]
+pub(super) enum Capacity {
+    Number(usize),
+    /// It shares the places of another rewriter.
+    Of(String),
+}
+
+/// What a rewriter shows to others that name it.
+pub(super) struct Handle {
+    pub kind: Kind,
+    pub noutputs: usize,
+    pub capacity: Capacity,
+    mappings: OnceLock<Shared>,
+}
+
+impl Handle {
+    pub fn new(kind: Kind, noutputs: usize, capacity: Capacity) -> Handle {
+        Handle { kind, noutputs, capacity, mappings: OnceLock::new() }
+    }
+
+    /// The mappings of element number `index`, which is a rewriter: its own, or those it shares.
+    pub fn mappings_of(cx: &mut InitCx<'_>, index: usize) -> Result<Shared, String> {
+        let mut at = index;
+        for _ in 0..=cx.router().elements.len() {
+            let handle = cx.provided::<Handle>(at).ok_or("MAPPING_CAPACITY names no rewriter")?;
+            let next = match &handle.capacity {
+                Capacity::Number(n) => {
+                    let made = handle.mappings.get_or_init(|| Arc::new(Mutex::new(Mappings::new(*n))));
+                    return Ok(made.clone());
+                }
+                Capacity::Of(name) => cx.router().lookup(name, Some(at as u32)),
+            };
+            at = next.filter(|i| cx.provided::<Handle>(*i).is_some()).ok_or_else(|| {
+                match &handle.capacity {
+                    Capacity::Of(name) => format!("MAPPING_CAPACITY: '{name}' is not a rewriter"),
+                    Capacity::Number(_) => String::new(),
+                }
+            })?;
+        }
+        Err("MAPPING_CAPACITY goes round in a circle".into())
+    }
+}
+
+/// The elements that specifications may name, for the start and for handlers that change a specification later.
+#[derive(Default)]
+pub(super) struct Directory {
+    patterns: Vec<Arc<PatternSet>>,
+    mappers: BTreeMap<usize, Arc<Mapper>>,
+    rewriters: BTreeMap<usize, (Arc<Handle>, Shared)>,
+}
+
+/// Who asks: the rewriter whose specification is read.
+pub(super) struct Asker<'a> {
+    pub router: &'a engine::Shared,
+    pub element: usize,
+    pub kind: Kind,
+    pub noutputs: usize,
+    pub mappings: &'a Shared,
+    pub zone: u16,
+}
+
+impl Directory {
+    pub fn gather(cx: &mut InitCx<'_>) -> Directory {
+        let mut all = Directory::default();
+        for index in 0..cx.router().elements.len() {
+            all.patterns.extend(cx.provided::<PatternSet>(index));
+            all.mappers.extend(cx.provided::<Mapper>(index).map(|m| (index, m)));
+            if let Some(handle) = cx.provided::<Handle>(index) {
+                // What is wrong with another's capacity that one says itself.
+                if let Ok(mappings) = Handle::mappings_of(cx, index) {
+                    all.rewriters.insert(index, (handle, mappings));
+                }
+            }
+        }
+        all
+    }
+
+    fn pattern(&self, source: &Source, kind: Kind) -> Result<Arc<Pattern>, String> {
+        let pattern = match source {
+            Source::Own(pattern) => pattern.clone(),
+            Source::Named(name) => {
+                let found = self.patterns.iter().find_map(|set| set.get(name));
+                found.ok_or_else(|| format!("no such pattern '{name}'"))?
+            }
+        };
+        kind.accepts(&pattern)?;
+        Ok(pattern)
+    }
+
+    /// The zone of the rewriter that takes the answers.
+    fn reply_zone(&self, name: &str, reply: u8, by: &Asker<'_>) -> Result<u16, String> {
+        let index = by.router.lookup(name, Some(by.element as u32));
+        let found = index.and_then(|i| Some((i, self.rewriters.get(&i)?)));
+        let (index, (handle, mappings)) =
+            found.ok_or_else(|| format!("reply element '{name}' is not a rewriter"))?;
+        if handle.kind != by.kind {
+            return Err(format!("reply element '{name}' is a rewriter of another kind"));
+        }
+        if !Arc::ptr_eq(mappings, by.mappings) {
+            return Err(format!("reply element '{name}' must share this MAPPING_CAPACITY"));
+        }
+        within([reply; 2], [handle.noutputs; 2]).map_err(|why| format!("{why} in reply element '{name}'"))?;
+        lock(mappings).join(index, &by.router.elements[index].name)
+    }
+
+    /// Makes a rule of a specification.
+    pub fn rule(&self, spec: &Spec, by: &Asker<'_>) -> Result<Rule, String> {
+        let zone = |name: &Option<String>, outputs: &Outputs| match name {
+            Some(name) => self.reply_zone(name, outputs[1], by),
+            None => Ok(by.zone),
+        };
+        let (choice, reply_zone) = match spec {
+            Spec::Drop => return Ok(Rule::Drop),
+            Spec::Pass(output) => return Ok(Rule::Pass(*output)),
+            Spec::Keep(outputs, name) => (Choice::Keep(*outputs), zone(name, outputs)?),
+            Spec::Pattern(target, name) => {
+                let pattern = self.pattern(&target.source, by.kind)?;
+                (Choice::Pattern(pattern, target.outputs), zone(name, &target.outputs)?)
+            }
+            Spec::Element(name) => {
+                let index = by.router.lookup(name, Some(by.element as u32));
+                let index = index.ok_or_else(|| format!("unknown specification '{name}'"))?;
+                let found = self.mappers.get(&index);
+                let mapper = found.ok_or_else(|| format!("element '{name}' is not a mapper"))?;
+                let mut targets = Vec::new();
+                for (n, target) in mapper.targets.iter().enumerate() {
+                    let at = |why| format!("pattern {n} of mapper '{name}': {why}");
+                    within(target.outputs, [by.noutputs; 2]).map_err(at)?;
+                    targets.push((self.pattern(&target.source, by.kind).map_err(at)?, target.outputs));
+                }
+                (Choice::Mapper(mapper.clone(), targets), by.zone)
+            }
+        };
+        Ok(Rule::Map(Maker { choice, reply_zone }))
+    }
+}
