@@ -6,12 +6,31 @@ use std::net::Ipv6Addr;
 use engine::args::{FromArg, Names};
 
 mod check_ip6_header;
+mod dec_ip6_hlim;
+mod get_ip6_address;
+mod ip6_mirror;
+mod ip6_print;
+mod mark_ip6_header;
+mod set_ip6_address;
+mod set_ip6_field;
+mod store_ip6_address;
 
 /// The classes of this kind.
 // One line each, so that changes to this list merge.
 #[rustfmt::skip]
 pub static CLASSES: &[engine::Class] = &[
     check_ip6_header::CLASS,
+    dec_ip6_hlim::CLASS,
+    get_ip6_address::CLASS,
+    ip6_mirror::CLASS,
+    ip6_print::CLASS,
+    mark_ip6_header::CLASS,
+    set_ip6_address::CLASS,
+    set_ip6_field::DSCP,
+    set_ip6_field::ECN,
+    set_ip6_field::FLOW_LABEL,
+    set_ip6_field::HLIM,
+    store_ip6_address::CLASS,
 ];
 
 /// Bytes of the fixed header.

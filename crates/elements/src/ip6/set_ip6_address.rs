@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # SetIP6Address
+//!
+//! `SetIP6Address(IPADDR)`
+//!
+//! Sets each packet's destination annotation to a fixed IPv6 address.
+//!
+//! **Ports:** 1 input, 1 output, agnostic.
+//!
+//! **Arguments**
+//! * `IPADDR` the address.
+//!
+//! **Metadata set:** destination annotation.
+//!
+//! **Drops:** none.
+//!
+//! **Handlers**
+//! * `addr` read/write: the address.
+//!
+//! ```click
+//! InfiniteSource(LENGTH 60, LIMIT 5, STOP true) -> SetIP6Address(2001:db8::1) -> Discard;
+//! ```
+//!
+//! See also: GetIP6Address, StoreIP6Address, SetIPAddress
+
+use std::net::Ipv6Addr;
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, Handler, HandlerError};
+use packet::{Batch, anno};
+
+use super::Address;
+use crate::tools::value;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("SetIP6Address", "1/1", || Box::<SetIp6Address>::default())
+    .handlers(&[Handler::both("addr")])
+    .file(file!());
+
+#[derive(Default)]
+struct SetIp6Address(Address);
+
+impl Element for SetIp6Address {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.0 = args.required("IPADDR");
+    }
+
+    fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        let octets = self.0.0.octets();
+        batch.iter_mut().for_each(|p| p.set_anno(anno::DST_IP, octets));
+        batch
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.0.0.to_string())
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
+        self.0 = Address(value::<Ipv6Addr>(name, text)?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::anno;
+
+    use crate::testing::Rig;
+
+    #[test]
+    fn sets_the_annotation() {
+        let want: std::net::Ipv6Addr = "2001:db8::9".parse().unwrap();
+        for burst in [1, 32] {
+            let rig = Rig::new("SetIP6Address(2001:db8::9)").burst(burst);
+            let mut run = rig.inputs(&[b"a", b""]).run();
+            assert!(run.out("o0").iter().all(|p| p.anno::<16>(anno::DST_IP) == want.octets()));
+            run.write("e.addr", "::5").unwrap();
+            assert_eq!(run.read("e.addr"), "::5");
+            assert!(run.write("e.addr", "1.2.3.4").is_err());
+        }
+        assert_eq!(Rig::new("SetIP6Address").errors(), ["e: missing argument IPADDR: an IPv6 address"]);
+    }
+}
