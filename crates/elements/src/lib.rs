@@ -18,6 +18,7 @@ pub mod ip6;
 pub mod nat;
 pub mod queue;
 pub mod schedule;
+mod shared_limit;
 pub mod source;
 pub mod tcpudp;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use engine::args::{FromArg, Names};
 mod check_ip6_header;
 mod dec_ip6_hlim;
 mod get_ip6_address;
+mod icmp6_error;
 mod ip6_mirror;
 mod ip6_print;
 mod mark_ip6_header;
@@ -22,6 +23,7 @@ pub static CLASSES: &[engine::Class] = &[
     check_ip6_header::CLASS,
     dec_ip6_hlim::CLASS,
     get_ip6_address::CLASS,
+    icmp6_error::CLASS,
     ip6_mirror::CLASS,
     ip6_print::CLASS,
     mark_ip6_header::CLASS,

@@ -27,6 +27,8 @@ pub mod anno {
     pub const SEQUENCE: usize = 40;
     /// Miscellaneous IP annotation: 4 bytes.
     pub const MISC_IP: usize = 44;
+    /// Pointer of an ICMPv6 parameter problem: 4 bytes, host order, in place of the miscellaneous annotation.
+    pub const ICMP6_POINTER: usize = MISC_IP;
 }
 
 impl Packet {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A limit on events per second that all workers share without a lock.
+//!
+//! The state is one number: when the next event would be due if all came evenly (the generic cell rate algorithm of
+//! ITU-T I.371, which allows what a token bucket allows). A refused event costs one load, so a flood of events, which
+//! is what such limits are for, moves no cache line between cores.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::clock::{Nanos, SECOND};
+
+/// The limit.
+#[derive(Debug)]
+pub(crate) struct SharedLimit {
+    /// Time between events that come evenly; 0 for no limit.
+    interval: Nanos,
+    /// How much earlier than due an event may come.
+    tolerance: Nanos,
+    due: AtomicU64,
+}
+
+impl SharedLimit {
+    /// Allows `rate` events per second, `burst` of them at once after a rest. A rate of 0 is no limit.
+    pub(crate) fn new(rate: u64, burst: u64) -> SharedLimit {
+        let interval = if rate == 0 { 0 } else { SECOND.div_ceil(rate) };
+        let tolerance = interval.saturating_mul(burst.saturating_sub(1));
+        SharedLimit { interval, tolerance, due: AtomicU64::new(0) }
+    }
+
+    /// Whether an event may happen now; one that may is counted.
+    pub(crate) fn allows(&self, now: Nanos) -> bool {
+        if self.interval == 0 {
+            return true;
+        }
+        let step = |due: Nanos| {
+            let early = due.saturating_sub(now);
+            (early <= self.tolerance).then(|| due.max(now).saturating_add(self.interval))
+        };
+        // Nothing else is published by this number, so no ordering beyond its own.
+        self.due.try_update(Ordering::Relaxed, Ordering::Relaxed, step).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tools::TokenBucket;
+
+    #[test]
+    fn no_limit() {
+        let limit = SharedLimit::new(0, 0);
+        assert!((0..100).all(|_| limit.allows(0)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        /// Against the token bucket, at rates whose interval is a whole number.
+        #[test]
+        fn allows_what_a_token_bucket_allows(
+            exponent in 0u32..9,
+            burst in 1u64..20,
+            gaps in prop::collection::vec(0u64..3_000_000_000, 1..100),
+        ) {
+            let rate = 10u64.pow(exponent);
+            let (limit, mut bucket) = (SharedLimit::new(rate, burst), TokenBucket::new(rate, burst));
+            let mut now = 0;
+            for gap in gaps {
+                // Gaps around the interval, so that some events come too early.
+                now += gap / rate;
+                bucket.refill(now);
+                let allowed = bucket.contains(1);
+                if allowed {
+                    bucket.remove(1);
+                }
+                prop_assert_eq!(limit.allows(now), allowed, "at {}", now);
+            }
+        }
+    }
+}
