@@ -496,6 +496,11 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
         Some(group.members.iter().map(|(member, _)| (*member, count(member.0))).collect())
     }
 
+    /// References to this id.
+    pub fn references(&self, id: NextHopId) -> u32 {
+        self.objects.get(id.0 as usize).map_or(0, |object| object.references)
+    }
+
     /// Ids with references.
     pub fn len(&self) -> usize {
         self.objects.iter().filter(|object| object.references > 0).count()

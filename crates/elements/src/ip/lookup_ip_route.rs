@@ -10,60 +10,72 @@
 //!
 //! **Ports:** 1 input, any number of outputs, push.
 //!
-//! **Arguments:** one route each.
+//! **Arguments:** one route each: `ADDR/MASK HOP`, or `ADDR/MASK HOP | HOP ...` to share traffic among several; `table N`
+//! behind puts the route into table N (0 to 255, default 0).
 //! * `ADDR/MASK` prefix, as `18.26.4.0/24`, `18.26.4/24` or with a mask; a bare address is a host route.
-//! * `GATEWAY` next hop; none, `-` or 0.0.0.0 leaves the destination as it is.
-//! * `OUTPUT` output number; -1 drops.
+//! * `HOP` is `[GATEWAY] OUTPUT`, `GATEWAY OUTPUT WEIGHT`, or `via NAME [WEIGHT]`:
+//!   * `GATEWAY` next hop; none, `-` or 0.0.0.0 leaves the destination as it is.
+//!   * `OUTPUT` output number; -1 drops.
+//!   * `WEIGHT` share of the flows, beside the other hops' weights; default 1.
+//!   * `NAME` next hop named by NEXTHOP.
 //!
-//! **Metadata:** destination annotation read, and set to the gateway.
+//! Of several hops, each flow (addresses, protocol, and ports unless fragmented) keeps to one; when a hop leaves, only its own
+//! flows move, and when one joins, only as many as it is due.
 //!
-//! **Drops:** `no-route`, for packets without route or with output -1. The first five are printed.
+//! **Keywords**
+//! * `NEXTHOP NAME HOP | HOP ...` names a group of hops, which may be changed for all routes at once; may be repeated.
+//! * `FILE` routes to be added at start, a line each in the form above; `#` begins a comment. Host bits are errors here.
+//! * `VRF_ANNO` annotation of one byte (offset or name) that says which table a packet is looked up in; default: table 0 for all.
+//! * `CAPACITY` routes in all tables; default: no limit but memory's.
+//! * `NEXTHOPS` different hops and groups, at most 32,767 (the default).
+//! * `BUCKETS` a named group's buckets, a power of two up to 16384: the grain of shares; default 256.
+//! * `SYNC` how workers share the table. `rcu` (default): one table, readers never wait. `percore`: a table for each
+//!   worker, behind a lock of its own taken once a batch; changes are made in each. `lock`: one table behind one lock. The
+//!   last two also count packets and bytes for each next hop under their lock; they are there to show what they cost.
+//!
+//! **Metadata:** destination annotation read, and set to the gateway; `VRF_ANNO` read.
+//!
+//! **Drops:** `no-route`, for packets without route or table or with output -1. The first five are printed.
 //!
 //! **Handlers**
 //! * `table` read: all routes. `nroutes` read: how many.
-//! * `lookup` read with an address: output and gateway for it.
+//! * `lookup` read with an address (and `table N`): output and gateway for it, or all hops.
+//! * `nexthops` read: named next hops and what they stand for.
 //! * `add` write: adds a route; fails if there is one for the prefix. `set` write: adds or replaces.
 //! * `remove` write: removes the route of a prefix, given with or without gateway and output.
 //! * `ctrl` write: several lines of `add`, `set` and `remove`, all or none. `flush` write: removes all routes.
+//! * `replace` write: the routes to have from now on, a line each. `load` write: the same from a file; not for
+//!   control connections. Either way nothing changes if a line is wrong.
+//! * `nexthop` write: `NAME HOP | HOP ...` makes or changes a named next hop. `remove_nexthop` write: removes one not in use.
+//! * `withdraw` write: `GATEWAY OUTPUT` leaves every group that has another hop.
+//! * `contention` read: for each lock, how often it was taken, how often someone waited, and for how many ns in all.
+//! * `stats` read: packets, bytes and next hop, where SYNC counts them.
 //!
 //! ```click
 //! InfiniteSource(LENGTH 60, LIMIT 5, STOP true) -> GetIPAddress(16)
-//!   -> rt :: StaticIPLookup(10.0.0.0/8 0, 0.0.0.0/0 10.0.0.1 1);
+//!   -> rt :: StaticIPLookup(10.0.0.0/8 0, 172.16.0.0/12 10.0.0.2 0 3 | 10.1.0.2 1 1, 0.0.0.0/0 10.0.0.1 1);
 //! rt[0] -> Discard; rt[1] -> Discard;
 //! ```
 //!
-//! See also: GetIPAddress, DecIPTTL. RFC 1812 (5.2.4)
+//! See also: GetIPAddress, DecIPTTL. RFC 1812 (5.2.4), RFC 2991, RFC 2992
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
-use packet::{Batch, Packet, anno};
+use engine::{Class, Sharing};
+use packet::Packet;
 use sync::rcu;
 use tables::fib4::{Fib4Reader, Fib4Writer, NextHopId, Prefix4};
+use wire::{AddrMask4, FlowKey};
 
-use crate::tools::Splitter;
+use super::routing::{Family, HANDLERS, Lookup};
 
 const fn class(name: &'static str) -> Class {
-    Class::new(name, "1/-", || Box::new(LookupIpRoute::default()))
+    Class::new(name, "1/-", || Box::new(Lookup::<V4>::default()))
         .processing("h/h")
         .sharing(Sharing::Shared)
         .handlers(HANDLERS)
         .file(file!())
 }
-
-const HANDLERS: &[Handler] = &[
-    Handler::read("table"),
-    Handler::read("nroutes"),
-    Handler::read("lookup"),
-    Handler::write("add"),
-    Handler::write("set"),
-    Handler::write("remove"),
-    Handler::write("ctrl"),
-    Handler::write("flush"),
-];
 
 /// The descriptor.
 pub const STATIC: Class = class("StaticIPLookup");
@@ -80,287 +92,94 @@ pub const RANGE: Class = class("RangeIPLookup");
 /// The descriptor of a synonym.
 pub const SORTED: Class = class("SortedIPLookup");
 
-/// Where a route leads. Routes with the same gateway and output share one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NextHop {
-    /// 0.0.0.0 for none.
-    gateway: Ipv4Addr,
-    /// `DROP` to drop.
-    output: u32,
-}
+/// IPv4 over `tables::fib4`.
+pub(super) struct V4;
 
-/// The output that drops.
-const DROP: u32 = u32::MAX;
+impl Family for V4 {
+    type Addr = Ipv4Addr;
+    type Prefix = Prefix4;
+    type Key = u32;
+    type Writer = Fib4Writer;
+    type Reader = Fib4Reader;
 
-/// A route as written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Route {
-    prefix: Prefix4,
-    hop: NextHop,
-}
+    const UNSPECIFIED: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
-/// The side that changes the table.
-struct Control {
-    fib: Fib4Writer,
-    hops: Vec<NextHop>,
-}
-
-/// What all instances share.
-struct Table {
-    control: Mutex<Control>,
-    hops: rcu::Cell<Vec<NextHop>>,
-    /// Messages printed about packets without route.
-    complaints: AtomicU32,
-}
-
-impl Table {
-    fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(|e| e.into_inner())
+    fn prefix(text: &str) -> Option<(Prefix4, bool)> {
+        let given: AddrMask4 = text.parse().ok()?;
+        let prefix = Prefix4::new(given.addr.to_bits(), given.prefix_len()?)?;
+        Some((prefix, prefix.addr() != given.addr.to_bits()))
     }
 
-    /// Says which destination has no route, for the first few.
-    fn complain(&self, cx: &Cx<'_>, packet: &Packet) {
-        if self.complaints.load(Ordering::Relaxed) < 5 && self.complaints.fetch_add(1, Ordering::Relaxed) < 5
-        {
-            cx.print(&format!("{}: no route for {}", cx.name(), Ipv4Addr::from(packet.dst_ip())));
-        }
+    fn key(address: Ipv4Addr) -> u32 {
+        address.to_bits()
     }
 
-    /// The id of a next hop, made known to readers before any route names it.
-    fn id(&self, control: &mut Control, hop: NextHop) -> Result<NextHopId, String> {
-        if let Some(at) = control.hops.iter().position(|h| *h == hop) {
-            return Ok(NextHopId(at as u32));
-        }
-        if control.hops.len() > NextHopId::MAX.0 as usize {
-            return Err(format!("more than {} different next hops", NextHopId::MAX.0));
-        }
-        control.hops.push(hop);
-        self.hops.publish(control.hops.clone()).map_err(|e| e.to_string())?;
-        Ok(NextHopId(control.hops.len() as u32 - 1))
+    #[inline]
+    fn destination(packet: &Packet) -> u32 {
+        u32::from_be_bytes(packet.dst_ip())
     }
 
-    fn set(&self, control: &mut Control, route: &Route) -> Result<(), String> {
-        let id = self.id(control, route.hop)?;
-        control.fib.insert(route.prefix, id).map(drop).map_err(|e| e.to_string())
-    }
-}
-
-impl Control {
-    fn find(&self, prefix: Prefix4) -> Option<NextHop> {
-        self.fib.get(prefix).map(|id| self.hops[id.0 as usize])
-    }
-}
-
-#[derive(Default)]
-struct LookupIpRoute {
-    table: Option<Arc<Table>>,
-    fib: Option<Fib4Reader>,
-    noutputs: usize,
-    splitter: Splitter,
-    addresses: Vec<u32>,
-    found: Vec<u32>,
-}
-
-impl LookupIpRoute {
-    /// Reads `ADDR/MASK [GATEWAY] OUTPUT`.
-    fn parse(&self, text: &str) -> Result<Route, String> {
-        let words: Vec<&str> = text.split_ascii_whitespace().collect();
-        let (prefix, gateway, output) = match words[..] {
-            [prefix, output] => (prefix, "-", output),
-            [prefix, gateway, output] => (prefix, gateway, output),
-            _ => return Err(format!("a route is ADDR/MASK [GATEWAY] OUTPUT, not '{text}'")),
-        };
-        let gateway = match gateway {
-            "-" => Ipv4Addr::UNSPECIFIED,
-            text => text.parse().map_err(|_| format!("'{text}' is not a gateway's address"))?,
-        };
-        let output = match output.parse::<i64>() {
-            Ok(-1) => DROP,
-            Ok(n) if n >= 0 && (n as usize) < self.noutputs => n as u32,
-            Ok(n) => {
-                return Err(format!(
-                    "there is no output {n} (outputs 0 to {} are connected)",
-                    self.noutputs as i64 - 1
-                ));
-            }
-            Err(_) => return Err(format!("'{output}' is not an output number")),
-        };
-        Ok(Route { prefix: parse_prefix(prefix)?, hop: NextHop { gateway, output } })
+    fn show_key(key: u32) -> Ipv4Addr {
+        Ipv4Addr::from_bits(key)
     }
 
-    fn table(&self) -> &Arc<Table> {
-        self.table.as_ref().expect("configured before use")
+    fn set_destination(packet: &mut Packet, address: Ipv4Addr) {
+        packet.set_dst_ip(address.octets());
     }
 
-    /// Executes one line of the control language.
-    fn command(&self, control: &mut Control, verb: &str, text: &str) -> Result<(), String> {
-        match verb {
-            "add" => {
-                let route = self.parse(text)?;
-                match control.find(route.prefix) {
-                    Some(_) => Err(format!("there is a route for {} already", route.prefix)),
-                    None => self.table().set(control, &route),
-                }
-            }
-            "set" => self.table().set(control, &self.parse(text)?),
-            "remove" => {
-                let mut words = text.split_ascii_whitespace();
-                let prefix = parse_prefix(words.next().unwrap_or_default())?;
-                let wanted = if words.next().is_some() { Some(self.parse(text)?.hop) } else { None };
-                match control.find(prefix) {
-                    Some(hop) if wanted.is_none_or(|w| w == hop) => {
-                        control.fib.remove(prefix).map(drop).map_err(|e| e.to_string())
-                    }
-                    _ => Err(format!("there is no such route: {text}")),
-                }
-            }
-            _ => Err(format!("expected add, set or remove, not '{verb}'")),
-        }
+    /// Of the header, if there is one; else of the destination. Fragments go by addresses, so that they stay together.
+    fn flow_hash(packet: &Packet) -> u32 {
+        let header = packet.network().unwrap_or(packet.data());
+        FlowKey::for_steering(header).map_or(Self::destination(packet), |key| key.quick_hash(0) as u32)
     }
 
-    /// Executes several lines, all or none.
-    fn transaction(&self, control: &mut Control, text: &str) -> Result<(), String> {
-        let before: Vec<_> = control.fib.iter().collect();
-        for line in text.lines().map(str::trim).filter(|l| !l.is_empty()) {
-            let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
-            if let Err(why) = self.command(control, verb, rest) {
-                control.fib.replace_all(before).map_err(|e| e.to_string())?;
-                return Err(format!("{line}: {why}; nothing was changed"));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Reads a prefix; host bits beyond the mask are cleared, as Click does.
-fn parse_prefix(text: &str) -> Result<Prefix4, String> {
-    let prefix: wire::Prefix4 =
-        text.parse().map_err(|_| format!("'{text}' is not a prefix (ADDRESS/LENGTH)"))?;
-    Prefix4::new(u32::from(prefix.addr()), prefix.len()).ok_or_else(|| format!("'{text}' is not a prefix"))
-}
-
-impl Element for LookupIpRoute {
-    fn configure(&mut self, args: &mut Args<'_>) {
-        self.noutputs = args.noutputs;
-        let fib = match Fib4Writer::new(&args.rcu) {
-            Ok(fib) => fib,
-            Err(why) => return args.error(why.to_string()),
-        };
-        self.fib = Some(fib.reader());
-        let hops = rcu::Cell::new(&args.rcu, Vec::new());
-        self.table = Some(Arc::new(Table {
-            control: Mutex::new(Control { fib, hops: Vec::new() }),
-            hops,
-            complaints: AtomicU32::new(0),
-        }));
-        for text in args.rest() {
-            let table = self.table();
-            let done = self.parse(&text).and_then(|route| table.set(&mut table.control(), &route));
-            if let Err(why) = done {
-                args.error(why);
-            }
-        }
+    fn open(domain: &rcu::Domain) -> Result<Fib4Writer, String> {
+        Fib4Writer::new(domain).map_err(|e| e.to_string())
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(LookupIpRoute {
-            table: self.table.clone(),
-            fib: self.fib.clone(),
-            noutputs: self.noutputs,
-            ..Default::default()
-        }))
+    fn reader(fib: &Fib4Writer) -> Fib4Reader {
+        fib.reader()
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        let LookupIpRoute { table: Some(table), fib: Some(fib), splitter, addresses, found, .. } = self
-        else {
-            return;
-        };
-        addresses.clear();
-        addresses.extend(batch.iter().map(|p| u32::from_be_bytes(p.dst_ip())));
-        found.resize(addresses.len(), 0);
-        fib.lookup_batch(cx.rcu(), addresses, found);
-        let hops = table.hops.read(cx.rcu());
-        let hop = |id: &u32| hops.get(*id as usize).filter(|h| h.output != DROP);
-
-        // Where each packet goes: the output's number in place of the next hop's.
-        let mut lost = false;
-        for (packet, id) in batch.iter_mut().zip(found.iter_mut()) {
-            match hop(id) {
-                Some(hop) => {
-                    if !hop.gateway.is_unspecified() {
-                        packet.set_anno(anno::DST_IP, hop.gateway.octets());
-                    }
-                    *id = hop.output;
-                }
-                None => {
-                    *id = DROP;
-                    lost = true;
-                }
-            }
-        }
-        if lost {
-            let mut outputs = found.iter();
-            let routed = |_: &mut Packet| outputs.next() != Some(&DROP);
-            batch.partition(routed, |p| {
-                table.complain(cx, &p);
-                cx.drop(Reason::NoRoute, p);
-            });
-            found.retain(|output| *output != DROP);
-        }
-        let mut outputs = found.iter();
-        splitter.split(cx, batch, |_| outputs.next().map_or(0, |o| *o as usize));
+    #[inline]
+    fn lookup(fib: &Fib4Reader, rcu: &rcu::Reader, keys: &[u32], out: &mut [u32]) {
+        fib.lookup_batch(rcu, keys, out);
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        let control = self.table().control();
-        let show = |prefix: Prefix4, id: NextHopId| {
-            let hop = control.hops[id.0 as usize];
-            let gateway = if hop.gateway.is_unspecified() { "-".into() } else { hop.gateway.to_string() };
-            let output = if hop.output == DROP { -1 } else { i64::from(hop.output) };
-            // Columns as Click's: a second tab where the first column is short.
-            let (prefix, gateway) = (format!("{prefix}\t"), format!("{gateway}\t"));
-            let tab = |text: &str, width| if text.len() < width { "\t" } else { "" };
-            format!("{prefix}{}{gateway}{}{output}\n", tab(&prefix, 17), tab(&gateway, 9))
-        };
-        match name {
-            "nroutes" => Ok(control.fib.len().to_string()),
-            "lookup" => {
-                let address: Ipv4Addr = param
-                    .trim()
-                    .parse()
-                    .map_err(|_| HandlerError::bad_value(name, param, "an IPv4 address"))?;
-                Ok(match control.fib.longest_match(u32::from(address)) {
-                    None => "-1".into(),
-                    Some((_, id)) => {
-                        let hop = control.hops[id.0 as usize];
-                        let output = if hop.output == DROP { -1 } else { i64::from(hop.output) };
-                        match hop.gateway.is_unspecified() {
-                            true => output.to_string(),
-                            false => format!("{output} {}", hop.gateway),
-                        }
-                    }
-                })
-            }
-            _ => Ok(control.fib.iter().map(|(prefix, id)| show(prefix, id)).collect()),
-        }
+    fn insert(fib: &mut Fib4Writer, prefix: Prefix4, id: NextHopId) -> Result<Option<NextHopId>, String> {
+        fib.insert(prefix, id).map_err(|e| e.to_string())
     }
 
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let control = &mut *self.table().control();
-        let done = match name {
-            "ctrl" => self.transaction(control, value),
-            "flush" => control.fib.replace_all([]).map_err(|e| e.to_string()),
-            verb => self.command(control, verb, value),
-        };
-        done.map_err(HandlerError::Failed)
+    fn remove(fib: &mut Fib4Writer, prefix: Prefix4) -> Result<Option<NextHopId>, String> {
+        fib.remove(prefix).map_err(|e| e.to_string())
+    }
+
+    fn replace(fib: &mut Fib4Writer, routes: &[(Prefix4, NextHopId)]) -> Result<(), String> {
+        fib.replace_all(routes.iter().copied()).map_err(|e| e.to_string())
+    }
+
+    fn get(fib: &Fib4Writer, prefix: Prefix4) -> Option<NextHopId> {
+        fib.get(prefix)
+    }
+
+    fn longest_match(fib: &Fib4Writer, key: u32) -> Option<NextHopId> {
+        fib.longest_match(key).map(|(_, id)| id)
+    }
+
+    fn routes(fib: &Fib4Writer) -> Box<dyn Iterator<Item = (Prefix4, NextHopId)> + '_> {
+        Box::new(fib.iter())
+    }
+
+    fn len(fib: &Fib4Writer) -> usize {
+        fib.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::{Rig, Run};
+    use engine::Reason;
+    use packet::Packet;
 
     const ROUTES: &str =
         "10.0.0.0/8 0, 10.1.0.0/16 1.1.1.1 1, 10.1.2.3 2.2.2.2 2, 192.168.0.0/255.255.0.0 -1";
@@ -431,5 +250,236 @@ mod tests {
                 "e: 'x' is not a gateway's address",
             ]
         );
+    }
+
+    /// Packets of UDP flows to this destination, told apart by their source ports.
+    fn flows(destination: [u8; 4], count: u16) -> Vec<Packet> {
+        let flow = |port: u16| {
+            let mut bytes = [0; 28];
+            bytes[..4].copy_from_slice(&[0x45, 0, 0, 28]);
+            (bytes[8], bytes[9]) = (64, 17);
+            bytes[12..16].copy_from_slice(&[192, 0, 2, 1]);
+            bytes[16..20].copy_from_slice(&destination);
+            bytes[20..22].copy_from_slice(&port.to_be_bytes());
+            bytes[22..24].copy_from_slice(&[0, 53]);
+            let mut packet = packet::Packet::copy_of(&bytes).unwrap();
+            packet.set_network(0, 20);
+            packet.set_dst_ip(destination);
+            packet
+        };
+        (0..count).map(flow).collect()
+    }
+
+    /// The source ports of what reached a sink.
+    fn ports(run: &Run, name: &str) -> Vec<u16> {
+        run.out(name).iter().map(|p| u16::from_be_bytes([p.data()[20], p.data()[21]])).collect()
+    }
+
+    fn group(element: &str, flows: Vec<Packet>) -> Run {
+        Rig::new(element).outputs(3).packets(flows).run()
+    }
+
+    #[test]
+    fn flows_spread_over_hops_by_weight_and_stay_together() {
+        let element = "LookupIPRoute(10.0.0.0/8 1.1.1.1 0 1 | 2.2.2.2 1 3)";
+        let mut twice = flows([10, 0, 0, 1], 2000);
+        twice.extend(flows([10, 0, 0, 1], 2000));
+        let run = group(element, twice);
+        let (few, many) = (ports(&run, "o0"), ports(&run, "o1"));
+        assert!((900..1100).contains(&few.len()), "{} of 4000", few.len());
+        assert_eq!(few[..few.len() / 2], few[few.len() / 2..], "each flow went the same way twice");
+        assert!(many.iter().all(|port| !few.contains(port)));
+    }
+
+    #[test]
+    fn ten_thousand_flows_spread_within_five_percent() {
+        let run =
+            group("LookupIPRoute(0/0 1.1.1.1 0 1 | 2.2.2.2 1 1 | 3.3.3.3 2 1)", flows([10, 0, 0, 1], 10_000));
+        for sink in ["o0", "o1", "o2"] {
+            let got = ports(&run, sink).len() as f64;
+            assert!((got - 10_000.0 / 3.0).abs() < 0.05 * 10_000.0 / 3.0, "{sink} has {got}");
+        }
+    }
+
+    /// A hop leaves in each of the three ways; the other hops' flows stay where they were.
+    #[test]
+    fn only_the_flows_of_a_hop_that_leaves_move() {
+        let check = |element: &str, handler: &str, value: &str| {
+            let mut run = group(element, flows([10, 0, 0, 1], 3000));
+            let before = [ports(&run, "o0"), ports(&run, "o1"), ports(&run, "o2")];
+            assert!(before.iter().all(|flows| flows.len() > 900), "{element}");
+            run.write(&format!("e.{handler}"), value).unwrap();
+            run.give("i", flows([10, 0, 0, 1], 3000));
+            let run = run.again();
+            let after = [ports(&run, "o0"), ports(&run, "o1"), ports(&run, "o2")];
+            assert!(after[1].is_empty());
+            for port in [0, 2] {
+                assert!(before[port].iter().all(|flow| after[port].contains(flow)), "{handler} {value}");
+            }
+        };
+        let three = "1.1.1.1 0 1 | 2.2.2.2 1 1 | 3.3.3.3 2 1";
+        let two = "3.3.3.3 2 1 | 1.1.1.1 0 1";
+        let route = format!("LookupIPRoute(10.0.0.0/8 {three})");
+        let named = format!("LookupIPRoute(NEXTHOP core {three}, 10.0.0.0/8 via core)");
+        check(&route, "set", &format!("10.0.0.0/8 {two}"));
+        check(&route, "withdraw", "2.2.2.2 1");
+        check(&named, "nexthop", &format!("core {two}"));
+    }
+
+    #[test]
+    fn names_may_change_and_errors_name_what_is_wrong() {
+        let mut run = group(
+            "LookupIPRoute(NEXTHOP core 1.1.1.1 0 1 | - 1 2, NEXTHOP up via core, 10.0.0.0/8 via up)",
+            vec![],
+        );
+        assert_eq!(run.read("e.table"), "10.0.0.0/8\t\tvia up\n");
+        assert_eq!(run.read("e.nexthops"), "core\t1.1.1.1 0 1 | - 1 2\nup\tvia core 1\n");
+        let mut check = |handler: &str, value: &str, want: &str| {
+            let error = run.write(&format!("e.{handler}"), value).expect_err(want).to_string();
+            assert_eq!(error, want);
+        };
+        check(
+            "nexthop",
+            "core 2.2.2.2 0 1 | via up",
+            "next-hop loop: group 2 would contain itself by way of 3",
+        );
+        check("nexthop", "core via none", "unknown next hop 'none'");
+        check(
+            "nexthop",
+            "core 1.1.1.1 0 0",
+            "a group of nothing: it needs at least one next hop with a weight above 0",
+        );
+        check("nexthop", "core", "expected NAME [GATEWAY] OUTPUT [WEIGHT] | ..., not 'core'");
+        check("add", "11.0.0.0/8 via none", "unknown next hop 'none'");
+        check("add", "11.0.0.0/8 1.1.1.1 0 x", "'x' is not a weight");
+        check("add", "11.0.0.0/8 1 table 256", "'256' is not a table's number (0 to 255)");
+        check("remove_nexthop", "up", "next hop 'up' is in use by a route or group");
+        check("remove_nexthop", "none", "unknown next hop 'none'");
+        check("withdraw", "9.9.9.9 0", "unknown next hop '9.9.9.9 0'");
+        run.write("e.remove", "10.0.0.0/8 via up").unwrap();
+        run.write("e.remove_nexthop", "up").unwrap();
+        assert_eq!(run.read("e.nexthops"), "core\t1.1.1.1 0 1 | - 1 2\n");
+    }
+
+    #[test]
+    fn tables_are_chosen_by_an_annotation() {
+        let routes = "10.0.0.0/8 0, 10.0.0.0/8 1.1.1.1 1 table 7, 0/0 2 table 7";
+        let packets = || {
+            let packet = |(vrf, address)| {
+                let mut packet = to(address);
+                packet.set_paint(vrf);
+                packet
+            };
+            [
+                (0, [10, 0, 0, 1]),
+                (7, [10, 0, 0, 2]),
+                (7, [11, 0, 0, 3]),
+                (0, [11, 0, 0, 4]),
+                (9, [10, 0, 0, 5]),
+            ]
+            .map(packet)
+            .into()
+        };
+        for sync in ["rcu", "percore", "lock"] {
+            let rig = Rig::new(&format!("LookupIPRoute({routes}, VRF_ANNO PAINT, SYNC {sync})")).outputs(3);
+            let mut run = rig.packets(packets()).run();
+            let out = |name: &str| run.out(name).iter().map(|p| p.data()[3]).collect::<Vec<_>>();
+            assert_eq!((out("o0"), out("o1"), out("o2")), (vec![1], vec![2], vec![3]), "{sync}");
+            assert_eq!(run.drops("e"), [(Reason::NoRoute, 2)]);
+            assert!(run.read("e.table").contains("10.0.0.0/8\t\t1.1.1.1\t\t1 table 7\n"));
+            // A table that comes later is found too.
+            run.write("e.add", "10.0.0.0/8 0 table 9").unwrap();
+            run.give("i", packets());
+            assert_eq!(run.again().out("o0").len(), 2, "{sync}");
+        }
+    }
+
+    #[test]
+    fn a_replacement_is_all_or_nothing() {
+        for sync in ["rcu", "percore", "lock"] {
+            let element = format!("LookupIPRoute({ROUTES}, CAPACITY 5, SYNC {sync}, NEXTHOP a 9.9.9.9 0)");
+            let mut run = Rig::new(&element).outputs(3).run();
+            let before = run.read("e.table");
+            let mut check = |text: &str, want: &str| {
+                let error = run.write("e.replace", text).expect_err(want).to_string();
+                assert_eq!((error.as_str(), run.read("e.table")), (want, before.clone()), "{text}");
+            };
+            check(
+                "1.0.0.0/8 0\n10.0.0.1/8 0",
+                "line 2: '10.0.0.1/8' has host bits; the prefix is 10.0.0.0/8; nothing was changed",
+            );
+            check("\n# text\n1.0.0.0/8 via b", "line 3: unknown next hop 'b'; nothing was changed");
+            check(
+                "1.0.0.0/8",
+                "line 1: a route is ADDR/MASK [GATEWAY] OUTPUT, not '1.0.0.0/8'; nothing was changed",
+            );
+            let six: String = (1..7).map(|net| format!("{net}.0.0.0/8 1.1.1.{net} 0\n")).collect();
+            check(&six, "the routing table is full: it may have 5 routes (CAPACITY)");
+            let error = run.write("e.load", "/nonexistent/routes").expect_err("no file").to_string();
+            assert!(error.starts_with("cannot read routes: /nonexistent/routes: "), "{error}");
+            run.write(
+                "e.replace",
+                "1.0.0.0/8 via a # comment\n1.0.0.0/8 2\n2.0.0.0/8 1.1.1.1 0 | 2.2.2.2 1 7\n",
+            )
+            .unwrap();
+            let text = "1.0.0.0/8\t\t-\t\t2\n2.0.0.0/8\t\t1.1.1.1\t\t0 1 | 2.2.2.2 1 7\n";
+            assert_eq!(run.read("e.table"), text);
+            run.write("e.replace", text).expect("the table's text is what replace reads");
+            assert_eq!(run.read("e.table"), text);
+            for net in 3..6 {
+                run.write("e.add", &format!("{net}.0.0.0/8 0")).unwrap();
+            }
+            let error = run.write("e.add", "6.0.0.0/8 0").expect_err("five are there").to_string();
+            assert_eq!(error, "the routing table is full: it may have 5 routes (CAPACITY)");
+            run.write("e.set", "5.0.0.0/8 1").expect("one of the five");
+            run.write("e.remove_nexthop", "a").expect("no route has it any more");
+        }
+    }
+
+    #[test]
+    fn a_file_adds_to_the_arguments() {
+        let file = std::env::temp_dir().join(format!("junctor-routes-{}", std::process::id()));
+        std::fs::write(&file, "20.0.0.0/8 1.1.1.1 0\n").unwrap();
+        let element = format!("LookupIPRoute(10.0.0.0/8 0, FILE {})", file.display());
+        let mut run = Rig::new(&element).run();
+        assert_eq!(run.read("e.nroutes"), "2");
+        std::fs::write(&file, "30.0.0.0/8 0\n").unwrap();
+        run.write("e.load", &format!("{}\n", file.display())).unwrap();
+        assert_eq!(run.read("e.table"), "30.0.0.0/8\t\t-\t\t0\n");
+        std::fs::remove_file(file).unwrap();
+    }
+
+    /// The same routes, changes and packets give the same outputs, whatever the strategy, on one worker and on two.
+    #[test]
+    fn strategies_agree() {
+        let outcome = |sync: &str, workers: usize| {
+            let element = format!("LookupIPRoute({ROUTES}, 11.0.0.0/8 1.1.1.1 0 | 2.2.2.2 1 3, SYNC {sync})");
+            let packets = || {
+                let mut packets = flows([11, 0, 0, 1], 200);
+                packets.extend(flows([10, 1, 2, 3], 2));
+                packets.extend(flows([10, 1, 2, 4], 3));
+                packets.extend(flows([99, 0, 0, 1], 1));
+                packets
+            };
+
+            let mut run = Rig::new(&element).outputs(3).workers(workers).packets(packets()).run();
+            let mut outcome = vec![["o0", "o1", "o2"].map(|name| ports(&run, name))];
+            run.write("e.ctrl", "set 11.0.0.0/8 2\nremove 10.1.2.3").unwrap();
+            run.give("i", packets());
+            let mut run = run.again();
+            outcome.push(["o0", "o1", "o2"].map(|name| ports(&run, name)));
+            (outcome, run.read("e.table"), run.drops("e"), run.read("e.stats"), run.read("e.contention"))
+        };
+        let want = outcome("rcu", 1);
+        assert_eq!((want.3.as_str(), want.4.starts_with("control acquisitions ")), ("", true));
+        for (sync, workers) in [("rcu", 2), ("percore", 1), ("percore", 2), ("lock", 1), ("lock", 2)] {
+            let got = outcome(sync, workers);
+            assert_eq!((&got.0, &got.1, &got.2), (&want.0, &want.1, &want.2), "{sync} {workers}");
+            if sync != "rcu" {
+                assert!(got.3.contains("2 56 2.2.2.2 2\n"), "{}", got.3);
+                assert!(got.3.contains("200 5600 - 2\n"), "{}", got.3);
+            }
+            assert_eq!(got.4.lines().count(), 1, "the simulation runs on one worker: {}", got.4);
+        }
     }
 }

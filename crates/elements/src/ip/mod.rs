@@ -18,6 +18,7 @@ mod ip_mirror;
 mod ip_print;
 mod ip_reassembler;
 mod lookup_ip_route;
+pub(crate) mod routing;
 mod set_ip_address;
 mod set_ip_checksum;
 mod set_ip_dscp;

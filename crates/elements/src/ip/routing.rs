@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Routes of lookup elements, for both address families: their text, the control side, the strategies of sharing, and the
+//! lookup itself. An element file adds a [`Family`], its class names and its manual.
+//!
+//! A route is `PREFIX HOPS [table N]`, and `HOPS` one or more of these, separated by `|`:
+//!
+//! * `[GATEWAY] OUTPUT` or `GATEWAY OUTPUT WEIGHT`; `-` for no gateway, output -1 drops;
+//! * `via NAME [WEIGHT]`, a next hop that was given a name.
+
+mod lookup;
+mod routes;
+mod shared;
+
+pub(crate) use lookup::Lookup;
+
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+use std::str::FromStr;
+
+use engine::Handler;
+use packet::Packet;
+use sync::rcu;
+use tables::next_hop::NextHopId;
+
+/// Handlers of lookup elements.
+pub(crate) const HANDLERS: &[Handler] = &[
+    Handler::read("table"),
+    Handler::read("nroutes"),
+    Handler::read("lookup"),
+    Handler::read("nexthops"),
+    Handler::read("contention"),
+    Handler::read("stats"),
+    Handler::write("add"),
+    Handler::write("set"),
+    Handler::write("remove"),
+    Handler::write("ctrl"),
+    Handler::write("flush"),
+    Handler::write("nexthop"),
+    Handler::write("remove_nexthop"),
+    Handler::write("withdraw"),
+    Handler::write("replace"),
+    Handler::write("load").private(),
+];
+
+/// The output that drops.
+pub(crate) const DROP: u32 = u32::MAX;
+
+/// What differs between IPv4 and IPv6: addresses, packets, and the table behind.
+pub(crate) trait Family: Send + Sync + 'static {
+    /// An address as written.
+    type Addr: Copy + Eq + Hash + Debug + Display + FromStr + Send + Sync;
+    /// A prefix without host bits.
+    type Prefix: Copy + Eq + Hash + Debug + Display + Send;
+    /// An address as lookups take it.
+    type Key: Copy + Send;
+    /// The table's control side.
+    type Writer: Send;
+    /// The table's lookup side.
+    type Reader: Clone + Send + Sync;
+
+    /// The address that stands for "no gateway".
+    const UNSPECIFIED: Self::Addr;
+
+    /// Reads a prefix; the second part says whether host bits had to be cleared.
+    fn prefix(text: &str) -> Option<(Self::Prefix, bool)>;
+    fn key(address: Self::Addr) -> Self::Key;
+    /// What to look up for this packet.
+    fn destination(packet: &Packet) -> Self::Key;
+    fn show_key(key: Self::Key) -> Self::Addr;
+    fn set_destination(packet: &mut Packet, address: Self::Addr);
+    /// Equal for all packets of a flow.
+    fn flow_hash(packet: &Packet) -> u32;
+
+    fn open(domain: &rcu::Domain) -> Result<Self::Writer, String>;
+    fn reader(fib: &Self::Writer) -> Self::Reader;
+    fn lookup(fib: &Self::Reader, rcu: &rcu::Reader, keys: &[Self::Key], out: &mut [u32]);
+    fn insert(
+        fib: &mut Self::Writer,
+        prefix: Self::Prefix,
+        id: NextHopId,
+    ) -> Result<Option<NextHopId>, String>;
+    fn remove(fib: &mut Self::Writer, prefix: Self::Prefix) -> Result<Option<NextHopId>, String>;
+    fn replace(fib: &mut Self::Writer, routes: &[(Self::Prefix, NextHopId)]) -> Result<(), String>;
+    fn get(fib: &Self::Writer, prefix: Self::Prefix) -> Option<NextHopId>;
+    fn longest_match(fib: &Self::Writer, key: Self::Key) -> Option<NextHopId>;
+    fn routes(fib: &Self::Writer) -> Box<dyn Iterator<Item = (Self::Prefix, NextHopId)> + '_>;
+    fn len(fib: &Self::Writer) -> usize;
+}
+
+/// Where a route leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Hop<A> {
+    /// `Family::UNSPECIFIED` for none.
+    pub gateway: A,
+    /// `DROP` to drop.
+    pub output: u32,
+}
+
+/// One of the things that `HOPS` lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Choice<A> {
+    Hop(Hop<A>),
+    Named(String),
+}
+
+/// A route's right-hand side as written: choices and their weights.
+type Hops<A> = Vec<(Choice<A>, u32)>;
+
+/// A route split into its parts, none of them read yet but the table's number.
+struct RouteText<'a> {
+    prefix: &'a str,
+    hops: &'a str,
+    table: u8,
+}
+
+impl<'a> RouteText<'a> {
+    fn split(text: &'a str) -> Result<Self, String> {
+        let text = text.trim();
+        let (text, table) = match text.rsplit_once("table ") {
+            Some((rest, id)) if rest.is_empty() || rest.ends_with(char::is_whitespace) => {
+                let id = id.trim();
+                (
+                    rest.trim_end(),
+                    id.parse().map_err(|_| format!("'{id}' is not a table's number (0 to 255)"))?,
+                )
+            }
+            _ => (text, 0),
+        };
+        let (prefix, hops) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        Ok(Self { prefix, hops: hops.trim(), table })
+    }
+}
+
+/// Reads a prefix, whose host bits are cleared unless `strict`.
+fn read_prefix<F: Family>(text: &str, strict: bool) -> Result<F::Prefix, String> {
+    match F::prefix(text) {
+        None => Err(format!("'{text}' is not a prefix (ADDRESS/LENGTH)")),
+        Some((prefix, true)) if strict => Err(format!("'{text}' has host bits; the prefix is {prefix}")),
+        Some((prefix, _)) => Ok(prefix),
+    }
+}
+
+/// Reads `HOPS`; `route` is shown when it makes no sense.
+fn read_hops<F: Family>(text: &str, route: &str, noutputs: usize) -> Result<Hops<F::Addr>, String> {
+    text.split('|').map(|choice| read_choice::<F>(choice, route, noutputs)).collect()
+}
+
+fn read_choice<F: Family>(
+    text: &str,
+    route: &str,
+    noutputs: usize,
+) -> Result<(Choice<F::Addr>, u32), String> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let (choice, weight) = match words[..] {
+        ["via", name] => (Choice::Named(name.to_owned()), "1"),
+        ["via", name, weight] => (Choice::Named(name.to_owned()), weight),
+        [output] => (Choice::Hop(read_hop::<F>("-", output, noutputs)?), "1"),
+        [gateway, output] => (Choice::Hop(read_hop::<F>(gateway, output, noutputs)?), "1"),
+        [gateway, output, weight] => (Choice::Hop(read_hop::<F>(gateway, output, noutputs)?), weight),
+        _ => return Err(format!("a route is ADDR/MASK [GATEWAY] OUTPUT, not '{route}'")),
+    };
+    let weight = weight.parse().map_err(|_| format!("'{weight}' is not a weight"))?;
+    Ok((choice, weight))
+}
+
+fn read_hop<F: Family>(gateway: &str, output: &str, noutputs: usize) -> Result<Hop<F::Addr>, String> {
+    let gateway = match gateway {
+        "-" => F::UNSPECIFIED,
+        text => text.parse().map_err(|_| format!("'{text}' is not a gateway's address"))?,
+    };
+    let output = match output.parse::<i64>() {
+        Ok(-1) => DROP,
+        Ok(n) if n >= 0 && (n as usize) < noutputs => n as u32,
+        Ok(n) => {
+            let last = noutputs as i64 - 1;
+            return Err(format!("there is no output {n} (outputs 0 to {last} are connected)"));
+        }
+        Err(_) => return Err(format!("'{output}' is not an output number")),
+    };
+    Ok(Hop { gateway, output })
+}
+
+/// An output as written.
+fn show_output(output: u32) -> i64 {
+    if output == DROP { -1 } else { output.into() }
+}

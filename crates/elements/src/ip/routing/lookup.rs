@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lookup element, whatever the family.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use engine::args::Args;
+
+use engine::{Cx, Element, HandlerError, InitCx, OpenCx, Reason, Tasks};
+use packet::{Batch, Packet};
+use sync::rcu;
+use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, View};
+
+use super::routes::Limits;
+use super::shared::{Hits, Path, Readers, SharedRoutes, Strategy, now_ns};
+use super::{DROP, Family, Hop};
+use crate::tools::{Anno, Splitter};
+
+/// An instance for one worker.
+pub(crate) struct Lookup<F: Family> {
+    shared: Option<Arc<SharedRoutes<F>>>,
+    path: Option<Path<F>>,
+    vrf: Option<Anno<1>>,
+    file: Option<String>,
+    complaints: Arc<AtomicU32>,
+    splitter: Splitter,
+    keys: Vec<F::Key>,
+    found: Vec<u32>,
+}
+
+impl<F: Family> Default for Lookup<F> {
+    fn default() -> Self {
+        Self {
+            shared: None,
+            path: None,
+            vrf: None,
+            file: None,
+            complaints: Arc::default(),
+            splitter: Splitter::default(),
+            keys: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+}
+
+impl<F: Family> Lookup<F> {
+    fn shared(&self) -> &SharedRoutes<F> {
+        self.shared.as_ref().expect("configured before use")
+    }
+
+    fn load(&self, path: &str, keep: bool) -> Result<(), String> {
+        let text =
+            std::fs::read_to_string(path).map_err(|why| format!("cannot read routes: {path}: {why}"))?;
+        self.shared().change(|routes| routes.replace(&text, keep)).map_err(|why| format!("{path}: {why}"))
+    }
+
+    /// Says which destination has no route, for the first few.
+    fn complain(complaints: &AtomicU32, cx: &Cx<'_>, packet: &Packet) {
+        if complaints.load(Ordering::Relaxed) < 5 && complaints.fetch_add(1, Ordering::Relaxed) < 5 {
+            let destination = F::show_key(F::destination(packet));
+            cx.print(&format!("{}: no route for {destination}", cx.name()));
+        }
+    }
+}
+
+/// Looks up `keys`; with `vrf`, each in the table that its packet's annotation names.
+fn look_up<F: Family>(
+    readers: &Readers<F>,
+    rcu: &rcu::Reader,
+    vrf: Anno<1>,
+    batch: &Batch,
+    keys: &[F::Key],
+    found: &mut [u32],
+) {
+    let table = |packet: &Packet| packet.anno_u8(vrf.0);
+    let mut start = 0;
+    let mut packets = batch.iter().peekable();
+    while let Some(id) = packets.next().map(table) {
+        let mut end = start + 1;
+        while packets.next_if(|packet| table(packet) == id).is_some() {
+            end += 1;
+        }
+        match readers.get(usize::from(id)).and_then(Option::as_ref) {
+            Some(fib) => F::lookup(fib, rcu, &keys[start..end], &mut found[start..end]),
+            None => found[start..end].fill(NextHopId::NONE.0),
+        }
+        start = end;
+    }
+}
+
+/// Sets gateways, and turns next hops into outputs; says whether any packet is to be dropped.
+fn direct<F: Family>(view: &View<Hop<F::Addr>>, batch: &mut Batch, found: &mut [u32]) -> bool {
+    let mut lost = false;
+    for (packet, id) in batch.iter_mut().zip(found) {
+        let hop = view.resolve(NextHopId(*id), || F::flow_hash(packet)).copied();
+        *id = hop.map_or(DROP, |hop| hop.output);
+        match hop {
+            Some(hop) if hop.output != DROP => {
+                if hop.gateway != F::UNSPECIFIED {
+                    F::set_destination(packet, hop.gateway);
+                }
+            }
+            _ => lost = true,
+        }
+    }
+    lost
+}
+
+/// Counts what each next hop answered for.
+fn count(hits: &mut Vec<Hits>, batch: &Batch, found: &[u32]) {
+    for (packet, id) in batch.iter().zip(found) {
+        if *id == NextHopId::NONE.0 {
+            continue;
+        }
+        let at = *id as usize;
+        if at >= hits.len() {
+            hits.resize(at + 1, Hits::default());
+        }
+        hits[at].packets += 1;
+        hits[at].bytes += packet.len() as u64;
+    }
+}
+
+impl<F: Family> Element for Lookup<F> {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let strategy = args.keyword("SYNC", Strategy::Rcu);
+        let limits = Limits {
+            routes: args.keyword("CAPACITY", usize::MAX),
+            hops: args.keyword("NEXTHOPS", usize::MAX),
+            buckets: args.keyword("BUCKETS", DEFAULT_BUCKETS),
+            outputs: args.noutputs,
+        };
+        if !limits.buckets.is_power_of_two() || limits.buckets > MAX_BUCKETS {
+            args.error(format!("BUCKETS must be a power of two up to {MAX_BUCKETS}, not {}", limits.buckets));
+        }
+        self.vrf = args.keyword_opt("VRF_ANNO");
+        self.file = args.keyword_opt("FILE");
+        let names: Vec<String> = args.keyword_all("NEXTHOP");
+        let shared = match SharedRoutes::<F>::new(strategy, &args.rcu, limits) {
+            Ok(shared) => shared,
+            Err(why) => return args.error(why),
+        };
+        for text in names {
+            if let Err(why) = shared.change(|routes| routes.set_named(&text)) {
+                args.error(why);
+            }
+        }
+        for text in args.rest() {
+            if let Err(why) = shared.change(|routes| routes.command("set", &text)) {
+                args.error(why);
+            }
+        }
+        self.path = Some(shared.path());
+        self.shared = Some(Arc::new(shared));
+    }
+
+    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        if let Some(path) = &self.file {
+            self.load(path, true)?;
+        }
+        Ok(Tasks::None)
+    }
+
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(Lookup::<F> {
+            shared: self.shared.clone(),
+            vrf: self.vrf,
+            complaints: self.complaints.clone(),
+            ..Default::default()
+        }))
+    }
+
+    fn initialize(&mut self, _: &mut InitCx<'_>) -> Result<(), String> {
+        if self.path.is_none() {
+            self.path = Some(self.shared().further_path()?);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+        let Lookup { path: Some(path), vrf, complaints, splitter, keys, found, .. } = self else { return };
+        keys.clear();
+        keys.extend(batch.iter().map(F::destination));
+        found.resize(keys.len(), 0);
+        let lost = match path {
+            Path::Rcu(published, hops) => {
+                match vrf {
+                    None => F::lookup(&published.first, cx.rcu(), keys, found),
+                    Some(vrf) => {
+                        let readers = published.readers.read(cx.rcu());
+                        look_up::<F>(readers, cx.rcu(), *vrf, &batch, keys, found);
+                    }
+                }
+                direct::<F>(hops.read(cx.rcu()), &mut batch, found)
+            }
+            Path::Locked(owned) => {
+                let mut owned = owned.lock_timed(now_ns);
+                match (vrf, &owned.readers[0]) {
+                    (None, Some(first)) => F::lookup(first, &owned.reader, keys, found),
+                    (None, None) => found.fill(NextHopId::NONE.0),
+                    (Some(vrf), _) => {
+                        look_up::<F>(&owned.readers, &owned.reader, *vrf, &batch, keys, found);
+                    }
+                }
+                count(&mut owned.hits, &batch, found);
+                direct::<F>(owned.hops.read(&owned.reader), &mut batch, found)
+            }
+        };
+        if lost {
+            let mut outputs = found.iter();
+            let routed = |_: &mut Packet| outputs.next() != Some(&DROP);
+            batch.partition(routed, |p| {
+                Self::complain(complaints, cx, &p);
+                cx.drop(Reason::NoRoute, p);
+            });
+            found.retain(|output| *output != DROP);
+        }
+        let mut outputs = found.iter();
+        splitter.split(cx, batch, |_| outputs.next().map_or(0, |o| *o as usize));
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
+        let shared = self.shared();
+        match name {
+            "nroutes" => Ok(shared.read(|routes| routes.len().to_string())),
+            "lookup" => shared.read(|routes| routes.lookup(param)).map_err(HandlerError::Failed),
+            "nexthops" => Ok(shared.read(|routes| routes.show_names())),
+            "contention" => Ok(shared.contention()),
+            "stats" => Ok(shared.stats()),
+            _ => Ok(shared.read(|routes| routes.show_all())),
+        }
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let shared = self.shared();
+        let done = match name {
+            "ctrl" => shared.change(|routes| routes.control(value)),
+            "flush" => shared.change(|routes| routes.replace("", false)),
+            "replace" => shared.change(|routes| routes.replace(value, false)),
+            "load" => self.load(value.trim(), false),
+            "nexthop" => shared.change(|routes| routes.set_named(value)),
+            "remove_nexthop" => shared.change(|routes| routes.remove_named(value)),
+            "withdraw" => shared.change(|routes| routes.withdraw(value)),
+            verb => shared.change(|routes| routes.command(verb, value)),
+        };
+        done.map_err(HandlerError::Failed)
+    }
+}

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The control side: routes of several tables over one table of next hops, changed all or none.
+//!
+//! Each route counts as one reference to its next hop. The order of `tables::next_hop` is kept everywhere: ids are published
+//! before a route has them, and released after no route has them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sync::rcu::Domain;
+use tables::next_hop::{Member, NextHopError, NextHopId, NextHops};
+
+use super::{Choice, Family, Hop, Hops, RouteText, read_hops, read_prefix, show_output};
+
+/// How much there may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Routes in all tables.
+    pub routes: usize,
+    /// Next hops, groups and names.
+    pub hops: usize,
+    /// Buckets of a named group.
+    pub buckets: usize,
+    /// Outputs that hops may name.
+    pub outputs: usize,
+}
+
+/// All tables of an element.
+pub(crate) struct Routes<F: Family> {
+    domain: Domain,
+    /// By number; table 0 is always there.
+    tables: BTreeMap<u8, F::Writer>,
+    pub(super) hops: NextHops<Hop<F::Addr>>,
+    names: BTreeMap<String, NextHopId>,
+    limits: Limits,
+}
+
+/// What a line of the control language asks for.
+enum Verb {
+    Add,
+    Set,
+    Remove,
+}
+
+/// A line whose next hop is known; it owns one reference to it.
+struct Change<F: Family> {
+    verb: Verb,
+    table: u8,
+    prefix: F::Prefix,
+    /// `None` for a removal whatever the next hop.
+    id: Option<NextHopId>,
+}
+
+/// A route as it was before a change; it owns one reference.
+type Former<F> = (u8, <F as Family>::Prefix, Option<NextHopId>);
+
+/// Routes to be, by table.
+type Lists<F> = BTreeMap<u8, Vec<(<F as Family>::Prefix, NextHopId)>>;
+
+impl<F: Family> Routes<F> {
+    pub(crate) fn new(domain: &Domain, limits: Limits) -> Result<Self, String> {
+        Ok(Self {
+            domain: domain.clone(),
+            tables: BTreeMap::from([(0, F::open(domain)?)]),
+            hops: NextHops::new(domain, limits.hops),
+            names: BTreeMap::new(),
+            limits,
+        })
+    }
+
+    /// The lookup sides, by number.
+    pub(crate) fn readers(&self) -> Vec<Option<F::Reader>> {
+        let last = self.tables.keys().last().copied().unwrap_or(0);
+        (0..=last).map(|id| self.tables.get(&id).map(F::reader)).collect()
+    }
+
+    /// How many tables there are.
+    pub(crate) fn ntables(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// Routes in all tables.
+    pub(crate) fn len(&self) -> usize {
+        self.tables.values().map(F::len).sum()
+    }
+
+    /// Executes one `add`, `set` or `remove`.
+    pub(crate) fn command(&mut self, verb: &str, text: &str) -> Result<(), String> {
+        self.transaction([(verb, text)]).map_err(|(_, why)| why)
+    }
+
+    /// Executes lines of `add`, `set` and `remove`, all or none.
+    pub(crate) fn control(&mut self, text: &str) -> Result<(), String> {
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+        let commands = lines.iter().map(|line| line.split_once(' ').unwrap_or((line, "")));
+        let done = self.transaction(commands);
+        done.map_err(|(at, why)| format!("{}: {why}; nothing was changed", lines[at]))
+    }
+
+    /// All or none; an error comes with the number of the line.
+    fn transaction<'a>(
+        &mut self,
+        lines: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<(), (usize, String)> {
+        let mut changes = Vec::new();
+        for (at, (verb, text)) in lines.into_iter().enumerate() {
+            match self.prepare(verb, text) {
+                Ok(change) => changes.push(change),
+                Err(why) => {
+                    changes.into_iter().for_each(|change| self.forget(change.id));
+                    return Err((at, why));
+                }
+            }
+        }
+        if let Err(why) = self.publish() {
+            changes.into_iter().for_each(|change| self.forget(change.id));
+            return Err((0, why));
+        }
+        let mut former: Vec<Former<F>> = Vec::with_capacity(changes.len());
+        let mut changes = changes.into_iter().enumerate();
+        while let Some((at, change)) = changes.next() {
+            let Change { verb, table, prefix, id } = change;
+            match self.apply(verb, table, prefix, id) {
+                Ok(old) => former.push((table, prefix, old)),
+                Err(why) => {
+                    self.forget(id);
+                    changes.for_each(|(_, change)| self.forget(change.id));
+                    return Err((at, self.undo(former, why)));
+                }
+            }
+        }
+        former.into_iter().for_each(|(.., old)| self.forget(old));
+        Ok(())
+    }
+
+    /// Reads a line, makes its table and next hop known.
+    fn prepare(&mut self, verb: &str, text: &str) -> Result<Change<F>, String> {
+        let verb = match verb {
+            "add" => Verb::Add,
+            "set" => Verb::Set,
+            "remove" => Verb::Remove,
+            _ => return Err(format!("expected add, set or remove, not '{verb}'")),
+        };
+        let parts = RouteText::split(text)?;
+        if matches!(verb, Verb::Remove) && parts.hops.is_empty() {
+            let prefix = read_prefix::<F>(parts.prefix, false)?;
+            return Ok(Change { verb, table: parts.table, prefix, id: None });
+        }
+        // The hops first: text without any is no route at all.
+        let hops = read_hops::<F>(parts.hops, text, self.limits.outputs)?;
+        let prefix = read_prefix::<F>(parts.prefix, false)?;
+        let table = parts.table;
+        if !matches!(verb, Verb::Remove) {
+            self.make_table(table)?;
+        }
+        let like = self.tables.get(&table).and_then(|fib| F::get(fib, prefix));
+        let id = Some(self.acquire(&hops, like)?);
+        Ok(Change { verb, table, prefix, id })
+    }
+
+    /// Makes a change, and returns the next hop that the route had; its reference passes to the caller.
+    fn apply(
+        &mut self,
+        verb: Verb,
+        table: u8,
+        prefix: F::Prefix,
+        id: Option<NextHopId>,
+    ) -> Result<Option<NextHopId>, String> {
+        let now = self.tables.get(&table).and_then(|fib| F::get(fib, prefix));
+        match (verb, id) {
+            (Verb::Add, _) if now.is_some() => Err(format!("there is a route for {prefix} already")),
+            (Verb::Add | Verb::Set, Some(id)) => {
+                if now.is_none() && self.len() >= self.limits.routes {
+                    return Err(full(self.limits.routes));
+                }
+                let fib = self.tables.get_mut(&table).expect("made when the line was read");
+                F::insert(fib, prefix, id)
+            }
+            (Verb::Remove, wanted) if now.is_some() && wanted.is_none_or(|id| now == Some(id)) => {
+                let fib = self.tables.get_mut(&table).expect("it has the route");
+                let old = F::remove(fib, prefix)?;
+                self.forget(wanted);
+                Ok(old)
+            }
+            _ => Err(format!("there is no such route: {prefix}")),
+        }
+    }
+
+    /// Puts routes back as they were; returns the reason, and what went wrong besides.
+    fn undo(&mut self, former: Vec<Former<F>>, mut why: String) -> String {
+        for (table, prefix, old) in former.into_iter().rev() {
+            let fib = self.tables.get_mut(&table).expect("it was changed");
+            let undone = match old {
+                Some(id) => F::insert(fib, prefix, id),
+                None => F::remove(fib, prefix),
+            };
+            match undone {
+                Ok(new) => self.forget(new),
+                Err(error) => why += &format!("; {prefix} could not be put back: {error}"),
+            }
+        }
+        why
+    }
+
+    /// Replaces all routes by those in `text`, one a line (`#` begins a comment), or adds them to those there with `keep`.
+    /// Nothing changes unless all is well.
+    pub(crate) fn replace(&mut self, text: &str, keep: bool) -> Result<(), String> {
+        let mut acquired = Vec::new();
+        let lists = self.read_all(text, &mut acquired);
+        let lists = lists.and_then(|lists| self.publish().map(|()| lists)).and_then(|lists| {
+            let kept: Lists<F> = if keep { self.current() } else { BTreeMap::new() };
+            self.swap(lists, kept)
+        });
+        // What a list gave twice, or what was refused, is not in the tables.
+        acquired.into_iter().for_each(|id| self.hops.release(id));
+        lists
+    }
+
+    /// The routes of a text. Each next hop in it is acquired once, to be released when the tables have it.
+    fn read_all(&mut self, text: &str, acquired: &mut Vec<NextHopId>) -> Result<Lists<F>, String> {
+        let mut lists = Lists::<F>::new();
+        let mut known: HashMap<&str, NextHopId> = HashMap::new();
+        for (at, line) in text.lines().enumerate() {
+            let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
+            if line.is_empty() {
+                continue;
+            }
+            let mut read = || {
+                let parts = RouteText::split(line)?;
+                let id = match known.get(parts.hops) {
+                    Some(id) => *id,
+                    None => {
+                        let id =
+                            self.acquire(&read_hops::<F>(parts.hops, line, self.limits.outputs)?, None)?;
+                        acquired.push(id);
+                        known.insert(parts.hops, id);
+                        id
+                    }
+                };
+                let prefix = read_prefix::<F>(parts.prefix, true)?;
+                self.make_table(parts.table)?;
+                lists.entry(parts.table).or_default().push((prefix, id));
+                Ok(())
+            };
+            read().map_err(|why: String| format!("line {}: {why}; nothing was changed", at + 1))?;
+        }
+        Ok(lists)
+    }
+
+    /// All routes, by table.
+    fn current(&self) -> Lists<F> {
+        self.tables.iter().map(|(table, fib)| (*table, F::routes(fib).collect())).collect()
+    }
+
+    /// Makes `kept` and then `lists` the routes of the tables, and sets references right.
+    fn swap(&mut self, lists: Lists<F>, kept: Lists<F>) -> Result<(), String> {
+        let former = self.current();
+        let mut wanted = kept;
+        for (table, mut list) in lists {
+            wanted.entry(table).or_default().append(&mut list);
+        }
+        let tables: Vec<u8> = self.tables.keys().copied().collect();
+        let mut outcome = Ok(());
+        for (at, table) in tables.iter().enumerate() {
+            let list = wanted.get(table).map_or(&[][..], Vec::as_slice);
+            outcome = F::replace(self.tables.get_mut(table).expect("listed"), list);
+            if outcome.is_ok() && self.len() > self.limits.routes && at + 1 == tables.len() {
+                outcome = Err(full(self.limits.routes));
+            }
+            if let Err(why) = &mut outcome {
+                // Those replaced so far (and perhaps this one) return to what they were.
+                for table in &tables[..=at] {
+                    let fib = self.tables.get_mut(table).expect("listed");
+                    if let Err(error) = F::replace(fib, &former[table]) {
+                        *why += &format!("; table {table} could not be put back: {error}");
+                    }
+                }
+                return outcome;
+            }
+        }
+        for fib in self.tables.values() {
+            for (_, id) in F::routes(fib) {
+                self.hops.retain(id).map_err(|error| error.to_string())?;
+            }
+        }
+        former.into_values().flatten().for_each(|(_, id)| self.hops.release(id));
+        outcome
+    }
+
+    /// Gives a next hop a name, or changes what the name stands for: `NAME HOPS`. Routes by way of it follow.
+    pub(crate) fn set_named(&mut self, text: &str) -> Result<(), String> {
+        let (name, hops) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+        if name.is_empty() || hops.trim().is_empty() {
+            return Err(format!("expected NAME [GATEWAY] OUTPUT [WEIGHT] | ..., not '{text}'"));
+        }
+        let hops = read_hops::<F>(hops, text, self.limits.outputs)?;
+        let members = self.acquire_members(&hops)?;
+        let done = match self.names.get(name).copied() {
+            Some(id) => {
+                let before = self.hops.members(id).expect("names stand for groups").to_vec();
+                self.hops.set_group(id, &members).map_err(text_of).and_then(|()| {
+                    self.publish().inspect_err(|_| {
+                        // Readers have not seen it; the members' references are still held.
+                        let _ = self.hops.set_group(id, &before);
+                    })
+                })
+            }
+            None => self.hops.new_group(&members, self.limits.buckets).map_err(text_of).and_then(|id| {
+                self.publish().inspect_err(|_| self.hops.release(id))?;
+                self.names.insert(name.to_owned(), id);
+                Ok(())
+            }),
+        };
+        members.iter().for_each(|(id, _)| self.hops.release(*id));
+        done
+    }
+
+    /// Takes a name away, if no route or group is by way of it.
+    pub(crate) fn remove_named(&mut self, name: &str) -> Result<(), String> {
+        let id = self.named(name.trim())?;
+        match self.hops.references(id) - 1 {
+            0 => {
+                self.names.remove(name.trim());
+                self.hops.release(id);
+                Ok(())
+            }
+            1 => Err(format!("next hop '{}' is in use by a route or group", name.trim())),
+            n => Err(format!("next hop '{}' is in use by {n} routes or groups", name.trim())),
+        }
+    }
+
+    /// Takes a hop out of all groups that have another: its link or neighbour has failed.
+    pub(crate) fn withdraw(&mut self, text: &str) -> Result<(), String> {
+        let hops = read_hops::<F>(text, text, self.limits.outputs)?;
+        let [(Choice::Hop(hop), _)] = &hops[..] else {
+            return Err(format!("expected GATEWAY OUTPUT, not '{text}'"));
+        };
+        let id = self.hops.find(hop).ok_or_else(|| format!("unknown next hop '{}'", text.trim()))?;
+        self.hops.withdraw(id);
+        self.publish()
+    }
+
+    fn named(&self, name: &str) -> Result<NextHopId, String> {
+        self.names.get(name).copied().ok_or_else(|| format!("unknown next hop '{name}'"))
+    }
+
+    /// The id for what a route says, with a reference more.
+    fn acquire(&mut self, hops: &Hops<F::Addr>, like: Option<NextHopId>) -> Result<NextHopId, String> {
+        if let [(choice, 1..)] = &hops[..] {
+            return self.acquire_one(choice);
+        }
+        let members = self.acquire_members(hops)?;
+        let group = self.hops.intern_group(&members, like).map_err(text_of);
+        members.iter().for_each(|(id, _)| self.hops.release(*id));
+        group
+    }
+
+    fn acquire_one(&mut self, choice: &Choice<F::Addr>) -> Result<NextHopId, String> {
+        match choice {
+            Choice::Hop(hop) => self.hops.intern(*hop).map_err(text_of),
+            Choice::Named(name) => {
+                let id = self.named(name)?;
+                self.hops.retain(id).map_err(text_of)?;
+                Ok(id)
+            }
+        }
+    }
+
+    fn acquire_members(&mut self, hops: &Hops<F::Addr>) -> Result<Vec<Member>, String> {
+        let mut members = Vec::with_capacity(hops.len());
+        for (choice, weight) in hops {
+            match self.acquire_one(choice) {
+                Ok(id) => members.push((id, *weight)),
+                Err(why) => {
+                    members.into_iter().for_each(|(id, _)| self.hops.release(id));
+                    return Err(why);
+                }
+            }
+        }
+        Ok(members)
+    }
+
+    fn forget(&mut self, id: Option<NextHopId>) {
+        if let Some(id) = id {
+            self.hops.release(id);
+        }
+    }
+
+    fn publish(&mut self) -> Result<(), String> {
+        self.hops.publish().map_err(text_of)
+    }
+
+    fn make_table(&mut self, table: u8) -> Result<(), String> {
+        if !self.tables.contains_key(&table) {
+            self.tables.insert(table, F::open(&self.domain)?);
+        }
+        Ok(())
+    }
+
+    /// A copy over another domain, for a strategy without sharing.
+    pub(crate) fn copy(&self, domain: &Domain) -> Result<Self, String> {
+        let mut copy = Self::new(domain, self.limits)?;
+        // Names in the order of their ids: a name can only lead to one made before it, or the other way by a later change.
+        let mut pending: Vec<&String> = self.names.keys().collect();
+        while !pending.is_empty() {
+            let before = pending.len();
+            pending.retain(|name| {
+                let hops = self.show_members(self.names[*name]);
+                copy.set_named(&format!("{name} {hops}")).is_err()
+            });
+            if pending.len() == before {
+                return Err("the named next hops cannot be copied".into());
+            }
+        }
+        copy.replace(&self.show_all(), false)?;
+        Ok(copy)
+    }
+
+    /// All routes as text that [`replace`](Self::replace) reads.
+    pub(crate) fn show_all(&self) -> String {
+        let mut shown: HashMap<NextHopId, String> = HashMap::new();
+        let mut text = String::new();
+        for (table, fib) in &self.tables {
+            let suffix = if *table == 0 { String::new() } else { format!(" table {table}") };
+            for (prefix, id) in F::routes(fib) {
+                let hops = shown.entry(id).or_insert_with(|| self.show_columns(id));
+                // Columns as Click's: a second tab where the first column is short.
+                let prefix = format!("{prefix}\t");
+                let tab = if prefix.len() < 17 { "\t" } else { "" };
+                text.extend([&prefix, tab, hops, &suffix, "\n"]);
+            }
+        }
+        text
+    }
+
+    /// Named next hops and what they stand for, with the buckets of each member; a line each.
+    pub(crate) fn show_names(&self) -> String {
+        let line = |(name, id): (&String, &NextHopId)| format!("{name}\t{}\n", self.show_members(*id));
+        self.names.iter().map(line).collect()
+    }
+
+    /// What routes for `address` (with `table N` behind, if need be) say: `OUTPUT [GATEWAY]`.
+    pub(crate) fn lookup(&self, text: &str) -> Result<String, String> {
+        let parts = RouteText::split(text)?;
+        let address: F::Addr = parts.prefix.parse().map_err(|_| format!("'{text}' is not an address"))?;
+        let id = self.tables.get(&parts.table).and_then(|fib| F::longest_match(fib, F::key(address)));
+        let hop = |hop: &Hop<F::Addr>| match hop.gateway == F::UNSPECIFIED {
+            true => show_output(hop.output).to_string(),
+            false => format!("{} {}", show_output(hop.output), hop.gateway),
+        };
+        Ok(match id {
+            None => "-1".into(),
+            Some(id) => self.hops.get(id).map_or_else(|| self.show_hops(id), hop),
+        })
+    }
+
+    /// The columns of gateway and output.
+    fn show_columns(&self, id: NextHopId) -> String {
+        let hops = self.show_hops(id);
+        match hops.split_once(' ') {
+            Some((gateway, rest)) if gateway != "via" => {
+                let tab = if gateway.len() + 1 < 9 { "\t\t" } else { "\t" };
+                format!("{gateway}{tab}{rest}")
+            }
+            _ => hops,
+        }
+    }
+
+    /// What an id stands for, as routes are written.
+    pub(crate) fn show_hops(&self, id: NextHopId) -> String {
+        if let Some((name, _)) = self.names.iter().find(|(_, named)| **named == id) {
+            return format!("via {name}");
+        }
+        match self.hops.get(id) {
+            Some(hop) => self.show_hop(hop),
+            None => self.show_members(id),
+        }
+    }
+
+    fn show_members(&self, id: NextHopId) -> String {
+        let members = self.hops.members(id).unwrap_or_default();
+        let shown = members.iter().map(|(id, weight)| format!("{} {weight}", self.show_hops(*id)));
+        shown.collect::<Vec<_>>().join(" | ")
+    }
+
+    fn show_hop(&self, hop: &Hop<F::Addr>) -> String {
+        let output = show_output(hop.output);
+        match hop.gateway == F::UNSPECIFIED {
+            true => format!("- {output}"),
+            false => format!("{} {output}", hop.gateway),
+        }
+    }
+}
+
+fn text_of(error: NextHopError) -> String {
+    error.to_string()
+}
+
+fn full(limit: usize) -> String {
+    format!("the routing table is full: it may have {limit} routes (CAPACITY)")
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How workers share routes: three strategies, of which the first is for use and the others show what they cost.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use engine::args::{FromArg, Names};
+use sync::lock::{AdaptiveLock, LockStats, SpinLock};
+use sync::rcu;
+use tables::next_hop::{NextHopId, NextHopReader};
+
+use super::routes::{Limits, Routes};
+use super::{Family, Hop};
+
+/// The strategy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    /// One table; readers never wait, old versions are freed after a grace period.
+    #[default]
+    Rcu,
+    /// A table for each worker behind a lock of its own; a change is made in all of them.
+    PerCore,
+    /// One table behind one lock, with statistics written on every packet.
+    Lock,
+}
+
+impl FromArg for Strategy {
+    const EXPECTED: &'static str = "rcu, percore or lock";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
+        match text {
+            "rcu" => Ok(Strategy::Rcu),
+            "percore" => Ok(Strategy::PerCore),
+            "lock" => Ok(Strategy::Lock),
+            _ => Err(String::new()),
+        }
+    }
+}
+
+/// Lookup sides by table number, those that exist.
+pub(super) type Readers<F> = Vec<Option<<F as Family>::Reader>>;
+
+/// Packets and bytes that a next hop answered for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hits {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// Routes that belong to whoever holds the lock around them, reading included.
+pub(super) struct Owned<F: Family> {
+    pub routes: Routes<F>,
+    pub readers: Readers<F>,
+    /// The only reader of the routes' domain; quiescent whenever the lock is free.
+    pub reader: rcu::Reader,
+    pub hops: NextHopReader<Hop<F::Addr>>,
+    /// By next hop id.
+    pub hits: Vec<Hits>,
+}
+
+impl<F: Family> Owned<F> {
+    fn new(routes: Routes<F>, domain: &rcu::Domain) -> Self {
+        let (readers, hops) = (routes.readers(), routes.hops.reader());
+        Self { routes, readers, reader: domain.register("the lock's holder"), hops, hits: Vec::new() }
+    }
+}
+
+/// One worker's way to the routes.
+pub(super) enum Path<F: Family> {
+    Rcu(Arc<Published<F>>, NextHopReader<Hop<F::Addr>>),
+    Locked(Arc<SpinLock<Owned<F>>>),
+}
+
+/// The versions that readers of the first strategy see.
+pub(super) struct Published<F: Family> {
+    pub readers: rcu::Cell<Readers<F>>,
+    /// Table 0, which most configurations have alone.
+    pub first: F::Reader,
+}
+
+/// Routes as all instances of an element share them.
+pub(crate) struct SharedRoutes<F: Family> {
+    strategy: Strategy,
+    store: Store<F>,
+}
+
+enum Store<F: Family> {
+    Rcu {
+        control: Box<AdaptiveLock<Routes<F>>>,
+        published: Arc<Published<F>>,
+    },
+    /// The first is the one that handlers read.
+    Locked(Mutex<Vec<Arc<SpinLock<Owned<F>>>>>),
+}
+
+impl<F: Family> SharedRoutes<F> {
+    pub(crate) fn new(strategy: Strategy, domain: &rcu::Domain, limits: Limits) -> Result<Self, String> {
+        let store = match strategy {
+            Strategy::Rcu => {
+                let routes = Routes::new(domain, limits)?;
+                let readers: Readers<F> = routes.readers();
+                let first = readers.iter().flatten().next().expect("table 0").clone();
+                let published = Published { readers: rcu::Cell::new(domain, readers), first };
+                Store::Rcu { control: Box::new(AdaptiveLock::new(routes)), published: Arc::new(published) }
+            }
+            Strategy::PerCore | Strategy::Lock => {
+                let domain = rcu::Domain::default();
+                let owned = Owned::new(Routes::new(&domain, limits)?, &domain);
+                Store::Locked(Mutex::new(vec![Arc::new(SpinLock::new(owned))]))
+            }
+        };
+        Ok(Self { strategy, store })
+    }
+
+    /// The way for the first instance.
+    pub(super) fn path(&self) -> Path<F> {
+        match &self.store {
+            Store::Rcu { control, published } => {
+                Path::Rcu(published.clone(), control.lock_timed(now_ns).hops.reader())
+            }
+            Store::Locked(copies) => Path::Locked(list(copies)[0].clone()),
+        }
+    }
+
+    /// The way for a further worker: a copy of its own where the strategy wants that.
+    pub(super) fn further_path(&self) -> Result<Path<F>, String> {
+        if self.strategy != Strategy::PerCore {
+            return Ok(self.path());
+        }
+        let Store::Locked(copies) = &self.store else { unreachable!("a strategy with locks") };
+        let mut copies = list(copies);
+        let domain = rcu::Domain::default();
+        let routes = copies[0].lock_timed(now_ns).routes.copy(&domain)?;
+        let copy = Arc::new(SpinLock::new(Owned::new(routes, &domain)));
+        copies.push(copy.clone());
+        Ok(Path::Locked(copy))
+    }
+
+    /// Reads what all copies have alike.
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&Routes<F>) -> R) -> R {
+        match &self.store {
+            Store::Rcu { control, .. } => read(&control.lock_timed(now_ns)),
+            Store::Locked(copies) => {
+                let first = list(copies)[0].clone();
+                let owned = first.lock_timed(now_ns);
+                read(&owned.routes)
+            }
+        }
+    }
+
+    /// Makes a change in every copy. The first copy's refusal leaves all as they were; the others are equal and their
+    /// domains have no other readers, so that they agree with it.
+    pub(crate) fn change(&self, change: impl Fn(&mut Routes<F>) -> Result<(), String>) -> Result<(), String> {
+        match &self.store {
+            Store::Rcu { control, published } => {
+                let mut routes = control.lock_timed(now_ns);
+                let before = routes.ntables();
+                let done = change(&mut routes);
+                if routes.ntables() != before {
+                    published.readers.publish(routes.readers()).map_err(|e| e.to_string())?;
+                }
+                done
+            }
+            Store::Locked(copies) => {
+                for (at, copy) in list(copies).iter().enumerate() {
+                    let owned = &mut *copy.lock_timed(now_ns);
+                    let before = owned.routes.ntables();
+                    let done = change(&mut owned.routes);
+                    if owned.routes.ntables() != before {
+                        owned.readers = owned.routes.readers();
+                    }
+                    owned.reader.quiescent();
+                    done.map_err(|why| if at == 0 { why } else { format!("copy {at}: {why}") })?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What the locks have been through: `LOCK acquisitions N contended N wait_ns N`, a line each.
+    pub(crate) fn contention(&self) -> String {
+        let line = |name: String, stats: LockStats| {
+            let LockStats { acquisitions, contended, wait_ns } = stats;
+            format!("{name} acquisitions {acquisitions} contended {contended} wait_ns {wait_ns}\n")
+        };
+        match &self.store {
+            Store::Rcu { control, .. } => line("control".into(), control.stats()),
+            Store::Locked(copies) if self.strategy == Strategy::Lock => {
+                line("table".into(), list(copies)[0].stats())
+            }
+            Store::Locked(copies) => {
+                let copies = list(copies);
+                copies.iter().enumerate().map(|(at, copy)| line(format!("copy{at}"), copy.stats())).collect()
+            }
+        }
+    }
+
+    /// Packets and bytes by next hop: `PACKETS BYTES HOP`, a line each; nothing with the first strategy.
+    pub(crate) fn stats(&self) -> String {
+        let Store::Locked(copies) = &self.store else { return String::new() };
+        let mut sum: Vec<Hits> = Vec::new();
+        let copies = list(copies).clone();
+        for copy in &copies {
+            let owned = copy.lock_timed(now_ns);
+            sum.resize(sum.len().max(owned.hits.len()), Hits::default());
+            for (sum, hits) in sum.iter_mut().zip(&owned.hits) {
+                sum.packets += hits.packets;
+                sum.bytes += hits.bytes;
+            }
+        }
+        let first = copies[0].lock_timed(now_ns);
+        let used = sum.iter().enumerate().filter(|(_, hits)| hits.packets > 0);
+        used.map(|(id, Hits { packets, bytes })| {
+            format!("{packets} {bytes} {}\n", first.routes.show_hops(NextHopId(id as u32)))
+        })
+        .collect()
+    }
+}
+
+/// Nanoseconds, asked for only where a lock makes somebody wait.
+pub(super) fn now_ns() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+fn list<T>(list: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ip::lookup_ip_route::V4;
+
+    const LIMITS: Limits = Limits { routes: 10, hops: 10, buckets: 64, outputs: 4 };
+
+    /// Each worker's answers for two addresses.
+    fn answers(paths: &[Path<V4>]) -> Vec<[Option<u32>; 2]> {
+        let answer = |path: &Path<V4>, key: u32| {
+            let Path::Locked(owned) = path else { panic!("a lock") };
+            let owned = owned.lock();
+            let mut found = [0];
+            V4::lookup(owned.readers[0].as_ref().expect("table 0"), &owned.reader, &[key], &mut found);
+            owned.hops.read(&owned.reader).resolve(NextHopId(found[0]), || 1).map(|hop| hop.output)
+        };
+        paths.iter().map(|path| [0x0a00_0001, 0x0b00_0001].map(|key| answer(path, key))).collect()
+    }
+
+    #[test]
+    fn every_copy_has_every_change() {
+        let check = |strategy: Strategy, locks: usize| {
+            let shared = SharedRoutes::<V4>::new(strategy, &rcu::Domain::default(), LIMITS).expect("memory");
+            let change = |verb: &'static str, text: &str| shared.change(|routes| routes.command(verb, text));
+            shared.change(|routes| routes.set_named("zzz 1.1.1.1 3")).expect("a name");
+            shared.change(|routes| routes.set_named("aaa via zzz")).expect("a name for a name");
+            change("add", "10.0.0.0/8 via aaa").expect("room");
+            let paths: Vec<_> = (0..3).map(|_| shared.further_path().expect("memory")).collect();
+            assert_eq!(answers(&paths), vec![[Some(3), None]; 3], "copies start with the routes there are");
+            change("add", "11.0.0.0/8 1 table 0").expect("room");
+            shared.change(|routes| routes.set_named("zzz 1.1.1.1 2")).expect("a change");
+            assert_eq!(answers(&paths), vec![[Some(2), Some(1)]; 3]);
+            assert!(change("add", "11.0.0.0/8 2").is_err());
+            assert_eq!(answers(&paths), vec![[Some(2), Some(1)]; 3]);
+            assert_eq!(shared.contention().lines().count(), locks, "{}", shared.contention());
+        };
+        check(Strategy::PerCore, 4);
+        check(Strategy::Lock, 1);
+    }
+
+    #[test]
+    fn waiting_is_counted() {
+        let shared =
+            SharedRoutes::<V4>::new(Strategy::Lock, &rcu::Domain::default(), LIMITS).expect("memory");
+        let Path::Locked(owned) = shared.path() else { panic!("a lock") };
+        let (waiting, waiter) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let held = owned.lock();
+            let owned = &owned;
+            scope.spawn(move || {
+                // Asked for the time, it has found the lock taken.
+                drop(owned.lock_timed(|| {
+                    let _ = waiting.send(());
+                    now_ns()
+                }));
+            });
+            waiter.recv().expect("it began to wait");
+            drop(held);
+        });
+        let text = shared.contention();
+        assert!(text.starts_with("table acquisitions 2 contended 1 wait_ns "), "{text}");
+    }
+}
