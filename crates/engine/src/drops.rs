@@ -54,6 +54,7 @@ reasons! {
     Broadcast "broadcast" "A link-level broadcast or multicast must not be forwarded.";
     MustFragment "must-fragment" "The packet is larger than the MTU and must not be fragmented.";
     BadFragment "bad-fragment" "A fragment overlaps others or exceeds the datagram.";
+    FragmentOverlap "fragment-overlap" "Fragments of the packet overlap with different bytes, so none of it is used.";
     ReassemblyTimeout "reassembly-timeout" "Not all fragments of a datagram came in time.";
     ReassemblyLimit "reassembly-limit" "Too much memory waits for missing fragments.";
     NoIcmpError "no-icmp-error" "An ICMP error must not be sent about this packet.";

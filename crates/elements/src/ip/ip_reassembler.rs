@@ -1,40 +1,49 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPReassembler
 //!
-//! `IPReassembler([keywords HIMEM, MAX_MTU_ANNO])`
+//! `IPReassembler([keywords HIMEM, MAX_PACKETS, MAX_PER_SOURCE, OVERLAP, TIMEOUT, MAX_MTU_ANNO])`
 //!
 //! Puts the fragments of IP packets together again; other packets pass unchanged.
 //!
 //! **Ports:** 1 input; output 0 for whole packets; output 1, if connected, for what was put together of packets that
-//! cannot be completed.
+//! are given up: from its beginning if the first fragment came, and otherwise still a later fragment. An ICMPError there
+//! (`timeexceeded, reassembly`) answers the former only, as it should.
 //!
 //! **Arguments**
 //! * `HIMEM` bytes that may wait for missing fragments, default 262,144. Beyond, packets are given up, oldest
 //!   first, until three quarters remain.
+//! * `MAX_PACKETS` packets that may wait, default no limit but HIMEM's; beyond, as with HIMEM.
+//! * `MAX_PER_SOURCE` packets of one source address that may wait, default no limit; fragments of more are dropped.
+//! * `OVERLAP` what happens where fragments overlap: `replace` (default, as in Click), later bytes replace earlier ones;
+//!   `drop`, the packet is given up with all its fragments, also those to come. Bytes that came twice alike are no overlap.
+//! * `TIMEOUT` time without a fragment after which a packet is given up, default 30 s, at least 1 s; looked at three times
+//!   as often.
 //! * `MAX_MTU_ANNO` 2-byte annotation that receives the length of the longest fragment.
 //!
 //! **Metadata:** network header position read; the whole has the annotations of its first fragment and the timestamp of
 //! the one that completed it.
 //!
 //! **Drops:** `bad-fragment`, fragments with impossible lengths or offsets and those that contradict the end already known;
-//! `reassembly-timeout`, after 30 seconds without a fragment; `reassembly-limit`; `no-memory`.
+//! `fragment-overlap`, with `OVERLAP drop`; `reassembly-timeout`; `reassembly-limit`; `no-memory`.
 //!
 //! **Handlers**
 //! * `dump` read: counts, and what waits.
 //!
-//! Where fragments overlap, later bytes replace earlier ones, as in Click. One instance serves all workers, because the
-//! fragments of one packet may come to any of them; packets that are no fragments cost one look at their header.
+//! Overlapping fragments serve to smuggle headers past filters, and nobody sends them in good faith: where that matters,
+//! choose `OVERLAP drop`, which IPv6 demands (RFC 5722). One instance serves all workers, because the fragments of one
+//! packet may come to any of them; packets that are no fragments cost one look at their header.
 //!
 //! ```click
 //! FromIPSummaryDump(/dev/null, STOP true) -> CheckIPHeader -> IPReassembler -> Discard;
 //! ```
 //!
-//! See also: IPFragmenter. RFC 791 (3.2), RFC 815, RFC 1122 (3.3.2)
+//! See also: IPFragmenter, ICMPError. RFC 791 (3.2), RFC 815, RFC 1122 (3.3.2), RFC 1858, RFC 3128, RFC 5722
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
+use engine::args::{Args, FromArg, Names};
+use engine::clock::Nanos;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
 use packet::{Batch, HEADROOM, Packet};
 
@@ -48,10 +57,10 @@ pub const CLASS: Class = Class::new("IPReassembler", "1/1-2", || Box::<IpReassem
     .handlers(&[Handler::read("dump")])
     .file(file!());
 
-/// Time without a fragment after which a packet is given up.
-const TIMEOUT: Nanos = 30 * SECOND;
-/// How often that is looked at.
-const REAP_EVERY: Nanos = 10 * SECOND;
+/// Time without a fragment after which a packet is given up, unless told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Looks at that in its course.
+const LOOKS: u64 = 3;
 /// What a waiting packet costs beside its bytes.
 const OVERHEAD: usize = 40;
 
@@ -71,6 +80,28 @@ struct Waiting {
     len: Option<usize>,
     longest: u16,
     last_seen: Nanos,
+    /// Fragments overlapped: nothing will come of it.
+    spoilt: bool,
+}
+
+/// What happens where fragments overlap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Overlap {
+    #[default]
+    Replace,
+    Drop,
+}
+
+impl FromArg for Overlap {
+    const EXPECTED: &'static str = "'replace' or 'drop'";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
+        match text {
+            "replace" => Ok(Overlap::Replace),
+            "drop" => Ok(Overlap::Drop),
+            _ => Err(String::new()),
+        }
+    }
 }
 
 /// Where a fragment belongs.
@@ -87,8 +118,14 @@ struct Place {
 #[derive(Default)]
 struct IpReassembler {
     himem: usize,
+    max_packets: usize,
+    max_per_source: u32,
+    overlap: Overlap,
+    timeout: Nanos,
     mtu_anno: Option<usize>,
     waiting: HashMap<Key, Waiting>,
+    /// Packets that wait by source address; kept only where they are limited.
+    by_source: HashMap<[u8; 4], u32>,
     used: usize,
     reap_at: Nanos,
     seen: u64,
@@ -124,7 +161,21 @@ impl Waiting {
             len: None,
             longest: 0,
             last_seen: 0,
+            spoilt: false,
         }
+    }
+
+    /// Whether a fragment has bytes that are there already, and not alike.
+    fn overlaps(&self, place: &Place, bytes: &[u8]) -> bool {
+        self.have.iter().any(|&(start, end)| {
+            let (from, to) = (start.max(place.start), end.min(place.end));
+            from < to && self.payload[from..to] != bytes[from - place.start..to - place.start]
+        })
+    }
+
+    /// Gives up the bytes, but remembers the packet, so that further fragments of it are known.
+    fn spoil(&mut self) {
+        (self.spoilt, self.payload, self.have) = (true, Vec::new(), Vec::new());
     }
 
     fn memory(&self) -> usize {
@@ -166,20 +217,24 @@ impl Waiting {
         self.has_first && self.len.is_some_and(|len| self.have == [(0, len)])
     }
 
-    /// The packet, with what is there of its payload; `None` when memory is exhausted.
+    /// The packet, with what is there of its payload, holes filled with zeros; `None` when memory is exhausted.
     fn packet(&self) -> Option<Packet> {
         let head = &self.head;
         let ip_at = head.len() - head.network()?.len();
-        let mut whole = Packet::alloc(HEADROOM, head.len() + self.payload.len())?;
+        // Without its first fragment it is a later fragment itself.
+        let start = if self.has_first { 0 } else { self.have.first().map_or(0, |(start, _)| *start) };
+        let payload = &self.payload[start..];
+        let mut whole = Packet::alloc(HEADROOM, head.len() + payload.len())?;
         whole.copy_annotations(head);
         let bytes = whole.data_mut();
         bytes[..head.len()].copy_from_slice(head.data());
-        bytes[head.len()..].copy_from_slice(&self.payload);
+        bytes[head.len()..].copy_from_slice(payload);
         let ip = &mut bytes[ip_at..];
         let total = (ip.len() as u16).to_be_bytes();
         ip[2..4].copy_from_slice(&total);
+        let [high, low] = ((start / 8) as u16).to_be_bytes();
         let more = if self.len.is_none() { 0x20 } else { 0 };
-        (ip[6], ip[7]) = (ip[6] & 0xc0 | more, 0);
+        (ip[6], ip[7]) = (ip[6] & 0xc0 | more | high, low);
         if let Some(mac) = head.mac_offset() {
             whole.set_mac_offset(mac);
         }
@@ -203,53 +258,109 @@ impl IpReassembler {
         if self.used > self.himem {
             self.relieve(cx);
         }
-        let waiting = match self.waiting.get_mut(&place.key) {
-            Some(waiting) => {
-                self.used -= waiting.memory();
-                waiting
-            }
-            None => {
-                let Some(head) = head_of(&packet, &place) else {
+        match self.add(cx, &packet, &place, now) {
+            Ok(None) => None,
+            Ok(Some(waiting)) => match self.whole(&waiting, &packet) {
+                Some(whole) => Some(whole),
+                None => {
                     cx.drop(Reason::NoMemory, packet);
-                    return None;
-                };
-                self.waiting.entry(place.key).or_insert(Waiting::new(head))
+                    None
+                }
+            },
+            Err(reason) => {
+                self.bad += u64::from(reason == Reason::BadFragment || reason == Reason::FragmentOverlap);
+                cx.drop(reason, packet);
+                None
             }
-        };
-        let end = place.transport + (place.end - place.start);
-        let fits = waiting.add(&place, &packet.data()[place.transport..end]);
-        if fits {
+        }
+    }
+
+    /// Adds a fragment to those of its packet, which it returns when it was the last one missing.
+    fn add(
+        &mut self,
+        cx: &mut Cx<'_>,
+        packet: &Packet,
+        place: &Place,
+        now: Nanos,
+    ) -> Result<Option<Waiting>, Reason> {
+        if !self.waiting.contains_key(&place.key) {
+            self.begin(cx, packet, place)?;
+        }
+        let waiting = self.waiting.get_mut(&place.key).ok_or(Reason::NoMemory)?;
+        self.used -= waiting.memory();
+        let bytes = &packet.data()[place.transport..place.transport + (place.end - place.start)];
+        let result = if waiting.spoilt {
+            Err(Reason::FragmentOverlap)
+        } else if self.overlap == Overlap::Drop && waiting.overlaps(place, bytes) {
+            waiting.spoil();
+            self.failed += 1;
+            Err(Reason::FragmentOverlap)
+        } else if waiting.add(place, bytes) {
             if place.start == 0
-                && let Some(head) = head_of(&packet, &place)
+                && let Some(head) = head_of(packet, place)
             {
                 (waiting.head, waiting.has_first) = (head, true);
             }
             waiting.last_seen = now;
             waiting.longest = waiting.longest.max(place.ip_len);
+            Ok(())
+        } else {
+            Err(Reason::BadFragment)
+        };
+        self.used += waiting.memory();
+        result?;
+        Ok(if waiting.complete() { self.remove(&place.key) } else { None })
+    }
+
+    /// Makes room for the packet of a fragment that is the first to come of it.
+    fn begin(&mut self, cx: &mut Cx<'_>, packet: &Packet, place: &Place) -> Result<(), Reason> {
+        if self.waiting.len() >= self.max_packets {
+            self.relieve(cx);
         }
-        if !waiting.complete() {
-            self.used += waiting.memory();
-            if !fits {
-                self.bad += 1;
-                cx.drop(Reason::BadFragment, packet);
+        if self.max_per_source < u32::MAX {
+            let of_source = self.by_source.entry(source(&place.key)).or_default();
+            if *of_source >= self.max_per_source {
+                return Err(Reason::ReassemblyLimit);
             }
-            return None;
+            *of_source += 1;
         }
-        let waiting = self.waiting.remove(&place.key)?;
+        let Some(head) = head_of(packet, place) else {
+            self.forget_source(&place.key);
+            return Err(Reason::NoMemory);
+        };
+        let waiting = Waiting::new(head);
+        self.used += waiting.memory();
+        self.waiting.insert(place.key, waiting);
+        if cx.timer(0).is_none() {
+            cx.set_timer_after(0, self.timeout / LOOKS);
+        }
+        Ok(())
+    }
+
+    fn whole(&mut self, waiting: &Waiting, last: &Packet) -> Option<Packet> {
         self.good += 1;
-        match waiting.packet() {
-            Some(mut whole) => {
-                if packet.timestamp_ns() > 0 {
-                    whole.set_timestamp_ns(packet.timestamp_ns());
-                }
-                if let Some(at) = self.mtu_anno {
-                    whole.set_anno(at, waiting.longest.to_ne_bytes());
-                }
-                Some(whole)
-            }
-            None => {
-                cx.drop(Reason::NoMemory, packet);
-                None
+        let mut whole = waiting.packet()?;
+        if last.timestamp_ns() > 0 {
+            whole.set_timestamp_ns(last.timestamp_ns());
+        }
+        if let Some(at) = self.mtu_anno {
+            whole.set_anno(at, waiting.longest.to_ne_bytes());
+        }
+        Some(whole)
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Waiting> {
+        let waiting = self.waiting.remove(key)?;
+        self.used -= waiting.memory();
+        self.forget_source(key);
+        Some(waiting)
+    }
+
+    fn forget_source(&mut self, key: &Key) {
+        if let Some(n) = self.by_source.get_mut(&source(key)) {
+            *n -= 1;
+            if *n == 0 {
+                self.by_source.remove(&source(key));
             }
         }
     }
@@ -257,19 +368,20 @@ impl IpReassembler {
     /// Gives up packets that have waited too long.
     fn reap(&mut self, cx: &mut Cx<'_>, now: Nanos) {
         if now >= self.reap_at {
-            self.reap_at = now + REAP_EVERY;
-            let old: Vec<Key> =
-                self.waiting.iter().filter(|(_, w)| w.last_seen + TIMEOUT < now).map(|(k, _)| *k).collect();
+            self.reap_at = now + self.timeout / LOOKS;
+            let late = |w: &Waiting| w.last_seen + self.timeout < now;
+            let mut old: Vec<Key> = self.waiting.iter().filter(|(_, w)| late(w)).map(|(k, _)| *k).collect();
+            old.sort_unstable();
             old.into_iter().for_each(|key| self.give_up(cx, key, Reason::ReassemblyTimeout));
         }
     }
 
-    /// Gives up the oldest until three quarters of the memory suffice.
+    /// Gives up the oldest until three quarters of what is allowed suffice.
     fn relieve(&mut self, cx: &mut Cx<'_>) {
         let mut by_age: Vec<(Nanos, Key)> = self.waiting.iter().map(|(k, w)| (w.last_seen, *k)).collect();
         by_age.sort_unstable();
         for (_, key) in by_age {
-            if self.used <= self.himem / 4 * 3 {
+            if self.used <= self.himem / 4 * 3 && self.waiting.len() <= self.max_packets / 4 * 3 {
                 break;
             }
             self.give_up(cx, key, Reason::ReassemblyLimit);
@@ -277,14 +389,21 @@ impl IpReassembler {
     }
 
     fn give_up(&mut self, cx: &mut Cx<'_>, key: Key, reason: Reason) {
-        let Some(waiting) = self.waiting.remove(&key) else { return };
-        self.used -= waiting.memory();
+        let Some(waiting) = self.remove(&key) else { return };
+        if waiting.spoilt {
+            return;
+        }
         self.failed += 1;
         match waiting.packet() {
             Some(packet) => cx.push_one_or_drop(1, packet, reason),
             None => cx.count_drops(reason, 1),
         }
     }
+}
+
+/// The source address of a packet.
+fn source(key: &Key) -> [u8; 4] {
+    [key.0[0], key.0[1], key.0[2], key.0[3]]
 }
 
 /// A copy of a fragment's headers.
@@ -306,7 +425,26 @@ fn is_fragment(packet: &Packet) -> bool {
 impl Element for IpReassembler {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.himem = args.keyword("HIMEM", 256 * 1024);
+        self.max_packets = args.keyword("MAX_PACKETS", usize::MAX);
+        self.max_per_source = args.keyword("MAX_PER_SOURCE", u32::MAX);
+        self.overlap = args.keyword("OVERLAP", Overlap::default());
+        let timeout = args.keyword("TIMEOUT", TIMEOUT);
         self.mtu_anno = args.keyword_opt::<Anno<2>>("MAX_MTU_ANNO").map(|anno| anno.0);
+        self.timeout = u64::try_from(timeout.as_nanos()).unwrap_or(Nanos::MAX / 2).min(Nanos::MAX / 2);
+        if timeout < Duration::from_secs(1) {
+            args.error("TIMEOUT must be at least 1 s");
+        }
+        if self.max_packets == 0 || self.max_per_source == 0 {
+            args.error("MAX_PACKETS and MAX_PER_SOURCE must be at least 1");
+        }
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        let now = cx.wall();
+        self.reap(cx, now);
+        if !self.waiting.is_empty() {
+            cx.set_timer_after(0, self.timeout / LOOKS);
+        }
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
@@ -382,7 +520,7 @@ mod tests {
                     order.iter().map(|i| cuts[*i]).map(|(s, l, m)| fragment(1, s, l, m)).collect();
                 packets.insert(1, fragment(2, 0, 8, true));
                 let config = "IPReassembler(MAX_MTU_ANNO 20)";
-                let mut run = Rig::new(config).burst(burst).packets(packets).run();
+                let run = Rig::new(config).burst(burst).packets(packets).run();
                 let out = run.out("o0");
                 assert!(out.len() == 1 && sealed(out[0].data()));
                 assert_eq!((&out[0].data()[20..], &out[0].data()[6..8]), (&whole(45)[..], &[0, 0][..]));
@@ -390,7 +528,7 @@ mod tests {
                     (out[0].anno::<2>(20), out[0].transport_offset()),
                     (44u16.to_ne_bytes(), Some(20))
                 );
-                assert!(run.read("e.dump").ends_with("data:\n 1.2.3.4 > 5.6.7.8 4610 (0,8)\n"));
+                assert_eq!(run.drops("e"), [(Reason::ReassemblyTimeout, 1)]);
             }
         }
     }
@@ -399,7 +537,10 @@ mod tests {
     fn bad_fragments() {
         let check = |packets: Vec<Packet>, want| {
             let run = Rig::new("IPReassembler").packets(packets).run();
-            assert_eq!((run.drops("e"), run.out("o0").len()), (vec![(Reason::BadFragment, want)], 0));
+            assert_eq!(
+                (run.drops("e").first(), run.out("o0").len()),
+                (Some(&(Reason::BadFragment, want)), 0)
+            );
         };
         check(vec![fragment(1, 0, 9, true)], 1);
         check(vec![fragment(1, 65528, 8, false)], 1);
@@ -413,8 +554,89 @@ mod tests {
     fn memory_is_limited_and_other_packets_pass() {
         let mut packets: Vec<_> = (0..4).map(|id| fragment(id, 0, 800, true)).collect();
         packets.push(datagram(9, [1; 4], [2; 4], &[], 3));
-        let run = Rig::new("IPReassembler(HIMEM 1600)").outputs(2).packets(packets).run();
-        assert_eq!((run.out("o0").len(), run.out("o1").len()), (1, 2));
+        let run = Rig::new("IPReassembler(HIMEM 1600)").packets(packets).run();
+        let given_up = [(Reason::ReassemblyTimeout, 2), (Reason::ReassemblyLimit, 2)];
+        assert_eq!((run.out("o0").len(), run.drops("e")), (1, given_up.to_vec()));
+    }
+
+    #[test]
+    fn packets_are_limited_in_all_and_by_source() {
+        let from = |last: u8, id| {
+            let mut p = fragment(id, 0, 8, true);
+            p.data_mut()[15] = last;
+            seal(p.data_mut());
+            p
+        };
+        let check = |config: &str, limit, timeout| {
+            let packets = (0..20).map(|id| from(id % 2, id)).collect();
+            let run = Rig::new(&format!("IPReassembler({config})")).packets(packets).run();
+            let want = [(Reason::ReassemblyTimeout, timeout), (Reason::ReassemblyLimit, limit)];
+            assert_eq!(run.drops("e"), want, "{config}");
+        };
+        check("MAX_PACKETS 8", 12, 8);
+        check("MAX_PACKETS 1", 19, 1);
+        check("MAX_PER_SOURCE 3", 14, 6);
+    }
+
+    #[test]
+    fn a_source_may_begin_anew_when_its_packets_are_done() {
+        let packets = (0..9).flat_map(|id| [fragment(id, 0, 8, true), fragment(id, 8, 8, false)]).collect();
+        assert_eq!(Rig::new("IPReassembler(MAX_PER_SOURCE 1)").packets(packets).run().out("o0").len(), 9);
+    }
+
+    #[test]
+    fn overlapping_fragments() {
+        let other = |start, len, more| {
+            let mut p = fragment(1, start, len, more);
+            p.data_mut()[20] ^= 0xff;
+            p
+        };
+        let packets = || {
+            let twice_alike = fragment(1, 8, 8, true);
+            vec![fragment(1, 0, 16, true), twice_alike, other(8, 16, true), fragment(1, 24, 8, false)]
+        };
+        let run = Rig::new("IPReassembler").packets(packets()).run();
+        let mut want = whole(32);
+        want[8] ^= 0xff;
+        assert_eq!((run.bytes("o0")[0][20..].to_vec(), run.drops("e")), (want, vec![]));
+        let drop = || Rig::new("IPReassembler(OVERLAP drop)");
+        let run = drop().packets(packets()).run();
+        assert_eq!((run.out("o0").len(), run.drops("e")), (0, vec![(Reason::FragmentOverlap, 2)]));
+        let mut alike = packets();
+        alike[2] = fragment(1, 8, 16, true);
+        assert_eq!(drop().packets(alike).run().bytes("o0")[0][20..], whole(32));
+    }
+
+    // conformance: RFC1812-4.3.3.4
+    #[test]
+    fn a_timeout_is_reported_to_who_sent_the_first_fragment() {
+        let text = "i :: TestIn -> r :: IPReassembler(TIMEOUT 6) -> o :: TestOut;
+            r[1] -> t :: Tee -> x :: TestOut;
+            t[1] -> e :: ICMPError(9.9.9.9, timeexceeded, reassembly) -> y :: TestOut;";
+        let packets = vec![fragment(1, 0, 16, true), fragment(2, 16, 16, true), fragment(2, 40, 8, true)];
+        let run = Rig::text(text).packets(packets).run();
+        let (given_up, answers) = (run.bytes("x"), run.bytes("y"));
+        assert_eq!(
+            given_up.iter().map(|p| (p[5], p[6], p[7], p.len())).collect::<Vec<_>>(),
+            [(1, 0x20, 0, 36), (2, 0x20, 2, 52)]
+        );
+        assert!(given_up.iter().all(|p| sealed(p)));
+        assert_eq!(run.drops("e"), [(Reason::NoIcmpError, 1)]);
+        assert_eq!(
+            (answers.len(), &answers[0][20..22], &answers[0][28..]),
+            (1, &[11, 1][..], &given_up[0][..])
+        );
+    }
+
+    #[test]
+    fn arguments() {
+        let errors = |config: &str| Rig::new(&format!("IPReassembler({config})")).errors();
+        assert_eq!(
+            errors("OVERLAP first"),
+            ["e: argument OVERLAP should be 'replace' or 'drop', not 'first'"]
+        );
+        assert_eq!(errors("TIMEOUT 0.5"), ["e: TIMEOUT must be at least 1 s"]);
+        assert_eq!(errors("MAX_PACKETS 0"), ["e: MAX_PACKETS and MAX_PER_SOURCE must be at least 1"]);
     }
 
     proptest! {
