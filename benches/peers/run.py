@@ -11,6 +11,8 @@ PARSER.add_argument("--data", required=True, help="the exported tables and addre
 PARSER.add_argument("--rounds", type=int, default=9)
 PARSER.add_argument("--cpu", default="0", help="the processor that all contestants take their turns on")
 PARSER.add_argument("--eal", default="", help="options of DPDK's environment")
+PARSER.add_argument("--families", default="46")
+PARSER.add_argument("--without", default="", help="leave out tables whose name contains this")
 PARSER.add_argument("--json", action="store_true")
 PARSER.add_argument("--updates", type=int, default=20_000)
 ARGS = PARSER.parse_args()
@@ -24,14 +26,17 @@ class Contestant:
 
     def __init__(self, name, command):
         self.name = name
-        self.process = subprocess.Popen(["taskset", "-c", ARGS.cpu] + command, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.figures = {}
+
+    def ready(self):
         words = self.answer().split()
         if words[:1] != ["ready"]:
             self.process.kill()
-            raise RuntimeError(f"{name} did not start: {' '.join(words) or 'see above'}")
+            raise RuntimeError(f"{self.name} did not start: {' '.join(words) or 'see above'}")
         self.routes, self.build_ms, self.memory_mb = int(words[1]), float(words[2]), float(words[3])
+        # Loading takes rte_lpm a minute, so all load at once on all processors; from now on they take turns on one.
+        os.sched_setaffinity(self.process.pid, {int(ARGS.cpu)})
 
     def answer(self):
         while line := self.process.stdout.readline():
@@ -53,7 +58,7 @@ class Contestant:
 
 
 def start(family):
-    eal = ARGS.eal.split() + ["--no-shconf", "--no-telemetry", "--no-pci", "-l", ARGS.cpu, "--log-level=error",
+    eal = ARGS.eal.split() + ["--no-shconf", "--no-telemetry", "--no-pci", "--lcores", f"0@(0-{os.cpu_count() - 1})", "--log-level=error",
                               "--force-max-simd-bitwidth=512"]
     contestants = []
     wanted = [("ours", [ARGS.ours, f"fib{family}", ARGS.data])]
@@ -63,15 +68,24 @@ def start(family):
         wanted.append((name.replace("_fib ", "_fib6 " if family == "6" else "_fib ").replace("_lpm ", "_lpm6 " if family == "6" else "_lpm "),
                        [f"{ARGS.bin}/lookup", table, ARGS.data, prefix] + eal))
     for name, command in wanted:
-        try:
-            contestants.append(Contestant(name, command))
-        except RuntimeError as why:
-            print(f"left out: {why}", file=sys.stderr)
+        if ARGS.without and ARGS.without in name:
+            continue
+        contestants.append(Contestant(name, command))
     return contestants
 
 
-def measure(family):
-    contestants = start(family)
+def ready(contestants):
+    there = []
+    for contestant in contestants:
+        try:
+            contestant.ready()
+            there.append(contestant)
+        except RuntimeError as why:
+            print(f"left out: {why}", file=sys.stderr)
+    return there
+
+
+def measure(family, contestants):
     cells = [(load, batch) for load in ["rand", "pfx", "zipf"] for batch in BATCHES]
     sums = {}
     for _ in range(ARGS.rounds):
@@ -125,11 +139,12 @@ def main():
     print(f"{about['date']}, {about['cpu']}, {about['cores']} processors, Linux {about['kernel']}, load {about['load']:.1f} at the start")
     print(f"DPDK options: {ARGS.eal}")
     results = {}
-    for family in "46":
-        contestants, cells = measure(family)
+    started = {family: start(family) for family in ARGS.families}
+    started = {family: ready(contestants) for family, contestants in started.items()}
+    for family, contestants in started.items():
         if not contestants or contestants[0].name != "ours":
-            print(f"IPv{family}: our table is not among the contestants", file=sys.stderr)
-            continue
+            sys.exit(f"IPv{family}: our table is not among the contestants")
+        contestants, cells = measure(family, contestants)
         table(family, contestants, cells)
         results[family] = {c.name: {"memory_mb": c.memory_mb, "build_ms": c.build_ms, "update_ns": c.update_ns,
                                     **{f"{load}.{batch}": c.figures[(load, batch)] for load, batch in cells}}

@@ -134,7 +134,7 @@ static void create(const char *table)
 		lpm4 = rte_lpm_create("lpm4", SOCKET_ID_ANY, &conf);
 	} else if (!is_lpm) {
 		struct rte_fib6_conf conf = { .type = RTE_FIB6_TRIE, .default_nh = NO_ROUTE, .max_routes = 1 << 20,
-			.trie = { .nh_sz = RTE_FIB6_TRIE_4B, .num_tbl8 = 1 << 18 } };
+			.trie = { .nh_sz = RTE_FIB6_TRIE_4B, .num_tbl8 = 1 << 19 } };
 		fib6 = rte_fib6_create("fib6", SOCKET_ID_ANY, &conf);
 		enum rte_fib6_lookup_type best = RTE_FIB6_LOOKUP_TRIE_VECTOR_AVX512;
 		if (fib6 && rte_fib6_select_lookup(fib6, scalar ? RTE_FIB6_LOOKUP_TRIE_SCALAR : best))
@@ -219,9 +219,13 @@ int main(int argc, char **argv)
 	struct change *update = read_changes(dir, "updates", &updates);
 	double before = memory_mb(), start = now();
 	create(table);
-	for (size_t at = 0; at < routes; at++)
-		if (apply(&route[at]))
-			die("a route is refused");
+	for (size_t at = 0; at < routes; at++) {
+		int error = apply(&route[at]);
+		if (error) {
+			fprintf(stderr, "lookup: route %zu of %zu is refused: %s\n", at, routes, strerror(-error));
+			exit(1);
+		}
+	}
 	printf("ready %zu %.1f %.1f\n", routes, (now() - start) * 1e3, memory_mb() - before);
 	fflush(stdout);
 
