@@ -5,7 +5,7 @@
 //! send each other's packets to the lock. An answer is good while the table's version is what it was before the answer was
 //! looked up, and until the time at which the table would say something else by itself (expiry, or time for a query).
 
-use super::{Answer, Neighbours};
+use super::{Address, Answer, Neighbours};
 use crate::mac::Mac;
 use std::sync::{
     Arc,
@@ -28,27 +28,27 @@ use std::sync::{
 /// }
 /// ```
 #[derive(Debug)]
-pub struct NeighbourCache {
+pub struct NeighbourCache<A = u32> {
     version: Arc<AtomicU64>,
-    pairs: Box<[Pair]>,
+    pairs: Box<[Pair<A>]>,
 }
 
 /// The answers that share a hash, the newer one first.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
-struct Pair([Slot; 2]);
+struct Pair<A>([Slot<A>; 2]);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+struct Slot<A> {
     until_ns: u64,
     version: u64,
-    ip: u32,
+    ip: A,
     mac: Mac,
 }
 
-impl NeighbourCache {
+impl<A: Address> NeighbourCache<A> {
     /// A cache of `slots` answers (rounded up to a power of two) of `table`.
-    pub fn new<Q>(table: &Neighbours<Q>, slots: usize) -> Self {
+    pub fn new<Q>(table: &Neighbours<Q, A>, slots: usize) -> Self {
         let pairs = vec![Pair::default(); slots.div_ceil(2).max(1).next_power_of_two()];
         Self { version: table.version.clone(), pairs: pairs.into() }
     }
@@ -56,11 +56,11 @@ impl NeighbourCache {
     /// The answer for `ip` at `now_ns`: from here, or else by `ask`, which is to call [`Neighbours::lookup_until`] of the
     /// cache's table with the same arguments.
     #[inline]
-    pub fn lookup(&mut self, ip: u32, now_ns: u64, ask: impl FnOnce() -> (Answer, u64)) -> Answer {
+    pub fn lookup(&mut self, ip: A, now_ns: u64, ask: impl FnOnce() -> (Answer, u64)) -> Answer {
         // Before asking: if the table changes meanwhile, what is kept here is old at once.
         let version = self.version.load(Ordering::Acquire);
         // One multiplication spreads addresses enough: a flood of chosen ones only costs itself the lock.
-        let hash = u64::from(ip).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let hash = ip.word().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let pair = &mut self.pairs[hash as usize & (self.pairs.len() - 1)].0;
         for slot in &*pair {
             if slot.ip == ip && slot.version == version && now_ns < slot.until_ns {

@@ -1,191 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table on a virtual clock, against a list.
+//! The table on a virtual clock: its states, its limits, and all of it against lists (`naive`).
 
 use super::*;
-use proptest::prelude::*;
+
+mod flood;
+mod naive;
 
 fn mac(number: u8) -> Mac {
     [2, 0, 0, 0, 0, number]
 }
 
-fn config() -> Config {
-    Config {
-        capacity: 8,
-        entry_capacity: 4,
-        entry_packet_capacity: 5,
-        slim_factor: 2,
-        timeout_ns: 3 * SECOND,
-        poll_ns: SECOND,
-    }
+/// For calls that lose nothing, or nothing that matters.
+fn ignore<Q>(_: Q, _: Loss) {}
+
+fn timed() -> Config {
+    Config { poll_ns: 30 * SECOND, discipline: Discipline::Timed(Retries::default()), ..Config::default() }
 }
 
-#[derive(Clone, Debug)]
-enum Op {
-    Lookup(u32),
-    Wait(u32),
-    Insert(u32, u8),
-    Remove(u32),
-    Expire,
-    Clear,
+fn advert(number: u8, solicited: bool, replaces: bool) -> Message {
+    Message::Advert { mac: Some(mac(number)), solicited, replaces, router: None }
 }
 
-fn ops() -> impl Strategy<Value = Vec<(u64, Op)>> {
-    let ip = 0u32..6;
-    let op = prop_oneof![
-        8 => ip.clone().prop_map(Op::Lookup),
-        8 => ip.clone().prop_map(Op::Wait),
-        3 => (ip.clone(), any::<u8>()).prop_map(|(ip, mac)| Op::Insert(ip, mac)),
-        1 => ip.prop_map(Op::Remove),
-        1 => Just(Op::Expire),
-        1 => Just(Op::Clear),
-    ];
-    prop::collection::vec((prop_oneof![0u64..50, 0u64..600].prop_map(|ms| ms * MS), op), 0..150)
-}
-
-/// The naive table: entries in a list, the one confirmed longest ago first.
-struct Row {
-    ip: u32,
-    mac: Option<Mac>,
-    live_ns: u64,
-    waiting: Vec<u32>,
-    queries_ns: Vec<u64>,
-}
-
-#[derive(Default)]
-struct Naive {
-    rows: Vec<Row>,
-    returned: Vec<u32>,
-}
-
-impl Naive {
-    fn known(row: &Row, now: u64) -> Option<Mac> {
-        row.mac.filter(|_| now - row.live_ns < config().timeout_ns)
+/// What timers ask for until `to`, each with its time in milliseconds; looks every 100 ms.
+fn timers<A: Address>(
+    table: &mut Neighbours<u32, A>,
+    from: u64,
+    to: u64,
+) -> Vec<(u64, Option<Mac>, Vec<u32>)> {
+    let mut all = Vec::new();
+    for ms in (from..=to).step_by(100) {
+        table.advance(0, ms * MS, |due| {
+            all.push(match due {
+                Due::Query(_, to) => (ms, to, vec![]),
+                Due::Unreachable(_, waited) => (ms, Some(BROADCAST), waited.into()),
+            });
+        });
     }
-
-    fn expire(&mut self, now: u64) {
-        let (old, rows) = self.rows.drain(..).partition(|row| now - row.live_ns >= config().timeout_ns);
-        self.rows = rows;
-        let old: Vec<Row> = old;
-        self.returned.extend(old.into_iter().flat_map(|row| row.waiting));
-    }
-
-    fn row(&mut self, ip: u32, now: u64) -> &mut Row {
-        if !self.rows.iter().any(|row| row.ip == ip) {
-            if self.rows.len() == config().entry_capacity {
-                self.expire(now);
-            }
-            if self.rows.len() == config().entry_capacity {
-                self.returned.extend(self.rows.remove(0).waiting);
-            }
-            self.rows.push(Row { ip, mac: None, live_ns: now, waiting: vec![], queries_ns: vec![] });
-        }
-        self.rows.iter_mut().find(|row| row.ip == ip).expect("made above")
-    }
-
-    /// Moves a row to the young end.
-    fn touch(&mut self, ip: u32, now: u64) {
-        let at = self.rows.iter().position(|row| row.ip == ip).expect("there");
-        let mut row = self.rows.remove(at);
-        row.live_ns = now;
-        self.rows.push(row);
-    }
-
-    fn query(row: &mut Row, now: u64) -> bool {
-        let pause = if row.queries_ns.len() < 10 { 100 * MS } else { 2 * SECOND };
-        let due = row.queries_ns.last().is_none_or(|last| now - last >= pause);
-        row.queries_ns.extend(due.then_some(now));
-        due
-    }
-
-    /// One item at a time from the fullest queue, the youngest entry's among equals.
-    fn slim(&mut self) {
-        while self.rows.iter().map(|row| row.waiting.len()).sum::<usize>() > 4 {
-            let fullest = self.rows.iter_mut().max_by_key(|row| row.waiting.len()).expect("not empty");
-            self.returned.push(fullest.waiting.remove(0));
-        }
-    }
-}
-
-fn check(ops: &[(u64, Op)]) {
-    let mut table = Neighbours::new(config(), 9);
-    let mut cache = NeighbourCache::new(&table, 4);
-    let mut naive = Naive::default();
-    let (mut now, mut dropped, mut delivered) = (0, Vec::new(), Vec::new());
-    for (item, (pause, op)) in (0u32..).zip(ops) {
-        now += pause;
-        match op {
-            Op::Lookup(ip) => {
-                let row = naive.rows.iter_mut().find(|row| row.ip == *ip);
-                let want = row.and_then(|row| {
-                    let mac = Naive::known(row, now)?;
-                    let query = now - row.live_ns >= config().poll_ns && Naive::query(row, now);
-                    Some(Answer::Known { mac, query })
-                });
-                // Through the cache: it must never be noticed.
-                let got = cache.lookup(*ip, now, || table.lookup_until(*ip, now));
-                assert_eq!(got, want.unwrap_or(Answer::Unknown));
-            }
-            Op::Wait(ip) => {
-                let got = table.wait(*ip, item, now, |item| dropped.push(item));
-                let row = naive.row(*ip, now);
-                if let Some(mac) = Naive::known(row, now) {
-                    assert_eq!(got, Waiting::Known(mac, item));
-                    continue;
-                }
-                if now - row.live_ns >= config().timeout_ns {
-                    row.mac = None;
-                    naive.touch(*ip, now);
-                }
-                let row = naive.row(*ip, now);
-                if row.waiting.len() == config().entry_packet_capacity {
-                    assert_eq!(got, Waiting::Refused(item));
-                    continue;
-                }
-                row.waiting.push(item);
-                assert_eq!(got, Waiting::Queued { query: Naive::query(row, now) });
-                if naive.rows.iter().map(|row| row.waiting.len()).sum::<usize>() > config().capacity {
-                    naive.slim();
-                }
-            }
-            Op::Insert(ip, number) => {
-                let waited = table.insert(*ip, mac(*number), now, |item| dropped.push(item));
-                naive.row(*ip, now);
-                naive.touch(*ip, now);
-                let row = naive.row(*ip, now);
-                (row.mac, row.queries_ns) = (Some(mac(*number)), vec![]);
-                assert_eq!(Vec::from(waited.clone()), std::mem::take(&mut row.waiting));
-                delivered.extend(waited);
-            }
-            Op::Remove(ip) => {
-                let row = naive.rows.iter_mut().find(|row| row.ip == *ip);
-                assert_eq!(table.remove(*ip), row.is_some_and(|row| row.mac.take().is_some()));
-            }
-            Op::Expire => {
-                table.expire(now, |item| dropped.push(item));
-                naive.expire(now);
-            }
-            Op::Clear => {
-                table.clear(|item| dropped.push(item));
-                naive.returned.extend(naive.rows.drain(..).flat_map(|row| row.waiting));
-            }
-        }
-        dropped.sort_unstable();
-        naive.returned.sort_unstable();
-        assert_eq!(dropped, naive.returned, "dropped");
-        let got: Vec<_> = table.iter(now).map(|n| (n.ip, n.mac, n.age_ns, n.waiting)).collect();
-        let row = |row: &Row| (row.ip, row.mac.unwrap_or(BROADCAST), now - row.live_ns, row.waiting.len());
-        assert_eq!(got, naive.rows.iter().map(row).collect::<Vec<_>>());
-        assert_eq!(table.waiting(), got.iter().map(|n| n.3).sum::<usize>());
-        assert!(table.waiting() <= config().capacity && table.len() <= config().entry_capacity);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..Default::default() })]
-    #[test]
-    fn equals_a_list(ops in ops()) {
-        check(&ops);
-    }
+    all
 }
 
 #[test]
@@ -193,7 +44,7 @@ fn queries_slow_down_when_nobody_answers() {
     let mut table = Neighbours::new(Config { capacity: 0, timeout_ns: 0, ..Config::default() }, 0);
     let mut queries = Vec::new();
     for ms in 0..6000 {
-        if let Waiting::Queued { query: true } = table.wait(1, (), ms * MS, |()| ()) {
+        if let Waiting::Queued { query: true } = table.wait(1u32, (), ms * MS, ignore) {
             queries.push(ms);
         }
     }
@@ -202,13 +53,13 @@ fn queries_slow_down_when_nobody_answers() {
 }
 
 #[test]
-fn states_follow_the_clock() {
+fn states_on_demand_follow_the_clock() {
     let mut table = Neighbours::<()>::new(Config::default(), 0);
     let state = |table: &Neighbours<()>, now| table.iter(now).next().map(|n| n.state);
     assert_eq!(state(&table, 0), None);
-    table.wait(7, (), 0, |()| ());
+    table.wait(7, (), 0, ignore);
     assert_eq!(state(&table, 0), Some(State::Incomplete));
-    assert_eq!(table.insert(7, mac(1), 0, |()| ()).len(), 1);
+    assert_eq!(table.insert(7, mac(1), 0, ignore).len(), 1);
     let steps =
         [(59, State::Reachable, Some(false)), (60, State::Stale, Some(true)), (300, State::Incomplete, None)];
     for (seconds, want, query) in steps {
@@ -218,15 +69,162 @@ fn states_follow_the_clock() {
         assert_eq!(table.lookup(7, now), answer);
     }
     assert_eq!((table.reverse_lookup(mac(1)), table.next_expiry_ns()), (Some(7), Some(300 * SECOND)));
-    table.expire(300 * SECOND, |()| ());
+    table.expire(300 * SECOND, ignore);
     assert!(table.is_empty() && table.next_expiry_ns().is_none());
+}
+
+/// RFC 4861 sections 7.2.2 and 7.3.3, IPv6 addresses.
+#[test]
+fn three_queries_a_second_apart_then_the_verdict() {
+    let mut table = Neighbours::<u32, u128>::new(timed(), 0);
+    assert_eq!(table.wait(7, 1, 0, ignore), Waiting::Queued { query: true });
+    assert_eq!(table.wait(7, 2, 300 * MS, ignore), Waiting::Queued { query: false });
+    assert_eq!(table.next_timer_ns(0), Some(SECOND));
+    assert_eq!(
+        timers(&mut table, 0, 9000),
+        [(1000, None, vec![]), (2000, None, vec![]), (3000, Some(BROADCAST), vec![1, 2])]
+    );
+    assert!(table.is_empty() && table.next_timer_ns(0).is_none());
+    assert_eq!((table.drops(), table.waiting(), table.unresolved()), (2, 0, 0));
+}
+
+#[test]
+fn a_neighbour_in_use_is_asked_again_and_one_that_is_gone_is_forgotten() {
+    let mut table = Neighbours::<u32>::new(timed(), 0);
+    table.wait(7, 1, 0, ignore);
+    assert_eq!(table.hear(7, advert(1, true, true), 5 * MS, ignore).len(), 1);
+    let known = Answer::Known { mac: mac(1), query: false };
+    let state = |table: &Neighbours<u32>, ms: u64| table.get(7, ms * MS).map(|n| n.state);
+    assert_eq!(table.lookup_until(7, SECOND), (known, 30 * SECOND + 5 * MS));
+    assert_eq!(state(&table, 30_004), Some(State::Reachable));
+    assert_eq!(state(&table, 30_005), Some(State::Stale));
+    assert_eq!(timers(&mut table, 0, 40_000), [], "unused, it stays stale");
+    assert_eq!(table.lookup_until(7, 40_000 * MS), (known, 45_000 * MS));
+    assert_eq!(state(&table, 40_000), Some(State::Delay));
+    assert_eq!(timers(&mut table, 40_000, 45_500), [(45_000, Some(mac(1)), vec![])]);
+    assert_eq!(state(&table, 45_500), Some(State::Probe));
+    table.hear(7, advert(1, true, false), 45_600 * MS, ignore);
+    assert_eq!(state(&table, 45_600), Some(State::Reachable));
+    assert_eq!(table.lookup(7, 80_000 * MS), known);
+    let probe = |ms| (ms, Some(mac(1)), vec![]);
+    assert_eq!(
+        timers(&mut table, 80_000, 99_000),
+        [probe(85_000), probe(86_000), probe(87_000), (88_000, Some(BROADCAST), vec![])]
+    );
+    assert_eq!((table.lookup(7, 99_000 * MS), state(&table, 99_000)), (Answer::Unknown, None));
+}
+
+#[test]
+fn a_new_address_is_learnt_and_caches_see_it() {
+    let mut table = Neighbours::<u32>::new(timed(), 0);
+    let mut cache = NeighbourCache::new(&table, 16);
+    let mut ask = |table: &mut Neighbours<u32>| cache.lookup(7, SECOND, || table.lookup_until(7, SECOND));
+    let known = |number| Answer::Known { mac: mac(number), query: false };
+    table.insert(7, mac(1), SECOND, ignore);
+    assert_eq!(ask(&mut table), known(1));
+    // What does not replace only makes one doubt.
+    table.hear(7, advert(2, true, false), SECOND, ignore);
+    assert_eq!((ask(&mut table), table.get(7, SECOND).unwrap().state), (known(1), State::Delay));
+    table.hear(7, advert(2, false, true), SECOND, ignore);
+    assert_eq!((ask(&mut table), table.get(7, SECOND).unwrap().state), (known(2), State::Delay));
+    table.hear(7, Message::Other { mac: Some(mac(3)), router: Some(true) }, SECOND, ignore);
+    assert_eq!((ask(&mut table), table.get(7, SECOND).unwrap().router), (known(3), true));
+    table.confirm(7, 2 * SECOND);
+    assert_eq!(table.get(7, 2 * SECOND).unwrap().state, State::Reachable);
+}
+
+#[test]
+fn messages_of_strangers() {
+    let mut table = Neighbours::<u32>::new(timed(), 0);
+    table.hear(7, advert(1, true, true), 0, ignore);
+    assert!(table.is_empty(), "an advertisement makes no entry");
+    table.hear(8, Message::Other { mac: None, router: None }, 0, ignore);
+    assert!(table.is_empty(), "nor does a message without an address");
+    table.hear(8, Message::Other { mac: Some(mac(8)), router: None }, 0, ignore);
+    assert_eq!(table.get(8, 0).map(|n| (n.state, n.mac)), Some((State::Stale, mac(8))));
+    assert!(!table.awaits(8));
+    table.wait(9, 0, 0, ignore);
+    assert!(table.awaits(9));
+}
+
+#[test]
+fn newer_packets_replace_older_ones_while_a_timed_neighbour_is_asked() {
+    let config = Config { entry_packet_capacity: 2, ..timed() };
+    let mut table = Neighbours::<u32>::new(config, 0);
+    let mut lost = Vec::new();
+    for item in 0..4 {
+        table.wait(7, item, 0, |item, why| lost.push((item, why)));
+    }
+    assert_eq!(lost, [(0, Loss::QueueFull), (1, Loss::QueueFull)]);
+    assert_eq!(table.insert(7, mac(1), 0, ignore), [2, 3]);
+    table.set_config(Config { discipline: Discipline::OnDemand, ..config });
+    table.remove(7);
+    let answers: Vec<_> = (0..3).map(|item| table.wait(7, item, SECOND, ignore)).collect();
+    assert_eq!(answers[2], Waiting::Refused(2, Loss::QueueFull), "Click refuses the new one");
+}
+
+#[test]
+fn what_is_fed_from_outside_does_not_age_and_asks_nobody() {
+    let config = Config { discipline: Discipline::Outside, entry_capacity: 3, ..Config::default() };
+    let mut table = Neighbours::<u32>::new(config, 0);
+    let known = |number| Answer::Known { mac: mac(number), query: false };
+    assert_eq!(table.wait(7, 1, 0, ignore), Waiting::Queued { query: false });
+    assert_eq!(table.feed(7, Fed::Known(mac(7)), 0, ignore), [1]);
+    table.feed(8, Fed::Permanent(mac(8)), 0, ignore);
+    let year = 365 * 86_400 * SECOND;
+    table.expire(year, ignore);
+    assert_eq!((table.lookup_until(7, year), table.lookup(8, year)), ((known(7), u64::MAX), known(8)));
+    // Only what is fed changes a permanent neighbour.
+    table.insert(8, mac(1), year, ignore);
+    table.hear(8, advert(1, true, true), year, ignore);
+    assert_eq!(table.lookup(8, year), known(8));
+    table.feed(8, Fed::Known(mac(9)), year, ignore);
+    assert_eq!(table.lookup(8, year), known(9));
+    // What is known stays, however many are wanted that nobody knows.
+    for ip in 100..200 {
+        table.wait(ip, ip, year, ignore);
+    }
+    assert_eq!((table.len(), table.lookup(7, year), table.lookup(8, year)), (3, known(7), known(9)));
+    let mut lost = Vec::new();
+    table.feed(199, Fed::Unreachable, year, |item, why| lost.push((item, why)));
+    assert_eq!(lost, [(199, Loss::Unreachable)]);
+    table.feed(7, Fed::Gone, year, ignore);
+    assert_eq!(table.lookup(7, year), Answer::Unknown);
+}
+
+#[test]
+fn permanent_neighbours_outlive_timeouts_and_probes() {
+    for config in [Config::default(), timed()] {
+        let mut table = Neighbours::<u32>::new(config, 0);
+        table.feed(7, Fed::Permanent(mac(7)), 0, ignore);
+        let day = 86_400 * SECOND;
+        table.expire(day, ignore);
+        assert_eq!(table.lookup_until(7, day).1, u64::MAX);
+        assert_eq!(timers(&mut table, 0, 1000), []);
+        assert_eq!(table.get(7, day).unwrap().state, State::Permanent);
+        assert!(table.remove(7) && table.lookup(7, day) == Answer::Unknown);
+    }
+}
+
+/// Two links share a table; each is told of its own queries only.
+#[test]
+fn timers_come_to_those_who_asked() {
+    let mut table = Neighbours::<u32>::new(timed(), 0);
+    let asker = |owner| Asker { owner, ..Asker::default() };
+    table.wait_for(7, 1, asker(1), 0, ignore);
+    table.wait_for(8, 1, asker(2), 0, ignore);
+    let mut told = Vec::new();
+    table.advance(2, SECOND, |due| told.push(due));
+    assert_eq!(told, [Due::Query(8, None)]);
+    assert_eq!((table.next_timer_ns(1), table.next_timer_ns(2)), (Some(SECOND), Some(2 * SECOND)));
+    assert_eq!(table.next_timer_ns(0), None);
 }
 
 #[test]
 fn the_cache_asks_once_for_each_answer() {
     let mut table = Neighbours::<()>::new(Config::default(), 0);
     let mut cache = NeighbourCache::new(&table, 16);
-    table.insert(7, mac(1), 0, |()| ());
+    table.insert(7, mac(1), 0, ignore);
     let mut asked = Vec::new();
     for second in 0..300 {
         let now = second * SECOND;
@@ -239,19 +237,4 @@ fn the_cache_asks_once_for_each_answer() {
     let stale: Vec<u64> = (60..300).filter(|second| *second < 70 || second % 2 == 1).collect();
     assert_eq!(asked[0], 0);
     assert_eq!(asked[1..], stale, "then whenever a query may be due");
-}
-
-/// A scan over a dead subnet beside one neighbour that is about to answer.
-#[test]
-fn a_flood_does_not_drop_the_modest() {
-    let mut table = Neighbours::new(Config { capacity: 100, ..Config::default() }, 0);
-    table.wait(1, 0, 0, |_| ());
-    table.wait(1, 1, 0, |_| ());
-    for item in 2..1000 {
-        table.wait(2, item, 0, |_| ());
-    }
-    let kept: Vec<u32> = table.insert(1, mac(1), 0, |_| ()).into();
-    assert_eq!(kept, [0, 1]);
-    let flood = table.insert(2, mac(2), 0, |_| ());
-    assert_eq!(flood.back(), Some(&999), "the newest of the flood are kept");
 }
