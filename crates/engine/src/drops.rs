@@ -51,6 +51,7 @@ reasons! {
     NoRoute "no-route" "The routing table has no entry for the destination.";
     NoNeighbour "no-neighbour" "The next hop's link address could not be resolved.";
     NeighbourQueueFull "neighbour-queue-full" "Too many packets wait for a link address.";
+    NeighbourTableFull "neighbour-table-full" "The next hop's place was needed for other neighbours.";
     Broadcast "broadcast" "A link-level broadcast or multicast must not be forwarded.";
     MustFragment "must-fragment" "The packet is larger than the MTU and must not be fragmented.";
     BadFragment "bad-fragment" "A fragment overlaps others or exceeds the datagram.";
@@ -59,6 +60,8 @@ reasons! {
     ReassemblyLimit "reassembly-limit" "Too much memory waits for missing fragments.";
     NoIcmpError "no-icmp-error" "An ICMP error must not be sent about this packet.";
     IcmpRateLimited "icmp-rate-limited" "An ICMP error would have exceeded the configured rate.";
+    BadHopLimit "bad-hop-limit" "A message that must not leave its link came with a hop limit below 255.";
+    BadDiscovery "bad-discovery" "A neighbour discovery message is malformed or not for this element.";
     BadArp "bad-arp" "An ARP message is malformed or not for this element.";
     NoMapping "no-mapping" "An address translator has no mapping for the packet.";
     MappingTableFull "mapping-table-full" "An address translator could not make another mapping.";

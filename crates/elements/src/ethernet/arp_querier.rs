@@ -2,12 +2,14 @@
 //! # ARPQuerier
 //!
 //! `ARPQuerier(IP, ETH [, keywords TABLE, TIMEOUT, POLL_TIMEOUT, BROADCAST, BROADCAST_POLL, CAPACITY, ENTRY_CAPACITY,`
-//! `ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR])`
+//! `ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, UNRESOLVED_CAPACITY, NEW_RATE, RETRIES, RETRY_INTERVAL, PROBE_DELAY,`
+//! `UNSOLICITED])`
 //!
 //! Puts an Ethernet header in front of IPv4 packets, asking by ARP for addresses it does not know.
 //!
 //! **Ports:** push. Input 0 takes IPv4 packets, input 1 ARP answers with their Ethernet header. Output 0 sends packets, and
-//! queries, too, unless there is an output 1 for them.
+//! queries, too, unless there is an output 1 for them. Output 2, if it is connected, sends IPv4 packets whose neighbour did
+//! not answer, for an ICMPError to report.
 //!
 //! **Arguments**
 //! * `IP` this host's address, or its address and prefix. `ETH` this host's Ethernet address. One name that
@@ -18,18 +20,23 @@
 //! * `POLL_TIMEOUT` age at which a known neighbour in use is asked again, default 60 s; 0 means never.
 //! * `BROADCAST_POLL` boolean, default false: such queries go to every station, not only to the neighbour.
 //! * `TIMEOUT`, `CAPACITY`, `ENTRY_CAPACITY`, `ENTRY_PACKET_CAPACITY`, `CAPACITY_SLIM_FACTOR` as for ARPTable.
+//! * `UNRESOLVED_CAPACITY`, `NEW_RATE`, `RETRY_INTERVAL`, `PROBE_DELAY` as for ARPTable; `RETRIES` too, but the default is 3
+//!   when output 2 is connected.
+//! * `UNSOLICITED` what to believe of ARP messages that answer no query: `reply` (the default, as Click) all replies and no
+//!   requests; `none` nothing; `update` replies and requests of neighbours that are in the table; `accept` those, and
+//!   gratuitous ones (about the sender's own address) of new neighbours. For the latter two, send requests to input 1, too.
 //!
 //! **Metadata read:** destination address; VLAN tag, which goes with the queries. **Set:** link header position.
 //!
 //! **Cores:** one table for all workers. A worker keeps what it was told lately and takes the table's lock for other
 //! addresses only; a batch for one next hop asks once.
 //!
-//! **Drops:** `neighbour-queue-full`; `no-neighbour`, packets whose neighbour did not answer in time, and those without a
+//! **Drops:** `neighbour-queue-full`; `neighbour-table-full`; `no-neighbour`, packets whose neighbour did not answer in time, and those without a
 //! destination annotation; `bad-arp`, malformed answers; `no-memory`; `inactive`, without an address of its own.
 //! Answers, once read, count as `discarded`.
 //!
 //! **Handlers**
-//! * `table`, `count`, `length`, `insert`, `delete`, `clear` as for ARPTable.
+//! * `table`, `states`, `count`, `unresolved`, `length`, `insert`, `delete`, `clear` as for ARPTable.
 //! * `queries`, `responses`, `drops` read: queries sent, answers seen, packets dropped. `stats` read: a summary.
 //! * `ipaddr` read/write: IP.
 //!
@@ -46,29 +53,30 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
-use tables::neighbour::{Answer, Config, NeighbourCache, Waiting};
+use tables::neighbour::{Answer, Asker, Config, Due, Loss, Message, NeighbourCache, Waiting};
 use wire::arp::{self, Operation};
 use wire::ethernet::{EtherType, HEADER_LEN, Repr};
 use wire::{AddrMask4, MacAddr};
 
 use super::arp_responder::message_in;
-use super::arp_table::{self, Table};
+use super::neighbours::{self, Address, Lost, Table, next_event_ns, set_earlier};
 use super::prepend;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-2", || Box::new(ArpQuerier::default()))
+pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuerier::default()))
     .processing("h/h")
     .flow("xy/x")
     .sharing(Sharing::Shared)
     .handlers(&[
         Handler::read("table"),
+        Handler::read("states"),
+        Handler::read("unresolved"),
         Handler::read("count"),
         Handler::read("length"),
         Handler::read("queries"),
@@ -84,8 +92,10 @@ pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-2", || Box::new(ArpQuer
 
 /// Answers each worker keeps.
 const CACHED_ANSWERS: usize = 1024;
-/// The timer that drops what waited too long.
+/// The timer that repeats queries and drops what waited too long.
 const EXPIRE: u32 = 0;
+/// The output for packets whose neighbour does not answer.
+const UNREACHABLE: usize = 2;
 
 /// Counts of all workers. All are off the fast path.
 #[derive(Debug, Default)]
@@ -107,6 +117,34 @@ struct Own {
     mac: MacAddr,
     broadcast: Ipv4Addr,
     broadcast_poll: bool,
+    unsolicited: Unsolicited,
+}
+
+/// Which ARP messages that nobody asked for are believed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unsolicited {
+    /// Replies, as Click.
+    Reply,
+    /// None.
+    None,
+    /// Those of neighbours that are in the table.
+    Update,
+    /// Those, and gratuitous ones of others.
+    Accept,
+}
+
+impl FromArg for Unsolicited {
+    const EXPECTED: &'static str = "reply, none, update or accept";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
+        Ok(match text {
+            "reply" => Unsolicited::Reply,
+            "none" => Unsolicited::None,
+            "update" => Unsolicited::Update,
+            "accept" => Unsolicited::Accept,
+            _ => return Err(String::new()),
+        })
+    }
 }
 
 struct ArpQuerier {
@@ -127,6 +165,7 @@ impl Default for ArpQuerier {
                 mac: MacAddr::ZERO,
                 broadcast: Ipv4Addr::BROADCAST,
                 broadcast_poll: false,
+                unsolicited: Unsolicited::Reply,
             },
             table_name: None,
             table: Table::new(Config::default()),
@@ -162,9 +201,37 @@ impl Own {
         }
     }
 
+    /// Whether a message that nobody asked for is believed; `known` says whether its sender is in the table.
+    fn believes(&self, policy: Unsolicited, message: &arp::Repr, known: bool) -> bool {
+        let from_another = !message.sender_ip.is_unspecified() && message.sender_ip != self.ip;
+        from_another
+            && match policy {
+                Unsolicited::Update => known,
+                Unsolicited::Accept => known || message.sender_ip == message.target_ip,
+                _ => false,
+            }
+    }
+
     fn header(&self, dst: Mac) -> [u8; HEADER_LEN] {
         Repr { dst: MacAddr(dst), src: self.mac, ethertype: EtherType::IPV4 }.to_bytes()
     }
+}
+
+/// What the table says about a neighbour, and until when.
+#[inline(never)]
+fn ask(table: &Table, cx: &mut Cx<'_>, ip: u32, now: Nanos) -> (Answer, Nanos) {
+    let owner = owner(cx);
+    let mut neighbours = table.neighbours.lock();
+    let answer = neighbours.lookup_for(ip, owner, now);
+    let next = neighbours.next_timer_ns(owner);
+    drop(neighbours);
+    set_earlier(cx, EXPIRE, next);
+    answer
+}
+
+/// Whom a table tells about the neighbours that this element asks for.
+fn owner(cx: &Cx<'_>) -> u32 {
+    cx.index() as u32
 }
 
 impl ArpQuerier {
@@ -177,10 +244,10 @@ impl ArpQuerier {
         }
         let table = &self.table;
         let cache = self.cache.as_mut()?;
-        match cache.lookup(ip, now, || table.neighbours.lock().lookup_until(ip, now)) {
+        match cache.lookup(ip, now, || ask(table, cx, ip, now)) {
             Answer::Known { mac, query } => {
                 if query {
-                    self.query(cx, packet, Some(mac));
+                    self.query(cx, ip, packet.anno(anno::VLAN_TCI), Some(mac));
                 }
                 Some(mac)
             }
@@ -231,18 +298,25 @@ impl ArpQuerier {
         if let Some(mac) = self.resolve(cx, &packet, now) {
             return self.send_to(cx, mac, [packet]);
         }
-        let mut dropped = Batch::new();
-        let query = self.query_for(&packet, None);
-        let waiting = self.table.neighbours.lock().wait(ip, packet, now, |p| dropped.push(p));
+        let mut lost = Lost::default();
+        let asker = Asker { owner: owner(cx), share: u32::share(&packet) };
+        let tci = packet.anno(anno::VLAN_TCI);
+        let waiting =
+            self.table.neighbours.lock().wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
         match waiting {
-            Waiting::Queued { query: true } => self.emit_query(cx, query),
+            Waiting::Queued { query: true } => self.query(cx, ip, tci, None),
             Waiting::Queued { query: false } => {}
             Waiting::Known(mac, packet) => self.send_to(cx, mac, [packet]),
-            Waiting::Refused(packet) => dropped.push(packet),
+            Waiting::Refused(packet, why) => lost.note(packet, why),
         }
-        count(&self.counts.drops, dropped.len());
-        cx.drop_batch(Reason::NeighbourQueueFull, dropped);
+        self.lose(cx, lost);
         self.set_timer(cx);
+    }
+
+    /// Drops and counts, or sends to the output for it, what did not get an answer.
+    fn lose(&self, cx: &mut Cx<'_>, lost: Lost) {
+        count(&self.counts.drops, lost.len());
+        lost.drop_all(cx, Some(UNREACHABLE));
     }
 
     /// Sends packets to a neighbour.
@@ -256,30 +330,20 @@ impl ArpQuerier {
         cx.push(0, batch);
     }
 
-    /// A query for the packet's destination, to one station if `to` is given.
-    fn query_for(&self, packet: &Packet, to: Option<Mac>) -> Option<Packet> {
-        let request = arp::Repr::request(self.own.mac, self.own.ip, packet.dst_ip().into());
-        let mut query = Packet::copy_of(&request.to_frame())?;
+    /// Sends a query for `ip`, to one station if `to` is given, in the VLAN of `tci`.
+    #[cold]
+    fn query(&self, cx: &mut Cx<'_>, ip: u32, tci: [u8; 2], to: Option<Mac>) {
+        let request = arp::Repr::request(self.own.mac, self.own.ip, Ipv4Addr::from_bits(ip));
+        let Some(mut query) = Packet::copy_of(&request.to_frame()) else { return };
         if let Some(mac) = to.filter(|_| !self.own.broadcast_poll)
             && let Some(dst) = query.data_mut().first_chunk_mut()
         {
             *dst = mac;
         }
         query.set_mac_offset(0);
-        query.set_anno(anno::VLAN_TCI, packet.anno::<2>(anno::VLAN_TCI));
-        Some(query)
-    }
-
-    fn emit_query(&self, cx: &mut Cx<'_>, query: Option<Packet>) {
-        if let Some(query) = query {
-            count(&self.counts.queries, 1);
-            cx.push_one(cx.noutputs() - 1, query);
-        }
-    }
-
-    #[cold]
-    fn query(&self, cx: &mut Cx<'_>, packet: &Packet, to: Option<Mac>) {
-        self.emit_query(cx, self.query_for(packet, to));
+        query.set_anno(anno::VLAN_TCI, tci);
+        count(&self.counts.queries, 1);
+        cx.push_one(1.min(cx.noutputs() - 1), query);
     }
 
     /// Reads answers, and sends what waited for them.
@@ -290,49 +354,53 @@ impl ArpQuerier {
             if packet.len() >= HEADER_LEN + arp::HEADER_LEN {
                 count(&self.counts.responses, 1);
             }
-            let answer = message.filter(|m| m.operation == Operation::REPLY && !m.sender_mac.is_group());
-            let Some(answer) = answer else {
+            let Some(message) = message.filter(|m| !m.sender_mac.is_group()) else {
                 cx.drop(Reason::BadArp, packet);
                 continue;
             };
-            cx.drop(Reason::Discarded, packet);
-            let mut dropped = Batch::new();
+            let mut lost = Lost::default();
             let mut table = self.table.neighbours.lock();
-            table.expire(now, |p| dropped.push(p));
-            let ip = answer.sender_ip.to_bits();
-            let waited = table.insert(ip, answer.sender_mac.0, now, |p| dropped.push(p));
+            table.expire(now, |p, why| lost.note(p, why));
+            let ip = message.sender_ip.to_bits();
+            let mac = message.sender_mac.0;
+            let reply = message.operation == Operation::REPLY;
+            let waited = match self.own.unsolicited {
+                Unsolicited::Reply if reply => Some(table.insert(ip, mac, now, |p, why| lost.note(p, why))),
+                Unsolicited::Reply => None,
+                _ if reply && table.awaits(ip) => {
+                    Some(table.insert(ip, mac, now, |p, why| lost.note(p, why)))
+                }
+                policy if self.own.believes(policy, &message, table.get(ip, now).is_some()) => {
+                    let message = Message::Other { mac: Some(mac), router: None };
+                    Some(table.hear(ip, message, now, |p, why| lost.note(p, why)))
+                }
+                _ => None,
+            };
             drop(table);
-            count(&self.counts.drops, dropped.len());
-            cx.drop_batch(Reason::NoNeighbour, dropped);
-            if !waited.is_empty() {
-                self.send_to(cx, answer.sender_mac.0, waited);
+            cx.drop(if waited.is_some() { Reason::Discarded } else { Reason::BadArp }, packet);
+            self.lose(cx, lost);
+            if let Some(waited) = waited.filter(|w| !w.is_empty()) {
+                self.send_to(cx, mac, waited);
             }
         }
     }
 
     /// While packets wait, the instance that made one wait looks after them.
     fn set_timer(&self, cx: &mut Cx<'_>) {
-        if cx.timer(EXPIRE).is_some() {
-            return;
-        }
-        let table = self.table.neighbours.lock();
-        if table.waiting() > 0
-            && let Some(at) = table.next_expiry_ns()
-        {
-            drop(table);
-            cx.set_timer(EXPIRE, at);
-        }
+        let next = next_event_ns(&self.table.neighbours.lock(), owner(cx));
+        set_earlier(cx, EXPIRE, next);
     }
 }
 
 impl Element for ArpQuerier {
     fn configure(&mut self, args: &mut Args<'_>) {
-        let mut config = arp_table::config(args);
-        let poll = args.keyword("POLL_TIMEOUT", Duration::from_nanos(config.poll_ns));
-        config.poll_ns = u64::try_from(poll.as_nanos()).unwrap_or(u64::MAX);
+        // Who wants to report unreachable neighbours wants a verdict.
+        let tries = if args.noutputs > UNREACHABLE { 3 } else { 0 };
+        let config = neighbours::config(args, Config::default(), tries);
         self.table_name = args.keyword_opt("TABLE");
         let broadcast: Option<Ipv4Addr> = args.keyword_opt("BROADCAST");
         self.own.broadcast_poll = args.keyword("BROADCAST_POLL", false);
+        self.own.unsolicited = args.keyword("UNSOLICITED", Unsolicited::Reply);
         let Raw(ip) = args.required("IP");
         let eth = args.positional_opt::<Raw>("ETH").map_or_else(|| ip.clone(), |Raw(eth)| eth);
         match address_and_mask(&ip, args.names) {
@@ -379,25 +447,32 @@ impl Element for ArpQuerier {
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         let now = cx.now();
-        let mut dropped = Batch::new();
+        let mut lost = Lost::default();
+        let mut queries = Vec::new();
         let mut table = self.table.neighbours.lock();
+        table.advance(owner(cx), now, |due| match due {
+            Due::Query(ip, to) => queries.push((ip, to)),
+            Due::Unreachable(_, waited) => waited.into_iter().for_each(|p| lost.note(p, Loss::Unreachable)),
+        });
         // Entries that nobody waits for make room when something new comes.
         if table.waiting() > 0 {
-            table.expire(now, |p| dropped.push(p));
+            table.expire(now, |p, why| lost.note(p, why));
         }
         drop(table);
-        count(&self.counts.drops, dropped.len());
-        cx.drop_batch(Reason::NoNeighbour, dropped);
+        for (ip, to) in queries {
+            self.query(cx, ip, [0; 2], to);
+        }
+        self.lose(cx, lost);
         self.set_timer(cx);
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (queries, drops) = (get(&self.counts.queries), get(&self.counts.drops));
+        if let Some(answer) = self.table.read(cx.now(), name) {
+            return Ok(answer);
+        }
         Ok(match name {
-            "table" => self.table.text(cx.now()),
-            "count" => self.table.neighbours.lock().len().to_string(),
-            "length" => self.table.neighbours.lock().waiting().to_string(),
             "queries" => queries.to_string(),
             "responses" => get(&self.counts.responses).to_string(),
             "drops" => drops.to_string(),
@@ -512,6 +587,96 @@ mod tests {
         assert_eq!(run.drops("e"), [(Reason::NoNeighbour, 1), (Reason::NeighbourQueueFull, 1)]);
     }
 
+    fn events(run: &Run) -> Vec<Vec<u8>> {
+        let out = run.out("o1");
+        out.iter().map(|p| [&p.data()[..6], &p.data()[38..42]].concat()).collect()
+    }
+
+    #[test]
+    fn after_three_queries_packets_leave_by_output_2() {
+        let text = format!(
+            "i :: TestIn -> e :: ARPQuerier({SELF}); Idle -> [1]e; e[0] -> o0 :: TestOut; \
+             e[1] -> o1 :: TestOut; e[2] -> o2 :: TestOut;"
+        );
+        let far = [10, 0, 0, 7];
+        let mut run = Rig::text(&text).packets(vec![to(far, b"a"), to(far, b"b")]).run();
+        let query = [&[0xff; 6][..], &far].concat();
+        assert_eq!(events(&run), [query.clone(), query.clone(), query.clone()]);
+        assert_eq!(run.bytes("o2"), [b"a".to_vec(), b"b".to_vec()]);
+        assert_eq!((run.drops("e"), run.read("e.drops")), (vec![], "2".into()));
+        assert_eq!((run.read("e.count"), run.read("e.length")), ("0".into(), "0".into()));
+        // The next packet begins anew.
+        run.give("i", vec![to(far, b"c")]);
+        assert_eq!(run.again().bytes("o2"), [b"c"]);
+    }
+
+    #[test]
+    fn a_neighbour_in_use_is_asked_by_its_own_address() {
+        let far = [10, 0, 0, 7];
+        let args = format!("{SELF}, RETRIES 2, RETRY_INTERVAL 100ms, POLL_TIMEOUT 1s, PROBE_DELAY 300ms");
+        let mut run = rig(&args, vec![to(far, b"a"), answer(far)]).run();
+        assert_eq!((run.bytes("o0"), events(&run).len()), (vec![frame(PEER, b"a")], 1));
+        // Waits until the neighbour is stale: the clock moves with another one's timers.
+        for ms in (0..2100).step_by(300) {
+            run.give("i", vec![to([10, 0, 1, (ms / 100) as u8], b"other")]);
+            run = run.again();
+        }
+        run.bytes("o0");
+        events(&run);
+        assert!(run.read("e.states").contains(" stale "), "{}", run.read("e.states"));
+        run.give("i", vec![to(far, b"b")]);
+        let mut run = run.again();
+        assert_eq!(run.bytes("o0"), [frame(PEER, b"b")]);
+        let probe = [&PEER.0[..], &far].concat();
+        assert_eq!(events(&run), [probe.clone(), probe]);
+        assert_eq!(run.read("e.count"), "0", "it did not answer");
+    }
+
+    #[test]
+    fn unsolicited_messages_are_believed_by_policy() {
+        let far = [10, 0, 0, 7];
+        let ours = MacAddr([2, 0, 0, 0, 0, 1]);
+        let gratuitous = |ip: [u8; 4], number| {
+            let message = arp::Repr::request(MacAddr([2, 0, 0, 0, 0, number]), ip.into(), ip.into());
+            let mut p = Packet::copy_of(&message.to_frame()).unwrap();
+            p.set_paint(1);
+            p
+        };
+        let check = |policy: &str, packets: Vec<Packet>, want: &str| {
+            let mut run = rig(&format!("{SELF}, TIMEOUT 0, UNSOLICITED {policy}"), packets).run();
+            let table = run.read("e.table");
+            let found: Vec<String> =
+                table.lines().map(|l| l.split(' ').take(3).collect::<Vec<_>>().join(" ")).collect();
+            assert_eq!(found.join(", "), want, "{policy}");
+        };
+        let known = |number| format!("10.0.0.7 1 02-00-00-00-00-0{number}");
+        check("reply", vec![answer(far)], &known(9));
+        check("reply", vec![answer(far), gratuitous(far, 5)], &known(9));
+        check("none", vec![answer(far), gratuitous(far, 5)], "");
+        check("none", vec![to(far, b"a"), answer(far), gratuitous(far, 5)], &known(9));
+        check("update", vec![answer(far), gratuitous(far, 5)], "");
+        check("update", vec![to(far, b"a"), answer(far), gratuitous(far, 5)], &known(5));
+        check("accept", vec![gratuitous(far, 5)], &known(5));
+        check("accept", vec![gratuitous([10, 0, 0, 1], 5), gratuitous([0; 4], 5)], "");
+        // A request about somebody else updates only.
+        let mut other = gratuitous(far, 5);
+        let request = arp::Repr::request(ours, far.into(), [10, 0, 0, 8].into()).to_frame();
+        other.data_mut().copy_from_slice(&request);
+        check("accept", vec![other], "");
+    }
+
+    #[test]
+    fn permanent_neighbours_stay_as_they_are() {
+        let far = [10, 0, 0, 7];
+        let mut run = rig(&format!("{SELF}, RETRIES 3"), vec![]).run();
+        run.write("e.insert", "10.0.0.7 2:0:0:0:0:5 permanent").unwrap();
+        assert!(run.write("e.insert", "10.0.0.8 2:0:0:0:0:5 forever").is_err());
+        run.give("i", vec![answer(far), to(far, b"a")]);
+        let mut run = run.again();
+        assert_eq!(run.bytes("o0"), [frame(MacAddr([2, 0, 0, 0, 0, 5]), b"a")]);
+        assert_eq!(run.read("e.states"), "10.0.0.7 1 02-00-00-00-00-05 0.000000 permanent 0\n");
+    }
+
     #[test]
     fn bad_answers_change_nothing() {
         let far = [10, 0, 0, 7];
@@ -542,6 +707,11 @@ mod tests {
         check("10.0.0.1", "argument ETH should be an Ethernet address, not '10.0.0.1'");
         check("x, 2:0:0:0:0:1", "argument IP should be an IPv4 address or prefix, not 'x'");
         check("", "missing argument IP");
+        check(
+            "10.0.0.1, 2:0:0:0:0:1, UNSOLICITED x",
+            "argument UNSOLICITED should be reply, none, update or accept",
+        );
+        check("10.0.0.1, 2:0:0:0:0:1, RETRIES 1, RETRY_INTERVAL 0", "RETRY_INTERVAL must be 1 ms or more");
         check("10.0.0.1, 2:0:0:0:0:1, TABLE t", "there is no ARPTable of this name");
     }
 }

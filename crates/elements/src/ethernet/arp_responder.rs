@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ARPResponder
 //!
-//! `ARPResponder(IP/MASK [IP/MASK ...] ETH, ...)`
+//! `ARPResponder(IP/MASK [IP/MASK ...] ETH, ... [, keywords ANNOUNCE, ANNOUNCE_INTERVAL])`
 //!
-//! Answers ARP requests for some addresses.
+//! Answers ARP requests for some addresses: a router's own, or, as a proxy, those of others.
 //!
 //! **Ports:** 1 input, agnostic; 1 or 2 outputs. Answers leave by output 0; by output 1, push, whatever is not a request
 //! for one of the addresses.
@@ -11,6 +11,9 @@
 //! **Arguments**
 //! * Each argument is a list of IPv4 addresses or prefixes with the Ethernet address to answer with, in any order. A
 //!   name that AddressInfo defines as both stands for both. The longest prefix counts.
+//! * `ANNOUNCE` how often to announce single addresses (not prefixes) by gratuitous requests once the router runs,
+//!   default 0; 2 is what RFC 5227 says. Output 0 must be push.
+//! * `ANNOUNCE_INTERVAL` time from one announcement to the next, default 2 s.
 //!
 //! **Metadata set:** the answer has the request's device.
 //!
@@ -19,6 +22,7 @@
 //! **Handlers**
 //! * `table` read: prefixes and Ethernet addresses. `lookup` read with an address: its Ethernet address.
 //! * `add` write: an argument. `remove` write: a prefix.
+//! * `announce` write: announce all single addresses now, ANNOUNCE times or once: for a link that came up again.
 //!
 //! ```click
 //! InfiniteSource(DATA \<ffffffffffff 020000000001 0806 0001 0800 06 04 0001
@@ -26,13 +30,15 @@
 //!     -> ARPResponder(10.0.0.2 2:0:0:0:0:2) -> Discard;
 //! ```
 //!
-//! See also: ARPQuerier; RFC 826
+//! See also: ARPQuerier; RFC 826, RFC 1027, RFC 5227
 
 use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet};
 use wire::arp::{self, Operation};
 use wire::{EtherType, MacAddr, Prefix4, ethernet};
+
+use super::neighbours;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPResponder", "1/1-2", || Box::new(ArpResponder::default()))
@@ -42,6 +48,7 @@ pub const CLASS: Class = Class::new("ARPResponder", "1/1-2", || Box::new(ArpResp
         Handler::read("lookup"),
         Handler::write("add"),
         Handler::write("remove"),
+        Handler::write("announce"),
     ])
     .file(file!());
 
@@ -51,10 +58,20 @@ struct Entry {
     mac: MacAddr,
 }
 
+/// The timer for the next announcement.
+const ANNOUNCE: u32 = 0;
+
 #[derive(Default)]
 struct ArpResponder {
     /// Longest prefix first.
     entries: Vec<Entry>,
+    /// How often to announce, and how often yet.
+    announce: u32,
+    left: u32,
+    interval_ns: u64,
+    /// The instance that announces.
+    home: bool,
+    pull: bool,
 }
 
 /// Reads `IP/MASK ... ETH`.
@@ -104,6 +121,19 @@ impl ArpResponder {
         self.entries.iter().find(|e| e.prefix.contains(ip)).map(|e| e.mac)
     }
 
+    /// Tells every station on the link of the single addresses.
+    fn announce_now(&mut self, cx: &mut Cx<'_>) {
+        let single = self.entries.iter().filter(|e| e.prefix.len() == 32);
+        let own = |e: &Entry| arp::Repr::request(e.mac, e.prefix.addr(), e.prefix.addr());
+        let mut batch: Batch = single.filter_map(|e| Packet::copy_of(&own(e).to_frame())).collect();
+        batch.iter_mut().for_each(|p| p.set_mac_offset(0));
+        cx.push(0, batch);
+        self.left = self.left.saturating_sub(1);
+        if self.left > 0 {
+            cx.set_timer_after(ANNOUNCE, self.interval_ns);
+        }
+    }
+
     fn answer(&self, request: &Packet) -> Option<arp::Repr> {
         let request = request_in(request.data())?;
         Some(request.reply(self.lookup(request.target_ip)?))
@@ -126,6 +156,12 @@ pub(super) fn message_in(frame: &[u8]) -> Option<arp::Repr> {
 
 impl Element for ArpResponder {
     fn configure(&mut self, args: &mut Args<'_>) {
+        self.announce = args.keyword("ANNOUNCE", 0);
+        self.interval_ns = neighbours::time(args, "ANNOUNCE_INTERVAL", 2_000_000_000);
+        self.pull = args.output_is_pull(0);
+        if self.announce > 0 && self.pull {
+            args.error("ANNOUNCE needs a push output: put a Queue behind this element");
+        }
         for (n, text) in args.rest().iter().enumerate() {
             match parse(text, args.names) {
                 Ok(entries) => {
@@ -136,6 +172,19 @@ impl Element for ArpResponder {
                 Err(why) => args.error(format!("argument {n}: {why}")),
             }
         }
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.home = cx.is_home();
+        self.left = self.announce;
+        if self.home && self.left > 0 {
+            cx.set_timer_after(ANNOUNCE, 0);
+        }
+        Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        self.announce_now(cx);
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
@@ -164,7 +213,17 @@ impl Element for ArpResponder {
         Ok(self.lookup(ip).map(|mac| format!("{mac:#}")).unwrap_or_default())
     }
 
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if name == "announce" {
+            if self.pull {
+                return Err(HandlerError::failed("announcements need a push output"));
+            }
+            if self.home {
+                self.left = self.announce.max(1);
+                self.announce_now(cx);
+            }
+            return Ok(());
+        }
         if name == "add" {
             let entries = parse(value, &Names::default()).map_err(HandlerError::Failed)?;
             self.add(entries);
@@ -219,6 +278,23 @@ mod tests {
             assert!(run.write("e.remove", "10.1.0.0/16").is_err());
             assert_eq!(run.drops("e"), []);
         }
+    }
+
+    #[test]
+    fn announces_its_own_addresses() {
+        let args = "10.0.0.2 2:0:0:0:0:2, 10.1.0.0/16 10.0.0.3 2:0:0:0:0:3, ANNOUNCE 2, ANNOUNCE_INTERVAL 1s";
+        let mut run = Rig::new(&format!("ARPResponder({args})")).workers(2).run();
+        let frame = |last| {
+            let ip = [10, 0, 0, last].into();
+            arp::Repr::request(MacAddr([2, 0, 0, 0, 0, last]), ip, ip).to_frame().to_vec()
+        };
+        assert_eq!(run.bytes("o0"), [frame(2), frame(3), frame(2), frame(3)]);
+        run.write("e.announce", "").unwrap();
+        assert_eq!(run.again().bytes("o0").len(), 4);
+        let pull = "i :: TestIn -> Queue -> e :: ARPResponder(1.2.3.4 2:0:0:0:0:2, ANNOUNCE 1) \
+                    -> Unqueue -> o :: TestOut;";
+        let want = "e: ANNOUNCE needs a push output: put a Queue behind this element";
+        assert_eq!(Rig::text(pull).errors(), [want]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ARPTable
 //!
-//! `ARPTable([keywords CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, TIMEOUT])`
+//! `ARPTable([keywords CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, TIMEOUT, POLL_TIMEOUT,`
+//! `UNRESOLVED_CAPACITY, NEW_RATE, RETRIES, RETRY_INTERVAL, PROBE_DELAY])`
 //!
 //! Holds the Ethernet addresses of IPv4 neighbours for several ARPQueriers.
 //!
@@ -13,16 +14,31 @@
 //! * `ENTRY_PACKET_CAPACITY` packets that may wait for one neighbour, default 0: no limit.
 //! * `CAPACITY_SLIM_FACTOR` when too many packets wait, CAPACITY divided by this are dropped at once, default 2.
 //! * `TIMEOUT` time after which an entry is forgotten unless confirmed, default 300 s; 0 means never.
+//! * `POLL_TIMEOUT` age at which a known neighbour in use is asked again, default 60 s; 0 means never.
+//!
+//! Beyond Click's, against scans and for a verdict about neighbours that do not answer:
+//! * `UNRESOLVED_CAPACITY` neighbours without an answer that may be asked for, default 4096; 0 means no limit.
+//! * `NEW_RATE` unknown neighbours that one source may ask for in a second, default 0: no limit.
+//! * `RETRIES` queries before a neighbour counts as unreachable, default 0: it never does. With it, queries are
+//!   repeated every `RETRY_INTERVAL` (default 1 s) whether or not packets come, and a neighbour of age POLL_TIMEOUT that is
+//!   used is asked again after `PROBE_DELAY` (default 5 s), as RFC 4861 has it.
+//!
+//! Whatever must go when there is too much of it, packets or entries, is taken from the device, the source address and
+//! the neighbour that have most. A neighbour that is known and in use never goes for one that is not.
 //!
 //! **Cores:** one table for all workers, behind a lock. Queriers keep recent answers and take the lock for new ones.
 //!
-//! **Drops:** counted by the ARPQuerier at work: `neighbour-queue-full`, `no-neighbour`.
+//! **Drops:** counted by the ARPQuerier at work: `neighbour-queue-full`, `neighbour-table-full`, `no-neighbour`.
 //!
 //! **Handlers**
 //! * `table` read: a line for each neighbour, the one confirmed longest ago first: address, 1 if known or else 0, Ethernet
 //!   address, seconds since it was confirmed.
-//! * `count` read: neighbours. `length` read: packets waiting. `drops` read: packets dropped.
-//! * `insert` write: `IP ETH`. `delete` write: `IP`. `clear` write.
+//! * `states` read: the same with state (`incomplete`, `reachable`, `stale`, `delay`, `probe`, `permanent`) and packets
+//!   waiting.
+//! * `count` read: neighbours. `unresolved` read: those without an answer. `length` read: packets waiting. `drops`
+//!   read: packets dropped.
+//! * `insert` write: `IP ETH`, or `IP ETH permanent` for one that no answer changes and no time. `delete` write: `IP`.
+//!   `clear` write.
 //!
 //! ```click
 //! arps :: ARPTable(TIMEOUT 60s);
@@ -32,25 +48,21 @@
 //!
 //! See also: ARPQuerier
 
-use std::fmt::Write as _;
-use std::hash::{BuildHasher, RandomState};
-use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use engine::args::Args;
-use engine::clock::Nanos;
 use engine::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Sharing};
-use packet::{Batch, Packet};
-use sync::lock::AdaptiveLock;
-use tables::neighbour::{Config, Neighbours, State};
-use wire::MacAddr;
+use tables::neighbour::Config;
+
+use super::neighbours::{self, Table};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPTable", "0/0", || Box::new(ArpTable::default()))
     .sharing(Sharing::Shared)
     .handlers(&[
         Handler::read("table"),
+        Handler::read("states"),
+        Handler::read("unresolved"),
         Handler::read("count"),
         Handler::read("length"),
         Handler::read("drops"),
@@ -59,83 +71,6 @@ pub const CLASS: Class = Class::new("ARPTable", "0/0", || Box::new(ArpTable::def
         Handler::write("clear"),
     ])
     .file(file!());
-
-/// Neighbours that all workers share.
-#[derive(Debug)]
-pub struct Table {
-    /// Taken for what the workers' caches do not know.
-    pub neighbours: AdaptiveLock<Neighbours<Packet>>,
-}
-
-impl Table {
-    /// An empty table.
-    pub fn new(config: Config) -> Arc<Table> {
-        // The order of entries never depends on the seed.
-        let seed = RandomState::new().hash_one(0);
-        Arc::new(Table { neighbours: AdaptiveLock::new(Neighbours::new(config, seed)) })
-    }
-
-    /// The table as its handler prints it.
-    pub fn text(&self, now: Nanos) -> String {
-        let mut text = String::new();
-        for n in self.neighbours.lock().iter(now) {
-            let known = u8::from(n.state != State::Incomplete);
-            let age_us = n.age_ns / 1000;
-            let (ip, mac) = (Ipv4Addr::from_bits(n.ip), MacAddr(n.mac));
-            let (whole, part) = (age_us / 1_000_000, age_us % 1_000_000);
-            let _ = writeln!(text, "{ip} {known} {mac:#} {whole}.{part:06}");
-        }
-        text
-    }
-
-    /// Executes `insert`, `delete` or `clear`; returns packets that waited for what was inserted.
-    ///
-    /// # Errors
-    /// When the value is not what the handler expects.
-    pub fn write(&self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<Batch, HandlerError> {
-        let expected = if name == "insert" { "IP ETH" } else { "IP" };
-        let bad = || HandlerError::bad_value(name, value, expected);
-        let now = cx.now();
-        let mut words = value.split_ascii_whitespace();
-        let mut dropped = Batch::new();
-        let mut sent = Batch::new();
-        if name == "clear" {
-            self.neighbours.lock().clear(|p| dropped.push(p));
-        } else {
-            let ip: Ipv4Addr = words.next().and_then(|w| w.parse().ok()).ok_or_else(bad)?;
-            if name == "insert" {
-                let mac: MacAddr = words.next().and_then(|w| w.parse().ok()).ok_or_else(bad)?;
-                let waited = self.neighbours.lock().insert(ip.to_bits(), mac.0, now, |p| dropped.push(p));
-                sent.extend(waited);
-            } else {
-                self.neighbours.lock().remove(ip.to_bits());
-            }
-        }
-        cx.drop_batch(Reason::NoNeighbour, dropped);
-        Ok(sent)
-    }
-}
-
-/// Reads the keywords that tables and queriers have in common.
-pub(super) fn config(args: &mut Args<'_>) -> Config {
-    let default = Config::default();
-    let time = |args: &mut Args<'_>, name, default: u64| {
-        let time = args.keyword(name, Duration::from_nanos(default));
-        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-    };
-    let config = Config {
-        capacity: args.keyword("CAPACITY", default.capacity),
-        entry_capacity: args.keyword("ENTRY_CAPACITY", default.entry_capacity),
-        entry_packet_capacity: args.keyword("ENTRY_PACKET_CAPACITY", default.entry_packet_capacity),
-        slim_factor: args.keyword("CAPACITY_SLIM_FACTOR", default.slim_factor),
-        timeout_ns: time(args, "TIMEOUT", default.timeout_ns),
-        poll_ns: default.poll_ns,
-    };
-    if config.slim_factor == 0 {
-        args.error("CAPACITY_SLIM_FACTOR must not be 0");
-    }
-    config
-}
 
 struct ArpTable {
     table: Arc<Table>,
@@ -150,7 +85,7 @@ impl Default for ArpTable {
 
 impl Element for ArpTable {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.table = Table::new(config(args));
+        self.table = Table::new(neighbours::config(args, Config::default(), 0));
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {
@@ -158,14 +93,8 @@ impl Element for ArpTable {
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let now = cx.now();
-        let neighbours = &self.table.neighbours;
-        Ok(match name {
-            "table" => self.table.text(now),
-            "count" => neighbours.lock().len().to_string(),
-            "length" => neighbours.lock().waiting().to_string(),
-            _ => neighbours.lock().drops().to_string(),
-        })
+        let answer = self.table.read(cx.now(), name);
+        Ok(answer.unwrap_or_else(|| self.table.neighbours.lock().drops().to_string()))
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {

@@ -13,6 +13,7 @@ mod ether_switch;
 mod ether_vlan_encap;
 mod host_ether_filter;
 mod listen_ether_switch;
+pub mod neighbours;
 mod store_ether_address;
 mod strip_ether_vlan_header;
 mod vlan;
@@ -22,7 +23,7 @@ mod vlan_encap;
 use packet::Packet;
 use wire::ethernet::HEADER_LEN;
 
-pub use arp_table::Table;
+pub use neighbours::Table;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
@@ -46,7 +47,7 @@ pub static CLASSES: &[engine::Class] = &[
 
 /// Puts a link header in front of a packet; false when packet memory is exhausted.
 #[inline]
-fn prepend(packet: &mut Packet, header: &[u8; HEADER_LEN]) -> bool {
+pub(crate) fn prepend(packet: &mut Packet, header: &[u8; HEADER_LEN]) -> bool {
     let Some(bytes) = packet.push(HEADER_LEN).and_then(|b| b.first_chunk_mut()) else { return false };
     *bytes = *header;
     packet.set_mac_offset(0);

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the elements that resolve neighbours have in common, for IPv4 and IPv6.
+
+use std::fmt::{Display, Write as _};
+use std::hash::{BuildHasher, RandomState};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::args::Args;
+use engine::clock::Nanos;
+use engine::{Cx, HandlerError, Reason};
+use packet::{Batch, Packet};
+use sync::lock::AdaptiveLock;
+use tables::neighbour::{self, Config, Discipline, Fed, Loss, Neighbours, Retries, Share, State};
+use wire::MacAddr;
+
+/// An address as tables hold it and as people read it.
+pub trait Address: neighbour::Address {
+    /// The form with a text.
+    type Text: Display + FromStr;
+
+    /// From a text's form.
+    fn from_text(text: Self::Text) -> Self;
+
+    /// To a text's form.
+    fn to_text(self) -> Self::Text;
+
+    /// Whose share of a table a packet counts to: by the device it came from, and by its source address.
+    fn share(packet: &Packet) -> Share;
+}
+
+impl Address for u32 {
+    type Text = Ipv4Addr;
+
+    fn from_text(text: Ipv4Addr) -> u32 {
+        text.to_bits()
+    }
+
+    fn to_text(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self)
+    }
+
+    fn share(packet: &Packet) -> Share {
+        let source =
+            packet.network_chunk::<20>().map_or(0, |ip| u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]));
+        Share { interface: packet.device().into(), source: source.into() }
+    }
+}
+
+impl Address for u128 {
+    type Text = Ipv6Addr;
+
+    fn from_text(text: Ipv6Addr) -> u128 {
+        text.to_bits()
+    }
+
+    fn to_text(self) -> Ipv6Addr {
+        Ipv6Addr::from_bits(self)
+    }
+
+    fn share(packet: &Packet) -> Share {
+        // By /64: a host may take any address in its own.
+        let prefix = packet.network_chunk::<40>().and_then(|ip| ip[8..16].first_chunk().copied());
+        Share { interface: packet.device().into(), source: u64::from_be_bytes(prefix.unwrap_or_default()) }
+    }
+}
+
+/// Neighbours that all workers, and several elements, share.
+#[derive(Debug)]
+pub struct Table<A: Address = u32> {
+    /// Taken for what the workers' caches do not know.
+    pub neighbours: AdaptiveLock<Neighbours<Packet, A>>,
+}
+
+impl<A: Address> Table<A> {
+    /// An empty table.
+    pub fn new(config: Config) -> Arc<Table<A>> {
+        // The order of entries never depends on the seed.
+        let seed = RandomState::new().hash_one(0);
+        Arc::new(Table { neighbours: AdaptiveLock::new(Neighbours::new(config, seed)) })
+    }
+
+    /// The table as its handler prints it: address, whether it is known, Ethernet address, age; and more for `states`.
+    pub fn text(&self, now: Nanos, states: bool) -> String {
+        let mut text = String::new();
+        for n in self.neighbours.lock().iter(now) {
+            let known = u8::from(n.state != State::Incomplete);
+            let age_us = n.age_ns / 1000;
+            let (ip, mac) = (n.ip.to_text(), MacAddr(n.mac));
+            let (whole, part) = (age_us / 1_000_000, age_us % 1_000_000);
+            let _ = write!(text, "{ip} {known} {mac:#} {whole}.{part:06}");
+            if states {
+                let name = format!("{:?}", n.state).to_lowercase();
+                let router = if n.router { " router" } else { "" };
+                let _ = write!(text, " {name} {}{router}", n.waiting);
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Executes `insert`, `delete` or `clear`; returns packets that waited for what was inserted.
+    ///
+    /// # Errors
+    /// When the value is not what the handler expects.
+    pub fn write(&self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<Batch, HandlerError> {
+        let expected = if name == "insert" { "IP ETH [permanent]" } else { "IP" };
+        let bad = || HandlerError::bad_value(name, value, expected);
+        let now = cx.now();
+        let mut words = value.split_ascii_whitespace();
+        let mut lost = Lost::default();
+        let mut sent = Batch::new();
+        if name == "clear" {
+            self.neighbours.lock().clear(|p, why| lost.note(p, why));
+        } else {
+            let ip = words.next().and_then(|w| w.parse().ok()).map(A::from_text).ok_or_else(bad)?;
+            if name == "insert" {
+                let MacAddr(mac) = words.next().and_then(|w| w.parse().ok()).ok_or_else(bad)?;
+                let permanent = words.next().map(|word| (word == "permanent").then_some(()).ok_or_else(bad));
+                let mut table = self.neighbours.lock();
+                let waited = match permanent.transpose()? {
+                    Some(()) => table.feed(ip, Fed::Permanent(mac), now, |p, why| lost.note(p, why)),
+                    None => table.insert(ip, mac, now, |p, why| lost.note(p, why)),
+                };
+                sent.extend(waited);
+            } else {
+                self.neighbours.lock().remove(ip);
+            }
+        }
+        lost.drop_all(cx, None);
+        Ok(sent)
+    }
+
+    /// Answers the read handlers that tables and those who use them have in common.
+    pub fn read(&self, now: Nanos, name: &str) -> Option<String> {
+        Some(match name {
+            "table" => self.text(now, false),
+            "states" => self.text(now, true),
+            "count" => self.neighbours.lock().len().to_string(),
+            "length" => self.neighbours.lock().waiting().to_string(),
+            "unresolved" => self.neighbours.lock().unresolved().to_string(),
+            _ => return None,
+        })
+    }
+}
+
+/// Packets that did not get their answer, by reason.
+#[derive(Default)]
+pub struct Lost {
+    queue: Batch,
+    table: Batch,
+    unreachable: Batch,
+    cleared: Batch,
+}
+
+impl Lost {
+    /// Takes one.
+    pub fn note(&mut self, packet: Packet, why: Loss) {
+        match why {
+            Loss::QueueFull => self.queue.push(packet),
+            Loss::TableFull => self.table.push(packet),
+            Loss::Unreachable => self.unreachable.push(packet),
+            Loss::Cleared => self.cleared.push(packet),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.queue.len() + self.table.len() + self.unreachable.len() + self.cleared.len()
+    }
+
+    /// Drops them, but sends those whose neighbour does not answer to output `unreachable`, if that is connected.
+    pub fn drop_all(self, cx: &mut Cx<'_>, unreachable: Option<usize>) {
+        if self.len() == 0 {
+            return;
+        }
+        cx.drop_batch(Reason::NeighbourQueueFull, self.queue);
+        cx.drop_batch(Reason::NeighbourTableFull, self.table);
+        cx.drop_batch(Reason::NoNeighbour, self.cleared);
+        match unreachable {
+            Some(port) if !self.unreachable.is_empty() => {
+                cx.push_or_drop(port, self.unreachable, Reason::NoNeighbour)
+            }
+            _ => cx.drop_batch(Reason::NoNeighbour, self.unreachable),
+        }
+    }
+}
+
+/// Reads a time.
+pub fn time(args: &mut Args<'_>, name: &'static str, default: u64) -> u64 {
+    let time = args.keyword(name, Duration::from_nanos(default));
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Reads the keywords that tables and those who use them have in common. `tries` is the default of RETRIES.
+pub fn config(args: &mut Args<'_>, default: Config, tries: u32) -> Config {
+    let retries = match default.discipline {
+        Discipline::Timed(retries) => retries,
+        _ => Retries::default(),
+    };
+    let tries = args.keyword("RETRIES", tries);
+    let retries = Retries {
+        multicast: tries,
+        unicast: tries,
+        retransmit_ns: time(args, "RETRY_INTERVAL", retries.retransmit_ns),
+        delay_ns: time(args, "PROBE_DELAY", retries.delay_ns),
+    };
+    let config = Config {
+        capacity: args.keyword("CAPACITY", default.capacity),
+        entry_capacity: args.keyword("ENTRY_CAPACITY", default.entry_capacity),
+        entry_packet_capacity: args.keyword("ENTRY_PACKET_CAPACITY", default.entry_packet_capacity),
+        unresolved_capacity: args.keyword("UNRESOLVED_CAPACITY", default.unresolved_capacity),
+        new_per_second: args.keyword("NEW_RATE", default.new_per_second),
+        slim_factor: args.keyword("CAPACITY_SLIM_FACTOR", default.slim_factor),
+        timeout_ns: time(args, "TIMEOUT", default.timeout_ns),
+        poll_ns: time(args, "POLL_TIMEOUT", default.poll_ns),
+        discipline: if tries == 0 { Discipline::OnDemand } else { Discipline::Timed(retries) },
+    };
+    if config.slim_factor == 0 {
+        args.error("CAPACITY_SLIM_FACTOR must not be 0");
+    }
+    if tries != 0 && retries.retransmit_ns < 1_000_000 {
+        args.error("RETRY_INTERVAL must be 1 ms or more");
+    }
+    config
+}
+
+/// When a timer should look after the packets that wait, and the neighbours that are asked.
+pub fn next_event_ns<A: Address>(table: &Neighbours<Packet, A>, owner: u32) -> Option<Nanos> {
+    let expiry = table.next_expiry_ns().filter(|_| table.waiting() > 0);
+    [table.next_timer_ns(owner), expiry].into_iter().flatten().min()
+}
+
+/// Sets a timer if something is to be done before it expires.
+pub fn set_earlier(cx: &mut Cx<'_>, timer: u32, at: Option<Nanos>) {
+    if let Some(at) = at
+        && cx.timer(timer).is_none_or(|set| set > at)
+    {
+        cx.set_timer(timer, at);
+    }
+}
