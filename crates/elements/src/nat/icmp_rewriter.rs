@@ -175,10 +175,10 @@ impl<'a> Error<'a> {
             return;
         }
         // A quotation may end before the checksum, and then nobody can miss it.
-        if let Some(at) = checksum_at(quoted.proto).map(|at| quoted.at + at) {
-            if let Some(sum) = half(self.icmp, at) {
-                self.set(at, moved_checksum(quoted.proto, sum, &from, &to));
-            }
+        if let Some(at) = checksum_at(quoted.proto).map(|at| quoted.at + at)
+            && let Some(sum) = half(self.icmp, at)
+        {
+            self.set(at, moved_checksum(quoted.proto, sum, &from, &to));
         }
         match kind {
             Kind::Ports => {

@@ -18,6 +18,8 @@ mod rewriter;
 mod round_robin_ip_mapper;
 mod source_ip_hash_mapper;
 mod spec;
+#[cfg(test)]
+mod tests;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
