@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
-use engine::{
-    Access, Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Sharing, parse_integer,
-};
+use engine::{Access, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, parse_integer};
 use packet::{Batch, Packet};
 use tables::flow::{Direction, FlowId, FlowKey};
 
@@ -42,21 +40,7 @@ pub(super) trait Family: Send + 'static {
     fn note(&self, _mapping: &mut Mapping, _side: usize, _proto: u8, _flags: u8, _packet: &Packet) {}
 }
 
-/// The descriptor of a rewriter class.
-pub(super) const fn class(
-    name: &'static str,
-    make: fn() -> Box<dyn Element>,
-    handlers: &'static [Handler],
-    file: &'static str,
-) -> Class {
-    Class::new(name, "1-/1-256", make)
-        .processing("h/h")
-        .sharing(Sharing::Serial)
-        .handlers(handlers)
-        .file(file)
-}
-
-/// Handlers of all rewriters, after those given.
+/// Handlers of all rewriters.
 pub(super) const HANDLERS: [Handler; 9] = [
     Handler::read("table"),
     Handler::read("mappings"),

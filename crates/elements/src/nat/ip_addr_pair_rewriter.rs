@@ -41,8 +41,8 @@
 //!
 //! See also: IPAddrRewriter, IPRewriter, IPRewriterPatterns, ICMPRewriter; RFC 3022
 
-use engine::Class;
 use engine::args::Args;
+use engine::{Class, Sharing};
 use packet::Packet;
 use tables::flow::FlowKey;
 
@@ -52,12 +52,13 @@ use super::kind::Kind;
 use super::mappings::{Mapping, Timing};
 
 /// The descriptor.
-pub const CLASS: Class = core::class(
-    "IPAddrPairRewriter",
-    || Box::new(Rewriter::new(Pair(Timing { idle_ns: 0, guarantee_ns: 0 }))),
-    &core::HANDLERS,
-    file!(),
-);
+pub const CLASS: Class = Class::new("IPAddrPairRewriter", "1-/1-256", || {
+    Box::new(Rewriter::new(Pair(Timing { idle_ns: 0, guarantee_ns: 0 })))
+})
+.processing("h/h")
+.sharing(Sharing::Serial)
+.handlers(&core::HANDLERS)
+.file(file!());
 
 struct Pair(Timing);
 

@@ -39,8 +39,8 @@
 //!
 //! See also: IPAddrPairRewriter, IPRewriter, IPRewriterPatterns, ICMPRewriter; RFC 3022 section 2.1
 
-use engine::Class;
 use engine::args::Args;
+use engine::{Class, Sharing};
 use packet::Packet;
 use tables::flow::FlowKey;
 
@@ -49,12 +49,13 @@ use super::kind::Kind;
 use super::mappings::{Mapping, Timing};
 
 /// The descriptor.
-pub const CLASS: Class = core::class(
-    "IPAddrRewriter",
-    || Box::new(Rewriter::new(Address(Timing { idle_ns: 0, guarantee_ns: 0 }))),
-    &core::HANDLERS,
-    file!(),
-);
+pub const CLASS: Class = Class::new("IPAddrRewriter", "1-/1-256", || {
+    Box::new(Rewriter::new(Address(Timing { idle_ns: 0, guarantee_ns: 0 })))
+})
+.processing("h/h")
+.sharing(Sharing::Serial)
+.handlers(&core::HANDLERS)
+.file(file!());
 
 /// Seconds.
 pub(super) const TIMEOUT_S: u64 = 7200;

@@ -60,7 +60,7 @@
 //! ICMPRewriter; RFC 1624, RFC 3022
 
 use engine::args::Args;
-use engine::{Class, Handler};
+use engine::{Class, Handler, Sharing};
 use packet::Packet;
 use tables::flow::FlowKey;
 
@@ -90,17 +90,18 @@ const HANDLERS: &[Handler] = {
 
 /// The descriptor.
 pub const IP: Class =
-    core::class("IPRewriter", || Box::new(Rewriter::new(Ports::new(&[TCP, UDP]))), HANDLERS, file!());
+    described(Class::new("IPRewriter", "1-/1-256", || Box::new(Rewriter::new(Ports::new(&[TCP, UDP])))));
 /// The descriptor of the one for UDP; like Click's it takes TCP packets too, with UDP's timeouts.
-pub const UDP_REWRITER: Class = core::class(
-    "UDPRewriter",
-    || Box::new(Rewriter::new(Ports { plain: true, ..Ports::new(&[TCP, UDP]) })),
-    HANDLERS,
-    file!(),
-);
+pub const UDP_REWRITER: Class = described(Class::new("UDPRewriter", "1-/1-256", || {
+    Box::new(Rewriter::new(Ports { plain: true, ..Ports::new(&[TCP, UDP]) }))
+}));
 /// The descriptor of the one for TCP.
 pub const TCP_REWRITER: Class =
-    core::class("TCPRewriter", || Box::new(Rewriter::new(Ports::new(&[TCP]))), HANDLERS, file!());
+    described(Class::new("TCPRewriter", "1-/1-256", || Box::new(Rewriter::new(Ports::new(&[TCP])))));
+
+const fn described(class: Class) -> Class {
+    class.processing("h/h").sharing(Sharing::Serial).handlers(HANDLERS).file(file!())
+}
 
 const SECOND: u64 = 1_000_000_000;
 const FIN: u8 = 1;
