@@ -5,13 +5,21 @@ use std::net::Ipv6Addr;
 
 use engine::args::{FromArg, Names};
 
+mod check_icmp6_header;
 mod check_ip6_header;
+mod check_ip6_scope;
 mod dec_ip6_hlim;
 mod get_ip6_address;
 mod icmp6_error;
+mod icmp6_ping_responder;
+mod ip6_extensions;
+mod ip6_fragmenter;
+mod ip6_hop_by_hop;
 mod ip6_mirror;
 mod ip6_print;
+mod ip6_reassembler;
 mod mark_ip6_header;
+mod options;
 mod set_ip6_address;
 mod set_ip6_field;
 mod store_ip6_address;
@@ -20,12 +28,19 @@ mod store_ip6_address;
 // One line each, so that changes to this list merge.
 #[rustfmt::skip]
 pub static CLASSES: &[engine::Class] = &[
+    check_icmp6_header::CLASS,
     check_ip6_header::CLASS,
+    check_ip6_scope::CLASS,
     dec_ip6_hlim::CLASS,
     get_ip6_address::CLASS,
     icmp6_error::CLASS,
+    icmp6_ping_responder::CLASS,
+    ip6_extensions::CLASS,
+    ip6_fragmenter::CLASS,
+    ip6_hop_by_hop::CLASS,
     ip6_mirror::CLASS,
     ip6_print::CLASS,
+    ip6_reassembler::CLASS,
     mark_ip6_header::CLASS,
     set_ip6_address::CLASS,
     set_ip6_field::DSCP,

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # IP6Reassembler
+//!
+//! `IP6Reassembler([keywords HIMEM, TIMEOUT, MAX_FRAGMENTS])`
+//!
+//! Puts the fragments of IPv6 packets together again; other packets pass unchanged.
+//!
+//! **Ports:** 1 input; output 0 for whole packets. The others, if connected, for fragments that deserve a message:
+//! output 1 for the first fragment of a packet whose rest did not come in time (time exceeded, code 1); output 2 for
+//! fragments with impossible lengths (parameter problem, code 0); output 3 for first fragments that do not hold all
+//! headers (parameter problem, code 3).
+//!
+//! **Arguments**
+//! * `HIMEM` bytes that may wait for missing fragments, default 1,048,576. Beyond, packets are given up, oldest first.
+//! * `TIMEOUT` time from a packet's first fragment after which it is given up, default 60 s.
+//! * `MAX_FRAGMENTS` fragments that a packet may consist of, default 128.
+//!
+//! **Metadata:** network header position read; the whole has the annotations of its first fragment and the timestamp of
+//! the one that completed it; on output 2 the parameter problem's pointer is set.
+//!
+//! **Drops:** `bad-fragment`: all fragments of a packet two of which overlap or contradict each other, exact copies of a
+//! fragment, and what output 2 or 3 would take; `reassembly-timeout`; `reassembly-limit`, when HIMEM or MAX_FRAGMENTS is
+//! reached; `no-memory`.
+//!
+//! **Handlers**
+//! * `dump` read: counts, and what waits.
+//!
+//! A fragment that overlaps another condemns the whole packet, fragments still to come included. A "fragment" that is
+//! the whole packet loses its fragment header and never meets others. One instance serves all workers, because the
+//! fragments of one packet may come to any of them; packets that are no fragments cost one look at their header.
+//!
+//! ```click
+//! FromIPSummaryDump(/dev/null, STOP true) -> CheckIP6Header -> r :: IP6Reassembler -> Discard;
+//! r[1] -> ICMP6Error(2001:db8::1, timeexceeded, reassembly, LOCAL true) -> Discard;
+//! r[2] -> ICMP6Error(2001:db8::1, parameterproblem, header, LOCAL true) -> Discard;
+//! r[3] -> ICMP6Error(2001:db8::1, parameterproblem, chain, LOCAL true) -> Discard;
+//! ```
+//!
+//! See also: IP6Fragmenter, IP6Extensions, IPReassembler. RFC 8200 (4.5), RFC 5722, RFC 6946, RFC 7112
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use engine::args::Args;
+use engine::clock::Nanos;
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
+use packet::{Batch, HEADROOM, Packet, anno};
+use wire::{Protocol, ipv6};
+
+use super::{HEADER_LEN, header};
+use crate::tools::look_again_at;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reassembler>::default())
+    .processing("a/ah")
+    .sharing(Sharing::Serial)
+    .handlers(&[Handler::read("dump")])
+    .file(file!());
+
+/// What a waiting packet costs beside its bytes.
+const OVERHEAD: usize = 128;
+/// What the first fragment costs, which waits as it came, in a frame.
+const FRAME: usize = 2048 + 128;
+/// Bytes of a fragment header.
+const FRAGMENT_HEADER_LEN: usize = 8;
+/// The longest payload that the length field can say.
+const MAX_PAYLOAD: usize = 65_535;
+
+/// What fragments of one packet have in common: addresses and identification (RFC 8200, 4.5).
+type Key = ([u8; 32], u32);
+
+/// Where a fragment belongs. Offsets count from the IPv6 header's first byte.
+struct Place {
+    key: Key,
+    /// Of the packet's first byte.
+    ip_at: usize,
+    /// Where the fragment header begins.
+    header_at: usize,
+    /// The field that names it.
+    named_at: usize,
+    start: usize,
+    end: usize,
+    more: bool,
+}
+
+/// A packet of which fragments are missing.
+struct Waiting {
+    first: Option<Packet>,
+    /// What came, by where it begins; the first fragment's bytes too.
+    pieces: BTreeMap<usize, Vec<u8>>,
+    /// Bytes in `pieces`.
+    got: usize,
+    /// The payload's length, once the last fragment came.
+    len: Option<usize>,
+    /// Whether two fragments contradicted each other: whatever else comes is dropped.
+    condemned: bool,
+    /// Whether a fragment carried the congestion mark (RFC 3168, 5.3).
+    congested: bool,
+    until: Nanos,
+}
+
+/// What came of adding a fragment.
+enum Added {
+    Waits,
+    Completes,
+    Copy,
+    Contradicts,
+}
+
+#[derive(Default)]
+struct Ip6Reassembler {
+    himem: usize,
+    timeout: Nanos,
+    max_fragments: usize,
+    waiting: HashMap<Key, Waiting>,
+    /// Keys in the order in which their time runs out; some are done already.
+    order: VecDeque<(Nanos, Key)>,
+    used: usize,
+    seen: u64,
+    good: u64,
+    failed: u64,
+    bad: u64,
+}
+
+/// Why a fragment is refused at once.
+enum Refusal {
+    /// The field at this offset is impossible.
+    Field(usize),
+    /// The first fragment does not hold all headers.
+    Chain,
+    Drop,
+}
+
+/// Whether a packet may be a fragment: its first header is the fragment header or an extension header before it.
+#[inline]
+fn may_be_fragment(packet: &Packet) -> bool {
+    header(packet).is_some_and(|h| h[6] != 58 && ipv6::is_extension(Protocol(h[6])))
+}
+
+/// The fragment header of a packet, and where the payload ends; `None` for other packets.
+fn place(packet: &Packet) -> Option<(Place, usize)> {
+    let h = header(packet)?;
+    let end = HEADER_LEN + usize::from(u16::from_be_bytes([h[4], h[5]]));
+    let ip = packet.network()?;
+    let payload = ip.get(HEADER_LEN..end)?;
+    let mut named_at = 6;
+    for extension in ipv6::Extensions::new(Protocol(h[6]), payload) {
+        let extension = extension.ok()?;
+        let header_at = HEADER_LEN + extension.offset;
+        if let Some(fragment) = extension.fragment() {
+            let (mut addresses, start) = ([0; 32], fragment.offset);
+            addresses.copy_from_slice(&h[8..]);
+            let len = end - header_at - FRAGMENT_HEADER_LEN;
+            let place = Place {
+                key: (addresses, fragment.id),
+                ip_at: packet.len() - ip.len(),
+                header_at,
+                named_at,
+                start,
+                end: start + len,
+                more: fragment.more,
+            };
+            return Some((place, end));
+        }
+        named_at = header_at;
+    }
+    None
+}
+
+/// What RFC 8200, 4.5, asks of a single fragment; `ip` ends with the payload.
+fn refuse(place: &Place, ip: &[u8]) -> Option<Refusal> {
+    let len = place.end - place.start;
+    if place.more && !len.is_multiple_of(8) {
+        return Some(Refusal::Field(4));
+    }
+    if place.header_at - HEADER_LEN + place.end > MAX_PAYLOAD {
+        return Some(Refusal::Field(place.header_at + 2));
+    }
+    if len == 0 {
+        return Some(Refusal::Drop);
+    }
+    if place.start == 0 {
+        let payload = &ip[place.header_at + FRAGMENT_HEADER_LEN..];
+        let upper = match ipv6::upper_layer(Protocol(ip[place.header_at]), payload) {
+            Ok(upper) if upper.fragment.is_none() => upper,
+            _ => return Some(Refusal::Chain),
+        };
+        let needed = match upper.protocol {
+            Protocol::TCP => 20,
+            Protocol::UDP | Protocol::ICMPV6 => 8,
+            _ => 0,
+        };
+        if upper.offset + needed > payload.len() {
+            return Some(Refusal::Chain);
+        }
+    }
+    None
+}
+
+impl Waiting {
+    fn new(until: Nanos) -> Waiting {
+        Waiting {
+            first: None,
+            pieces: BTreeMap::new(),
+            got: 0,
+            len: None,
+            condemned: false,
+            congested: false,
+            until,
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let frame = if self.first.is_some() { FRAME } else { 0 };
+        OVERHEAD * (1 + self.pieces.len()) + self.got + frame
+    }
+
+    /// Adds a fragment's bytes.
+    fn add(&mut self, place: &Place, bytes: &[u8]) -> Added {
+        let before = self.pieces.range(..=place.start).next_back();
+        let after = self.pieces.range(place.start + 1..).next();
+        if let Some((start, there)) = before {
+            if *start == place.start && there[..] == *bytes && (place.more || self.len == Some(place.end)) {
+                return Added::Copy;
+            }
+            if start + there.len() > place.start {
+                return Added::Contradicts;
+            }
+        }
+        let known_end = self.pieces.iter().next_back().map_or(0, |(start, there)| start + there.len());
+        let fits = match self.len {
+            Some(len) => place.more && place.end <= len,
+            None => place.more || place.end >= known_end,
+        };
+        if !fits || after.is_some_and(|(start, _)| *start < place.end) {
+            return Added::Contradicts;
+        }
+        if !place.more {
+            self.len = Some(place.end);
+        }
+        self.got += bytes.len();
+        self.pieces.insert(place.start, bytes.to_vec());
+        // No two overlap, so the count alone says whether there is a hole.
+        if self.len == Some(self.got) { Added::Completes } else { Added::Waits }
+    }
+
+    /// Forgets what came and refuses what will come.
+    fn condemn(&mut self) {
+        self.first = None;
+        self.pieces.clear();
+        (self.got, self.condemned) = (0, true);
+    }
+
+    /// The whole packet; `None` when it is too long or memory is exhausted.
+    fn whole(&self) -> Option<Packet> {
+        let first = self.first.as_ref()?;
+        let (place, _) = place(first)?;
+        let headers_end = place.ip_at + place.header_at;
+        let payload_len = place.header_at - HEADER_LEN + self.got;
+        if payload_len > MAX_PAYLOAD {
+            return None;
+        }
+        let mut whole = Packet::alloc(HEADROOM, headers_end + self.got)?;
+        whole.copy_annotations(first);
+        let next = first.network()?[place.header_at];
+        let bytes = whole.data_mut();
+        bytes[..headers_end].copy_from_slice(&first.data()[..headers_end]);
+        let mut at = headers_end;
+        for piece in self.pieces.values() {
+            bytes[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        let ip = &mut bytes[place.ip_at..];
+        ip[4..6].copy_from_slice(&(payload_len as u16).to_be_bytes());
+        ip[place.named_at] = next;
+        if self.congested {
+            ip[1] |= 0x30;
+        }
+        if let Some(mac) = first.mac_offset().filter(|mac| *mac >= 0) {
+            whole.set_mac_offset(mac);
+        }
+        whole.set_network(place.ip_at, HEADER_LEN);
+        Some(whole)
+    }
+}
+
+/// Removes the fragment header of a packet that is whole (RFC 6946).
+fn without_header(packet: &mut Packet, place: &Place) {
+    let mac = packet.mac_offset();
+    let ip_at = place.ip_at;
+    let bytes = packet.data_mut();
+    let ip = &mut bytes[ip_at..];
+    ip[place.named_at] = ip[place.header_at];
+    let payload_len = u16::from_be_bytes([ip[4], ip[5]]) - FRAGMENT_HEADER_LEN as u16;
+    ip[4..6].copy_from_slice(&payload_len.to_be_bytes());
+    bytes.copy_within(..ip_at + place.header_at, FRAGMENT_HEADER_LEN);
+    packet.strip(FRAGMENT_HEADER_LEN);
+    packet.set_network(ip_at, HEADER_LEN);
+    if let Some(mac) = mac {
+        packet.set_mac_offset(mac);
+    }
+}
+
+impl Ip6Reassembler {
+    /// Takes a packet that may be a fragment; what goes on in its place.
+    fn take(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
+        let Some((place, end)) = place(&packet) else { return Some(packet) };
+        self.seen += 1;
+        if place.start == 0 && !place.more {
+            without_header(&mut packet, &place);
+            return Some(packet);
+        }
+        let ip = packet.network()?;
+        if let Some(refusal) = refuse(&place, &ip[..end]) {
+            self.bad += 1;
+            match refusal {
+                Refusal::Field(at) => {
+                    packet.set_anno_u32(anno::ICMP6_POINTER, at as u32);
+                    cx.push_one_or_drop(2, packet, Reason::BadFragment);
+                }
+                Refusal::Chain => cx.push_one_or_drop(3, packet, Reason::BadFragment),
+                Refusal::Drop => cx.drop(Reason::BadFragment, packet),
+            }
+            return None;
+        }
+        self.add(cx, packet, &place, end)
+    }
+
+    fn add(&mut self, cx: &mut Cx<'_>, packet: Packet, place: &Place, end: usize) -> Option<Packet> {
+        let now = cx.now();
+        self.expire(cx, now);
+        let until = now.saturating_add(self.timeout);
+        let order = &mut self.order;
+        let waiting = self.waiting.entry(place.key).or_insert_with(|| {
+            order.push_back((until, place.key));
+            self.used += OVERHEAD;
+            Waiting::new(until)
+        });
+        self.used -= waiting.memory();
+        let bytes = &packet.network()?[place.header_at + FRAGMENT_HEADER_LEN..end];
+        let added = match waiting.condemned {
+            true => Added::Contradicts,
+            false => waiting.add(place, bytes),
+        };
+        waiting.congested |= header(&packet).is_some_and(|h| h[1] & 0x30 == 0x30);
+        let mut done = None;
+        match added {
+            Added::Completes | Added::Waits if waiting.pieces.len() > self.max_fragments => {
+                let n = waiting.pieces.len() as u64;
+                waiting.condemn();
+                self.failed += 1;
+                cx.count_drops(Reason::ReassemblyLimit, n);
+            }
+            Added::Completes | Added::Waits => {
+                let stamp = packet.timestamp_ns();
+                if place.start == 0 {
+                    waiting.first = Some(packet);
+                }
+                done = matches!(added, Added::Completes).then_some(stamp);
+            }
+            Added::Copy => {
+                self.bad += 1;
+                cx.drop(Reason::BadFragment, packet);
+            }
+            Added::Contradicts => {
+                self.bad += 1;
+                cx.count_drops(Reason::BadFragment, waiting.pieces.len() as u64);
+                self.failed += u64::from(!waiting.condemned);
+                waiting.condemn();
+                cx.drop(Reason::BadFragment, packet);
+            }
+        }
+        self.used += waiting.memory();
+        if let Some(stamp) = done {
+            return self.complete(cx, place.key, stamp);
+        }
+        self.relieve(cx);
+        look_again_at(cx, self.order.front().map(|(until, _)| *until));
+        None
+    }
+
+    /// Makes the whole of a packet of which nothing is missing.
+    fn complete(&mut self, cx: &mut Cx<'_>, key: Key, stamp: u64) -> Option<Packet> {
+        let waiting = self.waiting.remove(&key)?;
+        self.used -= waiting.memory();
+        self.forget_done();
+        match waiting.whole() {
+            Some(mut whole) => {
+                self.good += 1;
+                if stamp > 0 {
+                    whole.set_timestamp_ns(stamp);
+                }
+                Some(whole)
+            }
+            None => {
+                self.failed += 1;
+                cx.count_drops(Reason::NoMemory, waiting.pieces.len() as u64);
+                None
+            }
+        }
+    }
+
+    /// Keeps the order from growing with packets that are done.
+    fn forget_done(&mut self) {
+        if self.order.len() > 2 * self.waiting.len() + 64 {
+            let waiting = &self.waiting;
+            self.order.retain(|(until, key)| waiting.get(key).is_some_and(|w| w.until == *until));
+        }
+    }
+
+    /// Gives up packets whose time has run out.
+    fn expire(&mut self, cx: &mut Cx<'_>, now: Nanos) {
+        while let Some((until, key)) = self.order.front().copied().filter(|(until, _)| *until <= now) {
+            self.order.pop_front();
+            self.give_up(cx, key, until, Reason::ReassemblyTimeout);
+        }
+    }
+
+    /// Gives up the oldest until the memory suffices.
+    fn relieve(&mut self, cx: &mut Cx<'_>) {
+        while self.used > self.himem
+            && let Some((until, key)) = self.order.pop_front()
+        {
+            self.give_up(cx, key, until, Reason::ReassemblyLimit);
+        }
+    }
+
+    fn give_up(&mut self, cx: &mut Cx<'_>, key: Key, until: Nanos, reason: Reason) {
+        if self.waiting.get(&key).is_none_or(|w| w.until != until) {
+            return;
+        }
+        let Some(mut waiting) = self.waiting.remove(&key) else { return };
+        self.used -= waiting.memory();
+        self.failed += u64::from(!waiting.condemned);
+        let mut lost = waiting.pieces.len() as u64;
+        if reason == Reason::ReassemblyTimeout
+            && cx.connected(1)
+            && let Some(first) = waiting.first.take()
+        {
+            lost -= 1;
+            cx.push_one(1, first);
+        }
+        if lost > 0 {
+            cx.count_drops(reason, lost);
+        }
+    }
+}
+
+impl Element for Ip6Reassembler {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.himem = args.keyword("HIMEM", 1 << 20);
+        let timeout: Duration = args.keyword("TIMEOUT", Duration::from_secs(60));
+        self.timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        self.max_fragments = args.keyword("MAX_FRAGMENTS", 128);
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        if !batch.iter().any(may_be_fragment) {
+            return batch;
+        }
+        let mut out = Batch::new();
+        for packet in batch.drain(..) {
+            match may_be_fragment(&packet) {
+                true => out.extend(self.take(cx, packet)),
+                false => out.push(packet),
+            }
+        }
+        out
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        let now = cx.now();
+        self.expire(cx, now);
+        self.forget_done();
+        look_again_at(cx, self.order.front().map(|(until, _)| *until));
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        let mut lines: Vec<String> = self
+            .waiting
+            .iter()
+            .map(|((addresses, id), w)| {
+                let address = |at: usize| {
+                    std::net::Ipv6Addr::from(addresses[at..].first_chunk::<16>().copied().unwrap_or_default())
+                };
+                let have: String = w.pieces.iter().map(|(s, b)| format!(" ({s},{})", s + b.len())).collect();
+                format!(" {} > {} {id:#x}{have}\n", address(0), address(16))
+            })
+            .collect();
+        lines.sort_unstable();
+        Ok(format!(
+            "frags seen total:    {}\ngood reassemblies:   {}\nfailed reassemblies: {}\nbad fragments seen:  {}\n\
+             memory:              {}\ncached chunk data:\n{}",
+            self.seen,
+            self.good,
+            self.failed,
+            self.bad,
+            self.used,
+            lines.concat()
+        ))
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.values().map(|w| w.pieces.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of reassembly.
+
+use proptest::prelude::*;
+
+use super::super::samples::{bytes, packet};
+use super::*;
+use crate::testing::{Rig, Run};
+
+const FROM: &str = "2001:db8::1";
+const TO: &str = "2001:db8::2";
+
+/// A fragment of the sample, whose payload is UDP (17): bytes that count up, or down from a shade.
+fn shaded(id: u8, start: usize, len: usize, more: bool, shade: u8) -> Packet {
+    let field = (start as u16 | u16::from(more)).to_be_bytes();
+    let mut payload = vec![17, 0, field[0], field[1], 0, 0, 0, id];
+    payload.extend((start..start + len).map(|i| (i as u8) ^ shade));
+    packet(FROM, TO, 44, 9, &payload)
+}
+
+fn fragment(id: u8, start: usize, len: usize, more: bool) -> Packet {
+    shaded(id, start, len, more, 0)
+}
+
+/// The whole sample.
+fn whole(len: usize) -> Vec<u8> {
+    bytes(FROM, TO, 17, 9, &(0..len).map(|i| i as u8).collect::<Vec<_>>())
+}
+
+fn run(packets: Vec<Packet>) -> Run {
+    Rig::new("IP6Reassembler").packets(packets).run()
+}
+
+// conformance: RFC8200-4.5-d RFC8200-4.5-e
+#[test]
+fn whatever_the_order() {
+    let cuts = [(0, 16, true), (16, 24, true), (40, 5, false)];
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        for burst in [1, 32] {
+            let mut packets: Vec<_> =
+                order.iter().map(|i| cuts[*i]).map(|(s, l, m)| fragment(1, s, l, m)).collect();
+            packets.insert(1, fragment(2, 0, 8, true));
+            packets.insert(2, packet(FROM, TO, 17, 9, b"passes"));
+            packets[0].data_mut()[1] |= 0x30;
+            let mut run = Rig::new("IP6Reassembler(TIMEOUT 5)").burst(burst).packets(packets).run();
+            let out = run.out("o0");
+            let mut want = whole(45);
+            want[1] = 0x30;
+            assert_eq!((out.len(), out[0].len(), out[1].data()), (2, 46, &want[..]));
+            assert_eq!((out[1].network_offset(), out[1].transport_offset()), (Some(0), Some(40)));
+            // The run went on until the lonely fragment was given up.
+            assert_eq!(run.drops("e"), [(Reason::ReassemblyTimeout, 1)]);
+            assert!(run.read("e.dump").contains("memory:              0\ncached chunk data:\n"));
+        }
+    }
+}
+
+// conformance: RFC8200-4.5-f
+#[test]
+fn impossible_fragments() {
+    let check = |p: Packet, want: (Option<u32>, usize, Vec<(Reason, u64)>)| {
+        let run = Rig::new("IP6Reassembler").outputs(4).packets(vec![p]).run();
+        let pointer = run.out("o2").first().map(|p| p.anno_u32(anno::ICMP6_POINTER));
+        assert_eq!((pointer, run.out("o3").len(), run.drops("e")), want);
+        assert_eq!((run.out("o0").len(), run.out("o1").len()), (0, 0));
+    };
+    check(fragment(1, 8, 9, true), (Some(4), 0, vec![]));
+    check(fragment(1, 65528, 8, false), (Some(42), 0, vec![]));
+    check(fragment(1, 8, 0, false), (None, 0, vec![(Reason::BadFragment, 1)]));
+    // First fragments without the whole chain of headers (RFC 7112).
+    let chain = |payload: &[u8]| packet(FROM, TO, 44, 9, payload);
+    check(chain(&[6, 0, 0, 1, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8]), (None, 1, vec![]));
+    check(chain(&[60, 0, 0, 1, 0, 0, 0, 1, 17, 1, 1, 12, 0, 0, 0, 0]), (None, 1, vec![]));
+    assert_eq!(run(vec![fragment(1, 8, 9, true)]).drops("e"), [(Reason::BadFragment, 1)]);
+}
+
+// conformance: RFC8200-4.5-g
+#[test]
+fn an_overlap_condemns_the_packet() {
+    let check = |overlap: Packet| {
+        let packets = vec![
+            fragment(1, 0, 16, true),
+            fragment(1, 24, 16, true),
+            overlap,
+            // All that was missing, too late.
+            fragment(1, 16, 8, true),
+            fragment(1, 40, 8, false),
+            fragment(1, 0, 16, true),
+            fragment(2, 0, 8, true),
+            fragment(2, 8, 8, false),
+        ];
+        let run = Rig::new("IP6Reassembler").outputs(4).packets(packets).run();
+        assert_eq!(run.bytes("o0"), [whole(16)]);
+        assert_eq!(run.drops("e"), [(Reason::BadFragment, 6)]);
+        assert_eq!(run.out("o1").len() + run.out("o2").len() + run.out("o3").len(), 0);
+    };
+    check(fragment(1, 8, 16, true));
+    check(fragment(1, 16, 16, true));
+    check(fragment(1, 32, 8, true));
+    check(fragment(1, 24, 24, true));
+    check(shaded(1, 24, 16, true, 1));
+    check(fragment(1, 24, 8, false));
+    check(fragment(1, 16, 8, false));
+}
+
+#[test]
+fn exact_copies_do_no_harm() {
+    let copies = |n: usize| (0..n).map(|_| fragment(1, 0, 16, true));
+    let mut packets: Vec<_> = copies(3).collect();
+    packets.push(fragment(1, 16, 3, false));
+    let run = run(packets);
+    assert_eq!((run.bytes("o0"), run.drops("e")), (vec![whole(19)], vec![(Reason::BadFragment, 2)]));
+}
+
+// conformance: RFC8200-4.5-h
+#[test]
+fn whole_packets_with_a_fragment_header_stand_alone() {
+    let mut behind = vec![44, 0, 1, 4, 0, 0, 0, 0];
+    behind.extend(&fragment(1, 0, 9, false).data()[40..]);
+    let packets = vec![
+        fragment(1, 0, 16, true),
+        fragment(1, 0, 9, false),
+        packet(FROM, TO, 0, 9, &behind),
+        fragment(1, 16, 3, false),
+    ];
+    let mut options = vec![17, 0, 1, 4, 0, 0, 0, 0];
+    options.extend(0..9);
+    let want = [whole(9), bytes(FROM, TO, 0, 9, &options), whole(19)];
+    assert_eq!(run(packets).bytes("o0"), want);
+}
+
+// conformance: RFC8200-4.5-i RFC4443-3.3-a
+#[test]
+fn time_runs_out() {
+    let text =
+        "i :: TestIn -> e :: IP6Reassembler -> o0 :: TestOut; e[1] -> o1 :: TestOut; e[2] -> o2 :: TestOut;";
+    let first = fragment(1, 0, 16, true);
+    let want = first.data().to_vec();
+    let run = Rig::text(text)
+        .packets(vec![first, fragment(1, 24, 8, true), fragment(2, 8, 8, true), fragment(2, 24, 8, true)])
+        .run();
+    // Of packet 2 the first fragment never came, so nobody is told.
+    assert_eq!((run.bytes("o1"), run.drops("e")), (vec![want], vec![(Reason::ReassemblyTimeout, 3)]));
+    assert_eq!(run.out("o0").len() + run.out("o2").len(), 0);
+}
+
+#[test]
+fn memory_is_limited() {
+    let packets: Vec<_> = (0..4).map(|id| fragment(id, 8, 800, true)).collect();
+    let mut run = Rig::new("IP6Reassembler(HIMEM 2200, TIMEOUT 1000)").outputs(2).packets(packets).run();
+    assert_eq!(run.drops("e"), [(Reason::ReassemblyTimeout, 2), (Reason::ReassemblyLimit, 2)]);
+    assert!(run.read("e.dump").contains("failed reassemblies: 4\n"));
+    let packets: Vec<_> = (0..9).map(|i| fragment(1, i * 8, 8, i < 8)).collect();
+    let run = Rig::new("IP6Reassembler(MAX_FRAGMENTS 8)").packets(packets).run();
+    assert_eq!((run.drops("e"), run.out("o0").len()), (vec![(Reason::ReassemblyLimit, 9)], 0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    /// Against a naive account: each packet is cut at random and shuffled; with an overlap it never comes out.
+    #[test]
+    fn completes_exactly_when_all_is_there(
+        cuts in prop::collection::btree_set(1usize..12, 0..6),
+        seed: u64,
+        lost in prop::option::weighted(0.3, 0usize..7),
+        doubled in prop::option::weighted(0.3, (0usize..11, 1usize..3)),
+    ) {
+        let mut bounds: Vec<usize> = [0].into_iter().chain(cuts.iter().map(|c| c * 8)).chain([101]).collect();
+        bounds.dedup();
+        prop_assume!(bounds.len() > 2);
+        let mut parts: Vec<_> = bounds.windows(2).map(|w| (w[0], w[1] - w[0], w[1] < 101)).collect();
+        let overlap = doubled.map(|(start, len)| (start * 8, len * 8, true));
+        let lost = lost.filter(|l| *l < parts.len()).map(|l| parts.remove(l));
+        let copy = overlap.is_some_and(|o| parts.contains(&o));
+        let clash = overlap.is_some_and(|o| parts.iter().any(|p| o.0 < p.0 + p.1 && p.0 < o.0 + o.1)) && !copy;
+        parts.extend(overlap);
+        fastrand::Rng::with_seed(seed).shuffle(&mut parts);
+        let packets = parts.iter().map(|(s, l, m)| fragment(1, *s, *l, *m)).collect();
+        let out = run(packets).bytes("o0");
+        let complete = !clash && (lost.is_none() || overlap == lost);
+        // An overlap that comes after the packet is complete begins a new one, which is no harm.
+        let late = clash && lost.is_none() && parts.last() == overlap.as_ref();
+        prop_assert_eq!(out.len(), usize::from(complete || late), "{:?}", parts);
+        prop_assert!(out.iter().all(|p| *p == whole(101)));
+    }
+}
