@@ -12,7 +12,7 @@ use engine::clock::{Nanos, SECOND};
 /// The limit.
 #[derive(Debug)]
 pub(crate) struct SharedLimit {
-    /// Time between events that come evenly; 0 for no limit.
+    /// Time between events that come evenly.
     interval: Nanos,
     /// How much earlier than due an event may come.
     tolerance: Nanos,
@@ -20,18 +20,15 @@ pub(crate) struct SharedLimit {
 }
 
 impl SharedLimit {
-    /// Allows `rate` events per second, `burst` of them at once after a rest. A rate of 0 is no limit.
+    /// Allows `rate` events per second, `burst` of them at once after a rest. The rate is not 0.
     pub(crate) fn new(rate: u64, burst: u64) -> SharedLimit {
-        let interval = if rate == 0 { 0 } else { SECOND.div_ceil(rate) };
+        let interval = SECOND.div_ceil(rate.max(1));
         let tolerance = interval.saturating_mul(burst.saturating_sub(1));
         SharedLimit { interval, tolerance, due: AtomicU64::new(0) }
     }
 
     /// Whether an event may happen now; one that may is counted.
     pub(crate) fn allows(&self, now: Nanos) -> bool {
-        if self.interval == 0 {
-            return true;
-        }
         let step = |due: Nanos| {
             let early = due.saturating_sub(now);
             (early <= self.tolerance).then(|| due.max(now).saturating_add(self.interval))
@@ -49,9 +46,12 @@ mod tests {
     use crate::tools::TokenBucket;
 
     #[test]
-    fn no_limit() {
-        let limit = SharedLimit::new(0, 0);
-        assert!((0..100).all(|_| limit.allows(0)));
+    fn extremes() {
+        let allowed = |rate, burst| {
+            let limit = SharedLimit::new(rate, burst);
+            (0..100).filter(|i| limit.allows(i * SECOND)).count()
+        };
+        assert_eq!((allowed(u64::MAX, 1), allowed(1, u64::MAX), allowed(1, 0)), (100, 100, 100));
     }
 
     proptest! {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use engine::args::Args;
 use engine::clock::Nanos;
 
+use crate::shared_limit::SharedLimit;
 use crate::tools::TokenBucket;
 
 /// Destinations remembered at a time.
@@ -19,13 +20,12 @@ const WAYS: usize = 4;
 /// Messages at once unless told otherwise: to all, and to one.
 const BURSTS: (u64, u64) = (50, 6);
 
-/// The limits of an element, common to its instances. Without any it costs nothing.
+/// The limits of an element, common to its instances. Without any it costs nothing; without those on destinations it
+/// takes no lock.
 #[derive(Clone, Default)]
-pub(crate) struct Limits(Option<Arc<Mutex<State>>>);
-
-struct State {
-    all: Option<TokenBucket>,
-    each: Option<Destinations>,
+pub(crate) struct Limits {
+    all: Option<Arc<SharedLimit>>,
+    each: Option<Arc<Mutex<Destinations>>>,
 }
 
 /// A bucket for each destination.
@@ -35,39 +35,47 @@ struct Destinations {
 }
 
 impl Limits {
-    /// Reads `RATE`, `BURST`, `DST_RATE` and `DST_BURST`.
+    /// Reads `RATE`, `BURST`, `DST_RATE` and `DST_BURST`; a rate of 0 is no limit.
     pub(crate) fn from_args(args: &mut Args<'_>) -> Limits {
-        let mut bucket = |rate_name, burst_name, default| {
-            let rate: Option<u64> = args.keyword_opt(rate_name);
+        Limits::from_args_or(args, None)
+    }
+
+    /// The same, with a limit on all together where none is given.
+    pub(crate) fn from_args_or(args: &mut Args<'_>, default: Option<u64>) -> Limits {
+        let mut limit = |rate_name, burst_name, rate, usual| {
+            let rate: Option<u64> = args.keyword_opt(rate_name).or(rate);
             let burst: Option<u64> = args.keyword_opt(burst_name);
             match (rate, burst) {
                 (_, Some(0)) => args.error(format!("{burst_name} must be at least 1")),
                 (None, Some(_)) => args.error(format!("{burst_name} needs {rate_name}")),
                 _ => {}
             }
-            rate.map(|rate| TokenBucket::new(rate, burst.unwrap_or(default).max(1)))
+            rate.filter(|rate| *rate > 0).map(|rate| (rate, burst.unwrap_or(usual).max(1)))
         };
-        let all = bucket("RATE", "BURST", BURSTS.0);
-        let fresh = bucket("DST_RATE", "DST_BURST", BURSTS.1);
-        if all.is_none() && fresh.is_none() {
-            return Limits(None);
+        let all = limit("RATE", "BURST", default, BURSTS.0);
+        let each = limit("DST_RATE", "DST_BURST", None, BURSTS.1);
+        let destinations = |(rate, burst)| {
+            let fresh = TokenBucket::new(rate, burst);
+            Arc::new(Mutex::new(Destinations { slots: vec![(0, fresh.clone()); DESTINATIONS], fresh }))
+        };
+        Limits {
+            all: all.map(|(rate, burst)| Arc::new(SharedLimit::new(rate, burst))),
+            each: each.map(destinations),
         }
-        let each = fresh.map(|fresh| Destinations { slots: vec![(0, fresh.clone()); DESTINATIONS], fresh });
-        Limits(Some(Arc::new(Mutex::new(State { all, each }))))
     }
 
     /// Whether another message may be sent to `to` now, which then counts.
     #[inline]
     pub(crate) fn admit(&self, now: Nanos, to: u128) -> bool {
-        let Some(state) = &self.0 else { return true };
-        let State { all, each } = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut buckets = [each.as_mut().map(|e| e.bucket(now, to)), all.as_mut()];
-        let admitted = buckets.iter_mut().flatten().all(|bucket| {
-            bucket.refill(now);
-            bucket.contains(1)
-        });
+        let all = || self.all.as_ref().is_none_or(|all| all.allows(now));
+        let Some(each) = &self.each else { return all() };
+        let mut each = each.lock().unwrap_or_else(PoisonError::into_inner);
+        let bucket = each.bucket(now, to);
+        bucket.refill(now);
+        // What one limit refuses does not count against the other.
+        let admitted = bucket.contains(1) && all();
         if admitted {
-            buckets.iter_mut().flatten().for_each(|bucket| bucket.remove(1));
+            bucket.remove(1);
         }
         admitted
     }

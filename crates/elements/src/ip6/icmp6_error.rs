@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ICMP6Error
 //!
-//! `ICMP6Error(SRC, TYPE [, CODE, keywords MTU, RATE, BURST, LOCAL, BADADDRS])`
+//! `ICMP6Error(SRC, TYPE [, CODE, keywords MTU, RATE, BURST, DST_RATE, DST_BURST, LOCAL,
+//! BADADDRS])`
 //!
 //! Answers each IPv6 packet with an ICMPv6 error message (or a redirect) that quotes as much of it as fits 1,280 bytes,
 //! where the rules allow one.
@@ -15,8 +16,8 @@
 //!   `policy`, `reject`; for timeexceeded `transit`, `reassembly`; for parameterproblem `header`, `nextheader`,
 //!   `option`, `chain`.
 //! * `MTU` bytes that a message of type toobig reports, 1,280 or more, default 1500.
-//! * `RATE` messages per second over all workers, default 1000; 0 for no limit.
-//! * `BURST` messages that may leave at once after a rest, default 50.
+//! * `RATE` messages per second over all workers, default 1000, 0 for no limit; `BURST` of them at once, default 50.
+//! * `DST_RATE` messages per second to each destination, default no limit; `DST_BURST` of them at once, default 6.
 //! * `LOCAL` boolean, default false: the packets were sent to this host, so the messages come from the address they
 //!   were sent to, unless that is a multicast address.
 //! * `BADADDRS` list of addresses that do not stand for one host (known anycast addresses), default none.
@@ -27,7 +28,7 @@
 //!
 //! **Drops:** `no-icmp-error`: no message answers ICMPv6 errors and redirects, packets whose source is unspecified,
 //! loopback, multicast or in BADADDRS, packets sent to a multicast address or by link-level multicast or broadcast (but
-//! for toobig and for code `option`), and what is no IPv6 packet. `rate-exceeded`, `no-memory`.
+//! for toobig and for code `option`), and what is no IPv6 packet. `icmp-rate-limited`, `no-memory`.
 //!
 //! **Handlers**
 //! * `src`, `mtu` read/write: the arguments.
@@ -40,7 +41,6 @@
 //! See also: DecIP6HLIM, IP6Fragmenter, IP6HopByHop, IP6Extensions, ICMPError. RFC 4443 (2.2, 2.4, 3), RFC 4861 (4.5)
 
 use std::net::Ipv6Addr;
-use std::sync::Arc;
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
@@ -49,7 +49,7 @@ use wire::icmpv6::Type;
 use wire::{Protocol, ipv6};
 
 use super::{Address, Addresses, HEADER_LEN, destination, header, source};
-use crate::shared_limit::SharedLimit;
+use crate::icmp::limits::Limits;
 use crate::tools::{number, value};
 
 /// The descriptor.
@@ -69,7 +69,7 @@ struct Icmp6Error {
     mtu: u32,
     local: bool,
     bad: Vec<Ipv6Addr>,
-    limit: Arc<SharedLimit>,
+    limits: Limits,
 }
 
 impl Default for Icmp6Error {
@@ -81,7 +81,7 @@ impl Default for Icmp6Error {
             mtu: 1500,
             local: false,
             bad: Vec::new(),
-            limit: Arc::new(SharedLimit::new(0, 0)),
+            limits: Limits::default(),
         }
     }
 }
@@ -147,8 +147,8 @@ impl Icmp6Error {
         if !self.answerable(packet, header, &ip[HEADER_LEN..]) {
             return Err(Reason::NoIcmpError);
         }
-        if !self.limit.allows(cx.now()) {
-            return Err(Reason::RateExceeded);
+        if !self.limits.admit(cx.now(), source(header).into()) {
+            return Err(Reason::IcmpRateLimited);
         }
         let target = packet.anno(anno::DST_IP);
         let body = self.body(target, header, ip);
@@ -211,10 +211,9 @@ impl Element for Icmp6Error {
         let kind: String = args.required("TYPE");
         let code: String = args.positional("CODE", "0".to_owned());
         self.mtu = args.keyword("MTU", 1500);
-        let (rate, burst) = (args.keyword("RATE", 1000), args.keyword("BURST", 50));
+        self.limits = Limits::from_args_or(args, Some(1000));
         self.local = args.keyword("LOCAL", false);
         self.bad = args.keyword("BADADDRS", Addresses::default()).0;
-        self.limit = Arc::new(SharedLimit::new(rate, burst));
         if !args.errors().is_empty() {
             return;
         }
@@ -414,7 +413,7 @@ mod tests {
             let config = format!("ICMP6Error({US}, timeexceeded, RATE 10, BURST 3)");
             let all = |n| (0..n).map(|_| udp(3)).collect::<Vec<_>>();
             let run = Rig::new(&config).burst(burst).packets(all(7)).run();
-            assert_eq!((run.out("o0").len(), run.drops("e")), (3, vec![(Reason::RateExceeded, 4)]));
+            assert_eq!((run.out("o0").len(), run.drops("e")), (3, vec![(Reason::IcmpRateLimited, 4)]));
             // What must not be answered does not use up the allowance.
             let mut packets: Vec<_> = (0..9).map(|_| packet("::", TO, 17, 9, &[])).collect();
             packets.extend(all(3));
@@ -425,6 +424,10 @@ mod tests {
              -> e :: ICMP6Error({US}, timeexceeded, RATE 10, BURST 1) -> c :: Counter -> Discard;",
             bytes(FROM, TO, 59, 1, b"").iter().map(|b| format!("{b:02x}")).collect::<String>()
         );
+        let each = format!("ICMP6Error({US}, timeexceeded, RATE 0, DST_RATE 1, DST_BURST 2)");
+        let to = |host: &str| (0..4).map(|_| packet(host, TO, 17, 9, &[])).collect::<Vec<_>>();
+        let packets = to("2001:db8::1").into_iter().chain(to("2001:db8::2")).collect();
+        assert_eq!(Rig::new(&each).packets(packets).run().out("o0").len(), 4);
         // Two seconds of simulated time.
         assert_eq!(Rig::text(&text).run().read("c.count"), "21");
     }
