@@ -151,6 +151,13 @@ pub trait Device: Send + Sync {
     /// As for [`Device::rx`].
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error>;
 
+    /// Whether its packets' types say which frames were sent to other hosts
+    /// ([`PacketType::OtherHost`](crate::PacketType::OtherHost)). A device without addressees, such as a file or a tap
+    /// whose other end is the kernel, cannot know.
+    fn tells_addressees(&self) -> bool {
+        false
+    }
+
     /// The state of the link.
     fn link(&self) -> Link {
         Link::Up

@@ -277,6 +277,10 @@ impl Device for PacketDevice {
         }
     }
 
+    fn tells_addressees(&self) -> bool {
+        true
+    }
+
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let taken = Taken::take(self.shared.watch.name(), &self.queue(queue)?.0, queue)?.keeping(&self.me);
         Ok(Box::new(rx::PacketRx::open(self.shared.clone(), taken)?))

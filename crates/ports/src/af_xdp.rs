@@ -416,6 +416,10 @@ impl Device for XdpDevice {
         }
     }
 
+    fn tells_addressees(&self) -> bool {
+        true
+    }
+
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let taken = Taken::take(self.shared.watch.name(), &self.flags(queue)?.0, queue)?.keeping(&self.me);
         Ok(Box::new(rx::XdpRx::open(self.shared.clone(), queue, taken)?))

@@ -7,6 +7,7 @@ mod bypass;
 mod check_length;
 mod check_paint;
 mod counter;
+mod crc32;
 mod discard;
 mod hub;
 mod idle;
@@ -45,6 +46,8 @@ pub static CLASSES: &[engine::Class] = &[
     check_length::CLASS,
     check_paint::CLASS,
     counter::CLASS,
+    crc32::CHECK,
+    crc32::SET,
     discard::CLASS,
     hub::CLASS,
     idle::IDLE,

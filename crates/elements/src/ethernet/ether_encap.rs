@@ -16,7 +16,8 @@
 //! **Drops:** `no-memory`, packets without headroom when packet memory is exhausted.
 //!
 //! **Handlers**
-//! * `ethertype` read/write, in hexadecimal digits or with `0x` when written; `src`, `dst` read/write.
+//! * `ethertype`, `src`, `dst` read/write: the arguments; the type reads as a decimal number. `etht` is the former name
+//!   of `ethertype`.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 5, STOP true) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> Discard;
@@ -25,16 +26,22 @@
 //! See also: EtherVLANEncap, ARPQuerier, EtherRewrite
 
 use engine::args::{Args, FromArg};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, parse_integer};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::Batch;
 use wire::MacAddr;
 use wire::ethernet::{EtherType, HEADER_LEN, Repr};
 
 use super::prepend;
+use crate::tools::number;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("EtherEncap", "1/1", || Box::new(EtherEncap::default()))
-    .handlers(&[Handler::both("ethertype"), Handler::both("src"), Handler::both("dst")])
+    .handlers(&[
+        Handler::both("ethertype"),
+        Handler::both("etht"),
+        Handler::both("src"),
+        Handler::both("dst"),
+    ])
     .file(file!());
 
 #[derive(Default)]
@@ -73,21 +80,17 @@ impl Element for EtherEncap {
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         Ok(match name {
-            "ethertype" => format!("{:04x}", self.ethertype),
             "src" => format!("{:#}", self.src),
-            _ => format!("{:#}", self.dst),
+            "dst" => format!("{:#}", self.dst),
+            _ => self.ethertype.to_string(),
         })
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         match name {
-            "ethertype" => {
-                let number = parse_integer(value.trim()).and_then(|n| u16::try_from(n).ok());
-                self.ethertype = number
-                    .ok_or_else(|| HandlerError::bad_value(name, value.trim(), "a number up to 65535"))?;
-            }
             "src" => self.src = mac_value(name, value)?,
-            _ => self.dst = mac_value(name, value)?,
+            "dst" => self.dst = mac_value(name, value)?,
+            _ => self.ethertype = number(name, value)?,
         }
         self.set_header();
         Ok(())
@@ -109,7 +112,7 @@ mod tests {
             assert_eq!((out[0].mac_offset(), out[1].data()), (Some(0), &header[..]));
             assert_eq!(
                 (run.read("e.src").as_str(), run.read("e.ethertype").as_str()),
-                ("02-00-00-00-00-01", "0800")
+                ("02-00-00-00-00-01", "2048")
             );
             run.write("e.dst", "ff:ff:ff:ff:ff:ff").unwrap();
             assert!(run.write("e.dst", "ff:ff").is_err() && run.write("e.ethertype", "70000").is_err());

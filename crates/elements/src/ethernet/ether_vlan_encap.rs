@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! # EtherVLANEncap
+//! # EtherVLANEncap, EtherVlanEncap
 //!
 //! `EtherVLANEncap(ETHERTYPE, SRC, DST, VLAN_TCI [, VLAN_PCP, keywords VLAN_ID, NATIVE_VLAN])`
 //!
@@ -10,12 +10,16 @@
 //! **Arguments**
 //! * `ETHERTYPE` number from 0 to 65535, the type of the packet itself. `SRC`, `DST` Ethernet addresses.
 //! * `VLAN_TCI` tag of 16 bits, or `ANNO`: that of the packet's VLAN annotation.
-//! * `VLAN_ID` (0 to 4095) and `VLAN_PCP` (priority, 0 to 7) may be given instead.
+//! * `VLAN_ID` (0 to 4095) may be given instead. `VLAN_PCP` (priority, 0 to 7) is added to either, default 0.
 //! * `NATIVE_VLAN` default 0: packets of this VLAN get no tag; -1 means that all get one.
 //!
 //! **Metadata read:** VLAN tag, with ANNO. **Set:** link header position.
 //!
 //! **Drops:** `no-memory`.
+//!
+//! **Handlers**
+//! * `src`, `dst`, `ethertype`, `native_vlan` read/write: the arguments.
+//! * `vlan_tci` read/write: the tag, or `ANNO`. `vlan_id`, `vlan_pcp` read/write: its parts; of annotated tags empty.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 5, STOP true) -> EtherVLANEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2, 5) -> Discard;
@@ -24,15 +28,32 @@
 //! See also: EtherEncap, VLANEncap; IEEE 802.1Q
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 use wire::MacAddr;
 
-use super::vlan::TagSource;
+use super::ether_encap::mac_value;
+use super::vlan::{self, TAGGED, TagSource};
+use crate::tools::number;
+
+const HANDLERS: &[Handler] = &[
+    Handler::both("src"),
+    Handler::both("dst"),
+    Handler::both("ethertype"),
+    vlan::TCI,
+    vlan::ID,
+    vlan::PCP,
+    vlan::NATIVE,
+];
+
+const fn class(name: &'static str) -> Class {
+    Class::new(name, "1/1", || Box::new(EtherVlanEncap::default())).handlers(HANDLERS).file(file!())
+}
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("EtherVLANEncap", "1/1", || Box::new(EtherVlanEncap::default())).file(file!());
+pub const CLASS: Class = class("EtherVLANEncap");
+/// The descriptor of the former name.
+pub const FORMER: Class = class("EtherVlanEncap");
 
 #[derive(Default)]
 struct EtherVlanEncap {
@@ -50,7 +71,7 @@ impl EtherVlanEncap {
         header[6..12].copy_from_slice(&self.src.0);
         let len = match tag {
             Some(tci) => {
-                header[12..14].copy_from_slice(&[0x81, 0]);
+                header[12..14].copy_from_slice(&TAGGED.to_be_bytes());
                 header[14..16].copy_from_slice(&tci.to_be_bytes());
                 header[16..].copy_from_slice(&self.ethertype.to_be_bytes());
                 18
@@ -79,6 +100,24 @@ impl Element for EtherVlanEncap {
         batch.partition(|p| self.encapsulate(p), |p| cx.drop(Reason::NoMemory, p));
         batch
     }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "src" => format!("{:#}", self.src),
+            "dst" => format!("{:#}", self.dst),
+            _ => self.tag.handler(name).unwrap_or_else(|| self.ethertype.to_string()),
+        })
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "src" => self.src = mac_value(name, value)?,
+            "dst" => self.dst = mac_value(name, value)?,
+            "ethertype" => self.ethertype = number(name, value)?,
+            _ => self.tag.set(name, value, true)?,
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -102,5 +141,25 @@ mod tests {
         check("ANNO", 0, b"\x08\0x");
         check("ANNO, NATIVE_VLAN 7", 7, b"\x08\0x");
         check("0, NATIVE_VLAN -1", 7, b"\x81\0\0\0\x08\0x");
+    }
+
+    #[test]
+    fn handlers_change_the_header() {
+        let mut run = Rig::new("EtherVLANEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2, 5)").ready();
+        for (name, value, want) in [
+            ("src", "2:0:0:0:0:7", "02-00-00-00-00-07"),
+            ("dst", "2:0:0:0:0:8", "02-00-00-00-00-08"),
+            ("ethertype", "0x0806", "2054"),
+            ("vlan_id", "9", "9"),
+            ("vlan_pcp", "1", "1"),
+            ("native_vlan", "3", "3"),
+        ] {
+            run.write(&format!("e.{name}"), value).unwrap();
+            assert_eq!(run.read(&format!("e.{name}")), want, "{name}");
+        }
+        assert_eq!(run.read("e.vlan_tci"), "8201");
+        run.give("i", vec![Packet::copy_of(b"x").unwrap()]);
+        let want = b"\x02\0\0\0\0\x08\x02\0\0\0\0\x07\x81\0\x20\x09\x08\x06x";
+        assert_eq!(run.again().bytes("o0"), [want]);
     }
 }

@@ -17,6 +17,9 @@
 //!
 //! **Drops:** `not-for-us`; `too-short`, frames without a whole header. Both leave by output 1 where it is connected.
 //!
+//! **Handlers**
+//! * `ether` read/write: the argument.
+//!
 //! ```click
 //! InfiniteSource(DATA \<020000000001 020000000002 0800>, LIMIT 5, STOP true)
 //!     -> HostEtherFilter(2:0:0:0:0:1) -> Discard;
@@ -25,13 +28,16 @@
 //! See also: Classifier
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet, PacketType};
 use wire::MacAddr;
+
+use super::ether_encap::mac_value;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("HostEtherFilter", "1/1-2", || Box::new(HostEtherFilter::default()))
     .processing("a/ah")
+    .handlers(&[Handler::both("ether")])
     .file(file!());
 
 #[derive(Default)]
@@ -84,6 +90,15 @@ impl Element for HostEtherFilter {
         );
         batch
     }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(format!("{:#}", self.ether))
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.ether = mac_value(name, value)?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -120,9 +135,13 @@ mod tests {
 
     #[test]
     fn rejects_leave_by_output_1() {
-        let run =
+        let mut run =
             Rig::new("HostEtherFilter(2:0:0:0:0:1)").outputs(2).inputs(&[&TO_OTHER, &TO_US, b"x"]).run();
         assert_eq!(run.bytes("o1"), [&TO_OTHER[..], b"x"]);
         assert_eq!(run.bytes("o0"), [&TO_US[..]]);
+        run.write("e.ether", "2:0:0:0:0:3").unwrap();
+        assert_eq!(run.read("e.ether"), "02-00-00-00-00-03");
+        run.give("i", vec![Packet::copy_of(&TO_OTHER).unwrap()]);
+        assert_eq!(run.again().bytes("o0"), [&TO_OTHER[..]]);
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements for Ethernet frames and the Address Resolution Protocol.
 
+mod arp_faker;
 mod arp_print;
 mod arp_querier;
 mod arp_responder;
 mod arp_table;
 mod check_arp_header;
+mod ensure_ether;
 mod ether_encap;
 mod ether_mirror;
 mod ether_rewrite;
@@ -14,6 +16,7 @@ mod ether_vlan_encap;
 mod host_ether_filter;
 mod listen_ether_switch;
 pub mod neighbours;
+mod set_vlan_anno;
 mod store_ether_address;
 mod strip_ether_vlan_header;
 mod vlan;
@@ -27,20 +30,26 @@ pub use neighbours::Table;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
+    arp_faker::CLASS,
     arp_print::CLASS,
     arp_querier::CLASS,
     arp_responder::CLASS,
     arp_table::CLASS,
     check_arp_header::CLASS,
+    ensure_ether::CLASS,
     ether_encap::CLASS,
     ether_mirror::CLASS,
     ether_rewrite::CLASS,
     ether_switch::CLASS,
     ether_vlan_encap::CLASS,
+    ether_vlan_encap::FORMER,
     host_ether_filter::CLASS,
+    set_vlan_anno::CLASS,
+    set_vlan_anno::FORMER,
     store_ether_address::CLASS,
     listen_ether_switch::CLASS,
     strip_ether_vlan_header::CLASS,
+    strip_ether_vlan_header::FORMER,
     vlan_decap::CLASS,
     vlan_encap::CLASS,
 ];

@@ -2,6 +2,7 @@
 //! # StoreEtherAddress
 //!
 //! `StoreEtherAddress(ADDR, OFFSET)`
+//! `StoreEtherAddress(OFFSET offset, ANNO annotation)`
 //!
 //! Writes an Ethernet address into packets.
 //!
@@ -10,6 +11,7 @@
 //! **Arguments**
 //! * `ADDR` the Ethernet address.
 //! * `OFFSET` where, in bytes from the packet's first; `src` and `dst` are the places in an Ethernet header.
+//! * `ANNO` instead of ADDR: offset of the six annotation bytes that hold the address.
 //!
 //! **Drops:** `too-short`, packets that end before the address would. They leave by output 1 where it is connected.
 //!
@@ -28,6 +30,7 @@ use packet::Batch;
 use wire::MacAddr;
 
 use super::ether_encap::mac_value;
+use crate::tools::Anno;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("StoreEtherAddress", "1/1-2", || Box::new(StoreEtherAddress::default()))
@@ -38,14 +41,20 @@ pub const CLASS: Class = Class::new("StoreEtherAddress", "1/1-2", || Box::new(St
 #[derive(Default)]
 struct StoreEtherAddress {
     addr: MacAddr,
+    anno: Option<usize>,
     offset: usize,
 }
 
 impl Element for StoreEtherAddress {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.addr = args.required("ADDR");
+        self.anno = args.keyword_opt::<Anno<6>>("ANNO").map(|anno| anno.0);
+        let addr: Option<MacAddr> = args.positional_opt("ADDR");
+        if addr.is_some() == self.anno.is_some() && args.errors().is_empty() {
+            args.error("give ADDR, an Ethernet address, or ANNO");
+        }
+        self.addr = addr.unwrap_or_default();
         let offset: String = args.required("OFFSET");
-        match offset.as_str() {
+        match offset.to_ascii_lowercase().as_str() {
             "dst" | "" => self.offset = 0,
             "src" => self.offset = 6,
             number => match parse_integer(number).map(usize::try_from) {
@@ -58,8 +67,9 @@ impl Element for StoreEtherAddress {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
-        let (addr, offset) = (self.addr.0, self.offset);
+        let (addr, from, offset) = (self.addr.0, self.anno, self.offset);
         let store = |p: &mut packet::Packet| {
+            let addr = from.map_or(addr, |at| p.anno(at));
             let enough = offset.checked_add(6).is_some_and(|end| end <= p.len());
             if enough && let Some(place) = p.data_mut()[offset..].first_chunk_mut() {
                 *place = addr;
@@ -97,6 +107,12 @@ mod tests {
             assert_eq!(run.bytes("o0"), [want], "{offset}");
             assert_eq!(run.drops("e"), [(Reason::TooShort, 1)]);
         }
+        let mut packet = packet::Packet::copy_of(b"aaaaaabbbbbb").unwrap();
+        packet.set_anno(20, *b"\x02\0\0\0\0\x09");
+        let run = Rig::new("StoreEtherAddress(OFFSET SRC, ANNO 20)").packets(vec![packet]).run();
+        assert_eq!(run.bytes("o0"), [b"aaaaaa\x02\0\0\0\0\x09"]);
+        let both = Rig::new("StoreEtherAddress(2:0:0:0:0:1, src, ANNO 20)").errors();
+        assert_eq!(both, ["e: give ADDR, an Ethernet address, or ANNO"]);
         let errors = Rig::new("StoreEtherAddress(2:0:0:0:0:1, -1)").errors();
         assert_eq!(errors, ["e: argument OFFSET should be a number of bytes, src or dst, not '-1'"]);
     }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! # StripEtherVLANHeader
+//! # StripEtherVLANHeader, StripEtherVlanHeader
 //!
-//! `StripEtherVLANHeader([NATIVE_VLAN_ID])`
+//! `StripEtherVLANHeader([NATIVE_VLAN])`
 //!
 //! Takes the Ethernet header away, with its VLAN tag, and notes the tag in the packet's VLAN annotation.
 //!
 //! **Ports:** 1 input; 1 or 2 outputs. Output 0 agnostic; output 1, push, gets the frames that do not pass.
 //!
 //! **Arguments**
-//! * `NATIVE_VLAN_ID` -1 to 4094, default -1: the VLAN of frames without a tag; with -1 these do not pass.
+//! * `NATIVE_VLAN` -1 to 4095, default 0: the VLAN of frames without a tag; with -1 these do not pass.
 //!
 //! **Metadata set:** VLAN tag.
 //!
-//! **Drops:** `no-vlan`, frames without a tag; `too-short`, frames without a whole header. Both leave by output 1 where
+//! **Drops:** `no-vlan`, frames without a tag if NATIVE_VLAN is -1; `too-short`, frames without a whole header. Both leave by output 1 where
 //! it is connected.
 //!
 //! ```click
@@ -25,11 +25,14 @@ use engine::args::Args;
 use engine::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet, anno};
 
+const fn class(name: &'static str) -> Class {
+    Class::new(name, "1/1-2", || Box::new(StripEtherVlanHeader::default())).processing("a/ah").file(file!())
+}
+
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("StripEtherVLANHeader", "1/1-2", || Box::new(StripEtherVlanHeader::default()))
-        .processing("a/ah")
-        .file(file!());
+pub const CLASS: Class = class("StripEtherVLANHeader");
+/// The descriptor of the former name.
+pub const FORMER: Class = class("StripEtherVlanHeader");
 
 #[derive(Default)]
 struct StripEtherVlanHeader {
@@ -57,9 +60,9 @@ impl StripEtherVlanHeader {
 
 impl Element for StripEtherVlanHeader {
     fn configure(&mut self, args: &mut Args<'_>) {
-        let native: i32 = args.positional("NATIVE_VLAN_ID", -1);
-        if !(-1..4095).contains(&native) {
-            args.error(format!("NATIVE_VLAN_ID must lie between -1 and 4094, not {native}"));
+        let native: i32 = args.positional("NATIVE_VLAN", 0);
+        if !(-1..=4095).contains(&native) {
+            args.error(format!("NATIVE_VLAN must lie between -1 and 4095, not {native}"));
         }
         self.native = u16::try_from(native).ok();
     }
@@ -96,13 +99,14 @@ mod tests {
                 assert_eq!(run.drops("e"), drops);
             }
         };
-        check("", &[(b"x", [0x20, 5])], &[(Reason::TooShort, 1), (Reason::NoVlan, 1)]);
+        check("-1", &[(b"x", [0x20, 5])], &[(Reason::TooShort, 1), (Reason::NoVlan, 1)]);
+        check("", &[(b"x", [0x20, 5]), (b"y", [0, 0])], &[(Reason::TooShort, 1)]);
         check("7", &[(b"x", [0x20, 5]), (b"y", [0, 7])], &[(Reason::TooShort, 1)]);
-        let run = Rig::new("StripEtherVLANHeader").outputs(2).inputs(&FRAMES).run();
+        let run = Rig::new("StripEtherVLANHeader(NATIVE_VLAN -1)").outputs(2).inputs(&FRAMES).run();
         assert_eq!(run.bytes("o1"), FRAMES[1..]);
         assert_eq!(
-            Rig::new("StripEtherVLANHeader(4095)").errors(),
-            ["e: NATIVE_VLAN_ID must lie between -1 and 4094, not 4095"]
+            Rig::new("StripEtherVLANHeader(4096)").errors(),
+            ["e: NATIVE_VLAN must lie between -1 and 4095, not 4096"]
         );
     }
 }

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the VLAN elements take their tag from.
+//! Where the VLAN elements take their tag from, and the handlers that change it.
 
 use engine::args::Args;
-use engine::parse_integer;
+use engine::{Handler, HandlerError, parse_integer};
 use packet::{Packet, anno};
 
+use crate::tools::number;
+
+/// The type that says that a tag follows (IEEE 802.1Q).
+pub const TAGGED: u16 = 0x8100;
+
+/// Handlers of a tag.
+pub const TCI: Handler = Handler::both("vlan_tci");
+pub const ID: Handler = Handler::both("vlan_id");
+pub const PCP: Handler = Handler::both("vlan_pcp");
+pub const NATIVE: Handler = Handler::both("native_vlan");
+
 /// A tag, given or annotated, and the VLAN that goes without.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TagSource {
     /// The tag control information; the packet's annotation when absent.
     tci: Option<u16>,
@@ -17,40 +28,14 @@ pub struct TagSource {
 impl TagSource {
     /// Reads VLAN_TCI (or VLAN_ID), VLAN_PCP and NATIVE_VLAN.
     pub fn read(args: &mut Args<'_>) -> TagSource {
-        let id: Option<u16> = args.keyword_opt("VLAN_ID");
         let native: i32 = args.keyword("NATIVE_VLAN", 0);
-        let text: Option<String> = if id.is_some() { None } else { args.positional_opt("VLAN_TCI") };
-        let pcp: Option<u16> = args.positional_opt("VLAN_PCP");
-        if !(-1..=4095).contains(&native) {
-            args.error(format!("NATIVE_VLAN must lie between -1 and 4095, not {native}"));
-        }
-        if let Some(id) = id.filter(|id| *id > 4095) {
-            args.error(format!("VLAN_ID must lie between 0 and 4095, not {id}"));
-        }
-        if let Some(pcp) = pcp.filter(|pcp| *pcp > 7) {
-            args.error(format!("VLAN_PCP must lie between 0 and 7, not {pcp}"));
-        }
-        let mut tci = match text.as_deref() {
-            None if id.is_none() => {
-                args.error("missing argument VLAN_TCI: a tag, or ANNO");
-                None
-            }
-            None => id,
-            Some(word) if word.eq_ignore_ascii_case("anno") => None,
-            Some(number) => {
-                let number_read = parse_integer(number).and_then(|n| u16::try_from(n).ok());
-                if number_read.is_none() {
-                    args.error(format!(
-                        "argument VLAN_TCI should be a number up to 65535 or ANNO, not '{number}'"
-                    ));
-                }
-                number_read
-            }
-        };
-        if let (Some(tci), Some(pcp)) = (&mut tci, pcp) {
-            *tci = *tci & 0x1fff | (pcp & 7) << 13;
-        }
-        TagSource { tci, native: u16::try_from(native).ok() }
+        let tci = tag(args, true);
+        TagSource { tci, native: within(args, "NATIVE_VLAN", -1, 4095, native) }
+    }
+
+    /// Reads VLAN_TCI (or VLAN_ID) and VLAN_PCP, where there is no annotation to take the tag from.
+    pub fn read_given(args: &mut Args<'_>) -> TagSource {
+        TagSource { tci: tag(args, false), native: None }
     }
 
     /// The packet's tag; `None` when it belongs to the native VLAN.
@@ -59,4 +44,77 @@ impl TagSource {
         let tci = self.tci.unwrap_or_else(|| u16::from_be_bytes(packet.anno(anno::VLAN_TCI)));
         (Some(tci & 0xfff) != self.native).then_some(tci)
     }
+
+    /// The tag that was given.
+    #[inline]
+    pub fn given(&self) -> u16 {
+        self.tci.unwrap_or(0)
+    }
+
+    /// Answers the read handlers of a tag; parts of annotated tags are empty.
+    pub fn handler(&self, name: &str) -> Option<String> {
+        let part = |part: fn(u16) -> u16| self.tci.map_or(String::new(), |tci| part(tci).to_string());
+        Some(match name {
+            "vlan_tci" => self.tci.map_or("ANNO".to_owned(), |tci| tci.to_string()),
+            "vlan_id" => part(|tci| tci & 0xfff),
+            "vlan_pcp" => part(|tci| tci >> 13),
+            "native_vlan" => self.native.map_or("-1".to_owned(), |id| id.to_string()),
+            _ => return None,
+        })
+    }
+
+    /// Executes the write handlers of a tag. Parts change what is given; where the tag was annotated they begin with
+    /// tag 0.
+    ///
+    /// # Errors
+    /// The value is not one.
+    pub fn set(&mut self, name: &str, value: &str, annotated: bool) -> Result<(), HandlerError> {
+        let value = value.trim();
+        let bounded = |low: i32, high: i32| match number::<i32>(name, value)? {
+            n if (low..=high).contains(&n) => Ok(n),
+            _ => Err(HandlerError::bad_value(name, value, &format!("a number from {low} to {high}"))),
+        };
+        let old = self.given();
+        match name {
+            "vlan_tci" if annotated && value == "ANNO" => self.tci = None,
+            "vlan_tci" => self.tci = Some(bounded(0, 0xffff)? as u16),
+            "vlan_id" => self.tci = Some(old & 0xf000 | bounded(0, 0xfff)? as u16),
+            "vlan_pcp" => self.tci = Some(old & 0x1fff | (bounded(0, 7)? as u16) << 13),
+            _ => self.native = u16::try_from(bounded(-1, 0xfff)?).ok(),
+        }
+        Ok(())
+    }
+}
+
+/// `value` if it lies between `low` and `high`; an error otherwise. Negative values are no VLAN.
+fn within(args: &mut Args<'_>, name: &str, low: i32, high: i32, value: i32) -> Option<u16> {
+    if !(low..=high).contains(&value) {
+        args.error(format!("{name} must lie between {low} and {high}, not {value}"));
+    }
+    u16::try_from(value).ok()
+}
+
+/// The tag in the arguments, `None` for the annotation's.
+fn tag(args: &mut Args<'_>, annotated: bool) -> Option<u16> {
+    let id: Option<i32> = args.keyword_opt("VLAN_ID");
+    let text: Option<String> = if id.is_some() { None } else { args.positional_opt("VLAN_TCI") };
+    let pcp: i32 = args.positional("VLAN_PCP", 0);
+    let pcp = within(args, "VLAN_PCP", 0, 7, pcp).unwrap_or(0) & 7;
+    let expected = if annotated { "a number up to 65535 or ANNO" } else { "a number up to 65535" };
+    let tci = match (id, text.as_deref()) {
+        (Some(id), _) => within(args, "VLAN_ID", 0, 4095, id)?,
+        (None, None) => {
+            args.error(format!("missing argument VLAN_TCI: {expected}"));
+            return None;
+        }
+        (None, Some("ANNO")) if annotated => return None,
+        (None, Some(word)) => {
+            let number = parse_integer(word).and_then(|n| u16::try_from(n).ok());
+            if number.is_none() {
+                args.error(format!("argument VLAN_TCI should be {expected}, not '{word}'"));
+            }
+            number?
+        }
+    };
+    Some(tci | pcp << 13)
 }

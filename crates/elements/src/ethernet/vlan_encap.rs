@@ -9,13 +9,17 @@
 //!
 //! **Arguments**
 //! * `VLAN_TCI` tag of 16 bits, or `ANNO`: that of the packet's VLAN annotation.
-//! * `VLAN_ID` (0 to 4095) and `VLAN_PCP` (priority, 0 to 7) may be given instead.
+//! * `VLAN_ID` (0 to 4095) may be given instead. `VLAN_PCP` (priority, 0 to 7) is added to either, default 0.
 //! * `NATIVE_VLAN` default 0: frames of this VLAN get no tag; -1 means that all get one.
 //! * `ETHERTYPE` number from 0 to 65535, default 0x8100: the type that says that a tag follows.
 //!
 //! **Metadata read:** VLAN tag, with ANNO. **Set:** positions of link and network header.
 //!
 //! **Drops:** `too-short`, frames without a whole Ethernet header; `no-memory`.
+//!
+//! **Handlers**
+//! * `vlan_tci` read/write: the tag, or `ANNO`. `vlan_id`, `vlan_pcp` read/write: its parts; of annotated tags empty.
+//! * `native_vlan`, `ethertype` read/write: the arguments.
 //!
 //! ```click
 //! InfiniteSource(LENGTH 60, LIMIT 5, STOP true) -> VLANEncap(5) -> Discard;
@@ -24,13 +28,16 @@
 //! See also: VLANDecap, EtherVLANEncap; IEEE 802.1Q
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 
-use super::vlan::TagSource;
+use super::vlan::{self, TAGGED, TagSource};
+use crate::tools::number;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("VLANEncap", "1/1", || Box::new(VlanEncap::default())).file(file!());
+pub const CLASS: Class = Class::new("VLANEncap", "1/1", || Box::new(VlanEncap::default()))
+    .handlers(&[vlan::TCI, vlan::ID, vlan::PCP, vlan::NATIVE, Handler::both("ethertype")])
+    .file(file!());
 
 #[derive(Default)]
 struct VlanEncap {
@@ -57,7 +64,7 @@ impl VlanEncap {
 impl Element for VlanEncap {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.tag = TagSource::read(args);
-        self.ethertype = args.keyword("ETHERTYPE", 0x8100);
+        self.ethertype = args.keyword("ETHERTYPE", TAGGED);
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
@@ -70,6 +77,18 @@ impl Element for VlanEncap {
             },
         );
         batch
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.tag.handler(name).unwrap_or_else(|| self.ethertype.to_string()))
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if name == "ethertype" {
+            self.ethertype = number(name, value)?;
+            return Ok(());
+        }
+        self.tag.set(name, value, true)
     }
 }
 
@@ -92,5 +111,49 @@ mod tests {
         check("VLAN_ID 5, VLAN_PCP 7, ETHERTYPE 0x88a8", b"ddddddssssss\x88\xa8\xe0\x05\x08\0x");
         check("ANNO", b"ddddddssssss\x08\0x");
         check("0, NATIVE_VLAN -1", b"ddddddssssss\x81\0\0\0\x08\0x");
+    }
+
+    #[test]
+    fn priorities_are_added_and_tags_checked() {
+        let tag = |args: &str| {
+            let run = Rig::new(&format!("VLANEncap({args})")).inputs(&[b"ddddddssssss\x08\0x"]).run();
+            u16::from_be_bytes(*run.bytes("o0")[0][14..].first_chunk().unwrap())
+        };
+        assert_eq!([tag("0x2005, 2"), tag("5, 7"), tag("VLAN_PCP 1, VLAN_ID 9")], [0x6005, 0xe005, 0x2009]);
+        let errors = |args: &str| Rig::new(&format!("VLANEncap({args})")).errors();
+        assert_eq!(errors(""), ["e: missing argument VLAN_TCI: a number up to 65535 or ANNO"]);
+        assert_eq!(
+            errors("anno, 8, NATIVE_VLAN 4096"),
+            [
+                "e: VLAN_PCP must lie between 0 and 7, not 8",
+                "e: argument VLAN_TCI should be a number up to 65535 or ANNO, not 'anno'",
+                "e: NATIVE_VLAN must lie between -1 and 4095, not 4096"
+            ]
+        );
+        assert_eq!(errors("VLAN_ID 4096"), ["e: VLAN_ID must lie between 0 and 4095, not 4096"]);
+    }
+
+    #[test]
+    fn handlers_change_the_tag() {
+        let mut run = Rig::new("VLANEncap(ANNO)").ready();
+        let names = ["vlan_tci", "vlan_id", "vlan_pcp", "native_vlan", "ethertype"];
+        let all = |run: &mut crate::testing::Run| names.map(|n| run.read(&format!("e.{n}"))).join(" ");
+        assert_eq!(all(&mut run), "ANNO   0 33024");
+        for (name, value, want) in [
+            ("vlan_id", "7", "7 7 0 0 33024"),
+            ("vlan_pcp", "3", "24583 7 3 0 33024"),
+            ("native_vlan", "-1", "24583 7 3 -1 33024"),
+            ("ethertype", "0x88a8", "24583 7 3 -1 34984"),
+            ("vlan_tci", "0x2001", "8193 1 1 -1 34984"),
+            ("vlan_tci", "ANNO", "ANNO   -1 34984"),
+        ] {
+            run.write(&format!("e.{name}"), value).unwrap();
+            assert_eq!(all(&mut run), want, "{name} {value}");
+        }
+        for (name, value) in
+            [("vlan_id", "4096"), ("vlan_pcp", "8"), ("native_vlan", "-2"), ("vlan_tci", "x")]
+        {
+            assert!(run.write(&format!("e.{name}"), value).is_err(), "{name} {value}");
+        }
     }
 }

@@ -206,15 +206,13 @@ impl Watch {
     }
 }
 
-/// How a frame came to this host, by its destination address: a driver that knows better has said so before.
+/// Marks frames for groups, where the driver has not said how a frame was addressed.
 #[inline]
-pub fn classify(packet: &mut Packet, mac: Option<[u8; 6]>) {
+pub fn mark_groups(packet: &mut Packet) {
     let Some(destination) = packet.data().first_chunk::<6>() else { return };
     if destination[0] & 1 == 1 {
         let all = *destination == [0xff; 6];
         packet.set_packet_type(if all { PacketType::Broadcast } else { PacketType::Multicast });
-    } else if mac.is_some_and(|mac| mac != *destination) {
-        packet.set_packet_type(PacketType::OtherHost);
     }
 }
 

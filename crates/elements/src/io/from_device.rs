@@ -9,7 +9,8 @@
 //!
 //! **Arguments**
 //! * `DEVNAME` the device: a network interface, or what else METHOD makes of the name.
-//! * `PROMISC` boolean, default false: receive frames addressed to others, too.
+//! * `PROMISC` boolean, default false: receive frames addressed to others, too. Without it such frames are dropped where
+//!   the device delivers them all the same, as virtual interfaces do.
 //! * `SNAPLEN` bytes of each frame to receive at most, default 0: whole frames.
 //! * `BURST` packets taken from a queue at a time, default the router's burst.
 //! * `METHOD` driver, default the best that works: `AF_XDP`, `AF_XDP_GENERIC`, `AF_PACKET` (or `LINUX`, `PCAP`),
@@ -31,7 +32,7 @@
 //!
 //! **Metadata set:** timestamp, packet type, link header; with FORCE_IP network header and destination address.
 //!
-//! **Drops:** `bad-protocol` with FORCE_IP. What the kernel dropped before is in `kernel_drops`.
+//! **Drops:** `not-for-us`, frames for other hosts, without PROMISC; `bad-protocol` with FORCE_IP. What the kernel dropped before is in `kernel_drops`.
 //!
 //! **Handlers**
 //! * `count` read: packets received. `reset_counts` write: sets the counts to zero.
@@ -57,7 +58,7 @@ use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided
 use packet::port::{QueueStats, RxQueue, Spec, link_type};
 use packet::{Batch, PacketType};
 
-use super::device::{self, Opened, READS, Watch, classify, mark_ip};
+use super::device::{self, Opened, READS, Watch, mark_groups, mark_ip};
 use super::from_dump::Encap;
 use crate::tools;
 
@@ -111,7 +112,8 @@ pub(super) struct FromDevice {
     /// The queue to begin with, so that none starves.
     first: usize,
     link: u32,
-    mac: Option<[u8; 6]>,
+    /// The driver says how frames were addressed.
+    told: bool,
     watch: Watch,
     home: bool,
     count: u64,
@@ -134,14 +136,20 @@ impl FromDevice {
     fn prepare(&self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let wall = if self.config.timestamp { cx.wall() } else { 0 };
         let ether = self.link == link_type::ETHERNET;
+        let mut for_others = 0;
         for packet in batch.iter_mut() {
             packet.set_mac_offset(0);
-            if ether && packet.packet_type() == PacketType::Host {
-                classify(packet, self.mac);
+            match packet.packet_type() {
+                PacketType::Host if ether && !self.told => mark_groups(packet),
+                PacketType::OtherHost => for_others += 1,
+                _ => {}
             }
             if wall > 0 && packet.timestamp_ns() == 0 {
                 packet.set_timestamp_ns(wall);
             }
+        }
+        if for_others > 0 && self.told && !self.config.spec.promiscuous {
+            batch.partition(|p| p.packet_type() != PacketType::OtherHost, |p| cx.drop(Reason::NotForUs, p));
         }
         if self.config.force_ip {
             let mut others = Batch::new();
@@ -229,7 +237,7 @@ impl Element for FromDevice {
             self.queues.push(queue);
         }
         let info = device.info();
-        (self.link, self.mac) = (device.link_type(), info.mac);
+        (self.link, self.told) = (device.link_type(), device.tells_addressees());
         self.home = cx.is_home();
         if self.config.burst == 0 {
             self.config.burst = cx.burst();
@@ -331,7 +339,8 @@ mod tests {
     fn receives_from_all_queues_and_marks() {
         for burst in [1, 32] {
             let fake = Fake::new("eth0", &[&[BROADCAST, OURS], &[THEIRS, GROUP]]);
-            let text = "e :: FromDevice(eth0) -> o :: TestOut;";
+            fake.set_told(true);
+            let text = "e :: FromDevice(eth0, PROMISC true) -> o :: TestOut;";
             let mut run = Rig::text(text).burst(burst).provider(fake).run();
             let mut got: Vec<_> = run
                 .out("o")
@@ -361,6 +370,23 @@ mod tests {
             }
             run.write("e.reset_counts", "").unwrap();
             assert_eq!((run.read("e.count").as_str(), run.read("e.kernel_drops").as_str()), ("0", "0"));
+        }
+    }
+
+    #[test]
+    fn frames_for_others_need_promisc() {
+        for burst in [1, 32] {
+            for (told, kept) in
+                [(true, vec![BROADCAST, OURS, GROUP]), (false, vec![BROADCAST, OURS, THEIRS, GROUP])]
+            {
+                let fake = Fake::new("eth0", &[&[BROADCAST, OURS, THEIRS, GROUP]]);
+                fake.set_told(told);
+                let rig = Rig::text("e :: FromDevice(eth0) -> o :: TestOut;").burst(burst).provider(fake);
+                let mut run = rig.run();
+                assert_eq!(run.bytes("o"), kept, "{told}");
+                assert_eq!(run.drops("e").first().copied(), told.then_some((Reason::NotForUs, 1)));
+                assert_eq!(run.read("e.count"), "4");
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use packet::port::{Device, Error, Info, Link, Provider, QueueStats, RxQueue, Spec, TxQueue, link_type};
-use packet::{Batch, Packet};
+use packet::{Batch, Packet, PacketType};
 
 /// A directory that goes with the test.
 pub struct Temp(PathBuf);
@@ -52,6 +52,7 @@ pub struct FakeDevice {
     room: AtomicUsize,
     link: Mutex<Link>,
     link_type: AtomicU32,
+    told: AtomicBool,
     spec: Mutex<Spec>,
 }
 
@@ -78,6 +79,7 @@ impl Fake {
             room: AtomicUsize::new(usize::MAX),
             link: Mutex::new(Link::Up),
             link_type: AtomicU32::new(link_type::ETHERNET),
+            told: AtomicBool::new(false),
             spec: Mutex::default(),
         })))
     }
@@ -95,6 +97,11 @@ impl Fake {
     /// Sets what its packets begin with.
     pub fn set_link_type(&self, link: u32) {
         self.0.link_type.store(link, Ordering::Relaxed);
+    }
+
+    /// Sets whether it tells how frames were addressed.
+    pub fn set_told(&self, told: bool) {
+        self.0.told.store(told, Ordering::Relaxed);
     }
 
     /// How it was opened last.
@@ -120,12 +127,15 @@ impl Provider for Fake {
 
 struct Handle(Arc<FakeDevice>);
 
+/// Its link-level address.
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
 impl Device for Handle {
     fn info(&self) -> Info {
         Info {
             name: self.0.name.clone(),
             driver: "fake".to_owned(),
-            mac: Some([2, 0, 0, 0, 0, 1]),
+            mac: Some(MAC),
             mtu: 1500,
             rx_queues: self.0.rx.len(),
             tx_queues: self.0.tx.len(),
@@ -135,7 +145,12 @@ impl Device for Handle {
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let taken = || Error::new(&self.0.name, format!("receive queue {queue} is taken"), "");
         let packets = self.0.rx[queue].lock().unwrap().take().ok_or_else(taken)?;
-        Ok(Box::new(FakeRx { packets, missed: if queue == 0 { 5 } else { 0 }, moved: 0 }))
+        let told = self.0.told.load(Ordering::Relaxed);
+        Ok(Box::new(FakeRx { packets, missed: if queue == 0 { 5 } else { 0 }, moved: 0, told }))
+    }
+
+    fn tells_addressees(&self) -> bool {
+        self.0.told.load(Ordering::Relaxed)
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
@@ -158,12 +173,23 @@ struct FakeRx {
     packets: VecDeque<Vec<u8>>,
     missed: u64,
     moved: u64,
+    told: bool,
 }
 
 impl RxQueue for FakeRx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
         let n = max.min(self.packets.len());
-        batch.extend(self.packets.drain(..n).map(|p| Packet::copy_of(&p).expect("packet memory")));
+        let told = self.told;
+        batch.extend(self.packets.drain(..n).map(|bytes| {
+            let mut packet = Packet::copy_of(&bytes).expect("packet memory");
+            if told {
+                super::device::mark_groups(&mut packet);
+                if bytes.first().is_some_and(|b| b & 1 == 0) && !bytes.starts_with(&MAC) {
+                    packet.set_packet_type(PacketType::OtherHost);
+                }
+            }
+            packet
+        }));
         self.moved += n as u64;
         n
     }

@@ -66,7 +66,7 @@ struct CheckIpHeader {
 }
 
 /// What is checked.
-struct Rules {
+pub(super) struct Rules {
     offset: usize,
     checksum: bool,
     /// In host order.
@@ -78,7 +78,7 @@ struct Rules {
 
 /// What was found bad.
 #[derive(Default)]
-struct Faults {
+pub(super) struct Faults {
     verbose: bool,
     bad: u64,
     by_fault: [u64; FAULTS.len()],
@@ -96,40 +96,70 @@ const FAULTS: [Reason; 6] = [
 
 impl CheckIpHeader {
     fn new(checksum: bool) -> CheckIpHeader {
-        CheckIpHeader {
-            rules: Rules {
-                offset: 0,
-                checksum,
-                bad_sources: Vec::new(),
-                bad_last_bytes: [0; 4],
-                good_destinations: Vec::new(),
-            },
-            faults: Faults::default(),
-            details: false,
+        CheckIpHeader { rules: Rules::new(checksum), faults: Faults::default(), details: false }
+    }
+}
+
+impl Rules {
+    /// Nothing but the header's form, and its checksum or not.
+    pub(super) fn new(checksum: bool) -> Rules {
+        Rules {
+            offset: 0,
+            checksum,
+            bad_sources: Vec::new(),
+            bad_last_bytes: [0; 4],
+            good_destinations: Vec::new(),
         }
     }
 
-    /// Reads Click's older arguments, bad sources before the offset.
-    fn read_positional(&mut self, args: &mut Args<'_>) {
+    /// Reads the offset, or Click's older arguments, bad sources before the offset.
+    fn read_offset(&mut self, args: &mut Args<'_>) {
         let Some(Raw(first)) = args.positional_opt("OFFSET") else { return };
         if let Some(offset) = engine::parse_integer(&first).and_then(|n| u16::try_from(n).ok()) {
-            self.rules.offset = offset.into();
+            self.offset = offset.into();
             return;
         }
-        self.rules.bad_sources = addresses(args, "BADSRC", &lossy(&first));
-        self.rules.bad_sources.extend([0, u32::MAX]);
-        self.rules.offset = args.positional("OFFSET", 0);
+        self.set_bad_sources(args, &lossy(&first));
+        self.offset = args.positional("OFFSET", 0);
+    }
+
+    /// Takes a list of bad sources in its older form, without the two addresses that never are good ones.
+    pub(super) fn set_bad_sources(&mut self, args: &mut Args<'_>, text: &str) {
+        self.bad_sources = addresses(args, "BADSRC", text);
+        self.bad_sources.extend([0, u32::MAX]);
+    }
+
+    /// Reads INTERFACES, BADSRC and GOODDST, after `positional` has read what is given by position.
+    pub(super) fn configure(&mut self, args: &mut Args<'_>, positional: fn(&mut Rules, &mut Args<'_>)) {
+        let interfaces: Option<Raw> = args.keyword_opt("INTERFACES");
+        let bad: Option<Raw> = args.keyword_opt("BADSRC");
+        let good: Option<Raw> = args.keyword_opt("GOODDST");
+        positional(self, args);
+        if let Some(Raw(text)) = bad {
+            self.bad_sources = addresses(args, "BADSRC", &text);
+        }
+        if let Some(Raw(text)) = good {
+            self.good_destinations = addresses(args, "GOODDST", &text);
+        }
+        if let Some(Raw(text)) = interfaces {
+            self.add_interfaces(args, &text);
+        }
+        self.bad_sources.sort_unstable();
+        self.bad_sources.dedup();
+        for last in self.bad_sources.iter().map(|s| *s as u8) {
+            self.bad_last_bytes[usize::from(last >> 6)] |= 1 << (last & 63);
+        }
     }
 
     /// Reads the list of interfaces: `18.26.4.1/24 18.26.7.1/24`.
     fn add_interfaces(&mut self, args: &mut Args<'_>, text: &str) {
-        self.rules.bad_sources.extend([0, u32::MAX]);
+        self.bad_sources.extend([0, u32::MAX]);
         for word in lang::config::split_words(text) {
             match word.parse::<wire::AddrMask4>() {
                 Ok(interface) => {
                     let (address, mask) = (u32::from(interface.addr), u32::from(interface.mask));
-                    self.rules.bad_sources.push(address | !mask);
-                    self.rules.good_destinations.push(address);
+                    self.bad_sources.push(address | !mask);
+                    self.good_destinations.push(address);
                 }
                 Err(_) => {
                     args.error(format!("INTERFACES should be addresses with prefix length, not '{word}'"))
@@ -137,12 +167,10 @@ impl CheckIpHeader {
             }
         }
     }
-}
 
-impl Rules {
     /// Checks a packet, marks its header and trims what lies behind its IP length.
     #[inline]
-    fn check(&self, packet: &mut Packet) -> Result<(), Reason> {
+    pub(super) fn check(&self, packet: &mut Packet) -> Result<(), Reason> {
         let offset = self.offset;
         let data = packet.data();
         let Some(header) = data.get(offset..).and_then(|d| d.first_chunk::<20>()) else {
@@ -194,8 +222,13 @@ impl Rules {
 }
 
 impl Faults {
+    /// Invalid packets so far.
+    pub(super) fn count(&self) -> u64 {
+        self.bad
+    }
+
     #[cold]
-    fn reject(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: Reason) {
+    pub(super) fn reject(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: Reason) {
         if self.bad == 0 || self.verbose {
             cx.print(&format!("{}: IP header check failed: {}", cx.name(), text(reason)));
         }
@@ -209,27 +242,10 @@ impl Faults {
 
 impl Element for CheckIpHeader {
     fn configure(&mut self, args: &mut Args<'_>) {
-        let interfaces: Option<Raw> = args.keyword_opt("INTERFACES");
-        let bad: Option<Raw> = args.keyword_opt("BADSRC");
-        let good: Option<Raw> = args.keyword_opt("GOODDST");
         self.rules.checksum = args.keyword("CHECKSUM", self.rules.checksum);
         self.faults.verbose = args.keyword("VERBOSE", false);
         self.details = args.keyword("DETAILS", false);
-        self.read_positional(args);
-        if let Some(Raw(text)) = bad {
-            self.rules.bad_sources = addresses(args, "BADSRC", &text);
-        }
-        if let Some(Raw(text)) = good {
-            self.rules.good_destinations = addresses(args, "GOODDST", &text);
-        }
-        if let Some(Raw(text)) = interfaces {
-            self.add_interfaces(args, &text);
-        }
-        self.rules.bad_sources.sort_unstable();
-        self.rules.bad_sources.dedup();
-        for last in self.rules.bad_sources.iter().map(|s| *s as u8) {
-            self.rules.bad_last_bytes[usize::from(last >> 6)] |= 1 << (last & 63);
-        }
+        self.rules.configure(args, Rules::read_offset);
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

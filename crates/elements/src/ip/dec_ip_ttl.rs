@@ -51,7 +51,7 @@ struct DecIpTtl {
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     Lives,
     Expires,
     NoHeader,
@@ -95,7 +95,7 @@ impl Element for DecIpTtl {
 
 /// Decides about a packet, and takes one from its time to live if it lives on.
 #[inline]
-fn fate(packet: &mut Packet, multicast: bool) -> Fate {
+pub(super) fn fate(packet: &mut Packet, multicast: bool) -> Fate {
     let Some(header) = header(packet) else { return Fate::NoHeader };
     let (ttl, to) = (header[8], header[16]);
     if !multicast && to & 0xf0 == 0xe0 {

@@ -25,7 +25,7 @@ use std::net::Ipv4Addr;
 
 use engine::args::Args;
 use engine::{Class, Cx, Element};
-use packet::{Batch, anno};
+use packet::{Batch, Packet, anno};
 
 use super::header_mut;
 
@@ -48,15 +48,19 @@ impl Element for FixIpSrc {
     }
 
     fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {
-        for packet in batch.iter_mut() {
-            if packet.anno_u8(anno::FIX_IP_SRC) != 0 {
-                packet.set_anno_u8(anno::FIX_IP_SRC, 0);
-                if let Some(header) = header_mut(packet) {
-                    wire::ipv4::HeaderMut::from_chunk(header).rewrite_src(self.address);
-                }
-            }
-        }
+        batch.iter_mut().for_each(|packet| fix(packet, self.address));
         batch
+    }
+}
+
+/// Makes `address` the source of a packet that is marked for it, and takes the mark away.
+#[inline]
+pub(super) fn fix(packet: &mut Packet, address: Ipv4Addr) {
+    if packet.anno_u8(anno::FIX_IP_SRC) != 0 {
+        packet.set_anno_u8(anno::FIX_IP_SRC, 0);
+        if let Some(header) = header_mut(packet) {
+            wire::ipv4::HeaderMut::from_chunk(header).rewrite_src(address);
+        }
     }
 }
 

@@ -82,7 +82,7 @@ impl Element for IpGwOptions {
 }
 
 /// Fills in what the options ask for, or names the offset in the header of the byte at fault.
-fn options(packet: &mut Packet, me: [u8; 4], all: &[[u8; 4]], now_ms: u32) -> Result<(), usize> {
+pub(super) fn options(packet: &mut Packet, me: [u8; 4], all: &[[u8; 4]], now_ms: u32) -> Result<(), usize> {
     let Some(ip) = packet.network() else { return Ok(()) };
     let header_len = (usize::from(ip.first().map_or(0, |b| b & 15)) * 4).min(ip.len());
     if header_len <= 20 {

@@ -14,7 +14,9 @@ mod get_ip_address;
 pub(crate) mod ip_encap;
 mod ip_fragmenter;
 mod ip_gw_options;
+mod ip_input_combo;
 mod ip_mirror;
+mod ip_output_combo;
 mod ip_print;
 mod ip_reassembler;
 mod lookup_ip_route;
@@ -22,6 +24,7 @@ pub(crate) mod routing;
 mod set_ip_address;
 mod set_ip_checksum;
 mod set_ip_dscp;
+mod set_rand_ip_address;
 mod store_ip_address;
 mod strip_ip_header;
 
@@ -37,7 +40,9 @@ pub static CLASSES: &[engine::Class] = &[
     ip_encap::CLASS,
     ip_fragmenter::CLASS,
     ip_gw_options::CLASS,
+    ip_input_combo::CLASS,
     ip_mirror::CLASS,
+    ip_output_combo::CLASS,
     ip_print::CLASS,
     ip_reassembler::CLASS,
     lookup_ip_route::DIRECT,
@@ -51,6 +56,7 @@ pub static CLASSES: &[engine::Class] = &[
     set_ip_checksum::CLASS,
     set_ip_dscp::DSCP,
     set_ip_dscp::ECN,
+    set_rand_ip_address::CLASS,
     store_ip_address::CLASS,
     strip_ip_header::STRIP,
     strip_ip_header::UNSTRIP,

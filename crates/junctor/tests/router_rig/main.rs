@@ -12,6 +12,7 @@ mod dut;
 mod faults;
 mod hosts;
 mod router;
+mod strangers;
 mod wire;
 
 /// Tests on a rig, one for each driver; skipped with a message where there can be none.

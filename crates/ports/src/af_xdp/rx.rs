@@ -31,6 +31,7 @@ pub(super) struct XdpRx {
     /// Pieces of a frame whose end has not come yet.
     pieces: Batch,
     mac: [u8; 6],
+    address_pace: Pace,
     snaplen: usize,
     busy_poll: bool,
     pace: Pace,
@@ -55,6 +56,7 @@ impl XdpRx {
             doorbell,
             pieces: Batch::new(),
             mac,
+            address_pace: Pace::default(),
             snaplen,
             busy_poll: shared.setup.busy_poll_us.is_some(),
             pace: Pace::default(),
@@ -105,6 +107,17 @@ impl XdpRx {
             let name = self.shared.watch.name();
             self.mac = self.shared.watch.interfaces.hardware(name).map_or(self.mac, |(mac, _)| mac);
             self.refill();
+        }
+    }
+
+    /// Frames for others may be for us since the interface got another address.
+    #[cold]
+    fn look_at_address(&mut self, packets: &mut [Packet]) {
+        let watch = &self.shared.watch;
+        let mac = watch.interfaces.hardware(watch.name()).map_or(self.mac, |(mac, _)| mac);
+        if mac != self.mac {
+            self.mac = mac;
+            packets.iter_mut().for_each(|p| p.set_packet_type(addressed(p, &mac)));
         }
     }
 
@@ -165,10 +178,13 @@ impl RxQueue for XdpRx {
             }
             return 0;
         }
-        let mut bytes = 0;
+        let (mut bytes, mut strangers) = (0, false);
         for packet in &mut batch[before..] {
             bytes += packet.len();
-            finish(packet, &self.mac, self.snaplen);
+            strangers |= finish(packet, &self.mac, self.snaplen) == PacketType::OtherHost;
+        }
+        if strangers && self.address_pace.overdue() {
+            self.look_at_address(&mut batch[before..]);
         }
         self.counters.moved(n, bytes);
         if bad > 0 {
@@ -210,14 +226,10 @@ fn join(pieces: &[Packet]) -> Option<Packet> {
     Some(whole)
 }
 
+/// Tells how a frame was addressed, and cuts off what is too much.
 #[inline]
-fn finish(packet: &mut Packet, mac: &[u8; 6], snaplen: usize) {
-    let kind = match packet.data().first_chunk::<6>() {
-        Some(to) if to == mac => PacketType::Host,
-        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => PacketType::Broadcast,
-        Some([first, ..]) if first & 1 == 1 => PacketType::Multicast,
-        _ => PacketType::OtherHost,
-    };
+fn finish(packet: &mut Packet, mac: &[u8; 6], snaplen: usize) -> PacketType {
+    let kind = addressed(packet, mac);
     if kind != PacketType::Host {
         packet.set_packet_type(kind);
     }
@@ -225,5 +237,16 @@ fn finish(packet: &mut Packet, mac: &[u8; 6], snaplen: usize) {
         let excess = packet.len() - snaplen;
         packet.trim(excess);
         packet.set_anno_u32(anno::EXTRA_LENGTH, excess as u32);
+    }
+    kind
+}
+
+#[inline]
+fn addressed(packet: &Packet, mac: &[u8; 6]) -> PacketType {
+    match packet.data().first_chunk::<6>() {
+        Some(to) if to == mac => PacketType::Host,
+        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => PacketType::Broadcast,
+        Some([first, ..]) if first & 1 == 1 => PacketType::Multicast,
+        _ => PacketType::OtherHost,
     }
 }
