@@ -11,6 +11,7 @@ pub mod basic;
 pub mod classify;
 pub mod control;
 pub mod ethernet;
+mod fuse;
 pub mod icmp;
 pub mod io;
 pub mod ip;
@@ -27,7 +28,7 @@ mod tools;
 
 /// All element classes.
 pub fn registry() -> Registry {
-    Registry::new(all())
+    Registry::new(all()).with_fusions(fuse::FUSIONS)
 }
 
 // One line each, so that changes to this list merge.

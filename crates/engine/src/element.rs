@@ -19,6 +19,7 @@ use packet::Batch;
 
 use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
+use crate::fuse::Fusion;
 use crate::handler::{Access, Handler, HandlerError};
 
 /// How the instances of a class behave when several workers reach an element.
@@ -106,6 +107,7 @@ impl Class {
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     classes: std::collections::BTreeMap<&'static str, &'static Class>,
+    fusions: Vec<Fusion>,
 }
 
 impl Registry {
@@ -120,6 +122,23 @@ impl Registry {
             assert!(twin.is_none(), "element class {} is registered twice", class.name);
         }
         registry
+    }
+
+    /// Adds ways to run chains of elements as one pass.
+    pub fn with_fusions(mut self, fusions: impl IntoIterator<Item = Fusion>) -> Registry {
+        self.fusions.extend(fusions);
+        self
+    }
+
+    /// Lets every element run by itself.
+    pub fn without_fusions(mut self) -> Registry {
+        self.fusions.clear();
+        self
+    }
+
+    /// The ways to run chains of elements as one pass.
+    pub fn fusions(&self) -> &[Fusion] {
+        &self.fusions
     }
 
     /// The class of this name.
@@ -152,7 +171,7 @@ pub type Provided = Arc<dyn Any + Send + Sync>;
 /// The engine calls [`configure`](Element::configure), on the first instance [`open`](Element::open), then for each
 /// instance [`initialize`](Element::initialize), and after that any of the processing methods.
 #[allow(unused_variables)]
-pub trait Element: Send {
+pub trait Element: Send + Any {
     /// Reads the configuration string. Errors are gathered in `args`; the engine reports all of them.
     fn configure(&mut self, args: &mut Args<'_>);
 

@@ -15,6 +15,7 @@ pub mod control;
 mod cx;
 pub mod drops;
 mod element;
+pub mod fuse;
 mod graph;
 mod handler;
 mod locked;

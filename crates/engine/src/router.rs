@@ -13,6 +13,7 @@ use crate::builtin;
 use crate::clock::{Clock, TimeSource};
 use crate::cx::{Cx, InitCx, OpenCx};
 use crate::element::{Class, Element, Provided, Registry, Sharing, Tasks};
+use crate::fuse::{self, FusedChain};
 use crate::graph::{self, Checked};
 use crate::handler::{Access, Handler, HandlerError, Merge};
 use crate::locked::Locked;
@@ -264,6 +265,23 @@ pub struct Check {
     rcu: sync::rcu::Domain,
 }
 
+impl Check {
+    /// The chains of elements that will run as one pass wherever the workers that reach them each have their own instances.
+    pub fn fused(&self, registry: &Registry) -> Vec<FusedChain> {
+        let outputs = port_table(&self.checked.outputs, |_| false);
+        let at = |e: u32| {
+            let e = e as usize;
+            let pushed = self.checked.inputs[e].first().is_some_and(|p| p.processing == Processing::Push);
+            let own = self.checked.classes[e].sharing != Sharing::Serial;
+            (pushed && own).then(|| &*self.primaries[e])
+        };
+        let all = 0..self.primaries.len() as u32;
+        fuse::longest(
+            all.filter_map(|e| fuse::find(e, registry.fusions(), &outputs, &at)).map(|f| f.describe()),
+        )
+    }
+}
+
 /// Checks a configuration: classes, ports, push and pull, and every element's arguments. Opens nothing.
 ///
 /// # Errors
@@ -348,7 +366,9 @@ impl Router {
         let shares: Vec<bool> = primaries.iter().map(|p| p.share().is_some()).collect();
         let places = plan::plan(&checked, &tasks, &shares, workers);
         let shared = Arc::new(share(graph, &checked, &primaries, places, rcu, &mut options));
-        Router::assemble(graph, &checked, primaries, shared, options)
+        let mut router = Router::assemble(graph, &checked, primaries, shared, options)?;
+        router.workers.iter_mut().for_each(|w| w.fuse(registry.fusions()));
+        Ok(router)
     }
 
     fn assemble(
@@ -413,6 +433,11 @@ impl Router {
     /// What is known of the router: elements, plan, flat text.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// The chains of elements that run as one pass, on any worker.
+    pub fn fused(&self) -> Vec<FusedChain> {
+        fuse::longest(self.workers.iter().flat_map(Worker::fused))
     }
 
     /// Runs until something stops the router. The first worker runs on the calling thread when it is the only one.

@@ -22,6 +22,8 @@ use crate::clock::Clock;
 use crate::cx::Cx;
 use crate::drops::{DropCounts, Reason};
 use crate::element::{Element, Provided};
+use crate::fuse::{self, Fused, FusedChain, Fusion};
+use crate::ports::Processing;
 use crate::router::{Shared, Target};
 use crate::schedule::{Tasks, Timers};
 
@@ -41,7 +43,18 @@ type Slot = Option<Box<dyn Element>>;
 struct Job {
     element: u32,
     port: u16,
+    /// The element itself is to run, not a pass that replaces its chain.
+    plain: bool,
+    /// How often the pass stopped at packets that came with these.
+    stops: u8,
     batch: Batch,
+}
+
+impl Job {
+    #[inline]
+    fn to(edge: Edge, batch: Batch) -> Job {
+        Job { element: edge.element, port: edge.port, plain: false, stops: 0, batch }
+    }
 }
 
 /// Where an output leads, or an input is fed from.
@@ -66,7 +79,7 @@ pub(crate) struct PortTable {
 
 impl PortTable {
     #[inline]
-    fn at(&self, element: u32, port: usize) -> Option<usize> {
+    pub(crate) fn at(&self, element: u32, port: usize) -> Option<usize> {
         let base = self.base[element as usize] as usize;
         let at = base + port;
         (at < self.base[element as usize + 1] as usize).then_some(at)
@@ -110,6 +123,8 @@ pub struct Worker {
     sent: Vec<PortStats>,
     fetched: Vec<PortStats>,
     cycles: Vec<CycleStats>,
+    /// The pass over the chain that begins at an element, absent while it runs.
+    fused: Vec<Option<Box<Fused>>>,
     until_sample: u32,
     drops: Vec<DropCounts>,
     pub(crate) rcu: sync::rcu::Reader,
@@ -137,6 +152,7 @@ impl Worker {
             sent: vec![PortStats::default(); outputs.edges.len()],
             fetched: vec![PortStats::default(); inputs.edges.len()],
             cycles: vec![CycleStats::default(); shared.elements.len()],
+            fused: shared.elements.iter().map(|_| None).collect(),
             until_sample: SAMPLE,
             drops: vec![DropCounts::default(); shared.elements.len()],
             random: fastrand::Rng::with_seed(shared.seed.wrapping_add(index as u64)),
@@ -365,7 +381,10 @@ impl Worker {
 
     #[inline]
     fn dispatch(&mut self, job: Job) {
-        let Job { element, port, batch } = job;
+        if self.fused[job.element as usize].is_some() && job.port == 0 && !job.plain {
+            return self.dispatch_fused(job);
+        }
+        let Job { element, port, batch, .. } = job;
         let Some(mut instance) = self.slots[element as usize].take() else {
             self.count_drops(element, Reason::LoopDetected, batch.len() as u64);
             return;
@@ -390,6 +409,74 @@ impl Worker {
         self.floor = floor;
     }
 
+    /// Looks for chains of elements that a pass can run.
+    pub(crate) fn fuse(&mut self, fusions: &[Fusion]) {
+        let slots = &self.slots;
+        let info = &self.shared.elements;
+        let pushed = |e: usize| info[e].inputs.first().is_some_and(|(works, _)| *works == Processing::Push);
+        let at = |e: u32| slots[e as usize].as_deref().filter(|_| pushed(e as usize));
+        let found = (0..slots.len() as u32).map(|e| fuse::find(e, fusions, &self.outputs, &at).map(Box::new));
+        self.fused = found.collect();
+    }
+
+    /// The chains that are run so.
+    pub(crate) fn fused(&self) -> impl Iterator<Item = FusedChain> + '_ {
+        let chains = self.fused.iter().flatten();
+        chains
+            .map(|f| FusedChain { name: f.name, elements: f.elements.iter().map(|e| *e as usize).collect() })
+    }
+
+    /// Lets a pass do what it can of a batch. What it did goes on behind the chain; the packet it stopped at goes through the
+    /// elements, and the rest tries again. Each stop doubles the packets that go with the one at fault, so that a batch
+    /// of nothing but exceptions is cut into few pieces.
+    fn dispatch_fused(&mut self, job: Job) {
+        let Job { element, port, mut batch, stops, .. } = job;
+        let Some(mut fused) = self.fused[element as usize].take() else { return };
+        let whole = fused.elements.iter().all(|e| self.slots[*e as usize].is_some());
+        if !whole {
+            self.fused[element as usize] = Some(fused);
+            return self.dispatch(Job { element, port, plain: true, stops, batch });
+        }
+        let Fused { elements, chain, pass, .. } = &mut *fused;
+        chain.extend(elements.iter().filter_map(|e| self.slots[*e as usize].take()));
+        let now = self.clock.now();
+        self.until_sample -= 1;
+        let done = if self.until_sample == 0 {
+            self.until_sample = SAMPLE;
+            let before = sync::tsc();
+            let done = pass.run(chain, &mut batch, now);
+            let cycles = &mut self.cycles[element as usize];
+            cycles.cycles += sync::tsc().saturating_sub(before);
+            cycles.packets += done as u64;
+            done
+        } else {
+            pass.run(chain, &mut batch, now)
+        };
+        for (e, instance) in elements.iter().zip(chain.drain(..)) {
+            self.slots[*e as usize] = Some(instance);
+        }
+        if done > 0 {
+            for link in &fused.links {
+                self.sent[*link].packets += done as u64;
+                self.sent[*link].batches += 1;
+            }
+        }
+        let last = fused.elements.last().copied().unwrap_or(element);
+        self.fused[element as usize] = Some(fused);
+        if done == batch.len() {
+            return self.emit(last, 0, batch);
+        }
+        // Last first: the stack gives back the last.
+        let front = batch.split_front(done);
+        let slow = batch.split_front(1 << stops.min(7));
+        let rest = Job { element, port, plain: false, stops: stops.saturating_add(1), batch };
+        if !rest.batch.is_empty() {
+            self.stack.push(rest);
+        }
+        self.stack.push(Job { element, port, plain: true, stops: 0, batch: slow });
+        self.emit(last, 0, front);
+    }
+
     /// Puts a batch on its way out of push output `port`.
     #[inline]
     pub(crate) fn emit(&mut self, element: u32, port: usize, mut batch: Batch) {
@@ -406,10 +493,10 @@ impl Worker {
         stats.batches += 1;
         if self.burst == 1 && batch.len() > 1 {
             for packet in batch.drain(..) {
-                self.stack.push(Job { element: edge.element, port: edge.port, batch: Batch::of(packet) });
+                self.stack.push(Job::to(edge, Batch::of(packet)));
             }
         } else {
-            self.stack.push(Job { element: edge.element, port: edge.port, batch });
+            self.stack.push(Job::to(edge, batch));
         }
         if edge.wakes {
             self.shared.wake_sleepers_after(edge.element as usize, self.index);

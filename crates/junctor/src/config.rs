@@ -110,3 +110,9 @@ impl Loaded {
         }
     }
 }
+
+/// The element classes, with the passes over chains of them unless `no_fuse` is asked for.
+pub(crate) fn registry(no_fuse: bool) -> engine::Registry {
+    let registry = elements::registry();
+    if no_fuse { registry.without_fusions() } else { registry }
+}

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use engine::clock::TimeSource;
 use engine::{Control, Options, Router};
 
-use crate::config::{Form, Source};
+use crate::config::{self, Form, Source};
 use crate::{cli, control, devices, exit};
 
 /// Run a configuration.
@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// Run on simulated time, from this many seconds after the epoch: exactly, and as fast as it can.
     #[arg(long, value_name = "EPOCH", num_args = 0..=1, require_equals = true, default_missing_value = "1000000000")]
     pub(crate) simtime: Option<f64>,
+    /// Let every element run by itself: no chain runs as one pass (see `junctor check --explain`).
+    #[arg(long)]
+    pub(crate) no_fuse: bool,
     /// Stop after this time (seconds, or with unit: 500ms, 2min).
     #[arg(long, value_name = "TIME")]
     pub(crate) time: Option<String>,
@@ -109,7 +112,7 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
     if let Err(why) = packet::Memory::reserve(config) {
         return usage(why.to_string());
     }
-    let mut router = match Router::build(&graph, &elements::registry(), options) {
+    let mut router = match Router::build(&graph, &config::registry(args.no_fuse), options) {
         Ok(router) => router,
         Err(errors) => {
             loaded.report(&errors, form, true);

@@ -37,18 +37,6 @@ fn interfaces(ips: [[u8; 4]; 2], macs: [[u8; 6]; 2]) -> [Interface; 2] {
     [0, 1].map(|i| Interface { mac: macs[i], ip: Ipv4Addr::from(ips[i]) })
 }
 
-/// An answer to an ARP query that the router sent.
-fn answer(frame: &[u8]) -> Option<Vec<u8>> {
-    let query = frame.len() >= 42 && frame[12..14] == [8, 6] && frame[20..22] == [0, 1];
-    query.then(|| {
-        let mac = [2, 0, 0, 9, 9, frame[41]];
-        let mut reply =
-            [&frame[6..12], &mac, &frame[12..20], &[0, 2], &mac, &frame[38..42], &frame[22..32]].concat();
-        reply.resize(60, 0);
-        reply
-    })
-}
-
 fn check(what: &str, text: &str, interfaces: &[Interface], burst: usize) {
     let missing = Accounted::missing_classes(text);
     if !missing.is_empty() {
@@ -68,7 +56,7 @@ fn check(what: &str, text: &str, interfaces: &[Interface], burst: usize) {
         }
         router.run(Duration::from_millis(1));
         for (at, frame) in router.collect() {
-            match answer(&frame) {
+            match hostile::arp_reply(&frame) {
                 // Some queries stay unanswered.
                 Some(reply) if rng.u8(..4) > 0 => drop(router.inject(at, &reply)),
                 Some(_) => {}

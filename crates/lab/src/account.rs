@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
-use engine::{ElementInfo, ElementReport, Options, Report, Router};
+use engine::{ElementInfo, ElementReport, Options, Registry, Report, Router};
 use packet::port::{Device, Error, Provider, Spec};
 use ports::memory::{End, MemoryPort, Wire};
 
@@ -59,6 +59,20 @@ impl Accounted {
     /// # Errors
     /// What is wrong with the configuration.
     pub fn build(text: &str, burst: usize, workers: usize, time: TimeSource) -> Result<Accounted, String> {
+        Accounted::of(&elements::registry(), text, burst, workers, time)
+    }
+
+    /// Builds a router from its configuration and these classes.
+    ///
+    /// # Errors
+    /// As [`Accounted::build`].
+    pub fn of(
+        registry: &Registry,
+        text: &str,
+        burst: usize,
+        workers: usize,
+        time: TimeSource,
+    ) -> Result<Accounted, String> {
         let before = packet::memory().usage().in_use();
         let parsed = lang::load_str("config", text, &lang::Options::default());
         let graph = parsed.graph.ok_or_else(|| lang::render(&parsed.diagnostics, &parsed.sources, false))?;
@@ -72,7 +86,7 @@ impl Accounted {
             seed: 1,
             print: Some(Box::new(|_| {})),
         };
-        let router = Router::build(&graph, &elements::registry(), options);
+        let router = Router::build(&graph, registry, options);
         let router = router.map_err(|errors| lang::render(&errors, &parsed.sources, false))?;
         Ok(Accounted { router, wires, injected: 0, collected: 0, before })
     }
@@ -116,6 +130,11 @@ impl Accounted {
     pub fn run_to_end(&mut self) {
         self.router.resume();
         self.router.run();
+    }
+
+    /// The router.
+    pub fn router(&self) -> &Router {
+        &self.router
     }
 
     /// Reads a handler.

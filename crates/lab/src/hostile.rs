@@ -192,6 +192,18 @@ fn arp(rng: &mut Rng, interfaces: &[Interface], at: usize) -> Vec<u8> {
     frame
 }
 
+/// An answer to an ARP query that a router sent.
+pub fn arp_reply(frame: &[u8]) -> Option<Vec<u8>> {
+    let query = frame.len() >= 42 && frame[12..14] == [8, 6] && frame[20..22] == [0, 1];
+    query.then(|| {
+        let mac = [2, 0, 0, 9, 9, frame[41]];
+        let mut reply =
+            [&frame[6..12], &mac, &frame[12..20], &[0, 2], &mac, &frame[38..42], &frame[22..32]].concat();
+        reply.resize(60, 0);
+        reply
+    })
+}
+
 /// Splits a fuzzer's bytes into frames with the numbers of their devices: a byte of flags, two of length, and the
 /// bytes. Flag 1 is the device, flag 2 puts an Ethernet header for IPv4 in front, flag 4 mends the checksum.
 pub fn frames_of(mut data: &[u8], interfaces: &[Interface]) -> Vec<(usize, Vec<u8>)> {

@@ -241,6 +241,12 @@ impl Packet {
         unsafe { &*std::ptr::addr_of!((*self.meta().owner).refs) }
     }
 
+    /// Whether no other packet shares the bytes, so that writing copies nothing.
+    #[inline]
+    pub fn is_sole(&self) -> bool {
+        self.meta().flags & SHARED == 0
+    }
+
     /// Length of the packet in bytes.
     #[inline]
     pub fn len(&self) -> usize {

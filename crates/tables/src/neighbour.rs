@@ -58,7 +58,7 @@ mod table;
 use crate::mac::Mac;
 use std::hash::Hash;
 
-pub use cache::NeighbourCache;
+pub use cache::{NeighbourCache, View};
 pub use listen::{Fed, Message};
 pub use share::Share;
 pub use state::State;

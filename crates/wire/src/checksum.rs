@@ -143,8 +143,12 @@ pub fn header20(header: &[u8; 20]) -> u16 {
 /// Whether the checksum of a 20-byte IPv4 header is right.
 #[inline]
 pub fn header20_ok(header: &[u8; 20]) -> bool {
-    // The native sum is the byte-swapped sum, and all ones swap to all ones.
-    fold(header20_native(header)) == 0xffff
+    // The native sum is the byte-swapped sum, and all ones swap to all ones. The sum of five words has 35 bits; folded
+    // once to 33 and once to 18 bits it is a multiple of 0xffff, and not zero, or the header is wrong.
+    let sum = header20_native(header);
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    matches!(sum, 0xffff | 0x1_fffe | 0x2_fffd)
 }
 
 /// The checksum that a 20-byte IPv4 header should carry, whatever stands in its checksum field now.
@@ -199,10 +203,11 @@ pub const fn never_zero(checksum: u16) -> u16 {
 /// becomes `HC' = ~(~HC + 0xfeff)`. The TTL must not be zero; if it is, it wraps to 255 and the checksum is wrong.
 #[inline]
 pub fn decrement_ttl(header: &mut [u8; 20]) {
-    let checksum = u16::from_be_bytes([header[10], header[11]]);
-    let mended = !add(!checksum, 0xfeff);
+    // `~(~HC + 0xfeff)` is `HC + 0x0100` with the carry brought round, and with the bytes swapped that is plus one.
+    let sum = u32::from(u16::from_le_bytes([header[10], header[11]])) + 1;
+    let mended = sum + u32::from(sum >= 0xffff);
     header[8] = header[8].wrapping_sub(1);
-    [header[10], header[11]] = mended.to_be_bytes();
+    [header[10], header[11]] = (mended as u16).to_le_bytes();
 }
 
 /// The folded sum of the IPv4 pseudo-header (RFC 768, RFC 9293 section 3.1). `len` is that of the segment in bytes.

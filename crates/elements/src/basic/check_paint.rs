@@ -38,9 +38,20 @@ pub const CLASS: Class = Class::new("CheckPaint", "1/1-2", || Box::new(CheckPain
     .file(file!());
 
 #[derive(Default)]
-struct CheckPaint {
+pub(crate) struct CheckPaint {
     anno: usize,
     color: u8,
+}
+
+impl CheckPaint {
+    /// Whether it works on the ordinary paint annotation.
+    pub(crate) fn is_common(&self) -> bool {
+        self.anno == anno::PAINT
+    }
+
+    pub(crate) fn color(&self) -> u8 {
+        self.color
+    }
 }
 
 impl Element for CheckPaint {

@@ -36,9 +36,20 @@ pub const CLASS: Class = Class::new("Paint", "1/1", || Box::new(Paint::default()
     .file(file!());
 
 #[derive(Default)]
-struct Paint {
+pub(crate) struct Paint {
     anno: usize,
     color: u8,
+}
+
+impl Paint {
+    /// Whether it works on the ordinary paint annotation.
+    pub(crate) fn is_common(&self) -> bool {
+        self.anno == anno::PAINT
+    }
+
+    pub(crate) fn color(&self) -> u8 {
+        self.color
+    }
 }
 
 impl Element for Paint {

@@ -40,9 +40,20 @@ pub const CLASS: Class = Class::new("PaintTee", "1/2", || Box::new(PaintTee::def
     .file(file!());
 
 #[derive(Default)]
-struct PaintTee {
+pub(crate) struct PaintTee {
     anno: usize,
     color: u8,
+}
+
+impl PaintTee {
+    /// Whether it works on the ordinary paint annotation.
+    pub(crate) fn is_common(&self) -> bool {
+        self.anno == anno::PAINT
+    }
+
+    pub(crate) fn color(&self) -> u8 {
+        self.color
+    }
 }
 
 impl Element for PaintTee {

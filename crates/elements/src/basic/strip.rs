@@ -28,8 +28,14 @@ use packet::Batch;
 pub const CLASS: Class = Class::new("Strip", "1/1", || Box::new(Strip::default())).file(file!());
 
 #[derive(Default)]
-struct Strip {
+pub(crate) struct Strip {
     length: usize,
+}
+
+impl Strip {
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
 }
 
 impl Element for Strip {

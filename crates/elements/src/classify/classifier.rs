@@ -31,7 +31,7 @@
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
-use packet::Batch;
+use packet::{Batch, Packet};
 
 use super::program::{Base, Expr, Program, Test};
 use crate::tools::Splitter;
@@ -127,7 +127,16 @@ impl Patterns {
 struct Classifier {
     patterns: Patterns,
     program: Program,
+    /// Length of packets whose end the program cannot meet.
+    span: usize,
     splitter: Splitter,
+}
+
+impl Classifier {
+    fn set_program(&mut self, program: Program) {
+        self.span = program.span().unwrap_or(usize::MAX);
+        self.program = program;
+    }
 }
 
 /// Compiles patterns; the error tells which one is wrong.
@@ -214,19 +223,30 @@ impl Element for Classifier {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.patterns = Patterns(args.rest());
         match compile(&self.patterns.0) {
-            Ok(program) => self.program = program,
+            Ok(program) => self.set_program(program),
             Err(errors) => return errors.into_iter().for_each(|e| args.error(e)),
         }
         self.patterns.check(args, &self.program);
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
-        let Classifier { program, splitter, .. } = self;
+        let Classifier { program, span, splitter, .. } = self;
         if let Some(output) = program.constant() {
             return cx.push_or_drop(output as usize, batch, Reason::NotMatched);
         }
-        splitter
-            .split_or_drop(cx, batch, Reason::NotMatched, |p| program.run(&[p.data(), &[], &[]]) as usize);
+        let span = *span;
+        let long = |p: &Packet| p.len() >= span;
+        // Mostly all packets of a batch go the way of the first.
+        let path = batch.first().filter(|p| long(p)).and_then(|p| program.path(p.data()));
+        if let Some(path) = path
+            && batch.iter().all(|p| long(p) && path.is_taken_by(p.data()))
+        {
+            return cx.push_or_drop(path.output as usize, batch, Reason::NotMatched);
+        }
+        splitter.split_or_drop(cx, batch, Reason::NotMatched, |p| match p.data() {
+            data if data.len() >= span => program.run_within(data) as usize,
+            data => program.run(&[data, &[], &[]]) as usize,
+        });
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
@@ -235,7 +255,7 @@ impl Element for Classifier {
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         let patterns = self.patterns.with(name, value)?;
-        self.program = compile(&patterns).map_err(|why| HandlerError::failed(why.join("; ")))?;
+        self.set_program(compile(&patterns).map_err(|why| HandlerError::failed(why.join("; ")))?);
         self.patterns = Patterns(patterns);
         Ok(())
     }

@@ -160,6 +160,40 @@ impl std::ops::Not for Expr {
     }
 }
 
+/// Words that a remembered path may look at.
+const PATH_MAX: usize = 2;
+
+/// The way one packet took through a program: who has the same bits where the tests looked goes the same way. Mostly all
+/// packets of a batch do, and then one comparison or two stand for the whole program.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// Those that are not used look at no bit of the first word.
+    asked: [Asked; PATH_MAX],
+    /// Where it led.
+    pub output: u32,
+}
+
+/// The bits `mask` of the big-endian word at `offset`, and what they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Asked {
+    offset: u16,
+    mask: u32,
+    value: u32,
+}
+
+impl Path {
+    /// Whether a packet of at least [`Program::span`] bytes goes the same way.
+    #[inline]
+    pub fn is_taken_by(&self, data: &[u8]) -> bool {
+        self.asked.iter().all(|a| word_at(data, a.offset).is_some_and(|word| word & a.mask == a.value))
+    }
+}
+
+#[inline]
+fn word_at(data: &[u8], offset: u16) -> Option<u32> {
+    data.get(usize::from(offset)..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
 /// Targets from here on are outputs.
 const OUT: u32 = 1 << 31;
 /// Programs larger than this are not threaded; it is a matter of stack.
@@ -202,6 +236,43 @@ impl Program {
             at = if node.test.holds(input) { node.yes } else { node.no };
         }
         at & !OUT
+    }
+
+    /// Bytes that a packet must have so that no test of a program that looks at nothing but its first bytes meets its end.
+    pub fn span(&self) -> Option<usize> {
+        let end = |n: &Node| (n.test.base == Base::Data).then(|| usize::from(n.test.offset) + 4);
+        self.nodes.iter().try_fold(0, |span, n| Some(span.max(end(n)?)))
+    }
+
+    /// The output for a packet of at least [`Program::span`] bytes.
+    #[inline]
+    pub fn run_within(&self, data: &[u8]) -> u32 {
+        let mut at = self.start;
+        while at < OUT {
+            let Node { test, yes, no } = &self.nodes[at as usize];
+            let Some(word) = word_at(data, test.offset) else { return NOWHERE };
+            at = if (word & test.mask).wrapping_sub(test.low) <= test.high - test.low { *yes } else { *no };
+        }
+        at & !OUT
+    }
+
+    /// The way of a packet of at least [`Program::span`] bytes through the program, if it is short.
+    pub fn path(&self, data: &[u8]) -> Option<Path> {
+        let mut path = Path { asked: [Asked::default(); PATH_MAX], output: 0 };
+        let (mut n, mut at) = (0, self.start);
+        while at < OUT {
+            let Node { test, yes, no } = &self.nodes[at as usize];
+            let word = word_at(data, test.offset)?;
+            at = if (word & test.mask).wrapping_sub(test.low) <= test.high - test.low { *yes } else { *no };
+            // Tests of the same bits came out the same way for whoever has the same bits.
+            let asked = Asked { offset: test.offset, mask: test.mask, value: word & test.mask };
+            if n == 0 || path.asked[n - 1] != asked {
+                *path.asked.get_mut(n)? = asked;
+                n += 1;
+            }
+        }
+        path.output = at & !OUT;
+        Some(path)
     }
 
     /// The output, if it is the same for all packets.
@@ -428,6 +499,29 @@ pub(super) mod tests {
             for packet in &packets {
                 let input = [&packet[0][..], &packet[1], &packet[2]];
                 prop_assert_eq!(program.run(&input), naive(&patterns, &input), "{}", program.text());
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..Default::default() })]
+        #[test]
+        fn the_short_ways_lead_where_the_program_does(
+            patterns in prop::collection::vec((expr(), 0u32..4), 0..5),
+            packets in prop::collection::vec(bytes(), 32),
+        ) {
+            let program = Program::new(&patterns);
+            let Some(span) = program.span() else { return Ok(()) };
+            let long: Vec<_> = packets.iter().filter(|p| p.len() >= span).collect();
+            let run = |packet: &[u8]| program.run(&[packet, &[], &[]]);
+            for packet in &long {
+                prop_assert_eq!(program.run_within(packet), run(packet), "{}", program.text());
+                let Some(path) = program.path(packet) else { continue };
+                prop_assert_eq!(path.output, run(packet), "{}", program.text());
+                prop_assert!(path.is_taken_by(packet) || packet.len() < 4);
+                for other in long.iter().filter(|other| path.is_taken_by(other)) {
+                    prop_assert_eq!(path.output, run(other), "{}", program.text());
+                }
             }
         }
     }

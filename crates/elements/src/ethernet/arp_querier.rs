@@ -147,7 +147,7 @@ impl FromArg for Unsolicited {
     }
 }
 
-struct ArpQuerier {
+pub(crate) struct ArpQuerier {
     own: Own,
     table_name: Option<String>,
     table: Arc<Table>,
@@ -235,6 +235,19 @@ fn owner(cx: &Cx<'_>) -> u32 {
 }
 
 impl ArpQuerier {
+    /// The neighbours this worker knows and need not ask about, unless there is something to say first.
+    #[inline]
+    pub(crate) fn known(&self, now: Nanos) -> Option<tables::neighbour::View<'_, u32>> {
+        let cache = self.cache.as_ref().filter(|_| !self.own.ip.is_unspecified())?;
+        Some(cache.view(now))
+    }
+
+    /// What follows the destination address in the link header.
+    pub(crate) fn header_rest(&self) -> [u8; 8] {
+        let header = self.own.header([0; 6]);
+        std::array::from_fn(|i| header[6 + i])
+    }
+
     /// The Ethernet address for a packet, if it is known; sends a query when it is old.
     #[inline]
     fn resolve(&mut self, cx: &mut Cx<'_>, packet: &Packet, now: Nanos) -> Option<Mac> {

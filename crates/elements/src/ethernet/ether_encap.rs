@@ -45,7 +45,7 @@ pub const CLASS: Class = Class::new("EtherEncap", "1/1", || Box::new(EtherEncap:
     .file(file!());
 
 #[derive(Default)]
-struct EtherEncap {
+pub(crate) struct EtherEncap {
     ethertype: u16,
     src: MacAddr,
     dst: MacAddr,
@@ -53,6 +53,10 @@ struct EtherEncap {
 }
 
 impl EtherEncap {
+    pub(crate) fn header(&self) -> [u8; HEADER_LEN] {
+        self.header
+    }
+
     fn set_header(&mut self) {
         let EtherEncap { ethertype, src, dst, .. } = *self;
         self.header = Repr { dst, src, ethertype: EtherType(ethertype) }.to_bytes();

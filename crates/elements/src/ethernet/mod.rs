@@ -3,12 +3,12 @@
 
 mod arp_faker;
 mod arp_print;
-mod arp_querier;
+pub(crate) mod arp_querier;
 mod arp_responder;
 mod arp_table;
 mod check_arp_header;
 mod ensure_ether;
-mod ether_encap;
+pub(crate) mod ether_encap;
 mod ether_mirror;
 mod ether_rewrite;
 mod ether_switch;
@@ -57,6 +57,10 @@ pub static CLASSES: &[engine::Class] = &[
 /// Puts a link header in front of a packet; false when packet memory is exhausted.
 #[inline]
 pub(crate) fn prepend(packet: &mut Packet, header: &[u8; HEADER_LEN]) -> bool {
+    let [a, b, c, d, e, f, rest @ ..] = header;
+    if packet.push_link_header(&[*a, *b, *c, *d, *e, *f], rest) {
+        return true;
+    }
     let Some(bytes) = packet.push(HEADER_LEN).and_then(|b| b.first_chunk_mut()) else { return false };
     *bytes = *header;
     packet.set_mac_offset(0);

@@ -59,15 +59,15 @@ pub const WITHOUT_CHECKSUM: Class =
 /// The descriptor of the variant that only marks.
 pub const MARK: Class = Class::new("MarkIPHeader", "1/1", || Box::new(MarkIpHeader::default())).file(file!());
 
-struct CheckIpHeader {
-    rules: Rules,
+pub(crate) struct CheckIpHeader {
+    pub(crate) rules: Rules,
     faults: Faults,
     details: bool,
 }
 
 /// What is checked.
-pub(super) struct Rules {
-    offset: usize,
+pub(crate) struct Rules {
+    pub(crate) offset: usize,
     checksum: bool,
     /// In host order.
     bad_sources: Vec<u32>,
@@ -219,6 +219,35 @@ impl Rules {
         }
         Ok(())
     }
+}
+
+impl Rules {
+    /// Looks for a header without options and without fault `strip` bytes behind the place where it is to begin.
+    /// `None` for any other packet; those are for [`Rules::check`].
+    #[inline]
+    pub(crate) fn admit(&self, packet: &Packet, strip: usize) -> Option<Admitted> {
+        let ip = packet.data().get(strip + self.offset..)?;
+        let header = ip.first_chunk::<20>()?;
+        let ip_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        let last = header[15];
+        let suspect = self.bad_last_bytes[usize::from(last >> 6)] >> (last & 63) & 1 == 1;
+        if header[0] != 0x45 || ip_len < 20 || ip_len > ip.len() || suspect {
+            return None;
+        }
+        if self.checksum && !wire::checksum::header20_ok(header) {
+            return None;
+        }
+        let address = *header.last_chunk::<4>()?;
+        Some(Admitted { address, ip_len })
+    }
+}
+
+/// What [`Rules::admit`] read.
+pub(crate) struct Admitted {
+    /// The destination address.
+    pub(crate) address: [u8; 4],
+    /// Length of the datagram in bytes.
+    pub(crate) ip_len: usize,
 }
 
 impl Faults {

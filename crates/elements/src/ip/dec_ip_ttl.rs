@@ -43,9 +43,9 @@ pub const CLASS: Class = Class::new("DecIPTTL", "1/1-2", || Box::new(DecIpTtl::d
     .file(file!());
 
 #[derive(Default)]
-struct DecIpTtl {
-    active: bool,
-    multicast: bool,
+pub(crate) struct DecIpTtl {
+    pub(crate) active: bool,
+    pub(crate) multicast: bool,
     expired: u64,
 }
 

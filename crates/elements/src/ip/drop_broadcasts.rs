@@ -30,7 +30,7 @@ pub const CLASS: Class = Class::new("DropBroadcasts", "1/1", || Box::new(DropBro
     .handlers(&[Handler::sum("drops")])
     .file(file!());
 
-struct DropBroadcasts;
+pub(crate) struct DropBroadcasts;
 
 impl Element for DropBroadcasts {
     fn configure(&mut self, _: &mut Args<'_>) {}

@@ -33,10 +33,17 @@ pub const CLASS: Class =
     Class::new("GetIPAddress", "1/1", || Box::new(GetIpAddress::default())).file(file!());
 
 #[derive(Default)]
-struct GetIpAddress {
+pub(crate) struct GetIpAddress {
     offset: usize,
     from_header: bool,
     anno: usize,
+}
+
+impl GetIpAddress {
+    /// Whether it reads the destination of an IPv4 header at the packet's start into the destination annotation.
+    pub(crate) fn is_plain_destination(&self) -> bool {
+        self.offset == 16 && !self.from_header && self.anno == anno::DST_IP
+    }
 }
 
 impl Element for GetIpAddress {

@@ -43,7 +43,7 @@ pub const CLASS: Class = Class::new("IPFragmenter", "1/1-2", || Box::new(IpFragm
     .file(file!());
 
 #[derive(Default)]
-struct IpFragmenter {
+pub(crate) struct IpFragmenter {
     mtu: usize,
     honor_df: bool,
     verbose: bool,
@@ -59,6 +59,10 @@ fn ip_length(packet: &Packet) -> usize {
 }
 
 impl IpFragmenter {
+    pub(crate) fn mtu(&self) -> usize {
+        self.mtu
+    }
+
     #[cold]
     fn handle_long(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         let Some(header) = super::header(&packet) else {

@@ -41,7 +41,7 @@ pub const CLASS: Class = Class::new("IPGWOptions", "1/1-2", || Box::new(IpGwOpti
     .file(file!());
 
 #[derive(Default)]
-struct IpGwOptions {
+pub(crate) struct IpGwOptions {
     me: [u8; 4],
     all: Vec<[u8; 4]>,
     bad: u64,

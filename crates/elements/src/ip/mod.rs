@@ -5,15 +5,15 @@ use std::net::Ipv4Addr;
 
 use engine::args::{FromArg, Names};
 
-mod check_ip_header;
-mod dec_ip_ttl;
-mod drop_broadcasts;
+pub(crate) mod check_ip_header;
+pub(crate) mod dec_ip_ttl;
+pub(crate) mod drop_broadcasts;
 pub(crate) mod faults;
-mod fix_ip_src;
-mod get_ip_address;
+pub(crate) mod fix_ip_src;
+pub(crate) mod get_ip_address;
 pub(crate) mod ip_encap;
-mod ip_fragmenter;
-mod ip_gw_options;
+pub(crate) mod ip_fragmenter;
+pub(crate) mod ip_gw_options;
 mod ip_input_combo;
 mod ip_mirror;
 mod ip_output_combo;

@@ -9,7 +9,7 @@ use engine::{Options, Router};
 use serde_json::json;
 
 use super::traffic::{Bench, Pattern};
-use crate::config::{Form, Source};
+use crate::config::{self, Form, Source};
 use crate::measure::{self, Measured};
 use crate::{cli, exit};
 
@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// Length of a run in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 400)]
     run_ms: u64,
+    /// Let every element run by itself: no chain runs as one pass.
+    #[arg(long)]
+    no_fuse: bool,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -68,7 +71,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         seed: 1,
         print: None,
     };
-    let mut router = match Router::build(&graph, &elements::registry(), options) {
+    let mut router = match Router::build(&graph, &config::registry(args.no_fuse), options) {
         Ok(router) => router,
         Err(errors) => {
             loaded.report(&errors, Form::Full, true);

@@ -93,6 +93,12 @@ impl Packet {
         self.set_anno(offset, [value]);
     }
 
+    /// Whether its type is broadcast or multicast.
+    #[inline]
+    pub fn is_group(&self) -> bool {
+        matches!(self.meta().kind, 1 | 2)
+    }
+
     /// The paint annotation.
     #[inline]
     pub fn paint(&self) -> u8 {

@@ -63,6 +63,47 @@ impl Packet {
         m.transport = u16::try_from(m.off as usize + offset + header_len).unwrap_or(UNSET);
     }
 
+    /// Removes `strip` bytes from the front and all behind the `len` that follow, and marks a network header of `header_len`
+    /// bytes `offset` bytes behind the new start: what strip, trim and set_network do, with one check.
+    ///
+    /// # Panics
+    /// When the packet is shorter than `strip + len`.
+    #[inline]
+    pub fn enter_network(&mut self, strip: usize, len: usize, offset: usize, header_len: usize) {
+        let m = self.meta_mut();
+        assert!(strip + len <= m.len as usize, "beyond the packet");
+        m.off += strip as u32;
+        m.len = len as u32;
+        let at = m.off as usize + offset;
+        // Both are set, or neither: a datagram from the heap may lie beyond what a position can name.
+        if at + header_len < usize::from(UNSET) {
+            (m.net, m.transport) = (at as u16, (at + header_len) as u16);
+        } else {
+            (m.net, m.transport) = (UNSET, UNSET);
+        }
+    }
+
+    /// Puts `dst`, then `rest`, in front as the packet's link header, if no other packet shares the bytes and there is
+    /// headroom for it; returns whether it did.
+    #[inline]
+    pub fn push_link_header(&mut self, dst: &[u8; 6], rest: &[u8; 8]) -> bool {
+        const LEN: u32 = 14;
+        let m = self.meta_mut();
+        if m.flags & SHARED != 0 || m.off < LEN {
+            return false;
+        }
+        m.off -= LEN;
+        m.len += LEN;
+        m.mac = u16::try_from(m.off).unwrap_or(UNSET);
+        // SAFETY: the headroom is inside the buffer, and no other packet refers to it.
+        unsafe {
+            let start = m.buf.add(m.off as usize);
+            start.cast::<[u8; 6]>().write(*dst);
+            start.add(6).cast::<[u8; 8]>().write(*rest);
+        }
+        true
+    }
+
     /// Forgets all header positions.
     pub fn clear_header_offsets(&mut self) {
         let m = self.meta_mut();
@@ -88,13 +129,27 @@ impl Packet {
     }
 
     /// The same, to be changed; copies the packet first when another shares its bytes.
-    #[inline]
+    #[inline(always)]
     pub fn network_chunk_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         if self.meta().flags & SHARED != 0 {
             self.unshare();
         }
         // SAFETY: the bytes lie inside the packet's data, and no other packet refers to them.
         self.network_at(N).map(|at| unsafe { &mut *at.cast::<[u8; N]>() })
+    }
+
+    /// The first `N` bytes of the network header, to be changed, and the bytes from there to the end; `None` when its position
+    /// is unset, when they are not all inside the packet, or when another packet shares the bytes.
+    #[inline(always)]
+    pub fn sole_network<const N: usize>(&mut self) -> Option<(&mut [u8; N], usize)> {
+        if self.meta().flags & SHARED != 0 {
+            return None;
+        }
+        let at = self.network_at(N)?;
+        let m = self.meta();
+        let len = m.len - (u32::from(m.net) - m.off);
+        // SAFETY: the bytes lie inside the packet's data, and no other packet refers to them.
+        Some((unsafe { &mut *at.cast::<[u8; N]>() }, len as usize))
     }
 
     /// Where the network header begins, if its first `n` bytes lie inside the packet.

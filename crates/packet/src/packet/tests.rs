@@ -179,3 +179,58 @@ fn header_chunks_lie_inside_the_packet() {
         assert_eq!((p.network_chunk::<1>(), p.network_chunk::<0>()), (None, Some(b"")));
     });
 }
+
+#[test]
+fn entering_the_network_layer_is_strip_trim_and_mark() {
+    crate::alone(|| {
+        let mut p = Packet::copy_of(b"eeeehhhhpptt").unwrap();
+        let mut one_by_one = Packet::copy_of(b"eeeehhhhpptt").unwrap();
+        p.enter_network(4, 6, 0, 4);
+        one_by_one.strip(4);
+        one_by_one.set_network(0, 4);
+        one_by_one.trim(2);
+        for p in [&p, &one_by_one] {
+            assert_eq!(p.data(), b"hhhhpp");
+            assert_eq!((p.network_offset(), p.transport()), (Some(0), Some(&b"pp"[..])));
+        }
+        // A position beyond what can be named is none.
+        let mut large = Packet::alloc(HEADROOM, 70_000).unwrap();
+        large.enter_network(0, 70_000, 65_500, 20);
+        assert_eq!((large.network_offset(), large.transport_offset()), (None, None));
+    });
+}
+
+#[test]
+fn a_link_header_goes_into_headroom_of_our_own() {
+    crate::alone(|| {
+        let mut p = Packet::copy_of(b"ip").unwrap();
+        assert!(p.push_link_header(b"dstdst", b"srcsrcty"));
+        assert_eq!((p.data(), p.mac_offset()), (&b"dstdstsrcsrctyip"[..], Some(0)));
+        let clone = p.share().unwrap();
+        assert!(!p.push_link_header(b"dstdst", b"srcsrcty"), "the bytes are shared");
+        assert_eq!(p.len(), 16);
+        drop((p, clone));
+        let mut tight = Packet::copy_of(&[7; 200]).unwrap();
+        assert!(tight.unstrip(tight.headroom() - 13));
+        assert!(!tight.push_link_header(b"dstdst", b"srcsrcty"), "13 bytes are not enough");
+        tight.strip(1);
+        assert!(tight.push_link_header(b"dstdst", b"srcsrcty"));
+        assert_eq!(tight.headroom(), 0);
+    });
+}
+
+#[test]
+fn a_sole_network_header_knows_its_length() {
+    crate::alone(|| {
+        let mut p = Packet::copy_of(b"0123456789").unwrap();
+        assert!(p.sole_network::<1>().is_none(), "unset");
+        p.set_network(3, 4);
+        assert_eq!(p.sole_network::<7>().map(|(h, len)| (*h, len)), Some((*b"3456789", 7)));
+        assert!(p.sole_network::<8>().is_none());
+        let clone = p.share().unwrap();
+        assert!(p.sole_network::<1>().is_none(), "shared");
+        drop(clone);
+        p.strip(4);
+        assert!(p.sole_network::<1>().is_none(), "stripped");
+    });
+}

@@ -46,11 +46,49 @@ struct Slot<A> {
     mac: Mac,
 }
 
+/// The good answers of a [`NeighbourCache`] at one time.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a, A> {
+    pairs: &'a [Pair<A>],
+    version: u64,
+    now_ns: u64,
+}
+
+impl<'a, A: Address> View<'a, A> {
+    /// The address of `ip`, if it is kept.
+    #[inline]
+    pub fn get(&self, ip: A) -> Option<&'a Mac> {
+        let pair = &self.pairs.get(place(ip, self.pairs.len()))?.0;
+        let slot = if pair[0].ip == ip { &pair[0] } else { &pair[1] };
+        let good = slot.ip == ip && slot.version == self.version && self.now_ns < slot.until_ns;
+        good.then_some(&slot.mac)
+    }
+}
+
+/// The pair for an address among `pairs`, a power of two.
+#[inline]
+fn place<A: Address>(ip: A, pairs: usize) -> usize {
+    // One multiplication spreads addresses enough: a flood of chosen ones only costs itself the lock.
+    let hash = ip.word().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    hash as usize & (pairs - 1)
+}
+
 impl<A: Address> NeighbourCache<A> {
     /// A cache of `slots` answers (rounded up to a power of two) of `table`.
     pub fn new<Q>(table: &Neighbours<Q, A>, slots: usize) -> Self {
         let pairs = vec![Pair::default(); slots.div_ceil(2).max(1).next_power_of_two()];
         Self { version: table.version.clone(), pairs: pairs.into() }
+    }
+
+    /// What is kept here and good at `now_ns`, to look up many addresses.
+    #[inline]
+    pub fn view(&self, now_ns: u64) -> View<'_, A> {
+        View { pairs: &self.pairs, version: self.version.load(Ordering::Acquire), now_ns }
+    }
+
+    #[inline]
+    fn place(&self, ip: A) -> usize {
+        place(ip, self.pairs.len())
     }
 
     /// The answer for `ip` at `now_ns`: from here, or else by `ask`, which is to call [`Neighbours::lookup_until`] of the
@@ -59,9 +97,8 @@ impl<A: Address> NeighbourCache<A> {
     pub fn lookup(&mut self, ip: A, now_ns: u64, ask: impl FnOnce() -> (Answer, u64)) -> Answer {
         // Before asking: if the table changes meanwhile, what is kept here is old at once.
         let version = self.version.load(Ordering::Acquire);
-        // One multiplication spreads addresses enough: a flood of chosen ones only costs itself the lock.
-        let hash = ip.word().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        let pair = &mut self.pairs[hash as usize & (self.pairs.len() - 1)].0;
+        let place = self.place(ip);
+        let pair = &mut self.pairs[place].0;
         for slot in &*pair {
             if slot.ip == ip && slot.version == version && now_ns < slot.until_ns {
                 return Answer::Known { mac: slot.mac, query: false };

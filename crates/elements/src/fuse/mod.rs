@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Passes over known chains of elements, see [`engine::fuse`].
+//!
+//! | name | chain |
+//! |---|---|
+//! | IPv4 input | `Paint`, `Strip`, `CheckIPHeader`, `GetIPAddress` |
+//! | IPv4 output | `DropBroadcasts`, `PaintTee` or `CheckPaint`, `IPGWOptions`, `FixIPSrc`, `DecIPTTL`, `IPFragmenter`, and `ARPQuerier` or `EtherEncap` |
+//!
+//! Elements of a chain may be missing, those of the output also in another order. What a pass has no fast form for (an
+//! annotation elsewhere, say) ends the chain.
+
+use engine::fuse::Fusion;
+
+mod ipv4_input;
+mod ipv4_output;
+
+/// All of them.
+pub(crate) const FUSIONS: [Fusion; 2] = [ipv4_input::FUSION, ipv4_output::FUSION];
