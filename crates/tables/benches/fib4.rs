@@ -3,7 +3,8 @@
 //!
 //! Routes and updates are RIPE NCC RIS, peer AS3333, 2026-05-11, from `shared/data` beside the repository; without them a
 //! synthetic table with the same mix of lengths serves. Workloads: `rand`, uniform addresses; `pfx`, a random host in a
-//! random prefix; `zipf`, 65,536 flows in trains. Each figure is the median of interleaved rounds.
+//! random prefix; `zipf`, 65,536 flows in trains. Each figure is the median of
+//! interleaved rounds; beside it the best round of either.
 
 use junctor_tables::fib4::{Fib4Reader, Fib4Writer, NextHopId, Prefix4};
 use std::{
@@ -17,7 +18,7 @@ use sync::rcu::Domain;
 
 const ADDRS: usize = 1 << 20;
 const BATCH: usize = 32;
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 31;
 
 /// xorshift64*: fast, seeded, good enough to choose addresses.
 struct Random(u64);
@@ -103,14 +104,18 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Million lookups a second over all addresses.
+/// Million lookups a second over all addresses, after a pass that is not timed: the other table has just filled the caches.
 fn rate(addrs: &[u32], mut lookup: impl FnMut(&[u32; BATCH], &mut [u32; BATCH])) -> f64 {
     let mut out = [0; BATCH];
+    let mut pass = || {
+        for batch in addrs.as_chunks::<BATCH>().0 {
+            lookup(batch, &mut out);
+            std::hint::black_box(&out);
+        }
+    };
+    pass();
     let start = Instant::now();
-    for batch in addrs.as_chunks::<BATCH>().0 {
-        lookup(batch, &mut out);
-        std::hint::black_box(&out);
-    }
+    pass();
     addrs.len() as f64 / start.elapsed().as_secs_f64() / 1e6
 }
 
@@ -144,10 +149,16 @@ fn lookups(fib: &Fib4Reader, domain: &Domain, loads: &[(&str, Vec<u32>)], direct
             ratio.push(ours[ours.len() - 1] / theirs[theirs.len() - 1]);
         }
     }
-    println!("{:<16}{:>8} {:>8} {:>10} {:>6}", "", "Mlps", "ns", "DIR-24-8", "ratio");
+    println!("{:<16}{:>8} {:>8} {:>10} {:>6}   best round", "", "Mlps", "ns", "DIR-24-8", "ratio");
     for ((name, _), (ours, theirs, ratio)) in loads.iter().zip(&mut rates) {
-        let (ours, theirs) = (median(ours), median(theirs));
-        println!("fib4.mlps.{name:<6}{ours:>8.1} {:>8.2} {theirs:>10.1} {:>6.2}", 1e3 / ours, median(ratio));
+        let (ours_median, theirs_median) = (median(ours), median(theirs));
+        // Sorted now. On a machine that others use too, the best round says what the code can do.
+        let (best, best_theirs) = (ours[ours.len() - 1], theirs[theirs.len() - 1]);
+        println!(
+            "fib4.mlps.{name:<6}{ours_median:>8.1} {:>8.2} {theirs_median:>10.1} {:>6.2}   {best:.1} and {best_theirs:.1}",
+            1e3 / ours_median,
+            median(ratio)
+        );
     }
 }
 

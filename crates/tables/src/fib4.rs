@@ -16,9 +16,10 @@
 //!               by all /16s that are wholly   +---------------------------------------------------------+
 //!               one next hop                  | leaves 14..45                                 | 64 bytes| line 907
 //!                                             +---------------------------------------------------------+
-//! leaf, 16 bits:  0 iiiiiiiiiiiiiii  next hop id; all ones: no route
+//! leaf, 16 bits:  0 iiiiiiiiiiiiiii  next hop id
 //!                 1 ooooooooooooooo  the /24 is divided: an object of the same form, for the last octet, begins
 //!                                    o lines after this object's first line
+//!                 1 111111111111111  no route
 //! ```
 //!
 //! A *run* is a stretch of neighbouring /24s with the same answer; it takes one leaf. Bit *i* says that run starts at
@@ -67,23 +68,17 @@ mod walk;
 
 use crate::fib4::{
     arena::Arena,
-    encode::{Encoder, LEAF_NONE},
+    encode::{Encoder, LEAF_DIVIDED, LEAF_NONE},
     rib::Rib,
     walk::Walk,
 };
 pub use crate::next_hop::NextHopId;
-use std::{
-    fmt,
-    net::Ipv4Addr,
-    str::FromStr,
-    sync::Arc,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::{fmt, net::Ipv4Addr, str::FromStr, sync::Arc};
 use sync::{lines::Lines, rcu};
 
 const SLOTS: usize = 1 << 16;
 
-const _: () = assert!(NextHopId::MAX.0 + 1 == LEAF_NONE as u32, "every id fits a leaf");
+const _: () = assert!(NextHopId::MAX.0 < LEAF_DIVIDED as u32, "every id fits a leaf");
 
 /// An IPv4 prefix; bits beyond its length are zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -301,9 +296,9 @@ impl Fib4Writer {
     /// # Errors
     /// [`Fib4Error::NoMemory`]; [`Fib4Error::Full`] when `lines` is 0.
     pub fn with_lines(domain: &rcu::Domain, lines: usize) -> Result<Self, Fib4Error> {
-        // A lookup numbers the 16-bit units of all lines with 32 bits.
-        let lines = lines.min(1 << 27);
-        let walk = Walk::new(boxed_array(|| AtomicU32::new(0)), Lines::zeroed(lines)?);
+        let lines = lines.min(walk::MAX_LINES);
+        // The first line taken will be the object of "no route".
+        let walk = Walk::new(Lines::zeroed(lines)?, 0);
         let shared = Shared { domain: domain.clone(), walk };
         let mut writer = Self {
             shared: Arc::new(shared),
@@ -314,8 +309,8 @@ impl Fib4Writer {
             encoder: Encoder::default(),
         };
         let line = writer.stage_uniform(LEAF_NONE)?;
-        writer.uniform[LEAF_NONE as usize].slots = SLOTS as u32;
-        writer.shared.walk.slots.iter().for_each(|slot| slot.store(line, Ordering::Release));
+        writer.uniform[uniform_index(LEAF_NONE)].slots = SLOTS as u32;
+        (0..SLOTS).for_each(|slot| writer.shared.walk.point(slot, line));
         Ok(writer)
     }
 
@@ -391,7 +386,7 @@ impl Fib4Writer {
     pub fn memory(&self) -> Memory {
         const LINE: usize = size_of::<sync::lines::Line>();
         Memory {
-            lookup_bytes: size_of::<[AtomicU32; SLOTS]>() + self.arena.used() * LINE,
+            lookup_bytes: size_of::<[u32; SLOTS]>() + self.arena.used() * LINE,
             spare_bytes: self.arena.spare() * LINE,
             rib_bytes: self.rib.bytes(),
         }
@@ -451,7 +446,7 @@ impl Fib4Writer {
                 return Ok(None);
             }
             let line = self.stage_uniform(leaf)?;
-            self.uniform[leaf as usize].slots += 1;
+            self.uniform[uniform_index(leaf)].slots += 1;
             return Ok(Some(Staged { slot, line, owned: Owned::Uniform(leaf) }));
         }
         let count = self.encoder.lines();
@@ -463,7 +458,7 @@ impl Fib4Writer {
 
     /// The line of the shared object for `leaf`, made if there is none; the caller counts its use.
     fn stage_uniform(&mut self, leaf: u16) -> Result<u32, Fib4Error> {
-        let index = leaf as usize;
+        let index = uniform_index(leaf);
         if self.uniform.len() <= index {
             self.uniform.resize(index + 1, Uniform::default());
         }
@@ -477,8 +472,8 @@ impl Fib4Writer {
     }
 
     fn publish(&mut self, Staged { slot, line, owned }: Staged) {
-        let old = self.shared.walk.slots[slot].load(Ordering::Relaxed);
-        self.shared.walk.slots[slot].store(line, Ordering::Release);
+        let old = self.shared.walk.line(slot);
+        self.shared.walk.point(slot, line);
         let old_owned = std::mem::replace(&mut self.owned[slot], owned);
         if let Some(count) = self.release(old_owned) {
             self.arena.retire(old, count, &self.shared.domain);
@@ -497,7 +492,7 @@ impl Fib4Writer {
         match owned {
             Owned::Lines(count) => Some(count.into()),
             Owned::Uniform(leaf) => {
-                let uniform = &mut self.uniform[leaf as usize];
+                let uniform = &mut self.uniform[uniform_index(leaf)];
                 uniform.slots -= 1;
                 (uniform.slots == 0).then_some(1)
             }
@@ -516,6 +511,11 @@ fn checked(prefix: Prefix4, id: NextHopId) -> Result<u16, Fib4Error> {
         Ok(leaf) if id <= NextHopId::MAX => Ok(leaf),
         _ => Err(Fib4Error::NextHopRange { prefix, id: id.0 }),
     }
+}
+
+/// Where an answer stands among the uniform objects: ids at their place, "no route" behind them.
+fn uniform_index(leaf: u16) -> usize {
+    usize::from(leaf & !LEAF_DIVIDED)
 }
 
 /// An array too large for the stack.

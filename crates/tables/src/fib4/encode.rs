@@ -8,7 +8,7 @@ use sync::lines::{LINE_WORDS, Line};
 /// Leaf bit: the rest is where the next level's object begins, in lines from this object's first.
 pub(super) const LEAF_DIVIDED: u16 = 0x8000;
 /// Leaf: no route.
-pub(super) const LEAF_NONE: u16 = 0x7fff;
+pub(super) const LEAF_NONE: u16 = u16::MAX;
 /// The word whose low half holds the four counts; its high half begins the leaves.
 pub(super) const COUNTS_WORD: usize = 4;
 /// Where leaf 0 stands, in units of 16 bits from the object's start.
@@ -63,12 +63,7 @@ impl Encoder {
         }
         self.top.find_runs();
         self.top_words.clear();
-        self.top.words(
-            &mut self.top_words,
-            |leaf, lines| {
-                if leaf & LEAF_DIVIDED == 0 { leaf } else { leaf + lines }
-            },
-        );
+        self.top.words(&mut self.top_words, |leaf, lines| if is_divided(leaf) { leaf + lines } else { leaf });
     }
 
     /// Paints the routes longer than /24 in one /24.
@@ -92,7 +87,7 @@ impl Encoder {
     /// The one answer for the whole /16, if it has but one.
     pub(super) fn uniform(&self) -> Option<u16> {
         let leaf = self.top.leaves[0];
-        (self.top.runs == 1 && leaf & LEAF_DIVIDED == 0).then_some(leaf)
+        (self.top.runs == 1 && !is_divided(leaf)).then_some(leaf)
     }
 
     /// How many lines the object takes.
@@ -108,6 +103,11 @@ impl Encoder {
             word.store(value.to_le(), Ordering::Relaxed);
         }
     }
+}
+
+/// "No route" has the bit too, but no object is that large.
+fn is_divided(leaf: u16) -> bool {
+    leaf & LEAF_DIVIDED != 0 && leaf != LEAF_NONE
 }
 
 impl Level {

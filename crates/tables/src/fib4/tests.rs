@@ -4,7 +4,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use sync::rcu::{Domain, Reader};
 
 type Routes = BTreeMap<Prefix4, u32>;
@@ -38,7 +38,7 @@ fn check(writer: &Fib4Writer, reader: &Reader, routes: &Routes, addrs: &[u32]) {
     #[allow(unsafe_code)]
     // SAFETY: `reader` is of this table's domain.
     unsafe {
-        writer.shared.walk.batch(addrs, &mut plain);
+        writer.shared.walk.batches(addrs, &mut plain);
     }
     for (at, (addr, want)) in addrs.iter().zip(&want).enumerate() {
         let id = want.map_or(NextHopId::NONE, |(_, id)| NextHopId(id));
