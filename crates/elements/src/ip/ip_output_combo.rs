@@ -103,10 +103,8 @@ impl Element for IpOutputCombo {
                 Err(reason) => cx.drop(reason, packet),
             }
         }
-        for output in REDIRECTS..=TOO_LONG {
-            if !others[output].is_empty() {
-                cx.push(output, std::mem::take(&mut others[output]));
-            }
+        for (output, waiting) in others.iter_mut().enumerate().filter(|(_, waiting)| !waiting.is_empty()) {
+            cx.push(output, std::mem::take(waiting));
         }
         self.others = others;
         cx.push(NORMAL, normal);
