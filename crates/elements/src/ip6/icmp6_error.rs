@@ -297,7 +297,7 @@ mod tests {
         out[0].transport().unwrap().to_vec()
     }
 
-    // conformance: RFC4443-2.4-c RFC4443-3.2-b
+    // conformance: RFC4443-2.3-a RFC4443-2.4-c RFC4443-3.2-b RFC8200-8.1-a
     #[test]
     fn quotes_as_much_as_fits() {
         for (len, quoted) in [(0, 40), (30, 70), (1192, 1232), (1193, 1232), (4000, 1232)] {
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(answer(&format!("{US}, 1, 4"), marked(&padded))[8..], padded[..44]);
     }
 
-    // conformance: RFC4443-2.2-a RFC4443-3.1-a RFC4443-3.4-a
+    // conformance: RFC4443-2.2-a RFC4443-3.1-a RFC4443-3.1-zero RFC4443-3.4-a
     #[test]
     fn types_codes_and_pointer() {
         let check = |config: &str, want: (u8, u8, u32)| {
@@ -432,6 +432,7 @@ mod tests {
         assert_eq!(Rig::text(&text).run().read("c.count"), "21");
     }
 
+    // conformance: RFC4443-2.2-b
     #[test]
     fn arguments_and_handlers() {
         let errors = |config: &str| Rig::new(&format!("ICMP6Error({config})")).errors();

@@ -145,7 +145,7 @@ mod tests {
         packet(FROM, to, next, 9, &[extensions, &icmp].concat())
     }
 
-    // conformance: RFC4443-4.2-a RFC4443-4.2-b RFC4443-4.2-c RFC4443-4.2-d
+    // conformance: RFC8200-8.4-a RFC4443-4.2-a RFC4443-4.2-b RFC4443-4.2-c RFC4443-4.2-d
     #[test]
     fn answers_requests() {
         let check = |config: &str, to: &str, next: u8, extensions: &[u8], data: &[u8], src: &str| {
@@ -169,23 +169,26 @@ mod tests {
         check(plain, TO, 58, &[], b"", TO);
         check(plain, TO, 58, &[], &[7; 1400], TO);
         check(plain, TO, 60, &[58, 0, 1, 4, 0, 0, 0, 0], b"odd", TO);
+        check(plain, TO, 43, &[58, 0, 0, 0, 0, 0, 0, 0], b"routed", TO);
         check(plain, TO, 44, &[58, 0, 0, 0, 0, 0, 0, 1], b"atom", TO);
         check("ICMP6PingResponder(2001:db8::3)", "ff02::1", 58, &[], b"all", "2001:db8::3");
     }
 
+    // conformance: RFC4443-2.4-b
     #[test]
     fn others_leave_by_output_1() {
         let reply = packet(FROM, TO, 58, 9, &[129, 0, 0, 0, 0, 0, 0, 0]);
         let fragment = request(TO, 44, &[58, 0, 0, 1, 0, 0, 0, 1], b"part");
         let mut from_nowhere = request(TO, 58, &[], b"");
         from_nowhere.data_mut()[8..24].fill(0);
+        let unknown = packet(FROM, TO, 58, 9, &[200, 0, 0, 0, 0, 0, 0, 0]);
         let short = packet(FROM, TO, 58, 9, &[128, 0, 0, 0]);
         let group = request("ff02::1", 58, &[], b"");
         let strange = Packet::copy_of(b"x").unwrap();
         let run = Rig::new("ICMP6PingResponder")
-            .packets(vec![reply, fragment, from_nowhere, short, group, strange])
+            .packets(vec![reply, unknown, fragment, from_nowhere, short, group, strange])
             .run();
-        assert_eq!((run.drops("e"), run.out("o0").len()), (vec![(Reason::BadProtocol, 6)], 0));
+        assert_eq!((run.drops("e"), run.out("o0").len()), (vec![(Reason::BadProtocol, 7)], 0));
         assert_eq!(
             Rig::new("ICMP6PingResponder(ff02::1)").errors(),
             ["e: SRC must be an address of this host"]

@@ -182,7 +182,7 @@ mod tests {
         [next, 0, 1, 4, 0, 0, 0, 0]
     }
 
-    // conformance: RFC8200-4-a RFC8200-4-b RFC8200-4.1-a RFC8200-4.4-a RFC8200-4.4-b RFC8200-4.7-a RFC4443-3.4-b
+    // conformance: RFC8200-4-a RFC8200-4-b RFC8200-4.1-a RFC8200-4.1-b RFC8200-4.4-a RFC8200-4.4-b RFC8200-4.7-a RFC4443-3.4-b
     #[test]
     fn headers_in_order() {
         let udp = [9; 8];

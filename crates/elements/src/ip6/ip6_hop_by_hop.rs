@@ -102,7 +102,7 @@ mod tests {
     const FROM: &str = "2001:db8::1";
     const TO: &str = "2001:db8:1::2";
 
-    // conformance: RFC8200-4.3-a RFC8200-4.2-e
+    // conformance: RFC8200-4-c RFC8200-4.3-a
     #[test]
     fn sorts_packets_by_their_options() {
         let sample = |to: &str, options: &[u8]| packet(FROM, to, 0, 9, &[&[17, 0][..], options].concat());

@@ -72,7 +72,7 @@ pub(super) fn check(header: &[u8], at: usize, multicast: bool) -> Result<(), Fau
 mod tests {
     use super::*;
 
-    // conformance: RFC8200-4.2-a RFC8200-4.2-b RFC8200-4.2-c RFC8200-4.2-d
+    // conformance: RFC8200-4.2-a RFC8200-4.2-b RFC8200-4.2-c RFC8200-4.2-d RFC8200-4.2-e
     #[test]
     fn action_bits() {
         let silent = Err(Fault::Silent(Reason::BadOption));

@@ -8,32 +8,65 @@
 //! // bench: eth0 ether=00:00:c0:ae:67:ef src=18.26.4.0/24 dst=18.26.7.0/24 flows=1024 length=60
 //! ```
 //!
-//! While the router warms up, the devices also answer its ARP queries, for any address, so that what is measured is
-//! forwarding and not resolution.
+//! With IPv6 prefixes (`src=2001:db8:1::/64 dst=2001:db8:2::/64`) it is IPv6, whose frames have 62 bytes at least.
+//!
+//! While the router warms up, the devices also answer its ARP queries and neighbour solicitations, for any address, so
+//! that what is measured is forwarding and not resolution.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use packet::port::{Device, Error, Info, Provider, QueueStats, RxQueue, Spec, TxQueue};
 use packet::{Batch, Packet};
 use ports::memory::Replay;
-use wire::{MacAddr, Prefix4};
+use wire::{MacAddr, Prefix4, Prefix6, Protocol, icmpv6, ipv6, ndp};
 
 /// What one device receives.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     ether: MacAddr,
-    src: Prefix4,
-    dst: Prefix4,
+    src: Prefix,
+    dst: Prefix,
     flows: usize,
     length: usize,
 }
 
+/// The network whose hosts send or receive.
+#[derive(Clone, Copy, Debug)]
+enum Prefix {
+    V4(Prefix4),
+    V6(Prefix6),
+}
+
+impl Prefix {
+    fn parse(text: &str) -> Option<Prefix> {
+        text.parse().map(Prefix::V4).or_else(|_| text.parse().map(Prefix::V6)).ok()
+    }
+
+    /// Which hosts there are is said by `index`; an odd multiplier visits each of them once before it repeats.
+    fn index(flow: u32, salt: u32, hosts: u64) -> u32 {
+        let usable = hosts.saturating_sub(2).clamp(1, u32::MAX.into()) as u32;
+        flow.wrapping_mul(0x9E37_79B1).wrapping_add(salt) % usable
+    }
+}
+
+fn host4(prefix: Prefix4, flow: u32, salt: u32) -> Ipv4Addr {
+    let size = 1u64 << (32 - u32::from(prefix.len()));
+    let index = Prefix::index(flow, salt, size);
+    Ipv4Addr::from(u32::from(prefix.addr()) + if size > 2 { 1 + index } else { 0 })
+}
+
+fn host6(prefix: Prefix6, flow: u32, salt: u32) -> Ipv6Addr {
+    let size = 1u64 << (128 - u32::from(prefix.len())).min(40);
+    let index = Prefix::index(flow, salt, size);
+    Ipv6Addr::from(u128::from(prefix.addr()) + if size > 2 { 1 + u128::from(index) } else { 0 })
+}
+
 impl Default for Pattern {
     fn default() -> Self {
-        let prefix = |text: &str| text.parse().expect("a prefix");
+        let prefix = |text: &str| Prefix::parse(text).expect("a prefix");
         Pattern {
             ether: MacAddr([2, 0, 0, 0, 0, 1]),
             src: prefix("10.0.0.0/24"),
@@ -55,6 +88,11 @@ impl Pattern {
             for word in words {
                 pattern.set(word).ok_or_else(|| format!("cannot use '{word}' in '// bench:{line}'"))?;
             }
+            if !pattern.is_sound() {
+                return Err(format!(
+                    "both prefixes must be of one family, and IPv6 needs length=62, in '// bench:{line}'"
+                ));
+            }
             patterns.insert(device.to_owned(), pattern);
         }
         Ok(patterns)
@@ -64,8 +102,8 @@ impl Pattern {
         let (key, value) = word.split_once('=')?;
         match key {
             "ether" => self.ether = value.parse().ok()?,
-            "src" => self.src = value.parse().ok()?,
-            "dst" => self.dst = value.parse().ok()?,
+            "src" => self.src = Prefix::parse(value)?,
+            "dst" => self.dst = Prefix::parse(value)?,
             "flows" => self.flows = value.parse().ok().filter(|n| (1..=1 << 20).contains(n))?,
             "length" => self.length = value.parse().ok().filter(|n| (42..=9216).contains(n))?,
             _ => return None,
@@ -73,19 +111,47 @@ impl Pattern {
         Some(())
     }
 
-    /// The rotation of packets: distinct addresses and ports, Ethernet, IPv4 and UDP headers in order.
-    pub(crate) fn packets(&self) -> Vec<Vec<u8>> {
-        (0..self.flows as u32).map(|flow| self.packet(flow)).collect()
+    fn is_sound(&self) -> bool {
+        match (self.src, self.dst) {
+            (Prefix::V4(_), Prefix::V4(_)) => true,
+            (Prefix::V6(_), Prefix::V6(_)) => self.length >= 62,
+            _ => false,
+        }
     }
 
-    fn packet(&self, flow: u32) -> Vec<u8> {
-        // An odd multiplier visits every host of a prefix once before it repeats.
-        let host = |prefix: &Prefix4, salt: u32| {
-            let size = 1u64 << (32 - u32::from(prefix.len()));
-            let usable = size.saturating_sub(2).max(1) as u32;
-            let index = flow.wrapping_mul(0x9E37_79B1).wrapping_add(salt) % usable;
-            Ipv4Addr::from(u32::from(prefix.addr()) + if size > 2 { 1 + index } else { 0 })
-        };
+    /// The rotation of packets: distinct addresses and ports, Ethernet, IP and UDP headers in order.
+    pub(crate) fn packets(&self) -> Vec<Vec<u8>> {
+        (0..self.flows as u32)
+            .map(|flow| match (self.src, self.dst) {
+                (Prefix::V6(src), Prefix::V6(dst)) => {
+                    self.packet6(flow, host6(src, flow, 7), host6(dst, flow, 0))
+                }
+                (Prefix::V4(src), Prefix::V4(dst)) => {
+                    self.packet4(flow, host4(src, flow, 7), host4(dst, flow, 0))
+                }
+                _ => Vec::new(),
+            })
+            .collect()
+    }
+
+    fn packet6(&self, flow: u32, src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
+        let mut bytes = vec![0; self.length];
+        bytes[..6].copy_from_slice(&self.ether.0);
+        bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 1, 0]);
+        bytes[12..14].copy_from_slice(&[0x86, 0xdd]);
+        let payload_len = (self.length - 54) as u16;
+        let repr = ipv6::Repr { src, dst, next_header: Protocol::UDP, payload_len, ..ipv6::Repr::default() };
+        repr.emit(&mut bytes[14..]).expect("there is room for a header");
+        let udp = &mut bytes[54..];
+        udp[..2].copy_from_slice(&(1024 + (flow % 60000) as u16).to_be_bytes());
+        udp[2..4].copy_from_slice(&9u16.to_be_bytes());
+        udp[4..6].copy_from_slice(&payload_len.to_be_bytes());
+        let sum = wire::checksum::transport_v6(src, dst, Protocol::UDP, udp);
+        udp[6..8].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    fn packet4(&self, flow: u32, src: Ipv4Addr, dst: Ipv4Addr) -> Vec<u8> {
         let mut bytes = vec![0; self.length];
         bytes[..6].copy_from_slice(&self.ether.0);
         bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 1, 0]);
@@ -95,8 +161,8 @@ impl Pattern {
         bytes[16..18].copy_from_slice(&ip_len.to_be_bytes());
         bytes[18..20].copy_from_slice(&(flow as u16).to_be_bytes());
         bytes[22..24].copy_from_slice(&[64, 17]);
-        bytes[26..30].copy_from_slice(&host(&self.src, 7).octets());
-        bytes[30..34].copy_from_slice(&host(&self.dst, 0).octets());
+        bytes[26..30].copy_from_slice(&src.octets());
+        bytes[30..34].copy_from_slice(&dst.octets());
         let sum = wire::checksum::internet(&bytes[14..34]);
         bytes[24..26].copy_from_slice(&sum.to_be_bytes());
         bytes[34..36].copy_from_slice(&(1024 + (flow % 60000) as u16).to_be_bytes());
@@ -217,7 +283,7 @@ struct Tx {
 impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         if !self.settled.load(Ordering::Relaxed) {
-            let answers = batch.iter().filter_map(|p| answer(p.data()));
+            let answers = batch.iter().filter_map(|p| answer(p.data()).or_else(|| advertise(p.data())));
             self.answers.lock().unwrap_or_else(|e| e.into_inner()).extend(answers);
         }
         self.inner.transmit(batch)
@@ -234,6 +300,9 @@ impl TxQueue for Tx {
 
 /// Makes a few packets of a rotation such as a router must not forward.
 fn spoil(i: usize, bytes: &mut [u8]) {
+    if bytes[12..14] == [0x86, 0xdd] {
+        return spoil6(i, bytes);
+    }
     match i % 128 {
         // Time to live runs out.
         17 => bytes[22] = 1,
@@ -253,6 +322,58 @@ fn spoil(i: usize, bytes: &mut [u8]) {
     bytes[24..26].fill(0);
     let sum = wire::checksum::internet(&bytes[14..34]);
     bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// The same for IPv6.
+fn spoil6(i: usize, bytes: &mut [u8]) {
+    match i % 128 {
+        // Hop limit runs out.
+        17 => bytes[21] = 1,
+        // From a multicast address.
+        41 => bytes[22] = 0xff,
+        // Shorter than its length field says.
+        67 => bytes[18..20].copy_from_slice(&[0x10, 0]),
+        // From a link-local address.
+        89 => bytes[22..24].copy_from_slice(&[0xfe, 0x80]),
+        // Not IP at all.
+        113 => bytes[12..14].copy_from_slice(&[0x88, 0xcc]),
+        _ => {}
+    }
+}
+
+/// The answer to a neighbour solicitation (RFC 4861, 4.3 and 4.4), from an address made of the one asked for.
+fn advertise(frame: &[u8]) -> Option<Packet> {
+    let ip = ipv6::View::new_checked(frame.get(14..)?).ok()?;
+    let sender: [u8; 6] = frame[6..12].try_into().ok()?;
+    if frame[12..14] != [0x86, 0xdd] || ip.next_header() != Protocol::ICMPV6 {
+        return None;
+    }
+    let view = icmpv6::View::new_checked(ip.payload()).ok()?;
+    let Ok(ndp::Repr::NeighborSolicit { target }) = ndp::Repr::parse(&view) else { return None };
+    let octets = target.octets();
+    let here = MacAddr([2, 1, octets[12], octets[13], octets[14], octets[15]]);
+    let advert = ndp::Repr::NeighborAdvert { target, flags: ndp::FLAG_SOLICITED | ndp::FLAG_OVERRIDE };
+    let header_len = advert.header_len();
+    let mut bytes = vec![0; 14 + ipv6::HEADER_LEN + header_len + 8];
+    bytes[..6].copy_from_slice(&sender);
+    bytes[6..12].copy_from_slice(&here.0);
+    bytes[12..14].copy_from_slice(&[0x86, 0xdd]);
+    let (src, dst) = (target, ip.src());
+    let payload_len = (header_len + 8) as u16;
+    let repr = ipv6::Repr {
+        src,
+        dst,
+        next_header: Protocol::ICMPV6,
+        payload_len,
+        hop_limit: 255,
+        ..ipv6::Repr::default()
+    };
+    repr.emit(&mut bytes[14..]).ok()?;
+    let message = &mut bytes[14 + ipv6::HEADER_LEN..];
+    advert.emit(message).ok()?;
+    message[header_len..].copy_from_slice(&ndp::NdpOption::link_addr_bytes(true, here));
+    icmpv6::View::new_checked(message).ok()?.fill_checksum(src, dst);
+    Packet::copy_of(&bytes)
 }
 
 /// The reply to an Ethernet ARP request for IPv4 (RFC 826), from an address made of the one asked for.
@@ -289,6 +410,46 @@ mod tests {
             assert_eq!((&p[30..33], p[26]), (&[2, 0, 0][..], 1));
         }
         assert!(Pattern::gather("// bench: eth0 flows=none").is_err());
+    }
+
+    #[test]
+    fn packets_of_ipv6_too() {
+        let text = "// bench: eth0 src=2001:db8:1::/64 dst=2001:db8:2::7/128 flows=300 length=70\nIdle;";
+        let patterns = Pattern::gather(text).unwrap();
+        let packets = patterns["eth0"].packets();
+        let distinct: std::collections::HashSet<_> = packets.iter().map(|p| &p[22..38]).collect();
+        assert_eq!((packets.len(), distinct.len(), packets[0].len()), (300, 300, 70));
+        for p in &packets {
+            let ip = ipv6::View::new_checked(&p[14..]).unwrap();
+            assert!(wire::udp::View::new_checked(ip.payload()).unwrap().as_slice().len() == 16);
+            assert!(wire::checksum::transport_v6_ok(ip.src(), ip.dst(), Protocol::UDP, ip.payload()));
+            assert!(
+                ip.src().to_string().starts_with("2001:db8:1::") && ip.dst().to_string() == "2001:db8:2::7"
+            );
+        }
+        for bad in ["src=1.0.0.0/8 dst=2001:db8::/64", "src=::/64 dst=::/64 length=60"] {
+            assert!(Pattern::gather(&format!("// bench: eth0 {bad}")).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn neighbour_solicitations_are_answered() {
+        let target = "2001:db8::7".parse().unwrap();
+        let (src, dst) = ("2001:db8::1".parse().unwrap(), "ff02::1:ff00:7".parse().unwrap());
+        let mut request = vec![0; 14 + 40 + 24];
+        request[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+        request[12..14].copy_from_slice(&[0x86, 0xdd]);
+        let repr =
+            ipv6::Repr { src, dst, next_header: Protocol::ICMPV6, payload_len: 24, ..Default::default() };
+        repr.emit(&mut request[14..]).unwrap();
+        ndp::Repr::NeighborSolicit { target }.emit(&mut request[54..]).unwrap();
+        let reply = advertise(&request).unwrap();
+        assert_eq!(reply.data()[..14], [2, 0, 0, 0, 0, 9, 2, 1, 0, 0, 0, 7, 0x86, 0xdd]);
+        let ip = ipv6::View::new_checked(&reply.data()[14..]).unwrap();
+        let icmp = icmpv6::View::new_checked(ip.payload()).unwrap();
+        assert!(icmp.checksum_ok(ip.src(), ip.dst()) && ip.dst() == src && ip.hop_limit() == 255);
+        assert!(icmp.to_string().contains("2001:db8::7"), "{icmp}");
+        assert!(advertise(reply.data()).is_none() && advertise(&[]).is_none());
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn whatever_the_order() {
     }
 }
 
-// conformance: RFC8200-4.5-f
+// conformance: RFC8200-4.5-f RFC8200-4.5-chain
 #[test]
 fn impossible_fragments() {
     let check = |p: Packet, want: (Option<u32>, usize, Vec<(Reason, u64)>)| {
@@ -103,6 +103,7 @@ fn an_overlap_condemns_the_packet() {
     check(fragment(1, 16, 8, false));
 }
 
+// conformance: RFC8200-4.5-copies
 #[test]
 fn exact_copies_do_no_harm() {
     let copies = |n: usize| (0..n).map(|_| fragment(1, 0, 16, true));
