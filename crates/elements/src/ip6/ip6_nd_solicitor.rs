@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # IP6NDSolicitor
+//!
+//! `IP6NDSolicitor(IP, ETH [, keywords TABLE, RETRIES, RETRY_INTERVAL, PROBE_DELAY, POLL_TIMEOUT, TIMEOUT, CAPACITY,`
+//! `ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, UNRESOLVED_CAPACITY, NEW_RATE, CAPACITY_SLIM_FACTOR])`
+//!
+//! Puts an Ethernet header in front of IPv6 packets, asking by neighbour discovery for addresses it does not know.
+//!
+//! **Ports:** push. Input 0 takes IPv6 packets, input 1 discovery messages with their Ethernet header. Output 0 sends
+//! packets, and solicitations, too, unless there is an output 1 for them. Output 2, if it is connected, sends IPv6 packets
+//! whose neighbour did not answer, for an ICMP6Error to report.
+//!
+//! **Arguments**
+//! * `IP` this router's address on the link, the source of solicitations; its link-local address, as a rule. `ETH` its
+//!   Ethernet address. One name that AddressInfo defines as both may stand for both.
+//! * `TABLE` an IP6NDTable to use, default a table of its own, made by the other keywords, which are those of IP6NDTable.
+//!
+//! Input 1 takes advertisements; and, where somebody sends them here, solicitations for IP and the messages of routers,
+//! whose senders then need not be asked. Packets to multicast groups go to the group's Ethernet address.
+//!
+//! **Metadata read:** destination address (16 bytes). **Set:** link header position.
+//!
+//! **Cores:** one table for all workers. A worker keeps what it was told lately and takes the table's lock for other
+//! addresses only; a batch for one next hop asks once.
+//!
+//! **Drops:** `neighbour-queue-full`; `neighbour-table-full`; `no-neighbour`, packets whose neighbour did not answer, and
+//! those without a destination annotation; `bad-hop-limit`, `bad-checksum`, `bad-option`, `bad-discovery`, messages that
+//! RFC 4861 tells to discard or that say nothing here; `no-memory`. Messages, once read, count as `discarded`.
+//!
+//! **Handlers**
+//! * `table`, `states`, `count`, `unresolved`, `length`, `insert`, `delete`, `clear` as for IP6NDTable.
+//! * `queries`, `responses`, `drops` read: solicitations sent, messages seen, packets dropped. `stats` read: a summary.
+//!
+//! Unlike Click's, it keeps several packets for a neighbour, repeats solicitations by a timer, asks a neighbour that it knows by
+//! that neighbour's own address, and discards unsound messages.
+//!
+//! ```click
+//! nds :: IP6NDSolicitor(fe80::1, 2:0:0:0:0:1);
+//! FromIPSummaryDump(/dev/null, STOP true) -> [0]nds -> Discard;
+//! Idle -> c :: Classifier(12/86dd 20/3a 54/88, -) -> [1]nds;
+//! c[1] -> Discard;
+//! ```
+//!
+//! See also: IP6NDTable, IP6NDAdvertiser, IP6NDRouterAdvertiser, ARPQuerier; RFC 4861 (7.2, 7.3), RFC 2464, RFC 6980
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::args::{Args, FromArg, Raw};
+use engine::clock::Nanos;
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing};
+use packet::{Batch, Packet, anno};
+use tables::mac::Mac;
+use tables::neighbour::{Answer, Asker, Due, Loss, Message, NeighbourCache, Waiting};
+use wire::ethernet::{EtherType, HEADER_LEN};
+use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};
+use wire::{MacAddr, ethernet};
+
+use super::ip6_nd::{self, Heard, default_config, solicited_node, vary_reachable_time};
+use crate::ethernet::neighbours::{self, Address as _, Lost, Table, next_event_ns, set_earlier};
+use crate::ethernet::prepend;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("IP6NDSolicitor", "1-2/1-3", || Box::new(Solicitor::default()))
+    .processing("h/h")
+    .flow("xy/x")
+    .sharing(Sharing::Shared)
+    .handlers(&[
+        Handler::read("table"),
+        Handler::read("states"),
+        Handler::read("unresolved"),
+        Handler::read("count"),
+        Handler::read("length"),
+        Handler::read("queries"),
+        Handler::read("responses"),
+        Handler::read("drops"),
+        Handler::read("stats"),
+        Handler::write("insert"),
+        Handler::write("delete"),
+        Handler::write("clear"),
+    ])
+    .file(file!());
+
+/// Answers each worker keeps.
+const CACHED_ANSWERS: usize = 1024;
+/// The timer that repeats solicitations and drops what waited too long.
+const EXPIRE: u32 = 0;
+/// The output for packets whose neighbour does not answer.
+const UNREACHABLE: usize = 2;
+
+/// Counts of all workers. All are off the fast path.
+#[derive(Debug, Default)]
+struct Counts {
+    queries: AtomicU64,
+    responses: AtomicU64,
+    drops: AtomicU64,
+    /// Whether the user was told of packets without a destination.
+    warned: AtomicU64,
+}
+
+fn count(counter: &AtomicU64, n: usize) {
+    counter.fetch_add(n as u64, Ordering::Relaxed);
+}
+
+struct Solicitor {
+    ip: Ipv6Addr,
+    mac: MacAddr,
+    table_name: Option<String>,
+    table: Arc<Table<u128>>,
+    counts: Arc<Counts>,
+    cache: Option<NeighbourCache<u128>>,
+    /// The instance that reports what the table holds, if it is the element's own.
+    first: bool,
+}
+
+impl Default for Solicitor {
+    fn default() -> Self {
+        Solicitor {
+            ip: Ipv6Addr::UNSPECIFIED,
+            mac: MacAddr::ZERO,
+            table_name: None,
+            table: Table::new(default_config()),
+            counts: Arc::default(),
+            cache: None,
+            first: true,
+        }
+    }
+}
+
+/// Whom a table tells about the neighbours that this element asks for.
+fn owner(cx: &Cx<'_>) -> u32 {
+    cx.index() as u32
+}
+
+/// What the table says about a neighbour, and until when.
+#[inline(never)]
+fn ask(table: &Table<u128>, cx: &mut Cx<'_>, ip: u128, now: Nanos) -> (Answer, Nanos) {
+    let owner = owner(cx);
+    let mut neighbours = table.neighbours.lock();
+    let answer = neighbours.lookup_for(ip, owner, now);
+    let next = neighbours.next_timer_ns(owner);
+    drop(neighbours);
+    set_earlier(cx, EXPIRE, next);
+    answer
+}
+
+#[inline]
+fn destination(packet: &Packet) -> u128 {
+    u128::from_be_bytes(packet.anno(anno::DST_IP))
+}
+
+impl Solicitor {
+    fn header(&self, dst: Mac) -> [u8; HEADER_LEN] {
+        ethernet::Repr { dst: MacAddr(dst), src: self.mac, ethertype: EtherType::IPV6 }.to_bytes()
+    }
+
+    /// The Ethernet address for a packet to `ip`, if it is known.
+    #[inline]
+    fn resolve(&mut self, cx: &mut Cx<'_>, ip: u128, now: Nanos) -> Option<Mac> {
+        if ip >> 120 == 0xff {
+            return Some(MacAddr::from_ipv6_group(Ipv6Addr::from_bits(ip)).0);
+        }
+        let table = &self.table;
+        match self.cache.as_mut()?.lookup(ip, now, || ask(table, cx, ip, now)) {
+            Answer::Known { mac, query } => {
+                if query {
+                    self.solicit(cx, ip, Some(mac));
+                }
+                Some(mac)
+            }
+            Answer::Unknown => None,
+        }
+    }
+
+    /// Sends the packets whose neighbours are known, then sees to the others.
+    fn send(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
+        let now = cx.now();
+        let mut others = Batch::new();
+        // Packets of a batch mostly share their next hop.
+        let mut last = (0, [0; HEADER_LEN]);
+        batch.partition(
+            |p| {
+                let ip = destination(p);
+                if ip != last.0 || ip == 0 {
+                    if ip == 0 {
+                        return false;
+                    }
+                    let Some(mac) = self.resolve(cx, ip, now) else { return false };
+                    last = (ip, self.header(mac));
+                }
+                prepend(p, &last.1)
+            },
+            |p| others.push(p),
+        );
+        cx.push(0, batch);
+        for packet in others.drain(..) {
+            self.send_slowly(cx, packet, now);
+        }
+    }
+
+    #[cold]
+    fn send_slowly(&mut self, cx: &mut Cx<'_>, packet: Packet, now: Nanos) {
+        let ip = destination(&packet);
+        if ip == 0 {
+            count(&self.counts.drops, 1);
+            if self.counts.warned.swap(1, Ordering::Relaxed) == 0 {
+                cx.print(&format!("{}: packet without destination address annotation", cx.name()));
+            }
+            return cx.drop(Reason::NoNeighbour, packet);
+        }
+        if let Some(mac) = self.resolve(cx, ip, now) {
+            return self.send_to(cx, mac, [packet]);
+        }
+        let mut lost = Lost::default();
+        let asker = Asker { owner: owner(cx), share: u128::share(&packet) };
+        let waiting = self.table.neighbours.lock().wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
+        match waiting {
+            Waiting::Queued { query: true } => self.solicit(cx, ip, None),
+            Waiting::Queued { query: false } => {}
+            Waiting::Known(mac, packet) => self.send_to(cx, mac, [packet]),
+            Waiting::Refused(packet, why) => lost.note(packet, why),
+        }
+        self.lose(cx, lost);
+        self.set_timer(cx);
+    }
+
+    /// Drops and counts, or sends to the output for it, what did not get an answer.
+    fn lose(&self, cx: &mut Cx<'_>, lost: Lost) {
+        count(&self.counts.drops, lost.len());
+        lost.drop_all(cx, Some(UNREACHABLE));
+    }
+
+    /// Sends packets to a neighbour.
+    fn send_to(&mut self, cx: &mut Cx<'_>, mac: Mac, packets: impl IntoIterator<Item = Packet>) {
+        let header = self.header(mac);
+        let mut batch: Batch = packets.into_iter().collect();
+        let mut lost = Batch::new();
+        batch.partition(|p| prepend(p, &header), |p| lost.push(p));
+        count(&self.counts.drops, lost.len());
+        cx.drop_batch(Reason::NoMemory, lost);
+        cx.push(0, batch);
+    }
+
+    /// Asks for `ip`: its own station if `to` is given, else the group of those that it may be (section 7.2.2).
+    #[cold]
+    fn solicit(&self, cx: &mut Cx<'_>, ip: u128, to: Option<Mac>) {
+        let target = Ipv6Addr::from_bits(ip);
+        let group = solicited_node(target);
+        let to = to.map_or((MacAddr::from_ipv6_group(group), group), |mac| (MacAddr(mac), target));
+        let option = NdpOption::link_addr_bytes(false, self.mac);
+        let message = Repr::NeighborSolicit { target };
+        if let Some(query) = ip6_nd::frame((self.mac, self.ip), to, message, &option) {
+            count(&self.counts.queries, 1);
+            cx.push_one(1.min(cx.noutputs() - 1), query);
+        }
+    }
+
+    /// What a message says, and of whom; nothing if it does not concern this element.
+    fn meaning(&self, heard: &Heard<'_>) -> Option<(Ipv6Addr, Message)> {
+        let other = |router| Message::Other { mac: heard.source_mac.map(|mac| mac.0), router };
+        let spoken = (!heard.src.is_unspecified() && heard.src != self.ip).then_some(heard.src);
+        match heard.message {
+            Repr::NeighborAdvert { target, flags } => {
+                let message = Message::Advert {
+                    mac: heard.target_mac.map(|mac| mac.0),
+                    solicited: flags & FLAG_SOLICITED != 0,
+                    replaces: flags & FLAG_OVERRIDE != 0,
+                    router: Some(flags & FLAG_ROUTER != 0),
+                };
+                (target != self.ip).then_some((target, message))
+            }
+            Repr::NeighborSolicit { target } if target == self.ip => Some((spoken?, other(None))),
+            Repr::RouterSolicit => Some((spoken?, other(Some(false)))),
+            Repr::RouterAdvert { .. } => Some((spoken?, other(Some(true)))),
+            // A router has its own opinion about routes (section 8.1), and other hosts' affairs are their own.
+            Repr::NeighborSolicit { .. } | Repr::Redirect { .. } => None,
+        }
+    }
+
+    /// Reads messages, and sends what waited for them.
+    fn learn(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
+        let now = cx.now();
+        for packet in batch.drain(..) {
+            let meant = ip6_nd::read(packet.data())
+                .and_then(|heard| self.meaning(&heard).ok_or(Reason::BadDiscovery));
+            let (ip, message) = match meant {
+                Ok((ip, message)) => (ip.to_bits(), message),
+                Err(why) => {
+                    cx.drop(why, packet);
+                    continue;
+                }
+            };
+            count(&self.counts.responses, 1);
+            cx.drop(Reason::Discarded, packet);
+            let mut lost = Lost::default();
+            let mut table = self.table.neighbours.lock();
+            let waited = table.hear(ip, message, now, |p, why| lost.note(p, why));
+            let mac = table.get(ip, now).map(|n| n.mac);
+            drop(table);
+            self.lose(cx, lost);
+            if let Some(mac) = mac.filter(|_| !waited.is_empty()) {
+                self.send_to(cx, mac, waited);
+            }
+        }
+    }
+
+    /// While packets wait or neighbours are asked, the instance that began it looks after them.
+    fn set_timer(&self, cx: &mut Cx<'_>) {
+        let next = next_event_ns(&self.table.neighbours.lock(), owner(cx));
+        set_earlier(cx, EXPIRE, next);
+    }
+}
+
+impl Element for Solicitor {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let config = neighbours::config(args, default_config(), 3);
+        self.table_name = args.keyword_opt("TABLE");
+        let Raw(ip) = args.required("IP");
+        let eth = args.positional_opt::<Raw>("ETH").map_or_else(|| ip.clone(), |Raw(eth)| eth);
+        match Ipv6Addr::from_arg(&ip, args.names) {
+            Ok(ip) => self.ip = ip,
+            Err(_) if ip.is_empty() => {}
+            Err(_) => args.error(format!("argument IP should be an IPv6 address, not '{ip}'")),
+        }
+        match MacAddr::from_arg(&eth, args.names) {
+            Ok(mac) => self.mac = mac,
+            Err(_) if ip.is_empty() => {}
+            Err(_) => args.error(format!("argument ETH should be an Ethernet address, not '{eth}'")),
+        }
+        self.table = Table::new(config);
+    }
+
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(Solicitor {
+            ip: self.ip,
+            mac: self.mac,
+            table_name: self.table_name.clone(),
+            table: self.table.clone(),
+            counts: self.counts.clone(),
+            cache: None,
+            first: false,
+        }))
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if let Some(name) = &self.table_name {
+            let found = cx.find::<Table<u128>>(name);
+            self.table = found.ok_or_else(|| format!("TABLE {name}: there is no IP6NDTable of this name"))?;
+        } else if self.first {
+            vary_reachable_time(cx, &self.table);
+        }
+        self.cache = Some(NeighbourCache::new(&self.table.neighbours.lock(), CACHED_ANSWERS));
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
+        if port == 0 { self.send(cx, batch) } else { self.learn(cx, batch) }
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        let now = cx.now();
+        let mut lost = Lost::default();
+        let mut queries = Vec::new();
+        let mut table = self.table.neighbours.lock();
+        table.advance(owner(cx), now, |due| match due {
+            Due::Query(ip, to) => queries.push((ip, to)),
+            Due::Unreachable(_, waited) => waited.into_iter().for_each(|p| lost.note(p, Loss::Unreachable)),
+        });
+        if table.waiting() > 0 {
+            table.expire(now, |p, why| lost.note(p, why));
+        }
+        drop(table);
+        for (ip, to) in queries {
+            self.solicit(cx, ip, to);
+        }
+        self.lose(cx, lost);
+        self.set_timer(cx);
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if let Some(answer) = self.table.read(cx.now(), name) {
+            return Ok(answer);
+        }
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (queries, drops) = (get(&self.counts.queries), get(&self.counts.drops));
+        Ok(match name {
+            "queries" => queries.to_string(),
+            "responses" => get(&self.counts.responses).to_string(),
+            "drops" => drops.to_string(),
+            _ => format!("{drops} packets killed\n{queries} ND Solicitation Message sent\n"),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let mut sent = self.table.write(cx, name, value)?;
+        if let Some(mac) = sent.first().and_then(|_| value.split_ascii_whitespace().nth(1)?.parse().ok()) {
+            let MacAddr(mac) = mac;
+            self.send_to(cx, mac, sent.drain(..));
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        let counts = self.first && self.table_name.is_none();
+        if counts { self.table.neighbours.lock().waiting() } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ip6_nd::tests::{PEER, US, advert, changed, from_peer, ip};
+    use super::*;
+    use crate::testing::{Rig, Run};
+
+    const SELF: &str = "fe80::1, 2:0:0:0:0:1";
+    const FAR: &str = "2001:db8::7";
+    const YES: u8 = FLAG_SOLICITED | FLAG_OVERRIDE;
+
+    fn to(addr: &str, text: &[u8]) -> Packet {
+        let mut packet = Packet::copy_of(text).unwrap();
+        packet.set_anno(anno::DST_IP, ip(addr).octets());
+        packet
+    }
+
+    fn message(frame: Vec<u8>) -> Packet {
+        Packet::copy_of(&frame).unwrap()
+    }
+
+    /// Frames of discovery go to input 1, all else to input 0; all outputs are connected.
+    fn rig(args: &str, packets: Vec<Packet>) -> Rig {
+        Rig::text(&format!(
+            "i :: TestIn -> c :: Classifier(12/86dd 20/3a, -); c[1] -> e :: IP6NDSolicitor({args}); \
+             c[0] -> [1]e; e[0] -> o0 :: TestOut; e[1] -> o1 :: TestOut; e[2] -> o2 :: TestOut;"
+        ))
+        .packets(packets)
+    }
+
+    fn framed(dst: MacAddr, text: &[u8]) -> Vec<u8> {
+        let header = ethernet::Repr { dst, src: US, ethertype: EtherType::IPV6 };
+        [&header.to_bytes()[..], text].concat()
+    }
+
+    /// Targets of solicitations and whom they went to; each must be sound and name us.
+    fn asked(run: &Run) -> Vec<(Ipv6Addr, MacAddr, Ipv6Addr)> {
+        let each = |p: &Packet| {
+            let heard = ip6_nd::read(p.data()).expect("a sound message");
+            assert_eq!((heard.source_mac, heard.src, heard.eth_src), (Some(US), ip("fe80::1"), US));
+            let Repr::NeighborSolicit { target } = heard.message else { panic!("{heard:?}") };
+            let dst = wire::ipv6::View::new_checked(&p.data()[14..]).unwrap().dst();
+            (target, MacAddr(*p.data().first_chunk().unwrap()), dst)
+        };
+        run.out("o1").iter().map(each).collect()
+    }
+
+    #[test]
+    fn asks_the_group_and_sends_in_order() {
+        let packets = vec![
+            to(FAR, b"one"),
+            to(FAR, b"two"),
+            message(advert(FAR, YES, Some(PEER))),
+            to(FAR, b"three"),
+            to("ff02::1:2", b"group"),
+        ];
+        let mut run = rig(SELF, packets).burst(1).run();
+        let group = MacAddr([0x33, 0x33, 0, 1, 0, 2]);
+        let want =
+            [framed(PEER, b"one"), framed(PEER, b"two"), framed(PEER, b"three"), framed(group, b"group")];
+        assert_eq!(run.bytes("o0"), want);
+        let to_group = (ip(FAR), MacAddr([0x33, 0x33, 0xff, 0, 0, 7]), ip("ff02::1:ff00:7"));
+        assert_eq!(asked(&run), [to_group]);
+        assert!(run.read("e.table").starts_with("2001:db8::7 1 02-00-00-00-00-09 "));
+        assert_eq!(run.read("e.stats"), "0 packets killed\n1 ND Solicitation Message sent\n");
+    }
+
+    #[test]
+    fn after_three_solicitations_packets_leave_by_output_2() {
+        let mut run = rig(SELF, vec![to(FAR, b"a"), to(FAR, b"b"), to("::", b"c")]).run();
+        assert_eq!(asked(&run).len(), 3);
+        assert_eq!(run.bytes("o2"), [b"a", b"b"]);
+        assert_eq!(run.drops("e"), [(Reason::NoNeighbour, 1)]);
+        assert!(run.printed().contains("e: packet without destination address annotation"));
+        assert_eq!((run.read("e.count"), run.read("e.drops")), ("0".into(), "3".into()));
+        // Four packets for three places: the oldest goes.
+        run.give("i", [b"a", b"b", b"c", b"d"].map(|text| to(FAR, text)).into());
+        let run = run.again();
+        assert_eq!(run.bytes("o2"), [b"b", b"c", b"d"]);
+        assert!(run.drops("e").contains(&(Reason::NeighbourQueueFull, 1)));
+    }
+
+    #[test]
+    fn a_stale_neighbour_is_asked_by_its_own_address_and_forgotten() {
+        let args = format!("{SELF}, POLL_TIMEOUT 0, PROBE_DELAY 300ms");
+        // Heard in its own solicitation: known, but not confirmed.
+        let option = NdpOption::link_addr_bytes(false, PEER);
+        let solicit = Repr::NeighborSolicit { target: ip("fe80::1") };
+        let heard = from_peer(FAR, "ff02::1:ff00:1", solicit, &option);
+        let mut run = rig(&args, vec![message(heard)]).run();
+        assert!(run.read("e.states").ends_with(" stale 0\n"));
+        run.give("i", vec![to(FAR, b"a")]);
+        let mut run = run.again();
+        assert_eq!(run.bytes("o0"), [framed(PEER, b"a")]);
+        assert_eq!(asked(&run), [(ip(FAR), PEER, ip(FAR)); 3]);
+        assert_eq!((run.read("e.count").as_str(), run.bytes("o2").len()), ("0", 0));
+    }
+
+    #[test]
+    fn flags_decide_what_is_believed() {
+        let other = MacAddr([2, 0, 0, 0, 0, 5]);
+        let check = |flags: u8, mac: Option<MacAddr>, want: &str| {
+            let first = message(advert(FAR, YES, Some(PEER)));
+            let packets = vec![to(FAR, b"a"), first, message(advert(FAR, flags, mac))];
+            let states = rig(SELF, packets).burst(1).run().read("e.states");
+            let words: Vec<&str> = states.split_ascii_whitespace().collect();
+            assert_eq!([words[2], words[4], words.get(6).unwrap_or(&"host")].join(" "), want, "{flags:x}");
+        };
+        check(FLAG_SOLICITED, Some(PEER), "02-00-00-00-00-09 reachable host");
+        check(FLAG_SOLICITED | FLAG_ROUTER, None, "02-00-00-00-00-09 reachable router");
+        check(FLAG_SOLICITED, Some(other), "02-00-00-00-00-09 stale host");
+        check(FLAG_OVERRIDE, Some(other), "02-00-00-00-00-05 stale host");
+        check(YES, Some(other), "02-00-00-00-00-05 reachable host");
+    }
+
+    #[test]
+    fn bad_messages_change_nothing() {
+        let good = advert(FAR, YES, Some(PEER));
+        let mut damaged = good.clone();
+        damaged[70] ^= 1;
+        let ours = advert("fe80::1", YES, Some(PEER));
+        let elsewhere = Repr::NeighborSolicit { target: ip("fe80::2") };
+        let packets = vec![
+            to(FAR, b"a"),
+            message(changed(&good, 21, 64)),
+            message(damaged),
+            message(changed(&good, 79, 0)),
+            message(ours),
+            message(from_peer("fe80::9", "fe80::2", elsewhere, &NdpOption::link_addr_bytes(false, PEER))),
+        ];
+        let mut run = rig(SELF, packets).run();
+        assert_eq!((run.bytes("o0").len(), run.bytes("o2").len()), (0, 1));
+        let want = [
+            (Reason::BadChecksum, 1),
+            (Reason::BadOption, 1),
+            (Reason::BadHopLimit, 1),
+            (Reason::BadDiscovery, 2),
+        ];
+        assert_eq!((run.drops("e"), run.read("e.count").as_str()), (want.to_vec(), "0"));
+    }
+
+    #[test]
+    fn arguments() {
+        let check = |args: &str, want: &str| {
+            let text = format!("i :: TestIn -> e :: IP6NDSolicitor({args}) -> o :: TestOut;");
+            let errors = Rig::text(&text).errors();
+            assert!(errors.iter().any(|e| e.contains(want)), "{errors:?}");
+        };
+        check("fe80::1", "argument ETH should be an Ethernet address, not 'fe80::1'");
+        check("10.0.0.1, 2:0:0:0:0:1", "argument IP should be an IPv6 address, not '10.0.0.1'");
+        check("", "missing argument IP");
+        check("fe80::1, 2:0:0:0:0:1, TABLE t", "there is no IP6NDTable of this name");
+    }
+}
