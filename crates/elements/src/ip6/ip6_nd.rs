@@ -184,9 +184,11 @@ pub(super) mod tests {
         let group = NdpOption::link_addr_bytes(false, MacAddr([3, 0, 0, 0, 0, 1]));
         let solicit = |target: &str| Repr::NeighborSolicit { target: ip(target) };
         let na = advert("fe80::9", flags, Some(PEER));
-        let ra = Repr::RouterAdvert { hop_limit: 0, flags: 0, lifetime_s: 0, reachable_ms: 0, retransmit_ms: 0 };
+        let ra =
+            Repr::RouterAdvert { hop_limit: 0, flags: 0, lifetime_s: 0, reachable_ms: 0, retransmit_ms: 0 };
         let to = |target: &str| solicited_node(ip(target)).to_string();
-        let ns = |src: &str, target: &str, options: &[u8]| from_peer(src, &to(target), solicit(target), options);
+        let ns =
+            |src: &str, target: &str, options: &[u8]| from_peer(src, &to(target), solicit(target), options);
         let check = |frame: Vec<u8>, want: Option<Reason>| {
             assert_eq!(read(&frame).err(), want, "{frame:02x?}");
         };
@@ -198,7 +200,14 @@ pub(super) mod tests {
         check(from_peer("fe80::9", "ff02::1", ra, &mac), None);
         check(from_peer("::", "ff02::2", Repr::RouterSolicit, &[]), None);
         check(changed(&na, 21, 254), Some(Reason::BadHopLimit));
-        check({ let mut x = na.clone(); x[70] ^= 1; x }, Some(Reason::BadChecksum));
+        check(
+            {
+                let mut x = na.clone();
+                x[70] ^= 1;
+                x
+            },
+            Some(Reason::BadChecksum),
+        );
         check(changed(&na, 79, 0), Some(Reason::BadOption));
         check(changed(&na, 79, 2), Some(Reason::BadOption));
         check(changed(&na, 55, 1), bad);
@@ -211,7 +220,10 @@ pub(super) mod tests {
         check(from_peer("::", "fe80::1", solicit("fe80::1"), &[]), bad);
         check(ns("fe80::9", "fe80::1", &group), bad);
         check(ns("ff02::9", "fe80::1", &mac), bad);
-        check(from_peer("fe80::9", "ff02::1", Repr::NeighborAdvert { target: ip("fe80::9"), flags }, &[]), bad);
+        check(
+            from_peer("fe80::9", "ff02::1", Repr::NeighborAdvert { target: ip("fe80::9"), flags }, &[]),
+            bad,
+        );
         check(from_peer("2001:db8::1", "ff02::1", ra, &mac), bad);
         check(from_peer("::", "ff02::2", Repr::RouterSolicit, &mac), bad);
         (0..na.len()).for_each(|len| check(na[..len].to_vec(), bad));

@@ -155,7 +155,8 @@ impl Advertiser {
         if entry.is_own() {
             return target;
         }
-        let own = || self.entries.iter().filter(|e| e.is_own() && e.mac == entry.mac).map(|e| e.prefix.addr());
+        let own =
+            || self.entries.iter().filter(|e| e.is_own() && e.mac == entry.mac).map(|e| e.prefix.addr());
         let local = dst.is_unicast_link_local() || dst.is_multicast();
         own().find(|ip| ip.is_unicast_link_local() == local).or_else(|| own().next()).unwrap_or(target)
     }
@@ -186,8 +187,7 @@ impl Advertiser {
         let now = cx.now();
         let message = Message::Other { mac: Some(mac.0), router: None };
         let mut lost = Lost::default();
-        let waited =
-            table.neighbours.lock().hear(who.to_bits(), message, now, |p, why| lost.note(p, why));
+        let waited = table.neighbours.lock().hear(who.to_bits(), message, now, |p, why| lost.note(p, why));
         lost.drop_all(cx, None);
         let header = ethernet::Repr { dst: mac, src: entry.mac, ethertype: EtherType::IPV6 }.to_bytes();
         for mut packet in waited {
@@ -371,9 +371,13 @@ mod tests {
             assert_eq!(seen(&run), want);
             assert_eq!(run.bytes("o1"), [solicit("fe80::9", "2001:db9::1")]);
             let table = run.read("e.table");
-            assert!(table.ends_with("2001:db8:1::/64 02-00-00-00-00-01\n2001:db8:2::/48 02-00-00-00-00-08\n"));
+            assert!(
+                table.ends_with("2001:db8:1::/64 02-00-00-00-00-01\n2001:db8:2::/48 02-00-00-00-00-08\n")
+            );
             run.write("e.remove", "2001:db8:1::/64").unwrap();
-            assert!(run.write("e.remove", "2001:db8:1::/64").is_err() && run.write("e.add", "fe80::5").is_err());
+            assert!(
+                run.write("e.remove", "2001:db8:1::/64").is_err() && run.write("e.add", "fe80::5").is_err()
+            );
             run.write("e.add", "fe80::5 2:0:0:0:0:5").unwrap();
         }
     }
@@ -394,7 +398,8 @@ mod tests {
         let good = solicit("fe80::9", "fe80::1");
         let mut damaged = good.clone();
         damaged[60] ^= 1;
-        let advert = from_peer("fe80::9", "fe80::1", Repr::NeighborAdvert { target: ip("fe80::9"), flags: 0 }, &[]);
+        let advert =
+            from_peer("fe80::9", "fe80::1", Repr::NeighborAdvert { target: ip("fe80::9"), flags: 0 }, &[]);
         let run = Rig::new("IP6NDAdvertiser(fe80::1 2:0:0:0:0:1)")
             .inputs(&[&changed(&good, 21, 64), &damaged, &changed(&good, 79, 0), &good[..77], &advert, b"x"])
             .run();
@@ -410,10 +415,10 @@ mod tests {
 
     #[test]
     fn a_table_learns_who_asks() {
-        let text = "nt :: IP6NDTable; i :: TestIn -> e :: IP6NDAdvertiser(fe80::1 2:0:0:0:0:1, TABLE nt) \
+        let text = "nt :: IP6NDTable(RETRIES 0); i :: TestIn -> e :: IP6NDAdvertiser(fe80::1 2:0:0:0:0:1, TABLE nt) \
                     -> o0 :: TestOut; j :: TestIn -> q :: IP6NDSolicitor(fe80::1, 2:0:0:0:0:1, TABLE nt) \
                     -> o1 :: TestOut;";
-        let mut run = Rig::text(text).ready();
+        let run = Rig::text(text).ready();
         let mut waiting = Packet::copy_of(b"waits").unwrap();
         waiting.set_anno(packet::anno::DST_IP, ip("fe80::9").octets());
         run.give("j", vec![waiting]);
@@ -441,12 +446,14 @@ mod tests {
 
     #[test]
     fn names_and_errors() {
-        let text = "AddressInfo(us fe80::1 2:0:0:0:0:1); i :: TestIn -> e :: IP6NDAdvertiser(us) -> o :: TestOut;";
+        let text =
+            "AddressInfo(us fe80::1 2:0:0:0:0:1); i :: TestIn -> e :: IP6NDAdvertiser(us) -> o :: TestOut;";
         let mut run = Rig::text(text).run();
         assert_eq!(run.read("e.table"), "fe80::1/128 02-00-00-00-00-01\n");
         let check = |args: &str, want: &str| {
             let errors = Rig::new(&format!("IP6NDAdvertiser({args})")).errors();
-            assert_eq!(errors, [format!("e: {want}")]);
+            assert_eq!(errors.len(), 1);
+            assert!(errors[0].ends_with(want), "{errors:?}");
         };
         check("fe80::1", "argument 0: no Ethernet address in 'fe80::1'");
         check("2:0:0:0:0:1", "argument 0: no IPv6 address in '2:0:0:0:0:1'");

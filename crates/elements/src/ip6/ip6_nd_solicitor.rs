@@ -214,7 +214,8 @@ impl Solicitor {
         }
         let mut lost = Lost::default();
         let asker = Asker { owner: owner(cx), share: u128::share(&packet) };
-        let waiting = self.table.neighbours.lock().wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
+        let waiting =
+            self.table.neighbours.lock().wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
         match waiting {
             Waiting::Queued { query: true } => self.solicit(cx, ip, None),
             Waiting::Queued { query: false } => {}

@@ -133,7 +133,9 @@ mod tests {
         assert_eq!(run.read("e.table"), want);
         assert!(run.read("e.states").ends_with("02-00-00-00-00-0B 0.000000 permanent 0\n"));
         assert_eq!((run.read("e.count").as_str(), run.read("e.length").as_str()), ("2", "0"));
-        assert!(run.write("e.insert", "10.0.0.1 2:0:0:0:0:a").is_err() && run.write("e.delete", "x").is_err());
+        assert!(
+            run.write("e.insert", "10.0.0.1 2:0:0:0:0:a").is_err() && run.write("e.delete", "x").is_err()
+        );
         run.write("e.clear", "").unwrap();
         assert_eq!((run.read("e.table").as_str(), run.read("e.drops").as_str()), ("", "0"));
     }

@@ -16,6 +16,12 @@ mod ip6_extensions;
 mod ip6_fragmenter;
 mod ip6_hop_by_hop;
 mod ip6_mirror;
+mod ip6_nd;
+mod ip6_nd_advertiser;
+mod ip6_nd_router_advertiser;
+mod ip6_nd_router_check;
+mod ip6_nd_solicitor;
+mod ip6_nd_table;
 mod ip6_print;
 mod ip6_reassembler;
 mod mark_ip6_header;
@@ -39,6 +45,11 @@ pub static CLASSES: &[engine::Class] = &[
     ip6_fragmenter::CLASS,
     ip6_hop_by_hop::CLASS,
     ip6_mirror::CLASS,
+    ip6_nd_advertiser::CLASS,
+    ip6_nd_router_advertiser::CLASS,
+    ip6_nd_router_check::CLASS,
+    ip6_nd_solicitor::CLASS,
+    ip6_nd_table::CLASS,
     ip6_print::CLASS,
     ip6_reassembler::CLASS,
     mark_ip6_header::CLASS,

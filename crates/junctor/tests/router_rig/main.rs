@@ -11,6 +11,7 @@ mod bytes;
 mod dut;
 mod faults;
 mod hosts;
+mod neighbours;
 mod router;
 mod strangers;
 mod wire;
