@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One worker's copy of recent answers, so that the shared table is locked only for what is new.
 //!
-//! Two places for each hash of an address, side by side in one cache line, so that two neighbours with one hash do not
-//! send each other's packets to the lock. An answer is good while the table's version is what it was before the answer was
-//! looked up, and until the time at which the table would say something else by itself (expiry, or time for a query).
+//! Each address has two places. The first follows from its low bits, so that the neighbours of a subnet lie side by side, four to a
+//! cache line for IPv4; the second is scattered, and whoever loses the first moves there, so that two neighbours with one first
+//! place do not send each other's packets to the lock.
+//!
+//! An answer is good while the table's version is what it was before the answer was looked up, and until the time at which the
+//! table would say something else by itself (expiry, or time for a query). The earliest such time ends all answers: then the
+//! cache starts afresh, which is rare, and a place needs no time of its own.
 
 use super::{Address, Answer, Neighbours};
 use crate::mac::Mac;
@@ -29,66 +33,77 @@ use std::sync::{
 /// ```
 #[derive(Debug)]
 pub struct NeighbourCache<A = u32> {
+    /// The version of the table.
     version: Arc<AtomicU64>,
-    pairs: Box<[Pair<A>]>,
+    /// The upper half of the version of all that is kept.
+    era: u32,
+    /// When the first of the answers ends.
+    until_ns: u64,
+    /// A power of two of them.
+    slots: Box<[Slot<A>]>,
 }
-
-/// The answers that share a hash, the newer one first.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
-struct Pair<A>([Slot<A>; 2]);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot<A> {
-    until_ns: u64,
-    version: u64,
     ip: A,
+    /// The lower half of the version, or zero with an empty place: versions begin at one.
+    version: u32,
     mac: Mac,
 }
+
+const _: () = assert!(size_of::<Slot<u32>>() == 16);
 
 /// The good answers of a [`NeighbourCache`] at one time.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a, A> {
-    pairs: &'a [Pair<A>],
-    version: u64,
-    now_ns: u64,
+    /// None when no answer is good.
+    slots: &'a [Slot<A>],
+    version: u32,
 }
 
 impl<'a, A: Address> View<'a, A> {
     /// The address of `ip`, if it is kept.
     #[inline]
     pub fn get(&self, ip: A) -> Option<&'a Mac> {
-        let pair = &self.pairs.get(place(ip, self.pairs.len()))?.0;
-        let slot = if pair[0].ip == ip { &pair[0] } else { &pair[1] };
-        let good = slot.ip == ip && slot.version == self.version && self.now_ns < slot.until_ns;
-        good.then_some(&slot.mac)
+        let good = |slot: &&Slot<A>| slot.ip == ip && slot.version == self.version;
+        let first = self.slots.get(first(ip, self.slots.len()))?;
+        if good(&first) {
+            return Some(&first.mac);
+        }
+        self.slots.get(second(ip, self.slots.len())).filter(good).map(|slot| &slot.mac)
     }
 }
 
-/// The pair for an address among `pairs`, a power of two.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The first place of an address: blocks of 1024 addresses stay together, each block shifted by its own amount. A flood of
+/// chosen addresses only costs itself the lock.
 #[inline]
-fn place<A: Address>(ip: A, pairs: usize) -> usize {
-    // One multiplication spreads addresses enough: a flood of chosen ones only costs itself the lock.
-    let hash = ip.word().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-    hash as usize & (pairs - 1)
+fn first<A: Address>(ip: A, slots: usize) -> usize {
+    let word = ip.word();
+    let shift = (word >> 10).wrapping_mul(GOLDEN) >> 32;
+    word.wrapping_add(shift) as usize & slots.wrapping_sub(1)
+}
+
+/// The second place of an address.
+#[inline]
+fn second<A: Address>(ip: A, slots: usize) -> usize {
+    (ip.word().wrapping_mul(GOLDEN) >> 40) as usize & slots.wrapping_sub(1)
 }
 
 impl<A: Address> NeighbourCache<A> {
     /// A cache of `slots` answers (rounded up to a power of two) of `table`.
     pub fn new<Q>(table: &Neighbours<Q, A>, slots: usize) -> Self {
-        let pairs = vec![Pair::default(); slots.div_ceil(2).max(1).next_power_of_two()];
-        Self { version: table.version.clone(), pairs: pairs.into() }
+        let slots = vec![Slot::default(); slots.max(2).next_power_of_two()];
+        Self { version: table.version.clone(), era: 0, until_ns: u64::MAX, slots: slots.into() }
     }
 
     /// What is kept here and good at `now_ns`, to look up many addresses.
     #[inline]
     pub fn view(&self, now_ns: u64) -> View<'_, A> {
-        View { pairs: &self.pairs, version: self.version.load(Ordering::Acquire), now_ns }
-    }
-
-    #[inline]
-    fn place(&self, ip: A) -> usize {
-        place(ip, self.pairs.len())
+        let version = self.version.load(Ordering::Acquire);
+        let good = now_ns < self.until_ns && (version >> 32) as u32 == self.era && version as u32 != 0;
+        View { slots: if good { &self.slots } else { &[] }, version: version as u32 }
     }
 
     /// The answer for `ip` at `now_ns`: from here, or else by `ask`, which is to call [`Neighbours::lookup_until`] of the
@@ -97,17 +112,29 @@ impl<A: Address> NeighbourCache<A> {
     pub fn lookup(&mut self, ip: A, now_ns: u64, ask: impl FnOnce() -> (Answer, u64)) -> Answer {
         // Before asking: if the table changes meanwhile, what is kept here is old at once.
         let version = self.version.load(Ordering::Acquire);
-        let place = self.place(ip);
-        let pair = &mut self.pairs[place].0;
-        for slot in &*pair {
-            if slot.ip == ip && slot.version == version && now_ns < slot.until_ns {
-                return Answer::Known { mac: slot.mac, query: false };
-            }
+        if let Some(mac) = self.view(now_ns).get(ip) {
+            return Answer::Known { mac: *mac, query: false };
         }
         let (answer, until_ns) = ask();
-        if let Answer::Known { mac, .. } = answer {
-            *pair = [Slot { until_ns, version, ip, mac }, pair[0]];
+        // What ends at once would end all answers with it.
+        if let (Answer::Known { mac, .. }, true) = (answer, now_ns < until_ns) {
+            self.keep(ip, mac, version, until_ns, now_ns);
         }
         answer
+    }
+
+    fn keep(&mut self, ip: A, mac: Mac, version: u64, until_ns: u64, now_ns: u64) {
+        let era = (version >> 32) as u32;
+        if era != self.era || now_ns >= self.until_ns {
+            self.slots.fill(Slot::default());
+            (self.era, self.until_ns) = (era, u64::MAX);
+        }
+        self.until_ns = self.until_ns.min(until_ns);
+        let n = self.slots.len();
+        let new = Slot { ip, version: version as u32, mac };
+        let old = std::mem::replace(&mut self.slots[first(ip, n)], new);
+        if old.version == new.version && old.ip != ip {
+            self.slots[second(old.ip, n)] = old;
+        }
     }
 }

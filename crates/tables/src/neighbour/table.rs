@@ -87,7 +87,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
             serial: 0,
             waiting: 0,
             drops: 0,
-            version: Arc::default(),
+            version: Arc::new(AtomicU64::new(1)),
         }
     }
 
