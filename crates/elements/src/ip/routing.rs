@@ -116,16 +116,16 @@ struct RouteText<'a> {
 impl<'a> RouteText<'a> {
     fn split(text: &'a str) -> Result<Self, String> {
         let text = text.trim();
-        let (text, table) = match text.rsplit_once("table ") {
-            Some((rest, id)) if rest.is_empty() || rest.ends_with(char::is_whitespace) => {
-                let id = id.trim();
-                (
-                    rest.trim_end(),
-                    id.parse().map_err(|_| format!("'{id}' is not a table's number (0 to 255)"))?,
-                )
-            }
-            _ => (text, 0),
-        };
+        // From the end: of a million routes most have no table.
+        let ending = text.rsplit_once(char::is_whitespace);
+        let (text, table) =
+            match ending.and_then(|(rest, id)| Some((rest.trim_end().strip_suffix("table")?, id))) {
+                Some((rest, id)) if rest.ends_with(char::is_whitespace) => {
+                    let id = id.parse().map_err(|_| format!("'{id}' is not a table's number (0 to 255)"))?;
+                    (rest.trim_end(), id)
+                }
+                _ => (text, 0),
+            };
         let (prefix, hops) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         Ok(Self { prefix, hops: hops.trim(), table })
     }

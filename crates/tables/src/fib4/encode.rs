@@ -51,7 +51,10 @@ impl Encoder {
         let mut at = 0;
         while let Some(route) = routes.get(at) {
             let third_octet = usize::from(route.low >> 8);
-            if route.len <= 24 {
+            if route.len == 24 {
+                self.top.entries[third_octet] = route.leaf; // most are
+                at += 1;
+            } else if route.len < 24 {
                 self.top.entries[third_octet..][..1 << (24 - route.len)].fill(route.leaf);
                 at += 1;
             } else {
@@ -105,6 +108,11 @@ impl Encoder {
     }
 }
 
+/// Eight bytes of 0 or 1 as eight bits, the first lowest: the product moves byte i's bit to bit 56 + i.
+const fn gather_bits(bytes: [u8; 8]) -> u64 {
+    u64::from_le_bytes(bytes).wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
+
 /// "No route" has the bit too, but no object is that large.
 fn is_divided(leaf: u16) -> bool {
     leaf & LEAF_DIVIDED != 0 && leaf != LEAF_NONE
@@ -116,17 +124,25 @@ impl Level {
     }
 
     fn find_runs(&mut self) {
-        self.starts = [0; 4];
-        self.leaves[0] = self.entries[0];
-        // Without branches: where runs end is not predictable. Entry `last` is written again until its run ends.
-        let mut last = 0;
-        for entry in 1..ENTRIES {
-            let starts = self.entries[entry] != self.entries[entry - 1];
-            self.starts[entry / 64] |= u64::from(starts) << (entry % 64);
-            last += usize::from(starts);
-            self.leaves[last % ENTRIES] = self.entries[entry];
+        // All comparisons first, which compilers vectorize; then eight of their results a step.
+        let mut differs = [0u8; ENTRIES];
+        for (differs, pair) in differs[1..].iter_mut().zip(self.entries.windows(2)) {
+            *differs = u8::from(pair[0] != pair[1]);
         }
-        self.runs = last + 1;
+        for (starts, differs) in self.starts.iter_mut().zip(differs.as_chunks::<64>().0) {
+            let octets = differs.as_chunks::<8>().0.iter().map(|eight| gather_bits(*eight));
+            *starts = octets.rev().fold(0, |bits, octet| bits << 8 | octet);
+        }
+        self.leaves[0] = self.entries[0];
+        self.runs = 1;
+        for (word, starts) in self.starts.iter().enumerate() {
+            let mut left = *starts;
+            while left != 0 {
+                self.leaves[self.runs] = self.entries[64 * word + left.trailing_zeros() as usize];
+                self.runs += 1;
+                left &= left - 1;
+            }
+        }
     }
 
     /// Appends whole lines of words to `out`. Each leaf passes through `leaf`, which gets the level's size in lines too.
