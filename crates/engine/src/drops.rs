@@ -44,8 +44,14 @@ reasons! {
     BadLength "bad-length" "A length field disagrees with the packet.";
     BadChecksum "bad-checksum" "A checksum is wrong.";
     BadSource "bad-source" "The source address is one that no host may use.";
+    MartianSource "martian-source" "The source address is one from which nothing can come on the Internet.";
+    MartianDestination "martian-destination" "The destination address is one to which nothing can go on the Internet.";
+    DirectedBroadcast "directed-broadcast" "The packet is a broadcast to a network of the router, which is not allowed.";
+    ReversePath "reverse-path" "The route back to the source does not lead to where the packet came from.";
     BadDestination "bad-destination" "The destination address is invalid here.";
     BadOption "bad-option" "A header option is malformed or forbidden.";
+    SourceRouted "source-routed" "The packet has a source route, which is not allowed here.";
+    SourceRouteFailed "source-route-failed" "The next hop of a strict source route is not the next entry of it.";
     BadProtocol "bad-protocol" "The protocol is not the one that the element handles.";
     TtlExpired "ttl-expired" "The time to live ran out.";
     NoRoute "no-route" "The routing table has no entry for the destination.";

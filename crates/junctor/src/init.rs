@@ -78,6 +78,8 @@ struct Interface {
     mtu: u16,
 }
 
+/// How ICMP errors are sent: marked as RFC 1812 (4.3.2.5) asks, and at a rate that neither a flood nor a scan exceeds.
+const ERRORS: &str = "TOS copy, RATE 1000, DST_RATE 10";
 /// The MTU of Ethernet, in bytes.
 const MTU: u16 = 1500;
 /// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
@@ -115,6 +117,7 @@ fn router(
         port.map(|p| p + 1).ok_or_else(|| format!("next hop {hop} is on none of the interfaces' networks"))
     };
     let mut table: Vec<String> = ports.iter().map(|p| format!("{}/32 0", p.address)).collect();
+    table.push("255.255.255.255/32 0".into());
     for (i, port) in ports.iter().enumerate() {
         table.push(format!("{} {}", port.prefix, i + 1));
     }
@@ -148,22 +151,23 @@ fn router_text(ports: &[Interface], table: &[String], default: Option<std::net::
     let _ = write!(
         text,
         "\n// The routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself.\n\
-         rt :: StaticIPLookup(\n    {});\n\n\
-         // All received IP packets, their link header removed.\n\
-         ip :: Strip(14) -> CheckIPHeader(INTERFACES {}) -> GetIPAddress(16) -> rt;\n\n\
+         rt :: StaticIPLookup(\n    {1});\n\n\
+         // All received IP packets, their link header removed. Impossible addresses and directed broadcasts are dropped.\n\
+         ip :: Strip(14) -> CheckIPHeader(INTERFACES {0}) -> CheckIPAddresses(INTERFACES {0})\n\
+         \x20   -> GetIPAddress(16) -> rt;\n\n\
          // Packets for this router: it answers pings.\n\
-         rt[0] -> local :: IPClassifier(icmp type echo, -);\n\
+         rt[0] -> IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, -);\n\
          local[0] -> ICMPPingResponder -> [0]rt;\n\
          local[1] -> Discard;\n",
-        table.join(",\n    "),
-        interfaces.join(" ")
+        interfaces.join(" "),
+        table.join(",\n    ")
     );
     if default.is_none() {
         let (address, output) = (ports[0].address, ports.len() + 1);
         let _ = write!(
             text,
             "\n// For nobody that we know: the sender is told so.\n\
-             rt[{output}] -> ICMPError({address}, unreachable, net) -> [0]rt;\n"
+             rt[{output}] -> ICMPError({address}, unreachable, net, {ERRORS}) -> [0]rt;\n"
         );
     }
     for (i, port) in ports.iter().enumerate() {
@@ -185,7 +189,8 @@ fn device_address(name: &str) -> Option<String> {
 }
 
 fn port_text(i: usize, port: &Interface) -> String {
-    let (name, address, mtu, output) = (&port.name, port.address, port.mtu, i + 1);
+    let Interface { name, address, prefix, mtu } = port;
+    let output = i + 1;
     format!(
         r"
 // Interface {name}.
@@ -205,10 +210,10 @@ rt[{output}] -> DropBroadcasts
     -> ttl{i} :: DecIPTTL
     -> mtu{i} :: IPFragmenter({mtu})
     -> arp{i} -> out{i};
-redirect{i}[1] -> ICMPError({address}, redirect, host) -> [0]rt;
-options{i}[1] -> ICMPError({address}, parameterproblem) -> [0]rt;
-ttl{i}[1] -> ICMPError({address}, timeexceeded) -> [0]rt;
-mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}) -> [0]rt;
+redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {prefix}, {ERRORS}) -> [0]rt;
+options{i}[1] -> ICMPError({address}, parameterproblem, {ERRORS}) -> [0]rt;
+ttl{i}[1] -> ICMPError({address}, timeexceeded, {ERRORS}) -> [0]rt;
+mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}, {ERRORS}) -> [0]rt;
 "
     )
 }
@@ -256,12 +261,19 @@ mod tests {
         }
     }
 
+    // conformance: RFC1812-5.3.8-c
+    #[test]
+    fn reverse_paths_are_not_checked_unless_asked_for() {
+        let text = router_of(&["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"], Some("10.0.0.254")).unwrap();
+        assert!(!text.contains("CheckReversePath"));
+    }
+
     #[test]
     fn what_is_written_checks_cleanly() {
         check(&router_of(&["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"], Some("10.0.0.254")).unwrap());
         let text = router_of(&["none0=10.0.0.1/24,mtu=1280", "none1=10.0.1.1/24"], None).unwrap();
         check(&text);
-        for part in ["mtu0 :: IPFragmenter(1280)", "PMTU 1280", "mtu1 :: IPFragmenter(1500)", "PMTU 1500"] {
+        for part in ["mtu0 :: IPFragmenter(1280)", "PMTU 1280,", "mtu1 :: IPFragmenter(1500)", "PMTU 1500,"] {
             assert!(text.contains(part), "{part}");
         }
         check(&bridge(&["a".into(), "b".into(), "c".into()]));

@@ -205,14 +205,18 @@ impl Accounted {
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
     }
 
-    /// Packets that an element made beside those it received; `None` when it does not say.
-    fn made(&mut self, info: &ElementInfo) -> Option<u64> {
-        let handler = match info.class.name {
-            "ARPQuerier" => "queries",
+    /// Packets that an element made beside those it received, less those that it joined to others; `None` when it does
+    /// not say.
+    fn made(&mut self, info: &ElementInfo) -> Option<i64> {
+        let (handler, sign) = match info.class.name {
+            "ARPQuerier" => ("queries", 1),
+            "IPReassembler" => ("joined", -1),
             "IPFragmenter" => return None,
             _ => return Some(0),
         };
-        self.router.read(&format!("{}.{handler}", info.name), "").ok()?.trim().parse().ok()
+        let number: i64 =
+            self.router.read(&format!("{}.{handler}", info.name), "").ok()?.trim().parse().ok()?;
+        Some(sign * number)
     }
 }
 
@@ -245,7 +249,7 @@ impl Flow {
         }
     }
 
-    fn balance(&self, info: &ElementInfo, made: Option<u64>) -> Result<(), String> {
+    fn balance(&self, info: &ElementInfo, made: Option<i64>) -> Result<(), String> {
         let Flow { entered, left, dropped, held, first_output } = self;
         let (balanced, rule) = match (info.class.name, made) {
             // Checked against what lies outside.
@@ -255,7 +259,10 @@ impl Flow {
                 (*first_output + dropped + held == *entered, "in = first out + drops + held")
             }
             (_, None) => (left + dropped + held >= *entered, "in <= out + drops + held"),
-            (_, Some(made)) => (left + dropped + held == entered + made, "in + made = out + drops + held"),
+            (_, Some(made)) => {
+                let come = entered.checked_add_signed(made);
+                (come == Some(left + dropped + held), "in + made = out + drops + held")
+            }
         };
         if balanced {
             return Ok(());

@@ -208,6 +208,16 @@ impl<H> View<H> {
         }
     }
 
+    /// Whether `test` holds for the hop that `id` means, or for one of those of the group that it means.
+    pub fn any(&self, id: NextHopId, test: &mut impl FnMut(&H) -> bool) -> bool {
+        match self.entries.get(id.0 as usize) {
+            Some(Entry::Hop(hop)) => test(hop),
+            // Invariant 1 bounds the depth.
+            Some(Entry::Group(buckets)) => buckets.iter().any(|id| self.any(NextHopId((*id).into()), test)),
+            Some(Entry::Vacant) | None => false,
+        }
+    }
+
     /// Whether any id stands for a group, so that flow hashes may be asked for.
     #[inline]
     pub fn has_groups(&self) -> bool {

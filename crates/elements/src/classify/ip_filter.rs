@@ -164,6 +164,7 @@ mod tests {
         vec![packet(6, 1), packet(17, 1), packet(6, 2), packet(1, 3)]
     }
 
+    // conformance: RFC1812-5.3.9
     #[test]
     fn rules_apply_in_order() {
         for burst in [1, 32] {

@@ -34,14 +34,15 @@
 //! **Handlers**
 //! * `src`, `mtu`, `pmtu` read/write: the arguments.
 //!
-//! A source route in the packet is reversed in the message, unless it is what the parameter problem is about.
+//! A source route in the packet is reversed in the message, which then goes to the router that the packet visited last,
+//! unless the parameter problem is about it. That may be this router itself, so the message should pass IPSourceRoute.
 //!
 //! ```click
 //! FromIPSummaryDump(/dev/null, STOP true) -> CheckIPHeader -> d :: DecIPTTL -> Discard;
 //! d[1] -> ICMPError(10.0.0.1, timeexceeded, transit, RATE 1000, DST_RATE 1) -> Discard;
 //! ```
 //!
-//! See also: FixIPSrc, DecIPTTL, IPFragmenter, IPGWOptions. RFC 792, RFC 1122 (3.2.2), RFC 1191, RFC 1812 (4.3.2)
+//! See also: FixIPSrc, DecIPTTL, IPFragmenter, IPGWOptions, IPSourceRoute. RFC 792, RFC 1122 (3.2.2), RFC 1191, RFC 1812 (4.3.2)
 
 use std::net::Ipv4Addr;
 
@@ -52,6 +53,7 @@ use wire::icmpv4::Type;
 use wire::ipv4::options::kind;
 
 use super::limits::Limits;
+use crate::ip::source_route::{reversed, source_routes};
 use crate::ip::{Address, Addresses, header};
 use crate::tools::{number, value};
 
@@ -176,18 +178,23 @@ impl IcmpError {
         let ip = packet.network().ok_or(Reason::NoIcmpError)?;
         let header_len = usize::from(ip[0] & 15) * 4;
         let pointer = packet.anno_u8(anno::ICMP_PARAM_PROBLEM);
-        let mut options = Vec::new();
-        if let Some(route) = source_route(&ip[..header_len]) {
+        let from = ip[12..].first_chunk::<4>().copied().unwrap_or_default();
+        let (mut to, mut options) = (from, Vec::new());
+        if let Some(route) = source_routes(&ip[..header_len]).next() {
             let pointed_at = (self.kind, self.code) == (Type::PARAMETER_PROBLEM, 0)
                 && route.contains(&usize::from(pointer));
             match self.kind {
                 Type::REDIRECT => return Err(Reason::NoIcmpError),
                 _ if pointed_at => {}
-                _ => options = reversed(&ip[route]),
+                _ => {
+                    if let Some((first, mut back)) = reversed(&ip[route], from) {
+                        back.resize(back.len().next_multiple_of(4), kind::EOL);
+                        (to, options) = (first, back);
+                    }
+                }
             }
         }
-        let to = ip[12..].first_chunk::<4>().copied().unwrap_or_default();
-        if !self.limits.admit(cx.now(), u32::from_be_bytes(to).into()) {
+        if !self.limits.admit(cx.now(), u32::from_be_bytes(from).into()) {
             return Err(Reason::IcmpRateLimited);
         }
         let at = 20 + options.len();
@@ -207,20 +214,19 @@ impl IcmpError {
         icmp[4..8].copy_from_slice(&rest);
         let sum = wire::checksum::internet(icmp);
         icmp[2..4].copy_from_slice(&sum.to_be_bytes());
-        self.finish(cx, &mut answer, at, ip);
+        self.finish(cx, &mut answer, at, ip[1], to);
         Ok(answer)
     }
 
     /// Writes the IP header of `header_len` bytes and sets the annotations.
-    fn finish(&mut self, cx: &mut Cx<'_>, answer: &mut Packet, header_len: usize, ip: &[u8]) {
-        let to = ip[12..].first_chunk::<4>().copied().unwrap_or_default();
+    fn finish(&mut self, cx: &mut Cx<'_>, answer: &mut Packet, header_len: usize, tos: u8, to: [u8; 4]) {
         let bytes = answer.data_mut();
         let total = (bytes.len() as u16).to_be_bytes();
         let id = self.id.to_be_bytes();
         self.id = self.id.wrapping_add(1);
         bytes[..12].copy_from_slice(&[
             0x40 | (header_len / 4) as u8,
-            self.tos(ip[1]),
+            self.tos(tos),
             total[0],
             total[1],
             id[0],
@@ -254,42 +260,6 @@ fn about_icmp_error(packet: &Packet) -> bool {
         }
         None => true,
     }
-}
-
-/// Where in the header a source route stands of which at least one hop is done.
-fn source_route(header: &[u8]) -> Option<std::ops::Range<usize>> {
-    let mut at = 20;
-    while at < header.len() {
-        match header[at] {
-            kind::NOP => at += 1,
-            kind::EOL => return None,
-            option => {
-                let len = usize::from(*header.get(at + 1)?);
-                if len < 2 || at + len > header.len() {
-                    return None;
-                }
-                if matches!(option, kind::LSRR | kind::SSRR) && len >= 3 {
-                    let pointer = usize::from(header[at + 2]);
-                    if pointer >= 4 && pointer.is_multiple_of(4) && pointer <= len + 1 {
-                        return Some(at..at + len);
-                    }
-                }
-                at += len;
-            }
-        }
-    }
-    None
-}
-
-/// The way back: the hops done, last one first, padded to whole words.
-fn reversed(route: &[u8]) -> Vec<u8> {
-    let done = usize::from(route[2]) - 1;
-    let mut back = vec![route[0], done as u8, 4];
-    for hop in route[3..done].rchunks_exact(4) {
-        back.extend_from_slice(hop);
-    }
-    back.resize(done.next_multiple_of(4), kind::EOL);
-    back
 }
 
 impl Element for IcmpError {
@@ -383,7 +353,7 @@ mod tests {
         let out = run.out("o0");
         let p = &out[0];
         assert!(sealed(p.data()) && p.anno_u8(anno::FIX_IP_SRC) == 1);
-        assert_eq!(p.dst_ip(), [1, 2, 3, 4]);
+        assert_eq!(p.dst_ip(), p.data()[16..20]);
         let icmp = p.transport().unwrap();
         assert_eq!(wire::checksum::internet(icmp), 0);
         (p.data()[..p.len() - icmp.len()].to_vec(), icmp.to_vec())
@@ -403,7 +373,7 @@ mod tests {
         assert_eq!(ip.len() + icmp.len(), 100);
     }
 
-    // conformance: RFC1812-4.3.3.1-a RFC1812-4.3.3.1-d
+    // conformance: RFC1812-4.3.3.1-a RFC1812-4.3.3.1-d RFC1812-4.3.3.2-c
     #[test]
     fn particulars_of_the_types() {
         let rest = |config: &str| {
@@ -415,6 +385,7 @@ mod tests {
         };
         assert_eq!(rest("9.9.9.9, parameterproblem, erroratptr"), (12, 0, vec![21, 0, 0, 0]));
         assert_eq!(rest("9.9.9.9, redirect, host"), (5, 1, vec![7, 7, 7, 7]));
+        assert_eq!(rest("9.9.9.9, redirect, 3"), (5, 3, vec![7, 7, 7, 7]));
         assert_eq!(rest("9.9.9.9, unreachable, needfrag, PMTU 1280"), (3, 4, vec![0, 0, 5, 0]));
         assert_eq!(rest("9.9.9.9, sourcequench"), (4, 0, vec![0; 4]));
     }
@@ -455,13 +426,17 @@ mod tests {
         assert_eq!(run("9.9.9.9, unreachable", echo).out("o0").len(), 1);
     }
 
-    // conformance: RFC1812-4.3.2.6-a RFC1812-4.3.2.6-b RFC1812-4.2.2.1-c RFC1812-5.2.7.2-c
+    // conformance: RFC1812-4.3.2.6-a RFC1812-4.3.2.6-b RFC1812-4.2.2.1-b RFC1812-4.2.2.1-c RFC1812-5.2.7.2-c
     #[test]
     fn source_routes_go_back() {
         // Two hops of three are done.
         let route = [0x83, 15, 12, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 0];
         let (ip, _) = answer("9.9.9.9, timeexceeded", packet(&route, 30));
-        assert_eq!(ip[20..], [0x83, 11, 4, 2, 2, 2, 2, 1, 1, 1, 1, 0]);
+        assert_eq!(ip[16..], [2, 2, 2, 2, 0x83, 11, 4, 1, 1, 1, 1, 1, 2, 3, 4, 0]);
+        // None is done, and there is a second one, which a message must not have.
+        let twice = [0x83, 7, 4, 1, 1, 1, 1, 0x89, 7, 8, 2, 2, 2, 2, 0, 0];
+        let (ip, _) = answer("9.9.9.9, timeexceeded", packet(&twice, 30));
+        assert_eq!(ip[16..], [1, 2, 3, 4]);
         let run = run("9.9.9.9, redirect", packet(&route, 30));
         assert_eq!(run.drops("e"), [(Reason::NoIcmpError, 1)]);
         let mut faulty = packet(&route, 30);

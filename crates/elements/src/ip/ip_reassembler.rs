@@ -27,7 +27,7 @@
 //! `fragment-overlap`, with `OVERLAP drop`; `reassembly-timeout`; `reassembly-limit`; `no-memory`.
 //!
 //! **Handlers**
-//! * `dump` read: counts, and what waits.
+//! * `dump` read: counts, and what waits. `joined` read: fragments that became part of the packet of another.
 //!
 //! Overlapping fragments serve to smuggle headers past filters, and nobody sends them in good faith: where that matters,
 //! choose `OVERLAP drop`, which IPv6 demands (RFC 5722). One instance serves all workers, because the fragments of one
@@ -54,7 +54,7 @@ use crate::tools::Anno;
 pub const CLASS: Class = Class::new("IPReassembler", "1/1-2", || Box::<IpReassembler>::default())
     .processing("a/ah")
     .sharing(Sharing::Serial)
-    .handlers(&[Handler::read("dump")])
+    .handlers(&[Handler::read("dump"), Handler::read("joined")])
     .file(file!());
 
 /// Time without a fragment after which a packet is given up, unless told otherwise.
@@ -129,6 +129,7 @@ struct IpReassembler {
     used: usize,
     reap_at: Nanos,
     seen: u64,
+    joined: u64,
     good: u64,
     failed: u64,
     bad: u64,
@@ -283,7 +284,8 @@ impl IpReassembler {
         place: &Place,
         now: Nanos,
     ) -> Result<Option<Waiting>, Reason> {
-        if !self.waiting.contains_key(&place.key) {
+        let begins = !self.waiting.contains_key(&place.key);
+        if begins {
             self.begin(cx, packet, place)?;
         }
         let waiting = self.waiting.get_mut(&place.key).ok_or(Reason::NoMemory)?;
@@ -309,6 +311,7 @@ impl IpReassembler {
         };
         self.used += waiting.memory();
         result?;
+        self.joined += u64::from(!begins);
         Ok(if waiting.complete() { self.remove(&place.key) } else { None })
     }
 
@@ -391,7 +394,7 @@ impl IpReassembler {
     fn give_up(&mut self, cx: &mut Cx<'_>, key: Key, reason: Reason) {
         let Some(waiting) = self.remove(&key) else { return };
         if waiting.spoilt {
-            return;
+            return cx.count_drops(Reason::FragmentOverlap, 1);
         }
         self.failed += 1;
         match waiting.packet() {
@@ -461,7 +464,14 @@ impl Element for IpReassembler {
         out
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if name == "joined" {
+            return Ok(self.joined.to_string());
+        }
         let mut lines: Vec<String> = self
             .waiting
             .iter()
@@ -601,7 +611,7 @@ mod tests {
         assert_eq!((run.bytes("o0")[0][20..].to_vec(), run.drops("e")), (want, vec![]));
         let drop = || Rig::new("IPReassembler(OVERLAP drop)");
         let run = drop().packets(packets()).run();
-        assert_eq!((run.out("o0").len(), run.drops("e")), (0, vec![(Reason::FragmentOverlap, 2)]));
+        assert_eq!((run.out("o0").len(), run.drops("e")), (0, vec![(Reason::FragmentOverlap, 3)]));
         let mut alike = packets();
         alike[2] = fragment(1, 8, 16, true);
         assert_eq!(drop().packets(alike).run().bytes("o0")[0][20..], whole(32));

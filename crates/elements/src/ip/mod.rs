@@ -5,7 +5,9 @@ use std::net::Ipv4Addr;
 
 use engine::args::{FromArg, Names};
 
+mod check_ip_addresses;
 pub(crate) mod check_ip_header;
+mod check_reverse_path;
 pub(crate) mod dec_ip_ttl;
 pub(crate) mod drop_broadcasts;
 pub(crate) mod faults;
@@ -19,20 +21,24 @@ mod ip_mirror;
 mod ip_output_combo;
 mod ip_print;
 mod ip_reassembler;
+mod ip_source_route;
 mod lookup_ip_route;
 pub(crate) mod routing;
 mod set_ip_address;
 mod set_ip_checksum;
 mod set_ip_dscp;
 mod set_rand_ip_address;
+pub(crate) mod source_route;
 mod store_ip_address;
 mod strip_ip_header;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
+    check_ip_addresses::CLASS,
     check_ip_header::CLASS,
     check_ip_header::WITHOUT_CHECKSUM,
     check_ip_header::MARK,
+    check_reverse_path::CLASS,
     dec_ip_ttl::CLASS,
     drop_broadcasts::CLASS,
     fix_ip_src::CLASS,
@@ -45,6 +51,7 @@ pub static CLASSES: &[engine::Class] = &[
     ip_output_combo::CLASS,
     ip_print::CLASS,
     ip_reassembler::CLASS,
+    ip_source_route::CLASS,
     lookup_ip_route::DIRECT,
     lookup_ip_route::LINEAR,
     lookup_ip_route::LOOKUP,

@@ -8,10 +8,12 @@
 //! * `via NAME [WEIGHT]`, a next hop that was given a name.
 
 mod lookup;
+mod reverse;
 mod routes;
 mod shared;
 
 pub(crate) use lookup::Lookup;
+pub(crate) use reverse::ReverseRoutes;
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use engine::args::Args;
 
-use engine::{Cx, Element, HandlerError, InitCx, OpenCx, Reason, Tasks};
+use engine::{Cx, Element, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
 use packet::{Batch, Packet};
 use sync::rcu;
 use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, View};
 
+use super::reverse::ReverseRoutes;
 use super::routes::Limits;
 use super::shared::{Hits, Path, Readers, SharedRoutes, Strategy, now_ns};
 use super::{DROP, Family, Hop};
@@ -175,6 +176,10 @@ impl<F: Family> Element for Lookup<F> {
             self.path = Some(self.shared().further_path()?);
         }
         Ok(())
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(Arc::new(ReverseRoutes(self.shared().path())))
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # CheckIPAddresses
+//!
+//! `CheckIPAddresses([keywords INTERFACES, SOURCE, DESTINATION, DIRECTED_BROADCAST])`
+//!
+//! Lets only IP packets pass whose addresses make sense on the Internet: filters Martians and directed broadcasts. Stands
+//! behind CheckIPHeader.
+//!
+//! **Ports:** 1 input; output 0 for packets with possible addresses; output 1, if connected, for others, about which no
+//! ICMP error should be sent.
+//!
+//! **Arguments**
+//! * `INTERFACES` addresses with prefix of the router's interfaces, for the first and the last address of each network:
+//!   both are impossible sources, the first an impossible destination, the last the network's broadcast. Networks of one
+//!   or two addresses have neither (RFC 3021).
+//! * `SOURCE` boolean, default true: checks sources. Impossible are networks 0 and 127, and 224.0.0.0 and beyond.
+//! * `DESTINATION` boolean, default true: checks destinations. Impossible are networks 0 and 127, and 240.0.0.0 and
+//!   beyond but for 255.255.255.255.
+//! * `DIRECTED_BROADCAST` boolean, default false (RFC 2644): lets broadcasts to the networks of INTERFACES pass.
+//!
+//! **Metadata read:** network header position.
+//!
+//! **Drops** (when output 1 is not connected): `martian-source`, `martian-destination`, `directed-broadcast`; `too-short`
+//! for packets without marked IP header. The first five are printed with their addresses.
+//!
+//! **Handlers**
+//! * `drops` read: packets that did not pass.
+//!
+//! ```click
+//! FromIPSummaryDump(/dev/null, STOP true) -> CheckIPHeader -> CheckIPAddresses(INTERFACES 10.0.0.1/24) -> Discard;
+//! ```
+//!
+//! See also: CheckIPHeader, CheckReversePath, DropBroadcasts. RFC 1812 (4.2.2.11, 4.2.3.1, 5.3.5, 5.3.7), RFC 2644, RFC 3021
+
+use std::cell::Cell;
+use std::net::Ipv4Addr;
+
+use engine::args::{Args, Raw};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use packet::{Batch, Packet};
+
+use super::header;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("CheckIPAddresses", "1/1-2", || Box::new(CheckIpAddresses::default()))
+    .processing("a/ah")
+    .handlers(&[Handler::sum("drops")])
+    .file(file!());
+
+/// Packets about which something is printed.
+const PRINTED: u64 = 5;
+
+#[derive(Default)]
+struct CheckIpAddresses {
+    rules: Rules,
+    bad: u64,
+}
+
+/// What is checked.
+#[derive(Default)]
+struct Rules {
+    source: bool,
+    destination: bool,
+    directed: bool,
+    /// First and last addresses of the networks.
+    ends: Vec<[u32; 2]>,
+}
+
+impl Rules {
+    #[inline]
+    fn judge(&self, packet: &Packet) -> Result<(), Reason> {
+        let header = header(packet).ok_or(Reason::TooShort)?;
+        let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
+        let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
+        let is_end = |address, ends: &[u32]| ends.contains(&address);
+        if self.source
+            && (matches!(header[12], 0 | 127 | 224..) || self.ends.iter().any(|ends| is_end(source, ends)))
+        {
+            return Err(Reason::MartianSource);
+        }
+        if self.destination
+            && (matches!(header[16], 0 | 127)
+                || header[16] >= 240 && destination != u32::MAX
+                || self.ends.iter().any(|ends| is_end(destination, &ends[..1])))
+        {
+            return Err(Reason::MartianDestination);
+        }
+        if !self.directed && self.ends.iter().any(|ends| is_end(destination, &ends[1..])) {
+            return Err(Reason::DirectedBroadcast);
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn reject(bad: &mut u64, cx: &mut Cx<'_>, packet: Packet, reason: Reason) {
+    if *bad < PRINTED
+        && let Some(h) = header(&packet)
+    {
+        let (source, to) = ([h[12], h[13], h[14], h[15]], [h[16], h[17], h[18], h[19]]);
+        let (source, to) = (Ipv4Addr::from(source), Ipv4Addr::from(to));
+        cx.print(&format!("{}: {reason}: {source} > {to}", cx.name()));
+    }
+    *bad += 1;
+    cx.push_one_or_drop(1, packet, reason);
+}
+
+impl Element for CheckIpAddresses {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let interfaces: Option<Raw> = args.keyword_opt("INTERFACES");
+        let rules = &mut self.rules;
+        rules.source = args.keyword("SOURCE", true);
+        rules.destination = args.keyword("DESTINATION", true);
+        rules.directed = args.keyword("DIRECTED_BROADCAST", false);
+        for word in lang::config::split_words(&interfaces.unwrap_or_default().0) {
+            match word.parse::<wire::Prefix4>() {
+                Ok(net) if net.len() <= 30 => {
+                    let first = u32::from(net.addr());
+                    rules.ends.push([first, first | u32::MAX.checked_shr(net.len().into()).unwrap_or(0)]);
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    args.error(format!("INTERFACES should be addresses with prefix length, not '{word}'"))
+                }
+            }
+        }
+        rules.ends.sort_unstable();
+        rules.ends.dedup();
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        let CheckIpAddresses { rules, bad } = self;
+        let found = Cell::new(Reason::MartianSource);
+        let good = |p: &mut Packet| rules.judge(p).map_err(|reason| found.set(reason)).is_ok();
+        batch.partition(good, |p| reject(bad, cx, p, found.get()));
+        batch
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.bad.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::datagram;
+    use super::*;
+    use crate::testing::Rig;
+
+    const FINE: [u8; 4] = [1, 2, 3, 4];
+
+    fn check(config: &str, source: [u8; 4], to: [u8; 4], want: Option<Reason>) {
+        for burst in [1, 32] {
+            let rig = Rig::new(&format!("CheckIPAddresses({config})")).burst(burst);
+            let run =
+                rig.packets(vec![datagram(9, source, to, &[], 4), datagram(9, FINE, FINE, &[], 4)]).run();
+            let drops: Vec<_> = run.drops("e").iter().map(|(reason, _)| *reason).collect();
+            assert_eq!(drops, want.into_iter().collect::<Vec<_>>(), "{config} {source:?} {to:?}");
+            assert_eq!(run.out("o0").len(), 2 - drops.len());
+        }
+    }
+
+    // conformance: RFC1812-4.2.2.11-a RFC1812-5.3.7-a RFC1812-5.3.7-b
+    #[test]
+    fn martian_sources() {
+        let martian = Some(Reason::MartianSource);
+        for source in
+            [[0; 4], [0, 1, 2, 3], [127, 0, 0, 1], [224, 0, 0, 1], [239, 9, 9, 9], [240, 0, 0, 1], [255; 4]]
+        {
+            check("", source, FINE, martian);
+            check("SOURCE false", source, FINE, None);
+        }
+        let nets = "INTERFACES 10.0.0.1/24 10.1.0.1/31 10.2.0.1/32";
+        for (last, want) in [(0, martian), (255, martian), (1, None)] {
+            check(nets, [10, 0, 0, last], FINE, want);
+        }
+        check(nets, [10, 1, 0, 0], FINE, None);
+        check(nets, [10, 2, 0, 1], FINE, None);
+    }
+
+    // conformance: RFC1812-5.3.7-b RFC1812-5.3.7-c RFC1812-4.2.3.1-b
+    #[test]
+    fn martian_destinations() {
+        for to in [[0; 4], [0, 1, 2, 3], [127, 0, 0, 1], [240, 0, 0, 1], [255, 255, 255, 254], [10, 0, 0, 0]]
+        {
+            check("INTERFACES 10.0.0.1/24", FINE, to, Some(Reason::MartianDestination));
+            check("INTERFACES 10.0.0.1/24, DESTINATION false", FINE, to, None);
+        }
+        check("", FINE, [224, 0, 0, 5], None);
+        check("", FINE, [255; 4], None);
+    }
+
+    // conformance: RFC1812-5.3.5.2-a RFC1812-5.3.5.2-b
+    #[test]
+    fn directed_broadcasts() {
+        let to = [10, 0, 3, 255];
+        check("INTERFACES 10.0.0.1/22", FINE, to, Some(Reason::DirectedBroadcast));
+        check("INTERFACES 10.0.0.1/22, DIRECTED_BROADCAST true", FINE, to, None);
+        check("INTERFACES 10.0.3.254/31", FINE, to, None);
+        check("", FINE, to, None);
+    }
+
+    #[test]
+    fn says_what_was_wrong() {
+        let packets = || vec![datagram(9, [127, 0, 0, 1], FINE, &[], 4), Packet::copy_of(b"x").unwrap()];
+        let mut run = Rig::new("CheckIPAddresses").outputs(2).packets(packets()).run();
+        assert_eq!(run.printed(), "e: martian-source: 127.0.0.1 > 1.2.3.4\n");
+        assert_eq!((run.out("o1").len(), run.read("e.drops").as_str()), (2, "2"));
+        assert_eq!(
+            Rig::new("CheckIPAddresses(INTERFACES x)").errors(),
+            ["e: INTERFACES should be addresses with prefix length, not 'x'"]
+        );
+    }
+}
