@@ -60,23 +60,26 @@
 //! it sees them filled. For 2: the writer stamps the grace period after the store of the slot; when it is over, each
 //! reader has been quiescent since and its later loads of the slot see the newer line number; `sync::rcu` has the proof.
 
-mod arena;
 mod encode;
 mod rib;
 #[allow(unsafe_code)]
 mod walk;
 
-use crate::fib4::{
-    arena::Arena,
-    encode::{Encoder, LEAF_DIVIDED, LEAF_NONE},
-    rib::Rib,
-    walk::Walk,
+use crate::{
+    arena::{Arena, NoBlock},
+    fib4::{
+        encode::{Encoder, LEAF_DIVIDED, LEAF_NONE},
+        rib::Rib,
+        walk::Walk,
+    },
 };
 pub use crate::next_hop::NextHopId;
 use std::{fmt, net::Ipv4Addr, str::FromStr, sync::Arc};
 use sync::{lines::Lines, rcu};
 
 const SLOTS: usize = 1 << 16;
+/// Lines: 9 at the top and 9 for each of 256 divided /24s.
+const LARGEST_OBJECT: usize = 9 + 256 * 9;
 
 const _: () = assert!(NextHopId::MAX.0 < LEAF_DIVIDED as u32, "every id fits a leaf");
 
@@ -177,6 +180,15 @@ pub enum Fib4Error {
     /// The memory for the table could not be had.
     #[error(transparent)]
     NoMemory(#[from] sync::lines::NoMemory),
+}
+
+impl From<NoBlock> for Fib4Error {
+    fn from(why: NoBlock) -> Self {
+        match why {
+            NoBlock::Full { wanted, used, capacity } => Self::Full { wanted, used, capacity },
+            NoBlock::Stalled { waiting, laggards } => Self::Stalled { waiting, laggards },
+        }
+    }
 }
 
 /// What the table occupies.
@@ -303,7 +315,7 @@ impl Fib4Writer {
         let mut writer = Self {
             shared: Arc::new(shared),
             rib: Rib::new(),
-            arena: Arena::new(lines),
+            arena: Arena::new(lines, LARGEST_OBJECT),
             owned: boxed_array(|| Owned::Uniform(LEAF_NONE)),
             uniform: Vec::new(),
             encoder: Encoder::default(),

@@ -13,6 +13,7 @@
 //! `unsafe` is denied but for the loads of `fib4`'s lookup (`fib4/walk.rs`), where the safe form costs a fifth of the speed.
 #![deny(unsafe_code)]
 
+mod arena;
 pub mod fib4;
 pub mod flow;
 mod hash;

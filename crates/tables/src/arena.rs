@@ -1,20 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which lines are free: blocks of whole lines, and blocks that wait for their grace period.
 //!
-//! Nearly all objects have 1 to 9 lines, so a list of free blocks for each size serves most requests by a pop.
-//! When none fits, a larger block is split; when free lines pile up in wrong sizes, neighbours are joined.
+//! Forwarding tables keep their objects in slabs of cache lines. Nearly all have few lines, so a list of free blocks for each
+//! size serves most requests by a pop. When none fits, a larger block is split; when free lines pile up in wrong sizes,
+//! neighbours are joined.
 
-use super::Fib4Error;
 use std::collections::VecDeque;
-use sync::rcu::{Domain, Stamp};
+use sync::rcu::{Domain, ReaderState, Stamp};
 
-/// Largest object: 9 lines at the top and 9 for each of 256 divided /24s.
-const LARGEST: usize = 9 + 256 * 9;
 /// Retired blocks between two looks at the grace period: a look costs a lock and makes readers fetch the epoch.
 const LOOK_EVERY: usize = 32;
 
-pub(super) struct Arena {
+/// Why there is no block to be had.
+#[derive(Debug)]
+pub(crate) enum NoBlock {
+    /// All lines are in use, or in pieces too small.
+    Full { wanted: usize, used: usize, capacity: usize },
+    /// Room is there, but readers still hold it.
+    Stalled { waiting: usize, laggards: Vec<ReaderState> },
+}
+
+pub(crate) struct Arena {
     capacity: usize,
+    /// Lines of the largest block.
+    largest: usize,
     /// Lines from here on were never used.
     fresh: usize,
     /// Free blocks by size.
@@ -27,11 +36,13 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    pub(super) fn new(capacity: usize) -> Self {
+    /// `capacity` lines, to be given out in blocks of up to `largest`.
+    pub(crate) fn new(capacity: usize, largest: usize) -> Self {
         Self {
             capacity,
+            largest,
             fresh: 0,
-            free: vec![Vec::new(); LARGEST + 1],
+            free: vec![Vec::new(); largest + 1],
             free_lines: 0,
             freed_since_join: 0,
             waiting: VecDeque::new(),
@@ -41,17 +52,17 @@ impl Arena {
     }
 
     /// Lines in objects that slots name (or will).
-    pub(super) fn used(&self) -> usize {
+    pub(crate) fn used(&self) -> usize {
         self.fresh - self.free_lines - self.waiting_lines
     }
 
     /// Lines touched before and not in use now.
-    pub(super) fn spare(&self) -> usize {
+    pub(crate) fn spare(&self) -> usize {
         self.free_lines + self.waiting_lines
     }
 
     /// A block of `count` lines.
-    pub(super) fn take(&mut self, count: usize, domain: &Domain) -> Result<u32, Fib4Error> {
+    pub(crate) fn take(&mut self, count: usize, domain: &Domain) -> Result<u32, NoBlock> {
         if let Some(line) = self.find(count) {
             return Ok(line);
         }
@@ -61,13 +72,13 @@ impl Arena {
             return Ok(line);
         }
         if self.waiting_lines >= count {
-            return Err(Fib4Error::Stalled { waiting: self.waiting_lines, laggards: domain.laggards() });
+            return Err(NoBlock::Stalled { waiting: self.waiting_lines, laggards: domain.laggards() });
         }
-        Err(Fib4Error::Full { wanted: count, used: self.used(), capacity: self.capacity })
+        Err(NoBlock::Full { wanted: count, used: self.used(), capacity: self.capacity })
     }
 
     /// Takes back a block that readers may still walk.
-    pub(super) fn retire(&mut self, line: u32, count: usize, domain: &Domain) {
+    pub(crate) fn retire(&mut self, line: u32, count: usize, domain: &Domain) {
         self.waiting.push_back((domain.stamp(), line, count as u32));
         self.waiting_lines += count;
         self.retired_since_look += 1;
@@ -77,7 +88,7 @@ impl Arena {
     }
 
     /// Takes back a block that no reader has seen, or can see any more.
-    pub(super) fn give_back(&mut self, line: u32, count: usize) {
+    pub(crate) fn give_back(&mut self, line: u32, count: usize) {
         self.free[count].push(line);
         self.free_lines += count;
         self.freed_since_join += count;
@@ -105,7 +116,7 @@ impl Arena {
         if self.free_lines > self.fresh / 4 && self.freed_since_join > self.fresh / 8 {
             self.join();
         }
-        let larger = (count + 1..=LARGEST.min(count + 64)).find(|size| !self.free[*size].is_empty());
+        let larger = (count + 1..=self.largest.min(count + 64)).find(|size| !self.free[*size].is_empty());
         if let Some(size) = larger {
             return self.split(size, count);
         }
@@ -113,7 +124,7 @@ impl Arena {
             self.fresh += count;
             return Some((self.fresh - count) as u32);
         }
-        let size = (count + 1..=LARGEST).find(|size| !self.free[*size].is_empty())?;
+        let size = (count + 1..=self.largest).find(|size| !self.free[*size].is_empty())?;
         self.split(size, count)
     }
 
@@ -147,7 +158,7 @@ impl Arena {
         }
         for (mut line, mut length) in joined {
             while length > 0 {
-                let size = length.min(LARGEST);
+                let size = length.min(self.largest);
                 self.free[size].push(line);
                 line += size as u32;
                 length -= size;
@@ -161,10 +172,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const LARGEST: usize = 9 + 256 * 9;
+
     /// Blocks handed out never overlap, and all lines come back in the end.
     fn check(capacity: usize, steps: &[(bool, usize)]) {
         let domain = Domain::default();
-        let mut arena = Arena::new(capacity);
+        let mut arena = Arena::new(capacity, LARGEST);
         let mut owner = vec![false; capacity];
         let mut held: Vec<(u32, usize)> = Vec::new();
         let mark = |owner: &mut Vec<bool>, line: u32, count: usize, to: bool| {
@@ -181,7 +194,7 @@ mod tests {
                         mark(&mut owner, line, count, true);
                         held.push((line, count));
                     }
-                    Err(error) => assert!(matches!(error, Fib4Error::Full { .. }), "{error}"),
+                    Err(error) => assert!(matches!(error, NoBlock::Full { .. }), "{error:?}"),
                 }
             } else {
                 let (line, count) = held.swap_remove(number % held.len());
@@ -208,11 +221,11 @@ mod tests {
     fn a_stalled_reader_is_named() {
         let domain = Domain::default();
         let mut reader = domain.register("worker 3");
-        let mut arena = Arena::new(4);
+        let mut arena = Arena::new(4, LARGEST);
         let line = arena.take(4, &domain).expect("room");
         arena.retire(line, 4, &domain);
         match arena.take(2, &domain) {
-            Err(Fib4Error::Stalled { waiting: 4, laggards }) => assert_eq!(laggards[0].name, "worker 3"),
+            Err(NoBlock::Stalled { waiting: 4, laggards }) => assert_eq!(laggards[0].name, "worker 3"),
             other => panic!("{other:?}"),
         }
         reader.quiescent();
