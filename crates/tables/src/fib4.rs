@@ -65,6 +65,7 @@ mod rib;
 #[allow(unsafe_code)]
 mod walk;
 
+pub use crate::next_hop::NextHopId;
 use crate::{
     arena::{Arena, NoBlock},
     fib4::{
@@ -73,7 +74,6 @@ use crate::{
         walk::Walk,
     },
 };
-pub use crate::next_hop::NextHopId;
 use std::{fmt, net::Ipv4Addr, str::FromStr, sync::Arc};
 use sync::{lines::Lines, rcu};
 

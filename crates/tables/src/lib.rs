@@ -2,6 +2,7 @@
 //! The tables a router looks things up in: one table, one file.
 //!
 //! * [`fib4`]: IPv4 longest-prefix match, shared by all workers;
+//! * [`fib6`]: the same for IPv6;
 //! * [`next_hop`]: what a route's answer means: next hops, and groups that share traffic;
 //! * [`flow`]: flows with two keys and an expiry, one table for each worker, for address translation;
 //! * [`neighbour`]: IPv4 address to Ethernet address, with what waits for the answer;
@@ -10,11 +11,13 @@
 //!
 //! Time never comes from a clock here: every table that ages takes `now_ns`, nanoseconds since any fixed moment.
 //!
-//! `unsafe` is denied but for the loads of `fib4`'s lookup (`fib4/walk.rs`), where the safe form costs a fifth of the speed.
+//! `unsafe` is denied but for the loads of the two lookups (`fib4/walk.rs`, `fib6/walk.rs`): there the safe form costs a fifth of
+//! the speed, or there is none.
 #![deny(unsafe_code)]
 
 mod arena;
 pub mod fib4;
+pub mod fib6;
 pub mod flow;
 mod hash;
 pub mod mac;
