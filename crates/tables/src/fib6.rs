@@ -404,35 +404,33 @@ impl Fib6Writer {
     where
         I: IntoIterator<Item = (Prefix6, NextHopId)>,
     {
-        let checked = |(prefix, id)| Ok((prefix, checked(prefix, id)?));
-        let mut all = routes.into_iter().map(checked).collect::<Result<Vec<_>, Fib6Error>>()?;
-        if !all.is_sorted_by(|(a, _), (b, _)| a < b) {
-            all.reverse();
-            all.sort_by_key(|(prefix, _)| *prefix);
-            all.dedup_by_key(|(prefix, _)| *prefix);
-        }
-        let (mut upper, mut deep) = (Vec::with_capacity(all.len()), BTreeMap::<u64, Vec<Route>>::new());
-        let mut divided = Divided::new();
-        for (prefix, leaf) in &all {
-            let (key, low) = (prefix.upper(), prefix.lower());
-            if let Some(len) = prefix.len().checked_sub(64).filter(|len| *len > 0) {
-                if deep.last_entry().is_none_or(|entry| *entry.key() != key) {
+        let (mut upper, mut lower) = (Vec::new(), Vec::new());
+        for (prefix, id) in routes {
+            let (key, leaf) = (prefix.upper(), checked(prefix, id)?);
+            match prefix.len().checked_sub(64).filter(|len| *len > 0) {
+                Some(len) => {
                     upper.push(Route { key, len: MARKER, leaf: 0 });
+                    lower.push((key, Route { key: prefix.lower(), len, leaf }));
                 }
-                deep.entry(key).or_default().push(Route { key: low, len, leaf: *leaf });
-            } else {
-                upper.push(Route { key, len: prefix.len(), leaf: *leaf });
+                None => upper.push(Route { key, len: prefix.len(), leaf }),
             }
+        }
+        sweep::settle(&mut upper, Route::order);
+        sweep::settle(&mut lower, |(upper, route)| (*upper, route.order()));
+        let (mut divided, mut deep) = (Divided::new(), BTreeMap::<u64, Vec<Route>>::new());
+        for (key, route) in &lower {
+            deep.entry(*key).or_default().push(*route);
         }
         for (key, routes) in &deep {
             divided.set(*key, routes, &mut self.sweep);
         }
+        let count = upper.len() - deep.len() + lower.len();
         self.sweep.sweep(0, u64::MAX, &[], &upper, self.sizes.fresh);
         let new = self.take_blocks()?;
         let staged = vec![Staged { old: 0..self.chunks.len(), new }];
         self.swap_root(staged, divided, Some(&upper))?;
         self.deep = deep;
-        self.count = all.len();
+        self.count = count;
         self.sweep = Sweep::default(); // the working memory of so large a pass
         Ok(())
     }
@@ -720,8 +718,8 @@ impl Fib6Writer {
     /// Writes the pieces of the last sweep to lines of their own.
     fn take_blocks(&mut self) -> Result<Vec<(Piece, Block)>, Fib6Error> {
         let mut new = Vec::with_capacity(self.sweep.pieces.len());
-        for piece in self.sweep.pieces.drain(..) {
-            let runs = &self.sweep.runs[piece.runs.clone()];
+        for piece in std::mem::take(&mut self.sweep.pieces) {
+            let runs = &self.sweep.runs()[piece.runs.clone()];
             let lines = chunk::lines_for(runs.len());
             match self.arena.take(lines, self.walk.root.domain()) {
                 Ok(line) => {

@@ -34,7 +34,7 @@ pub(super) fn lines_for(runs: usize) -> usize {
     1 + runs.div_ceil(LINE_RUNS)
 }
 
-/// Writes a chunk that starts at `start`, with keys shifted by `shift`, to `lines` (as [`lines_for`] says).
+/// Writes a chunk that starts at `start` (its first run may begin before), with keys shifted by `shift`, to `lines` (as [`lines_for`] says).
 pub(super) fn write(runs: &[Run], start: u64, shift: u8, lines: &[Line]) {
     let base = (start >> shift) as u32;
     let separator = |run: &Run| ((run.start >> shift) as u32).wrapping_sub(base).wrapping_sub(1) ^ FLIP;
@@ -53,7 +53,7 @@ pub(super) fn write(runs: &[Run], start: u64, shift: u8, lines: &[Line]) {
             *word = separator(run);
         }
         for (at, run) in runs.iter().enumerate() {
-            words[LEAVES_BYTE / 4 + at / 2] |= u32::from(run.leaf) << (at % 2 * 16);
+            words[LEAVES_BYTE / 4 + at / 2] |= u32::from(run.leaf()) << (at % 2 * 16);
         }
         store(line, &words);
     }

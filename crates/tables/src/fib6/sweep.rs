@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From routes, which nest, to runs, which do not: one pass from the lowest key to the highest with a stack of the
-//! routes that contain the current key. On the way the runs are cut into pieces that fit a chunk.
+//! routes that contain the current key. Where the runs are too many for a chunk, a second pass cuts them into pieces.
 
-use super::{DEEP, LEAF_NONE, chunk::MAX_RUNS};
+use super::{DEEP, LEAF_NONE};
 use std::ops::Range;
 
 /// A route within 64 bits of address.
@@ -45,6 +45,15 @@ pub(super) fn set(list: &mut Vec<Route>, key: u64, len: u8, leaf: Option<u16>) -
     }
 }
 
+/// Sorts; of equals the last remains.
+pub(super) fn settle<T, K: Ord>(list: &mut Vec<T>, order: impl Fn(&T) -> K) {
+    if !list.is_sorted_by(|a, b| order(a) < order(b)) {
+        list.reverse();
+        list.sort_by_key(&order);
+        list.dedup_by_key(|item| order(item));
+    }
+}
+
 /// Sets or clears a route in a list of routes that all contain one key, which is sorted by length.
 pub(super) fn set_cover(covers: &mut Vec<Route>, route: Route, present: bool) {
     match (covers.binary_search_by_key(&route.len, |cover| cover.len), present) {
@@ -59,10 +68,19 @@ pub(super) fn set_cover(covers: &mut Vec<Route>, route: Route, present: bool) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub start: u64,
-    pub leaf: u16,
+    /// Sixteen bits; more only in what stands for "none before".
+    leaf: u32,
 }
 
-/// How much goes into a piece before the next is begun.
+impl Run {
+    const NOTHING: Self = Self { start: 0, leaf: u32::MAX };
+
+    pub(super) fn leaf(self) -> u16 {
+        self.leaf as u16
+    }
+}
+
+/// How much goes into a piece before the next is begun. Routes that begin at one key stay together, even if they are more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
     pub routes: usize,
@@ -77,6 +95,7 @@ pub(super) struct Piece {
     pub covers: Vec<Route>,
     /// Those of the routes swept that begin in the piece.
     pub routes: Range<usize>,
+    /// Its runs; the first may begin before the piece.
     pub runs: Range<usize>,
     /// All runs but the first begin at multiples of two to the power of this.
     pub shift: u8,
@@ -85,90 +104,159 @@ pub(super) struct Piece {
 /// The result of a pass, and its working memory.
 #[derive(Default)]
 pub(super) struct Sweep {
-    pub runs: Vec<Run>,
+    /// Behind one that is none. What follows the last is left over.
+    runs: Vec<Run>,
+    count: usize,
+    /// The routes that contain the current key: their last keys and leaves.
+    stack: Vec<(u64, u32)>,
     pub pieces: Vec<Piece>,
-    stack: Vec<(u64, Route)>,
+}
+
+impl Sweep {
+    /// The runs of the last pass.
+    pub(super) fn runs(&self) -> &[Run] {
+        &self.runs[1..self.count]
+    }
+
+    /// Sweeps the keys `start` to `last`, in which `routes` (sorted) begin and of which `covers` contain the first.
+    pub(super) fn sweep(&mut self, start: u64, last: u64, covers: &[Route], routes: &[Route], fill: Fill) {
+        self.flatten(start, last, covers, routes);
+        self.pieces.clear();
+        let runs = self.runs();
+        let shift = shift_of(runs[1..].iter().fold(0, |bits, run| bits | run.start));
+        if runs.len() <= fill.runs && routes.len() <= fill.routes && fits(start, last, shift) {
+            let (routes, runs) = (0..routes.len(), 0..runs.len());
+            self.pieces.push(Piece { start, covers: covers.to_vec(), routes, runs, shift });
+        } else {
+            self.cut(start, last, covers, routes, fill);
+        }
+    }
+
+    /// Finds the runs. Neighbours have different leaves.
+    pub(super) fn flatten(&mut self, start: u64, last: u64, covers: &[Route], routes: &[Route]) {
+        let most = 2 + covers.len() + 2 * routes.len();
+        if self.runs.len() < most {
+            self.runs.resize(most, Run::NOTHING);
+        }
+        self.runs[0] = Run::NOTHING;
+        self.count = 1;
+        self.stack.clear();
+        self.stack.push((u64::MAX, LEAF_NONE.into()));
+        self.stack.extend(covers.iter().map(|route| (route.last(), u32::from(route.leaf))));
+        let top = self.stack[self.stack.len() - 1];
+        self.emit(start, top.1);
+        for route in routes {
+            let (_, above) = self.ended(route.key);
+            let leaf = if route.len == MARKER { u32::from(DEEP) | above } else { route.leaf.into() };
+            self.emit(route.key, leaf);
+            self.stack.push((route.last(), leaf));
+        }
+        while let Some((end, _)) = self.stack.pop().filter(|(end, _)| *end < last) {
+            let leaf = self.stack[self.stack.len() - 1].1;
+            self.emit(end + 1, leaf);
+        }
+    }
+
+    /// Takes the routes that end before `key` off the stack.
+    #[inline(always)]
+    fn ended(&mut self, key: u64) -> (u64, u32) {
+        let mut top = self.stack[self.stack.len() - 1];
+        while top.0 < key {
+            self.stack.pop();
+            let end = top.0;
+            top = self.stack[self.stack.len() - 1];
+            self.emit(end + 1, top.1);
+        }
+        top
+    }
+
+    /// From `start` on the answer is `leaf`, whatever was said of `start` before. Without branches: neither is predictable.
+    #[inline(always)]
+    fn emit(&mut self, start: u64, leaf: u32) {
+        let before = self.runs[self.count - 1];
+        self.count -= usize::from(before.start == start && before.leaf != Run::NOTHING.leaf);
+        let changes = self.runs[self.count - 1].leaf != leaf;
+        self.runs[self.count] = Run { start, leaf };
+        self.count += usize::from(changes);
+    }
+
+    /// Cuts the runs into pieces, each as full as may be.
+    fn cut(&mut self, start: u64, last: u64, covers: &[Route], routes: &[Route], fill: Fill) {
+        let runs = &self.runs[1..self.count];
+        let mut cutter = Cutter { pieces: &mut self.pieces, routes, low_bits: 0 };
+        cutter.open(start, 0, 0, covers.to_vec());
+        // Routes that begin before the run.
+        let mut from = 0;
+        for (at, run) in runs.iter().enumerate().skip(1) {
+            let before = from;
+            while routes.get(from).is_some_and(|route| route.key < run.start) {
+                from += 1;
+            }
+            cutter.cut_many(at, before..from, runs[at - 1].start, fill);
+            let end = runs.get(at + 1).map_or(last, |next| next.start - 1);
+            let piece = cutter.piece();
+            let low_bits = cutter.low_bits | run.start;
+            let room = at - piece.runs.start < fill.runs && from - piece.routes.start < fill.routes;
+            if room && fits(piece.start, end, shift_of(low_bits)) {
+                cutter.low_bits = low_bits;
+            } else {
+                cutter.next(run.start, at, at, from);
+            }
+        }
+        let rest = from..routes.len();
+        cutter.cut_many(runs.len(), rest, runs[runs.len() - 1].start, fill);
+        cutter.close(runs.len(), routes.len());
+    }
+}
+
+struct Cutter<'a> {
+    pieces: &'a mut Vec<Piece>,
+    routes: &'a [Route],
     /// All starts of the piece's runs but the first, or-ed.
     low_bits: u64,
 }
 
-impl Sweep {
-    /// Sweeps the keys `start` to `last`, in which `routes` (sorted) begin and of which `covers` contain the first.
-    pub(super) fn sweep(&mut self, start: u64, last: u64, covers: &[Route], routes: &[Route], fill: Fill) {
-        debug_assert!(fill.runs <= MAX_RUNS || fill.runs == usize::MAX);
-        self.runs.clear();
-        self.pieces.clear();
-        self.stack.clear();
-        self.stack.extend(covers.iter().map(|route| (route.last(), *route)));
-        let (mut key, mut at) = (start, 0);
-        loop {
-            while self.stack.last().is_some_and(|(last, _)| *last < key) {
-                self.stack.pop();
-            }
-            let from = at;
-            let mut leaf = self.stack.last().map_or(LEAF_NONE, |(_, route)| route.leaf);
-            while let Some(route) = routes.get(at).filter(|route| route.key == key) {
-                leaf = if route.len == MARKER { DEEP | leaf } else { route.leaf };
-                at += 1;
-            }
-            // Up to here the answer stays.
-            let mut end = match at > from {
-                true => routes[at - 1].last(),
-                false => self.stack.last().map_or(u64::MAX, |(last, _)| *last),
-            }
-            .min(last);
-            if let Some(route) = routes.get(at) {
-                end = end.min(route.key - 1);
-            }
-            self.boundary(key, end, leaf, from, fill);
-            for route in &routes[from..at] {
-                let leaf = if route.len == MARKER { leaf } else { route.leaf };
-                self.stack.push((route.last(), Route { leaf, ..*route }));
-            }
-            if end == last {
-                break;
-            }
-            key = end + 1;
-        }
-        self.close(routes.len());
+impl Cutter<'_> {
+    fn piece(&self) -> &Piece {
+        self.pieces.last().expect("one is opened at the first key")
     }
 
-    /// At `key`, and until `end`, the answer is `leaf`; `from` is the first route not before `key`.
-    fn boundary(&mut self, key: u64, end: u64, leaf: u16, from: usize, fill: Fill) {
-        if let Some(piece) = self.pieces.last() {
-            let changes = self.runs.last().is_none_or(|run| run.leaf != leaf);
-            let low_bits = if changes { self.low_bits | key } else { self.low_bits };
-            let room = (!changes || self.runs.len() - piece.runs.start < fill.runs)
-                && from - piece.routes.start < fill.routes;
-            if room && fits(piece.start, end, shift(low_bits)) {
-                self.low_bits = low_bits;
-                if changes {
-                    self.runs.push(Run { start: key, leaf });
-                }
-                return;
-            }
-            self.close(from);
-        }
+    fn open(&mut self, start: u64, run: usize, from: usize, covers: Vec<Route>) {
         self.low_bits = 0;
-        self.pieces.push(Piece {
-            start: key,
-            covers: self.stack.iter().map(|(_, route)| *route).collect(),
-            routes: from..from,
-            runs: self.runs.len()..self.runs.len(),
-            shift: 0,
-        });
-        self.runs.push(Run { start: key, leaf });
+        self.pieces.push(Piece { start, covers, routes: from..from, runs: run..run, shift: 0 });
     }
 
-    fn close(&mut self, routes: usize) {
-        let piece = self.pieces.last_mut().expect("a sweep opens a piece at its first key");
+    fn close(&mut self, runs: usize, routes: usize) {
+        let shift = shift_of(self.low_bits);
+        let piece = self.pieces.last_mut().expect("one is opened at the first key");
         piece.routes.end = routes;
-        piece.runs.end = self.runs.len();
-        piece.shift = shift(self.low_bits);
+        piece.runs.end = runs;
+        piece.shift = shift;
+    }
+
+    /// Ends the piece before `start`, with `runs` runs done, and begins the next with run `run` and route `from`.
+    fn next(&mut self, start: u64, runs: usize, run: usize, from: usize) {
+        self.close(runs, from);
+        let piece = self.piece();
+        let known = piece.covers.iter().chain(&self.routes[piece.routes.clone()]);
+        let covers = known.filter(|route| route.len != MARKER && route.contains(start)).copied().collect();
+        self.open(start, run, from, covers);
+    }
+
+    /// Cuts where too many routes begin within one run: the one before `at`, which begins at `start` and in which `inside` begin.
+    fn cut_many(&mut self, at: usize, inside: Range<usize>, start: u64, fill: Fill) {
+        for from in inside {
+            let key = self.routes[from].key;
+            let first = from == 0 || self.routes[from - 1].key != key;
+            if first && key > start && from - self.piece().routes.start >= fill.routes {
+                self.next(key, at, at - 1, from);
+            }
+        }
     }
 }
 
-fn shift(low_bits: u64) -> u8 {
+/// The greatest shift that loses none of the bits.
+fn shift_of(low_bits: u64) -> u8 {
     low_bits.trailing_zeros().min(63) as u8
 }
 

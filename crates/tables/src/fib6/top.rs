@@ -3,7 +3,7 @@
 
 use super::{
     LEAF_NONE,
-    sweep::{Fill, Route, Run, Sweep},
+    sweep::{Route, Run, Sweep},
 };
 use std::sync::{
     Arc,
@@ -87,7 +87,7 @@ impl Divided {
         let shard = &self.shards[shard_of(key)];
         let runs = &shard[shard.binary_search_by_key(&key, |(key, _)| *key).ok()?].1;
         let run = runs.partition_point(|run| run.start <= addr as u64).checked_sub(1)?;
-        Some(runs[run].leaf).filter(|leaf| *leaf != LEAF_NONE)
+        Some(runs[run].leaf()).filter(|leaf| *leaf != LEAF_NONE)
     }
 
     /// Divides the /64 `key` by `routes` of the lower half, or no more if there are none. Copies what a reader may look at.
@@ -103,8 +103,8 @@ impl Divided {
             }
             return;
         }
-        sweep.sweep(0, u64::MAX, &[], routes, Fill { routes: usize::MAX, runs: usize::MAX });
-        let runs: Arc<[Run]> = sweep.runs.as_slice().into();
+        sweep.flatten(0, u64::MAX, &[], routes);
+        let runs: Arc<[Run]> = sweep.runs().into();
         self.bytes += bytes_of(&runs);
         match place {
             Ok(at) => shard[at].1 = runs,
