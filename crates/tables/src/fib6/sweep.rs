@@ -58,7 +58,7 @@ pub(super) fn settle<T, K: Ord>(list: &mut Vec<T>, order: impl Fn(&T) -> K) {
 pub(super) fn set_cover(covers: &mut Vec<Route>, route: Route, present: bool) {
     match (covers.binary_search_by_key(&route.len, |cover| cover.len), present) {
         (Ok(at), true) => covers[at] = route,
-        (Ok(at), false) => drop(covers.remove(at)),
+        (Ok(at), false) => _ = covers.remove(at),
         (Err(at), true) => covers.insert(at, route),
         (Err(_), false) => {}
     }
