@@ -24,6 +24,7 @@ mod ip6_nd_solicitor;
 mod ip6_nd_table;
 mod ip6_print;
 mod ip6_reassembler;
+mod lookup_ip6_route;
 mod mark_ip6_header;
 mod options;
 mod set_ip6_address;
@@ -52,6 +53,7 @@ pub static CLASSES: &[engine::Class] = &[
     ip6_nd_table::CLASS,
     ip6_print::CLASS,
     ip6_reassembler::CLASS,
+    lookup_ip6_route::CLASS,
     mark_ip6_header::CLASS,
     set_ip6_address::CLASS,
     set_ip6_field::DSCP,
