@@ -38,7 +38,7 @@
 //!
 //! # Trade-offs
 //!
-//! * An update rebuilds one object (below a microsecond) and publishes it with one store. A prefix of /16 or shorter
+//! * An update rebuilds one object (about a microsecond) and publishes it with one store. A prefix of /16 or shorter
 //!   rebuilds every /16 below it whose answer changes: the default route up to 65,536 of them, some 10 ms.
 //! * DIR-24-8 is faster where few flows are hot (one load) and slower where many are (32 MB).
 //! * Next hop ids end at 32,766 ([`NextHopId::MAX`]).

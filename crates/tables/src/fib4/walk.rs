@@ -5,8 +5,8 @@
 //! code needs, would cost a fifth of the speed. What costs more are cache misses: the objects of a full table take 3 MB, beyond
 //! the second-level cache. So a batch goes step by step: all slots are read and the objects' first lines asked for, then
 //! all leaves' places computed and their lines asked for, then all leaves read. Without the two prefetches the
-//! processor's window holds some ten lookups, and as many misses (bench `fib4`, Xeon at 2.5 GHz, `rand` 8.0 ns without, 4.5 with;
-//! `pfx` 8.6 and 5.4; `zipf` 5.8 and 3.9).
+//! processor's window holds some ten lookups, and as many misses (the workloads of bench `fib4`, Xeon at 2.5 GHz, best of 60
+//! interleaved rounds: `rand` 8.0 ns without, 4.5 with; `pfx` 8.6 and 5.4; `zipf` 5.8 and 3.9).
 //!
 //! The arithmetic on addresses alone stands in a loop of its own, which compilers vectorize (3.9, 5.0, 3.7 ns with AVX2). Gathers
 //! do not pay: of AVX-512, 6.3, 7.7 and 5.0 ns on the same machine, which has no vector population count; nor do huge

@@ -2,7 +2,9 @@
 //! Against shares computed by division, and against what must not move.
 
 use super::*;
+use crate::fib4::{Fib4Writer, Prefix4};
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn table(capacity: usize) -> (Domain, NextHops<&'static str>) {
     let domain = Domain::default();
@@ -239,4 +241,73 @@ fn a_stalled_reader_keeps_the_former_version() {
     reader.quiescent();
     hops.publish().expect("the reader moved on");
     assert_eq!(view.read(&reader).resolve(b, || 0), Some(&"b"));
+}
+
+/// Routes move from hop to hop while readers look them up; ids are so few that they are used again all the time. Whatever a
+/// reader finds for a route must be a hop that was made for this route.
+#[test]
+fn churn_under_readers() {
+    const ROUTES: u32 = 8;
+    let domain = Domain::default();
+    let mut hops = NextHops::new(&domain, 3 * ROUTES as usize);
+    let mut fib = Fib4Writer::with_lines(&domain, 256).expect("memory");
+    let prefix = |route: u32| Prefix4::new(route << 24, 8).expect("a prefix");
+    for route in 0..ROUTES {
+        let id = hops.intern((route, 0)).expect("room");
+        fib.insert(prefix(route), id).expect("room");
+    }
+    hops.publish().expect("no reader yet");
+    let (routes, view, done) = (fib.reader(), hops.reader(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for name in ["reader 0", "reader 1"] {
+            let (routes, view, domain, done) = (routes.clone(), view.clone(), &domain, &done);
+            scope.spawn(move || {
+                let mut reader = domain.register(name);
+                let addrs: [u32; ROUTES as usize] = std::array::from_fn(|route| (route as u32) << 24);
+                let mut found = [0; ROUTES as usize];
+                while !done.load(Ordering::Relaxed) {
+                    routes.lookup_batch(&reader, &addrs, &mut found);
+                    let view = view.read(&reader);
+                    for (route, id) in (0..).zip(found) {
+                        let hop = view.resolve(NextHopId(id), || id).expect("a hop");
+                        assert_eq!(hop.0, route, "a hop of another route");
+                    }
+                    reader.quiescent();
+                }
+            });
+        }
+        let mut turn = 0;
+        while turn < 800 {
+            let (route, version) = (turn % ROUTES, turn / ROUTES + 1);
+            let made = match hops.intern((route, version)) {
+                // Every third as a group of one.
+                Ok(hop) if turn % 3 == 0 => {
+                    let group = hops.intern_group(&[(hop, 1)], None);
+                    hops.release(hop);
+                    group
+                }
+                made => made,
+            };
+            let Ok(id) = made else {
+                std::thread::yield_now();
+                continue;
+            };
+            let moved = hops.publish().is_ok()
+                && match fib.insert(prefix(route), id) {
+                    Ok(Some(old)) => {
+                        hops.release(old);
+                        true
+                    }
+                    _ => false,
+                };
+            if moved {
+                turn += 1;
+            } else {
+                hops.release(id);
+                std::thread::yield_now();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(fib.len() as u32, ROUTES);
 }
