@@ -153,3 +153,64 @@ pub(crate) mod samples {
         wire::checksum::internet(&bytes[..usize::from(bytes[0] & 15) * 4]) == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use packet::Packet;
+    use proptest::prelude::*;
+
+    use crate::testing::Rig;
+
+    /// Elements that read or change options and fragments, with all their ways out.
+    const ELEMENTS: &[(&str, usize)] = &[
+        ("IPGWOptions(7.7.7.7, 8.8.8.8, SOURCE_ROUTE forward)", 3),
+        ("IPGWOptions(7.7.7.7, 8.8.8.8, SOURCE_ROUTE drop)", 3),
+        ("IPSourceRoute(7.7.7.7, 8.8.8.8)", 2),
+        ("IPFragmenter(60, HONOR_DF false)", 2),
+        ("IPReassembler(OVERLAP drop, MAX_PACKETS 3, MAX_PER_SOURCE 2)", 2),
+        ("IPReassembler", 2),
+        ("CheckIPAddresses(INTERFACES 7.7.7.7/24)", 2),
+        ("ICMPError(7.7.7.7, parameterproblem, TOS copy, RATE 5, DST_RATE 1)", 1),
+        ("ICMPError(7.7.7.7, redirect, ONLINK 8.0.0.0/8)", 1),
+        ("ICMPPingResponder", 2),
+    ];
+
+    /// A byte, mostly one that means something in options and addresses.
+    fn byte() -> impl Strategy<Value = u8> {
+        prop_oneof![Just(0), Just(1), 2u8..16, Just(7), Just(8), Just(68), Just(131), Just(137), any::<u8>()]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        /// No bytes make an element panic, whether their header has been checked or only marked.
+        #[test]
+        fn any_bytes(
+            packets in prop::collection::vec((0usize..16, prop::collection::vec(byte(), 0..100)), 1..12),
+            check in any::<bool>(),
+        ) {
+            let packet = |(words, mut bytes): (usize, Vec<u8>)| {
+                if check && bytes.len() >= 20 {
+                    let words = words.clamp(5, bytes.len() / 4);
+                    bytes[0] = 0x40 | words as u8;
+                    let len = (bytes.len() as u16).to_be_bytes();
+                    bytes[2..4].copy_from_slice(&len);
+                    super::samples::seal(&mut bytes);
+                }
+                Packet::copy_of(&bytes).unwrap()
+            };
+            let packets: Vec<_> = packets.into_iter().map(packet).collect();
+            let mark = if check { "CheckIPHeader" } else { "MarkIPHeader" };
+            for (element, outputs) in ELEMENTS {
+                let mut text = format!("i :: TestIn -> {mark} -> e :: {element} -> o0 :: TestOut;");
+                (1..*outputs).for_each(|n| text += &format!("e[{n}] -> o{n} :: TestOut;"));
+                let packets = packets.iter().map(|p| p.duplicate().unwrap()).collect();
+                let run = Rig::text(&text).packets(packets).run();
+                if check {
+                    for p in (0..*outputs).flat_map(|n| run.bytes(&format!("o{n}"))) {
+                        prop_assert!(super::samples::sealed(&p), "{element}: {p:?}");
+                    }
+                }
+            }
+        }
+    }
+}
