@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::{bench, check, ctl, demo, describe, doctor, exit, init, run};
+use crate::{bench, check, ctl, demo, describe, doctor, exit, fib, init, run};
 
 /// A multicore software router that runs Click-language configurations.
 #[derive(Parser, Debug)]
@@ -25,6 +25,7 @@ enum Command {
     Demo(demo::Args),
     Doctor(doctor::Args),
     Elements(describe::Args),
+    Fib(Box<fib::Args>),
     Init(init::Args),
     /// Print a shell completion script.
     #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
@@ -50,6 +51,7 @@ pub(crate) fn main() -> u8 {
         Command::Demo(args) => demo::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Elements(args) => describe::main(&args),
+        Command::Fib(args) => fib::main(&args),
         Command::Init(args) => init::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

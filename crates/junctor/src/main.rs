@@ -15,6 +15,7 @@ mod demo;
 mod describe;
 mod devices;
 mod doctor;
+mod fib;
 mod init;
 mod measure;
 mod run;

@@ -348,7 +348,7 @@ pub enum Problem {
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
     /// Not text at all.
-    #[error("the line is not UTF-8 text; if the file is compressed, its name has to end in .gz, .bz2 or .xz")]
+    #[error("the line is not UTF-8 text; if the file is compressed otherwise than by gzip, bzip2 or xz, decompress it first")]
     NotText,
     /// A line without an end.
     #[error("the line is longer than {} bytes: this is no route file", text::LONGEST_LINE)]

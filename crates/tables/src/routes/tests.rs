@@ -103,7 +103,7 @@ fn our_text_refused() {
     let binary = read(b"\xfd7zXZ\x01\x02\n", &Options::default()).map(|_| ());
     assert_eq!(
         binary,
-        Err("f:1: the line is not UTF-8 text; if the file is compressed, its name has to end in .gz, .bz2 or .xz".into())
+        Err("f:1: the line is not UTF-8 text; if the file is compressed otherwise than by gzip, bzip2 or xz, decompress it first".into())
     );
 }
 
