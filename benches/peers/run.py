@@ -34,7 +34,7 @@ class Contestant:
         if words[:1] != ["ready"]:
             self.process.kill()
             raise RuntimeError(f"{self.name} did not start: {' '.join(words) or 'see above'}")
-        self.routes, self.build_ms, self.memory_mb = int(words[1]), float(words[2]), float(words[3])
+        self.routes, (self.build_ms, self.memory_mb, self.lookup_mb) = int(words[1]), map(float, words[2:5])
         # Loading takes rte_lpm a minute, so all load at once on all processors; from now on they take turns on one.
         os.sched_setaffinity(self.process.pid, {int(ARGS.cpu)})
 
@@ -113,17 +113,17 @@ def table(family, contestants, cells):
     print(f"\n### IPv{family}: {contestants[0].routes:,} routes, million lookups/s of one core, median of {ARGS.rounds} "
           "interleaved rounds (middle half)\n")
     heads = [f"{load}, by {batch}" for load, batch in cells]
-    print("| table | " + " | ".join(heads) + " | memory, MB | load, ms | update, µs |")
-    print("|---" * (len(heads) + 4) + "|")
+    print("| table | " + " | ".join(heads) + " | lookup MB | with RIB, MB | load, ms | update, µs |")
+    print("|---" * (len(heads) + 5) + "|")
     for contestant in contestants:
         shown = [f"{statistics.median(contestant.figures[cell]):.0f} ({spread(contestant.figures[cell])})" for cell in cells]
         print(f"| {contestant.name} | " + " | ".join(shown) +
-              f" | {contestant.memory_mb:.1f} | {contestant.build_ms:.0f} | {contestant.update_ns / 1e3:.2f} |")
+              f" | {contestant.lookup_mb:.1f} | {contestant.memory_mb:.1f} | {contestant.build_ms:.0f} | {contestant.update_ns / 1e3:.2f} |")
     ours = contestants[0]
     for other in contestants[1:]:
         ratios = [statistics.median(a / b for a, b in zip(ours.figures[cell], other.figures[cell])) for cell in cells]
         print(f"| ours / {other.name} | " + " | ".join(f"**{ratio:.2f}**" for ratio in ratios) +
-              f" | {ours.memory_mb / other.memory_mb:.3f} | {ours.build_ms / other.build_ms:.3f} | {ours.update_ns / other.update_ns:.3f} |")
+              f" | {ours.lookup_mb / other.lookup_mb:.3f} | {ours.memory_mb / other.memory_mb:.3f} | {ours.build_ms / other.build_ms:.3f} | {ours.update_ns / other.update_ns:.3f} |")
 
 
 def machine():
@@ -146,7 +146,7 @@ def main():
             sys.exit(f"IPv{family}: our table is not among the contestants")
         contestants, cells = measure(family, contestants)
         table(family, contestants, cells)
-        results[family] = {c.name: {"memory_mb": c.memory_mb, "build_ms": c.build_ms, "update_ns": c.update_ns,
+        results[family] = {c.name: {"memory_mb": c.memory_mb, "lookup_mb": c.lookup_mb, "build_ms": c.build_ms, "update_ns": c.update_ns,
                                     **{f"{load}.{batch}": c.figures[(load, batch)] for load, batch in cells}}
                            for c in contestants}
     if ARGS.json:

@@ -8,7 +8,7 @@
  * updates6.txt, and addresses as raw arrays in v4.WORKLOAD (32 bits, host order) and v6.WORKLOAD (16 bytes each).
  *
  * Speaks one line at a time with the driver, so that it can measure all contestants in turn:
- *     (start)                      ->  ready ROUTES BUILD_MS MEMORY_MB
+ *     (start)                      ->  ready ROUTES BUILD_MS MEMORY_MB LOOKUP_MB   the last without the RIB
  *     look WORKLOAD PASSES BATCH   ->  look MLPS CHECKSUM     the checksum adds id + 1 of each address that has a route
  *     update COUNT                 ->  update NS_EACH         the next COUNT of the updates
  */
@@ -28,6 +28,10 @@
 #include <rte_malloc.h>
 
 #define MOST_BATCH 256
+/* Second-level groups: about as many as the real tables need. */
+#define TBL8_V4 256
+#define TBL8_FIB6 320000
+#define TBL8_LPM6 (1 << 17)
 #define NO_ROUTE 32767 /* the greatest next hop of 2-byte entries; our ids are below */
 
 struct change {
@@ -124,23 +128,23 @@ static void create(const char *table)
 	int scalar = strstr(table, "scalar") != NULL;
 	if (!is_lpm && !v6) {
 		struct rte_fib_conf conf = { .type = RTE_FIB_DIR24_8, .default_nh = NO_ROUTE, .max_routes = 1 << 21,
-			.dir24_8 = { .nh_sz = RTE_FIB_DIR24_8_2B, .num_tbl8 = 1 << 14 } };
+			.dir24_8 = { .nh_sz = RTE_FIB_DIR24_8_2B, .num_tbl8 = TBL8_V4 } };
 		fib4 = rte_fib_create("fib4", SOCKET_ID_ANY, &conf);
 		enum rte_fib_lookup_type best = RTE_FIB_LOOKUP_DIR24_8_VECTOR_AVX512;
 		if (fib4 && rte_fib_select_lookup(fib4, scalar ? RTE_FIB_LOOKUP_DIR24_8_SCALAR_MACRO : best))
 			die("this processor or this DPDK has no such lookup function");
 	} else if (is_lpm && !v6) {
-		struct rte_lpm_config conf = { .max_rules = 1 << 21, .number_tbl8s = 1 << 14 };
+		struct rte_lpm_config conf = { .max_rules = 1 << 21, .number_tbl8s = TBL8_V4 };
 		lpm4 = rte_lpm_create("lpm4", SOCKET_ID_ANY, &conf);
 	} else if (!is_lpm) {
 		struct rte_fib6_conf conf = { .type = RTE_FIB6_TRIE, .default_nh = NO_ROUTE, .max_routes = 1 << 20,
-			.trie = { .nh_sz = RTE_FIB6_TRIE_4B, .num_tbl8 = 1 << 19 } };
+			.trie = { .nh_sz = RTE_FIB6_TRIE_4B, .num_tbl8 = TBL8_FIB6 } };
 		fib6 = rte_fib6_create("fib6", SOCKET_ID_ANY, &conf);
 		enum rte_fib6_lookup_type best = RTE_FIB6_LOOKUP_TRIE_VECTOR_AVX512;
 		if (fib6 && rte_fib6_select_lookup(fib6, scalar ? RTE_FIB6_LOOKUP_TRIE_SCALAR : best))
 			die("this processor or this DPDK has no such lookup function");
 	} else {
-		struct rte_lpm6_config conf = { .max_rules = 1 << 20, .number_tbl8s = 1 << 17 };
+		struct rte_lpm6_config conf = { .max_rules = 1 << 20, .number_tbl8s = TBL8_LPM6 };
 		lpm6 = rte_lpm6_create("lpm6", SOCKET_ID_ANY, &conf);
 	}
 	if (!fib4 && !lpm4 && !fib6 && !lpm6)
@@ -226,7 +230,9 @@ int main(int argc, char **argv)
 			exit(1);
 		}
 	}
-	printf("ready %zu %.1f %.1f\n", routes, (now() - start) * 1e3, memory_mb() - before);
+	double first = (double)(1 << 24) * (fib4 ? 2 : 4);
+	double lookup = first + 256.0 * (fib4 ? 2 * TBL8_V4 : lpm4 ? 4 * TBL8_V4 : fib6 ? 4 * TBL8_FIB6 : 4 * TBL8_LPM6);
+	printf("ready %zu %.1f %.1f %.1f\n", routes, (now() - start) * 1e3, memory_mb() - before, lookup / 1e6);
 	fflush(stdout);
 
 	char line[256], name[32];

@@ -50,7 +50,11 @@ const UPDATES: &str = "A 10.2.0.0/16 9\nW 10.1.0.0/16\nA 10.0.0.0/8 7\nW 2001:db
 
 #[test]
 fn lookups() {
-    let case = Case::new(&[("t", TABLE), ("u", UPDATES), ("ip", "10.0.0.0/8 via 192.0.2.1 dev eth0\nblackhole 10.1.0.0/16\n")]);
+    let case = Case::new(&[
+        ("t", TABLE),
+        ("u", UPDATES),
+        ("ip", "10.0.0.0/8 via 192.0.2.1 dev eth0\nblackhole 10.1.0.0/16\n"),
+    ]);
     case.check(
         &["lookup", "t", "10.1.1.200", "10.1.2.1", "10.1.1.1", "192.0.2.1", "2001:db8::1", "2001:db8::2", "::1"],
         "",
@@ -69,7 +73,11 @@ fn lookups() {
     case.check(
         &["lookup", "ip", "10.0.0.1", "10.1.0.1", "11.0.0.1"],
         "",
-        ("10.0.0.1 10.0.0.0/8 via 192.0.2.1 dev eth0\n10.1.0.1 10.1.0.0/16 blackhole\n11.0.0.1 none\n", "", 0),
+        (
+            "10.0.0.1 10.0.0.0/8 via 192.0.2.1 dev eth0\n10.1.0.1 10.1.0.0/16 blackhole\n11.0.0.1 none\n",
+            "",
+            0,
+        ),
     );
     case.check(
         &["lookup", "--json", "-", "10.0.0.1", "::1"],
@@ -85,23 +93,42 @@ fn lookups() {
 
 #[test]
 fn dumps() {
-    let case = Case::new(&[("t", TABLE), ("u", UPDATES), ("ip", "default via 192.0.2.1 dev eth0\nblackhole 10.1.0.0/16\n")]);
+    let case = Case::new(&[
+        ("t", TABLE),
+        ("u", UPDATES),
+        ("ip", "default via 192.0.2.1 dev eth0\nblackhole 10.1.0.0/16\n"),
+    ]);
     case.check(&["dump", "t"], "", (TABLE, "", 0));
     case.check(
         &["dump", "t", "u"],
         "",
         ("0.0.0.0/0 1\n10.0.0.0/8 7\n10.1.1.0/24 4\n10.1.1.128/25 5\n10.2.0.0/16 9\n::/0 6\n2001:db8::/32 7\n", "", 0),
     );
-    case.check(&["dump", "t", "--within", "10.1.0.0/16"], "", ("10.1.0.0/16 3\n10.1.1.0/24 4\n10.1.1.128/25 5\n", "", 0));
+    case.check(
+        &["dump", "t", "--within", "10.1.0.0/16"],
+        "",
+        ("10.1.0.0/16 3\n10.1.1.0/24 4\n10.1.1.128/25 5\n", "", 0),
+    );
     let text = "nexthop 0 via 192.0.2.1 dev eth0\nnexthop 1 blackhole\n0.0.0.0/0 0\n10.1.0.0/16 1\n";
     case.check(&["dump", "ip"], "", (text, "", 0));
-    case.check(&["dump", "--as", "ip", "-"], text, ("default via 192.0.2.1 dev eth0\nblackhole 10.1.0.0/16\n", "", 0));
-    case.check(&["dump", "--json", "ip", "--within", "10.0.0.0/8"], "", ("{\"next_hop\":\"blackhole\",\"route\":\"10.1.0.0/16\"}\n", "", 0));
+    case.check(
+        &["dump", "--as", "ip", "-"],
+        text,
+        ("default via 192.0.2.1 dev eth0\nblackhole 10.1.0.0/16\n", "", 0),
+    );
+    case.check(
+        &["dump", "--json", "ip", "--within", "10.0.0.0/8"],
+        "",
+        ("{\"next_hop\":\"blackhole\",\"route\":\"10.1.0.0/16\"}\n", "", 0),
+    );
 }
 
 #[test]
 fn comparisons() {
-    let case = Case::new(&[("a", TABLE), ("b", "0.0.0.0/0 1\n10.0.0.0/8 3\n10.1.0.0/16 3\n11.0.0.0/8 2\n::/0 6\n2001:db8::/32 7\n")]);
+    let case = Case::new(&[
+        ("a", TABLE),
+        ("b", "0.0.0.0/0 1\n10.0.0.0/8 3\n10.1.0.0/16 3\n11.0.0.0/8 2\n::/0 6\n2001:db8::/32 7\n"),
+    ]);
     case.check(&["compare", "a", "a"], "", ("8 routes compared, 0 differ\n", "", 0));
     case.check(
         &["compare", "a", "b"],
@@ -118,20 +145,32 @@ fn comparisons() {
         "",
         ("- 10.0.0.0/8 2\n+ 10.0.0.0/8 3\n... and 4 more; --limit 0 prints all\n9 routes compared, 5 differ\n", "", 1),
     );
-    case.check(&["compare", "a"], "", ("", "junctor: two route files make a comparison, not 1; or use --kernel\n", 2));
+    case.check(
+        &["compare", "a"],
+        "",
+        ("", "junctor: two route files make a comparison, not 1; or use --kernel\n", 2),
+    );
 }
 
 #[test]
 fn reports() {
     let case = Case::new(&[("t", TABLE), ("u", UPDATES)]);
     let (text, _, status) = fib(case.dir.path(), &["load", "t", "u"], "");
-    assert!(status == 0 && text.contains("IPv4 routes                 5\n") && text.contains("next hops                   9\n"), "{text}");
+    assert!(
+        status == 0
+            && text.contains("IPv4 routes                 5\n")
+            && text.contains("next hops                   9\n"),
+        "{text}"
+    );
     let (text, _, status) = fib(case.dir.path(), &["memory", "t"], "");
     assert!(status == 0 && text.contains("     /25                    1 ####"), "{text}");
     let (text, _, _) = fib(case.dir.path(), &["memory", "--json", "t", "u"], "");
     let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let tables = &json["tables"];
-    assert_eq!((&tables[0]["routes"], &tables[0]["updates"], &tables[1]["routes"]), (&5.into(), &3.into(), &2.into()));
+    assert_eq!(
+        (&tables[0]["routes"], &tables[0]["updates"], &tables[1]["routes"]),
+        (&5.into(), &3.into(), &2.into())
+    );
     assert_eq!(tables[0]["lengths"], serde_json::json!({"0": 1, "8": 1, "16": 1, "24": 1, "25": 1}));
     assert!(tables[1]["lookup_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{text}");
 }
@@ -139,8 +178,14 @@ fn reports() {
 #[test]
 fn refusals() {
     let case = Case::new(&[("good", "10.0.0.0/8 1\n"), ("bits", "10.0.0.0/8 1\n10.0.0.1/8 1\n")]);
-    let check = |args: &[&str], input: &str, why: &str| case.check(args, input, ("", &format!("junctor: {why}\n"), 2));
-    check(&["load", "good", "bits"], "", "bits:2: `10.0.0.1/8` has bits set beyond its length; did you mean 10.0.0.0/8?");
+    let check = |args: &[&str], input: &str, why: &str| {
+        case.check(args, input, ("", &format!("junctor: {why}\n"), 2))
+    };
+    check(
+        &["load", "good", "bits"],
+        "",
+        "bits:2: `10.0.0.1/8` has bits set beyond its length; did you mean 10.0.0.0/8?",
+    );
     check(&["dump", "absent"], "", "absent: cannot be opened: No such file or directory (os error 2)");
     check(&["lookup", "10.0.0.1"], "", "no route file is given; name one before the addresses");
     check(
@@ -149,7 +194,11 @@ fn refusals() {
         "standard input cannot give both the routes and the addresses; name the addresses as arguments",
     );
     check(&["lookup", "good"], "x\n", "standard input:1: `x` is no IPv4 or IPv6 address");
-    check(&["dump", "--as", "ip", "good"], "", "the next hops are bare numbers, which `ip route` has no form for; print them with --as text");
+    check(
+        &["dump", "--as", "ip", "good"],
+        "",
+        "the next hops are bare numbers, which `ip route` has no form for; print them with --as text",
+    );
     check(
         &["dump", "good", "--within", "10.0.0.1/8"],
         "",
@@ -219,7 +268,8 @@ fn check_real(name: &str, v4: bool) {
             1 => first | hosts,
             _ => (first | hosts).wrapping_add(if v4 { 1 << 96 } else { 1 }),
         };
-        let shown: IpAddr = if v4 { Ipv4Addr::from((addr >> 96) as u32).into() } else { Ipv6Addr::from(addr).into() };
+        let shown: IpAddr =
+            if v4 { Ipv4Addr::from((addr >> 96) as u32).into() } else { Ipv6Addr::from(addr).into() };
         let covers = |(first, len, _): &&(u128, u32, String)| *len == 0 || (addr ^ first) >> (128 - len) == 0;
         let best = table.iter().filter(covers).max_by_key(|(_, len, _)| *len);
         addresses += &format!("{shown}\n");
@@ -266,7 +316,12 @@ fn kernel_routes(host: &Namespace) -> String {
         host.sysctl(&format!("net/ipv6/conf/{which}/disable_ipv6"), "0").expect("sysctl");
     }
     host.ip("link add d0 type veth peer name d1").expect("ip");
-    for line in ["addr add 192.0.2.1/24 dev d0", "addr add 2001:db8:ffff::1/64 dev d0 nodad", "link set d1 up", "link set d0 up"] {
+    for line in [
+        "addr add 192.0.2.1/24 dev d0",
+        "addr add 2001:db8:ffff::1/64 dev d0 nodad",
+        "link set d1 up",
+        "link set d0 up",
+    ] {
         host.ip(line).expect("ip");
     }
     host.ip(&format!("-batch {}", file.path().display())).expect("ip -batch");

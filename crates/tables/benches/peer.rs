@@ -3,14 +3,15 @@
 //!
 //! ```text
 //! peer export DIRECTORY     writes tables, updates and addresses for all contestants
-//! peer fib4 DIRECTORY       measures what it is asked to on standard input
+//! peer fib4 DIRECTORY       measures what it is asked to on standard input; fib6 likewise
 //! ```
 //!
 //! The lines: `look WORKLOAD PASSES BATCH` is answered by `look MLPS CHECKSUM`, `update COUNT` by `update NS_EACH`; the first
-//! answer, unasked, is `ready ROUTES BUILD_MS MEMORY_MB`. Time is processor time of the one thread.
+//! answer, unasked, is `ready ROUTES BUILD_MS MEMORY_MB LOOKUP_MB`, the last without what only updates need. Time is processor time of the one thread.
 
 use junctor_tables::{
     fib4::{Fib4Reader, Fib4Writer, NextHopId, Prefix4},
+    fib6::{Fib6Reader, Fib6Writer, Prefix6},
     routes::{Options, Prefix, Routes},
 };
 use std::{
@@ -144,69 +145,88 @@ trait Contestant {
     fn update(&mut self, count: usize) -> Outcome<usize>;
 }
 
-struct Fib4 {
-    writer: Fib4Writer,
-    fib: Fib4Reader,
-    reader: Reader,
-    updates: std::vec::IntoIter<(Prefix4, Option<NextHopId>)>,
-}
-
-impl Contestant for Fib4 {
-    type Addr = u32;
-
-    fn parse(bytes: &[u8]) -> Vec<u32> {
-        bytes.as_chunks::<4>().0.iter().copied().map(u32::from_ne_bytes).collect()
-    }
-
-    fn lookup(&mut self, addrs: &[u32], out: &mut [u32]) {
-        self.fib.lookup_batch(&self.reader, addrs, out);
-        self.reader.quiescent();
-    }
-
-    fn update(&mut self, count: usize) -> Outcome<usize> {
-        let mut made = 0;
-        for (prefix, id) in self.updates.by_ref().take(count) {
-            match id {
-                Some(id) => self.writer.insert(prefix, id)?,
-                None => self.writer.remove(prefix)?,
-            };
-            self.reader.quiescent();
-            made += 1;
+/// Both families' tables have the same methods, but share no trait.
+macro_rules! contestant {
+    ($name:ident, $writer:ty, $reader:ty, $prefix:ty, $addr:ty, $variant:path, $field:ident, $parse:expr) => {
+        struct $name {
+            writer: $writer,
+            fib: $reader,
+            reader: Reader,
+            updates: std::vec::IntoIter<($prefix, Option<NextHopId>)>,
         }
-        Ok(made)
-    }
+
+        impl Contestant for $name {
+            type Addr = $addr;
+
+            fn parse(bytes: &[u8]) -> Vec<$addr> {
+                $parse(bytes)
+            }
+
+            fn lookup(&mut self, addrs: &[$addr], out: &mut [u32]) {
+                self.fib.lookup_batch(&self.reader, addrs, out);
+                self.reader.quiescent();
+            }
+
+            fn update(&mut self, count: usize) -> Outcome<usize> {
+                let mut made = 0;
+                for (prefix, id) in self.updates.by_ref().take(count) {
+                    match id {
+                        Some(id) => self.writer.insert(prefix, id)?,
+                        None => self.writer.remove(prefix)?,
+                    };
+                    self.reader.quiescent();
+                    made += 1;
+                }
+                Ok(made)
+            }
+        }
+
+        impl $name {
+            fn load(dir: &Path, family: u8) -> Outcome<Self> {
+                let read = routes(&dir.join(format!("routes{family}.txt")))?;
+                let changes = routes(&dir.join(format!("updates{family}.txt")))?;
+                let mut table = Vec::with_capacity(read.$field.len());
+                for (prefix, id) in &read.$field {
+                    table.push((*prefix, number(*id, &read)?));
+                }
+                let mut updates = Vec::with_capacity(changes.updates.len());
+                for update in &changes.updates {
+                    let id = update.hop.map(|id| number(id, &changes)).transpose()?;
+                    if let $variant(prefix) = update.prefix {
+                        updates.push((prefix, id));
+                    }
+                }
+                let domain = Domain::default();
+                let start = now();
+                let mut writer = <$writer>::new(&domain)?;
+                writer.replace_all(table.iter().copied())?;
+                let built = now() - start;
+                let memory = writer.memory();
+                let mb = (memory.lookup_bytes + memory.spare_bytes + memory.rib_bytes) as f64 / 1e6;
+                println!(
+                    "ready {} {:.1} {mb:.1} {:.1}",
+                    writer.len(),
+                    built * 1e3,
+                    memory.lookup_bytes as f64 / 1e6
+                );
+                let (fib, reader) = (writer.reader(), domain.register("peer"));
+                Ok(Self { writer, fib, reader, updates: updates.into_iter() })
+            }
+        }
+    };
 }
 
+contestant!(Fib4, Fib4Writer, Fib4Reader, Prefix4, u32, Prefix::V4, v4, |bytes: &[u8]| {
+    bytes.as_chunks::<4>().0.iter().copied().map(u32::from_ne_bytes).collect()
+});
+contestant!(Fib6, Fib6Writer, Fib6Reader, Prefix6, u128, Prefix::V6, v6, |bytes: &[u8]| {
+    bytes.as_chunks::<16>().0.iter().copied().map(u128::from_be_bytes).collect()
+});
+
+/// Ids as in the file, so that checksums compare.
 fn number(id: NextHopId, routes: &Routes) -> Outcome<NextHopId> {
-    // Ids as in the file, so that checksums compare.
     let hop = routes.hops.get(id).ok_or("an id without a next hop")?;
     Ok(NextHopId(hop.to_string().parse()?))
-}
-
-fn fib4(dir: &Path) -> Outcome<Fib4> {
-    let routes4 = routes(&dir.join("routes4.txt"))?;
-    let changes = routes(&dir.join("updates4.txt"))?;
-    let mut table = Vec::with_capacity(routes4.v4.len());
-    for (prefix, id) in &routes4.v4 {
-        table.push((*prefix, number(*id, &routes4)?));
-    }
-    let mut updates = Vec::with_capacity(changes.updates.len());
-    for update in &changes.updates {
-        let id = update.hop.map(|id| number(id, &changes)).transpose()?;
-        if let Prefix::V4(prefix) = update.prefix {
-            updates.push((prefix, id));
-        }
-    }
-    let domain = Domain::default();
-    let start = now();
-    let mut writer = Fib4Writer::new(&domain)?;
-    writer.replace_all(table.iter().copied())?;
-    let built = now() - start;
-    let memory = writer.memory();
-    let mb = (memory.lookup_bytes + memory.spare_bytes + memory.rib_bytes) as f64 / 1e6;
-    println!("ready {} {:.1} {mb:.1}", writer.len(), built * 1e3);
-    let (fib, reader) = (writer.reader(), domain.register("peer"));
-    Ok(Fib4 { writer, fib, reader, updates: updates.into_iter() })
 }
 
 fn pass<C: Contestant>(table: &mut C, addrs: &[C::Addr], batch: usize, mut each: impl FnMut(&[u32])) {
@@ -259,11 +279,12 @@ fn main() -> Outcome<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
         ["export", dir] => export(Path::new(dir)),
-        ["fib4", dir] => serve(fib4(Path::new(dir))?, Path::new(dir), 4),
+        ["fib4", dir] => serve(Fib4::load(Path::new(dir), 4)?, Path::new(dir), 4),
+        ["fib6", dir] => serve(Fib6::load(Path::new(dir), 6)?, Path::new(dir), 6),
         [] => {
             println!("peer: run by benches/peers/run.sh");
             Ok(())
         }
-        _ => Err("usage: peer export|fib4 DIRECTORY".into()),
+        _ => Err("usage: peer export|fib4|fib6 DIRECTORY".into()),
     }
 }

@@ -17,48 +17,16 @@ pub mod ip_route;
 pub mod mrt;
 pub mod text;
 
-use crate::fib4::{NextHopId, Prefix4};
+use crate::{
+    fib4::{NextHopId, Prefix4},
+    fib6::Prefix6,
+};
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     io::{self, BufRead},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
-
-/// An IPv6 prefix; bits beyond its length are zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Prefix6 {
-    addr: u128,
-    len: u8,
-}
-
-impl Prefix6 {
-    /// The prefix of `len` bits (at most 128) that contains `addr`.
-    pub const fn new(addr: u128, len: u8) -> Option<Self> {
-        match len {
-            0 => Some(Self { addr: 0, len }),
-            1..=128 => Some(Self { addr: addr & (u128::MAX << (128 - len)), len }),
-            _ => None,
-        }
-    }
-
-    /// Its lowest address.
-    pub const fn addr(self) -> u128 {
-        self.addr
-    }
-
-    /// Its length in bits.
-    #[allow(clippy::len_without_is_empty)]
-    pub const fn len(self) -> u8 {
-        self.len
-    }
-}
-
-impl fmt::Display for Prefix6 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", Ipv6Addr::from(self.addr), self.len)
-    }
-}
 
 /// A prefix of either family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -348,7 +316,9 @@ pub enum Problem {
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
     /// Not text at all.
-    #[error("the line is not UTF-8 text; if the file is compressed otherwise than by gzip, bzip2 or xz, decompress it first")]
+    #[error(
+        "the line is not UTF-8 text; if the file is compressed otherwise than by gzip, bzip2 or xz, decompress it first"
+    )]
     NotText,
     /// A line without an end.
     #[error("the line is longer than {} bytes: this is no route file", text::LONGEST_LINE)]

@@ -56,8 +56,13 @@ pub(crate) fn main(args: &Args) -> u8 {
         routes.retain(|(prefix, _)| lies_within(*prefix, within));
     }
     let hop = |id| tables.hops.get(id).expect("every route has a next hop of the list");
-    if !args.json && matches!(args.form, Form::Ip) && routes.iter().any(|(_, id)| matches!(hop(*id), Hop::Id(_))) {
-        return cli::usage("the next hops are bare numbers, which `ip route` has no form for; print them with --as text");
+    if !args.json
+        && matches!(args.form, Form::Ip)
+        && routes.iter().any(|(_, id)| matches!(hop(*id), Hop::Id(_)))
+    {
+        return cli::usage(
+            "the next hops are bare numbers, which `ip route` has no form for; print them with --as text",
+        );
     }
     let mut out = Vec::new();
     let writer = text::Writer::new(&tables.hops);
@@ -85,8 +90,12 @@ pub(crate) fn main(args: &Args) -> u8 {
 
 fn lies_within(prefix: Prefix, within: Prefix) -> bool {
     match (prefix, within) {
-        (Prefix::V4(prefix), Prefix::V4(within)) => prefix.len() >= within.len() && within.contains(prefix.addr()),
-        (Prefix::V6(prefix), Prefix::V6(within)) => prefix.len() >= within.len() && within.contains(prefix.addr()),
+        (Prefix::V4(prefix), Prefix::V4(within)) => {
+            prefix.len() >= within.len() && within.contains(prefix.addr())
+        }
+        (Prefix::V6(prefix), Prefix::V6(within)) => {
+            prefix.len() >= within.len() && within.contains(prefix.addr())
+        }
         _ => false,
     }
 }

@@ -52,7 +52,8 @@ impl How {
         for file in files {
             let name = shown(file);
             let progress = Progress::start(&name, size(file));
-            let mut input = open(file, &progress).map_err(|error| format!("{name}: cannot be opened: {error}"))?;
+            let mut input =
+                open(file, &progress).map_err(|error| format!("{name}: cannot be opened: {error}"))?;
             routes.read(&name, &mut input, &self.options()).map_err(|error| error.to_string())?;
         }
         Ok(routes)

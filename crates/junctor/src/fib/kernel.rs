@@ -77,9 +77,10 @@ pub(crate) fn samples(routes: &[(Prefix, NextHopId)], count: usize, seed: u64) -
             4 => random.u128(..),
             _ => first | random.u128(..) & hosts,
         };
+        // The kernel takes the unspecified address for itself.
         match prefix {
-            Prefix::V4(_) => (address as u32).to_be_bytes().into(),
-            Prefix::V6(_) => address.to_be_bytes().into(),
+            Prefix::V4(_) => (address as u32).max(1).to_be_bytes().into(),
+            Prefix::V6(_) => address.max(1).to_be_bytes().into(),
         }
     };
     (0..count).map(|_| draw(&mut random)).collect()
@@ -101,7 +102,8 @@ pub(crate) fn ask(namespace: Option<&str>, addresses: &[IpAddr]) -> Result<Vec<A
     let feeder = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
     let output = child.wait_with_output().map_err(wrong)?;
     let fed = feeder.join();
-    let (answers, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (answers, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !matches!(fed, Ok(Ok(()))) {
         return Err(format!("`ip` of iproute2 ended early: {}", errors.trim()));
     }
@@ -125,8 +127,10 @@ fn parse(answers: &str, errors: &str, count: usize) -> Result<Vec<Answer>, Strin
         all.push(match refused.remove(&number) {
             Some(answer) => answer,
             None => {
-                let line = answers.next().ok_or_else(|| format!("`ip` of iproute2 gave too few answers: {why}"))?;
-                route(line).ok_or_else(|| format!("an answer of `ip` of iproute2 is not understood: {line}"))?
+                let line =
+                    answers.next().ok_or_else(|| format!("`ip` of iproute2 gave too few answers: {why}"))?;
+                route(line)
+                    .ok_or_else(|| format!("an answer of `ip` of iproute2 is not understood: {line}"))?
             }
         });
     }
@@ -173,7 +177,10 @@ fn leg(from: &Value) -> Option<Leg> {
     Some(Leg {
         gateway: gateway.map(|gateway| gateway.parse()).transpose().ok()?,
         device: text(from.get("dev")),
-        weight: from.get("weight").and_then(Value::as_u64).map_or(Some(1), |weight| weight.try_into().ok())?,
+        weight: from
+            .get("weight")
+            .and_then(Value::as_u64)
+            .map_or(Some(1), |weight| weight.try_into().ok())?,
     })
 }
 

@@ -94,7 +94,8 @@ pub(crate) fn main(args: &Args) -> u8 {
             let _ = writeln!(text, "     built in    {:>12.1} ms", ms(part.built.time));
             if part.built.updates > 0 {
                 let each = part.built.update_time.as_secs_f64() / part.built.updates as f64;
-                let _ = writeln!(text, "     updates     {:>12} ({:.0} ns each)", part.built.updates, each * 1e9);
+                let _ =
+                    writeln!(text, "     updates     {:>12} ({:.0} ns each)", part.built.updates, each * 1e9);
             }
         }
         let _ = writeln!(text, "next hops        {:>12}", tables.hops.len());
@@ -114,7 +115,11 @@ pub(crate) fn memory(args: &MemoryArgs) -> u8 {
             let memory = part.memory;
             let each = memory.lookup_bytes as f64 / part.routes.max(1) as f64;
             let _ = writeln!(text, "{} routes      {:>12}", part.family, part.routes);
-            let _ = writeln!(text, "     lookups     {:>12} bytes, {each:.2} for each route", memory.lookup_bytes);
+            let _ = writeln!(
+                text,
+                "     lookups     {:>12} bytes, {each:.2} for each route",
+                memory.lookup_bytes
+            );
             let _ = writeln!(text, "     spare       {:>12} bytes", memory.spare_bytes);
             let _ = writeln!(text, "     routes      {:>12} bytes, on the control side", memory.rib_bytes);
             let most = part.lengths().map(|(_, count)| count).max().unwrap_or(1);

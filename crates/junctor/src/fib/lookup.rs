@@ -44,7 +44,9 @@ pub(crate) fn main(args: &Args) -> u8 {
         return cli::usage("no route file is given; name one before the addresses");
     }
     if addresses.is_empty() && stdin_is_routes {
-        return cli::usage("standard input cannot give both the routes and the addresses; name the addresses as arguments");
+        return cli::usage(
+            "standard input cannot give both the routes and the addresses; name the addresses as arguments",
+        );
     }
     let mut tables = match Tables::load(&args.how, &files) {
         Ok(tables) => tables,
@@ -66,7 +68,10 @@ pub(crate) fn main(args: &Args) -> u8 {
             }
             let Ok(address) = text.parse() else {
                 cli::print_or_fail(&out);
-                return cli::usage(format!("standard input:{}: `{text}` is no IPv4 or IPv6 address", line + 1));
+                return cli::usage(format!(
+                    "standard input:{}: `{text}` is no IPv4 or IPv6 address",
+                    line + 1
+                ));
             };
             answer(&mut tables, address, args.json, &mut out);
             if out.len() > 1 << 16 {
