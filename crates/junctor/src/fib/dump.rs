@@ -10,7 +10,7 @@ use super::files::How;
 use super::table::Tables;
 use crate::cli;
 
-/// Print the routes of the tables that route files make, with updates applied, by address, then length.
+/// Print the routes of tables, updates applied, by address, then length.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor fib dump table.txt updates.txt > table-after.txt

@@ -12,7 +12,7 @@ use super::files::How;
 use super::table::{Built, Tables};
 use crate::cli;
 
-/// Load route files into tables; report routes, next hops, and how long it took.
+/// Load route files; report routes, next hops, and how long it took.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor fib load table4.txt.xz updates4.txt.xz
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Load route files into tables; report the memory they take, and how many routes there are of each length.
+/// Report the memory that tables take, and how many routes there are of each length.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor fib memory table4.txt.xz table6.txt.xz
