@@ -44,7 +44,7 @@ if [ "${HUGE_PAGES:-yes}" = yes ] && [ -w $pages ]; then
     if [ "$(cat $pages)" -ge $((before + wanted)) ]; then eal="--in-memory"; else echo "$before" > $pages; fi
 fi
 
-python3 benches/peers/run.py --bin "$out" --ours "$ours" --data "$out/data" --rounds "$rounds" --eal "$eal"
+python3 benches/peers/run.py --bin "$out" --ours "$ours" --data "$out/data" --rounds "$rounds" --eal="$eal"
 # l3fwd is asked over its telemetry socket, which --in-memory keeps too.
 python3 benches/peers/forward.py --bin "$out" --junctor "$PWD/target/release/junctor" --data "$out/data" --conf "$PWD/conf" \
-    --rounds $(((rounds + 1) / 2)) --eal "${eal/3072/2048}"
+    --rounds $(((rounds + 1) / 2)) --eal="${eal/3072/2048}"
