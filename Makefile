@@ -3,7 +3,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo build test lint check needs golden bench
+.PHONY: demo build test lint check needs golden bench peers
 
 demo: build ## build, and run a router on in-process wires
 	target/release/junctor demo
@@ -27,6 +27,9 @@ golden: ## the golden tests alone; GOLDEN=part picks some
 
 bench: build
 	target/release/junctor bench engine conf/ip-router.click
+
+peers: ## our tables and IP path beside DPDK's; says what to install
+	benches/peers/run.sh
 
 needs:
 	@scripts/install-test-needs

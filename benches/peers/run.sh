@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Our forwarding tables and IP path beside DPDK's, on this machine, in interleaved rounds; prints tables in Markdown.
-# Takes three to five minutes (rte_lpm takes a minute to load a million routes). No part of `make test`.
+# Takes three to five minutes where nothing else runs: rte_lpm alone needs a minute or more to load a million routes, and
+# LPM=no leaves it and rte_lpm6 out. No part of `make test`.
 #
-#     benches/peers/run.sh [ROUNDS]         ROUNDS: 9
+#     benches/peers/run.sh [ROUNDS]         ROUNDS: 7
 #
 # Needs on Debian: apt-get install --no-install-recommends libdpdk-dev dpdk-doc gcc make pkg-config python3 xz-utils,
 # and shared/data beside the repository. As root, huge pages of 2 MB are taken for the run and given back; with
@@ -11,7 +12,7 @@
 # one thread, so that other load disturbs little; caches it does disturb: measure on a quiet machine.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-rounds=${1:-9}
+rounds=${1:-7}
 out=$PWD/target/peers
 
 missing=""
@@ -44,7 +45,7 @@ if [ "${HUGE_PAGES:-yes}" = yes ] && [ -w $pages ]; then
     if [ "$(cat $pages)" -ge $((before + wanted)) ]; then eal="--in-memory"; else echo "$before" > $pages; fi
 fi
 
-python3 benches/peers/run.py --bin "$out" --ours "$ours" --data "$out/data" --rounds "$rounds" --eal="$eal"
+python3 benches/peers/run.py --bin "$out" --ours "$ours" --data "$out/data" --rounds "$rounds" --eal="$eal" ${LPM:+$([ "$LPM" = no ] && echo --without=lpm)}
 # l3fwd is asked over its telemetry socket, which --in-memory keeps too.
 python3 benches/peers/forward.py --bin "$out" --junctor "$PWD/target/release/junctor" --data "$out/data" --conf "$PWD/conf" \
     --rounds $(((rounds + 1) / 2)) --eal="${eal/3072/2048}"
