@@ -20,7 +20,7 @@ use packet::Packet;
 
 use crate::clock::Nanos;
 use crate::element::Element;
-use crate::worker::{Edge, PortTable};
+use crate::worker::{Edge, PortTable, Slot};
 
 /// Elements a pass may replace; longer chains are fused in part.
 const LONGEST: usize = 16;
@@ -47,19 +47,27 @@ pub trait Pass: Send {
     /// Does to packets from the front of `batch` what the elements would do, until one is not ordinary; returns how many it
     /// did. The packet it stopped at must be untouched. `chain` are the elements, whose settings may have changed since
     /// the last call.
-    fn run(&mut self, chain: &mut [Box<dyn Element>], batch: &mut [Packet], now: Nanos) -> usize;
+    fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], now: Nanos) -> usize;
+}
+
+/// The elements of a chain as a pass sees them while it runs.
+pub struct Chain<'a> {
+    pub(crate) elements: &'a [u32],
+    pub(crate) slots: &'a [Slot],
+}
+
+impl Chain<'_> {
+    /// The element at this place of the chain, as the `T` it was when the pass was made.
+    #[inline]
+    pub fn get<T: Element>(&self, at: usize) -> Option<&T> {
+        member(self.slots[self.elements[at] as usize].as_deref()?)
+    }
 }
 
 /// An element of a chain as what it is, if it is a `T`.
 #[inline]
 pub fn member<T: Element>(element: &dyn Element) -> Option<&T> {
     (element as &dyn Any).downcast_ref()
-}
-
-/// The same, to be changed.
-#[inline]
-pub fn member_mut<T: Element>(element: &mut dyn Element) -> Option<&mut T> {
-    (element as &mut dyn Any).downcast_mut()
 }
 
 /// A chain that a pass runs.
@@ -70,8 +78,6 @@ pub(crate) struct Fused {
     /// Where the connections between them are counted: an index into the worker's output table for each but the last.
     pub(crate) links: Vec<usize>,
     pub(crate) pass: Box<dyn Pass>,
-    /// Holds the instances while the pass runs.
-    pub(crate) chain: Vec<Box<dyn Element>>,
 }
 
 impl Fused {
@@ -116,7 +122,7 @@ pub(crate) fn find<'a>(
         offers.max_by_key(|(_, o)| o.elements).filter(|(_, o)| o.elements >= 2)?;
     elements.truncate(n);
     links.truncate(n - 1);
-    Some(Fused { name, elements, links, pass, chain: Vec::with_capacity(n) })
+    Some(Fused { name, elements, links, pass })
 }
 
 /// A chain that is fused, for people.

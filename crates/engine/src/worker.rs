@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::cx::Cx;
 use crate::drops::{DropCounts, Reason};
 use crate::element::{Element, Provided};
-use crate::fuse::{self, Fused, FusedChain, Fusion};
+use crate::fuse::{self, Chain, Fused, FusedChain, Fusion};
 use crate::ports::Processing;
 use crate::router::{Shared, Target};
 use crate::schedule::{Tasks, Timers};
@@ -37,7 +37,7 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 const SAMPLE: u32 = 128;
 
 /// An instance in its place, absent while it runs.
-type Slot = Option<Box<dyn Element>>;
+pub(crate) type Slot = Option<Box<dyn Element>>;
 
 /// A batch on its way to an input.
 struct Job {
@@ -437,24 +437,21 @@ impl Worker {
             self.fused[element as usize] = Some(fused);
             return self.dispatch(Job { element, port, plain: true, stops, batch });
         }
-        let Fused { elements, chain, pass, .. } = &mut *fused;
-        chain.extend(elements.iter().filter_map(|e| self.slots[*e as usize].take()));
+        let Fused { elements, pass, .. } = &mut *fused;
+        let chain = Chain { elements, slots: &self.slots };
         let now = self.clock.now();
         self.until_sample -= 1;
         let done = if self.until_sample == 0 {
             self.until_sample = SAMPLE;
             let before = sync::tsc();
-            let done = pass.run(chain, &mut batch, now);
+            let done = pass.run(&chain, &mut batch, now);
             let cycles = &mut self.cycles[element as usize];
             cycles.cycles += sync::tsc().saturating_sub(before);
             cycles.packets += done as u64;
             done
         } else {
-            pass.run(chain, &mut batch, now)
+            pass.run(&chain, &mut batch, now)
         };
-        for (e, instance) in elements.iter().zip(chain.drain(..)) {
-            self.slots[*e as usize] = Some(instance);
-        }
         if done > 0 {
             for link in &fused.links {
                 self.sent[*link].packets += done as u64;

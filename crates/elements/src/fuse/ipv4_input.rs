@@ -6,7 +6,7 @@
 
 use engine::Element;
 use engine::clock::Nanos;
-use engine::fuse::{Fusion, Offer, Pass, member};
+use engine::fuse::{Chain, Fusion, Offer, Pass, member};
 use packet::Packet;
 
 use crate::basic::paint::Paint;
@@ -40,10 +40,10 @@ fn find(chain: &[&dyn Element]) -> Option<Offer> {
 }
 
 impl Pass for Input {
-    fn run(&mut self, chain: &mut [Box<dyn Element>], batch: &mut [Packet], _: Nanos) -> usize {
-        let color = self.paint.and_then(|at| member(&*chain[at])).map(Paint::color);
-        let strip = self.strip.and_then(|at| member(&*chain[at])).map_or(0, Strip::length);
-        let Some(check) = member::<CheckIpHeader>(&*chain[self.check]) else { return 0 };
+    fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], _: Nanos) -> usize {
+        let color = self.paint.and_then(|at| chain.get(at)).map(Paint::color);
+        let strip = self.strip.and_then(|at| chain.get(at)).map_or(0, Strip::length);
+        let Some(check) = chain.get::<CheckIpHeader>(self.check) else { return 0 };
         let fault = batch.iter_mut().position(|p| !admit(p, color, strip, &check.rules));
         fault.unwrap_or(batch.len())
     }

@@ -7,7 +7,7 @@
 
 use engine::Element;
 use engine::clock::Nanos;
-use engine::fuse::{Fusion, Offer, Pass, member};
+use engine::fuse::{Chain, Fusion, Offer, Pass, member};
 use packet::{Packet, anno};
 use wire::checksum::decrement_ttl;
 use wire::ethernet::HEADER_LEN;
@@ -106,10 +106,10 @@ struct Demands {
 }
 
 impl Output {
-    fn demands(&self, chain: &[Box<dyn Element>]) -> Demands {
-        let ttl = self.ttl.and_then(|at| member::<DecIpTtl>(&*chain[at])).filter(|t| t.active);
-        let refused = self.paint_tee.and_then(|at| member(&*chain[at])).map(PaintTee::color);
-        let painted = self.check_paint.and_then(|at| member(&*chain[at])).map(CheckPaint::color);
+    fn demands(&self, chain: &Chain<'_>) -> Demands {
+        let ttl = self.ttl.and_then(|at| chain.get::<DecIpTtl>(at)).filter(|t| t.active);
+        let refused = self.paint_tee.and_then(|at| chain.get(at)).map(PaintTee::color);
+        let painted = self.check_paint.and_then(|at| chain.get(at)).map(CheckPaint::color);
         let link = self.arp.is_some() || self.ether.is_some();
         Demands {
             refuse_groups: self.broadcasts.is_some(),
@@ -117,7 +117,7 @@ impl Output {
             painted: painted.unwrap_or(0),
             painted_mask: if painted.is_some() { 0xff } else { 0 },
             fix_mask: if self.fix.is_some() { 0xff } else { 0 },
-            mtu: self.mtu.and_then(|at| member(&*chain[at])).map_or(usize::MAX, IpFragmenter::mtu),
+            mtu: self.mtu.and_then(|at| chain.get(at)).map_or(usize::MAX, IpFragmenter::mtu),
             ttl_min: if ttl.is_some() { 2 } else { 0 },
             ttl: ttl.is_some(),
             unicast: ttl.is_some_and(|t| !t.multicast),
@@ -127,9 +127,9 @@ impl Output {
 }
 
 impl Pass for Output {
-    fn run(&mut self, chain: &mut [Box<dyn Element>], batch: &mut [Packet], now: Nanos) -> usize {
+    fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], now: Nanos) -> usize {
         let demands = self.demands(chain);
-        if let Some(arp) = self.arp.and_then(|at| member::<ArpQuerier>(&*chain[at])) {
+        if let Some(arp) = self.arp.and_then(|at| chain.get::<ArpQuerier>(at)) {
             let Some(known) = arp.known(now) else { return 0 };
             let rest = arp.header_rest();
             return ordinary(batch, |p| {
@@ -138,7 +138,7 @@ impl Pass for Output {
                 p.push_link_header(mac, &rest).then_some(())
             });
         }
-        if let Some(ether) = self.ether.and_then(|at| member::<EtherEncap>(&*chain[at])) {
+        if let Some(ether) = self.ether.and_then(|at| chain.get::<EtherEncap>(at)) {
             let [a, b, c, d, e, f, rest @ ..] = ether.header();
             let dst = [a, b, c, d, e, f];
             return ordinary(batch, |p| {

@@ -19,6 +19,7 @@ use crate::{cli, exit};
 #[command(after_help = "Examples:
   junctor bench engine conf/ip-router.click
   junctor bench engine -j 2 --json conf/ip-router.click
+  junctor bench engine -w 'rt.load routes.txt' conf/ip-router.click
 
 The traffic of a device comes from a line in the configuration:
   // bench: eth0 ether=00:00:c0:ae:67:ef src=18.26.4.0/24 dst=18.26.7.0/24 flows=1024 length=60")]
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// Length of a run in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 400)]
     run_ms: u64,
+    /// Write a handler before measuring: `rt.load routes.txt` fills a table. May be repeated.
+    #[arg(short = 'w', long = "write", value_name = "HANDLER VALUE")]
+    writes: Vec<String>,
     /// Let every element run by itself: no chain runs as one pass.
     #[arg(long)]
     no_fuse: bool,
@@ -78,6 +82,12 @@ pub(crate) fn main(args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
+    for text in &args.writes {
+        let (handler, value) = text.split_once(' ').unwrap_or((text, ""));
+        if let Err(why) = router.write(handler, value.trim()) {
+            return cli::usage(format!("--write {handler}: {why}"));
+        }
+    }
     let runs = measure_runs(&mut router, &bench, args);
     if args.report {
         eprint!("{}", crate::describe::report(&router));
