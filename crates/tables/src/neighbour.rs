@@ -38,6 +38,8 @@
 //!   has most of them goes when there are too many.
 //! * When there are too many entries in all, one without an answer goes, and a neighbour that is known only for another one
 //!   that is known, or when it has not been confirmed for the poll time.
+//! * Queries are not repeated for a source that has an eighth of the room for neighbours without an answer, nor for an
+//!   interface that has half of it.
 //! * A source that asks for new neighbours faster than [`Config::new_per_second`] is refused before it costs anything.
 //!
 //! # Invariants

@@ -166,25 +166,23 @@ impl Lost {
         }
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.queue.len() + self.table.len() + self.unreachable.len() + self.cleared.len()
-    }
-
-    /// Drops them, but sends those whose neighbour does not answer to output `unreachable`, if that is connected.
-    pub fn drop_all(self, cx: &mut Cx<'_>, unreachable: Option<usize>) {
-        if self.len() == 0 {
-            return;
+    /// Drops them and says how many, but sends those whose neighbour does not answer to output `unreachable`, if that is
+    /// connected.
+    pub fn drop_all(self, cx: &mut Cx<'_>, unreachable: Option<usize>) -> usize {
+        let reported = unreachable.filter(|port| cx.connected(*port) && !self.unreachable.is_empty());
+        let silent = if reported.is_some() { 0 } else { self.unreachable.len() };
+        let dropped = self.queue.len() + self.table.len() + self.cleared.len() + silent;
+        if dropped > 0 {
+            cx.drop_batch(Reason::NeighbourQueueFull, self.queue);
+            cx.drop_batch(Reason::NeighbourTableFull, self.table);
+            cx.drop_batch(Reason::NoNeighbour, self.cleared);
         }
-        cx.drop_batch(Reason::NeighbourQueueFull, self.queue);
-        cx.drop_batch(Reason::NeighbourTableFull, self.table);
-        cx.drop_batch(Reason::NoNeighbour, self.cleared);
-        match unreachable {
-            Some(port) if !self.unreachable.is_empty() => {
-                cx.push_or_drop(port, self.unreachable, Reason::NoNeighbour)
-            }
-            _ => cx.drop_batch(Reason::NoNeighbour, self.unreachable),
+        match reported {
+            Some(port) => cx.push(port, self.unreachable),
+            None if silent > 0 => cx.drop_batch(Reason::NoNeighbour, self.unreachable),
+            None => {}
         }
+        dropped
     }
 }
 

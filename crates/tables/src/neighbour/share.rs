@@ -88,6 +88,13 @@ impl<A: Address> Shares<A> {
         self.neighbours.heaviest(Share { interface, source })
     }
 
+    /// The weights of a share's interface and of its source there.
+    pub(super) fn weights(&self, share: Share) -> (usize, usize) {
+        let interface = self.interfaces.weights.get(&((), share.interface));
+        let source = self.sources.weights.get(&(share.interface, share.source));
+        (interface.map_or(0, |w| w.0), source.map_or(0, |w| w.0))
+    }
+
     pub(super) fn clear(&mut self) {
         self.interfaces.weights.clear();
         self.interfaces.order.clear();

@@ -252,8 +252,11 @@ impl<Q, A: Address> Neighbours<Q, A> {
                 entry.queries += 1;
                 entry.queried_ns = Some(now_ns);
                 let to = entry.mac.filter(|_| action == Action::AskIt);
+                let crowds = entry.share.is_some_and(|share| self.crowds(share));
                 self.set_timer(ip, owner, now_ns.saturating_add(retries.retransmit_ns));
-                due(Due::Query(ip, to));
+                if to.is_some() || !crowds {
+                    due(Due::Query(ip, to));
+                }
             }
             Action::Discard => {
                 let waited = self.take_out(ip);
@@ -262,6 +265,14 @@ impl<Q, A: Address> Neighbours<Q, A> {
             }
             _ => {}
         }
+    }
+
+    /// Whether a share holds so much of the room for neighbours without an answer (its source an eighth of it, its interface
+    /// half) that repeating its queries would only flood the link (RFC 6583 section 7).
+    fn crowds(&self, share: Share) -> bool {
+        let room = self.config.unresolved_capacity;
+        let (interface, source) = self.unresolved.weights(share);
+        room != 0 && (source > (room / 8).max(1) || interface > (room / 2).max(1))
     }
 
     /// When [`advance`](Self::advance) will next have something to do for `owner`.

@@ -421,13 +421,21 @@ impl Naive {
                 self.renote();
                 continue;
             }
-            let to = row.mac;
+            let (to, share) = (row.mac, row.share);
             if row.state == State::Delay {
                 row.state = State::Probe;
             }
             row.queries += 1;
             (row.queried, row.timer) = (Some(now), Some(now + retries.retransmit_ns));
-            dues.push(Due::Query(ip, to));
+            let shares = || self.rows.iter().filter_map(|row| row.share);
+            // An eighth and a half of the room for three, but more than one.
+            let crowds = share.is_some_and(|share| {
+                let interface = shares().filter(|other| other.interface == share.interface).count();
+                interface > 1 || shares().filter(|other| *other == share).count() > 1
+            });
+            if to.is_some() || !crowds {
+                dues.push(Due::Query(ip, to));
+            }
         }
         dues
     }
