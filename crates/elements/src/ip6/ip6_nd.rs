@@ -86,7 +86,8 @@ impl Heard<'_> {
                     !target.is_multicast() && (!nobody || asked_by_nobody)
                 }
                 Repr::NeighborAdvert { target, flags } => {
-                    !target.is_multicast() && !nobody && !(dst.is_multicast() && flags & FLAG_SOLICITED != 0)
+                    let answers_all = dst.is_multicast() && flags & FLAG_SOLICITED != 0;
+                    !(target.is_multicast() || nobody || answers_all)
                 }
                 Repr::Redirect { target, destination } => {
                     let on_link = target.is_unicast_link_local() || target == destination;
