@@ -24,7 +24,8 @@
 //!
 //! **Metadata:** network header position and packet type read; for parameter problems of codes 0 to 2 the pointer, a
 //! 4-byte annotation at offset 44; for redirects the destination annotation, which is the better next hop. Set are
-//! header positions, destination and timestamp.
+//! header positions, destination and timestamp; the paint is the packet's, which may say by which interface a link-local
+//! neighbour is reached.
 //!
 //! **Drops:** `no-icmp-error`: no message answers ICMPv6 errors and redirects, packets whose source is unspecified,
 //! loopback, multicast or in BADADDRS, packets sent to a multicast address or by link-level multicast or broadcast (but
@@ -178,6 +179,7 @@ impl Icmp6Error {
         repr.emit(bytes).map_err(|_| Reason::NoMemory)?;
         answer.set_network(0, HEADER_LEN);
         answer.set_anno(anno::DST_IP, to.octets());
+        answer.set_paint(packet.paint());
         answer.set_timestamp_ns(cx.wall());
         Ok(answer)
     }
@@ -282,6 +284,7 @@ mod tests {
 
     /// The message, whose headers are sound, from its ICMP header on.
     fn answer(config: &str, p: Packet) -> Vec<u8> {
+        let paint = p.paint();
         let run = Rig::new(&format!("ICMP6Error({config})")).packets(vec![p]).run();
         let out = run.out("o0");
         assert_eq!(out.len(), 1, "{config}: {:?}", run.drops("e"));
@@ -291,6 +294,7 @@ mod tests {
         assert!(out[0].len() <= 1280 && out[0].len() == 40 + view.payload().len());
         assert_eq!((view.dst().to_string().as_str(), view.hop_limit()), (FROM, 255));
         assert_eq!(out[0].anno::<16>(anno::DST_IP), view.dst().octets());
+        assert_eq!(out[0].paint(), paint);
         if !config.contains("LOCAL") {
             assert_eq!(view.src().to_string(), US);
         }
@@ -316,6 +320,7 @@ mod tests {
     fn types_codes_and_pointer() {
         let check = |config: &str, want: (u8, u8, u32)| {
             let mut p = udp(3);
+            p.set_paint(7);
             p.set_anno_u32(anno::ICMP6_POINTER, 1000);
             let icmp = answer(&format!("{US}, {config}"), p);
             assert_eq!((icmp[0], icmp[1], u32::from_be_bytes([icmp[4], icmp[5], icmp[6], icmp[7]])), want);

@@ -12,8 +12,8 @@
 //! * `SRC` source address of replies to requests that were sent to a multicast address; without it they leave by
 //!   output 1.
 //!
-//! **Metadata:** network header position read; header positions, destination annotation, timestamp and paint (0) of
-//! replies set.
+//! **Metadata:** network header position read; header positions, destination annotation and timestamp of replies
+//! set. Replies keep their paint, which may say by which interface a link-local neighbour is reached.
 //!
 //! **Drops:** `bad-protocol`, what leaves by output 1 when that is not connected.
 //!
@@ -106,7 +106,6 @@ impl Icmp6PingResponder {
         icmp[2..4].copy_from_slice(&sum.to_be_bytes());
         packet.set_network(ip_at, HEADER_LEN);
         packet.set_anno(anno::DST_IP, from.octets());
-        packet.set_paint(0);
         packet.set_timestamp_ns(now_ns);
         Some(())
     }
