@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The standard IPv6 router, as hosts see it.
+
+use lab::rig::{COMMAND_TIMEOUT, Cable, Namespace, Rig};
+
+use crate::dut::{Dut, edited};
+use crate::hosts::{done, ended, iperf, ping};
+use crate::on_rig;
+
+const CONFIG: &str = include_str!("../../../../conf/ip6-router.click");
+
+/// A rig whose hosts are at 2001:db8:1::2 and 2001:db8:2::2, one router apart, with cables of these MTUs. The kernel
+/// between them leaves IPv6 to Junctor.
+fn rig(a_mtu: usize, b_mtu: usize) -> Rig {
+    let cable = Cable { mtu: a_mtu.max(b_mtu), ..Cable::default() };
+    let rig = Rig::new(cable).unwrap();
+    for (host, far, near, mtu, mine, other) in
+        [(&rig.a, "a0", "d0", a_mtu, 1, 2), (&rig.b, "b0", "d1", b_mtu, 2, 1)]
+    {
+        rig.dut.sysctl(&format!("net/ipv6/conf/{near}/disable_ipv6"), "1").unwrap();
+        host.sysctl(&format!("net/ipv6/conf/{far}/accept_ra"), "0").unwrap();
+        host.ip(&format!("link set {far} mtu {mtu}")).unwrap();
+        rig.dut.ip(&format!("link set {near} mtu {mtu}")).unwrap();
+        host.ip(&format!("-6 addr add 2001:db8:{mine}::2/64 dev {far} nodad")).unwrap();
+        host.ip(&format!("-6 route add 2001:db8:{other}::/64 via 2001:db8:{mine}::1")).unwrap();
+    }
+    rig
+}
+
+/// Runs the configuration that ships, on the rig's devices.
+fn router(rig: &Rig, method: &str, edits: &[(&str, &str)]) -> Dut {
+    let mac = |device: &str| rig.dut.mac(device).unwrap().map(|b| format!("{b:02x}")).join(":");
+    let config = CONFIG
+        .replace("00:00:c0:ae:67:ef", &mac("d0"))
+        .replace("00:00:c0:4f:71:ef", &mac("d1"))
+        .replace("eth0", "d0")
+        .replace("eth1", "d1");
+    Dut::run(rig, &edited(&config, method, edits), &[])
+}
+
+fn text_of(host: &Namespace, command: &str) -> String {
+    let output = ended(host, command);
+    format!("{}{}", output.stdout, output.stderr)
+}
+
+/// Neighbour discovery and ping in both directions and to all of the router's addresses; the way.
+fn check_reach(method: &str) {
+    let rig = rig(1500, 1500);
+    let dut = router(&rig, method, &[]);
+    for (host, other, gateway, near, device) in [
+        (&rig.a, "2001:db8:2::2", "2001:db8:1::1", "a0", "d0"),
+        (&rig.b, "2001:db8:1::2", "2001:db8:2::1", "b0", "d1"),
+    ] {
+        ping(host, other, 56, "-6");
+        ping(host, other, 1452, "-6 -Mdo");
+        for own in ["2001:db8:1::1", "2001:db8:2::1", &format!("fe80::1%{near}"), &format!("ff02::2%{near}")] {
+            ping(host, own, 56, "-6");
+        }
+        // Fragments that the router puts together, and a reply that it takes apart.
+        ping(host, gateway, 3000, "-6");
+        ping(host, other, 3000, "-6");
+        let mac = rig.dut.mac(device).unwrap().map(|b| format!("{b:02x}")).join(":");
+        let neighbour = host.ip(&format!("-6 neigh show {gateway}")).unwrap();
+        assert!(neighbour.contains(&mac) && neighbour.contains("router"), "{neighbour}");
+        for how in ["-I", "-U"] {
+            let way = done(host, &format!("traceroute -6 -n -q1 -w10 {how} {other}"));
+            let hops: Vec<&str> = way.lines().skip(1).filter_map(|l| l.split_whitespace().nth(1)).collect();
+            assert_eq!(hops, [gateway, other], "{way}");
+        }
+    }
+    let report = dut.stop();
+    for reason in ["bad-checksum", "bad-discovery", "bad-option", "bad-fragment", "device-error", "no-memory"] {
+        assert_eq!(report.all_drops(reason), 0, "{reason}: {}", report.0.stdout);
+    }
+}
+
+/// A link of the least MTU: the sender is told, and TCP finds it out.
+fn check_narrow(method: &str) {
+    let rig = rig(1500, 1280);
+    let narrow = [
+        ("fr1 :: IP6Fragmenter(1500)", "fr1 :: IP6Fragmenter(1280)"),
+        ("ICMP6Error(d1, toobig, MTU 1500)", "ICMP6Error(d1, toobig, MTU 1280)"),
+        ("made :: IP6Fragmenter(1500, LOCAL true)", "made :: IP6Fragmenter(1280, LOCAL true)"),
+    ];
+    let dut = router(&rig, method, &narrow);
+    let refused = text_of(&rig.a, "ping -6 -n -c2 -i0.1 -W10 -s1452 -Mdo 2001:db8:2::2");
+    assert!(refused.contains("From 2001:db8:2::1") && refused.contains("Packet too big: mtu=1280"), "{refused}");
+    let route = rig.a.ip("-6 route get 2001:db8:2::2").unwrap();
+    assert!(route.contains("mtu 1280"), "{route}");
+    // The sender fragments now.
+    ping(&rig.a, "2001:db8:2::2", 1452, "-6 -Mdont");
+    rig.a.ip("-6 route flush cache").unwrap();
+    assert!(iperf(&rig.b, &rig.a, "2001:db8:2::2", "-6") > 1e6);
+    let report = dut.stop();
+    assert!(report.sent("fr1", 1) >= 1, "{}", report.0.stdout);
+}
+
+/// A host that is not there, a network that is not there, and a source whose scope ends at the link.
+fn check_nobody(method: &str) {
+    let rig = rig(1500, 1500);
+    rig.a.ip("-6 route add default via 2001:db8:1::1").unwrap();
+    let dut = router(&rig, method, &[]);
+    ping(&rig.a, "2001:db8:2::2", 56, "-6");
+    let net = text_of(&rig.a, "ping -6 -n -c1 -W10 2a00::1");
+    assert!(net.contains("From 2001:db8:1::1") && net.contains("No route"), "{net}");
+    let host = text_of(&rig.a, "ping -6 -n -c8 -i0.5 -W5 2001:db8:2::77");
+    assert!(host.contains("From 2001:db8:1::1") && host.contains("Address unreachable"), "{host}");
+    let own = rig.a.ip("-6 -o addr show dev a0 scope link").unwrap();
+    let own = own.split_whitespace().find(|w| w.starts_with("fe80")).unwrap_or_else(|| panic!("{own}"));
+    let scope = text_of(&rig.a, &format!("ping -6 -n -c1 -W10 -I {} 2001:db8:2::2", own.replace("/64", "%a0")));
+    assert!(scope.to_lowercase().contains("beyond scope"), "{scope}");
+    ping(&rig.a, "2001:db8:2::2", 56, "-6");
+    dut.stop();
+}
+
+/// A host that is told nothing takes its address and its way from the router's advertisements.
+fn check_autoconfiguration(method: &str) {
+    let rig = rig(1500, 1500);
+    rig.a.ip("-6 addr flush dev a0 scope global").unwrap();
+    rig.a.ip("-6 route flush dev a0 proto boot").unwrap();
+    rig.a.sysctl("net/ipv6/conf/a0/accept_ra", "2").unwrap();
+    let dut = router(&rig, method, &[]);
+    lab::rig::wait_for("an address and a way", COMMAND_TIMEOUT, || {
+        let shown = |what: &str| rig.a.ip(what).unwrap_or_default();
+        let addresses = shown("-6 -o addr show dev a0 scope global");
+        let routes = shown("-6 route show default");
+        addresses.contains("2001:db8:1:") && !addresses.contains("tentative") && routes.contains("via fe80::1")
+    })
+    .unwrap_or_else(|e| panic!("{e}"));
+    ping(&rig.a, "2001:db8:2::2", 56, "-6");
+    dut.stop();
+}
+
+on_rig! {
+    hosts_reach_each_other needs ["ping", "traceroute"] => check_reach;
+    narrow_networks_get_errors needs ["ping", "iperf3"] => check_narrow;
+    nobody_there_is_told needs ["ping"] => check_nobody;
+    hosts_configure_themselves needs ["ping"] => check_autoconfiguration;
+}
