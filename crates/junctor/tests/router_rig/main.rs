@@ -13,6 +13,7 @@ mod faults;
 mod hosts;
 mod neighbours;
 mod router;
+mod router6;
 mod strangers;
 mod wire;
 

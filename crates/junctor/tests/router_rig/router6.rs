@@ -9,15 +9,15 @@ use crate::on_rig;
 
 const CONFIG: &str = include_str!("../../../../conf/ip6-router.click");
 
-/// A rig whose hosts are at 2001:db8:1::2 and 2001:db8:2::2, one router apart, with cables of these MTUs. The kernel
-/// between them leaves IPv6 to Junctor.
+/// A rig whose hosts are at 2001:db8:1::2 and 2001:db8:2::2, one router apart, with cables of these MTUs. Only hosts have
+/// IPv6; the kernel between them has not.
 fn rig(a_mtu: usize, b_mtu: usize) -> Rig {
     let cable = Cable { mtu: a_mtu.max(b_mtu), ..Cable::default() };
     let rig = Rig::new(cable).unwrap();
     for (host, far, near, mtu, mine, other) in
         [(&rig.a, "a0", "d0", a_mtu, 1, 2), (&rig.b, "b0", "d1", b_mtu, 2, 1)]
     {
-        rig.dut.sysctl(&format!("net/ipv6/conf/{near}/disable_ipv6"), "1").unwrap();
+        host.sysctl(&format!("net/ipv6/conf/{far}/disable_ipv6"), "0").unwrap();
         host.sysctl(&format!("net/ipv6/conf/{far}/accept_ra"), "0").unwrap();
         host.ip(&format!("link set {far} mtu {mtu}")).unwrap();
         rig.dut.ip(&format!("link set {near} mtu {mtu}")).unwrap();
@@ -53,7 +53,8 @@ fn check_reach(method: &str) {
     ] {
         ping(host, other, 56, "-6");
         ping(host, other, 1452, "-6 -Mdo");
-        for own in ["2001:db8:1::1", "2001:db8:2::1", &format!("fe80::1%{near}"), &format!("ff02::2%{near}")] {
+        for own in ["2001:db8:1::1", "2001:db8:2::1", &format!("fe80::1%{near}"), &format!("ff02::2%{near}")]
+        {
             ping(host, own, 56, "-6");
         }
         // Fragments that the router puts together, and a reply that it takes apart.
@@ -69,7 +70,8 @@ fn check_reach(method: &str) {
         }
     }
     let report = dut.stop();
-    for reason in ["bad-checksum", "bad-discovery", "bad-option", "bad-fragment", "device-error", "no-memory"] {
+    for reason in ["bad-checksum", "bad-discovery", "bad-option", "bad-fragment", "device-error", "no-memory"]
+    {
         assert_eq!(report.all_drops(reason), 0, "{reason}: {}", report.0.stdout);
     }
 }
@@ -84,7 +86,10 @@ fn check_narrow(method: &str) {
     ];
     let dut = router(&rig, method, &narrow);
     let refused = text_of(&rig.a, "ping -6 -n -c2 -i0.1 -W10 -s1452 -Mdo 2001:db8:2::2");
-    assert!(refused.contains("From 2001:db8:2::1") && refused.contains("Packet too big: mtu=1280"), "{refused}");
+    assert!(
+        refused.contains("From 2001:db8:2::1") && refused.contains("Packet too big: mtu=1280"),
+        "{refused}"
+    );
     let route = rig.a.ip("-6 route get 2001:db8:2::2").unwrap();
     assert!(route.contains("mtu 1280"), "{route}");
     // The sender fragments now.
@@ -107,7 +112,8 @@ fn check_nobody(method: &str) {
     assert!(host.contains("From 2001:db8:1::1") && host.contains("Address unreachable"), "{host}");
     let own = rig.a.ip("-6 -o addr show dev a0 scope link").unwrap();
     let own = own.split_whitespace().find(|w| w.starts_with("fe80")).unwrap_or_else(|| panic!("{own}"));
-    let scope = text_of(&rig.a, &format!("ping -6 -n -c1 -W10 -I {} 2001:db8:2::2", own.replace("/64", "%a0")));
+    let scope =
+        text_of(&rig.a, &format!("ping -6 -n -c1 -W10 -I {} 2001:db8:2::2", own.replace("/64", "%a0")));
     assert!(scope.to_lowercase().contains("beyond scope"), "{scope}");
     ping(&rig.a, "2001:db8:2::2", 56, "-6");
     dut.stop();
@@ -124,7 +130,9 @@ fn check_autoconfiguration(method: &str) {
         let shown = |what: &str| rig.a.ip(what).unwrap_or_default();
         let addresses = shown("-6 -o addr show dev a0 scope global");
         let routes = shown("-6 route show default");
-        addresses.contains("2001:db8:1:") && !addresses.contains("tentative") && routes.contains("via fe80::1")
+        addresses.contains("2001:db8:1:")
+            && !addresses.contains("tentative")
+            && routes.contains("via fe80::1")
     })
     .unwrap_or_else(|e| panic!("{e}"));
     ping(&rig.a, "2001:db8:2::2", 56, "-6");
