@@ -482,4 +482,22 @@ mod tests {
             assert_eq!(got.4.lines().count(), 1, "the simulation runs on one worker: {}", got.4);
         }
     }
+
+    /// So many changes that one by one they would leave more behind than can wait for readers; and a wrong one at their end.
+    #[test]
+    fn many_changes_at_once_are_all_or_none() {
+        let mut run = Rig::new("LookupIPRoute(10.0.0.0/8 0, 0/0 1)").outputs(3).run();
+        let line =
+            |at: u32| format!("set 10.{}.{}.0/24 1.1.1.{} {}\n", at / 200 % 30, at % 200, at % 7, at % 3);
+        let text: String = (0..12_000).map(line).collect::<String>() + "remove 10.0.0.0/8\n";
+        let before = run.read("e.table");
+        let error =
+            run.write("e.ctrl", &format!("{text}remove 99.0.0.0/8")).expect_err("no such route").to_string();
+        assert_eq!(error, "remove 99.0.0.0/8: there is no such route: 99.0.0.0/8; nothing was changed");
+        assert_eq!(run.read("e.table"), before);
+        run.write("e.ctrl", &text).expect("room");
+        assert_eq!(run.read("e.nroutes"), "6001");
+        // The last of those for 10.2.5.0/24 was number 6405.
+        assert!(run.read("e.table").contains("10.2.5.0/24\t\t1.1.1.0\t\t0\n"));
+    }
 }

@@ -53,6 +53,12 @@ struct Change<F: Family> {
 /// A route as it was before a change; it owns one reference.
 type Former<F> = (u8, <F as Family>::Prefix, Option<NextHopId>);
 
+/// What routes are to have; `None` for those to be removed.
+type States<F> = HashMap<(u8, <F as Family>::Prefix), Option<NextHopId>>;
+
+/// More changes than are made one by one.
+const MANY: usize = 4096;
+
 /// Routes to be, by table.
 type Lists<F> = BTreeMap<u8, Vec<(<F as Family>::Prefix, NextHopId)>>;
 
@@ -92,44 +98,28 @@ impl<F: Family> Routes<F> {
     pub(crate) fn control(&mut self, text: &str) -> Result<(), String> {
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
         let commands = lines.iter().map(|line| line.split_once(' ').unwrap_or((line, "")));
-        let done = self.transaction(commands);
-        done.map_err(|(at, why)| format!("{}: {why}; nothing was changed", lines[at]))
+        self.transaction(commands).map_err(|(at, why)| match at {
+            Some(at) => format!("{}: {why}; nothing was changed", lines[at]),
+            None => format!("{why}; nothing was changed"),
+        })
     }
 
-    /// All or none; an error comes with the number of the line.
+    /// All or none; an error comes with the number of the line, if it is about one.
     fn transaction<'a>(
         &mut self,
         lines: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Result<(), (usize, String)> {
+    ) -> Result<(), (Option<usize>, String)> {
         let mut changes = Vec::new();
-        for (at, (verb, text)) in lines.into_iter().enumerate() {
-            match self.prepare(verb, text) {
-                Ok(change) => changes.push(change),
-                Err(why) => {
-                    changes.into_iter().for_each(|change| self.forget(change.id));
-                    return Err((at, why));
-                }
-            }
-        }
-        if let Err(why) = self.publish() {
-            changes.into_iter().for_each(|change| self.forget(change.id));
-            return Err((0, why));
-        }
-        let mut former: Vec<Former<F>> = Vec::with_capacity(changes.len());
-        let mut changes = changes.into_iter().enumerate();
-        while let Some((at, change)) = changes.next() {
-            let Change { verb, table, prefix, id } = change;
-            match self.apply(verb, table, prefix, id) {
-                Ok(old) => former.push((table, prefix, old)),
-                Err(why) => {
-                    self.forget(id);
-                    changes.for_each(|(_, change)| self.forget(change.id));
-                    return Err((at, self.undo(former, why)));
-                }
-            }
-        }
-        former.into_iter().for_each(|(.., old)| self.forget(old));
-        Ok(())
+        let prepared = lines.into_iter().enumerate().try_for_each(|(at, (verb, text))| {
+            changes.push(self.prepare(verb, text).map_err(|why| (Some(at), why))?);
+            Ok(())
+        });
+        let outcome = prepared
+            .and_then(|()| self.publish().map_err(|why| (None, why)))
+            .and_then(|()| self.judge(&changes))
+            .and_then(|states| self.install(states).map_err(|why| (None, why)));
+        changes.into_iter().for_each(|change| self.forget(change.id));
+        outcome
     }
 
     /// Reads a line, makes its table and next hop known.
@@ -157,36 +147,70 @@ impl<F: Family> Routes<F> {
         Ok(Change { verb, table, prefix, id })
     }
 
-    /// Makes a change, and returns the next hop that the route had; its reference passes to the caller.
-    fn apply(
-        &mut self,
-        verb: Verb,
-        table: u8,
-        prefix: F::Prefix,
-        id: Option<NextHopId>,
-    ) -> Result<Option<NextHopId>, String> {
-        let now = self.tables.get(&table).and_then(|fib| F::get(fib, prefix));
-        match (verb, id) {
-            (Verb::Add, _) if now.is_some() => Err(format!("there is a route for {prefix} already")),
-            (Verb::Add | Verb::Set, Some(id)) => {
-                if now.is_none() && self.len() >= self.limits.routes {
-                    return Err(full(self.limits.routes));
-                }
-                let fib = self.tables.get_mut(&table).expect("made when the line was read");
-                F::insert(fib, prefix, id)
-            }
-            (Verb::Remove, wanted) if now.is_some() && wanted.is_none_or(|id| now == Some(id)) => {
-                let fib = self.tables.get_mut(&table).expect("it has the route");
-                let old = F::remove(fib, prefix)?;
-                self.forget(wanted);
-                Ok(old)
-            }
-            _ => Err(format!("there is no such route: {prefix}")),
+    /// What the changes, one after the other, make of the routes they name.
+    fn judge(&self, changes: &[Change<F>]) -> Result<States<F>, (Option<usize>, String)> {
+        let mut states = States::<F>::with_capacity(changes.len());
+        let mut count = self.len();
+        for (at, Change { verb, table, prefix, id }) in changes.iter().enumerate() {
+            let before = || self.tables.get(table).and_then(|fib| F::get(fib, *prefix));
+            let now = states.get(&(*table, *prefix)).copied().unwrap_or_else(before);
+            let next = match (verb, now) {
+                (Verb::Add, Some(_)) => Err(format!("there is a route for {prefix} already")),
+                (Verb::Add | Verb::Set, None) if count >= self.limits.routes => Err(full(self.limits.routes)),
+                (Verb::Add | Verb::Set, _) => Ok(*id),
+                (Verb::Remove, Some(now)) if id.is_none_or(|id| id == now) => Ok(None),
+                (Verb::Remove, _) => Err(format!("there is no such route: {prefix}")),
+            };
+            let next = next.map_err(|why| (Some(at), why))?;
+            count = count + usize::from(next.is_some()) - usize::from(now.is_some());
+            states.insert((*table, *prefix), next);
         }
+        Ok(states)
+    }
+
+    /// Gives routes their new next hops. Many at once go by way of a new table: one by one they would leave more behind than
+    /// can wait for the workers, of which this may be one.
+    fn install(&mut self, mut states: States<F>) -> Result<(), String> {
+        if states.len() > MANY {
+            let mut wanted = self.current();
+            for (table, list) in &mut wanted {
+                list.retain_mut(|(prefix, id)| match states.remove(&(*table, *prefix)) {
+                    None => true,
+                    Some(None) => false,
+                    Some(Some(new)) => {
+                        *id = new;
+                        true
+                    }
+                });
+            }
+            for ((table, prefix), id) in states {
+                wanted.entry(table).or_default().extend(id.map(|id| (prefix, id)));
+            }
+            return self.swap(wanted, BTreeMap::new());
+        }
+        let mut former: Vec<Former<F>> = Vec::with_capacity(states.len());
+        for ((table, prefix), id) in states {
+            let fib = self.tables.get_mut(&table).expect("made when the line was read");
+            let done = match id {
+                Some(id) => self
+                    .hops
+                    .retain(id)
+                    .map_err(text_of)
+                    .and_then(|()| F::insert(fib, prefix, id).inspect_err(|_| self.hops.release(id))),
+                None => F::remove(fib, prefix),
+            };
+            match done {
+                Ok(old) => former.push((table, prefix, old)),
+                Err(why) => return Err(self.undo(former, why)),
+            }
+        }
+        former.into_iter().for_each(|(.., old)| self.forget(old));
+        Ok(())
     }
 
     /// Puts routes back as they were; returns the reason, and what went wrong besides.
-    fn undo(&mut self, former: Vec<Former<F>>, mut why: String) -> String {
+    fn undo(&mut self, former: Vec<Former<F>>, why: String) -> String {
+        let mut left = Vec::new();
         for (table, prefix, old) in former.into_iter().rev() {
             let fib = self.tables.get_mut(&table).expect("it was changed");
             let undone = match old {
@@ -195,10 +219,13 @@ impl<F: Family> Routes<F> {
             };
             match undone {
                 Ok(new) => self.forget(new),
-                Err(error) => why += &format!("; {prefix} could not be put back: {error}"),
+                Err(error) => left.push(format!("{prefix} could not be put back: {error}")),
             }
         }
-        why
+        match left.first() {
+            None => why,
+            Some(first) => format!("{why}; {first} (the first of {} such routes)", left.len()),
+        }
     }
 
     /// Replaces all routes by those in `text`, one a line (`#` begins a comment), or adds them to those there with `keep`.
