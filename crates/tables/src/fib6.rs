@@ -123,6 +123,9 @@ struct Sizes {
     few_routes: usize,
 }
 
+/// Routes that a replacement sweeps at once.
+const SEGMENT_ROUTES: usize = if cfg!(test) { 100 } else { 4096 };
+
 const SIZES: Sizes = Sizes {
     full: Fill { routes: 256, runs: chunk::MAX_RUNS },
     fresh: Fill { routes: 128, runs: 12 * chunk::LINE_RUNS },
@@ -404,7 +407,8 @@ impl Fib6Writer {
     where
         I: IntoIterator<Item = (Prefix6, NextHopId)>,
     {
-        let (mut upper, mut lower) = (Vec::new(), Vec::new());
+        let routes = routes.into_iter();
+        let (mut upper, mut lower) = (Vec::with_capacity(routes.size_hint().0), Vec::new());
         for (prefix, id) in routes {
             let (key, leaf) = (prefix.upper(), checked(prefix, id)?);
             match prefix.len().checked_sub(64).filter(|len| *len > 0) {
@@ -425,13 +429,11 @@ impl Fib6Writer {
             divided.set(*key, routes, &mut self.sweep);
         }
         let count = upper.len() - deep.len() + lower.len();
-        self.sweep.sweep(0, u64::MAX, &[], &upper, self.sizes.fresh);
-        let new = self.take_blocks()?;
+        let new = self.build_all(&upper)?;
         let staged = vec![Staged { old: 0..self.chunks.len(), new }];
         self.swap_root(staged, divided, Some(&upper))?;
         self.deep = deep;
         self.count = count;
-        self.sweep = Sweep::default(); // the working memory of so large a pass
         Ok(())
     }
 
@@ -637,6 +639,38 @@ impl Fib6Writer {
         self.chunks[at].covers = covers;
         self.chunks[at].routes = routes;
         Ok(Staged { old, new: built? })
+    }
+
+    /// Builds chunks for all of `routes`, a segment at a time, so that the working memory stays in the cache.
+    fn build_all(&mut self, routes: &[Route]) -> Result<Vec<(Piece, Block)>, Fib6Error> {
+        let (mut new, mut covers): (Vec<(Piece, Block)>, Vec<Route>) = (Vec::new(), Vec::new());
+        let (mut start, mut at) = (0, 0);
+        loop {
+            // Up to where the next route begins; routes that begin at one key stay together.
+            let mut to = routes.len().min(at + SEGMENT_ROUTES);
+            while to > 0 && routes.get(to).is_some_and(|next| next.key == routes[to - 1].key) {
+                to += 1;
+            }
+            let last = routes.get(to).map_or(u64::MAX, |next| next.key - 1);
+            self.sweep.sweep(start, last, &covers, &routes[at..to], self.sizes.fresh);
+            match self.take_blocks() {
+                Ok(built) => new.extend(built.into_iter().map(|(piece, block)| {
+                    let routes = piece.routes.start + at..piece.routes.end + at;
+                    (Piece { routes, ..piece }, block)
+                })),
+                Err(error) => {
+                    new.iter().for_each(|(_, block)| give_back(&mut self.arena, *block));
+                    return Err(error);
+                }
+            }
+            if last == u64::MAX {
+                return Ok(new);
+            }
+            start = last + 1;
+            let known = covers.iter().chain(&routes[at..to]);
+            covers = known.filter(|route| route.len != MARKER && route.contains(start)).copied().collect();
+            at = to;
+        }
     }
 
     /// Publishes chunks that take the places of others one by one.
