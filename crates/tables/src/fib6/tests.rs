@@ -340,3 +340,66 @@ fn churn_under_readers() {
         eprintln!("{refused} updates had to wait for readers");
     });
 }
+
+/// The text of a file in `shared/data` beside the repository, if there is one.
+fn data(name: &str) -> Option<String> {
+    let from = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let path = from.ancestors().map(|dir| dir.join("shared/data").join(name)).find(|path| path.exists())?;
+    let out = std::process::Command::new("xz").arg("-dc").arg(path).output().ok()?;
+    String::from_utf8(out.stdout).ok().filter(|text| !text.is_empty())
+}
+
+/// RIPE RIS routes and updates of a day: against a linear scan at some addresses, and as a list.
+#[test]
+fn the_real_table_and_its_updates() {
+    let files = (data("v6-ris-as3333-20260511.txt.xz"), data("v6-updates-as3333-20260511.txt.xz"));
+    let (Some(table), Some(updates)) = files else {
+        eprintln!("skipped: shared/data or xz is absent");
+        return;
+    };
+    let id = |text: &str| text.parse::<u32>().expect("an id");
+    let routes = table.lines().filter_map(|line| line.split_once(' '));
+    let mut routes: Routes = routes.map(|(prefix_, hop)| (prefix(prefix_), id(hop))).collect();
+    let domain = Domain::default();
+    let mut reader = domain.register("test");
+    let mut writer = Fib6Writer::new(&domain).expect("memory");
+    writer.replace_all(routes.iter().map(|(p, id)| (*p, NextHopId(*id)))).expect("room");
+    assert!(writer.memory().lookup_bytes < 4_000_000, "{:?}", writer.memory());
+
+    let changes: Vec<(Prefix6, Option<u32>)> = updates
+        .lines()
+        .take(if cfg!(debug_assertions) { 150_000 } else { usize::MAX })
+        .map(|line| {
+            let mut words = line.split(' ').skip(1);
+            (prefix(words.next().expect("a prefix")), words.next().map(id))
+        })
+        .collect();
+    let (singly, together) = changes.split_at(changes.len() / 3);
+    for (prefix, id) in singly {
+        match id {
+            Some(id) => writer.insert(*prefix, NextHopId(*id)).expect("room"),
+            None => writer.remove(*prefix).expect("room"),
+        };
+        reader.quiescent();
+    }
+    for changes in together.chunks(1000) {
+        writer.commit(changes.iter().map(|(p, id)| (*p, id.map(NextHopId)))).expect("room");
+        reader.quiescent();
+    }
+    for (prefix, id) in &changes {
+        match id {
+            Some(id) => routes.insert(*prefix, *id),
+            None => routes.remove(prefix),
+        };
+    }
+    assert!(writer.iter().map(|(p, id)| (p, id.0)).eq(routes.iter().map(|(p, id)| (*p, *id))));
+
+    let fib = writer.reader();
+    for prefix in routes.keys().step_by(7777) {
+        let end = prefix.addr() | !mask(prefix.len());
+        for addr in [prefix.addr(), end, end.wrapping_add(1)] {
+            let want = scan(&routes, addr).map_or(NextHopId::NONE, |(_, id)| NextHopId(id));
+            assert_eq!(fib.lookup(&reader, addr), want, "lookup of {}", Ipv6Addr::from(addr));
+        }
+    }
+}
