@@ -14,6 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
+use crossbeam_utils::CachePadded;
 use packet::port::{Device, Error, Info, QueueStats, RxQueue, TxQueue};
 use packet::{Batch, HEADROOM, Packet};
 use sync::ring::Ring;
@@ -389,8 +390,16 @@ pub struct Replay {
     name: String,
     templates: Arc<Templates>,
     limit: u64,
-    queues: Vec<(Arc<AtomicBool>, Arc<AtomicBool>)>,
-    sent: Arc<AtomicUsize>,
+    queues: Vec<ReplayQueue>,
+}
+
+/// What the device knows of a queue pair.
+#[derive(Debug, Default)]
+struct ReplayQueue {
+    rx_taken: Arc<AtomicBool>,
+    tx_taken: Arc<AtomicBool>,
+    /// Packets sent, on a line of its own: each queue's worker writes it for every batch.
+    sent: Arc<CachePadded<AtomicUsize>>,
 }
 
 /// Prepared packets, each in its own run of 64-byte lines.
@@ -445,16 +454,15 @@ impl Replay {
             templates: Arc::new(Templates::new(packets)),
             limit: limit.unwrap_or(u64::MAX),
             queues: (0..queues.max(1)).map(|_| Default::default()).collect(),
-            sent: Arc::default(),
         })
     }
 
-    /// Packets sent to the device so far, over all transmit queues that are no longer in use or were flushed.
+    /// Packets sent to the device so far, over all transmit queues, as they were when last flushed.
     pub fn sent(&self) -> usize {
-        self.sent.load(Ordering::Relaxed)
+        self.queues.iter().map(|q| q.sent.load(Ordering::Relaxed)).sum()
     }
 
-    fn queue(&self, queue: usize) -> Result<&(Arc<AtomicBool>, Arc<AtomicBool>), Error> {
+    fn queue(&self, queue: usize) -> Result<&ReplayQueue, Error> {
         self.queues.get(queue).ok_or_else(|| {
             let mend = format!("it has queues 0 to {}", self.queues.len() - 1);
             Error::new(&self.name, format!("there is no queue {queue}"), mend)
@@ -475,7 +483,7 @@ impl Device for Replay {
     }
 
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        let taken = Taken::take(&self.name, &self.queue(queue)?.0, queue)?;
+        let taken = Taken::take(&self.name, &self.queue(queue)?.rx_taken, queue)?;
         Ok(Box::new(ReplayRx {
             next: queue * self.templates.places.len() / self.queues.len(),
             templates: self.templates.clone(),
@@ -486,10 +494,11 @@ impl Device for Replay {
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
-        let taken = Taken::take(&self.name, &self.queue(queue)?.1, queue)?;
+        let known = self.queue(queue)?;
+        let taken = Taken::take(&self.name, &known.tx_taken, queue)?;
         Ok(Box::new(SinkTx {
-            sent: self.sent.clone(),
-            told: 0,
+            before: known.sent.load(Ordering::Relaxed),
+            sent: known.sent.clone(),
             counters: Counters::default(),
             _taken: taken,
         }))
@@ -569,8 +578,9 @@ impl RxQueue for ReplayRx {
 }
 
 struct SinkTx {
-    sent: Arc<AtomicUsize>,
-    told: u64,
+    sent: Arc<CachePadded<AtomicUsize>>,
+    /// What the queue had sent when it was taken.
+    before: usize,
     counters: Counters,
     _taken: Taken,
 }
@@ -585,9 +595,7 @@ impl TxQueue for SinkTx {
     }
 
     fn flush(&mut self) {
-        let packets = self.counters.read().packets;
-        self.sent.fetch_add((packets - self.told) as usize, Ordering::Relaxed);
-        self.told = packets;
+        self.sent.store(self.before + self.counters.read().packets as usize, Ordering::Relaxed);
     }
 
     fn stats(&self) -> QueueStats {
