@@ -5,8 +5,8 @@
 //! synthetic table with a like mix of lengths serves. Workloads: `rand`, uniform addresses of 2000::/3; `pfx`, a random host in a
 //! random prefix; `zipf`, 65,536 flows in trains. Each figure is the median of interleaved rounds.
 //!
-//! The yardsticks, in the same rounds: a binary search in the sorted runs (16 MB of starts and answers kept apart), and the
-//! kernel of a common software FIB: a hash table for each length, longest first.
+//! The yardsticks, in the same rounds: a binary search among all keys where the answer may change (starts and answers kept
+//! apart), and a hash table for each length, longest first (`std`'s map), the plainest FIB in software.
 
 use junctor_tables::fib6::{Change, Fib6Reader, Fib6Writer, NextHopId, Prefix6, Variant};
 use std::{
