@@ -9,6 +9,7 @@ use engine::{Class, Registry};
 
 pub mod basic;
 pub mod classify;
+pub mod compound;
 pub mod control;
 pub mod ethernet;
 mod fuse;
@@ -29,6 +30,11 @@ mod tools;
 /// All element classes.
 pub fn registry() -> Registry {
     Registry::new(all()).with_fusions(fuse::FUSIONS)
+}
+
+/// How to read a configuration in which the ready compound elements are known.
+pub fn options() -> lang::Options {
+    lang::Options { templates: compound::templates(), ..lang::Options::default() }
 }
 
 // One line each, so that changes to this list merge.
@@ -58,7 +64,12 @@ static MANUALS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/manuals.rs
 
 /// The manual of a class: the header of the file that implements it.
 pub fn manual(class: &Class) -> Option<&'static str> {
-    MANUALS.iter().find(|(file, _)| class.file.ends_with(file)).map(|(_, text)| *text)
+    manual_in(class.file)
+}
+
+/// The manual in the header of a file.
+fn manual_in(file: &str) -> Option<&'static str> {
+    MANUALS.iter().find(|(known, _)| file.ends_with(known)).map(|(_, text)| *text)
 }
 
 #[cfg(test)]
@@ -68,6 +79,13 @@ mod tests {
         for class in super::all() {
             let manual = super::manual(class).unwrap_or_else(|| panic!("{} has no manual", class.name));
             assert!(manual.contains(class.name), "the manual in {} does not name {}", class.file, class.name);
+        }
+        for compound in super::compound::COMPOUNDS {
+            let name = compound.name();
+            assert!(
+                compound.manual().is_some_and(|m| m.contains(name)),
+                "{name} has no manual that names it"
+            );
         }
     }
 }

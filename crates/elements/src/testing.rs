@@ -87,7 +87,7 @@ impl Rig {
     }
 
     fn build(self) -> Result<Run, Vec<String>> {
-        let parsed = lang::load_str("test", &self.text, &lang::Options::default());
+        let parsed = lang::load_str("test", &self.text, &crate::options());
         let messages = |d: &[lang::Diagnostic]| d.iter().map(|d| d.message.clone()).collect::<Vec<_>>();
         let graph = parsed.graph.ok_or_else(|| messages(&parsed.diagnostics))?;
         let classes = super::all().chain([&IN, &OUT]);

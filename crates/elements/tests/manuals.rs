@@ -44,7 +44,7 @@ enum Outcome {
 }
 
 fn run(text: &str) -> Result<Outcome, String> {
-    let parsed = lang::load_str("example", text, &lang::Options::default());
+    let parsed = lang::load_str("example", text, &elements::options());
     let shown = |diagnostics: &[lang::Diagnostic]| lang::render(diagnostics, &parsed.sources, false);
     if !parsed.diagnostics.is_empty() {
         return Err(shown(&parsed.diagnostics));
@@ -104,6 +104,7 @@ fn examples_check_and_run() {
         .map(|class| {
             (class.file, elements::manual(class).unwrap_or_else(|| panic!("{} has no manual", class.name)))
         })
+        .chain(elements::compound::COMPOUNDS.iter().map(|c| (c.name(), c.manual().unwrap_or_default())))
         .collect();
     files.sort();
     files.dedup();

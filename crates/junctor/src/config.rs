@@ -47,7 +47,7 @@ pub(crate) enum Form {
 impl Source {
     /// Reads and elaborates the configuration.
     pub(crate) fn load(&self) -> Result<Loaded, String> {
-        let mut options = lang::Options::default();
+        let mut options = elements::options();
         let mut files: Vec<&str> = self.file.iter().map(String::as_str).collect();
         for word in &self.words {
             match assignment(word) {

@@ -62,7 +62,7 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 fn build(workers: usize, cores: Vec<usize>) -> Result<(Router, Arc<Bench>), String> {
-    let parsed = lang::load_str("conf/ip-router.click", ROUTER, &lang::Options::default());
+    let parsed = lang::load_str("conf/ip-router.click", ROUTER, &elements::options());
     let graph = parsed.graph.ok_or("the built-in configuration does not parse")?;
     let devices = Arc::new(demo_devices(ROUTER, workers)?);
     let options = Options {

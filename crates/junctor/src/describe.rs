@@ -20,16 +20,24 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let registry = elements::registry();
+    let classes = registry.iter().map(|c| (c.name, elements::manual(c)));
+    let compounds = elements::compound::COMPOUNDS.iter().map(|c| (c.name(), c.manual()));
+    let mut all: Vec<(&str, Option<&str>)> = classes.chain(compounds).collect();
+    all.sort();
     let Some(name) = &args.name else {
-        let width = registry.iter().map(|c| c.name.len()).max().unwrap_or(0);
-        let lines: String = registry.iter().map(|c| format!("{:width$}  {}\n", c.name, purpose(c))).collect();
+        let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let lines: String = all
+            .iter()
+            .map(|(name, manual)| format!("{name:width$}  {}\n", purpose(manual.unwrap_or_default())))
+            .collect();
         return cli::print_or_fail(lines.as_bytes());
     };
-    let folded = || registry.iter().find(|c| c.name.eq_ignore_ascii_case(name));
-    match registry.get(name).or_else(folded).and_then(elements::manual) {
+    let exact = all.iter().find(|(known, _)| known == name);
+    let found = exact.or_else(|| all.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)));
+    match found.and_then(|(_, manual)| *manual) {
         Some(manual) => cli::print_or_fail(format!("{manual}\n").as_bytes()),
         None => {
-            let near = lang::suggest(name, registry.iter().map(|c| c.name));
+            let near = lang::suggest(name, all.iter().map(|(name, _)| *name));
             let help = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
             eprintln!("junctor: unknown element class '{name}'{help}");
             exit::FAILURE
@@ -38,8 +46,7 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 /// The first sentence of a manual's text: the paragraph after the synopsis.
-fn purpose(class: &engine::Class) -> String {
-    let manual = elements::manual(class).unwrap_or_default();
+fn purpose(manual: &str) -> String {
     let paragraph = manual.split("\n\n").find(|p| !p.starts_with(['#', '`']));
     let text = paragraph.unwrap_or_default().replace('\n', " ");
     text.split_inclusive(". ").next().unwrap_or_default().trim().to_owned()

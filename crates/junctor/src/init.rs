@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 
 use clap::Subcommand;
+use elements::compound::arguments::{interface_file, interface_mtu, is_interface_name};
+use elements::compound::ip_router::{Interface, MTU_MIN, Route, Router};
 
 use crate::cli;
 
@@ -62,28 +64,11 @@ pub(crate) fn main(args: &Args) -> u8 {
 
 /// Names of interfaces must be ones that a configuration can hold unquoted.
 fn names(interfaces: &[String]) -> Result<(), String> {
-    let good =
-        |n: &String| !n.is_empty() && n.chars().all(|c| c.is_ascii_alphanumeric() || "_.:-@".contains(c));
-    match interfaces.iter().find(|n| !good(n)) {
+    match interfaces.iter().find(|n| !is_interface_name(n)) {
         Some(bad) => Err(format!("'{bad}' is not an interface name")),
         None => Ok(()),
     }
 }
-
-/// An interface of a router: name, address, its network, and the longest IP packet it carries.
-struct Interface {
-    name: String,
-    address: std::net::Ipv4Addr,
-    prefix: wire::Prefix4,
-    mtu: u16,
-}
-
-/// How ICMP errors are sent: marked as RFC 1812 (4.3.2.5) asks, and at a rate that neither a flood nor a scan exceeds.
-const ERRORS: &str = "TOS copy, RATE 1000, DST_RATE 10";
-/// The MTU of Ethernet, in bytes.
-const MTU: u16 = 1500;
-/// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
-const MTU_MIN: u16 = 68;
 
 fn interface(text: &str) -> Result<Interface, String> {
     let bad = || format!("'{text}' should name an interface and its address, as eth0=10.0.0.1/24");
@@ -93,7 +78,7 @@ fn interface(text: &str) -> Result<Interface, String> {
     let (bare, _) = address.split_once('/').ok_or_else(bad)?;
     let prefix: wire::Prefix4 = address.parse().map_err(|_| bad())?;
     let mtu = match setting.map(|s| s.strip_prefix("mtu=").and_then(|m| m.parse().ok())) {
-        None => device_file(name, "mtu").and_then(|m| m.parse().ok()).unwrap_or(MTU),
+        None => interface_mtu(name),
         Some(Some(mtu)) if mtu >= MTU_MIN => mtu,
         Some(_) => {
             return Err(format!(
@@ -102,7 +87,8 @@ fn interface(text: &str) -> Result<Interface, String> {
             ));
         }
     };
-    Ok(Interface { name: name.to_owned(), address: bare.parse().map_err(|_| bad())?, prefix, mtu })
+    let addresses = vec![(bare.parse().map_err(|_| bad())?, prefix)];
+    Ok(Interface { name: name.to_owned(), addresses, mtu, station: name.to_owned() })
 }
 
 fn router(
@@ -111,111 +97,44 @@ fn router(
     routes: &[String],
 ) -> Result<String, String> {
     let ports: Vec<Interface> = interfaces.iter().map(|i| interface(i)).collect::<Result<_, _>>()?;
-    // Which interface reaches a next hop.
-    let via = |hop: std::net::Ipv4Addr| {
-        let port = ports.iter().position(|p| p.prefix.contains(hop));
-        port.map(|p| p + 1).ok_or_else(|| format!("next hop {hop} is on none of the interfaces' networks"))
+    let mut router = Router::new(ports);
+    let towards = |router: &Router, hop| {
+        let found = router.interface_towards(hop);
+        found.ok_or_else(|| format!("next hop {hop} is on none of the interfaces' networks"))
     };
-    let mut table: Vec<String> = ports.iter().map(|p| format!("{}/32 0", p.address)).collect();
-    table.push("255.255.255.255/32 0".into());
-    for (i, port) in ports.iter().enumerate() {
-        table.push(format!("{} {}", port.prefix, i + 1));
-    }
     for route in routes {
         let parts = route
             .split_once('=')
             .and_then(|(p, h)| Some((p.parse::<wire::Prefix4>().ok()?, h.parse().ok()?)));
         let (prefix, hop) = parts.ok_or_else(|| format!("'{route}' should be PREFIX=NEXTHOP"))?;
-        table.push(format!("{prefix} {hop} {}", via(hop)?));
+        router.routes.push(Route { prefix, hop, interface: towards(&router, hop)? });
     }
-    table.push(match default {
-        Some(hop) => format!("0.0.0.0/0 {hop} {}", via(hop)?),
-        None => format!("0.0.0.0/0 {}", ports.len() + 1),
-    });
-    Ok(router_text(&ports, &table, default))
+    if let Some(hop) = default {
+        let interface = towards(&router, hop)?;
+        router.routes.push(Route { prefix: wire::Prefix4::DEFAULT, hop, interface });
+    }
+    Ok(router_text(&router))
 }
 
-fn router_text(ports: &[Interface], table: &[String], default: Option<std::net::Ipv4Addr>) -> String {
+fn router_text(router: &Router) -> String {
     let mut text = String::from(
         "// An IPv4 router. Run it with: junctor run FILE\n\
          // Every interface answers ARP for its own address and pings to it; the rest is forwarded as RFC 1812 asks.\n\n",
     );
-    for (i, port) in ports.iter().enumerate() {
+    for (i, port) in router.interfaces.iter().enumerate() {
         let (ether, known) = match device_address(&port.name) {
             Some(address) => (address, ""),
             None => (format!("02:00:00:00:00:{:02x}", i + 1), " // no such interface here: put its address"),
         };
-        let _ = writeln!(text, "AddressInfo({} {} {ether});{known}", port.name, port.address);
+        let _ = writeln!(text, "AddressInfo({} {} {ether});{known}", port.name, port.addresses[0].0);
     }
-    let interfaces: Vec<String> = ports.iter().map(|p| format!("{}/{}", p.address, p.prefix.len())).collect();
-    let _ = write!(
-        text,
-        "\n// The routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself.\n\
-         rt :: StaticIPLookup(\n    {1});\n\n\
-         // All received IP packets, their link header removed. Impossible addresses and directed broadcasts are dropped.\n\
-         ip :: Strip(14) -> CheckIPHeader(INTERFACES {0}) -> CheckIPAddresses(INTERFACES {0})\n\
-         \x20   -> GetIPAddress(16) -> rt;\n\n\
-         // Packets for this router: it answers pings.\n\
-         rt[0] -> IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, -);\n\
-         local[0] -> ICMPPingResponder -> [0]rt;\n\
-         local[1] -> Discard;\n",
-        interfaces.join(" "),
-        table.join(",\n    ")
-    );
-    if default.is_none() {
-        let (address, output) = (ports[0].address, ports.len() + 1);
-        let _ = write!(
-            text,
-            "\n// For nobody that we know: the sender is told so.\n\
-             rt[{output}] -> ICMPError({address}, unreachable, net, {ERRORS}) -> [0]rt;\n"
-        );
-    }
-    for (i, port) in ports.iter().enumerate() {
-        let _ = write!(text, "{}", port_text(i, port));
-    }
-    text
-}
-
-/// What the kernel says of an interface of this machine.
-fn device_file(name: &str, what: &str) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok()?;
-    Some(text.trim().to_owned())
+    text + "\n" + &router.text()
 }
 
 /// The Ethernet address of an interface of this machine.
 fn device_address(name: &str) -> Option<String> {
-    let address: wire::MacAddr = device_file(name, "address")?.parse().ok()?;
+    let address: wire::MacAddr = interface_file(name, "address")?.parse().ok()?;
     (address.0 != [0; 6]).then(|| address.to_string())
-}
-
-fn port_text(i: usize, port: &Interface) -> String {
-    let Interface { name, address, prefix, mtu } = port;
-    let output = i + 1;
-    format!(
-        r"
-// Interface {name}.
-in{i} :: FromDevice({name}) -> c{i} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
-out{i} :: Queue(1024) -> ToDevice({name});
-arp{i} :: ARPQuerier({address}, {name});
-c{i}[0] -> ARPResponder({address} {name}) -> out{i};
-c{i}[1] -> [1]arp{i};
-c{i}[2] -> Paint({output}) -> ip;
-c{i}[3] -> Discard;
-
-// What leaves by {name}: RFC 1812's checks in order, each exception to the sender by ICMP.
-rt[{output}] -> DropBroadcasts
-    -> redirect{i} :: PaintTee({output})
-    -> options{i} :: IPGWOptions({address})
-    -> FixIPSrc({address})
-    -> ttl{i} :: DecIPTTL
-    -> mtu{i} :: IPFragmenter({mtu})
-    -> arp{i} -> out{i};
-redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {prefix}, {ERRORS}) -> [0]rt;
-options{i}[1] -> ICMPError({address}, parameterproblem, {ERRORS}) -> [0]rt;
-ttl{i}[1] -> ICMPError({address}, timeexceeded, {ERRORS}) -> [0]rt;
-mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}, {ERRORS}) -> [0]rt;
-"
-    )
 }
 
 fn bridge(interfaces: &[String]) -> String {
@@ -254,7 +173,7 @@ mod tests {
     }
 
     fn check(text: &str) {
-        let parsed = lang::load_str("init", text, &lang::Options::default());
+        let parsed = lang::load_str("init", text, &elements::options());
         let graph = parsed.graph.unwrap_or_else(|| panic!("{:?}\n{text}", parsed.diagnostics));
         if let Err(errors) = engine::check(&graph, &elements::registry()) {
             panic!("{}\n{text}", lang::render(&errors, &parsed.sources, false));

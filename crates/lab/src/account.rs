@@ -74,7 +74,7 @@ impl Accounted {
         time: TimeSource,
     ) -> Result<Accounted, String> {
         let before = packet::memory().usage().in_use();
-        let parsed = lang::load_str("config", text, &lang::Options::default());
+        let parsed = lang::load_str("config", text, &elements::options());
         let graph = parsed.graph.ok_or_else(|| lang::render(&parsed.diagnostics, &parsed.sources, false))?;
         let wires = Arc::new(Wires::default());
         let options = Options {
@@ -93,7 +93,7 @@ impl Accounted {
 
     /// Classes that the configuration names and the registry does not know.
     pub fn missing_classes(text: &str) -> Vec<String> {
-        let graph = lang::load_str("config", text, &lang::Options::default()).graph;
+        let graph = lang::load_str("config", text, &elements::options()).graph;
         let registry = elements::registry();
         let mut missing: Vec<String> = graph
             .into_iter()

@@ -12,7 +12,8 @@ use crate::config::{assign, is_self_contained, join_args, quote_bytes, split_arg
 use crate::diagnostic::{Diagnostic, Sink};
 use crate::graph::Element;
 use crate::program::{Body, BodyId, Program, Slot, SlotKind, TOP, Type, TypeId, Wire};
-use crate::source::Span;
+use crate::source::{SourceMap, Span};
+use crate::template::{self, Template, Use};
 use crate::variables::{Scope, expand};
 
 /// Compounds are expanded inside each other this deep at most.
@@ -43,6 +44,7 @@ pub(crate) fn expand_all(
     program: &mut Program,
     sink: &mut Sink,
     options: &Options,
+    sources: &SourceMap,
     source_bytes: usize,
 ) -> Flat {
     let mut scope = Scope::default();
@@ -57,6 +59,8 @@ pub(crate) fn expand_all(
     let mut expander = Expander {
         program,
         sink,
+        options,
+        sources,
         flat: Flat::default(),
         names: slashes.then(HashMap::new),
         budget: TEXT_BUDGET + 64 * source_bytes,
@@ -80,6 +84,8 @@ pub(crate) fn expand_all(
 struct Expander<'a> {
     program: &'a mut Program,
     sink: &'a mut Sink,
+    options: &'a Options,
+    sources: &'a SourceMap,
     flat: Flat,
     /// Names so far, kept only if a written name contains a slash: else no two can come out the same.
     names: Option<HashMap<String, usize>>,
@@ -211,10 +217,17 @@ impl Expander<'_> {
         let slot = &self.flat.nodes[node].slot;
         let SlotKind::Element(id) = slot.kind else { return };
         let (span, name) = (slot.span, slot.name.clone());
-        let Type::Compound(first) = self.program.types[id] else { return };
         if self.full {
             return;
         }
+        let written = match &self.program.types[id] {
+            Type::Compound(first) => Ok(*first),
+            Type::Primitive(class) => match self.options.templates.iter().find(|t| t.name == class) {
+                Some(template) => Err(*template),
+                None => return,
+            },
+            Type::Broken => return,
+        };
         if depth >= MAX_DEPTH {
             self.full = true;
             self.sink.push(
@@ -228,10 +241,42 @@ impl Expander<'_> {
         }
         let args: Vec<String> = split_args(&slot.config).into_iter().map(|a| a.text).collect();
         let ports = slot.ports;
+        let first = match written {
+            Ok(first) => first,
+            Err(template) => match self.write_body(template, node, &args) {
+                Some(body) => return self.instantiate(node, body, Vec::new(), &name, scope, depth),
+                None => return self.flat.nodes[node].slot.kind = SlotKind::Group,
+            },
+        };
         match self.choose(first, ports, &args, span) {
-            Choice::Other(id) => self.flat.nodes[node].slot.kind = SlotKind::Element(id),
+            Choice::Other(id) => {
+                self.flat.nodes[node].slot.kind = SlotKind::Element(id);
+                self.expand_node(node, scope, depth);
+            }
             Choice::None => self.flat.nodes[node].slot.kind = SlotKind::Group,
             Choice::Body(body, values) => self.instantiate(node, body, values, &name, scope, depth),
+        }
+    }
+
+    /// Has a template write the body for a node, or reports why it won't.
+    fn write_body(&mut self, template: Template, node: usize, args: &[String]) -> Option<BodyId> {
+        let slot = &self.flat.nodes[node].slot;
+        let request = Use { name: &slot.name, args, ports: slot.ports };
+        match (template.write)(&request) {
+            Ok(text) => {
+                let span = slot.span;
+                match self.budget.checked_sub(text.len()) {
+                    Some(left) => self.budget = left,
+                    None => self.overflow(span, "16 MiB of text"),
+                }
+                template::body(self.program, self.sink, self.options, template.name, &text, span)
+            }
+            Err(faults) => {
+                for fault in faults {
+                    self.sink.push(fault.diagnostic(template.name, slot, self.sources));
+                }
+                None
+            }
         }
     }
 

@@ -44,6 +44,7 @@ mod resolve;
 mod source;
 mod splice;
 mod suggest;
+mod template;
 mod variables;
 
 pub use diagnostic::{Diagnostic, Severity};
@@ -51,6 +52,7 @@ pub use graph::{Connection, Element, Graph, PortRef, Requirement};
 pub use render::{render, render_click, to_json};
 pub use source::{Location, SourceMap, Span};
 pub use suggest::suggest;
+pub use template::{Fault, Template, Use};
 pub use variables::{Lookup, substitute};
 
 use diagnostic::Sink;
@@ -67,6 +69,8 @@ pub struct Options {
     /// exactly as in Click. Without (empty), a name that starts with a capital letter or has a configuration is taken for
     /// a class.
     pub classes: Vec<String>,
+    /// Classes whose bodies are written to order. What the configuration itself defines under such a name goes first.
+    pub templates: Vec<Template>,
 }
 
 /// What came of a configuration.
@@ -176,7 +180,7 @@ fn read_text(name: &str, path: Option<&Path>, text: &str, options: &Options, mut
     drop(statements);
     let bytes = (0..sources.len()).map(|f| sources.text(f as u32).len()).sum();
     let program = &mut resolved.program;
-    let flat = expand::expand_all(program, &mut sink, options, bytes);
+    let flat = expand::expand_all(program, &mut sink, options, &sources, bytes);
     // When connections are in doubt, messages about ports would only repeat what is wrong already.
     if sink.shape_is_sound() {
         splice::check_tunnels(&flat, &mut sink);

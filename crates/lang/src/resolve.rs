@@ -9,11 +9,11 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use crate::Options;
-use crate::ast::{Chain, Config, Ident, Item, Link, Ports, Stmt, What};
+use crate::ast::{BodyDef, Chain, Config, Ident, Item, Link, Ports, Stmt, What};
 use crate::connect::{End, join};
 use crate::diagnostic::{Diagnostic, Sink};
 use crate::graph::Requirement;
-use crate::program::{Program, Slot, SlotKind, TOP, Type, TypeId};
+use crate::program::{BodyId, Program, Slot, SlotKind, TOP, Type, TypeId};
 use crate::source::{SourceMap, Span};
 use crate::suggest::suggest;
 
@@ -44,23 +44,9 @@ pub(crate) fn resolve(
     statements: &[Stmt],
 ) -> Resolved {
     let span = Span { file, start: 0, end: 0 };
-    let mut resolver = Resolver {
-        sources,
-        sink,
-        options,
-        known: options.classes.iter().map(String::as_str).collect(),
-        program: Program { types: Vec::new(), bodies: vec![Builder::new("", span, 0).body] },
-        types: HashMap::new(),
-        hidden: Vec::new(),
-        primitives: HashMap::new(),
-        defining: Vec::new(),
-        builders: vec![Builder::new("", span, 0)],
-        classes: Vec::new(),
-        used_types: HashSet::new(),
-        requirements: Vec::new(),
-        libraries: main.into_iter().collect(),
-        library_depth: 0,
-    };
+    let program = Program { types: Vec::new(), bodies: vec![Builder::new("", span, 0).body] };
+    let mut resolver = Resolver::new(sources, sink, options, program, span);
+    resolver.libraries = main.into_iter().collect();
     resolver.statements(statements);
     let top = resolver.finish_body();
     resolver.program.bodies[TOP] = top;
@@ -94,6 +80,56 @@ struct Resolver<'a> {
     requirements: Vec<Requirement>,
     libraries: HashSet<PathBuf>,
     library_depth: usize,
+}
+
+/// Resolves a text as the body of a compound class, and adds it to the program. It sees no class of the configuration.
+pub(crate) fn resolve_body(
+    sources: &mut SourceMap,
+    sink: &mut Sink,
+    options: &Options,
+    program: &mut Program,
+    file: u32,
+    name: &str,
+) -> BodyId {
+    let statements = crate::parser::parse(sources, sink, file);
+    let span = Span { file, start: 0, end: 0 };
+    let mut resolver = Resolver::new(sources, sink, options, std::mem::take(program), span);
+    let body = resolver.body(&BodyDef { formals: Vec::new(), statements, span }, name);
+    *program = resolver.program;
+    program.bodies.push(body);
+    program.bodies.len() - 1
+}
+
+impl<'a> Resolver<'a> {
+    fn new(
+        sources: &'a mut SourceMap,
+        sink: &'a mut Sink,
+        options: &'a Options,
+        program: Program,
+        span: Span,
+    ) -> Resolver<'a> {
+        let mut known: HashSet<&str> = options.classes.iter().map(String::as_str).collect();
+        if !known.is_empty() {
+            known.extend(options.templates.iter().map(|t| t.name));
+        }
+        Resolver {
+            sources,
+            sink,
+            options,
+            known,
+            program,
+            types: HashMap::new(),
+            hidden: Vec::new(),
+            primitives: HashMap::new(),
+            defining: Vec::new(),
+            builders: vec![Builder::new("", span, 0)],
+            classes: Vec::new(),
+            used_types: HashSet::new(),
+            requirements: Vec::new(),
+            libraries: HashSet::new(),
+            library_depth: 0,
+        }
+    }
 }
 
 impl Resolver<'_> {

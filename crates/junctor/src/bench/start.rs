@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn generated_configurations_have_their_size_and_check() {
         let text = generate(1000);
-        let parsed = lang::load_str("start", &text, &lang::Options::default());
+        let parsed = lang::load_str("start", &text, &elements::options());
         assert!(parsed.diagnostics.is_empty(), "{:?}", parsed.diagnostics);
         let graph = parsed.graph.unwrap();
         assert!((990..=1000).contains(&graph.elements.len()), "{}", graph.elements.len());

@@ -132,7 +132,7 @@ impl Resolver<'_> {
         self.new_type(Type::Broken)
     }
 
-    fn body(&mut self, def: &BodyDef, name: &str) -> Body {
+    pub(super) fn body(&mut self, def: &BodyDef, name: &str) -> Body {
         let hidden = self.hidden.len();
         self.builders.push(Builder::new(name, def.span, self.builders.len()));
         self.parameters(def);

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the arguments of the ready routers have in common, in either family: interfaces, routes and keywords.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use lang::config::{split_words, unquote_string};
+use lang::{Fault, Use};
+
+/// The MTU of Ethernet, in bytes.
+pub const MTU: u16 = 1500;
+
+/// An argument that is being read, a word at a time; gathers what is wrong with it.
+pub(super) struct Words<'f> {
+    number: usize,
+    words: std::vec::IntoIter<String>,
+    faults: &'f mut Vec<Fault>,
+}
+
+impl Words<'_> {
+    /// The words of argument `number`.
+    pub(super) fn of<'f>(arg: &str, number: usize, faults: &'f mut Vec<Fault>) -> Words<'f> {
+        let words: Vec<String> = split_words(arg).into_iter().map(unquote_string).collect();
+        Words { number, words: words.into_iter(), faults }
+    }
+
+    /// The next word.
+    pub(super) fn next(&mut self) -> Option<String> {
+        self.words.next()
+    }
+
+    /// Reports that the argument is wrong.
+    pub(super) fn fault(&mut self, what: impl Into<String>, help: impl Into<String>) {
+        self.faults.push(Fault::new(Some(self.number), what, help));
+    }
+
+    /// Reads `text`, or reports that it is not what `form` says.
+    pub(super) fn read<T: FromStr>(&mut self, what: &str, text: Option<String>, form: &str) -> Option<T> {
+        let read = text.as_ref().and_then(|t| t.parse().ok());
+        if read.is_none() {
+            let message = match text {
+                Some(text) => format!("'{text}' is not {what}"),
+                None => format!("{what} is missing"),
+            };
+            self.fault(message, format!("write {form}"));
+        }
+        read
+    }
+
+    /// A number of at least `least`, the value of `keyword`.
+    pub(super) fn number<T>(&mut self, keyword: &str, least: T) -> Option<T>
+    where
+        T: FromStr + PartialOrd + Display,
+    {
+        let text = self.next();
+        let number: Option<T> = text.as_ref().and_then(|t| t.parse().ok()).filter(|n| *n >= least);
+        if number.is_none() {
+            let given = text.unwrap_or_default();
+            self.fault(
+                format!("{keyword} '{given}' is not a number that fits"),
+                format!("the least is {least}"),
+            );
+        }
+        number
+    }
+
+    /// Nothing may follow.
+    pub(super) fn end(mut self, form: &str) {
+        if let Some(word) = self.next() {
+            self.fault(format!("'{word}' stands too much here"), format!("write {form}"));
+        }
+    }
+}
+
+/// Whether a configuration can hold the name of an interface unquoted.
+pub fn is_interface_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.:-@".contains(c))
+}
+
+/// What the kernel says of an interface of this machine.
+pub fn interface_file(name: &str, what: &str) -> Option<String> {
+    let safe = is_interface_name(name) && !name.starts_with('.');
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok().filter(|_| safe)?;
+    Some(text.trim().to_owned())
+}
+
+/// The longest IP packet that an interface carries: as this machine has it, else as Ethernet does.
+pub fn interface_mtu(name: &str) -> u16 {
+    interface_file(name, "mtu").and_then(|m| m.parse::<u32>().ok()).map_or(MTU, |m| m.min(65535) as u16)
+}
+
+/// An interface as an argument gives it: `eth0 10.0.0.1/24 [MTU bytes] [ETHER address]`.
+pub(super) struct Given<A> {
+    pub(super) name: String,
+    pub(super) addresses: Vec<A>,
+    pub(super) mtu: Option<u16>,
+    pub(super) ether: Option<wire::MacAddr>,
+}
+
+impl<A: FromStr> Given<A> {
+    /// Reads an argument; `None`, once it is reported, if nothing can be made of it.
+    pub(super) fn read(mut words: Words<'_>, least_mtu: u16, form: &str) -> Option<Given<A>> {
+        let name = words.next().unwrap_or_default();
+        if !is_interface_name(&name) {
+            words.fault(format!("'{name}' is not the name of an interface"), format!("write {form}"));
+            return None;
+        }
+        let mut given = Given { name, addresses: Vec::new(), mtu: None, ether: None };
+        let mut good = true;
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "MTU" => given.mtu = words.number("MTU", least_mtu),
+                "ETHER" => {
+                    let text = words.next();
+                    given.ether = words.read("an Ethernet address", text, "ETHER 02:00:00:00:00:01");
+                    good &= given.ether.is_some();
+                }
+                _ => match words.read("an address with its prefix length", Some(word), form) {
+                    Some(address) => given.addresses.push(address),
+                    None => good = false,
+                },
+            }
+        }
+        if given.addresses.is_empty() && good {
+            words.fault(format!("{} has no address", given.name), format!("write {form}"));
+            good = false;
+        }
+        good.then_some(given)
+    }
+
+    /// How elements call its Ethernet address: as it was given, or by its name.
+    pub(super) fn station(&self) -> String {
+        self.ether.map_or_else(|| self.name.clone(), |mac| mac.to_string())
+    }
+}
+
+/// The keyword that an argument begins with, of those that there are.
+pub(super) fn keyword<'k>(arg: &str, keywords: &[&'k str]) -> Option<&'k str> {
+    let first = split_words(arg).first().copied().unwrap_or_default();
+    keywords.iter().find(|k| **k == first).copied()
+}
+
+/// A first word in capitals is no interface but a keyword that there isn't; reports it.
+pub(super) fn unknown_keyword(arg: &str, keywords: &[&str], class: &str) -> Option<(String, String)> {
+    let first = *split_words(arg).first()?;
+    let capitals = first.len() > 1 && first.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    let near = lang::suggest(first, keywords.iter().copied());
+    let help = match near {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("'junctor elements {class}' prints its manual"),
+    };
+    capitals.then(|| (format!("unknown keyword {first}"), help))
+}
+
+/// Reports two interfaces of one name.
+pub(super) fn no_twins<'n>(names: impl Iterator<Item = (usize, &'n str)>, faults: &mut Vec<Fault>) {
+    let mut seen: Vec<&str> = Vec::new();
+    for (number, name) in names {
+        if seen.contains(&name) {
+            let what = format!("interface {name} is given twice");
+            faults.push(Fault::new(Some(number), what, "give each interface once, with all its addresses"));
+        }
+        seen.push(name);
+    }
+}
+
+/// Reports ports that a router has not.
+pub(super) fn ports(request: &Use<'_>, faults: &mut Vec<Fault>) {
+    for (count, side) in request.ports.iter().zip(["input", "output"]) {
+        if *count > 1 {
+            let what = format!("{side} {} is connected, but there is one {side} only", count - 1);
+            faults.push(Fault::new(None, what, format!("connect {side} 0, or none")));
+        }
+    }
+}

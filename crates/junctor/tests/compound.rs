@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ready routers do on the same traffic exactly what the configurations do that they stand for.
+
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::time::Duration;
+
+use lab::account::Accounted;
+use lab::hostile::{self, Interface};
+
+const FRAMES: usize = 6000;
+/// Frames between looks at what came out.
+const ROUND: usize = 32;
+
+/// What came out of a router: the device's number and the frame.
+type Sent = Vec<(usize, Vec<u8>)>;
+
+/// Sends the frames that `make` makes through a router, with its ARP queries answered.
+fn outcome(text: &str, make: &dyn Fn(&mut fastrand::Rng, usize) -> Vec<u8>) -> Sent {
+    let mut rng = fastrand::Rng::with_seed(3);
+    let mut router = Accounted::new(text, 32).unwrap_or_else(|why| panic!("{why}"));
+    let mut sent = Sent::new();
+    for _ in 0..FRAMES / ROUND {
+        for _ in 0..ROUND {
+            let at = rng.usize(..2);
+            let frame = make(&mut rng, at);
+            router.inject(at, &frame);
+        }
+        router.run(Duration::from_millis(1));
+        let out = router.collect();
+        for (at, frame) in &out {
+            if let Some(reply) = hostile::arp_reply(frame) {
+                router.inject(*at, &reply);
+            }
+        }
+        sent.extend(out);
+    }
+    router.run(Duration::from_millis(1));
+    sent.extend(router.collect());
+    router.check().unwrap_or_else(|why| panic!("{why}"));
+    sent
+}
+
+fn same(what: &str, ours: &Sent, theirs: &Sent) {
+    let at = ours.iter().zip(theirs).position(|(a, b)| a != b);
+    if let Some(at) = at {
+        panic!("{what}: frame {at} is {:02x?}, not {:02x?}", ours[at], theirs[at]);
+    }
+    assert_eq!(ours.len(), theirs.len(), "{what}");
+    assert!(ours.len() > FRAMES / 20, "{what}: only {} frames came out", ours.len());
+}
+
+/// A UDP packet of a host on network `at` to one on the other, or now and then a ping to the router.
+fn ordinary(rng: &mut fastrand::Rng, at: usize) -> Vec<u8> {
+    let (routers, macs) =
+        ([[18, 26, 4, 24], [18, 26, 7, 1]], [[0, 0, 0xc0, 0xae, 0x67, 0xef], [0, 0, 0xc0, 0x4f, 0x71, 0xef]]);
+    let host = |rng: &mut fastrand::Rng, at: usize| [18, 26, routers[at][2], rng.u8(100..110)];
+    let ping = rng.u8(..20) == 0;
+    let source = host(rng, at);
+    let to = if ping { routers[at] } else { host(rng, 1 - at) };
+    let payload = rng.usize(8..200);
+    let mut frame = [&macs[at][..], &[2, 0, 0, 0, at as u8, source[3]], &[8, 0, 0x45, 0]].concat();
+    frame.extend((20 + payload as u16).to_be_bytes());
+    frame.extend([rng.u8(..), rng.u8(..), 0, 0, rng.u8(2..), if ping { 1 } else { 17 }, 0, 0]);
+    frame.extend([source, to].concat());
+    frame.extend(if ping { [8, 0, 0, 0] } else { [4, 0, 5, 0] });
+    frame.extend((4..payload).map(|_| rng.u8(..)));
+    hostile::seal(&mut frame);
+    frame
+}
+
+// One test, for packet memory is common to the process.
+#[test]
+fn ready_routers_do_what_their_configurations_do() {
+    let conf = include_str!("../../../conf/ip-router.click");
+    let router = "r :: IPRouter(eth0 18.26.4.24/24 ETHER 00:00:c0:ae:67:ef,
+        eth1 18.26.7.1/24 ETHER 00:00:c0:4f:71:ef, QUEUE 1000, ROUTE 0.0.0.0/0 18.26.4.1);";
+    same("conf/ip-router.click", &outcome(router, &ordinary), &outcome(conf, &ordinary));
+
+    let args = ["init", "router", "m0=10.0.0.1/24", "m1=10.0.1.1/24,mtu=600", "--default", "10.0.0.254"];
+    let written = Command::new(env!("CARGO_BIN_EXE_junctor")).args(args).output().expect("junctor");
+    let written = String::from_utf8(written.stdout).expect("text");
+    let router = "IPRouter(m0 10.0.0.1/24 ETHER 02:00:00:00:00:01,
+        m1 10.0.1.1/24 ETHER 02:00:00:00:00:02 MTU 600, ROUTE 0.0.0.0/0 10.0.0.254);";
+    let interfaces =
+        [1, 2].map(|n| Interface { mac: [2, 0, 0, 0, 0, n], ip: Ipv4Addr::new(10, 0, n - 1, 1) });
+    let bad = |rng: &mut fastrand::Rng, at: usize| hostile::frame(rng, &interfaces, at);
+    same("junctor init router", &outcome(router, &bad), &outcome(&written, &bad));
+}
