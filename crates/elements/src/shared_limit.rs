@@ -34,7 +34,7 @@ impl SharedLimit {
             (early <= self.tolerance).then(|| due.max(now).saturating_add(self.interval))
         };
         // Nothing else is published by this number, so no ordering beyond its own.
-        self.due.try_update(Ordering::Relaxed, Ordering::Relaxed, step).is_ok()
+        self.due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).is_ok()
     }
 }
 

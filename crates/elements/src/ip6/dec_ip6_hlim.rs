@@ -44,7 +44,7 @@ struct DecIp6Hlim {
 #[inline]
 fn decrement(packet: &mut Packet) -> bool {
     // Looking first leaves the bytes of an expiring packet alone, which others may share.
-    if !header(packet).is_some_and(|h| h[7] > 1) {
+    if header(packet).is_none_or(|h| h[7] <= 1) {
         return false;
     }
     header_mut(packet).map(|h| h[7] -= 1).is_some()

@@ -120,10 +120,9 @@ impl Icmp6Error {
             matches!((self.kind, self.code), (Type::PACKET_TOO_BIG, _) | (Type::PARAMETER_PROBLEM, 2));
         let link = packet.packet_type();
         let to_many = to.is_multicast() || matches!(link, PacketType::Broadcast | PacketType::Multicast);
-        (exempt || !to_many)
-            && !(from.is_unspecified() || from.is_loopback() || from.is_multicast())
-            && !self.bad.contains(&from)
-            && !self.about_error(Protocol(header[6]), payload)
+        let no_host = from.is_unspecified() || from.is_loopback() || from.is_multicast();
+        let silent = (to_many && !exempt) || no_host || self.bad.contains(&from);
+        !silent && !self.about_error(Protocol(header[6]), payload)
     }
 
     /// Whether the packet is an ICMPv6 error or redirect itself, or may be one.
