@@ -145,6 +145,14 @@ impl Accounted {
         self.router.read(handler, "").unwrap_or_else(|e| panic!("{handler}: {e}"))
     }
 
+    /// Writes a handler.
+    ///
+    /// # Panics
+    /// When it cannot be written, or refuses.
+    pub fn write(&mut self, handler: &str, value: &str) {
+        self.router.write(handler, value).unwrap_or_else(|e| panic!("{handler} {value}: {e}"));
+    }
+
     /// Takes what the devices have sent, by device.
     pub fn collect(&mut self) -> Vec<(usize, Vec<u8>)> {
         let wires = self.wires.0.lock().unwrap_or_else(|e| e.into_inner());
