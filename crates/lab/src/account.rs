@@ -219,7 +219,7 @@ impl Accounted {
         let (handler, sign) = match info.class.name {
             "ARPQuerier" => ("queries", 1),
             "IPReassembler" => ("joined", -1),
-            "IPFragmenter" => return None,
+            "IPFragmenter" | "IP6Fragmenter" => return None,
             _ => return Some(0),
         };
         let number: i64 =
