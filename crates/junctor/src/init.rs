@@ -34,6 +34,12 @@ enum What {
         /// Further routes, as 192.168.0.0/16=10.0.1.2; may be repeated.
         #[arg(long, value_name = "PREFIX=NEXTHOP")]
         route: Vec<String>,
+        /// Let this host's kernel answer what is for the router and all exceptions, on a tap for each interface.
+        #[arg(long)]
+        host: bool,
+        /// The network namespace of those taps.
+        #[arg(long, value_name = "NAME", requires = "host")]
+        netns: Option<String>,
     },
     /// A learning Ethernet switch.
     Bridge {
@@ -52,7 +58,13 @@ enum What {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let text = match &args.what {
-        What::Router { interfaces, default, route } => router(interfaces, *default, route),
+        What::Router { interfaces, default, route, host, netns } => {
+            let netns = netns.as_ref().filter(|_| *host);
+            match netns.filter(|n| !is_interface_name(n)) {
+                Some(bad) => Err(format!("'{bad}' is not the name of a network namespace")),
+                None => router(interfaces, *default, route, *host, netns.cloned()),
+            }
+        }
         What::Bridge { interfaces } => names(interfaces).map(|()| bridge(interfaces)),
         What::Reflector { interfaces } => names(interfaces).map(|()| reflector(interfaces)),
     };
@@ -95,9 +107,12 @@ fn router(
     interfaces: &[String],
     default: Option<std::net::Ipv4Addr>,
     routes: &[String],
+    host: bool,
+    netns: Option<String>,
 ) -> Result<String, String> {
     let ports: Vec<Interface> = interfaces.iter().map(|i| interface(i)).collect::<Result<_, _>>()?;
     let mut router = Router::new(ports);
+    (router.host, router.netns) = (host, netns);
     let towards = |router: &Router, hop| {
         let found = router.interface_towards(hop);
         found.ok_or_else(|| format!("next hop {hop} is on none of the interfaces' networks"))
@@ -121,6 +136,14 @@ fn router_text(router: &Router) -> String {
         "// An IPv4 router. Run it with: junctor run FILE\n\
          // Every interface answers ARP for its own address and pings to it; the rest is forwarded as RFC 1812 asks.\n\n",
     );
+    if router.host {
+        text = String::from(
+            "// An IPv4 router whose exceptions this host's kernel answers. Run it with: junctor run FILE\n\
+             // The kernel's twins of the interfaces, host0 and so on, need forwarding where they are, which does no harm there:\n\
+             //   sysctl -w net.ipv4.ip_forward=1\n\
+             // and the routes of `rt` that go by next hops. The interfaces themselves must have no addresses.\n\n",
+        );
+    }
     for (i, port) in router.interfaces.iter().enumerate() {
         let (ether, known) = match device_address(&port.name) {
             Some(address) => (address, ""),
@@ -169,7 +192,7 @@ mod tests {
 
     fn router_of(interfaces: &[&str], default: Option<&str>) -> Result<String, String> {
         let interfaces: Vec<String> = interfaces.iter().map(|s| s.to_string()).collect();
-        router(&interfaces, default.map(|d| d.parse().unwrap()), &[])
+        router(&interfaces, default.map(|d| d.parse().unwrap()), &[], false, None)
     }
 
     fn check(text: &str) {
@@ -193,6 +216,15 @@ mod tests {
         let text = router_of(&["none0=10.0.0.1/24,mtu=1280", "none1=10.0.1.1/24"], None).unwrap();
         check(&text);
         for part in ["mtu0 :: IPFragmenter(1280)", "PMTU 1280,", "mtu1 :: IPFragmenter(1500)", "PMTU 1500,"] {
+            assert!(text.contains(part), "{part}");
+        }
+        let interfaces = ["none0=10.0.0.1/24", "none1=10.0.1.1/24"].map(String::from);
+        let text = router(&interfaces, None, &[], true, Some("control".into())).unwrap();
+        check(&text);
+        for part in [
+            "FromHost(host1, ADDR 10.0.1.1/24, TWIN none1, NETNS control)",
+            "rt[3] -> noroute :: Punt(no-route)",
+        ] {
             assert!(text.contains(part), "{part}");
         }
         check(&bridge(&["a".into(), "b".into(), "c".into()]));

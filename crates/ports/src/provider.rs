@@ -6,7 +6,7 @@
 //! | none | a network interface | the best driver that works |
 //! | `AF_XDP`, `AF_XDP_GENERIC` | a network interface | `ZEROCOPY true/false`, `RING entries`, `BUSY_POLL microseconds` |
 //! | `AF_PACKET`, `LINUX`, `PCAP` | a network interface | `QDISC true` sends through the queueing discipline |
-//! | `TAP`, `TUN` | the interface to make | `ADDR a.b.c.d/n` (may be repeated), `ETHER mac`, `MTU bytes` |
+//! | `TAP`, `TUN` | the interface to make | `ADDR a.b.c.d/n` (may be repeated), `ETHER mac`, `MTU bytes`, `TWIN interface`, `NETNS name` |
 //! | `RAW_IP` | any name, shared by those that give it | `PROTOCOL number`; `PORT number` |
 //! | `MEMORY` | a wire `NAME`, or its end `NAME/END` | |
 //! | `FILE` | a path, or `-` | `WRITE true`; then `NANO true`, `FORMAT pcapng`, `LINKTYPE number` |
@@ -230,6 +230,8 @@ fn open_tap(spec: &Spec, kind: Kind) -> Result<Arc<Tap>, Error> {
             "ETHER" | "MAC" => {
                 tap.mac = Some(parse_mac(value).ok_or_else(|| bad(key, value, "00:01:02:03:04:05"))?);
             }
+            "TWIN" => tap.twin = Some(value.clone()),
+            "NETNS" => tap.netns = Some(value.clone()),
             "MTU" => tap.mtu = Some(value.parse().map_err(|_| bad(key, value, "a number of bytes"))?),
             _ => {}
         }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 use packet::port::{Device, Error, Info, Link, QueueStats, RxQueue, TxQueue, link_type};
 use packet::{Batch, HEADROOM, Packet, PacketType};
 
-use crate::link::Watch;
+use crate::link::{Interfaces, Watch};
 use crate::memory::Taken;
 use crate::sys::{self, Counters, check};
 
@@ -43,6 +43,10 @@ pub struct TapSpec {
     pub mac: Option<[u8; 6]>,
     /// MTU; `None` leaves it.
     pub mtu: Option<usize>,
+    /// An interface of our own namespace whose link-level address and MTU to take on, unless given.
+    pub twin: Option<String>,
+    /// Network namespace to make it in, by name or path; `None` is the calling thread's.
+    pub netns: Option<String>,
     /// Queues each way.
     pub queues: usize,
     /// Headroom in bytes before each received packet.
@@ -58,6 +62,8 @@ impl TapSpec {
             addresses: Vec::new(),
             mac: None,
             mtu: None,
+            twin: None,
+            netns: None,
             queues: 1,
             headroom: HEADROOM,
         }
@@ -87,6 +93,22 @@ impl Tap {
     /// # Errors
     /// No permission, no `/dev/net/tun`, a name in use, or an address the kernel refuses.
     pub fn open(spec: &TapSpec) -> Result<Arc<Tap>, Error> {
+        let mut spec = spec.clone();
+        if let Some(twin) = spec.twin.take() {
+            let name = spec.name.as_deref().unwrap_or("tap");
+            resemble(&mut spec.mac, &mut spec.mtu, &twin).map_err(|e| {
+                let mend = format!("TWIN names an interface of this machine; see `ip link show {twin}`");
+                Error::new(name, format!("cannot be the twin of {twin}: {}", sys::words(&e)), mend)
+            })?;
+        }
+        match spec.netns.take() {
+            Some(netns) => in_namespace(&netns, &spec),
+            None => Tap::open_here(&spec),
+        }
+    }
+
+    /// Makes it in the calling thread's namespace, in which its sockets stay.
+    fn open_here(spec: &TapSpec) -> Result<Arc<Tap>, Error> {
         let asked = spec.name.as_deref().unwrap_or(match spec.kind {
             Kind::Tap => "tap%d",
             Kind::Tun => "tun%d",
@@ -120,6 +142,37 @@ impl Tap {
             Error::new(self.name(), format!("there is no queue {queue}"), mend)
         })
     }
+}
+
+/// Fills in the address and MTU of an interface where none are given.
+fn resemble(mac: &mut Option<[u8; 6]>, mtu: &mut Option<usize>, twin: &str) -> io::Result<()> {
+    let interfaces = Interfaces::new()?;
+    *mac = Some(mac.map_or_else(|| interfaces.hardware(twin).map(|(mac, _)| mac), Ok)?);
+    *mtu = Some(mtu.map_or_else(|| interfaces.mtu(twin), Ok)?);
+    Ok(())
+}
+
+/// Makes a tap in another network namespace, which a thread of its own enters: interfaces and sockets belong to the
+/// namespace in which they were made, whoever uses them.
+fn in_namespace(netns: &str, spec: &TapSpec) -> Result<Arc<Tap>, Error> {
+    let path = if netns.contains('/') { netns.to_owned() } else { format!("/run/netns/{netns}") };
+    let failed = |e: io::Error| {
+        let mend = match e.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => "entering a namespace takes root".to_owned(),
+            _ => format!("sudo ip netns add {netns}"),
+        };
+        let name = spec.name.as_deref().unwrap_or("tap");
+        Error::new(name, format!("cannot enter network namespace {netns}: {}", sys::words(&e)), mend)
+    };
+    let namespace = std::fs::File::open(&path).map_err(failed)?;
+    let inside = || {
+        // SAFETY: the call changes which network the calling thread is in, and that thread ends soon.
+        check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map_err(failed)?;
+        Tap::open_here(spec)
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(inside).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Opens one descriptor of the interface; returns it and the interface's name.

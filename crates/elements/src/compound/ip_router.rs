@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPRouter
 //!
-//! `IPRouter(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS], ... [, keywords ROUTE, MTU, QUEUE, METHOD])`
+//! `IPRouter(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS], ... [, keywords ROUTE, MTU, QUEUE, METHOD, HOST, NETNS])`
 //!
 //! A whole IPv4 router in one line, with any number of interfaces. It is a compound of ordinary elements, which
 //! 'junctor check --flat' prints: the same that 'junctor init router' writes. Their handlers are those of ROUTER/rt,
@@ -20,6 +20,12 @@
 //! * `ROUTE PREFIX NEXTHOP [DEVICE]` a route; may be repeated. DEVICE may be left out where NEXTHOP is on one of the
 //!   interfaces' networks. `0.0.0.0/0` is the default route; without one, senders are told that there is no route.
 //! * `MTU` for interfaces without their own. `QUEUE` packets that may wait for each interface, default 1024.
+//! * `HOST` boolean, default false: this host's kernel answers what the fast path cannot. Each interface gets a twin, a tap
+//!   `host0`, `host1`... with its Ethernet address, MTU and IP addresses. What is for the router itself, and every
+//!   exception (TTL expired, bad options, too big, no neighbour, no route), goes to the twin of the interface by which it
+//!   came, limited by a Punt for each reason; what the kernel sends there leaves by the interface.
+//!   The kernel needs `net.ipv4.ip_forward=1` and the routes that go by next hops.
+//! * `NETNS` the network namespace for the twins; implies HOST.
 //! * `METHOD` how to open the devices, as FromDevice has it.
 //!
 //! Inside, with 0 for the first interface, 1 for the second and so on: `rt` the routing table (StaticIPLookup), whose
@@ -47,7 +53,7 @@ use super::arguments::{Given, Words, interface_mtu, keyword, no_twins, ports, un
 pub const COMPOUND: Compound = Compound::new(NAME, write, file!());
 
 const NAME: &str = "IPRouter";
-const KEYWORDS: [&str; 4] = ["ROUTE", "MTU", "QUEUE", "METHOD"];
+const KEYWORDS: [&str; 6] = ["ROUTE", "MTU", "QUEUE", "METHOD", "HOST", "NETNS"];
 const INTERFACE: &str = "an interface as `eth0 10.0.0.1/24`, with `MTU bytes` or `ETHER address` if need be";
 const ROUTE: &str = "a route as `ROUTE 0.0.0.0/0 10.0.0.254` or `ROUTE 0.0.0.0/0 10.0.0.254 eth0`";
 
@@ -104,6 +110,10 @@ pub struct Router {
     pub queue: usize,
     /// How to open devices, if not the best way.
     pub method: Option<String>,
+    /// Whether the kernel answers what the fast path cannot.
+    pub host: bool,
+    /// The network namespace in which it does.
+    pub netns: Option<String>,
     /// Whether it is joined to `input` and `output` of the compound around it.
     pub joined: [bool; 2],
 }
@@ -111,7 +121,15 @@ pub struct Router {
 impl Router {
     /// A router that stands alone, without routes.
     pub fn new(interfaces: Vec<Interface>) -> Router {
-        Router { interfaces, routes: Vec::new(), queue: QUEUE, method: None, joined: [false; 2] }
+        Router {
+            interfaces,
+            routes: Vec::new(),
+            queue: QUEUE,
+            method: None,
+            host: false,
+            netns: None,
+            joined: [false; 2],
+        }
     }
 
     /// The first interface that has a next hop on its networks.
@@ -140,6 +158,10 @@ impl Router {
         };
         let mut table: Vec<String> = addresses().map(|(_, (a, _))| format!("{a}/32 0")).collect();
         table.push("255.255.255.255/32 0".into());
+        if self.host {
+            // What the kernel's routing daemons say to each other on a link.
+            table.push("224.0.0.0/24 0".into());
+        }
         // On a link of two hosts or of one, the network is no more than its addresses.
         table.extend(
             addresses().filter(|(_, (_, p))| p.len() < 32).map(|(i, (_, p))| format!("{p} {}", i + 1)),
@@ -163,20 +185,16 @@ impl Router {
              rt :: StaticIPLookup(\n    {1});\n\n\
              // All received IP packets, their link header removed. Impossible addresses and directed broadcasts are dropped.\n\
              ip :: Strip(14) -> CheckIPHeader(INTERFACES {0}) -> CheckIPAddresses(INTERFACES {0})\n\
-             \x20   -> GetIPAddress(16) -> rt;\n\n\
-             // Packets for this router: it answers pings.\n\
-             rt[0] -> IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, -);\n\
-             local[0] -> ICMPPingResponder -> [0]rt;\n\
-             local[1] -> {2};\n",
+             \x20   -> GetIPAddress(16) -> rt;\n",
             networks.join(" "),
             self.table().join(",\n    "),
-            if self.joined[1] { "output" } else { "Discard" },
         );
+        text += &if self.host { self.kernel() } else { self.local() };
         if self.joined[0] {
             text += "\n// What comes from the configuration around.\n\
                      input -> CheckIPHeader -> GetIPAddress(16) -> Paint(0) -> [0]rt;\n";
         }
-        if !self.has_default() {
+        if !self.has_default() && !self.host {
             let (address, output) = (self.interfaces[0].address(), self.interfaces.len() + 1);
             let _ = write!(
                 text,
@@ -185,6 +203,78 @@ impl Router {
             );
         }
         text
+    }
+
+    /// What is for the router, where it answers by itself.
+    fn local(&self) -> String {
+        format!(
+            "\n// Packets for this router: it answers pings.\n\
+             rt[0] -> IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, -);\n\
+             local[0] -> ICMPPingResponder -> [0]rt;\n\
+             local[1] -> {};\n",
+            if self.joined[1] { "output" } else { "Discard" },
+        )
+    }
+
+    /// What is for the router and what is an exception, where the kernel answers.
+    fn kernel(&self) -> String {
+        let mut text = String::from(
+            "\n// What the kernel answers, at most so many a second for each reason: packets for this router, and exceptions.\n\
+             // They go unchanged to the twin of the interface by which they came.\n\
+             rt[0] -> forus :: Punt(for-us, RATE 10000) -> kernel :: PaintSwitch;\n\
+             options :: Punt(options) -> kernel;\n\
+             ttl :: Punt(ttl-expired) -> kernel;\n\
+             toobig :: Punt(too-big, RESTORE_TTL true) -> kernel;\n\
+             noneighbour :: Punt(no-neighbour, RESTORE_TTL true) -> again :: PaintSwitch;\n\
+             kernel[0] -> Discard;\n\
+             again[0] -> Discard;\n",
+        );
+        if !self.has_default() {
+            let _ =
+                writeln!(text, "rt[{}] -> noroute :: Punt(no-route) -> kernel;", self.interfaces.len() + 1);
+        }
+        text
+    }
+
+    /// The lines of interface `i` that say who answers ARP queries and what is not IP, and who answers exceptions.
+    fn answers(&self, i: usize, answered: &str, networks: &str) -> [String; 2] {
+        let Interface { name, mtu, station, addresses, .. } = &self.interfaces[i];
+        let (address, output) = (addresses[0].0, i + 1);
+        let redirect = format!(
+            "redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {networks}, {ERRORS}) -> [0]rt;\n"
+        );
+        if !self.host {
+            let stations = format!(
+                "c{i}[0] -> ARPResponder({answered}) -> out{i};\nc{i}[1] -> [1]arp{i};\nc{i}[3] -> Discard;\n"
+            );
+            let exceptions = format!(
+                "options{i}[1] -> ICMPError({address}, parameterproblem, {ERRORS}) -> [0]rt;\n\
+                 ttl{i}[1] -> ICMPError({address}, timeexceeded, {ERRORS}) -> [0]rt;\n\
+                 mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}, {ERRORS}) -> [0]rt;\n"
+            );
+            return [stations, redirect + &exceptions];
+        }
+        let given: String = addresses.iter().map(|(a, p)| format!(", ADDR {a}/{}", p.len())).collect();
+        let netns = self.netns.as_ref().map_or(String::new(), |n| format!(", NETNS {n}"));
+        let stations = format!(
+            "// Its twin: the kernel's side of this interface. The kernel answers ARP and gets all that is not IPv4, too.\n\
+             FromHost(host{i}{given}, TWIN {name}{netns}) -> out{i};\n\
+             twin{i} :: ToHost(host{i});\n\
+             kernel[{output}] -> Unstrip(14) -> twin{i};\n\
+             again[{output}] -> EtherEncap(0x0800, {station}, {station}) -> twin{i};\n\
+             c{i}[0] -> twin{i};\n\
+             c{i}[1] -> replies{i} :: Tee -> [1]arp{i};\n\
+             replies{i}[1] -> twin{i};\n\
+             c{i}[3] -> other{i} :: Punt(other) -> twin{i};\n"
+        );
+        let exceptions = format!(
+            "options{i}[1] -> options;\n\
+             ttl{i}[1] -> ttl;\n\
+             mtu{i}[1] -> toobig;\n\
+             arp{i}[1] -> out{i};\n\
+             arp{i}[2] -> noneighbour;\n"
+        );
+        [stations, redirect + &exceptions]
     }
 
     /// What belongs to interface `i`.
@@ -196,19 +286,17 @@ impl Router {
             self.interfaces[i].addresses.iter().map(|(a, _)| format!("{a} {station}")).collect();
         let answered = answered.join(", ");
         let networks: Vec<String> = self.interfaces[i].addresses.iter().map(|(_, p)| p.to_string()).collect();
-        let networks = networks.join(" ");
+        let [stations, exceptions] = self.answers(i, &answered, &networks.join(" "));
+        let who = if self.host { "the kernel" } else { "the sender by ICMP" };
         format!(
             r"
 // Interface {name}.
 in{i} :: FromDevice({name}{method}) -> c{i} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 out{i} :: Queue({queue}) -> ToDevice({name}{method});
 arp{i} :: ARPQuerier({address}, {station});
-c{i}[0] -> ARPResponder({answered}) -> out{i};
-c{i}[1] -> [1]arp{i};
 c{i}[2] -> Paint({output}) -> ip;
-c{i}[3] -> Discard;
-
-// What leaves by {name}: RFC 1812's checks in order, each exception to the sender by ICMP.
+{stations}
+// What leaves by {name}: RFC 1812's checks in order, each exception to {who}.
 rt[{output}] -> DropBroadcasts
     -> redirect{i} :: PaintTee({output})
     -> options{i} :: IPGWOptions({address})
@@ -216,11 +304,7 @@ rt[{output}] -> DropBroadcasts
     -> ttl{i} :: DecIPTTL
     -> mtu{i} :: IPFragmenter({mtu})
     -> arp{i} -> out{i};
-redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {networks}, {ERRORS}) -> [0]rt;
-options{i}[1] -> ICMPError({address}, parameterproblem, {ERRORS}) -> [0]rt;
-ttl{i}[1] -> ICMPError({address}, timeexceeded, {ERRORS}) -> [0]rt;
-mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}, {ERRORS}) -> [0]rt;
-"
+{exceptions}"
         )
     }
 }
@@ -265,6 +349,19 @@ fn read(request: &Use<'_>, faults: &mut Vec<Fault>) -> Option<Router> {
         match key {
             Some("MTU") => mtu = words.number("MTU", MTU_MIN),
             Some("QUEUE") => router.queue = words.number("QUEUE", 1).unwrap_or(QUEUE),
+            Some("HOST") => {
+                let text = words.next();
+                router.host |= words.read("a boolean", text, "HOST true").unwrap_or(false);
+            }
+            Some("NETNS") => {
+                router.netns = words
+                    .next()
+                    .filter(|n| n.chars().all(|c| c.is_ascii_alphanumeric() || "_.-/".contains(c)));
+                router.host = true;
+                if router.netns.is_none() {
+                    words.fault("NETNS names no network namespace", "write `NETNS name`");
+                }
+            }
             Some("METHOD") => router.method = words.next().filter(|m| super::arguments::is_interface_name(m)),
             // Routes are read when all interfaces are known.
             _ => continue,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # KernelTap, KernelTun, FromHost, ToHost
 //!
-//! `KernelTap(ADDR/MASK [, GATEWAY, keywords DEVNAME, ETHER, MTU, HEADROOM, BURST, TIMESTAMP, ACTIVE])`
+//! `KernelTap(ADDR/MASK [, GATEWAY, keywords DEVNAME, ETHER, MTU, TWIN, NETNS, HEADROOM, BURST, TIMESTAMP,
+//! ACTIVE])`
 //! `KernelTun(ADDR/MASK [, GATEWAY, keywords ...])`
 //! `FromHost(DEVNAME [, ADDR/MASK, GATEWAY, keywords ..., TYPE])`
 //! `ToHost([DEVNAME, keywords ..., TYPE])`
@@ -22,6 +23,10 @@
 //! * `DEVNAME` the interface; default a free one, `tap0` or `tun0` for instance.
 //! * `ETHER` Ethernet address of a tap, default 00:01:02:03:04:05.
 //! * `MTU` bytes, default 1500.
+//! * `TWIN` a network interface whose Ethernet address and MTU the tap takes on: with them the kernel answers on the tap for
+//!   what arrives at that interface.
+//! * `NETNS` the network namespace to make the interface in, by its name or by a path such as /proc/7/ns/net; default
+//!   our own.
 //! * `HEADROOM` bytes of free room before each packet, default the packets' usual 128.
 //! * `BURST` packets at a time, default the router's burst.
 //! * `TYPE` of FromHost and ToHost: `TAP` (default) or `TUN`.
@@ -149,13 +154,16 @@ fn address(args: &mut Args<'_>, needed: bool) -> Vec<(String, String)> {
 
 fn spec(args: &mut Args<'_>, device: String, method: &str, mut settings: Vec<(String, String)>) -> Spec {
     let ether: Option<MacAddr> = args.keyword_opt("ETHER");
-    if method == method::TAP && !settings.is_empty() {
+    let twin = args.keyword_opt::<String>("TWIN");
+    if method == method::TAP && (ether.is_some() || !settings.is_empty() && twin.is_none()) {
         let ether = ether.map_or(ETHER.to_owned(), |mac| mac.to_string());
         settings.push(("ETHER".to_owned(), ether));
     }
     if let Some(mtu) = args.keyword_opt::<u16>("MTU") {
         settings.push(("MTU".to_owned(), mtu.to_string()));
     }
+    settings.extend(twin.map(|device| ("TWIN".to_owned(), device)));
+    settings.extend(args.keyword_opt::<String>("NETNS").map(|name| ("NETNS".to_owned(), name)));
     let _: bool = args.keyword("IGNORE_QUEUE_OVERFLOWS", false);
     let headroom = args.keyword("HEADROOM", 0);
     Spec { device, method: Some(method.to_owned()), settings, headroom, ..Spec::default() }

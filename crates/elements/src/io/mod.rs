@@ -12,6 +12,7 @@ mod infinite_source;
 mod kernel_tap;
 mod memory_port;
 mod pace;
+mod punt;
 mod raw_socket;
 mod socket;
 pub mod summary;
@@ -34,6 +35,7 @@ pub static CLASSES: &[engine::Class] = &[
     kernel_tap::KERNEL_TUN,
     kernel_tap::TO_HOST,
     memory_port::CLASS,
+    punt::CLASS,
     raw_socket::CLASS,
     socket::CLASS,
     to_device::CLASS,

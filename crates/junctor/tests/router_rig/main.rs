@@ -15,6 +15,7 @@ mod neighbours;
 mod router;
 mod router6;
 mod strangers;
+mod twins;
 mod wire;
 
 /// Tests on a rig, one for each driver; skipped with a message where there can be none.
