@@ -137,6 +137,6 @@ mod tests {
     #[test]
     fn errors_tell_what_is_wrong() {
         assert_eq!(Rig::new("Punt(x, BURST 0)").errors(), ["e: BURST must be at least 1"]);
-        assert_eq!(Rig::new("Punt").errors(), ["e: missing argument REASON"]);
+        assert_eq!(Rig::new("Punt").errors(), ["e: missing argument REASON: a string"]);
     }
 }
