@@ -428,9 +428,7 @@ impl<T: Send + Sync + 'static> Cell<T> {
             ControlFlow::Break((objects, bytes)) => return Err(self.domain.stalled(value, objects, bytes)),
         };
         let old = self.current.swap(Box::into_raw(Box::new(value)), Ordering::AcqRel);
-        // SAFETY: `old` came from Box::into_raw, and the swap took it out, so it becomes a Box here only.
-        let old = unsafe { Box::from_raw(old) };
-        self.domain.enqueue(queue, old, old_bytes);
+        self.domain.enqueue(queue, Box::new(Unlinked(old)), old_bytes);
         self.domain.reclaim();
         Ok(())
     }
@@ -438,6 +436,21 @@ impl<T: Send + Sync + 'static> Cell<T> {
     /// The domain whose readers may read this cell.
     pub fn domain(&self) -> &Domain {
         &self.domain
+    }
+}
+
+/// A version that no cell refers to any more, though readers may for a grace period. It stays a pointer until then: a `Box`
+/// would claim, from the moment it exists, that nobody else looks at it.
+struct Unlinked<T>(*mut T);
+
+// SAFETY: it is the sole owner of a `T` that may be sent.
+unsafe impl<T: Send> Send for Unlinked<T> {}
+
+impl<T> Drop for Unlinked<T> {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from Box::into_raw and was swapped out of its cell once, so nobody else frees it; the
+        // domain drops this after the grace period, when no reader is left.
+        drop(unsafe { Box::from_raw(self.0) });
     }
 }
 
