@@ -111,7 +111,7 @@ fn packed4(from: Ipv4Addr, to: Ipv4Addr, ether: [u8; 6], data: &[u8], piece: Opt
     let mut header = vec![0x45, 0];
     header.extend(((20 + data.len()) as u16).to_be_bytes());
     let (identification, fragment) = piece
-        .map_or((0, 0x4000), |p| (p.identification as u16, p.offset / 8 | if p.more { 0x2000 } else { 0 }));
+        .map_or((0, 0x4000), |p| (p.identification as u16, (p.offset / 8) | if p.more { 0x2000 } else { 0 }));
     header.extend(identification.to_be_bytes());
     header.extend(fragment.to_be_bytes());
     header.extend([HOPS, UDP, 0, 0]);
