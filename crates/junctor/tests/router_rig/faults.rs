@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Links that flap under load, devices that vanish and return.
 
-use lab::rig::{Cable, Process, Rig, wait_for};
+use lab::rig::{Cable, Namespace, Process, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE};
 use crate::hosts::ping;
@@ -15,17 +15,17 @@ fn load(rig: &Rig) -> Process {
     rig.a.spawn(&["ping", "-n", "-q", "-i0.003", "-w120", "10.0.2.2"]).unwrap()
 }
 
-/// Packets that `device` of the device under test has sent.
-fn sent(rig: &Rig, device: &str) -> u64 {
-    let text = rig.dut.ip(&format!("-s -j link show {device}")).unwrap();
+/// Packets that `device` of a host has sent.
+fn sent(host: &Namespace, device: &str) -> u64 {
+    let text = host.ip(&format!("-s -j link show {device}")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     json[0]["stats64"]["tx"]["packets"].as_u64().unwrap()
 }
 
 /// Waits until the load crosses the router.
 fn crosses(rig: &Rig, dut: &Dut) {
-    let before = sent(rig, "d1");
-    wait_for("traffic to cross", PATIENCE, || sent(rig, "d1") > before + 20)
+    let before = sent(&rig.dut, "d1");
+    wait_for("traffic to cross", PATIENCE, || sent(&rig.dut, "d1") > before + 20)
         .unwrap_or_else(|e| panic!("{e}; said:\n{}", dut.text()));
 }
 
@@ -41,6 +41,11 @@ fn check_flap(method: &str) {
             for state in ["down", "up"] {
                 rig.dut.ip(&format!("link set {device} {state}")).unwrap();
                 dut.says_times(&format!("in{}: {device}: link {state}", &device[1..]), round);
+                if (device, state) == ("d1", "down") {
+                    // Long enough for packets to meet the device that is down.
+                    let before = sent(&rig.a, "a0");
+                    wait_for("more load", PATIENCE, || sent(&rig.a, "a0") > before + 20).unwrap();
+                }
             }
         }
     }
