@@ -24,7 +24,7 @@ use std::sync::{
 /// let shared = Mutex::new(Neighbours::<()>::new(Config::default(), 42));
 /// let mut cache = NeighbourCache::new(&shared.lock().unwrap(), 64);
 /// let (ip, mac) = (0x0a000001, [2, 0, 0, 0, 0, 1]);
-/// shared.lock().unwrap().insert(ip, mac, 0, |_| ());
+/// shared.lock().unwrap().insert(ip, mac, 0, |_, _| ());
 /// for now_ns in 1..1000 {
 ///     // The lock is taken once.
 ///     let answer = cache.lookup(ip, now_ns, || shared.lock().unwrap().lookup_until(ip, now_ns));
