@@ -1,43 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What crosses the router, packet by packet: scapy makes, sends and compares, tcpdump captures.
 
-use lab::rig::{Namespace, PYTHON, Process, Rig, wait_for};
+use lab::rig::{Namespace, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE};
-use crate::hosts::ping;
+use crate::hosts::{ping, text};
+use crate::judge::{captured, scapy, witness};
 use crate::on_rig;
 use crate::router::rig;
-
-const PACKETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/router_rig/packets.py");
-
-/// Runs the independent judge in a namespace.
-fn scapy(host: &Namespace, arguments: &[&str]) -> String {
-    let command = [&[PYTHON, PACKETS], arguments].concat();
-    let output = host.spawn(&command).unwrap().finish(PATIENCE).unwrap_or_else(|e| panic!("{e}"));
-    assert!(output.status.success(), "{arguments:?}\n{}\n{}", output.stdout, output.stderr);
-    output.stdout
-}
-
-/// Captures the IPv4 packets from `source` that an interface receives; returns when it listens.
-fn witness(host: &Namespace, interface: &str, source: &str, file: &str) -> Process {
-    let options = ["-n", "-Q", "in", "-s", "16384", "-B", "32768", "-U", "--immediate-mode"];
-    let ends = ["-Z", "root", "-i", interface, "-w", file, "ip", "and", "src", "host", source];
-    let mut process = host.spawn(&[&["tcpdump"], &options[..], &ends].concat()).unwrap();
-    process.wait_for_text("listening on", PATIENCE).unwrap();
-    process
-}
-
-/// Whole packets in a capture file, or how many it has so far.
-fn captured(file: &str) -> usize {
-    let bytes = std::fs::read(file).unwrap_or_default();
-    let (mut rest, mut n) = (bytes.get(24..).unwrap_or_default(), 0);
-    while let Some(length) = rest.get(8..12) {
-        let length = u32::from_le_bytes(length.try_into().unwrap()) as usize;
-        let Some(after) = rest.get(16 + length..) else { break };
-        (rest, n) = (after, n + 1);
-    }
-    n
-}
 
 /// One direction: the sending host with its interface and address, the router's device on either side, the receiver.
 struct Way<'a> {
@@ -71,10 +41,6 @@ impl Way<'_> {
     }
 }
 
-fn text(mac: [u8; 6]) -> String {
-    mac.map(|b| format!("{b:02x}")).join(":")
-}
-
 /// Every datagram arrives once, in order, changed only as a router changes it.
 fn check_forwarding(method: &str) {
     const COUNT: usize = 400;
@@ -84,7 +50,7 @@ fn check_forwarding(method: &str) {
         ping(way.from.0, way.to.2, 56, "");
         let (sent, got) = (dut.file("sent.pcap"), dut.file("got.pcap"));
         way.make(&rig, &["ordinary", &COUNT.to_string()], &sent);
-        let witness = witness(way.to.0, way.to.1, way.from.2, &got);
+        let witness = witness(way.to.0, way.to.1, &format!("ip and src host {}", way.from.2), &got);
         way.send(&sent);
         wait_for("all packets", PATIENCE, || captured(&got) >= COUNT).unwrap_or_else(|e| {
             panic!("{e}; {} of {COUNT} came", captured(&got));
@@ -109,7 +75,7 @@ fn check_fragments(method: &str) {
     // A datagram of n bytes needs a piece for every 1480 bytes of its data.
     let frames = std::fs::read(&sent).unwrap();
     let pieces = pieces(&frames);
-    let witness = witness(way.to.0, way.to.1, way.from.2, &got);
+    let witness = witness(way.to.0, way.to.1, &format!("ip and src host {}", way.from.2), &got);
     way.send(&sent);
     wait_for("all pieces", PATIENCE, || captured(&got) >= pieces).unwrap_or_else(|e| {
         panic!("{e}; {} of {pieces} came", captured(&got));
@@ -138,7 +104,7 @@ fn check_malformed(method: &str) {
     ping(way.from.0, way.to.2, 56, "");
     let (sent, got) = (dut.file("sent.pcap"), dut.file("got.pcap"));
     let reasons = way.make(&rig, &["malformed"], &sent);
-    let witness = witness(way.to.0, way.to.1, way.from.2, &got);
+    let witness = witness(way.to.0, way.to.1, &format!("ip and src host {}", way.from.2), &got);
     way.send(&sent);
     ping(way.from.0, way.to.2, 56, "");
     wait_for("the pings", PATIENCE, || captured(&got) >= 3).unwrap();

@@ -39,3 +39,8 @@ pub fn iperf(server: &Namespace, client: &Namespace, address: &str, options: &st
     let lost = received["lost_percent"].as_f64().unwrap_or(0.0);
     bytes * (1.0 - lost / 100.0)
 }
+
+/// A link-level address as programs write it.
+pub fn text(mac: [u8; 6]) -> String {
+    mac.map(|b| format!("{b:02x}")).join(":")
+}

@@ -7,12 +7,8 @@ use std::time::Duration;
 use lab::rig::{Cable, Namespace, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE, edited};
-use crate::hosts::{done, ended, ping};
+use crate::hosts::{done, ended, ping, text};
 use crate::on_rig;
-
-fn text(mac: [u8; 6]) -> String {
-    mac.map(|b| format!("{b:02x}")).join(":")
-}
 
 /// A rig whose hosts speak IPv6: A is 2001:db8:1::2, B is 2001:db8:2::2, and routers tell them the rest.
 fn rig6() -> Rig {

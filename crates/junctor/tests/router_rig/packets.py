@@ -6,10 +6,12 @@
     packets.py malformed FILE SRC DST ETHERSRC ETHERDST        write bad frames, one line "REASON" each on stdout
     packets.py send FILE INTERFACE                             send a file's frames in order
     packets.py forwarded SENT GOT ETHERSRC ETHERDST            compare what arrived with what a router should make of it
+    packets.py needfrag CAPTURE HOST ROUTER MTU                judge the ICMP errors "fragmentation needed" among what HOST sent
     packets.py option DST                                      send a bad option, print the answer
     packets.py fragments SENT GOT                              put what arrived together, and compare with what was sent
 """
 import random
+import socket
 import sys
 
 from scapy.all import ICMP, IP, TCP, UDP, Ether, IPOption, PcapReader, Raw, RawPcapReader, conf, sr1, wrpcap
@@ -88,9 +90,9 @@ def malformed(file, src, dst, ethersrc, etherdst):
 
 
 def send(file, interface):
-    socket, n = conf.L2socket(iface=interface), 0
+    link, n = conf.L2socket(iface=interface), 0
     for data, _ in RawPcapReader(file):
-        socket.send(Raw(data))
+        link.send(Raw(data))
         n += 1
     print("sent", n)
 
@@ -135,6 +137,40 @@ def fragments(sent_file, got_file):
         assert end == [len(data)] and data == bytes(ip.payload)[:ip.len - 20], f"datagram {ip.id}"
     assert not whole, f"{len(whole)} more datagrams than were sent"
     print("equal", len(sent))
+
+
+def needfrag(file, host, router, mtu):
+    """Each error of RFC 1191 tells the MTU and quotes a packet that the host did send, whole or in part, as it was but
+    for what forwarding changes."""
+    sent, errors = {}, []
+    for data in frames(file):
+        ip = data[14:]
+        if ip[9] == 1 and socket.inet_ntoa(ip[16:20]) == host:
+            errors.append(ip)
+        elif socket.inet_ntoa(ip[12:16]) == host:
+            sent.setdefault(ip[4:6], []).append(ip)
+    good = 0
+    for data in errors:
+        ip, whole = IP(data), bytes(data)
+        if (ip[ICMP].type, ip[ICMP].code) != (3, 4):
+            continue
+        fresh = IP(whole[:ip.len])
+        del fresh.chksum, fresh[ICMP].chksum
+        assert bytes(fresh) == whole[:ip.len], f"checksums:\n got {whole.hex()}\nwant {bytes(fresh).hex()}"
+        assert ip.src == router and ip.len <= 576 and ip.ttl > 32 and ip.frag == 0, ip.summary()
+        assert whole[24:26] == b"\0\0" and int.from_bytes(whole[26:28], "big") == int(mtu), "the MTU it tells"
+        quoted = whole[28:ip.len]
+        header = IP(quoted[:20])
+        assert header.len > int(mtu) and "DF" in header.flags, header.summary()
+        del header.chksum
+        assert bytes(header) == quoted[:20], "checksum of the quoted header"
+
+        def is_of(packet):
+            return (quoted[:8] + quoted[9:10] + quoted[12:] == packet[:8] + packet[9:10] + packet[12:len(quoted)]
+                    and packet[8] - quoted[8] in (0, 1))
+        assert len(quoted) >= 28 and any(is_of(p) for p in sent.get(quoted[4:6], [])), f"quotes nothing sent: {quoted.hex()}"
+        good += 1
+    print("good", good)
 
 
 def option(dst):
