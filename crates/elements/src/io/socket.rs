@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # Socket
 //!
-//! `Socket(TCP, IP, PORT [, keywords CLIENT, SNAPLEN, HEADROOM, TIMESTAMP, NODELAY, VERBOSE])`
+//! `Socket(TCP, IP, PORT [, keywords CLIENT, SNAPLEN, HEADROOM, TIMESTAMP, NODELAY, SNDBUF, RCVBUF, ALLOW, DENY, VERBOSE])`
 //! `Socket(UDP, IP, PORT [, LOCALIP, LOCALPORT, keywords])`
 //! `Socket(UNIX, FILENAME [, keywords])`
 //! `Socket(UNIX_DGRAM, FILENAME [, LOCALFILENAME, keywords])`
@@ -19,7 +19,11 @@
 //! * `HEADROOM` bytes of free room before each packet, default the packets' usual 128.
 //! * `TIMESTAMP` boolean, default true: packets carry the time they were received.
 //! * `NODELAY` boolean, default true: TCP sends short packets at once.
-//! * `VERBOSE` boolean, default false: report connections.
+//! * `SNDBUF`, `RCVBUF` bytes that the kernel keeps to be sent, or to be received; default the system's.
+//! * `ALLOW`, `DENY` routing elements, such as a RadixIPLookup, that say whom a TCP or UDP server listens to. A peer whose
+//!   address has a route in ALLOW is admitted; else one with a route in DENY is not; all others are. So ALLOW alone
+//!   refuses nobody; `DENY` with a route for 0.0.0.0/0 admits those in ALLOW only. A route that drops is none.
+//! * `VERBOSE` boolean, default false: report connections, and refused peers.
 //!
 //! A stream server has one connection at a time; others wait for its end. A datagram server sends to whoever sent last.
 //! A socket that is full keeps up to 1024 pushed packets; with a pull input it fetches only what it can send.
@@ -29,7 +33,7 @@
 //! **Metadata set:** timestamp.
 //!
 //! **Drops:** `socket-error` when there is no peer or the socket refuses; `device-full` when too many wait;
-//! `no-memory`.
+//! `filtered` for datagrams of peers not admitted; `no-memory`.
 //!
 //! **Handlers**
 //! * `count` read: packets received. `sent` read: packets sent. `port` read: the local port.
@@ -39,21 +43,26 @@
 //! InfiniteSource(LIMIT 5, STOP true) -> Socket(UDP, 127.0.0.1, 9, CLIENT true);
 //! ```
 //!
-//! See also: ControlSocket, KernelTun, FromDevice
+//! See also: ControlSocket, KernelTun, FromDevice, RadixIPLookup
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd, RawFd};
+use std::io::{self, ErrorKind, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::args::{Args, Port};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
 use packet::{Batch, HEADROOM, Packet};
+use rustix::net::sockopt;
+use sync::rcu;
 
 use super::files::reason;
+use crate::ip::lookup_ip_route::V4;
+use crate::ip::routing::ReverseRoutes;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Socket", "0-1/0-1", || Box::new(Socket::default()))
@@ -85,7 +94,7 @@ enum Place {
     UnixDatagram(PathBuf, Option<PathBuf>),
 }
 
-trait Stream: Read + Write + AsRawFd + Send {}
+trait Stream: io::Read + Write + AsFd + AsRawFd + Send {}
 impl Stream for TcpStream {}
 impl Stream for UnixStream {}
 
@@ -102,6 +111,33 @@ enum Link {
     Client,
 }
 
+/// Tables that say which peers are admitted.
+#[derive(Default)]
+struct Guests {
+    allow: Option<Arc<ReverseRoutes<V4>>>,
+    deny: Option<Arc<ReverseRoutes<V4>>>,
+}
+
+impl Guests {
+    /// ALLOW is asked first, and who is in neither table is admitted.
+    fn admit(&self, rcu: &rcu::Reader, peer: IpAddr) -> bool {
+        let IpAddr::V4(peer) = peer else { return true };
+        let has = |table: &Option<Arc<ReverseRoutes<V4>>>| {
+            table.as_ref().is_some_and(|table| table.leads_anywhere(rcu, peer.to_bits()))
+        };
+        has(&self.allow) || !has(&self.deny)
+    }
+}
+
+/// What a reading yields.
+enum Read {
+    Bytes(usize),
+    /// A datagram of somebody who is not admitted.
+    Denied(SocketAddr),
+    /// A stream's end.
+    End,
+}
+
 #[derive(Default)]
 struct Socket {
     place: Place,
@@ -111,7 +147,12 @@ struct Socket {
     timestamp: bool,
     nodelay: bool,
     verbose: bool,
+    sndbuf: Option<usize>,
+    rcvbuf: Option<usize>,
     pulls: bool,
+    /// ALLOW and DENY as configured.
+    tables: [Option<String>; 2],
+    guests: Guests,
     link: Link,
     peer: Option<Box<dyn Stream>>,
     /// Packets on their way, and how much of the first one is gone.
@@ -171,44 +212,59 @@ impl Socket {
         Ok(())
     }
 
-    fn fd(&self) -> Option<RawFd> {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.link {
             Link::Closed => None,
-            Link::Client => self.peer.as_ref().map(|p| p.as_raw_fd()),
-            Link::Tcp(l) => Some(l.as_raw_fd()),
-            Link::Unix(l) => Some(l.as_raw_fd()),
-            Link::Udp(s, _) => Some(s.as_raw_fd()),
-            Link::UnixDatagram(s, _) => Some(s.as_raw_fd()),
+            Link::Client => self.peer.as_ref().map(|p| p.as_fd()),
+            Link::Tcp(l) => Some(l.as_fd()),
+            Link::Unix(l) => Some(l.as_fd()),
+            Link::Udp(s, _) => Some(s.as_fd()),
+            Link::UnixDatagram(s, _) => Some(s.as_fd()),
         }
     }
 
-    /// Takes the next peer of a server that has none.
-    fn accept(&mut self, cx: &mut Cx<'_>) {
-        if self.peer.is_some() {
-            return;
+    /// Sets the kernel's buffers; connections that a listener accepts inherit them.
+    fn size_buffers(&self) -> io::Result<()> {
+        let Some(fd) = self.fd() else { return Ok(()) };
+        if let Some(bytes) = self.sndbuf {
+            sockopt::set_socket_send_buffer_size(fd, bytes)?;
         }
-        let accepted: io::Result<Box<dyn Stream>> = match &self.link {
-            Link::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
-                stream.set_nonblocking(true)?;
-                stream.set_nodelay(self.nodelay)?;
-                Ok(Box::new(stream) as Box<dyn Stream>)
-            }),
-            Link::Unix(listener) => listener.accept().and_then(|(stream, _)| {
-                stream.set_nonblocking(true)?;
-                Ok(Box::new(stream) as Box<dyn Stream>)
-            }),
-            _ => return,
-        };
-        match accepted {
-            Ok(peer) => {
-                if self.verbose {
-                    cx.print(&format!("{}: opened connection {}", cx.name(), peer.as_raw_fd()));
-                }
+        if let Some(bytes) = self.rcvbuf {
+            sockopt::set_socket_recv_buffer_size(fd, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next peer of a server that has none; those not admitted are sent away.
+    fn accept(&mut self, cx: &mut Cx<'_>) {
+        while self.peer.is_none() {
+            let accepted: io::Result<(Box<dyn Stream>, Option<SocketAddr>)> = match &self.link {
+                Link::Tcp(listener) => listener.accept().and_then(|(stream, from)| {
+                    stream.set_nonblocking(true)?;
+                    stream.set_nodelay(self.nodelay)?;
+                    Ok((Box::new(stream) as Box<dyn Stream>, Some(from)))
+                }),
+                Link::Unix(listener) => listener.accept().and_then(|(stream, _)| {
+                    stream.set_nonblocking(true)?;
+                    Ok((Box::new(stream) as Box<dyn Stream>, None))
+                }),
+                _ => return,
+            };
+            let (peer, from) = match accepted {
+                Ok(accepted) => accepted,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Err(e) => return cx.print(&format!("{}: accept: {}", cx.name(), reason(&e))),
+            };
+            let admitted = from.is_none_or(|from| self.guests.admit(cx.rcu(), from.ip()));
+            if self.verbose {
+                let what = if admitted { "opened" } else { "denied" };
+                let from = from.map_or(String::new(), |from| format!(" from {from}"));
+                cx.print(&format!("{}: {what} connection {}{from}", cx.name(), peer.as_raw_fd()));
+            }
+            if admitted {
                 cx.watch(peer.as_raw_fd(), true, true);
                 self.peer = Some(peer);
             }
-            Err(e) if e.kind() == ErrorKind::WouldBlock => {}
-            Err(e) => cx.print(&format!("{}: accept: {}", cx.name(), reason(&e))),
         }
     }
 
@@ -225,25 +281,31 @@ impl Socket {
         self.accept(cx);
     }
 
-    /// Reads one packet's bytes into the buffer; `Ok(None)` at a stream's end.
-    fn read_one(&mut self) -> io::Result<Option<usize>> {
+    /// Reads one packet's bytes into the buffer.
+    fn read_one(&mut self, rcu: &rcu::Reader) -> io::Result<Read> {
         let buffer = &mut self.buffer[..];
         match (&mut self.link, &mut self.peer) {
             (Link::Udp(socket, to), _) => {
                 let (n, from) = socket.recv_from(buffer)?;
                 if !self.client {
+                    if !self.guests.admit(rcu, from.ip()) {
+                        return Ok(Read::Denied(from));
+                    }
                     *to = Some(from);
                 }
-                Ok(Some(n))
+                Ok(Read::Bytes(n))
             }
             (Link::UnixDatagram(socket, to), _) => {
                 let (n, from) = socket.recv_from(buffer)?;
                 if let (false, Some(path)) = (self.client, from.as_pathname()) {
                     *to = Some(path.to_owned());
                 }
-                Ok(Some(n))
+                Ok(Read::Bytes(n))
             }
-            (_, Some(peer)) => Ok(Some(peer.read(buffer)?).filter(|n| *n > 0)),
+            (_, Some(peer)) => Ok(match peer.read(buffer)? {
+                0 => Read::End,
+                n => Read::Bytes(n),
+            }),
             _ => Err(ErrorKind::WouldBlock.into()),
         }
     }
@@ -252,8 +314,8 @@ impl Socket {
         let mut batch = Batch::new();
         self.more = false;
         while batch.len() < MOST_AT_ONCE {
-            match self.read_one() {
-                Ok(Some(n)) => match Packet::copy_with_headroom(self.headroom, &self.buffer[..n]) {
+            match self.read_one(cx.rcu()) {
+                Ok(Read::Bytes(n)) => match Packet::copy_with_headroom(self.headroom, &self.buffer[..n]) {
                     Some(mut packet) => {
                         if self.timestamp {
                             packet.set_timestamp_ns(cx.wall());
@@ -262,11 +324,17 @@ impl Socket {
                     }
                     None => cx.count_drops(Reason::NoMemory, 1),
                 },
+                Ok(Read::Denied(from)) => {
+                    cx.count_drops(Reason::Filtered, 1);
+                    if self.verbose {
+                        cx.print(&format!("{}: dropped a datagram from {from}", cx.name()));
+                    }
+                }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 // The answer to an earlier datagram that nobody took.
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
-                Ok(None) | Err(_) => {
+                Ok(Read::End) | Err(_) => {
                     self.hang_up(cx);
                     if self.peer.is_none() {
                         break;
@@ -368,19 +436,17 @@ impl Element for Socket {
         self.timestamp = args.keyword("TIMESTAMP", true);
         self.nodelay = args.keyword("NODELAY", true);
         self.verbose = args.keyword("VERBOSE", false);
+        self.sndbuf = args.keyword_opt("SNDBUF");
+        self.rcvbuf = args.keyword_opt("RCVBUF");
         self.pulls = args.input_is_pull(0);
         if !(1..=65536).contains(&self.snaplen) || self.headroom > 8192 {
             args.error("SNAPLEN must lie between 1 and 65536, HEADROOM between 0 and 8192");
         }
-        for unsupported in ["ALLOW", "DENY"] {
-            if args.keyword_opt::<String>(unsupported).is_some() {
-                args.error(format!("{unsupported} is not supported"));
-            }
-        }
+        self.tables = ["ALLOW", "DENY"].map(|name| args.keyword_opt(name));
     }
 
     fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        self.connect().map_err(|e| {
+        self.connect().and_then(|()| self.size_buffers()).map_err(|e| {
             let what = match &self.place {
                 Place::Tcp(address) | Place::Udp(address, _) => address.to_string(),
                 Place::Unix(path) | Place::UnixDatagram(path, _) => path.display().to_string(),
@@ -393,8 +459,10 @@ impl Element for Socket {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        let [allow, deny] = std::mem::take(&mut self.tables);
+        self.guests = Guests { allow: table(cx, ("ALLOW", allow))?, deny: table(cx, ("DENY", deny))? };
         if let Some(fd) = self.fd() {
-            cx.watch(fd, true, true);
+            cx.watch(fd.as_raw_fd(), true, true);
         }
         if self.pulls {
             cx.schedule();
@@ -469,8 +537,21 @@ impl Element for Socket {
     }
 }
 
+/// The routes of the element that a keyword names.
+fn table(
+    cx: &mut InitCx<'_>,
+    (keyword, name): (&str, Option<String>),
+) -> Result<Option<Arc<ReverseRoutes<V4>>>, String> {
+    let Some(name) = name else { return Ok(None) };
+    let wrong =
+        || format!("{keyword} '{name}' is not an element that routes IPv4 packets, such as RadixIPLookup");
+    cx.find(&name).ok_or_else(wrong).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use super::*;
     use crate::io::testing::Temp;
     use crate::testing::Rig;
@@ -492,6 +573,21 @@ mod tests {
             assert_eq!(&buffer[..n], text);
         }
         assert_eq!((run.read("e.count"), run.read("e.sent")), ("3".into(), "3".into()));
+    }
+
+    #[test]
+    fn buffers_have_the_sizes_asked_for() {
+        let mut e = Socket {
+            place: Place::Udp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), None),
+            sndbuf: Some(10_000),
+            rcvbuf: Some(20_000),
+            ..Socket::default()
+        };
+        e.connect().and_then(|()| e.size_buffers()).unwrap();
+        let fd = e.fd().unwrap();
+        // The kernel doubles them, for its own bookkeeping.
+        assert_eq!(sockopt::socket_send_buffer_size(fd).unwrap(), 20_000);
+        assert_eq!(sockopt::socket_recv_buffer_size(fd).unwrap(), 40_000);
     }
 
     #[test]
@@ -525,6 +621,72 @@ mod tests {
         peer.join().unwrap();
     }
 
+    /// Two tables, of which ALLOW has 127.0.0.1 and DENY the addresses `denied`.
+    fn with_tables(denied: &str, rest: &str) -> String {
+        format!(
+            "Idle -> allow :: RadixIPLookup(127.0.0.1/32 0) -> Discard; \
+             Idle -> deny :: RadixIPLookup({denied} 0, 127.0.0.9/32 -1) -> Discard; {rest}"
+        )
+    }
+
+    #[test]
+    fn datagrams_are_admitted_by_tables() {
+        // What is received of one datagram from each of three addresses.
+        let check = |denied: &str, tables: &str, want: &[&[u8]]| {
+            let server = format!("e :: Socket(UDP, 127.0.0.1, 0{tables}) -> c :: Counter -> o :: TestOut;");
+            let server = server.replace("Counter", &format!("Counter(COUNT_CALL {} stop)", want.len()));
+            let mut run = Rig::text(&with_tables(denied, &server)).ready();
+            let port: u16 = run.read("e.port").parse().unwrap();
+            for (from, text) in [("127.0.0.1", "one"), ("127.0.0.2", "two"), ("127.0.0.9", "nine")] {
+                let client = UdpSocket::bind((from, 0)).unwrap();
+                client.send_to(text.as_bytes(), ("127.0.0.1", port)).unwrap();
+            }
+            let run = run.again();
+            assert_eq!(run.bytes("o"), want, "{denied} {tables}");
+            let denied = 3 - want.len() as u64;
+            let drops = run.drops("e");
+            assert_eq!(drops.first().map_or(0, |d| d.1), denied, "{drops:?}");
+            assert!(drops.iter().all(|d| d.0 == Reason::Filtered));
+        };
+        check("0.0.0.0/0", ", ALLOW allow, DENY deny", &[b"one", b"nine"]);
+        check("0.0.0.0/0", ", DENY deny", &[b"nine"]);
+        check("0.0.0.0/0", ", ALLOW allow", &[b"one", b"two", b"nine"]);
+        check("127.0.0.2/31", ", DENY deny", &[b"one", b"nine"]);
+    }
+
+    #[test]
+    fn connections_are_admitted_by_tables() {
+        let server = "e :: Socket(TCP, 127.0.0.1, 0, ALLOW allow, DENY deny) \
+                      -> c :: Counter(COUNT_CALL 1 stop) -> e;";
+        let mut run = Rig::text(&with_tables("127.0.0.0/8", server)).ready();
+        let port: u16 = run.read("e.port").parse().unwrap();
+        let talk = std::thread::spawn(move || {
+            let connect = |from: [u8; 4]| {
+                let socket = rustix::net::socket(
+                    rustix::net::AddressFamily::INET,
+                    rustix::net::SocketType::STREAM,
+                    None,
+                );
+                let socket = socket.unwrap();
+                rustix::net::bind(&socket, &SocketAddr::from((from, 0))).unwrap();
+                rustix::net::connect(&socket, &SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+                let stream = TcpStream::from(socket);
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream
+            };
+            let mut buffer = [0; 2];
+            // The first is sent away, and the next is served all the same.
+            let mut refused = connect([127, 0, 0, 2]);
+            assert!(matches!(refused.read(&mut buffer), Ok(0) | Err(_)));
+            let mut stream = connect([127, 0, 0, 1]);
+            stream.write_all(b"hi").unwrap();
+            stream.read_exact(&mut buffer).unwrap();
+            assert_eq!(&buffer, b"hi");
+        });
+        drop(run.again());
+        talk.join().unwrap();
+    }
+
     #[test]
     fn errors_tell_what_is_wrong() {
         let error = |args: &str| Rig::text(&format!("Idle -> e :: Socket({args});")).errors();
@@ -537,5 +699,12 @@ mod tests {
             error("UDP, 1.2.3.4, 5, SNAPLEN 0"),
             ["e: SNAPLEN must lie between 1 and 65536, HEADROOM between 0 and 8192"]
         );
+        let wrong = "is not an element that routes IPv4 packets, such as RadixIPLookup";
+        for (args, what) in [("ALLOW nobody", "ALLOW 'nobody'"), ("DENY e", "DENY 'e'")] {
+            assert_eq!(
+                error(&format!("UDP, 127.0.0.1, 0, {args}")),
+                [format!("'e' could not start: {what} {wrong}")]
+            );
+        }
     }
 }

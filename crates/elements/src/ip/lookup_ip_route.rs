@@ -93,7 +93,7 @@ pub const RANGE: Class = class("RangeIPLookup");
 pub const SORTED: Class = class("SortedIPLookup");
 
 /// IPv4 over `tables::fib4`.
-pub(super) struct V4;
+pub(crate) struct V4;
 
 impl Family for V4 {
     type Addr = Ipv4Addr;

@@ -13,6 +13,13 @@ use super::{DROP, Family, Hop};
 pub(crate) struct ReverseRoutes<F: Family>(pub(super) Path<F>);
 
 impl<F: Family> ReverseRoutes<F> {
+    /// Whether `key` has a route that does not drop: for single questions, off the packets' path.
+    pub(crate) fn leads_anywhere(&self, rcu: &rcu::Reader, key: F::Key) -> bool {
+        let (mut found, mut good) = (Vec::new(), Vec::new());
+        self.lead(rcu, &[key], &mut found, &mut good, |_, _| true);
+        good == [true]
+    }
+
     /// For each of `keys` whether a route leads to an output that `accept`, given the key's position, agrees to; routes that
     /// drop are none. `found` is room to work in.
     pub(crate) fn lead(
