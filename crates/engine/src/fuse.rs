@@ -7,7 +7,7 @@
 //!
 //! A pass handles *ordinary* packets only: those that every element of the chain would send on by output 0. It stops at the
 //! first packet that needs more (an error, an option, a copy); that packet goes through the elements themselves, as if
-//! there were no pass, and the pass goes on behind it. So an element says what it means once, and a pass has nothing to decide but
+//! there were no pass, and the pass goes on behind it. Where the chain ends, all are one batch again. So an element says what it means once, and a pass has nothing to decide but
 //! whether a packet is ordinary. Packets keep their order along every path, as always, and with batches of one packet the order
 //! of everything is that of the elements alone.
 //!
@@ -81,6 +81,12 @@ pub(crate) struct Fused {
 }
 
 impl Fused {
+    /// The element by whose output 0 packets leave the chain.
+    #[inline]
+    pub(crate) fn last(&self) -> u32 {
+        self.elements[self.elements.len() - 1]
+    }
+
     pub(crate) fn describe(&self) -> FusedChain {
         FusedChain { name: self.name, elements: self.elements.iter().map(|e| *e as usize).collect() }
     }

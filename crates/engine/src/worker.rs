@@ -43,17 +43,13 @@ pub(crate) type Slot = Option<Box<dyn Element>>;
 struct Job {
     element: u32,
     port: u16,
-    /// The element itself is to run, not a pass that replaces its chain.
-    plain: bool,
-    /// How often the pass stopped at packets that came with these.
-    stops: u8,
     batch: Batch,
 }
 
 impl Job {
     #[inline]
     fn to(edge: Edge, batch: Batch) -> Job {
-        Job { element: edge.element, port: edge.port, plain: false, stops: 0, batch }
+        Job { element: edge.element, port: edge.port, batch }
     }
 }
 
@@ -118,6 +114,8 @@ pub struct Worker {
     outputs: PortTable,
     inputs: PortTable,
     stack: Vec<Job>,
+    /// What left a fused chain before its end, kept for its memory.
+    aside: Vec<Job>,
     /// Where the part of the stack begins that the running element has sent.
     floor: usize,
     sent: Vec<PortStats>,
@@ -148,6 +146,7 @@ impl Worker {
             burst: shared.burst,
             slots,
             stack: Vec::with_capacity(64),
+            aside: Vec::new(),
             floor: 0,
             sent: vec![PortStats::default(); outputs.edges.len()],
             fetched: vec![PortStats::default(); inputs.edges.len()],
@@ -381,10 +380,17 @@ impl Worker {
 
     #[inline]
     fn dispatch(&mut self, job: Job) {
-        if self.fused[job.element as usize].is_some() && job.port == 0 && !job.plain {
-            return self.dispatch_fused(job);
+        let Job { element, port, batch } = job;
+        if self.fused[element as usize].is_some() && port == 0 {
+            self.dispatch_fused(element, batch);
+        } else {
+            self.dispatch_plain(element, port, batch);
         }
-        let Job { element, port, batch, .. } = job;
+    }
+
+    /// Runs the element itself, whether or not a pass could replace it.
+    #[inline]
+    fn dispatch_plain(&mut self, element: u32, port: u16, batch: Batch) {
         let Some(mut instance) = self.slots[element as usize].take() else {
             self.count_drops(element, Reason::LoopDetected, batch.len() as u64);
             return;
@@ -426,31 +432,41 @@ impl Worker {
             .map(|f| FusedChain { name: f.name, elements: f.elements.iter().map(|e| *e as usize).collect() })
     }
 
-    /// Lets a pass do what it can of a batch. What it did goes on behind the chain; the packet it stopped at goes through the
-    /// elements, and the rest tries again. Each stop doubles the packets that go with the one at fault, so that a batch
-    /// of nothing but exceptions is cut into few pieces.
-    fn dispatch_fused(&mut self, job: Job) {
-        let Job { element, port, mut batch, stops, .. } = job;
+    /// Lets a pass do a batch. Packets that it stops at go through the elements and join the others again behind the chain.
+    fn dispatch_fused(&mut self, element: u32, mut batch: Batch) {
         let Some(mut fused) = self.fused[element as usize].take() else { return };
-        let whole = fused.elements.iter().all(|e| self.slots[*e as usize].is_some());
-        if !whole {
-            self.fused[element as usize] = Some(fused);
-            return self.dispatch(Job { element, port, plain: true, stops, batch });
+        if fused.elements.iter().all(|e| self.slots[*e as usize].is_some()) {
+            let done = self.run_pass(&mut fused, &mut batch);
+            if done == batch.len() {
+                self.emit(fused.last(), 0, batch);
+            } else if self.burst == 1 || batch.len() == 1 {
+                self.dispatch_plain(element, 0, batch);
+            } else {
+                self.dispatch_around(&mut fused, done, batch);
+            }
+        } else {
+            self.dispatch_plain(element, 0, batch);
         }
-        let Fused { elements, pass, .. } = &mut *fused;
+        self.fused[element as usize] = Some(fused);
+    }
+
+    /// Runs a pass over a batch until it stops, and counts what it did.
+    #[inline]
+    fn run_pass(&mut self, fused: &mut Fused, batch: &mut Batch) -> usize {
+        let Fused { elements, pass, .. } = fused;
         let chain = Chain { elements, slots: &self.slots };
         let now = self.clock.now();
         self.until_sample -= 1;
         let done = if self.until_sample == 0 {
             self.until_sample = SAMPLE;
             let before = sync::tsc();
-            let done = pass.run(&chain, &mut batch, now);
-            let cycles = &mut self.cycles[element as usize];
+            let done = pass.run(&chain, batch, now);
+            let cycles = &mut self.cycles[elements[0] as usize];
             cycles.cycles += sync::tsc().saturating_sub(before);
             cycles.packets += done as u64;
             done
         } else {
-            pass.run(&chain, &mut batch, now)
+            pass.run(&chain, batch, now)
         };
         if done > 0 {
             for link in &fused.links {
@@ -458,25 +474,66 @@ impl Worker {
                 self.sent[*link].batches += 1;
             }
         }
-        let last = fused.elements.last().copied().unwrap_or(element);
-        self.fused[element as usize] = Some(fused);
-        if done == batch.len() {
-            return self.emit(last, 0, batch);
+        done
+    }
+
+    /// Goes on where a pass stopped, with `done` packets of the batch behind it: the packet at fault goes through the elements,
+    /// then the pass tries again. What leaves the chain by its end is one batch again, in the order in which it came, so that an
+    /// exception costs only itself and not the rest of the way in small pieces. What leaves elsewhere waits until then.
+    #[cold]
+    fn dispatch_around(&mut self, fused: &mut Fused, done: usize, mut batch: Batch) {
+        let last = fused.last();
+        let mut through = batch.split_front(done);
+        let mut passed = done;
+        let mut aside = std::mem::take(&mut self.aside);
+        let mut slow = 1;
+        while !batch.is_empty() {
+            let exceptions = batch.split_front(slow);
+            self.walk(&fused.elements, exceptions, &mut through, &mut aside);
+            let done = self.run_pass(fused, &mut batch);
+            through.append(&mut batch.split_front(done));
+            passed += done;
+            // A run of exceptions is not worth asking the pass for each.
+            slow = if done == 0 { slow * 2 } else { 1 };
         }
         // Last first: the stack gives back the last.
-        let front = batch.split_front(done);
-        let slow = batch.split_front(1 << stops.min(7));
-        let rest = Job { element, port, plain: false, stops: stops.saturating_add(1), batch };
-        if !rest.batch.is_empty() {
-            self.stack.push(rest);
+        self.stack.extend(aside.drain(..).rev());
+        self.aside = aside;
+        let Some(at) = self.outputs.at(last, 0) else {
+            return self.count_drops(last, Reason::NoOutput, through.len() as u64);
+        };
+        // The elements' own were counted as they left.
+        self.sent[at].packets += passed as u64;
+        self.sent[at].batches += 1;
+        if !through.is_empty() {
+            self.send(self.outputs.edges[at], through);
         }
-        self.stack.push(Job { element, port, plain: true, stops: 0, batch: slow });
-        self.emit(last, 0, front);
+    }
+
+    /// Takes packets through the elements of a chain, one after the other. What leaves the last by output 0 is added to
+    /// `through`, what leaves any of them elsewhere to `aside`.
+    fn walk(&mut self, elements: &[u32], mut batch: Batch, through: &mut Batch, aside: &mut Vec<Job>) {
+        for element in elements {
+            if batch.is_empty() {
+                return;
+            }
+            let floor = self.stack.len();
+            self.dispatch_plain(*element, 0, std::mem::take(&mut batch));
+            let next = self.outputs.at(*element, 0).map(|at| self.outputs.edges[at]);
+            for mut job in self.stack.drain(floor..).rev() {
+                if next.is_some_and(|next| (next.element, next.port) == (job.element, job.port)) {
+                    batch.append(&mut job.batch);
+                } else {
+                    aside.push(job);
+                }
+            }
+        }
+        through.append(&mut batch);
     }
 
     /// Puts a batch on its way out of push output `port`.
     #[inline]
-    pub(crate) fn emit(&mut self, element: u32, port: usize, mut batch: Batch) {
+    pub(crate) fn emit(&mut self, element: u32, port: usize, batch: Batch) {
         if batch.is_empty() {
             return;
         }
@@ -488,6 +545,12 @@ impl Worker {
         let stats = &mut self.sent[at];
         stats.packets += batch.len() as u64;
         stats.batches += 1;
+        self.send(edge, batch);
+    }
+
+    /// Leaves a batch on the stack for the element that an output leads to.
+    #[inline]
+    fn send(&mut self, edge: Edge, mut batch: Batch) {
         if self.burst == 1 && batch.len() > 1 {
             for packet in batch.drain(..) {
                 self.stack.push(Job::to(edge, Batch::of(packet)));
