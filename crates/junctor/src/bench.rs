@@ -2,6 +2,7 @@
 //! `junctor bench`: what the engine's own parts cost on this machine.
 
 mod engine_path;
+mod fib;
 mod start;
 mod traffic;
 
@@ -19,6 +20,7 @@ pub(crate) struct Args {
 #[derive(Clone, Debug, Subcommand)]
 enum What {
     Engine(engine_path::Args),
+    Fib(fib::Args),
     Start(start::Args),
 }
 
@@ -31,6 +33,7 @@ pub(crate) fn demo_devices(text: &str, queues: usize) -> Result<Bench, String> {
 pub(crate) fn main(args: &Args) -> u8 {
     match &args.what {
         What::Engine(args) => engine_path::main(args),
+        What::Fib(args) => fib::main(args),
         What::Start(args) => start::main(args),
     }
 }

@@ -3,7 +3,7 @@
 
 mod compare;
 mod dump;
-mod files;
+pub(crate) mod files;
 mod kernel;
 mod load;
 mod lookup;

@@ -46,6 +46,11 @@ impl How {
         Options { form, peer: self.peer, table: self.table.clone() }
     }
 
+    /// Forms told from the files' beginnings.
+    pub(crate) fn guessed() -> Self {
+        Self { from: None, peer: None, table: None }
+    }
+
     /// Reads all `files`; the error is for the user.
     pub(crate) fn read(&self, files: &[PathBuf]) -> Result<Routes, String> {
         let mut routes = Routes::default();
