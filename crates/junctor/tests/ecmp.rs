@@ -158,10 +158,12 @@ fn hops(family: Family, weights: &[(u8, u32)]) -> String {
 
 const TWO: &[(u8, u32)] = &[(11, 1), (12, 1)];
 const THREE: &[(u8, u32)] = &[(11, 1), (12, 1), (13, 1)];
+const FOUR: &[(u8, u32)] = &[(11, 1), (12, 1), (13, 1), (14, 1)];
 const WEIGHTED: &[(u8, u32)] = &[(11, 2), (12, 1), (13, 1)];
+const UNEVEN: &[(u8, u32)] = &[(11, 3), (12, 2), (13, 1)];
 
 fn check_shares(family: Family) {
-    for weights in [TWO, THREE, WEIGHTED] {
+    for weights in [TWO, THREE, FOUR, WEIGHTED] {
         let mut router = Router::new(family, &format!("{} {}", family.prefix(), hops(family, weights)));
         for kind in ["ports", "clients", "servers", "anything"] {
             let flows = flows(family, kind);
@@ -212,13 +214,16 @@ fn check_departure(family: Family, weights: &[(u8, u32)], named: bool) {
     let moved: Vec<u8> = flows.iter().filter(|f| after[f] != without[f]).map(|f| after[f]).collect();
     if named {
         assert!(moved.iter().all(|hop| *hop == 12), "flows moved between next hops that stayed");
+        let share = weights.iter().map(|w| w.1).sum::<u32>() as usize;
+        let due = FLOWS * gone[0].1 as usize / share;
+        assert!(moved.len() * 100 <= due * 105, "{} moved, {due} are due to who came", moved.len());
     }
 }
 
 #[test]
 fn only_flows_of_a_next_hop_that_leaves_move() {
     for family in [V4, V6] {
-        for weights in [TWO, THREE, WEIGHTED] {
+        for weights in [TWO, THREE, FOUR, WEIGHTED, UNEVEN] {
             for named in [true, false] {
                 check_departure(family, weights, named);
             }

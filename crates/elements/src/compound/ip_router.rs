@@ -31,7 +31,7 @@
 //! Inside, with 0 for the first interface, 1 for the second and so on: `rt` the routing table (StaticIPLookup), whose
 //! output 0 is the router itself and output 1 the first interface; `ip` what it received; `in0`, `c0`, `arp0`, `out0` the
 //! interface's device, classifier, ARPQuerier and queue; `redirect0`, `options0`, `ttl0`, `mtu0` the checks on the way
-//! out, each with its ICMP error.
+//! out, each with its ICMP error. A neighbour that announces another Ethernet address is believed, if it is known.
 //!
 //! ```click
 //! IPRouter(eth0 10.0.0.1/24 ETHER 2:0:0:0:0:1, eth1 10.0.1.1/24 MTU 1400 ETHER 2:0:0:0:0:2,
@@ -245,12 +245,17 @@ impl Router {
         );
         if !self.host {
             let stations = format!(
-                "c{i}[0] -> ARPResponder({answered}) -> out{i};\nc{i}[1] -> [1]arp{i};\nc{i}[3] -> Discard;\n"
+                "c{i}[0] -> asked{i} :: Tee -> ARPResponder({answered}) -> out{i};\n\
+                 asked{i}[1] -> [1]arp{i};\n\
+                 c{i}[1] -> [1]arp{i};\n\
+                 c{i}[3] -> Discard;\n"
             );
             let exceptions = format!(
                 "options{i}[1] -> ICMPError({address}, parameterproblem, {ERRORS}) -> [0]rt;\n\
                  ttl{i}[1] -> ICMPError({address}, timeexceeded, {ERRORS}) -> [0]rt;\n\
-                 mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}, {ERRORS}) -> [0]rt;\n"
+                 mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}, {ERRORS}) -> [0]rt;\n\
+                 arp{i}[1] -> out{i};\n\
+                 arp{i}[2] -> ICMPError({address}, unreachable, host, {ERRORS}) -> [0]rt;\n"
             );
             return [stations, redirect + &exceptions];
         }
@@ -262,7 +267,8 @@ impl Router {
              twin{i} :: ToHost(host{i});\n\
              kernel[{output}] -> Unstrip(14) -> twin{i};\n\
              again[{output}] -> EtherEncap(0x0800, {station}, {station}) -> twin{i};\n\
-             c{i}[0] -> twin{i};\n\
+             c{i}[0] -> asked{i} :: Tee -> [1]arp{i};\n\
+             asked{i}[1] -> twin{i};\n\
              c{i}[1] -> replies{i} :: Tee -> [1]arp{i};\n\
              replies{i}[1] -> twin{i};\n\
              c{i}[3] -> other{i} :: Punt(other) -> twin{i};\n"
@@ -293,7 +299,7 @@ impl Router {
 // Interface {name}.
 in{i} :: FromDevice({name}{method}) -> c{i} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 out{i} :: Queue({queue}) -> ToDevice({name}{method});
-arp{i} :: ARPQuerier({address}, {station});
+arp{i} :: ARPQuerier({address}, {station}, UNSOLICITED update);
 c{i}[2] -> Paint({output}) -> ip;
 {stations}
 // What leaves by {name}: RFC 1812's checks in order, each exception to {who}.

@@ -33,7 +33,7 @@
 //!
 //! **Drops:** `neighbour-queue-full`; `neighbour-table-full`; `no-neighbour`, packets whose neighbour did not answer in time, and those without a
 //! destination annotation; `bad-arp`, malformed answers; `no-memory`; `inactive`, without an address of its own.
-//! Answers, once read, count as `discarded`.
+//! Answers, once read, count as `discarded`, and so do requests with `UNSOLICITED update` or `accept`.
 //!
 //! **Handlers**
 //! * `table`, `states`, `count`, `unresolved`, `length`, `insert`, `delete`, `clear` as for ARPTable.
@@ -389,7 +389,9 @@ impl ArpQuerier {
                 _ => None,
             };
             drop(table);
-            cx.drop(if waited.is_some() { Reason::Discarded } else { Reason::BadArp }, packet);
+            // Most requests are not about neighbours of ours, and nothing is wrong with them.
+            let heard = matches!(self.own.unsolicited, Unsolicited::Update | Unsolicited::Accept) && !reply;
+            cx.drop(if waited.is_some() || heard { Reason::Discarded } else { Reason::BadArp }, packet);
             self.lose(cx, lost);
             if let Some(waited) = waited.filter(|w| !w.is_empty()) {
                 self.send_to(cx, mac, waited);

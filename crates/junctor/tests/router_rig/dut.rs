@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The device under test: `junctor run` in the middle namespace of a rig, and the report it leaves.
 
+use std::process::Command;
 use std::time::Duration;
 
 use lab::rig::{Output, Process, Rig, wait_for};
@@ -24,7 +25,9 @@ impl Dut {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("dut.click").display().to_string();
         std::fs::write(&file, config).unwrap();
-        let process = rig.dut.spawn(&[&[JUNCTOR, "run", "--report"], arguments, &[&file]].concat()).unwrap();
+        let control = scratch.path().join("control").display().to_string();
+        let run = [JUNCTOR, "run", "--report", "--control", &control];
+        let process = rig.dut.spawn(&[&run, arguments, &[&file]].concat()).unwrap();
         let mut dut = Dut { process, scratch };
         for device in ["d0", "d1"] {
             for action in ["receives", "sends"] {
@@ -45,6 +48,16 @@ impl Dut {
     /// Waits until the router has said `text`.
     pub fn says(&mut self, text: &str) {
         self.process.wait_for_text(text, PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    }
+
+    /// What the router answers to `junctor ctl` now.
+    pub fn ctl(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(JUNCTOR);
+        command.args(["ctl", "--socket", &self.file("control")]).args(arguments);
+        let output = command.output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|b| String::from_utf8_lossy(&b).into_owned());
+        assert!(output.status.success(), "{arguments:?}: {err}");
+        out
     }
 
     /// What the router has said so far.

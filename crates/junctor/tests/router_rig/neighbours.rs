@@ -140,11 +140,7 @@ fn check_expiry4(method: &str) {
     let rig = crate::router::rig(1500, 1500);
     let patience = "RETRIES 3, RETRY_INTERVAL 200ms, POLL_TIMEOUT 1s, PROBE_DELAY 200ms";
     let edits = [
-        ("ARPQuerier(10.0.2.1, d1)", &*format!("ARPQuerier(10.0.2.1, d1, {patience})")),
-        (
-            "-> arp1 -> out1;",
-            "-> arp1 -> out1; arp1[1] -> out1; arp1[2] -> ICMPError(10.0.2.1, unreachable, host) -> [0]rt;",
-        ),
+        ("ARPQuerier(10.0.2.1, d1", &*format!("ARPQuerier(10.0.2.1, d1, {patience}")),
         ("ARPResponder(10.0.1.1 d0)", "ARPResponder(10.0.1.1 d0, ANNOUNCE 2)"),
     ];
     rig.a.sysctl("net/ipv4/conf/a0/arp_accept", "1").unwrap();

@@ -4,17 +4,25 @@
     packets.py ordinary FILE COUNT SRC DST ETHERSRC ETHERDST   write COUNT distinct good frames
     packets.py large FILE COUNT SRC DST ETHERSRC ETHERDST      write COUNT good frames of up to 9000 bytes
     packets.py malformed FILE SRC DST ETHERSRC ETHERDST        write bad frames, one line "REASON" each on stdout
-    packets.py send FILE INTERFACE                             send a file's frames in order
+    packets.py policy FILE LIST ETHERSRC ETHERDST              write a list of frames, one line "REASON" or "passed" each on stdout
+    packets.py flows FILE COUNT ETHERSRC ETHERDST              write a frame of each of COUNT flows to 10.9.0.0/16
+    packets.py expired FILE COUNT ETHERSRC ETHERDST            write COUNT frames whose time to live ends at the router
+    packets.py announce INTERFACE IP ETHER request|reply       send a gratuitous ARP message
+    packets.py send FILE INTERFACE [COUNT CAPTURE]             send a file's frames in order; no more than COUNT before
+                                                               they have arrived in a capture file, as long as they were
     packets.py forwarded SENT GOT ETHERSRC ETHERDST            compare what arrived with what a router should make of it
     packets.py needfrag CAPTURE HOST ROUTER MTU                judge the ICMP errors "fragmentation needed" among what HOST sent
     packets.py option DST                                      send a bad option, print the answer
     packets.py fragments SENT GOT                              put what arrived together, and compare with what was sent
 """
+import os
 import random
 import socket
+import struct
 import sys
+import time
 
-from scapy.all import ICMP, IP, TCP, UDP, Ether, IPOption, PcapReader, Raw, RawPcapReader, conf, sr1, wrpcap
+from scapy.all import ARP, ICMP, IP, TCP, UDP, Ether, IPOption, PcapReader, Raw, RawPcapReader, conf, sr1, wrpcap
 from scapy.utils import RawPcapWriter
 
 
@@ -89,11 +97,82 @@ def malformed(file, src, dst, ethersrc, etherdst):
     writer.close()
 
 
-def send(file, interface):
-    link, n = conf.L2socket(iface=interface), 0
-    for data, _ in RawPcapReader(file):
+def policy(file, name, ethersrc, etherdst):
+    """Frames from 10.0.1.2's network to a router at 10.0.1.1 and 10.0.2.1, with the reason that should stop each."""
+    def ip(src="10.0.1.2", dst="10.0.2.2", **more):
+        return IP(src=src, dst=dst, ttl=9, proto=253, **more) / (b"p" * 40)
+
+    def route(kind, *hops, pointer=4):
+        addresses = b"".join(socket.inet_aton(a) for a in hops)
+        return [IPOption(bytes([kind, 3 + len(addresses), pointer]) + addresses + b"\0")]
+    loose, strict = 0x83, 0x89
+    lists = {
+        "impossible":
+            [("martian-source", ip(src=a)) for a in ["127.0.0.1", "127.255.255.255", "0.1.2.3", "224.0.0.1",
+                                                     "239.1.2.3", "240.0.0.1", "255.0.0.1"]]
+            # The first and the last address of our networks are nobody's.
+            + [("bad-source", ip(src=a)) for a in ["0.0.0.0", "255.255.255.255", "10.0.1.255", "10.0.2.255"]]
+            + [("martian-source", ip(src=a)) for a in ["10.0.1.0", "10.0.2.0"]]
+            + [("martian-destination", ip(dst=a)) for a in ["127.0.0.1", "0.0.0.0", "0.1.2.3", "240.0.0.1",
+                                                            "255.255.255.254", "10.0.1.0", "10.0.2.0"]]
+            + [("directed-broadcast", ip(dst=a)) for a in ["10.0.1.255", "10.0.2.255"]]
+            # For this router alone, where nobody wants it.
+            + [("nowhere", ip(dst="255.255.255.255"))],
+        "broadcast": [("passed", ip(dst="10.0.2.255"))] * 3,
+        "source-routed": [("source-routed", ip(options=route(kind, "10.0.7.1"))) for kind in (loose, strict)]
+            + [("source-routed", ip(options=route(loose, "10.0.7.1", pointer=8)))],
+        "by-source-route": [("passed", ip(dst="10.0.1.1", options=route(kind, "10.0.2.2"))) for kind in (loose, strict)]
+            + [("passed", ip(dst="10.0.2.1", options=route(loose, "10.0.2.2")))],
+        "reverse": [("passed", ip()), ("passed", ip(src="10.0.1.77")), ("reverse-path", ip(src="10.0.2.77")),
+                    ("reverse-path", ip(src="10.0.2.2")), ("reverse-path", ip(src="198.51.100.1")),
+                    ("reverse-path", ip(src="10.0.2.1"))],
+        "reverse-loose": [("passed", ip()), ("passed", ip(src="10.0.2.77")), ("passed", ip(src="198.51.100.1")),
+                          ("reverse-path", ip(src="192.0.2.1"))],
+    }
+    wrpcap(file, [Ether(src=ethersrc, dst=etherdst) / p for _, p in lists[name]])
+    for reason, _ in lists[name]:
+        print(reason)
+
+
+def flows(file, count, ethersrc, etherdst):
+    rng, seen = random.Random(3), set()
+    while len(seen) < int(count):
+        seen.add((rng.randrange(2, 250), rng.getrandbits(16), rng.randrange(1024, 65536), rng.choice([53, 80, 443, 4500])))
+    # One that scapy made, with the addresses, ports and checksum of each written over: scapy takes a millisecond for one.
+    pattern = bytes(Ether(src=ethersrc, dst=etherdst) / IP(src="0.0.0.0", dst="0.0.0.0", chksum=0)
+                    / UDP(sport=0, dport=0, chksum=0) / b"flow")
+    words = sum(struct.unpack("!10H", pattern[14:34]))
+    writer = RawPcapWriter(file, linktype=1)
+    for near, far, sport, dport in sorted(seen):
+        addresses = struct.pack("!BBBBBBH", 10, 0, 1, near, 10, 9, far)
+        total = words + sum(struct.unpack("!4H", addresses))
+        total = (total & 0xffff) + (total >> 16)
+        total = ((total & 0xffff) + (total >> 16)) ^ 0xffff
+        writer.write(pattern[:24] + struct.pack("!H", total) + addresses + struct.pack("!HH", sport, dport) + pattern[38:])
+    writer.close()
+
+
+def expired(file, count, ethersrc, etherdst):
+    wrpcap(file, [Ether(src=ethersrc, dst=etherdst) / IP(src="10.0.1.2", dst="10.0.2.2", ttl=1, id=i + 1)
+                  / UDP(sport=7, dport=7) for i in range(int(count))])
+
+
+def announce(interface, ip, ether, kind):
+    message = ARP(op={"request": 1, "reply": 2}[kind], hwsrc=ether, psrc=ip, pdst=ip,
+                  hwdst="00:00:00:00:00:00" if kind == "request" else ether)
+    conf.L2socket(iface=interface).send(Ether(src=ether, dst="ff:ff:ff:ff:ff:ff") / message)
+
+
+def send(file, interface, count="0", capture=""):
+    link, n, length, end = conf.L2socket(iface=interface), 0, 24, time.monotonic() + 30
+    every = frames(file)
+    for data in every:
         link.send(Raw(data))
         n += 1
+        length += 16 + len(data)
+        while int(count) and (n % int(count) == 0 or n == len(every)) and os.path.getsize(capture) < length:
+            assert time.monotonic() < end, f"{n} sent, {len(frames(capture))} arrived"
+            time.sleep(0.0005)
     print("sent", n)
 
 
