@@ -15,7 +15,7 @@
 //!
 //! Lines end by CR, LF or both; the session's own by CRLF. A reply is one line or several, all but the last with a
 //! hyphen after the code: 200 done, 500 syntax, 501 no such command, 510 no such element, 511 no such handler, 520 the
-//! handler failed, 521 too much data, 530 not allowed, 590 a read failed.
+//! handler failed, 521 too much data, 522 the LLRPC failed, 530 not allowed, 590 a read failed.
 
 use crate::cx::Cx;
 use crate::handler::{Access, HandlerError};
@@ -48,6 +48,11 @@ pub trait Handlers {
     /// # Errors
     /// See [`HandlerError`].
     fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError>;
+
+    /// What kind of handler is missing when one is: empty, or a word and a space.
+    fn kind(&self) -> &'static str {
+        ""
+    }
 }
 
 fn visible(target: &Target) -> Result<Access, HandlerError> {
@@ -235,15 +240,15 @@ impl Session {
     fn execute(&mut self, handlers: &mut dyn Handlers, words: &[String], rest: &str, data: &[u8]) {
         let Some(command) = words.first() else { return };
         let name = words.get(1).map_or("", String::as_str);
-        let data = String::from_utf8_lossy(data);
+        let text = String::from_utf8_lossy(data);
         match (command.as_str(), words.len()) {
             ("READ" | "GET", 2..) => self.read(handlers, name, rest),
             ("WRITE" | "SET", 2..) => self.write(handlers, name, rest),
-            ("READDATA", 3) | ("READUNTIL", 2..) => self.read(handlers, name, &data),
-            ("WRITEDATA" | "SETDATA", 3) | ("WRITEUNTIL", 2..) => self.write(handlers, name, &data),
+            ("READDATA", 3) | ("READUNTIL", 2..) => self.read(handlers, name, &text),
+            ("WRITEDATA" | "SETDATA", 3) | ("WRITEUNTIL", 2..) => self.write(handlers, name, &text),
             ("CHECKREAD", 2) => self.check(handlers, name, false),
             ("CHECKWRITE", 2) => self.check(handlers, name, true),
-            ("LLRPC", 2 | 3) => self.llrpc(handlers, name),
+            ("LLRPC", 2 | 3) => self.llrpc(handlers, name, data.len()),
             ("QUIT" | "CLOSE", n) => {
                 if n > 1 {
                     self.reply(500, "Bad command syntax");
@@ -264,7 +269,7 @@ impl Session {
 
     fn read(&mut self, handlers: &mut dyn Handlers, name: &str, param: &str) {
         match handlers.access(canonical(name)) {
-            Err(why) => return self.missing(name, &why),
+            Err(why) => return self.missing(handlers, name, &why),
             Ok(Access::Write) => return self.reply(530, &format!("Handler '{name}' write-only")),
             Ok(_) => {}
         }
@@ -282,7 +287,7 @@ impl Session {
 
     fn write(&mut self, handlers: &mut dyn Handlers, name: &str, value: &str) {
         match handlers.access(canonical(name)) {
-            Err(why) => return self.missing(name, &why),
+            Err(why) => return self.missing(handlers, name, &why),
             Ok(Access::Read) => return self.reply(530, &format!("Handler '{name}' read-only")),
             Ok(_) if self.read_only => return self.reply(530, &format!("Permission denied for '{name}'")),
             Ok(_) => {}
@@ -296,7 +301,7 @@ impl Session {
     fn check(&mut self, handlers: &mut dyn Handlers, name: &str, write: bool) {
         let (wanted, word) = if write { (Access::Write, "Write") } else { (Access::Read, "Read") };
         match handlers.access(canonical(name)) {
-            Err(why) => self.missing(name, &why),
+            Err(why) => self.missing(handlers, name, &why),
             Ok(access) if access != wanted && access != Access::ReadWrite => {
                 let able = if write { "writable" } else { "readable" };
                 self.reply(511, &format!("Handler '{name}' not {able}"));
@@ -306,22 +311,39 @@ impl Session {
         }
     }
 
-    /// Binary calls of elements exist in Click alone; here each is refused as not for other programs.
-    fn llrpc(&mut self, handlers: &mut dyn Handlers, name: &str) {
+    /// Calls an element's function by number, with `given` bytes of data. The number says what the call moves; those that
+    /// could be made from afar reach the element, and none of ours answers any.
+    fn llrpc(&mut self, handlers: &mut dyn Handlers, name: &str, given: usize) {
+        // Of a number as other programs write it: whether bytes go in or come out, that all are in the message, how many.
+        const IN: u32 = 0x8000_0000;
+        const OUT: u32 = 0x4000_0000;
+        const FLAT: u32 = 0x4000;
         let (element, number) = name.split_once('#').unwrap_or((name, ""));
-        if u32::from_str_radix(number, 16).is_err() {
+        let Ok(number) = u32::from_str_radix(number.trim_start_matches("0x"), 16) else {
             return self.reply(500, &format!("Syntax error in LLRPC name '{name}'"));
+        };
+        let known = format!("{element}.name");
+        if let Err(why) = handlers.access(canonical(&known)) {
+            return self.missing(handlers, &known, &why);
         }
-        match handlers.access(&format!("{element}.name")) {
-            Err(why) => self.missing(name, &why),
-            Ok(_) => self.reply(501, &format!("Cannot call LLRPC '{name}' remotely")),
+        let size = (number >> 16 & 0xfff) as usize;
+        if size == 0 || number & (IN | OUT) == 0 || number & FLAT == 0 {
+            self.reply(501, &format!("Cannot call LLRPC '{name}' remotely"));
+        } else if self.read_only {
+            self.reply(530, &format!("Permission denied for '{name}'"));
+        } else if number & IN != 0 && given != size {
+            self.reply(522, &format!("LLRPC '{name}' requires {size} bytes input data"));
+        } else {
+            self.reply(522, &format!("LLRPC '{name}' error: Invalid argument"));
         }
     }
 
-    fn missing(&mut self, name: &str, why: &HandlerError) {
+    fn missing(&mut self, handlers: &dyn Handlers, name: &str, why: &HandlerError) {
         match why {
             HandlerError::NoElement(element) => self.reply(510, &format!("No element named '{element}'")),
-            HandlerError::NoHandler(_) => self.reply(511, &format!("No handler named '{name}'")),
+            HandlerError::NoHandler(_) => {
+                self.reply(511, &format!("No {}handler named '{name}'", handlers.kind()));
+            }
             other => self.reply(failure(other, 590), &other.to_string()),
         }
     }
@@ -345,6 +367,7 @@ WRITEDATA handler length    the same, its argument is that many bytes
 WRITEUNTIL handler [end]    the same, its argument is the lines before this one
 CHECKREAD handler           whether a handler can be read
 CHECKWRITE handler          whether a handler can be written
+LLRPC element#number [len]  call a function by number, with that many bytes
 QUIT                        close the connection";
 
 fn failure(why: &HandlerError, otherwise: u16) -> u16 {
@@ -497,6 +520,29 @@ mod tests {
             "LLRPC x#1f\nLLRPC x#z\n",
             "501 Cannot call LLRPC 'x#1f' remotely\r\n500 Syntax error in LLRPC name 'x#z'\r\n",
             &[],
+        );
+    }
+
+    #[test]
+    fn llrpcs_are_refused_by_what_their_number_says() {
+        // Click's numbers: GET_SWITCH moves four bytes out, SET_SWITCH four in, GET_RATES is not flat.
+        for (input, want) in [
+            ("LLRPC x#4004c005\n", "522 LLRPC 'x#4004c005' error: Invalid argument\r\n"),
+            ("LLRPC x#80044006 4\n1234", "522 LLRPC 'x#80044006' error: Invalid argument\r\n"),
+            ("LLRPC x#80044006 3\n123", "522 LLRPC 'x#80044006' requires 4 bytes input data\r\n"),
+            ("LLRPC x#80044006\n", "522 LLRPC 'x#80044006' requires 4 bytes input data\r\n"),
+            ("LLRPC x#20008002\n", "501 Cannot call LLRPC 'x#20008002' remotely\r\n"),
+            ("LLRPC y#4004c005\n", "510 No element named 'y'\r\n"),
+            ("LLRPC x\n", "500 Syntax error in LLRPC name 'x'\r\n"),
+            ("LLRPC x# 4\n1234", "500 Syntax error in LLRPC name 'x#'\r\n"),
+            ("LLRPC\nLLRPC x#1 q\n", "500 Wrong number of arguments\r\n500 Syntax error in 'llrpc'\r\n"),
+        ] {
+            check(input, want, &[]);
+        }
+        let refused = talk(b"LLRPC x#4004c005\nLLRPC x#80044006\n", 99, true, false).0;
+        assert_eq!(
+            refused,
+            "530 Permission denied for 'x#4004c005'\r\n530 Permission denied for 'x#80044006'\r\n"
         );
     }
 

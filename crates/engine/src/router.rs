@@ -177,7 +177,14 @@ impl Shared {
         let by_number =
             || element.parse::<usize>().ok().filter(|n| *n >= 1 && *n <= self.elements.len()).map(|n| n - 1);
         let index = self.lookup(element, from).or_else(by_number);
-        let index = index.ok_or_else(|| HandlerError::NoElement(element.to_owned()))?;
+        self.handler_of(index.ok_or_else(|| HandlerError::NoElement(element.to_owned()))?, handler)
+    }
+
+    /// Finds handler `handler` of element number `index`; the name may have dots, which some elements give a meaning.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn handler_of(&self, index: usize, handler: &str) -> Result<Target, HandlerError> {
         let element = index as u32;
         if let Some(handler) = self.handlers(index).find(|h| h.name == handler) {
             return Ok(Target { element, handler: *handler, own: None });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ControlSocket
 //!
-//! `ControlSocket(TCP, PORT [, keywords READONLY, LOCALHOST, VERBOSE, RETRIES, RETRY_WARNINGS])`
+//! `ControlSocket(TCP, PORT [, keywords READONLY, LOCALHOST, PROXY, VERBOSE, RETRIES, RETRY_WARNINGS])`
 //! `ControlSocket(UNIX, FILENAME [, keywords])`
 //!
 //! Lets other programs read and write the handlers of the running router.
@@ -15,6 +15,9 @@
 //! * `READONLY` boolean, default false: refuse to write handlers.
 //! * `LOCALHOST` boolean, default true: accept TCP connections from this host only. False listens on all addresses:
 //!   whoever reaches the port then controls the router.
+//! * `PROXY` element to which all requests go: handler `E.H` then means its handler `E.H`, name and dot and all, and a global
+//!   handler `H` its handler `H`. A `Script(TYPE PROXY)` takes all names; of another element only its own handlers can be
+//!   asked for.
 //! * `VERBOSE` boolean, default false: report connections.
 //! * `RETRIES` times to try again, a second apart, when the socket cannot be opened; default 0. `RETRY_WARNINGS`
 //!   boolean, default true: report each try.
@@ -22,9 +25,12 @@
 //! The protocol is `Click::ControlSocket/1.3`: lines of text, each answered by lines that begin with a code and a space
 //! (or a dash when more lines follow). `READ H [ARGS]` is answered by `200 ...`, `DATA N` and N bytes;
 //! `READDATA H N` and `WRITEDATA H N` take N bytes after their line; `READUNTIL H [END]` and `WRITEUNTIL H [END]` take
-//! lines up to END or an empty one; `WRITE H [ARGS]`, `CHECKREAD H`, `CHECKWRITE H`, `LLRPC`, `HELP`, `QUIT`. H is
-//! `element.handler`, `number.handler` or a global handler. Codes: 200 done, 500 syntax, 501 not implemented, 510 no
-//! such element, 511 no such handler, 520 the handler failed, 521 too much data, 530 not permitted, 590 reading failed.
+//! lines up to END or an empty one; `WRITE H [ARGS]`, `CHECKREAD H`, `CHECKWRITE H`, `HELP`, `QUIT`. H is
+//! `element.handler`, `number.handler` or a global handler. `LLRPC ELEMENT#NUMBER [N]` would call a function of an element by
+//! its number in hexadecimal, with N bytes of data; no element has one, so it is answered as Click answers for such elements:
+//! by 522, or 501 when the number is not one of a call that can be made from afar. Codes: 200 done, 500 syntax, 501 not
+//! implemented, 510 no such element, 511 no such handler, 520 the handler failed, 521 too much data, 522 the LLRPC failed,
+//! 530 not permitted, 590 reading failed.
 //!
 //! **Drops:** none; it handles no packets.
 //!
@@ -46,7 +52,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use engine::args::Args;
 use engine::clock::SECOND;
 use engine::control::{Handlers, Session};
-use engine::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer};
+use engine::{
+    Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Target, Tasks, parse_integer,
+};
 
 use super::files::reason;
 
@@ -192,28 +200,47 @@ struct Calls<'a, 'b> {
     cx: &'a mut Cx<'b>,
 }
 
+impl Calls<'_, '_> {
+    /// The handler that a request means: the proxy's, if there is one.
+    fn target(&self, name: &str) -> Result<Target, HandlerError> {
+        match self.socket.proxy {
+            Some(proxy) => self.cx.router().handler_of(proxy, name),
+            None => self.cx.router().resolve(name, None),
+        }
+    }
+}
+
 impl Handlers for Calls<'_, '_> {
     fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
-        Handlers::access(self.cx, name)
+        let target = self.target(name)?;
+        if target.is_private() { Err(HandlerError::unknown(name)) } else { Ok(target.access()) }
     }
 
     fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
-        let mine = self.cx.router().resolve(name, None).is_ok_and(|t| t.element() == Some(self.cx.index()));
-        let own = name.rsplit_once('.').map_or("", |(_, h)| h);
-        if mine && CLASS.handlers.iter().any(|h| h.name == own) {
-            return self.socket.read(self.cx, own, param);
+        let target = self.target(name)?;
+        let mine = target.element() == Some(self.cx.index());
+        if mine && CLASS.handlers.iter().any(|h| h.name == target.name()) {
+            return self.socket.read(self.cx, target.name(), param);
         }
-        Handlers::read(self.cx, name, param)
+        self.cx.read_target(&target, param)
     }
 
     fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
-        Handlers::write(self.cx, name, value)
+        let target = self.target(name)?;
+        self.cx.write_target(&target, value)
+    }
+
+    fn kind(&self) -> &'static str {
+        if self.socket.proxy.is_some() { "proxied " } else { "" }
     }
 }
 
 #[derive(Default)]
 struct ControlSocket {
     place: Place,
+    /// The element to which requests go: as configured, then by number.
+    proxy_name: Option<String>,
+    proxy: Option<usize>,
     read_only: bool,
     verbose: bool,
     retries: u32,
@@ -277,9 +304,7 @@ impl Element for ControlSocket {
         self.retries = args.keyword("RETRIES", 0);
         self.retry_warnings = args.keyword("RETRY_WARNINGS", true);
         let local = args.keyword("LOCALHOST", true);
-        if args.keyword_opt::<String>("PROXY").is_some() {
-            args.error("PROXY is not supported");
-        }
+        self.proxy_name = args.keyword_opt("PROXY");
         match kind.to_ascii_uppercase().as_str() {
             "TCP" => {
                 let text: String = args.required("PORT");
@@ -308,6 +333,10 @@ impl Element for ControlSocket {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if let Some(name) = &self.proxy_name {
+            let proxy = cx.resolve(&format!("{name}.name")).ok().and_then(|target| target.element());
+            self.proxy = Some(proxy.ok_or_else(|| format!("PROXY '{name}' is not an element"))?);
+        }
         match self.listen(cx) {
             Ok(()) => Ok(()),
             Err(e) if self.retries > 0 => {
@@ -442,10 +471,63 @@ mod tests {
             ("WRITEDATA c.reset 99999999999\n", "521 Too much data\r\n"),
             ("FETCH c.count\n", "501 Command 'FETCH' unimplemented\r\n"),
             ("LLRPC c#01\n", "501 Cannot call LLRPC 'c#01' remotely\r\n"),
+            ("LLRPC c#4004c005\n", "522 LLRPC 'c#4004c005' error: Invalid argument\r\n"),
         ] {
             assert_eq!(talk("", input), want, "{input:?}");
         }
         assert!(talk("", "HELP\n").starts_with("200-Commands supported:\r\n200-READ "));
+    }
+
+    #[test]
+    fn a_proxy_answers_for_others() {
+        // The second socket has no proxy, and is the one that ends the router.
+        let script = "p :: Script(TYPE PROXY, return $(add $(c.count) 7)$0);";
+        let element = "p :: Script(TYPE PASSIVE, stop);";
+        let check = |proxy: &str, name: &str, input: &str, want: &str| {
+            let temp = Temp::new();
+            let path = temp.path("socket");
+            let text = format!(
+                "{TEXT} {proxy} e :: ControlSocket(unix, {path}, PROXY {name}); \
+                                f :: ControlSocket(unix, {path}2);"
+            );
+            let router = Rig::text(&text).ready();
+            let input = format!("{input}QUIT\n");
+            let talk = std::thread::spawn(move || {
+                let mut client = UnixStream::connect(&path).unwrap();
+                client.write_all(input.as_bytes()).unwrap();
+                let mut answer = String::new();
+                client.read_to_string(&mut answer).unwrap();
+                UnixStream::connect(format!("{path}2")).unwrap().write_all(b"WRITE stop\n").unwrap();
+                answer
+            });
+            drop(router.again());
+            let answer = talk.join().unwrap();
+            let answer = answer.replace("Click::ControlSocket/1.3\r\n", "").replace("200 Goodbye!\r\n", "");
+            assert_eq!(answer, want);
+        };
+        check(script, "p", "READ x.y\n", "200 Read handler 'x.y' OK\r\nDATA 4\r\n7x.y");
+        check(
+            script,
+            "p",
+            "READ g\nREAD 0.g\n",
+            "200 Read handler 'g' OK\r\nDATA 2\r\n7g200 Read handler '0.g' OK\r\nDATA 2\r\n7g",
+        );
+        check(script, "p", "CHECKREAD any.thing\n", "200 Read handler 'any.thing' OK\r\n");
+        check(element, "c", "READ count\n", "200 Read handler 'count' OK\r\nDATA 1\r\n0");
+        check(
+            element,
+            "c",
+            "WRITE reset\nWRITE count\n",
+            "200 Write handler 'reset' OK\r\n530 Handler 'count' read-only\r\n",
+        );
+        check(
+            element,
+            "c",
+            "READ c.count\nREAD version\n",
+            "511 No proxied handler named 'c.count'\r\n511 No proxied handler named 'version'\r\n",
+        );
+        check(element, "c", "LLRPC c#4004c005\n", "511 No proxied handler named 'c.name'\r\n");
+        check(element, "e", "READ connections\n", "200 Read handler 'connections' OK\r\nDATA 1\r\n0");
     }
 
     #[test]
@@ -495,6 +577,8 @@ mod tests {
             error("UNIX, /nonexistent/s"),
             ["'e' could not start: /nonexistent/s: No such file or directory"]
         );
+        let proxy = error("TCP, 0, PROXY nobody");
+        assert_eq!(proxy, ["'e' could not start: PROXY 'nobody' is not an element"]);
         assert_eq!(error("UNIX"), ["e: missing argument FILENAME: a string"]);
     }
 }
