@@ -4,6 +4,7 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
+use packet::filter::Filter;
 use packet::port::{self, Provider};
 use packet::{Batch, Packet};
 
@@ -307,6 +308,14 @@ impl OpenCx<'_> {
     /// What the device's driver says.
     pub fn open(&self, spec: &port::Spec) -> Result<Arc<dyn port::Device>, String> {
         self.provider.open(spec).map_err(|e| e.to_string())
+    }
+
+    /// Compiles a filter expression for a device with this link type.
+    ///
+    /// # Errors
+    /// What is wrong with the expression, or what is missing on this machine.
+    pub fn filter(&self, expression: &str, link: u32) -> Result<Filter, String> {
+        self.provider.filter(expression, link).map_err(|e| e.to_string())
     }
 }
 

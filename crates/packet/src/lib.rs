@@ -5,6 +5,7 @@
 //!   region), so a packet goes from port to port without a copy.
 //! * [`Packet`] owns one frame, or shares its bytes with clones until somebody writes.
 //! * [`Batch`] is what elements exchange: a small vector of packets that recycles its own storage.
+//! * [`filter`] runs the packet filters that are written as for tcpdump.
 //! * [`port`] holds the traits between the elements that do input and output and the crate that knows devices.
 //!
 //! A packet's bytes are always contiguous. Frames come in two sizes, ordinary (2 KiB unless configured) and jumbo
@@ -12,6 +13,7 @@
 //! at the price of one copy per jumbo frame on such devices.
 
 mod batch;
+pub mod filter;
 mod memory;
 mod packet;
 mod pool;

@@ -10,6 +10,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use crate::batch::Batch;
+use crate::filter::Filter;
 
 /// What an element asks for when it opens a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Spec {
     pub promiscuous: bool,
     /// Leave the kernel its own copy of what is received, as a sniffer does. `None`: the driver's own way.
     pub sniffer: Option<bool>,
+    /// Only packets that a filter accepts are wanted: a driver whose kernel runs filters suits best.
+    pub filtered: bool,
     /// Receive also the frames that this host sends.
     pub outbound: bool,
     /// Bytes of each frame to receive at most; 0 means whole frames.
@@ -175,6 +178,12 @@ pub trait RxQueue: Send {
     /// A device in trouble returns 0, counts, and repairs itself in later calls.
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize;
 
+    /// Delivers from now on only packets that the filter accepts, and says so; a driver that cannot do better than its
+    /// caller leaves it to the caller.
+    fn narrow(&mut self, _filter: &Arc<Filter>) -> bool {
+        false
+    }
+
     /// Descriptor that becomes readable when packets wait; `None` when there is nothing to wait for.
     fn fd(&self) -> Option<RawFd> {
         None
@@ -225,4 +234,12 @@ pub trait Provider: Send + Sync {
     /// # Errors
     /// What was missing, and how to mend it.
     fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error>;
+
+    /// Compiles a filter expression for packets that begin as [`Device::link_type`] says.
+    ///
+    /// # Errors
+    /// What is wrong with the expression, or what is missing on this machine. [`Error::device`] is the expression.
+    fn filter(&self, expression: &str, _link: u32) -> Result<Filter, Error> {
+        Err(Error::new(expression, "there is no compiler for filters here", ""))
+    }
 }

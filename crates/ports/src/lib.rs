@@ -14,6 +14,7 @@
 pub mod af_packet;
 pub mod af_xdp;
 mod bpf;
+mod expression;
 mod link;
 pub mod live;
 pub mod memory;

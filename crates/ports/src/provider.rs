@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use packet::filter::Filter;
 use packet::port::{Device, Error, Provider, Spec, link_type, method};
 
 use crate::af_packet::PacketDevice;
@@ -126,7 +127,9 @@ impl SystemProvider {
     fn open_interface(&self, spec: &Spec, method: Option<Method>) -> Result<Arc<dyn Device>, Error> {
         let mut why = if method.is_some() { "as METHOD says".to_owned() } else { String::new() };
         let spare = method.is_none() && spec.sniffer != Some(false) && carries_default_route(&spec.device);
-        if spare {
+        if method.is_none() && spec.filtered {
+            why = "for BPF_FILTER: the kernel filters, and keeps the rest".to_owned();
+        } else if spare {
             why = "no AF_XDP: the host's default route is here, and it would be cut; METHOD AF_XDP does it"
                 .to_owned();
         } else if let None | Some(Method::Xdp | Method::XdpGeneric) = method {
@@ -177,6 +180,10 @@ impl Provider for SystemProvider {
         };
         self.remember(spec, method, &device, Amend::Nothing);
         Ok(device)
+    }
+
+    fn filter(&self, expression: &str, link: u32) -> Result<Filter, Error> {
+        crate::expression::compile(expression, link)
     }
 }
 

@@ -34,6 +34,7 @@ impl Duplex {
         self.receives = args.noutputs > 0;
         self.sends = args.ninputs > 0;
         self.from.config = from_device::Config {
+            expression: String::new(),
             spec: spec.clone(),
             queue: None,
             burst,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # FromDevice, PollDevice
 //!
-//! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, keywords BURST, METHOD, QUEUE, N_QUEUES, SNIFFER, HEADROOM, TIMESTAMP, FORCE_IP, OUTBOUND, ACTIVE, STOP, SETTING])`
+//! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, keywords BURST, METHOD, QUEUE, N_QUEUES, SNIFFER, HEADROOM, TIMESTAMP, FORCE_IP, BPF_FILTER, OUTBOUND, ACTIVE, STOP, SETTING])`
 //!
 //! Receives packets from a network device.
 //!
@@ -20,19 +20,22 @@
 //! * `HEADROOM` bytes of free room before each frame, default the packets' usual 128.
 //! * `TIMESTAMP` boolean, default true: packets carry the time of reception.
 //! * `FORCE_IP` boolean, default false: only IP packets; the network header is marked, the link header stays.
+//! * `BPF_FILTER` expression as for tcpdump (`man pcap-filter`), default empty: receive only packets that it accepts. Needs
+//!   libpcap on the machine when the router starts. Without METHOD it chooses `AF_PACKET`, where the kernel keeps what is
+//!   refused; with other drivers refused packets are taken and dropped. Frames that the kernel joined are judged twice, joined
+//!   and single.
 //! * `OUTBOUND` boolean, default false: receive also what this host sends.
 //! * `ACTIVE` boolean, default true.
 //! * `STOP` boolean, default false: asks the driver to stop when the device has ended, as a file does.
 //! * `SETTING` `KEY VALUE`, may be repeated: what only some drivers know.
-//!
-//! There is no `BPF_FILTER`: put a Classifier or IPFilter behind.
 //!
 //! **Cores:** every worker serves its share of the receive queues: of T workers, number t serves queues t, t+T, ....
 //! What follows runs on the worker that received a packet.
 //!
 //! **Metadata set:** timestamp, packet type, link header; with FORCE_IP network header and destination address.
 //!
-//! **Drops:** `not-for-us`, frames for other hosts, without PROMISC; `bad-protocol` with FORCE_IP. What the kernel dropped before is in `kernel_drops`.
+//! **Drops:** `not-for-us`, frames for other hosts, without PROMISC; `bad-protocol` with FORCE_IP; `filtered`, refused by
+//! BPF_FILTER, unless the kernel did it. What the kernel dropped before is in `kernel_drops`.
 //!
 //! **Handlers**
 //! * `count` read: packets received. `reset_counts` write: sets the counts to zero.
@@ -53,10 +56,11 @@ use std::sync::atomic::AtomicU32;
 
 use std::os::fd::RawFd;
 
-use engine::args::{Args, Raw};
+use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
+use packet::filter::Filter;
 use packet::port::{QueueStats, RxQueue, Spec, link_type};
-use packet::{Batch, PacketType};
+use packet::{Batch, Packet, PacketType, anno};
 
 use super::device::{self, Opened, READS, Watch, mark_groups, mark_ip};
 use super::from_dump::Encap;
@@ -93,6 +97,8 @@ pub const POLL_DEVICE: Class = class("PollDevice");
 #[derive(Clone, Default)]
 pub(super) struct Config {
     pub(super) spec: Spec,
+    /// Which packets are wanted, empty for all.
+    pub(super) expression: String,
     pub(super) queue: Option<usize>,
     pub(super) burst: usize,
     pub(super) timestamp: bool,
@@ -106,6 +112,9 @@ pub(super) struct Config {
 pub(super) struct FromDevice {
     pub(super) config: Config,
     opened: Option<Opened>,
+    filter: Option<Arc<Filter>>,
+    /// Some queue leaves it to us to apply the filter.
+    filters: bool,
     queues: Vec<Box<dyn RxQueue>>,
     /// What the worker waits for when there is nothing to do: each queue's descriptor.
     descriptors: Vec<Option<RawFd>>,
@@ -134,6 +143,11 @@ impl FromDevice {
     /// Marks what is known of fresh packets.
     #[inline]
     fn prepare(&self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if let (true, Some(filter)) = (self.filters, &self.filter) {
+            let wanted =
+                |p: &mut Packet| filter.accepts(p.data(), p.len() + p.anno_u32(anno::EXTRA_LENGTH) as usize);
+            batch.partition(wanted, |p| cx.drop(Reason::Filtered, p));
+        }
         let wall = if self.config.timestamp { cx.wall() } else { 0 };
         let ether = self.link == link_type::ETHERNET;
         let mut for_others = 0;
@@ -195,14 +209,14 @@ impl Element for FromDevice {
         spec.sniffer = args.keyword_opt("SNIFFER");
         spec.outbound = args.keyword("OUTBOUND", false);
         spec.headroom = args.keyword("HEADROOM", 0);
-        if args.keyword_opt::<Raw>("BPF_FILTER").is_some() {
-            args.error("BPF_FILTER is not supported; put a Classifier or an IPFilter behind this element");
-        }
+        let expression = args.keyword("BPF_FILTER", String::new());
+        spec.filtered = !expression.trim().is_empty();
         if spec.headroom > 8192 {
             args.error("HEADROOM must be at most 8192 bytes");
         }
         self.config = Config {
             spec,
+            expression,
             queue: args.keyword_opt("QUEUE"),
             burst: args.keyword("BURST", 0),
             timestamp: args.keyword("TIMESTAMP", true),
@@ -214,21 +228,26 @@ impl Element for FromDevice {
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         let opened = Opened::open(cx, &self.config.spec, self.config.queue, |info| info.rx_queues)?;
+        if self.config.spec.filtered {
+            let filter = cx.filter(&self.config.expression, opened.device().link_type());
+            self.filter = Some(Arc::new(filter.map_err(|e| format!("BPF_FILTER: {e}"))?));
+        }
         let tasks = Tasks::Many(opened.queues.len());
         self.opened = Some(opened);
         Ok(tasks)
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {
-        let (config, opened) = (self.config.clone(), self.opened.clone());
-        Some(Box::new(FromDevice { config, opened, ..FromDevice::default() }))
+        let (config, opened, filter) = (self.config.clone(), self.opened.clone(), self.filter.clone());
+        Some(Box::new(FromDevice { config, opened, filter, ..FromDevice::default() }))
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         let Some((task, opened)) = cx.task().zip(self.opened.clone()) else { return Ok(()) };
         let device = opened.device();
         for queue in opened.queues.iter().skip(task).step_by(cx.tasks().max(1)) {
-            let queue = device.rx(*queue).map_err(|e| e.to_string())?;
+            let mut queue = device.rx(*queue).map_err(|e| e.to_string())?;
+            self.filters |= self.filter.as_ref().is_some_and(|filter| !queue.narrow(filter));
             let fd = queue.fd();
             if let Some(fd) = fd {
                 cx.wake_on(fd);
@@ -323,8 +342,8 @@ impl Element for FromDevice {
 
 #[cfg(test)]
 mod tests {
+    use packet::PacketType;
     use packet::port::Link;
-    use packet::{PacketType, anno};
 
     use super::*;
     use crate::io::testing::Fake;
@@ -424,6 +443,18 @@ mod tests {
     }
 
     #[test]
+    fn delivers_only_what_a_filter_accepts() {
+        for burst in [1, 32] {
+            let fake = Fake::new("eth0", &[&[OURS, BROADCAST, OURS], &[GROUP, OURS]]);
+            let text = "e :: FromDevice(eth0, PROMISC true, BPF_FILTER \"first byte 2\") -> o :: TestOut;";
+            let run = Rig::text(text).burst(burst).provider(fake.clone()).run();
+            assert_eq!(run.bytes("o"), [OURS; 3]);
+            assert_eq!(run.drops("e"), [(Reason::Filtered, 2)]);
+            assert!(fake.spec().filtered);
+        }
+    }
+
+    #[test]
     fn link_changes_are_told() {
         let fake = Fake::new("eth0", &[&[]]);
         fake.set_link(Link::Down);
@@ -452,8 +483,8 @@ mod tests {
         assert_eq!(error("eth1"), ["'e' could not open: eth1: no such device"]);
         assert_eq!(error("eth0, QUEUE 1"), ["'e' could not open: eth0: there is no queue 1; it has 1"]);
         assert_eq!(
-            error("eth0, BPF_FILTER \"tcp\""),
-            ["e: BPF_FILTER is not supported; put a Classifier or an IPFilter behind this element"]
+            error("eth0, BPF_FILTER \"tcp prt 80\""),
+            ["'e' could not open: BPF_FILTER: filter 'tcp prt 80': syntax error; see the manual"]
         );
         assert_eq!(error(""), ["e: missing argument DEVNAME: a string"]);
         let twice = "e :: FromDevice(eth0) -> Discard; f :: PollDevice(eth0) -> Discard;";

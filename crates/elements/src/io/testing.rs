@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use packet::filter::{Filter, Instruction};
 use packet::port::{Device, Error, Info, Link, Provider, QueueStats, RxQueue, Spec, TxQueue, link_type};
 use packet::{Batch, Packet, PacketType};
 
@@ -122,6 +123,18 @@ impl Provider for Fake {
         }
         *self.0.spec.lock().unwrap() = spec.clone();
         Ok(Arc::new(Handle(self.0.clone())))
+    }
+
+    /// Knows one form of expression: `first byte N`.
+    fn filter(&self, expression: &str, _: u32) -> Result<Filter, Error> {
+        let number = expression.strip_prefix("first byte ").and_then(|n| n.parse().ok());
+        let program = number.map(|n| {
+            let load = Instruction::new(0x30, 0, 0, 0);
+            let test = Instruction::new(0x15, 0, 1, n);
+            vec![load, test, Instruction::new(6, 0, 0, 1), Instruction::new(6, 0, 0, 0)]
+        });
+        let refused = || Error::new(&format!("filter '{expression}'"), "syntax error", "see the manual");
+        program.and_then(Filter::new).ok_or_else(refused)
     }
 }
 

@@ -12,10 +12,12 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use packet::filter::Filter;
 use packet::port::{Error, Link, QueueStats, RxQueue};
 use packet::{Batch, Packet, PacketType, anno};
 
 use super::{Options, Shared, bind, fanout_number, lock, orphaned};
+use crate::expression;
 use crate::link::Pace;
 use crate::memory::Taken;
 use crate::offload::{self, Unfinished, Unsplit};
@@ -175,6 +177,14 @@ impl Ring {
         Some((header, bytes))
     }
 
+    /// Lets the kernel keep frames that the filter refuses. Lengths are asked of single frames, and the kernel has joined
+    /// ones, so then we are the first to ask. A kernel that does not take the program leaves it to us, too.
+    fn narrow(&self, filter: Option<&Filter>) {
+        if let Some(filter) = filter.filter(|f| !f.asks_length()) {
+            let _ = sys::attach_filter(&self.socket, &expression::for_kernel(filter));
+        }
+    }
+
     fn unfinished(&self, header: &FrameHeader) -> Unfinished {
         let at = self.block * BLOCK_SIZE + self.next + usize::from(header.mac) - size_of::<Unfinished>();
         // SAFETY: the socket has PACKET_VNET_HDR set, so this header lies right before the frame; the block is ours.
@@ -217,6 +227,8 @@ fn join_fanout(shared: &Shared, socket: &OwnedFd) -> io::Result<()> {
 pub(super) struct PacketRx {
     shared: Arc<Shared>,
     options: Options,
+    /// What is wanted; the kernel applies it first, and we to what the kernel could not see.
+    filter: Option<Arc<Filter>>,
     /// `None` while the interface is gone.
     ring: Option<Ring>,
     doorbell: Doorbell,
@@ -236,6 +248,7 @@ impl PacketRx {
             doorbell,
             shared,
             options,
+            filter: None,
             ring: Some(ring),
             pace: Pace::default(),
             counters: Counters::default(),
@@ -260,7 +273,10 @@ impl PacketRx {
         let Some(ifindex) = self.shared.watch.index() else { return };
         self.shared.moved_to(ifindex);
         match Ring::open(&self.shared, &self.options, ifindex) {
-            Ok(ring) if self.doorbell.listen(&ring.socket).is_ok() => self.ring = Some(ring),
+            Ok(ring) if self.doorbell.listen(&ring.socket).is_ok() => {
+                ring.narrow(self.filter.as_deref());
+                self.ring = Some(ring);
+            }
             _ => self.counters.errors(1),
         }
     }
@@ -279,7 +295,13 @@ impl RxQueue for PacketRx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
         let before = batch.len();
         if let Some(ring) = &mut self.ring {
-            take(ring, &self.options, self.shared.ethernet, &self.counters, batch, max);
+            let how = How {
+                options: &self.options,
+                filter: self.filter.as_deref(),
+                ethernet: self.shared.ethernet,
+                counters: &self.counters,
+            };
+            take(ring, &how, batch, max);
         }
         let n = batch.len() - before;
         if n == 0 {
@@ -290,6 +312,14 @@ impl RxQueue for PacketRx {
         }
         self.counters.moved(n, batch[before..].iter().map(Packet::len).sum());
         n
+    }
+
+    fn narrow(&mut self, filter: &Arc<Filter>) -> bool {
+        if let Some(ring) = &self.ring {
+            ring.narrow(Some(filter));
+        }
+        self.filter = Some(filter.clone());
+        true
     }
 
     fn fd(&self) -> Option<RawFd> {
@@ -306,28 +336,29 @@ impl RxQueue for PacketRx {
     }
 }
 
-/// Moves up to `max` frames from the ring to the batch; a joined frame counts as one and may yield more.
-fn take(
-    ring: &mut Ring,
-    options: &Options,
+/// What becomes of frames.
+struct How<'a> {
+    options: &'a Options,
+    filter: Option<&'a Filter>,
     ethernet: bool,
-    counters: &Counters,
-    batch: &mut Batch,
-    max: usize,
-) {
+    counters: &'a Counters,
+}
+
+/// Moves up to `max` frames from the ring to the batch; a joined frame counts as one and may yield more.
+fn take(ring: &mut Ring, how: &How<'_>, batch: &mut Batch, max: usize) {
     for _ in 0..max {
         if ring.left == 0 && !ring.begin_block() {
             return;
         }
         let Some((header, bytes)) = ring.frame() else {
-            counters.errors(1);
+            how.counters.errors(1);
             ring.end_block();
             continue;
         };
         let kind = packet_type(header.address.sll_pkttype);
-        if kind != PacketType::Outgoing || options.outbound {
-            let what = if ethernet { ring.unfinished(&header) } else { Unfinished::default() };
-            take_frame(&header, bytes, &what, kind, options, counters, batch);
+        if kind != PacketType::Outgoing || how.options.outbound {
+            let what = if how.ethernet { ring.unfinished(&header) } else { Unfinished::default() };
+            take_frame(&header, bytes, &what, kind, how, batch);
         }
         ring.advance(&header);
     }
@@ -349,10 +380,10 @@ fn take_frame(
     bytes: &[u8],
     what: &Unfinished,
     kind: PacketType,
-    options: &Options,
-    counters: &Counters,
+    how: &How<'_>,
     batch: &mut Batch,
 ) {
+    let How { options, counters, .. } = how;
     let tag = vlan_tag(header);
     let timestamp = u64::from(header.sec) * 1_000_000_000 + u64::from(header.nsec);
     let cut = header.len as usize - bytes.len().min(header.len as usize);
@@ -361,6 +392,9 @@ fn take_frame(
             && !insert_tag(&mut packet, tag)
         {
             return counters.no_memory(1);
+        }
+        if how.filter.is_some_and(|filter| !filter.accepts(packet.data(), packet.len() + cut)) {
+            return;
         }
         let excess = match options.snaplen {
             0 => 0,
