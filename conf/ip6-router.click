@@ -4,110 +4,127 @@
 //   junctor bench engine conf/ip6-router.click   on in-memory devices with this traffic:
 // bench: eth0 ether=00:00:c0:ae:67:ef src=2001:db8:1::/64 dst=2001:db8:2::/64 flows=1024 length=62
 // bench: eth1 ether=00:00:c0:4f:71:ef src=2001:db8:2::/64 dst=2001:db8:1::/64 flows=1024 length=62
+//
+// The ready router `IP6Router(eth0 2001:db8:1::1/64 fe80::1/64, ...)` is the same; `junctor init router` writes it for other
+// interfaces.
 
 AddressInfo(eth0 2001:db8:1::1 00:00:c0:ae:67:ef,
             eth1 2001:db8:2::1 00:00:c0:4f:71:ef);
 
-// Answers a packet with an ICMPv6 error, from our address on the interface by which the packet came, which its paint says.
-// What we sent ourselves has no paint and gets no answer.
-elementclass Answer { $type, $code |
-	input -> came :: PaintSwitch;
-	came[0] -> Discard;
-	came[1] -> ICMP6Error(eth0, $type, $code) -> output;
-	came[2] -> ICMP6Error(eth1, $type, $code) -> output;
+// The IPv6 routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself, 3 what is never forwarded, the last one
+// what there is no route for.
+rt6 :: LookupIP6Route(
+    2001:db8:1::1/128 0,
+    2001:db8:1::/128 0,
+    fe80::1/128 0,
+    ff02::1:ff00:1/128 0,
+    2001:db8:2::1/128 0,
+    2001:db8:2::/128 0,
+    ff02::1/128 0,
+    ff02::2/128 0,
+    fe80::/10 3,
+    ff00::/8 3,
+    2001:db8:1::/64 1,
+    2001:db8:2::/64 2,
+    2001:db8::/32 fe80::fffe 1,
+    ::/0 4);
+
+// All received IPv6 packets, their link header removed.
+ip6 :: Strip(14) -> CheckIP6Header("::1") -> hop6 :: IP6HopByHop -> [0]rt6;
+rt6[3] -> Discard;
+
+// Answers to a packet come from our address on the interface by which it came, which its paint says. What we sent
+// ourselves has no paint and gets no answer. Those about packets for us come from the address that these were sent to.
+elementclass Answer6 { $type, $code, $local |
+    input -> came :: PaintSwitch;
+    came[0] -> Discard;
+    came[1] -> ICMP6Error(2001:db8:1::1, $type, $code, LOCAL $local, RATE 1000, DST_RATE 10) -> output;
+    came[2] -> ICMP6Error(2001:db8:2::1, $type, $code, LOCAL $local, RATE 1000, DST_RATE 10) -> output;
 }
 
-// The same about packets that were sent to this router: from the address that they were sent to.
-elementclass LocalAnswer { $type, $code |
-	input -> ICMP6Error(fe80::1, $type, $code, LOCAL true) -> output;
-}
+// Packets that we make are no longer than any link carries, for nobody here listens to what paths carry (RFC 8201, 1).
+// They go to the routing table, unpainted; those from or for a link-local address go back to the link that caused them.
+made6 :: IP6Fragmenter(1280, LOCAL true) -> mine6 :: Classifier(8/fe80%ffc0, 24/fe80%ffc0, -);
+mine6[0], mine6[1] -> back6 :: PaintSwitch;
+mine6[2] -> Paint(0) -> [0]rt6;
+back6[0] -> Discard;
 
-// What an interface receives: neighbour solicitations, advertisements, router solicitations, other IPv6, and the rest.
-c0 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
-c1 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
-FromDevice(eth0) -> c0;
-FromDevice(eth1) -> c1;
+// Packets for this router: fragments are put together, extension headers processed, pings answered.
+rt6[0] -> whole6 :: IP6Reassembler
+    -> headers6 :: IP6Extensions(PROTOCOLS icmp6)
+    -> icmp6 :: CheckICMP6Header
+    -> local6 :: PaintSwitch
+    -> pong :: ICMP6PingResponder
+    -> made6;
+pong[1] -> Discard;
+field6 :: Answer6(parameterproblem, header, true) -> made6;
+whole6[1] -> Answer6(timeexceeded, reassembly, true) -> made6;
+whole6[2] -> field6;
+whole6[3] -> Answer6(parameterproblem, chain, true) -> made6;
+headers6[1] -> field6;
+headers6[2] -> Answer6(parameterproblem, nextheader, true) -> made6;
+headers6[3] -> Answer6(parameterproblem, option, true) -> made6;
+
+// Exceptions on the way, from whatever interface: the sender is told.
+hop6[1] -> Answer6(parameterproblem, header, false) -> made6;
+hop6[2] -> Answer6(parameterproblem, option, false) -> made6;
+beyond6 :: Answer6(unreachable, scope, false) -> made6;
+expired6 :: Answer6(timeexceeded, transit, false) -> made6;
+nobody6 :: Answer6(unreachable, address, false) -> made6;
+rt6[4] -> Answer6(unreachable, noroute, false) -> made6;
+
+// Interface eth0.
+in0 :: FromDevice(eth0) -> c0 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
 out0 :: Queue(1000) -> ToDevice(eth0);
-out1 :: Queue(1000) -> ToDevice(eth1);
-
-// Neighbour discovery: who has our addresses, and who has theirs; and what hosts must know of their network.
-nds0 :: IP6NDSolicitor(fe80::1, eth0);
-nds1 :: IP6NDSolicitor(fe80::1, eth1);
+nd0 :: IP6NDSolicitor(fe80::1, eth0);
+c0[3] -> Paint(1) -> ip6;
 c0[0] -> IP6NDAdvertiser(fe80::1 2001:db8:1::1 eth0) -> out0;
-c1[0] -> IP6NDAdvertiser(fe80::1 2001:db8:2::1 eth1) -> out1;
-c0[1] -> [1]nds0;
-c1[1] -> [1]nds1;
-c0[2] -> IP6NDRouterAdvertiser(fe80::1, eth0, PREFIX 2001:db8:1::/64) -> out0;
-c1[2] -> IP6NDRouterAdvertiser(fe80::1, eth1, PREFIX 2001:db8:2::/64) -> out1;
-nds0[0] -> out0;
-nds1[0] -> out1;
-
-// Packets that we make, fragmented where they must be, go to the routing table, unpainted; those from or for a link-local
-// address go back to the link that caused them.
-made :: IP6Fragmenter(1500, LOCAL true) -> mine :: Classifier(8/fe80%ffc0, 24/fe80%ffc0, -);
-mine[0], mine[1] -> back :: PaintSwitch;
-back[0] -> Discard;
-back[1] -> [0]nds0;
-back[2] -> [0]nds1;
-
-// Every valid packet goes to the routing table. Output 0 is this router itself, 3 what is never forwarded, 4 no route.
-rt :: LookupIP6Route(2001:db8:1::1/128 ::0 0, 2001:db8:1::/128 ::0 0,
-                     2001:db8:2::1/128 ::0 0, 2001:db8:2::/128 ::0 0,
-                     fe80::1/128 ::0 0, ff02::1/128 ::0 0, ff02::2/128 ::0 0,
-                     fe80::/10 ::0 3, ff00::/8 ::0 3,
-                     2001:db8:1::/64 ::0 1, 2001:db8:2::/64 ::0 2,
-                     2001:db8::/32 2001:db8:1::fffe 1,
-                     ::/0 ::0 4);
-mine[2] -> Paint(0) -> [0]rt;
-ip :: Strip(14) -> CheckIP6Header("::1") -> hop :: IP6HopByHop -> [0]rt;
-c0[3] -> Paint(1) -> ip;
-c1[3] -> Paint(2) -> ip;
+c0[1] -> [1]nd0;
+ra0 :: IP6NDRouterAdvertiser(fe80::1, eth0, PREFIX 2001:db8:1::/64, MTU 1500) -> out0;
+c0[2] -> ra0;
 c0[4] -> Discard;
+
+// What leaves by eth0: the checks in order, each exception to the sender by ICMP.
+rt6[1] -> DropBroadcasts
+    -> scope0 :: CheckIP6Scope
+    -> onlink0 :: PaintTee(1)
+    -> hlim0 :: DecIP6HLIM
+    -> big0 :: IP6Fragmenter(1500)
+    -> nd0 -> out0;
+onlink0[1] -> ICMP6Error(fe80::1, redirect, ONLINK fe80::/10 2001:db8:1::/64, RATE 1000, DST_RATE 10) -> [0]nd0;
+scope0[1] -> beyond6;
+hlim0[1] -> expired6;
+nd0[1] -> out0;
+big0[1] -> ICMP6Error(2001:db8:1::1, toobig, MTU 1500, RATE 1000, DST_RATE 10) -> made6;
+nd0[2] -> nobody6;
+back6[1] -> [0]nd0;
+local6[1] -> pong0 :: ICMP6PingResponder(fe80::1) -> made6;
+pong0[1] -> Discard;
+
+// Interface eth1.
+in1 :: FromDevice(eth1) -> c1 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
+out1 :: Queue(1000) -> ToDevice(eth1);
+nd1 :: IP6NDSolicitor(fe80::1, eth1);
+c1[3] -> Paint(2) -> ip6;
+c1[0] -> IP6NDAdvertiser(fe80::1 2001:db8:2::1 eth1) -> out1;
+c1[1] -> [1]nd1;
+ra1 :: IP6NDRouterAdvertiser(fe80::1, eth1, PREFIX 2001:db8:2::/64, MTU 1500) -> out1;
+c1[2] -> ra1;
 c1[4] -> Discard;
-hop[1] -> Answer(parameterproblem, header) -> made;
-hop[2] -> Answer(parameterproblem, option) -> made;
 
-// For this router: fragments are put together, extension headers processed, pings answered.
-rt[0] -> whole :: IP6Reassembler
-      -> headers :: IP6Extensions(PROTOCOLS icmp6)
-      -> CheckICMP6Header
-      -> local :: ICMP6PingResponder(fe80::1)
-      -> made;
-local[1] -> Discard;
-whole[1] -> LocalAnswer(timeexceeded, reassembly) -> made;
-whole[2] -> LocalAnswer(parameterproblem, header) -> made;
-whole[3] -> LocalAnswer(parameterproblem, chain) -> made;
-headers[1] -> LocalAnswer(parameterproblem, header) -> made;
-headers[2] -> LocalAnswer(parameterproblem, nextheader) -> made;
-headers[3] -> LocalAnswer(parameterproblem, option) -> made;
-
-rt[3] -> Discard;
-rt[4] -> Answer(unreachable, noroute) -> made;
-
-// Leaving by eth0
-rt[1] -> DropBroadcasts
-      -> sc0 :: CheckIP6Scope
-      -> cp0 :: PaintTee(1)
-      -> dt0 :: DecIP6HLIM
-      -> fr0 :: IP6Fragmenter(1500)
-      -> [0]nds0;
-sc0[1] -> Answer(unreachable, scope) -> made;
-cp0[1] -> ICMP6Error(fe80::1, redirect) -> [0]nds0;
-dt0[1] -> Answer(timeexceeded, transit) -> made;
-fr0[1] -> ICMP6Error(eth0, toobig, MTU 1500) -> made;
-nds0[1] -> out0;
-nds0[2] -> Answer(unreachable, address) -> made;
-
-// Leaving by eth1
-rt[2] -> DropBroadcasts
-      -> sc1 :: CheckIP6Scope
-      -> cp1 :: PaintTee(2)
-      -> dt1 :: DecIP6HLIM
-      -> fr1 :: IP6Fragmenter(1500)
-      -> [0]nds1;
-sc1[1] -> Answer(unreachable, scope) -> made;
-cp1[1] -> ICMP6Error(fe80::1, redirect) -> [0]nds1;
-dt1[1] -> Answer(timeexceeded, transit) -> made;
-fr1[1] -> ICMP6Error(eth1, toobig, MTU 1500) -> made;
-nds1[1] -> out1;
-nds1[2] -> Answer(unreachable, address) -> made;
+// What leaves by eth1: the checks in order, each exception to the sender by ICMP.
+rt6[2] -> DropBroadcasts
+    -> scope1 :: CheckIP6Scope
+    -> onlink1 :: PaintTee(2)
+    -> hlim1 :: DecIP6HLIM
+    -> big1 :: IP6Fragmenter(1500)
+    -> nd1 -> out1;
+onlink1[1] -> ICMP6Error(fe80::1, redirect, ONLINK fe80::/10 2001:db8:2::/64, RATE 1000, DST_RATE 10) -> [0]nd1;
+scope1[1] -> beyond6;
+hlim1[1] -> expired6;
+nd1[1] -> out1;
+big1[1] -> ICMP6Error(2001:db8:2::1, toobig, MTU 1500, RATE 1000, DST_RATE 10) -> made6;
+nd1[2] -> nobody6;
+back6[2] -> [0]nd1;
+local6[2] -> pong1 :: ICMP6PingResponder(fe80::1) -> made6;
+pong1[1] -> Discard;

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use clap::Subcommand;
 use elements::compound::arguments::{interface_file, interface_mtu, is_interface_name};
-use elements::compound::ip_router::{Interface, MTU_MIN, Route, Router};
+use elements::compound::router::{Address, Interface, Router};
+use elements::compound::{ipv4, ipv6};
 
 use crate::cli;
 
@@ -13,6 +14,7 @@ use crate::cli;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor init router eth0=10.0.0.1/24 eth1=10.0.1.1/24,mtu=1400 --default 10.0.0.254 > router.click
+  junctor init router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24,2001:db8:1::1/64 --default fe80::9%eth1
   junctor init bridge eth0 eth1 eth2 > bridge.click
   junctor init reflector eth0 > reflector.click")]
 pub(crate) struct Args {
@@ -22,16 +24,17 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, Subcommand)]
 enum What {
-    /// An IPv4 router: two or more interfaces with their addresses.
+    /// A router: two or more interfaces with their addresses, IPv4, IPv6 or both.
     Router {
-        /// Interfaces with address and prefix length, as eth0=10.0.0.1/24, and with the longest IP packet that they
-        /// carry where it is not the interface's own (1500 bytes where there is none here): eth0=10.0.0.1/24,mtu=1400.
-        #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN[,mtu=BYTES]")]
+        /// Interfaces with addresses and prefix lengths, as eth0=10.0.0.1/24,2001:db8::1/64, and with the longest IP packet
+        /// that they carry where it is not the interface's own (1500 bytes where there is none here):
+        /// eth0=10.0.0.1/24,mtu=1400.
+        #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN[,...][,mtu=BYTES]")]
         interfaces: Vec<String>,
-        /// Next hop for all other destinations.
+        /// Next hop for all other destinations, once for each family; a link-local one as fe80::9%eth0.
         #[arg(long, value_name = "ADDRESS")]
-        default: Option<std::net::Ipv4Addr>,
-        /// Further routes, as 192.168.0.0/16=10.0.1.2; may be repeated.
+        default: Vec<String>,
+        /// Further routes, as 192.168.0.0/16=10.0.1.2 or 2001:db8:9::/48=fe80::9%eth0; may be repeated.
         #[arg(long, value_name = "PREFIX=NEXTHOP")]
         route: Vec<String>,
         /// Let this host's kernel answer what is for the router and all exceptions, on a tap for each interface.
@@ -62,7 +65,7 @@ pub(crate) fn main(args: &Args) -> u8 {
             let netns = netns.as_ref().filter(|_| *host);
             match netns.filter(|n| !is_interface_name(n)) {
                 Some(bad) => Err(format!("'{bad}' is not the name of a network namespace")),
-                None => router(interfaces, *default, route, *host, netns.cloned()),
+                None => router(interfaces, default, route, *host, netns.cloned()),
             }
         }
         What::Bridge { interfaces } => names(interfaces).map(|()| bridge(interfaces)),
@@ -83,29 +86,43 @@ fn names(interfaces: &[String]) -> Result<(), String> {
 }
 
 fn interface(text: &str) -> Result<Interface, String> {
-    let bad = || format!("'{text}' should name an interface and its address, as eth0=10.0.0.1/24");
+    let bad = || {
+        format!("'{text}' should name an interface and its addresses, as eth0=10.0.0.1/24 or eth0=10.0.0.1/24,2001:db8::1/64")
+    };
     let (name, rest) = text.split_once('=').ok_or_else(bad)?;
-    let (address, setting) = rest.split_once(',').map_or((rest, None), |(a, s)| (a, Some(s)));
     names(&[name.to_owned()])?;
-    let (bare, _) = address.split_once('/').ok_or_else(bad)?;
-    let prefix: wire::Prefix4 = address.parse().map_err(|_| bad())?;
-    let mtu = match setting.map(|s| s.strip_prefix("mtu=").and_then(|m| m.parse().ok())) {
-        None => interface_mtu(name),
-        Some(Some(mtu)) if mtu >= MTU_MIN => mtu,
+    let mut interface = Interface::new(name, interface_mtu(name));
+    let mut mtu = None;
+    for part in rest.split(',') {
+        if let Some((key, value)) = part.split_once('=') {
+            mtu = Some(value.parse::<u16>().ok().filter(|_| key == "mtu"));
+            continue;
+        }
+        let address: Address = part.parse().ok().filter(|_| part.contains('/')).ok_or_else(bad)?;
+        interface.add(address).map_err(|why| format!("'{text}': {why}"))?;
+    }
+    interface.complete();
+    if interface.addresses().next().is_none() {
+        return Err(bad());
+    }
+    let least = if interface.has6() { ipv6::MTU_MIN } else { ipv4::MTU_MIN };
+    interface.mtu = match mtu {
+        None if interface.mtu >= least => interface.mtu,
+        None => return Err(format!("'{text}': its MTU of {} is too small; the least is {least}", interface.mtu)),
+        Some(Some(mtu)) if mtu >= least => mtu,
         Some(_) => {
             return Err(format!(
-                "'{text}': what follows the address should be mtu={MTU_MIN} up to mtu={}",
+                "'{text}': what follows the addresses should be mtu={least} up to mtu={}",
                 u16::MAX
             ));
         }
     };
-    let addresses = vec![(bare.parse().map_err(|_| bad())?, prefix)];
-    Ok(Interface { name: name.to_owned(), addresses, mtu, station: name.to_owned() })
+    Ok(interface)
 }
 
 fn router(
     interfaces: &[String],
-    default: Option<std::net::Ipv4Addr>,
+    defaults: &[String],
     routes: &[String],
     host: bool,
     netns: Option<String>,
@@ -113,35 +130,60 @@ fn router(
     let ports: Vec<Interface> = interfaces.iter().map(|i| interface(i)).collect::<Result<_, _>>()?;
     let mut router = Router::new(ports);
     (router.host, router.netns) = (host, netns);
-    let towards = |router: &Router, hop| {
-        let found = router.interface_towards(hop);
-        found.ok_or_else(|| format!("next hop {hop} is on none of the interfaces' networks"))
-    };
     for route in routes {
-        let parts = route
-            .split_once('=')
-            .and_then(|(p, h)| Some((p.parse::<wire::Prefix4>().ok()?, h.parse().ok()?)));
-        let (prefix, hop) = parts.ok_or_else(|| format!("'{route}' should be PREFIX=NEXTHOP"))?;
-        router.routes.push(Route { prefix, hop, interface: towards(&router, hop)? });
+        let (prefix, hop) =
+            route.split_once('=').ok_or_else(|| format!("'{route}' should be PREFIX=NEXTHOP"))?;
+        add_route(&mut router, prefix, hop).map_err(|why| format!("'{route}': {why}"))?;
     }
-    if let Some(hop) = default {
-        let interface = towards(&router, hop)?;
-        router.routes.push(Route { prefix: wire::Prefix4::DEFAULT, hop, interface });
+    for hop in defaults {
+        let prefix = if hop.contains(':') { "::/0" } else { "0.0.0.0/0" };
+        add_route(&mut router, prefix, hop).map_err(|why| format!("--default {hop}: {why}"))?;
     }
     Ok(router_text(&router))
 }
 
+/// Adds a route whose next hop may name the interface behind it, as `fe80::9%eth0` (RFC 4007, 11).
+fn add_route(router: &mut Router, prefix: &str, hop: &str) -> Result<(), String> {
+    let (hop, zone) = hop.split_once('%').map_or((hop, None), |(hop, zone)| (hop, Some(zone)));
+    router.add_route(prefix, hop, zone).map_err(|why| why.to_string())
+}
+
 fn router_text(router: &Router) -> String {
-    let mut text = String::from(
-        "// An IPv4 router. Run it with: junctor run FILE\n\
-         // Every interface answers ARP for its own address and pings to it; the rest is forwarded as RFC 1812 asks.\n\n",
-    );
+    let (four, six) = (router.has4(), router.has6());
+    let family = match (four, six) {
+        (true, true) => "A router for IPv4 and IPv6",
+        (true, _) => "An IPv4 router",
+        _ => "An IPv6 router",
+    };
+    let mut text = String::new();
     if router.host {
-        text = String::from(
-            "// An IPv4 router whose exceptions this host's kernel answers. Run it with: junctor run FILE\n\
-             // The kernel's twins of the interfaces, host0 and so on, need forwarding where they are, which does no harm there:\n\
-             //   sysctl -w net.ipv4.ip_forward=1\n\
-             // and the routes of `rt` that go by next hops. The interfaces themselves must have no addresses.\n\n",
+        let _ = write!(
+            text,
+            "// {family} whose exceptions this host's kernel answers. Run it with: junctor run FILE\n\
+             // The kernel's twins of the interfaces, host0 and so on, need forwarding where they are, which does no harm there:\n"
+        );
+        if four {
+            text += "//   sysctl -w net.ipv4.ip_forward=1\n";
+        }
+        if six {
+            text += "//   sysctl -w net.ipv6.conf.all.forwarding=1\n";
+        }
+        text += "// and the routes that go by next hops. The interfaces themselves must have no addresses.\n\n";
+    } else {
+        let asked = match (four, six) {
+            (true, true) => "ARP and neighbour solicitations for its own addresses and pings to them",
+            (true, _) => "ARP for its own address and pings to it",
+            _ => "neighbour solicitations for its own addresses and pings to them",
+        };
+        let rules = match (four, six) {
+            (true, true) => "RFC 1812 and RFC 8200 ask",
+            (true, _) => "RFC 1812 asks",
+            _ => "RFC 8200 asks",
+        };
+        let _ = write!(
+            text,
+            "// {family}. Run it with: junctor run FILE\n\
+             // Every interface answers {asked}; the rest is forwarded as {rules}.\n\n"
         );
     }
     for (i, port) in router.interfaces.iter().enumerate() {
@@ -149,7 +191,10 @@ fn router_text(router: &Router) -> String {
             Some(address) => (address, ""),
             None => (format!("02:00:00:00:00:{:02x}", i + 1), " // no such interface here: put its address"),
         };
-        let _ = writeln!(text, "AddressInfo({} {} {ether});{known}", port.name, port.addresses[0].0);
+        let four = port.four.first().map(|(a, _)| format!("{a} "));
+        let six = port.six.first().map(|(a, _)| format!("{a} "));
+        let addresses = four.unwrap_or_default() + &six.unwrap_or_default();
+        let _ = writeln!(text, "AddressInfo({} {addresses}{ether});{known}", port.name);
     }
     text + "\n" + &router.text()
 }
@@ -192,7 +237,8 @@ mod tests {
 
     fn router_of(interfaces: &[&str], default: Option<&str>) -> Result<String, String> {
         let interfaces: Vec<String> = interfaces.iter().map(|s| s.to_string()).collect();
-        router(&interfaces, default.map(|d| d.parse().unwrap()), &[], false, None)
+        let default: Vec<String> = default.iter().map(|s| s.to_string()).collect();
+        router(&interfaces, &default, &[], false, None)
     }
 
     fn check(text: &str) {
@@ -219,12 +265,30 @@ mod tests {
             assert!(text.contains(part), "{part}");
         }
         let interfaces = ["none0=10.0.0.1/24", "none1=10.0.1.1/24"].map(String::from);
-        let text = router(&interfaces, None, &[], true, Some("control".into())).unwrap();
+        let text = router(&interfaces, &[], &[], true, Some("control".into())).unwrap();
         check(&text);
         for part in [
             "FromHost(host1, ADDR 10.0.1.1/24, TWIN none1, NETNS control)",
             "rt[3] -> noroute :: Punt(no-route)",
         ] {
+            assert!(text.contains(part), "{part}");
+        }
+        let both = ["none0=10.0.0.1/24,2001:db8::1/64,mtu=1400", "none1=2001:db8:1::1/64"];
+        let text = router_of(&both, Some("fe80::9%none1")).unwrap();
+        check(&text);
+        for part in [
+            "AddressInfo(none0 10.0.0.1 2001:db8::1 02:00:00:00:00:01);",
+            "::/0 fe80::9 2",
+            "mtu0 :: IPFragmenter(1400)",
+            "big0 :: IP6Fragmenter(1400)",
+            "rt[2] -> Discard;",
+        ] {
+            assert!(text.contains(part), "{part}");
+        }
+        let text = router(&both.map(String::from), &[], &["2001:db8:7::/48=2001:db8::9".into()], true, None);
+        let text = text.unwrap();
+        check(&text);
+        for part in ["FromHost(host0, ADDR 10.0.0.1/24, ADDR 2001:db8::1/64, TWIN none0)", "2001:db8:7::/48 2001:db8::9 1"] {
             assert!(text.contains(part), "{part}");
         }
         check(&bridge(&["a".into(), "b".into(), "c".into()]));
@@ -242,6 +306,11 @@ mod tests {
                 error(router_of(&[&interface, "b=10.0.1.1/24"], None)).contains("mtu=68 up to mtu=65535")
             );
         }
+        let six = ["a=2001:db8::1/64", "b=2001:db8:1::1/64"];
+        assert!(error(router_of(&["a=2001:db8::1/64,mtu=1279", six[1]], None)).contains("mtu=1280 up to"));
+        assert!(error(router_of(&six, Some("fe80::9"))).contains("name the interface behind it"));
+        assert!(error(router_of(&six, Some("10.0.0.9"))).contains("10.0.0.9"));
+        assert!(error(router_of(&["a=2001:db8::/64", six[1]], None)).contains("anycast"));
         assert!(names(&["a b".into()]).is_err());
     }
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ready routers do on the same traffic exactly what the configurations do that they stand for.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use std::time::Duration;
 
 use lab::account::Accounted;
 use lab::hostile::{self, Interface};
+use lab::hostile6::{self, Interface6};
 
 const FRAMES: usize = 6000;
 /// Frames between looks at what came out.
@@ -15,7 +16,7 @@ const ROUND: usize = 32;
 /// What came out of a router: the device's number and the frame.
 type Sent = Vec<(usize, Vec<u8>)>;
 
-/// Sends the frames that `make` makes through a router, with its ARP queries answered.
+/// Sends the frames that `make` makes through a router, with its queries for neighbours answered.
 fn outcome(text: &str, make: &dyn Fn(&mut fastrand::Rng, usize) -> Vec<u8>) -> Sent {
     let mut rng = fastrand::Rng::with_seed(3);
     let mut router = Accounted::new(text, 32).unwrap_or_else(|why| panic!("{why}"));
@@ -29,7 +30,7 @@ fn outcome(text: &str, make: &dyn Fn(&mut fastrand::Rng, usize) -> Vec<u8>) -> S
         router.run(Duration::from_millis(1));
         let out = router.collect();
         for (at, frame) in &out {
-            if let Some(reply) = hostile::arp_reply(frame) {
+            if let Some(reply) = hostile::arp_reply(frame).or_else(|| hostile6::reply(frame)) {
                 router.inject(*at, &reply);
             }
         }
@@ -69,6 +70,23 @@ fn ordinary(rng: &mut fastrand::Rng, at: usize) -> Vec<u8> {
     frame
 }
 
+/// Interfaces of a router of both families, the numbers of their networks 0 and 1.
+fn interfaces6() -> [Interface6; 2] {
+    [1, 2].map(|n| Interface6 {
+        mac: [2, 0, 0, 0, 0, n],
+        ip: Ipv6Addr::new(0x2001, 0xdb8, n.into(), 0, 0, 0, 0, 1),
+        link_local: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1),
+    })
+}
+
+/// What `junctor init router` writes.
+fn written(args: &[&str]) -> String {
+    let args = [&["init", "router"], args].concat();
+    let output = Command::new(env!("CARGO_BIN_EXE_junctor")).args(args).output().expect("junctor");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
 // One test, for packet memory is common to the process.
 #[test]
 fn ready_routers_do_what_their_configurations_do() {
@@ -77,13 +95,31 @@ fn ready_routers_do_what_their_configurations_do() {
         eth1 18.26.7.1/24 ETHER 00:00:c0:4f:71:ef, QUEUE 1000, ROUTE 0.0.0.0/0 18.26.4.1);";
     same("conf/ip-router.click", &outcome(router, &ordinary), &outcome(conf, &ordinary));
 
-    let args = ["init", "router", "m0=10.0.0.1/24", "m1=10.0.1.1/24,mtu=600", "--default", "10.0.0.254"];
-    let written = Command::new(env!("CARGO_BIN_EXE_junctor")).args(args).output().expect("junctor");
-    let written = String::from_utf8(written.stdout).expect("text");
+    let text = written(&["m0=10.0.0.1/24", "m1=10.0.1.1/24,mtu=600", "--default", "10.0.0.254"]);
     let router = "IPRouter(m0 10.0.0.1/24 ETHER 02:00:00:00:00:01,
         m1 10.0.1.1/24 ETHER 02:00:00:00:00:02 MTU 600, ROUTE 0.0.0.0/0 10.0.0.254);";
     let interfaces =
         [1, 2].map(|n| Interface { mac: [2, 0, 0, 0, 0, n], ip: Ipv4Addr::new(10, 0, n - 1, 1) });
     let bad = |rng: &mut fastrand::Rng, at: usize| hostile::frame(rng, &interfaces, at);
-    same("junctor init router", &outcome(router, &bad), &outcome(&written, &bad));
+    same("junctor init router", &outcome(router, &bad), &outcome(&text, &bad));
+
+    let bad6 = |rng: &mut fastrand::Rng, at: usize| hostile6::frame(rng, &interfaces6(), at);
+    let conf = include_str!("../../../conf/ip6-router.click")
+        .replace("00:00:c0:ae:67:ef", "02:00:00:00:00:01")
+        .replace("00:00:c0:4f:71:ef", "02:00:00:00:00:02");
+    let router = "r :: IP6Router(eth0 2001:db8:1::1/64 fe80::1/64 ETHER 02:00:00:00:00:01,
+        eth1 2001:db8:2::1/64 fe80::1/64 ETHER 02:00:00:00:00:02, QUEUE 1000, ROUTE 2001:db8::/32 fe80::fffe eth0);";
+    same("conf/ip6-router.click", &outcome(router, &bad6), &outcome(&conf, &bad6));
+
+    let text = written(&["m0=2001:db8:1::1/64", "m1=2001:db8:2::1/64,mtu=1280", "--default", "fe80::9%m1"]);
+    // On a machine without such interfaces both get fe80::1.
+    let router = "IP6Router(m0 2001:db8:1::1/64 fe80::1/64 ETHER 02:00:00:00:00:01,
+        m1 2001:db8:2::1/64 fe80::1/64 ETHER 02:00:00:00:00:02 MTU 1280, ROUTE ::/0 fe80::9 m1);";
+    same("junctor init router, IPv6", &outcome(router, &bad6), &outcome(&text, &bad6));
+
+    let text = written(&["m0=10.0.0.1/24,2001:db8:1::1/64", "m1=10.0.1.1/24,2001:db8:2::1/64"]);
+    let router = "DualRouter(m0 10.0.0.1/24 2001:db8:1::1/64 fe80::1/64 ETHER 02:00:00:00:00:01,
+        m1 10.0.1.1/24 2001:db8:2::1/64 fe80::1/64 ETHER 02:00:00:00:00:02);";
+    let both = |rng: &mut fastrand::Rng, at: usize| if rng.bool() { bad(rng, at) } else { bad6(rng, at) };
+    same("junctor init router, both families", &outcome(router, &both), &outcome(&text, &both));
 }

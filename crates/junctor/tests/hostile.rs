@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Malformed, mutated and random frames through whole IP routers: nothing panics, and every packet is accounted for.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use std::time::Duration;
 
 use lab::account::Accounted;
 use lab::hostile::{self, Interface};
+use lab::hostile6::{self, Interface6};
 
 const FRAMES: usize = 24_000;
 /// Frames between looks at what came out.
@@ -38,6 +39,11 @@ fn interfaces(ips: [[u8; 4]; 2], macs: [[u8; 6]; 2]) -> [Interface; 2] {
 }
 
 fn check(what: &str, text: &str, interfaces: &[Interface], burst: usize) {
+    let make = |rng: &mut fastrand::Rng, at: usize| hostile::frame(rng, interfaces, at);
+    check_with(what, text, &make, burst);
+}
+
+fn check_with(what: &str, text: &str, make: &dyn Fn(&mut fastrand::Rng, usize) -> Vec<u8>, burst: usize) {
     let missing = Accounted::missing_classes(text);
     if !missing.is_empty() {
         eprintln!("{what}: skipped, there is no {}", missing.join(", "));
@@ -46,17 +52,17 @@ fn check(what: &str, text: &str, interfaces: &[Interface], burst: usize) {
     let before = packet::memory().usage();
     let mut rng = fastrand::Rng::with_seed(7);
     let mut router = Accounted::new(text, burst).unwrap_or_else(|why| panic!("{what}:\n{why}"));
-    assert_eq!(router.devices(), interfaces.len(), "{what}");
+    assert_eq!(router.devices(), 2, "{what}");
     let mut forwarded = 0;
     for round in 0..FRAMES / ROUND {
         for _ in 0..ROUND {
-            let at = rng.usize(..interfaces.len());
-            let frame = hostile::frame(&mut rng, interfaces, at);
+            let at = rng.usize(..2);
+            let frame = make(&mut rng, at);
             router.inject(at, &frame);
         }
         router.run(Duration::from_millis(1));
         for (at, frame) in router.collect() {
-            match hostile::arp_reply(&frame) {
+            match hostile::arp_reply(&frame).or_else(|| hostile6::reply(&frame)) {
                 // Some queries stay unanswered.
                 Some(reply) if rng.u8(..4) > 0 => drop(router.inject(at, &reply)),
                 Some(_) => {}
@@ -101,7 +107,33 @@ fn routers_account_for_every_hostile_packet() {
         [[0, 0, 0xc0, 0xae, 0x67, 0xef], [0, 0, 0xc0, 0x4f, 0x71, 0xef]],
     );
     check("conf/ip-router.click", include_str!("../../../conf/ip-router.click"), &standard, 32);
+    six();
     corpus(&plain);
+}
+
+/// The same for IPv6, and for both families at once.
+fn six() {
+    let of = |n: u8, mac| Interface6 {
+        mac,
+        ip: Ipv6Addr::new(0x2001, 0xdb8, n.into(), 0, 0, 0, 0, 1),
+        link_local: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1),
+    };
+    let standard = [of(1, [0, 0, 0xc0, 0xae, 0x67, 0xef]), of(2, [0, 0, 0xc0, 0x4f, 0x71, 0xef])];
+    let text = include_str!("../../../conf/ip6-router.click");
+    for burst in [32, 1] {
+        let make = |rng: &mut fastrand::Rng, at: usize| hostile6::frame(rng, &standard, at);
+        check_with("conf/ip6-router.click", text, &make, burst);
+    }
+    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+    let plain = interfaces([[10, 0, 0, 1], [10, 0, 1, 1]], macs);
+    let plain6 = [of(1, macs[0]), of(2, macs[1])];
+    let make = |rng: &mut fastrand::Rng, at: usize| match rng.bool() {
+        true => hostile::frame(rng, &plain, at),
+        false => hostile6::frame(rng, &plain6, at),
+    };
+    let text = "DualRouter(m0 10.0.0.1/24 2001:db8:1::1/64 fe80::1/64 ETHER 02:00:00:00:00:01,
+        m1 10.0.1.1/24 2001:db8:2::1/64 fe80::1/64 ETHER 02:00:00:00:00:02, ROUTE 0.0.0.0/0 10.0.0.254);";
+    check_with("DualRouter", text, &make, 32);
 }
 
 /// The fuzz target's corpus through the forwarding path.

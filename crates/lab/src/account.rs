@@ -218,7 +218,8 @@ impl Accounted {
     fn made(&mut self, info: &ElementInfo) -> Option<i64> {
         let (handler, sign) = match info.class.name {
             "ARPQuerier" | "IP6NDSolicitor" => ("queries", 1),
-            "IPReassembler" => ("joined", -1),
+            "IP6NDRouterAdvertiser" => ("sent", 1),
+            "IPReassembler" | "IP6Reassembler" => ("joined", -1),
             "IPFragmenter" | "IP6Fragmenter" => return None,
             _ => return Some(0),
         };
@@ -262,8 +263,6 @@ impl Flow {
         let (balanced, rule) = match (info.class.name, made) {
             // Checked against what lies outside.
             ("FromDevice" | "ToDevice" | "InfiniteSource", _) => (true, ""),
-            // It does not say how many fragments became part of another's packet.
-            ("IP6Reassembler", _) => (left + dropped + held <= *entered, "in >= out + drops + held"),
             // Copies leave by the further outputs.
             ("PaintTee" | "Tee", _) => {
                 (*first_output + dropped + held == *entered, "in = first out + drops + held")

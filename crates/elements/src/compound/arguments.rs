@@ -47,6 +47,17 @@ impl Words<'_> {
         read
     }
 
+    /// A boolean, the value of `keyword`.
+    pub(super) fn boolean(&mut self, keyword: &str) -> Option<bool> {
+        let text = self.next();
+        let form = format!("{keyword} true");
+        match text.as_deref() {
+            Some("true" | "1" | "yes") => Some(true),
+            Some("false" | "0" | "no") => Some(false),
+            _ => self.read("a boolean", text, &form),
+        }
+    }
+
     /// A number of at least `least`, the value of `keyword`.
     pub(super) fn number<T>(&mut self, keyword: &str, least: T) -> Option<T>
     where
@@ -87,51 +98,6 @@ pub fn interface_file(name: &str, what: &str) -> Option<String> {
 /// The longest IP packet that an interface carries: as this machine has it, else as Ethernet does.
 pub fn interface_mtu(name: &str) -> u16 {
     interface_file(name, "mtu").and_then(|m| m.parse::<u32>().ok()).map_or(MTU, |m| m.min(65535) as u16)
-}
-
-/// An interface as an argument gives it: `eth0 10.0.0.1/24 [MTU bytes] [ETHER address]`.
-pub(super) struct Given<A> {
-    pub(super) name: String,
-    pub(super) addresses: Vec<A>,
-    pub(super) mtu: Option<u16>,
-    pub(super) ether: Option<wire::MacAddr>,
-}
-
-impl<A: FromStr> Given<A> {
-    /// Reads an argument; `None`, once it is reported, if nothing can be made of it.
-    pub(super) fn read(mut words: Words<'_>, least_mtu: u16, form: &str) -> Option<Given<A>> {
-        let name = words.next().unwrap_or_default();
-        if !is_interface_name(&name) {
-            words.fault(format!("'{name}' is not the name of an interface"), format!("write {form}"));
-            return None;
-        }
-        let mut given = Given { name, addresses: Vec::new(), mtu: None, ether: None };
-        let mut good = true;
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "MTU" => given.mtu = words.number("MTU", least_mtu),
-                "ETHER" => {
-                    let text = words.next();
-                    given.ether = words.read("an Ethernet address", text, "ETHER 02:00:00:00:00:01");
-                    good &= given.ether.is_some();
-                }
-                _ => match words.read("an address with its prefix length", Some(word), form) {
-                    Some(address) => given.addresses.push(address),
-                    None => good = false,
-                },
-            }
-        }
-        if given.addresses.is_empty() && good {
-            words.fault(format!("{} has no address", given.name), format!("write {form}"));
-            good = false;
-        }
-        good.then_some(given)
-    }
-
-    /// How elements call its Ethernet address: as it was given, or by its name.
-    pub(super) fn station(&self) -> String {
-        self.ether.map_or_else(|| self.name.clone(), |mac| mac.to_string())
-    }
 }
 
 /// The keyword that an argument begins with, of those that there are.

@@ -7,7 +7,13 @@
 use lang::{Template, Use};
 
 pub mod arguments;
+pub mod dual_router;
+pub mod ip6_router;
 pub mod ip_router;
+pub mod ipv4;
+pub mod ipv6;
+mod reading;
+pub mod router;
 
 /// A ready compound element.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +45,7 @@ impl Compound {
 }
 
 /// All ready compound elements.
-pub const COMPOUNDS: &[Compound] = &[ip_router::COMPOUND];
+pub const COMPOUNDS: &[Compound] = &[dual_router::COMPOUND, ip6_router::COMPOUND, ip_router::COMPOUND];
 
 /// The ready compound elements, for [`lang::Options::templates`].
 pub fn templates() -> Vec<Template> {

@@ -13,8 +13,8 @@
 //! **Arguments**
 //! * `REASON` a word that says why, for the reader and for the `reason` handler.
 //! * `RATE` packets per second in all, default 1000; 0 is no limit. `BURST` of them at once, default a tenth of RATE.
-//! * `RESTORE_TTL` boolean, default false: adds one to the time to live of IPv4 packets. Set it behind DecIPTTL, for the
-//!   kernel will take one away itself.
+//! * `RESTORE_TTL` boolean, default false: adds one to the time to live, or hop limit, of IP packets. Set it behind DecIPTTL or
+//!   DecIP6HLIM, for the kernel will take one away itself.
 //!
 //! **Cores:** one limit for all workers, without a lock.
 //!
@@ -29,7 +29,7 @@
 //! InfiniteSource(LENGTH 60, LIMIT 500, STOP true) -> Punt(no-route, RATE 1000, BURST 50) -> Discard;
 //! ```
 //!
-//! See also: ToHost, FromHost, IPRouter, PaintSwitch
+//! See also: ToHost, FromHost, IPRouter, IP6Router, PaintSwitch
 
 use std::sync::Arc;
 
@@ -90,10 +90,17 @@ impl Element for Punt {
     }
 }
 
-/// Takes back what DecIPTTL did, the checksum with it (RFC 1624, equation 3).
+/// Takes back what DecIPTTL or DecIP6HLIM did, the checksum with it (RFC 1624, equation 3).
 fn raise_ttl(packet: &mut Packet) {
-    if header(packet).is_none_or(|h| h[0] >> 4 != 4 || h[8] == u8::MAX) {
-        return;
+    match header(packet).map(|h| (h[0] >> 4, h[7], h[8])) {
+        Some((4, _, 0..=254)) => {}
+        Some((6, 0..=254, _)) => {
+            if let Some(h) = header_mut(packet) {
+                h[7] += 1;
+            }
+            return;
+        }
+        _ => return,
     }
     let Some(h) = header_mut(packet) else { return };
     let word = |at: usize| u16::from_be_bytes([h[at], h[at + 1]]);
@@ -138,5 +145,15 @@ mod tests {
     fn errors_tell_what_is_wrong() {
         assert_eq!(Rig::new("Punt(x, BURST 0)").errors(), ["e: BURST must be at least 1"]);
         assert_eq!(Rig::new("Punt").errors(), ["e: missing argument REASON: a string"]);
+    }
+
+    #[test]
+    fn so_does_the_hop_limit() {
+        use crate::ip6::samples::packet;
+        let limits = [64, 2, 255].map(|limit| packet("2001:db8::1", "2001:db8::2", 59, limit, b"x"));
+        let run = Rig::text("i :: TestIn -> DecIP6HLIM -> Punt(big, RESTORE_TTL true) -> o :: TestOut;")
+            .packets(limits.into())
+            .run();
+        assert_eq!(run.bytes("o").iter().map(|p| p[7]).collect::<Vec<_>>(), [64, 2, 255]);
     }
 }

@@ -3,14 +3,15 @@
 //!
 //! `CheckReversePath(TABLE [, keywords MODE, OUTPUT, ANNO, ACTIVE])`
 //!
-//! Lets only IP packets pass that came by an interface by which the routing table would send to their source: a filter
+//! Lets only IP packets, IPv4 or IPv6 as the table has it, pass that came by an interface by which the routing table would send to their source: a filter
 //! against forged sources. Without this element nobody asks.
 //!
 //! **Ports:** 1 input; output 0 for packets that pass; output 1, if connected, for others, about which no ICMP error
 //! should be sent.
 //!
 //! **Arguments**
-//! * `TABLE` the routing element, such as a StaticIPLookup; its table 0 is asked.
+//! * `TABLE` the routing element, such as a StaticIPLookup or LookupIP6Route. Of several tables (VRF_ANNO) that one is asked by
+//!   which the packet would be routed.
 //! * `MODE` `strict` (default): the route back must lead out of the interface by which the packet came, with several next
 //!   hops by one of them. `loose`: there must be a route back, by any interface. In both, a route that drops is none, and
 //!   the default route is a route.
@@ -19,9 +20,10 @@
 //! * `ANNO` annotation of one byte, default PAINT: set by a Paint behind each FromDevice.
 //! * `ACTIVE` boolean, default true: an inactive one passes all packets.
 //!
-//! **Metadata read:** network header position; the annotation ANNO.
+//! **Metadata read:** network header position; the annotation ANNO; TABLE's VRF_ANNO.
 //!
-//! **Drops** (when output 1 is not connected): `reverse-path`; `too-short` for packets without marked IP header.
+//! **Drops** (when output 1 is not connected): `reverse-path`; `too-short` for packets without marked header of
+//! the table's family.
 //!
 //! **Handlers**
 //! * `drops` read: packets that did not pass. `active` read/write: the argument.
@@ -34,17 +36,18 @@
 //! rt[0] -> Discard; rt[1] -> Discard;
 //! ```
 //!
-//! See also: StaticIPLookup, CheckIPAddresses, Paint. RFC 1812 (5.3.8), RFC 2827, RFC 3704
+//! See also: StaticIPLookup, LookupIP6Route, CheckIPAddresses, Paint. RFC 1812 (5.3.8), RFC 2827, RFC 3704
 
 use std::sync::Arc;
 
 use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, anno};
+use sync::rcu;
 
-use super::header;
 use super::lookup_ip_route::V4;
-use super::routing::ReverseRoutes;
+use super::routing::{Family, ReverseRoutes};
+use crate::ip6::lookup_ip6_route::V6;
 use crate::tools::{Anno, boolean};
 
 /// The descriptor.
@@ -73,6 +76,51 @@ impl FromArg for Mode {
     }
 }
 
+/// Routes of one family, and room to ask about a batch.
+struct Side<F: Family> {
+    routes: Arc<ReverseRoutes<F>>,
+    sources: Vec<F::Key>,
+}
+
+/// The routes that are asked.
+enum Routes {
+    Four(Side<V4>),
+    Six(Side<V6>),
+}
+
+/// What is found out of a batch's packets, in their order.
+#[derive(Default)]
+struct Verdicts {
+    outputs: Vec<u32>,
+    found: Vec<u32>,
+    /// Whether there is a good route back.
+    good: Vec<bool>,
+    /// Whether there is a source at all.
+    marked: Vec<bool>,
+}
+
+impl<F: Family> Side<F> {
+    fn new(routes: Arc<ReverseRoutes<F>>) -> Side<F> {
+        Side { routes, sources: Vec::new() }
+    }
+
+    /// Judges packets that came by the interfaces of `verdicts.outputs`; whether all are good.
+    fn judge(&mut self, rcu: &rcu::Reader, batch: &Batch, loose: bool, verdicts: &mut Verdicts) -> bool {
+        let Verdicts { outputs, found, good, marked } = verdicts;
+        let nobody = F::key(F::UNSPECIFIED);
+        self.sources.clear();
+        marked.clear();
+        for packet in batch.iter() {
+            let source = F::source(packet);
+            marked.push(source.is_some());
+            self.sources.push(source.unwrap_or(nobody));
+        }
+        self.routes.lead(rcu, batch, &self.sources, found, good, |i, output| loose || output == outputs[i]);
+        good.iter_mut().zip(marked.iter()).for_each(|(good, marked)| *good &= marked);
+        good.iter().all(|good| *good)
+    }
+}
+
 #[derive(Default)]
 struct CheckReversePath {
     table: String,
@@ -80,11 +128,8 @@ struct CheckReversePath {
     output: Option<u32>,
     anno: usize,
     active: bool,
-    routes: Option<Arc<ReverseRoutes<V4>>>,
-    sources: Vec<u32>,
-    outputs: Vec<u32>,
-    found: Vec<u32>,
-    good: Vec<bool>,
+    routes: Option<Routes>,
+    verdicts: Verdicts,
     bad: u64,
 }
 
@@ -98,33 +143,36 @@ impl Element for CheckReversePath {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        self.routes = cx.find(&self.table);
+        let four = cx.find(&self.table).map(|routes| Routes::Four(Side::new(routes)));
+        self.routes = four.or_else(|| cx.find(&self.table).map(|routes| Routes::Six(Side::new(routes))));
         match self.routes {
             Some(_) => Ok(()),
-            None => Err(format!("'{}' is not an element that routes IPv4 packets", self.table)),
+            None => Err(format!("'{}' is not an element that routes IP packets", self.table)),
         }
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
-        let (true, Some(routes)) = (self.active, &self.routes) else { return batch };
-        let CheckReversePath { sources, outputs, found, good, bad, .. } = self;
-        sources.clear();
-        sources.extend(
-            batch.iter().map(|p| header(p).map_or(0, |h| u32::from_be_bytes([h[12], h[13], h[14], h[15]]))),
-        );
-        outputs.clear();
-        outputs.extend(batch.iter().map(|p| self.output.unwrap_or(p.anno_u8(self.anno).into())));
+        let (true, Some(routes)) = (self.active, &mut self.routes) else { return batch };
+        let CheckReversePath { verdicts, bad, .. } = self;
+        verdicts.outputs.clear();
+        let came_by = |p: &packet::Packet| self.output.unwrap_or(p.anno_u8(self.anno).into());
+        verdicts.outputs.extend(batch.iter().map(came_by));
         let loose = self.mode == Mode::Loose;
-        routes.lead(cx.rcu(), sources, found, good, |i, output| loose || output == outputs[i]);
-        if good.iter().all(|g| *g) && batch.iter().all(|p| header(p).is_some()) {
+        let all_good = match routes {
+            Routes::Four(side) => side.judge(cx.rcu(), &batch, loose, verdicts),
+            Routes::Six(side) => side.judge(cx.rcu(), &batch, loose, verdicts),
+        };
+        if all_good {
             return batch;
         }
-        let mut verdicts = good.iter();
+        let mut good = verdicts.good.iter();
+        let mut marked = verdicts.good.iter().zip(&verdicts.marked).filter(|(good, _)| !**good);
         batch.partition(
-            |p| verdicts.next() == Some(&true) && header(p).is_some(),
+            |_| good.next() == Some(&true),
             |p| {
                 *bad += 1;
-                let reason = if header(&p).is_some() { Reason::ReversePath } else { Reason::TooShort };
+                let whole = marked.next().is_some_and(|(_, marked)| *marked);
+                let reason = if whole { Reason::ReversePath } else { Reason::TooShort };
                 cx.push_one_or_drop(1, p, reason);
             },
         );
@@ -208,8 +256,54 @@ mod tests {
     }
 
     #[test]
+    fn ipv6_sources_are_checked_too() {
+        use crate::ip6::samples::packet as packet6;
+        let sources = ["2001:db8::7", "2001:db8:1::7", "2001:db8:2::7", "2001:db8:3::7", "3fff::1"];
+        let passed = |config: &str, paint: u8| {
+            let packets = sources.map(|source| {
+                let mut p = packet6(source, "2001:db8:9::1", 59, 9, b"x");
+                p.set_paint(paint);
+                p
+            });
+            let text = format!(
+                "i :: TestIn -> e :: CheckReversePath(rt{config}) -> o :: TestOut; Idle -> rt :: LookupIP6Route(
+                 2001:db8::/48 0, 2001:db8:1::/48 1, 2001:db8:2::/48 fe80::9 0 1 | fe80::9 1 1, 2001:db8:3::/48 -1);
+                 rt[0] -> Discard; rt[1] -> Discard;"
+            );
+            let run = Rig::text(&text).packets(packets.into()).run();
+            run.bytes("o").iter().map(|p| p[13]).collect::<Vec<_>>()
+        };
+        assert_eq!(passed("", 0), [0, 2]);
+        assert_eq!(passed("", 1), [1, 2]);
+        assert_eq!(passed(", MODE loose", 9), [0, 1, 2]);
+        // IPv4 has no place there.
+        let text = "i :: TestIn -> e :: CheckReversePath(rt, MODE loose) -> o :: TestOut;
+            Idle -> rt :: LookupIP6Route(::/0 0) -> Discard;";
+        let run = Rig::text(text).packets(packets(0)).run();
+        assert_eq!(run.drops("e"), [(Reason::TooShort, 5)]);
+    }
+
+    #[test]
+    fn the_table_is_the_one_that_routes_the_packet() {
+        for sync in ["rcu", "lock", "percore"] {
+            let text = format!(
+                "i :: TestIn -> e :: CheckReversePath(rt, OUTPUT 0) -> o :: TestOut;
+                 Idle -> rt :: StaticIPLookup(SYNC {sync}, VRF_ANNO 20, 10.0.0.0/24 0, 10.1.0.0/16 0 table 3,
+                 20.0.0.0/8 1 table 3); rt[0] -> Discard; rt[1] -> Discard;"
+            );
+            let passed = |table: u8| {
+                let mut all = packets(0);
+                all.iter_mut().for_each(|p| p.set_anno_u8(20, table));
+                let run = Rig::text(&text).packets(all).run();
+                run.bytes("o").iter().map(|p| p[12] + p[13]).collect::<Vec<_>>()
+            };
+            assert_eq!([passed(0), passed(3), passed(4)], [vec![10], vec![11], vec![]], "{sync}");
+        }
+    }
+
+    #[test]
     fn wants_a_routing_element() {
         let errors = Rig::text("i :: TestIn -> e :: CheckReversePath(d) -> d :: Discard;").errors();
-        assert!(errors[0].contains("'d' is not an element that routes IPv4 packets"), "{errors:?}");
+        assert!(errors[0].contains("'d' is not an element that routes IP packets"), "{errors:?}");
     }
 }

@@ -68,6 +68,8 @@ pub(crate) trait Family: Send + Sync + 'static {
     fn key(address: Self::Addr) -> Self::Key;
     /// What to look up for this packet.
     fn destination(packet: &Packet) -> Self::Key;
+    /// The address that sent this packet, if its header is marked.
+    fn source(packet: &Packet) -> Option<Self::Key>;
     fn show_key(key: Self::Key) -> Self::Addr;
     fn set_destination(packet: &mut Packet, address: Self::Addr);
     /// Equal for all packets of a flow.

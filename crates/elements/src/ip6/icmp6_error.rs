@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ICMP6Error
 //!
-//! `ICMP6Error(SRC, TYPE [, CODE, keywords MTU, RATE, BURST, DST_RATE, DST_BURST, LOCAL,
+//! `ICMP6Error(SRC, TYPE [, CODE, keywords MTU, RATE, BURST, DST_RATE, DST_BURST, LOCAL, ONLINK,
 //! BADADDRS])`
 //!
 //! Answers each IPv6 packet with an ICMPv6 error message (or a redirect) that quotes as much of it as fits 1,280 bytes,
@@ -20,6 +20,8 @@
 //! * `DST_RATE` messages per second to each destination, default no limit; `DST_BURST` of them at once, default 6.
 //! * `LOCAL` boolean, default false: the packets were sent to this host, so the messages come from the address they
 //!   were sent to, unless that is a multicast address.
+//! * `ONLINK` list of prefixes, for redirects: the packet's source must be in one of them, for only neighbours are redirected.
+//!   Default any source.
 //! * `BADADDRS` list of addresses that do not stand for one host (known anycast addresses), default none.
 //!
 //! **Metadata:** network header position and packet type read; for parameter problems of codes 0 to 2 the pointer, a
@@ -29,7 +31,9 @@
 //!
 //! **Drops:** `no-icmp-error`: no message answers ICMPv6 errors and redirects, packets whose source is unspecified,
 //! loopback, multicast or in BADADDRS, packets sent to a multicast address or by link-level multicast or broadcast (but
-//! for toobig and for code `option`), and what is no IPv6 packet. `icmp-rate-limited`, `no-memory`.
+//! for toobig and for code `option`), and what is no IPv6 packet; nor does a redirect answer sources that ONLINK excludes, or
+//! name a next hop that is neither link-local nor the destination, which no host believes. `icmp-rate-limited`,
+//! `no-memory`.
 //!
 //! **Handlers**
 //! * `src`, `mtu` read/write: the arguments.
@@ -39,15 +43,16 @@
 //! d[1] -> ICMP6Error(2001:db8::1, timeexceeded, transit, RATE 100) -> Discard;
 //! ```
 //!
-//! See also: DecIP6HLIM, IP6Fragmenter, IP6HopByHop, IP6Extensions, ICMPError. RFC 4443 (2.2, 2.4, 3), RFC 4861 (4.5)
+//! See also: DecIP6HLIM, IP6Fragmenter, IP6HopByHop, IP6Extensions, ICMPError. RFC 4443 (2.2, 2.4, 3), RFC 4861
+//! (4.5, 8.1, 8.2)
 
 use std::net::Ipv6Addr;
 
-use engine::args::Args;
+use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv6::Type;
-use wire::{Protocol, ipv6};
+use wire::{Prefix6, Protocol, ipv6};
 
 use super::{Address, Addresses, HEADER_LEN, destination, header, source};
 use crate::icmp::limits::Limits;
@@ -62,6 +67,19 @@ pub const CLASS: Class = Class::new("ICMP6Error", "1/1", || Box::<Icmp6Error>::d
 /// Every link carries packets of this length (RFC 8200, 5), so no message is longer.
 const MINIMUM_MTU: usize = 1280;
 
+/// A list of prefixes, separated by spaces.
+#[derive(Clone, Default)]
+struct Prefixes(Vec<Prefix6>);
+
+impl FromArg for Prefixes {
+    const EXPECTED: &'static str = "a list of IPv6 prefixes (ADDRESS/LENGTH)";
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        let words = text.split_ascii_whitespace();
+        words.map(|word| Prefix6::from_arg(word, names)).collect::<Result<_, _>>().map(Prefixes)
+    }
+}
+
 #[derive(Clone)]
 struct Icmp6Error {
     src: Ipv6Addr,
@@ -70,6 +88,7 @@ struct Icmp6Error {
     mtu: u32,
     local: bool,
     bad: Vec<Ipv6Addr>,
+    onlink: Option<Vec<Prefix6>>,
     limits: Limits,
 }
 
@@ -82,6 +101,7 @@ impl Default for Icmp6Error {
             mtu: 1500,
             local: false,
             bad: Vec::new(),
+            onlink: None,
             limits: Limits::default(),
         }
     }
@@ -122,7 +142,17 @@ impl Icmp6Error {
         let to_many = to.is_multicast() || matches!(link, PacketType::Broadcast | PacketType::Multicast);
         let no_host = from.is_unspecified() || from.is_loopback() || from.is_multicast();
         let silent = (to_many && !exempt) || no_host || self.bad.contains(&from);
-        !silent && !self.about_error(Protocol(header[6]), payload)
+        let redirects = self.kind == Type::REDIRECT;
+        !silent
+            && !(redirects && !self.may_redirect(from, to, packet.anno(anno::DST_IP).into()))
+            && !self.about_error(Protocol(header[6]), payload)
+    }
+
+    /// RFC 4861, 8.2: whether a sender may be sent to another next hop: as a neighbour, and to a router by its link-local address or
+    /// to the destination itself.
+    fn may_redirect(&self, sender: Ipv6Addr, destination: Ipv6Addr, hop: Ipv6Addr) -> bool {
+        let neighbour = self.onlink.as_ref().is_none_or(|nets| nets.iter().any(|net| net.contains(sender)));
+        neighbour && (hop == destination || hop.is_unicast_link_local())
     }
 
     /// Whether the packet is an ICMPv6 error or redirect itself, or may be one.
@@ -214,6 +244,7 @@ impl Element for Icmp6Error {
         self.mtu = args.keyword("MTU", 1500);
         self.limits = Limits::from_args_or(args, Some(1000));
         self.local = args.keyword("LOCAL", false);
+        self.onlink = args.keyword_opt::<Prefixes>("ONLINK").map(|nets| nets.0);
         self.bad = args.keyword("BADADDRS", Addresses::default()).0;
         if !args.errors().is_empty() {
             return;
@@ -300,7 +331,7 @@ mod tests {
         out[0].transport().unwrap().to_vec()
     }
 
-    // conformance: RFC4443-2.3-a RFC4443-2.4-c RFC4443-3.2-b RFC8200-8.1-a
+    // conformance: RFC4443-2.3-a RFC4443-2.4-c RFC4443-3.2-b RFC8200-8.1-a RFC8201-3-a
     #[test]
     fn quotes_as_much_as_fits() {
         for (len, quoted) in [(0, 40), (30, 70), (1192, 1232), (1193, 1232), (4000, 1232)] {
@@ -394,15 +425,16 @@ mod tests {
 
     #[test]
     fn redirects_name_the_better_hop() {
+        let hop: Ipv6Addr = "fe80::9".parse().unwrap();
         for len in [3, 4000] {
             let mut p = udp(len);
-            p.set_anno(anno::DST_IP, [0xfe; 16]);
+            p.set_anno(anno::DST_IP, hop.octets());
             let ip = p.data().to_vec();
             let icmp = answer(&format!("{US}, redirect"), p);
             let quoted = ip.len().min(1280 - 40 - 8 - 32 - 8);
             assert_eq!(
                 (&icmp[..8], &icmp[8..24]),
-                (&[137, 0, icmp[2], icmp[3], 0, 0, 0, 0][..], &[0xfe; 16][..])
+                (&[137, 0, icmp[2], icmp[3], 0, 0, 0, 0][..], &hop.octets()[..])
             );
             assert_eq!((&icmp[24..40], icmp[40]), (&ip[24..40], 4));
             assert_eq!(usize::from(icmp[41]) * 8, icmp.len() - 40);
@@ -410,7 +442,23 @@ mod tests {
         }
     }
 
-    // conformance: RFC4443-2.4-f
+    // conformance: RFC4861-8.2-b RFC4861-8.2-c
+    #[test]
+    fn redirects_are_for_neighbours_and_name_what_they_believe() {
+        let answers = |config: &str, hop: &str| {
+            let mut p = udp(3);
+            p.set_anno(anno::DST_IP, hop.parse::<Ipv6Addr>().unwrap().octets());
+            let run = Rig::new(&format!("ICMP6Error({US}, redirect{config})")).packets(vec![p]).run();
+            assert_eq!(run.drops("e").len(), 1 - run.out("o0").len());
+            run.out("o0").len()
+        };
+        let near = ", ONLINK fe80::/10 2001:db8::/64";
+        let far = ", ONLINK fe80::/10 2001:db8:1::/64";
+        assert_eq!([answers("", "fe80::9"), answers(near, "fe80::9"), answers(far, "fe80::9")], [1, 1, 0]);
+        assert_eq!([answers(near, TO), answers(far, TO), answers(near, "2001:db8::9")], [1, 0, 0]);
+    }
+
+    // conformance: RFC4443-2.4-f RFC4861-8.2-a
     #[test]
     fn the_rate_is_limited() {
         for burst in [1, 32] {
@@ -436,7 +484,7 @@ mod tests {
         assert_eq!(Rig::text(&text).run().read("c.count"), "21");
     }
 
-    // conformance: RFC4443-2.2-b
+    // conformance: RFC4443-2.2-b RFC8201-4-a
     #[test]
     fn arguments_and_handlers() {
         let errors = |config: &str| Rig::new(&format!("ICMP6Error({config})")).errors();

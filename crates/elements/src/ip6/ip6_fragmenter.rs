@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    // conformance: RFC8200-5-a RFC4443-3.2-a
+    // conformance: RFC8200-5-a RFC4443-3.2-a RFC8201-3-a
     #[test]
     fn forwarded_packets_are_not_fragmented() {
         for burst in [1, 32] {

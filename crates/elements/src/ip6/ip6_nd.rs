@@ -178,6 +178,7 @@ pub(super) mod tests {
         frame
     }
 
+    // conformance: RFC4861-6.1.1-a RFC4861-6.1.2-a RFC4861-7.1.1-a RFC4861-7.1.2-a RFC4861-8.1-a
     #[test]
     fn only_sound_messages_are_read() {
         let flags = FLAG_ROUTER | FLAG_SOLICITED | FLAG_OVERRIDE;
@@ -227,6 +228,15 @@ pub(super) mod tests {
         );
         check(from_peer("2001:db8::1", "ff02::1", ra, &mac), bad);
         check(from_peer("::", "ff02::2", Repr::RouterSolicit, &mac), bad);
+        let redirect = |from: &str, target: &str, destination: &str| {
+            let message = Repr::Redirect { target: ip(target), destination: ip(destination) };
+            from_peer(from, "fe80::1", message, &[])
+        };
+        check(redirect("fe80::9", "fe80::8", "2001:db8::1"), None);
+        check(redirect("fe80::9", "2001:db8::1", "2001:db8::1"), None);
+        check(redirect("2001:db8::9", "fe80::8", "2001:db8::1"), bad);
+        check(redirect("fe80::9", "2001:db8::8", "2001:db8::1"), bad);
+        check(redirect("fe80::9", "fe80::8", "ff0e::1"), bad);
         (0..na.len()).for_each(|len| check(na[..len].to_vec(), bad));
     }
 

@@ -344,6 +344,7 @@ mod tests {
         run.out("o0").iter().map(each).collect()
     }
 
+    // conformance: RFC4861-7.2.4-a RFC4861-7.2.4-c
     #[test]
     fn answers_for_itself_and_for_others() {
         for burst in [1, 32] {
@@ -383,6 +384,7 @@ mod tests {
     }
 
     /// RFC 4862: somebody checks that an address is free.
+    // conformance: RFC4861-7.2.4-b
     #[test]
     fn whoever_has_no_address_is_told_with_all_nodes() {
         let run = Rig::new("IP6NDAdvertiser(fe80::1 2:0:0:0:0:1, ROUTER false)")
@@ -393,6 +395,7 @@ mod tests {
         assert_eq!(seen(&run), [(US, all.0, us, all.1, us, FLAG_OVERRIDE, Some(US))]);
     }
 
+    // conformance: RFC4861-7.1.1-a
     #[test]
     fn unsound_messages_are_not_answered() {
         let good = solicit("fe80::9", "fe80::1");
@@ -432,6 +435,7 @@ mod tests {
         assert!(out.iter().any(|f| f.len() > 54 && f[54] == 136));
     }
 
+    // conformance: RFC4861-7.2.6-a
     #[test]
     fn announces_its_own_addresses() {
         let args = "fe80::1 2:0:0:0:0:1, 2001:db8::/64 2:0:0:0:0:1, ANNOUNCE 3";

@@ -387,6 +387,7 @@ mod tests {
         times.iter().map(|p| (p.timestamp_ns() - start) as f64 / 1e9).collect()
     }
 
+    // conformance: RFC4861-6.2.1-a RFC4861-6.2.3-a
     #[test]
     fn says_what_it_was_told() {
         let args = format!(
@@ -421,6 +422,7 @@ mod tests {
     }
 
     /// RFC 4861 section 6.2.4: three soon, then at random between the limits.
+    // conformance: RFC4861-6.2.4-a RFC4861-6.2.4-b
     #[test]
     fn comes_at_random_intervals() {
         let times = seconds(&rig(&format!("{SELF}, MAX_INTERVAL 60s"), "wait 6000").run());
@@ -431,6 +433,7 @@ mod tests {
         assert!((120..=190).contains(&times.len()), "{}", times.len());
     }
 
+    // conformance: RFC4861-6.2.6-a RFC4861-6.2.6-b
     #[test]
     fn answers_solicitations_not_too_often() {
         let option = NdpOption::link_addr_bytes(false, PEER);
@@ -450,6 +453,7 @@ mod tests {
         assert_eq!(run.read("e.solicitations"), "300");
     }
 
+    // conformance: RFC4861-6.2.5-a
     #[test]
     fn takes_leave() {
         let mut run = rig(SELF, "wait 1, write e.active false, wait 100, write e.active true, wait 1").run();
@@ -462,6 +466,7 @@ mod tests {
         assert_eq!((run.read("e.sent").as_str(), run.read("e.active").as_str()), ("3", "true"));
     }
 
+    // conformance: RFC4861-6.1.1-a RFC4861-6.2.2-a
     #[test]
     fn unsound_solicitations() {
         let soll = |src| from_peer(src, "ff02::2", Repr::RouterSolicit, &[]);
@@ -478,6 +483,7 @@ mod tests {
         assert_eq!((run.drops("e"), run.read("e.sent").as_str()), (want.to_vec(), "0"));
     }
 
+    // conformance: RFC4861-6.2.1-a
     #[test]
     fn arguments() {
         let check = |args: &str, want: &str| {

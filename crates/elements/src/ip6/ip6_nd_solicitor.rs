@@ -453,6 +453,7 @@ mod tests {
         run.out("o1").iter().map(each).collect()
     }
 
+    // conformance: RFC4861-7.2.2-b
     #[test]
     fn asks_the_group_and_sends_in_order() {
         let packets = vec![
@@ -473,6 +474,7 @@ mod tests {
         assert_eq!(run.read("e.stats"), "0 packets killed\n1 ND Solicitation Message sent\n");
     }
 
+    // conformance: RFC4861-7.2.2-a RFC4861-7.2.2-c RFC4861-7.2.2-d
     #[test]
     fn after_three_solicitations_packets_leave_by_output_2() {
         let mut run = rig(SELF, vec![to(FAR, b"a"), to(FAR, b"b"), to("::", b"c")]).run();
@@ -488,6 +490,7 @@ mod tests {
         assert!(run.drops("e").contains(&(Reason::NeighbourQueueFull, 1)));
     }
 
+    // conformance: RFC4861-7.3.3-a
     #[test]
     fn a_stale_neighbour_is_asked_by_its_own_address_and_forgotten() {
         let args = format!("{SELF}, POLL_TIMEOUT 0, PROBE_DELAY 300ms");
@@ -504,6 +507,7 @@ mod tests {
         assert_eq!((run.read("e.count").as_str(), run.bytes("o2").len()), ("0", 0));
     }
 
+    // conformance: RFC4861-7.2.5-a
     #[test]
     fn flags_decide_what_is_believed() {
         let other = MacAddr([2, 0, 0, 0, 0, 5]);
@@ -521,6 +525,7 @@ mod tests {
         check(YES, Some(other), "02-00-00-00-00-05 reachable host");
     }
 
+    // conformance: RFC4861-7.1.2-a RFC4861-7.2.3-a
     #[test]
     fn bad_messages_change_nothing() {
         let good = advert(FAR, YES, Some(PEER));

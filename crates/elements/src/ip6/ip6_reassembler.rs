@@ -23,7 +23,7 @@
 //! reached; `no-memory`.
 //!
 //! **Handlers**
-//! * `dump` read: counts, and what waits.
+//! * `dump` read: counts, and what waits. `joined` read: fragments that became part of the packet of another.
 //!
 //! A fragment that overlaps another condemns the whole packet, fragments still to come included. A "fragment" that is
 //! the whole packet loses its fragment header and never meets others. One instance serves all workers, because the
@@ -54,7 +54,7 @@ use crate::tools::look_again_at;
 pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reassembler>::default())
     .processing("a/ah")
     .sharing(Sharing::Serial)
-    .handlers(&[Handler::read("dump")])
+    .handlers(&[Handler::read("dump"), Handler::read("joined")])
     .file(file!());
 
 /// What a waiting packet costs beside its bytes.
@@ -120,6 +120,8 @@ struct Ip6Reassembler {
     good: u64,
     failed: u64,
     bad: u64,
+    /// Fragments whose bytes are, or were when it was whole, part of another's packet.
+    joined: u64,
 }
 
 /// Why a fragment is refused at once.
@@ -244,11 +246,18 @@ impl Waiting {
         if self.len == Some(self.got) { Added::Completes } else { Added::Waits }
     }
 
-    /// Forgets what came and refuses what will come.
-    fn condemn(&mut self) {
+    /// Forgets what came and refuses what will come; returns how many of the fragments were no packets any more.
+    fn condemn(&mut self) -> u64 {
+        let joined = self.joined();
         self.first = None;
         self.pieces.clear();
         (self.got, self.condemned) = (0, true);
+        joined
+    }
+
+    /// Fragments that are here as bytes only: all but the first.
+    fn joined(&self) -> u64 {
+        (self.pieces.len() - usize::from(self.first.is_some())) as u64
     }
 
     /// The whole packet; `None` when it is too long or memory is exhausted.
@@ -347,7 +356,8 @@ impl Ip6Reassembler {
         match added {
             Added::Completes | Added::Waits if waiting.pieces.len() > self.max_fragments => {
                 let n = waiting.pieces.len() as u64;
-                waiting.condemn();
+                // This one is among them already, but did not wait yet.
+                self.joined -= waiting.condemn() - 1;
                 self.failed += 1;
                 cx.count_drops(Reason::ReassemblyLimit, n);
             }
@@ -355,6 +365,8 @@ impl Ip6Reassembler {
                 let stamp = packet.timestamp_ns();
                 if place.start == 0 {
                     waiting.first = Some(packet);
+                } else {
+                    self.joined += 1;
                 }
                 done = matches!(added, Added::Completes).then_some(stamp);
             }
@@ -366,7 +378,7 @@ impl Ip6Reassembler {
                 self.bad += 1;
                 cx.count_drops(Reason::BadFragment, waiting.pieces.len() as u64);
                 self.failed += u64::from(!waiting.condemned);
-                waiting.condemn();
+                self.joined -= waiting.condemn();
                 cx.drop(Reason::BadFragment, packet);
             }
         }
@@ -394,6 +406,7 @@ impl Ip6Reassembler {
             }
             None => {
                 self.failed += 1;
+                self.joined -= waiting.joined();
                 cx.count_drops(Reason::NoMemory, waiting.pieces.len() as u64);
                 None
             }
@@ -432,6 +445,7 @@ impl Ip6Reassembler {
         let Some(mut waiting) = self.waiting.remove(&key) else { return };
         self.used -= waiting.memory();
         self.failed += u64::from(!waiting.condemned);
+        self.joined -= waiting.joined();
         let mut lost = waiting.pieces.len() as u64;
         if reason == Reason::ReassemblyTimeout
             && cx.connected(1)
@@ -475,7 +489,10 @@ impl Element for Ip6Reassembler {
         look_again_at(cx, self.order.front().map(|(until, _)| *until));
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if name == "joined" {
+            return Ok(self.joined.to_string());
+        }
         let mut lines: Vec<String> = self
             .waiting
             .iter()
@@ -501,7 +518,7 @@ impl Element for Ip6Reassembler {
     }
 
     fn held(&self) -> usize {
-        self.waiting.values().map(|w| w.pieces.len()).sum()
+        self.waiting.values().filter(|w| w.first.is_some()).count()
     }
 }
 

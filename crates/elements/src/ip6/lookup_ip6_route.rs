@@ -65,6 +65,7 @@ use sync::rcu;
 use tables::fib6::{Fib6Reader, Fib6Writer, NextHopId, Prefix6};
 use wire::{AddrPrefix6, FlowKey6};
 
+use super::{header, source};
 use crate::ip::routing::{Family, HANDLERS, Lookup};
 
 /// The descriptor.
@@ -75,7 +76,7 @@ pub const CLASS: Class = Class::new("LookupIP6Route", "1/-", || Box::new(Lookup:
     .file(file!());
 
 /// IPv6 over `tables::fib6`.
-struct V6;
+pub(crate) struct V6;
 
 impl Family for V6 {
     type Addr = Ipv6Addr;
@@ -99,6 +100,11 @@ impl Family for V6 {
     #[inline]
     fn destination(packet: &Packet) -> u128 {
         u128::from_be_bytes(packet.anno(anno::DST_IP))
+    }
+
+    #[inline]
+    fn source(packet: &Packet) -> Option<u128> {
+        header(packet).filter(|h| h[0] >> 4 == 6).map(|h| source(h).to_bits())
     }
 
     fn show_key(key: u128) -> Ipv6Addr {

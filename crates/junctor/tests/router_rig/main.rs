@@ -16,6 +16,7 @@ mod moves;
 mod neighbours;
 mod pmtu;
 mod policy;
+mod ready6;
 mod router;
 mod router6;
 mod shares;

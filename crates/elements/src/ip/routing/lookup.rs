@@ -65,7 +65,7 @@ impl<F: Family> Lookup<F> {
 }
 
 /// Looks up `keys`; with `vrf`, each in the table that its packet's annotation names.
-fn look_up<F: Family>(
+pub(super) fn look_up<F: Family>(
     readers: &Readers<F>,
     rcu: &rcu::Reader,
     vrf: Anno<1>,
@@ -179,7 +179,7 @@ impl<F: Family> Element for Lookup<F> {
     }
 
     fn provide(&self) -> Option<Provided> {
-        Some(Arc::new(ReverseRoutes(self.shared().path())))
+        Some(Arc::new(ReverseRoutes { path: self.shared().path(), vrf: self.vrf }))
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {

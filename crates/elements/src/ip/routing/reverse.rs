@@ -3,28 +3,50 @@
 
 use std::sync::Arc;
 
+use packet::Batch;
 use sync::rcu;
 use tables::next_hop::{NextHopId, View};
 
+use super::lookup::look_up;
 use super::shared::{Path, now_ns};
 use super::{DROP, Family, Hop};
+use crate::tools::Anno;
 
-/// The routes of table 0, to be asked about sources.
-pub(crate) struct ReverseRoutes<F: Family>(pub(super) Path<F>);
+/// The routes of a lookup element, to be asked about sources.
+pub(crate) struct ReverseRoutes<F: Family> {
+    pub(super) path: Path<F>,
+    /// The annotation that says which table a packet is looked up in; without one, table 0.
+    pub(super) vrf: Option<Anno<1>>,
+}
 
 impl<F: Family> ReverseRoutes<F> {
-    /// Whether `key` has a route that does not drop: for single questions, off the packets' path.
+    /// Whether `key` has a route in table 0 that does not drop: for single questions, off the packets' path.
     pub(crate) fn leads_anywhere(&self, rcu: &rcu::Reader, key: F::Key) -> bool {
         let (mut found, mut good) = (Vec::new(), Vec::new());
-        self.lead(rcu, &[key], &mut found, &mut good, |_, _| true);
+        self.ask(rcu, None, &[key], &mut found, &mut good, |_, _| true);
         good == [true]
     }
 
-    /// For each of `keys` whether a route leads to an output that `accept`, given the key's position, agrees to; routes that
-    /// drop are none. `found` is room to work in.
+    /// For each of `keys`, the sources of the batch's packets, whether a route leads to an output that `accept`, given the key's
+    /// position, agrees to; routes that drop are none. Each packet is judged by the table that it would be routed by. `found`
+    /// is room to work in.
     pub(crate) fn lead(
         &self,
         rcu: &rcu::Reader,
+        batch: &Batch,
+        keys: &[F::Key],
+        found: &mut Vec<u32>,
+        good: &mut Vec<bool>,
+        accept: impl Fn(usize, u32) -> bool,
+    ) {
+        self.ask(rcu, self.vrf.map(|vrf| (vrf, batch)), keys, found, good, accept);
+    }
+
+    /// The same in the tables that an annotation of the packets names, or else in table 0.
+    fn ask(
+        &self,
+        rcu: &rcu::Reader,
+        tables: Option<(Anno<1>, &Batch)>,
         keys: &[F::Key],
         found: &mut Vec<u32>,
         good: &mut Vec<bool>,
@@ -39,16 +61,23 @@ impl<F: Family> ReverseRoutes<F> {
             };
             good.extend(found.iter().enumerate().map(any));
         };
-        match &self.0 {
+        match &self.path {
             Path::Rcu(published, hops) => {
-                F::lookup(&published.first, rcu, keys, found);
+                match tables {
+                    None => F::lookup(&published.first, rcu, keys, found),
+                    Some((vrf, batch)) => {
+                        look_up::<F>(published.readers.read(rcu), rcu, vrf, batch, keys, found);
+                    }
+                }
                 judge(hops.read(rcu), found);
             }
             Path::Locked(owned) => {
                 let owned = Arc::clone(owned);
                 let owned = owned.lock_timed(now_ns);
-                if let Some(first) = &owned.readers[0] {
-                    F::lookup(first, &owned.reader, keys, found);
+                match (tables, &owned.readers[0]) {
+                    (None, Some(first)) => F::lookup(first, &owned.reader, keys, found),
+                    (None, None) => {}
+                    (Some((vrf, batch)), _) => look_up::<F>(&owned.readers, &owned.reader, vrf, batch, keys, found),
                 }
                 judge(owned.hops.read(&owned.reader), found);
             }

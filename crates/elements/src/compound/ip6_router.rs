@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # IP6Router
+//!
+//! `IP6Router(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS] [ADVERTISE BOOL] [PREFIX ADDR/LEN], ... [, keywords ROUTE, MTU,
+//! QUEUE, METHOD, HOST, NETNS, ADVERTISE, LIFETIME, MAX_INTERVAL, MIN_INTERVAL, HOP_LIMIT, MANAGED, OTHER, PREFERENCE,
+//! REACHABLE_TIME])`
+//!
+//! A whole IPv6 router in one line, with any number of interfaces. It is a compound of ordinary elements, which
+//! 'junctor check --flat' prints: the same that 'junctor init router' writes. Their handlers are those of ROUTER/rt6,
+//! ROUTER/nd0 and so on, ROUTER being the name that you give it.
+//!
+//! **Ports:** none needed. With output 0 connected, packets for the router itself that are not pings leave there, IPv6
+//! header first, rather than be dropped; IPv6 packets that come in at input 0 are routed.
+//!
+//! **Arguments:** one for each interface:
+//! * `DEVICE` the interface, as FromDevice has it. `ADDR/LEN` the router's address on it, and the network's prefix
+//!   length; several of them may follow each other, and the first is the one that speaks. A link-local address may be among
+//!   them; by default it is made of the Ethernet address, and `fe80::1` where that is not known.
+//! * `MTU` bytes of the longest IPv6 packet on it, 1280 or more, by default as the interface has it, or 1500 where there is no
+//!   such interface. `ETHER` Ethernet address, by default what AddressInfo or the interface itself says.
+//! * `ADVERTISE` whether to send router advertisements there. `PREFIX` a prefix that they name, may be repeated; by default
+//!   those of the addresses.
+//!
+//! **Keywords**
+//! * `ROUTE PREFIX NEXTHOP [DEVICE]` a route; may be repeated. DEVICE may be left out where NEXTHOP is on one of the
+//!   interfaces' networks, and not where it is link-local. `::/0` is the default route; without one, senders are told that
+//!   there is no route.
+//! * `MTU` for interfaces without their own. `QUEUE` packets that may wait for each interface, default 1024.
+//! * `HOST` boolean, default false: this host's kernel answers what the fast path cannot. Each interface gets a twin, a tap
+//!   `host0`, `host1`... with its Ethernet address, MTU and IPv6 addresses. What is for the router itself, neighbour
+//!   solicitations, and every exception (hop limit expired, options, too big, no neighbour, no route), goes to the twin of
+//!   the interface by which it came, limited by a Punt for each reason; what the kernel sends there leaves by the
+//!   interface. The kernel needs `net.ipv6.conf.all.forwarding=1` and the routes that go by next hops.
+//! * `NETNS` the network namespace for the twins; implies HOST.
+//! * `ADVERTISE` boolean: whether interfaces that do not say otherwise send router advertisements; default true without HOST.
+//!   `LIFETIME` and those that follow are handed to IP6NDRouterAdvertiser.
+//! * `METHOD` how to open the devices, as FromDevice has it.
+//!
+//! Inside, with 0 for the first interface, 1 for the second and so on: `rt6` the routing table (LookupIP6Route), whose
+//! output 0 is the router itself and output 1 the first interface; `ip6` what it received; `in0`, `c0`, `nd0`, `ra0`, `out0`
+//! the interface's device, classifier, IP6NDSolicitor, IP6NDRouterAdvertiser and queue; `scope0`, `onlink0`, `hlim0`, `big0`
+//! the checks on the way out, each with its ICMPv6 error; `made6` what the router sends itself.
+//!
+//! ```click
+//! IP6Router(eth0 2001:db8:1::1/64 ETHER 2:0:0:0:0:1, eth1 2001:db8:2::1/64 MTU 1280 ETHER 2:0:0:0:0:2,
+//!     ROUTE ::/0 fe80::9 eth1, ROUTE 2001:db8:7::/48 2001:db8:1::9);
+//! ```
+//!
+//! See also: IPRouter, DualRouter, LookupIP6Route, IP6NDSolicitor, IP6NDRouterAdvertiser, ICMP6Error. RFC 8200, RFC 4443,
+//! RFC 4861, RFC 8201
+
+use lang::{Fault, Use};
+
+use super::Compound;
+use super::ipv6::MTU_MIN;
+use super::reading::Grammar;
+
+/// The compound.
+pub const COMPOUND: Compound = Compound::new(GRAMMAR.class, write, file!());
+
+const GRAMMAR: Grammar = Grammar {
+    class: "IP6Router",
+    four: false,
+    six: true,
+    mtu_min: MTU_MIN,
+    interface: "an interface as `eth0 2001:db8::1/64`, with `MTU bytes` or `ETHER address` if need be",
+    route: "a route as `ROUTE ::/0 2001:db8::9` or `ROUTE ::/0 fe80::9 eth0`",
+};
+
+fn write(request: &Use<'_>) -> Result<String, Vec<Fault>> {
+    GRAMMAR.write(request)
+}

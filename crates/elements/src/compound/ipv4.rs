@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The IPv4 part of a router's text.
+
+use std::fmt::Write as _;
+
+use wire::Prefix4;
+
+use super::router::{Interface, Router};
+
+/// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
+pub const MTU_MIN: u16 = 68;
+/// What an interface's classifier tells apart: ARP queries, ARP replies, IPv4.
+pub(super) const PATTERNS: [&str; 3] = ["12/0806 20/0001", "12/0806 20/0002", "12/0800"];
+/// The way of packets that do not come from an interface.
+pub(super) const ENTRY: &str = "CheckIPHeader -> GetIPAddress(16) -> Paint(0) -> [0]rt;\n";
+/// How ICMP errors are sent: marked as RFC 1812 (4.3.2.5) asks, and at a rate that neither a flood nor a scan exceeds.
+const ERRORS: &str = "TOS copy, RATE 1000, DST_RATE 10";
+
+fn has_default(router: &Router) -> bool {
+    router.routes4.iter().any(|r| r.prefix == Prefix4::DEFAULT)
+}
+
+/// The routing table's arguments.
+fn routes(router: &Router) -> Vec<String> {
+    let addresses = || {
+        let numbered = router.interfaces.iter().enumerate();
+        numbered.flat_map(|(i, port)| port.four.iter().map(move |a| (i, a)))
+    };
+    let mut table: Vec<String> = addresses().map(|(_, (a, _))| format!("{a}/32 0")).collect();
+    table.push("255.255.255.255/32 0".into());
+    if router.host {
+        // What the kernel's routing daemons say to each other on a link.
+        table.push("224.0.0.0/24 0".into());
+    }
+    // On a link of two hosts or of one, the network is no more than its addresses.
+    table.extend(addresses().filter(|(_, (_, p))| p.len() < 32).map(|(i, (_, p))| format!("{p} {}", i + 1)));
+    table.extend(router.routes4.iter().map(|r| format!("{} {} {}", r.prefix, r.hop, r.interface + 1)));
+    if !has_default(router) {
+        table.push(format!("0.0.0.0/0 {}", router.interfaces.len() + 1));
+    }
+    table
+}
+
+/// The routing table, and the way to it.
+pub(super) fn table(router: &Router) -> String {
+    let networks: Vec<String> = router
+        .interfaces
+        .iter()
+        .flat_map(|i| i.four.iter().map(|(a, p)| format!("{a}/{}", p.len())))
+        .collect();
+    format!(
+        "// The routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself.\n\
+         rt :: StaticIPLookup(\n    {1});\n\n\
+         // All received IP packets, their link header removed. Impossible addresses and directed broadcasts are dropped.\n\
+         ip :: Strip(14) -> CheckIPHeader(INTERFACES {0}) -> CheckIPAddresses(INTERFACES {0})\n\
+         \x20   -> GetIPAddress(16) -> rt;\n",
+        networks.join(" "),
+        routes(router).join(",\n    "),
+    )
+}
+
+/// What is for the router, where it answers by itself.
+pub(super) fn local(router: &Router) -> String {
+    format!(
+        "\n// Packets for this router: it answers pings.\n\
+         rt[0] -> IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, -);\n\
+         local[0] -> ICMPPingResponder -> [0]rt;\n\
+         local[1] -> {};\n",
+        if router.joined[1] { "output" } else { "Discard" },
+    )
+}
+
+/// What is for the router and what is an exception, where the kernel answers.
+pub(super) fn kernel(router: &Router) -> String {
+    let mut text = String::from(
+        "rt[0] -> forus :: Punt(for-us, RATE 10000) -> kernel;\n\
+         options :: Punt(options) -> kernel;\n\
+         ttl :: Punt(ttl-expired) -> kernel;\n\
+         toobig :: Punt(too-big, RESTORE_TTL true) -> kernel;\n\
+         noneighbour :: Punt(no-neighbour, RESTORE_TTL true) -> again :: PaintSwitch;\n\
+         again[0] -> Discard;\n",
+    );
+    for (i, _) in router.interfaces.iter().enumerate().filter(|(_, port)| !port.has4()) {
+        let _ = writeln!(text, "again[{}] -> Discard;", i + 1);
+    }
+    if !has_default(router) {
+        let _ = writeln!(text, "rt[{}] -> noroute :: Punt(no-route) -> kernel;", router.interfaces.len() + 1);
+    }
+    text
+}
+
+/// What leads nowhere, where the router answers by itself.
+pub(super) fn no_route(router: &Router) -> String {
+    let address = router.interfaces.iter().find_map(|i| i.four.first());
+    match address {
+        Some((address, _)) if !has_default(router) && !router.host => format!(
+            "\n// For nobody that we know: the sender is told so.\n\
+             rt[{}] -> ICMPError({address}, unreachable, net, {ERRORS}) -> [0]rt;\n",
+            router.interfaces.len() + 1
+        ),
+        _ => String::new(),
+    }
+}
+
+/// What interface `i` receives. The classifier's outputs begin at `c`.
+pub(super) fn input(router: &Router, i: usize, c: usize) -> String {
+    let Interface { station, four, .. } = &router.interfaces[i];
+    format!(
+        "arp{i} :: ARPQuerier({}, {station}, UNSOLICITED update);\nc{i}[{}] -> Paint({}) -> ip;\n",
+        four[0].0,
+        c + 2,
+        i + 1
+    )
+}
+
+/// Who hears ARP on interface `i`.
+pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
+    let Interface { station, four, .. } = &router.interfaces[i];
+    let (queries, replies) = (c, c + 1);
+    if router.host {
+        return format!(
+            "again[{}] -> EtherEncap(0x0800, {station}, {station}) -> twin{i};\n\
+             c{i}[{queries}] -> asked{i} :: Tee -> [1]arp{i};\n\
+             asked{i}[1] -> twin{i};\n\
+             c{i}[{replies}] -> replies{i} :: Tee -> [1]arp{i};\n\
+             replies{i}[1] -> twin{i};\n",
+            i + 1
+        );
+    }
+    let answered: Vec<String> = four.iter().map(|(a, _)| format!("{a} {station}")).collect();
+    format!(
+        "c{i}[{queries}] -> asked{i} :: Tee -> ARPResponder({}) -> out{i};\n\
+         asked{i}[1] -> [1]arp{i};\n\
+         c{i}[{replies}] -> [1]arp{i};\n",
+        answered.join(", ")
+    )
+}
+
+/// What leaves by interface `i`.
+pub(super) fn output(router: &Router, i: usize) -> String {
+    let Interface { name, mtu, four, .. } = &router.interfaces[i];
+    let (address, output) = (four[0].0, i + 1);
+    let networks: Vec<String> = four.iter().map(|(_, p)| p.to_string()).collect();
+    let mut text = format!(
+        r"
+// What leaves by {name}: RFC 1812's checks in order, each exception to {}.
+rt[{output}] -> DropBroadcasts
+    -> redirect{i} :: PaintTee({output})
+    -> options{i} :: IPGWOptions({address})
+    -> FixIPSrc({address})
+    -> ttl{i} :: DecIPTTL
+    -> mtu{i} :: IPFragmenter({mtu})
+    -> arp{i} -> out{i};
+redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}) -> [0]rt;
+",
+        router.answers(),
+        networks.join(" "),
+    );
+    text += &if router.host {
+        format!(
+            "options{i}[1] -> options;\n\
+             ttl{i}[1] -> ttl;\n\
+             mtu{i}[1] -> toobig;\n\
+             arp{i}[1] -> out{i};\n\
+             arp{i}[2] -> noneighbour;\n"
+        )
+    } else {
+        format!(
+            "options{i}[1] -> ICMPError({address}, parameterproblem, {ERRORS}) -> [0]rt;\n\
+             ttl{i}[1] -> ICMPError({address}, timeexceeded, {ERRORS}) -> [0]rt;\n\
+             mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}, {ERRORS}) -> [0]rt;\n\
+             arp{i}[1] -> out{i};\n\
+             arp{i}[2] -> ICMPError({address}, unreachable, host, {ERRORS}) -> [0]rt;\n"
+        )
+    };
+    text
+}

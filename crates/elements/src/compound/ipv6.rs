@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The IPv6 part of a router's text.
+//!
+//! Where an IPv4 router lets its own messages through the routing table, an IPv6 router cannot: a message from or to a link-local
+//! address belongs to the link that caused it, so `back6` takes it there by its paint.
+
+use std::fmt::Write as _;
+use std::net::Ipv6Addr;
+
+use wire::Prefix6;
+
+use super::router::{Interface, Router};
+
+/// The least MTU of a link that carries IPv6 (RFC 8200, 5).
+pub const MTU_MIN: u16 = 1280;
+/// What an interface's classifier tells apart: neighbour solicitations, neighbour advertisements, router solicitations,
+/// other IPv6.
+pub(super) const PATTERNS: [&str; 4] =
+    ["12/86dd 20/3a 54/87", "12/86dd 20/3a 54/88", "12/86dd 20/3a 54/85", "12/86dd"];
+/// The way of packets that do not come from an interface.
+pub(super) const ENTRY: &str = "CheckIP6Header -> Paint(0) -> [0]rt6;\n";
+/// How ICMPv6 errors are sent: at a rate that neither a flood nor a scan exceeds (RFC 4443, 2.4 f).
+const ERRORS: &str = "RATE 1000, DST_RATE 10";
+
+fn has_default(router: &Router) -> bool {
+    router.routes6.iter().any(|r| r.prefix == Prefix6::DEFAULT)
+}
+
+fn link_local(interface: &Interface) -> Ipv6Addr {
+    interface.link_local.unwrap_or(Ipv6Addr::UNSPECIFIED)
+}
+
+/// The address by which the router speaks to others than neighbours about what came by this interface.
+fn speaker(router: &Router, interface: &Interface) -> Ipv6Addr {
+    let all = std::iter::once(interface).chain(&router.interfaces);
+    all.flat_map(|i| i.six.first()).map(|(a, _)| *a).next().unwrap_or(link_local(interface))
+}
+
+/// Interfaces with IPv6, by number.
+fn ports(router: &Router) -> impl Iterator<Item = (usize, &Interface)> {
+    router.interfaces.iter().enumerate().filter(|(_, port)| port.has6())
+}
+
+/// The group that is asked for an address (RFC 4291, 2.7.1).
+fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+    let [.., high, low] = address.segments();
+    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | high & 0xff, low)
+}
+
+/// The routing table's arguments.
+fn routes(router: &Router) -> Vec<String> {
+    let mut table: Vec<String> = Vec::new();
+    let mut local = |prefix: Prefix6| {
+        let line = format!("{prefix} 0");
+        if !table.contains(&line) {
+            table.push(line);
+        }
+    };
+    for (_, port) in ports(router) {
+        for (address, prefix) in &port.six {
+            local(Prefix6::host(*address));
+            // All routers on a link share its lowest address (RFC 4291, 2.6.1), but on those between two (RFC 6164).
+            if prefix.len() < 127 {
+                local(Prefix6::host(prefix.addr()));
+            }
+        }
+        local(Prefix6::host(link_local(port)));
+        if !router.host {
+            port.six.iter().for_each(|(a, _)| local(Prefix6::host(solicited_node(*a))));
+            local(Prefix6::host(solicited_node(link_local(port))));
+        }
+    }
+    let never = router.interfaces.len() + 1;
+    if router.host {
+        // The kernel knows which of a link's own addresses are its, and its routing daemons talk there.
+        table.extend(["fe80::/10 0".into(), "ff02::/16 0".into()]);
+    } else {
+        table.extend(["ff02::1/128 0".into(), "ff02::2/128 0".into(), format!("fe80::/10 {never}")]);
+    }
+    table.push(format!("ff00::/8 {never}"));
+    for (i, port) in ports(router) {
+        let networks = port.six.iter().filter(|(_, p)| p.len() < 128);
+        table.extend(networks.map(|(_, p)| format!("{p} {}", i + 1)));
+    }
+    table.extend(router.routes6.iter().map(|r| format!("{} {} {}", r.prefix, r.hop, r.interface + 1)));
+    if !has_default(router) {
+        table.push(format!("::/0 {}", never + 1));
+    }
+    table
+}
+
+/// The routing table, and the way to it.
+pub(super) fn table(router: &Router) -> String {
+    let never = router.interfaces.len() + 1;
+    let unrouted = if has_default(router) { "" } else { ", the last one what there is no route for" };
+    format!(
+        "// The IPv6 routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself, {never} what is never forwarded{unrouted}.\n\
+         rt6 :: LookupIP6Route(\n    {});\n\n\
+         // All received IPv6 packets, their link header removed.\n\
+         ip6 :: Strip(14) -> CheckIP6Header(\"::1\") -> hop6 :: IP6HopByHop -> [0]rt6;\n\
+         rt6[{never}] -> Discard;\n",
+        routes(router).join(",\n    "),
+    )
+}
+
+/// What is for the router, and its answers, where it answers by itself.
+pub(super) fn local(router: &Router) -> String {
+    let mut text = String::from(
+        "\n// Answers to a packet come from our address on the interface by which it came, which its paint says. What we sent\n\
+         // ourselves has no paint and gets no answer. Those about packets for us come from the address that these were sent to.\n\
+         elementclass Answer6 { $type, $code, $local |\n    input -> came :: PaintSwitch;\n    came[0] -> Discard;\n",
+    );
+    for (i, port) in router.interfaces.iter().enumerate() {
+        let _ = match port.has6() {
+            true => writeln!(
+                text,
+                "    came[{}] -> ICMP6Error({}, $type, $code, LOCAL $local, {ERRORS}) -> output;",
+                i + 1,
+                speaker(router, port)
+            ),
+            false => writeln!(text, "    came[{}] -> Discard;", i + 1),
+        };
+    }
+    let rest = rest(router);
+    let headers = match router.joined[1] {
+        false => "IP6Extensions(PROTOCOLS icmp6)\n    -> icmp6 :: CheckICMP6Header",
+        true => "IP6Extensions\n    -> kind6 :: Classifier(6/3a, -)\n    -> icmp6 :: CheckICMP6Header",
+    };
+    let _ = write!(
+        text,
+        "}}\n\n\
+         // Packets that we make are no longer than any link carries, for nobody here listens to what paths carry (RFC 8201, 1).\n\
+         // They go to the routing table, unpainted; those from or for a link-local address go back to the link that caused them.\n\
+         made6 :: IP6Fragmenter({MTU_MIN}, LOCAL true) -> mine6 :: Classifier(8/fe80%ffc0, 24/fe80%ffc0, -);\n\
+         mine6[0], mine6[1] -> back6 :: PaintSwitch;\n\
+         mine6[2] -> Paint(0) -> [0]rt6;\n\
+         back6[0] -> Discard;\n\n\
+         // Packets for this router: fragments are put together, extension headers processed, pings answered.\n\
+         rt6[0] -> whole6 :: IP6Reassembler\n    -> headers6 :: {headers}\n    -> local6 :: PaintSwitch\n    \
+         -> pong :: ICMP6PingResponder\n    -> made6;\n\
+         pong[1] -> {rest};\n"
+    );
+    if router.joined[1] {
+        text += "kind6[1] -> output;\n";
+    }
+    text += "field6 :: Answer6(parameterproblem, header, true) -> made6;\n\
+             whole6[1] -> Answer6(timeexceeded, reassembly, true) -> made6;\n\
+             whole6[2] -> field6;\n\
+             whole6[3] -> Answer6(parameterproblem, chain, true) -> made6;\n\
+             headers6[1] -> field6;\n\
+             headers6[2] -> Answer6(parameterproblem, nextheader, true) -> made6;\n\
+             headers6[3] -> Answer6(parameterproblem, option, true) -> made6;\n\n\
+             // Exceptions on the way, from whatever interface: the sender is told.\n\
+             hop6[1] -> Answer6(parameterproblem, header, false) -> made6;\n\
+             hop6[2] -> Answer6(parameterproblem, option, false) -> made6;\n\
+             beyond6 :: Answer6(unreachable, scope, false) -> made6;\n\
+             expired6 :: Answer6(timeexceeded, transit, false) -> made6;\n\
+             nobody6 :: Answer6(unreachable, address, false) -> made6;\n";
+    if !has_default(router) {
+        let _ = writeln!(
+            text,
+            "rt6[{}] -> Answer6(unreachable, noroute, false) -> made6;",
+            router.interfaces.len() + 2
+        );
+    }
+    text
+}
+
+/// Where packets for the router go with which it has nothing to do.
+fn rest(router: &Router) -> &'static str {
+    if router.joined[1] { "output" } else { "Discard" }
+}
+
+/// What is for the router and what is an exception, where the kernel answers.
+pub(super) fn kernel(router: &Router) -> String {
+    let mut text = String::from(
+        "rt6[0] -> forus6 :: Punt(for-us, RATE 10000) -> kernel;\n\
+         options6 :: Punt(options) -> kernel;\n\
+         hop6[1] -> options6;\n\
+         hop6[2] -> options6;\n\
+         beyond6 :: Punt(beyond-scope) -> kernel;\n\
+         expired6 :: Punt(hop-limit-expired) -> kernel;\n\
+         toobig6 :: Punt(too-big, RESTORE_TTL true) -> kernel;\n\
+         noneighbour6 :: Punt(no-neighbour, RESTORE_TTL true) -> again6 :: PaintSwitch;\n\
+         again6[0] -> Discard;\n",
+    );
+    if !has_default(router) {
+        let _ = writeln!(text, "rt6[{}] -> noroute6 :: Punt(no-route) -> kernel;", router.interfaces.len() + 2);
+    }
+    text
+}
+
+/// What interface `i` receives. The classifier's outputs begin at `c`.
+pub(super) fn input(router: &Router, i: usize, c: usize) -> String {
+    let interface = &router.interfaces[i];
+    format!(
+        "nd{i} :: IP6NDSolicitor({}, {});\nc{i}[{}] -> Paint({}) -> ip6;\n",
+        link_local(interface),
+        interface.station,
+        c + 3,
+        i + 1
+    )
+}
+
+/// What sends router advertisements on interface `i`.
+fn advertiser(router: &Router, i: usize) -> String {
+    let interface = &router.interfaces[i];
+    let Interface { station, mtu, six, prefixes, .. } = interface;
+    let mut named: Vec<String> = prefixes.iter().map(|p| format!("PREFIX {p}")).collect();
+    if named.is_empty() {
+        // Hosts can make themselves addresses of 64-bit prefixes only (RFC 4862, 5.5.3; RFC 4291, 2.5.1).
+        let own = six.iter().filter(|(_, p)| p.len() < 127);
+        named = own.map(|(_, p)| format!("PREFIX {p}{}", if p.len() == 64 { "" } else { " 2592000 604800 L" })).collect();
+    }
+    named.dedup();
+    named.push(format!("MTU {mtu}"));
+    named.extend(router.advertisements.iter().cloned());
+    format!(
+        "ra{i} :: IP6NDRouterAdvertiser({}, {station}, {}) -> out{i};\n",
+        link_local(interface),
+        named.join(", ")
+    )
+}
+
+/// Who hears neighbour discovery on interface `i`.
+pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
+    let interface = &router.interfaces[i];
+    let Interface { station, six, .. } = interface;
+    let (solicitations, advertisements, routers) = (c, c + 1, c + 2);
+    let mut text = String::new();
+    if router.host {
+        text += &format!(
+            "again6[{}] -> EtherEncap(0x86dd, {station}, {station}) -> twin{i};\n\
+             c{i}[{solicitations}] -> twin{i};\n\
+             c{i}[{advertisements}] -> heard{i} :: Tee -> [1]nd{i};\n\
+             heard{i}[1] -> twin{i};\n",
+            i + 1
+        );
+    } else {
+        let own: String = six.iter().map(|(a, _)| format!("{a} ")).collect();
+        text += &format!(
+            "c{i}[{solicitations}] -> IP6NDAdvertiser({} {own}{station}) -> out{i};\n\
+             c{i}[{advertisements}] -> [1]nd{i};\n",
+            link_local(interface)
+        );
+    }
+    text += &match (router.advertises(interface), router.host) {
+        (true, _) => format!("{}c{i}[{routers}] -> ra{i};\n", advertiser(router, i)),
+        (false, true) => format!("c{i}[{routers}] -> twin{i};\n"),
+        (false, false) => format!("c{i}[{routers}] -> Discard;\n"),
+    };
+    text
+}
+
+/// What leaves by interface `i`.
+pub(super) fn output(router: &Router, i: usize) -> String {
+    let interface = &router.interfaces[i];
+    let Interface { name, mtu, six, .. } = interface;
+    let output = i + 1;
+    // Neighbours are told of better ways only, and all neighbours have an address on the link (RFC 4861, 8.2).
+    let networks: Vec<String> = six.iter().map(|(_, p)| p.to_string()).collect();
+    let mut text = format!(
+        r"
+// What leaves by {name}: the checks in order, each exception to {}.
+rt6[{output}] -> DropBroadcasts
+    -> scope{i} :: CheckIP6Scope
+    -> onlink{i} :: PaintTee({output})
+    -> hlim{i} :: DecIP6HLIM
+    -> big{i} :: IP6Fragmenter({mtu})
+    -> nd{i} -> out{i};
+onlink{i}[1] -> ICMP6Error({link_local}, redirect, ONLINK {}, {ERRORS}) -> [0]nd{i};
+scope{i}[1] -> beyond6;
+hlim{i}[1] -> expired6;
+nd{i}[1] -> out{i};
+",
+        router.answers(),
+        [&["fe80::/10".to_owned()][..], &networks].concat().join(" "),
+        link_local = link_local(interface),
+    );
+    text += &if router.host {
+        format!("big{i}[1] -> toobig6;\nnd{i}[2] -> noneighbour6;\n")
+    } else {
+        let speaker = speaker(router, interface);
+        let pong = link_local(interface);
+        format!(
+            "big{i}[1] -> ICMP6Error({speaker}, toobig, MTU {mtu}, {ERRORS}) -> made6;\n\
+             nd{i}[2] -> nobody6;\n\
+             back6[{output}] -> [0]nd{i};\n\
+             local6[{output}] -> pong{i} :: ICMP6PingResponder({pong}) -> made6;\n\
+             pong{i}[1] -> {};\n",
+            rest(router)
+        )
+    };
+    text
+}
+
+/// What must be said of interface `i`, which has no IPv6 while others have.
+pub(super) fn absent(router: &Router, i: usize) -> String {
+    let output = i + 1;
+    let mut text = format!("rt6[{output}] -> Discard;\n");
+    text += &if router.host {
+        format!("again6[{output}] -> Discard;\n")
+    } else {
+        format!("back6[{output}] -> Discard;\nlocal6[{output}] -> Discard;\n")
+    };
+    text
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads the arguments of a ready router, which differ little among the families.
+
+use std::net::IpAddr;
+
+use lang::{Fault, Use};
+use wire::Prefix6;
+
+use super::arguments::{
+    Words, interface_mtu, is_interface_name, keyword, no_twins, ports, unknown_keyword,
+};
+use super::ipv6;
+use super::router::{Address, Interface, Router};
+
+/// What a class of routers takes.
+pub(super) struct Grammar {
+    /// The class.
+    pub(super) class: &'static str,
+    /// Whether interfaces may have IPv4 addresses.
+    pub(super) four: bool,
+    /// Whether interfaces may have IPv6 addresses.
+    pub(super) six: bool,
+    /// The least MTU.
+    pub(super) mtu_min: u16,
+    /// How to write an interface.
+    pub(super) interface: &'static str,
+    /// How to write a route.
+    pub(super) route: &'static str,
+}
+
+/// Keywords of every router.
+const COMMON: [&str; 6] = ["ROUTE", "MTU", "QUEUE", "METHOD", "HOST", "NETNS"];
+/// Keywords of IPv6 routers, which their advertisements have.
+const ADVERTISING: [&str; 9] = [
+    "ADVERTISE",
+    "LIFETIME",
+    "MAX_INTERVAL",
+    "MIN_INTERVAL",
+    "HOP_LIMIT",
+    "MANAGED",
+    "OTHER",
+    "PREFERENCE",
+    "REACHABLE_TIME",
+];
+
+/// An interface that is read, and what its argument said of its MTU.
+struct Given {
+    number: usize,
+    interface: Interface,
+    mtu: Option<u16>,
+}
+
+impl Grammar {
+    fn keywords(&self) -> Vec<&'static str> {
+        let more = if self.six { &ADVERTISING[..] } else { &[] };
+        [&COMMON[..], more].concat()
+    }
+
+    /// Writes the body for a use.
+    pub(super) fn write(&self, request: &Use<'_>) -> Result<String, Vec<Fault>> {
+        let mut faults = Vec::new();
+        let router = self.read(request, &mut faults);
+        ports(request, &mut faults);
+        match router {
+            Some(router) if faults.is_empty() => Ok(router.text()),
+            _ => Err(faults),
+        }
+    }
+
+    fn read(&self, request: &Use<'_>, faults: &mut Vec<Fault>) -> Option<Router> {
+        let keywords = self.keywords();
+        let mut router = Router::new(Vec::new());
+        router.joined = request.ports.map(|n| n > 0);
+        let (mut mtu, mut given, mut unread) = (None, Vec::new(), false);
+        for (n, arg) in request.args.iter().enumerate() {
+            let mut words = Words::of(arg, n, faults);
+            if let Some(key) = keyword(arg, &keywords) {
+                words.next();
+                self.keyword(key, words, &mut router, &mut mtu);
+            } else if let Some((what, help)) = unknown_keyword(arg, &keywords, self.class) {
+                words.fault(what, help);
+            } else {
+                match self.interface(words) {
+                    Some((interface, mtu)) => given.push(Given { number: n, interface, mtu }),
+                    None => unread = true,
+                }
+            }
+        }
+        no_twins(given.iter().map(|g| (g.number, g.interface.name.as_str())), faults);
+        for Given { number, mut interface, mtu: own } in given {
+            interface.mtu = own.or(mtu).unwrap_or(interface.mtu.max(self.mtu_min));
+            interface.complete();
+            if interface.has6() && interface.mtu < ipv6::MTU_MIN {
+                let what = format!("{} has an MTU of {}, too small for IPv6", interface.name, interface.mtu);
+                faults.push(Fault::new(Some(number), what, format!("the least is {}", ipv6::MTU_MIN)));
+            }
+            router.interfaces.push(interface);
+        }
+        if router.interfaces.is_empty() {
+            if !unread {
+                faults.push(Fault::new(None, "a router needs an interface", format!("write {}", self.interface)));
+            }
+            return None;
+        }
+        for (n, arg) in request.args.iter().enumerate().filter(|(_, a)| keyword(a, &["ROUTE"]).is_some()) {
+            self.route(&mut router, Words::of(arg, n, faults), unread);
+        }
+        Some(router)
+    }
+
+    fn keyword(&self, key: &'static str, mut words: Words<'_>, router: &mut Router, mtu: &mut Option<u16>) {
+        match key {
+            "MTU" => *mtu = words.number("MTU", self.mtu_min),
+            "QUEUE" => router.queue = words.number("QUEUE", 1).unwrap_or(router.queue),
+            "HOST" => router.host |= words.boolean("HOST").unwrap_or(false),
+            "NETNS" => {
+                router.netns = words
+                    .next()
+                    .filter(|n| n.chars().all(|c| c.is_ascii_alphanumeric() || "_.-/".contains(c)));
+                router.host = true;
+                if router.netns.is_none() {
+                    words.fault("NETNS names no network namespace", "write `NETNS name`");
+                }
+            }
+            "METHOD" => router.method = words.next().filter(|m| is_interface_name(m)),
+            "ADVERTISE" => router.advertise = words.boolean("ADVERTISE"),
+            // Routes are read when all interfaces are known.
+            "ROUTE" => return,
+            // The element that sends advertisements knows what it can be told.
+            _ => match words.next().filter(|v| v.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')) {
+                Some(value) => router.advertisements.push(format!("{key} {value}")),
+                None => words.fault(format!("{key} has no value"), "'junctor elements IP6NDRouterAdvertiser' says which"),
+            },
+        }
+        words.end("one value behind the keyword");
+    }
+
+    /// Reads an argument; `None`, once it is reported, if nothing can be made of it.
+    fn interface(&self, mut words: Words<'_>) -> Option<(Interface, Option<u16>)> {
+        let name = words.next().unwrap_or_default();
+        if !is_interface_name(&name) {
+            words.fault(
+                format!("'{name}' is not the name of an interface"),
+                format!("write {}", self.interface),
+            );
+            return None;
+        }
+        let mut interface = Interface::new(&name, interface_mtu(&name));
+        let (mut mtu, mut good) = (None, true);
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "MTU" => mtu = words.number("MTU", self.mtu_min),
+                "ETHER" => {
+                    let text = words.next();
+                    match words.read::<wire::MacAddr>("an Ethernet address", text, "ETHER 02:00:00:00:00:01") {
+                        Some(mac) => interface.station = mac.to_string(),
+                        None => good = false,
+                    }
+                }
+                "ADVERTISE" if self.six => interface.advertise = words.boolean("ADVERTISE"),
+                "PREFIX" if self.six => {
+                    let text = words.next();
+                    let prefix = words.read::<Prefix6>("an IPv6 prefix", text, "PREFIX 2001:db8::/64");
+                    interface.prefixes.extend(prefix);
+                }
+                _ => good &= self.address(&mut words, &mut interface, word),
+            }
+        }
+        if good && interface.addresses().next().is_none() {
+            words.fault(format!("{name} has no address"), format!("write {}", self.interface));
+            good = false;
+        }
+        good.then_some((interface, mtu))
+    }
+
+    fn address(&self, words: &mut Words<'_>, interface: &mut Interface, word: String) -> bool {
+        let Some(address) =
+            words.read::<Address>("an address with its prefix length", Some(word.clone()), self.interface)
+        else {
+            return false;
+        };
+        let taken = match address {
+            Address::Four(_) => self.four,
+            Address::Six(_) => self.six,
+        };
+        if !taken {
+            let (family, class) = if self.four { ("IPv4", "IP6Router") } else { ("IPv6", "IPRouter") };
+            let what = format!("{word} is of another family: {} is a router for {family}", self.class);
+            words.fault(what, format!("{class} takes such addresses, DualRouter those of both families"));
+            return false;
+        }
+        match interface.add(address) {
+            Ok(()) => true,
+            Err(why) => {
+                words.fault(why.what, why.help);
+                false
+            }
+        }
+    }
+
+    /// Reads a route. Where interfaces are `missing` because they were wrong, nothing is said about those not found.
+    fn route(&self, router: &mut Router, mut words: Words<'_>, missing: bool) {
+        words.next();
+        let (prefix, hop, interface) = (words.next(), words.next(), words.next());
+        if words.read::<Address>("a prefix", prefix.clone(), self.route).is_none()
+            || words.read::<IpAddr>("a next hop", hop.clone(), self.route).is_none()
+        {
+            return;
+        }
+        let (Some(prefix), Some(hop)) = (prefix, hop) else { return };
+        let family = |text: &str| if text.contains(':') { self.six } else { self.four };
+        if !family(&prefix) {
+            return words.fault(
+                format!("{prefix} is of a family that {} does not route", self.class),
+                format!("write {}", self.route),
+            );
+        }
+        match router.add_route(&prefix, &hop, interface.as_deref()) {
+            Ok(()) => words.end(self.route),
+            Err(why) if missing && !why.what.contains("host bits") => {}
+            Err(why) => words.fault(why.what, why.help),
+        }
+    }
+}

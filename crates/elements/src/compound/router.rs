@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A router of either family or of both, and the text of its configuration.
+//!
+//! Each interface has one device, one classifier and one queue, however many families use it; what a family adds to it, and
+//! what it has once for the whole router, is in `ipv4.rs` and `ipv6.rs`.
+
+use std::fmt::{self, Display};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
+
+use super::arguments::interface_file;
+use super::{ipv4, ipv6};
+
+/// Packets that may wait for an interface.
+const QUEUE: usize = 1024;
+
+/// An address with its network, of either family, as the user writes it.
+#[derive(Clone, Copy, Debug)]
+pub enum Address {
+    /// `10.0.0.1/24`
+    Four(AddrMask4),
+    /// `2001:db8::1/64`
+    Six(AddrPrefix6),
+}
+
+impl FromStr for Address {
+    type Err = wire::ParseAddrError;
+
+    fn from_str(text: &str) -> Result<Address, Self::Err> {
+        if text.contains(':') { text.parse().map(Address::Six) } else { text.parse().map(Address::Four) }
+    }
+}
+
+/// What is wrong with a request, and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// What is wrong.
+    pub what: String,
+    /// How to mend it.
+    pub help: String,
+}
+
+impl Wrong {
+    fn new(what: impl Into<String>, help: impl Into<String>) -> Wrong {
+        Wrong { what: what.into(), help: help.into() }
+    }
+}
+
+impl Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.what, self.help)
+    }
+}
+
+/// An interface of a router.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// The device.
+    pub name: String,
+    /// Its IPv4 addresses, each with its network. The first is the one that speaks.
+    pub four: Vec<(Ipv4Addr, Prefix4)>,
+    /// Its IPv6 addresses, each with its network, but the link-local one. The first is the one that speaks.
+    pub six: Vec<(Ipv6Addr, Prefix6)>,
+    /// Its link-local IPv6 address, if it has IPv6.
+    pub link_local: Option<Ipv6Addr>,
+    /// Whether router advertisements are sent, if it has been said.
+    pub advertise: Option<bool>,
+    /// The prefixes that router advertisements name, if not those of the addresses.
+    pub prefixes: Vec<Prefix6>,
+    /// The longest IP packet that it carries, in bytes.
+    pub mtu: u16,
+    /// Its Ethernet address, or a name for it.
+    pub station: String,
+}
+
+impl Interface {
+    /// An interface without addresses yet, known to elements by its own name.
+    pub fn new(name: &str, mtu: u16) -> Interface {
+        Interface {
+            name: name.to_owned(),
+            four: Vec::new(),
+            six: Vec::new(),
+            link_local: None,
+            advertise: None,
+            prefixes: Vec::new(),
+            mtu,
+            station: name.to_owned(),
+        }
+    }
+
+    /// Gives it an address.
+    ///
+    /// # Errors
+    /// An address that a router cannot have.
+    pub fn add(&mut self, address: Address) -> Result<(), Wrong> {
+        match address {
+            Address::Four(address) => self.add4(address),
+            Address::Six(address) => self.add6(address),
+        }
+    }
+
+    fn add4(&mut self, address: AddrMask4) -> Result<(), Wrong> {
+        let Some(prefix) = address.prefix() else {
+            return Err(Wrong::new(
+                format!("the mask of {} has holes", address.addr),
+                "write a prefix length",
+            ));
+        };
+        let (addr, first, last) = (address.addr, prefix.addr(), prefix.last());
+        if addr.is_multicast() || addr.is_unspecified() || addr.is_broadcast() {
+            let what = format!("{addr} is not an address that a router can have");
+            return Err(Wrong::new(what, "write the router's own address on that network, as 10.0.0.1/24"));
+        }
+        if prefix.len() < 31 && (addr == first || addr == last) {
+            return Err(Wrong::new(
+                format!("{addr} is the network {prefix} or its broadcast address, not a router's"),
+                "write the router's own address on that network",
+            ));
+        }
+        self.four.push((addr, prefix));
+        Ok(())
+    }
+
+    fn add6(&mut self, address: AddrPrefix6) -> Result<(), Wrong> {
+        let (addr, prefix) = (address.addr(), address.prefix());
+        if addr.is_multicast() || addr.is_unspecified() || addr.is_loopback() {
+            let what = format!("{addr} is not an address that a router can have");
+            return Err(Wrong::new(what, "write the router's own address on that network, as 2001:db8::1/64"));
+        }
+        if addr.is_unicast_link_local() {
+            if let Some(other) = self.link_local.replace(addr) {
+                return Err(Wrong::new(
+                    format!("{addr} is a second link-local address beside {other}"),
+                    "give an interface one of them, or none",
+                ));
+            }
+            return Ok(());
+        }
+        // A link between two routers may use all its addresses (RFC 6164).
+        if prefix.len() < 127 && addr == prefix.addr() {
+            return Err(Wrong::new(
+                format!("{addr} is the anycast address of all routers on {prefix}, not one router's"),
+                "write the router's own address on that network",
+            ));
+        }
+        self.six.push((addr, prefix));
+        Ok(())
+    }
+
+    /// To be called when all addresses are known: makes the link-local address that was not given.
+    pub fn complete(&mut self) {
+        if self.link_local.is_none() && !self.six.is_empty() {
+            self.link_local = Some(link_local(&self.name, &self.station));
+        }
+    }
+
+    /// Whether it has IPv4.
+    pub fn has4(&self) -> bool {
+        !self.four.is_empty()
+    }
+
+    /// Whether it has IPv6.
+    pub fn has6(&self) -> bool {
+        self.link_local.is_some()
+    }
+
+    /// Its addresses in the order of families.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let four = self.four.iter().map(|(a, _)| IpAddr::V4(*a));
+        let six = self.six.iter().map(|(a, _)| IpAddr::V6(*a));
+        four.chain(six).chain(self.link_local.map(IpAddr::V6))
+    }
+
+    fn reaches(&self, hop: IpAddr) -> bool {
+        match hop {
+            IpAddr::V4(hop) => self.four.iter().any(|(_, prefix)| prefix.contains(hop)),
+            IpAddr::V6(hop) => self.six.iter().any(|(_, prefix)| prefix.contains(hop)),
+        }
+    }
+}
+
+/// The link-local address that a host makes of its Ethernet address (RFC 4291, appendix A), or `fe80::1` where that is unknown.
+fn link_local(name: &str, station: &str) -> Ipv6Addr {
+    let known = station.parse::<MacAddr>().ok().or_else(|| interface_file(name, "address")?.parse().ok());
+    match known.map(|mac| mac.0).filter(|mac| *mac != [0; 6]) {
+        Some([a, b, c, d, e, f]) => {
+            Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
+        }
+        None => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1),
+    }
+}
+
+/// A route to a next hop.
+#[derive(Clone, Copy, Debug)]
+pub struct Route<P, A> {
+    /// Destinations.
+    pub prefix: P,
+    /// Next hop.
+    pub hop: A,
+    /// Number of the interface that reaches it.
+    pub interface: usize,
+}
+
+/// A router: what to write a text from.
+#[derive(Clone, Debug)]
+pub struct Router {
+    /// At least one.
+    pub interfaces: Vec<Interface>,
+    /// Beside those to the interfaces' own networks.
+    pub routes4: Vec<Route<Prefix4, Ipv4Addr>>,
+    /// The same for IPv6.
+    pub routes6: Vec<Route<Prefix6, Ipv6Addr>>,
+    /// Packets that may wait for an interface.
+    pub queue: usize,
+    /// How to open devices, if not the best way.
+    pub method: Option<String>,
+    /// Whether the kernel answers what the fast path cannot.
+    pub host: bool,
+    /// The network namespace in which it does.
+    pub netns: Option<String>,
+    /// Whether interfaces that do not say otherwise send router advertisements; by default, where the kernel does not
+    /// answer in our place.
+    pub advertise: Option<bool>,
+    /// Further arguments of what sends them, such as `LIFETIME 0`.
+    pub advertisements: Vec<String>,
+    /// Whether it is joined to `input` and `output` of the compound around it.
+    pub joined: [bool; 2],
+}
+
+impl Router {
+    /// A router that stands alone, without routes.
+    pub fn new(interfaces: Vec<Interface>) -> Router {
+        Router {
+            interfaces,
+            routes4: Vec::new(),
+            routes6: Vec::new(),
+            queue: QUEUE,
+            method: None,
+            host: false,
+            netns: None,
+            advertise: None,
+            advertisements: Vec::new(),
+            joined: [false; 2],
+        }
+    }
+
+    /// Adds a route, found by its prefix and next hop as the user writes them, and by the interface where one is named.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn add_route(&mut self, prefix: &str, hop: &str, interface: Option<&str>) -> Result<(), Wrong> {
+        let network = || "write addresses of one family, as 0.0.0.0/0 10.0.0.254 or ::/0 2001:db8::9";
+        let to: Address =
+            prefix.parse().map_err(|_| Wrong::new(format!("'{prefix}' is not a prefix"), network()))?;
+        let via: IpAddr =
+            hop.parse().map_err(|_| Wrong::new(format!("'{hop}' is not a next hop"), network()))?;
+        let whole = |text: String| Wrong::new(format!("{prefix} has host bits"), format!("write {text}"));
+        let at = |router: &Router| router.interface_towards(via, interface);
+        match (to, via) {
+            (Address::Four(to), IpAddr::V4(hop)) => {
+                let network = to.prefix().ok_or_else(|| {
+                    Wrong::new(format!("the mask of {prefix} has holes"), "write a prefix length")
+                })?;
+                if to.addr != network.addr() {
+                    return Err(whole(network.to_string()));
+                }
+                let interface = at(self)?;
+                self.routes4.push(Route { prefix: network, hop, interface });
+            }
+            (Address::Six(to), IpAddr::V6(hop)) => {
+                if to.addr() != to.prefix().addr() {
+                    return Err(whole(to.prefix().to_string()));
+                }
+                let interface = at(self)?;
+                self.routes6.push(Route { prefix: to.prefix(), hop, interface });
+            }
+            _ => return Err(Wrong::new(format!("{prefix} and {hop} are of different families"), network())),
+        }
+        Ok(())
+    }
+
+    /// The interface behind which a next hop is: the one named, else the first that has it on its networks.
+    fn interface_towards(&self, hop: IpAddr, named: Option<&str>) -> Result<usize, Wrong> {
+        let ours = self.interfaces.iter().flat_map(Interface::addresses);
+        let link_local = matches!(hop, IpAddr::V6(hop) if hop.is_unicast_link_local());
+        let found = match named {
+            Some(name) => self.interfaces.iter().position(|i| i.name == name).ok_or_else(|| {
+                let names: Vec<&str> = self.interfaces.iter().map(|i| i.name.as_str()).collect();
+                Wrong::new(
+                    format!("the route goes to '{name}', which is none of the interfaces"),
+                    format!("name one of {}", names.join(", ")),
+                )
+            })?,
+            None if link_local => {
+                return Err(Wrong::new(
+                    format!("next hop {hop} is link-local, and every link may have it"),
+                    "name the interface behind it",
+                ));
+            }
+            None => self.interfaces.iter().position(|i| i.reaches(hop)).ok_or_else(|| {
+                Wrong::new(
+                    format!("next hop {hop} is on none of the interfaces' networks"),
+                    "name the interface behind it, or correct the address",
+                )
+            })?,
+        };
+        let family = if hop.is_ipv4() { Interface::has4 } else { Interface::has6 };
+        if !family(&self.interfaces[found]) {
+            let (name, family) = (&self.interfaces[found].name, if hop.is_ipv4() { "IPv4" } else { "IPv6" });
+            return Err(Wrong::new(
+                format!("{name} has no {family} address to reach {hop} from"),
+                "give it one, or name another interface",
+            ));
+        }
+        if ours.into_iter().any(|ours| ours == hop && !link_local) {
+            return Err(Wrong::new(
+                format!("next hop {hop} is this router itself"),
+                "name the other router's address",
+            ));
+        }
+        Ok(found)
+    }
+
+    /// Whether any interface has IPv4.
+    pub fn has4(&self) -> bool {
+        self.interfaces.iter().any(Interface::has4)
+    }
+
+    /// Whether any interface has IPv6.
+    pub fn has6(&self) -> bool {
+        self.interfaces.iter().any(Interface::has6)
+    }
+
+    /// Whether an interface sends router advertisements.
+    pub(super) fn advertises(&self, interface: &Interface) -> bool {
+        interface.has6() && interface.advertise.or(self.advertise).unwrap_or(!self.host)
+    }
+
+    /// The configuration, with comments for a reader.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if self.has4() {
+            text += &ipv4::table(self);
+        }
+        if self.has6() {
+            text += if text.is_empty() { "" } else { "\n" };
+            text += &ipv6::table(self);
+        }
+        if self.host {
+            text += "\n// What the kernel answers, at most so many a second for each reason: packets for this router, and exceptions.\n\
+                     // They go unchanged to the twin of the interface by which they came.\n\
+                     kernel :: PaintSwitch;\n\
+                     kernel[0] -> Discard;\n";
+        }
+        if self.has4() {
+            text += &if self.host { ipv4::kernel(self) } else { ipv4::local(self) };
+        }
+        if self.has6() {
+            text += &if self.host { ipv6::kernel(self) } else { ipv6::local(self) };
+        }
+        text += &self.entry();
+        if self.has4() {
+            text += &ipv4::no_route(self);
+        }
+        for i in 0..self.interfaces.len() {
+            text += &self.port(i);
+        }
+        text
+    }
+
+    /// Where packets of the configuration around come in.
+    fn entry(&self) -> String {
+        let way = match (self.joined[0], self.has4(), self.has6()) {
+            (false, ..) => return String::new(),
+            (_, true, false) => format!("input -> {}", ipv4::ENTRY),
+            (_, false, _) => format!("input -> {}", ipv6::ENTRY),
+            (..) => format!(
+                "input -> family :: Classifier(0/40%f0, 0/60%f0, -);\n\
+                 family[0] -> {}family[1] -> {}family[2] -> Discard;\n",
+                ipv4::ENTRY,
+                ipv6::ENTRY
+            ),
+        };
+        format!("\n// What comes from the configuration around.\n{way}")
+    }
+
+    /// What belongs to interface `i`.
+    fn port(&self, i: usize) -> String {
+        let interface = &self.interfaces[i];
+        let name = &interface.name;
+        let method = self.method.as_ref().map_or(String::new(), |m| format!(", METHOD {m}"));
+        let (four, six) = (interface.has4(), interface.has6());
+        let mut patterns: Vec<&str> = Vec::new();
+        let mut outputs = |has: bool, more: &[&'static str]| {
+            let first = patterns.len();
+            patterns.extend(if has { more } else { &[] });
+            first
+        };
+        let (of4, of6) = (outputs(four, &ipv4::PATTERNS), outputs(six, &ipv6::PATTERNS));
+        let rest = patterns.len();
+        let mut text = format!(
+            "\n// Interface {name}.\n\
+             in{i} :: FromDevice({name}{method}) -> c{i} :: Classifier({}, -);\n\
+             out{i} :: Queue({}) -> ToDevice({name}{method});\n",
+            patterns.join(", "),
+            self.queue
+        );
+        if four {
+            text += &ipv4::input(self, i, of4);
+        }
+        if six {
+            text += &ipv6::input(self, i, of6);
+        }
+        text += &self.twin(i);
+        if four {
+            text += &ipv4::stations(self, i, of4);
+        }
+        if six {
+            text += &ipv6::stations(self, i, of6);
+        }
+        text += &if self.host {
+            format!("c{i}[{rest}] -> other{i} :: Punt(other) -> twin{i};\n")
+        } else {
+            format!("c{i}[{rest}] -> Discard;\n")
+        };
+        if four {
+            text += &ipv4::output(self, i);
+        } else if self.has4() {
+            text += &format!("rt[{}] -> Discard;\n", i + 1);
+        }
+        if six {
+            text += &ipv6::output(self, i);
+        } else if self.has6() {
+            text += &ipv6::absent(self, i);
+        }
+        text
+    }
+
+    /// The kernel's side of interface `i`, where it has one.
+    fn twin(&self, i: usize) -> String {
+        if !self.host {
+            return String::new();
+        }
+        let Interface { name, four, six, link_local, .. } = &self.interfaces[i];
+        let four = four.iter().map(|(a, p)| format!(", ADDR {a}/{}", p.len()));
+        let six = six.iter().map(|(a, p)| format!(", ADDR {a}/{}", p.len()));
+        // The kernel makes the link-local address that belongs to the Ethernet address by itself.
+        let made = Some(self::link_local(name, &self.interfaces[i].station));
+        let given = link_local.filter(|_| *link_local != made).map(|a| format!(", ADDR {a}/64"));
+        let addresses: String = four.chain(six).chain(given).collect();
+        let netns = self.netns.as_ref().map_or(String::new(), |n| format!(", NETNS {n}"));
+        let not_ours = if self.has6() && self.has4() { "IP" } else if self.has4() { "IPv4" } else { "IPv6" };
+        let asks = match (self.has4(), self.has6()) {
+            (true, true) => "ARP and neighbour solicitations",
+            (true, _) => "ARP",
+            _ => "neighbour solicitations",
+        };
+        format!(
+            "// Its twin: the kernel's side of this interface. The kernel answers {asks} and gets all that is not {not_ours}, too.\n\
+             FromHost(host{i}{addresses}, TWIN {name}{netns}) -> out{i};\n\
+             twin{i} :: ToHost(host{i});\n\
+             kernel[{}] -> Unstrip(14) -> twin{i};\n",
+            i + 1
+        )
+    }
+
+    /// Who answers exceptions, for comments.
+    pub(super) fn answers(&self) -> &'static str {
+        if self.host { "the kernel" } else { "the sender by ICMP" }
+    }
+}
