@@ -288,7 +288,7 @@ mod tests {
         let text = router(&both.map(String::from), &[], &["2001:db8:7::/48=2001:db8::9".into()], true, None);
         let text = text.unwrap();
         check(&text);
-        for part in ["FromHost(host0, ADDR 10.0.0.1/24, ADDR 2001:db8::1/64, TWIN none0)", "2001:db8:7::/48 2001:db8::9 1"] {
+        for part in ["FromHost(host0, ADDR 10.0.0.1/24, ADDR 2001:db8::1/64, TWIN none0, MTU 1400)", "2001:db8:7::/48 2001:db8::9 1"] {
             assert!(text.contains(part), "{part}");
         }
         check(&bridge(&["a".into(), "b".into(), "c".into()]));

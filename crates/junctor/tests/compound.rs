@@ -107,8 +107,8 @@ fn ready_routers_do_what_their_configurations_do() {
     let conf = include_str!("../../../conf/ip6-router.click")
         .replace("00:00:c0:ae:67:ef", "02:00:00:00:00:01")
         .replace("00:00:c0:4f:71:ef", "02:00:00:00:00:02");
-    let router = "r :: IP6Router(eth0 2001:db8:1::1/64 fe80::1/64 ETHER 02:00:00:00:00:01,
-        eth1 2001:db8:2::1/64 fe80::1/64 ETHER 02:00:00:00:00:02, QUEUE 1000, ROUTE 2001:db8::/32 fe80::fffe eth0);";
+    let router = "r :: IP6Router(eth0 2001:db8:1::1/64 fe80::1/64 MTU 1500 ETHER 02:00:00:00:00:01,
+        eth1 2001:db8:2::1/64 fe80::1/64 MTU 1500 ETHER 02:00:00:00:00:02, QUEUE 1000, ROUTE 2001:db8::/32 fe80::fffe eth0);";
     same("conf/ip6-router.click", &outcome(router, &bad6), &outcome(&conf, &bad6));
 
     let text = written(&["m0=2001:db8:1::1/64", "m1=2001:db8:2::1/64,mtu=1280", "--default", "fe80::9%m1"]);

@@ -3,12 +3,13 @@
 //! and without fusion.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
 use lab::account::Accounted;
 use lab::hostile::{self, Interface};
+use lab::hostile6::{self, Interface6};
 
 const ROUNDS: usize = 24;
 /// Frames that wait at each device when the router looks.
@@ -27,10 +28,13 @@ struct Seen {
     handlers: BTreeMap<String, String>,
 }
 
-const HANDLERS: [&str; 6] = ["drops", "count", "fragments", "table", "queries", "color"];
+const HANDLERS: [&str; 7] = ["drops", "count", "fragments", "table", "queries", "color", "joined"];
+
+/// Makes a frame for a device.
+type Make<'a> = &'a dyn Fn(&mut fastrand::Rng, usize) -> Vec<u8>;
 
 /// Sends the traffic of `seed` through a router.
-fn run(text: &str, interfaces: &[Interface], seed: u64, burst: usize, fused: bool) -> Seen {
+fn run(text: &str, make: Make<'_>, seed: u64, burst: usize, fused: bool) -> Seen {
     let registry = elements::registry();
     let registry = if fused { registry } else { registry.without_fusions() };
     let time = TimeSource::Simulated(SIMULATION_EPOCH);
@@ -40,13 +44,13 @@ fn run(text: &str, interfaces: &[Interface], seed: u64, burst: usize, fused: boo
     let mut seen = Seen::default();
     for _ in 0..ROUNDS {
         for _ in 0..ROUND {
-            let at = rng.usize(..interfaces.len());
-            let frame = hostile::frame(&mut rng, interfaces, at);
+            let at = rng.usize(..2);
+            let frame = make(&mut rng, at);
             router.inject(at, &frame);
         }
         router.run(Duration::from_millis(1));
         for (at, frame) in router.collect() {
-            if let Some(reply) = hostile::arp_reply(&frame) {
+            if let Some(reply) = hostile::arp_reply(&frame).or_else(|| hostile6::reply(&frame)) {
                 router.inject(at, &reply);
             }
             seen.frames.push((at, frame));
@@ -79,23 +83,33 @@ fn flows(seen: &Seen) -> BTreeMap<(usize, Vec<u8>), Vec<&[u8]>> {
     let mut flows = BTreeMap::<_, Vec<&[u8]>>::new();
     for (at, frame) in &seen.frames {
         let arp = frame.get(12..14) == Some(&[8, 6]);
+        let six = frame.get(12..14) == Some(&[0x86, 0xdd]);
         let error = frame.len() > 36 && frame[14] == 0x45 && frame[23] == 1;
-        let key = if arp || error { 0..frame.len() } else { 26..34 };
+        let message = six && frame.get(20) == Some(&58);
+        let key = match (arp || error || message, six) {
+            (true, _) => 0..frame.len(),
+            (_, true) => 22..54,
+            _ => 26..34,
+        };
         flows.entry((*at, frame.get(key).unwrap_or_default().to_vec())).or_default().push(frame);
     }
     flows
 }
 
 fn check(text: &str, interfaces: &[Interface], seeds: u64) {
+    check_with(text, &|rng, at| hostile::frame(rng, interfaces, at), seeds);
+}
+
+fn check_with(text: &str, make: Make<'_>, seeds: u64) {
     for seed in 0..seeds {
         // With batches of one everything is the same, in the same order.
         assert_eq!(
-            run(text, interfaces, seed, 1, true),
-            run(text, interfaces, seed, 1, false),
+            run(text, make, seed, 1, true),
+            run(text, make, seed, 1, false),
             "seed {seed}"
         );
         // With larger ones packets of different flows may leave in another order.
-        let [with, without] = [true, false].map(|fused| run(text, interfaces, seed, 32, fused));
+        let [with, without] = [true, false].map(|fused| run(text, make, seed, 32, fused));
         assert_eq!((&with.drops, &with.sent), (&without.drops, &without.sent), "seed {seed}");
         for (name, value) in &with.handlers {
             assert_eq!(Some(value), without.handlers.get(name), "seed {seed}, {name}");
@@ -160,5 +174,60 @@ fn other_chains_are_the_same_with_and_without_fusion() {
         ),
     ] {
         check(&between(input, &output), &plain, 1);
+    }
+}
+
+fn interfaces6(macs: [[u8; 6]; 2]) -> [Interface6; 2] {
+    [0, 1].map(|i| Interface6 {
+        mac: macs[i],
+        ip: Ipv6Addr::new(0x2001, 0xdb8, i as u16 + 1, 0, 0, 0, 0, 1),
+        link_local: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1),
+    })
+}
+
+#[test]
+fn the_ip6_router_is_the_same_with_and_without_fusion() {
+    let standard = interfaces6([[0, 0, 0xc0, 0xae, 0x67, 0xef], [0, 0, 0xc0, 0x4f, 0x71, 0xef]]);
+    let make = |rng: &mut fastrand::Rng, at: usize| hostile6::frame(rng, &standard, at);
+    check_with(include_str!("../../../conf/ip6-router.click"), &make, 4);
+}
+
+#[test]
+fn a_router_of_both_families_is_the_same_with_and_without_fusion() {
+    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+    let (four, six) = (interfaces([[10, 0, 0, 1], [10, 0, 1, 1]], macs), interfaces6(macs));
+    let make = |rng: &mut fastrand::Rng, at: usize| match rng.bool() {
+        true => hostile::frame(rng, &four, at),
+        false => hostile6::frame(rng, &six, at),
+    };
+    let text = "DualRouter(m0 10.0.0.1/24 2001:db8:1::1/64 fe80::1/64 ETHER 02:00:00:00:00:01,
+        m1 10.0.1.1/24 2001:db8:2::1/64 fe80::1/64 ETHER 02:00:00:00:00:02, ROUTE ::/0 fe80::9 m1);";
+    check_with(text, &make, 2);
+}
+
+#[test]
+fn other_chains_of_ipv6_are_the_same_with_and_without_fusion() {
+    let plain = interfaces6([[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]);
+    let make = |rng: &mut fastrand::Rng, at: usize| hostile6::frame(rng, &plain, at);
+    let encap = "EtherEncap(0x86dd, 2:0:0:0:0:9, 2:0:0:0:0:8)";
+    for (input, output) in [
+        ("Strip(14) -> CheckIP6Header -> GetIP6Address(24)", format!("DecIP6HLIM -> {encap}")),
+        ("CheckIP6Header(OFFSET 14) -> Strip(14)", "DecIP6HLIM -> IP6Fragmenter(1280)".to_owned()),
+        (
+            "Paint(3) -> Strip(14) -> CheckIP6Header(\"::1 2001:db8:1::1003\") -> IP6HopByHop -> GetIP6Address(8)",
+            format!("CheckPaint(3) -> CheckIP6Scope -> IP6Fragmenter(1400) -> {encap} -> Null"),
+        ),
+        (
+            "Strip(14) -> CheckIP6Header -> GetIP6Address(24) -> IP6HopByHop -> Paint(1, 20)",
+            format!("DropBroadcasts -> DecIP6HLIM -> {encap}"),
+        ),
+    ] {
+        let text = format!(
+            "rt :: LookupIP6Route(2001:db8:1::/64 0, 2001:db8:2::/64 1, ::/0 fe80::9 1);
+             FromDevice(m0) -> c0 :: Counter -> {input} -> rt; FromDevice(m1) -> {input} -> rt;
+             q0 :: Queue -> ToDevice(m0); q1 :: Queue -> ToDevice(m1);
+             rt[0] -> {output} -> q0; rt[1] -> {output} -> q1;"
+        );
+        check_with(&text, &make, 1);
     }
 }

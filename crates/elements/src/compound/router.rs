@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
 
-use super::arguments::interface_file;
+use super::arguments::{interface_file, interface_mtu};
 use super::{ipv4, ipv6};
 
 /// Packets that may wait for an interface.
@@ -443,7 +443,7 @@ impl Router {
         if !self.host {
             return String::new();
         }
-        let Interface { name, four, six, link_local, .. } = &self.interfaces[i];
+        let Interface { name, four, six, link_local, mtu, .. } = &self.interfaces[i];
         let four = four.iter().map(|(a, p)| format!(", ADDR {a}/{}", p.len()));
         let six = six.iter().map(|(a, p)| format!(", ADDR {a}/{}", p.len()));
         // The kernel makes the link-local address that belongs to the Ethernet address by itself.
@@ -451,6 +451,8 @@ impl Router {
         let given = link_local.filter(|_| *link_local != made).map(|a| format!(", ADDR {a}/64"));
         let addresses: String = four.chain(six).chain(given).collect();
         let netns = self.netns.as_ref().map_or(String::new(), |n| format!(", NETNS {n}"));
+        // The kernel must find too big what we do.
+        let mtu = if *mtu == interface_mtu(name) { String::new() } else { format!(", MTU {mtu}") };
         let not_ours = if self.has6() && self.has4() { "IP" } else if self.has4() { "IPv4" } else { "IPv6" };
         let asks = match (self.has4(), self.has6()) {
             (true, true) => "ARP and neighbour solicitations",
@@ -459,7 +461,7 @@ impl Router {
         };
         format!(
             "// Its twin: the kernel's side of this interface. The kernel answers {asks} and gets all that is not {not_ours}, too.\n\
-             FromHost(host{i}{addresses}, TWIN {name}{netns}) -> out{i};\n\
+             FromHost(host{i}{addresses}, TWIN {name}{mtu}{netns}) -> out{i};\n\
              twin{i} :: ToHost(host{i});\n\
              kernel[{}] -> Unstrip(14) -> twin{i};\n",
             i + 1

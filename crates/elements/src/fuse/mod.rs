@@ -5,6 +5,8 @@
 //! |---|---|
 //! | IPv4 input | `Paint`, `Strip`, `CheckIPHeader`, `GetIPAddress` |
 //! | IPv4 output | `DropBroadcasts`, `PaintTee` or `CheckPaint`, `IPGWOptions`, `FixIPSrc`, `DecIPTTL`, `IPFragmenter`, and `ARPQuerier` or `EtherEncap` |
+//! | IPv6 input | `Paint`, `Strip`, `CheckIP6Header`, `IP6HopByHop`, `GetIP6Address` |
+//! | IPv6 output | `DropBroadcasts`, `CheckIP6Scope`, `PaintTee` or `CheckPaint`, `DecIP6HLIM`, `IP6Fragmenter`, and `IP6NDSolicitor` or `EtherEncap` |
 //!
 //! Elements of a chain may be missing, those of the output also in another order. What a pass has no fast form for (an
 //! annotation elsewhere, say) ends the chain.
@@ -13,6 +15,9 @@ use engine::fuse::Fusion;
 
 mod ipv4_input;
 mod ipv4_output;
+mod ipv6_input;
+mod ipv6_output;
 
 /// All of them.
-pub(crate) const FUSIONS: [Fusion; 2] = [ipv4_input::FUSION, ipv4_output::FUSION];
+pub(crate) const FUSIONS: [Fusion; 4] =
+    [ipv4_input::FUSION, ipv4_output::FUSION, ipv6_input::FUSION, ipv6_output::FUSION];

@@ -46,15 +46,15 @@ pub const CLASS: Class = Class::new("CheckIP6Header", "1/1-2", || Box::new(Check
     .file(file!());
 
 #[derive(Default)]
-struct CheckIp6Header {
-    rules: Rules,
+pub(crate) struct CheckIp6Header {
+    pub(crate) rules: Rules,
     bad: u64,
 }
 
 /// What is checked.
 #[derive(Default)]
-struct Rules {
-    offset: usize,
+pub(crate) struct Rules {
+    pub(crate) offset: usize,
     bad_sources: Vec<Ipv6Addr>,
 }
 
@@ -80,6 +80,33 @@ impl Rules {
         packet.trim(excess);
         Ok(())
     }
+
+    /// Looks for a header without fault `strip` bytes behind the place where it is to begin; `None` where [`Rules::check`] would
+    /// find one.
+    #[inline]
+    pub(crate) fn admit(&self, packet: &Packet, strip: usize) -> Option<Admitted> {
+        let ip = packet.data().get(strip + self.offset..)?;
+        let header = ip.first_chunk::<HEADER_LEN>()?;
+        let ip_len = HEADER_LEN + usize::from(u16::from_be_bytes([header[4], header[5]]));
+        if header[0] >> 4 != 6 || ip_len > ip.len() || header[8] == 0xff {
+            return None;
+        }
+        if self.bad_sources.contains(&source(header)) {
+            return None;
+        }
+        let destination = *header.last_chunk::<16>()?;
+        Some(Admitted { destination, ip_len, next_header: header[6] })
+    }
+}
+
+/// What [`Rules::admit`] read.
+pub(crate) struct Admitted {
+    /// The destination address.
+    pub(crate) destination: [u8; 16],
+    /// Length of the packet from its header on, in bytes.
+    pub(crate) ip_len: usize,
+    /// The first header behind the fixed one.
+    pub(crate) next_header: u8,
 }
 
 impl CheckIp6Header {

@@ -33,7 +33,7 @@ use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 
-use super::header;
+use super::{HEADER_LEN, header};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckIP6Scope", "1/1-2", || Box::<CheckIp6Scope>::default())
@@ -42,7 +42,7 @@ pub const CLASS: Class = Class::new("CheckIP6Scope", "1/1-2", || Box::<CheckIp6S
     .file(file!());
 
 #[derive(Default)]
-struct CheckIp6Scope {
+pub(crate) struct CheckIp6Scope {
     bad: u64,
 }
 
@@ -62,11 +62,16 @@ fn link_local(address: &[u8; 16]) -> bool {
     address[0] == 0xfe && address[1] & 0xc0 == 0x80
 }
 
+/// Whether both addresses are global ones, 2000::/3, of which nothing more need be known. Nearly all are.
+#[inline]
+pub(crate) fn are_global(header: &[u8; HEADER_LEN]) -> bool {
+    header[8] >> 5 == 1 && header[24] >> 5 == 1
+}
+
 #[inline]
 fn check(packet: &Packet) -> Result<(), Verdict> {
     let header = header(packet).ok_or(Verdict::Drop(Reason::TooShort))?;
-    // Nearly every address is a global one, 2000::/3, of which nothing more need be known.
-    if header[8] >> 5 == 1 && header[24] >> 5 == 1 {
+    if are_global(header) {
         return Ok(());
     }
     let address = |at: usize| header[at..].first_chunk::<16>().copied().unwrap_or_default();

@@ -36,7 +36,7 @@ pub const CLASS: Class = Class::new("DecIP6HLIM", "1/1-2", || Box::<DecIp6Hlim>:
     .file(file!());
 
 #[derive(Default)]
-struct DecIp6Hlim {
+pub(crate) struct DecIp6Hlim {
     expired: u64,
 }
 

@@ -28,8 +28,15 @@ use packet::{Batch, anno};
 pub const CLASS: Class = Class::new("GetIP6Address", "1/1", || Box::<GetIp6Address>::default()).file(file!());
 
 #[derive(Default)]
-struct GetIp6Address {
+pub(crate) struct GetIp6Address {
     offset: usize,
+}
+
+impl GetIp6Address {
+    /// Whether it reads the destination of a packet that begins with its IPv6 header.
+    pub(crate) fn is_destination(&self) -> bool {
+        self.offset == 24
+    }
 }
 
 impl Element for GetIp6Address {

@@ -47,7 +47,7 @@ pub const CLASS: Class = Class::new("IP6Fragmenter", "1/1-2", || Box::<Ip6Fragme
 const FRAGMENT_HEADER_LEN: usize = 8;
 
 #[derive(Default)]
-struct Ip6Fragmenter {
+pub(crate) struct Ip6Fragmenter {
     mtu: usize,
     local: bool,
     refused: u64,
@@ -137,6 +137,11 @@ fn fragments(packet: &Packet, cut: &Cut, id: u32) -> Option<Batch> {
 }
 
 impl Ip6Fragmenter {
+    /// Length of the longest packet that passes, in bytes.
+    pub(crate) fn mtu(&self) -> usize {
+        self.mtu
+    }
+
     #[cold]
     fn handle_long(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         let cut = if self.local { cut(&packet, self.mtu) } else { None };

@@ -46,7 +46,7 @@ pub const CLASS: Class = Class::new("IP6HopByHop", "1/1-3", || Box::<Ip6HopByHop
     .file(file!());
 
 #[derive(Default)]
-struct Ip6HopByHop {
+pub(crate) struct Ip6HopByHop {
     bad: u64,
 }
 

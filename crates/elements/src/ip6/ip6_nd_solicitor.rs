@@ -103,7 +103,7 @@ fn count(counter: &AtomicU64, n: usize) {
     counter.fetch_add(n as u64, Ordering::Relaxed);
 }
 
-struct Solicitor {
+pub(crate) struct Solicitor {
     ip: Ipv6Addr,
     mac: MacAddr,
     table_name: Option<String>,
@@ -151,6 +151,18 @@ fn destination(packet: &Packet) -> u128 {
 }
 
 impl Solicitor {
+    /// The neighbours this worker knows and need not ask about.
+    #[inline]
+    pub(crate) fn known(&self, now: Nanos) -> Option<tables::neighbour::View<'_, u128>> {
+        Some(self.cache.as_ref()?.view(now))
+    }
+
+    /// What follows the destination address in the link header.
+    pub(crate) fn header_rest(&self) -> [u8; 8] {
+        let header = self.header([0; 6]);
+        std::array::from_fn(|i| header[6 + i])
+    }
+
     fn header(&self, dst: Mac) -> [u8; HEADER_LEN] {
         ethernet::Repr { dst: MacAddr(dst), src: self.mac, ethertype: EtherType::IPV6 }.to_bytes()
     }

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an IPv6 packet goes through between its route and its device: `DropBroadcasts`, `CheckIP6Scope`, `PaintTee` or
+//! `CheckPaint`, `DecIP6HLIM`, `IP6Fragmenter`, and `IP6NDSolicitor` or `EtherEncap` last.
+//!
+//! Ordinary is a packet between global addresses, with hops to go, a length within the MTU and a known neighbour, that no
+//! element has to copy or drop.
+
+use engine::Element;
+use engine::clock::Nanos;
+use engine::fuse::{Chain, Fusion, Offer, Pass, member};
+use packet::{Packet, anno};
+use wire::ethernet::HEADER_LEN as LINK_HEADER_LEN;
+
+use crate::basic::check_paint::CheckPaint;
+use crate::basic::paint_tee::PaintTee;
+use crate::ethernet::ether_encap::EtherEncap;
+use crate::ip::drop_broadcasts::DropBroadcasts;
+use crate::ip6::HEADER_LEN;
+use crate::ip6::check_ip6_scope::{CheckIp6Scope, are_global};
+use crate::ip6::dec_ip6_hlim::DecIp6Hlim;
+use crate::ip6::ip6_fragmenter::Ip6Fragmenter;
+use crate::ip6::ip6_nd_solicitor::Solicitor;
+
+pub(super) const FUSION: Fusion = Fusion { name: "IPv6 output", find };
+
+/// Where the elements stand in the chain.
+#[derive(Default)]
+struct Output {
+    broadcasts: Option<usize>,
+    scope: Option<usize>,
+    paint_tee: Option<usize>,
+    check_paint: Option<usize>,
+    limit: Option<usize>,
+    mtu: Option<usize>,
+    neighbours: Option<usize>,
+    ether: Option<usize>,
+}
+
+impl Output {
+    /// The place for an element of this kind, if the pass knows the kind.
+    fn place(&mut self, element: &dyn Element) -> Option<&mut Option<usize>> {
+        Some(if member::<DropBroadcasts>(element).is_some() {
+            &mut self.broadcasts
+        } else if member::<CheckIp6Scope>(element).is_some() {
+            &mut self.scope
+        } else if member(element).is_some_and(PaintTee::is_common) {
+            &mut self.paint_tee
+        } else if member(element).is_some_and(CheckPaint::is_common) {
+            &mut self.check_paint
+        } else if member::<DecIp6Hlim>(element).is_some() {
+            &mut self.limit
+        } else if member::<Ip6Fragmenter>(element).is_some() {
+            &mut self.mtu
+        } else if member::<Solicitor>(element).is_some() {
+            &mut self.neighbours
+        } else if member::<EtherEncap>(element).is_some() {
+            &mut self.ether
+        } else {
+            return None;
+        })
+    }
+
+    /// Whether any of the elements is one for IPv6.
+    fn is_ipv6(&self) -> bool {
+        [self.scope, self.limit, self.mtu, self.neighbours].iter().any(Option::is_some)
+    }
+
+    fn demands(&self, chain: &Chain<'_>) -> Demands {
+        let refused = self.paint_tee.and_then(|at| chain.get(at)).map(PaintTee::color);
+        let painted = self.check_paint.and_then(|at| chain.get(at)).map(CheckPaint::color);
+        let link = self.neighbours.is_some() || self.ether.is_some();
+        Demands {
+            refuse_groups: self.broadcasts.is_some(),
+            refused_paint: refused.map_or(u32::MAX, u32::from),
+            painted: painted.unwrap_or(0),
+            painted_mask: if painted.is_some() { 0xff } else { 0 },
+            global: self.scope.is_some(),
+            mtu: self.mtu.and_then(|at| chain.get(at)).map_or(usize::MAX, Ip6Fragmenter::mtu),
+            hops: u8::from(self.limit.is_some()),
+            headroom: if link { LINK_HEADER_LEN } else { 0 },
+        }
+    }
+}
+
+fn find(chain: &[&dyn Element]) -> Option<Offer> {
+    let mut output = Output::default();
+    let mut n = 0;
+    for element in chain {
+        match output.place(*element) {
+            Some(place) if place.is_none() => *place = Some(n),
+            _ => break,
+        }
+        n += 1;
+        if output.neighbours.is_some() || output.ether.is_some() {
+            break;
+        }
+    }
+    output.is_ipv6().then(|| Offer { elements: n, pass: Box::new(output) })
+}
+
+/// What makes a packet ordinary, read from the elements for each batch.
+struct Demands {
+    /// Link-level broadcast and multicast are refused.
+    refuse_groups: bool,
+    /// The paint that is refused; beyond a byte for none.
+    refused_paint: u32,
+    /// The paint that is asked for, in the bits of `painted_mask`.
+    painted: u8,
+    painted_mask: u8,
+    /// Both addresses must be global ones.
+    global: bool,
+    /// Longest packet in bytes.
+    mtu: usize,
+    /// What is taken from the hop limit, which must be more.
+    hops: u8,
+    /// Headroom for the link header in bytes.
+    headroom: usize,
+}
+
+impl Pass for Output {
+    fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], now: Nanos) -> usize {
+        let demands = self.demands(chain);
+        if let Some(solicitor) = self.neighbours.and_then(|at| chain.get::<Solicitor>(at)) {
+            let Some(known) = solicitor.known(now) else { return 0 };
+            let rest = solicitor.header_rest();
+            return ordinary(batch, |p| {
+                let mac = known.get(u128::from_be_bytes(p.anno(anno::DST_IP)))?;
+                demands.carry(p)?;
+                p.push_link_header(mac, &rest).then_some(())
+            });
+        }
+        if let Some(ether) = self.ether.and_then(|at| chain.get::<EtherEncap>(at)) {
+            let [a, b, c, d, e, f, rest @ ..] = ether.header();
+            let dst = [a, b, c, d, e, f];
+            return ordinary(batch, |p| {
+                demands.carry(p)?;
+                p.push_link_header(&dst, &rest).then_some(())
+            });
+        }
+        ordinary(batch, |p| demands.carry(p))
+    }
+}
+
+/// How many packets `carry` takes before the first it does not.
+#[inline]
+fn ordinary(batch: &mut [Packet], mut carry: impl FnMut(&mut Packet) -> Option<()>) -> usize {
+    batch.iter_mut().position(|p| carry(p).is_none()).unwrap_or(batch.len())
+}
+
+impl Demands {
+    /// Does what the chain does to a packet up to the link header; `None`, with the packet untouched, if it is not ordinary.
+    #[inline]
+    fn carry(&self, p: &mut Packet) -> Option<()> {
+        let paint = p.paint();
+        let refused = p.is_group() & self.refuse_groups
+            || u32::from(paint) == self.refused_paint
+            || (paint ^ self.painted) & self.painted_mask != 0
+            || p.headroom() < self.headroom;
+        if refused {
+            return None;
+        }
+        let (header, len) = p.sole_network::<HEADER_LEN>()?;
+        if len > self.mtu || header[7] <= self.hops || (self.global && !are_global(header)) {
+            return None;
+        }
+        header[7] -= self.hops;
+        Some(())
+    }
+}
