@@ -87,7 +87,9 @@ fn names(interfaces: &[String]) -> Result<(), String> {
 
 fn interface(text: &str) -> Result<Interface, String> {
     let bad = || {
-        format!("'{text}' should name an interface and its addresses, as eth0=10.0.0.1/24 or eth0=10.0.0.1/24,2001:db8::1/64")
+        format!(
+            "'{text}' should name an interface and its addresses, as eth0=10.0.0.1/24 or eth0=10.0.0.1/24,2001:db8::1/64"
+        )
     };
     let (name, rest) = text.split_once('=').ok_or_else(bad)?;
     names(&[name.to_owned()])?;
@@ -108,7 +110,9 @@ fn interface(text: &str) -> Result<Interface, String> {
     let least = if interface.has6() { ipv6::MTU_MIN } else { ipv4::MTU_MIN };
     interface.mtu = match mtu {
         None if interface.mtu >= least => interface.mtu,
-        None => return Err(format!("'{text}': its MTU of {} is too small; the least is {least}", interface.mtu)),
+        None => {
+            return Err(format!("'{text}': its MTU of {} is too small; the least is {least}", interface.mtu));
+        }
         Some(Some(mtu)) if mtu >= least => mtu,
         Some(_) => {
             return Err(format!(
@@ -168,7 +172,8 @@ fn router_text(router: &Router) -> String {
         if six {
             text += "//   sysctl -w net.ipv6.conf.all.forwarding=1\n";
         }
-        text += "// and the routes that go by next hops. The interfaces themselves must have no addresses.\n\n";
+        text +=
+            "// and the routes that go by next hops. The interfaces themselves must have no addresses.\n\n";
     } else {
         let asked = match (four, six) {
             (true, true) => "ARP and neighbour solicitations for its own addresses and pings to them",
@@ -288,7 +293,10 @@ mod tests {
         let text = router(&both.map(String::from), &[], &["2001:db8:7::/48=2001:db8::9".into()], true, None);
         let text = text.unwrap();
         check(&text);
-        for part in ["FromHost(host0, ADDR 10.0.0.1/24, ADDR 2001:db8::1/64, TWIN none0, MTU 1400)", "2001:db8:7::/48 2001:db8::9 1"] {
+        for part in [
+            "FromHost(host0, ADDR 10.0.0.1/24, ADDR 2001:db8::1/64, TWIN none0, MTU 1400)",
+            "2001:db8:7::/48 2001:db8::9 1",
+        ] {
             assert!(text.contains(part), "{part}");
         }
         check(&bridge(&["a".into(), "b".into(), "c".into()]));

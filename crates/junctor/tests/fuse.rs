@@ -103,11 +103,7 @@ fn check(text: &str, interfaces: &[Interface], seeds: u64) {
 fn check_with(text: &str, make: Make<'_>, seeds: u64) {
     for seed in 0..seeds {
         // With batches of one everything is the same, in the same order.
-        assert_eq!(
-            run(text, make, seed, 1, true),
-            run(text, make, seed, 1, false),
-            "seed {seed}"
-        );
+        assert_eq!(run(text, make, seed, 1, true), run(text, make, seed, 1, false), "seed {seed}");
         // With larger ones packets of different flows may leave in another order.
         let [with, without] = [true, false].map(|fused| run(text, make, seed, 32, fused));
         assert_eq!((&with.drops, &with.sent), (&without.drops, &without.sent), "seed {seed}");

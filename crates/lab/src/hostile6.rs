@@ -63,7 +63,9 @@ fn damage(rng: &mut Rng, frame: &mut Vec<u8>) {
 
 /// Makes the checksum of an ICMPv6 message right that follows the fixed header, if there is one.
 pub fn seal(frame: &mut [u8]) {
-    let Some(ip) = frame.get_mut(ETHERNET..).filter(|ip| ip.len() >= HEADER + 4 && ip[6] == 58) else { return };
+    let Some(ip) = frame.get_mut(ETHERNET..).filter(|ip| ip.len() >= HEADER + 4 && ip[6] == 58) else {
+        return;
+    };
     let len = usize::from(u16::from_be_bytes([ip[4], ip[5]])).min(ip.len() - HEADER);
     if len < 4 {
         return;

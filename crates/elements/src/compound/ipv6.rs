@@ -185,7 +185,8 @@ pub(super) fn kernel(router: &Router) -> String {
          again6[0] -> Discard;\n",
     );
     if !has_default(router) {
-        let _ = writeln!(text, "rt6[{}] -> noroute6 :: Punt(no-route) -> kernel;", router.interfaces.len() + 2);
+        let _ =
+            writeln!(text, "rt6[{}] -> noroute6 :: Punt(no-route) -> kernel;", router.interfaces.len() + 2);
     }
     text
 }
@@ -210,7 +211,9 @@ fn advertiser(router: &Router, i: usize) -> String {
     if named.is_empty() {
         // Hosts can make themselves addresses of 64-bit prefixes only (RFC 4862, 5.5.3; RFC 4291, 2.5.1).
         let own = six.iter().filter(|(_, p)| p.len() < 127);
-        named = own.map(|(_, p)| format!("PREFIX {p}{}", if p.len() == 64 { "" } else { " 2592000 604800 L" })).collect();
+        named = own
+            .map(|(_, p)| format!("PREFIX {p}{}", if p.len() == 64 { "" } else { " 2592000 604800 L" }))
+            .collect();
     }
     named.dedup();
     named.push(format!("MTU {mtu}"));

@@ -6,9 +6,7 @@ use std::net::IpAddr;
 use lang::{Fault, Use};
 use wire::Prefix6;
 
-use super::arguments::{
-    Words, interface_mtu, is_interface_name, keyword, no_twins, ports, unknown_keyword,
-};
+use super::arguments::{Words, interface_mtu, is_interface_name, keyword, no_twins, ports, unknown_keyword};
 use super::ipv6;
 use super::router::{Address, Interface, Router};
 
@@ -98,7 +96,11 @@ impl Grammar {
         }
         if router.interfaces.is_empty() {
             if !unread {
-                faults.push(Fault::new(None, "a router needs an interface", format!("write {}", self.interface)));
+                faults.push(Fault::new(
+                    None,
+                    "a router needs an interface",
+                    format!("write {}", self.interface),
+                ));
             }
             return None;
         }
@@ -129,7 +131,10 @@ impl Grammar {
             // The element that sends advertisements knows what it can be told.
             _ => match words.next().filter(|v| v.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')) {
                 Some(value) => router.advertisements.push(format!("{key} {value}")),
-                None => words.fault(format!("{key} has no value"), "'junctor elements IP6NDRouterAdvertiser' says which"),
+                None => words.fault(
+                    format!("{key} has no value"),
+                    "'junctor elements IP6NDRouterAdvertiser' says which",
+                ),
             },
         }
         words.end("one value behind the keyword");
@@ -152,7 +157,8 @@ impl Grammar {
                 "MTU" => mtu = words.number("MTU", self.mtu_min),
                 "ETHER" => {
                     let text = words.next();
-                    match words.read::<wire::MacAddr>("an Ethernet address", text, "ETHER 02:00:00:00:00:01") {
+                    match words.read::<wire::MacAddr>("an Ethernet address", text, "ETHER 02:00:00:00:00:01")
+                    {
                         Some(mac) => interface.station = mac.to_string(),
                         None => good = false,
                     }

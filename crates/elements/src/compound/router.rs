@@ -127,7 +127,10 @@ impl Interface {
         let (addr, prefix) = (address.addr(), address.prefix());
         if addr.is_multicast() || addr.is_unspecified() || addr.is_loopback() {
             let what = format!("{addr} is not an address that a router can have");
-            return Err(Wrong::new(what, "write the router's own address on that network, as 2001:db8::1/64"));
+            return Err(Wrong::new(
+                what,
+                "write the router's own address on that network, as 2001:db8::1/64",
+            ));
         }
         if addr.is_unicast_link_local() {
             if let Some(other) = self.link_local.replace(addr) {
@@ -453,7 +456,13 @@ impl Router {
         let netns = self.netns.as_ref().map_or(String::new(), |n| format!(", NETNS {n}"));
         // The kernel must find too big what we do.
         let mtu = if *mtu == interface_mtu(name) { String::new() } else { format!(", MTU {mtu}") };
-        let not_ours = if self.has6() && self.has4() { "IP" } else if self.has4() { "IPv4" } else { "IPv6" };
+        let not_ours = if self.has6() && self.has4() {
+            "IP"
+        } else if self.has4() {
+            "IPv4"
+        } else {
+            "IPv6"
+        };
         let asks = match (self.has4(), self.has6()) {
             (true, true) => "ARP and neighbour solicitations",
             (true, _) => "ARP",

@@ -121,7 +121,9 @@ impl Family for V4 {
 
     #[inline]
     fn source(packet: &Packet) -> Option<u32> {
-        super::header(packet).filter(|h| h[0] >> 4 == 4).map(|h| u32::from_be_bytes([h[12], h[13], h[14], h[15]]))
+        super::header(packet)
+            .filter(|h| h[0] >> 4 == 4)
+            .map(|h| u32::from_be_bytes([h[12], h[13], h[14], h[15]]))
     }
 
     fn show_key(key: u32) -> Ipv4Addr {

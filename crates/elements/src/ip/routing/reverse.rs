@@ -77,7 +77,9 @@ impl<F: Family> ReverseRoutes<F> {
                 match (tables, &owned.readers[0]) {
                     (None, Some(first)) => F::lookup(first, &owned.reader, keys, found),
                     (None, None) => {}
-                    (Some((vrf, batch)), _) => look_up::<F>(&owned.readers, &owned.reader, vrf, batch, keys, found),
+                    (Some((vrf, batch)), _) => {
+                        look_up::<F>(&owned.readers, &owned.reader, vrf, batch, keys, found)
+                    }
                 }
                 judge(owned.hops.read(&owned.reader), found);
             }
