@@ -25,6 +25,7 @@ pub mod source;
 pub mod tcpudp;
 #[cfg(test)]
 pub mod testing;
+pub mod threads;
 mod tools;
 
 /// All element classes.
@@ -53,6 +54,7 @@ static KINDS: &[&[Class]] = &[
     schedule::CLASSES,
     source::CLASSES,
     tcpudp::CLASSES,
+    threads::CLASSES,
 ];
 
 fn all() -> impl Iterator<Item = &'static Class> {

@@ -171,6 +171,16 @@ impl Run {
         self.router.read(handler, "").unwrap_or_else(|e| panic!("{handler}: {e}"))
     }
 
+    /// Reads a handler with a parameter.
+    pub fn read_with(&mut self, handler: &str, param: &str) -> String {
+        self.try_read_with(handler, param).unwrap_or_else(|e| panic!("{handler} {param}: {e}"))
+    }
+
+    /// The same, if it can be.
+    pub fn try_read_with(&mut self, handler: &str, param: &str) -> Result<String, HandlerError> {
+        self.router.read(handler, param)
+    }
+
     /// Writes a handler.
     pub fn write(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
         self.router.write(handler, value)

@@ -21,6 +21,7 @@ use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
 use crate::fuse::Fusion;
 use crate::handler::{Access, Handler, HandlerError};
+use crate::homes::Home;
 
 /// How the instances of a class behave when several workers reach an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +189,12 @@ pub trait Element: Send + Any {
     /// [`Sharing::Queue`], and those whose `open` acquired something that the instances share, must answer.
     fn share(&self) -> Option<Box<dyn Element>> {
         None
+    }
+
+    /// Where the tasks of other elements are to run, if this one is there to say so. Asked when all elements are open, with
+    /// the number of workers.
+    fn homes(&self, workers: usize) -> Vec<Home> {
+        Vec::new()
     }
 
     /// Prepares this instance on its worker: sets first timers, schedules its task, finds other elements.

@@ -57,20 +57,31 @@ struct Reach {
     pull: Vec<Vec<bool>>,
 }
 
-/// Plans all elements for `workers` workers.
-pub(crate) fn plan(checked: &Checked, tasks: &[Tasks], shares: &[bool], workers: usize) -> Vec<Place> {
+/// Plans all elements for `workers` workers. `wished` has the workers for an element's tasks where somebody asked for them.
+pub(crate) fn plan(
+    checked: &Checked,
+    tasks: &[Tasks],
+    wished: &[Option<Vec<usize>>],
+    shares: &[bool],
+    workers: usize,
+) -> Vec<Place> {
     let count = checked.classes.len();
     let mut homes: Vec<Vec<usize>> = vec![Vec::new(); count];
     let mut reach =
         Reach { push: vec![vec![false; workers]; count], pull: vec![vec![false; workers]; count] };
     let mut load = vec![0usize; workers];
+    // Others go where those that have a place leave room.
+    for w in wished.iter().flatten().flatten() {
+        load[*w] += 1;
+    }
     // First those that bring packets, then those that fetch them: a fetching task goes where its packets are.
     let fetches = |e: usize| checked.inputs[e].first().is_some_and(|p| p.processing == Processing::Pull);
     for e in (0..count).filter(|e| !fetches(*e)).chain((0..count).filter(|e| fetches(*e))) {
-        homes[e] = match tasks[e] {
-            Tasks::None => continue,
-            Tasks::Many(n) => (0..n.min(workers)).collect(),
-            Tasks::One => {
+        homes[e] = match (tasks[e], &wished[e]) {
+            (Tasks::None, _) => continue,
+            (_, Some(wished)) => wished.clone(),
+            (Tasks::Many(n), None) => (0..n.min(workers)).collect(),
+            (Tasks::One, None) => {
                 let candidates = if fetches(e) { sources(checked, &reach, e, workers) } else { Vec::new() };
                 let all = (0..workers).collect();
                 let candidates = if candidates.is_empty() { all } else { candidates };
@@ -78,7 +89,7 @@ pub(crate) fn plan(checked: &Checked, tasks: &[Tasks], shares: &[bool], workers:
             }
         };
         for w in &homes[e] {
-            load[*w] += 1;
+            load[*w] += usize::from(wished[e].is_none());
             spread(checked, &mut reach, e, *w);
         }
     }

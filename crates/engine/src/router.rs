@@ -16,6 +16,7 @@ use crate::element::{Class, Element, Provided, Registry, Sharing, Tasks};
 use crate::fuse::{self, FusedChain};
 use crate::graph::{self, Checked};
 use crate::handler::{Access, Handler, HandlerError, Merge};
+use crate::homes;
 use crate::locked::Locked;
 use crate::mailbox::Mailbox;
 use crate::plan::{self, Mode, Place};
@@ -370,8 +371,9 @@ impl Router {
         let Check { checked, mut primaries, rcu } = check(graph, registry)?;
         let workers = options.workers.max(1);
         let tasks = open_all(graph, &mut primaries, &options, workers)?;
+        let homes = homes::gather(graph, &primaries, &tasks, workers)?;
         let shares: Vec<bool> = primaries.iter().map(|p| p.share().is_some()).collect();
-        let places = plan::plan(&checked, &tasks, &shares, workers);
+        let places = plan::plan(&checked, &tasks, &homes, &shares, workers);
         let shared = Arc::new(share(graph, &checked, &primaries, places, rcu, &mut options));
         let mut router = Router::assemble(graph, &checked, primaries, shared, options)?;
         router.workers.iter_mut().for_each(|w| w.fuse(registry.fusions()));

@@ -261,6 +261,33 @@ mod tests {
         assert!(!text.contains("CheckReversePath"));
     }
 
+    /// ICMPError can send whatever it is told to; what we write tells it to send what a router should.
+    // conformance: RFC1812-4.3.3.1-c RFC1812-4.3.3.2-b RFC1812-4.3.3.3
+    #[test]
+    fn routers_send_no_errors_that_they_should_not() {
+        let interfaces = ["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"].map(String::from);
+        for host in [false, true] {
+            let text = router(&interfaces, None, &[], host, None).unwrap();
+            let errors = text.split("ICMPError(").skip(1).filter_map(|rest| rest.split_once(')'));
+            let kind =
+                |(args, _): (&str, &str)| args.split(", ").skip(1).take(2).collect::<Vec<_>>().join(" ");
+            let kinds: std::collections::BTreeSet<String> = errors.map(kind).collect();
+            let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+            let (redirects, all) = (
+                ["redirect host"],
+                [
+                    "parameterproblem TOS copy",
+                    "redirect host",
+                    "timeexceeded TOS copy",
+                    "unreachable host",
+                    "unreachable needfrag",
+                    "unreachable net",
+                ],
+            );
+            assert_eq!(kinds, if host { &redirects[..] } else { &all[..] });
+        }
+    }
+
     #[test]
     fn what_is_written_checks_cleanly() {
         check(&router_of(&["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"], Some("10.0.0.254")).unwrap());

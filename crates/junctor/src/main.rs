@@ -18,6 +18,7 @@ mod doctor;
 mod fib;
 mod init;
 mod measure;
+mod place;
 mod run;
 
 /// Exit statuses: success, the thing asked about failed, usage or configuration error.

@@ -7,7 +7,7 @@ use engine::clock::TimeSource;
 use engine::{Control, Options, Router};
 
 use crate::config::{self, Form, Source};
-use crate::{cli, control, devices, exit};
+use crate::{cli, control, devices, exit, place};
 
 /// Run a configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,6 +24,13 @@ pub(crate) struct Args {
     /// Worker threads, one per core: a number, or a list of cores such as 0,2-3 [default: all cores].
     #[arg(short = 'j', long = "threads", value_name = "CORES")]
     pub(crate) threads: Option<String>,
+    /// Run an element's task on this worker: its core if --threads lists cores, else its number. Several, as in=0,1, for
+    /// an element with a task for each queue; may be repeated, and wins over StaticThreadSched.
+    #[arg(long, value_name = "ELEMENT=CORE")]
+    pub(crate) place: Vec<String>,
+    /// Take such placements from a file, one a line.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) placement: Option<std::path::PathBuf>,
     /// Print this read handler's value after the run; may be repeated, and match elements by pattern (`c*.count`).
     #[arg(short = 'h', long = "handler", value_name = "ELEMENT.H")]
     pub(crate) handlers: Vec<String>,
@@ -108,6 +115,13 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
         (Ok(options), Ok(limit)) => (options, limit),
         (Err(why), _) | (_, Err(why)) => return usage(why),
     };
+    let listed = args.threads.as_ref().is_some_and(|text| text.parse::<usize>().is_err());
+    let cores = if listed { &options.cores[..] } else { &[] };
+    let workers = place::Workers { count: options.workers, cores };
+    match place::read(&args.place, args.placement.as_deref(), workers) {
+        Ok(places) => place::add(&mut graph, &places),
+        Err(why) => return usage(why),
+    }
     let config = packet::Config { frames: args.frames, frame_size: args.frame_size, ..Default::default() };
     if let Err(why) = packet::Memory::reserve(config) {
         return usage(why.to_string());

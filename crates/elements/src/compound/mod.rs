@@ -14,6 +14,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod reading;
 pub mod router;
+pub mod spread;
 
 /// A ready compound element.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +46,8 @@ impl Compound {
 }
 
 /// All ready compound elements.
-pub const COMPOUNDS: &[Compound] = &[dual_router::COMPOUND, ip6_router::COMPOUND, ip_router::COMPOUND];
+pub const COMPOUNDS: &[Compound] =
+    &[dual_router::COMPOUND, ip6_router::COMPOUND, ip_router::COMPOUND, spread::COMPOUND];
 
 /// The ready compound elements, for [`lang::Options::templates`].
 pub fn templates() -> Vec<Template> {

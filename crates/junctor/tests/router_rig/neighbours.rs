@@ -136,6 +136,7 @@ fn check_expiry6(method: &str) {
 }
 
 /// The same by ARP, in the router that `junctor init` writes.
+// conformance: RFC1812-4.3.3.1-b
 fn check_expiry4(method: &str) {
     let rig = crate::router::rig(1500, 1500);
     let patience = "RETRIES 3, RETRY_INTERVAL 200ms, POLL_TIMEOUT 1s, PROBE_DELAY 200ms";

@@ -117,7 +117,9 @@ def policy(file, name, ethersrc, etherdst):
                                                             "255.255.255.254", "10.0.1.0", "10.0.2.0"]]
             + [("directed-broadcast", ip(dst=a)) for a in ["10.0.1.255", "10.0.2.255"]]
             # For this router alone, where nobody wants it.
-            + [("nowhere", ip(dst="255.255.255.255"))],
+            + [("nowhere", ip(dst="255.255.255.255"))]
+            # Nor an answer: information and address mask requests.
+            + [("nowhere", IP(src="10.0.1.2", dst="10.0.1.1") / ICMP(type=kind) / (b"i" * 8)) for kind in (15, 17)],
         "broadcast": [("passed", ip(dst="10.0.2.255"))] * 3,
         "source-routed": [("source-routed", ip(options=route(kind, "10.0.7.1"))) for kind in (loose, strict)]
             + [("source-routed", ip(options=route(loose, "10.0.7.1", pointer=8)))],

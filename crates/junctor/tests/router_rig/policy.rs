@@ -67,7 +67,7 @@ fn account(arrived: &[Vec<u8>], expected: &BTreeMap<String, u64>, report: &Repor
     assert_eq!(arrived.len() as u64, expected.get("passed").copied().unwrap_or(0));
 }
 
-// conformance: RFC1812-4.3.2.7-c RFC1812-4.3.2.7-e RFC1812-5.3.5.1 RFC1812-5.3.5.2-b RFC1812-5.3.7-a RFC1812-5.3.7-b RFC1812-5.3.7-c
+// conformance: RFC1812-4.3.2.7-c RFC1812-4.3.2.7-e RFC1812-4.3.3.7 RFC1812-5.3.5.1 RFC1812-5.3.5.2-b RFC1812-5.3.7-a RFC1812-5.3.7-b RFC1812-5.3.7-c
 fn check_impossible(method: &str) {
     let (arrived, expected, report) = cross(method, "impossible", &[]);
     account(&arrived, &expected, &report);

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Wishes for where tasks run: gathered from the elements that make them, checked, and given to the plan.
+
+use std::collections::HashMap;
+
+use lang::{Diagnostic, Graph};
+
+use crate::element::{Element, Tasks};
+
+/// A wish of one element for where the tasks of another run, see [`Element::homes`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The element's name, as the one that wishes sees it: its own compound's first, then outwards.
+    pub element: String,
+    /// Workers for its tasks, in order, none of them twice.
+    pub workers: Vec<usize>,
+    /// Whether it is an error if the element has no task.
+    pub strict: bool,
+}
+
+/// The workers that are wished for each element's tasks; where several speak of one, the last.
+pub(crate) fn gather(
+    graph: &Graph,
+    elements: &[Box<dyn Element>],
+    tasks: &[Tasks],
+    workers: usize,
+) -> Result<Vec<Option<Vec<usize>>>, Vec<Diagnostic>> {
+    let index: HashMap<&str, usize> =
+        graph.elements.iter().enumerate().map(|(e, element)| (element.name.as_str(), e)).collect();
+    let (mut homes, mut errors) = (vec![None; elements.len()], Vec::new());
+    for (who, element) in graph.elements.iter().zip(elements) {
+        for home in element.homes(workers) {
+            let found = lookup(&index, &home.element, &who.name);
+            match found.map_or(Err(Wrong::NoElement), |e| judge(&home, tasks[e], workers).map(|()| e)) {
+                Ok(e) if tasks[e] != Tasks::None => homes[e] = Some(home.workers),
+                Ok(_) => {}
+                Err(why) => errors.push(why.diagnostic(who, &home.element)),
+            }
+        }
+    }
+    if errors.is_empty() { Ok(homes) } else { Err(errors) }
+}
+
+/// The element that a name means, seen from the element `from`.
+fn lookup(index: &HashMap<&str, usize>, name: &str, from: &str) -> Option<usize> {
+    let mut scope = from;
+    while let Some((outer, _)) = scope.rsplit_once('/') {
+        if let Some(e) = index.get(format!("{outer}/{name}").as_str()) {
+            return Some(*e);
+        }
+        scope = outer;
+    }
+    index.get(name).copied()
+}
+
+/// Why a wish cannot be.
+enum Wrong {
+    NoElement,
+    NoTask,
+    TooMany { wished: usize, tasks: usize },
+    NoWorker { wished: usize, last: usize },
+}
+
+fn judge(home: &Home, tasks: Tasks, workers: usize) -> Result<(), Wrong> {
+    let tasks = match tasks {
+        Tasks::None if home.strict => return Err(Wrong::NoTask),
+        Tasks::None => return Ok(()),
+        Tasks::One => 1,
+        Tasks::Many(n) => n,
+    };
+    if home.workers.len() > tasks {
+        return Err(Wrong::TooMany { wished: home.workers.len(), tasks });
+    }
+    match home.workers.iter().find(|w| **w >= workers) {
+        Some(wished) => Err(Wrong::NoWorker { wished: *wished, last: workers - 1 }),
+        None => Ok(()),
+    }
+}
+
+impl Wrong {
+    fn diagnostic(&self, who: &lang::Element, element: &str) -> Diagnostic {
+        let (but, help) = match self {
+            Wrong::NoElement => {
+                (", and there is no such element".to_owned(), "name an element that has a task")
+            }
+            Wrong::NoTask => (
+                ", which has none".to_owned(),
+                "name the element that moves its packets: a source, a device, or an Unqueue",
+            ),
+            Wrong::TooMany { wished, tasks } => (
+                format!(" on {wished} workers, and it has {tasks}"),
+                "name no more workers than it has tasks",
+            ),
+            Wrong::NoWorker { wished, last } => (
+                format!(" on worker {wished}, and the last one is {last}"),
+                "name another, or give the router more workers (junctor run -j)",
+            ),
+        };
+        let what = format!("'{}' places the task of '{element}'{but}", who.name);
+        let error = Diagnostic::error("E0411", what).help(help);
+        // What the command line added stands nowhere in the text.
+        if who.span.start == who.span.end { error } else { error.at(who.span).label("asked for here") }
+    }
+}
