@@ -267,7 +267,7 @@ mod tests {
     fn routers_send_no_errors_that_they_should_not() {
         let interfaces = ["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"].map(String::from);
         for host in [false, true] {
-            let text = router(&interfaces, None, &[], host, None).unwrap();
+            let text = router(&interfaces, &[], &[], host, None).unwrap();
             let errors = text.split("ICMPError(").skip(1).filter_map(|rest| rest.split_once(')'));
             let kind =
                 |(args, _): (&str, &str)| args.split(", ").skip(1).take(2).collect::<Vec<_>>().join(" ");
