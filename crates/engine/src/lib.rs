@@ -19,6 +19,7 @@ pub mod fuse;
 mod graph;
 mod handler;
 mod homes;
+mod interfaces;
 mod locked;
 mod mailbox;
 mod plan;

@@ -8,6 +8,7 @@ use lang::config;
 use wire::MacAddr;
 
 use crate::args::Names;
+use crate::interfaces;
 
 /// A type that an argument can have.
 pub trait FromArg: Sized {
@@ -131,6 +132,7 @@ impl FromArg for Ipv4Addr {
     fn from_arg(text: &str, names: &Names) -> Result<Ipv4Addr, String> {
         // An address with its prefix, as AddressInfo may define, stands for the address too.
         named(text, names, |t| t.parse().ok().or_else(|| t.split_once('/')?.0.parse().ok()))
+            .or_else(|_| interfaces::ipv4(&text_of(text)).map(|found| found.0).ok_or_else(String::new))
     }
 }
 
@@ -139,6 +141,7 @@ impl FromArg for Ipv6Addr {
 
     fn from_arg(text: &str, names: &Names) -> Result<Ipv6Addr, String> {
         named(text, names, |t| t.parse().ok().or_else(|| t.split_once('/')?.0.parse().ok()))
+            .or_else(|_| interfaces::ipv6(&text_of(text)).map(|found| found.0).ok_or_else(String::new))
     }
 }
 
@@ -146,15 +149,8 @@ impl FromArg for MacAddr {
     const EXPECTED: &'static str = "an Ethernet address, or an interface of this machine";
 
     fn from_arg(text: &str, names: &Names) -> Result<MacAddr, String> {
-        named(text, names, |t| t.parse().ok()).or_else(|_| {
-            // As Click, `eth0` or `eth0:eth` stands for the interface's own address.
-            let text = text_of(text);
-            let name = text.split(':').next().unwrap_or_default();
-            let safe = !name.is_empty() && !name.contains(['/', '.']);
-            let address =
-                safe.then(|| std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok());
-            address.flatten().and_then(|a| a.trim().parse().ok()).ok_or_else(String::new)
-        })
+        named(text, names, |t| t.parse().ok())
+            .or_else(|_| interfaces::ethernet(&text_of(text)).ok_or_else(String::new))
     }
 }
 
@@ -163,6 +159,7 @@ impl FromArg for wire::Prefix4 {
 
     fn from_arg(text: &str, names: &Names) -> Result<wire::Prefix4, String> {
         named(text, names, |t| t.parse().ok())
+            .or_else(|_| interfaces::ipv4(&text_of(text)).map(|found| found.1).ok_or_else(String::new))
     }
 }
 
@@ -171,6 +168,7 @@ impl FromArg for wire::Prefix6 {
 
     fn from_arg(text: &str, names: &Names) -> Result<wire::Prefix6, String> {
         named(text, names, |t| t.parse().ok())
+            .or_else(|_| interfaces::ipv6(&text_of(text)).map(|found| found.1).ok_or_else(String::new))
     }
 }
 
@@ -342,7 +340,7 @@ mod tests {
 
     #[test]
     fn addresses() {
-        check::<Ipv4Addr>(&[("1.2.3.4", Some(Ipv4Addr::new(1, 2, 3, 4))), ("1.2.3", None), ("eth0", None)]);
+        check::<Ipv4Addr>(&[("1.2.3.4", Some(Ipv4Addr::new(1, 2, 3, 4))), ("1.2.3", None), ("no-such-if", None)]);
         check::<Port>(&[("80", Some(Port(80))), ("ssh", Some(Port(22))), ("65536", None)]);
     }
 }

@@ -13,6 +13,8 @@
 //! **Arguments**
 //! * of AddressInfo: a name, and its IPv4, IPv6 and Ethernet addresses, with or without a prefix length. Wherever an
 //!   address is expected the name stands for the one of the right kind; `NAME:eth`, `NAME:ip` and `NAME:ip6` say which.
+//!   An interface of this machine is such a name without AddressInfo: `eth0`, or `eth0:eth`, `eth0:ip`, `eth0:ipnet` (its
+//!   network), `eth0:ip6` and `eth0:ip6net`, as they are when the configuration is read.
 //! * of PortInfo: a name and its port number, which stands for ports everywhere.
 //! * of IPNameInfo: a kind, a name and its number.
 //! * of AnnotationInfo: a name and where the annotation lies.
@@ -20,8 +22,6 @@
 //!
 //! The whole configuration is searched for them before any element reads its arguments, so their place in it does not
 //! matter.
-//!
-//! **Drops:** none.
 //!
 //! ```click
 //! AddressInfo(gate 10.0.0.1/24 00:01:02:03:04:05);

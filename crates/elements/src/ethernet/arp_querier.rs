@@ -62,7 +62,7 @@ use tables::mac::Mac;
 use tables::neighbour::{Answer, Asker, Config, Due, Loss, Message, NeighbourCache, Waiting};
 use wire::arp::{self, Operation};
 use wire::ethernet::{EtherType, HEADER_LEN, Repr};
-use wire::{AddrMask4, MacAddr};
+use wire::{AddrMask4, MacAddr, Prefix4};
 
 use super::arp_responder::message_in;
 use super::neighbours::{self, Address, Lost, Table, next_event_ns, set_earlier};
@@ -183,7 +183,9 @@ fn address_and_mask(text: &str, names: &Names) -> Option<AddrMask4> {
     let plain = texts().find_map(|t| t.parse::<AddrMask4>().ok());
     plain.or_else(|| {
         let addr = Ipv4Addr::from_arg(text, names).ok()?;
-        Some(AddrMask4 { addr, mask: Ipv4Addr::BROADCAST })
+        // An interface has a network; an address alone has none.
+        let mask = Prefix4::from_arg(text, names).map_or(Ipv4Addr::BROADCAST, Prefix4::mask);
+        Some(AddrMask4 { addr, mask })
     })
 }
 
@@ -430,7 +432,7 @@ impl Element for ArpQuerier {
         match MacAddr::from_arg(&eth, args.names) {
             Ok(mac) => self.own.mac = mac,
             Err(_) if ip.is_empty() => {}
-            Err(_) => args.error(format!("argument ETH should be an Ethernet address, not '{eth}'")),
+            Err(_) => args.error(format!("argument ETH should be {}, not '{eth}'", MacAddr::EXPECTED)),
         }
         self.table = Table::new(config);
     }
@@ -718,7 +720,10 @@ mod tests {
             let errors = Rig::text(&text).errors();
             assert!(errors.iter().any(|e| e.contains(want)), "{errors:?}");
         };
-        check("10.0.0.1", "argument ETH should be an Ethernet address, not '10.0.0.1'");
+        check(
+            "10.0.0.1",
+            "argument ETH should be an Ethernet address, or an interface of this machine, not '10.0.0.1'",
+        );
         check("x, 2:0:0:0:0:1", "argument IP should be an IPv4 address or prefix, not 'x'");
         check("", "missing argument IP");
         check(

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Addresses of this machine's interfaces, by which a configuration may call them: `eth0` where an address is asked for, or
+//! with the kind of address behind a colon, as Click does it (`eth0:eth`, `eth0:ip`, `eth0:ipnet`, `eth0:ip6`, `eth0:ip6net`).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use wire::{MacAddr, Prefix4, Prefix6};
+
+/// The interface that `text` names, if what stands behind the colon (if anything) is one of `kinds`.
+fn interface<'a>(text: &'a str, kinds: &[&str]) -> Option<&'a str> {
+    let (name, kind) = text.split_once(':').unwrap_or((text, ""));
+    let safe = !name.is_empty() && !name.contains(['/', '.']);
+    (safe && (kind.is_empty() || kinds.contains(&kind))).then_some(name)
+}
+
+/// The Ethernet address of an interface.
+pub(crate) fn ethernet(text: &str) -> Option<MacAddr> {
+    let name = interface(text, &["eth", "ether", "ethernet"])?;
+    std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok()?.trim().parse().ok()
+}
+
+/// Addresses and masks of an interface, as `pick` reads them, the first first.
+fn first<T>(name: &str, pick: impl Fn(&nix::ifaddrs::InterfaceAddress) -> Option<T>) -> Option<T> {
+    // Whoever tries several types for a text asks here often; few texts name an interface.
+    if !std::path::Path::new("/sys/class/net").join(name).exists() {
+        return None;
+    }
+    nix::ifaddrs::getifaddrs().ok()?.filter(|a| a.interface_name == name).find_map(|a| pick(&a))
+}
+
+/// An interface's first IPv4 address, with the prefix of its network.
+pub(crate) fn ipv4(text: &str) -> Option<(Ipv4Addr, Prefix4)> {
+    let name = interface(text, &["ip", "ip4", "ipnet", "ip4net", "ipprefix", "ip4prefix"])?;
+    first(name, |a| {
+        let address = a.address.as_ref()?.as_sockaddr_in()?.ip();
+        let mask = a.netmask.as_ref()?.as_sockaddr_in()?.ip();
+        Some((address, Prefix4::new(address, mask.to_bits().count_ones() as u8)?))
+    })
+}
+
+/// An interface's first IPv6 address that is not link-local, or its link-local one, with the prefix of its network.
+pub(crate) fn ipv6(text: &str) -> Option<(Ipv6Addr, Prefix6)> {
+    let name = interface(text, &["ip6", "ip6net", "ip6prefix"])?;
+    let any = |local: bool| {
+        first(name, |a| {
+            let address = a.address.as_ref()?.as_sockaddr_in6()?.ip();
+            let mask = a.netmask.as_ref()?.as_sockaddr_in6()?.ip();
+            let prefix = Prefix6::new(address, mask.to_bits().count_ones() as u8)?;
+            (address.is_unicast_link_local() == local).then_some((address, prefix))
+        })
+    };
+    any(false).or_else(|| any(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_behind_the_colon_must_fit() {
+        assert_eq!(interface("eth0", &["ip"]), Some("eth0"));
+        assert_eq!(interface("eth0:ip", &["ip"]), Some("eth0"));
+        for bad in ["eth0:eth", "../eth0", ":ip", "", "1.2.3.4"] {
+            assert_eq!(interface(bad, &["ip"]), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn loopback_has_its_addresses() {
+        // A namespace may have its loopback down, without addresses.
+        if let Some((address, net)) = ipv4("lo:ipnet") {
+            assert_eq!((address, net), (Ipv4Addr::LOCALHOST, "127.0.0.0/8".parse().expect("a prefix")));
+        }
+        if let Some((address, _)) = ipv6("lo") {
+            assert_eq!(address, Ipv6Addr::LOCALHOST);
+        }
+        assert_eq!((ipv4("lo:eth"), ipv4("no-such-if")), (None, None));
+    }
+}
