@@ -340,7 +340,11 @@ mod tests {
 
     #[test]
     fn addresses() {
-        check::<Ipv4Addr>(&[("1.2.3.4", Some(Ipv4Addr::new(1, 2, 3, 4))), ("1.2.3", None), ("no-such-if", None)]);
+        check::<Ipv4Addr>(&[
+            ("1.2.3.4", Some(Ipv4Addr::new(1, 2, 3, 4))),
+            ("1.2.3", None),
+            ("no-such-if", None),
+        ]);
         check::<Port>(&[("80", Some(Port(80))), ("ssh", Some(Port(22))), ("65536", None)]);
     }
 }
