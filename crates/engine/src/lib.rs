@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod balance;
 mod builtin;
 pub mod clock;
 pub mod control;
@@ -26,6 +27,7 @@ mod plan;
 mod ports;
 mod report;
 mod router;
+mod sample;
 mod schedule;
 mod signals;
 mod values;
@@ -42,4 +44,4 @@ pub use report::{ElementReport, Report};
 pub use router::{Check, Control, DEFAULT_BURST, ElementInfo, Options, Router, Shared, Target, check};
 pub use schedule::{DEFAULT_TICKETS, MAX_TICKETS};
 pub use values::{parse_duration, parse_integer};
-pub use worker::{CycleStats, PortStats};
+pub use worker::{CycleStats, PortStats, TaskStats};

@@ -2,7 +2,7 @@
 //! Counters of a whole router: what each element sent, dropped, held and cost.
 
 use crate::drops::Reason;
-use crate::worker::{CycleStats, PortStats, Worker};
+use crate::worker::{CycleStats, PortStats, TaskStats, Worker};
 
 /// Counters of a router at one moment, over all workers.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ pub struct ElementReport {
     pub drops: Vec<(Reason, u64)>,
     /// Sampled cost.
     pub cycles: CycleStats,
+    /// Sampled cost of its tasks, with all that followed from them.
+    pub tasks: TaskStats,
     /// Packets that the element holds.
     pub held: usize,
 }
@@ -43,6 +45,9 @@ impl ElementReport {
         }
         self.cycles.cycles += other.cycles.cycles;
         self.cycles.packets += other.cycles.packets;
+        self.tasks.runs += other.tasks.runs;
+        self.tasks.timed += other.tasks.timed;
+        self.tasks.cycles += other.tasks.cycles;
         self.held += other.held;
         for (reason, n) in &other.drops {
             match self.drops.iter_mut().find(|d| d.0 == *reason) {
@@ -62,6 +67,7 @@ impl Worker {
                 .collect(),
             drops: self.drops(e as u32).iter().collect(),
             cycles: self.cycle_stats(e),
+            tasks: self.task_stats(e),
             held: self.slots[e].as_ref().map_or(0, |i| i.held()),
         };
         Report { elements: (0..self.slots.len()).map(element).collect() }

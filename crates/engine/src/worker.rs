@@ -25,6 +25,7 @@ use crate::element::{Element, Provided};
 use crate::fuse::{self, Chain, Fused, FusedChain, Fusion};
 use crate::ports::Processing;
 use crate::router::{Shared, Target};
+use crate::sample::Sampler;
 use crate::schedule::{Tasks, Timers};
 
 /// Rounds without work after which a worker sleeps until a descriptor, a timer or a message wakes it.
@@ -33,8 +34,11 @@ const IDLE_ROUNDS: u32 = 2000;
 const POLL_ROUNDS: u32 = 256;
 /// The longest sleep, a bound on the harm of a wake-up that a driver forgot to give.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
-/// One in so many dispatches is timed.
+/// One in about so many dispatches is timed.
 const SAMPLE: u32 = 128;
+
+/// One in about so many runs of a task is timed, with all that follows from it.
+const TASK_SAMPLE: u32 = 32;
 
 /// An instance in its place, absent while it runs.
 pub(crate) type Slot = Option<Box<dyn Element>>;
@@ -105,6 +109,24 @@ pub struct CycleStats {
     pub packets: u64,
 }
 
+/// What the tasks of an element cost: runs, and the time of some of them with all that followed from them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskStats {
+    /// Runs that did work.
+    pub runs: u64,
+    /// Timed runs.
+    pub timed: u64,
+    /// Time stamp counter cycles of these, until nothing was left of what they sent.
+    pub cycles: u64,
+}
+
+impl TaskStats {
+    /// Cycles of all runs, judged by the timed ones.
+    pub fn all_cycles(&self) -> f64 {
+        if self.timed == 0 { 0.0 } else { self.cycles as f64 * self.runs as f64 / self.timed as f64 }
+    }
+}
+
 /// One worker with all it owns.
 pub struct Worker {
     pub(crate) index: usize,
@@ -123,7 +145,9 @@ pub struct Worker {
     cycles: Vec<CycleStats>,
     /// The pass over the chain that begins at an element, absent while it runs.
     fused: Vec<Option<Box<Fused>>>,
-    until_sample: u32,
+    sampled: Sampler,
+    task_stats: Vec<TaskStats>,
+    sampled_tasks: Sampler,
     drops: Vec<DropCounts>,
     pub(crate) rcu: sync::rcu::Reader,
     pub(crate) clock: Clock,
@@ -152,7 +176,9 @@ impl Worker {
             fetched: vec![PortStats::default(); inputs.edges.len()],
             cycles: vec![CycleStats::default(); shared.elements.len()],
             fused: shared.elements.iter().map(|_| None).collect(),
-            until_sample: SAMPLE,
+            sampled: Sampler::one_in(SAMPLE),
+            task_stats: vec![TaskStats::default(); shared.elements.len()],
+            sampled_tasks: Sampler::one_in(TASK_SAMPLE),
             drops: vec![DropCounts::default(); shared.elements.len()],
             random: fastrand::Rng::with_seed(shared.seed.wrapping_add(index as u64)),
             rcu: shared.rcu.register(format!("worker {index}")),
@@ -207,13 +233,28 @@ impl Worker {
                 return true;
             }
             let Some(element) = self.tasks.next() else { break };
-            worked |= self.with(element, |instance, cx| instance.run_task(cx)).unwrap_or(false);
-            worked |= !self.stack.is_empty();
-            self.drain();
+            worked |= self.run_task(element);
         }
         self.rounds = self.rounds.wrapping_add(1);
         if self.rounds.is_multiple_of(POLL_ROUNDS) && self.watched.iter().any(|w| w.1.is_some()) {
             worked |= self.wait(Some(Duration::ZERO));
+        }
+        worked
+    }
+
+    /// Runs an element's task and carries what it sends. Returns whether there was work.
+    #[inline]
+    fn run_task(&mut self, element: u32) -> bool {
+        let before = self.sampled_tasks.picks().then(sync::tsc);
+        let mut worked = self.with(element, |instance, cx| instance.run_task(cx)).unwrap_or(false);
+        worked |= !self.stack.is_empty();
+        self.drain();
+        let stats = &mut self.task_stats[element as usize];
+        stats.runs += u64::from(worked);
+        // An idle run says nothing of what work costs.
+        if let Some(before) = before.filter(|_| worked) {
+            stats.timed += 1;
+            stats.cycles += sync::tsc().saturating_sub(before);
         }
         worked
     }
@@ -396,9 +437,7 @@ impl Worker {
             return;
         };
         let floor = std::mem::replace(&mut self.floor, self.stack.len());
-        self.until_sample -= 1;
-        if self.until_sample == 0 {
-            self.until_sample = SAMPLE;
+        if self.sampled.picks() {
             let (packets, before) = (batch.len() as u64, sync::tsc());
             instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
             let cycles = &mut self.cycles[element as usize];
@@ -456,9 +495,7 @@ impl Worker {
         let Fused { elements, pass, .. } = fused;
         let chain = Chain { elements, slots: &self.slots };
         let now = self.clock.now();
-        self.until_sample -= 1;
-        let done = if self.until_sample == 0 {
-            self.until_sample = SAMPLE;
+        let done = if self.sampled.picks() {
             let before = sync::tsc();
             let done = pass.run(&chain, batch, now);
             let cycles = &mut self.cycles[elements[0] as usize];
@@ -614,6 +651,10 @@ impl Worker {
 
     pub(crate) fn cycle_stats(&self, element: usize) -> CycleStats {
         self.cycles[element]
+    }
+
+    pub(crate) fn task_stats(&self, element: usize) -> TaskStats {
+        self.task_stats[element]
     }
 
     pub(crate) fn please_stop(&mut self) {

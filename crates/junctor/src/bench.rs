@@ -4,10 +4,12 @@
 mod engine_path;
 mod fib;
 mod start;
+mod subject;
 mod traffic;
 
 use clap::Subcommand;
 
+pub(crate) use subject::{Failed, Subject};
 pub(crate) use traffic::Bench;
 
 /// Measure the engine's own parts.

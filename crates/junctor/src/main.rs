@@ -19,6 +19,7 @@ mod fib;
 mod init;
 mod measure;
 mod place;
+mod plan;
 mod run;
 
 /// Exit statuses: success, the thing asked about failed, usage or configuration error.

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A configuration on in-memory devices with traffic, to be built for any number of workers and measured.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use engine::clock::TimeSource;
+use engine::{Options, Report, Router};
+use lang::{Diagnostic, Graph};
+
+use super::traffic::{Bench, Pattern};
+
+/// Why a configuration cannot be measured.
+pub(crate) enum Failed {
+    /// It is wrong.
+    Configuration(Vec<Diagnostic>),
+    /// No packet came out of it.
+    Silent,
+}
+
+/// A configuration with its traffic.
+pub(crate) struct Subject<'a> {
+    graph: &'a Graph,
+    patterns: HashMap<String, Pattern>,
+    runs: usize,
+    run: Duration,
+}
+
+/// What the runs of a router showed.
+pub(crate) struct Measurement {
+    /// Packets that left it, those of the warm-up too.
+    pub(crate) packets: u64,
+    /// What its elements did meanwhile.
+    pub(crate) report: Report,
+    /// Processor time of all workers for each packet, and millions of packets for each second, by run.
+    ns_and_mpps: Vec<(f64, f64)>,
+}
+
+impl Measurement {
+    fn median(&self, pick: impl Fn(&(f64, f64)) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.ns_and_mpps.iter().map(pick).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// Processor time for each packet, the median of the runs.
+    pub(crate) fn ns_per_packet(&self) -> f64 {
+        self.median(|run| run.0)
+    }
+
+    /// The median rate.
+    pub(crate) fn mpps(&self) -> f64 {
+        self.median(|run| run.1)
+    }
+}
+
+impl<'a> Subject<'a> {
+    /// A configuration, whose text says what its devices receive.
+    pub(crate) fn new(graph: &'a Graph, text: &str) -> Result<Subject<'a>, String> {
+        Ok(Subject { graph, patterns: Pattern::gather(text)?, runs: 5, run: Duration::from_millis(200) })
+    }
+
+    /// So many runs of so many milliseconds instead.
+    pub(crate) fn with_runs(self, runs: usize, run_ms: u64) -> Subject<'a> {
+        Subject { runs: runs.max(1), run: Duration::from_millis(run_ms.max(1)), ..self }
+    }
+
+    /// A router on this number of workers, not started.
+    pub(crate) fn build(&self, workers: usize) -> Result<Router, Failed> {
+        self.on_cores(workers, (0..workers).collect()).map(|(router, _)| router)
+    }
+
+    fn on_cores(&self, workers: usize, cores: Vec<usize>) -> Result<(Router, Arc<Bench>), Failed> {
+        let bench = Arc::new(Bench::new(self.patterns.clone(), workers));
+        let options = Options {
+            provider: bench.clone(),
+            workers,
+            cores,
+            burst: engine::DEFAULT_BURST,
+            time: TimeSource::Real,
+            seed: 1,
+            // Which driver serves a device is no news here.
+            print: Some(Box::new(|_| {})),
+        };
+        let router = Router::build(self.graph, &elements::registry(), options);
+        router.map(|router| (router, bench)).map_err(Failed::Configuration)
+    }
+
+    /// Runs it on this number of workers.
+    pub(crate) fn measure(&self, workers: usize) -> Result<Measurement, Failed> {
+        let (mut router, bench) = self.on_cores(workers, (0..workers).collect())?;
+        self.run(&mut router, &bench, || {})
+    }
+
+    /// Runs two copies of it side by side, on one worker each, and returns the processor time for each packet of both.
+    pub(crate) fn measure_together(&self) -> Result<f64, Failed> {
+        let mut copies = [self.on_cores(1, vec![0])?, self.on_cores(1, vec![1])?];
+        let start = Barrier::new(2);
+        let measured: Vec<Result<Measurement, Failed>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = copies
+                .iter_mut()
+                .map(|(router, bench)| {
+                    let start = &start;
+                    scope.spawn(move || self.run(router, bench, || drop(start.wait())))
+                })
+                .collect();
+            threads.into_iter().map(|t| t.join().unwrap_or(Err(Failed::Silent))).collect()
+        });
+        let mut sum = 0.0;
+        for copy in measured {
+            sum += copy?.ns_per_packet() / 2.0;
+        }
+        Ok(sum)
+    }
+
+    fn run(&self, router: &mut Router, bench: &Bench, before_each: impl Fn()) -> Result<Measurement, Failed> {
+        let mut ns_and_mpps = Vec::new();
+        // The first run warms up: neighbours are resolved in it.
+        for run in 0..=self.runs {
+            before_each();
+            let (sent, cpu) = (bench.sent(), router.cpu_ns().iter().sum::<u64>());
+            let started = Instant::now();
+            router.resume();
+            router.stop_after(self.run);
+            router.run();
+            let wall_ns = started.elapsed().as_nanos() as f64;
+            let packets = (bench.sent() - sent) as f64;
+            let cpu_ns = (router.cpu_ns().iter().sum::<u64>() - cpu) as f64;
+            if run == 0 {
+                bench.settle();
+            } else {
+                ns_and_mpps.push((cpu_ns / packets, packets / wall_ns * 1e3));
+            }
+        }
+        let silent = ns_and_mpps.iter().any(|(ns, _)| !ns.is_finite());
+        let measurement = Measurement { packets: bench.sent() as u64, report: router.report(), ns_and_mpps };
+        if silent { Err(Failed::Silent) } else { Ok(measurement) }
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor plan`: what a configuration would forward on so many cores, what would hold it back, and which worker should run
+//! what; from costs measured here, on one core.
+
+mod costs;
+mod model;
+
+use std::fmt::Write as _;
+
+use engine::balance::Problem;
+use serde_json::{Value, json};
+
+use crate::bench::Subject;
+use crate::config::{Form, Source};
+use crate::measure;
+use crate::{cli, exit};
+use costs::Costs;
+use model::Prediction;
+
+/// Predict throughput, bottleneck and placement of a configuration on a number of cores, more than this machine's too.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor plan conf/ip-router.click --cores 8
+  junctor plan conf/ip-router.click --cores 4 --json
+
+The costs come from a run of the configuration on one core, on in-memory devices (see 'junctor bench engine --help' for their
+traffic), and from two such runs side by side. The model is then held against what this machine can measure: beside each
+prediction for no more cores than there are stands the measured rate and the error.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Cores to plan for.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    cores: u16,
+    /// Measured runs of each kind.
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    runs: usize,
+    /// Length of a run in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 200)]
+    run_ms: u64,
+    /// What one packet costs each of two cores when it goes from one to the other, in nanoseconds ('junctor bench handoff').
+    #[arg(long, value_name = "NS", default_value_t = 12.5)]
+    handoff_ns: f64,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A prediction and, where this machine has the cores, what it measured.
+struct Held {
+    prediction: Prediction,
+    measured_mpps: Option<f64>,
+}
+
+impl Held {
+    /// How far the prediction lies off, as a share of what was measured.
+    fn error(&self) -> Option<f64> {
+        self.measured_mpps.map(|m| self.prediction.mpps() / m - 1.0)
+    }
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    let mut loaded = match args.source.load() {
+        Ok(loaded) => loaded,
+        Err(why) => return cli::usage(why),
+    };
+    loaded.report(&loaded.diagnostics, Form::Full, true);
+    let Some(graph) = loaded.graph.take() else { return exit::USAGE };
+    let subject = match Subject::new(&graph, &loaded.text()) {
+        Ok(subject) => subject.with_runs(args.runs, args.run_ms),
+        Err(why) => return cli::usage(why),
+    };
+    let here = std::thread::available_parallelism().map_or(1, usize::from);
+    let planned = (|| {
+        let costs = Costs::measure(&subject, here)?;
+        let mut held = Vec::new();
+        for workers in [1, 2].into_iter().filter(|w| *w <= here) {
+            let router = subject.build(workers)?;
+            let prediction = Prediction::new(&costs, router.shared(), workers, args.handoff_ns);
+            held.push(Held { prediction, measured_mpps: Some(subject.measure(workers)?.mpps()) });
+        }
+        let router = subject.build(usize::from(args.cores))?;
+        let shared = router.shared().clone();
+        let prediction = Prediction::new(&costs, &shared, usize::from(args.cores), args.handoff_ns);
+        Ok::<_, crate::bench::Failed>((costs, held, prediction, shared))
+    })();
+    match planned {
+        Ok((costs, held, prediction, shared)) if args.json => {
+            let object = to_json(&costs, &held, &prediction, &shared);
+            cli::print_or_fail(format!("{object}\n").as_bytes())
+        }
+        Ok((costs, held, prediction, shared)) => {
+            cli::print_or_fail(to_text(&costs, &held, &prediction, &shared).as_bytes())
+        }
+        Err(crate::bench::Failed::Configuration(errors)) => {
+            loaded.report(&errors, Form::Full, true);
+            exit::USAGE
+        }
+        Err(crate::bench::Failed::Silent) => cli::fail(
+            "no packet came out of the configuration; 'junctor bench engine --report' shows where they end",
+        ),
+    }
+}
+
+fn name(shared: &engine::Shared, element: usize) -> String {
+    let info = &shared.elements[element];
+    format!("{} ({})", info.name, info.class.name)
+}
+
+/// The tasks that should run elsewhere than the engine would have them, with their workers, and the rate then.
+fn better(prediction: &Prediction) -> Option<(Vec<(usize, usize)>, f64)> {
+    let problem: &Problem = &prediction.problem;
+    let best = problem.solve(Some(&prediction.homes));
+    let gain = problem.peak(&prediction.homes) / problem.peak(&best).max(f64::MIN_POSITIVE);
+    let moved = prediction.items.iter().zip(&best).zip(&prediction.homes);
+    let moved: Vec<_> = moved.filter(|((_, new), old)| new != old).map(|((e, new), _)| (*e, *new)).collect();
+    // Less than that is within the model's own error.
+    (gain > 1.02 && !moved.is_empty()).then_some((moved, gain * prediction.mpps()))
+}
+
+fn to_text(costs: &Costs, held: &[Held], prediction: &Prediction, shared: &engine::Shared) -> String {
+    let mut text = String::new();
+    let one = 1e3 / costs.ns_per_packet;
+    let _ = writeln!(
+        text,
+        "{} cores: {:.2} Mpps predicted, {:.2} times one core.",
+        prediction.workers,
+        prediction.mpps(),
+        prediction.mpps() / one
+    );
+    let _ = writeln!(text, "Limit: {}.", prediction.limit(shared));
+    let _ = writeln!(text, "\n{:>6}  {:>9}  {:>5}  tasks", "worker", "ns/packet", "busy");
+    let peak = prediction.loads.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    for (w, load) in prediction.loads.iter().enumerate() {
+        let mine = prediction.items.iter().zip(&prediction.homes).filter(|(_, home)| **home == w);
+        let tasks: Vec<&str> = mine.map(|(e, _)| shared.elements[*e].name.as_str()).collect();
+        let _ = writeln!(text, "{w:>6}  {load:>9.1}  {:>4.0}%  {}", 100.0 * load / peak, tasks.join(" "));
+    }
+    let _ = writeln!(
+        text,
+        "\n{:>9}  {:>5}  task, with all that follows from it (one core)",
+        "ns/packet", "share"
+    );
+    for task in &costs.tasks {
+        let share = 100.0 * task.ns / costs.ns_per_packet;
+        let _ = writeln!(text, "{:>9.1}  {share:>4.0}%  {}", task.ns, name(shared, task.element));
+    }
+    match better(prediction) {
+        Some((moved, mpps)) => {
+            let _ = writeln!(text, "\nBetter, {mpps:.2} Mpps, with these tasks elsewhere:");
+            for (element, worker) in moved {
+                let _ = writeln!(text, "  {} on worker {worker}", shared.elements[element].name);
+            }
+        }
+        None => text.push_str("\nNo better placement of these tasks was found.\n"),
+    }
+    text.push_str("\nThe model against this machine:\n");
+    for Held { prediction, measured_mpps } in held {
+        let measured = measured_mpps.unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "  {} worker{}: predicted {:.2} Mpps, measured {measured:.2}: {:+.1} %",
+            prediction.workers,
+            if prediction.workers == 1 { " " } else { "s" },
+            prediction.mpps(),
+            100.0 * (prediction.mpps() / measured - 1.0)
+        );
+    }
+    match costs.together {
+        Some(slower) => {
+            let _ = writeln!(
+                text,
+                "Two copies that share nothing cost {slower:.2} times as much per packet side by side as one alone;\n\
+                 each doubling of cores is taken to cost that again."
+            );
+        }
+        None => text
+            .push_str("With one core here, what cores cost each other is not known and taken as nothing.\n"),
+    }
+    text
+}
+
+fn to_json(costs: &Costs, held: &[Held], prediction: &Prediction, shared: &engine::Shared) -> Value {
+    let value = |name: &str, value: f64, unit: &str| json!({ "name": name, "value": value, "unit": unit, "min": value, "max": value, "runs": 1 });
+    let mut results = vec![
+        value("plan.mpps", prediction.mpps(), "Mpps"),
+        value("plan.scaling", prediction.mpps() * costs.ns_per_packet / 1e3, "ratio"),
+        value("plan.ns_per_packet_1", costs.ns_per_packet, "ns"),
+    ];
+    for h in held {
+        let w = h.prediction.workers;
+        results.push(value(&format!("plan.predicted_mpps_{w}"), h.prediction.mpps(), "Mpps"));
+        results.extend(h.measured_mpps.map(|m| value(&format!("plan.measured_mpps_{w}"), m, "Mpps")));
+        results.extend(h.error().map(|e| value(&format!("plan.error_{w}"), e, "ratio")));
+    }
+    let places: Vec<Value> = prediction
+        .items
+        .iter()
+        .zip(&prediction.homes)
+        .map(|(e, home)| json!({ "task": shared.elements[*e].name, "worker": home }))
+        .collect();
+    let moves = better(prediction).map(|(moved, mpps)| {
+        let moved = moved.iter().map(|(e, w)| json!({ "task": shared.elements[*e].name, "worker": w }));
+        json!({ "mpps": mpps, "moves": moved.collect::<Vec<_>>() })
+    });
+    json!({
+        "command": "plan", "version": env!("CARGO_PKG_VERSION"), "machine": measure::machine(),
+        "conditions": {
+            "cores": prediction.workers, "together": costs.together, "limit": prediction.limit(shared),
+            "loads_ns": prediction.loads, "placement": places, "better": moves,
+        },
+        "results": results,
+    })
+}

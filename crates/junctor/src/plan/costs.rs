@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a configuration costs on one core, task by task, and what two cores cost each other.
+
+use engine::{Report, Sharing};
+
+use crate::bench::{Failed, Subject};
+
+/// Measured costs, all in nanoseconds for each packet that leaves the router.
+pub(super) struct Costs {
+    /// On one worker, with everything.
+    pub(super) ns_per_packet: f64,
+    /// By task.
+    pub(super) tasks: Vec<TaskCost>,
+    /// What each element costs by itself, by index; 0 where it was not sampled.
+    pub(super) elements: Vec<f64>,
+    /// Packets that go through each element for one that leaves the router, by index.
+    pub(super) through: Vec<f64>,
+    /// How much more a packet costs on each of two cores that share nothing than on one alone, if there are two.
+    pub(super) together: Option<f64>,
+}
+
+/// What one task costs with all that follows from its runs.
+pub(super) struct TaskCost {
+    pub(super) element: usize,
+    pub(super) ns: f64,
+}
+
+impl Costs {
+    /// Measures them on this machine, which has `cores`.
+    pub(super) fn measure(subject: &Subject<'_>, cores: usize) -> Result<Costs, Failed> {
+        let run = subject.measure(1)?;
+        let ns_per_packet = run.ns_per_packet();
+        let together = if cores > 1 { Some(subject.measure_together()? / ns_per_packet) } else { None };
+        let Report { elements } = &run.report;
+        let cycles: Vec<f64> = elements.iter().map(|e| e.tasks.all_cycles()).collect();
+        // The share of each task is known better than its cycles, in which lies all that interrupted it.
+        let all: f64 = cycles.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let mut tasks: Vec<TaskCost> = cycles
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| **c > 0.0)
+            .map(|(element, c)| TaskCost { element, ns: ns_per_packet * c / all })
+            .collect();
+        tasks.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+        let packets = run.packets.max(1) as f64;
+        let ns_per_cycle = ns_per_packet * packets / all;
+        let sent = |e: &engine::ElementReport| e.outputs.iter().map(|o| o.packets).sum::<u64>() as f64;
+        let through: Vec<f64> = elements.iter().map(|e| sent(e) / packets).collect();
+        let own = elements.iter().zip(&through).map(|(e, through)| {
+            let sampled = e.cycles.packets.max(1) as f64;
+            e.cycles.cycles as f64 / sampled * ns_per_cycle * through
+        });
+        Ok(Costs { ns_per_packet, tasks, elements: own.collect(), through, together })
+    }
+
+    /// Whether packets change workers at this element, if they change at all.
+    pub(super) fn is_queue(info: &engine::ElementInfo) -> bool {
+        info.class.sharing == Sharing::Queue
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cost model: the load of each worker is what its tasks cost, what packets cost that change workers, and what cores cost each
+//! other; the busiest worker, or an element that only one worker at a time may run, sets the rate.
+//!
+//! The traffic is taken to arrive in the proportions in which it was measured on one worker.
+
+use engine::balance::{Item, Link, Problem};
+use engine::{ElementInfo, Mode, Processing, Shared};
+
+use super::costs::Costs;
+
+/// What a configuration would do on a number of workers.
+pub(super) struct Prediction {
+    pub(super) workers: usize,
+    /// Elements whose tasks are placed, one entry for each task.
+    pub(super) items: Vec<usize>,
+    /// Which worker runs each of them.
+    pub(super) homes: Vec<usize>,
+    /// Costs of tasks and hand-offs, before cores slow each other down.
+    pub(super) problem: Problem,
+    /// Nanoseconds that each worker spends for one packet that leaves the router.
+    pub(super) loads: Vec<f64>,
+    /// The element that only one worker at a time may run which costs most, with its cost.
+    serial: Option<(usize, f64)>,
+}
+
+impl Prediction {
+    pub(super) fn new(costs: &Costs, shared: &Shared, workers: usize, handoff_ns: f64) -> Prediction {
+        let elements = &shared.elements;
+        let (mut items, mut homes, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+        for task in &costs.tasks {
+            let on = &elements[task.element].place.tasks;
+            for worker in on {
+                items.push(task.element);
+                homes.push(*worker);
+                // A task that every worker has cannot be moved: it serves the worker's own queue of the device.
+                let fixed = (on.len() > 1).then_some(*worker);
+                parts.push(Item { cost: task.ns / on.len() as f64, fixed });
+            }
+        }
+        let links = links(costs, elements, &items, handoff_ns);
+        let problem = Problem { items: parts, links, workers };
+        // Cores share a cache and a memory: what two cost each other, each doubling costs again.
+        let slower = costs.together.unwrap_or(1.0).max(1.0).powf((workers as f64).log2());
+        let loads = problem.loads(&homes).into_iter().map(|l| l * slower).collect();
+        let locked = elements.iter().enumerate().filter(|(_, e)| e.place.mode == Mode::Locked);
+        let serial = locked.map(|(e, _)| (e, costs.elements[e])).max_by(|a, b| a.1.total_cmp(&b.1));
+        Prediction { workers, items, homes, problem, loads, serial }
+    }
+
+    fn peak(&self) -> f64 {
+        self.loads.iter().copied().fold(f64::MIN_POSITIVE, f64::max)
+    }
+
+    /// Packets that leave the router, million for each second.
+    pub(super) fn mpps(&self) -> f64 {
+        let serial = self.serial.map_or(0.0, |s| s.1);
+        1e3 / self.peak().max(serial)
+    }
+
+    /// What holds the rate where it is, in words.
+    pub(super) fn limit(&self, shared: &Shared) -> String {
+        let peak = self.peak();
+        match self.serial {
+            Some((e, ns)) if ns > peak => {
+                format!(
+                    "{} runs on one worker at a time, {ns:.1} ns for each packet",
+                    shared.elements[e].name
+                )
+            }
+            _ => {
+                let busiest = self.loads.iter().position(|l| *l >= peak).unwrap_or(0);
+                let even = self.loads.iter().all(|l| *l > 0.9 * peak);
+                let which = if even { "all workers alike".into() } else { format!("worker {busiest}") };
+                format!("{which}, {peak:.1} ns for each packet")
+            }
+        }
+    }
+}
+
+/// Which tasks hand packets to which, and at what price: those that push into a queue, and those that draw from it.
+fn links(costs: &Costs, elements: &[ElementInfo], items: &[usize], handoff_ns: f64) -> Vec<Link> {
+    let mut links = Vec::new();
+    for (queue, info) in elements.iter().enumerate().filter(|(_, e)| Costs::is_queue(e)) {
+        // A queue of which every worker has its own hands nothing over.
+        if info.place.mode == Mode::PerCore {
+            continue;
+        }
+        let tasks =
+            |reached: Vec<bool>| -> Vec<usize> { (0..items.len()).filter(|i| reached[items[*i]]).collect() };
+        let (from, to) = (tasks(reached(elements, queue, false)), tasks(reached(elements, queue, true)));
+        let pairs = (from.len() * to.len()).max(1) as f64;
+        let cost = costs.through[queue] * handoff_ns / pairs;
+        let all = from.iter().flat_map(|a| to.iter().map(move |b| (*a, *b)));
+        links.extend(all.filter(|(a, b)| a != b).map(|ends| Link { ends, cost }));
+    }
+    links
+}
+
+/// Elements before a queue (whose pushes may end in it), or behind it (whose pulls may), up to the next queue.
+fn reached(elements: &[ElementInfo], queue: usize, behind: bool) -> Vec<bool> {
+    let mut seen = vec![false; elements.len()];
+    let mut todo = vec![queue];
+    while let Some(e) = todo.pop() {
+        let (ports, works) = match behind {
+            true => (&elements[e].outputs, Processing::Pull),
+            false => (&elements[e].inputs, Processing::Push),
+        };
+        for (_, peers) in ports.iter().filter(|(p, _)| *p == works) {
+            for (peer, _) in peers {
+                if !std::mem::replace(&mut seen[*peer], true) && !Costs::is_queue(&elements[*peer]) {
+                    todo.push(*peer);
+                }
+            }
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Subject;
+    use crate::plan::costs::TaskCost;
+
+    /// A prediction from made-up costs: each task of `text` costs what `costs` says.
+    fn predict(text: &str, given: &[(&str, f64)], workers: usize, together: f64) -> Prediction {
+        let parsed = lang::load_str("test", text, &elements::options());
+        let graph = parsed.graph.expect("a graph");
+        let subject = Subject::new(&graph, text).expect("patterns");
+        let Ok(router) = subject.build(workers) else { panic!("does not build") };
+        let shared = router.shared();
+        let index = |name: &str| shared.lookup(name, None).expect("an element");
+        let tasks: Vec<TaskCost> =
+            given.iter().map(|(name, ns)| TaskCost { element: index(name), ns: *ns }).collect();
+        let costs = Costs {
+            ns_per_packet: given.iter().map(|g| g.1).sum(),
+            tasks,
+            elements: vec![30.0; shared.elements.len()],
+            through: vec![1.0; shared.elements.len()],
+            together: Some(together),
+        };
+        Prediction::new(&costs, shared, workers, 10.0)
+    }
+
+    #[test]
+    fn workers_with_their_own_queues_share_the_load() {
+        let text = "fd :: FromDevice(a) -> Queue -> td :: ToDevice(b)";
+        for (workers, together, mpps) in [(1, 1.0, 10.0), (2, 1.0, 20.0), (4, 1.0, 40.0), (4, 1.25, 25.6)] {
+            let found = predict(text, &[("fd", 80.0), ("td", 20.0)], workers, together).mpps();
+            assert!((found - mpps).abs() < 0.01, "{workers} workers: {found}, not {mpps}");
+        }
+    }
+
+    #[test]
+    fn a_locked_element_limits() {
+        // A shaper counts all packets, so one worker at a time runs it.
+        let text = "fd :: FromDevice(a) -> m :: Meter(1000000) -> Discard; m[1] -> Discard";
+        let found = predict(text, &[("fd", 100.0)], 8, 1.0);
+        assert!(found.mpps() <= 1e3 / 12.5 + 0.1);
+    }
+
+    #[test]
+    fn packets_that_change_workers_cost_both() {
+        let text = "s :: InfiniteSource -> Queue -> u :: Unqueue -> Discard";
+        let one = predict(text, &[("s", 60.0), ("u", 40.0)], 1, 1.0);
+        assert!((one.mpps() - 10.0).abs() < 0.01);
+        let two = predict(text, &[("s", 60.0), ("u", 40.0)], 2, 1.0);
+        let apart = two.problem.peak(&[0, 1]);
+        assert!((apart - 70.0).abs() < 0.01, "60 and 10 for the hand-off, not {apart}");
+    }
+}
