@@ -188,7 +188,7 @@ mod tests {
             best += least;
         }
         assert!(ours <= best * 1.01, "{ours} against {best}");
-        assert!(blind >= best * 1.1, "hand-offs matter here: {blind} against {best}");
+        assert!(blind >= best * 1.05, "hand-offs matter here: {blind} against {best}");
     }
 
     /// The study's 12 streams: each of 4 hosts sends to the 3 others. A receiving task hands a third of its packets to

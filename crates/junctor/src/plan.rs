@@ -148,9 +148,9 @@ fn to_text(costs: &Costs, held: &[Held], prediction: &Prediction, shared: &engin
     }
     match better(prediction) {
         Some((moved, mpps)) => {
-            let _ = writeln!(text, "\nBetter, {mpps:.2} Mpps, with these tasks elsewhere:");
+            let _ = writeln!(text, "\nBetter, {mpps:.2} Mpps, with these tasks elsewhere ('junctor run'):");
             for (element, worker) in moved {
-                let _ = writeln!(text, "  {} on worker {worker}", shared.elements[element].name);
+                let _ = writeln!(text, "  --place {}={worker}", shared.elements[element].name);
             }
         }
         None => text.push_str("\nNo better placement of these tasks was found.\n"),
