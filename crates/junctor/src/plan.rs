@@ -25,7 +25,7 @@ use model::Prediction;
 
 The costs come from a run of the configuration on one core, on in-memory devices (see 'junctor bench engine --help' for their
 traffic), and from two such runs side by side. The model is then held against what this machine can measure: beside each
-prediction for no more cores than there are stands the measured rate and the error.")]
+prediction for 1 and 2 workers stands the measured rate, of processor time, and the error.")]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
