@@ -92,7 +92,7 @@ fn ethernet(rng: &mut Rng, interface: &Interface6, to_group: Option<Ipv6Addr>) -
 
 /// A host's address on the network of `ip`.
 fn host(ip: Ipv6Addr, last: u8) -> Ipv6Addr {
-    Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64 | 0x1000 | u128::from(last))
+    Ipv6Addr::from_bits(((ip.to_bits() >> 64) << 64) | 0x1000 | u128::from(last))
 }
 
 /// An address that a packet could come from or go to: mostly a neighbour, or the router, or nowhere good.
@@ -103,7 +103,7 @@ fn address(rng: &mut Rng, interfaces: &[Interface6], near: usize) -> Ipv6Addr {
         1 => interfaces[rng.usize(..interfaces.len())].ip,
         2 => interfaces[near].link_local,
         3 => bad[rng.usize(..bad.len())].parse().unwrap_or(Ipv6Addr::LOCALHOST),
-        4 => Ipv6Addr::from_bits(0x2001_0db8_0000_ffff << 64 | u128::from(rng.u8(..))),
+        4 => Ipv6Addr::from_bits((0x2001_0db8_0000_ffff << 64) | u128::from(rng.u8(..))),
         _ => host(interfaces[near].ip, rng.u8(..20)),
     }
 }
@@ -190,7 +190,7 @@ fn discovery(rng: &mut Rng, interfaces: &[Interface6], at: usize) -> Vec<u8> {
     let kind = [135, 135, 136, 136, 133, 134, 137][rng.usize(..7)];
     let target = if kind == 135 && rng.u8(..4) > 0 { mine } else { address(rng, interfaces, at) };
     let [.., high, low] = target.segments();
-    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | high & 0xff, low);
+    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | (high & 0xff), low);
     let routers = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
     let to = match (kind, rng.u8(..3)) {
         (135, 1..) => group,

@@ -44,7 +44,7 @@ fn ports(router: &Router) -> impl Iterator<Item = (usize, &Interface)> {
 /// The group that is asked for an address (RFC 4291, 2.7.1).
 fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., high, low] = address.segments();
-    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | high & 0xff, low)
+    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | (high & 0xff), low)
 }
 
 /// The routing table's arguments.
