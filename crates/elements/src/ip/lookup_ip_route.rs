@@ -29,6 +29,8 @@
 //! * `CAPACITY` routes in all tables; default: no limit but memory's.
 //! * `NEXTHOPS` different hops and groups, at most 32,767 (the default).
 //! * `BUCKETS` a named group's buckets, a power of two up to 16384: the grain of shares; default 256.
+//! * `TABLE` another element of this kind, whose table this one uses: both look up the same routes, and handlers of either change
+//!   them. Routes and the other keywords but VRF_ANNO are the other's to give; both need the same outputs.
 //! * `SYNC` how workers share the table. `rcu` (default): one table, readers never wait. `percore`: a table for each
 //!   worker, behind a lock of its own taken once a batch; changes are made in each. `lock`: one table behind one lock. The
 //!   last two also count packets and bytes for each next hop under their lock; they are there to show what they cost.
@@ -506,5 +508,57 @@ mod tests {
         assert_eq!(run.read("e.nroutes"), "6001");
         // The last of those for 10.2.5.0/24 was number 6405.
         assert!(run.read("e.table").contains("10.2.5.0/24\t\t1.1.1.0\t\t0\n"));
+    }
+
+    /// Two elements over one table: `rt` has it, `rt2` uses it.
+    fn sharing(owner: &str, borrower: &str) -> Rig {
+        Rig::text(&format!(
+            "i :: TestIn -> e :: PaintSwitch; e[0] -> rt :: LookupIPRoute({owner}); e[1] -> rt2 :: {borrower};
+             rt[0] -> o0 :: TestOut; rt[1] -> o1 :: TestOut; rt2[0] -> o2 :: TestOut; rt2[1] -> o3 :: TestOut;"
+        ))
+    }
+
+    #[test]
+    fn two_elements_use_one_table_and_handlers_of_either_change_it() {
+        for (sync, workers) in [("rcu", 1), ("rcu", 2), ("percore", 2), ("lock", 2)] {
+            let owner = format!("10.0.0.0/8 0, 11.0.0.0/8 1.1.1.1 1, SYNC {sync}");
+            let packets = || {
+                let painted = |(paint, a): (u8, u8)| {
+                    let mut packet = to([a, 0, 0, 1]);
+                    packet.set_paint(paint);
+                    packet
+                };
+                [(0, 10), (1, 10), (1, 11), (1, 12)].map(painted).into()
+            };
+            let rig = sharing(&owner, "RadixIPLookup(TABLE rt)").workers(workers);
+            let mut run = rig.packets(packets()).run();
+            let counts = |run: &Run| ["o0", "o1", "o2", "o3"].map(|name| run.out(name).len());
+            assert_eq!(counts(&run), [1, 0, 1, 1], "{sync}");
+            assert_eq!(run.drops("rt2"), [(Reason::NoRoute, 1)]);
+            run.write("rt2.add", "12.0.0.0/8 1").unwrap();
+            run.write("rt.set", "10.0.0.0/8 1").unwrap();
+            assert_eq!((run.read("rt.nroutes"), run.read("rt2.nroutes")), ("3".into(), "3".into()));
+            assert_eq!(run.read("rt.table"), run.read("rt2.table"));
+            run.give("i", packets());
+            assert_eq!(counts(&run.again()), [0, 1, 0, 3], "{sync}");
+        }
+    }
+
+    #[test]
+    fn one_table_has_one_set_of_parameters() {
+        let check = |borrower: &str, want: &str| {
+            let errors = sharing("10.0.0.0/8 0", borrower).errors();
+            assert!(errors.iter().any(|error| error.contains(want)), "{errors:?}");
+        };
+        check("LookupIPRoute(TABLE rt, SYNC lock)", "SYNC is for 'rt' to say");
+        check("LookupIPRoute(TABLE rt, CAPACITY 5)", "CAPACITY is for 'rt' to say");
+        check("LookupIPRoute(TABLE rt, 10.0.0.0/8 1)", "the route '10.0.0.0/8 1' belongs to 'rt'");
+        check("LookupIPRoute(TABLE o0)", "TABLE 'o0' is not an element with a table of its own");
+        check("LookupIPRoute(TABLE rt2)", "TABLE 'rt2' is not an element with a table of its own");
+        check("LookupIP6Route(TABLE rt)", "TABLE 'rt' is not an element with a table of its own");
+        let fewer = "i :: TestIn -> rt :: LookupIPRoute(0/0 1); rt[0] -> o :: TestOut; rt[1] -> Discard;
+            Idle -> rt2 :: LookupIPRoute(TABLE rt) -> Discard;";
+        let errors = Rig::text(fewer).errors();
+        assert!(errors[0].contains("it has 1 outputs and 'rt', whose table it uses, 2"), "{errors:?}");
     }
 }

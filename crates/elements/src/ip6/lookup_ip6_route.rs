@@ -29,6 +29,8 @@
 //! * `CAPACITY` routes in all tables; default: no limit but memory's.
 //! * `NEXTHOPS` different hops and groups, at most 32,767 (the default).
 //! * `BUCKETS` a named group's buckets, a power of two up to 16384: the grain of shares; default 256.
+//! * `TABLE` another element of this kind, whose table this one uses: both look up the same routes, and handlers of either change
+//!   them. Routes and the other keywords but VRF_ANNO are the other's to give; both need the same outputs.
 //! * `SYNC` how workers share the table: `rcu` (default), `percore` or `lock`, as for LookupIPRoute.
 //!
 //! **Metadata:** destination annotation (16 bytes) read, and set to the gateway; `VRF_ANNO` read.

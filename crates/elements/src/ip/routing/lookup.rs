@@ -20,6 +20,9 @@ use crate::tools::{Anno, Splitter};
 /// An instance for one worker.
 pub(crate) struct Lookup<F: Family> {
     shared: Option<Arc<SharedRoutes<F>>>,
+    /// The element whose routes these are, if not its own.
+    table: Option<String>,
+    noutputs: usize,
     path: Option<Path<F>>,
     vrf: Option<Anno<1>>,
     file: Option<String>,
@@ -33,6 +36,8 @@ impl<F: Family> Default for Lookup<F> {
     fn default() -> Self {
         Self {
             shared: None,
+            table: None,
+            noutputs: 0,
             path: None,
             vrf: None,
             file: None,
@@ -53,6 +58,43 @@ impl<F: Family> Lookup<F> {
         let text =
             std::fs::read_to_string(path).map_err(|why| format!("cannot read routes: {path}: {why}"))?;
         self.shared().change(|routes| routes.replace(&text, keep)).map_err(|why| format!("{path}: {why}"))
+    }
+
+    /// Takes another element's routes for its own, with what it may say beside.
+    fn borrow(&mut self, args: &mut Args<'_>, owner: String) {
+        let given = [
+            ("SYNC", args.keyword_opt::<String>("SYNC")),
+            ("CAPACITY", args.keyword_opt("CAPACITY")),
+            ("NEXTHOPS", args.keyword_opt("NEXTHOPS")),
+            ("BUCKETS", args.keyword_opt("BUCKETS")),
+            ("FILE", args.keyword_opt("FILE")),
+            ("NEXTHOP", args.keyword_all("NEXTHOP").pop()),
+        ];
+        for (name, _) in given.iter().filter(|(_, value)| value.is_some()) {
+            args.error(format!("{name} is for '{owner}' to say, whose table this is (TABLE)"));
+        }
+        if let Some(route) = args.rest().first() {
+            args.error(format!("the route '{route}' belongs to '{owner}', whose table this is (TABLE)"));
+        }
+        self.table = Some(owner);
+    }
+
+    /// Finds the element named by TABLE.
+    fn find_table(&self, cx: &mut InitCx<'_>, owner: &str) -> Result<Arc<SharedRoutes<F>>, String> {
+        let Some(found) = cx.find::<ReverseRoutes<F>>(owner) else {
+            return Err(format!(
+                "TABLE '{owner}' is not an element with a table of its own of this address family"
+            ));
+        };
+        let theirs = found.shared.read(|routes| routes.noutputs());
+        if theirs != self.noutputs {
+            return Err(format!(
+                "it has {} outputs and '{owner}', whose table it uses, {theirs}; routes mean the same in both only \
+                 if they have the same",
+                self.noutputs
+            ));
+        }
+        Ok(found.shared.clone())
     }
 
     /// Says which destination has no route, for the first few.
@@ -124,6 +166,11 @@ fn count(hits: &mut Vec<Hits>, batch: &Batch, found: &[u32]) {
 
 impl<F: Family> Element for Lookup<F> {
     fn configure(&mut self, args: &mut Args<'_>) {
+        self.vrf = args.keyword_opt("VRF_ANNO");
+        self.noutputs = args.noutputs;
+        if let Some(owner) = args.keyword_opt("TABLE") {
+            return self.borrow(args, owner);
+        }
         let strategy = args.keyword("SYNC", Strategy::Rcu);
         let limits = Limits {
             routes: args.keyword("CAPACITY", usize::MAX),
@@ -134,7 +181,6 @@ impl<F: Family> Element for Lookup<F> {
         if !limits.buckets.is_power_of_two() || limits.buckets > MAX_BUCKETS {
             args.error(format!("BUCKETS must be a power of two up to {MAX_BUCKETS}, not {}", limits.buckets));
         }
-        self.vrf = args.keyword_opt("VRF_ANNO");
         self.file = args.keyword_opt("FILE");
         let names: Vec<String> = args.keyword_all("NEXTHOP");
         let shared = match SharedRoutes::<F>::new(strategy, &args.rcu, limits) {
@@ -165,13 +211,18 @@ impl<F: Family> Element for Lookup<F> {
     fn share(&self) -> Option<Box<dyn Element>> {
         Some(Box::new(Lookup::<F> {
             shared: self.shared.clone(),
+            table: self.table.clone(),
+            noutputs: self.noutputs,
             vrf: self.vrf,
             complaints: self.complaints.clone(),
             ..Default::default()
         }))
     }
 
-    fn initialize(&mut self, _: &mut InitCx<'_>) -> Result<(), String> {
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if let Some(owner) = &self.table {
+            self.shared = Some(self.find_table(cx, owner)?);
+        }
         if self.path.is_none() {
             self.path = Some(self.shared().further_path()?);
         }
@@ -179,7 +230,9 @@ impl<F: Family> Element for Lookup<F> {
     }
 
     fn provide(&self) -> Option<Provided> {
-        Some(Arc::new(ReverseRoutes { path: self.shared().path(), vrf: self.vrf }))
+        // A borrower is known as such only by name: what it has depends on who is initialized first.
+        let shared = self.shared.clone().filter(|_| self.table.is_none())?;
+        Some(Arc::new(ReverseRoutes { path: shared.path(), vrf: self.vrf, shared }))
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What lookup elements provide to those that ask for the way back to a packet's source.
+//! What lookup elements provide to others: the way back to a packet's source, and their table as a whole.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use sync::rcu;
 use tables::next_hop::{NextHopId, View};
 
 use super::lookup::look_up;
-use super::shared::{Path, now_ns};
+use super::shared::{Path, SharedRoutes, now_ns};
 use super::{DROP, Family, Hop};
 use crate::tools::Anno;
 
@@ -17,6 +17,8 @@ pub(crate) struct ReverseRoutes<F: Family> {
     pub(super) path: Path<F>,
     /// The annotation that says which table a packet is looked up in; without one, table 0.
     pub(super) vrf: Option<Anno<1>>,
+    /// All tables, for elements that use them as their own.
+    pub(super) shared: Arc<SharedRoutes<F>>,
 }
 
 impl<F: Family> ReverseRoutes<F> {

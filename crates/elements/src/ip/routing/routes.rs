@@ -84,6 +84,11 @@ impl<F: Family> Routes<F> {
         self.tables.len()
     }
 
+    /// Outputs that hops may name.
+    pub(crate) fn noutputs(&self) -> usize {
+        self.limits.outputs
+    }
+
     /// Routes in all tables.
     pub(crate) fn len(&self) -> usize {
         self.tables.values().map(F::len).sum()
