@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::{bench, check, ctl, demo, describe, doctor, exit, fib, init, plan, run};
+use crate::{bench, check, ctl, demo, describe, doctor, exit, fib, init, parallelize, plan, run};
 
 /// A multicore software router that runs Click-language configurations.
 #[derive(Parser, Debug)]
@@ -27,6 +27,7 @@ enum Command {
     Elements(describe::Args),
     Fib(Box<fib::Args>),
     Init(init::Args),
+    Parallelize(parallelize::Args),
     Plan(plan::Args),
     /// Print a shell completion script.
     #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
@@ -54,6 +55,7 @@ pub(crate) fn main() -> u8 {
         Command::Elements(args) => describe::main(&args),
         Command::Fib(args) => fib::main(&args),
         Command::Init(args) => init::main(&args),
+        Command::Parallelize(args) => parallelize::main(&args),
         Command::Plan(args) => plan::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

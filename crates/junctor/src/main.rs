@@ -18,6 +18,7 @@ mod doctor;
 mod fib;
 mod init;
 mod measure;
+mod parallelize;
 mod place;
 mod plan;
 mod run;

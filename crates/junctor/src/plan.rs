@@ -14,8 +14,8 @@ use crate::bench::Subject;
 use crate::config::{Form, Source};
 use crate::measure;
 use crate::{cli, exit};
-use costs::Costs;
-use model::Prediction;
+pub(crate) use costs::Costs;
+pub(crate) use model::Prediction;
 
 /// Predict throughput, bottleneck and placement of a configuration on a number of cores, more than this machine's too.
 #[derive(Clone, Debug, clap::Args)]
@@ -97,6 +97,7 @@ pub(crate) fn main(args: &Args) -> u8 {
             loaded.report(&errors, Form::Full, true);
             exit::USAGE
         }
+        Err(crate::bench::Failed::Traffic(why)) => cli::usage(why),
         Err(crate::bench::Failed::Silent) => cli::fail(
             "no packet came out of the configuration; 'junctor bench engine --report' shows where they end",
         ),

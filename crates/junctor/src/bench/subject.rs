@@ -17,12 +17,16 @@ pub(crate) enum Failed {
     Configuration(Vec<Diagnostic>),
     /// No packet came out of it.
     Silent,
+    /// What it says of its traffic is wrong.
+    Traffic(String),
 }
 
 /// A configuration with its traffic.
 pub(crate) struct Subject<'a> {
     graph: &'a Graph,
     patterns: HashMap<String, Pattern>,
+    /// Queues of each device, if not one for each worker.
+    queues: Option<usize>,
     runs: usize,
     run: Duration,
 }
@@ -59,12 +63,18 @@ impl Measurement {
 impl<'a> Subject<'a> {
     /// A configuration, whose text says what its devices receive.
     pub(crate) fn new(graph: &'a Graph, text: &str) -> Result<Subject<'a>, String> {
-        Ok(Subject { graph, patterns: Pattern::gather(text)?, runs: 5, run: Duration::from_millis(200) })
+        let patterns = Pattern::gather(text)?;
+        Ok(Subject { graph, patterns, queues: None, runs: 5, run: Duration::from_millis(200) })
     }
 
     /// So many runs of so many milliseconds instead.
     pub(crate) fn with_runs(self, runs: usize, run_ms: u64) -> Subject<'a> {
         Subject { runs: runs.max(1), run: Duration::from_millis(run_ms.max(1)), ..self }
+    }
+
+    /// So many queues for each device instead of one for each worker.
+    pub(crate) fn with_queues(self, queues: usize) -> Subject<'a> {
+        Subject { queues: Some(queues.max(1)), ..self }
     }
 
     /// A router on this number of workers, not started.
@@ -73,7 +83,7 @@ impl<'a> Subject<'a> {
     }
 
     fn on_cores(&self, workers: usize, cores: Vec<usize>) -> Result<(Router, Arc<Bench>), Failed> {
-        let bench = Arc::new(Bench::new(self.patterns.clone(), workers));
+        let bench = Arc::new(Bench::new(self.patterns.clone(), self.queues.unwrap_or(workers)));
         let options = Options {
             provider: bench.clone(),
             workers,

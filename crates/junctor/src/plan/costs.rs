@@ -6,28 +6,28 @@ use engine::{Report, Sharing};
 use crate::bench::{Failed, Subject};
 
 /// Measured costs, all in nanoseconds for each packet that leaves the router.
-pub(super) struct Costs {
+pub(crate) struct Costs {
     /// On one worker, with everything.
-    pub(super) ns_per_packet: f64,
+    pub(crate) ns_per_packet: f64,
     /// By task.
-    pub(super) tasks: Vec<TaskCost>,
+    pub(crate) tasks: Vec<TaskCost>,
     /// What each element costs by itself, by index; 0 where it was not sampled.
-    pub(super) elements: Vec<f64>,
+    pub(crate) elements: Vec<f64>,
     /// Packets that go through each element for one that leaves the router, by index.
-    pub(super) through: Vec<f64>,
+    pub(crate) through: Vec<f64>,
     /// How much more a packet costs on each of two cores that share nothing than on one alone, if there are two.
-    pub(super) together: Option<f64>,
+    pub(crate) together: Option<f64>,
 }
 
 /// What one task costs with all that follows from its runs.
-pub(super) struct TaskCost {
-    pub(super) element: usize,
-    pub(super) ns: f64,
+pub(crate) struct TaskCost {
+    pub(crate) element: usize,
+    pub(crate) ns: f64,
 }
 
 impl Costs {
     /// Measures them on this machine, which has `cores`.
-    pub(super) fn measure(subject: &Subject<'_>, cores: usize) -> Result<Costs, Failed> {
+    pub(crate) fn measure(subject: &Subject<'_>, cores: usize) -> Result<Costs, Failed> {
         let run = subject.measure(1)?;
         let ns_per_packet = run.ns_per_packet();
         let together = if cores > 1 { Some(subject.measure_together()? / ns_per_packet) } else { None };
@@ -53,8 +53,21 @@ impl Costs {
         Ok(Costs { ns_per_packet, tasks, elements: own.collect(), through, together })
     }
 
+    /// Costs as a test wants them, by task.
+    #[cfg(test)]
+    pub(crate) fn made_up(shared: &engine::Shared, given: &[(&str, f64)]) -> Costs {
+        let index = |name: &str| shared.lookup(name, None).expect("an element");
+        Costs {
+            ns_per_packet: given.iter().map(|g| g.1).sum(),
+            tasks: given.iter().map(|(name, ns)| TaskCost { element: index(name), ns: *ns }).collect(),
+            elements: vec![30.0; shared.elements.len()],
+            through: vec![1.0; shared.elements.len()],
+            together: None,
+        }
+    }
+
     /// Whether packets change workers at this element, if they change at all.
-    pub(super) fn is_queue(info: &engine::ElementInfo) -> bool {
+    pub(crate) fn is_queue(info: &engine::ElementInfo) -> bool {
         info.class.sharing == Sharing::Queue
     }
 }

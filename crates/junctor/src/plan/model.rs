@@ -10,22 +10,22 @@ use engine::{ElementInfo, Mode, Processing, Shared};
 use super::costs::Costs;
 
 /// What a configuration would do on a number of workers.
-pub(super) struct Prediction {
-    pub(super) workers: usize,
+pub(crate) struct Prediction {
+    pub(crate) workers: usize,
     /// Elements whose tasks are placed, one entry for each task.
-    pub(super) items: Vec<usize>,
+    pub(crate) items: Vec<usize>,
     /// Which worker runs each of them.
-    pub(super) homes: Vec<usize>,
+    pub(crate) homes: Vec<usize>,
     /// Costs of tasks and hand-offs, before cores slow each other down.
-    pub(super) problem: Problem,
+    pub(crate) problem: Problem,
     /// Nanoseconds that each worker spends for one packet that leaves the router.
-    pub(super) loads: Vec<f64>,
+    pub(crate) loads: Vec<f64>,
     /// The element that only one worker at a time may run which costs most, with its cost.
     serial: Option<(usize, f64)>,
 }
 
 impl Prediction {
-    pub(super) fn new(costs: &Costs, shared: &Shared, workers: usize, handoff_ns: f64) -> Prediction {
+    pub(crate) fn new(costs: &Costs, shared: &Shared, workers: usize, handoff_ns: f64) -> Prediction {
         let elements = &shared.elements;
         let (mut items, mut homes, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         for task in &costs.tasks {
@@ -53,13 +53,13 @@ impl Prediction {
     }
 
     /// Packets that leave the router, million for each second.
-    pub(super) fn mpps(&self) -> f64 {
+    pub(crate) fn mpps(&self) -> f64 {
         let serial = self.serial.map_or(0.0, |s| s.1);
         1e3 / self.peak().max(serial)
     }
 
     /// What holds the rate where it is, in words.
-    pub(super) fn limit(&self, shared: &Shared) -> String {
+    pub(crate) fn limit(&self, shared: &Shared) -> String {
         let peak = self.peak();
         match self.serial {
             Some((e, ns)) if ns > peak => {
@@ -121,7 +121,6 @@ fn reached(elements: &[ElementInfo], queue: usize, behind: bool) -> Vec<bool> {
 mod tests {
     use super::*;
     use crate::bench::Subject;
-    use crate::plan::costs::TaskCost;
 
     /// A prediction from made-up costs: each task of `text` costs what `costs` says.
     fn predict(text: &str, given: &[(&str, f64)], workers: usize, together: f64) -> Prediction {
@@ -130,16 +129,7 @@ mod tests {
         let subject = Subject::new(&graph, text).expect("patterns");
         let Ok(router) = subject.build(workers) else { panic!("does not build") };
         let shared = router.shared();
-        let index = |name: &str| shared.lookup(name, None).expect("an element");
-        let tasks: Vec<TaskCost> =
-            given.iter().map(|(name, ns)| TaskCost { element: index(name), ns: *ns }).collect();
-        let costs = Costs {
-            ns_per_packet: given.iter().map(|g| g.1).sum(),
-            tasks,
-            elements: vec![30.0; shared.elements.len()],
-            through: vec![1.0; shared.elements.len()],
-            together: Some(together),
-        };
+        let costs = Costs { together: Some(together), ..Costs::made_up(shared, given) };
         Prediction::new(&costs, shared, workers, 10.0)
     }
 

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor parallelize`: a configuration rewritten so that it feeds more cores.
+//!
+//! The study "Flexible Control of Parallelism in a Multiprocessor PC Router" does this by hand: where a configuration has fewer
+//! streams of packets than there are cores, it splits a stream by a hash of the flow, gives each part a queue and a task, and
+//! copies what follows. Here what follows need not be copied, since the engine makes an instance for each worker that reaches an
+//! element; so a rewriting is a number of Spread elements, each behind the output of a task, and the question is only where.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use engine::{Processing, Shared, Sharing};
+use lang::Graph;
+use serde_json::json;
+
+use crate::bench::{Failed, Subject};
+use crate::config::{Form, Loaded, Source};
+use crate::plan::{Costs, Prediction};
+use crate::{cli, exit, measure};
+
+/// Rewrite a configuration so that it feeds more cores: flows are spread over workers where one task brings all packets, and
+/// every flow keeps its order.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor parallelize router.click --cores 4 > router4.click
+  junctor parallelize router.click --cores 4 --dry-run
+  junctor plan --cores 4 router4.click
+
+The new configuration goes to standard output; what was done, why, and what it is predicted to gain, to standard error. A step that
+is not predicted to gain anything is not taken.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Cores to feed.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(2..=128))]
+    cores: u16,
+    /// Receive queues that each device has; a device with one for each core needs no help.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    queues: usize,
+    /// Least gain, in percent, for which the configuration is changed.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    threshold: f64,
+    /// What one packet costs each of two cores when it goes from one to the other, in nanoseconds ('junctor bench handoff').
+    #[arg(long, value_name = "NS", default_value_t = 12.5)]
+    handoff_ns: f64,
+    /// Say what would be done, and print no configuration.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print what was done as JSON, with the new configuration in it.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One stream of packets that was split.
+struct Step {
+    /// The element whose task brings it, and its output.
+    source: String,
+    output: usize,
+    streams: usize,
+    /// Elements that every part goes through, up to the next queues.
+    replicated: Vec<String>,
+    /// Of these, what one worker at a time runs.
+    serial: Vec<String>,
+}
+
+/// What was found.
+struct Outcome {
+    text: String,
+    steps: Vec<Step>,
+    before_mpps: f64,
+    after_mpps: f64,
+}
+
+impl Outcome {
+    fn gain(&self) -> f64 {
+        self.after_mpps / self.before_mpps - 1.0
+    }
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    let mut loaded = match args.source.load() {
+        Ok(loaded) => loaded,
+        Err(why) => return cli::usage(why),
+    };
+    loaded.report(&loaded.diagnostics, Form::Full, true);
+    let Some(graph) = loaded.graph.take() else { return exit::USAGE };
+    let notes = traffic_notes(&loaded);
+    match rewrite(&graph, &notes, args) {
+        Ok(outcome) => print(&outcome, args),
+        Err(Failed::Configuration(errors)) => {
+            loaded.report(&errors, Form::Full, true);
+            exit::USAGE
+        }
+        Err(Failed::Silent) => cli::fail(
+            "no packet came out of the configuration; 'junctor bench engine --report' shows where they end",
+        ),
+        Err(Failed::Traffic(why)) => cli::usage(why),
+    }
+}
+
+/// The lines that say what devices receive: the new configuration keeps them.
+fn traffic_notes(loaded: &Loaded) -> String {
+    let text = loaded.text();
+    let notes = text.lines().map(str::trim).filter(|l| l.starts_with("// bench:"));
+    notes.map(|l| format!("{l}\n")).collect()
+}
+
+fn rewrite(graph: &Graph, notes: &str, args: &Args) -> Result<Outcome, Failed> {
+    let cores = usize::from(args.cores);
+    let subject =
+        |graph| Subject::new(graph, notes).map(|s| s.with_queues(args.queues)).map_err(Failed::Traffic);
+    let before = subject(graph)?;
+    let router = before.build(cores)?;
+    let costs = Costs::measure(&before, 1)?;
+    let old = Prediction::new(&costs, router.shared(), cores, args.handoff_ns);
+    let before_mpps = old.mpps();
+    let unchanged = |before_mpps| Outcome {
+        text: graph.to_click(),
+        steps: Vec::new(),
+        before_mpps,
+        after_mpps: before_mpps,
+    };
+    let steps = steps(graph, router.shared(), &old, cores);
+    if steps.is_empty() {
+        return Ok(unchanged(before_mpps));
+    }
+    let text = with_spreads(graph, &steps);
+    let parsed = lang::load_str("parallelized", &text, &elements::options());
+    let new_graph = parsed.graph.ok_or_else(|| Failed::Configuration(parsed.diagnostics))?;
+    let after = subject(&new_graph)?;
+    let router = after.build(cores)?;
+    let costs = Costs::measure(&after, 1)?;
+    let after_mpps = Prediction::new(&costs, router.shared(), cores, args.handoff_ns).mpps();
+    let outcome = Outcome { text: format!("{notes}{text}"), steps, before_mpps, after_mpps };
+    if outcome.gain() * 100.0 < args.threshold { Ok(unchanged(before_mpps)) } else { Ok(outcome) }
+}
+
+/// The streams that are worth splitting: outputs of elements whose one task brings packets, as long as there are fewer
+/// such tasks than cores.
+fn steps(graph: &Graph, shared: &Shared, prediction: &Prediction, cores: usize) -> Vec<Step> {
+    let brings = |e: usize| {
+        let info = &shared.elements[e];
+        let pushes = info.outputs.iter().any(|(works, _)| *works == Processing::Push);
+        // What draws from a queue is a stream of its own already; what has a task for each core needs no help.
+        let draws = info.inputs.iter().any(|(works, _)| *works == Processing::Pull);
+        info.place.tasks.len() == 1 && pushes && !draws
+    };
+    let sources: Vec<usize> = (0..graph.elements.len()).filter(|e| brings(*e)).collect();
+    let load = |e: usize| -> f64 {
+        let items = prediction.items.iter().zip(&prediction.problem.items);
+        items.filter(|(element, _)| **element == e).map(|(_, item)| item.cost).sum()
+    };
+    let all: f64 = prediction.problem.items.iter().map(|i| i.cost).sum();
+    // A source that costs no more than its share of the cores does not hold the others back.
+    let heavy = sources.into_iter().filter(|e| load(*e) > all / cores as f64 * 1.05);
+    let mut steps = Vec::new();
+    for e in heavy {
+        let streams = ((load(e) / all * cores as f64).ceil() as usize).clamp(2, cores);
+        for (output, (works, peers)) in shared.elements[e].outputs.iter().enumerate() {
+            if *works != Processing::Push || peers.is_empty() {
+                continue;
+            }
+            let replicated = behind(shared, peers.iter().map(|p| p.0));
+            let names = |pick: &dyn Fn(usize) -> bool| -> Vec<String> {
+                replicated.iter().filter(|e| pick(**e)).map(|e| shared.elements[*e].name.clone()).collect()
+            };
+            let serial = names(&|e| shared.elements[e].class.sharing == Sharing::Serial);
+            let source = shared.elements[e].name.clone();
+            // A queue right behind the task, and nothing to share out.
+            if !replicated.is_empty() {
+                steps.push(Step { source, output, streams, replicated: names(&|_| true), serial });
+            }
+        }
+    }
+    steps
+}
+
+/// Elements that packets reach from these by pushes, up to queues.
+fn behind(shared: &Shared, from: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut todo: Vec<usize> = from.collect();
+    let mut found = Vec::new();
+    while let Some(e) = todo.pop() {
+        let info = &shared.elements[e];
+        if found.contains(&e) || info.class.sharing == Sharing::Queue {
+            continue;
+        }
+        found.push(e);
+        let pushes = info.outputs.iter().filter(|(works, _)| *works == Processing::Push);
+        todo.extend(pushes.flat_map(|(_, peers)| peers.iter().map(|p| p.0)));
+    }
+    found.sort_unstable();
+    found
+}
+
+/// The configuration with a Spread behind the output of each step.
+fn with_spreads(graph: &Graph, steps: &[Step]) -> String {
+    let mut graph = graph.clone();
+    let index: HashMap<String, usize> =
+        graph.elements.iter().enumerate().map(|(i, e)| (e.name.clone(), i)).collect();
+    for step in steps {
+        let Some(source) = index.get(&step.source).copied() else { continue };
+        let mut name = format!("{}_spread{}", step.source.replace(['/', '@'], "_"), step.output);
+        while graph.elements.iter().any(|e| e.name == name) {
+            name.push('_');
+        }
+        let spread = graph.elements.len();
+        let like = graph.elements[source].clone();
+        graph.elements.push(lang::Element {
+            name,
+            class: "Spread".into(),
+            config: format!("WORKERS {}", step.streams),
+            config_span: None,
+            ..like
+        });
+        let mut bridge = None;
+        for c in &mut graph.connections {
+            if (c.from.element, c.from.port) == (source, step.output) {
+                bridge = Some(c.clone());
+                c.from.element = spread;
+                c.from.port = 0;
+            }
+        }
+        if let Some(mut bridge) = bridge {
+            bridge.to.element = spread;
+            bridge.to.port = 0;
+            graph.connections.push(bridge);
+        }
+    }
+    graph.connections.sort_by_key(|c| (c.from, c.to));
+    graph.to_click()
+}
+
+fn print(outcome: &Outcome, args: &Args) -> u8 {
+    if args.json {
+        let steps = outcome.steps.iter().map(|s| {
+            json!({ "source": s.source, "output": s.output, "streams": s.streams, "replicated": s.replicated, "serial": s.serial })
+        });
+        let object = json!({
+            "command": "parallelize", "version": env!("CARGO_PKG_VERSION"), "machine": measure::machine(),
+            "conditions": { "cores": args.cores, "queues": args.queues, "steps": steps.collect::<Vec<_>>(), "configuration": outcome.text },
+            "results": [
+                { "name": "parallelize.before_mpps", "value": outcome.before_mpps, "unit": "Mpps", "min": outcome.before_mpps, "max": outcome.before_mpps, "runs": 1 },
+                { "name": "parallelize.after_mpps", "value": outcome.after_mpps, "unit": "Mpps", "min": outcome.after_mpps, "max": outcome.after_mpps, "runs": 1 },
+            ],
+        });
+        return cli::print_or_fail(format!("{object}\n").as_bytes());
+    }
+    eprint!("{}", explain(outcome, args));
+    if args.dry_run { exit::SUCCESS } else { cli::print_or_fail(outcome.text.as_bytes()) }
+}
+
+/// What was done and why, for people.
+fn explain(outcome: &Outcome, args: &Args) -> String {
+    let mut text = String::new();
+    if outcome.steps.is_empty() {
+        let _ = writeln!(
+            text,
+            "Nothing changed: no rewriting was found that gains {} % on {} cores ({:.2} Mpps predicted as it is).",
+            args.threshold, args.cores, outcome.before_mpps
+        );
+        return text;
+    }
+    for step in &outcome.steps {
+        let _ = writeln!(
+            text,
+            "{} brings, by one task, more than a core's share of the work. Spread({}) behind its output {} hands each\n  \
+             flow to one of {} workers.",
+            step.source, step.streams, step.output, step.streams
+        );
+        let _ = writeln!(text, "  On each of them run: {}.", step.replicated.join(", "));
+        let _ = writeln!(
+            text,
+            "  Order: all packets of a flow have one hash, so one ring, one worker, and each queue behind takes what a\n  \
+             worker brings in the order in which it brings it."
+        );
+        if !step.serial.is_empty() {
+            let _ = writeln!(
+                text,
+                "  One worker at a time runs {}; they see packets of different flows in another order than before.",
+                step.serial.join(", ")
+            );
+        }
+    }
+    let _ = writeln!(
+        text,
+        "Predicted on {} cores: {:.2} Mpps before, {:.2} after ({:+.0} %).",
+        args.cores,
+        outcome.before_mpps,
+        outcome.after_mpps,
+        100.0 * outcome.gain()
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Mode;
+
+    use super::*;
+
+    fn steps_of(text: &str, costs: &[(&str, f64)], cores: usize) -> (Graph, Vec<Step>) {
+        let graph = lang::load_str("test", text, &elements::options()).graph.expect("a graph");
+        let subject = Subject::new(&graph, "").map(|s| s.with_queues(1)).expect("patterns");
+        let Ok(router) = subject.build(cores) else { panic!("does not build") };
+        let shared = router.shared();
+        let costs = Costs::made_up(shared, costs);
+        let prediction = Prediction::new(&costs, shared, cores, 10.0);
+        let steps = steps(&graph, shared, &prediction, cores);
+        (graph, steps)
+    }
+
+    /// A configuration good for 2 cores becomes one with flow-disjoint streams for more.
+    #[test]
+    fn a_stream_is_split_and_the_result_is_a_configuration() {
+        let text = "a :: FromDevice(x) -> n :: Null -> Queue -> b :: ToDevice(y);";
+        let (graph, steps) = steps_of(text, &[("a", 90.0), ("b", 10.0)], 4);
+        assert_eq!(steps.len(), 1);
+        assert_eq!((steps[0].source.as_str(), steps[0].streams), ("a", 4));
+        assert_eq!(steps[0].replicated, ["n"]);
+        let text = with_spreads(&graph, &steps);
+        let parsed = lang::load_str("new", &text, &elements::options());
+        assert!(parsed.diagnostics.is_empty(), "{:?}\n{text}", parsed.diagnostics);
+        let graph = parsed.graph.expect("a graph");
+        assert_eq!(graph.elements.iter().filter(|e| e.class == "Unqueue").count(), 4);
+        let subject = Subject::new(&graph, "").map(|s| s.with_queues(1)).expect("patterns");
+        let Ok(router) = subject.build(4) else { panic!("does not build") };
+        let n = router.shared().lookup("n", None).expect("n");
+        assert_eq!(router.shared().elements[n].place.mode, Mode::PerCore);
+        assert_eq!(router.shared().elements[n].place.workers, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn what_feeds_all_cores_already_is_left_alone() {
+        let text = "a :: FromDevice(x) -> Null -> Discard; b :: FromDevice(y) -> Null -> Discard;";
+        assert!(steps_of(text, &[("a", 50.0), ("b", 50.0)], 2).1.is_empty());
+        // Only the heavy one of two is split.
+        let (_, steps) = steps_of(text, &[("a", 80.0), ("b", 20.0)], 4);
+        assert_eq!(steps.iter().map(|s| (s.source.as_str(), s.streams)).collect::<Vec<_>>(), [("a", 4)]);
+    }
+}
