@@ -2,6 +2,7 @@
 //! Rules of the house that neither the compiler nor clippy knows: import directions, one element to a file, licence
 //! lines, file lengths; and the requirements matrix ([`crate::conformance`]).
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -19,6 +20,13 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("junctor", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "lab"]),
 ];
 
+/// Classes without a golden case, and where they are tested instead.
+const WITHOUT_CASE: &[(&str, &str)] = &[
+    ("KernelTap", "needs an interface of the kernel: crates/ports/tests/files_and_taps.rs"),
+    ("KernelTun", "needs an interface of the kernel: crates/ports/tests/files_and_taps.rs"),
+    ("RawSocket", "needs the right to open one: crates/ports/tests/raw_sockets.rs"),
+];
+
 /// Lines of code, tests excluded, above which a file is to be split.
 const LONGEST: usize = 700;
 
@@ -27,6 +35,7 @@ pub(crate) fn main(root: &Path) -> ExitCode {
     let mut wrong = Vec::new();
     directions(root, &mut wrong);
     elements(root, &mut wrong);
+    golden_cases(root, &mut wrong);
     sources(root, &mut wrong);
     crate::conformance::check(root, &mut wrong);
     for line in &wrong {
@@ -96,6 +105,27 @@ fn elements(root: &Path, wrong: &mut Vec<String>) {
     }
 }
 
+/// Every class, by each of its names, stands in some golden case, or in [`WITHOUT_CASE`].
+fn golden_cases(root: &Path, wrong: &mut Vec<String>) {
+    let cases: String = files(&root.join("tests/golden"), "test").iter().map(|f| read(f)).collect();
+    let words: BTreeSet<&str> = cases.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+    let mut excepted: Vec<&str> = WITHOUT_CASE.iter().map(|(class, _)| *class).collect();
+    for file in rust_files(&root.join("crates/elements/src")) {
+        let text = read(&file);
+        let manual = text.lines().find_map(|l| l.strip_prefix("//! # "));
+        let Some(names) = manual.filter(|_| text.contains("Class::new(")) else { continue };
+        for name in names.split(", ") {
+            let exception = excepted.iter().position(|e| *e == name).map(|at| excepted.swap_remove(at));
+            match (words.contains(name), exception) {
+                (false, None) => wrong.push(format!("{name} stands in no golden case (tests/golden)")),
+                (true, Some(_)) => wrong.push(format!("{name} has a golden case, so it is no exception")),
+                _ => {}
+            }
+        }
+    }
+    wrong.extend(excepted.iter().map(|e| format!("{e}, an exception of xtask's, is no class")));
+}
+
 /// Names of the classes that a file describes.
 fn classes(text: &str) -> Vec<String> {
     let quoted = |part: &str| part.split('"').nth(1).map(str::to_owned);
@@ -145,6 +175,7 @@ mod tests {
         let root = super::super::root();
         super::directions(&root, &mut wrong);
         super::elements(&root, &mut wrong);
+        super::golden_cases(&root, &mut wrong);
         super::sources(&root, &mut wrong);
         crate::conformance::check(&root, &mut wrong);
         assert!(wrong.is_empty(), "{wrong:#?}");
