@@ -2,8 +2,6 @@
 //! Neighbours by ARP and by neighbour discovery, with the kernel's own on the other side: who is who, who is gone, who has
 //! another address, and the routers on a link.
 
-use std::time::Duration;
-
 use lab::rig::{Cable, Namespace, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE, edited};
@@ -126,7 +124,7 @@ fn check_expiry6(method: &str) {
         ended(&rig.a, "ping -n -c2 -W2 2001:db8:2::2").stdout.contains("From 2001:db8:2::1")
     })
     .unwrap();
-    let said = ended(&rig.a, "ping -n -c2 -W2 2001:db8:2::2").stdout;
+    let said = ended(&rig.a, "ping -n -c2 -W10 2001:db8:2::2").stdout;
     assert!(said.contains("Address unreachable"), "{said}");
     rig.b.ip("addr add 2001:db8:2::2/64 dev b0 nodad").unwrap();
     until_answered(&rig.a, "2001:db8:2::2");
@@ -160,7 +158,7 @@ fn check_expiry4(method: &str) {
         ended(&rig.a, "ping -n -c2 -W2 10.0.2.2").stdout.contains("From 10.0.1.1")
     })
     .unwrap();
-    let said = ended(&rig.a, "ping -n -c2 -W2 10.0.2.2").stdout;
+    let said = ended(&rig.a, "ping -n -c2 -W10 10.0.2.2").stdout;
     assert!(said.contains("Destination Host Unreachable"), "{said}");
     rig.b.ip("addr add 10.0.2.2/24 dev b0").unwrap();
     rig.b.ip("route replace 10.0.1.0/24 via 10.0.2.1").unwrap();
@@ -169,31 +167,34 @@ fn check_expiry4(method: &str) {
     assert!(report.0.stdout.contains("10.0.2.2 1 02-00-00-00-00-99"), "{}", report.0.stdout);
 }
 
+/// Addresses of a scan.
+const SCANNED: u64 = 2000;
+
 /// A scan over a subnet of nobody, while a host is pinged. (How fast a scan may be is not for this test to say: it may run
 /// beside others and unoptimised. The table's tests do, on a virtual clock.)
 fn check_scan(method: &str) {
     let rig = rig6();
-    let dut = Dut::run(&rig, &router6(&rig, method), &["-h", "nt1.unresolved"]);
+    let dut = Dut::run(&rig, &router6(&rig, method), &["-h", "nt1.unresolved", "-h", "nt1.length"]);
     until_answered(&rig.a, "2001:db8:2::2");
-    let program = "import socket,time\n\
-                   s=socket.socket(socket.AF_INET6,socket.SOCK_DGRAM)\n\
-                   end=time.time()+4\n\
-                   n=0\n\
-                   while time.time()<end:\n \
-                   n+=1\n \
-                   s.sendto(b'x',('2001:db8:2::%x:%x'%(1+n//65536,n%65536),9))\n \
-                   time.sleep(0.001)\n\
-                   print(n)\n";
-    let scan = rig.a.spawn(&["python3", "-c", program]).unwrap();
+    let program = format!(
+        "import socket,time\n\
+         s=socket.socket(socket.AF_INET6,socket.SOCK_DGRAM)\n\
+         for n in range({SCANNED}):\n \
+         s.sendto(b'x',('2001:db8:2::1:%x'%n,9))\n \
+         time.sleep(0.001)\n"
+    );
+    let scan = rig.a.spawn(&["python3", "-c", &program]).unwrap();
     let said = done(&rig.a, "ping -n -c60 -i0.05 -W5 2001:db8:2::2");
     let answers = said.matches("bytes from").count();
-    let scanned = scan.finish(PATIENCE + Duration::from_secs(4)).unwrap();
-    assert!(scanned.stdout.trim().parse::<u32>().unwrap() > 500, "{scanned:?}");
+    let scanned = scan.finish(PATIENCE).unwrap();
+    assert!(scanned.status.success(), "{scanned:?}");
     let report = dut.stop();
     assert!(answers * 100 >= 60 * 95, "{answers} of 60\n{}", report.0.stdout);
     let lost = report.all_drops("neighbour-table-full") + report.all_drops("neighbour-queue-full");
     let told = report.sent("nds1", 2);
-    assert!(lost + told > 500, "{}", report.0.stdout);
+    let waiting: u64 = report.handler("nt1.length").parse().unwrap();
+    // Whether their neighbours were given up before we stopped depends on the machine; that they were asked for does not.
+    assert!((lost + told + waiting) * 10 >= SCANNED * 9, "{}", report.0.stdout);
 }
 
 on_rig! {
