@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Development chores: `cargo xtask tidy`, `cargo xtask conformance`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`.
+//! Development chores: `cargo xtask tidy`, `cargo xtask conformance`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`,
+//! `cargo xtask miri [FILTER]`.
 
 mod conformance;
 mod tidy;
@@ -15,8 +16,11 @@ fn main() -> ExitCode {
         Some("conformance") => conformance::main(&root),
         Some("elements") => run(Command::new("cargo").args(["run", "-q", "-p", "junctor", "--", "elements"])),
         Some("fuzz-smoke") => fuzz_smoke(&root, &args.next().unwrap_or_else(|| "10".into())),
+        Some("miri") => miri(&root, args.next()),
         _ => {
-            eprintln!("usage: cargo xtask tidy | conformance | elements | fuzz-smoke [SECONDS]");
+            eprintln!(
+                "usage: cargo xtask tidy | conformance | elements | fuzz-smoke [SECONDS] | miri [FILTER]"
+            );
             ExitCode::from(2)
         }
     }
@@ -53,6 +57,28 @@ fn fuzz_smoke(root: &Path, seconds: &str) -> ExitCode {
         let status = run(Command::new("cargo")
             .args(["+nightly", "fuzz", "run", &target, "--", &limit])
             .current_dir(root));
+        if status != ExitCode::SUCCESS {
+            return status;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Runs the unit tests of the crates whose unsafe code touches no device under Miri, which finds undefined behaviour,
+/// data races and leaks. Says so and succeeds where Miri is not installed.
+fn miri(root: &Path, filter: Option<String>) -> ExitCode {
+    let installed = Command::new("cargo").args(["+nightly", "miri", "--version"]).output();
+    if !installed.is_ok_and(|o| o.status.success()) {
+        println!("skipped: no Miri; rustup component add --toolchain nightly miri rust-src");
+        return ExitCode::SUCCESS;
+    }
+    for package in ["junctor-sync", "junctor-packet"] {
+        let status = run(Command::new("cargo")
+            .args(["+nightly", "miri", "test", "--lib", "-p", package])
+            .args(&filter)
+            .current_dir(root)
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            .env("CARGO_TARGET_DIR", root.join("target/miri")));
         if status != ExitCode::SUCCESS {
             return status;
         }

@@ -281,6 +281,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..Default::default() })]
+
         #[test]
         fn whatever_is_sound_ends(
             rows in proptest::collection::vec((0u16..0x100, 0u8..6, 0u8..6, prop_oneof![0u32..40, any::<u32>()]), 0..20),

@@ -32,7 +32,9 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Config { frames: 32 * 1024, frame_size: 2048, jumbo_frames: 1024 }
+        // Miri, which checks every access, takes its time over each frame.
+        let (frames, jumbo_frames) = if cfg!(miri) { (1024, 64) } else { (32 * 1024, 1024) };
+        Config { frames, frame_size: 2048, jumbo_frames }
     }
 }
 
@@ -221,6 +223,11 @@ impl Memory {
 /// Maps the buffers, from huge pages when enough are reserved.
 fn map_buffers(bytes: usize) -> Result<(NonNull<u8>, Pages), MemoryError> {
     const HUGE: usize = 2 << 20;
+    if cfg!(miri) {
+        // It knows plain mappings only.
+        let buffers = map(bytes, 0).map_err(|source| MemoryError::Map { bytes, source })?;
+        return Ok((buffers, Pages::Ordinary));
+    }
     if let Ok(buffers) = map(bytes.next_multiple_of(HUGE), libc::MAP_HUGETLB) {
         return Ok((buffers, Pages::Huge));
     }
