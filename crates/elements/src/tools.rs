@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What several elements need: annotation arguments, sending packets of one batch to several outputs, token buckets,
-//! values written to handlers, times as Click prints them.
+//! values written to handlers, lines to print, times as Click prints them.
 
-use std::sync::Arc;
+use std::fs::File;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::args::{Args, Bandwidth, FromArg, Names, parse_bool};
@@ -445,6 +447,41 @@ pub fn ended(cx: &mut Cx<'_>, end_call: Option<&(String, String)>, stop: bool) {
         }
     } else if stop {
         cx.please_stop();
+    }
+}
+
+/// Where an element prints its lines: what the user sees, or the file of its argument OUTFILE, which all instances share.
+#[derive(Clone, Default)]
+pub struct Lines {
+    path: Option<String>,
+    file: Option<Arc<Mutex<File>>>,
+}
+
+impl Lines {
+    /// Reads the argument.
+    pub fn configure(&mut self, args: &mut Args<'_>) {
+        self.path = args.keyword_opt("OUTFILE");
+    }
+
+    /// Makes the file, if there is to be one.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn open(&mut self) -> Result<(), String> {
+        if let Some(path) = &self.path {
+            let file = File::create(path).map_err(|e| format!("{path}: {e}"))?;
+            self.file = Some(Arc::new(Mutex::new(file)));
+        }
+        Ok(())
+    }
+
+    /// Prints one line.
+    pub fn print(&self, cx: &Cx<'_>, line: &str) {
+        let Some(file) = &self.file else { return cx.print(line) };
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(why) = writeln!(file, "{line}") {
+            cx.print(&format!("{}: {why}", cx.name()));
+        }
     }
 }
 

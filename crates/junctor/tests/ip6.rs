@@ -27,19 +27,7 @@ FromDump(pieces.pcap, STOP true) -> Strip(14) -> CheckIP6Header -> IP6Reassemble
 /// Lets scapy act; `false` where there is none.
 fn scapy(action: &str, directory: &Path) -> bool {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ip6_packets.py");
-    let named = std::env::var("JUNCTOR_PYTHON");
-    let pythons = named.as_deref().map_or(vec!["python3", "/usr/bin/python3"], |python| vec![python]);
-    for python in pythons {
-        let Ok(output) = Command::new(python).args([script, action]).arg(directory).output() else {
-            continue;
-        };
-        match output.status.code() {
-            Some(0) => return true,
-            Some(77) => continue,
-            _ => panic!("{}", String::from_utf8_lossy(&output.stderr)),
-        }
-    }
-    false
+    lab::scapy::ask(script, &[action.as_ref(), directory.as_os_str()]).is_some()
 }
 
 fn run(config: &str, directory: &Path) {
@@ -53,7 +41,7 @@ fn run(config: &str, directory: &Path) {
 fn packets_are_what_scapy_makes_of_them() {
     let directory = tempfile::tempdir().expect("a directory");
     if !scapy("make", directory.path()) {
-        return eprintln!("skipped: there is no Python with scapy");
+        return;
     }
     run(CONFIG, directory.path());
     run(PIECES, directory.path());

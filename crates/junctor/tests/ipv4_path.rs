@@ -11,20 +11,8 @@ use std::process::Command;
 /// Calls the script; what it prints, or nothing where there is no scapy.
 fn scapy(verb: &str, case: &str, dir: &Path) -> Option<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ipv4_path.py");
-    let named = std::env::var("JUNCTOR_PYTHON");
-    let pythons = named.as_deref().map_or(vec!["python3", "/usr/bin/python3"], |python| vec![python]);
-    for python in pythons {
-        let Ok(output) = Command::new(python).arg(&script).args([verb, case]).arg(dir).output() else {
-            continue;
-        };
-        match output.status.code() {
-            Some(0) => return Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-            Some(77) => continue,
-            _ => panic!("{verb} {case}: {}", String::from_utf8_lossy(&output.stderr)),
-        }
-    }
-    println!("skipped: no Python with scapy; set JUNCTOR_PYTHON");
-    None
+    let said = lab::scapy::ask(script, &[verb.as_ref(), case.as_ref(), dir.as_os_str()]);
+    said.map(|text| text.trim().to_owned())
 }
 
 /// Sends scapy's packets through `elements` and has it judge what comes out.

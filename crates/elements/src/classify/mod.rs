@@ -7,7 +7,7 @@ mod ip_filter;
 pub mod language;
 mod primitive;
 pub mod program;
-mod vocabulary;
+pub(crate) mod vocabulary;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[classifier::CLASS, ip_classifier::CLASS, ip_filter::CLASS];

@@ -111,7 +111,8 @@ pub(super) const PROTOCOLS: &[(&str, u32)] = &[
 pub(super) const TCP_FLAGS: &[(&str, u32)] =
     &[("fin", 1), ("syn", 2), ("rst", 4), ("psh", 8), ("ack", 16), ("urg", 32)];
 
-pub(super) const ICMP_TYPES: &[(&str, u32)] = &[
+/// Names of ICMP types (RFC 792, 950, 1256).
+pub(crate) const ICMP_TYPES: &[(&str, u32)] = &[
     ("echo-reply", 0),
     ("unreachable", 3),
     ("sourcequench", 4),

@@ -33,17 +33,14 @@
 //! See also: CheckARPHeader, ARPQuerier, ARPResponder, IPPrint; RFC 826
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Write as _;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, OpenCx, Sharing, Tasks};
 use packet::{Batch, Packet};
 use wire::{EtherType, MacAddr};
 
-use crate::tools::{boolean, seconds};
+use crate::tools::{Lines, boolean, seconds};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPPrint", "1/1", || Box::new(ArpPrint::default()))
@@ -62,8 +59,7 @@ struct ArpPrint {
     timestamp: bool,
     ether: bool,
     active: bool,
-    path: Option<String>,
-    file: Option<Arc<Mutex<File>>>,
+    lines: Lines,
 }
 
 /// Where the ARP header of a packet begins.
@@ -172,15 +168,11 @@ impl Element for ArpPrint {
         self.timestamp = args.keyword("TIMESTAMP", true);
         self.ether = args.keyword("ETHER", false);
         self.active = args.keyword("ACTIVE", true);
-        self.path = args.keyword_opt("OUTFILE");
+        self.lines.configure(args);
     }
 
     fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        if let Some(path) = &self.path {
-            let file = File::create(path).map_err(|e| format!("{path}: {e}"))?;
-            self.file = Some(Arc::new(Mutex::new(file)));
-        }
-        Ok(Tasks::None)
+        self.lines.open().map(|()| Tasks::None)
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {
@@ -189,17 +181,7 @@ impl Element for ArpPrint {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         if self.active {
-            for line in batch.iter().filter_map(|p| self.line(p)) {
-                match &self.file {
-                    None => cx.print(&line),
-                    Some(file) => {
-                        let mut file = file.lock().unwrap_or_else(|e| e.into_inner());
-                        if let Err(why) = writeln!(file, "{line}") {
-                            cx.print(&format!("{}: {why}", cx.name()));
-                        }
-                    }
-                }
-            }
+            batch.iter().filter_map(|p| self.line(p)).for_each(|line| self.lines.print(cx, &line));
         }
         batch
     }

@@ -34,17 +34,14 @@
 //! See also: Print, CheckIPHeader
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Write as _;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
 
 use engine::args::{Args, parse_bool};
 use engine::{Class, Cx, Element, Handler, HandlerError, OpenCx, Tasks};
 use packet::{Batch, Packet, anno};
 use wire::icmpv4::Type;
 
-use crate::tools::{boolean, seconds};
+use crate::tools::{Lines, boolean, seconds};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPPrint", "1/1", || Box::new(IpPrint::default()))
@@ -69,8 +66,7 @@ struct IpPrint {
     max_length: Option<usize>,
     swap: bool,
     active: bool,
-    path: Option<String>,
-    file: Option<Arc<Mutex<File>>>,
+    lines: Lines,
 }
 
 /// What to print beside the packet itself.
@@ -372,16 +368,12 @@ impl Element for IpPrint {
         };
         self.swap = args.keyword("SWAP", true);
         self.active = args.keyword("ACTIVE", true);
-        self.path = args.keyword_opt("OUTFILE");
+        self.lines.configure(args);
         let _: Option<String> = args.keyword_opt("CHANNEL");
     }
 
     fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        if let Some(path) = &self.path {
-            let file = File::create(path).map_err(|e| format!("{path}: {e}"))?;
-            self.file = Some(Arc::new(Mutex::new(file)));
-        }
-        Ok(Tasks::None)
+        self.lines.open().map(|()| Tasks::None)
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {
@@ -390,17 +382,7 @@ impl Element for IpPrint {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         if self.active {
-            for line in batch.iter().filter_map(|p| self.line(p)) {
-                match &self.file {
-                    None => cx.print(&line),
-                    Some(file) => {
-                        let mut file = file.lock().unwrap_or_else(|e| e.into_inner());
-                        if let Err(why) = writeln!(file, "{line}") {
-                            cx.print(&format!("{}: {why}", cx.name()));
-                        }
-                    }
-                }
-            }
+            batch.iter().filter_map(|p| self.line(p)).for_each(|line| self.lines.print(cx, &line));
         }
         batch
     }

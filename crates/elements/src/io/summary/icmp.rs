@@ -1,23 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of ICMP types and codes (RFC 792, 950, 1122, 1256, 1812).
 
-const TYPES: [(&str, u8); 15] = [
-    ("echo-reply", 0),
-    ("unreachable", 3),
-    ("sourcequench", 4),
-    ("redirect", 5),
-    ("echo", 8),
-    ("routeradvert", 9),
-    ("routersolicit", 10),
-    ("timeexceeded", 11),
-    ("parameterproblem", 12),
-    ("timestamp", 13),
-    ("timestamp-reply", 14),
-    ("inforeq", 15),
-    ("inforeq-reply", 16),
-    ("maskreq", 17),
-    ("maskreq-reply", 18),
-];
+use crate::classify::vocabulary::ICMP_TYPES;
 
 /// The names of a type's codes; code `i` is the `i`th.
 fn codes(kind: u8) -> &'static [&'static str] {
@@ -53,7 +37,8 @@ fn number(text: &str) -> Option<u8> {
 
 /// A type by name or number.
 pub fn parse_type(text: &str) -> Option<u8> {
-    TYPES.iter().find(|(name, _)| *name == text).map(|(_, n)| *n).or_else(|| number(text))
+    let named = ICMP_TYPES.iter().find(|(name, _)| *name == text);
+    named.map(|(_, n)| *n as u8).or_else(|| number(text))
 }
 
 /// A code of type `kind` by name or number.
@@ -64,7 +49,7 @@ pub fn parse_code(kind: Option<u8>, text: &str) -> Option<u8> {
 
 /// The name of a type.
 pub fn type_name(kind: u8) -> Option<&'static str> {
-    TYPES.iter().find(|(_, n)| *n == kind).map(|(name, _)| *name)
+    ICMP_TYPES.iter().find(|(_, n)| *n == u32::from(kind)).map(|(name, _)| *name)
 }
 
 /// The name of a code of type `kind`.
