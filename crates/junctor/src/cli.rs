@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::{bench, check, ctl, demo, describe, doctor, exit, fib, init, parallelize, plan, run};
+use crate::{affinity, bench, check, ctl, demo, describe, doctor, exit, fib, init, parallelize, plan, run};
 
 /// A multicore software router that runs Click-language configurations.
 #[derive(Parser, Debug)]
@@ -20,6 +20,7 @@ pub(crate) struct Cli {
 enum Command {
     Run(Box<run::Args>),
     Check(check::Args),
+    Affinity(affinity::Args),
     Ctl(ctl::Args),
     Bench(bench::Args),
     Demo(demo::Args),
@@ -48,6 +49,7 @@ pub(crate) fn main() -> u8 {
     match Cli::parse().command {
         Command::Run(args) => run::main(*args),
         Command::Check(args) => check::main(&args),
+        Command::Affinity(args) => affinity::main(&args),
         Command::Ctl(args) => ctl::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Demo(args) => demo::main(&args),

@@ -4,6 +4,7 @@
 
 use std::process::ExitCode;
 
+mod affinity;
 mod bench;
 mod check;
 mod cli;
