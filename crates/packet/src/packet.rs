@@ -40,10 +40,12 @@ const SHARED: u8 = 1;
 const FOREIGN: u8 = 2;
 /// Descriptor and buffer come from the heap.
 const HEAP: u8 = 4;
-/// The second descriptor line holds values.
+/// The second descriptor line holds annotations.
 const COLD: u8 = 8;
 /// A jumbo frame.
 pub(crate) const JUMBO: u8 = 16;
+/// The timestamp is set, on the second line.
+const STAMPED: u8 = 32;
 /// The flags of a frame itself, which outlive its packets.
 const KIND: u8 = HEAP | JUMBO;
 
@@ -84,16 +86,17 @@ pub(crate) struct Meta {
 pub(crate) struct Rest {
     /// Start of the buffer that holds the bytes.
     buf: *mut u8,
-    /// In use: the frame whose buffer holds the bytes. Free: the next free frame.
+    /// The frame whose buffer holds the bytes: the frame itself, but for clones. In a chain of free frames: the next one.
     owner: *mut Meta,
     len: u32,
     off: u32,
-    /// Size of the buffer that holds the bytes, in units of 64 bytes.
-    capacity_64: u16,
+    // These four make one aligned word, which a new packet sets at once.
     mac: u16,
     net: u16,
     transport: u16,
     device: u16,
+    /// Size of the buffer that holds the bytes, in units of 64 bytes.
+    capacity_64: u16,
     flags: u8,
     kind: u8,
     anno: [u8; ANNO_SIZE],
@@ -133,8 +136,10 @@ impl Meta {
         self.rest.owner = next.map_or(std::ptr::null_mut(), NonNull::as_ptr);
     }
 
-    pub(crate) fn next(&self) -> Option<NonNull<Meta>> {
-        NonNull::new(self.rest.owner)
+    /// Leaves its chain of free frames, and tells which one is next in it.
+    pub(crate) fn unlink(&mut self) -> Option<NonNull<Meta>> {
+        let itself = std::ptr::from_mut(self);
+        NonNull::new(std::mem::replace(&mut self.rest.owner, itself))
     }
 
     #[inline]
@@ -146,6 +151,7 @@ impl Meta {
 /// A packet: sole owner of a frame, or one of several that share its bytes until somebody writes.
 ///
 /// Dropping a packet returns its frame to the pool of the current thread.
+#[repr(transparent)]
 pub struct Packet(NonNull<Meta>);
 
 // SAFETY: a packet owns its descriptor; a buffer shared with clones is only read, and its reference count is atomic.
@@ -162,8 +168,9 @@ impl Packet {
     #[inline]
     pub fn alloc(headroom: usize, len: usize) -> Option<Packet> {
         if headroom + len <= memory().frame_size() {
-            let meta = pool::take_small()?;
-            Some(Self::start(meta, colour(meta, headroom, len), len))
+            let mut packet = Packet(pool::take_small()?);
+            packet.begin(headroom, len);
+            Some(packet)
         } else {
             Self::alloc_large(headroom, len)
         }
@@ -201,7 +208,23 @@ impl Packet {
         if headroom + len > memory().frame_size() {
             return (0..n).map_while(|_| Self::alloc(headroom, len)).map(each).count();
         }
-        pool::take_small_bulk(n, |meta| each(Self::start(meta, colour(meta, headroom, len), len)))
+        pool::take_small_bulk(n, |meta| {
+            let mut packet = Packet(meta);
+            packet.begin(headroom, len);
+            each(packet);
+        })
+    }
+
+    /// Starts a packet's life in a free ordinary frame from the pool: five stores to the first line.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, headroom: usize, len: usize) {
+        let off = colour(self.0, headroom, len);
+        debug_assert!(self.meta().flags & KIND == 0 && std::ptr::eq(self.meta().owner, self.0.as_ptr()));
+        let m = self.meta_mut();
+        (m.len, m.off) = (len as u32, off as u32);
+        (m.mac, m.net, m.transport, m.device) = (UNSET, UNSET, UNSET, 0);
+        (m.flags, m.kind) = (0, 0);
+        m.anno[..HOT_ANNO].fill(0);
     }
 
     /// Starts a packet's life in a free frame.
@@ -220,6 +243,13 @@ impl Packet {
         m.flags &= KIND;
         m.anno[..HOT_ANNO].fill(0);
         Packet(meta)
+    }
+
+    /// Where the bytes begin, in the whole buffer.
+    #[inline(always)]
+    pub(crate) fn first_byte(&mut self) -> *mut u8 {
+        let m = self.meta_mut();
+        m.buf.wrapping_add(m.off as usize)
     }
 
     #[inline]
@@ -428,10 +458,12 @@ impl Packet {
         m.kind = from.kind;
         m.device = from.device;
         m.anno[..HOT_ANNO].copy_from_slice(&from.anno[..HOT_ANNO]);
-        m.flags &= !COLD;
+        m.flags &= !(COLD | STAMPED);
+        m.flags |= from.flags & (COLD | STAMPED);
         if from.flags & COLD != 0 {
-            m.flags |= COLD;
             m.anno[HOT_ANNO..].copy_from_slice(&from.anno[HOT_ANNO..]);
+        }
+        if from.flags & STAMPED != 0 {
             m.timestamp_ns = from.timestamp_ns;
         }
     }
@@ -439,8 +471,7 @@ impl Packet {
     /// A second packet over the same bytes, with the same annotations; whoever writes first copies.
     /// `None` when packet memory is exhausted.
     pub fn share(&mut self) -> Option<Packet> {
-        let clone = pool::take_small()?;
-        let mut clone = Packet::start(clone, self.headroom(), self.len());
+        let mut clone = Packet::start(pool::take_small()?, self.headroom(), self.len());
         self.refs().fetch_add(1, Ordering::Relaxed);
         self.meta_mut().flags |= SHARED;
         let (owner, buf, capacity_64) = (self.meta().owner, self.meta().buf, self.meta().capacity_64);
@@ -633,8 +664,10 @@ impl Packet {
         if self.meta().flags & FOREIGN != 0 {
             let memory = memory();
             let own = memory.buffer(self.0);
+            let this = self.0.as_ptr();
             let m = self.meta_mut();
             m.buf = own;
+            m.owner = this;
             m.capacity_64 = (memory.frame_size() / 64) as u16;
             // SAFETY: a clone's frame has no other user; nobody refers to its buffer.
             unsafe { free(self.0) };
@@ -643,18 +676,10 @@ impl Packet {
         unsafe { unref(owner) };
     }
 
-    /// Whether dropping this packet is just returning an ordinary frame.
+    /// Whether dropping these packets is just returning ordinary frames.
     #[inline]
-    pub(crate) fn plain(&self) -> bool {
-        self.meta().flags & (SHARED | FOREIGN | KIND) == 0
-    }
-
-    /// Leaves the frame to the caller.
-    #[inline]
-    pub(crate) fn into_meta(self) -> NonNull<Meta> {
-        let meta = self.0;
-        std::mem::forget(self);
-        meta
+    pub(crate) fn all_plain(packets: &[Packet]) -> bool {
+        packets.iter().fold(0, |flags, p| flags | p.meta().flags) & (SHARED | FOREIGN | KIND) == 0
     }
 }
 

@@ -6,6 +6,7 @@
 //! transmitting core that pass frames round share one cache line once per 64 packets.
 
 use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crossbeam_queue::ArrayQueue;
 
 use crate::memory::memory;
-use crate::packet::{JUMBO, Meta};
+use crate::packet::{JUMBO, Meta, Packet};
 
 /// Frames that move between a cache and the spill at once.
 pub(crate) const BLOCK: usize = 64;
@@ -178,23 +179,37 @@ impl Frames<'_> {
         n
     }
 
-    /// Puts frames on top.
+    /// Moves up to `n` frames from the top into `to`, without looking for more.
     #[inline]
-    fn push_many(self, metas: impl Iterator<Item = NonNull<Meta>>) {
-        let mut metas = metas.peekable();
-        while metas.peek().is_some() {
+    fn pop_into(self, to: &mut [MaybeUninit<Packet>], n: usize) -> usize {
+        let len = self.len();
+        let n = n.min(len).min(to.len());
+        self.0.len.store(len - n, Ordering::Relaxed);
+        // SAFETY: only the owning thread reaches `stack`. Its first `len` entries are frames, which `Packet` and
+        // `Option<NonNull<Meta>>` write alike; both ranges have `n` entries, and those taken are no longer on the stack.
+        unsafe {
+            let from = (&raw const *self.0.stack.get()).cast::<MaybeUninit<Packet>>().add(len - n);
+            std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), n);
+        }
+        n
+    }
+
+    /// Puts the frames of plain packets on top.
+    #[inline]
+    fn push_all(self, packets: &mut Vec<Packet>) {
+        while !packets.is_empty() {
             if self.len() == CACHE {
                 self.make_room();
             }
-            let len = self.len();
-            // SAFETY: as in `pop`; the iterator only hands over frames and does not reach the cache.
-            let free = unsafe { &mut (&mut *self.0.stack.get())[len..] };
-            let mut added = 0;
-            for (slot, meta) in free.iter_mut().zip(metas.by_ref()) {
-                *slot = Some(meta);
-                added += 1;
+            let (len, left) = (self.len(), packets.len());
+            let n = left.min(CACHE - len);
+            // SAFETY: as in `pop_into`; the packets leave the vector before they are on the stack.
+            unsafe {
+                packets.set_len(left - n);
+                let to = (&raw mut *self.0.stack.get()).cast::<Packet>().add(len);
+                std::ptr::copy_nonoverlapping(packets.as_ptr().add(left - n), to, n);
             }
-            self.0.len.store(len + added, Ordering::Relaxed);
+            self.0.len.store(len + n, Ordering::Relaxed);
         }
     }
 
@@ -234,9 +249,9 @@ impl Frames<'_> {
     fn refill(self) -> bool {
         let Some(chain) = memory().small.take() else { return false };
         let mut next = Some(chain.first);
-        while let Some(meta) = next {
+        while let Some(mut meta) = next {
             // SAFETY: the chain was ours alone from the moment it left the queue.
-            next = unsafe { meta.as_ref() }.next();
+            next = unsafe { meta.as_mut() }.unlink();
             self.push(meta);
         }
         true
@@ -299,9 +314,9 @@ pub(crate) fn take_small_bulk(n: usize, mut each: impl FnMut(NonNull<Meta>)) -> 
 #[cold]
 pub(crate) fn take_jumbo() -> Option<NonNull<Meta>> {
     let spill = &memory().jumbo;
-    let chain = spill.take()?;
+    let mut chain = spill.take()?;
     // SAFETY: the chain is ours alone.
-    if let Some(rest) = unsafe { chain.first.as_ref() }.next() {
+    if let Some(rest) = unsafe { chain.first.as_mut() }.unlink() {
         spill.give(Chain { first: rest, len: chain.len - 1 });
     }
     Some(chain.first)
@@ -320,16 +335,33 @@ pub(crate) fn release(meta: NonNull<Meta>) {
     }
 }
 
-/// Returns many frames that nobody refers to, none of them jumbo.
+/// Takes up to `n` free ordinary frames to the front of `to`; returns how many. They are frames only: to be begun before
+/// anybody else sees them.
 #[inline]
-pub(crate) fn release_small_bulk(metas: impl Iterator<Item = NonNull<Meta>>) {
-    let mut metas = metas;
+pub(crate) fn take_small_into(to: &mut [MaybeUninit<Packet>], n: usize) -> usize {
+    LOCAL
+        .try_with(|local| {
+            // SAFETY: as in `take_small`.
+            let frames = unsafe { local.0.as_ref() }.frames();
+            let n = n.min(to.len());
+            let mut taken = frames.pop_into(to, n);
+            while taken < n && frames.refill() {
+                taken += frames.pop_into(&mut to[taken..], n - taken);
+            }
+            taken
+        })
+        .unwrap_or(0)
+}
+
+/// Returns the frames of packets, all of them plain.
+#[inline]
+pub(crate) fn release_plain(packets: &mut Vec<Packet>) {
     let done = LOCAL.try_with(|local| {
         // SAFETY: as in `take_small`.
         let frames = unsafe { local.0.as_ref() }.frames();
-        frames.push_many(metas.by_ref());
+        frames.push_all(packets);
     });
     if done.is_err() {
-        metas.for_each(release_direct);
+        packets.clear();
     }
 }

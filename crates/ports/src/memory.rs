@@ -518,18 +518,17 @@ impl ReplayRx {
     #[inline]
     fn receive_lines(&mut self, batch: &mut Batch, max: usize, len: usize) -> usize {
         let lines = &self.templates.lines[..];
-        let mut next = self.next;
-        let n = Packet::alloc_bulk(max, HEADROOM, 64, |mut packet| {
-            if let Some(to) = packet.data_mut().first_chunk_mut::<64>() {
-                *to = lines[next].0;
+        let mut n = 0;
+        while n < max {
+            let run = &lines[self.next..];
+            let run = &run[..run.len().min(max - n)];
+            let got = batch.append_lines(HEADROOM, len, run.iter().map(|line| &line.0));
+            n += got;
+            self.next = if self.next + got == lines.len() { 0 } else { self.next + got };
+            if got < run.len() {
+                break;
             }
-            next = if next + 1 == lines.len() { 0 } else { next + 1 };
-            if len != 64 {
-                packet.trim(64 - len);
-            }
-            batch.push(packet);
-        });
-        self.next = next;
+        }
         self.counters.moved(n, n * len);
         n
     }

@@ -239,7 +239,7 @@ impl Element for Classifier {
         // Mostly all packets of a batch go the way of the first.
         let path = batch.first().filter(|p| long(p)).and_then(|p| program.path(p.data()));
         if let Some(path) = path
-            && batch.iter().all(|p| long(p) && path.is_taken_by(p.data()))
+            && path.is_taken_by_all(&batch, span)
         {
             return cx.push_or_drop(path.output as usize, batch, Reason::NotMatched);
         }

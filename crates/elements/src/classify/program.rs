@@ -16,6 +16,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use packet::Packet;
+
 /// Means that no output was chosen.
 pub const NOWHERE: u32 = u32::MAX >> 1;
 
@@ -169,6 +171,8 @@ const PATH_MAX: usize = 2;
 pub struct Path {
     /// Those that are not used look at no bit of the first word.
     asked: [Asked; PATH_MAX],
+    /// The length of a packet that has all these words.
+    len: usize,
     /// Where it led.
     pub output: u32,
 }
@@ -182,10 +186,20 @@ struct Asked {
 }
 
 impl Path {
-    /// Whether a packet of at least [`Program::span`] bytes goes the same way.
+    /// Whether all these packets, if they have at least [`Program::span`] bytes, go the same way.
     #[inline]
-    pub fn is_taken_by(&self, data: &[u8]) -> bool {
-        self.asked.iter().all(|a| word_at(data, a.offset).is_some_and(|word| word & a.mask == a.value))
+    pub fn is_taken_by_all(&self, packets: &[Packet], span: usize) -> bool {
+        let span = span.max(self.len);
+        // Mask and value in the packets' byte order.
+        let [first, second] = self.asked.map(|a| (usize::from(a.offset), a.mask.to_be(), a.value.to_be()));
+        let follows = |p: &Packet, (offset, mask, value): (usize, u32, u32)| {
+            p.chunk_at::<4>(offset).is_some_and(|word| u32::from_ne_bytes(*word) & mask == value)
+        };
+        if second.1 == 0 {
+            packets.iter().all(|p| p.len() >= span && follows(p, first))
+        } else {
+            packets.iter().all(|p| p.len() >= span && follows(p, first) && follows(p, second))
+        }
     }
 }
 
@@ -258,7 +272,7 @@ impl Program {
 
     /// The way of a packet of at least [`Program::span`] bytes through the program, if it is short.
     pub fn path(&self, data: &[u8]) -> Option<Path> {
-        let mut path = Path { asked: [Asked::default(); PATH_MAX], output: 0 };
+        let mut path = Path { asked: [Asked::default(); PATH_MAX], len: 4, output: 0 };
         let (mut n, mut at) = (0, self.start);
         while at < OUT {
             let Node { test, yes, no } = &self.nodes[at as usize];
@@ -268,6 +282,7 @@ impl Program {
             let asked = Asked { offset: test.offset, mask: test.mask, value: word & test.mask };
             if n == 0 || path.asked[n - 1] != asked {
                 *path.asked.get_mut(n)? = asked;
+                path.len = path.len.max(usize::from(test.offset) + 4);
                 n += 1;
             }
         }
@@ -518,8 +533,11 @@ pub(super) mod tests {
                 prop_assert_eq!(program.run_within(packet), run(packet), "{}", program.text());
                 let Some(path) = program.path(packet) else { continue };
                 prop_assert_eq!(path.output, run(packet), "{}", program.text());
-                prop_assert!(path.is_taken_by(packet) || packet.len() < 4);
-                for other in long.iter().filter(|other| path.is_taken_by(other)) {
+                let is_taken_by = |bytes: &[u8]| {
+                    path.is_taken_by_all(&[Packet::copy_of(bytes).expect("memory")], span)
+                };
+                prop_assert!(is_taken_by(packet) || packet.len() < 4);
+                for other in long.iter().filter(|other| is_taken_by(other)) {
                     prop_assert_eq!(path.output, run(other), "{}", program.text());
                 }
             }

@@ -207,7 +207,7 @@ impl Watch {
 }
 
 /// Marks frames for groups, where the driver has not said how a frame was addressed.
-#[inline]
+#[cold]
 pub fn mark_groups(packet: &mut Packet) {
     let Some(destination) = packet.data().first_chunk::<6>() else { return };
     if destination[0] & 1 == 1 {

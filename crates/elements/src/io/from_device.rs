@@ -149,17 +149,14 @@ impl FromDevice {
             batch.partition(wanted, |p| cx.drop(Reason::Filtered, p));
         }
         let wall = if self.config.timestamp { cx.wall() } else { 0 };
-        let ether = self.link == link_type::ETHERNET;
+        let untold = self.link == link_type::ETHERNET && !self.told;
         let mut for_others = 0;
         for packet in batch.iter_mut() {
-            packet.set_mac_offset(0);
-            match packet.packet_type() {
-                PacketType::Host if ether && !self.told => mark_groups(packet),
-                PacketType::OtherHost => for_others += 1,
-                _ => {}
-            }
-            if wall > 0 && packet.timestamp_ns() == 0 {
-                packet.set_timestamp_ns(wall);
+            packet.arrive(wall);
+            if packet.packet_type() != PacketType::Host {
+                for_others += usize::from(packet.packet_type() == PacketType::OtherHost);
+            } else if untold && packet.data().first().is_some_and(|first| first & 1 == 1) {
+                mark_groups(packet);
             }
         }
         if for_others > 0 && self.told && !self.config.spec.promiscuous {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What elements note on a packet.
 
-use super::{ANNO_SIZE, COLD, HOT_ANNO, Packet, PacketType, Rest};
+use super::{ANNO_SIZE, COLD, HOT_ANNO, Packet, PacketType, Rest, STAMPED};
 
 /// Annotations at Click's offsets in the 48-byte area.
 pub mod anno {
@@ -38,7 +38,6 @@ impl Packet {
         if m.flags & COLD == 0 {
             m.flags |= COLD;
             m.anno[HOT_ANNO..].fill(0);
-            m.timestamp_ns = 0;
         }
         m
     }
@@ -127,13 +126,15 @@ impl Packet {
     #[inline]
     pub fn timestamp_ns(&self) -> u64 {
         let m = self.meta();
-        if m.flags & COLD == 0 { 0 } else { m.timestamp_ns }
+        if m.flags & STAMPED == 0 { 0 } else { m.timestamp_ns }
     }
 
     /// Sets the timestamp, nanoseconds since the epoch.
     #[inline]
     pub fn set_timestamp_ns(&mut self, ns: u64) {
-        self.warm().timestamp_ns = ns;
+        let m = self.meta_mut();
+        m.flags |= STAMPED;
+        m.timestamp_ns = ns;
     }
 
     /// Number of the device the packet came from, as its element numbers devices; 0 when unset.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a packet's headers lie.
 
-use super::{Packet, SHARED, UNSET};
+use super::{Packet, SHARED, STAMPED, UNSET};
 
 /// Header positions, as offsets in bytes from the packet's first byte. Positions stay with the bytes when the
 /// packet is stripped or unstripped, so they may lie before its first byte (a negative offset).
@@ -63,6 +63,30 @@ impl Packet {
         m.transport = u16::try_from(m.off as usize + offset + header_len).unwrap_or(UNSET);
     }
 
+    /// What every received packet is marked with: its link header is its first, and it came at `wall_ns` (nanoseconds since the
+    /// epoch; 0 for unknown), unless the device has said when.
+    #[inline(always)]
+    pub fn arrive(&mut self, wall_ns: u64) {
+        let m = self.meta_mut();
+        m.mac = u16::try_from(m.off).unwrap_or(UNSET);
+        if wall_ns > 0 && m.flags & STAMPED == 0 {
+            m.flags |= STAMPED;
+            m.timestamp_ns = wall_ns;
+        }
+    }
+
+    /// The `N` bytes at `offset`; `None` when they are not all inside the packet. One comparison where the same place is asked for in
+    /// many packets.
+    #[inline(always)]
+    pub fn chunk_at<const N: usize>(&self, offset: usize) -> Option<&[u8; N]> {
+        let end = offset.saturating_add(N);
+        if end > self.len() {
+            return None;
+        }
+        // SAFETY: the bytes lie inside the packet's data, see `data`.
+        Some(unsafe { &*self.as_ptr().add(offset).cast::<[u8; N]>() })
+    }
+
     /// Removes `strip` bytes from the front and all behind the `len` that follow, and marks a network header of `header_len`
     /// bytes `offset` bytes behind the new start: what strip, trim and set_network do, with one check.
     ///
@@ -102,6 +126,39 @@ impl Packet {
             start.add(6).cast::<[u8; 8]>().write(*rest);
         }
         true
+    }
+
+    /// Gives the packet that begins `strip` bytes further on a new link header, `dst` and then `rest`, marks what follows as its network
+    /// header of `N` bytes, and drops all behind the `len` bytes from there. Returns that header, to be changed. `None`, with
+    /// the packet untouched, where that is not to be had at once: another packet shares the bytes, the packet is
+    /// shorter, or there is no room for the link header.
+    #[inline(always)]
+    pub fn relink<const N: usize>(
+        &mut self,
+        strip: u32,
+        len: u16,
+        dst: &[u8; 6],
+        rest: &[u8; 8],
+    ) -> Option<&mut [u8; N]> {
+        const LINK: usize = 14;
+        let m = self.meta_mut();
+        // None of the sums overflows 64 bits.
+        let (strip, len) = (strip as usize, usize::from(len));
+        let start = m.off as usize + strip;
+        let beyond = len < N || strip + len > m.len as usize || start + N >= usize::from(UNSET);
+        if m.flags & SHARED != 0 || start < LINK || beyond {
+            return None;
+        }
+        m.off = (start - LINK) as u32;
+        m.len = (len + LINK) as u32;
+        (m.mac, m.net, m.transport) = ((start - LINK) as u16, start as u16, (start + N) as u16);
+        // SAFETY: the link header and the `N` bytes behind it are inside the buffer, and no other packet refers to it.
+        unsafe {
+            let header = m.buf.add(start);
+            header.sub(14).cast::<[u8; 6]>().write(*dst);
+            header.sub(8).cast::<[u8; 8]>().write(*rest);
+            Some(&mut *header.cast::<[u8; N]>())
+        }
     }
 
     /// Forgets all header positions.

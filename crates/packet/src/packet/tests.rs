@@ -235,3 +235,77 @@ fn a_sole_network_header_knows_its_length() {
         assert!(p.sole_network::<1>().is_none(), "stripped");
     });
 }
+
+#[test]
+fn relink_changes_all_or_nothing() {
+    crate::alone(|| {
+        let (dst, rest) = ([1; 6], [2, 2, 2, 2, 2, 2, 8, 0]);
+        let frame: Vec<u8> = (0..60).collect();
+        // Bytes to strip, length, headroom: whether it works.
+        for (strip, len, headroom, good) in [
+            (14, 40, 128, true),
+            (14, 46, 0, true),
+            (20, 20, 0, true),
+            (0, 60, 14, true),
+            (0, 60, 13, false),
+            (14, 47, 128, false),
+            (14, 19, 128, false),
+            (u32::MAX, 20, 128, false),
+        ] {
+            for shared in [false, true] {
+                let mut p = with_headroom(headroom, &frame);
+                let twin = if shared { p.share() } else { None };
+                let got = p.relink::<20>(strip, len, &dst, &rest).map(|header| {
+                    header[0] = 99;
+                });
+                assert_eq!(got.is_some(), good && !shared, "{strip} {len} {headroom} {shared}");
+                if got.is_none() {
+                    assert_eq!((p.data(), p.network_offset()), (&frame[..], None));
+                    continue;
+                }
+                let (at, end) = (strip as usize, strip as usize + usize::from(len));
+                let want = [&dst[..], &rest, &[99], &frame[at + 1..end]].concat();
+                assert_eq!(p.data(), want);
+                let places = (p.mac_offset(), p.network_offset(), p.transport_offset());
+                assert_eq!(places, (Some(0), Some(14), Some(34)));
+                drop(twin);
+            }
+        }
+    });
+}
+
+/// A packet with exactly this headroom.
+fn with_headroom(headroom: usize, bytes: &[u8]) -> Packet {
+    let mut p = Packet::alloc(headroom, bytes.len()).unwrap();
+    let more = p.headroom() - headroom;
+    assert!(p.unstrip(more));
+    p.trim(more);
+    p.data_mut().copy_from_slice(bytes);
+    p
+}
+
+#[test]
+fn chunks_lie_inside_the_packet() {
+    crate::alone(|| {
+        let p = Packet::copy_of(b"0123456789").unwrap();
+        assert_eq!(p.chunk_at::<4>(6), Some(b"6789"));
+        for at in [7, 10, 11, usize::MAX - 1, usize::MAX] {
+            assert_eq!(p.chunk_at::<4>(at), None, "{at}");
+        }
+    });
+}
+
+#[test]
+fn arrival_is_marked_once() {
+    crate::alone(|| {
+        let mut p = Packet::copy_of(b"frame").unwrap();
+        p.arrive(0);
+        assert_eq!((p.timestamp_ns(), p.mac_offset()), (0, Some(0)));
+        p.arrive(5);
+        p.arrive(7);
+        p.set_anno_u32(anno::SEQUENCE, 9);
+        assert_eq!((p.timestamp_ns(), p.anno_u32(anno::AGGREGATE), p.anno_u32(anno::SEQUENCE)), (5, 0, 9));
+        let twin = p.share().unwrap();
+        assert_eq!((twin.timestamp_ns(), twin.anno_u32(anno::SEQUENCE)), (5, 9));
+    });
+}
