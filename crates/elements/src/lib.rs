@@ -30,7 +30,7 @@ mod tools;
 
 /// All element classes.
 pub fn registry() -> Registry {
-    Registry::new(all()).with_fusions(fuse::FUSIONS)
+    Registry::new(all()).with_fusions(fuse::FUSIONS).with_forks(fuse::FORKS)
 }
 
 /// How to read a configuration in which the ready compound elements are known.

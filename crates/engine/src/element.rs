@@ -19,7 +19,7 @@ use packet::Batch;
 
 use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
-use crate::fuse::Fusion;
+use crate::fuse::{Fork, Fusion};
 use crate::handler::{Access, Handler, HandlerError};
 use crate::homes::Home;
 
@@ -109,6 +109,7 @@ impl Class {
 pub struct Registry {
     classes: std::collections::BTreeMap<&'static str, &'static Class>,
     fusions: Vec<Fusion>,
+    forks: Vec<Fork>,
 }
 
 impl Registry {
@@ -131,15 +132,27 @@ impl Registry {
         self
     }
 
+    /// Adds ways to run chains that part.
+    pub fn with_forks(mut self, forks: impl IntoIterator<Item = Fork>) -> Registry {
+        self.forks.extend(forks);
+        self
+    }
+
     /// Lets every element run by itself.
     pub fn without_fusions(mut self) -> Registry {
         self.fusions.clear();
+        self.forks.clear();
         self
     }
 
     /// The ways to run chains of elements as one pass.
     pub fn fusions(&self) -> &[Fusion] {
         &self.fusions
+    }
+
+    /// The ways to run chains that part.
+    pub fn forks(&self) -> &[Fork] {
+        &self.forks
     }
 
     /// The class of this name.

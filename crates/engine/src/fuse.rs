@@ -11,15 +11,19 @@
 //! whether a packet is ordinary. Packets keep their order along every path, as always, and with batches of one packet the order
 //! of everything is that of the elements alone.
 //!
+//! A [`Fork`] does the same where paths part: a chain, the *trunk*, whose last element sends packets different ways, with the
+//! chains behind its outputs, the *branches*. Its [`ForkPass`] says of each packet which [`Way`] it went: through a branch, or
+//! only as far as an output of the trunk, which is where a packet goes on by itself that is not ordinary for its branch.
+//!
 //! The elements stay where they are, with their handlers, counters and drops: a pass reads their settings at each batch (so a
 //! write handler acts at once) and the engine counts what went over each connection.
 
 use std::any::Any;
 
-use packet::Packet;
+use packet::{Batch, Packet};
 
 use crate::clock::Nanos;
-use crate::element::Element;
+use crate::element::{Element, Registry};
 use crate::worker::{Edge, PortTable, Slot};
 
 /// Elements a pass may replace; longer chains are fused in part.
@@ -50,10 +54,85 @@ pub trait Pass: Send {
     fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], now: Nanos) -> usize;
 }
 
+/// A way to run chains of some form and what follows when they end in an element with several outputs.
+#[derive(Clone, Copy, Debug)]
+pub struct Fork {
+    /// What the pass does, for people: `IPv4 forwarding`.
+    pub name: &'static str,
+    /// Looks at what lies ahead of an element, and offers a pass.
+    pub find: fn(&Ahead<'_>) -> Option<ForkOffer>,
+}
+
+/// What lies ahead of an element.
+pub struct Ahead<'a> {
+    /// The chain that begins with the element, each one's output 0 leading to the next one's input 0.
+    pub trunk: &'a [&'a dyn Element],
+    outputs: &'a dyn Fn(usize) -> usize,
+    branch: &'a dyn Fn(usize, usize) -> Vec<&'a dyn Element>,
+}
+
+impl<'a> Ahead<'a> {
+    /// How many outputs the trunk's element at this place has.
+    pub fn outputs(&self, at: usize) -> usize {
+        (self.outputs)(at)
+    }
+
+    /// The chain behind output `port` of the trunk's element at this place.
+    pub fn branch(&self, at: usize, port: usize) -> Vec<&'a dyn Element> {
+        (self.branch)(at, port)
+    }
+}
+
+/// A pass over the first elements of a trunk, and over the first elements of branches.
+pub struct ForkOffer {
+    /// How many elements of the trunk; the last one has the branches.
+    pub trunk: usize,
+    /// Outputs of that element with the number of elements behind each. In the pass's [`Chain`] these elements follow the trunk's,
+    /// branch by branch.
+    pub branches: Vec<(usize, usize)>,
+    /// The pass.
+    pub pass: Box<dyn ForkPass>,
+}
+
+/// Outputs and branches of a fork at most.
+pub const WAYS_MAX: usize = 127;
+
+/// Which way a packet goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way(u8);
+
+impl Way {
+    const BRANCH: u8 = 128;
+
+    /// By an output of the trunk's last element, to what is connected there; below [`WAYS_MAX`].
+    #[inline]
+    pub const fn output(port: usize) -> Way {
+        Way(port as u8 & !Way::BRANCH)
+    }
+
+    /// By output 0 of the last element of a branch, which is given by its place in [`ForkOffer::branches`].
+    #[inline]
+    pub const fn branch(at: usize) -> Way {
+        Way(at as u8 | Way::BRANCH)
+    }
+
+    fn as_branch(self) -> Option<usize> {
+        (self.0 >= Way::BRANCH).then_some(usize::from(self.0 & !Way::BRANCH))
+    }
+}
+
+/// What runs in place of a trunk and its branches.
+pub trait ForkPass: Send {
+    /// As [`Pass::run`]; for each packet that is done there is its way in `ways`, which is as long as `batch`. Once a packet
+    /// has left by an output, no packet behind it goes through a branch of that output: packets keep their order on every path.
+    fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], ways: &mut [Way], now: Nanos) -> usize;
+}
+
 /// The elements of a chain as a pass sees them while it runs.
 pub struct Chain<'a> {
     pub(crate) elements: &'a [u32],
     pub(crate) slots: &'a [Slot],
+    pub(crate) rcu: &'a sync::rcu::Reader,
 }
 
 impl Chain<'_> {
@@ -61,6 +140,12 @@ impl Chain<'_> {
     #[inline]
     pub fn get<T: Element>(&self, at: usize) -> Option<&T> {
         member(self.slots[self.elements[at] as usize].as_deref()?)
+    }
+
+    /// The worker's licence to read tables, as [`Cx::rcu`](crate::Cx::rcu).
+    #[inline]
+    pub fn rcu(&self) -> &sync::rcu::Reader {
+        self.rcu
     }
 }
 
@@ -73,11 +158,38 @@ pub fn member<T: Element>(element: &dyn Element) -> Option<&T> {
 /// A chain that a pass runs.
 pub(crate) struct Fused {
     pub(crate) name: &'static str,
-    /// Indices of the elements, in order.
+    /// Indices of the elements, in order; those of branches follow.
     pub(crate) elements: Vec<u32>,
     /// Where the connections between them are counted: an index into the worker's output table for each but the last.
     pub(crate) links: Vec<usize>,
-    pub(crate) pass: Box<dyn Pass>,
+    pub(crate) run: Run,
+}
+
+/// How it is run.
+pub(crate) enum Run {
+    Line(Box<dyn Pass>),
+    Fork(Box<Forked>),
+}
+
+/// What a fork has besides its trunk.
+pub(crate) struct Forked {
+    pub(crate) pass: Box<dyn ForkPass>,
+    /// Elements of the trunk.
+    pub(crate) trunk: usize,
+    pub(crate) branches: Vec<Branch>,
+    /// For a batch, the way of each packet.
+    pub(crate) ways: Vec<Way>,
+    /// The parts of a batch that go different ways, in the order of their first packets.
+    pub(crate) parts: Vec<(Way, Batch)>,
+}
+
+/// A chain behind an output of a trunk.
+pub(crate) struct Branch {
+    pub(crate) port: usize,
+    /// Where its elements lie among all.
+    pub(crate) elements: std::ops::Range<usize>,
+    /// Where the connections to and between its elements are counted.
+    pub(crate) links: Vec<usize>,
 }
 
 impl Fused {
@@ -87,57 +199,153 @@ impl Fused {
         self.elements[self.elements.len() - 1]
     }
 
+    /// The element and the output by which packets of a way go on, and where else they are counted.
+    pub(crate) fn exit(&self, way: Way) -> (u32, usize, &[usize]) {
+        let last = |elements: &[u32]| elements.last().copied().unwrap_or(u32::MAX);
+        match &self.run {
+            Run::Line(_) => (last(&self.elements), 0, &[]),
+            Run::Fork(fork) => match way.as_branch().and_then(|at| fork.branches.get(at)) {
+                Some(branch) => (last(&self.elements[branch.elements.clone()]), 0, &branch.links),
+                None => (last(&self.elements[..fork.trunk]), usize::from(way.0), &[]),
+            },
+        }
+    }
+
     pub(crate) fn describe(&self) -> FusedChain {
-        FusedChain { name: self.name, elements: self.elements.iter().map(|e| *e as usize).collect() }
+        let indices = |elements: &[u32]| elements.iter().map(|e| *e as usize).collect();
+        let (trunk, branches) = match &self.run {
+            Run::Line(_) => (self.elements.len(), &[][..]),
+            Run::Fork(fork) => (fork.trunk, &fork.branches[..]),
+        };
+        let branches = branches.iter().map(|b| (b.port, indices(&self.elements[b.elements.clone()])));
+        FusedChain {
+            name: self.name,
+            branches: branches.collect(),
+            elements: indices(&self.elements[..trunk]),
+        }
     }
 }
 
-/// The elements that follow `head` by output 0 to input 0, itself first. `at` finds an element's instance, if it may be fused.
-fn chain<'a>(
-    head: u32,
-    outputs: &PortTable,
-    at: &impl Fn(u32) -> Option<&'a dyn Element>,
-) -> (Vec<u32>, Vec<usize>, Vec<&'a dyn Element>) {
-    let (mut indices, mut links, mut elements) = (Vec::new(), Vec::new(), Vec::new());
-    let mut next = Some(head);
-    while let Some(e) = next
-        && indices.len() < LONGEST
-        && !indices.contains(&e)
-        && let Some(element) = at(e)
-    {
-        indices.push(e);
-        elements.push(element);
-        let link = outputs.at(e, 0);
-        let edge = link.map_or(Edge::NONE, |at| outputs.edges[at]);
-        links.extend(link);
-        next = (edge.element != u32::MAX && edge.port == 0 && !edge.wakes).then_some(edge.element);
+impl Forked {
+    /// Sorts packets by their ways, in order for each, into `parts`.
+    pub(crate) fn part(&mut self, mut front: Batch) {
+        let ways = &self.ways[..front.len()];
+        let Some(first) = ways.first().copied() else { return };
+        if ways.iter().all(|way| *way == first) {
+            return self.parts.push((first, front));
+        }
+        for (packet, way) in front.drain(..).zip(ways) {
+            match self.parts.iter_mut().find(|(w, _)| w == way) {
+                Some((_, part)) => part.push(packet),
+                None => self.parts.push((*way, Batch::of(packet))),
+            }
+        }
     }
-    (indices, links, elements)
 }
 
-/// The pass for the chain that begins at `head`: of all that fit, the one over most elements.
+/// Elements in a row: their indices, where the connection behind each is counted, and their instances.
+#[derive(Default)]
+struct Row<'a> {
+    indices: Vec<u32>,
+    links: Vec<usize>,
+    elements: Vec<&'a dyn Element>,
+}
+
+/// Finds chains among a worker's elements.
+struct Finder<'a, 'b> {
+    outputs: &'b PortTable,
+    /// An element's instance, if it may be fused.
+    at: &'b dyn Fn(u32) -> Option<&'a dyn Element>,
+}
+
+impl<'a> Finder<'a, '_> {
+    /// The elements that follow `first` by output 0 to input 0, itself first, without those of `others`.
+    fn row(&self, first: Option<u32>, others: &[u32]) -> Row<'a> {
+        let mut row = Row::default();
+        let mut next = first;
+        while let Some(e) = next
+            && row.indices.len() < LONGEST
+            && !row.indices.contains(&e)
+            && !others.contains(&e)
+            && let Some(element) = (self.at)(e)
+        {
+            row.indices.push(e);
+            row.elements.push(element);
+            row.links.extend(self.outputs.at(e, 0));
+            next = self.behind(e, 0);
+        }
+        row
+    }
+
+    /// The element behind an output, if packets come to its input 0 and nobody is to be woken.
+    fn behind(&self, element: u32, port: usize) -> Option<u32> {
+        let edge = self.outputs.at(element, port).map_or(Edge::NONE, |at| self.outputs.edges[at]);
+        (edge.element != u32::MAX && edge.port == 0 && !edge.wakes).then_some(edge.element)
+    }
+
+    fn branch(&self, trunk: &Row<'_>, at: usize, port: usize) -> Row<'a> {
+        self.row(self.behind(trunk.indices[at], port), &trunk.indices[..=at])
+    }
+
+    /// Of all passes over chains that fit, the one over most elements.
+    fn line(&self, row: &Row<'_>, fusions: &[Fusion]) -> Option<Fused> {
+        let offers = fusions.iter().filter_map(|f| Some((f.name, (f.find)(&row.elements)?)));
+        let (name, Offer { elements: n, pass }) =
+            offers.max_by_key(|(_, o)| o.elements).filter(|(_, o)| o.elements >= 2)?;
+        let (elements, links) = (row.indices[..n].to_vec(), row.links[..n - 1].to_vec());
+        Some(Fused { name, elements, links, run: Run::Line(pass) })
+    }
+
+    fn fork(&self, row: &Row<'a>, fork: &Fork) -> Option<Fused> {
+        let ahead = Ahead {
+            trunk: &row.elements,
+            outputs: &|at| self.outputs.count(row.indices[at]),
+            branch: &|at, port| self.branch(row, at, port).elements,
+        };
+        let ForkOffer { trunk, branches: offered, pass } = (fork.find)(&ahead)?;
+        let last = trunk.checked_sub(1)?;
+        if offered.len() > WAYS_MAX || ahead.outputs(last) > WAYS_MAX {
+            return None;
+        }
+        let mut elements = row.indices[..trunk].to_vec();
+        let mut branches = Vec::new();
+        for (port, n) in offered {
+            let behind = self.branch(row, last, port);
+            let first = elements.len();
+            elements.extend(&behind.indices[..n]);
+            let mut links: Vec<usize> = self.outputs.at(row.indices[last], port).into_iter().collect();
+            links.extend(&behind.links[..n.checked_sub(1)?]);
+            branches.push(Branch { port, elements: first..elements.len(), links });
+        }
+        let forked = Forked { pass, trunk, branches, ways: Vec::new(), parts: Vec::new() };
+        let (name, links) = (fork.name, row.links[..last].to_vec());
+        Some(Fused { name, elements, links, run: Run::Fork(Box::new(forked)) })
+    }
+}
+
+/// The pass for what begins at `head`: of all that fit, the one over most elements.
 pub(crate) fn find<'a>(
     head: u32,
-    fusions: &[Fusion],
+    registry: &Registry,
     outputs: &PortTable,
-    at: &impl Fn(u32) -> Option<&'a dyn Element>,
+    at: &dyn Fn(u32) -> Option<&'a dyn Element>,
 ) -> Option<Fused> {
-    let (mut elements, mut links, members) = chain(head, outputs, at);
-    let offers = fusions.iter().filter_map(|f| Some((f.name, (f.find)(&members)?)));
-    let (name, Offer { elements: n, pass }) =
-        offers.max_by_key(|(_, o)| o.elements).filter(|(_, o)| o.elements >= 2)?;
-    elements.truncate(n);
-    links.truncate(n - 1);
-    Some(Fused { name, elements, links, pass })
+    let finder = Finder { outputs, at };
+    let row = finder.row(Some(head), &[]);
+    let line = finder.line(&row, registry.fusions());
+    let forks = registry.forks().iter().filter_map(|fork| finder.fork(&row, fork));
+    line.into_iter().chain(forks).max_by_key(|f| f.elements.len())
 }
 
 /// A chain that is fused, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FusedChain {
-    /// The name of its [`Fusion`].
+    /// The name of its [`Fusion`] or [`Fork`].
     pub name: &'static str,
     /// Indices of its elements, in order.
     pub elements: Vec<usize>,
+    /// Outputs of the last one with the elements behind them that belong to the pass.
+    pub branches: Vec<(usize, Vec<usize>)>,
 }
 
 /// The chains among all elements, each in its longest form: without those that only begin inside another.
@@ -149,7 +357,12 @@ pub(crate) fn longest(fused: impl IntoIterator<Item = FusedChain>) -> Vec<FusedC
         }
     }
     let inside = |c: &FusedChain| {
-        all.iter().any(|o| o.elements.len() > c.elements.len() && o.elements.ends_with(&c.elements))
+        all.iter().any(|o| {
+            let ends =
+                |elements: &[usize]| elements.len() > c.elements.len() && elements.ends_with(&c.elements);
+            ends(&o.elements) && o.branches == c.branches
+                || c.branches.is_empty() && o.branches.iter().any(|(_, b)| ends(b) || *b == c.elements)
+        })
     };
     all.iter().filter(|c| !inside(c)).cloned().collect()
 }

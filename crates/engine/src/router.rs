@@ -277,16 +277,14 @@ impl Check {
     /// The chains of elements that will run as one pass wherever the workers that reach them each have their own instances.
     pub fn fused(&self, registry: &Registry) -> Vec<FusedChain> {
         let outputs = port_table(&self.checked.outputs, |_| false);
-        let at = |e: u32| {
+        let at = |e: u32| -> Option<&dyn Element> {
             let e = e as usize;
             let pushed = self.checked.inputs[e].first().is_some_and(|p| p.processing == Processing::Push);
             let own = self.checked.classes[e].sharing != Sharing::Serial;
             (pushed && own).then(|| &*self.primaries[e])
         };
         let all = 0..self.primaries.len() as u32;
-        fuse::longest(
-            all.filter_map(|e| fuse::find(e, registry.fusions(), &outputs, &at)).map(|f| f.describe()),
-        )
+        fuse::longest(all.filter_map(|e| fuse::find(e, registry, &outputs, &at)).map(|f| f.describe()))
     }
 }
 
@@ -376,7 +374,7 @@ impl Router {
         let places = plan::plan(&checked, &tasks, &homes, &shares, workers);
         let shared = Arc::new(share(graph, &checked, &primaries, places, rcu, &mut options));
         let mut router = Router::assemble(graph, &checked, primaries, shared, options)?;
-        router.workers.iter_mut().for_each(|w| w.fuse(registry.fusions()));
+        router.workers.iter_mut().for_each(|w| w.fuse(registry));
         Ok(router)
     }
 

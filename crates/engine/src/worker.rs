@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use packet::Batch;
+use packet::{Batch, Packet};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Nanos};
 use crate::cx::Cx;
 use crate::drops::{DropCounts, Reason};
-use crate::element::{Element, Provided};
-use crate::fuse::{self, Chain, Fused, FusedChain, Fusion};
+use crate::element::{Element, Provided, Registry};
+use crate::fuse::{self, Chain, Fused, FusedChain, Run, Way};
 use crate::ports::Processing;
 use crate::router::{Shared, Target};
 use crate::sample::Sampler;
@@ -47,13 +47,17 @@ pub(crate) type Slot = Option<Box<dyn Element>>;
 struct Job {
     element: u32,
     port: u16,
+    /// The element itself is to run, not a pass that replaces its chain.
+    plain: bool,
+    /// How often a fork stopped at packets that came with these.
+    stops: u8,
     batch: Batch,
 }
 
 impl Job {
     #[inline]
     fn to(edge: Edge, batch: Batch) -> Job {
-        Job { element: edge.element, port: edge.port, batch }
+        Job { element: edge.element, port: edge.port, plain: false, stops: 0, batch }
     }
 }
 
@@ -86,7 +90,7 @@ impl PortTable {
     }
 
     #[inline]
-    fn count(&self, element: u32) -> usize {
+    pub(crate) fn count(&self, element: u32) -> usize {
         (self.base[element as usize + 1] - self.base[element as usize]) as usize
     }
 }
@@ -421,9 +425,9 @@ impl Worker {
 
     #[inline]
     fn dispatch(&mut self, job: Job) {
-        let Job { element, port, batch } = job;
-        if self.fused[element as usize].is_some() && port == 0 {
-            self.dispatch_fused(element, batch);
+        let Job { element, port, plain, stops, batch } = job;
+        if self.fused[element as usize].is_some() && port == 0 && !plain {
+            self.dispatch_fused(element, stops, batch);
         } else {
             self.dispatch_plain(element, port, batch);
         }
@@ -455,28 +459,30 @@ impl Worker {
     }
 
     /// Looks for chains of elements that a pass can run.
-    pub(crate) fn fuse(&mut self, fusions: &[Fusion]) {
+    pub(crate) fn fuse(&mut self, registry: &Registry) {
         let slots = &self.slots;
         let info = &self.shared.elements;
         let pushed = |e: usize| info[e].inputs.first().is_some_and(|(works, _)| *works == Processing::Push);
         let at = |e: u32| slots[e as usize].as_deref().filter(|_| pushed(e as usize));
-        let found = (0..slots.len() as u32).map(|e| fuse::find(e, fusions, &self.outputs, &at).map(Box::new));
+        let found =
+            (0..slots.len() as u32).map(|e| fuse::find(e, registry, &self.outputs, &at).map(Box::new));
         self.fused = found.collect();
     }
 
     /// The chains that are run so.
     pub(crate) fn fused(&self) -> impl Iterator<Item = FusedChain> + '_ {
-        let chains = self.fused.iter().flatten();
-        chains
-            .map(|f| FusedChain { name: f.name, elements: f.elements.iter().map(|e| *e as usize).collect() })
+        self.fused.iter().flatten().map(|f| f.describe())
     }
 
-    /// Lets a pass do a batch. Packets that it stops at go through the elements and join the others again behind the chain.
-    fn dispatch_fused(&mut self, element: u32, mut batch: Batch) {
+    /// Lets a pass do a batch. Packets that it stops at go through the elements and join the others again behind the chain, or
+    /// behind the trunk of a fork follow those that went before.
+    fn dispatch_fused(&mut self, element: u32, stops: u8, mut batch: Batch) {
         let Some(mut fused) = self.fused[element as usize].take() else { return };
         if fused.elements.iter().all(|e| self.slots[*e as usize].is_some()) {
             let done = self.run_pass(&mut fused, &mut batch);
-            if done == batch.len() {
+            if let Run::Fork(_) = &fused.run {
+                self.go_on_forked(&mut fused, stops, done, batch);
+            } else if done == batch.len() {
                 self.emit(fused.last(), 0, batch);
             } else if self.burst == 1 || batch.len() == 1 {
                 self.dispatch_plain(element, 0, batch);
@@ -492,26 +498,73 @@ impl Worker {
     /// Runs a pass over a batch until it stops, and counts what it did.
     #[inline]
     fn run_pass(&mut self, fused: &mut Fused, batch: &mut Batch) -> usize {
-        let Fused { elements, pass, .. } = fused;
-        let chain = Chain { elements, slots: &self.slots };
+        let first = fused.elements[0] as usize;
         let now = self.clock.now();
         let done = if self.sampled.picks() {
             let before = sync::tsc();
-            let done = pass.run(&chain, batch, now);
-            let cycles = &mut self.cycles[elements[0] as usize];
+            let done = self.pass(fused, batch, now);
+            let cycles = &mut self.cycles[first];
             cycles.cycles += sync::tsc().saturating_sub(before);
             cycles.packets += done as u64;
             done
         } else {
-            pass.run(&chain, batch, now)
+            self.pass(fused, batch, now)
         };
         if done > 0 {
-            for link in &fused.links {
-                self.sent[*link].packets += done as u64;
-                self.sent[*link].batches += 1;
-            }
+            self.count_links(&fused.links, done);
         }
         done
+    }
+
+    #[inline]
+    fn pass(&self, fused: &mut Fused, batch: &mut [Packet], now: Nanos) -> usize {
+        let chain = Chain { elements: &fused.elements, slots: &self.slots, rcu: &self.rcu };
+        match &mut fused.run {
+            Run::Line(pass) => pass.run(&chain, batch, now),
+            Run::Fork(fork) => {
+                if fork.ways.len() < batch.len() {
+                    fork.ways.resize(batch.len(), Way::default());
+                }
+                fork.pass.run(&chain, batch, &mut fork.ways[..batch.len()], now)
+            }
+        }
+    }
+
+    /// Counts packets on connections within a chain.
+    #[inline]
+    fn count_links(&mut self, links: &[usize], n: usize) {
+        for link in links {
+            self.sent[*link].packets += n as u64;
+            self.sent[*link].batches += 1;
+        }
+    }
+
+    /// Sends on the `done` packets that a fork has done, each its way. The one behind them goes through the elements, and then the
+    /// rest tries again. Each stop doubles the packets that go with the one at fault, so that a batch of nothing but
+    /// exceptions is cut into few pieces.
+    #[inline]
+    fn go_on_forked(&mut self, fused: &mut Fused, stops: u8, done: usize, mut front: Batch) {
+        // Last first: the stack gives back the last.
+        if done < front.len() {
+            let (element, mut rest) = (fused.elements[0], front.split_off(done));
+            let slow = rest.split_front(1 << stops.min(7));
+            if !rest.is_empty() {
+                let stops = stops.saturating_add(1);
+                self.stack.push(Job { element, port: 0, plain: false, stops, batch: rest });
+            }
+            self.stack.push(Job { element, port: 0, plain: true, stops: 0, batch: slow });
+        }
+        let Run::Fork(fork) = &mut fused.run else { return };
+        fork.part(front);
+        let mut parts = std::mem::take(&mut fork.parts);
+        while let Some((way, part)) = parts.pop() {
+            let (last, port, links) = fused.exit(way);
+            self.count_links(links, part.len());
+            self.emit(last, port, part);
+        }
+        if let Run::Fork(fork) = &mut fused.run {
+            fork.parts = parts;
+        }
     }
 
     /// Goes on where a pass stopped, with `done` packets of the batch behind it: the packet at fault goes through the elements,

@@ -53,11 +53,16 @@ pub(crate) fn main(args: &Args) -> u8 {
 
 /// How a configuration will run.
 fn explain(graph: &lang::Graph, fused: &[FusedChain], json: bool) -> String {
-    let names = |chain: &FusedChain| -> Vec<String> {
-        chain.elements.iter().map(|e| graph.elements[*e].name.clone()).collect()
+    let names = |elements: &[usize]| -> Vec<String> {
+        elements.iter().map(|e| graph.elements[*e].name.clone()).collect()
     };
     if json {
-        let chains: Vec<_> = fused.iter().map(|c| json!({ "pass": c.name, "elements": names(c) })).collect();
+        let chain = |c: &FusedChain| {
+            let branches = c.branches.iter().map(|(port, b)| json!({ "output": port, "elements": names(b) }));
+            let branches: Vec<_> = branches.collect();
+            json!({ "pass": c.name, "elements": names(&c.elements), "branches": branches })
+        };
+        let chains: Vec<_> = fused.iter().map(chain).collect();
         return format!("{}\n", json!({ "fused": chains }));
     }
     if fused.is_empty() {
@@ -68,7 +73,10 @@ fn explain(graph: &lang::Graph, fused: &[FusedChain], json: bool) -> String {
         "fused: one pass runs each of these chains (--no-fuse lets the elements run by themselves)\n"
             .to_owned();
     for chain in fused {
-        text += &format!("  {:width$}  {}\n", chain.name, names(chain).join(" -> "));
+        text += &format!("  {:width$}  {}\n", chain.name, names(&chain.elements).join(" -> "));
+        for (port, branch) in &chain.branches {
+            text += &format!("  {:width$}    [{port}] -> {}\n", "", names(branch).join(" -> "));
+        }
     }
     text
 }

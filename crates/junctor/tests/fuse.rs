@@ -140,24 +140,32 @@ fn the_ip_router_is_the_same_with_and_without_fusion() {
         [[18, 26, 4, 24], [18, 26, 7, 1]],
         [[0, 0, 0xc0, 0xae, 0x67, 0xef], [0, 0, 0xc0, 0x4f, 0x71, 0xef]],
     );
-    check(include_str!("../../../conf/ip-router.click"), &standard, 4);
+    check(include_str!("../../../conf/ip-router.click"), &standard, 3);
+    check(include_str!("../../../conf/ip-router-noqueue.click"), &standard, 2);
+}
+
+/// A router between two networks, whose lookup has the given routes, and elements before and behind it.
+fn between(routes: &str, input: &str, output: &str, more: &str) -> String {
+    format!(
+        "AddressInfo(m0 10.0.0.1/24 02:00:00:00:00:01, m1 10.0.1.1/24 02:00:00:00:00:02);
+         rt :: StaticIPLookup({routes});
+         FromDevice(m0) -> c0 :: Counter -> {input} -> rt; FromDevice(m1) -> {input} -> rt;
+         q0 :: Queue -> ToDevice(m0); q1 :: Queue -> ToDevice(m1);
+         rt[0] -> {output} -> q0; rt[1] -> {output} -> q1; {more}"
+    )
+}
+
+const ROUTES: &str = "10.0.0.0/24 0, 10.0.1.0/24 1, 0.0.0.0/0 10.0.0.254 1";
+const ENCAP: &str = "EtherEncap(0x0800, 2:0:0:0:0:9, 2:0:0:0:0:8)";
+
+fn plain() -> [Interface; 2] {
+    interfaces([[10, 0, 0, 1], [10, 0, 1, 1]], [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]])
 }
 
 #[test]
 fn other_chains_are_the_same_with_and_without_fusion() {
-    let between = |input: &str, output: &str| {
-        format!(
-            "AddressInfo(m0 10.0.0.1/24 02:00:00:00:00:01, m1 10.0.1.1/24 02:00:00:00:00:02);
-             rt :: StaticIPLookup(10.0.0.0/24 0, 10.0.1.0/24 1, 0.0.0.0/0 10.0.0.254 1);
-             FromDevice(m0) -> c0 :: Counter -> {input} -> rt; FromDevice(m1) -> {input} -> rt;
-             q0 :: Queue -> ToDevice(m0); q1 :: Queue -> ToDevice(m1);
-             rt[0] -> {output} -> q0; rt[1] -> {output} -> q1;"
-        )
-    };
-    let plain = interfaces([[10, 0, 0, 1], [10, 0, 1, 1]], [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]);
-    let encap = "EtherEncap(0x0800, 2:0:0:0:0:9, 2:0:0:0:0:8)";
     for (input, output) in [
-        ("Strip(14) -> CheckIPHeader -> GetIPAddress(16)", format!("DecIPTTL -> {encap}")),
+        ("Strip(14) -> CheckIPHeader -> GetIPAddress(16)", format!("DecIPTTL -> {ENCAP}")),
         (
             "CheckIPHeader(OFFSET 14) -> Strip(14)",
             "DecIPTTL(MULTICAST false) -> IPFragmenter(400)".to_owned(),
@@ -165,15 +173,15 @@ fn other_chains_are_the_same_with_and_without_fusion() {
         (
             "Paint(3) -> Strip(14) -> CheckIPHeader2 -> GetIPAddress(12)",
             format!(
-                "CheckPaint(3) -> IPGWOptions(10.0.0.1) -> DecIPTTL(ACTIVE false) -> IPFragmenter(576) -> {encap}"
+                "CheckPaint(3) -> IPGWOptions(10.0.0.1) -> DecIPTTL(ACTIVE false) -> IPFragmenter(576) -> {ENCAP}"
             ),
         ),
         (
             "Strip(14) -> CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24) -> Paint(1, 20)",
-            format!("IPGWOptions(10.0.0.1) -> FixIPSrc(10.0.0.1) -> {encap} -> Null"),
+            format!("IPGWOptions(10.0.0.1) -> FixIPSrc(10.0.0.1) -> {ENCAP} -> Null"),
         ),
     ] {
-        check(&between(input, &output), &plain, 1);
+        check(&between(ROUTES, input, &output, ""), &plain(), 1);
     }
 }
 
@@ -237,4 +245,41 @@ fn other_chains_of_ipv6_are_the_same_with_and_without_fusion() {
         );
         check_with(&text, &make, 1);
     }
+}
+
+/// Whole ways through a router: what a fork of chains must not confuse.
+#[test]
+fn forks_are_the_same_with_and_without_fusion() {
+    let input = "Strip(14) -> CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24) -> GetIPAddress(16)";
+    let painted = format!("Paint(2) -> {input}");
+    let output = format!("DropBroadcasts -> DecIPTTL -> IPFragmenter(500) -> {ENCAP}");
+    let paint = |element: &str| format!("DropBroadcasts -> {element} -> DecIPTTL -> {ENCAP}");
+    let tee = |color| paint(&format!("{{ input -> t :: PaintTee({color}) -> output; t[1] -> Discard; }}"));
+    let three = "10.0.0.0/24 0, 10.0.1.0/25 1, 10.0.1.128/25 2, 0.0.0.0/0 10.0.0.254 1";
+    let cases: [(&str, &str, &str, &str); 10] = [
+        // Some destinations have no route, or one that drops.
+        ("10.0.0.0/25 0, 10.0.1.0/24 1, 10.0.1.7 -1", input, &output, ""),
+        // Flows shared among outputs and gateways.
+        ("10.0.0.0/24 0, 0.0.0.0/0 10.0.0.9 0 1 | 10.0.1.9 1 2 | - 1 1", input, &output, ""),
+        // Painted before the lookup, and asked for behind it: never, always, by the element only.
+        (ROUTES, &painted, &paint("CheckPaint(2)"), ""),
+        (ROUTES, &painted, &paint("CheckPaint(1)"), ""),
+        (ROUTES, &painted, &tee(2), ""),
+        (ROUTES, input, &tee(0), ""),
+        // An output with a branch, one without, and one that leads back.
+        (three, input, &output, "rt[2] -> Counter -> Discard;"),
+        (three, input, &output, "rt[2] -> DecIPTTL -> SetIPAddress(10.0.0.5) -> rt;"),
+        // Tables that the pass does not read.
+        ("10.0.0.0/24 0, 0.0.0.0/0 1, SYNC percore", input, &output, ""),
+        ("10.0.0.0/24 0, 0.0.0.0/0 1, 0.0.0.0/0 0 table 2, VRF_ANNO 20", input, "DecIPTTL", ""),
+    ];
+    for (routes, input, output, more) in cases {
+        check(&between(routes, input, output, more), &plain(), 1);
+    }
+    let errors = "rt :: StaticIPLookup(10.0.0.0/24 0, 0.0.0.0/0 1); rest :: Counter -> Discard; a :: CheckIPHeader; FromDevice(m0) -> Strip(14) -> a; a[1] -> rest;
+        FromDevice(m1) -> Strip(14) -> b :: CheckIPHeader(CHECKSUM false) -> rt; b[1] -> rest;
+        a -> rt;
+        rt[0] -> t :: DecIPTTL -> f :: IPFragmenter(300) -> EtherEncap(0x0800, 2:0:0:0:0:9, 2:0:0:0:0:8) -> ToDevice(m0);
+        rt[1] -> ToDevice(m1); t[1] -> rest; f[1] -> rest;";
+    check(errors, &plain(), 2);
 }

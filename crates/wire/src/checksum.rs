@@ -143,12 +143,15 @@ pub fn header20(header: &[u8; 20]) -> u16 {
 /// Whether the checksum of a 20-byte IPv4 header is right.
 #[inline]
 pub fn header20_ok(header: &[u8; 20]) -> bool {
-    // The native sum is the byte-swapped sum, and all ones swap to all ones. The sum of five words has 35 bits; folded
-    // once to 33 and once to 18 bits it is a multiple of 0xffff, and not zero, or the header is wrong.
-    let sum = header20_native(header);
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    matches!(sum, 0xffff | 0x1_fffe | 0x2_fffd)
+    // With carries brought round, a sum of any width keeps its remainder by 0xffff, and so does one of swapped bytes. The
+    // header is right when that is none; only zeros sum to zero.
+    let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| header[at + i]));
+    let last = u32::from_ne_bytes(std::array::from_fn(|i| header[16 + i]));
+    let (sum, carry) = word(0).overflowing_add(word(8));
+    let (sum, again) = sum.overflowing_add(u64::from(last) + u64::from(carry));
+    // Having overflowed, the sum is small.
+    let sum = sum + u64::from(again);
+    sum != 0 && sum.is_multiple_of(0xffff)
 }
 
 /// The checksum that a 20-byte IPv4 header should carry, whatever stands in its checksum field now.

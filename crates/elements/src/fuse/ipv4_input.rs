@@ -17,13 +17,14 @@ use crate::ip::get_ip_address::GetIpAddress;
 pub(super) const FUSION: Fusion = Fusion { name: "IPv4 input", find };
 
 /// Where the elements stand in the chain.
-struct Input {
+pub(super) struct Input {
     paint: Option<usize>,
     strip: Option<usize>,
     check: usize,
 }
 
-fn find(chain: &[&dyn Element]) -> Option<Offer> {
+/// Finds the elements of the input, and says how many there are.
+pub(super) fn place(chain: &[&dyn Element]) -> Option<(usize, Input)> {
     let mut at = 0;
     let mut take = |fits: &dyn Fn(&dyn Element) -> bool| {
         let here = chain.get(at).filter(|e| fits(**e)).map(|_| at);
@@ -33,30 +34,64 @@ fn find(chain: &[&dyn Element]) -> Option<Offer> {
     let paint = take(&|e| member(e).is_some_and(Paint::is_common));
     let strip = take(&|e| member::<Strip>(e).is_some());
     let check = take(&|e| member::<CheckIpHeader>(e).is_some())?;
+    let input = Input { paint, strip, check };
     // The check sets the destination annotation, so there is nothing left to do for who reads the same bytes.
-    let plain = member::<CheckIpHeader>(chain[check]).is_some_and(|c| c.rules.offset == 0);
+    let plain = input.offset(chain) == Some(0);
     take(&|e| plain && member(e).is_some_and(GetIpAddress::is_plain_destination));
-    Some(Offer { elements: at, pass: Box::new(Input { paint, strip, check }) })
+    Some((at, input))
+}
+
+fn find(chain: &[&dyn Element]) -> Option<Offer> {
+    let (elements, input) = place(chain)?;
+    Some(Offer { elements, pass: Box::new(input) })
+}
+
+/// The elements' settings during a batch.
+#[derive(Clone, Copy)]
+pub(super) struct Live<'a> {
+    /// The paint, if there is one.
+    pub(super) color: Option<u8>,
+    /// Bytes to be stripped.
+    pub(super) strip: usize,
+    pub(super) rules: &'a Rules,
+}
+
+impl Input {
+    /// Bytes before the IP header that stay.
+    pub(super) fn offset(&self, chain: &[&dyn Element]) -> Option<usize> {
+        member::<CheckIpHeader>(*chain.get(self.check)?).map(|c| c.rules.offset)
+    }
+
+    #[inline]
+    pub(super) fn live<'a>(&self, chain: &'a Chain<'_>) -> Option<Live<'a>> {
+        let check = chain.get::<CheckIpHeader>(self.check)?;
+        Some(Live {
+            color: self.paint.and_then(|at| chain.get(at)).map(Paint::color),
+            strip: self.strip.and_then(|at| chain.get(at)).map_or(0, Strip::length),
+            rules: &check.rules,
+        })
+    }
 }
 
 impl Pass for Input {
     fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], _: Nanos) -> usize {
-        let color = self.paint.and_then(|at| chain.get(at)).map(Paint::color);
-        let strip = self.strip.and_then(|at| chain.get(at)).map_or(0, Strip::length);
-        let Some(check) = chain.get::<CheckIpHeader>(self.check) else { return 0 };
-        let fault = batch.iter_mut().position(|p| !admit(p, color, strip, &check.rules));
+        let Some(live) = self.live(chain) else { return 0 };
+        let fault = batch.iter_mut().position(|p| !live.admit(p));
         fault.unwrap_or(batch.len())
     }
 }
 
-/// Does what the chain does to an ordinary packet; false, with the packet untouched, if it is none.
-#[inline]
-fn admit(packet: &mut Packet, color: Option<u8>, strip: usize, rules: &Rules) -> bool {
-    let Some(destination) = rules.admit(packet, strip) else { return false };
-    packet.enter_network(strip, rules.offset + destination.ip_len, rules.offset, 20);
-    packet.set_dst_ip(destination.address);
-    if let Some(color) = color {
-        packet.set_paint(color);
+impl Live<'_> {
+    /// Does what the chain does to an ordinary packet; false, with the packet untouched, if it is none.
+    #[inline]
+    fn admit(&self, packet: &mut Packet) -> bool {
+        let Some(found) = self.rules.admit(packet, self.strip) else { return false };
+        let offset = self.rules.offset;
+        packet.enter_network(self.strip, offset + usize::from(found.ip_len), offset, 20);
+        packet.set_dst_ip(found.address);
+        if let Some(color) = self.color {
+            packet.set_paint(color);
+        }
+        true
     }
-    true
 }

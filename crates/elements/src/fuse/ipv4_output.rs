@@ -9,6 +9,8 @@ use engine::Element;
 use engine::clock::Nanos;
 use engine::fuse::{Chain, Fusion, Offer, Pass, member};
 use packet::{Packet, anno};
+use tables::mac::Mac;
+use tables::neighbour::View;
 use wire::checksum::decrement_ttl;
 use wire::ethernet::HEADER_LEN;
 
@@ -26,7 +28,7 @@ pub(super) const FUSION: Fusion = Fusion { name: "IPv4 output", find };
 
 /// Where the elements stand in the chain.
 #[derive(Default)]
-struct Output {
+pub(super) struct Output {
     broadcasts: Option<usize>,
     paint_tee: Option<usize>,
     check_paint: Option<usize>,
@@ -65,7 +67,8 @@ impl Output {
     }
 }
 
-fn find(chain: &[&dyn Element]) -> Option<Offer> {
+/// Finds the elements of the output, and says how many there are.
+pub(super) fn place(chain: &[&dyn Element]) -> (usize, Output) {
     let mut output = Output::default();
     let mut n = 0;
     for element in chain {
@@ -78,19 +81,23 @@ fn find(chain: &[&dyn Element]) -> Option<Offer> {
             break;
         }
     }
-    Some(Offer { elements: n, pass: Box::new(output) })
+    (n, output)
 }
 
-/// What makes a packet ordinary, read from the elements for each batch. Each demand is a few bits, so that all are asked in
-/// one go.
+fn find(chain: &[&dyn Element]) -> Option<Offer> {
+    let (elements, output) = place(chain);
+    Some(Offer { elements, pass: Box::new(output) })
+}
+
+/// What makes a packet ordinary, read from the elements for each batch.
+#[derive(Clone, Copy)]
 struct Demands {
     /// Link-level broadcast and multicast are refused.
     refuse_groups: bool,
-    /// The paint that is refused; beyond a byte for none.
-    refused_paint: u32,
-    /// The paint that is asked for, in the bits of `painted_mask`.
-    painted: u8,
-    painted_mask: u8,
+    /// Paint that is refused.
+    refused: Option<u8>,
+    /// Paint that is asked for.
+    painted: Option<u8>,
     /// Bits of the annotation for FixIPSrc that must be zero.
     fix_mask: u8,
     /// Longest datagram in bytes.
@@ -101,52 +108,120 @@ struct Demands {
     ttl: bool,
     /// Multicast destinations are refused, since their time to live is left alone.
     unicast: bool,
-    /// Headroom for the link header in bytes.
-    headroom: usize,
 }
 
 impl Output {
-    fn demands(&self, chain: &Chain<'_>) -> Demands {
-        let ttl = self.ttl.and_then(|at| chain.get::<DecIpTtl>(at)).filter(|t| t.active);
-        let refused = self.paint_tee.and_then(|at| chain.get(at)).map(PaintTee::color);
-        let painted = self.check_paint.and_then(|at| chain.get(at)).map(CheckPaint::color);
-        let link = self.arp.is_some() || self.ether.is_some();
+    /// Reads the settings of the elements, the first of which stands at `first` in the chain.
+    fn demands(&self, chain: &Chain<'_>, first: usize) -> Demands {
+        let ttl = self.ttl.and_then(|at| chain.get::<DecIpTtl>(first + at)).filter(|t| t.active);
         Demands {
             refuse_groups: self.broadcasts.is_some(),
-            refused_paint: refused.map_or(u32::MAX, u32::from),
-            painted: painted.unwrap_or(0),
-            painted_mask: if painted.is_some() { 0xff } else { 0 },
+            refused: self.paint_tee.and_then(|at| chain.get(first + at)).map(PaintTee::color),
+            painted: self.check_paint.and_then(|at| chain.get(first + at)).map(CheckPaint::color),
             fix_mask: if self.fix.is_some() { 0xff } else { 0 },
-            mtu: self.mtu.and_then(|at| chain.get(at)).map_or(usize::MAX, IpFragmenter::mtu),
+            mtu: self.mtu.and_then(|at| chain.get(first + at)).map_or(usize::MAX, IpFragmenter::mtu),
             ttl_min: if ttl.is_some() { 2 } else { 0 },
             ttl: ttl.is_some(),
             unicast: ttl.is_some_and(|t| !t.multicast),
-            headroom: if link { HEADER_LEN } else { 0 },
         }
+    }
+
+    /// The link header that is put in front; `None` when the element has something to say first.
+    fn link<'a>(&self, chain: &'a Chain<'_>, first: usize, now: Nanos) -> Option<Link<'a>> {
+        if let Some(arp) = self.arp.and_then(|at| chain.get::<ArpQuerier>(first + at)) {
+            return Some(Link::Known(arp.known(now)?, arp.header_rest()));
+        }
+        if let Some(ether) = self.ether.and_then(|at| chain.get::<EtherEncap>(first + at)) {
+            let [a, b, c, d, e, f, rest @ ..] = ether.header();
+            return Some(Link::Fixed([a, b, c, d, e, f], rest));
+        }
+        Some(Link::None)
+    }
+
+    /// What there is to do for packets of this paint, if they can be ordinary, during a batch. The pass is one over a branch
+    /// that begins at `first`.
+    pub(super) fn live<'a>(
+        &self,
+        chain: &'a Chain<'_>,
+        first: usize,
+        color: Option<u8>,
+        now: Nanos,
+    ) -> Option<Live<'a>> {
+        let demands = self.demands(chain, first);
+        // Whether packets are painted right is asked once, or not here.
+        let asks = demands.refused.is_some() || demands.painted.is_some();
+        if asks
+            && (color.is_none()
+                || demands.refused == color
+                || demands.painted.is_some_and(|p| Some(p) != color))
+        {
+            return None;
+        }
+        Some(Live { demands, link: self.link(chain, first, now)? })
+    }
+}
+
+/// Where a packet's link header comes from: who has its address, and what follows it.
+#[derive(Clone, Copy)]
+enum Link<'a> {
+    None,
+    Fixed(Mac, [u8; 8]),
+    Known(View<'a, u32>, [u8; 8]),
+}
+
+/// The elements' settings during a batch.
+#[derive(Clone, Copy)]
+pub(super) struct Live<'a> {
+    demands: Demands,
+    link: Link<'a>,
+}
+
+impl Live<'_> {
+    /// Does what the chain does to a packet that begins `strip` bytes further on with an IPv4 header of 20 bytes and `len` bytes in
+    /// all, on its way to neighbour `to`; `None`, with the packet untouched, if it is not ordinary.
+    #[inline(always)]
+    pub(super) fn send(&self, p: &mut Packet, strip: u32, len: u16, to: u32) -> Option<()> {
+        let demands = &self.demands;
+        let header = p.chunk_at::<20>(strip as usize)?;
+        if p.is_group() & demands.refuse_groups
+            || p.anno_u8(anno::FIX_IP_SRC) & demands.fix_mask != 0
+            || usize::from(len) > demands.mtu
+            || demands.refuse_header(header)
+        {
+            return None;
+        }
+        let header = match &self.link {
+            Link::Known(known, rest) => p.relink::<20>(strip, len, known.get(to)?, rest)?,
+            Link::Fixed(mac, rest) => p.relink::<20>(strip, len, mac, rest)?,
+            Link::None if p.is_sole() => {
+                p.enter_network(strip as usize, len.into(), 0, 20);
+                p.sole_network::<20>()?.0
+            }
+            Link::None => return None,
+        };
+        if demands.ttl {
+            decrement_ttl(header);
+        }
+        Some(())
     }
 }
 
 impl Pass for Output {
     fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], now: Nanos) -> usize {
-        let demands = self.demands(chain);
-        if let Some(arp) = self.arp.and_then(|at| chain.get::<ArpQuerier>(at)) {
-            let Some(known) = arp.known(now) else { return 0 };
-            let rest = arp.header_rest();
-            return ordinary(batch, |p| {
+        let demands = self.demands(chain, 0);
+        match self.link(chain, 0, now) {
+            None => 0,
+            Some(Link::None) => ordinary(batch, |p| demands.carry(p, 0)),
+            Some(Link::Fixed(mac, rest)) => ordinary(batch, |p| {
+                demands.carry(p, HEADER_LEN)?;
+                p.push_link_header(&mac, &rest).then_some(())
+            }),
+            Some(Link::Known(known, rest)) => ordinary(batch, |p| {
                 let mac = known.get(u32::from_be_bytes(p.dst_ip()))?;
-                demands.carry(p)?;
+                demands.carry(p, HEADER_LEN)?;
                 p.push_link_header(mac, &rest).then_some(())
-            });
+            }),
         }
-        if let Some(ether) = self.ether.and_then(|at| chain.get::<EtherEncap>(at)) {
-            let [a, b, c, d, e, f, rest @ ..] = ether.header();
-            let dst = [a, b, c, d, e, f];
-            return ordinary(batch, |p| {
-                demands.carry(p)?;
-                p.push_link_header(&dst, &rest).then_some(())
-            });
-        }
-        ordinary(batch, |p| demands.carry(p))
     }
 }
 
@@ -157,29 +232,31 @@ fn ordinary(batch: &mut [Packet], mut carry: impl FnMut(&mut Packet) -> Option<(
 }
 
 impl Demands {
-    /// Does what the chain does to a packet up to the link header; `None`, with the packet untouched, if it is not ordinary.
+    /// Does what the chain does to a packet up to the link header, for which there is to be `headroom`; `None`, with the packet
+    /// untouched, if it is not ordinary.
     #[inline]
-    fn carry(&self, p: &mut Packet) -> Option<()> {
-        let paint = p.paint();
+    fn carry(&self, p: &mut Packet, headroom: usize) -> Option<()> {
         let refused = p.is_group() & self.refuse_groups
-            || u32::from(paint) == self.refused_paint
-            || (paint ^ self.painted) & self.painted_mask != 0
+            || self.refused == Some(p.paint())
+            || self.painted.is_some_and(|paint| paint != p.paint())
             || p.anno_u8(anno::FIX_IP_SRC) & self.fix_mask != 0
-            || p.headroom() < self.headroom;
+            || p.headroom() < headroom;
         if refused {
             return None;
         }
         let (header, len) = p.sole_network::<20>()?;
-        if len > self.mtu
-            || header[0] != 0x45
-            || header[8] < self.ttl_min
-            || (self.unicast && header[16] & 0xf0 == 0xe0)
-        {
+        if len > self.mtu || header[0] != 0x45 || self.refuse_header(header) {
             return None;
         }
         if self.ttl {
             decrement_ttl(header);
         }
         Some(())
+    }
+
+    /// Whether a header must be seen by an element.
+    #[inline(always)]
+    fn refuse_header(&self, header: &[u8; 20]) -> bool {
+        header[8] < self.ttl_min || (self.unicast && header[16] & 0xf0 == 0xe0)
     }
 }

@@ -71,8 +71,8 @@ pub(crate) struct Rules {
     checksum: bool,
     /// In host order.
     bad_sources: Vec<u32>,
-    /// Last bytes of bad sources, a bit each, so that hardly any good source needs the list.
-    bad_last_bytes: [u64; 4],
+    /// Whether a source with this last byte may be bad, so that hardly any good source needs the list.
+    bad_last_bytes: [bool; 256],
     good_destinations: Vec<u32>,
 }
 
@@ -107,7 +107,7 @@ impl Rules {
             offset: 0,
             checksum,
             bad_sources: Vec::new(),
-            bad_last_bytes: [0; 4],
+            bad_last_bytes: [false; 256],
             good_destinations: Vec::new(),
         }
     }
@@ -147,7 +147,7 @@ impl Rules {
         self.bad_sources.sort_unstable();
         self.bad_sources.dedup();
         for last in self.bad_sources.iter().map(|s| *s as u8) {
-            self.bad_last_bytes[usize::from(last >> 6)] |= 1 << (last & 63);
+            self.bad_last_bytes[usize::from(last)] = true;
         }
     }
 
@@ -201,15 +201,8 @@ impl Rules {
                 return Err(Reason::BadChecksum);
             }
         }
-        let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
-        let last = source as u8;
-        if self.bad_last_bytes[usize::from(last >> 6)] >> (last & 63) & 1 == 1
-            && self.bad_sources.contains(&source)
-        {
-            let to = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
-            if !self.good_destinations.contains(&to) {
-                return Err(Reason::BadSource);
-            }
+        if self.bad_last_bytes[usize::from(header[15])] && !self.is_good_source(header) {
+            return Err(Reason::BadSource);
         }
         let destination = [header[16], header[17], header[18], header[19]];
         packet.set_network(offset, header_len);
@@ -226,19 +219,25 @@ impl Rules {
     /// `None` for any other packet; those are for [`Rules::check`].
     #[inline]
     pub(crate) fn admit(&self, packet: &Packet, strip: usize) -> Option<Admitted> {
-        let ip = packet.data().get(strip + self.offset..)?;
-        let header = ip.first_chunk::<20>()?;
-        let ip_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        let last = header[15];
-        let suspect = self.bad_last_bytes[usize::from(last >> 6)] >> (last & 63) & 1 == 1;
-        if header[0] != 0x45 || ip_len < 20 || ip_len > ip.len() || suspect {
+        let at = strip.saturating_add(self.offset);
+        let header = packet.chunk_at::<20>(at)?;
+        let ip_len = u16::from_be_bytes([header[2], header[3]]);
+        if header[0] != 0x45
+            || ip_len < 20
+            || usize::from(ip_len) > packet.len() - at
+            || (self.checksum && !wire::checksum::header20_ok(header))
+            || (self.bad_last_bytes[usize::from(header[15])] && !self.is_good_source(header))
+        {
             return None;
         }
-        if self.checksum && !wire::checksum::header20_ok(header) {
-            return None;
-        }
-        let address = *header.last_chunk::<4>()?;
-        Some(Admitted { address, ip_len })
+        Some(Admitted { address: *header.last_chunk::<4>()?, ip_len })
+    }
+
+    /// Whether the source address may be one, or the destination excuses it.
+    #[cold]
+    fn is_good_source(&self, header: &[u8; 20]) -> bool {
+        let address = |at: usize| u32::from_be_bytes(std::array::from_fn(|i| header[at + i]));
+        !self.bad_sources.contains(&address(12)) || self.good_destinations.contains(&address(16))
     }
 }
 
@@ -247,7 +246,7 @@ pub(crate) struct Admitted {
     /// The destination address.
     pub(crate) address: [u8; 4],
     /// Length of the datagram in bytes.
-    pub(crate) ip_len: usize,
+    pub(crate) ip_len: u16,
 }
 
 impl Faults {

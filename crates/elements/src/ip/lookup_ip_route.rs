@@ -97,6 +97,14 @@ pub const SORTED: Class = class("SortedIPLookup");
 /// IPv4 over `tables::fib4`.
 pub(crate) struct V4;
 
+/// The element for IPv4.
+pub(crate) type Lookup4 = Lookup<V4>;
+
+/// Equal for all packets of a flow, of which this is the IP packet of one.
+pub(crate) fn flow_hash(datagram: &[u8], destination: u32) -> u32 {
+    FlowKey::for_steering(datagram).map_or(destination, |key| key.quick_hash(0) as u32)
+}
+
 impl Family for V4 {
     type Addr = Ipv4Addr;
     type Prefix = Prefix4;
@@ -138,8 +146,7 @@ impl Family for V4 {
 
     /// Of the header, if there is one; else of the destination. Fragments go by addresses, so that they stay together.
     fn flow_hash(packet: &Packet) -> u32 {
-        let header = packet.network().unwrap_or(packet.data());
-        FlowKey::for_steering(header).map_or(Self::destination(packet), |key| key.quick_hash(0) as u32)
+        flow_hash(packet.network().unwrap_or(packet.data()), Self::destination(packet))
     }
 
     fn open(domain: &rcu::Domain) -> Result<Fib4Writer, String> {

@@ -9,7 +9,7 @@ use engine::args::Args;
 use engine::{Cx, Element, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
 use packet::{Batch, Packet};
 use sync::rcu;
-use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, View};
+use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, NextHopReader, View};
 
 use super::reverse::ReverseRoutes;
 use super::routes::Limits;
@@ -50,6 +50,20 @@ impl<F: Family> Default for Lookup<F> {
 }
 
 impl<F: Family> Lookup<F> {
+    /// Whether it looks addresses up in one table that it need not lock, and counts nothing.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.parts().is_some()
+    }
+
+    /// The table and what its answers mean, if the element is plain.
+    #[inline]
+    pub(crate) fn parts(&self) -> Option<(&F::Reader, &NextHopReader<Hop<F::Addr>>)> {
+        match (&self.path, self.vrf) {
+            (Some(Path::Rcu(published, hops)), None) => Some((&published.first, hops)),
+            _ => None,
+        }
+    }
+
     fn shared(&self) -> &SharedRoutes<F> {
         self.shared.as_ref().expect("configured before use")
     }
