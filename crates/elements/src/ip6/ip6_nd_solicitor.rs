@@ -83,7 +83,7 @@ pub const CLASS: Class = Class::new("IP6NDSolicitor", "1-2/1-3", || Box::new(Sol
     .file(file!());
 
 /// Answers each worker keeps.
-const CACHED_ANSWERS: usize = 1024;
+const CACHED_ANSWERS: usize = 4096;
 /// The timer that repeats solicitations and drops what waited too long.
 const EXPIRE: u32 = 0;
 /// The output for packets whose neighbour does not answer.
