@@ -4,7 +4,7 @@
 //! `Spread([keywords WORKERS, FIRST, CAPACITY, SYMMETRIC, FIELDS, KEY])`
 //!
 //! Hands packets over to several workers, each flow to one of them and in order: receive side scaling for what has only one
-//! queue, or for what one worker unpacked. It is a compound of ordinary elements: a HashDemux, and for each stream a Queue
+//! queue, or for what one worker unpacked. It is a compound of ordinary elements: a HashDemux, and for each stream a CPUQueue
 //! whose Unqueue runs on a worker of its own (StaticThreadSched). 'junctor check --flat' prints it.
 //!
 //! **Ports:** 1 push input. With one output all streams leave there, each on its worker; with several outputs, stream 0
@@ -13,12 +13,13 @@
 //! **Keywords**
 //! * `WORKERS` streams, by default as many as there are outputs. `FIRST` worker of the first stream, default 0; the others follow it.
 //!   Where there are fewer workers than that, streams share them in turn.
-//! * `CAPACITY` packets that may wait for each worker, default 1000.
+//! * `CAPACITY` packets that may wait between two workers, default 1000.
 //! * `SYMMETRIC`, `FIELDS`, `KEY` as for HashDemux.
 //!
 //! **Drops:** `queue-full`, by the stream's queue: a worker that falls behind loses its own flows' packets only.
 //!
-//! **Cores:** one ring for each worker that takes, which all that bring packets fill. What is behind it keeps a packet on its worker.
+//! **Cores:** a ring for each pair of a worker that brings packets and one that takes them, without a lock. What is behind it
+//! keeps a packet on its worker.
 //!
 //! Inside, `demux` is the HashDemux (its `table` handler moves flows from stream to stream), `q0` the first queue and `u0` its
 //! Unqueue.
@@ -27,7 +28,7 @@
 //! InfiniteSource(LIMIT 5, STOP true) -> Spread(WORKERS 4, SYMMETRIC true) -> Discard;
 //! ```
 //!
-//! See also: HashDemux, StaticThreadSched, CPUSwitch, Queue
+//! See also: HashDemux, CPUQueue, StaticThreadSched, CPUSwitch
 
 use std::fmt::Write as _;
 
@@ -41,7 +42,7 @@ pub const COMPOUND: Compound = Compound::new(NAME, write, file!());
 
 const NAME: &str = "Spread";
 const KEYWORDS: [&str; 6] = ["WORKERS", "FIRST", "CAPACITY", "SYMMETRIC", "FIELDS", "KEY"];
-/// Packets that may wait for a worker.
+/// Packets that may wait between two workers.
 const CAPACITY: usize = 1000;
 /// HashDemux has that many table entries.
 const STREAMS_MAX: usize = 128;
@@ -94,8 +95,10 @@ fn body(streams: usize, outputs: usize, first: usize, capacity: usize, hashing: 
     let mut text = format!("input -> demux :: HashDemux({});\n", hashing.join(", "));
     for i in 0..streams {
         let output = if outputs == 1 { 0 } else { i };
-        let _ =
-            writeln!(text, "demux[{i}] -> q{i} :: Queue({capacity}) -> u{i} :: Unqueue -> [{output}]output;");
+        let _ = writeln!(
+            text,
+            "demux[{i}] -> q{i} :: CPUQueue({capacity}) -> u{i} :: Unqueue -> [{output}]output;"
+        );
     }
     let homes: Vec<String> = (0..streams).map(|i| format!("u{i} {}", first + i)).collect();
     let _ = writeln!(text, "StaticThreadSched({}, WRAP true);", homes.join(", "));

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # SpinlockInfo, SpinlockAcquire, SpinlockRelease, SpinlockPush
+//!
+//! `SpinlockInfo(NAME, ...)`, `SpinlockAcquire(LOCK)`, `SpinlockRelease(LOCK)`, `SpinlockPush(LOCK)`
+//!
+//! SpinlockInfo names locks. Of the packets between SpinlockAcquire and SpinlockRelease of a lock, one worker at a time has
+//! some; SpinlockPush takes the lock for all that is behind it, until the worker has carried its packets to their ends.
+//!
+//! No configuration needs them here: elements never see two workers at once, whatever their class. They are for
+//! configurations that were written with them, and for showing what a lock costs.
+//!
+//! **Ports:** none for SpinlockInfo; 1 input and 1 output, agnostic, for SpinlockAcquire and SpinlockRelease; 1 push input and
+//! 1 push output for SpinlockPush.
+//!
+//! **Arguments:** names of locks; SpinlockInfo may stand anywhere in the configuration.
+//!
+//! A worker may take a lock that it has; each packet that went in must come out before another worker gets it. Packets that
+//! do not come out, because they were dropped or queued between the two, do not stop others: what a worker has left of a
+//! lock when all its packets are carried is given back, and counted. A worker that waits a second for a lock, as with two locks
+//! that two workers take in opposite order, goes on without, and that is counted too.
+//!
+//! **Drops:** none.
+//!
+//! **Handlers** (of SpinlockInfo)
+//! * `contention` read: a line for each lock, its name and how often it was taken, waited for, given up, and left.
+//!
+//! ```click
+//! SpinlockInfo(table);
+//! InfiniteSource(LIMIT 5, STOP true) -> SpinlockAcquire(table) -> Counter -> SpinlockRelease(table) -> Discard;
+//! ```
+//!
+//! See also: Queue, CPUQueue
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided};
+use packet::Batch;
+
+/// The descriptor of the names.
+pub const INFO: Class = Class::new("SpinlockInfo", "0/0", || Box::new(Info::default()))
+    .handlers(&[Handler::read("contention")])
+    .file(file!());
+/// The descriptor of the way in.
+pub const ACQUIRE: Class = user("SpinlockAcquire", || Box::new(User::new(Way::In)));
+/// The descriptor of the way out.
+pub const RELEASE: Class = user("SpinlockRelease", || Box::new(User::new(Way::Out)));
+/// The descriptor of both in one.
+pub const PUSH: Class = user("SpinlockPush", || Box::new(User::new(Way::Behind))).processing("h/h");
+
+const fn user(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
+    Class::new(name, "1/1", make).file(file!())
+}
+
+/// How long a worker waits for a lock.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Looks at a lock before the worker lets others run, and looks at the clock.
+const SPINS: u32 = 1000;
+
+/// A lock that counts.
+#[derive(Default)]
+struct Lock {
+    name: String,
+    /// One more than the number of the worker that has it; 0 for nobody.
+    owner: AtomicU32,
+    /// Packets that went in and did not come out. Only the owner writes it.
+    inside: AtomicU64,
+    taken: AtomicU64,
+    waited: AtomicU64,
+    given_up: AtomicU64,
+    left: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Lock {
+    fn is_owned(&self, me: u32) -> bool {
+        self.owner.load(Ordering::Relaxed) == me
+    }
+
+    /// Takes the lock for `n` packets, if need be after a wait.
+    fn acquire(&self, me: u32, n: u64) {
+        if self.is_owned(me) {
+            self.inside.store(self.inside.load(Ordering::Relaxed).saturating_add(n), Ordering::Relaxed);
+            return;
+        }
+        if !self.try_take(me) {
+            count(&self.waited);
+            if !self.wait(me) {
+                return count(&self.given_up);
+            }
+        }
+        count(&self.taken);
+        self.inside.store(n, Ordering::Relaxed);
+    }
+
+    fn try_take(&self, me: u32) -> bool {
+        // Acquire and, in `give_back`, Release: what the former owner did is seen by the next.
+        self.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn wait(&self, me: u32) -> bool {
+        let start = Instant::now();
+        loop {
+            for _ in 0..SPINS {
+                if self.owner.load(Ordering::Relaxed) == 0 && self.try_take(me) {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if start.elapsed() > PATIENCE {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// `n` packets come out.
+    fn release(&self, me: u32, n: u64) {
+        if self.is_owned(me) {
+            let inside = self.inside.load(Ordering::Relaxed).saturating_sub(n);
+            self.inside.store(inside, Ordering::Relaxed);
+            if inside == 0 {
+                self.give_back();
+            }
+        }
+    }
+
+    fn give_back(&self) {
+        self.owner.store(0, Ordering::Release);
+    }
+}
+
+/// The locks that an element names.
+#[derive(Default)]
+struct Locks(Vec<Arc<Lock>>);
+
+#[derive(Default)]
+struct Info(Arc<Locks>);
+
+impl Element for Info {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let mut locks: Vec<Arc<Lock>> = Vec::new();
+        for arg in args.rest() {
+            let name = lang::config::unquote_string(&arg);
+            if name.is_empty() || name.contains(char::is_whitespace) {
+                args.error(format!("'{arg}' should be the name of a lock"));
+            } else if locks.iter().any(|lock| lock.name == name) {
+                args.error(format!("lock '{name}' is named twice"));
+            } else {
+                locks.push(Arc::new(Lock { name, ..Lock::default() }));
+            }
+        }
+        self.0 = Arc::new(Locks(locks));
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(self.0.clone())
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        let line = |lock: &Arc<Lock>| {
+            let [taken, waited, given_up, left] =
+                [&lock.taken, &lock.waited, &lock.given_up, &lock.left].map(|c| c.load(Ordering::Relaxed));
+            format!("{} {taken} {waited} {given_up} {left}\n", lock.name)
+        };
+        Ok(self.0.0.iter().map(line).collect())
+    }
+}
+
+/// What passing packets do to a lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    In,
+    Out,
+    /// In, and out when all that is behind is done.
+    Behind,
+}
+
+struct User {
+    way: Way,
+    name: String,
+    lock: Arc<Lock>,
+}
+
+impl User {
+    fn new(way: Way) -> User {
+        User { way, name: String::new(), lock: Arc::default() }
+    }
+}
+
+/// Who a worker is to a lock.
+fn me(cx: &Cx<'_>) -> u32 {
+    cx.worker() as u32 + 1
+}
+
+impl Element for User {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.name = args.required("LOCK");
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        let elements = cx.router().elements.len();
+        let all: Vec<Arc<Locks>> = (0..elements).filter_map(|e| cx.provided(e)).collect();
+        let found = all.iter().flat_map(|locks| &locks.0).find(|lock| lock.name == self.name);
+        let missing = || format!("no lock is named '{0}'; write SpinlockInfo({0})", self.name);
+        self.lock = found.cloned().ok_or_else(missing)?;
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
+        let (me, n) = (me(cx), batch.len() as u64);
+        if self.way == Way::Out {
+            self.lock.release(me, n);
+            return batch;
+        }
+        self.lock.acquire(me, n);
+        // A worker's timers run when it has carried everything.
+        if cx.timer(0).is_none() {
+            cx.set_timer_after(0, 0);
+        }
+        batch
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        if self.lock.is_owned(me(cx)) {
+            if self.way == Way::In {
+                count(&self.lock.left);
+            }
+            self.lock.give_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Rig;
+
+    #[test]
+    fn packets_pass_and_locks_are_counted() {
+        let check = |text: &str, want: &str| {
+            let text = format!("s :: SpinlockInfo(one, two); i :: TestIn -> {text};");
+            let mut run = Rig::text(&text).burst(1).inputs(&[b"a", b"b", b"c"]).run();
+            assert_eq!(run.bytes("o").concat(), b"abc", "{text}");
+            assert_eq!(run.read("s.contention"), want, "{text}");
+        };
+        check("SpinlockAcquire(one) -> SpinlockRelease(one) -> o :: TestOut", "one 3 0 0 0\ntwo 0 0 0 0\n");
+        // A lock within itself and another within that.
+        let nested =
+            "SpinlockAcquire(one) -> SpinlockAcquire(one) -> SpinlockAcquire(two) -> SpinlockRelease(two)
+                      -> SpinlockRelease(one) -> SpinlockRelease(one) -> o :: TestOut";
+        check(nested, "one 3 0 0 0\ntwo 3 0 0 0\n");
+        // What does not come out is given back.
+        check("SpinlockAcquire(two) -> o :: TestOut", "one 0 0 0 0\ntwo 3 0 0 3\n");
+        check("SpinlockPush(one) -> o :: TestOut", "one 3 0 0 0\ntwo 0 0 0 0\n");
+        check("SpinlockRelease(one) -> o :: TestOut", "one 0 0 0 0\ntwo 0 0 0 0\n");
+    }
+
+    #[test]
+    fn one_at_a_time() {
+        let lock = Lock::default();
+        let (inside, most) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for me in 1..4 {
+                let (lock, inside, most) = (&lock, &inside, &most);
+                scope.spawn(move || {
+                    for _ in 0..2000 {
+                        lock.acquire(me, 2);
+                        most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        lock.release(me, 1);
+                        lock.release(me, 1);
+                    }
+                });
+            }
+        });
+        assert_eq!(most.load(Ordering::SeqCst), 1);
+        assert_eq!((lock.taken.load(Ordering::Relaxed), lock.given_up.load(Ordering::Relaxed)), (6000, 0));
+    }
+
+    #[test]
+    fn a_wait_ends() {
+        let lock = Lock::default();
+        lock.acquire(1, 1);
+        lock.acquire(2, 1);
+        assert!(lock.is_owned(1));
+        lock.release(2, 1);
+        assert!(lock.is_owned(1));
+        assert_eq!((lock.waited.load(Ordering::Relaxed), lock.given_up.load(Ordering::Relaxed)), (1, 1));
+    }
+
+    #[test]
+    fn bad_names() {
+        let check = |text: &str, want: &str| {
+            let errors = Rig::text(text).errors();
+            assert!(errors.len() == 1 && errors[0].contains(want), "{text}: {errors:?}");
+        };
+        check("SpinlockInfo(a, a)", "lock 'a' is named twice");
+        check("SpinlockInfo(a b)", "'a b' should be the name of a lock");
+        check("TestIn -> SpinlockAcquire(a) -> Discard", "no lock is named 'a'; write SpinlockInfo(a)");
+        check("TestIn -> SpinlockAcquire -> Discard", "LOCK");
+    }
+}
