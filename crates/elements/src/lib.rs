@@ -22,6 +22,8 @@ pub mod queue;
 pub mod schedule;
 mod shared_limit;
 pub mod source;
+#[cfg(test)]
+mod swapped;
 pub mod tcpudp;
 #[cfg(test)]
 pub mod testing;

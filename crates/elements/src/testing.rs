@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use engine::args::Args;
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
+use engine::swap::Swapped;
 use engine::{
     Class, Cx, Element, HandlerError, InitCx, OpenCx, Options, Provided, Reason, Registry, Router, Tasks,
 };
@@ -141,6 +142,24 @@ impl Run {
     pub fn again(mut self) -> Run {
         self.router.run();
         self
+    }
+
+    /// Runs on for this long at most.
+    pub fn run_for(mut self, time: std::time::Duration) -> Run {
+        self.router.stop_after(time);
+        self.router.run();
+        self.router.resume();
+        self
+    }
+
+    /// Puts another configuration in place of this one.
+    ///
+    /// # Panics
+    /// When it does not parse.
+    pub fn swap(&mut self, text: &str) -> Result<Swapped, Vec<String>> {
+        let parsed = lang::load_str("test", text, &crate::options());
+        let graph = parsed.graph.expect("a configuration");
+        self.router.swap(&graph).map_err(|d| d.iter().map(|d| d.message.clone()).collect())
     }
 
     /// Gives source `name` more packets, for the next [`Run::again`].

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Handlers that every element has, those of elements with a task, and the router's own.
 
+use std::sync::Arc;
+
 use crate::handler::{Access, Handler, HandlerError, Merge};
 use crate::router::{Shared, Target, readable, writable};
 use crate::schedule::MAX_TICKETS;
@@ -8,6 +10,14 @@ use crate::worker::Worker;
 
 /// Stands for the router itself where an element's index is expected.
 pub(crate) const ROUTER: u32 = u32::MAX;
+
+/// The handler that takes another configuration.
+pub(crate) const HOTCONFIG: &str = "hotconfig";
+
+/// The router's timer that ends its run.
+pub(crate) const END_TIMER: u32 = 0;
+/// The router's timer that rings its alarm.
+pub(crate) const ALARM_TIMER: u32 = 1;
 
 /// Handlers of every element.
 pub(crate) static ELEMENT: [Handler; 7] = [
@@ -25,7 +35,7 @@ pub(crate) static TASK: [Handler; 3] =
     [Handler::both("scheduled"), Handler::both("tickets"), Handler::read("home_thread")];
 
 /// The router's own handlers.
-pub(crate) static GLOBAL: [Handler; 10] = [
+pub(crate) static GLOBAL: [Handler; 11] = [
     Handler::read("version"),
     Handler::read("driver"),
     Handler::read("config"),
@@ -36,6 +46,7 @@ pub(crate) static GLOBAL: [Handler; 10] = [
     Handler::read("classes"),
     Handler::read("time"),
     Handler::write("stop"),
+    Handler::write(HOTCONFIG),
 ];
 
 /// Whether the handler is one of these rather than its class's own.
@@ -73,9 +84,14 @@ impl Worker {
                 continue;
             }
             let (tx, rx) = std::sync::mpsc::sync_channel(1);
-            let (f, target) = (f.clone(), target.clone());
+            let (f, target, shared) = (f.clone(), target.clone(), self.shared.clone());
+            if !self.on_duty {
+                return Err(HandlerError::failed("the element runs on another worker, which has not begun"));
+            }
             let message = Box::new(move |worker: &mut Worker| {
-                let _ = tx.send(f(worker, &target));
+                if Arc::ptr_eq(&shared, &worker.shared) {
+                    let _ = tx.send(f(worker, &target));
+                }
             });
             let stopped = || HandlerError::failed("the router has stopped");
             if !self.shared.mailboxes[w].post(message) {
@@ -86,6 +102,9 @@ impl Worker {
                 match rx.try_recv() {
                     Ok(answer) => break answer?,
                     Err(std::sync::mpsc::TryRecvError::Disconnected) => return Err(stopped()),
+                    Err(std::sync::mpsc::TryRecvError::Empty) if self.shared.mailboxes[w].is_away() => {
+                        return Err(HandlerError::failed("the configuration is being replaced this moment"));
+                    }
                     Err(std::sync::mpsc::TryRecvError::Empty) => {
                         self.serve();
                         std::thread::yield_now();
@@ -127,7 +146,10 @@ impl Worker {
     /// Executes a write on this worker.
     pub(crate) fn write_local(&mut self, target: &Target, value: &str) -> Result<(), HandlerError> {
         if target.element == ROUTER {
-            return self.write_global(value);
+            return match target.handler.name {
+                HOTCONFIG => self.hotconfig(value),
+                _ => self.write_global(value),
+            };
         }
         if !is_common(&target.handler) {
             return self.write_here(target, value);
@@ -170,7 +192,10 @@ impl Worker {
             "driver" => "junctor".to_owned(),
             "config" | "flatconfig" => shared.flat.clone(),
             "requirements" => shared.requirements.iter().map(|r| format!("{r}\n")).collect(),
-            "handlers" => GLOBAL.iter().map(describe).collect(),
+            "handlers" => {
+                let offered = |h: &&Handler| h.name != HOTCONFIG || shared.is_reconfigurable();
+                GLOBAL.iter().filter(offered).map(describe).collect()
+            }
             "list" => {
                 let names: String = shared.elements.iter().map(|e| format!("{}\n", e.name)).collect();
                 format!("{}\n{names}", shared.elements.len())
@@ -210,6 +235,12 @@ impl Worker {
         }
         text
     }
+}
+
+/// The answer of a router that was not started to be reconfigured by handlers.
+pub(crate) fn not_reconfigurable() -> HandlerError {
+    let why = "this router was not started with -R (--allow-reconfigure), so its configuration can't be replaced here";
+    HandlerError::Denied(why.into())
 }
 
 fn describe(handler: &Handler) -> String {

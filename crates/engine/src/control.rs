@@ -19,7 +19,8 @@
 
 use crate::cx::Cx;
 use crate::handler::{Access, HandlerError};
-use crate::router::{Control, Target};
+use crate::remote::Control;
+use crate::router::Target;
 
 /// The first line of every connection.
 pub const GREETING: &str = "Click::ControlSocket/1.3\r\n";
@@ -43,11 +44,11 @@ pub trait Handlers {
     /// See [`HandlerError`].
     fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError>;
 
-    /// Executes write handler `name`.
+    /// Executes write handler `name`; returns what there is to say about it, mostly nothing.
     ///
     /// # Errors
     /// See [`HandlerError`].
-    fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError>;
+    fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError>;
 
     /// What kind of handler is missing when one is: empty, or a word and a space.
     fn kind(&self) -> &'static str {
@@ -68,7 +69,7 @@ impl Handlers for Control {
         Control::read(self, name, param)
     }
 
-    fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
+    fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
         Control::write(self, name, value)
     }
 }
@@ -84,9 +85,9 @@ impl Handlers for Cx<'_> {
         self.read_target(&target, param)
     }
 
-    fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
+    fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
         let target = self.router().resolve(name, None)?;
-        self.write_target(&target, value)
+        self.write_target(&target, value).map(|()| String::new())
     }
 }
 
@@ -293,7 +294,7 @@ impl Session {
             Ok(_) => {}
         }
         match handlers.write(canonical(name), value) {
-            Ok(()) => self.reply(200, &format!("Write handler '{name}' OK")),
+            Ok(said) => self.reply(200, &format!("Write handler '{name}' OK\n{said}")),
             Err(why) => self.reply(failure(&why, 520), &format!("Write handler '{name}' error:\n{why}")),
         }
     }
@@ -443,12 +444,12 @@ mod tests {
             }
         }
 
-        fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
+        fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
             if value == "bad" {
                 return Err(HandlerError::failed("no\tgood"));
             }
             self.0.push(format!("{name}={value}"));
-            Ok(())
+            Ok(if value == "tell" { "done\nso".into() } else { String::new() })
         }
     }
 
@@ -501,6 +502,7 @@ mod tests {
         check("set x.w\n", ok, &["x.w="]);
         check("WRITEDATA x.w 4\r\n\na\nbSETDATA x.w 0\n", &ok.repeat(2), &["x.w=\na\nb", "x.w="]);
         check("WRITEUNTIL x.w\r\n1\r\n2\r\n\r\nCHECKWRITE x.w\n", &ok.repeat(2), &["x.w=1\r\n2\r\n"]);
+        check("WRITE x.w tell\n", "200-Write handler 'x.w' OK\r\n200-done\r\n200 so\r\n", &["x.w=tell"]);
         check("WRITE x.w bad\n", "520-Write handler 'x.w' error:\r\n520 no\\011good\r\n", &[]);
         check("WRITE x.r a\n", "530 Handler 'x.r' read-only\r\n", &[]);
         assert_eq!(

@@ -10,9 +10,10 @@ use packet::{Batch, Packet};
 
 use crate::clock::Nanos;
 use crate::drops::Reason;
-use crate::element::Element;
+use crate::element::{Class, Element};
 use crate::handler::HandlerError;
 use crate::router::{Shared, Target};
+use crate::swap::Holdings;
 use crate::worker::Worker;
 
 /// The engine as an element sees it while it runs.
@@ -293,6 +294,9 @@ impl Cx<'_> {
 /// What an element sees while it opens what exists outside the process.
 pub struct OpenCx<'a> {
     pub(crate) provider: &'a dyn Provider,
+    pub(crate) holdings: &'a Holdings,
+    pub(crate) class: &'static Class,
+    pub(crate) config: &'a str,
     /// The element's name.
     pub name: &'a str,
     /// Workers that the router will have.
@@ -307,7 +311,19 @@ impl OpenCx<'_> {
     /// # Errors
     /// What the device's driver says.
     pub fn open(&self, spec: &port::Spec) -> Result<Arc<dyn port::Device>, String> {
-        self.provider.open(spec).map_err(|e| e.to_string())
+        self.holdings.open(self.name, spec, self.provider).map_err(|e| e.to_string())
+    }
+
+    /// State of type `T` that the element of this name and class provides to others in the running router in whose place
+    /// this one will come. Both may use it at once until then, and if nothing comes of it the other goes on.
+    pub fn predecessor<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.holdings.predecessor(self.name, self.class)?.downcast().ok()
+    }
+
+    /// Whether a running router has this very element, of the same configuration string, in whose place this one will
+    /// come: what is open there (a file, a socket) is then left to [`Element::take_state`](crate::Element::take_state).
+    pub fn inherits(&self) -> bool {
+        self.holdings.inherits(self.name, self.class, self.config)
     }
 
     /// Compiles a filter expression for a device with this link type.
@@ -344,6 +360,38 @@ impl InitCx<'_> {
     pub fn is_home(&self) -> bool {
         self.task == Some(0)
             || (self.task.is_none() && self.cx.worker.shared.home(self.cx.element) == self.cx.worker.index)
+    }
+
+    /// Takes receive queue `queue` of a device. `None` when the configuration that this one is to replace still uses it:
+    /// then it comes by [`Element::acquire`](crate::Element::acquire).
+    ///
+    /// # Errors
+    /// As [`Device::rx`](port::Device::rx).
+    pub fn rx(
+        &self,
+        device: &Arc<dyn port::Device>,
+        queue: usize,
+    ) -> Result<Option<Box<dyn port::RxQueue>>, String> {
+        self.cx.worker.shared.holdings.rx(device, queue).map_err(|e| e.to_string())
+    }
+
+    /// Takes transmit queue `queue` of a device, as [`InitCx::rx`] does.
+    ///
+    /// # Errors
+    /// As [`Device::tx`](port::Device::tx).
+    pub fn tx(
+        &self,
+        device: &Arc<dyn port::Device>,
+        queue: usize,
+    ) -> Result<Option<Box<dyn port::TxQueue>>, String> {
+        self.cx.worker.shared.holdings.tx(device, queue).map_err(|e| e.to_string())
+    }
+
+    /// See [`OpenCx::inherits`].
+    pub fn inherits(&self) -> bool {
+        let shared = &self.cx.worker.shared;
+        let info = &shared.elements[self.cx.element as usize];
+        shared.holdings.inherits(&info.name, info.class, &info.config)
     }
 
     /// Makes this element the driver's manager: [`Cx::please_stop`] calls its

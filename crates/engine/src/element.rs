@@ -22,6 +22,7 @@ use crate::cx::{Cx, InitCx, OpenCx};
 use crate::fuse::{Fork, Fusion};
 use crate::handler::{Access, Handler, HandlerError};
 use crate::homes::Home;
+use crate::swap::Depot;
 
 /// How the instances of a class behave when several workers reach an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,6 +289,21 @@ pub trait Element: Send + Any {
     fn held(&self) -> usize {
         0
     }
+
+    /// Takes over, when a new configuration replaces one that runs, what `old` has gathered: counts, tables, packets.
+    /// `old` is an instance of the element of the same name and class ([`swap::same`](crate::swap::same) tells its
+    /// type); this instance has been initialised. Take, leaving nothing behind, and add to what is here: where workers and
+    /// instances are paired differently than before, either may be met more than once. What the new configuration
+    /// says wins over what was written to handlers. Returns whether there was something to take.
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        false
+    }
+
+    /// Gives the queues of its devices to the configuration that replaces this one.
+    fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {}
+
+    /// Takes the device queues that [`InitCx::rx`] and [`InitCx::tx`] promised.
+    fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {}
 
     /// Ends the instance on its worker: flushes files, closes devices. The router has stopped.
     fn finish(&mut self, cx: &mut Cx<'_>) {}

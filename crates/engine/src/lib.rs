@@ -10,6 +10,7 @@
 
 pub mod args;
 pub mod balance;
+mod build;
 mod builtin;
 pub mod clock;
 pub mod control;
@@ -25,12 +26,15 @@ mod locked;
 mod mailbox;
 mod plan;
 mod ports;
+mod remote;
 mod report;
 mod router;
 mod sample;
 mod schedule;
 mod signals;
+pub mod swap;
 mod values;
+mod watch;
 mod worker;
 
 pub use cx::{Cx, InitCx, OpenCx};
@@ -40,8 +44,9 @@ pub use handler::{Access, Handler, HandlerError, Merge, glob_match};
 pub use homes::Home;
 pub use plan::{Mode, Place};
 pub use ports::Processing;
+pub use remote::{Control, Reconfigure};
 pub use report::{ElementReport, Report};
-pub use router::{Check, Control, DEFAULT_BURST, ElementInfo, Options, Router, Shared, Target, check};
+pub use router::{Check, DEFAULT_BURST, ElementInfo, Options, Router, Shared, Target, check};
 pub use schedule::{DEFAULT_TICKETS, MAX_TICKETS};
 pub use values::{parse_duration, parse_integer};
 pub use worker::{CycleStats, PortStats, TaskStats};

@@ -14,6 +14,7 @@ use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
 use crate::element::{Element, Provided, Tasks};
 use crate::handler::{Access, HandlerError};
+use crate::swap::Depot;
 
 type Guarded = Arc<Mutex<Box<dyn Element>>>;
 
@@ -31,7 +32,7 @@ impl Locked {
         (0..workers).map(move |i| Locked { element: element.clone(), first: i == 0 })
     }
 
-    fn get(&self) -> MutexGuard<'_, Box<dyn Element>> {
+    pub(crate) fn get(&self) -> MutexGuard<'_, Box<dyn Element>> {
         self.element.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
@@ -97,6 +98,23 @@ impl Element for Locked {
     fn held(&self) -> usize {
         // The others would count the same packets again.
         if self.first { self.get().held() } else { 0 }
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        self.get().take_state(cx, old)
+    }
+
+    fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
+        if self.first {
+            self.get().release(cx, depot);
+        }
+    }
+
+    fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
+        // On the worker that has initialised the element.
+        if cx.router().home(cx.index() as u32) == cx.worker() {
+            self.get().acquire(cx, depot);
+        }
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {

@@ -25,6 +25,8 @@ pub(crate) struct Mailbox {
     inner: Mutex<Inner>,
     mail: AtomicBool,
     asleep: AtomicBool,
+    /// The worker has handed over all it had and waits for a new configuration.
+    away: AtomicBool,
     waker: Option<Waker>,
     poll: Mutex<Option<Poll>>,
 }
@@ -37,6 +39,7 @@ impl Mailbox {
             inner: Mutex::new(Inner { queue: VecDeque::new(), open: true }),
             mail: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
+            away: AtomicBool::new(false),
             waker,
             poll: Mutex::new(poll),
         }
@@ -79,6 +82,14 @@ impl Mailbox {
     /// Refuses further messages, or takes them again.
     pub(crate) fn set_open(&self, open: bool) {
         self.inner().open = open;
+    }
+
+    pub(crate) fn set_away(&self, away: bool) {
+        self.away.store(away, Ordering::Release);
+    }
+
+    pub(crate) fn is_away(&self) -> bool {
+        self.away.load(Ordering::Acquire)
     }
 
     pub(crate) fn wake(&self) {

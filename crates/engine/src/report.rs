@@ -9,6 +9,8 @@ use crate::worker::{CycleStats, PortStats, TaskStats, Worker};
 pub struct Report {
     /// By element index.
     pub elements: Vec<ElementReport>,
+    /// Drops at elements that are gone since a hot swap.
+    pub gone: Vec<(Reason, u64)>,
 }
 
 /// Counters of one element.
@@ -59,6 +61,25 @@ impl ElementReport {
 }
 
 impl Worker {
+    /// What left by output `port` of `element`, pushed or pulled.
+    pub(crate) fn output_stats(&self, element: usize, port: usize) -> PortStats {
+        let Some(at) = self.outputs.at(element as u32, port) else { return PortStats::default() };
+        let (pushed, edge) = (self.sent[at], self.outputs.edges[at]);
+        // A pull output is counted where it is asked.
+        match self.inputs.at(edge.element, usize::from(edge.port)) {
+            Some(fed) if pushed.batches == 0 => self.fetched[fed],
+            _ => pushed,
+        }
+    }
+
+    pub(crate) fn cycle_stats(&self, element: usize) -> CycleStats {
+        self.cycles[element]
+    }
+
+    pub(crate) fn task_stats(&self, element: usize) -> TaskStats {
+        self.task_stats[element]
+    }
+
     /// The counters of this worker.
     pub(crate) fn report(&self) -> Report {
         let element = |e: usize| ElementReport {
@@ -70,6 +91,6 @@ impl Worker {
             tasks: self.task_stats(e),
             held: self.slots[e].as_ref().map_or(0, |i| i.held()),
         };
-        Report { elements: (0..self.slots.len()).map(element).collect() }
+        Report { elements: (0..self.slots.len()).map(element).collect(), gone: Vec::new() }
     }
 }

@@ -1,28 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A router: a configuration made into instances on workers, and the handle by which others reach it.
+//! A router: a configuration made into instances on workers.
+//!
+//! Others reach it by a [`Control`]. What outlives a configuration (workers, their mailboxes, the clock, how devices are
+//! opened) is the router's [`Plant`]; what one configuration is, all see in its [`Shared`]. [`swap`](crate::swap) puts another
+//! configuration in a running one's place.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use lang::{Diagnostic, Graph};
 use packet::port::Provider;
+use sync::padded::CachePadded;
 
 use crate::args::{Args, Names};
+use crate::build::{Plant, lock};
 use crate::builtin;
-use crate::clock::{Clock, TimeSource};
-use crate::cx::{Cx, InitCx, OpenCx};
-use crate::element::{Class, Element, Provided, Registry, Sharing, Tasks};
+use crate::clock::TimeSource;
+use crate::element::{Class, Element, Provided, Registry, Sharing};
 use crate::fuse::{self, FusedChain};
 use crate::graph::{self, Checked};
 use crate::handler::{Access, Handler, HandlerError, Merge};
-use crate::homes;
-use crate::locked::Locked;
 use crate::mailbox::Mailbox;
-use crate::plan::{self, Mode, Place};
+use crate::plan::{Mode, Place};
 use crate::ports::Processing;
+use crate::remote::Control;
 use crate::report::Report;
 use crate::signals::Signals;
+use crate::swap::Holdings;
 use crate::worker::{Edge, PortTable, Worker};
 
 /// Takes a line that an element prints.
@@ -115,12 +120,15 @@ pub struct Shared {
     pub(crate) burst: usize,
     pub(crate) seed: u64,
     pub(crate) rcu: sync::rcu::Domain,
-    pub(crate) mailboxes: Vec<Mailbox>,
+    pub(crate) mailboxes: Arc<[Mailbox]>,
+    pub(crate) plant: Weak<Plant>,
     provided: Vec<Option<Provided>>,
-    stopped: AtomicBool,
+    stopped: Arc<CachePadded<AtomicBool>>,
     driver: Mutex<Option<(u32, usize)>>,
     pub(crate) signals: Signals,
-    print: Option<Print>,
+    print: Option<Arc<Print>>,
+    /// Devices and their queues that this configuration uses.
+    pub(crate) holdings: Holdings,
     /// The flat configuration as text.
     pub flat: String,
     /// What the configuration requires, `package foo` for instance.
@@ -145,6 +153,18 @@ impl Shared {
         self.mailboxes.len()
     }
 
+    /// A timer of the router itself has expired: the end of its run, or its alarm.
+    pub(crate) fn on_timer(&self, timer: u32) {
+        if timer == builtin::END_TIMER {
+            return self.stop();
+        }
+        let Some(plant) = self.plant.upgrade() else { return };
+        let ring = lock(&plant.alarm).take();
+        if let Some(ring) = ring {
+            std::thread::spawn(ring);
+        }
+    }
+
     pub(crate) fn print(&self, text: &str) {
         match &self.print {
             Some(print) => print(text),
@@ -161,6 +181,11 @@ impl Shared {
             }
             scope = outer;
         }
+        self.index.get(name).copied()
+    }
+
+    /// Index of the element of exactly this name.
+    pub fn named(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }
 
@@ -218,6 +243,11 @@ impl Shared {
         own.iter().chain(common.filter(move |h| own.iter().all(|o| o.name != h.name)))
     }
 
+    /// Whether handlers may replace the configuration.
+    pub(crate) fn is_reconfigurable(&self) -> bool {
+        self.plant.upgrade().is_some_and(|p| p.reconfigure.get().is_some())
+    }
+
     pub(crate) fn home(&self, element: u32) -> usize {
         self.elements[element as usize].place.home()
     }
@@ -227,11 +257,11 @@ impl Shared {
     }
 
     pub(crate) fn set_driver(&self, element: u32, worker: usize) {
-        *self.driver.lock().unwrap_or_else(|e| e.into_inner()) = Some((element, worker));
+        *lock(&self.driver) = Some((element, worker));
     }
 
     pub(crate) fn driver(&self) -> Option<(u32, usize)> {
-        *self.driver.lock().unwrap_or_else(|e| e.into_inner())
+        *lock(&self.driver)
     }
 
     pub(crate) fn neighbours(&self, element: usize, port: Option<usize>, forward: bool) -> Vec<usize> {
@@ -269,8 +299,7 @@ impl Shared {
 /// devices.
 pub struct Check {
     pub(crate) checked: Checked,
-    primaries: Vec<Box<dyn Element>>,
-    rcu: sync::rcu::Domain,
+    pub(crate) primaries: Vec<Box<dyn Element>>,
 }
 
 impl Check {
@@ -293,6 +322,14 @@ impl Check {
 /// # Errors
 /// All that is wrong.
 pub fn check(graph: &Graph, registry: &Registry) -> Result<Check, Vec<Diagnostic>> {
+    check_in(graph, registry, sync::rcu::Domain::default())
+}
+
+pub(crate) fn check_in(
+    graph: &Graph,
+    registry: &Registry,
+    rcu: sync::rcu::Domain,
+) -> Result<Check, Vec<Diagnostic>> {
     let names = Names::gather(graph);
     let checked = match graph::check(graph, registry) {
         Ok(checked) => checked,
@@ -302,11 +339,10 @@ pub fn check(graph: &Graph, registry: &Registry) -> Result<Check, Vec<Diagnostic
         }
     };
     let mut errors = Vec::new();
-    let rcu = sync::rcu::Domain::default();
     let primaries = (0..graph.elements.len())
         .map(|e| configured(graph, &checked, &names, &rcu, e, &mut errors))
         .collect();
-    if errors.is_empty() { Ok(Check { checked, primaries, rcu }) } else { Err(errors) }
+    if errors.is_empty() { Ok(Check { checked, primaries }) } else { Err(errors) }
 }
 
 /// Errors in the arguments of a graph that is wrong otherwise too, so that the user sees all at once.
@@ -329,7 +365,7 @@ fn argument_errors(graph: &Graph, registry: &Registry, names: &Names) -> Vec<Dia
         .collect()
 }
 
-fn configured(
+pub(crate) fn configured(
     graph: &Graph,
     checked: &Checked,
     names: &Names,
@@ -351,8 +387,9 @@ fn configured(
 
 /// A router ready to run, running, or stopped.
 pub struct Router {
+    pub(crate) plant: Arc<Plant>,
     shared: Arc<Shared>,
-    workers: Vec<Worker>,
+    pub(crate) workers: Vec<Worker>,
     cores: Vec<usize>,
 }
 
@@ -366,75 +403,17 @@ impl Router {
         registry: &Registry,
         mut options: Options,
     ) -> Result<Router, Vec<Diagnostic>> {
-        let Check { checked, mut primaries, rcu } = check(graph, registry)?;
-        let workers = options.workers.max(1);
-        let tasks = open_all(graph, &mut primaries, &options, workers)?;
-        let homes = homes::gather(graph, &primaries, &tasks, workers)?;
-        let shares: Vec<bool> = primaries.iter().map(|p| p.share().is_some()).collect();
-        let places = plan::plan(&checked, &tasks, &homes, &shares, workers);
-        let shared = Arc::new(share(graph, &checked, &primaries, places, rcu, &mut options));
-        let mut router = Router::assemble(graph, &checked, primaries, shared, options)?;
-        router.workers.iter_mut().for_each(|w| w.fuse(registry));
-        Ok(router)
-    }
-
-    fn assemble(
-        graph: &Graph,
-        checked: &Checked,
-        primaries: Vec<Box<dyn Element>>,
-        shared: Arc<Shared>,
-        options: Options,
-    ) -> Result<Router, Vec<Diagnostic>> {
-        let mut slots: Vec<Vec<Option<Box<dyn Element>>>> =
-            (0..shared.workers()).map(|_| (0..primaries.len()).map(|_| None).collect()).collect();
-        let names = Names::gather(graph);
-        let mut errors = Vec::new();
-        for (e, primary) in primaries.into_iter().enumerate() {
-            let place = &shared.elements[e].place;
-            let mut make = || configured(graph, checked, &names, &shared.rcu, e, &mut errors);
-            for (worker, instance) in instances(primary, place, checked.classes[e].sharing, &mut make) {
-                slots[worker][e] = Some(instance);
-            }
-        }
-        let clock = Clock::new(options.time);
-        let workers = slots
-            .into_iter()
-            .enumerate()
-            .map(|(w, slots)| Worker::new(w, shared.clone(), clock.clone(), slots))
-            .collect();
-        let mut router = Router { shared, workers, cores: options.cores };
-        router.initialize(graph, &mut errors);
-        if errors.is_empty() { Ok(router) } else { Err(errors) }
-    }
-
-    fn initialize(&mut self, graph: &Graph, errors: &mut Vec<Diagnostic>) {
-        for (e, element) in graph.elements.iter().enumerate() {
-            let place = self.shared.elements[e].place.clone();
-            for w in &place.workers {
-                let worker = &mut self.workers[*w];
-                let task = place.tasks.iter().position(|t| t == w);
-                if task.is_some() {
-                    worker.tasks.add(e as u32);
-                }
-                let Some(mut instance) = worker.slots[e].take() else { continue };
-                let mut cx = InitCx { cx: Cx { worker, element: e as u32 }, task, tasks: place.tasks.len() };
-                let done = instance.initialize(&mut cx);
-                worker.slots[e] = Some(instance);
-                if let Err(why) = done {
-                    errors.push(
-                        Diagnostic::error("E0401", format!("'{}' could not start: {why}", element.name))
-                            .at(element.span)
-                            .label(format!("this {}", element.class)),
-                    );
-                    break;
-                }
-            }
-        }
+        let cores = std::mem::take(&mut options.cores);
+        let plant = Arc::new(Plant::new(registry, options));
+        let (shared, mut workers) = plant.construct(graph, None, &plant.clock)?;
+        workers.iter_mut().for_each(|w| w.fuse(registry));
+        plant.set_current(&shared);
+        Ok(Router { plant, shared, workers, cores })
     }
 
     /// The handle by which other threads read, write and stop this router.
     pub fn control(&self) -> Control {
-        Control { shared: self.shared.clone() }
+        Control::new(self.plant.clone())
     }
 
     /// What is known of the router: elements, plan, flat text.
@@ -449,9 +428,19 @@ impl Router {
 
     /// Runs until something stops the router. The first worker runs on the calling thread when it is the only one.
     pub fn run(&mut self) {
-        for mailbox in &self.shared.mailboxes {
+        for mailbox in self.plant.mailboxes.iter() {
             mailbox.set_open(true);
         }
+        self.run_workers();
+        self.adopt();
+    }
+
+    /// Takes note of the configuration that came with a swap.
+    pub(crate) fn adopt(&mut self) {
+        self.shared = self.plant.current();
+    }
+
+    fn run_workers(&mut self) {
         let cores = &self.cores;
         let pin = |w: usize| {
             if let Some(id) = (!cores.is_empty()).then(|| cores[w % cores.len()]) {
@@ -523,7 +512,7 @@ impl Router {
     pub fn stop_after(&mut self, limit: std::time::Duration) {
         let worker = &mut self.workers[0];
         let at = worker.clock.now().saturating_add(limit.as_nanos() as u64);
-        worker.timers.set(builtin::ROUTER, 0, at);
+        worker.timers.set(builtin::ROUTER, builtin::END_TIMER, at);
     }
 
     /// Lets a stopped router run again.
@@ -540,6 +529,7 @@ impl Router {
     pub fn report(&self) -> Report {
         let mut report = Report::default();
         self.workers.iter().for_each(|w| report.add(&w.report()));
+        report.gone = self.plant.gone();
         report
     }
 }
@@ -550,37 +540,13 @@ impl Drop for Router {
     }
 }
 
-/// Opens all elements; returns their tasks.
-fn open_all(
-    graph: &Graph,
-    primaries: &mut [Box<dyn Element>],
-    options: &Options,
-    workers: usize,
-) -> Result<Vec<Tasks>, Vec<Diagnostic>> {
-    let mut errors = Vec::new();
-    let mut tasks = Vec::new();
-    for (element, instance) in graph.elements.iter().zip(primaries) {
-        let mut cx =
-            OpenCx { provider: &*options.provider, name: &element.name, workers, burst: options.burst };
-        match instance.open(&mut cx) {
-            Ok(t) => tasks.push(t),
-            Err(why) => errors.push(
-                Diagnostic::error("E0400", format!("'{}' could not open: {why}", element.name))
-                    .at(element.span)
-                    .label(format!("this {}", element.class)),
-            ),
-        }
-    }
-    if errors.is_empty() { Ok(tasks) } else { Err(errors) }
-}
-
-fn share(
+pub(crate) fn share(
     graph: &Graph,
     checked: &Checked,
     primaries: &[Box<dyn Element>],
     places: Vec<Place>,
-    rcu: sync::rcu::Domain,
-    options: &mut Options,
+    plant: &Arc<Plant>,
+    holdings: Holdings,
 ) -> Shared {
     let ports = |side: &[crate::graph::Port]| side.iter().map(|p| (p.processing, p.peers.clone())).collect();
     let elements: Vec<ElementInfo> = graph
@@ -605,15 +571,17 @@ fn share(
         index: elements.iter().enumerate().map(|(i, e)| (e.name.clone(), i)).collect(),
         outputs,
         inputs,
-        burst: options.burst.max(1),
-        seed: options.seed,
-        rcu,
-        mailboxes: (0..options.workers.max(1)).map(|_| Mailbox::new()).collect(),
+        burst: plant.burst,
+        seed: plant.seed,
+        rcu: plant.rcu.clone(),
+        mailboxes: plant.mailboxes.clone(),
+        plant: Arc::downgrade(plant),
         provided: primaries.iter().map(|p| p.provide()).collect(),
-        stopped: AtomicBool::new(false),
+        stopped: plant.stopped.clone(),
         driver: Mutex::new(None),
         signals: Signals::default(),
-        print: options.print.take(),
+        print: plant.print.clone(),
+        holdings,
         flat: graph.to_click(),
         requirements: graph.requirements.iter().map(|r| r.value.clone()).collect(),
         elements,
@@ -636,32 +604,6 @@ fn port_table(ports: &[Vec<crate::graph::Port>], wakes: impl Fn(usize) -> bool) 
     table
 }
 
-/// The instances of an element on its workers.
-fn instances(
-    primary: Box<dyn Element>,
-    place: &Place,
-    sharing: Sharing,
-    make: &mut dyn FnMut() -> Box<dyn Element>,
-) -> Vec<(usize, Box<dyn Element>)> {
-    let others = &place.workers[1..];
-    let mut all: Vec<(usize, Box<dyn Element>)> = Vec::with_capacity(place.workers.len());
-    match place.mode {
-        Mode::Single => {}
-        Mode::Locked => {
-            let locked = Locked::for_workers(primary, place.workers.len());
-            all.extend(place.workers.iter().zip(locked).map(|(w, l)| (*w, Box::new(l) as Box<dyn Element>)));
-            return all;
-        }
-        Mode::Shared => all.extend(others.iter().filter_map(|w| Some((*w, primary.share()?)))),
-        Mode::PerCore => {
-            let share = |p: &dyn Element| if sharing == Sharing::PerCore { p.share() } else { None };
-            all.extend(others.iter().map(|w| (*w, share(&*primary).unwrap_or_else(&mut *make))));
-        }
-    }
-    all.push((place.workers[0], primary));
-    all
-}
-
 pub(crate) fn readable(target: &Target) -> Result<(), HandlerError> {
     match target.handler.access {
         Access::Write => Err(HandlerError::Denied(format!("handler '{}' is write-only", target.name()))),
@@ -673,98 +615,5 @@ pub(crate) fn writable(target: &Target) -> Result<(), HandlerError> {
     match target.handler.access {
         Access::Read => Err(HandlerError::Denied(format!("handler '{}' is read-only", target.name()))),
         _ => Ok(()),
-    }
-}
-
-/// Reads, writes and stops a running router from another thread.
-#[derive(Clone)]
-pub struct Control {
-    shared: Arc<Shared>,
-}
-
-impl Control {
-    /// What is known of the router.
-    pub fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
-    /// Ends the router.
-    pub fn stop(&self) {
-        self.shared.stop();
-    }
-
-    /// Asks the driver to stop, see [`Cx::please_stop`].
-    pub fn please_stop(&self) {
-        if !self.shared.mailboxes[0].post(Box::new(|w| w.please_stop())) {
-            self.shared.stop();
-        }
-    }
-
-    /// Counters of the running router, gathered from one worker after the other. `None` when it has stopped.
-    pub fn report(&self) -> Option<Report> {
-        let mut report = Report::default();
-        for mailbox in &self.shared.mailboxes {
-            let (tx, rx) = std::sync::mpsc::sync_channel(1);
-            let posted = mailbox.post(Box::new(move |worker| drop(tx.send(worker.report()))));
-            report.add(&posted.then(|| rx.recv().ok()).flatten()?);
-        }
-        Some(report)
-    }
-
-    /// Tells the elements that asked for `signal` that it came; false when there are none.
-    pub fn signal(&self, signal: i32) -> bool {
-        let takers = self.shared.signals.takers(signal);
-        for (element, worker) in &takers {
-            let element = *element;
-            self.shared.mailboxes[*worker].post(Box::new(move |w: &mut Worker| {
-                w.with(element, |instance, cx| instance.signal(cx, signal));
-            }));
-        }
-        !takers.is_empty()
-    }
-
-    /// Reads a handler.
-    ///
-    /// # Errors
-    /// See [`HandlerError`]; also when the router has stopped.
-    pub fn read(&self, name: &str, param: &str) -> Result<String, HandlerError> {
-        let target = self.shared.resolve(name, None)?;
-        readable(&target)?;
-        let param = param.to_owned();
-        let answers = self.ask(&target, false, move |w, t| w.read_local(t, &param))?;
-        Ok(crate::handler::merge(target.handler.merge, answers))
-    }
-
-    /// Executes a write handler.
-    ///
-    /// # Errors
-    /// See [`HandlerError`]; also when the router has stopped.
-    pub fn write(&self, name: &str, value: &str) -> Result<(), HandlerError> {
-        let target = self.shared.resolve(name, None)?;
-        writable(&target)?;
-        let value = value.to_owned();
-        self.ask(&target, true, move |w, t| w.write_local(t, &value)).map(|_: Vec<()>| ())
-    }
-
-    fn ask<R: Send + 'static>(
-        &self,
-        target: &Target,
-        write: bool,
-        f: impl Fn(&mut Worker, &Target) -> Result<R, HandlerError> + Clone + Send + 'static,
-    ) -> Result<Vec<R>, HandlerError> {
-        let mut answers = Vec::new();
-        for w in self.shared.answering(target, write) {
-            let (tx, rx) = std::sync::mpsc::sync_channel(1);
-            let (f, target) = (f.clone(), target.clone());
-            let message = Box::new(move |worker: &mut Worker| {
-                let _ = tx.send(f(worker, &target));
-            });
-            let stopped = || HandlerError::failed("the router has stopped");
-            if !self.shared.mailboxes[w].post(message) {
-                return Err(stopped());
-            }
-            answers.push(rx.recv().map_err(|_| stopped())??);
-        }
-        Ok(answers)
     }
 }

@@ -14,8 +14,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll};
 use packet::{Batch, Packet};
 
 use crate::clock::{Clock, Nanos};
@@ -27,6 +26,8 @@ use crate::ports::Processing;
 use crate::router::{Shared, Target};
 use crate::sample::Sampler;
 use crate::schedule::{Tasks, Timers};
+use crate::swap::Halt;
+use crate::watch::Wish;
 
 /// Rounds without work after which a worker sleeps until a descriptor, a timer or a message wakes it.
 const IDLE_ROUNDS: u32 = 2000;
@@ -137,37 +138,49 @@ pub struct Worker {
     pub(crate) burst: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) slots: Vec<Slot>,
-    outputs: PortTable,
-    inputs: PortTable,
+    pub(crate) outputs: PortTable,
+    pub(crate) inputs: PortTable,
     stack: Vec<Job>,
     /// What left a fused chain before its end, kept for its memory.
     aside: Vec<Job>,
     /// Where the part of the stack begins that the running element has sent.
     floor: usize,
-    sent: Vec<PortStats>,
-    fetched: Vec<PortStats>,
-    cycles: Vec<CycleStats>,
+    pub(crate) sent: Vec<PortStats>,
+    pub(crate) fetched: Vec<PortStats>,
+    pub(crate) cycles: Vec<CycleStats>,
     /// The pass over the chain that begins at an element, absent while it runs.
     fused: Vec<Option<Box<Fused>>>,
     sampled: Sampler,
-    task_stats: Vec<TaskStats>,
+    pub(crate) task_stats: Vec<TaskStats>,
     sampled_tasks: Sampler,
-    drops: Vec<DropCounts>,
+    pub(crate) drops: Vec<DropCounts>,
     pub(crate) rcu: sync::rcu::Reader,
     pub(crate) clock: Clock,
     pub(crate) tasks: Tasks,
     pub(crate) timers: Timers,
     pub(crate) random: fastrand::Rng,
-    poll: Option<Poll>,
-    watched: Vec<(RawFd, Option<u32>)>,
+    pub(crate) poll: Option<Poll>,
+    pub(crate) watched: Vec<(RawFd, Option<u32>)>,
     idle: u32,
     rounds: u32,
     /// Processor time this worker has used in [`Worker::run`], in nanoseconds.
     pub(crate) cpu_ns: u64,
+    /// It runs, or will: it is neither built beside another that runs, nor has it been replaced.
+    pub(crate) on_duty: bool,
+    /// Descriptors to watch once on duty.
+    pub(crate) wishes: Vec<Wish>,
+    /// Somebody wants to exchange the configuration when no packet is on its way.
+    pub(crate) halt: Option<Halt>,
 }
 
 impl Worker {
-    pub(crate) fn new(index: usize, shared: Arc<Shared>, clock: Clock, slots: Vec<Slot>) -> Worker {
+    pub(crate) fn new(
+        index: usize,
+        shared: Arc<Shared>,
+        clock: Clock,
+        slots: Vec<Slot>,
+        on_duty: bool,
+    ) -> Worker {
         let (outputs, inputs) = (shared.outputs.clone(), shared.inputs.clone());
         Worker {
             index,
@@ -196,6 +209,9 @@ impl Worker {
             idle: 0,
             rounds: 0,
             cpu_ns: 0,
+            on_duty,
+            wishes: Vec::new(),
+            halt: None,
             shared,
         }
     }
@@ -205,6 +221,9 @@ impl Worker {
         let before = crate::clock::thread_cpu_ns();
         self.drain();
         while !self.shared.is_stopped() {
+            if self.halt.is_some() {
+                self.park();
+            }
             if self.round() {
                 self.idle = 0;
             } else if self.shared.is_stopped() || !self.rest() {
@@ -214,19 +233,23 @@ impl Worker {
         }
         self.shared.mailboxes[self.index].set_open(false);
         self.serve();
+        self.refuse_halt();
         self.cpu_ns += crate::clock::thread_cpu_ns().saturating_sub(before);
     }
 
     /// One round: messages, expired timers, every scheduled task once. Returns whether there was work.
-    fn round(&mut self) -> bool {
+    pub(crate) fn round(&mut self) -> bool {
         self.clock.expire();
         self.rcu.quiescent();
         let mut worked = self.shared.mailboxes[self.index].has_mail() && self.serve();
         let mark = self.timers.mark();
         while let Some((element, timer)) = self.due_timer(mark) {
             if element == crate::builtin::ROUTER {
-                self.shared.stop();
-                return true;
+                self.shared.on_timer(timer);
+                if self.shared.is_stopped() {
+                    return true;
+                }
+                continue;
             }
             self.with(element, |instance, cx| instance.run_timer(cx, timer));
             self.drain();
@@ -261,6 +284,17 @@ impl Worker {
             stats.cycles += sync::tsc().saturating_sub(before);
         }
         worked
+    }
+
+    /// A round while an element runs: descriptors that become ready wait, theirs among them.
+    pub(crate) fn side_round(&mut self) {
+        self.rounds = 0;
+        self.round();
+    }
+
+    /// Whether no packet is on its way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stack.is_empty() && self.floor == 0
     }
 
     fn due_timer(&mut self, mark: u64) -> Option<(u32, u32)> {
@@ -347,44 +381,6 @@ impl Worker {
             }
         }
         worked
-    }
-
-    fn take_poll(&mut self) -> Option<Poll> {
-        if self.poll.is_none() {
-            self.poll = self.shared.mailboxes[self.index].take_poll();
-        }
-        self.poll.take()
-    }
-
-    pub(crate) fn watch(&mut self, fd: RawFd, interest: (bool, bool), element: Option<u32>) {
-        let Some(poll) = self.take_poll() else { return };
-        let interest = match interest {
-            (true, true) => Interest::READABLE | Interest::WRITABLE,
-            (false, true) => Interest::WRITABLE,
-            _ => Interest::READABLE,
-        };
-        let token = Token(fd as usize);
-        let known = self.watched.iter().any(|w| w.0 == fd);
-        let done = if known {
-            poll.registry().reregister(&mut SourceFd(&fd), token, interest)
-        } else {
-            poll.registry().register(&mut SourceFd(&fd), token, interest)
-        };
-        self.poll = Some(poll);
-        match done {
-            Ok(()) if !known => self.watched.push((fd, element)),
-            Ok(()) => {}
-            // Plain files cannot be waited for; they are always ready, and tasks poll them.
-            Err(_) => {}
-        }
-    }
-
-    pub(crate) fn unwatch(&mut self, fd: RawFd) {
-        if let Some(poll) = self.take_poll() {
-            let _ = poll.registry().deregister(&mut SourceFd(&fd));
-            self.poll = Some(poll);
-        }
-        self.watched.retain(|w| w.0 != fd);
     }
 
     /// Executes the messages of other threads.
@@ -691,31 +687,21 @@ impl Worker {
         &self.drops[element as usize]
     }
 
-    /// What left by output `port` of `element`, pushed or pulled.
-    pub(crate) fn output_stats(&self, element: usize, port: usize) -> PortStats {
-        let Some(at) = self.outputs.at(element as u32, port) else { return PortStats::default() };
-        let (pushed, edge) = (self.sent[at], self.outputs.edges[at]);
-        // A pull output is counted where it is asked.
-        match self.inputs.at(edge.element, usize::from(edge.port)) {
-            Some(fed) if pushed.batches == 0 => self.fetched[fed],
-            _ => pushed,
-        }
-    }
-
-    pub(crate) fn cycle_stats(&self, element: usize) -> CycleStats {
-        self.cycles[element]
-    }
-
-    pub(crate) fn task_stats(&self, element: usize) -> TaskStats {
-        self.task_stats[element]
-    }
-
     pub(crate) fn please_stop(&mut self) {
+        if !self.on_duty {
+            return;
+        }
         match self.shared.driver() {
             None => self.shared.stop(),
             Some((element, worker)) => {
+                let shared = self.shared.clone();
                 let message = Box::new(move |w: &mut Worker| {
-                    w.with(element, |instance, cx| instance.driver_stopped(cx));
+                    if Arc::ptr_eq(&shared, &w.shared) {
+                        w.with(element, |instance, cx| instance.driver_stopped(cx));
+                    } else {
+                        // Another configuration has come meanwhile, with a driver of its own.
+                        w.please_stop();
+                    }
                 });
                 if !self.shared.mailboxes[worker].post(message) {
                     self.shared.stop();

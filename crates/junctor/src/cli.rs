@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::{affinity, bench, check, ctl, demo, describe, doctor, exit, fib, init, parallelize, plan, run};
+use crate::{
+    affinity, apply, bench, check, ctl, demo, describe, doctor, exit, fib, init, parallelize, plan, run,
+};
 
 /// A multicore software router that runs Click-language configurations.
 #[derive(Parser, Debug)]
@@ -21,6 +23,7 @@ enum Command {
     Run(Box<run::Args>),
     Check(check::Args),
     Affinity(affinity::Args),
+    Apply(apply::Args),
     Ctl(ctl::Args),
     Bench(bench::Args),
     Demo(demo::Args),
@@ -50,6 +53,7 @@ pub(crate) fn main() -> u8 {
         Command::Run(args) => run::main(*args),
         Command::Check(args) => check::main(&args),
         Command::Affinity(args) => affinity::main(&args),
+        Command::Apply(args) => apply::main(&args),
         Command::Ctl(args) => ctl::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Demo(args) => demo::main(&args),

@@ -45,18 +45,29 @@ pub(crate) enum Form {
 }
 
 impl Source {
-    /// Reads and elaborates the configuration.
-    pub(crate) fn load(&self) -> Result<Loaded, String> {
-        let mut options = elements::options();
+    /// The words that name files, and those that set variables.
+    fn sort(&self) -> (Vec<&str>, Vec<(String, String)>) {
         let mut files: Vec<&str> = self.file.iter().map(String::as_str).collect();
+        let mut defines = Vec::new();
         for word in &self.words {
             match assignment(word) {
-                Some(pair) if word != "-" && !std::path::Path::new(word).exists() => {
-                    options.defines.push(pair)
-                }
+                Some(pair) if word != "-" && !std::path::Path::new(word).exists() => defines.push(pair),
                 _ => files.push(word),
             }
         }
+        (files, defines)
+    }
+
+    /// The file that the configuration comes from, if it comes from one that can be read again.
+    pub(crate) fn path(&self) -> Option<&str> {
+        let (files, _) = self.sort();
+        files.first().copied().filter(|f| *f != "-" && self.expression.is_none())
+    }
+
+    /// How configurations are elaborated: variables and where libraries are.
+    pub(crate) fn options(&self) -> Result<lang::Options, String> {
+        let mut options = elements::options();
+        options.defines.extend(self.sort().1);
         for word in &self.set {
             let pair = assignment(word).ok_or_else(|| format!("--set expects NAME=VALUE, not '{word}'"))?;
             options.defines.push(pair);
@@ -64,6 +75,13 @@ impl Source {
         if let Some(path) = &self.clickpath {
             options.search_path.extend(path.split(':').filter(|p| !p.is_empty()).map(PathBuf::from));
         }
+        Ok(options)
+    }
+
+    /// Reads and elaborates the configuration.
+    pub(crate) fn load(&self) -> Result<Loaded, String> {
+        let options = self.options()?;
+        let (files, _) = self.sort();
         if files.len() + usize::from(self.expression.is_some()) > 1 {
             return Err("router configuration specified twice".into());
         }

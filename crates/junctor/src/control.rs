@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine::Control;
 use engine::control::Session;
+
+use crate::reconfigure::Offered;
 
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 32;
@@ -44,25 +45,25 @@ pub(crate) struct Served {
 ///
 /// # Errors
 /// What could not be made.
-pub(crate) fn listen_by_default(control: Control) -> Result<Option<Served>, String> {
+pub(crate) fn listen_by_default(offered: Offered) -> Result<Option<Served>, String> {
     let Some(directory) = directory() else { return Ok(None) };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
     made.map_err(|e| format!("{}: {e}", directory.display()))?;
-    listen(&directory.join(format!("{}.sock", std::process::id())), control).map(Some)
+    listen(&directory.join(format!("{}.sock", std::process::id())), offered).map(Some)
 }
 
 /// Listens on this path; a socket that nobody serves any more makes way.
 ///
 /// # Errors
 /// What could not be made.
-pub(crate) fn listen(path: &Path, control: Control) -> Result<Served, String> {
+pub(crate) fn listen(path: &Path, offered: Offered) -> Result<Served, String> {
     remove_if_stale(path);
     let failed = |e: std::io::Error| format!("control socket {}: {e}", path.display());
     let listener = UnixListener::bind(path).map_err(failed)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
     let busy = Arc::new(Mutex::new(()));
     let served = Served { path: path.to_owned(), busy: busy.clone() };
-    let body = move || accept(&listener, &control, &busy);
+    let body = move || accept(&listener, &offered, &busy);
     std::thread::Builder::new().name("control".into()).spawn(body).map_err(failed)?;
     Ok(served)
 }
@@ -82,7 +83,7 @@ pub(crate) fn remove_if_stale(path: &Path) -> bool {
     refused && std::fs::remove_file(path).is_ok()
 }
 
-fn accept(listener: &UnixListener, control: &Control, busy: &Arc<Mutex<()>>) {
+fn accept(listener: &UnixListener, offered: &Offered, busy: &Arc<Mutex<()>>) {
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
@@ -94,9 +95,9 @@ fn accept(listener: &UnixListener, control: &Control, busy: &Arc<Mutex<()>>) {
             continue;
         }
         open.fetch_add(1, Ordering::Relaxed);
-        let (mine, control, busy) = (open.clone(), control.clone(), busy.clone());
+        let (mine, offered, busy) = (open.clone(), offered.clone(), busy.clone());
         let body = move || {
-            let _ = converse(stream, control, &busy);
+            let _ = converse(stream, offered, &busy);
             mine.fetch_sub(1, Ordering::Relaxed);
         };
         if std::thread::Builder::new().name("control".into()).spawn(body).is_err() {
@@ -105,14 +106,14 @@ fn accept(listener: &UnixListener, control: &Control, busy: &Arc<Mutex<()>>) {
     }
 }
 
-fn converse(mut stream: UnixStream, mut control: Control, busy: &Mutex<()>) -> std::io::Result<()> {
+fn converse(mut stream: UnixStream, mut offered: Offered, busy: &Mutex<()>) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut session = Session::new(false);
     let mut bytes = [0; 4096];
     loop {
         loop {
             let _busy = busy.lock();
-            let stepped = session.step(&mut control);
+            let stepped = session.step(&mut offered);
             stream.write_all(session.output())?;
             session.sent(session.output().len());
             if !stepped {

@@ -12,6 +12,8 @@ use crate::{cli, control, exit};
 
 /// How long a router may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take to build another configuration.
+pub(crate) const BUILDING: Duration = Duration::from_secs(300);
 
 /// Read or write a handler of a running router.
 ///
@@ -23,11 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
   junctor ctl c.count
   junctor ctl src.active false
   junctor ctl stop
+  junctor ctl hotconfig new.click    another configuration, if it was started with -R (see also junctor apply)
   junctor ctl --pid 4711 --json q.length")]
 pub(crate) struct Args {
     /// The handler: element.handler, or a name alone for one of the router itself.
     handler: String,
-    /// The value to write; several words are joined by spaces.
+    /// The value to write; several words are joined by spaces. For hotconfig the text of a configuration, or its file.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     value: Vec<String>,
     /// Read, with the value as parameter.
@@ -47,9 +50,18 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// What came of it.
+#[derive(Debug)]
+enum Done {
+    /// The value read.
+    Read(String),
+    /// Written, and what the router said about it.
+    Written(String),
+}
+
 /// Why nothing came of it.
 #[derive(Debug)]
-enum Failure {
+pub(crate) enum Failure {
     /// The router refused: its code and words.
     Refused(u16, String),
     /// There was no router, or it went away.
@@ -60,10 +72,15 @@ enum Failure {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let done = find(args).and_then(|stream| call(args, stream));
+    let done = find(args.socket.as_deref(), args.pid).and_then(|stream| call(args, stream));
     let (status, object) = match &done {
-        Ok(Some(value)) => (exit::SUCCESS, json!({ "handler": args.handler, "value": value })),
-        Ok(None) => (exit::SUCCESS, json!({ "handler": args.handler, "written": true })),
+        Ok(Done::Read(value)) => (exit::SUCCESS, json!({ "handler": args.handler, "value": value })),
+        Ok(Done::Written(said)) if said.is_empty() => {
+            (exit::SUCCESS, json!({ "handler": args.handler, "written": true }))
+        }
+        Ok(Done::Written(said)) => {
+            (exit::SUCCESS, json!({ "handler": args.handler, "written": true, "message": said }))
+        }
         Err(Failure::Refused(code, why)) => (exit::FAILURE, failure(args, json!(code), why)),
         Err(Failure::Unreachable(why)) => (exit::FAILURE, failure(args, Value::Null, why)),
         Err(Failure::Unclear(why)) => (exit::USAGE, failure(args, Value::Null, why)),
@@ -73,8 +90,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         return status;
     }
     match done {
-        Ok(None) => status,
-        Ok(Some(value)) => {
+        Ok(Done::Written(said)) if said.is_empty() => status,
+        Ok(Done::Read(value) | Done::Written(value)) => {
             let end = if value.is_empty() || value.ends_with('\n') { "" } else { "\n" };
             cli::print_or_fail(format!("{value}{end}").as_bytes())
         }
@@ -90,8 +107,8 @@ fn failure(args: &Args, code: Value, why: &str) -> Value {
 }
 
 /// Connects to the router that is meant.
-fn find(args: &Args) -> Result<UnixStream, Failure> {
-    if let Some(path) = &args.socket {
+pub(crate) fn find(socket: Option<&Path>, pid: Option<u32>) -> Result<UnixStream, Failure> {
+    if let Some(path) = socket {
         let failed = |e| Failure::Unreachable(format!("no router answers at {}: {e}", path.display()));
         return UnixStream::connect(path).map_err(failed);
     }
@@ -100,7 +117,7 @@ fn find(args: &Args) -> Result<UnixStream, Failure> {
                    name a socket by 'junctor run --control PATH' and 'junctor ctl --socket PATH'";
         return Err(Failure::Unreachable(why.into()));
     };
-    choose(&directory, args.pid)
+    choose(&directory, pid)
 }
 
 /// The router that listens in this directory, of this process if one is named.
@@ -159,10 +176,11 @@ fn words(pid: u32) -> String {
 }
 
 /// A conversation with a router.
-struct Client(BufReader<UnixStream>);
+pub(crate) struct Client(BufReader<UnixStream>);
 
 impl Client {
-    fn new(stream: UnixStream) -> std::io::Result<Client> {
+    /// Waits for the router's greeting.
+    pub(crate) fn new(stream: UnixStream) -> std::io::Result<Client> {
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut client = Client(BufReader::new(stream));
         let greeting = client.line()?;
@@ -171,6 +189,28 @@ impl Client {
             return Err(std::io::Error::new(ErrorKind::InvalidData, why));
         }
         Ok(client)
+    }
+
+    /// Waits longer for answers.
+    pub(crate) fn be_patient(&self) -> std::io::Result<()> {
+        self.0.get_ref().set_read_timeout(Some(BUILDING))
+    }
+
+    /// Reads a handler.
+    pub(crate) fn read(&mut self, name: &str) -> Result<String, Failure> {
+        let (code, why) = self.ask(&format!("READ {name}"), "").map_err(lost)?;
+        if code / 100 == 2 { self.data().map_err(lost) } else { Err(Failure::Refused(code, why)) }
+    }
+
+    /// Writes a handler; returns what the router said about it.
+    pub(crate) fn write(&mut self, name: &str, value: &str) -> Result<String, Failure> {
+        let (code, text) = self.ask(&format!("WRITEDATA {name} {}", value.len()), value).map_err(lost)?;
+        // The first line only says whether it succeeded.
+        let said = text.split_once('\n').map_or("", |(_, said)| said).to_owned();
+        if code / 100 == 2 {
+            return Ok(said);
+        }
+        Err(Failure::Refused(code, if said.is_empty() { text } else { said }))
     }
 
     fn line(&mut self) -> std::io::Result<String> {
@@ -211,25 +251,33 @@ impl Client {
     }
 }
 
-/// Makes the call; returns the value if it was a read.
-fn call(args: &Args, stream: UnixStream) -> Result<Option<String>, Failure> {
-    let lost = |e: std::io::Error| {
-        Failure::Unreachable(match e.kind() {
-            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-                "the router ended before it answered".into()
-            }
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                format!("the router has not answered for {} s", PATIENCE.as_secs())
-            }
-            _ => format!("the router's answer: {e}"),
-        })
-    };
+/// The conversation broke off.
+pub(crate) fn lost(e: std::io::Error) -> Failure {
+    Failure::Unreachable(match e.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+            "the router ended before it answered".into()
+        }
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            format!("the router has not answered for {} s", PATIENCE.as_secs())
+        }
+        _ => format!("the router's answer: {e}"),
+    })
+}
+
+/// Makes the call.
+fn call(args: &Args, stream: UnixStream) -> Result<Done, Failure> {
     let name = &args.handler;
     if name.is_empty() || name.contains(char::is_whitespace) {
         return Err(Failure::Unclear(format!("'{name}' is no name of a handler")));
     }
     let mut client = Client::new(stream).map_err(lost)?;
-    let value = args.value.join(" ");
+    let mut value = args.value.join(" ");
+    if name == "hotconfig" {
+        client.be_patient().map_err(lost)?;
+        if Path::new(&value).is_file() {
+            value = std::fs::read_to_string(&value).map_err(|e| Failure::Unclear(format!("{value}: {e}")))?;
+        }
+    }
     let mut write = args.write || (!args.read && !args.value.is_empty());
     if !write && !args.read {
         let (code, why) = client.ask(&format!("CHECKREAD {name}"), "").map_err(lost)?;
@@ -242,8 +290,8 @@ fn call(args: &Args, stream: UnixStream) -> Result<Option<String>, Failure> {
     let command = if write { "WRITEDATA" } else { "READDATA" };
     let (code, why) = client.ask(&format!("{command} {name} {}", value.len()), &value).map_err(lost)?;
     match (code / 100, write) {
-        (2, true) => Ok(None),
-        (2, false) => client.data().map(Some).map_err(lost),
+        (2, true) => Ok(Done::Written(why.split_once('\n').map_or("", |(_, said)| said).into())),
+        (2, false) => client.data().map(Done::Read).map_err(lost),
         _ => Err(Failure::Refused(code, why)),
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let started = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| view(&control, &devices, &done));
-        crate::run::run(&mut router, None);
+        crate::run::run(&mut router, None, None);
         done.store(true, Ordering::Relaxed);
     });
     print!("{}", summary(router.shared(), &router.report(), started.elapsed(), &router.cpu_ns()));
@@ -120,7 +120,7 @@ fn view(control: &Control, devices: &Bench, done: &AtomicBool) {
         // By now the neighbours are known.
         devices.settle();
         let Some(report) = control.report() else { break };
-        let now = picture(control.shared(), &report);
+        let now = picture(&control.shared(), &report);
         let rate = (now.forwarded - last) as f64 / at.elapsed().as_secs_f64() / 1e6;
         (last, at) = (now.forwarded, Instant::now());
         let drops: Vec<String> = now.drops.iter().take(4).map(|(why, n)| format!("{why} {n}")).collect();

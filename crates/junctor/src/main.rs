@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 mod affinity;
+mod apply;
 mod bench;
 mod check;
 mod cli;
@@ -22,6 +23,7 @@ mod measure;
 mod parallelize;
 mod place;
 mod plan;
+mod reconfigure;
 mod run;
 
 /// Exit statuses: success, the thing asked about failed, usage or configuration error.

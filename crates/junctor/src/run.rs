@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor run`: runs a configuration until it ends by itself, time is up, or somebody interrupts it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
 use engine::{Control, Options, Router};
 
 use crate::config::{self, Form, Source};
+use crate::reconfigure::{self, Keeper, Offered};
 use crate::{cli, control, devices, exit, place};
 
 /// Run a configuration.
@@ -53,7 +55,7 @@ pub(crate) struct Args {
     /// root, else in $XDG_RUNTIME_DIR/junctor; none on simulated time].
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<String>,
-    /// Provide a writable 'hotconfig' handler.
+    /// Provide a writable 'hotconfig' handler, which takes another configuration and puts it in this one's place.
     #[arg(short = 'R', long)]
     pub(crate) allow_reconfigure: bool,
     /// Print how long the run took.
@@ -110,6 +112,7 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
     };
     loaded.report(&loaded.diagnostics, form, !args.no_warnings);
     let Some(mut graph) = loaded.graph.take() else { return unusable };
+    let own = graph.elements.len();
     add_control_sockets(&mut graph, args);
     let (options, limit) = match (options(args), time_limit(args)) {
         (Ok(options), Ok(limit)) => (options, limit),
@@ -138,19 +141,20 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
     {
         return cli::fail(format!("{file}: {why}"));
     }
+    let keeper = Keeper::new(args, router.control(), &graph, own);
     if args.allow_reconfigure {
-        warn(args, "there is no 'hotconfig' handler yet; --allow-reconfigure has no effect");
+        router.control().allow_reconfigure(keeper.by_handler());
     }
     if !args.quit {
         if graph.elements.is_empty() {
             warn(args, "configuration has no elements, exiting");
         } else {
-            let _socket = match control_socket(args, form, &router) {
+            let _socket = match control_socket(args, form, &router, &keeper) {
                 Ok(socket) => socket,
                 Err(why) => return cli::fail(why),
             };
             let started = Instant::now();
-            run(&mut router, limit);
+            run(&mut router, limit, args.source.path().map(|_| keeper));
             if args.print_time {
                 println!("{:.3}", started.elapsed().as_secs_f64());
             }
@@ -166,12 +170,18 @@ fn warn(args: &Args, message: &str) {
 }
 
 /// Opens the socket for `junctor ctl`. Only one that was asked for must be had.
-fn control_socket(args: &Args, form: Form, router: &Router) -> Result<Option<control::Served>, String> {
+fn control_socket(
+    args: &Args,
+    form: Form,
+    router: &Router,
+    keeper: &Arc<Keeper>,
+) -> Result<Option<control::Served>, String> {
+    let offered = || Offered { control: router.control(), keeper: keeper.clone() };
     match args.control.as_deref() {
         Some("none") => Ok(None),
-        Some(path) => control::listen(std::path::Path::new(path), router.control()).map(Some),
+        Some(path) => control::listen(std::path::Path::new(path), offered()).map(Some),
         None if form == Form::Click || args.simtime.is_some() => Ok(None),
-        None => Ok(control::listen_by_default(router.control()).unwrap_or_else(|why| {
+        None => Ok(control::listen_by_default(offered()).unwrap_or_else(|why| {
             warn(args, &format!("'junctor ctl' cannot reach this router: {why}"));
             None
         })),
@@ -259,10 +269,11 @@ fn time_limit(args: &Args) -> Result<Option<Duration>, String> {
         .ok_or_else(|| format!("--time expects seconds, or a time with unit such as 500ms, not '{text}'"))
 }
 
-/// Runs the router until it stops, is interrupted, or `limit` has passed.
-pub(crate) fn run(router: &mut Router, limit: Option<Duration>) {
+/// Runs the router until it stops, is interrupted, or `limit` has passed. SIGHUP reads the configuration's file anew if
+/// somebody keeps it.
+pub(crate) fn run(router: &mut Router, limit: Option<Duration>, file: Option<Arc<Keeper>>) {
     let control = router.control();
-    watch_signals(control.clone());
+    watch_signals(control.clone(), file);
     if let Some(limit) = limit {
         router.stop_after(limit);
     }
@@ -270,17 +281,25 @@ pub(crate) fn run(router: &mut Router, limit: Option<Duration>) {
 }
 
 /// Hands signals to the elements that ask for them. Otherwise SIGINT and SIGTERM end the router, the second of them the
-/// process, and other signals do what they always do.
-fn watch_signals(control: Control) {
-    use signal_hook::consts::{SIGINT, SIGTERM};
+/// process, SIGHUP brings a new configuration, and other signals do what they always do.
+fn watch_signals(control: Control, file: Option<Arc<Keeper>>) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut wanted = control.shared().signals();
     wanted.retain(|s| !signal_hook::consts::FORBIDDEN.contains(s));
     wanted.extend([SIGINT, SIGTERM]);
+    wanted.extend(file.as_ref().map(|_| SIGHUP));
     let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
+    reconfigure::remember_signals(signals.handle());
     std::thread::spawn(move || {
         let mut stopping = false;
         for signal in signals.forever() {
             if !stopping && control.signal(signal) {
+                continue;
+            }
+            if let (SIGHUP, Some(keeper)) = (signal, &file) {
+                // On a thread of its own: the router can be interrupted meanwhile.
+                let keeper = keeper.clone();
+                std::thread::spawn(move || keeper.by_file());
                 continue;
             }
             if signal != SIGINT && signal != SIGTERM {

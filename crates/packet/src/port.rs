@@ -184,6 +184,9 @@ pub trait RxQueue: Send {
         false
     }
 
+    /// Delivers all packets again, whatever [`RxQueue::narrow`] was told.
+    fn widen(&mut self) {}
+
     /// Descriptor that becomes readable when packets wait; `None` when there is nothing to wait for.
     fn fd(&self) -> Option<RawFd> {
         None

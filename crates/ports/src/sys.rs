@@ -78,6 +78,12 @@ pub(crate) fn attach_filter(fd: &impl AsRawFd, program: &[libc::sock_filter]) ->
     set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
+/// Lets a socket receive all again.
+pub(crate) fn detach_filter(fd: &impl AsRawFd) {
+    // There is nothing to mend if there was no filter.
+    let _ = set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32);
+}
+
 fn internet_address(address: Ipv4Addr, port: u16) -> libc::sockaddr_in {
     // SAFETY: zeros are a value.
     let mut to: libc::sockaddr_in = unsafe { std::mem::zeroed() };

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use engine::{Class, Cx, Element, Handler, HandlerError, swap};
 use packet::Batch;
 
 /// The descriptor.
@@ -74,6 +74,17 @@ impl Element for AverageCounter {
             self.bytes += batch.iter().map(|p| p.len() as u64).sum::<u64>();
         }
         batch
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<AverageCounter>(old) else { return false };
+        self.packets += std::mem::take(&mut old.packets);
+        self.bytes += std::mem::take(&mut old.bytes);
+        self.span = match (self.span, old.span.take()) {
+            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+            (a, b) => a.or(b),
+        };
+        true
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

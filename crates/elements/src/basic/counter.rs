@@ -31,7 +31,7 @@
 
 use engine::args::{Args, Raw};
 use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use engine::{Class, Cx, Element, Handler, HandlerError, swap};
 use packet::Batch;
 
 /// The descriptor.
@@ -108,6 +108,13 @@ impl Rate {
         }
     }
 
+    /// Adds what another instance has measured.
+    fn join(&mut self, other: Rate) {
+        self.per_second += other.per_second;
+        self.pending += other.pending;
+        self.since = self.since.or(other.since);
+    }
+
     #[cold]
     fn fold(&mut self, now: Nanos, elapsed: Nanos) {
         let current = self.pending as f64 * SECOND as f64 / elapsed as f64;
@@ -168,6 +175,15 @@ impl Element for Counter {
             "bit_rate" => (self.byte_rate.per_second * 8.0).to_string(),
             _ => self.byte_rate.per_second.to_string(),
         })
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Counter>(old) else { return false };
+        self.packets += std::mem::take(&mut old.packets);
+        self.bytes += std::mem::take(&mut old.bytes);
+        self.packet_rate.join(std::mem::take(&mut old.packet_rate));
+        self.byte_rate.join(std::mem::take(&mut old.byte_rate));
+        true
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {

@@ -25,7 +25,7 @@
 //! See also: Idle, Counter
 
 use engine::args::{Args, parse_bool};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::Batch;
 
 /// The descriptor.
@@ -72,6 +72,12 @@ impl Element for Discard {
         let any = !batch.is_empty();
         self.push(cx, 0, batch);
         any
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Discard>(old) else { return false };
+        self.count += std::mem::take(&mut old.count);
+        true
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

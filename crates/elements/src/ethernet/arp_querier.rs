@@ -56,7 +56,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
 use tables::neighbour::{Answer, Asker, Config, Due, Loss, Message, NeighbourCache, Waiting};
@@ -65,7 +65,7 @@ use wire::ethernet::{EtherType, HEADER_LEN, Repr};
 use wire::{AddrMask4, MacAddr, Prefix4};
 
 use super::arp_responder::message_in;
-use super::neighbours::{self, Address, Lost, Table, next_event_ns, set_earlier};
+use super::neighbours::{self, Address, Lost, Table, next_event_ns, owner, set_earlier};
 use super::prepend;
 
 /// The descriptor.
@@ -105,6 +105,19 @@ struct Counts {
     drops: AtomicU64,
     /// Whether the user was told of packets without a destination.
     warned: AtomicU64,
+}
+
+impl Counts {
+    /// Takes over what another one counted.
+    fn take(&self, other: &Counts) {
+        for (mine, theirs) in [
+            (&self.queries, &other.queries),
+            (&self.responses, &other.responses),
+            (&self.drops, &other.drops),
+        ] {
+            mine.fetch_add(theirs.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
 }
 
 fn count(counter: &AtomicU64, n: usize) {
@@ -155,6 +168,8 @@ pub(crate) struct ArpQuerier {
     cache: Option<NeighbourCache>,
     /// The instance that reports what the table holds, if it is the element's own.
     first: bool,
+    /// How the table calls this element.
+    owner: u32,
 }
 
 impl Default for ArpQuerier {
@@ -172,6 +187,7 @@ impl Default for ArpQuerier {
             counts: Arc::default(),
             cache: None,
             first: true,
+            owner: 0,
         }
     }
 }
@@ -221,19 +237,13 @@ impl Own {
 
 /// What the table says about a neighbour, and until when.
 #[inline(never)]
-fn ask(table: &Table, cx: &mut Cx<'_>, ip: u32, now: Nanos) -> (Answer, Nanos) {
-    let owner = owner(cx);
+fn ask(table: &Table, owner: u32, cx: &mut Cx<'_>, ip: u32, now: Nanos) -> (Answer, Nanos) {
     let mut neighbours = table.neighbours.lock();
     let answer = neighbours.lookup_for(ip, owner, now);
     let next = neighbours.next_timer_ns(owner);
     drop(neighbours);
     set_earlier(cx, EXPIRE, next);
     answer
-}
-
-/// Whom a table tells about the neighbours that this element asks for.
-fn owner(cx: &Cx<'_>) -> u32 {
-    cx.index() as u32
 }
 
 impl ArpQuerier {
@@ -257,9 +267,9 @@ impl ArpQuerier {
         if let Some(mac) = self.own.group(ip) {
             return Some(mac);
         }
-        let table = &self.table;
+        let (table, owner) = (&self.table, self.owner);
         let cache = self.cache.as_mut()?;
-        match cache.lookup(ip, now, || ask(table, cx, ip, now)) {
+        match cache.lookup(ip, now, || ask(table, owner, cx, ip, now)) {
             Answer::Known { mac, query } => {
                 if query {
                     self.query(cx, ip, packet.anno(anno::VLAN_TCI), Some(mac));
@@ -314,7 +324,7 @@ impl ArpQuerier {
             return self.send_to(cx, mac, [packet]);
         }
         let mut lost = Lost::default();
-        let asker = Asker { owner: owner(cx), share: u32::share(&packet) };
+        let asker = Asker { owner: self.owner, share: u32::share(&packet) };
         let tci = packet.anno(anno::VLAN_TCI);
         let waiting =
             self.table.neighbours.lock().wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
@@ -403,7 +413,7 @@ impl ArpQuerier {
 
     /// While packets wait, the instance that made one wait looks after them.
     fn set_timer(&self, cx: &mut Cx<'_>) {
-        let next = next_event_ns(&self.table.neighbours.lock(), owner(cx));
+        let next = next_event_ns(&self.table.neighbours.lock(), self.owner);
         set_earlier(cx, EXPIRE, next);
     }
 }
@@ -445,6 +455,7 @@ impl Element for ArpQuerier {
             counts: self.counts.clone(),
             cache: None,
             first: false,
+            owner: 0,
         }))
     }
 
@@ -453,6 +464,7 @@ impl Element for ArpQuerier {
             let found = cx.find::<Table>(name);
             self.table = found.ok_or_else(|| format!("TABLE {name}: there is no ARPTable of this name"))?;
         }
+        self.owner = owner(cx);
         self.cache = Some(NeighbourCache::new(&self.table.neighbours.lock(), CACHED_ANSWERS));
         Ok(())
     }
@@ -466,7 +478,7 @@ impl Element for ArpQuerier {
         let mut lost = Lost::default();
         let mut queries = Vec::new();
         let mut table = self.table.neighbours.lock();
-        table.advance(owner(cx), now, |due| match due {
+        table.advance(self.owner, now, |due| match due {
             Due::Query(ip, to) => queries.push((ip, to)),
             Due::Unreachable(_, waited) => waited.into_iter().for_each(|p| lost.note(p, Loss::Unreachable)),
         });
@@ -511,6 +523,21 @@ impl Element for ArpQuerier {
         Ok(())
     }
 
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<ArpQuerier>(old) else { return false };
+        self.counts.take(&old.counts);
+        // A table by name hands itself over.
+        if self.table_name.is_none() && old.table_name.is_none() {
+            self.table.take(&old.table);
+        }
+        if cx.router().elements[cx.index()].place.home() == cx.worker() {
+            // Whoever looked after it before is gone.
+            let now = cx.now();
+            cx.set_timer(EXPIRE, now);
+        }
+        true
+    }
+
     fn held(&self) -> usize {
         let counts = self.first && self.table_name.is_none();
         if counts { self.table.neighbours.lock().waiting() } else { 0 }
@@ -519,6 +546,8 @@ impl Element for ArpQuerier {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::testing::{Rig, Run};
 
@@ -555,6 +584,47 @@ mod tests {
 
     fn queried(run: &Run) -> Vec<[u8; 4]> {
         run.out("o1").iter().map(|p| message_in(p.data()).unwrap().target_ip.octets()).collect()
+    }
+
+    #[test]
+    fn neighbours_and_packets_wait_through_a_swap() {
+        let (far, near) = ([10, 0, 0, 7], [10, 0, 0, 8]);
+        let text = |table: &str, args: &str| {
+            format!(
+                "{table} i :: TestIn -> c :: Classifier(12/0806, -); c[1] -> e :: ARPQuerier({SELF}, {args}) -> o :: TestOut; \
+                 c[0] -> [1]e; e[1] -> q :: TestOut;"
+            )
+        };
+        for (table, args) in [("", "RETRIES 3"), ("", "RETRIES 0"), ("t :: ARPTable(RETRIES 3);", "TABLE t")]
+        {
+            let packets = vec![to(near, b"known"), answer(near), to(far, b"one"), to(far, b"two")];
+            let before = text(table, args);
+            let run = Rig::text(&before).packets(packets).burst(1).ready();
+            let mut run = run.run_for(Duration::from_millis(1));
+            assert_eq!(run.out("o").len(), 1);
+            // The elements' numbers change, too.
+            let after = format!("Idle -> Counter -> Discard; {}", text(table, args));
+            let swapped = run.swap(&after).unwrap();
+            assert_eq!(swapped.lost(), 0, "{swapped}");
+            run.give("i", vec![to(near, b"still known"), answer(far)]);
+            let mut run = run.run_for(Duration::from_millis(1));
+            let want = [frame(PEER, b"still known"), frame(PEER, b"one"), frame(PEER, b"two")];
+            assert_eq!(run.bytes("o"), want, "{args}");
+            assert_eq!((run.read("e.queries"), run.read("e.responses")), ("2".into(), "2".into()));
+            // What is asked for goes on being asked for.
+            run.give("i", vec![to([10, 0, 0, 9], b"nobody")]);
+            let mut run = run.run_for(Duration::from_millis(1));
+            run.swap(&before).unwrap();
+            let run = run.run_for(Duration::from_secs(60));
+            if args != "RETRIES 0" {
+                assert_eq!(queried_at(&run, "q").len(), 2, "{args}");
+                assert_eq!(run.drops("e").iter().map(|d| d.1).max(), Some(2), "{args}: {:?}", run.drops("e"));
+            }
+        }
+    }
+
+    fn queried_at(run: &Run, sink: &str) -> Vec<[u8; 4]> {
+        run.out(sink).iter().map(|p| message_in(p.data()).unwrap().target_ip.octets()).collect()
     }
 
     #[test]

@@ -51,7 +51,7 @@
 use std::sync::Arc;
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Sharing, swap};
 use tables::neighbour::Config;
 
 use super::neighbours::{self, Table};
@@ -106,6 +106,10 @@ impl Element for ArpTable {
 
     fn provide(&self) -> Option<Provided> {
         Some(self.table.clone())
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        swap::same::<ArpTable>(old).map(|old| self.table.take(&old.table)).is_some()
     }
 
     fn held(&self) -> usize {

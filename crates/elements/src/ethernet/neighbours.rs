@@ -82,6 +82,13 @@ impl<A: Address> Table<A> {
         Arc::new(Table { neighbours: AdaptiveLock::new(Neighbours::new(config, seed)) })
     }
 
+    /// Takes over what another one holds.
+    pub fn take(&self, old: &Table<A>) {
+        if !std::ptr::eq(self, old) {
+            self.neighbours.lock().take(&mut old.neighbours.lock());
+        }
+    }
+
     /// The table as its handler prints it: address, whether it is known, Ethernet address, age; and more for `states`.
     pub fn text(&self, now: Nanos, states: bool) -> String {
         let mut text = String::new();
@@ -144,6 +151,13 @@ impl<A: Address> Table<A> {
             _ => return None,
         })
     }
+}
+
+/// Whom a table tells about the neighbours that an element asks for: a number that stays the same when the configuration is
+/// replaced and the table goes on.
+pub fn owner(cx: &Cx<'_>) -> u32 {
+    // FNV-1a.
+    cx.name().bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// Packets that did not get their answer, by reason.

@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::ip::Address;
@@ -268,6 +268,16 @@ impl Element for IcmpPingSource {
             self.reply(cx, packet);
         }
         cx.drop_batch(Reason::Discarded, batch);
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<IcmpPingSource>(old) else { return false };
+        if self.count == 0 {
+            (self.count, self.sent) = (std::mem::take(&mut old.count), std::mem::take(&mut old.sent));
+            (self.received, self.duplicates) = (old.received, old.duplicates);
+            self.times = std::mem::take(&mut old.times);
+        }
+        true
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

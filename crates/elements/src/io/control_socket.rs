@@ -53,7 +53,7 @@ use engine::args::Args;
 use engine::clock::SECOND;
 use engine::control::{Handlers, Session};
 use engine::{
-    Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Target, Tasks, parse_integer,
+    Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Target, Tasks, parse_integer, swap,
 };
 
 use super::files::reason;
@@ -225,9 +225,9 @@ impl Handlers for Calls<'_, '_> {
         self.cx.read_target(&target, param)
     }
 
-    fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
+    fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
         let target = self.target(name)?;
-        self.cx.write_target(&target, value)
+        self.cx.write_target(&target, value).map(|()| String::new())
     }
 
     fn kind(&self) -> &'static str {
@@ -337,6 +337,9 @@ impl Element for ControlSocket {
             let proxy = cx.resolve(&format!("{name}.name")).ok().and_then(|target| target.element());
             self.proxy = Some(proxy.ok_or_else(|| format!("PROXY '{name}' is not an element"))?);
         }
+        if cx.inherits() {
+            return Ok(());
+        }
         match self.listen(cx) {
             Ok(()) => Ok(()),
             Err(e) if self.retries > 0 => {
@@ -385,6 +388,23 @@ impl Element for ControlSocket {
             ("connections", ..) => self.connections.len().to_string(),
             _ => String::new(),
         })
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<ControlSocket>(old) else { return false };
+        if self.listener.is_some() {
+            return false;
+        }
+        self.listener = old.listener.take();
+        self.connections.append(&mut old.connections);
+        self.retries = old.retries;
+        if let Some(listener) = &self.listener {
+            cx.watch(listener.fd(), true, false);
+        } else if self.retries > 0 {
+            cx.set_timer_after(0, SECOND);
+        }
+        self.connections.iter().for_each(|c| cx.watch(c.fd(), true, true));
+        true
     }
 
     fn finish(&mut self, _: &mut Cx<'_>) {

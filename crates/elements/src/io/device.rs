@@ -80,6 +80,11 @@ impl Opened {
         &*self.device
     }
 
+    /// The device, to be named to the engine.
+    pub fn handle(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
     /// Answers the handlers of [`READS`].
     pub fn read(&self, name: &str, watch: &Watch) -> Option<String> {
         let info = self.device.info();

@@ -2,6 +2,7 @@
 //! Both directions of a device in one element: what taps and in-process wires share.
 
 use engine::args::Args;
+use engine::swap::{self, Depot};
 use engine::{Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Tasks};
 use packet::Batch;
 use packet::port::Spec;
@@ -106,6 +107,22 @@ impl Element for Duplex {
         self.to.held()
     }
 
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Duplex>(old) else { return false };
+        let received = self.from.take_state(cx, &mut old.from);
+        self.to.take_state(cx, &mut old.to) || received
+    }
+
+    fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
+        self.to.release(cx, depot);
+        self.from.release(cx, depot);
+    }
+
+    fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
+        self.to.acquire(cx, depot);
+        self.from.acquire(cx, depot);
+    }
+
     fn finish(&mut self, cx: &mut Cx<'_>) {
         self.to.finish(cx);
         self.from.finish(cx);
@@ -164,6 +181,18 @@ macro_rules! duplex {
 
             fn held(&self) -> usize {
                 self.0.held()
+            }
+
+            fn take_state(&mut self, cx: &mut engine::Cx<'_>, old: &mut dyn engine::Element) -> bool {
+                engine::swap::same::<$name>(old).is_some_and(|old| self.0.take_state(cx, &mut old.0))
+            }
+
+            fn release(&mut self, cx: &mut engine::Cx<'_>, depot: &mut engine::swap::Depot) {
+                self.0.release(cx, depot);
+            }
+
+            fn acquire(&mut self, cx: &mut engine::Cx<'_>, depot: &mut engine::swap::Depot) {
+                self.0.acquire(cx, depot);
             }
 
             fn finish(&mut self, cx: &mut engine::Cx<'_>) {

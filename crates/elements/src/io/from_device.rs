@@ -57,7 +57,7 @@ use std::sync::atomic::AtomicU32;
 use std::os::fd::RawFd;
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, swap};
 use packet::filter::Filter;
 use packet::port::{QueueStats, RxQueue, Spec, link_type};
 use packet::{Batch, Packet, PacketType, anno};
@@ -116,6 +116,8 @@ pub(super) struct FromDevice {
     /// Some queue leaves it to us to apply the filter.
     filters: bool,
     queues: Vec<Box<dyn RxQueue>>,
+    /// Their numbers, and behind them those of queues that a configuration which is still running will hand over.
+    numbers: Vec<usize>,
     /// What the worker waits for when there is nothing to do: each queue's descriptor.
     descriptors: Vec<Option<RawFd>>,
     /// The queue to begin with, so that none starves.
@@ -167,6 +169,17 @@ impl FromDevice {
             batch.partition(|p| mark_ip(p, self.link), |p| others.push(p));
             cx.push_or_drop(1, others, Reason::BadProtocol);
         }
+    }
+
+    fn add(&mut self, cx: &mut Cx<'_>, number: usize, mut queue: Box<dyn RxQueue>) {
+        self.filters |= self.filter.as_ref().is_some_and(|filter| !queue.narrow(filter));
+        let fd = queue.fd();
+        if let Some(fd) = fd {
+            cx.wake_on(fd);
+        }
+        self.descriptors.push(fd);
+        self.numbers.insert(self.queues.len(), number);
+        self.queues.push(queue);
     }
 
     fn ended(&self) -> bool {
@@ -242,23 +255,22 @@ impl Element for FromDevice {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         let Some((task, opened)) = cx.task().zip(self.opened.clone()) else { return Ok(()) };
         let device = opened.device();
-        for queue in opened.queues.iter().skip(task).step_by(cx.tasks().max(1)) {
-            let mut queue = device.rx(*queue).map_err(|e| e.to_string())?;
-            self.filters |= self.filter.as_ref().is_some_and(|filter| !queue.narrow(filter));
-            let fd = queue.fd();
-            if let Some(fd) = fd {
-                cx.wake_on(fd);
+        let mut promised = Vec::new();
+        for number in opened.queues.iter().skip(task).step_by(cx.tasks().max(1)) {
+            match cx.rx(opened.handle(), *number)? {
+                Some(queue) => self.add(cx, *number, queue),
+                None => promised.push(*number),
             }
-            self.descriptors.push(fd);
-            self.queues.push(queue);
         }
+        let fresh = promised.is_empty();
+        self.numbers.extend(promised);
         let info = device.info();
         (self.link, self.told) = (device.link_type(), device.tells_addressees());
         self.home = cx.is_home();
         if self.config.burst == 0 {
             self.config.burst = cx.burst();
         }
-        if self.home {
+        if self.home && fresh {
             let (queues, workers) = (opened.queues.len(), cx.tasks());
             let what = format!("{}: receives by {}", info.name, info.driver);
             let several = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
@@ -332,8 +344,44 @@ impl Element for FromDevice {
         Some(Arc::new(Encap(AtomicU32::new(link))))
     }
 
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<FromDevice>(old) else { return false };
+        self.count += std::mem::take(&mut old.count);
+        let watch = std::mem::take(&mut old.watch);
+        let same = |a: &Opened, b: &Opened| Arc::ptr_eq(a.handle(), b.handle());
+        if self.home && self.opened.as_ref().zip(old.opened.as_ref()).is_some_and(|(a, b)| same(a, b)) {
+            self.watch = watch;
+            self.before.missed += old.before.missed;
+            self.before.no_memory += old.before.no_memory;
+        }
+        true
+    }
+
+    fn release(&mut self, _: &mut Cx<'_>, depot: &mut swap::Depot) {
+        let Some(opened) = &self.opened else { return };
+        for (queue, number) in self.queues.drain(..).zip(self.numbers.drain(..)) {
+            depot.put_rx(opened.handle(), number, queue);
+        }
+        self.descriptors.clear();
+    }
+
+    fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut swap::Depot) {
+        let Some(opened) = self.opened.clone() else { return };
+        for number in self.numbers.split_off(self.queues.len()) {
+            match depot.take_rx(opened.handle(), number) {
+                Ok(mut queue) => {
+                    // Another element's filter may be in force.
+                    queue.widen();
+                    self.add(cx, number, queue);
+                }
+                Err(why) => cx.print(&format!("{}: {why}", cx.name())),
+            }
+        }
+    }
+
     fn finish(&mut self, _: &mut Cx<'_>) {
         self.queues.clear();
+        self.numbers.clear();
     }
 }
 

@@ -50,7 +50,7 @@ use std::time::Duration;
 use engine::args::Args;
 use engine::{
     Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks,
-    parse_duration, parse_integer,
+    parse_duration, parse_integer, swap,
 };
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
@@ -140,6 +140,8 @@ struct FromDump {
     last_at: u64,
     count: u64,
     ended: bool,
+    /// Reads on where the element of the configuration before this one stops.
+    inherits: bool,
 }
 
 enum Next {
@@ -345,7 +347,11 @@ impl Element for FromDump {
         }
     }
 
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        self.inherits = cx.inherits();
+        if self.inherits {
+            return Ok(Tasks::One);
+        }
         // Reading begins with the element's work: an inactive one touches its file only when it is started.
         if self.active {
             self.open_file()?;
@@ -425,6 +431,25 @@ impl Element for FromDump {
 
     fn provide(&self) -> Option<Provided> {
         Some(self.encap.clone())
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<FromDump>(old).filter(|_| self.inherits) else { return false };
+        let (encap, active) = (self.encap.clone(), self.active);
+        *self = std::mem::take(old);
+        encap.0.store(self.encap.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.encap = encap;
+        if active
+            && self.reader.is_none()
+            && self.count == 0
+            && let Err(why) = self.open_file()
+        {
+            cx.print(&format!("{}: {why}", cx.name()));
+        }
+        let ended = self.ended;
+        self.set_active(cx, active && !ended);
+        self.ended = ended;
+        true
     }
 
     fn held(&self) -> usize {

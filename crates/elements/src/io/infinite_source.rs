@@ -32,7 +32,7 @@
 //! See also: RatedSource, TimedSource, FastUDPSource
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::source::left;
@@ -158,6 +158,16 @@ impl Element for InfiniteSource {
             self.end(cx);
         }
         batch
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<InfiniteSource>(old) else { return false };
+        self.count += std::mem::take(&mut old.count);
+        // What happens at the end has happened.
+        if self.left() == 0 {
+            cx.unschedule();
+        }
+        true
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

@@ -55,7 +55,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::args::{Args, Port};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 use rustix::net::sockopt;
 use sync::rcu;
@@ -445,7 +445,12 @@ impl Element for Socket {
         self.tables = ["ALLOW", "DENY"].map(|name| args.keyword_opt(name));
     }
 
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        self.buffer = vec![0; self.snaplen];
+        // The socket of one that this one replaces goes on, see `take_state`.
+        if cx.inherits() {
+            return Ok(Tasks::One);
+        }
         self.connect().and_then(|()| self.size_buffers()).map_err(|e| {
             let what = match &self.place {
                 Place::Tcp(address) | Place::Udp(address, _) => address.to_string(),
@@ -454,7 +459,6 @@ impl Element for Socket {
             };
             format!("{what}: {}", reason(&e))
         })?;
-        self.buffer = vec![0; self.snaplen];
         Ok(Tasks::One)
     }
 
@@ -522,6 +526,29 @@ impl Element for Socket {
         })
     }
 
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Socket>(old) else { return false };
+        self.count += std::mem::take(&mut old.count);
+        self.sent += std::mem::take(&mut old.sent);
+        if !matches!(self.link, Link::Closed) || self.peer.is_some() {
+            return true;
+        }
+        self.link = std::mem::take(&mut old.link);
+        self.peer = old.peer.take();
+        self.waiting.append(&mut old.waiting);
+        (self.gone, self.more) = (std::mem::take(&mut old.gone), old.more);
+        if let Some(fd) = self.fd() {
+            cx.watch(fd.as_raw_fd(), true, true);
+        }
+        if let Some(peer) = &self.peer {
+            cx.watch(peer.as_raw_fd(), true, true);
+        }
+        if self.more {
+            cx.schedule();
+        }
+        true
+    }
+
     fn held(&self) -> usize {
         self.waiting.len()
     }
@@ -530,7 +557,8 @@ impl Element for Socket {
         self.flush(cx);
         let left: Batch = self.waiting.drain(..).collect();
         cx.drop_batch(Reason::RouterStopped, left);
-        if let (false, Place::Unix(path) | Place::UnixDatagram(path, _)) = (self.client, &self.place) {
+        let serves = !self.client && !matches!(self.link, Link::Closed);
+        if let (true, Place::Unix(path) | Place::UnixDatagram(path, _)) = (serves, &self.place) {
             let _ = std::fs::remove_file(path);
         }
         (self.link, self.peer) = (Link::Closed, None);

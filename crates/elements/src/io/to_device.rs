@@ -40,7 +40,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::Batch;
 use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
 
@@ -86,7 +86,17 @@ pub(super) struct Config {
 type Guarded = Arc<Mutex<Box<dyn TxQueue>>>;
 
 /// Transmit queues that several workers use in turn, by number; made when first asked for.
-type Common = Arc<Mutex<Vec<Option<Guarded>>>>;
+type Common = Arc<Mutex<Vec<Place>>>;
+
+/// One of them.
+#[derive(Clone, Default)]
+enum Place {
+    #[default]
+    Closed,
+    /// It comes from the configuration that is still running.
+    Promised,
+    Open(Guarded),
+}
 
 /// The transmit queue of an instance.
 enum Tx {
@@ -115,6 +125,10 @@ pub(super) struct ToDevice {
     opened: Option<Opened>,
     common: Common,
     tx: Option<Tx>,
+    /// Which of `opened`'s queues that is, and whether it is this instance's own.
+    index: (usize, bool),
+    /// The queue will be handed over by the configuration that still runs.
+    awaits: bool,
     /// Fetched, but not taken by the device.
     unsent: Batch,
     watch: Watch,
@@ -201,23 +215,31 @@ impl ToDevice {
         self.watch.link() != Link::Up
     }
 
-    fn take_queue(&mut self, opened: &Opened, index: usize, own: bool) -> Result<(), String> {
-        let queue = opened.queues[index];
-        let open = || opened.device().tx(queue).map_err(|e| e.to_string());
-        self.tx = Some(if own {
-            Tx::Own(open()?)
+    /// Takes the transmit queue at `index`, which `open` opens, if it is not only promised.
+    fn take_queue(
+        &mut self,
+        index: usize,
+        own: bool,
+        open: impl FnOnce() -> Result<Option<Box<dyn TxQueue>>, String>,
+    ) -> Result<(), String> {
+        self.tx = if own {
+            open()?.map(Tx::Own)
         } else {
             let mut common = lock(&self.common);
             if common.len() <= index {
-                common.resize_with(index + 1, || None);
+                common.resize_with(index + 1, Place::default);
             }
-            let queue = match &common[index] {
-                Some(queue) => queue.clone(),
-                None => Arc::new(Mutex::new(open()?)),
-            };
-            common[index] = Some(queue.clone());
-            Tx::Common(queue)
-        });
+            if let Place::Closed = common[index] {
+                let opened = open()?;
+                common[index] = opened.map_or(Place::Promised, |q| Place::Open(Arc::new(Mutex::new(q))));
+            }
+            match &common[index] {
+                Place::Open(queue) => Some(Tx::Common(queue.clone())),
+                _ => None,
+            }
+        };
+        self.index = (index, own);
+        self.awaits = self.tx.is_none();
         Ok(())
     }
 
@@ -288,15 +310,16 @@ impl Element for ToDevice {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         let Some(opened) = self.opened.clone() else { return Ok(()) };
         let n = opened.queues.len();
-        match cx.task() {
-            Some(task) => self.take_queue(&opened, task % n, true)?,
+        let (index, own) = match cx.task() {
+            Some(task) => (task % n, true),
             None if self.config.pulls => return Ok(()),
-            None => self.take_queue(&opened, cx.worker() % n, n >= cx.router().workers())?,
-        }
+            None => (cx.worker() % n, n >= cx.router().workers()),
+        };
+        self.take_queue(index, own, || cx.tx(opened.handle(), opened.queues[index]))?;
         if self.config.burst == 0 {
             self.config.burst = cx.burst();
         }
-        if cx.is_home() && !self.config.half {
+        if cx.is_home() && !self.config.half && !self.awaits {
             let info = opened.device().info();
             let queues = format!("{n} queue{}", if n == 1 { "" } else { "s" });
             cx.print(&format!("{}: {}: sends by {}, {queues}", cx.name(), info.name, info.driver));
@@ -359,6 +382,50 @@ impl Element for ToDevice {
 
     fn held(&self) -> usize {
         self.unsent.len()
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<ToDevice>(old) else { return false };
+        self.count += std::mem::take(&mut old.count);
+        self.bytes += std::mem::take(&mut old.bytes);
+        self.watch = std::mem::take(&mut old.watch);
+        // An instance that fetches nothing would keep them for ever; `release` sends them.
+        if self.config.pulls && (self.tx.is_some() || self.awaits) {
+            self.unsent.append(&mut old.unsent);
+        }
+        true
+    }
+
+    fn release(&mut self, _: &mut Cx<'_>, depot: &mut swap::Depot) {
+        let mut batch = std::mem::take(&mut self.unsent);
+        self.offer(&mut batch, OFFERS);
+        self.unsent = batch;
+        let Some(opened) = &self.opened else { return };
+        lock(&self.common).clear();
+        let queue = match self.tx.take() {
+            Some(Tx::Own(queue)) => Some(queue),
+            // The last one to let go of a common queue hands it over.
+            Some(Tx::Common(queue)) => {
+                Arc::into_inner(queue).map(|q| q.into_inner().unwrap_or_else(PoisonError::into_inner))
+            }
+            None => None,
+        };
+        if let Some(queue) = queue {
+            depot.put_tx(opened.handle(), opened.queues[self.index.0], queue);
+        }
+    }
+
+    fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut swap::Depot) {
+        let (true, Some(opened)) = (self.awaits, self.opened.clone()) else { return };
+        let (index, own) = self.index;
+        if let Some(place @ Place::Promised) = lock(&self.common).get_mut(index) {
+            *place = Place::Closed;
+        }
+        let take =
+            || depot.take_tx(opened.handle(), opened.queues[index]).map(Some).map_err(|e| e.to_string());
+        if let Err(why) = self.take_queue(index, own, take) {
+            cx.print(&format!("{}: {why}", cx.name()));
+        }
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {

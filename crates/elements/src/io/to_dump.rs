@@ -41,7 +41,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::args::{Args, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks, swap};
 use packet::port::link_type;
 use packet::{Batch, anno};
 use wire::pcap::{Format, Writer};
@@ -171,9 +171,12 @@ impl Element for ToDump {
         self.fetches = args.input_is_pull(0) && args.noutputs == 0;
     }
 
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        let output = Output::create(&self.filename, self.unbuffered)?;
-        self.output = Some(Arc::new(Mutex::new(output)));
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        // The file of one that this one replaces goes on, see `take_state`.
+        if !cx.inherits() {
+            let output = Output::create(&self.filename, self.unbuffered)?;
+            self.output = Some(Arc::new(Mutex::new(output)));
+        }
         Ok(if self.fetches { Tasks::One } else { Tasks::None })
     }
 
@@ -219,6 +222,16 @@ impl Element for ToDump {
         }
         let flushed = self.writer.as_mut().map_or(Ok(()), Writer::flush);
         flushed.map_err(|e| HandlerError::failed(format!("{}: {e}", self.filename)))
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<ToDump>(old) else { return false };
+        self.count += std::mem::take(&mut old.count);
+        if self.writer.is_none() {
+            self.output = old.output.clone();
+            self.writer = old.writer.take();
+        }
+        true
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {

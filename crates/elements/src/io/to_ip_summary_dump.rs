@@ -52,7 +52,7 @@
 use std::fmt::Write as _;
 
 use engine::args::{Args, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks, swap};
 use packet::{Batch, Packet, anno};
 
 use super::files::Output;
@@ -217,8 +217,11 @@ impl Element for ToIpSummaryDump {
         self.multipacket &= !self.fields.contains(&Field::Count);
     }
 
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        self.output = Some(Output::create(&self.filename, false)?);
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        // The file of one that this one replaces goes on, see `take_state`.
+        if !cx.inherits() {
+            self.output = Some(Output::create(&self.filename, false)?);
+        }
         Ok(if self.pulls { Tasks::One } else { Tasks::None })
     }
 
@@ -262,6 +265,15 @@ impl Element for ToIpSummaryDump {
     fn write(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
         let flushed = self.output.as_mut().map_or(Ok(()), Output::flush);
         flushed.map_err(|e| HandlerError::failed(format!("{}: {e}", self.filename)))
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<ToIpSummaryDump>(old) else { return false };
+        self.count += std::mem::take(&mut old.count);
+        if self.output.is_none() {
+            self.output = old.output.take();
+        }
+        true
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {

@@ -44,7 +44,7 @@ use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::header;
@@ -464,6 +464,31 @@ impl Element for IpReassembler {
         out
     }
 
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<IpReassembler>(old) else { return false };
+        for (mine, theirs) in [
+            (&mut self.seen, &mut old.seen),
+            (&mut self.joined, &mut old.joined),
+            (&mut self.good, &mut old.good),
+            (&mut self.failed, &mut old.failed),
+            (&mut self.bad, &mut old.bad),
+        ] {
+            *mine += std::mem::take(theirs);
+        }
+        if self.waiting.is_empty() {
+            std::mem::swap(&mut self.waiting, &mut old.waiting);
+            std::mem::swap(&mut self.used, &mut old.used);
+            self.by_source.clear();
+            if self.max_per_source < u32::MAX {
+                self.waiting.keys().for_each(|key| *self.by_source.entry(source(key)).or_default() += 1);
+            }
+            if !self.waiting.is_empty() {
+                cx.set_timer_after(0, self.timeout / LOOKS);
+            }
+        }
+        true
+    }
+
     fn held(&self) -> usize {
         self.waiting.len()
     }
@@ -518,6 +543,22 @@ mod tests {
 
     fn whole(len: usize) -> Vec<u8> {
         (0..len).map(|i| i as u8).collect()
+    }
+
+    #[test]
+    fn fragments_wait_through_a_swap() {
+        let text = "i :: TestIn -> e :: IPReassembler -> o :: TestOut;";
+        let first = vec![fragment(1, 0, 16, true), fragment(1, 16, 24, true), fragment(2, 0, 16, true)];
+        let mut run = Rig::text(text).packets(first).ready().run_for(Duration::from_millis(1));
+        assert!(run.out("o").is_empty());
+        let swapped =
+            run.swap("i :: TestIn -> Null -> e :: IPReassembler(TIMEOUT 9) -> o :: TestOut;").unwrap();
+        assert_eq!((swapped.lost(), swapped.moved), (0, 1), "{swapped}");
+        run.give("i", vec![fragment(1, 40, 5, false)]);
+        // The other one's time runs out, though it was set before.
+        let mut run = run.again();
+        assert_eq!((run.out("o").len(), run.read("e.joined")), (1, "2".into()));
+        assert_eq!(run.drops("e").iter().map(|d| d.1).sum::<u64>(), 1);
     }
 
     // conformance: RFC1812-4.2.2.8

@@ -49,7 +49,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::args::{Args, FromArg, Raw};
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
 use tables::neighbour::{Answer, Asker, Due, Loss, Message, NeighbourCache, Waiting};
@@ -58,7 +58,7 @@ use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};
 use wire::{MacAddr, ethernet};
 
 use super::ip6_nd::{self, Heard, default_config, solicited_node, vary_reachable_time};
-use crate::ethernet::neighbours::{self, Address as _, Lost, Table, next_event_ns, set_earlier};
+use crate::ethernet::neighbours::{self, Address as _, Lost, Table, next_event_ns, owner, set_earlier};
 use crate::ethernet::prepend;
 
 /// The descriptor.
@@ -99,6 +99,19 @@ struct Counts {
     warned: AtomicU64,
 }
 
+impl Counts {
+    /// Takes over what another one counted.
+    fn take(&self, other: &Counts) {
+        for (mine, theirs) in [
+            (&self.queries, &other.queries),
+            (&self.responses, &other.responses),
+            (&self.drops, &other.drops),
+        ] {
+            mine.fetch_add(theirs.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}
+
 fn count(counter: &AtomicU64, n: usize) {
     counter.fetch_add(n as u64, Ordering::Relaxed);
 }
@@ -112,6 +125,8 @@ pub(crate) struct Solicitor {
     cache: Option<NeighbourCache<u128>>,
     /// The instance that reports what the table holds, if it is the element's own.
     first: bool,
+    /// How the table calls this element.
+    owner: u32,
 }
 
 impl Default for Solicitor {
@@ -124,19 +139,14 @@ impl Default for Solicitor {
             counts: Arc::default(),
             cache: None,
             first: true,
+            owner: 0,
         }
     }
 }
 
-/// Whom a table tells about the neighbours that this element asks for.
-fn owner(cx: &Cx<'_>) -> u32 {
-    cx.index() as u32
-}
-
 /// What the table says about a neighbour, and until when.
 #[inline(never)]
-fn ask(table: &Table<u128>, cx: &mut Cx<'_>, ip: u128, now: Nanos) -> (Answer, Nanos) {
-    let owner = owner(cx);
+fn ask(table: &Table<u128>, owner: u32, cx: &mut Cx<'_>, ip: u128, now: Nanos) -> (Answer, Nanos) {
     let mut neighbours = table.neighbours.lock();
     let answer = neighbours.lookup_for(ip, owner, now);
     let next = neighbours.next_timer_ns(owner);
@@ -173,8 +183,8 @@ impl Solicitor {
         if ip >> 120 == 0xff {
             return Some(MacAddr::from_ipv6_group(Ipv6Addr::from_bits(ip)).0);
         }
-        let table = &self.table;
-        match self.cache.as_mut()?.lookup(ip, now, || ask(table, cx, ip, now)) {
+        let (table, owner) = (&self.table, self.owner);
+        match self.cache.as_mut()?.lookup(ip, now, || ask(table, owner, cx, ip, now)) {
             Answer::Known { mac, query } => {
                 if query {
                     self.solicit(cx, ip, Some(mac));
@@ -225,7 +235,7 @@ impl Solicitor {
             return self.send_to(cx, mac, [packet]);
         }
         let mut lost = Lost::default();
-        let asker = Asker { owner: owner(cx), share: u128::share(&packet) };
+        let asker = Asker { owner: self.owner, share: u128::share(&packet) };
         let waiting =
             self.table.neighbours.lock().wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
         match waiting {
@@ -319,7 +329,7 @@ impl Solicitor {
 
     /// While packets wait or neighbours are asked, the instance that began it looks after them.
     fn set_timer(&self, cx: &mut Cx<'_>) {
-        let next = next_event_ns(&self.table.neighbours.lock(), owner(cx));
+        let next = next_event_ns(&self.table.neighbours.lock(), self.owner);
         set_earlier(cx, EXPIRE, next);
     }
 }
@@ -352,6 +362,7 @@ impl Element for Solicitor {
             counts: self.counts.clone(),
             cache: None,
             first: false,
+            owner: 0,
         }))
     }
 
@@ -362,6 +373,7 @@ impl Element for Solicitor {
         } else if self.first {
             vary_reachable_time(cx, &self.table);
         }
+        self.owner = owner(cx);
         self.cache = Some(NeighbourCache::new(&self.table.neighbours.lock(), CACHED_ANSWERS));
         Ok(())
     }
@@ -375,7 +387,7 @@ impl Element for Solicitor {
         let mut lost = Lost::default();
         let mut queries = Vec::new();
         let mut table = self.table.neighbours.lock();
-        table.advance(owner(cx), now, |due| match due {
+        table.advance(self.owner, now, |due| match due {
             Due::Query(ip, to) => queries.push((ip, to)),
             Due::Unreachable(_, waited) => waited.into_iter().for_each(|p| lost.note(p, Loss::Unreachable)),
         });
@@ -411,6 +423,21 @@ impl Element for Solicitor {
             self.send_to(cx, mac, sent.drain(..));
         }
         Ok(())
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Solicitor>(old) else { return false };
+        self.counts.take(&old.counts);
+        // A table by name hands itself over.
+        if self.table_name.is_none() && old.table_name.is_none() {
+            self.table.take(&old.table);
+        }
+        if cx.router().elements[cx.index()].place.home() == cx.worker() {
+            // Whoever looked after it before is gone.
+            let now = cx.now();
+            cx.set_timer(EXPIRE, now);
+        }
+        true
     }
 
     fn held(&self) -> usize {

@@ -50,7 +50,7 @@
 use std::sync::Arc;
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Sharing, swap};
 
 use super::ip6_nd::{default_config, vary_reachable_time};
 use crate::ethernet::neighbours::{self, Table};
@@ -112,6 +112,10 @@ impl Element for NdTable {
 
     fn provide(&self) -> Option<Provided> {
         Some(self.table.clone())
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        swap::same::<NdTable>(old).map(|old| self.table.take(&old.table)).is_some()
     }
 
     fn held(&self) -> usize {

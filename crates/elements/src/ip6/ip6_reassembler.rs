@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing, swap};
 use packet::{Batch, HEADROOM, Packet, anno};
 use wire::{Protocol, ipv6};
 
@@ -515,6 +515,25 @@ impl Element for Ip6Reassembler {
             self.used,
             lines.concat()
         ))
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Ip6Reassembler>(old) else { return false };
+        for (mine, theirs) in [
+            (&mut self.seen, &mut old.seen),
+            (&mut self.good, &mut old.good),
+            (&mut self.failed, &mut old.failed),
+            (&mut self.bad, &mut old.bad),
+        ] {
+            *mine += std::mem::take(theirs);
+        }
+        if self.waiting.is_empty() {
+            std::mem::swap(&mut self.waiting, &mut old.waiting);
+            std::mem::swap(&mut self.order, &mut old.order);
+            std::mem::swap(&mut self.used, &mut old.used);
+            look_again_at(cx, self.order.front().map(|(until, _)| *until));
+        }
+        true
     }
 
     fn held(&self) -> usize {

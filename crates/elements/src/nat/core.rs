@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
-use engine::{Access, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, parse_integer};
+use engine::{Access, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, parse_integer, swap};
 use packet::{Batch, Packet};
 use tables::flow::{Direction, FlowId, FlowKey};
 
@@ -71,6 +71,8 @@ pub(super) fn plain_timing(args: &mut Args<'_>, idle_s: u64) -> Timing {
 pub(super) struct Rewriter<F> {
     family: F,
     specs: Vec<Spec>,
+    /// The specifications as they were given.
+    texts: Vec<String>,
     rules: Vec<Rule>,
     /// By input: mappings that could not be made.
     failures: Vec<Cell<u64>>,
@@ -88,6 +90,7 @@ impl<F: Family> Rewriter<F> {
         Rewriter {
             family,
             specs: Vec::new(),
+            texts: Vec::new(),
             rules: Vec::new(),
             failures: Vec::new(),
             handle: Arc::new(Handle::new(F::KIND, 0, Capacity::Number(0))),
@@ -225,6 +228,7 @@ impl<F: Family> Rewriter<F> {
         let rule = self.rule(&spec, cx.router(), cx.index()).map_err(failed)?;
         lock(&self.mappings).remove_made_by(self.zone, input);
         self.rules[input] = rule;
+        self.texts[input] = value.trim().to_owned();
         Ok(())
     }
 
@@ -298,6 +302,7 @@ impl<F: Family> Element for Rewriter<F> {
                 Err(why) => args.error(format!("input spec {n}: {why}")),
             }
         }
+        self.texts = specs.iter().map(|text| text.trim().to_owned()).collect();
         self.failures = vec![Cell::new(0); specs.len()];
         self.names = args.names.clone();
         self.handle = Arc::new(Handle::new(F::KIND, args.noutputs, capacity));
@@ -370,6 +375,23 @@ impl<F: Family> Element for Rewriter<F> {
             (_, Some(input)) if input < self.rules.len() => self.set_pattern(cx, input, value),
             _ => Err(HandlerError::unknown(name)),
         }
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Rewriter<F>>(old) else { return false };
+        if !Arc::ptr_eq(&self.mappings, &old.mappings) {
+            lock(&self.mappings).take(&mut lock(&old.mappings));
+        }
+        for (mine, theirs) in self.failures.iter().zip(&old.failures) {
+            mine.set(mine.get() + theirs.take());
+        }
+        // What an input has made ends with its specification, as when a handler changes that.
+        for (input, text) in old.texts.iter().enumerate() {
+            if self.texts.get(input) != Some(text) {
+                lock(&self.mappings).remove_made_by(self.zone, input);
+            }
+        }
+        true
     }
 
     fn own_handlers(&self) -> Vec<(String, Access)> {

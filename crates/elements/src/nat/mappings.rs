@@ -250,6 +250,38 @@ impl Mappings {
         self.members.iter_mut().for_each(|m| m.counts.clear());
     }
 
+    /// Takes over the mappings of rewriters of the same names.
+    pub fn take(&mut self, other: &mut Mappings) {
+        let zone = |name: &str| self.members.iter().position(|m| m.name == name);
+        let zones: Vec<Option<usize>> = other.members.iter().map(|m| zone(&m.name)).collect();
+        let capacity = self.table.capacity();
+        if self.table.is_empty() && zones.iter().enumerate().all(|(i, z)| *z == Some(i)) {
+            std::mem::swap(&mut self.table, &mut other.table);
+            std::mem::swap(&mut self.best_effort, &mut other.best_effort);
+            for (mine, theirs) in self.members.iter_mut().zip(&mut other.members) {
+                std::mem::swap(&mut mine.counts, &mut theirs.counts);
+            }
+            if self.table.capacity() != capacity {
+                self.set_capacity(capacity);
+            }
+            return;
+        }
+        let renamed = |key: FlowKey| {
+            let zone = zones.get(usize::from(key.zone)).copied().flatten()?;
+            Some(FlowKey { zone: zone as u16, ..key })
+        };
+        for (_, flow) in other.table.iter() {
+            let (Some(forward), Some(reply)) = (renamed(flow.forward), renamed(flow.reply)) else { continue };
+            if let Ok(id) = self.table.insert(forward, reply, *flow.value, flow.expires_ns) {
+                self.counted(forward.zone, flow.value.input, |n| n + 1);
+                if !flow.value.guaranteed {
+                    self.may_give_way(id, flow.expires_ns);
+                }
+            }
+        }
+        other.clear();
+    }
+
     /// Changes how many there may be; those above go as if new ones had come.
     pub fn set_capacity(&mut self, capacity: usize) {
         let old = std::mem::replace(&mut self.table, table(capacity));

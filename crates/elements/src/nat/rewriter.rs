@@ -276,6 +276,42 @@ mod tests {
     }
 
     #[test]
+    fn mappings_go_on_through_a_swap() {
+        let text = |before: &str, args: &str| {
+            format!(
+                "{before} i :: TestIn -> e :: UDPRewriter({args}); j :: TestIn -> [1]e; \
+                 e[0] -> o0 :: TestOut; e[1] -> o1 :: TestOut;"
+            )
+        };
+        let from = |port| packet(UDP, (HOME, port), (PEER, 53), 0);
+        let first = "pattern 1.0.0.1 1024-1030# - - 0 1, drop";
+        for (before, args, kept) in [
+            ("", first, true),
+            // Its number changes, and its capacity.
+            (
+                "Idle -> Counter -> Discard;",
+                "pattern 1.0.0.1 1024-1030# - - 0 1, drop, MAPPING_CAPACITY 9",
+                true,
+            ),
+            ("", "pattern 1.0.0.2 1024-1030# - - 0 1, drop", false),
+        ] {
+            let mut run = Rig::text(&text("", first)).packets(vec![from(4000)]).run();
+            let swapped = run.swap(&text(before, args)).unwrap();
+            assert!(swapped.moved >= 1, "{swapped}");
+            assert_eq!(run.read("e.nmappings"), if kept { "1" } else { "0" }, "{args}");
+            run.give("j", vec![packet(UDP, (PEER, 53), (US, 1024), 0)]);
+            let run = run.again();
+            assert_eq!(run.out("o1").len(), usize::from(kept), "{args}");
+            run.give("i", vec![from(4000), from(4001)]);
+            let mut run = run.again();
+            let out = run.out("o0");
+            let want = if kept { "(1.0.0.1, 1025, 8.8.8.8, 53)" } else { "(1.0.0.2, 1025, 8.8.8.8, 53)" };
+            assert_eq!(seen(&out[1]), want);
+            assert_eq!(run.read("e.nmappings"), "2");
+        }
+    }
+
+    #[test]
     fn rewrites_both_ways() {
         for (class, proto) in
             [("IPRewriter", UDP), ("IPRewriter", TCP), ("UDPRewriter", UDP), ("TCPRewriter", TCP)]

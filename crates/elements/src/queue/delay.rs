@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Sharing, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Sharing, Tasks, swap};
 use packet::{Batch, Packet};
 
 use crate::tools::{interval, look_again_at, rest_until, value};
@@ -83,6 +83,13 @@ impl Delay {
         (batch, until)
     }
 
+    fn take(&mut self, old: &mut Delay) -> bool {
+        if self.waiting.is_none() {
+            self.waiting = old.waiting.take();
+        }
+        self.waiting.is_some()
+    }
+
     fn write(&mut self, name: &str, text: &str) -> Result<(), HandlerError> {
         self.delay = value::<Duration>(name, text)?.as_nanos() as Nanos;
         Ok(())
@@ -113,6 +120,10 @@ impl Element for DelayShaper {
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.0.write(name, value)
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        swap::same::<DelayShaper>(old).is_some_and(|old| self.0.take(&mut old.0))
     }
 
     fn held(&self) -> usize {
@@ -158,6 +169,10 @@ impl Element for DelayUnqueue {
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.0.write(name, value)
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        swap::same::<DelayUnqueue>(old).is_some_and(|old| self.0.take(&mut old.0))
     }
 
     fn held(&self) -> usize {

@@ -92,6 +92,14 @@ impl Deque {
         Ok(())
     }
 
+    /// Takes what another one held, behind what is here. Packets beyond the capacity stay until they are taken.
+    pub(super) fn take(&mut self, old: &mut Deque) {
+        self.packets.append(&mut old.packets);
+        self.drops += std::mem::take(&mut old.drops);
+        self.highwater = self.highwater.max(std::mem::take(&mut old.highwater));
+        self.changed();
+    }
+
     pub(super) fn provide(&self) -> Option<Provided> {
         Some(self.store.clone())
     }

@@ -28,7 +28,7 @@
 //! See also: Queue, FrontDropQueue
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, HandlerError, Provided, Sharing};
+use engine::{Class, Cx, Element, HandlerError, Provided, Sharing, swap};
 use packet::Batch;
 
 use super::deque::Deque;
@@ -77,6 +77,10 @@ impl Element for MixedQueue {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.0.write(cx, name, value)
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        swap::same::<MixedQueue>(old).map(|old| self.0.take(&mut old.0)).is_some()
     }
 
     fn provide(&self) -> Option<Provided> {

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Sharing, swap};
 use packet::{Batch, Packet};
 
 use super::store::{Rings, Store};
@@ -188,6 +188,16 @@ impl Element for Queue {
 
     fn provide(&self) -> Option<Provided> {
         Some(self.store.clone())
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Queue>(old) else { return false };
+        let (mine, theirs) = (&*self.rings, &*old.rings);
+        mine.append(theirs);
+        let highwater = theirs.highwater.swap(0, Ordering::Relaxed).max(mine.len());
+        mine.highwater.fetch_max(highwater, Ordering::Relaxed);
+        mine.drops.fetch_add(theirs.drops.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        true
     }
 
     fn held(&self) -> usize {

@@ -137,6 +137,17 @@ impl Rings {
         }
     }
 
+    /// Takes what `other` holds, behind what is here. Packets beyond the capacity stay until they are taken.
+    pub(super) fn append(&self, other: &Rings) {
+        let mut packets = other.pull(usize::MAX);
+        let (capacity, needed) = (self.capacity(), self.len() + packets.len());
+        if needed > capacity {
+            self.set_capacity(needed);
+        }
+        self.push(&mut packets.drain(..));
+        self.set_capacity(capacity);
+    }
+
     /// Changes the capacity. Packets beyond a smaller one stay until they are taken.
     pub(super) fn set_capacity(&self, capacity: usize) {
         let mut link = self.last();

@@ -25,7 +25,7 @@
 //! 1996.
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Sharing};
+use engine::{Class, Cx, Element, Sharing, swap};
 use packet::{Batch, Packet};
 
 /// The descriptor.
@@ -90,6 +90,16 @@ impl Element for DrrSched {
             }
         }
         batch
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<DrrSched>(old) else { return false };
+        for (mine, theirs) in self.accounts.iter_mut().zip(&mut old.accounts) {
+            if mine.head.is_none() {
+                *mine = std::mem::take(theirs);
+            }
+        }
+        true
     }
 
     fn held(&self) -> usize {

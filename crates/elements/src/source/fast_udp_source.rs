@@ -34,7 +34,7 @@ use std::net::Ipv4Addr;
 
 use engine::args::{Args, Port};
 use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 use wire::{MacAddr, Protocol, checksum};
 
@@ -240,6 +240,16 @@ impl Element for FastUdpSource {
             look_again_at(cx, self.next_at());
         }
         batch
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<FastUdpSource>(old) else { return false };
+        self.count += std::mem::take(&mut old.count);
+        self.measured = old.measured.take();
+        if left(self.limit, self.count) == 0 {
+            cx.unschedule();
+        }
+        true
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

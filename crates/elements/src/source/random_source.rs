@@ -33,7 +33,7 @@
 //! See also: InfiniteSource, RandomBitErrors
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::left;
@@ -139,6 +139,16 @@ impl Element for RandomSource {
             ended(cx, self.end_call.as_ref(), self.stop);
         }
         batch
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<RandomSource>(old) else { return false };
+        self.count += std::mem::take(&mut old.count);
+        // What happens at the end has happened.
+        if left(self.limit, self.count) == 0 {
+            cx.unschedule();
+        }
+        true
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

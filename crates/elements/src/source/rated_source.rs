@@ -34,7 +34,7 @@
 //! See also: InfiniteSource, TimedSource, FastUDPSource, RatedUnqueue
 
 use engine::args::{Args, Bandwidth};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::{DEFAULT_DATA, fitted, left};
@@ -169,6 +169,16 @@ impl Element for RatedSource {
             look_again_at(cx, self.bucket.when(1));
         }
         batch
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<RatedSource>(old) else { return false };
+        self.count += std::mem::take(&mut old.count);
+        // What happens at the end has happened.
+        if left(self.limit, self.count) == 0 {
+            cx.unschedule();
+        }
+        true
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

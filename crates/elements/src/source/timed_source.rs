@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{HEADROOM, Packet};
 
 use super::DEFAULT_DATA;
@@ -125,6 +125,12 @@ impl Element for TimedSource {
             packet.set_timestamp_ns(cx.wall());
             cx.push_one(0, packet);
         }
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<TimedSource>(old) else { return false };
+        self.count += std::mem::take(&mut old.count);
+        true
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

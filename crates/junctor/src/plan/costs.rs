@@ -31,7 +31,7 @@ impl Costs {
         let run = subject.measure(1)?;
         let ns_per_packet = run.ns_per_packet();
         let together = if cores > 1 { Some(subject.measure_together()? / ns_per_packet) } else { None };
-        let Report { elements } = &run.report;
+        let Report { elements, .. } = &run.report;
         let cycles: Vec<f64> = elements.iter().map(|e| e.tasks.all_cycles()).collect();
         // The share of each task is known better than its cycles, in which lies all that interrupted it.
         let all: f64 = cycles.iter().sum::<f64>().max(f64::MIN_POSITIVE);

@@ -21,6 +21,7 @@ mod router;
 mod router6;
 mod shares;
 mod strangers;
+mod swap;
 mod twins;
 mod wire;
 

@@ -322,6 +322,12 @@ impl RxQueue for PacketRx {
         true
     }
 
+    fn widen(&mut self) {
+        if let (Some(ring), Some(_)) = (&self.ring, self.filter.take()) {
+            sys::detach_filter(&ring.socket);
+        }
+    }
+
     fn fd(&self) -> Option<RawFd> {
         Some(self.doorbell.fd())
     }

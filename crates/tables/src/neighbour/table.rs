@@ -434,6 +434,26 @@ impl<Q, A: Address> Neighbours<Q, A> {
         self.config = config;
     }
 
+    /// Takes over all that `other` knows and what waits there, under this table's own limits and times; if this table knows
+    /// something already, nothing happens. Caches of this table stay good.
+    pub fn take(&mut self, other: &mut Self) {
+        if !self.entries.is_empty() {
+            return;
+        }
+        use std::mem::swap;
+        swap(&mut self.entries, &mut other.entries);
+        swap(&mut self.ages, &mut other.ages);
+        swap(&mut self.timers, &mut other.timers);
+        swap(&mut self.unresolved, &mut other.unresolved);
+        swap(&mut self.queues, &mut other.queues);
+        swap(&mut self.pace, &mut other.pace);
+        swap(&mut self.serial, &mut other.serial);
+        swap(&mut self.waiting, &mut other.waiting);
+        swap(&mut self.drops, &mut other.drops);
+        self.changed();
+        other.changed();
+    }
+
     /// Makes room for one more entry: for a neighbour that is known, or else for one that is to be asked for. In that case it
     /// may fail, because all others are known and in use.
     pub(super) fn make_room(

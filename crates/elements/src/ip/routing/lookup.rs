@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use engine::args::Args;
 
-use engine::{Cx, Element, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
+use engine::{Cx, Element, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, swap};
 use packet::{Batch, Packet};
 use sync::rcu;
 use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, NextHopReader, View};
@@ -215,7 +215,15 @@ impl<F: Family> Element for Lookup<F> {
         self.shared = Some(Arc::new(shared));
     }
 
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        // The same text as before the swap: what handlers and routing daemons have made of it stays.
+        if let Some(live) = cx.predecessor::<ReverseRoutes<F>>().filter(|_| cx.inherits())
+            && live.shared.can_replace(self.shared())
+        {
+            self.path = Some(live.shared.path());
+            self.shared = Some(live.shared.clone());
+            return Ok(Tasks::None);
+        }
         if let Some(path) = &self.file {
             self.load(path, true)?;
         }
@@ -247,6 +255,13 @@ impl<F: Family> Element for Lookup<F> {
         // A borrower is known as such only by name: what it has depends on who is initialized first.
         let shared = self.shared.clone().filter(|_| self.table.is_none())?;
         Some(Arc::new(ReverseRoutes { path: shared.path(), vrf: self.vrf, shared }))
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let same = |old: &mut Self| {
+            self.shared.as_ref().zip(old.shared.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        swap::same::<Self>(old).is_some_and(same)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {

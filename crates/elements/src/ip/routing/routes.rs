@@ -63,6 +63,11 @@ const MANY: usize = 4096;
 type Lists<F> = BTreeMap<u8, Vec<(<F as Family>::Prefix, NextHopId)>>;
 
 impl<F: Family> Routes<F> {
+    /// Outputs that routes may lead to.
+    pub(super) fn outputs(&self) -> usize {
+        self.limits.outputs
+    }
+
     pub(crate) fn new(domain: &Domain, limits: Limits) -> Result<Self, String> {
         Ok(Self {
             domain: domain.clone(),

@@ -112,6 +112,13 @@ impl<F: Family> SharedRoutes<F> {
         Ok(Self { strategy, store })
     }
 
+    /// Whether these routes may go on in place of `fresh` ones, which were made of the same text. Those behind locks may
+    /// not: each worker of a new configuration would add a copy.
+    pub(super) fn can_replace(&self, fresh: &Self) -> bool {
+        let outputs = |routes: &Self| routes.read(|r| r.outputs());
+        self.strategy == Strategy::Rcu && fresh.strategy == self.strategy && outputs(self) == outputs(fresh)
+    }
+
     /// The way for the first instance.
     pub(super) fn path(&self) -> Path<F> {
         match &self.store {

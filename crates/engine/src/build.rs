@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a router is built: what it keeps through all its configurations, and how one of these is made into instances.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use lang::{Diagnostic, Graph};
+use packet::port::Provider;
+use sync::padded::CachePadded;
+
+use crate::args::Names;
+use crate::clock::Clock;
+use crate::cx::{Cx, InitCx, OpenCx};
+use crate::drops::{DropCounts, Reason};
+use crate::element::{Element, Registry, Sharing, Tasks};
+use crate::graph::Checked;
+use crate::homes;
+use crate::locked::Locked;
+use crate::mailbox::Mailbox;
+use crate::plan::{self, Mode, Place};
+use crate::remote::Reconfigure;
+use crate::router::{Check, Options, Print, Shared, check_in, configured, share};
+use crate::swap::{Heritage, Holdings};
+use crate::worker::{Slot, Worker};
+
+/// What a router keeps through all its configurations.
+pub(crate) struct Plant {
+    pub(crate) registry: Registry,
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) burst: usize,
+    pub(crate) seed: u64,
+    pub(crate) clock: Clock,
+    pub(crate) rcu: sync::rcu::Domain,
+    pub(crate) mailboxes: Arc<[Mailbox]>,
+    pub(crate) stopped: Arc<CachePadded<AtomicBool>>,
+    pub(crate) print: Option<Arc<Print>>,
+    /// The configuration that runs, or that will.
+    current: Mutex<Option<Arc<Shared>>>,
+    /// Held by whoever replaces it.
+    pub(crate) swapping: Mutex<()>,
+    /// What a write to `hotconfig` does, if it may do anything.
+    pub(crate) reconfigure: OnceLock<Reconfigure>,
+    /// Drops at elements that are gone since a swap.
+    gone: Mutex<DropCounts>,
+    /// What happens when the alarm's time has come.
+    pub(crate) alarm: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Plant {
+    pub(crate) fn new(registry: &Registry, options: Options) -> Plant {
+        Plant {
+            registry: registry.clone(),
+            provider: options.provider,
+            burst: options.burst.max(1),
+            seed: options.seed,
+            clock: Clock::new(options.time),
+            rcu: sync::rcu::Domain::default(),
+            mailboxes: (0..options.workers.max(1)).map(|_| Mailbox::new()).collect(),
+            stopped: Arc::default(),
+            print: options.print.map(Arc::new),
+            current: Mutex::new(None),
+            swapping: Mutex::new(()),
+            reconfigure: OnceLock::new(),
+            gone: Mutex::default(),
+            alarm: Mutex::new(None),
+        }
+    }
+
+    /// The configuration that runs.
+    pub(crate) fn current(&self) -> Arc<Shared> {
+        let current = lock(&self.current);
+        current.clone().expect("a router has a configuration from the time it is built")
+    }
+
+    pub(crate) fn set_current(&self, shared: &Arc<Shared>) {
+        *lock(&self.current) = Some(shared.clone());
+    }
+
+    pub(crate) fn add_gone(&self, reason: Reason, n: u64) {
+        if n > 0 {
+            lock(&self.gone).add(reason, n);
+        }
+    }
+
+    pub(crate) fn gone(&self) -> Vec<(Reason, u64)> {
+        lock(&self.gone).iter().collect()
+    }
+
+    /// Makes the instances of a configuration and initialises them; `heritage` is what it will take over.
+    pub(crate) fn construct(
+        self: &Arc<Plant>,
+        graph: &Graph,
+        heritage: Option<Heritage>,
+        clock: &Clock,
+    ) -> Result<(Arc<Shared>, Vec<Worker>), Vec<Diagnostic>> {
+        let Check { checked, mut primaries, .. } = check_in(graph, &self.registry, self.rcu.clone())?;
+        let workers = self.mailboxes.len();
+        let holdings = Holdings::new(heritage);
+        let tasks = open_all(graph, &checked, &mut primaries, self, &holdings)?;
+        let homes = homes::gather(graph, &primaries, &tasks, workers)?;
+        let shares: Vec<bool> = primaries.iter().map(|p| p.share().is_some()).collect();
+        let places = plan::plan(&checked, &tasks, &homes, &shares, workers);
+        let shared = Arc::new(share(graph, &checked, &primaries, places, self, holdings));
+        let mut errors = Vec::new();
+        let slots = slots(graph, &checked, primaries, &shared, &mut errors);
+        let on_duty = !shared.holdings.is_heir();
+        let workers = slots.into_iter().enumerate();
+        let mut workers: Vec<Worker> =
+            workers.map(|(w, slots)| Worker::new(w, shared.clone(), clock.clone(), slots, on_duty)).collect();
+        initialize(graph, &shared, &mut workers, &mut errors);
+        if !errors.is_empty() {
+            workers.iter_mut().for_each(Worker::finish);
+            return Err(errors);
+        }
+        Ok((shared, workers))
+    }
+}
+
+/// What a mutex guards, also after a thread that held it has panicked.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens all elements; returns their tasks.
+fn open_all(
+    graph: &Graph,
+    checked: &Checked,
+    primaries: &mut [Box<dyn Element>],
+    plant: &Plant,
+    holdings: &Holdings,
+) -> Result<Vec<Tasks>, Vec<Diagnostic>> {
+    let mut errors = Vec::new();
+    let mut tasks = Vec::new();
+    for ((element, class), instance) in graph.elements.iter().zip(&checked.classes).zip(primaries) {
+        let mut cx = OpenCx {
+            provider: &*plant.provider,
+            holdings,
+            name: &element.name,
+            class,
+            config: &element.config,
+            workers: plant.mailboxes.len(),
+            burst: plant.burst,
+        };
+        match instance.open(&mut cx) {
+            Ok(t) => tasks.push(t),
+            Err(why) => errors.push(
+                Diagnostic::error("E0400", format!("'{}' could not open: {why}", element.name))
+                    .at(element.span)
+                    .label(format!("this {}", element.class)),
+            ),
+        }
+    }
+    if errors.is_empty() { Ok(tasks) } else { Err(errors) }
+}
+
+/// All instances, by worker and element.
+fn slots(
+    graph: &Graph,
+    checked: &Checked,
+    primaries: Vec<Box<dyn Element>>,
+    shared: &Shared,
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<Vec<Slot>> {
+    let mut slots: Vec<Vec<Slot>> =
+        (0..shared.workers()).map(|_| (0..primaries.len()).map(|_| None).collect()).collect();
+    let names = Names::gather(graph);
+    for (e, primary) in primaries.into_iter().enumerate() {
+        let place = &shared.elements[e].place;
+        let mut make = || configured(graph, checked, &names, &shared.rcu, e, errors);
+        for (worker, instance) in instances(primary, place, checked.classes[e].sharing, &mut make) {
+            slots[worker][e] = Some(instance);
+        }
+    }
+    slots
+}
+
+/// Initialises all instances, each on its worker.
+fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &mut Vec<Diagnostic>) {
+    for (e, element) in graph.elements.iter().enumerate() {
+        let place = shared.elements[e].place.clone();
+        for w in &place.workers {
+            let worker = &mut workers[*w];
+            let task = place.tasks.iter().position(|t| t == w);
+            if task.is_some() {
+                worker.tasks.add(e as u32);
+            }
+            let Some(mut instance) = worker.slots[e].take() else { continue };
+            let mut cx = InitCx { cx: Cx { worker, element: e as u32 }, task, tasks: place.tasks.len() };
+            let done = instance.initialize(&mut cx);
+            worker.slots[e] = Some(instance);
+            if let Err(why) = done {
+                errors.push(
+                    Diagnostic::error("E0401", format!("'{}' could not start: {why}", element.name))
+                        .at(element.span)
+                        .label(format!("this {}", element.class)),
+                );
+                break;
+            }
+        }
+    }
+}
+
+/// The instances of an element on its workers.
+fn instances(
+    primary: Box<dyn Element>,
+    place: &Place,
+    sharing: Sharing,
+    make: &mut dyn FnMut() -> Box<dyn Element>,
+) -> Vec<(usize, Box<dyn Element>)> {
+    let others = &place.workers[1..];
+    let mut all: Vec<(usize, Box<dyn Element>)> = Vec::with_capacity(place.workers.len());
+    match place.mode {
+        Mode::Single => {}
+        Mode::Locked => {
+            let locked = Locked::for_workers(primary, place.workers.len());
+            all.extend(place.workers.iter().zip(locked).map(|(w, l)| (*w, Box::new(l) as Box<dyn Element>)));
+            return all;
+        }
+        Mode::Shared => all.extend(others.iter().filter_map(|w| Some((*w, primary.share()?)))),
+        Mode::PerCore => {
+            let share = |p: &dyn Element| if sharing == Sharing::PerCore { p.share() } else { None };
+            all.extend(others.iter().map(|w| (*w, share(&*primary).unwrap_or_else(&mut *make))));
+        }
+    }
+    all.push((place.workers[0], primary));
+    all
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The handle by which other threads reach a router that runs: handlers, counters, its end, another configuration.
+//!
+//! Calls go to the workers as messages. A configuration may be replaced between the moment a caller looks up an element
+//! and the moment a worker reads the message; so each message says which configuration it is meant for, and one that
+//! comes too late is looked up anew.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::build::{Plant, lock};
+use crate::builtin::{self, ALARM_TIMER, ROUTER};
+use crate::handler::HandlerError;
+use crate::report::Report;
+use crate::router::{Shared, Target, readable, writable};
+use crate::worker::Worker;
+
+/// What a write to `hotconfig` does: takes the text of a configuration and swaps it in. It calls its last argument once when
+/// all that can go wrong has gone well and only the exchange itself is left, and answers what was done, or why nothing was.
+pub type Reconfigure = Box<dyn Fn(&Control, &str, &mut dyn FnMut()) -> Result<String, String> + Send + Sync>;
+
+/// Reads, writes, stops and reconfigures a running router from another thread.
+#[derive(Clone)]
+pub struct Control {
+    pub(crate) plant: Arc<Plant>,
+}
+
+/// Why a worker did not do what it was asked.
+enum Missed {
+    /// The router has stopped.
+    Stopped,
+    /// Another configuration has come.
+    Replaced,
+}
+
+impl Control {
+    pub(crate) fn new(plant: Arc<Plant>) -> Control {
+        Control { plant }
+    }
+
+    /// What is known of the configuration that runs.
+    pub fn shared(&self) -> Arc<Shared> {
+        self.plant.current()
+    }
+
+    /// Ends the router.
+    pub fn stop(&self) {
+        self.shared().stop();
+    }
+
+    /// Asks the driver to stop, see [`Cx::please_stop`](crate::Cx::please_stop).
+    pub fn please_stop(&self) {
+        if !self.plant.mailboxes[0].post(Box::new(|w| w.please_stop())) {
+            self.stop();
+        }
+    }
+
+    /// Offers the handler `hotconfig`, which does this; once.
+    pub fn allow_reconfigure(&self, reconfigure: Reconfigure) {
+        let _ = self.plant.reconfigure.set(reconfigure);
+    }
+
+    /// Counters of the running router, gathered from one worker after the other. `None` when it has stopped.
+    pub fn report(&self) -> Option<Report> {
+        'anew: loop {
+            let shared = self.shared();
+            let mut report = Report::default();
+            for w in 0..shared.workers() {
+                match self.on_worker(&shared, w, |worker| worker.report()) {
+                    Ok(part) => report.add(&part),
+                    Err(Missed::Replaced) => continue 'anew,
+                    Err(Missed::Stopped) => return None,
+                }
+            }
+            report.gone = self.plant.gone();
+            return Some(report);
+        }
+    }
+
+    /// Tells the elements that asked for `signal` that it came; false when there are none.
+    pub fn signal(&self, signal: i32) -> bool {
+        let shared = self.shared();
+        let takers = shared.signals.takers(signal);
+        for (element, worker) in &takers {
+            let (element, shared) = (*element, shared.clone());
+            self.plant.mailboxes[*worker].post(Box::new(move |w: &mut Worker| {
+                if Arc::ptr_eq(&shared, &w.shared) {
+                    w.with(element, |instance, cx| instance.signal(cx, signal));
+                }
+            }));
+        }
+        !takers.is_empty()
+    }
+
+    /// Calls `ring`, on a thread of its own, when the router has run for `after` from now by its own clock. There is one
+    /// alarm; a later one replaces it. Returns whether the router runs.
+    pub fn set_alarm(&self, after: Duration, ring: Box<dyn FnOnce() + Send>) -> bool {
+        *lock(&self.plant.alarm) = Some(ring);
+        self.plant.mailboxes[0].post(Box::new(move |w: &mut Worker| {
+            let at = w.clock.now().saturating_add(after.as_nanos() as u64);
+            w.timers.set(ROUTER, ALARM_TIMER, at);
+        }))
+    }
+
+    /// Takes the alarm back; false when none was set, or it has rung.
+    pub fn clear_alarm(&self) -> bool {
+        let had = lock(&self.plant.alarm).take().is_some();
+        self.plant.mailboxes[0].post(Box::new(|w: &mut Worker| w.timers.clear(ROUTER, ALARM_TIMER)));
+        had
+    }
+
+    /// Reads a handler.
+    ///
+    /// # Errors
+    /// See [`HandlerError`]; also when the router has stopped.
+    pub fn read(&self, name: &str, param: &str) -> Result<String, HandlerError> {
+        let param: Arc<str> = param.into();
+        let (target, answers) = self.ask(name, false, move |w, t| w.read_local(t, &param))?;
+        Ok(crate::handler::merge(target.handler.merge, answers))
+    }
+
+    /// Executes a write handler; returns what there is to say about it, mostly nothing.
+    ///
+    /// # Errors
+    /// See [`HandlerError`]; also when the router has stopped.
+    pub fn write(&self, name: &str, value: &str) -> Result<String, HandlerError> {
+        let target = self.shared().resolve(name, None)?;
+        if target.element().is_none() && target.name() == builtin::HOTCONFIG {
+            let reconfigure = self.plant.reconfigure.get().ok_or_else(builtin::not_reconfigurable)?;
+            return reconfigure(self, value, &mut || {}).map_err(HandlerError::Failed);
+        }
+        let value: Arc<str> = value.into();
+        self.ask(name, true, move |w, t| w.write_local(t, &value))?;
+        Ok(String::new())
+    }
+
+    fn ask<R: Send + 'static>(
+        &self,
+        name: &str,
+        write: bool,
+        f: impl Fn(&mut Worker, &Target) -> Result<R, HandlerError> + Clone + Send + 'static,
+    ) -> Result<(Target, Vec<R>), HandlerError> {
+        'anew: loop {
+            let shared = self.shared();
+            let target = shared.resolve(name, None)?;
+            if write {
+                writable(&target)?
+            } else {
+                readable(&target)?
+            };
+            let mut answers = Vec::new();
+            for w in shared.answering(&target, write) {
+                let (f, target) = (f.clone(), target.clone());
+                match self.on_worker(&shared, w, move |worker| f(worker, &target)) {
+                    Ok(answer) => answers.push(answer?),
+                    // A write that some workers have executed has had its effect; the others need it no more.
+                    Err(Missed::Replaced) if write && !answers.is_empty() => break,
+                    Err(Missed::Replaced) => continue 'anew,
+                    Err(Missed::Stopped) => return Err(HandlerError::failed("the router has stopped")),
+                }
+            }
+            return Ok((target, answers));
+        }
+    }
+
+    /// Lets a worker do something, if it runs this configuration.
+    fn on_worker<R: Send + 'static>(
+        &self,
+        shared: &Arc<Shared>,
+        w: usize,
+        f: impl FnOnce(&mut Worker) -> R + Send + 'static,
+    ) -> Result<R, Missed> {
+        let (tx, rx) = std::sync::mpsc::sync_channel(1);
+        let meant = shared.clone();
+        let message = Box::new(move |worker: &mut Worker| {
+            let answer =
+                if Arc::ptr_eq(&meant, &worker.shared) { Ok(f(worker)) } else { Err(Missed::Replaced) };
+            let _ = tx.send(answer);
+        });
+        if !self.plant.mailboxes[w].post(message) {
+            return Err(Missed::Stopped);
+        }
+        rx.recv().unwrap_or(Err(Missed::Stopped))
+    }
+}

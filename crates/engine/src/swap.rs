@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hot swap: another configuration in place of the one that runs, without closing devices and without losing packets.
+//!
+//! ```text
+//!  thread that swaps    check, open, make, initialise beside | wait | exchange          | resume | finish what is gone
+//!  each worker          ... forwards ........ forwards ...... | park | hands over, waits | forwards with the new one ...
+//! ```
+//!
+//! *Beside.* All that can go wrong goes wrong before the running configuration is touched: the new one is checked, opens
+//! what the old one has not open, and its instances are initialised, on workers that are not on duty. A device queue that
+//! the old one uses is only promised ([`Holdings`]).
+//!
+//! *Park.* A message asks each worker to stop where no packet is on its way and no element runs: between two rounds. While
+//! it waits for the others, it goes on answering their calls, so that none of them waits for one that is parked. When all
+//! have come, each hands over its whole [`Worker`], by a channel; there is no other synchronisation.
+//!
+//! *Exchange.* The one thread that now owns both generations pairs elements of the same name and class, worker by worker:
+//! their counters are added, [`Element::take_state`] moves what they hold, device queues go through a [`Depot`]. Packets
+//! that find no successor are dropped and counted as `hot-swap`. Each worker gets its new self and goes on.
+
+mod exchange;
+mod holdings;
+#[cfg(test)]
+mod model;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, TryLockError};
+use std::time::{Duration, Instant};
+
+use lang::{Diagnostic, Graph};
+
+use crate::build::{Plant, lock};
+use crate::clock::Clock;
+use crate::element::Element;
+use crate::handler::HandlerError;
+use crate::remote::Control;
+use crate::router::{Router, Shared};
+use crate::worker::Worker;
+
+pub use holdings::Depot;
+pub(crate) use holdings::{Heritage, Holdings};
+
+/// How often a parked worker looks for calls of those who have not parked yet.
+const LOOK_EVERY: Duration = Duration::from_micros(20);
+
+/// An element as what it is, if it is a `T`.
+#[inline]
+pub fn same<T: Element>(element: &mut dyn Element) -> Option<&mut T> {
+    (element as &mut dyn Any).downcast_mut()
+}
+
+/// What a swap did.
+#[derive(Clone, Debug, Default)]
+pub struct Swapped {
+    /// Elements of the new configuration that have a predecessor of the same name and class, whose counters go on.
+    pub kept: usize,
+    /// Of these, how many took over state of their own: packets, tables, counts.
+    pub moved: usize,
+    /// Elements that are new.
+    pub added: usize,
+    /// Elements that are gone.
+    pub removed: usize,
+    /// Device queues handed over without closing.
+    pub queues: usize,
+    /// Packets that no element of the new configuration could take, by the element that held them.
+    pub dropped: Vec<(String, u64)>,
+    /// From the moment that the first worker stopped until the last went on.
+    pub pause: Duration,
+}
+
+impl Swapped {
+    /// Packets dropped.
+    pub fn lost(&self) -> u64 {
+        self.dropped.iter().map(|d| d.1).sum()
+    }
+}
+
+impl fmt::Display for Swapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} elements kept, {} of them with state, {} added, {} removed; {} device queues handed over; ",
+            self.kept, self.moved, self.added, self.removed, self.queues
+        )?;
+        write!(f, "{} packets dropped", self.lost())?;
+        for (i, (name, n)) in self.dropped.iter().enumerate() {
+            write!(f, "{}{n} at {name}", if i == 0 { " (" } else { ", " })?;
+        }
+        let end = if self.dropped.is_empty() { "" } else { ")" };
+        write!(f, "{end}; pause {} us", self.pause.as_micros())
+    }
+}
+
+/// Why a configuration was not swapped in. The old one runs on untouched.
+#[derive(Debug)]
+pub enum SwapError {
+    /// It cannot be built: all that is wrong with it.
+    Refused(Vec<Diagnostic>),
+    /// Another configuration is being built or exchanged this moment.
+    Busy,
+    /// The router has stopped.
+    Stopped,
+}
+
+/// A configuration that was built beside the running one.
+struct Prepared {
+    shared: Arc<Shared>,
+    workers: Vec<Worker>,
+}
+
+impl Prepared {
+    fn build(plant: &Arc<Plant>, graph: &Graph, clock: &Clock) -> Result<Prepared, Vec<Diagnostic>> {
+        let heritage = Heritage::of(plant.current(), graph);
+        let (shared, workers) = plant.construct(graph, Some(heritage), clock)?;
+        Ok(Prepared { shared, workers })
+    }
+
+    /// Ends what was built in vain.
+    fn discard(mut self) {
+        self.workers.iter_mut().for_each(Worker::finish);
+    }
+}
+
+impl Control {
+    /// Puts another configuration in place of the one that runs. `ready` is called when it has been built and the workers
+    /// have been asked to stop for the exchange, which nothing can prevent any more but the router's end.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that the router has stopped.
+    pub fn swap(&self, graph: &Graph, ready: impl FnOnce()) -> Result<Swapped, SwapError> {
+        let plant = &self.plant;
+        // Nobody waits here: a worker may wait for this very swap, while the one before waits for that worker.
+        let _turn = match plant.swapping.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(SwapError::Busy),
+        };
+        let mut clock = plant.clock.clone();
+        if clock.is_simulated() {
+            clock = self.simulated_clock().ok_or(SwapError::Stopped)?;
+        }
+        let mut prepared = Prepared::build(plant, graph, &clock).map_err(SwapError::Refused)?;
+        let Some(halted) = Halted::ask(plant) else {
+            prepared.discard();
+            return Err(SwapError::Stopped);
+        };
+        ready();
+        let hulls = (0..prepared.workers.len()).map(|w| {
+            let clock = plant.clock.clone();
+            Box::new(Worker::new(w, prepared.shared.clone(), clock, Vec::new(), false))
+        });
+        let hulls = hulls.collect();
+        let Some((mut old, since)) = halted.take(plant, hulls) else {
+            prepared.discard();
+            return Err(SwapError::Stopped);
+        };
+        let (mut swapped, left) = exchange::exchange(plant, &mut old, &mut prepared.workers);
+        plant.set_current(&prepared.shared);
+        halted.resume(plant, prepared.workers);
+        swapped.pause = since.elapsed();
+        exchange::retire(old, left);
+        Ok(swapped)
+    }
+
+    /// Checks, opens and builds a configuration beside the one that runs, and ends it again.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn rehearse(&self, graph: &Graph) -> Result<(), Vec<Diagnostic>> {
+        let _turn = lock(&self.plant.swapping);
+        Prepared::build(&self.plant, graph, &self.plant.clock).map(Prepared::discard)
+    }
+
+    fn simulated_clock(&self) -> Option<Clock> {
+        let (tx, rx) = channel();
+        let posted = self.plant.mailboxes[0].post(Box::new(move |w| drop(tx.send(w.clock.clone()))));
+        if posted { rx.recv().ok() } else { None }
+    }
+}
+
+impl Router {
+    /// Puts another configuration in place of this one while the router does not run.
+    ///
+    /// # Errors
+    /// All that is wrong; the router is as it was.
+    pub fn swap(&mut self, graph: &Graph) -> Result<Swapped, Vec<Diagnostic>> {
+        let plant = self.plant.clone();
+        let since = Instant::now();
+        let mut prepared = Prepared::build(&plant, graph, &self.workers[0].clock)?;
+        let (mut swapped, left) = exchange::exchange(&plant, &mut self.workers, &mut prepared.workers);
+        plant.set_current(&prepared.shared);
+        let old = std::mem::replace(&mut self.workers, prepared.workers);
+        self.adopt();
+        swapped.pause = since.elapsed();
+        exchange::retire(old, left);
+        Ok(swapped)
+    }
+}
+
+/// A worker's end of the exchange.
+pub(crate) struct Halt {
+    /// When it parked; `None` when it has ended instead.
+    here: Sender<Option<Instant>>,
+    orders: Receiver<Order>,
+    selves: Sender<Box<Worker>>,
+}
+
+/// What the thread that swaps tells a parked worker.
+enum Order {
+    /// Hand over yourself; this empty one stays meanwhile.
+    HandOver(Box<Worker>),
+    /// Be this one.
+    Become(Box<Worker>),
+    /// Go on as you are.
+    GoOn,
+}
+
+/// The other end, for all workers.
+struct Halted {
+    here: Receiver<Option<Instant>>,
+    orders: Vec<Sender<Order>>,
+    selves: Receiver<Box<Worker>>,
+}
+
+impl Halted {
+    /// Asks all workers to park. `None` when one has ended.
+    fn ask(plant: &Plant) -> Option<Halted> {
+        let (arrive, here) = channel();
+        let (give, selves) = channel();
+        let mut halted = Halted { here, orders: Vec::new(), selves };
+        for mailbox in plant.mailboxes.iter() {
+            let (order, orders) = channel();
+            let halt = Halt { here: arrive.clone(), orders, selves: give.clone() };
+            if !mailbox.post(Box::new(move |w: &mut Worker| w.halt = Some(halt))) {
+                halted.orders.iter().for_each(|o| drop(o.send(Order::GoOn)));
+                return None;
+            }
+            halted.orders.push(order);
+        }
+        Some(halted)
+    }
+
+    /// Waits until all have parked, and takes them, with the time when the first one came.
+    fn take(&self, plant: &Plant, hulls: Vec<Box<Worker>>) -> Option<(Vec<Worker>, Instant)> {
+        let mut since = None;
+        for _ in &self.orders {
+            let Ok(Some(at)) = self.here.recv() else {
+                self.orders.iter().for_each(|o| drop(o.send(Order::GoOn)));
+                return None;
+            };
+            since = Some(since.map_or(at, |s: Instant| s.min(at)));
+        }
+        plant.mailboxes.iter().for_each(|m| m.set_away(true));
+        for (order, hull) in self.orders.iter().zip(hulls) {
+            let _ = order.send(Order::HandOver(hull));
+        }
+        let mut workers: Vec<Worker> =
+            self.orders.iter().filter_map(|_| self.selves.recv().ok()).map(|w| *w).collect();
+        workers.sort_by_key(|w| w.index);
+        debug_assert_eq!(workers.len(), self.orders.len());
+        Some((workers, since?))
+    }
+
+    fn resume(&self, plant: &Plant, workers: Vec<Worker>) {
+        plant.mailboxes.iter().for_each(|m| m.set_away(false));
+        for (order, worker) in self.orders.iter().zip(workers) {
+            let _ = order.send(Order::Become(Box::new(worker)));
+        }
+    }
+}
+
+impl Worker {
+    /// Waits, between two rounds, until a new configuration has come.
+    #[cold]
+    pub(crate) fn park(&mut self) {
+        let Some(halt) = self.halt.take() else { return };
+        let _ = halt.here.send(Some(Instant::now()));
+        loop {
+            let order = self.rcu.offline(|| halt.orders.recv_timeout(LOOK_EVERY));
+            match order {
+                Err(RecvTimeoutError::Timeout) => drop(self.serve()),
+                Ok(Order::HandOver(hull)) => {
+                    let old = std::mem::replace(self, *hull);
+                    let _ = halt.selves.send(Box::new(old));
+                    match self.rcu.offline(|| halt.orders.recv()) {
+                        Ok(Order::Become(new)) => *self = *new,
+                        // Whoever swaps has come to grief, and this worker has nothing left to do.
+                        _ => self.shared.stop(),
+                    }
+                    return self.drain();
+                }
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Ends without having parked.
+    pub(crate) fn refuse_halt(&mut self) {
+        if let Some(halt) = self.halt.take() {
+            let _ = halt.here.send(None);
+        }
+    }
+
+    /// `hotconfig TEXT`, written by an element: the new configuration is built by another thread while this worker goes on,
+    /// and comes when the element has returned.
+    pub(crate) fn hotconfig(&mut self, text: &str) -> Result<(), HandlerError> {
+        let plant = self.shared.plant.upgrade().filter(|p| p.reconfigure.get().is_some());
+        let plant = plant.ok_or_else(crate::builtin::not_reconfigurable)?;
+        let (tx, rx) = channel();
+        let text = text.to_owned();
+        let body = move || {
+            let control = Control::new(plant.clone());
+            let Some(reconfigure) = plant.reconfigure.get() else { return };
+            let ready = tx.clone();
+            let done = reconfigure(&control, &text, &mut || drop(ready.send(Ok(()))));
+            let _ = tx.send(done.map(drop));
+        };
+        std::thread::Builder::new()
+            .name("swap".into())
+            .spawn(body)
+            .map_err(|e| HandlerError::failed(e.to_string()))?;
+        // On a path of packets what follows would overtake; and simulated time has to stand still.
+        let goes_on = !self.clock.is_simulated() && self.is_empty();
+        let answer = loop {
+            match rx.recv_timeout(LOOK_EVERY) {
+                Ok(answer) => break answer,
+                Err(RecvTimeoutError::Disconnected) => break Err("the router has stopped".into()),
+                Err(RecvTimeoutError::Timeout) if goes_on => drop(self.side_round()),
+                Err(RecvTimeoutError::Timeout) => drop(self.serve()),
+            }
+        };
+        // The wish to halt lies in the mailbox: from now on it is known.
+        self.serve();
+        answer.map_err(HandlerError::Failed)
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The exchange itself: one thread owns the workers of both configurations, and moves what is worth keeping.
+
+use std::sync::Arc;
+
+use super::{Depot, Swapped};
+use crate::build::Plant;
+use crate::builtin::ROUTER;
+use crate::drops::Reason;
+use crate::element::Element;
+use crate::locked::Locked;
+use crate::plan::{Mode, Place};
+use crate::router::Shared;
+use crate::worker::Worker;
+
+/// Moves everything from the `old` workers to the `new` ones. Returns what was done, and the device queues that nobody
+/// wants any more.
+pub(super) fn exchange(plant: &Plant, old: &mut [Worker], new: &mut [Worker]) -> (Swapped, Depot) {
+    let (was, is) = (old[0].shared.clone(), new[0].shared.clone());
+    let pairs = pairs(&was, &is);
+    let mut swapped = Swapped {
+        kept: pairs.len(),
+        added: is.elements.len() - pairs.len(),
+        removed: was.elements.len() - pairs.len(),
+        ..Swapped::default()
+    };
+    for (old, new) in old.iter_mut().zip(&mut *new) {
+        relieve(old, new);
+        pairs.iter().for_each(|(o, n)| add_counters(old, new, *o, *n));
+    }
+    swapped.moved = pairs.iter().filter(|(o, n)| take_state(old, new, *o, *n)).count();
+    let depot = hand_over_queues(old, new, &mut swapped);
+    count_lost(plant, old, new, &pairs, &mut swapped);
+    for worker in new {
+        worker.fuse(&plant.registry);
+        worker.on_duty = true;
+        for (fd, interest, element) in std::mem::take(&mut worker.wishes) {
+            worker.watch(fd, interest, element);
+        }
+    }
+    is.holdings.settle();
+    (swapped, depot)
+}
+
+/// Ends what the exchange has left: elements without successor, devices that nobody uses any more.
+pub(super) fn retire(mut old: Vec<Worker>, left: Depot) {
+    old.iter_mut().for_each(Worker::finish);
+    drop(old);
+    drop(left);
+}
+
+/// Elements of the same name and class.
+fn pairs(was: &Shared, is: &Shared) -> Vec<(usize, usize)> {
+    let successor = |(o, before): (usize, &crate::router::ElementInfo)| {
+        let n = is.named(&before.name)?;
+        (is.elements[n].class.name == before.class.name).then_some((o, n))
+    };
+    was.elements.iter().enumerate().filter_map(successor).collect()
+}
+
+/// What belongs to the worker rather than to its configuration.
+fn relieve(old: &mut Worker, new: &mut Worker) {
+    let poll = old.take_poll();
+    if let Some(poll) = &poll {
+        for (fd, _) in old.watched.drain(..) {
+            let _ = poll.registry().deregister(&mut mio::unix::SourceFd(&fd));
+        }
+    }
+    new.poll = poll;
+    old.on_duty = false;
+    new.cpu_ns = old.cpu_ns;
+    new.clock = old.clock.clone();
+    std::mem::swap(&mut old.random, &mut new.random);
+    for timer in [crate::builtin::END_TIMER, crate::builtin::ALARM_TIMER] {
+        if let Some(at) = old.timers.expiry(ROUTER, timer) {
+            new.timers.set(ROUTER, timer, at);
+        }
+    }
+}
+
+/// Lets the engine's own counters go on.
+fn add_counters(old: &mut Worker, new: &mut Worker, o: usize, n: usize) {
+    for (reason, count) in old.drops[o].iter() {
+        new.drops[n].add(reason, count);
+    }
+    new.cycles[n].cycles += old.cycles[o].cycles;
+    new.cycles[n].packets += old.cycles[o].packets;
+    let (tasks, more) = (&mut new.task_stats[n], old.task_stats[o]);
+    tasks.runs += more.runs;
+    tasks.timed += more.timed;
+    tasks.cycles += more.cycles;
+    let sides = [
+        (&old.outputs, &old.sent, &new.outputs, &mut new.sent),
+        (&old.inputs, &old.fetched, &new.inputs, &mut new.fetched),
+    ];
+    for (before, counted, after, counts) in sides {
+        for port in 0.. {
+            let Some((from, to)) = before.at(o as u32, port).zip(after.at(n as u32, port)) else { break };
+            counts[to].packets += counted[from].packets;
+            counts[to].batches += counted[from].batches;
+        }
+    }
+}
+
+/// Workers that have an instance of their own.
+fn bearers(place: &Place) -> Vec<usize> {
+    if place.mode == Mode::Locked { vec![place.home()] } else { place.workers.clone() }
+}
+
+/// Pairs the instances of an element with their predecessors: on the same worker where there is one, else the first.
+fn take_state(old: &mut [Worker], new: &mut [Worker], o: usize, n: usize) -> bool {
+    let (was, is): (Arc<Shared>, Arc<Shared>) = (old[0].shared.clone(), new[0].shared.clone());
+    let (before, after) = (bearers(&was.elements[o].place), bearers(&is.elements[n].place));
+    let (first_before, first_after) = (was.elements[o].place.home(), is.elements[n].place.home());
+    let partner = |w: &usize| if before.contains(w) { *w } else { first_before };
+    let own = after.iter().map(|w| (partner(w), *w));
+    let others = before.iter().filter(|w| !after.contains(w)).map(|w| (*w, first_after));
+    let mut any = false;
+    for (from, to) in own.chain(others) {
+        let Some(mut instance) = old[from].slots[o].take() else { continue };
+        let moved = match super::same::<Locked>(&mut *instance) {
+            Some(locked) => give_state(&mut **locked.get(), &mut new[to], n),
+            None => give_state(&mut *instance, &mut new[to], n),
+        };
+        old[from].slots[o] = Some(instance);
+        any |= moved;
+    }
+    any
+}
+
+fn give_state(old: &mut dyn Element, worker: &mut Worker, n: usize) -> bool {
+    worker.with(n as u32, |instance, cx| instance.take_state(cx, old)).unwrap_or(false)
+}
+
+fn hand_over_queues(old: &mut [Worker], new: &mut [Worker], swapped: &mut Swapped) -> Depot {
+    let mut depot = Depot::default();
+    for worker in old {
+        for e in 0..worker.slots.len() as u32 {
+            worker.with(e, |instance, cx| instance.release(cx, &mut depot));
+        }
+    }
+    let released = depot.len();
+    for worker in new {
+        for e in 0..worker.slots.len() as u32 {
+            worker.with(e, |instance, cx| instance.acquire(cx, &mut depot));
+        }
+    }
+    swapped.queues = released - depot.len();
+    depot
+}
+
+/// Counts the packets that stay behind, and keeps the drops of elements that are gone for the router's account.
+fn count_lost(
+    plant: &Plant,
+    old: &mut [Worker],
+    new: &mut [Worker],
+    pairs: &[(usize, usize)],
+    swapped: &mut Swapped,
+) {
+    let was = old[0].shared.clone();
+    let mut successors = vec![None; was.elements.len()];
+    pairs.iter().for_each(|(o, n)| successors[*o] = Some(*n));
+    for (o, (info, successor)) in was.elements.iter().zip(successors).enumerate() {
+        let mut lost = 0;
+        for (old, new) in old.iter_mut().zip(&mut *new) {
+            let held = old.slots[o].as_ref().map_or(0, |i| i.held()) as u64;
+            lost += held;
+            match successor {
+                Some(n) if held > 0 => new.drops[n].add(Reason::HotSwap, held),
+                Some(_) => {}
+                None => {
+                    old.drops[o].iter().for_each(|(reason, n)| plant.add_gone(reason, n));
+                    plant.add_gone(Reason::HotSwap, held);
+                }
+            }
+        }
+        if lost > 0 {
+            swapped.dropped.push((info.name.clone(), lost));
+        }
+    }
+}

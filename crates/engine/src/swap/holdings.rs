@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which devices and device queues a configuration uses, and how they pass to the next one.
+//!
+//! Devices are matched by what was asked for: an element of the same name, or else any, that opened the same device in the
+//! same way hands its open device on. Queues are matched by device and number, whatever their elements are called.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, Weak};
+
+use lang::Graph;
+use packet::port::{Device, Error, Provider, RxQueue, Spec, TxQueue};
+
+use crate::build::lock;
+use crate::element::{Class, Provided};
+use crate::router::Shared;
+
+/// A device's identity while it is open.
+fn identity(device: &Arc<dyn Device>) -> usize {
+    Arc::as_ptr(device).cast::<()>() as usize
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Receive,
+    Transmit,
+}
+
+/// One queue of one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    device: usize,
+    direction: Direction,
+    queue: usize,
+}
+
+struct Open {
+    element: String,
+    spec: Spec,
+    device: Weak<dyn Device>,
+}
+
+/// What a configuration that is built beside a running one knows of it.
+pub(crate) struct Heritage {
+    shared: Arc<Shared>,
+    /// Elements of the new configuration.
+    names: HashSet<String>,
+    /// Of the devices that the old one opened, those that an element of the new one has taken up.
+    claimed: Mutex<Vec<usize>>,
+}
+
+impl Heritage {
+    pub(crate) fn of(shared: Arc<Shared>, graph: &Graph) -> Heritage {
+        let names = graph.elements.iter().map(|e| e.name.clone()).collect();
+        Heritage { shared, names, claimed: Mutex::default() }
+    }
+
+    /// The device that the running configuration opened for `element`, or for one that is gone, by the same wishes.
+    fn device(&self, element: &str, spec: &Spec) -> Option<Arc<dyn Device>> {
+        let opened = lock(&self.shared.holdings.opened);
+        let mut claimed = lock(&self.claimed);
+        let fits = |i: &usize, o: &Open| o.spec == *spec && !claimed.contains(i);
+        let alike = || opened.iter().enumerate().filter(|(i, o)| fits(i, o));
+        let found = alike().find(|(_, o)| o.element == element);
+        let found = found.or_else(|| alike().find(|(_, o)| !self.names.contains(&o.element)));
+        let (i, device) = found.and_then(|(i, o)| Some((i, o.device.upgrade()?)))?;
+        claimed.push(i);
+        Some(device)
+    }
+}
+
+/// See the module.
+pub(crate) struct Holdings {
+    heritage: Mutex<Option<Heritage>>,
+    opened: Mutex<Vec<Open>>,
+    queues: Mutex<Vec<Key>>,
+}
+
+impl Holdings {
+    pub(crate) fn new(heritage: Option<Heritage>) -> Holdings {
+        Holdings { heritage: Mutex::new(heritage), opened: Mutex::default(), queues: Mutex::default() }
+    }
+
+    /// Whether this configuration is to replace one that runs.
+    pub(crate) fn is_heir(&self) -> bool {
+        lock(&self.heritage).is_some()
+    }
+
+    /// Forgets the configuration before this one, which is gone.
+    pub(crate) fn settle(&self) {
+        *lock(&self.heritage) = None;
+    }
+
+    pub(crate) fn open(
+        &self,
+        element: &str,
+        spec: &Spec,
+        provider: &dyn Provider,
+    ) -> Result<Arc<dyn Device>, Error> {
+        let known = lock(&self.heritage).as_ref().and_then(|h| h.device(element, spec));
+        let device = match known {
+            Some(device) => device,
+            None => provider.open(spec)?,
+        };
+        let open = Open { element: element.into(), spec: spec.clone(), device: Arc::downgrade(&device) };
+        lock(&self.opened).push(open);
+        Ok(device)
+    }
+
+    /// What the running configuration's element of this name and class provides.
+    pub(crate) fn predecessor(&self, name: &str, class: &Class) -> Option<Provided> {
+        let heritage = lock(&self.heritage);
+        let shared = &heritage.as_ref()?.shared;
+        let index = shared.named(name).filter(|e| shared.elements[*e].class.name == class.name)?;
+        shared.provided(index)
+    }
+
+    /// Whether the running configuration has an element of this name, class and configuration string.
+    pub(crate) fn inherits(&self, name: &str, class: &Class, config: &str) -> bool {
+        lock(&self.heritage).as_ref().is_some_and(|h| {
+            let shared = &h.shared;
+            let before = shared.named(name).map(|e| &shared.elements[e]);
+            before.is_some_and(|e| e.class.name == class.name && e.config == config)
+        })
+    }
+
+    /// Whether the running configuration uses a queue, so that it can only be promised.
+    fn is_promised(&self, key: Key) -> bool {
+        lock(&self.heritage).as_ref().is_some_and(|h| lock(&h.shared.holdings.queues).contains(&key))
+    }
+
+    fn queue<Q>(
+        &self,
+        device: &Arc<dyn Device>,
+        direction: Direction,
+        queue: usize,
+        take: impl FnOnce() -> Result<Q, Error>,
+    ) -> Result<Option<Q>, Error> {
+        let key = Key { device: identity(device), direction, queue };
+        let promised = self.is_promised(key);
+        let mut queues = lock(&self.queues);
+        if promised && queues.contains(&key) {
+            let mend = "give each element its own queue (QUEUE n), or join them before the device";
+            return Err(Error::new(
+                &device.info().name,
+                format!("queue {queue} is taken by another element"),
+                mend,
+            ));
+        }
+        let taken = if promised { None } else { Some(take()?) };
+        queues.push(key);
+        Ok(taken)
+    }
+
+    pub(crate) fn rx(
+        &self,
+        device: &Arc<dyn Device>,
+        queue: usize,
+    ) -> Result<Option<Box<dyn RxQueue>>, Error> {
+        self.queue(device, Direction::Receive, queue, || device.rx(queue))
+    }
+
+    pub(crate) fn tx(
+        &self,
+        device: &Arc<dyn Device>,
+        queue: usize,
+    ) -> Result<Option<Box<dyn TxQueue>>, Error> {
+        self.queue(device, Direction::Transmit, queue, || device.tx(queue))
+    }
+}
+
+/// Device queues between one configuration and the next.
+#[derive(Default)]
+pub struct Depot {
+    rx: Vec<(Key, Box<dyn RxQueue>)>,
+    tx: Vec<(Key, Box<dyn TxQueue>)>,
+}
+
+impl Depot {
+    /// Leaves receive queue `queue` of a device.
+    pub fn put_rx(&mut self, device: &Arc<dyn Device>, queue: usize, rx: Box<dyn RxQueue>) {
+        self.rx.push((Key { device: identity(device), direction: Direction::Receive, queue }, rx));
+    }
+
+    /// Leaves transmit queue `queue` of a device.
+    pub fn put_tx(&mut self, device: &Arc<dyn Device>, queue: usize, tx: Box<dyn TxQueue>) {
+        self.tx.push((Key { device: identity(device), direction: Direction::Transmit, queue }, tx));
+    }
+
+    /// Takes receive queue `queue` of a device, from here or else from the device.
+    ///
+    /// # Errors
+    /// As [`Device::rx`].
+    pub fn take_rx(&mut self, device: &Arc<dyn Device>, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
+        let key = Key { device: identity(device), direction: Direction::Receive, queue };
+        match self.rx.iter().position(|(k, _)| *k == key) {
+            Some(at) => Ok(self.rx.swap_remove(at).1),
+            None => device.rx(queue),
+        }
+    }
+
+    /// Takes transmit queue `queue` of a device, from here or else from the device.
+    ///
+    /// # Errors
+    /// As [`Device::tx`].
+    pub fn take_tx(&mut self, device: &Arc<dyn Device>, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
+        let key = Key { device: identity(device), direction: Direction::Transmit, queue };
+        match self.tx.iter().position(|(k, _)| *k == key) {
+            Some(at) => Ok(self.tx.swap_remove(at).1),
+            None => device.tx(queue),
+        }
+    }
+
+    /// Queues that lie here.
+    pub(crate) fn len(&self) -> usize {
+        self.rx.len() + self.tx.len()
+    }
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Another configuration for a running router: from a text (`hotconfig`, `junctor apply`) or from its file (SIGHUP), and the
+//! way back to the one before.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use engine::control::Handlers;
+use engine::swap::SwapError;
+use engine::{Access, Control, HandlerError};
+use lang::Graph;
+
+use crate::config::Loaded;
+use crate::run::Args;
+
+/// Puts diagnostics into words.
+type Render = fn(&[lang::Diagnostic], &lang::SourceMap) -> String;
+
+fn as_compiler(diagnostics: &[lang::Diagnostic], sources: &lang::SourceMap) -> String {
+    lang::render(diagnostics, sources, false)
+}
+
+const BUSY: &str = "another configuration is being installed this moment; try again";
+
+fn refusal(why: SwapError, render: impl FnOnce(&[lang::Diagnostic]) -> String) -> String {
+    match why {
+        SwapError::Refused(errors) => render(&errors),
+        SwapError::Busy => BUSY.into(),
+        SwapError::Stopped => "the router has stopped".into(),
+    }
+}
+
+/// Handlers of the control socket beside those of the router: `junctor apply` speaks to them.
+pub(crate) const APPLY: &str = "apply";
+/// Keeps what was applied.
+pub(crate) const CONFIRM: &str = "apply_confirm";
+/// Brings the configuration back that ran before.
+pub(crate) const ROLLBACK: &str = "apply_rollback";
+
+/// Keeps the configurations of a running router: the present one, and the one before.
+pub(crate) struct Keeper {
+    args: Args,
+    control: Control,
+    /// What the command line adds to each.
+    extras: Vec<lang::Element>,
+    state: Mutex<State>,
+}
+
+struct State {
+    present: Arc<Graph>,
+    before: Option<Arc<Graph>>,
+    /// The present one goes at this time unless somebody confirms it.
+    until: Option<Instant>,
+}
+
+impl Keeper {
+    /// For a router that runs `graph`, all of whose elements but the first `own` the command line has added.
+    pub(crate) fn new(args: &Args, control: Control, graph: &Graph, own: usize) -> Arc<Keeper> {
+        let extras = graph.elements[own..].to_vec();
+        let state = State { present: Arc::new(graph.clone()), before: None, until: None };
+        Arc::new(Keeper { args: args.clone(), control, extras, state: Mutex::new(state) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn load_text(&self, name: &str, text: &str) -> Result<Loaded, String> {
+        let parsed = lang::load_str(name, text, &self.args.source.options()?);
+        Ok(Loaded { sources: parsed.sources, graph: parsed.graph, diagnostics: parsed.diagnostics })
+    }
+
+    /// The graph of what was loaded, with what the command line adds to it.
+    fn graph(&self, loaded: &mut Loaded, render: Render) -> Result<Graph, String> {
+        let graph = loaded.graph.take();
+        let mut graph = graph.ok_or_else(|| render(&loaded.diagnostics, &loaded.sources))?;
+        graph.elements.extend(self.extras.iter().cloned());
+        Ok(graph)
+    }
+
+    /// Swaps a configuration in, and remembers the one that goes. Whoever had to confirm that one need not any more.
+    fn install(
+        &self,
+        mut loaded: Loaded,
+        render: Render,
+        ready: impl FnOnce(),
+        then: impl FnOnce(&mut State),
+    ) -> Result<String, String> {
+        let graph = self.graph(&mut loaded, render)?;
+        // Not to wait here keeps a worker that writes to `hotconfig` from waiting for whoever waits for it.
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(BUSY.into()),
+        };
+        let swapped = self
+            .control
+            .swap(&graph, ready)
+            .map_err(|why| refusal(why, |errors| render(errors, &loaded.sources)))?;
+        state.before = Some(std::mem::replace(&mut state.present, Arc::new(graph)));
+        if state.until.take().is_some() {
+            self.control.clear_alarm();
+        }
+        then(&mut state);
+        catch_signals(&self.control);
+        Ok(swapped.to_string())
+    }
+
+    /// What `hotconfig` does.
+    pub(crate) fn by_handler(self: &Arc<Keeper>) -> engine::Reconfigure {
+        let keeper = self.clone();
+        Box::new(move |_, text, ready| {
+            let loaded = keeper.load_text("hotconfig", text)?;
+            let done = keeper.install(loaded, lang::render_click, ready, |_| ());
+            done.map(|swapped| format!("new configuration: {swapped}"))
+        })
+    }
+
+    /// Reads the configuration's file anew and swaps it in, and says what came of it.
+    pub(crate) fn by_file(&self) {
+        let loaded = self.args.source.load();
+        match loaded.and_then(|loaded| self.install(loaded, as_compiler, || (), |_| ())) {
+            Ok(swapped) => eprintln!("junctor: new configuration: {swapped}"),
+            Err(why) => eprintln!("{}\njunctor: the old configuration goes on", why.trim_end()),
+        }
+    }
+
+    /// `apply`: a line of options, `rehearse` or `confirm SECONDS` or none, then the text of a configuration.
+    fn apply(self: &Arc<Keeper>, value: &str) -> Result<String, String> {
+        let (options, text) =
+            value.split_once('\n').ok_or("expected a line of options and a configuration")?;
+        let mut loaded = self.load_text("configuration", text)?;
+        match options.split_ascii_whitespace().collect::<Vec<_>>()[..] {
+            [] => {
+                let done = self.install(loaded, as_compiler, || (), |_| ());
+                done.map(|swapped| format!("applied: {swapped}"))
+            }
+            ["rehearse"] => {
+                let graph = self.graph(&mut loaded, as_compiler)?;
+                // Nothing else is installed meanwhile.
+                let _state = self.state();
+                let done = self.control.rehearse(&graph);
+                done.map_err(|errors| as_compiler(&errors, &loaded.sources))?;
+                Ok("this router could run it; nothing was changed".into())
+            }
+            ["confirm", time] => {
+                let time = engine::parse_duration(time).ok_or("expected a time to confirm in")?;
+                let swapped = self.install(loaded, as_compiler, || (), |state| self.wait(state, time))?;
+                Ok(format!(
+                    "applied: {swapped}\nthe configuration before it comes back in {} s unless 'junctor apply confirm' comes first",
+                    time.as_secs_f64()
+                ))
+            }
+            _ => Err(format!("unknown options '{options}'")),
+        }
+    }
+
+    /// Brings the configuration before the present one back in time, unless somebody confirms the present one.
+    fn wait(self: &Arc<Keeper>, state: &mut State, time: Duration) {
+        state.until = Some(Instant::now() + time);
+        let keeper = self.clone();
+        self.control.set_alarm(
+            time,
+            Box::new(move || {
+                let mut state = keeper.state();
+                // Somebody may have confirmed it while the alarm rang.
+                if state.until.take().is_none() {
+                    return;
+                }
+                match keeper.return_to_before(&mut state) {
+                    Ok(swapped) => eprintln!("junctor: nobody confirmed the new configuration; back to the one before: {swapped}"),
+                    Err(why) => eprintln!("junctor: nobody confirmed the new configuration, but the one before cannot come back: {why}"),
+                }
+            }),
+        );
+    }
+
+    fn confirm(&self) -> Result<String, String> {
+        let mut state = self.state();
+        state.until.take().ok_or("there is nothing to confirm")?;
+        self.control.clear_alarm();
+        Ok("confirmed: the new configuration stays".into())
+    }
+
+    fn rollback(&self) -> Result<String, String> {
+        let mut state = self.state();
+        let swapped = self.return_to_before(&mut state)?;
+        if state.until.take().is_some() {
+            self.control.clear_alarm();
+        }
+        Ok(format!("back to the configuration before: {swapped}"))
+    }
+
+    fn return_to_before(&self, state: &mut State) -> Result<String, String> {
+        let before = state.before.clone().ok_or("there is no configuration before this one")?;
+        let messages =
+            |errors: &[lang::Diagnostic]| errors.iter().map(|e| format!("{}\n", e.message)).collect();
+        let swapped = self.control.swap(&before, || ()).map_err(|why| refusal(why, messages))?;
+        state.before = Some(std::mem::replace(&mut state.present, before));
+        catch_signals(&self.control);
+        Ok(swapped.to_string())
+    }
+
+    /// Whether something waits to be confirmed.
+    fn status(&self) -> String {
+        let state = self.state();
+        let before =
+            if state.before.is_some() { "there is a configuration to return to" } else { "no other" };
+        match state.until {
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now()).as_secs_f64();
+                format!("to be confirmed within {left:.0} s, or else the configuration before comes back\n")
+            }
+            None => format!("nothing to be confirmed; {before}\n"),
+        }
+    }
+}
+
+/// The handlers that the control socket offers: the router's, and those of [`Keeper`].
+#[derive(Clone)]
+pub(crate) struct Offered {
+    pub(crate) control: Control,
+    pub(crate) keeper: Arc<Keeper>,
+}
+
+impl Handlers for Offered {
+    fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
+        match name {
+            APPLY => Ok(Access::ReadWrite),
+            CONFIRM | ROLLBACK => Ok(Access::Write),
+            _ => self.control.access(name),
+        }
+    }
+
+    fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
+        if name == APPLY { Ok(self.keeper.status()) } else { Handlers::read(&mut self.control, name, param) }
+    }
+
+    fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
+        let done = match name {
+            APPLY => self.keeper.apply(value),
+            CONFIRM => self.keeper.confirm(),
+            ROLLBACK => self.keeper.rollback(),
+            _ => return Handlers::write(&mut self.control, name, value),
+        };
+        done.map_err(HandlerError::Failed)
+    }
+}
+
+static SIGNALS: OnceLock<signal_hook::iterator::Handle> = OnceLock::new();
+
+/// Remembers how to catch further signals.
+pub(crate) fn remember_signals(handle: signal_hook::iterator::Handle) {
+    let _ = SIGNALS.set(handle);
+}
+
+/// Catches the signals that elements of the present configuration ask for.
+fn catch_signals(control: &Control) {
+    let Some(handle) = SIGNALS.get() else { return };
+    for signal in control.shared().signals() {
+        if !signal_hook::consts::FORBIDDEN.contains(&signal) {
+            let _ = handle.add_signal(signal);
+        }
+    }
+}
