@@ -10,6 +10,7 @@ use crate::drops::Reason;
 use crate::element::Element;
 use crate::locked::Locked;
 use crate::plan::{Mode, Place};
+use crate::ports::Processing;
 use crate::router::Shared;
 use crate::worker::Worker;
 
@@ -89,16 +90,18 @@ fn add_counters(old: &mut Worker, new: &mut Worker, o: usize, n: usize) {
     tasks.runs += more.runs;
     tasks.timed += more.timed;
     tasks.cycles += more.cycles;
-    let sides = [
-        (&old.outputs, &old.sent, &new.outputs, &mut new.sent),
-        (&old.inputs, &old.fetched, &new.inputs, &mut new.fetched),
-    ];
-    for (before, counted, after, counts) in sides {
-        for port in 0.. {
-            let Some((from, to)) = before.at(o as u32, port).zip(after.at(n as u32, port)) else { break };
-            counts[to].packets += counted[from].packets;
-            counts[to].batches += counted[from].batches;
-        }
+    let is = new.shared.clone();
+    for (port, (processing, _)) in is.elements[n].outputs.iter().enumerate() {
+        let before = old.output_stats(o, port);
+        let Some(at) = new.outputs.at(n as u32, port) else { continue };
+        let edge = new.outputs.edges[at];
+        // A pull output is counted where it is asked.
+        let counts = match new.inputs.at(edge.element, usize::from(edge.port)) {
+            Some(fed) if *processing == Processing::Pull => &mut new.fetched[fed],
+            _ => &mut new.sent[at],
+        };
+        counts.packets += before.packets;
+        counts.batches += before.batches;
     }
 }
 
