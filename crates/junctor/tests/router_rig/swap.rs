@@ -5,7 +5,6 @@ use lab::rig::Rig;
 
 use crate::dut::{Dut, PATIENCE, edited};
 use crate::hosts::{done, ping};
-use crate::on_rig;
 use crate::router::rig;
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
@@ -64,6 +63,9 @@ fn check_swaps(method: &str) {
     }
 }
 
-on_rig! {
-    swaps needs ["ping", "iperf3", "ethtool"] => check_swaps;
+#[test]
+fn af_xdp_swaps() {
+    if !lab::rig::skip_without("swaps", &["ping", "iperf3", "ethtool"]) {
+        check_swaps("AF_XDP");
+    }
 }
