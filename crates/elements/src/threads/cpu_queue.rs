@@ -168,7 +168,7 @@ mod tests {
     fn each_worker_has_its_room_and_its_turn() {
         let text = "i :: TestIn -> q :: CPUQueue(4); j :: TestIn -> q; q -> u :: Unqueue(ACTIVE false) -> o :: TestOut;
                     StaticThreadSched(i 0, j 1, u 0);";
-        let mut run = Rig::text(text).workers(2).burst(2).ready();
+        let run = Rig::text(text).workers(2).burst(2).ready();
         run.give("i", [b"a", b"b", b"c", b"d"].map(|b| packet::Packet::copy_of(b).unwrap()).into());
         run.give("j", [b"1", b"2", b"3", b"4"].map(|b| packet::Packet::copy_of(b).unwrap()).into());
         let mut run = run.again();
