@@ -142,10 +142,9 @@ impl Icmp6Error {
         let to_many = to.is_multicast() || matches!(link, PacketType::Broadcast | PacketType::Multicast);
         let no_host = from.is_unspecified() || from.is_loopback() || from.is_multicast();
         let silent = (to_many && !exempt) || no_host || self.bad.contains(&from);
-        let redirects = self.kind == Type::REDIRECT;
-        !silent
-            && !(redirects && !self.may_redirect(from, to, packet.anno(anno::DST_IP).into()))
-            && !self.about_error(Protocol(header[6]), payload)
+        let fit =
+            self.kind != Type::REDIRECT || self.may_redirect(from, to, packet.anno(anno::DST_IP).into());
+        !silent && fit && !self.about_error(Protocol(header[6]), payload)
     }
 
     /// RFC 4861, 8.2: whether a sender may be sent to another next hop: as a neighbour, and to a router by its link-local address or
