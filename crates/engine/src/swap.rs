@@ -243,6 +243,7 @@ impl Halted {
     }
 
     /// Waits until all have parked, and takes them, with the time when the first one came.
+    #[expect(clippy::vec_box, reason = "a worker is large, and goes through a channel in its box")]
     fn take(&self, plant: &Plant, hulls: Vec<Box<Worker>>) -> Option<(Vec<Worker>, Instant)> {
         let mut since = None;
         for _ in &self.orders {
@@ -327,7 +328,7 @@ impl Worker {
             match rx.recv_timeout(LOOK_EVERY) {
                 Ok(answer) => break answer,
                 Err(RecvTimeoutError::Disconnected) => break Err("the router has stopped".into()),
-                Err(RecvTimeoutError::Timeout) if goes_on => drop(self.side_round()),
+                Err(RecvTimeoutError::Timeout) if goes_on => self.side_round(),
                 Err(RecvTimeoutError::Timeout) => drop(self.serve()),
             }
         };

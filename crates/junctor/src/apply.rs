@@ -50,7 +50,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let (status, diff, said) = match execute(args) {
-        Ok((diff, said)) => (exit::SUCCESS, diff, Ok(said)),
+        Ok((diff, said)) => (exit::SUCCESS, diff.map(Box::new), Ok(said)),
         Err(Trouble::Configuration) => return exit::USAGE,
         Err(Trouble::Usage(why)) => return cli::usage(why),
         Err(Trouble::Router(diff, Failure::Unclear(why))) => (exit::USAGE, diff, Err(why)),
@@ -82,7 +82,7 @@ enum Trouble {
     Configuration,
     Usage(String),
     /// The router refused, or there is none.
-    Router(Option<Diff>, Failure),
+    Router(Option<Box<Diff>>, Failure),
 }
 
 impl From<Failure> for Trouble {
@@ -128,7 +128,7 @@ fn execute(args: &Args) -> Result<(Option<Diff>, String), Trouble> {
     };
     match client.write(APPLY, &format!("{options}\n{}", new.to_click())) {
         Ok(said) => Ok((Some(diff), said)),
-        Err(why) => Err(Trouble::Router(Some(diff), why)),
+        Err(why) => Err(Trouble::Router(Some(Box::new(diff)), why)),
     }
 }
 

@@ -127,7 +127,7 @@ fn rewrite(graph: &Graph, notes: &str, args: &Args) -> Result<Outcome, Failed> {
     }
     let text = with_spreads(graph, &steps);
     let parsed = lang::load_str("parallelized", &text, &elements::options());
-    let new_graph = parsed.graph.ok_or_else(|| Failed::Configuration(parsed.diagnostics))?;
+    let new_graph = parsed.graph.ok_or(Failed::Configuration(parsed.diagnostics))?;
     let after = subject(&new_graph)?;
     let router = after.build(cores)?;
     let costs = Costs::measure(&after, 1)?;

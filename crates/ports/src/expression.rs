@@ -25,13 +25,19 @@ struct Program {
     instructions: *mut Instruction,
 }
 
+type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
+type Compile = unsafe extern "C" fn(*mut c_void, *mut Program, *const c_char, c_int, u32) -> c_int;
+type Geterr = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+type Freecode = unsafe extern "C" fn(*mut Program);
+type Close = unsafe extern "C" fn(*mut c_void);
+
 /// The functions of libpcap.
 struct Library {
-    open_dead: unsafe extern "C" fn(c_int, c_int) -> *mut c_void,
-    compile: unsafe extern "C" fn(*mut c_void, *mut Program, *const c_char, c_int, u32) -> c_int,
-    geterr: unsafe extern "C" fn(*mut c_void) -> *const c_char,
-    freecode: unsafe extern "C" fn(*mut Program),
-    close: unsafe extern "C" fn(*mut c_void),
+    open_dead: OpenDead,
+    compile: Compile,
+    geterr: Geterr,
+    freecode: Freecode,
+    close: Close,
 }
 
 impl Library {
@@ -53,11 +59,11 @@ impl Library {
         // SAFETY: these are the functions' types in pcap/pcap.h, the same in all versions under these names.
         Some(unsafe {
             Library {
-                open_dead: std::mem::transmute::<*mut c_void, _>(open_dead),
-                compile: std::mem::transmute::<*mut c_void, _>(compile),
-                geterr: std::mem::transmute::<*mut c_void, _>(geterr),
-                freecode: std::mem::transmute::<*mut c_void, _>(freecode),
-                close: std::mem::transmute::<*mut c_void, _>(close),
+                open_dead: std::mem::transmute::<*mut c_void, OpenDead>(open_dead),
+                compile: std::mem::transmute::<*mut c_void, Compile>(compile),
+                geterr: std::mem::transmute::<*mut c_void, Geterr>(geterr),
+                freecode: std::mem::transmute::<*mut c_void, Freecode>(freecode),
+                close: std::mem::transmute::<*mut c_void, Close>(close),
             }
         })
     }

@@ -61,6 +61,9 @@ struct State {
 
 const DONE: u8 = 10;
 
+/// Takes a step: a change of the state.
+type Take<'a> = &'a mut dyn FnMut(&dyn Fn(&mut State));
+
 impl State {
     /// What may come next.
     fn successors(&self) -> Vec<State> {
@@ -144,7 +147,7 @@ impl State {
     }
 
     /// Reads one letter.
-    fn serve(&self, w: usize, take: &mut dyn FnMut(&dyn Fn(&mut State))) {
+    fn serve(&self, w: usize, take: Take<'_>) {
         let Some(mail) = self.workers[w].mail.first().copied() else { return };
         take(&|s| {
             s.workers[w].mail.remove(0);

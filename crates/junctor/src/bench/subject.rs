@@ -113,7 +113,11 @@ impl<'a> Subject<'a> {
                 .iter_mut()
                 .map(|(router, bench)| {
                     let start = &start;
-                    scope.spawn(move || self.run(router, bench, || drop(start.wait())))
+                    scope.spawn(move || {
+                        self.run(router, bench, || {
+                            start.wait();
+                        })
+                    })
                 })
                 .collect();
             threads.into_iter().map(|t| t.join().unwrap_or(Err(Failed::Silent))).collect()

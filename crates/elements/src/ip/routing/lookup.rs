@@ -49,6 +49,9 @@ impl<F: Family> Default for Lookup<F> {
     }
 }
 
+/// A reader of the routes, and one of what they lead to.
+pub(crate) type Parts<'a, F> = (&'a <F as Family>::Reader, &'a NextHopReader<Hop<<F as Family>::Addr>>);
+
 impl<F: Family> Lookup<F> {
     /// Whether it looks addresses up in one table that it need not lock, and counts nothing.
     pub(crate) fn is_plain(&self) -> bool {
@@ -57,7 +60,7 @@ impl<F: Family> Lookup<F> {
 
     /// The table and what its answers mean, if the element is plain.
     #[inline]
-    pub(crate) fn parts(&self) -> Option<(&F::Reader, &NextHopReader<Hop<F::Addr>>)> {
+    pub(crate) fn parts(&self) -> Option<Parts<'_, F>> {
         match (&self.path, self.vrf) {
             (Some(Path::Rcu(published, hops)), None) => Some((&published.first, hops)),
             _ => None,

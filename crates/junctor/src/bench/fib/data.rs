@@ -36,7 +36,7 @@ impl<T: Table> Data<T> {
         let Some(routes) = routes else {
             let mut data = Self::generated(if T::DIGIT == '4' { 1_000_000 } else { 250_000 }, 500_000);
             if let Some(file) = &sources.updates {
-                data.updates = Self::read(&[file.clone()])?.1;
+                data.updates = Self::read(std::slice::from_ref(file))?.1;
                 data.updates_source = file.display().to_string();
             }
             return Ok(data);
