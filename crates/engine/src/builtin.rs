@@ -35,7 +35,7 @@ pub(crate) static TASK: [Handler; 3] =
     [Handler::both("scheduled"), Handler::both("tickets"), Handler::read("home_thread")];
 
 /// The router's own handlers.
-pub(crate) static GLOBAL: [Handler; 11] = [
+pub(crate) static GLOBAL: [Handler; 12] = [
     Handler::read("version"),
     Handler::read("driver"),
     Handler::read("config"),
@@ -45,6 +45,7 @@ pub(crate) static GLOBAL: [Handler; 11] = [
     Handler::read("list"),
     Handler::read("classes"),
     Handler::read("time"),
+    Handler::read("big_lock"),
     Handler::write("stop"),
     Handler::write(HOTCONFIG),
 ];
@@ -206,6 +207,7 @@ impl Worker {
                 names.dedup();
                 names.iter().map(|n| format!("{n}\n")).collect()
             }
+            "big_lock" => shared.big_lock.get().map_or(String::new(), |lock| format!("{}\n", lock.stats())),
             "time" => format!("{:.9}", self.clock.wall() as f64 / 1e9),
             other => return Err(HandlerError::unknown(other)),
         })

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::{Poll, Token, Waker};
 
@@ -20,7 +20,8 @@ struct Inner {
     open: bool,
 }
 
-/// See the module.
+/// See the module. Its worker looks at it in every round, so it shares no line with another's.
+#[repr(align(128))]
 pub(crate) struct Mailbox {
     inner: Mutex<Inner>,
     mail: AtomicBool,
@@ -101,15 +102,17 @@ impl Mailbox {
     /// Says that the worker is about to sleep, or awake. It looks for work once more between saying so and sleeping.
     pub(crate) fn announce_sleep(&self, asleep: bool) {
         self.asleep.store(asleep, Ordering::Relaxed);
-        // Pairs with the fence in `wake_if_asleep`: either the worker sees the work in its last look, or the one who
+        // Pairs with the barrier in `wake_if_asleep`: either the worker sees the work in its last look, or the one who
         // made the work sees the announcement.
-        fence(Ordering::SeqCst);
+        if asleep {
+            sync::barrier::heavy();
+        }
     }
 
     /// Wakes the worker if it sleeps, after work was left for it elsewhere.
     #[inline]
     pub(crate) fn wake_if_asleep(&self) {
-        fence(Ordering::SeqCst);
+        sync::barrier::light();
         if self.asleep.load(Ordering::Relaxed) {
             self.wake();
         }

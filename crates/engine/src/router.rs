@@ -7,10 +7,11 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use lang::{Diagnostic, Graph};
 use packet::port::Provider;
+use sync::lock::AdaptiveLock;
 use sync::padded::CachePadded;
 
 use crate::args::{Args, Names};
@@ -124,6 +125,7 @@ pub struct Shared {
     pub(crate) plant: Weak<Plant>,
     provided: Vec<Option<Provided>>,
     stopped: Arc<CachePadded<AtomicBool>>,
+    pub(crate) big_lock: OnceLock<Arc<AdaptiveLock<()>>>,
     driver: Mutex<Option<(u32, usize)>>,
     pub(crate) signals: Signals,
     print: Option<Arc<Print>>,
@@ -398,7 +400,12 @@ impl Router {
     ///
     /// # Errors
     /// All that is wrong, each at its place in the configuration; whatever was opened is closed again.
-    pub fn build(
+    pub fn build(graph: &Graph, registry: &Registry, options: Options) -> Result<Router, Vec<Diagnostic>> {
+        // Whatever one worker's instances write must not lie beside what another's read.
+        sync::heap::in_lines(|| Router::build_in_lines(graph, registry, options))
+    }
+
+    fn build_in_lines(
         graph: &Graph,
         registry: &Registry,
         mut options: Options,
@@ -479,6 +486,20 @@ impl Router {
         });
     }
 
+    /// From now on only one worker at a time goes through a round of its tasks: one big lock around all processing of packets, as
+    /// the first multiprocessor systems had. For experiments that show what it costs; the handler `big_lock` counts.
+    pub fn lock_all_processing(&mut self) {
+        let lock = self.shared.big_lock.get_or_init(Default::default);
+        self.workers.iter_mut().for_each(|w| w.big_lock = Some(lock.clone()));
+    }
+
+    /// Runs one worker on the calling thread until something stops the router, and the others not at all: for tests and tools
+    /// that ask what a worker touches.
+    pub fn run_alone(&mut self, worker: usize) {
+        self.shared.mailboxes[worker].set_open(true);
+        self.workers[worker].run();
+    }
+
     /// State of type `T` that the element of this name provides.
     pub fn provided<T: Send + Sync + 'static>(&self, name: &str) -> Option<Arc<T>> {
         self.shared.provided(self.shared.lookup(name, None)?)?.downcast().ok()
@@ -511,6 +532,8 @@ impl Router {
     /// Stops the router when it has run for `limit` from now, by its own clock, simulated or real.
     pub fn stop_after(&mut self, limit: std::time::Duration) {
         let worker = &mut self.workers[0];
+        // It may remember a time from its last run.
+        worker.clock.expire();
         let at = worker.clock.now().saturating_add(limit.as_nanos() as u64);
         worker.timers.set(builtin::ROUTER, builtin::END_TIMER, at);
     }
@@ -578,6 +601,7 @@ pub(crate) fn share(
         plant: Arc::downgrade(plant),
         provided: primaries.iter().map(|p| p.provide()).collect(),
         stopped: plant.stopped.clone(),
+        big_lock: OnceLock::new(),
         driver: Mutex::new(None),
         signals: Signals::default(),
         print: plant.print.clone(),

@@ -12,10 +12,11 @@
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::{Events, Poll};
 use packet::{Batch, Packet};
+use sync::lock::AdaptiveLock;
 
 use crate::clock::{Clock, Nanos};
 use crate::cx::Cx;
@@ -132,7 +133,8 @@ impl TaskStats {
     }
 }
 
-/// One worker with all it owns.
+/// One worker with all it owns, on lines of its own: the workers of a router stand side by side.
+#[repr(align(128))]
 pub struct Worker {
     pub(crate) index: usize,
     pub(crate) burst: usize,
@@ -171,6 +173,8 @@ pub struct Worker {
     pub(crate) wishes: Vec<Wish>,
     /// Somebody wants to exchange the configuration when no packet is on its way.
     pub(crate) halt: Option<Halt>,
+    /// The lock around all processing of packets, if there is one; absent while it is held.
+    pub(crate) big_lock: Option<Arc<AdaptiveLock<()>>>,
 }
 
 impl Worker {
@@ -212,12 +216,18 @@ impl Worker {
             on_duty,
             wishes: Vec::new(),
             halt: None,
+            big_lock: None,
             shared,
         }
     }
 
     /// Runs until the router stops.
     pub(crate) fn run(&mut self) {
+        // What elements add to their state meanwhile is the worker's own, as what they began with.
+        sync::heap::in_lines(|| self.run_until_stopped());
+    }
+
+    fn run_until_stopped(&mut self) {
         let before = crate::clock::thread_cpu_ns();
         self.drain();
         while !self.shared.is_stopped() {
@@ -237,8 +247,26 @@ impl Worker {
         self.cpu_ns += crate::clock::thread_cpu_ns().saturating_sub(before);
     }
 
-    /// One round: messages, expired timers, every scheduled task once. Returns whether there was work.
+    /// One round, under the big lock if there is one.
     pub(crate) fn round(&mut self) -> bool {
+        let Some(lock) = self.big_lock.take() else { return self.free_round() };
+        let clock = Instant::now();
+        // The holder may wait for this worker to answer a handler.
+        let meanwhile = || {
+            if self.shared.mailboxes[self.index].has_mail() {
+                self.serve();
+            }
+            std::thread::yield_now();
+        };
+        let held = lock.lock_meanwhile(|| clock.elapsed().as_nanos() as u64, meanwhile);
+        let worked = self.free_round();
+        drop(held);
+        self.big_lock = Some(lock);
+        worked
+    }
+
+    /// One round: messages, expired timers, every scheduled task once. Returns whether there was work.
+    fn free_round(&mut self) -> bool {
         self.clock.expire();
         self.rcu.quiescent();
         let mut worked = self.shared.mailboxes[self.index].has_mail() && self.serve();

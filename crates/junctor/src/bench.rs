@@ -3,6 +3,8 @@
 
 mod engine_path;
 mod fib;
+mod handoff;
+mod scaling;
 mod start;
 mod subject;
 mod traffic;
@@ -23,6 +25,7 @@ pub(crate) struct Args {
 enum What {
     Engine(engine_path::Args),
     Fib(fib::Args),
+    Handoff(handoff::Args),
     Start(start::Args),
 }
 
@@ -36,6 +39,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     match &args.what {
         What::Engine(args) => engine_path::main(args),
         What::Fib(args) => fib::main(args),
+        What::Handoff(args) => handoff::main(args),
         What::Start(args) => start::main(args),
     }
 }

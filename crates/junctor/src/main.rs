@@ -26,6 +26,9 @@ mod plan;
 mod reconfigure;
 mod run;
 
+#[global_allocator]
+static HEAP: sync::heap::LineHeap = sync::heap::LineHeap;
+
 /// Exit statuses: success, the thing asked about failed, usage or configuration error.
 pub(crate) mod exit {
     pub(crate) const SUCCESS: u8 = 0;

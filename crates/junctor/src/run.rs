@@ -70,6 +70,9 @@ pub(crate) struct Args {
     /// Let every element run by itself: no chain runs as one pass (see `junctor check --explain`).
     #[arg(long)]
     pub(crate) no_fuse: bool,
+    /// Let only one worker at a time process packets: one big lock around all of it, to see what that costs.
+    #[arg(long)]
+    pub(crate) big_lock: bool,
     /// Stop after this time (seconds, or with unit: 500ms, 2min).
     #[arg(long, value_name = "TIME")]
     pub(crate) time: Option<String>,
@@ -136,6 +139,9 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
             return unusable;
         }
     };
+    if args.big_lock {
+        router.lock_all_processing();
+    }
     if let Some(file) = &args.output
         && let Err(why) = write_flat(file, &router.shared().flat)
     {
@@ -232,7 +238,7 @@ fn allowed_cores() -> Vec<usize> {
 }
 
 /// A number of workers, or a list of cores.
-fn parse_threads(text: &str) -> Result<(usize, Vec<usize>), String> {
+pub(crate) fn parse_threads(text: &str) -> Result<(usize, Vec<usize>), String> {
     let bad =
         || format!("--threads expects a number of workers or a list of cores such as 0,2-3, not '{text}'");
     let allowed = allowed_cores();

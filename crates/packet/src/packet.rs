@@ -289,6 +289,20 @@ impl Packet {
         self.len() == 0
     }
 
+    /// Asks for the descriptor's line ahead of its use: it may lie in another core's cache.
+    #[inline]
+    pub fn prefetch(&self) {
+        sync::prefetch::prefetch(self.meta());
+    }
+
+    /// Asks for the first line of the bytes, likewise; reads the descriptor.
+    #[inline]
+    pub fn prefetch_data(&self) {
+        if let Some(first) = self.data().first() {
+            sync::prefetch::prefetch(first);
+        }
+    }
+
     /// The bytes.
     #[inline]
     pub fn data(&self) -> &[u8] {

@@ -2,31 +2,41 @@
 //! Free frames: a cache per thread, and a shared spill that moves blocks of 64.
 //!
 //! A thread's cache is a stack, so the frame freed last is used next and is still in its first-level cache. Only an
-//! empty or full cache touches the spill, a lock-free queue of chains, once per 64 frames: a receiving and a
-//! transmitting core that pass frames round share one cache line once per 64 packets.
+//! empty or full cache touches the spill, a lock-free queue of blocks, once per 64 frames: a receiving and a
+//! transmitting core that pass frames round share a few cache lines once per 64 packets. A block that a cache gives up is
+//! listed in the buffer of its first frame. Were its frames linked through their descriptors, whoever takes it would follow
+//! 64 links one after the other, each to a line in the other core's cache.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
+use sync::padded::CachePadded;
 
 use crate::memory::memory;
 use crate::packet::{JUMBO, Meta, Packet};
 
 /// Frames that move between a cache and the spill at once.
 pub(crate) const BLOCK: usize = 64;
+/// Blocks that wait to be taken before all others.
+const WARM: usize = 8;
 /// Frames a thread keeps at most.
 const CACHE: usize = 512;
 
-/// A chain of up to [`BLOCK`] free frames, linked through their descriptors.
+/// Up to [`BLOCK`] free frames.
 #[derive(Debug)]
 struct Chain {
     first: NonNull<Meta>,
     len: usize,
+    /// They are [`BLOCK`], listed in the buffer of the first; otherwise they are linked through their descriptors.
+    listed: bool,
 }
+
+/// The list of a block.
+type List = [NonNull<Meta>; BLOCK];
 
 // SAFETY: a chain owns its free frames; nobody else refers to them.
 unsafe impl Send for Chain {}
@@ -34,6 +44,9 @@ unsafe impl Send for Chain {}
 /// The free frames of one size that no thread keeps.
 #[derive(Debug)]
 pub(crate) struct Spill {
+    /// Listed blocks given last, taken first: a core that receives takes what another has just sent, and the two go round
+    /// in frames that their caches hold instead of in all that there are.
+    warm: CachePadded<[AtomicPtr<Meta>; WARM]>,
     blocks: ArrayQueue<Chain>,
     total: usize,
     /// Whether threads keep some of these frames.
@@ -44,7 +57,8 @@ pub(crate) struct Spill {
 impl Spill {
     pub(crate) fn new(frames: usize, cached: bool) -> Self {
         // Single frames may return as chains of one from threads that end, hence room for every frame.
-        Spill { blocks: ArrayQueue::new(frames.max(1)), total: frames, cached, free: AtomicUsize::new(0) }
+        let (warm, blocks) = (CachePadded::default(), ArrayQueue::new(frames.max(1)));
+        Spill { warm, blocks, total: frames, cached, free: AtomicUsize::new(0) }
     }
 
     /// Takes over frames that were never used.
@@ -65,18 +79,35 @@ impl Spill {
                 }
             }
             // SAFETY: `block < frames`.
-            self.give(Chain { first: unsafe { metas.add(block) }, len: end - block });
+            self.give(Chain { first: unsafe { metas.add(block) }, len: end - block, listed: false });
         }
     }
 
     fn give(&self, chain: Chain) {
         self.free.fetch_add(chain.len, Ordering::Relaxed);
+        // Release and Acquire hand over the list with the block, as the queue does.
+        let empty = std::ptr::null_mut();
+        let place = |slot: &AtomicPtr<Meta>| {
+            let first = chain.first.as_ptr();
+            slot.load(Ordering::Relaxed).is_null()
+                && slot.compare_exchange(empty, first, Ordering::Release, Ordering::Relaxed).is_ok()
+        };
+        if chain.listed && self.warm.iter().any(place) {
+            return;
+        }
         let pushed = self.blocks.push(chain);
         debug_assert!(pushed.is_ok(), "the spill has room for every frame");
     }
 
     fn take(&self) -> Option<Chain> {
-        let chain = self.blocks.pop()?;
+        let block = |slot: &AtomicPtr<Meta>| {
+            // A look first: an exchange would take the line away from others for nothing.
+            NonNull::new(slot.load(Ordering::Relaxed))?;
+            NonNull::new(slot.swap(std::ptr::null_mut(), Ordering::Acquire))
+        };
+        let warm = self.warm.iter().find_map(block);
+        let warm = warm.map(|first| Chain { first, len: BLOCK, listed: true });
+        let chain = warm.or_else(|| self.blocks.pop())?;
         self.free.fetch_sub(chain.len, Ordering::Relaxed);
         Some(chain)
     }
@@ -239,15 +270,32 @@ impl Frames<'_> {
         let stack = unsafe { &mut *self.0.stack.get() };
         let len = self.len();
         debug_assert!(len >= BLOCK);
-        let first = chain(&stack[..BLOCK]);
+        let mut list = stack[..BLOCK].iter().copied().flatten();
+        let first = list.next().expect("a full block");
+        let place = memory().buffer(first).cast::<List>();
+        // SAFETY: the buffer of a free frame of ours, which is aligned to its size and larger than a list; every entry
+        // below the stack's length is a frame.
+        unsafe {
+            place.write(std::array::from_fn(|i| if i == 0 { first } else { list.next().unwrap_or(first) }))
+        };
         stack.copy_within(BLOCK..len, 0);
         self.0.len.store(len - BLOCK, Ordering::Relaxed);
-        memory().small.give(Chain { first, len: BLOCK });
+        memory().small.give(Chain { first, len: BLOCK, listed: true });
     }
 
     #[cold]
     fn refill(self) -> bool {
         let Some(chain) = memory().small.take() else { return false };
+        if chain.listed {
+            // SAFETY: `spill_block` wrote the list there, and since then nobody has had the frame.
+            let list = unsafe { memory().buffer(chain.first).cast::<List>().read() };
+            for meta in list {
+                // SAFETY: the frames were ours alone from the moment the block left the queue.
+                sync::prefetch::prefetch(unsafe { meta.as_ref() });
+                self.push(meta);
+            }
+            return true;
+        }
         let mut next = Some(chain.first);
         while let Some(mut meta) = next {
             // SAFETY: the chain was ours alone from the moment it left the queue.
@@ -258,16 +306,6 @@ impl Frames<'_> {
     }
 }
 
-fn chain(frames: &[Option<NonNull<Meta>>]) -> NonNull<Meta> {
-    let mut next = None;
-    for meta in frames.iter().rev().flatten() {
-        // SAFETY: free frames of our own cache.
-        unsafe { (*meta.as_ptr()).set_next(next) };
-        next = Some(*meta);
-    }
-    next.expect("a chain of at least one frame")
-}
-
 fn release_direct(meta: NonNull<Meta>) {
     // SAFETY: the caller gives a frame that nobody refers to.
     let jumbo = unsafe {
@@ -275,7 +313,7 @@ fn release_direct(meta: NonNull<Meta>) {
         meta.as_ref().is_jumbo()
     };
     let spill = if jumbo { &memory().jumbo } else { &memory().small };
-    spill.give(Chain { first: meta, len: 1 });
+    spill.give(Chain { first: meta, len: 1, listed: false });
 }
 
 /// Takes one free ordinary frame.
@@ -317,7 +355,7 @@ pub(crate) fn take_jumbo() -> Option<NonNull<Meta>> {
     let mut chain = spill.take()?;
     // SAFETY: the chain is ours alone.
     if let Some(rest) = unsafe { chain.first.as_mut() }.unlink() {
-        spill.give(Chain { first: rest, len: chain.len - 1 });
+        spill.give(Chain { first: rest, len: chain.len - 1, listed: false });
     }
     Some(chain.first)
 }

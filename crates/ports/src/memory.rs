@@ -403,7 +403,7 @@ struct ReplayQueue {
 }
 
 /// Prepared packets, each in its own run of 64-byte lines.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Templates {
     lines: Vec<Line>,
     /// First line and length of each packet.
@@ -486,7 +486,9 @@ impl Device for Replay {
         let taken = Taken::take(&self.name, &self.queue(queue)?.rx_taken, queue)?;
         Ok(Box::new(ReplayRx {
             next: queue * self.templates.places.len() / self.queues.len(),
-            templates: self.templates.clone(),
+            // A copy for each queue: its worker reads them all over again for ever, and should find them in its core's own
+            // cache and not in another's.
+            templates: Arc::new((*self.templates).clone()),
             left: self.limit,
             counters: Counters::default(),
             _taken: taken,

@@ -6,6 +6,8 @@
 //!
 //! * [`ring::Ring`]: a bounded queue of handles, moved in bulk, many producers and many consumers;
 //! * [`rcu`]: publishing new versions to readers who never wait, and freeing the old ones;
+//! * [`barrier`]: a pair of memory barriers of which one is free;
+//! * [`heap::LineHeap`]: a heap that gives what workers own whole cache lines;
 //! * [`lines::Lines`]: zeroed cache lines of atomic words, for tables that readers walk while a writer edits;
 //! * [`lock`]: locks that count their contention, for what must be serial;
 //! * [`percore::PerCore`]: a cell for each core, and counters summed by their readers;
@@ -16,6 +18,8 @@
 //! loom model of the same name. Run them with
 //! `RUSTFLAGS="--cfg loom" cargo test -p junctor-sync --release --target-dir target/loom`.
 
+pub mod barrier;
+pub mod heap;
 pub mod lines;
 pub mod lock;
 pub mod padded;

@@ -237,6 +237,14 @@ impl<T> Ring<T> {
         self.producers.tail.load(Ordering::Acquire).wrapping_sub(out).min(self.slots.len())
     }
 
+    /// No fewer than [`len`](Self::len), without a look at the consumers' lines: what has been announced since the tail that producers
+    /// last saw of them.
+    #[inline]
+    pub fn len_bound(&self) -> usize {
+        let out = self.producers.reserve.seen.load(Ordering::Acquire);
+        self.producers.tail.load(Ordering::Acquire).wrapping_sub(out).min(self.slots.len())
+    }
+
     /// Whether nothing is there to pop.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -539,6 +547,19 @@ mod tests {
             for ring in rings(capacity) {
                 check(&ring, &ops);
             }
+        }
+    }
+
+    #[test]
+    fn the_bound_of_the_length_is_never_below_it() {
+        let ring = Ring::new(4);
+        for item in 0..50 {
+            let _ = ring.push(item);
+            assert!(ring.len_bound() >= ring.len() && ring.len_bound() <= 4);
+            if item % 3 > 0 {
+                ring.pop();
+            }
+            assert!(ring.len_bound() >= ring.len());
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # Queue, FullNoteQueue, NotifierQueue, QuickNoteQueue, SimpleQueue, ThreadSafeQueue
 //!
-//! `Queue([CAPACITY])`
+//! `Queue([CAPACITY, SYNC lockfree|spin|adaptive])`
 //!
 //! Stores packets in first-in-first-out order between a push path and a pull path.
 //!
@@ -10,8 +10,10 @@
 //!
 //! **Arguments**
 //! * `CAPACITY` packets it holds at most, default 1000.
+//! * `SYNC` how workers that use it at once keep out of each other's way: `lockfree`, the default, or for comparison a list
+//!   behind a lock, `spin` (waiters spin) or `adaptive` (they spin shortly, then sleep).
 //!
-//! **Cores:** any number of workers may fill and drain it at once without a lock. When every worker that fills it
+//! **Cores:** any number of workers may fill and drain it at once, without a lock unless `SYNC` asks for one. When every worker that fills it
 //! also drains it (it stands before a device with a transmit queue per core), each has a queue of its own of this
 //! capacity and packets never change cores.
 //!
@@ -22,6 +24,8 @@
 //! * `capacity` read/write: the argument. Packets that a smaller capacity leaves no room for are dropped, the last ones
 //!   first; where several workers share the queue they stay until they are fetched.
 //! * `drops` read: packets dropped because it was full.
+//! * `sync` read: the argument. `contention` read: how often the lock was taken, how often someone waited, and for how many ns
+//!   in all; empty without a lock.
 //! * `reset_counts` write: sets `drops` and `highwater_length` to zero. `reset` write: drops what it holds, too.
 //!
 //! The names are one element: every queue here may be used from several workers, and sources wait while it is full.
@@ -36,17 +40,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Sharing, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, Merge, Provided, Reason, Sharing, swap};
 use packet::{Batch, Packet};
 
-use super::store::{Rings, Store};
+use super::store::{Rings, Store, Way};
 use crate::tools::number;
 
 const fn class(name: &'static str) -> Class {
-    Class::new(name, "1-/1-2", || Box::new(Queue::new(DEFAULT_CAPACITY)))
+    Class::new(name, "1-/1-2", || Box::new(Queue::new(DEFAULT_CAPACITY, Way::LockFree)))
         .processing("h/lh")
         .sharing(Sharing::Queue)
-        .handlers(HANDLERS)
+        .handlers(QUEUE_HANDLERS)
         .file(file!())
 }
 
@@ -57,6 +61,17 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::sum("drops"),
     Handler::write("reset_counts"),
     Handler::write("reset"),
+];
+
+const QUEUE_HANDLERS: &[Handler] = &[
+    HANDLERS[0],
+    HANDLERS[1],
+    HANDLERS[2],
+    HANDLERS[3],
+    HANDLERS[4],
+    HANDLERS[5],
+    Handler::read("sync"),
+    Handler::read("contention").merge(Merge::Join),
 ];
 
 /// The descriptor.
@@ -107,8 +122,8 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(capacity: usize) -> Queue {
-        let rings = Arc::new(Rings::new(capacity));
+    fn new(capacity: usize, way: Way) -> Queue {
+        let rings = Arc::new(Rings::new(capacity, way));
         Queue { store: Arc::new(Store::of(rings.clone())), rings, instances: Arc::new(()), first: true }
     }
 
@@ -128,7 +143,8 @@ impl Queue {
 
 impl Element for Queue {
     fn configure(&mut self, args: &mut Args<'_>) {
-        *self = Queue::new(capacity_argument(args));
+        let capacity = capacity_argument(args);
+        *self = Queue::new(capacity, args.keyword("SYNC", Way::LockFree));
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {
@@ -142,10 +158,7 @@ impl Element for Queue {
         let mut packets = batch.drain(..);
         let stored = rings.push(&mut packets);
         drop_rest(packets, stored, offered, cx, rings);
-        let len = rings.len();
-        if len > rings.highwater.load(Ordering::Relaxed) {
-            rings.highwater.store(len, Ordering::Relaxed);
-        }
+        rings.note_length();
     }
 
     fn pull(&mut self, _: &mut Cx<'_>, _: usize, max: usize) -> Batch {
@@ -154,8 +167,12 @@ impl Element for Queue {
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         let rings = &*self.rings;
-        if !self.first && name != "capacity" {
-            return Ok("0".into());
+        match name {
+            "sync" => return Ok(rings.way().to_string()),
+            "contention" => return Ok(if self.first { contention(rings) } else { String::new() }),
+            "capacity" => {}
+            _ if !self.first => return Ok("0".into()),
+            _ => {}
         }
         Ok(match name {
             "length" => rings.len(),
@@ -205,6 +222,10 @@ impl Element for Queue {
     }
 }
 
+fn contention(rings: &Rings) -> String {
+    rings.contention().map_or(String::new(), |stats| format!("queue {stats}\n"))
+}
+
 /// Sends what did not fit to output 1, or drops it.
 #[inline]
 fn drop_rest(
@@ -228,12 +249,15 @@ mod tests {
 
     #[test]
     fn keeps_order_and_capacity() {
-        for burst in [1, 32] {
-            let mut run =
-                Rig::text("i :: TestIn -> e :: Queue(3) -> u :: Unqueue(ACTIVE false) -> o :: TestOut;")
-                    .burst(burst)
-                    .inputs(&[b"a", b"b", b"c", b"d", b"e"])
-                    .run();
+        for (burst, way) in [(1, "lockfree"), (32, "lockfree"), (1, "spin"), (32, "spin"), (32, "adaptive")] {
+            let text = format!(
+                "i :: TestIn -> e :: Queue(3, SYNC {way}) -> u :: Unqueue(ACTIVE false) -> o :: TestOut;"
+            );
+            let mut run = Rig::text(&text).burst(burst).inputs(&[b"a", b"b", b"c", b"d", b"e"]).run();
+            assert_eq!(
+                (run.read("e.sync"), run.read("e.contention").is_empty()),
+                (way.into(), way == "lockfree")
+            );
             assert_eq!(run.read("e.length"), "3");
             assert_eq!((run.read("e.drops"), run.read("e.highwater_length")), ("2".into(), "3".into()));
             assert_eq!(run.drops("e"), [(Reason::QueueFull, 2)]);
@@ -253,9 +277,10 @@ mod tests {
 
     #[test]
     fn capacity_changes_while_it_runs() {
-        let text = "i :: TestIn -> e :: Queue(3) -> u :: Unqueue(ACTIVE false) -> o :: TestOut; e[1] -> x :: TestOut; s :: TimedSource(1, z, ACTIVE false, LIMIT 9) -> e;";
-        for burst in [1, 32] {
-            let mut run = Rig::text(text).burst(burst).inputs(&[b"a", b"b", b"c"]).run();
+        let text = "i :: TestIn -> e :: Queue(3, SYNC $way) -> u :: Unqueue(ACTIVE false) -> o :: TestOut; e[1] -> x :: TestOut; s :: TimedSource(1, z, ACTIVE false, LIMIT 9) -> e;";
+        for (burst, way) in [(1, "lockfree"), (32, "lockfree"), (32, "spin"), (1, "adaptive")] {
+            let text = text.replace("$way", way);
+            let mut run = Rig::text(&text).burst(burst).inputs(&[b"a", b"b", b"c"]).run();
             run.write("e.capacity", "10").unwrap();
             assert_eq!((run.read("e.capacity"), run.read("e.length")), ("10".into(), "3".into()));
             run.write("s.active", "true").unwrap();

@@ -4,11 +4,19 @@
 //! A ring cannot grow, so a queue whose capacity is raised beyond its ring's slots gets a further ring: the old one takes
 //! no more packets, and whoever drains the queue empties the old one first. Slots at least double each time, so there are
 //! few rings and the memory of all is at most twice that of the last.
+//!
+//! A list behind a lock is there to show what a lock costs ([`Way`]); it is what queues between processors were made of
+//! in the systems that experiments reproduce.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
+use engine::args::{FromArg, Names};
 use packet::{Batch, Packet};
+use sync::lock::{AdaptiveLock, LockStats, SpinLock};
+use sync::padded::CachePadded;
 use sync::ring::Ring;
 
 /// What a queue lets other elements see ([`engine::Element::provide`]): RED and sources ask for lengths.
@@ -60,12 +68,59 @@ impl Store {
     }
 }
 
-/// See the module.
+/// How the workers that fill and drain a queue keep out of each other's way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Way {
+    /// A ring whose places are reserved by atomic operations.
+    #[default]
+    LockFree,
+    /// A list behind a lock whose waiters spin.
+    Spin,
+    /// A list behind a lock whose waiters spin shortly and then sleep.
+    Adaptive,
+}
+
+impl FromArg for Way {
+    const EXPECTED: &'static str = "lockfree, spin or adaptive";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
+        match text {
+            "lockfree" => Ok(Way::LockFree),
+            "spin" => Ok(Way::Spin),
+            "adaptive" => Ok(Way::Adaptive),
+            _ => Err(String::new()),
+        }
+    }
+}
+
+impl std::fmt::Display for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Way::LockFree => "lockfree",
+            Way::Spin => "spin",
+            Way::Adaptive => "adaptive",
+        })
+    }
+}
+
+/// What a queue holds, for any number of workers.
 #[derive(Debug)]
 pub(super) struct Rings {
-    first: Link,
-    pub(super) highwater: AtomicUsize,
-    pub(super) drops: AtomicU64,
+    kept: Kept,
+    // Written by those who fill it only, so not on the line that tells those who drain it where the slots are.
+    pub(super) highwater: CachePadded<AtomicUsize>,
+    pub(super) drops: CachePadded<AtomicU64>,
+}
+
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the ring is the usual one, and a box would be one more line to fetch"
+)]
+enum Kept {
+    Free(Link),
+    Spin(Guarded<SpinLock<VecDeque<Packet>>>),
+    Adaptive(Guarded<AdaptiveLock<VecDeque<Packet>>>),
 }
 
 #[derive(Debug)]
@@ -78,20 +133,10 @@ impl Link {
     fn new(capacity: usize) -> Link {
         Link { ring: Ring::new(capacity), next: OnceLock::new() }
     }
-}
-
-impl Rings {
-    pub(super) fn new(capacity: usize) -> Rings {
-        Rings { first: Link::new(capacity), highwater: AtomicUsize::new(0), drops: AtomicU64::new(0) }
-    }
-
-    fn links(&self) -> impl Iterator<Item = &Link> {
-        std::iter::successors(Some(&self.first), |link| link.next.get().map(Box::as_ref))
-    }
 
     #[inline]
     fn last(&self) -> &Link {
-        let mut link = &self.first;
+        let mut link = self;
         while let Some(next) = link.next.get() {
             link = next;
         }
@@ -99,18 +144,7 @@ impl Rings {
     }
 
     #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.links().map(|link| link.ring.len()).sum()
-    }
-
-    #[inline]
-    pub(super) fn capacity(&self) -> usize {
-        self.last().ring.capacity()
-    }
-
-    /// Stores packets as far as there is room and says how many; the rest stay with the caller.
-    #[inline]
-    pub(super) fn push(&self, packets: &mut impl ExactSizeIterator<Item = Packet>) -> usize {
+    fn push(&self, packets: &mut impl ExactSizeIterator<Item = Packet>) -> usize {
         let mut link = self.last();
         let mut stored = 0;
         loop {
@@ -123,18 +157,163 @@ impl Rings {
         }
     }
 
+    #[inline]
+    fn pull(&self, max: usize, batch: &mut Batch) {
+        let mut link = self;
+        loop {
+            link.ring.pop_many(max - batch.len(), |p| {
+                p.prefetch();
+                batch.push(p);
+            });
+            match link.next.get() {
+                Some(next) if batch.len() < max => link = next,
+                _ => return,
+            }
+        }
+    }
+
+    fn set_capacity(&self, capacity: usize) {
+        let mut link = self.last();
+        while capacity > link.ring.slots() {
+            link.ring.set_capacity(0);
+            link = link.next.get_or_init(|| Box::new(Link::new(capacity)));
+        }
+        link.ring.set_capacity(capacity);
+    }
+}
+
+/// A list behind a lock, with its length and capacity where they can be read without it.
+#[derive(Debug)]
+struct Guarded<L> {
+    list: L,
+    len: CachePadded<AtomicUsize>,
+    capacity: AtomicUsize,
+}
+
+impl<L> Guarded<L> {
+    fn new(capacity: usize, lock: impl FnOnce(VecDeque<Packet>) -> L) -> Guarded<L> {
+        let len = CachePadded::new(AtomicUsize::new(0));
+        Guarded { list: lock(VecDeque::new()), len, capacity: AtomicUsize::new(capacity) }
+    }
+
+    /// To be called by the lock's holder.
+    fn push(&self, list: &mut VecDeque<Packet>, packets: &mut impl Iterator<Item = Packet>) -> usize {
+        let before = list.len();
+        let room = self.capacity.load(Ordering::Relaxed).saturating_sub(before);
+        list.extend(packets.take(room));
+        self.len.store(list.len(), Ordering::Relaxed);
+        list.len() - before
+    }
+
+    /// To be called by the lock's holder.
+    fn pull(&self, list: &mut VecDeque<Packet>, max: usize, batch: &mut Batch) {
+        batch.extend(list.drain(..max.min(list.len())));
+        self.len.store(list.len(), Ordering::Relaxed);
+    }
+
+    /// An empty queue is seen without the lock, or whoever waits for packets would keep out those who bring some.
+    fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// Nanoseconds, asked for only where a lock makes somebody wait.
+fn now_ns() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+impl Rings {
+    pub(super) fn new(capacity: usize, way: Way) -> Rings {
+        let kept = match way {
+            Way::LockFree => Kept::Free(Link::new(capacity)),
+            Way::Spin => Kept::Spin(Guarded::new(capacity, SpinLock::new)),
+            Way::Adaptive => Kept::Adaptive(Guarded::new(capacity, AdaptiveLock::new)),
+        };
+        Rings { kept, highwater: CachePadded::default(), drops: CachePadded::default() }
+    }
+
+    pub(super) fn way(&self) -> Way {
+        match &self.kept {
+            Kept::Free(_) => Way::LockFree,
+            Kept::Spin(_) => Way::Spin,
+            Kept::Adaptive(_) => Way::Adaptive,
+        }
+    }
+
+    /// What the lock has been through, if there is one.
+    pub(super) fn contention(&self) -> Option<LockStats> {
+        match &self.kept {
+            Kept::Free(_) => None,
+            Kept::Spin(guarded) => Some(guarded.list.stats()),
+            Kept::Adaptive(guarded) => Some(guarded.list.stats()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        match &self.kept {
+            Kept::Free(first) => std::iter::successors(Some(first), |link| link.next.get().map(Box::as_ref))
+                .map(|link| link.ring.len())
+                .sum(),
+            Kept::Spin(guarded) => guarded.len.load(Ordering::Relaxed),
+            Kept::Adaptive(guarded) => guarded.len.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Remembers the length if it never was so large. Exact where nobody drains the queue meanwhile.
+    #[inline]
+    pub(super) fn note_length(&self) {
+        let highest = self.highwater.load(Ordering::Relaxed);
+        // Usually the bound says enough, and those who drain the queue keep their lines.
+        let bound = match &self.kept {
+            Kept::Free(first) if first.next.get().is_none() => first.ring.len_bound(),
+            _ => usize::MAX,
+        };
+        if bound > highest {
+            let len = self.len();
+            if len > highest {
+                self.highwater.store(len, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn capacity(&self) -> usize {
+        match &self.kept {
+            Kept::Free(first) => first.last().ring.capacity(),
+            Kept::Spin(guarded) => guarded.capacity.load(Ordering::Relaxed),
+            Kept::Adaptive(guarded) => guarded.capacity.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Stores packets as far as there is room and says how many; the rest stay with the caller.
+    #[inline]
+    pub(super) fn push(&self, packets: &mut impl ExactSizeIterator<Item = Packet>) -> usize {
+        match &self.kept {
+            Kept::Free(first) => first.push(packets),
+            Kept::Spin(guarded) => guarded.push(&mut guarded.list.lock_timed(now_ns), packets),
+            Kept::Adaptive(guarded) => guarded.push(&mut guarded.list.lock_timed(now_ns), packets),
+        }
+    }
+
     /// Takes up to `max` packets, oldest first.
     #[inline]
     pub(super) fn pull(&self, max: usize) -> Batch {
         let mut batch = Batch::new();
-        let mut link = &self.first;
-        loop {
-            link.ring.pop_many(max - batch.len(), |p| batch.push(p));
-            match link.next.get() {
-                Some(next) if batch.len() < max => link = next,
-                _ => return batch,
+        match &self.kept {
+            Kept::Free(first) => first.pull(max, &mut batch),
+            Kept::Spin(guarded) if !guarded.is_empty() => {
+                guarded.pull(&mut guarded.list.lock_timed(now_ns), max, &mut batch);
             }
+            Kept::Adaptive(guarded) if !guarded.is_empty() => {
+                guarded.pull(&mut guarded.list.lock_timed(now_ns), max, &mut batch);
+            }
+            _ => {}
         }
+        // Those who filled the queue wrote these lines last, perhaps on another core.
+        batch.iter().for_each(Packet::prefetch_data);
+        batch
     }
 
     /// Takes what `other` holds, behind what is here. Packets beyond the capacity stay until they are taken.
@@ -150,12 +329,11 @@ impl Rings {
 
     /// Changes the capacity. Packets beyond a smaller one stay until they are taken.
     pub(super) fn set_capacity(&self, capacity: usize) {
-        let mut link = self.last();
-        while capacity > link.ring.slots() {
-            link.ring.set_capacity(0);
-            link = link.next.get_or_init(|| Box::new(Link::new(capacity)));
+        match &self.kept {
+            Kept::Free(first) => first.set_capacity(capacity),
+            Kept::Spin(guarded) => guarded.capacity.store(capacity, Ordering::Relaxed),
+            Kept::Adaptive(guarded) => guarded.capacity.store(capacity, Ordering::Relaxed),
         }
-        link.ring.set_capacity(capacity);
     }
 }
 
@@ -163,13 +341,19 @@ impl Rings {
 mod tests {
     use super::*;
 
+    const WAYS: [Way; 3] = [Way::LockFree, Way::Spin, Way::Adaptive];
+
     fn packets(bytes: std::ops::Range<u8>) -> std::vec::IntoIter<Packet> {
         bytes.map(|b| Packet::copy_of(&[b]).unwrap()).collect::<Vec<_>>().into_iter()
     }
 
     #[test]
     fn growing_keeps_order() {
-        let rings = Rings::new(3);
+        WAYS.into_iter().for_each(keeps_order);
+    }
+
+    fn keeps_order(way: Way) {
+        let rings = Rings::new(3, way);
         assert_eq!(rings.push(&mut packets(0..5)), 3);
         rings.set_capacity(4);
         assert_eq!((rings.push(&mut packets(3..9)), rings.len(), rings.capacity()), (1, 4, 4));
@@ -183,7 +367,11 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_while_capacity_changes() {
-        let rings = Rings::new(2);
+        WAYS.into_iter().for_each(loses_nothing);
+    }
+
+    fn loses_nothing(way: Way) {
+        let rings = Rings::new(2, way);
         const EACH: u32 = 2000;
         let taken = std::thread::scope(|scope| {
             for producer in 0..2u8 {
@@ -216,5 +404,7 @@ mod tests {
             next
         });
         assert_eq!((taken, rings.len()), ([EACH; 2], 0));
+        let taken = rings.contention().map(|stats| stats.acquisitions);
+        assert!(taken.is_none_or(|times| times >= 2 * u64::from(EACH)), "{way}: {taken:?}");
     }
 }

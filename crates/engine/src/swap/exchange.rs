@@ -32,6 +32,9 @@ pub(super) fn exchange(plant: &Plant, old: &mut [Worker], new: &mut [Worker]) ->
     swapped.moved = pairs.iter().filter(|(o, n)| take_state(old, new, *o, *n)).count();
     let depot = hand_over_queues(old, new, &mut swapped);
     count_lost(plant, old, new, &pairs, &mut swapped);
+    if let Some(lock) = was.big_lock.get() {
+        let _ = is.big_lock.set(lock.clone());
+    }
     for worker in new {
         worker.fuse(&plant.registry);
         worker.on_duty = true;
@@ -70,6 +73,7 @@ fn relieve(old: &mut Worker, new: &mut Worker) {
     new.poll = poll;
     old.on_duty = false;
     new.cpu_ns = old.cpu_ns;
+    new.big_lock = old.big_lock.take();
     new.clock = old.clock.clone();
     std::mem::swap(&mut old.random, &mut new.random);
     for timer in [crate::builtin::END_TIMER, crate::builtin::ALARM_TIMER] {

@@ -19,6 +19,7 @@ use crate::{cli, exit};
 #[command(after_help = "Examples:
   junctor bench engine conf/ip-router.click
   junctor bench engine -j 2 --json conf/ip-router.click
+  junctor bench engine --scaling 2 --runs 9 --run-ms 100 conf/ip-router.click
   junctor bench engine -w 'rt.load routes.txt' conf/ip-router.click
 
 The traffic of a device comes from a line in the configuration:
@@ -26,27 +27,33 @@ The traffic of a device comes from a line in the configuration:
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
-    /// Workers.
-    #[arg(short = 'j', long = "threads", value_name = "WORKERS", default_value_t = 1)]
-    workers: usize,
+    /// Workers, pinned to the first cores: a number, or a list of cores such as 0,2-3.
+    #[arg(short = 'j', long = "threads", value_name = "N|CORES", default_value = "1")]
+    threads: String,
     /// Packets handled at a time.
     #[arg(long, value_name = "PACKETS", default_value_t = engine::DEFAULT_BURST)]
-    burst: usize,
+    pub(super) burst: usize,
     /// Measured runs, after one to warm up.
     #[arg(long, value_name = "NUMBER", default_value_t = 5)]
-    runs: usize,
+    pub(super) runs: usize,
     /// Length of a run in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 400)]
-    run_ms: u64,
+    pub(super) run_ms: u64,
+    /// Measure how much faster this many workers are than one, and beside it as many programs of one worker each.
+    #[arg(long, value_name = "WORKERS")]
+    scaling: Option<usize>,
     /// Write a handler before measuring: `rt.load routes.txt` fills a table. May be repeated.
     #[arg(short = 'w', long = "write", value_name = "HANDLER VALUE")]
     writes: Vec<String>,
     /// Let every element run by itself: no chain runs as one pass.
     #[arg(long)]
     no_fuse: bool,
+    /// Let only one worker at a time process packets: one big lock around all of it, to see what that costs.
+    #[arg(long)]
+    big_lock: bool,
     /// Print the result as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Print also what each element sent and dropped, and its sampled cost.
     #[arg(long)]
     report: bool,
@@ -54,6 +61,9 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
+    if let Some(workers) = args.scaling {
+        return super::scaling::main(args, workers);
+    }
     let mut loaded = match args.source.load() {
         Ok(loaded) => loaded,
         Err(why) => return cli::usage(why),
@@ -64,12 +74,16 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(patterns) => patterns,
         Err(why) => return cli::usage(why),
     };
-    let workers = args.workers.max(1);
+    let (workers, cores) = match crate::run::parse_threads(&args.threads) {
+        Ok((workers, cores)) if cores.is_empty() => (workers, (0..workers).collect()),
+        Ok(listed) => listed,
+        Err(why) => return cli::usage(why),
+    };
     let bench = Arc::new(Bench::new(patterns, workers));
     let options = Options {
         provider: bench.clone(),
         workers,
-        cores: (0..workers).collect(),
+        cores,
         burst: args.burst.clamp(1, 256),
         time: TimeSource::Real,
         seed: 1,
@@ -88,9 +102,13 @@ pub(crate) fn main(args: &Args) -> u8 {
             return cli::usage(format!("--write {handler}: {why}"));
         }
     }
+    if args.big_lock {
+        router.lock_all_processing();
+    }
     let runs = measure_runs(&mut router, &bench, args);
     if args.report {
         eprint!("{}", crate::describe::report(&router));
+        eprint!("{}", router.read("big_lock", "").unwrap_or_default());
     }
     if runs.iter().any(|r| r.packets == 0) {
         return cli::fail("no packet came out of the configuration; --report shows where they end");

@@ -186,10 +186,7 @@ impl<F: Family> SharedRoutes<F> {
 
     /// What the locks have been through: `LOCK acquisitions N contended N wait_ns N`, a line each.
     pub(crate) fn contention(&self) -> String {
-        let line = |name: String, stats: LockStats| {
-            let LockStats { acquisitions, contended, wait_ns } = stats;
-            format!("{name} acquisitions {acquisitions} contended {contended} wait_ns {wait_ns}\n")
-        };
+        let line = |name: String, stats: LockStats| format!("{name} {stats}\n");
         match &self.store {
             Store::Rcu { control, .. } => line("control".into(), control.stats()),
             Store::Locked(copies) if self.strategy == Strategy::Lock => {

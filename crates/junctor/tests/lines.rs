@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! No two workers of a router on independent inputs write the same cache line: what one of them writes would else travel
+//! to the other and back for every batch.
+//!
+//! Machines on loan seldom count coherence misses (`perf c2c`), so this simulates them. Two threads run a worker each, but
+//! in turn. All writable memory of the process (heap, statics, stacks, thread-local data, packet memory) is compared before and after
+//! each turn; the lines that a worker changed are those that it would have to own, and nobody may own a line twice.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use engine::clock::TimeSource;
+use engine::{Control, Options, Router};
+use lab::flows::Flow;
+use packet::port::{Device, Error, Provider, Spec};
+use ports::memory::Replay;
+
+#[global_allocator]
+static HEAP: sync::heap::LineHeap = sync::heap::LineHeap;
+
+/// Packets that a worker sends in its turn.
+const PACKETS: usize = 20_000;
+const HOSTS: u8 = 16;
+
+/// A replaying device for each name.
+#[derive(Default)]
+struct Devices(Mutex<HashMap<String, Arc<Replay>>>);
+
+impl Devices {
+    fn sent(&self) -> usize {
+        self.0.lock().unwrap().values().map(|d| d.sent()).sum()
+    }
+}
+
+impl Provider for Devices {
+    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+        let mut devices = self.0.lock().unwrap();
+        if !devices.contains_key(&spec.device) {
+            let to_eth1 = spec.device == "eth0";
+            let packets: Vec<_> = (0..HOSTS).map(|host| frame(to_eth1, host)).collect();
+            devices.insert(spec.device.clone(), Arc::new(Replay::new(&spec.device, &packets, 2, None)?));
+        }
+        Ok(devices[&spec.device].clone())
+    }
+}
+
+/// What arrives at one interface of the example router for a host behind the other.
+fn frame(to_eth1: bool, host: u8) -> Vec<u8> {
+    let ether = if to_eth1 { [0, 0, 0xc0, 0xae, 0x67, 0xef] } else { [0, 0, 0xc0, 0x4f, 0x71, 0xef] };
+    let (from, to) = if to_eth1 { (4, 7) } else { (7, 4) };
+    let address = |net| Ipv4Addr::new(18, 26, net, 100 + host).into();
+    let flow = Flow { from: address(from), to: address(to), from_port: 5000, to_port: 9 };
+    flow.frame(ether, b"eighteen bytes ...")
+}
+
+/// Writable memory of the process, but for the stack of the thread that looks.
+struct Memory {
+    places: Vec<(u64, Vec<u8>)>,
+    file: File,
+}
+
+impl Memory {
+    fn new() -> Memory {
+        let here = 0u8;
+        let here = &raw const here as u64;
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc");
+        let mut places = Vec::new();
+        for line in maps.lines().filter(|l| l.contains(" rw-p ") && !l.contains("[v")) {
+            let (from, to) =
+                line.split_once(' ').and_then(|(range, _)| range.split_once('-')).expect("a range");
+            let number = |text| u64::from_str_radix(text, 16).expect("an address");
+            let (from, to) = (number(from), number(to));
+            if !(from..to).contains(&here) {
+                places.push((from, vec![0; (to - from) as usize]));
+            }
+        }
+        Memory { places, file: File::open("/proc/self/mem").expect("/proc/self/mem") }
+    }
+
+    /// Looks again, and notes the lines that changed since the last look. Nothing is allocated meanwhile.
+    fn look(&mut self, mut changed: Option<&mut Vec<u64>>) {
+        let mut page = [0; 4096];
+        for (from, bytes) in &mut self.places {
+            for (at, old) in (0..).step_by(4096).zip(bytes.chunks_mut(4096)) {
+                let now = &mut page[..old.len()];
+                // What has been unmapped meanwhile is nobody's.
+                if self.file.read_exact_at(now, *from + at).is_err() {
+                    continue;
+                }
+                let Some(changed) = changed.as_deref_mut() else {
+                    old.copy_from_slice(now);
+                    continue;
+                };
+                for (i, (now, old)) in now.chunks(64).zip(old.chunks_mut(64)).enumerate() {
+                    if now != old {
+                        assert!(
+                            changed.len() < changed.capacity(),
+                            "more lines change than there is room for"
+                        );
+                        changed.push((*from + at) / 64 + i as u64);
+                        old.copy_from_slice(now);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A thread that runs one worker when told, until the router is stopped; or does everything else, when told not to.
+///
+/// Told by a word and not by a channel, whose lists would change now and then for either.
+struct Turns {
+    word: Arc<AtomicU32>,
+}
+
+const WAITS: u32 = 0;
+const RUN: u32 = 1;
+const DO_NOT: u32 = 2;
+const END: u32 = 3;
+
+impl Turns {
+    fn new(worker: usize, router: &Arc<Mutex<Router>>) -> Turns {
+        let word = Arc::new(AtomicU32::new(WAITS));
+        let (told, router) = (word.clone(), router.clone());
+        std::thread::spawn(move || {
+            loop {
+                let tell = told.load(Ordering::Acquire);
+                match tell {
+                    WAITS => {
+                        std::thread::yield_now();
+                        continue;
+                    }
+                    END => return,
+                    _ => {}
+                }
+                let mut router = router.lock().unwrap();
+                router.resume();
+                if tell == RUN {
+                    router.run_alone(worker);
+                }
+                drop(router);
+                told.store(WAITS, Ordering::Release);
+            }
+        });
+        Turns { word }
+    }
+
+    /// Lets the worker send packets, or nothing.
+    fn take(&self, packets: usize, devices: &Devices, control: &Control) {
+        let goal = devices.sent() + packets;
+        self.word.store(if packets > 0 { RUN } else { DO_NOT }, Ordering::Release);
+        while devices.sent() < goal {
+            std::thread::yield_now();
+        }
+        control.stop();
+        while self.word.load(Ordering::Acquire) != WAITS {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        self.word.store(END, Ordering::Release);
+    }
+}
+
+/// Lines that both workers of the configuration change, and how many each does.
+fn shared_lines(conf: &str, change: impl Fn(String) -> String) -> (BTreeSet<u64>, [usize; 2]) {
+    let path = format!("{}/../../conf/{conf}", env!("CARGO_MANIFEST_DIR"));
+    let text = change(std::fs::read_to_string(path).expect("the example"));
+    let parsed = lang::load_str(conf, &text, &elements::options());
+    let graph = parsed.graph.unwrap_or_else(|| panic!("{:?}", parsed.diagnostics));
+    let devices = Arc::new(Devices::default());
+    let options = Options {
+        provider: devices.clone(),
+        workers: 2,
+        cores: Vec::new(),
+        burst: 32,
+        time: TimeSource::Real,
+        seed: 1,
+        print: Some(Box::new(|_| {})),
+    };
+    let mut router = Router::build(&graph, &elements::registry(), options).expect("a router");
+    for (arp, net) in [("arpq0", 4), ("arpq1", 7)] {
+        for host in 0..HOSTS {
+            let entry = format!("18.26.{net}.{} 2:0:0:0:{net}:{host}", 100 + host);
+            router.write(&format!("{arp}.insert"), &entry).unwrap();
+        }
+    }
+    let control = router.control();
+    let router = Arc::new(Mutex::new(router));
+    let workers = [0, 1].map(|w| Turns::new(w, &router));
+    workers.iter().for_each(|w| w.take(PACKETS, &devices, &control));
+    let mut memory = Memory::new();
+    let mut changed = [(); 3].map(|()| Vec::with_capacity(1 << 16));
+    let [harness, first, second] = &mut changed;
+    memory.look(None);
+    // What the harness itself changes is nobody's.
+    workers.iter().for_each(|w| w.take(0, &devices, &control));
+    memory.look(Some(harness));
+    workers[0].take(PACKETS, &devices, &control);
+    memory.look(Some(first));
+    workers[1].take(PACKETS, &devices, &control);
+    memory.look(Some(second));
+    let set = |lines: &[u64]| lines.iter().copied().collect::<BTreeSet<_>>();
+    let harness = set(harness);
+    let (first, second) = (&set(first) - &harness, &set(second) - &harness);
+    (&first & &second, [first.len(), second.len()])
+}
+
+#[test]
+fn workers_on_independent_inputs_write_no_common_line() {
+    packet::Memory::reserve(packet::Config { frames: 4096, jumbo_frames: 64, ..Default::default() })
+        .expect("packet memory");
+    for conf in ["ip-router-noqueue.click", "ip-router.click"] {
+        let (common, each) = shared_lines(conf, |text| text);
+        eprintln!("{conf}: the workers change {each:?} lines");
+        assert!(each.iter().all(|n| *n > 50), "{conf}: they did no work: {each:?}");
+        let shown: Vec<String> = common.iter().map(|line| format!("{:#x}", line * 64)).collect();
+        assert!(common.is_empty(), "{conf}: both workers write the lines {shown:?}");
+    }
+    // The simulation does see what is shared: one table behind one lock.
+    let lock = |text: String| text.replace("0.0.0.0/0 18.26.4.1 1)", "0.0.0.0/0 18.26.4.1 1, SYNC lock)");
+    let (common, _) = shared_lines("ip-router-noqueue.click", lock);
+    assert!(!common.is_empty(), "a lock is shared, yet no line is");
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A heap that gives what workers own whole cache lines.
+//!
+//! Each worker has its own instance of an element, and instances are small boxes that point to small vectors. An
+//! ordinary allocator packs them side by side in steps of 16 bytes, so that a counter of one worker shares a line with
+//! a setting that the other reads for every batch, and the line travels to and fro (false sharing). Padding each
+//! such type would have to be remembered in hundreds of places, and does not reach what a `Vec` inside it allocates.
+//!
+//! So the place to mend this is where memory is given out. [`LineHeap`] is the C library's heap with one addition: what
+//! a thread allocates [inside](in_lines) gets lines of its own. The engine makes and runs its instances so; everything
+//! else (parsing, routes on their way into a table) stays densely packed. A program chooses it with
+//! `#[global_allocator]`; without it `in_lines` changes nothing.
+//!
+//! What lies within *one* allocation (a vector of workers' counters) is not parted by this: that takes
+//! [`CachePadded`](crate::padded::CachePadded) or [`PerCore`](crate::percore::PerCore). `crates/junctor/tests/lines.rs`
+//! looks for both: it compares the lines that each worker of a router changes.
+
+use std::{
+    alloc::{GlobalAlloc, Layout},
+    cell::Cell,
+    ptr,
+};
+
+/// What is given out at a time: a pair of 64-byte cache lines, because x86 processors fetch the second with the first.
+pub const LINE: usize = 128;
+/// What the C library's `malloc` aligns to.
+const NATURAL: usize = 16;
+/// From this size on, the C library's largest threshold, every block is mapped from fresh pages of its own.
+const FRESH: usize = 32 << 20;
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f`; what this thread allocates meanwhile shares no cache line with any other allocation made so.
+///
+/// ```
+/// use junctor_sync::heap::{LineHeap, in_lines};
+/// #[global_allocator]
+/// static HEAP: LineHeap = LineHeap;
+/// let (a, b) = in_lines(|| (Box::new(1u8), Box::new(2u8)));
+/// assert!((&raw const *a as usize).abs_diff(&raw const *b as usize) >= 128);
+/// ```
+pub fn in_lines<R>(f: impl FnOnce() -> R) -> R {
+    let _restored = Restore(INSIDE.replace(true));
+    f()
+}
+
+struct Restore(bool);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        INSIDE.set(self.0);
+    }
+}
+
+/// The C library's heap, with whole lines for what is allocated [`in_lines`].
+#[derive(Debug)]
+pub struct LineHeap;
+
+impl LineHeap {
+    /// # Safety
+    /// As [`GlobalAlloc::alloc`].
+    unsafe fn aligned(size: usize, align: usize) -> *mut u8 {
+        let mut block = ptr::null_mut();
+        // SAFETY: `align` is a power of two and a multiple of a pointer's size; the result is ours to look at.
+        let failed = unsafe { libc::posix_memalign(&mut block, align.max(NATURAL), size) };
+        if failed == 0 { block.cast() } else { ptr::null_mut() }
+    }
+
+    /// # Safety
+    /// As [`GlobalAlloc::alloc`].
+    unsafe fn in_lines(layout: Layout) -> *mut u8 {
+        let Some(size) = layout.size().checked_next_multiple_of(LINE) else { return ptr::null_mut() };
+        // SAFETY: not zero, as the layout is not.
+        unsafe { Self::aligned(size, layout.align().max(LINE)) }
+    }
+}
+
+// SAFETY: every block comes from `malloc`, `calloc`, `realloc` or `posix_memalign`, is at least as large and aligned as its
+// layout asks, and goes back by `free`, which takes blocks of them all.
+unsafe impl GlobalAlloc for LineHeap {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise: a layout of non-zero size.
+        unsafe {
+            if INSIDE.get() {
+                Self::in_lines(layout)
+            } else if layout.align() <= NATURAL {
+                libc::malloc(layout.size()).cast()
+            } else {
+                Self::aligned(layout.size(), layout.align())
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as in `alloc`; what is zeroed is the block just made.
+        unsafe {
+            // Large blocks are pages of their own, which `calloc` leaves untouched.
+            if layout.align() <= NATURAL && (!INSIDE.get() || layout.size() >= FRESH) {
+                return libc::calloc(layout.size(), 1).cast();
+            }
+            let block = self.alloc(layout);
+            if !block.is_null() {
+                ptr::write_bytes(block, 0, layout.size());
+            }
+            block
+        }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let inside = INSIDE.get();
+        // SAFETY: `block` is of this heap and has `layout`; `size` is not zero and does not overflow when rounded up to
+        // the alignment: the caller's promise.
+        unsafe {
+            if !inside && layout.align() <= NATURAL {
+                return libc::realloc(block.cast(), size).cast();
+            }
+            let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !new.is_null() {
+                ptr::copy_nonoverlapping(block, new, layout.size().min(size));
+                self.dealloc(block, layout);
+            }
+            new
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
+        // SAFETY: the caller's promise: a block of this heap.
+        unsafe { libc::free(block.cast()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_inside_have_lines_of_their_own() {
+        let heap = LineHeap;
+        let mut taken = std::collections::HashSet::new();
+        let mut blocks = Vec::new();
+        for (size, align) in [(1, 1), (24, 8), (64, 16), (65, 8), (200, 64), (8, 128), (4096, 8), (3, 1)] {
+            let layout = Layout::from_size_align(size, align).expect("a layout");
+            // SAFETY: not empty; freed below with the same layout.
+            let block = in_lines(|| unsafe { heap.alloc(layout) });
+            assert!(!block.is_null() && (block as usize).is_multiple_of(align.max(LINE)));
+            for line in block as usize / LINE..=(block as usize + size - 1) / LINE {
+                assert!(taken.insert(line), "line shared");
+            }
+            blocks.push((block, layout));
+        }
+        // SAFETY: each allocated above with this layout, once.
+        blocks.into_iter().for_each(|(block, layout)| unsafe { heap.dealloc(block, layout) });
+        assert!(!INSIDE.get());
+    }
+
+    #[test]
+    fn bytes_survive_growth_and_zeroes_are_zero() {
+        let heap = LineHeap;
+        for inside in [false, true] {
+            for align in [1, 8, 64] {
+                let run = || {
+                    let layout = Layout::from_size_align(100, align).expect("a layout");
+                    // SAFETY: within the sizes asked for; each block freed or reallocated with its layout.
+                    unsafe {
+                        let block = heap.alloc_zeroed(layout);
+                        assert!((0..100).all(|i| *block.add(i) == 0));
+                        block.write_bytes(7, 100);
+                        let block = heap.realloc(block, layout, 1000);
+                        assert!(
+                            (0..100).all(|i| *block.add(i) == 7) && (block as usize).is_multiple_of(align)
+                        );
+                        heap.dealloc(block, Layout::from_size_align(1000, align).expect("a layout"));
+                    }
+                };
+                if inside { in_lines(run) } else { run() }
+            }
+        }
+    }
+}
