@@ -5,6 +5,7 @@ mod engine_path;
 mod fib;
 mod handoff;
 mod scaling;
+mod flood;
 mod start;
 mod subject;
 mod traffic;
@@ -26,6 +27,7 @@ enum What {
     Engine(engine_path::Args),
     Fib(fib::Args),
     Handoff(handoff::Args),
+    Flood(flood::Args),
     Start(start::Args),
 }
 
@@ -40,6 +42,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Engine(args) => engine_path::main(args),
         What::Fib(args) => fib::main(args),
         What::Handoff(args) => handoff::main(args),
+        What::Flood(args) => flood::main(args),
         What::Start(args) => start::main(args),
     }
 }

@@ -124,7 +124,8 @@ fn interface(text: &str) -> Result<Interface, String> {
     Ok(interface)
 }
 
-fn router(
+/// The text of a router; interfaces as `eth0=10.0.0.1/24`.
+pub(crate) fn router(
     interfaces: &[String],
     defaults: &[String],
     routes: &[String],

@@ -2,7 +2,7 @@
 //! `junctor bench fib`: what the forwarding tables can do on this machine, without packets around them.
 //!
 //! The stages, for each family: build the table whole several times; apply the stream of updates; look up three
-//! workloads, in interleaved rounds; and let a reader on each core look up while a writer changes routes at a fixed
+//! workloads, in interleaved rounds; and let a reader on each core look up while one of them changes routes at a fixed
 //! pace, for each of the three strategies of sharing ([`together`]).
 
 mod data;
@@ -22,6 +22,7 @@ use crate::cli;
 use crate::measure::{self, Measured};
 use data::{Data, Sources, Workload, workloads};
 use table::Table;
+pub(super) use together::thread_seconds;
 use together::{Strategy, Together};
 
 /// Addresses looked up in one call.
@@ -69,8 +70,8 @@ pub(crate) fn main(args: &Args) -> u8 {
     let mut results = Vec::new();
     let mut conditions = json!({
         "batch": BATCH, "pace_updates_per_s": args.pace, "run_ms": args.run_ms,
-        "readers": together::cores().len(), "writer_core": together::cores().last(),
-        "time": "processor time of each thread",
+        "readers": together::cores().len(), "updating_core": together::cores().last(),
+        "time": "processor time of each thread; readers' without what updates take, the pace per second of the updating one's",
     });
     let measured = (|| {
         if !args.v6 {
@@ -131,9 +132,9 @@ fn still<T: Table>(args: &Args, data: &Data<T>, loads: &[Workload<T>]) -> Result
         progress(&format!("{}: lookups, round {run} of {}", T::NAME, args.runs));
         table.replace(&[])?;
         reader.quiescent();
-        let start = together::thread_seconds();
+        let start = thread_seconds();
         table.replace(&data.routes)?;
-        let built = (together::thread_seconds() - start) * 1e3;
+        let built = (thread_seconds() - start) * 1e3;
         reader.quiescent();
         memory = table.memory().lookup_bytes as f64 / 1e6;
         if run > 0 {
@@ -159,14 +160,14 @@ fn still<T: Table>(args: &Args, data: &Data<T>, loads: &[Workload<T>]) -> Result
     progress(&format!("{}: updates", T::NAME));
     let mut updates = Vec::new();
     for part in data.updates.chunks(data.updates.len().div_ceil(args.runs.max(1)).max(1)) {
-        let start = together::thread_seconds();
+        let start = thread_seconds();
         for (prefix, id) in part {
             while !table.change(*prefix, *id)? {
                 reader.quiescent();
             }
             reader.quiescent();
         }
-        updates.push(part.len() as f64 / (together::thread_seconds() - start));
+        updates.push(part.len() as f64 / (thread_seconds() - start));
     }
     results.push(Measured::new(name("updates_per_s"), "updates/s", updates));
     Ok(results)
@@ -183,9 +184,9 @@ fn pass<T: Table>(fib: &T::Reader, reader: &mut sync::rcu::Reader, addrs: &[T::A
         }
     };
     go();
-    let start = together::thread_seconds();
+    let start = thread_seconds();
     go();
-    addrs.len() as f64 / (together::thread_seconds() - start) / 1e6
+    addrs.len() as f64 / (thread_seconds() - start) / 1e6
 }
 
 /// Readers on all cores beside a writer, for each strategy.

@@ -377,7 +377,7 @@ fn advertise(frame: &[u8]) -> Option<Packet> {
 }
 
 /// The reply to an Ethernet ARP request for IPv4 (RFC 826), from an address made of the one asked for.
-fn answer(request: &[u8]) -> Option<Packet> {
+pub(super) fn answer(request: &[u8]) -> Option<Packet> {
     if request.len() < 42 || request[12..14] != [8, 6] || request[20..22] != [0, 1] {
         return None;
     }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A reader on each core and a writer on the last of them, which it has to share. The writer works off its pace in
-//! portions of a millisecond and sleeps in between. A reader's rate is per second of its own processor time, so what the
-//! writer takes of the core does not count, but what it does to caches, lines and locks does.
+//! A reader on each core, and updates at a fixed pace by the last of them between its batches, as a router's worker runs
+//! handlers. (A thread for the writer alone would have to share that core by the scheduler's leave: it does not reach its
+//! pace beside a reader that never sleeps, and none at all where the two share a spinning lock.)
+//!
+//! A reader's rate is per second of processor time that it reads for. So the time that updates take does not count, but what they do to
+//! caches, lines and locks does, and other work on the machine counts little. The pace is per second of processor time of the core that makes the updates.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use core_affinity::CoreId;
 use sync::lock::{LockStats, SpinLock};
@@ -32,7 +35,7 @@ pub(super) fn cores() -> Vec<usize> {
 }
 
 /// Processor time of the calling thread.
-pub(super) fn thread_seconds() -> f64 {
+pub(in super::super) fn thread_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
@@ -57,12 +60,12 @@ pub(super) struct Together<T: Table> {
     store: Store<T>,
     cores: Vec<usize>,
     /// Updates made, so that each run goes on where the last ended.
-    made: AtomicU64,
+    made: usize,
 }
 
 /// What one run gave.
 pub(super) struct Rates {
-    /// Of each reader, million lookups in a second of its processor time.
+    /// Of each reader, million lookups in a second that it reads.
     pub(super) mlps: Vec<f64>,
     pub(super) updates_per_s: f64,
 }
@@ -91,7 +94,7 @@ impl<T: Table> Together<T> {
             Strategy::PerCore => Store::Locked((0..cores.len()).map(owned).collect::<Result<_, _>>()?),
             Strategy::Lock => Store::Locked(vec![owned(0)?]),
         };
-        Ok(Self { store, cores, made: AtomicU64::new(0) })
+        Ok(Self { store, cores, made: 0 })
     }
 
     /// What the readers' locks have been through.
@@ -113,40 +116,47 @@ impl<T: Table> Together<T> {
         length: Duration,
     ) -> Result<Rates, String> {
         let done = AtomicBool::new(false);
-        let this = &*self;
-        thread::scope(|scope| {
+        let (this, last) = (&*self, self.cores.len() - 1);
+        let told: Result<Vec<Told>, String> = thread::scope(|scope| {
             let read = |(at, core): (usize, &usize)| {
                 let (core, done) = (*core, &done);
                 // Each begins elsewhere, so that they do not load lines for each other.
                 let (before, after) = addrs.split_at(addrs.len() / this.cores.len() * at / BATCH * BATCH);
+                let writer = pace.filter(|_| at == last).map(|pace| Writer { updates, pace, made: 0 });
                 scope.spawn(move || {
                     core_affinity::set_for_current(CoreId { id: core });
-                    this.read(at, [after, before], done)
+                    this.read(at, [after, before], writer, done)
                 })
             };
             let readers: Vec<_> = this.cores.iter().enumerate().map(read).collect();
-            let core = this.cores[this.cores.len() - 1];
-            let writer = scope.spawn(move || {
-                core_affinity::set_for_current(CoreId { id: core });
-                this.write(updates, pace, length)
-            });
-            let written = writer.join().map_err(|_| "the writer panicked".to_owned()).flatten();
+            thread::sleep(length);
             done.store(true, Ordering::Relaxed);
-            let mlps: Result<Vec<f64>, String> =
-                readers.into_iter().map(|one| one.join().map_err(|_| "a reader panicked".into())).collect();
-            Ok(Rates { mlps: mlps?, updates_per_s: written? })
+            readers.into_iter().map(|one| one.join().map_err(|_| "a reader panicked".to_owned())?).collect()
+        });
+        let told = told?;
+        self.made += told[last].made;
+        Ok(Rates {
+            mlps: told.iter().map(|one| one.mlps).collect(),
+            updates_per_s: told[last].made as f64 / told[last].seconds,
         })
     }
 
-    /// Looks up until done; the rate.
-    fn read(&self, at: usize, addrs: [&[T::Addr]; 2], done: &AtomicBool) -> f64 {
+    /// Looks up until done, and makes updates in between if it is to.
+    fn read(
+        &self,
+        at: usize,
+        addrs: [&[T::Addr]; 2],
+        mut writer: Option<Writer<'_, T>>,
+        done: &AtomicBool,
+    ) -> Result<Told, String> {
         let mut out = [0; BATCH];
         let mut reader = match &self.store {
             Store::Rcu(domain, ..) => Some(domain.register(format!("reader {at}"))),
             Store::Locked(_) => None,
         };
-        let (start, mut looked) = (thread_seconds(), 0u64);
-        for batch in addrs.iter().flat_map(|addrs| addrs.chunks_exact(BATCH)).cycle() {
+        let (start, mut looked, mut wrote) = (thread_seconds(), 0u64, 0.0);
+        let batches = addrs.iter().flat_map(|addrs| addrs.chunks_exact(BATCH)).cycle();
+        for (turn, batch) in batches.enumerate() {
             match (&self.store, &mut reader) {
                 (Store::Rcu(_, _, fib), Some(reader)) => {
                     T::lookup(fib, reader, batch, &mut out);
@@ -162,58 +172,73 @@ impl<T: Table> Together<T> {
             }
             std::hint::black_box(&out);
             looked += BATCH as u64;
-            if done.load(Ordering::Relaxed) {
-                break;
+            if turn % TURNS == 0 {
+                // Readers without updates look at the clock, too.
+                let now = thread_seconds();
+                if let Some(writer) = &mut writer {
+                    self.write(writer, now - start, &mut reader)?;
+                    wrote += thread_seconds() - now;
+                }
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
             }
         }
-        looked as f64 / (thread_seconds() - start) / 1e6
+        let seconds = thread_seconds() - start;
+        let made = writer.map_or(0, |writer| writer.made);
+        Ok(Told { mlps: looked as f64 / (seconds - wrote) / 1e6, made, seconds })
     }
 
-    /// Makes updates at the pace; how many a second it came to.
+    /// Makes the updates that are due after so many seconds.
     fn write(
         &self,
-        updates: &[(T::Prefix, Option<NextHopId>)],
-        pace: Option<u64>,
-        length: Duration,
-    ) -> Result<f64, String> {
-        let Some(pace) = pace else {
-            thread::sleep(length);
-            return Ok(0.0);
-        };
-        let (start, mut made) = (Instant::now(), 0u64);
-        let before = self.made.load(Ordering::Relaxed);
-        while start.elapsed() < length {
-            let due = (start.elapsed().as_secs_f64() * pace as f64) as u64;
-            while made < due && start.elapsed() < length {
-                let (prefix, id) = updates[((before + made) % updates.len().max(1) as u64) as usize];
-                self.change(prefix, id)?;
-                made += 1;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        self.made.store(before + made, Ordering::Relaxed);
-        Ok(made as f64 / start.elapsed().as_secs_f64())
-    }
-
-    fn change(&self, prefix: T::Prefix, id: Option<NextHopId>) -> Result<(), String> {
-        match &self.store {
-            Store::Rcu(_, table, _) => {
-                while !table.lock().change(prefix, id)? {
-                    thread::yield_now(); // a reader on this very core has to get its turn
+        writer: &mut Writer<'_, T>,
+        seconds: f64,
+        reader: &mut Option<rcu::Reader>,
+    ) -> Result<(), String> {
+        let due = (seconds * writer.pace as f64) as usize;
+        while writer.made < due && !writer.updates.is_empty() {
+            let (prefix, id) = writer.updates[(self.made + writer.made) % writer.updates.len()];
+            match &self.store {
+                Store::Rcu(_, table, _) => {
+                    while !table.lock().change(prefix, id)? {
+                        thread::yield_now(); // the other reader is not running just now
+                        reader.iter_mut().for_each(rcu::Reader::quiescent);
+                    }
+                    reader.iter_mut().for_each(rcu::Reader::quiescent);
                 }
-            }
-            Store::Locked(copies) => {
-                for copy in copies {
-                    let owned = &mut *copy.lock_timed(now_ns);
-                    while !owned.table.change(prefix, id)? {
+                Store::Locked(copies) => {
+                    for copy in copies {
+                        let owned = &mut *copy.lock_timed(now_ns);
+                        while !owned.table.change(prefix, id)? {
+                            owned.reader.quiescent();
+                        }
                         owned.reader.quiescent();
                     }
-                    owned.reader.quiescent();
                 }
             }
+            writer.made += 1;
         }
         Ok(())
     }
+}
+
+/// Batches between two looks at the clock.
+const TURNS: usize = 128;
+
+/// Updates to make.
+struct Writer<'a, T: Table> {
+    updates: &'a [(T::Prefix, Option<NextHopId>)],
+    pace: u64,
+    made: usize,
+}
+
+/// What a reader tells in the end.
+struct Told {
+    mlps: f64,
+    made: usize,
+    /// Processor time, updates included.
+    seconds: f64,
 }
 
 fn count(hits: &mut Vec<u64>, found: &[u32]) {
