@@ -3,9 +3,9 @@
 
 mod engine_path;
 mod fib;
+mod flood;
 mod handoff;
 mod scaling;
-mod flood;
 mod start;
 mod subject;
 mod traffic;

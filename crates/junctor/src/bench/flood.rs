@@ -81,7 +81,7 @@ impl Flood {
     /// The router that `junctor init router` writes; for the last, with a reassembler in the way of all packets.
     fn config(self) -> Result<String, String> {
         let interfaces = ["m0=10.1.0.1/16", "m1=10.2.0.1/16", "m2=10.3.0.1/16"].map(String::from);
-        let text = init::router(&interfaces, None, &[], false, None)?;
+        let text = init::router(&interfaces, &[], &[], false, None)?;
         let way = "GetIPAddress(16) -> rt;";
         match self {
             Self::Reassembly if text.contains(way) => {
