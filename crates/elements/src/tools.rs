@@ -366,7 +366,7 @@ impl Filled {
 
     /// Prepares to look again soon, where another worker may make room.
     pub fn wait(&self, cx: &mut Cx<'_>) {
-        if cx.router().workers() > 1 && cx.timer(0).is_none() {
+        if cx.others_run() && cx.timer(0).is_none() {
             cx.set_timer_after(0, SECOND / 10_000);
         }
     }

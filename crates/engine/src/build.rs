@@ -17,10 +17,11 @@ use crate::graph::Checked;
 use crate::homes;
 use crate::locked::Locked;
 use crate::mailbox::Mailbox;
-use crate::plan::{self, Mode, Place};
+use crate::plan::{self, How, Mode, Place};
 use crate::remote::Reconfigure;
-use crate::router::{Check, Options, Print, Shared, check_in, configured, share};
+use crate::router::{Check, Options, Print, Shared, check_in, configured, share, write};
 use crate::swap::{Heritage, Holdings};
+use crate::turns::Common;
 use crate::worker::{Slot, Worker};
 
 /// What a router keeps through all its configurations.
@@ -30,6 +31,8 @@ pub(crate) struct Plant {
     pub(crate) burst: usize,
     pub(crate) seed: u64,
     pub(crate) clock: Clock,
+    /// There if the workers share simulated time.
+    pub(crate) common: Option<Common>,
     pub(crate) rcu: sync::rcu::Domain,
     pub(crate) mailboxes: Arc<[Mailbox]>,
     pub(crate) stopped: Arc<CachePadded<AtomicBool>>,
@@ -48,12 +51,15 @@ pub(crate) struct Plant {
 
 impl Plant {
     pub(crate) fn new(registry: &Registry, options: Options) -> Plant {
+        let clock = Clock::new(options.time);
+        let common = (clock.is_simulated() && options.workers > 1).then(Common::default);
         Plant {
             registry: registry.clone(),
             provider: options.provider,
             burst: options.burst.max(1),
             seed: options.seed,
-            clock: Clock::new(options.time),
+            clock,
+            common,
             rcu: sync::rcu::Domain::default(),
             mailboxes: (0..options.workers.max(1)).map(|_| Mailbox::new()).collect(),
             stopped: Arc::default(),
@@ -96,22 +102,29 @@ impl Plant {
         let Check { checked, mut primaries, .. } = check_in(graph, &self.registry, self.rcu.clone())?;
         let workers = self.mailboxes.len();
         let holdings = Holdings::new(heritage);
-        let tasks = open_all(graph, &checked, &mut primaries, self, &holdings)?;
+        let opening = Opening {
+            provider: &*self.provider,
+            holdings: &holdings,
+            workers,
+            burst: self.burst,
+            dry: false,
+        };
+        let tasks = open_all(graph, &checked, &mut primaries, &opening)?;
         let homes = homes::gather(graph, &primaries, &tasks, workers)?;
-        let shares: Vec<bool> = primaries.iter().map(|p| p.share().is_some()).collect();
-        let places = plan::plan(&checked, &tasks, &homes, &shares, workers);
+        let places = plan::plan(&checked, &tasks, &homes, &hows(&checked, &primaries), workers);
         let shared = Arc::new(share(graph, &checked, &primaries, places, self, holdings));
         let mut errors = Vec::new();
         let slots = slots(graph, &checked, primaries, &shared, &mut errors);
         let on_duty = !shared.holdings.is_heir();
-        let workers = slots.into_iter().enumerate();
-        let mut workers: Vec<Worker> =
-            workers.map(|(w, slots)| Worker::new(w, shared.clone(), clock.clone(), slots, on_duty)).collect();
+        let worker =
+            |(w, slots)| Worker::new(w, shared.clone(), clock.clone(), slots, on_duty, self.common.as_ref());
+        let mut workers: Vec<Worker> = slots.into_iter().enumerate().map(worker).collect();
         initialize(graph, &shared, &mut workers, &mut errors);
         if !errors.is_empty() {
             workers.iter_mut().for_each(Worker::finish);
             return Err(errors);
         }
+        fulfil_wishes(&shared, &mut workers);
         Ok((shared, workers))
     }
 }
@@ -121,25 +134,40 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How each element may be shared.
+pub(crate) fn hows(checked: &Checked, primaries: &[Box<dyn Element>]) -> Vec<How> {
+    primaries.iter().enumerate().map(|(e, primary)| How::of(checked, e, &**primary)).collect()
+}
+
+/// How elements are opened.
+pub(crate) struct Opening<'a> {
+    pub(crate) provider: &'a dyn Provider,
+    pub(crate) holdings: &'a Holdings,
+    pub(crate) workers: usize,
+    pub(crate) burst: usize,
+    /// Only to know their tasks.
+    pub(crate) dry: bool,
+}
+
 /// Opens all elements; returns their tasks.
-fn open_all(
+pub(crate) fn open_all(
     graph: &Graph,
     checked: &Checked,
     primaries: &mut [Box<dyn Element>],
-    plant: &Plant,
-    holdings: &Holdings,
+    opening: &Opening<'_>,
 ) -> Result<Vec<Tasks>, Vec<Diagnostic>> {
     let mut errors = Vec::new();
     let mut tasks = Vec::new();
     for ((element, class), instance) in graph.elements.iter().zip(&checked.classes).zip(primaries) {
         let mut cx = OpenCx {
-            provider: &*plant.provider,
-            holdings,
+            provider: opening.provider,
+            holdings: opening.holdings,
             name: &element.name,
             class,
             config: &element.config,
-            workers: plant.mailboxes.len(),
-            burst: plant.burst,
+            workers: opening.workers,
+            burst: opening.burst,
+            dry: opening.dry,
         };
         match instance.open(&mut cx) {
             Ok(t) => tasks.push(t),
@@ -176,6 +204,9 @@ fn slots(
 
 /// Initialises all instances, each on its worker.
 fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &mut Vec<Diagnostic>) {
+    // Where workers share simulated time, they share the sequence of random numbers, too.
+    let together = shared.plant.upgrade().is_some_and(|p| p.common.is_some());
+    let mut random = together.then(|| workers[0].random.clone());
     for (e, element) in graph.elements.iter().enumerate() {
         let place = shared.elements[e].place.clone();
         for w in &place.workers {
@@ -185,9 +216,13 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
                 worker.tasks.add(e as u32);
             }
             let Some(mut instance) = worker.slots[e].take() else { continue };
+            if let Some(random) = random.clone() {
+                worker.random = random;
+            }
             let mut cx = InitCx { cx: Cx { worker, element: e as u32 }, task, tasks: place.tasks.len() };
             let done = instance.initialize(&mut cx);
             worker.slots[e] = Some(instance);
+            random = random.map(|_| worker.random.clone());
             if let Err(why) = done {
                 errors.push(
                     Diagnostic::error("E0401", format!("'{}' could not start: {why}", element.name))
@@ -196,6 +231,18 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
                 );
                 break;
             }
+        }
+    }
+    if let Some(random) = random {
+        workers[0].random = random;
+    }
+}
+
+/// Writes the handlers that elements wanted written as soon as all are there.
+fn fulfil_wishes(shared: &Shared, workers: &mut [Worker]) {
+    for (from, name, value) in std::mem::take(&mut *lock(&shared.when_ready)) {
+        if let Err(why) = write(shared, workers, Some(from), &name, &value) {
+            shared.print(&format!("{}: {name}: {why}", shared.elements[from as usize].name));
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) static ELEMENT: [Handler; 7] = [
     Handler::read("config"),
     Handler::read("ports"),
     Handler::read("handlers"),
-    Handler::read("drops").merge(Merge::Join),
+    Handler::read("drops").merge(Merge::Tally),
     Handler::read("cycles").merge(Merge::Join),
 ];
 
@@ -106,10 +106,13 @@ impl Worker {
                     Err(std::sync::mpsc::TryRecvError::Empty) if self.shared.mailboxes[w].is_away() => {
                         return Err(HandlerError::failed("the configuration is being replaced this moment"));
                     }
-                    Err(std::sync::mpsc::TryRecvError::Empty) => {
-                        self.serve();
-                        std::thread::yield_now();
-                    }
+                    Err(std::sync::mpsc::TryRecvError::Empty) => match self.turns.clone() {
+                        Some(turns) => self.lend_turn(&turns, w),
+                        None => {
+                            self.serve();
+                            std::thread::yield_now();
+                        }
+                    },
                 }
             });
         }

@@ -131,7 +131,10 @@ impl Cx<'_> {
 
     /// Sets timer `timer` of this instance to expire at `at` nanoseconds since the router started.
     pub fn set_timer(&mut self, timer: u32, at: Nanos) {
-        self.worker.timers.set(self.element, timer, at);
+        match self.has_common_timers() {
+            true => self.worker.set_common_timer(self.element, timer, Some(at)),
+            false => self.worker.timers.set(self.element, timer, at),
+        }
     }
 
     /// Sets timer `timer` to expire `after` nanoseconds from now.
@@ -142,22 +145,34 @@ impl Cx<'_> {
 
     /// Stops timer `timer`.
     pub fn clear_timer(&mut self, timer: u32) {
-        self.worker.timers.clear(self.element, timer);
+        match self.has_common_timers() {
+            true => self.worker.set_common_timer(self.element, timer, None),
+            false => self.worker.timers.clear(self.element, timer),
+        }
+    }
+
+    #[inline]
+    fn has_common_timers(&self) -> bool {
+        self.worker.shared.elements[self.element as usize].timers.is_some()
     }
 
     /// When timer `timer` expires, if it is set.
     pub fn timer(&self, timer: u32) -> Option<Nanos> {
-        self.worker.timers.expiry(self.element, timer)
+        match &self.worker.shared.elements[self.element as usize].timers {
+            Some(common) => common.get(timer),
+            None => self.worker.timers.expiry(self.element, timer),
+        }
     }
 
-    /// Puts this instance's task in line. Returns whether it has a task on this worker.
+    /// Puts this instance's task in line. Returns whether it has a task: on this worker, or anywhere if the element is one
+    /// instance for all.
     pub fn schedule(&mut self) -> bool {
-        self.worker.tasks.set_scheduled(self.element, true)
+        self.worker.set_scheduled(self.element, true)
     }
 
     /// Takes this instance's task out of line.
     pub fn unschedule(&mut self) {
-        self.worker.tasks.set_scheduled(self.element, false);
+        self.worker.set_scheduled(self.element, false);
     }
 
     /// Whether this instance's task is in line.
@@ -195,6 +210,19 @@ impl Cx<'_> {
     /// Writes a line where the user sees it, standard error unless redirected.
     pub fn print(&self, text: &str) {
         self.worker.shared.print(text);
+    }
+
+    /// Writes a line the first time that this element does, on whatever worker.
+    pub fn print_once(&self, text: &str) {
+        let told = &self.worker.shared.elements[self.element as usize].told;
+        if !told.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            self.print(text);
+        }
+    }
+
+    /// Whether other workers run while this one does. On simulated time they wait for their turns.
+    pub fn others_run(&self) -> bool {
+        self.worker.shared.workers() > 1 && !self.worker.clock.is_simulated()
     }
 
     /// This element's name.
@@ -303,9 +331,16 @@ pub struct OpenCx<'a> {
     pub workers: usize,
     /// Packets handled at a time.
     pub burst: usize,
+    pub(crate) dry: bool,
 }
 
 impl OpenCx<'_> {
+    /// Whether the router is only planned: devices that are opened are made up, and nothing else may be touched. The answer
+    /// that [`Element::open`](crate::Element::open) gives is all that is wanted.
+    pub fn is_dry(&self) -> bool {
+        self.dry
+    }
+
     /// Opens a device.
     ///
     /// # Errors
@@ -355,6 +390,13 @@ impl InitCx<'_> {
         self.tasks
     }
 
+    /// Which of the element's instances this is, and how many there are.
+    pub fn instance(&self) -> (usize, usize) {
+        let place = &self.cx.worker.shared.elements[self.cx.element as usize].place;
+        let index = place.workers.iter().position(|w| *w == self.cx.worker.index);
+        (index.unwrap_or(0), place.instances())
+    }
+
     /// Whether this is the instance that should act for the element as a whole (timers, files): the one with task 0,
     /// or the first one of an element without tasks.
     pub fn is_home(&self) -> bool {
@@ -392,6 +434,14 @@ impl InitCx<'_> {
         let shared = &self.cx.worker.shared;
         let info = &shared.elements[self.cx.element as usize];
         shared.holdings.inherits(&info.name, info.class, &info.config)
+    }
+
+    /// Writes handler `name`, seen from this element, when all elements are initialised, and before any runs. What goes wrong
+    /// is printed.
+    pub fn write_when_ready(&mut self, name: String, value: String) {
+        let shared = &self.cx.worker.shared;
+        let mut wishes = shared.when_ready.lock().unwrap_or_else(|e| e.into_inner());
+        wishes.push((self.cx.element, name, value));
     }
 
     /// Makes this element the driver's manager: [`Cx::please_stop`] calls its

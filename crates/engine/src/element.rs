@@ -51,6 +51,8 @@ pub struct Class {
     pub flow: &'static str,
     /// What the engine does when several workers reach an element.
     pub sharing: Sharing,
+    /// Why its elements must stay one, for those of [`Sharing::Serial`]; empty otherwise.
+    pub why_one: &'static str,
     /// Handlers beyond those that every element has.
     pub handlers: &'static [Handler],
     /// Makes an unconfigured instance.
@@ -68,6 +70,7 @@ impl Class {
             processing: "a/a",
             flow: "x/x",
             sharing: Sharing::PerCore,
+            why_one: "",
             handlers: &[],
             make,
             file: "",
@@ -89,6 +92,13 @@ impl Class {
     /// Sets the sharing class.
     pub const fn sharing(mut self, sharing: Sharing) -> Class {
         self.sharing = sharing;
+        self
+    }
+
+    /// Makes it [`Sharing::Serial`], and says why: what all workers together must have one of.
+    pub const fn serial(mut self, why_one: &'static str) -> Class {
+        self.sharing = Sharing::Serial;
+        self.why_one = why_one;
         self
     }
 
@@ -209,6 +219,12 @@ pub trait Element: Send + Any {
     /// the number of workers.
     fn homes(&self, workers: usize) -> Vec<Home> {
         Vec::new()
+    }
+
+    /// Why this element, as it is configured, must see all packets in one order, and so stay one instance whatever its class
+    /// allows ([`Sharing::Serial`]); `None` if copies of it do the same. Asked after [`Element::configure`].
+    fn one_order(&self) -> Option<&'static str> {
+        None
     }
 
     /// Prepares this instance on its worker: sets first timers, schedules its task, finds other elements.

@@ -4,6 +4,8 @@
 //! A handler belongs to an element, but an element may have an instance on each worker. [`Merge`] says how the
 //! instances' answers become one; writes reach every instance.
 
+use crate::drops::Reason;
+
 /// What a handler allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -26,6 +28,8 @@ pub enum Merge {
     Max,
     /// Texts are joined, line by line.
     Join,
+    /// Lines of a number and what it counts, in any order: numbers of the same things are added.
+    Tally,
 }
 
 /// One handler of a class.
@@ -37,6 +41,8 @@ pub struct Handler {
     pub access: Access,
     /// How several instances answer a read.
     pub merge: Merge,
+    /// Each instance has what it writes, also where they share the rest ([`Sharing::Shared`](crate::Sharing::Shared)).
+    pub everywhere: bool,
     /// Not for other programs: a control connection must not reach it.
     pub private: bool,
 }
@@ -44,22 +50,28 @@ pub struct Handler {
 impl Handler {
     /// A read handler whose instances answer alike.
     pub const fn read(name: &'static str) -> Handler {
-        Handler { name, access: Access::Read, merge: Merge::First, private: false }
+        Handler { name, access: Access::Read, merge: Merge::First, everywhere: false, private: false }
     }
 
     /// A read handler whose instances' numbers are added.
     pub const fn sum(name: &'static str) -> Handler {
-        Handler { name, access: Access::Read, merge: Merge::Sum, private: false }
+        Handler { name, access: Access::Read, merge: Merge::Sum, everywhere: false, private: false }
     }
 
     /// A write handler.
     pub const fn write(name: &'static str) -> Handler {
-        Handler { name, access: Access::Write, merge: Merge::First, private: false }
+        Handler { name, access: Access::Write, merge: Merge::First, everywhere: false, private: false }
     }
 
     /// A handler that can be read and written.
     pub const fn both(name: &'static str) -> Handler {
-        Handler { name, access: Access::ReadWrite, merge: Merge::First, private: false }
+        Handler { name, access: Access::ReadWrite, merge: Merge::First, everywhere: false, private: false }
+    }
+
+    /// Writes it to all instances of an element that shares the rest of its state.
+    pub const fn everywhere(mut self) -> Handler {
+        self.everywhere = true;
+        self
     }
 
     /// Sets how several instances answer a read.
@@ -190,9 +202,30 @@ pub fn merge(how: Merge, answers: Vec<String>) -> String {
             }
             all
         }
+        Merge::Tally => tally(&answers),
         Merge::Sum => combine(&answers, |a, b| a.wrapping_add(b), |a, b| a + b),
         Merge::Max => combine(&answers, i128::max, f64::max),
     }
+}
+
+/// Adds up lines that count the same; the first number of a line is its count.
+fn tally(answers: &[String]) -> String {
+    let mut counts: Vec<(&str, &str, u64)> = Vec::new();
+    for line in answers.iter().flat_map(|a| a.lines()) {
+        let number = |w: &&str| !w.is_empty() && w.bytes().all(|b| b.is_ascii_digit());
+        let found = line.split([' ', '\t']).find(number);
+        let at = found.map_or(line.len(), |word| word.as_ptr() as usize - line.as_ptr() as usize);
+        let (before, after) = (&line[..at], &line[at + found.map_or(0, str::len)..]);
+        let n = found.and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+        match counts.iter_mut().find(|(b, a, _)| (*b, *a) == (before, after)) {
+            Some((.., count)) => *count += n,
+            None => counts.push((before, after, n)),
+        }
+    }
+    // Drops in the order of their reasons, wherever they were counted first.
+    let reason = |name: &str| Reason::ALL.iter().position(|r| r.name() == name.trim());
+    counts.sort_by_key(|(before, ..)| reason(before));
+    counts.iter().map(|(before, after, n)| format!("{before}{n}{after}\n")).collect()
 }
 
 fn combine(answers: &[String], whole: fn(i128, i128) -> i128, real: fn(f64, f64) -> f64) -> String {
@@ -220,6 +253,16 @@ mod tests {
         check(Merge::Max, &["3", "14", "5"], "14");
         check(Merge::Join, &["a", "", "b\n"], "a\nb\n");
         check(Merge::First, &["x", "y"], "x");
+        check(
+            Merge::Tally,
+            &["bad-checksum 2\n", "too-short 1\nbad-checksum 3\n"],
+            "too-short 1\nbad-checksum 5\n",
+        );
+        check(
+            Merge::Tally,
+            &["3\tbad header\n", "", "4\tbad header\n1\tworse\n"],
+            "7\tbad header\n1\tworse\n",
+        );
         check(Merge::First, &[], "");
     }
 

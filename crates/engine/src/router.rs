@@ -23,12 +23,14 @@ use crate::fuse::{self, FusedChain};
 use crate::graph::{self, Checked};
 use crate::handler::{Access, Handler, HandlerError, Merge};
 use crate::mailbox::Mailbox;
-use crate::plan::{Mode, Place};
+use crate::plan::{How, Mode, Place};
 use crate::ports::Processing;
 use crate::remote::Control;
 use crate::report::Report;
 use crate::signals::Signals;
 use crate::swap::Holdings;
+use crate::timers::CommonTimers;
+use crate::turns;
 use crate::worker::{Edge, PortTable, Worker};
 
 /// Takes a line that an element prints.
@@ -73,6 +75,10 @@ pub struct ElementInfo {
     pub place: Place,
     /// Handlers that its class does not know, see [`Element::own_handlers`].
     pub own_handlers: Vec<(Arc<str>, Access)>,
+    /// Its timers, if it is one instance for several workers.
+    pub(crate) timers: Option<CommonTimers>,
+    /// It has printed what it prints once.
+    pub(crate) told: AtomicBool,
 }
 
 /// A handler of an element of this router.
@@ -131,6 +137,8 @@ pub struct Shared {
     print: Option<Arc<Print>>,
     /// Devices and their queues that this configuration uses.
     pub(crate) holdings: Holdings,
+    /// Handlers that elements want written when all are initialised: who, which, what.
+    pub(crate) when_ready: Mutex<Vec<(u32, String, String)>>,
     /// The flat configuration as text.
     pub flat: String,
     /// What the configuration requires, `package foo` for instance.
@@ -291,7 +299,8 @@ impl Shared {
         let all = match place.mode {
             Mode::Single | Mode::Locked => common && target.handler.merge != Merge::First,
             Mode::PerCore => write || target.handler.merge != Merge::First,
-            Mode::Shared => !write && target.handler.merge != Merge::First,
+            Mode::Shared if write => target.handler.everywhere,
+            Mode::Shared => target.handler.merge != Merge::First,
         };
         if all { place.workers.clone() } else { vec![place.home()] }
     }
@@ -311,7 +320,8 @@ impl Check {
         let at = |e: u32| -> Option<&dyn Element> {
             let e = e as usize;
             let pushed = self.checked.inputs[e].first().is_some_and(|p| p.processing == Processing::Push);
-            let own = self.checked.classes[e].sharing != Sharing::Serial;
+            let how = How::of(&self.checked, e, &*self.primaries[e]);
+            let own = how.sharing != Sharing::Serial;
             (pushed && own).then(|| &*self.primaries[e])
         };
         let all = 0..self.primaries.len() as u32;
@@ -448,6 +458,10 @@ impl Router {
     }
 
     fn run_workers(&mut self) {
+        // Workers on simulated time take turns on this thread.
+        if let Some(common) = &self.plant.common {
+            return turns::run(&mut self.workers, common);
+        }
         let cores = &self.cores;
         let pin = |w: usize| {
             if let Some(id) = (!cores.is_empty()).then(|| cores[w % cores.len()]) {
@@ -522,11 +536,7 @@ impl Router {
     /// # Errors
     /// See [`HandlerError`].
     pub fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
-        let target = self.shared.resolve(name, None)?;
-        writable(&target)?;
-        self.workers.iter_mut().for_each(|w| w.rcu.quiescent());
-        let workers = self.shared.answering(&target, true);
-        workers.into_iter().try_for_each(|w| self.workers[w].write_local(&target, value))
+        write(&self.shared, &mut self.workers, None, name, value)
     }
 
     /// Stops the router when it has run for `limit` from now, by its own clock, simulated or real.
@@ -557,6 +567,20 @@ impl Router {
     }
 }
 
+/// Executes a write handler, named as seen from element `from`, on workers that do not run.
+pub(crate) fn write(
+    shared: &Shared,
+    workers: &mut [Worker],
+    from: Option<u32>,
+    name: &str,
+    value: &str,
+) -> Result<(), HandlerError> {
+    let target = shared.resolve(name, from)?;
+    writable(&target)?;
+    workers.iter_mut().for_each(|w| w.rcu.quiescent());
+    shared.answering(&target, true).into_iter().try_for_each(|w| workers[w].write_local(&target, value))
+}
+
 impl Drop for Router {
     fn drop(&mut self) {
         self.workers.iter_mut().for_each(Worker::finish);
@@ -583,8 +607,10 @@ pub(crate) fn share(
             config: element.config.clone(),
             inputs: ports(&checked.inputs[e]),
             outputs: ports(&checked.outputs[e]),
-            place,
             own_handlers: primaries[e].own_handlers().into_iter().map(|(n, a)| (n.into(), a)).collect(),
+            timers: (place.mode == Mode::Locked).then(CommonTimers::default),
+            place,
+            told: AtomicBool::new(false),
         })
         .collect();
     let wakes = |e: usize| !elements[e].place.drained_by.is_empty();
@@ -606,6 +632,7 @@ pub(crate) fn share(
         signals: Signals::default(),
         print: plant.print.clone(),
         holdings,
+        when_ready: Mutex::default(),
         flat: graph.to_click(),
         requirements: graph.requirements.iter().map(|r| r.value.clone()).collect(),
         elements,

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use crate::clock::Nanos;
+use crate::turns::Common;
 
 /// Tickets of a task unless set: a task with twice the tickets runs twice as often.
 pub const DEFAULT_TICKETS: u32 = 1024;
@@ -25,12 +26,24 @@ pub(crate) struct Task {
 pub(crate) struct Tasks {
     tasks: Vec<Task>,
     pass: u64,
+    /// In place of `pass` where workers take turns.
+    common: Option<Common>,
 }
 
 impl Tasks {
+    /// Tasks of a worker that takes turns with others.
+    pub(crate) fn in_common(common: Common) -> Tasks {
+        Tasks { common: Some(common), ..Tasks::default() }
+    }
+
+    fn pass(&self) -> u64 {
+        self.common.as_ref().map_or(self.pass, Common::pass)
+    }
+
     pub(crate) fn add(&mut self, element: u32) {
         if self.find(element).is_none() {
-            self.tasks.push(Task { element, scheduled: false, tickets: DEFAULT_TICKETS, pass: self.pass });
+            let pass = self.pass();
+            self.tasks.push(Task { element, scheduled: false, tickets: DEFAULT_TICKETS, pass });
         }
     }
 
@@ -40,7 +53,7 @@ impl Tasks {
 
     /// Puts the task in line, or takes it out. Returns whether the element has a task here.
     pub(crate) fn set_scheduled(&mut self, element: u32, scheduled: bool) -> bool {
-        let pass = self.pass;
+        let pass = self.pass();
         let Some(task) = self.find(element) else { return false };
         if scheduled && !task.scheduled {
             task.pass = task.pass.max(pass);
@@ -58,6 +71,18 @@ impl Tasks {
         self.tasks.windows(2).any(|pair| pair[0].tickets != pair[1].tickets)
     }
 
+    /// The fewest and the most tickets of a task.
+    pub(crate) fn tickets(&self) -> Option<(u32, u32)> {
+        let tickets = || self.tasks.iter().map(|t| t.tickets);
+        tickets().min().zip(tickets().max())
+    }
+
+    /// The task that [`Tasks::next`] would choose: its pass and its element.
+    pub(crate) fn peek(&self) -> Option<(u64, u32)> {
+        let task = self.tasks.iter().filter(|t| t.scheduled).min_by_key(|t| t.pass)?;
+        Some((task.pass, task.element))
+    }
+
     /// Elements whose tasks are in line.
     pub(crate) fn in_line(&self) -> Vec<u32> {
         self.tasks.iter().filter(|t| t.scheduled).map(|t| t.element).collect()
@@ -67,7 +92,10 @@ impl Tasks {
     #[inline]
     pub(crate) fn next(&mut self) -> Option<u32> {
         let task = self.tasks.iter_mut().filter(|t| t.scheduled).min_by_key(|t| t.pass)?;
-        self.pass = task.pass;
+        match &self.common {
+            None => self.pass = task.pass,
+            Some(common) => common.set_pass(task.pass),
+        }
         task.pass += STRIDE_1 / u64::from(task.tickets.clamp(1, MAX_TICKETS));
         Some(task.element)
     }
@@ -82,12 +110,19 @@ pub(crate) struct Timers {
     sequence: u64,
     /// What [`Timers::next_at`] answered last, until something changes: it is asked once per round.
     next: Option<Option<Nanos>>,
+    /// Gives the numbers where workers take turns.
+    common: Option<Common>,
 }
 
 impl Timers {
+    /// Timers of a worker that takes turns with others.
+    pub(crate) fn in_common(common: Common) -> Timers {
+        Timers { common: Some(common), ..Timers::default() }
+    }
+
     /// Sets `timer` of `element` to expire at `at`, in place of its former time.
     pub(crate) fn set(&mut self, element: u32, timer: u32, at: Nanos) {
-        self.sequence += 1;
+        self.sequence = self.common.as_ref().map_or(self.sequence + 1, Common::next_number);
         self.next = None;
         self.armed.insert((element, timer), (self.sequence, at));
         self.heap.push(Reverse((at, self.sequence, element, timer)));
@@ -115,6 +150,12 @@ impl Timers {
         }
     }
 
+    /// When the next timer expires, and its number.
+    pub(crate) fn next(&mut self) -> Option<(Nanos, u64)> {
+        self.next_at()?;
+        self.heap.peek().map(|Reverse(top)| (top.0, top.1))
+    }
+
     fn find_next(&mut self) -> Option<Nanos> {
         while let Some(Reverse((at, sequence, element, timer))) = self.heap.peek() {
             if self.armed.get(&(*element, *timer)).is_some_and(|(s, _)| s == sequence) {
@@ -127,7 +168,7 @@ impl Timers {
 
     /// A mark before which all timers set so far lie, for [`Timers::pop_due`].
     pub(crate) fn mark(&self) -> u64 {
-        self.sequence
+        self.common.as_ref().map_or(self.sequence, Common::number)
     }
 
     /// Takes one timer that has expired at `now`: element and timer. Timers set after `mark` wait for another time, or

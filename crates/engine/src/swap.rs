@@ -43,7 +43,7 @@ pub use holdings::Depot;
 pub(crate) use holdings::{Heritage, Holdings};
 
 /// How often a parked worker looks for calls of those who have not parked yet.
-const LOOK_EVERY: Duration = Duration::from_micros(20);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_micros(20);
 
 /// An element as what it is, if it is a `T`.
 #[inline]
@@ -149,7 +149,7 @@ impl Control {
         ready();
         let hulls = (0..prepared.workers.len()).map(|w| {
             let clock = plant.clock.clone();
-            Box::new(Worker::new(w, prepared.shared.clone(), clock, Vec::new(), false))
+            Box::new(Worker::new(w, prepared.shared.clone(), clock, Vec::new(), false, plant.common.as_ref()))
         });
         let hulls = hulls.collect();
         let Some((mut old, since)) = halted.take(plant, hulls) else {
@@ -202,13 +202,13 @@ impl Router {
 /// A worker's end of the exchange.
 pub(crate) struct Halt {
     /// When it parked; `None` when it has ended instead.
-    here: Sender<Option<Instant>>,
-    orders: Receiver<Order>,
-    selves: Sender<Box<Worker>>,
+    pub(crate) here: Sender<Option<Instant>>,
+    pub(crate) orders: Receiver<Order>,
+    pub(crate) selves: Sender<Box<Worker>>,
 }
 
 /// What the thread that swaps tells a parked worker.
-enum Order {
+pub(crate) enum Order {
     /// Hand over yourself; this empty one stays meanwhile.
     HandOver(Box<Worker>),
     /// Be this one.
@@ -329,7 +329,11 @@ impl Worker {
                 Ok(answer) => break answer,
                 Err(RecvTimeoutError::Disconnected) => break Err("the router has stopped".into()),
                 Err(RecvTimeoutError::Timeout) if goes_on => self.side_round(),
-                Err(RecvTimeoutError::Timeout) => drop(self.serve()),
+                Err(RecvTimeoutError::Timeout) => match self.turns.clone() {
+                    // Whoever builds asks some worker, and all of them wait on this thread.
+                    Some(turns) => (0..self.shared.workers()).for_each(|w| self.lend_turn(&turns, w)),
+                    None => drop(self.serve()),
+                },
             }
         };
         // The wish to halt lies in the mailbox: from now on it is known.

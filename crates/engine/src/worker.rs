@@ -23,19 +23,22 @@ use crate::cx::Cx;
 use crate::drops::{DropCounts, Reason};
 use crate::element::{Element, Provided, Registry};
 use crate::fuse::{self, Chain, Fused, FusedChain, Run, Way};
+use crate::plan::Mode;
 use crate::ports::Processing;
 use crate::router::{Shared, Target};
 use crate::sample::Sampler;
 use crate::schedule::{Tasks, Timers};
 use crate::swap::Halt;
+use crate::timers::Due;
+use crate::turns::{Common, Turns};
 use crate::watch::Wish;
 
 /// Rounds without work after which a worker sleeps until a descriptor, a timer or a message wakes it.
 const IDLE_ROUNDS: u32 = 2000;
 /// Rounds between looks at watched descriptors while there is work.
-const POLL_ROUNDS: u32 = 256;
+pub(crate) const POLL_ROUNDS: u32 = 256;
 /// The longest sleep, a bound on the harm of a wake-up that a driver forgot to give.
-const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// One in about so many dispatches is timed.
 const SAMPLE: u32 = 128;
 
@@ -175,15 +178,19 @@ pub struct Worker {
     pub(crate) halt: Option<Halt>,
     /// The lock around all processing of packets, if there is one; absent while it is held.
     pub(crate) big_lock: Option<Arc<AdaptiveLock<()>>>,
+    /// How it shares simulated time with others.
+    pub(crate) turns: Option<Arc<Turns>>,
 }
 
 impl Worker {
+    /// A worker; `common` is there if it is to share simulated time with others.
     pub(crate) fn new(
         index: usize,
         shared: Arc<Shared>,
         clock: Clock,
         slots: Vec<Slot>,
         on_duty: bool,
+        common: Option<&Common>,
     ) -> Worker {
         let (outputs, inputs) = (shared.outputs.clone(), shared.inputs.clone());
         Worker {
@@ -206,8 +213,8 @@ impl Worker {
             outputs,
             inputs,
             clock,
-            tasks: Tasks::default(),
-            timers: Timers::default(),
+            tasks: common.cloned().map_or_else(Tasks::default, Tasks::in_common),
+            timers: common.cloned().map_or_else(Timers::default, Timers::in_common),
             poll: None,
             watched: Vec::new(),
             idle: 0,
@@ -217,6 +224,7 @@ impl Worker {
             wishes: Vec::new(),
             halt: None,
             big_lock: None,
+            turns: None,
             shared,
         }
     }
@@ -272,15 +280,13 @@ impl Worker {
         let mut worked = self.shared.mailboxes[self.index].has_mail() && self.serve();
         let mark = self.timers.mark();
         while let Some((element, timer)) = self.due_timer(mark) {
+            self.run_timer(element, timer);
             if element == crate::builtin::ROUTER {
-                self.shared.on_timer(timer);
                 if self.shared.is_stopped() {
                     return true;
                 }
                 continue;
             }
-            self.with(element, |instance, cx| instance.run_timer(cx, timer));
-            self.drain();
             worked = true;
         }
         for _ in 0..self.tasks.scheduled() {
@@ -291,7 +297,7 @@ impl Worker {
             worked |= self.run_task(element);
         }
         self.rounds = self.rounds.wrapping_add(1);
-        if self.rounds.is_multiple_of(POLL_ROUNDS) && self.watched.iter().any(|w| w.1.is_some()) {
+        if self.rounds.is_multiple_of(POLL_ROUNDS) && self.watches() {
             worked |= self.wait(Some(Duration::ZERO));
         }
         worked
@@ -331,15 +337,101 @@ impl Worker {
         self.timers.pop_due(now, mark)
     }
 
-    /// Runs every scheduled task once, whatever its tickets. Returns whether there was work.
-    fn run_each_task(&mut self) -> bool {
-        let mut worked = false;
-        for element in self.tasks.in_line() {
-            worked |= self.with(element, |instance, cx| instance.run_task(cx)).unwrap_or(false);
-            worked |= !self.stack.is_empty();
-            self.drain();
+    fn run_timer(&mut self, element: u32, timer: u32) {
+        if element == crate::builtin::ROUTER {
+            return self.shared.on_timer(timer);
         }
-        worked
+        // An element of several workers has its timers in common, and may have changed them elsewhere.
+        if let Some(timers) = &self.shared.elements[element as usize].timers {
+            match timers.due(timer, self.clock.now()) {
+                Due::Now => {}
+                Due::At(at) => return self.timers.set(element, timer, at),
+                Due::Never => return,
+            }
+        }
+        self.with(element, |instance, cx| instance.run_timer(cx, timer));
+        self.drain();
+    }
+
+    /// Sets or clears a timer of an element that has them in common, on its home.
+    pub(crate) fn set_common_timer(&mut self, element: u32, timer: u32, at: Option<Nanos>) {
+        let shared = self.shared.clone();
+        let Some(timers) = &shared.elements[element as usize].timers else { return };
+        timers.set(timer, at);
+        let home = shared.home(element);
+        if home == self.index {
+            return self.arm(element, timer, at);
+        }
+        match &self.turns {
+            Some(turns) => {
+                turns.with(home, |w| w.arm(element, timer, at));
+            }
+            None => {
+                // The home looks at what is set when it reads this: it may have been changed again.
+                let meant = shared.clone();
+                let message = Box::new(move |w: &mut Worker| {
+                    let at = meant.elements[element as usize].timers.as_ref().and_then(|t| t.get(timer));
+                    if Arc::ptr_eq(&meant, &w.shared) {
+                        w.arm(element, timer, at);
+                    }
+                });
+                shared.mailboxes[home].post(message);
+            }
+        }
+    }
+
+    fn arm(&mut self, element: u32, timer: u32, at: Option<Nanos>) {
+        match at {
+            Some(at) => self.timers.set(element, timer, at),
+            None => self.timers.clear(element, timer),
+        }
+    }
+
+    /// Puts an element's task in line, or takes it out, wherever it is. Returns whether it has one.
+    pub(crate) fn set_scheduled(&mut self, element: u32, on: bool) -> bool {
+        let place = &self.shared.elements[element as usize].place;
+        let home = place.home();
+        if place.mode != Mode::Locked || home == self.index || place.tasks.is_empty() {
+            return self.tasks.set_scheduled(element, on);
+        }
+        let set = move |w: &mut Worker| {
+            w.tasks.set_scheduled(element, on);
+        };
+        match &self.turns {
+            Some(turns) => turns.with(home, set).is_some(),
+            None => {
+                let meant = self.shared.clone();
+                let message = move |w: &mut Worker| {
+                    if Arc::ptr_eq(&meant, &w.shared) {
+                        set(w);
+                    }
+                };
+                self.shared.mailboxes[home].post(Box::new(message))
+            }
+        }
+    }
+
+    /// Runs the timer that is next, if it is due; returns the element whose it was.
+    pub(crate) fn run_due_timer(&mut self) -> Option<u32> {
+        let (element, timer) = self.due_timer(u64::MAX)?;
+        self.run_timer(element, timer);
+        Some(element)
+    }
+
+    /// Runs the task that is next.
+    pub(crate) fn run_next_task(&mut self) -> bool {
+        self.tasks.next().is_some_and(|element| self.run_task(element))
+    }
+
+    /// Runs every scheduled task once, whatever its tickets. Returns whether there was work.
+    pub(crate) fn run_each_task(&mut self) -> bool {
+        let tasks = self.tasks.in_line();
+        tasks.into_iter().fold(false, |worked, element| self.run_task(element) | worked)
+    }
+
+    /// Whether elements wait for descriptors here.
+    pub(crate) fn watches(&self) -> bool {
+        self.watched.iter().any(|w| w.1.is_some())
     }
 
     /// Does what an idle worker does: advances simulated time, or spins, or sleeps. Returns false when nothing can
@@ -356,7 +448,7 @@ impl Worker {
                     self.clock.advance_to(at);
                     true
                 }
-                None if self.watched.iter().any(|w| w.1.is_some()) => {
+                None if self.watches() => {
                     self.wait(Some(LONGEST_SLEEP));
                     true
                 }
@@ -387,7 +479,7 @@ impl Worker {
     }
 
     /// Waits for watched descriptors and messages, and runs the elements whose descriptors are ready.
-    fn wait(&mut self, timeout: Option<Duration>) -> bool {
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> bool {
         let Some(mut poll) = self.take_poll() else {
             let nap = timeout.unwrap_or(LONGEST_SLEEP).min(Duration::from_millis(1));
             self.rcu.offline(|| std::thread::sleep(nap));

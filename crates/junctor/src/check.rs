@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor check`: all that is wrong with a configuration, without running or opening anything.
 
-use engine::fuse::FusedChain;
-use serde_json::json;
-
 use crate::config::{Form, Source};
-use crate::{cli, exit};
+use crate::explain::{Explained, queues, svg};
+use crate::{cli, exit, run};
 
 /// Check a configuration and print all that is wrong with it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor check router.click
   junctor check --flat router.click > flat.click
-  junctor check --explain router.click
+  junctor check --explain -j 4 router.click
+  junctor check --svg router.svg router.click
   junctor check --json -e 'Idle -> Discrad'")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -20,10 +19,17 @@ pub(crate) struct Args {
     /// Print the flat configuration: compounds expanded, variables replaced.
     #[arg(long)]
     flat: bool,
-    /// Print how it will run: which chains of elements run as one pass.
+    /// Print how it will run: which worker runs which task and reaches which element, what sharing costs and how to avoid
+    /// it, and which chains of elements run as one pass.
     #[arg(long)]
     explain: bool,
-    /// Print the diagnostics as JSON.
+    /// Draw that as a picture, coloured by worker, into this file (`-`: standard output).
+    #[arg(long, value_name = "FILE")]
+    svg: Option<String>,
+    /// Workers to explain it for: a number, or a list of cores such as 0,2-3 [default: all cores].
+    #[arg(short = 'j', long = "threads", value_name = "CORES")]
+    threads: Option<String>,
+    /// Print the diagnostics, or what --explain says, as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -44,39 +50,38 @@ pub(crate) fn main(args: &Args) -> u8 {
     if let (true, Some(graph)) = (args.flat && !bad, &loaded.graph) {
         return cli::print_or_fail(graph.to_click().as_bytes());
     }
-    if let (true, Some(graph), Some(Ok(checked))) = (args.explain && !bad, &loaded.graph, &checked) {
+    let wanted = args.explain || args.svg.is_some();
+    if let (true, Some(graph), Some(Ok(checked))) = (wanted && !bad, &loaded.graph, checked) {
+        let (workers, cores) = match run::planned_workers(args.threads.as_deref()) {
+            Ok(known) => known,
+            Err(why) => return cli::usage(why),
+        };
         let fused = checked.fused(&elements::registry());
-        return cli::print_or_fail(explain(graph, &fused, args.json).as_bytes());
+        return match checked.plan(graph, workers, Box::new(queues)) {
+            Ok(elements) => explain(args, &Explained { graph, elements, fused, workers, cores }),
+            Err(errors) => {
+                loaded.report(&errors, if args.json { Form::Json } else { Form::Full }, true);
+                exit::USAGE
+            }
+        };
     }
     if bad { exit::USAGE } else { exit::SUCCESS }
 }
 
-/// How a configuration will run.
-fn explain(graph: &lang::Graph, fused: &[FusedChain], json: bool) -> String {
-    let names = |elements: &[usize]| -> Vec<String> {
-        elements.iter().map(|e| graph.elements[*e].name.clone()).collect()
-    };
-    if json {
-        let chain = |c: &FusedChain| {
-            let branches = c.branches.iter().map(|(port, b)| json!({ "output": port, "elements": names(b) }));
-            let branches: Vec<_> = branches.collect();
-            json!({ "pass": c.name, "elements": names(&c.elements), "branches": branches })
-        };
-        let chains: Vec<_> = fused.iter().map(chain).collect();
-        return format!("{}\n", json!({ "fused": chains }));
-    }
-    if fused.is_empty() {
-        return "fused: no chain of elements that a pass could run\n".to_owned();
-    }
-    let width = fused.iter().map(|c| c.name.len()).max().unwrap_or(0);
-    let mut text =
-        "fused: one pass runs each of these chains (--no-fuse lets the elements run by themselves)\n"
-            .to_owned();
-    for chain in fused {
-        text += &format!("  {:width$}  {}\n", chain.name, names(&chain.elements).join(" -> "));
-        for (port, branch) in &chain.branches {
-            text += &format!("  {:width$}    [{port}] -> {}\n", "", names(branch).join(" -> "));
+/// Prints and draws how a configuration will run.
+fn explain(args: &Args, explained: &Explained<'_>) -> u8 {
+    match args.svg.as_deref() {
+        Some("-") => return cli::print_or_fail(svg::draw(explained).as_bytes()),
+        Some(file) => {
+            if let Err(why) = std::fs::write(file, svg::draw(explained)) {
+                return cli::fail(format!("{file}: {why}"));
+            }
         }
+        None => {}
     }
-    text
+    match (args.explain, args.json) {
+        (true, true) => cli::print_or_fail(format!("{}\n", explained.json()).as_bytes()),
+        (true, false) => cli::print_or_fail(explained.text().as_bytes()),
+        _ => exit::SUCCESS,
+    }
 }

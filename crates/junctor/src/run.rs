@@ -237,6 +237,19 @@ fn allowed_cores() -> Vec<usize> {
     core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|c| c.id).collect()
 }
 
+/// Workers and their cores for a plan, which may be for another machine: as many as are asked for, and of this machine's
+/// cores those that there are.
+pub(crate) fn planned_workers(threads: Option<&str>) -> Result<(usize, Vec<usize>), String> {
+    let allowed = allowed_cores();
+    match threads.map(|text| (text, text.parse::<usize>())) {
+        None => Ok((allowed.len().max(1), allowed)),
+        Some((_, Ok(n))) if (1..=256).contains(&n) => {
+            Ok((n, if n == 1 || n > allowed.len() { Vec::new() } else { allowed }))
+        }
+        Some((text, _)) => parse_threads(text),
+    }
+}
+
 /// A number of workers, or a list of cores.
 pub(crate) fn parse_threads(text: &str) -> Result<(usize, Vec<usize>), String> {
     let bad =

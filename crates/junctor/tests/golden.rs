@@ -2,6 +2,9 @@
 //! Golden tests: every `*.test` file below `tests/golden` in the repository is a script with its input files and the
 //! output it must have. See `tests/golden/README.md` for the format.
 //!
+//! Each case runs with 1, 2, 3 and 4 workers and must give the same output: how many workers there are is no part of
+//! what a configuration means. The scripts say nothing of it; `junctor` and `click` are wrappers that do.
+//!
 //! `GOLDEN=part cargo test -p junctor --test golden` runs the cases whose path holds `part`.
 
 use std::collections::BTreeMap;
@@ -98,7 +101,54 @@ fn difference(expected: &str, got: &str) -> Option<String> {
     ))
 }
 
-fn run(case: &Case, bin: &Path) -> Result<(), String> {
+/// Workers that each case runs with.
+const WORKERS: [usize; 4] = [1, 2, 3, 4];
+
+/// Runs a case with all numbers of workers, or once if it runs no router.
+fn run_all(case: &Case, bins: &[PathBuf]) -> Result<(), String> {
+    for (workers, bin) in WORKERS.iter().zip(bins) {
+        let mark = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let mark = mark.path().join("ran");
+        run(case, bin, &mark).map_err(|why| format!("with {workers} workers, {why}"))?;
+        if !mark.exists() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A directory with both names of the program, so that scripts may call either: wrappers that run routers with so many
+/// workers, and leave a mark that they did.
+fn wrappers(dir: &Path, workers: usize) -> std::io::Result<PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (bin, real) = (dir.join(workers.to_string()), dir.join(format!("real{workers}")));
+    std::fs::create_dir(&bin)?;
+    std::fs::create_dir(&real)?;
+    let usable: Vec<usize> = core_affinity::get_core_ids().unwrap_or_default().iter().map(|c| c.id).collect();
+    // A list of cores, because a number above that of the cores is worth a line on standard error.
+    let list: Vec<String> = usable.iter().cycle().take(workers).map(usize::to_string).collect();
+    let threads = if workers == 1 { "1".to_owned() } else { list.join(",") };
+    for name in ["junctor", "click"] {
+        let real = real.join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_junctor"), &real)?;
+        let real = real.display();
+        // What is about workers says `-j` itself, and runs as it says.
+        let own = "case \" $* \" in *\" -j \"*) exec";
+        let ran = format!(": > \"$GOLDEN_RAN\"; exec {real}");
+        let script = match name {
+            "click" => format!("#!/bin/sh\n{own} {real} \"$@\";; esac\n{ran} -j {threads} \"$@\"\n"),
+            _ => format!(
+                "#!/bin/sh\n{own} {real} \"$@\";; esac\n\
+                 if [ \"$1\" = run ]; then shift; {ran} run -j {threads} \"$@\"; fi\nexec {real} \"$@\"\n"
+            ),
+        };
+        std::fs::write(bin.join(name), script)?;
+        std::fs::set_permissions(bin.join(name), std::fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(bin)
+}
+
+fn run(case: &Case, bin: &Path, mark: &Path) -> Result<(), String> {
     let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
     for (name, content) in &case.files {
         std::fs::write(dir.path().join(name), content).map_err(|e| format!("{name}: {e}"))?;
@@ -108,6 +158,7 @@ fn run(case: &Case, bin: &Path) -> Result<(), String> {
         .args(["60", "sh", "-c", &case.script])
         .current_dir(dir.path())
         .env("PATH", path)
+        .env("GOLDEN_RAN", mark)
         .env("LC_ALL", "C")
         .env_remove("CLICKPATH")
         .stdin(Stdio::null())
@@ -152,11 +203,8 @@ fn golden_cases() {
     }
     assert!(!found.is_empty(), "no cases below {}", root.display());
 
-    // Both names of the program, so that scripts may call either.
-    let bin = tempfile::tempdir().expect("temporary directory");
-    for name in ["junctor", "click"] {
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_junctor"), bin.path().join(name)).expect("link");
-    }
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let bins: Vec<PathBuf> = WORKERS.iter().map(|n| wrappers(dir.path(), *n).expect("wrappers")).collect();
     let (queue, failures) = (Mutex::new(found.iter()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
@@ -164,7 +212,7 @@ fn golden_cases() {
                 loop {
                     let Some(path) = queue.lock().unwrap().next() else { break };
                     let text = std::fs::read_to_string(path).unwrap_or_default();
-                    if let Err(why) = parse(&text).and_then(|case| run(&case, bin.path())) {
+                    if let Err(why) = parse(&text).and_then(|case| run_all(&case, &bins)) {
                         let name = path.strip_prefix(&root).unwrap_or(path).display();
                         failures.lock().unwrap().push(format!("{name}: {why}"));
                     }
@@ -180,7 +228,7 @@ fn golden_cases() {
         found.len(),
         failures.join("\n\n")
     );
-    println!("{} golden cases", found.len());
+    println!("{} golden cases, each with {WORKERS:?} workers", found.len());
 }
 
 #[test]

@@ -35,6 +35,7 @@ use packet::Batch;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("AverageCounter", "1/1", || Box::new(AverageCounter::default()))
+    .serial("the time between its first and its last packet is that of all workers together")
     .handlers(&[
         Handler::sum("count"),
         Handler::sum("byte_count"),

@@ -150,6 +150,11 @@ impl Element for Counter {
         }
     }
 
+    fn one_order(&self) -> Option<&'static str> {
+        let calls = self.count_call.is_some() || self.byte_count_call.is_some();
+        calls.then_some("it calls a handler when the count of all workers together reaches a bound")
+    }
+
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         let bytes: usize = batch.iter().map(|p| p.len()).sum();
         self.packets += batch.len() as u64;

@@ -21,7 +21,7 @@
 //! See also: Script
 
 use engine::args::Args;
-use engine::{Class, Cx, DEFAULT_TICKETS, Element, InitCx, MAX_TICKETS, OpenCx, Tasks};
+use engine::{Class, DEFAULT_TICKETS, Element, InitCx, MAX_TICKETS};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ScheduleInfo", "0", || Box::new(ScheduleInfo::default())).file(file!());
@@ -44,28 +44,16 @@ impl Element for ScheduleInfo {
         }
     }
 
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        Ok(Tasks::One)
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        // As soon as all elements are there.
-        cx.set_timer(0, 0);
-        Ok(())
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         for (name, share) in &self.shares {
-            let written = if *share == 0.0 {
-                cx.write_handler(&format!("{name}.scheduled"), "false")
+            if *share == 0.0 {
+                cx.write_when_ready(format!("{name}.scheduled"), "false".to_owned());
             } else {
                 let tickets = (share * f64::from(DEFAULT_TICKETS)).round().clamp(1.0, f64::from(MAX_TICKETS));
-                cx.write_handler(&format!("{name}.tickets"), &tickets.to_string())
-            };
-            if let Err(why) = written {
-                cx.print(&format!("{}: {name}: {why}", cx.name()));
+                cx.write_when_ready(format!("{name}.tickets"), tickets.to_string());
             }
         }
+        Ok(())
     }
 }
 
@@ -89,6 +77,6 @@ mod tests {
             Rig::text("e :: ScheduleInfo(s);").errors(),
             ["e: 's' should be an element's name and its share"]
         );
-        assert!(Rig::text("e :: ScheduleInfo(s 1);").run().printed().starts_with("e: s: "));
+        assert!(Rig::text("e :: ScheduleInfo(s 1);").run().printed().starts_with("e: s.tickets: "));
     }
 }

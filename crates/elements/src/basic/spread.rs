@@ -13,7 +13,8 @@
 //!
 //! **Drops:** none.
 //!
-//! **Cores:** each worker takes its own turns, which are as even as common ones and cost nothing.
+//! **Cores:** all workers take one turn (RoundRobinSwitch), so packets meet a lock where several workers push; the others choose
+//! on each worker by itself and cost nothing.
 //!
 //! The hash is the sum of the bytes modulo the number of outputs; where that number is 2, 4 or 8 the sum is first
 //! folded on itself by four bits. Packets too short for it go to output 0.
@@ -35,6 +36,7 @@ use crate::tools::Splitter;
 /// The descriptor of the switch that takes turns.
 pub const ROUND_ROBIN: Class = Class::new("RoundRobinSwitch", "1/1-", || Box::new(RoundRobin::default()))
     .processing("h/h")
+    .serial("packets take turns in one order")
     .file(file!());
 /// The descriptor of the random switch.
 pub const RANDOM: Class =

@@ -24,7 +24,7 @@
 //! See also: Script, DriverManager
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, InitCx, OpenCx, Sharing, Tasks, parse_duration};
+use engine::{Class, Cx, Element, InitCx, OpenCx, Tasks, parse_duration};
 use lang::config::shift_word;
 
 /// Time between two rounds of a loop without any delay of its own, which would else keep the worker from all else.
@@ -32,7 +32,7 @@ const LEAST_ROUND_NS: u64 = 1_000_000;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("PokeHandlers", "0/0", || Box::<PokeHandlers>::default())
-    .sharing(Sharing::Serial)
+    .serial("its calls follow one timetable")
     .file(file!());
 
 #[derive(Debug, PartialEq, Eq)]

@@ -22,14 +22,15 @@
 //! See also: DriverManager, Script
 
 use engine::args::{Args, parse_bool};
-use engine::{Class, Cx, Element, InitCx, OpenCx, Sharing, Target, Tasks};
+use engine::{Class, Cx, Element, InitCx, OpenCx, Target, Tasks};
 
 /// Between two looks.
 const PERIOD_NS: u64 = 10_000_000;
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("QuitWatcher", "0/0", || Box::<QuitWatcher>::default()).sharing(Sharing::Serial).file(file!());
+pub const CLASS: Class = Class::new("QuitWatcher", "0/0", || Box::<QuitWatcher>::default())
+    .serial("it watches by one timer")
+    .file(file!());
 
 #[derive(Default)]
 struct QuitWatcher {

@@ -24,7 +24,7 @@
 //! See also: Script
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, parse_integer};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RandomSeed", "0/0", || Box::<RandomSeed>::default())
@@ -46,6 +46,11 @@ fn begin(cx: &mut Cx<'_>, seed: Option<u32>) {
 impl Element for RandomSeed {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.seed = args.positional_opt("SEED");
+    }
+
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        // Each worker draws from a sequence of its own.
+        Ok(Tasks::Many(cx.workers))
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {

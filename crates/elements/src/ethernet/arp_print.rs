@@ -45,7 +45,7 @@ use crate::tools::{Lines, boolean, seconds};
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPPrint", "1/1", || Box::new(ArpPrint::default()))
     .sharing(Sharing::Shared)
-    .handlers(&[Handler::both("active")])
+    .handlers(&[Handler::both("active").everywhere()])
     .file(file!());
 
 /// Trailer encapsulation (RFC 893), announced by ARP in its time.
@@ -171,8 +171,11 @@ impl Element for ArpPrint {
         self.lines.configure(args);
     }
 
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        self.lines.open().map(|()| Tasks::None)
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        if !cx.is_dry() {
+            self.lines.open()?;
+        }
+        Ok(Tasks::None)
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {

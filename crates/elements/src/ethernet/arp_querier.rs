@@ -83,7 +83,7 @@ pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuer
         Handler::read("responses"),
         Handler::read("drops"),
         Handler::read("stats"),
-        Handler::both("ipaddr"),
+        Handler::both("ipaddr").everywhere(),
         Handler::write("insert"),
         Handler::write("delete"),
         Handler::write("clear"),

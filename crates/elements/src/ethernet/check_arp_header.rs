@@ -36,7 +36,7 @@ use packet::{Batch, Packet};
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckARPHeader", "1/1-2", || Box::new(CheckArpHeader::default()))
     .processing("a/ah")
-    .handlers(&[Handler::sum("drops"), Handler::read("drop_details").merge(Merge::Join)])
+    .handlers(&[Handler::sum("drops"), Handler::read("drop_details").merge(Merge::Tally)])
     .file(file!());
 
 /// What can be wrong, in the order in which it is looked for.
@@ -85,8 +85,11 @@ impl CheckArpHeader {
     #[cold]
     fn reject(&mut self, cx: &mut Cx<'_>, packet: Packet, fault: Fault) {
         let (text, reason) = FAULTS[fault as usize];
-        if self.verbose || self.bad == [0; FAULTS.len()] {
-            cx.print(&format!("{}: ARP header check failed: {text}", cx.name()));
+        let told = || format!("{}: ARP header check failed: {text}", cx.name());
+        match self.verbose {
+            true => cx.print(&told()),
+            false if self.bad == [0; FAULTS.len()] => cx.print_once(&told()),
+            false => {}
         }
         self.bad[fault as usize] += 1;
         cx.push_one_or_drop(1, packet, reason);

@@ -34,7 +34,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 use tables::mac::{DEFAULT_CAPACITY, MacTable};
 use wire::MacAddr;
@@ -47,7 +47,7 @@ pub(super) const HANDLERS: &[Handler] = &[Handler::read("table"), Handler::both(
 pub const CLASS: Class = Class::new("EtherSwitch", "-/=", || Box::new(EtherSwitch::new(false)))
     .processing("h/h")
     .flow("#/[^#]")
-    .sharing(Sharing::Serial)
+    .serial("where each station was heard is one table, which every frame changes")
     .handlers(HANDLERS)
     .file(file!());
 

@@ -24,7 +24,7 @@
 //!
 //! See also: EtherSwitch, Tee
 
-use engine::{Class, Sharing};
+use engine::Class;
 
 use super::ether_switch::{EtherSwitch, HANDLERS};
 
@@ -32,7 +32,7 @@ use super::ether_switch::{EtherSwitch, HANDLERS};
 pub const CLASS: Class = Class::new("ListenEtherSwitch", "-/=+", || Box::new(EtherSwitch::new(true)))
     .processing("h/h")
     .flow("#/[^#]")
-    .sharing(Sharing::Serial)
+    .serial("where each station was heard is one table, which every frame changes")
     .handlers(HANDLERS)
     .file(file!());
 

@@ -47,12 +47,13 @@
 use std::net::Ipv4Addr;
 
 use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv4::Type;
 use wire::ipv4::options::kind;
 
 use super::limits::Limits;
+use crate::ip::ip_encap::Step;
 use crate::ip::source_route::{reversed, source_routes};
 use crate::ip::{Address, Addresses, header};
 use crate::tools::{number, value};
@@ -104,6 +105,7 @@ struct IcmpError {
     limits: Limits,
     /// Identification of the next message.
     id: u16,
+    step: Step,
 }
 
 /// The least MTU: a header, the ICMP header and eight bytes.
@@ -124,6 +126,7 @@ impl Default for IcmpError {
             onlink: None,
             limits: Limits::default(),
             id: 1,
+            step: Step::default(),
         }
     }
 }
@@ -223,7 +226,7 @@ impl IcmpError {
         let bytes = answer.data_mut();
         let total = (bytes.len() as u16).to_be_bytes();
         let id = self.id.to_be_bytes();
-        self.id = self.id.wrapping_add(1);
+        self.id = self.step.next(self.id);
         bytes[..12].copy_from_slice(&[
             0x40 | (header_len / 4) as u8,
             self.tos(tos),
@@ -296,6 +299,11 @@ impl Element for IcmpError {
 
     fn share(&self) -> Option<Box<dyn Element>> {
         Some(Box::new(self.clone()))
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.step = Step::begin(cx, &mut self.id);
+        Ok(())
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

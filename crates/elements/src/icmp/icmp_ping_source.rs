@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::ip::Address;
@@ -61,7 +61,7 @@ const HANDLERS: &[Handler] = &[
 const fn class(name: &'static str) -> Class {
     Class::new(name, "0-1/1", || Box::<IcmpPingSource>::default())
         .processing("h/h")
-        .sharing(Sharing::Serial)
+        .serial("requests are numbered in one sequence, and answers looked up in it")
         .handlers(HANDLERS)
         .file(file!())
 }

@@ -49,8 +49,8 @@ use std::time::Duration;
 
 use engine::args::Args;
 use engine::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks,
-    parse_duration, parse_integer, swap,
+    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, parse_duration,
+    parse_integer, swap,
 };
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
@@ -64,7 +64,7 @@ use crate::tools::{self, Probability};
 /// The descriptor.
 pub const CLASS: Class = Class::new("FromDump", "0/1-2", || Box::new(FromDump::default()))
     .processing("a/ah")
-    .sharing(Sharing::Serial)
+    .serial("one file, read in its order")
     .handlers(&[
         Handler::read("count"),
         Handler::write("reset_counts"),
@@ -353,7 +353,7 @@ impl Element for FromDump {
             return Ok(Tasks::One);
         }
         // Reading begins with the element's work: an inactive one touches its file only when it is started.
-        if self.active {
+        if self.active && !cx.is_dry() {
             self.open_file()?;
         }
         Ok(Tasks::One)

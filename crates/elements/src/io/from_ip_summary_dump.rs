@@ -52,8 +52,7 @@ use std::sync::atomic::AtomicU32;
 
 use engine::args::{Args, Raw};
 use engine::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks,
-    parse_integer,
+    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, parse_integer,
 };
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
@@ -68,7 +67,7 @@ use crate::tools::{self, Probability};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("FromIPSummaryDump", "0/1", || Box::new(FromIpSummaryDump::default()))
-    .sharing(Sharing::Serial)
+    .serial("one file, read in its order")
     .handlers(&[
         Handler::both("active"),
         Handler::write("stop"),
@@ -585,8 +584,10 @@ impl Element for FromIpSummaryDump {
         }
     }
 
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        self.open_input()?;
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        if !cx.is_dry() {
+            self.open_input()?;
+        }
         Ok(Tasks::One)
     }
 

@@ -52,8 +52,8 @@
 //!
 //! See also: FromDevice, ToDevice, MemoryPort
 
+use engine::Class;
 use engine::args::Args;
-use engine::{Class, Sharing};
 use packet::port::{Spec, method};
 use wire::MacAddr;
 
@@ -63,7 +63,7 @@ const fn class(name: &'static str, ports: &'static str, make: fn() -> Box<dyn en
     Class::new(name, ports, make)
         .processing("a/h")
         .flow("x/y")
-        .sharing(Sharing::Serial)
+        .serial("one device, which one worker reads and writes")
         .handlers(HANDLERS)
         .file(file!())
 }

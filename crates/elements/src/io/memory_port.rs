@@ -30,7 +30,7 @@
 //!
 //! See also: FromDevice, ToDevice, KernelTap
 
-use engine::{Class, Sharing};
+use engine::Class;
 use packet::port::{Spec, method};
 
 use super::duplex::{HANDLERS, duplex};
@@ -39,7 +39,7 @@ use super::duplex::{HANDLERS, duplex};
 pub const CLASS: Class = Class::new("MemoryPort", "0-1/0-1", || Box::new(MemoryPort::default()))
     .processing("a/h")
     .flow("x/y")
-    .sharing(Sharing::Serial)
+    .serial("one device, which one worker reads and writes")
     .handlers(HANDLERS)
     .file(file!());
 

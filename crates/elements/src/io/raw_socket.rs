@@ -42,8 +42,8 @@
 //!
 //! See also: Socket, KernelTun, FromDevice; raw(7)
 
+use engine::Class;
 use engine::args::{FromArg, Names, Port};
-use engine::{Class, Sharing};
 use packet::port::{Spec, method};
 use wire::Protocol;
 
@@ -53,7 +53,7 @@ use super::duplex::{HANDLERS, duplex};
 pub const CLASS: Class = Class::new("RawSocket", "0-1/0-1", || Box::new(RawSocket::default()))
     .processing("a/h")
     .flow("x/y")
-    .sharing(Sharing::Serial)
+    .serial("one device, which one worker reads and writes")
     .handlers(HANDLERS)
     .file(file!());
 

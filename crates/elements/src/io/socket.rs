@@ -55,7 +55,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::args::{Args, Port};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 use rustix::net::sockopt;
 use sync::rcu;
@@ -68,7 +68,7 @@ use crate::ip::routing::ReverseRoutes;
 pub const CLASS: Class = Class::new("Socket", "0-1/0-1", || Box::new(Socket::default()))
     .processing("a/h")
     .flow("x/y")
-    .sharing(Sharing::Serial)
+    .serial("one connection, read and written in one order")
     .handlers(&[
         Handler::read("count"),
         Handler::read("sent"),
@@ -448,7 +448,7 @@ impl Element for Socket {
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         self.buffer = vec![0; self.snaplen];
         // The socket of one that this one replaces goes on, see `take_state`.
-        if cx.inherits() {
+        if cx.inherits() || cx.is_dry() {
             return Ok(Tasks::One);
         }
         self.connect().and_then(|()| self.size_buffers()).map_err(|e| {

@@ -41,7 +41,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::args::{Args, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::port::link_type;
 use packet::{Batch, anno};
 use wire::pcap::{Format, Writer};
@@ -52,7 +52,7 @@ use super::from_dump::Encap;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ToDump", "1/0-1", || Box::new(ToDump::default()))
-    .sharing(Sharing::Serial)
+    .serial("one file, written in one order")
     .handlers(&[
         Handler::read("count"),
         Handler::write("reset_counts"),
@@ -173,7 +173,7 @@ impl Element for ToDump {
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         // The file of one that this one replaces goes on, see `take_state`.
-        if !cx.inherits() {
+        if !cx.inherits() && !cx.is_dry() {
             let output = Output::create(&self.filename, self.unbuffered)?;
             self.output = Some(Arc::new(Mutex::new(output)));
         }

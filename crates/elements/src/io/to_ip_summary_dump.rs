@@ -52,7 +52,7 @@
 use std::fmt::Write as _;
 
 use engine::args::{Args, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::{Batch, Packet, anno};
 
 use super::files::Output;
@@ -63,7 +63,7 @@ use crate::tools::seconds;
 /// The descriptor.
 pub const CLASS: Class = Class::new("ToIPSummaryDump", "1/0-1", || Box::new(ToIpSummaryDump::default()))
     .processing("a/h")
-    .sharing(Sharing::Serial)
+    .serial("one file, written in one order")
     .handlers(&[Handler::read("count"), Handler::read("filename"), Handler::write("flush")])
     .file(file!());
 
@@ -219,7 +219,7 @@ impl Element for ToIpSummaryDump {
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         // The file of one that this one replaces goes on, see `take_state`.
-        if !cx.inherits() {
+        if !cx.inherits() && !cx.is_dry() {
             self.output = Some(Output::create(&self.filename, false)?);
         }
         Ok(if self.pulls { Tasks::One } else { Tasks::None })

@@ -41,7 +41,7 @@ use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 
 const HANDLERS: &[Handler] =
-    &[Handler::sum("drops"), Handler::read("drop_details").merge(engine::Merge::Join)];
+    &[Handler::sum("drops"), Handler::read("drop_details").merge(engine::Merge::Tally)];
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckIPHeader", "1/1-2", || Box::new(CheckIpHeader::new(true)))
@@ -257,8 +257,11 @@ impl Faults {
 
     #[cold]
     pub(super) fn reject(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: Reason) {
-        if self.bad == 0 || self.verbose {
-            cx.print(&format!("{}: IP header check failed: {}", cx.name(), text(reason)));
+        let told = || format!("{}: IP header check failed: {}", cx.name(), text(reason));
+        match self.verbose {
+            true => cx.print(&told()),
+            false if self.bad == 0 => cx.print_once(&told()),
+            false => {}
         }
         self.bad += 1;
         if let Some(at) = FAULTS.iter().position(|f| *f == reason) {

@@ -9,7 +9,7 @@ use packet::{Batch, Packet};
 
 /// Handlers of a header check.
 pub(crate) const HANDLERS: &[Handler] =
-    &[Handler::sum("drops"), Handler::read("drop_details").merge(engine::Merge::Join)];
+    &[Handler::sum("drops"), Handler::read("drop_details").merge(engine::Merge::Tally)];
 
 /// Faults of packets of one protocol.
 pub(crate) struct Faults {
@@ -57,8 +57,11 @@ impl Faults {
     #[cold]
     fn reject(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: Reason) {
         let (at, text) = self.describe(reason);
-        if self.verbose || self.counts.iter().all(|n| *n == 0) {
-            cx.print(&format!("{}: {} header check failed: {text}", cx.name(), self.protocol));
+        let told = || format!("{}: {} header check failed: {text}", cx.name(), self.protocol);
+        match self.verbose {
+            true => cx.print(&told()),
+            false if self.counts.iter().all(|n| *n == 0) => cx.print_once(&told()),
+            false => {}
         }
         self.counts[at] += 1;
         cx.push_one_or_drop(1, packet, reason);

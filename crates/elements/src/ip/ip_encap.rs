@@ -22,7 +22,7 @@
 //! **Handlers**
 //! * `src`, `dst` read/write: the arguments.
 //!
-//! Each worker numbers the packets' identification by itself.
+//! Workers give out identifications in turn, each every n-th of them.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 5, STOP true) -> IPEncap(4, 10.0.0.1, 10.0.0.2) -> Discard;
@@ -33,7 +33,7 @@
 use std::net::Ipv4Addr;
 
 use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet};
 use wire::{Protocol, ipv4};
 
@@ -103,15 +103,39 @@ impl FromArg for ProtocolArg {
 struct IpEncap {
     header: ipv4::Repr,
     dst: Destination,
+    step: Step,
+}
+
+/// How identifications count up: instances on several workers never give the same one before the others have had theirs.
+#[derive(Clone, Copy)]
+pub(crate) struct Step(u16);
+
+impl Default for Step {
+    fn default() -> Step {
+        Step(1)
+    }
+}
+
+impl Step {
+    /// The step of this instance, which begins `first` behind what one alone would begin with.
+    pub(crate) fn begin(cx: &InitCx<'_>, first: &mut u16) -> Step {
+        let (index, count) = cx.instance();
+        *first = first.wrapping_add(index as u16);
+        Step(count as u16)
+    }
+
+    pub(crate) fn next(self, id: u16) -> u16 {
+        id.wrapping_add(self.0)
+    }
 }
 
 /// Puts a header in front of a packet. `header` gives all but the length; its identification counts up.
-pub(crate) fn encapsulate(packet: &mut Packet, header: &mut ipv4::Repr) -> Result<(), Reason> {
+pub(crate) fn encapsulate(packet: &mut Packet, header: &mut ipv4::Repr, step: Step) -> Result<(), Reason> {
     header.payload_len =
         u16::try_from(packet.len()).ok().filter(|len| *len <= 65515).ok_or(Reason::TooLong)?;
     let bytes = packet.push(20).ok_or(Reason::NoMemory)?;
     header.emit(bytes).map_err(|_| Reason::TooLong)?;
-    header.id = header.id.wrapping_add(1);
+    header.id = step.next(header.id);
     packet.set_network(0, 20);
     Ok(())
 }
@@ -133,12 +157,17 @@ impl Element for IpEncap {
         self.header.fragment = if args.keyword("DF", false) { ipv4::FLAG_DF } else { 0 };
     }
 
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.step = Step::begin(cx, &mut self.header.id);
+        Ok(())
+    }
+
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let why = std::cell::Cell::new(Reason::TooLong);
-        let IpEncap { header, dst } = self;
+        let IpEncap { header, dst, step } = self;
         let encap = |p: &mut Packet| {
             header.dst = dst.of(p);
-            encapsulate(p, header).map_err(|reason| why.set(reason)).is_ok()
+            encapsulate(p, header, *step).map_err(|reason| why.set(reason)).is_ok()
         };
         batch.partition(encap, |p| cx.drop(why.get(), p));
         batch

@@ -46,7 +46,7 @@ use crate::tools::{Lines, boolean, seconds};
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPPrint", "1/1", || Box::new(IpPrint::default()))
     .sharing(engine::Sharing::Shared)
-    .handlers(&[Handler::both("active")])
+    .handlers(&[Handler::both("active").everywhere()])
     .file(file!());
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -372,8 +372,11 @@ impl Element for IpPrint {
         let _: Option<String> = args.keyword_opt("CHANNEL");
     }
 
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        self.lines.open().map(|()| Tasks::None)
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        if !cx.is_dry() {
+            self.lines.open()?;
+        }
+        Ok(Tasks::None)
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {

@@ -44,7 +44,7 @@ use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::header;
@@ -53,7 +53,7 @@ use crate::tools::Anno;
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPReassembler", "1/1-2", || Box::<IpReassembler>::default())
     .processing("a/ah")
-    .sharing(Sharing::Serial)
+    .serial("the fragments of a packet meet in one place, whichever worker they come by")
     .handlers(&[Handler::read("dump"), Handler::read("joined")])
     .file(file!());
 

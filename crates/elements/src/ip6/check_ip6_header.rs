@@ -113,7 +113,7 @@ impl CheckIp6Header {
     #[cold]
     fn reject(bad: &mut u64, cx: &mut Cx<'_>, packet: Packet, reason: Reason) {
         if *bad == 0 {
-            cx.print(&format!("{}: IP6 header check failed: {}", cx.name(), reason.name()));
+            cx.print_once(&format!("{}: IP6 header check failed: {}", cx.name(), reason.name()));
         }
         *bad += 1;
         cx.push_one_or_drop(1, packet, reason);

@@ -61,7 +61,7 @@ use crate::tools::{number, value};
 /// The descriptor.
 pub const CLASS: Class = Class::new("ICMP6Error", "1/1", || Box::<Icmp6Error>::default())
     .sharing(Sharing::Shared)
-    .handlers(&[Handler::both("src"), Handler::both("mtu")])
+    .handlers(&[Handler::both("src").everywhere(), Handler::both("mtu").everywhere()])
     .file(file!());
 
 /// Every link carries packets of this length (RFC 8200, 5), so no message is longer.

@@ -46,7 +46,7 @@ use std::net::Ipv6Addr;
 
 use engine::args::{Args, FromArg, Names};
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
 use packet::Batch;
 use wire::ndp::{NdpOption, Repr};
 use wire::{AddrPrefix6, MacAddr, Prefix6};
@@ -60,7 +60,7 @@ pub const CLASS: Class =
     Class::new("IP6NDRouterAdvertiser", "0-1/1", || Box::new(RouterAdvertiser::default()))
         .processing("h/h")
         .flow("x/y")
-        .sharing(Sharing::Serial)
+        .serial("advertisements leave by one schedule")
         .handlers(&[Handler::read("sent"), Handler::read("solicitations"), Handler::both("active")])
         .file(file!());
 

@@ -34,7 +34,7 @@ use std::net::Ipv6Addr;
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 use wire::MacAddr;
 use wire::ndp::{NdpOption, OptionIter, Repr};
@@ -44,7 +44,7 @@ use super::ip6_nd::{self, Heard};
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6NDRouterCheck", "1/1-2", || Box::new(RouterCheck::default()))
     .processing("a/ah")
-    .sharing(Sharing::Serial)
+    .serial("what routers announce is compared with one memory of them")
     .handlers(&[Handler::read("routers"), Handler::read("count"), Handler::read("drops")])
     .file(file!());
 

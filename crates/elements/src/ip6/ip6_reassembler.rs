@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason, swap};
 use packet::{Batch, HEADROOM, Packet, anno};
 use wire::{Protocol, ipv6};
 
@@ -53,7 +53,7 @@ use crate::tools::look_again_at;
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reassembler>::default())
     .processing("a/ah")
-    .sharing(Sharing::Serial)
+    .serial("the fragments of a packet meet in one place, whichever worker they come by")
     .handlers(&[Handler::read("dump"), Handler::read("joined")])
     .file(file!());
 

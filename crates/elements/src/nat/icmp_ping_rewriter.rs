@@ -37,8 +37,8 @@
 //!
 //! See also: IPRewriter, ICMPRewriter, IPRewriterPatterns, ICMPPingResponder; RFC 792, RFC 1624, RFC 5508 section 3
 
+use engine::Class;
 use engine::args::Args;
-use engine::{Class, Sharing};
 use packet::Packet;
 use tables::flow::FlowKey;
 
@@ -51,7 +51,7 @@ pub const CLASS: Class = Class::new("ICMPPingRewriter", "1-/1-256", || {
     Box::new(Rewriter::new(Pings(Timing { idle_ns: 0, guarantee_ns: 0 })))
 })
 .processing("h/h")
-.sharing(Sharing::Serial)
+.serial("identifiers are given out from one table, each once")
 .handlers(&core::HANDLERS)
 .file(file!());
 

@@ -41,8 +41,8 @@
 //!
 //! See also: IPAddrRewriter, IPRewriter, IPRewriterPatterns, ICMPRewriter; RFC 3022
 
+use engine::Class;
 use engine::args::Args;
-use engine::{Class, Sharing};
 use packet::Packet;
 use tables::flow::FlowKey;
 
@@ -56,7 +56,7 @@ pub const CLASS: Class = Class::new("IPAddrPairRewriter", "1-/1-256", || {
     Box::new(Rewriter::new(Pair(Timing { idle_ns: 0, guarantee_ns: 0 })))
 })
 .processing("h/h")
-.sharing(Sharing::Serial)
+.serial("address pairs are given out from one table, each once")
 .handlers(&core::HANDLERS)
 .file(file!());
 

@@ -39,8 +39,8 @@
 //!
 //! See also: IPAddrPairRewriter, IPRewriter, IPRewriterPatterns, ICMPRewriter; RFC 3022 section 2.1
 
+use engine::Class;
 use engine::args::Args;
-use engine::{Class, Sharing};
 use packet::Packet;
 use tables::flow::FlowKey;
 
@@ -53,7 +53,7 @@ pub const CLASS: Class = Class::new("IPAddrRewriter", "1-/1-256", || {
     Box::new(Rewriter::new(Address(Timing { idle_ns: 0, guarantee_ns: 0 })))
 })
 .processing("h/h")
-.sharing(Sharing::Serial)
+.serial("addresses are given out from one table, each once")
 .handlers(&core::HANDLERS)
 .file(file!());
 

@@ -24,13 +24,13 @@
 use std::sync::Arc;
 
 use engine::args::Args;
-use engine::{Class, Element, Provided, Sharing};
+use engine::{Class, Element, Provided};
 
 use super::pattern::Pattern;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPRewriterPatterns", "0/0", || Box::new(Patterns::default()))
-    .sharing(Sharing::Serial)
+    .serial("rewriters take ports from one pattern, each once")
     .file(file!());
 
 /// Named patterns.

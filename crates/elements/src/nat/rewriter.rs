@@ -60,7 +60,7 @@
 //! ICMPRewriter; RFC 1624, RFC 3022
 
 use engine::args::Args;
-use engine::{Class, Handler, Sharing};
+use engine::{Class, Handler};
 use packet::Packet;
 use tables::flow::FlowKey;
 
@@ -100,7 +100,11 @@ pub const TCP_REWRITER: Class =
     described(Class::new("TCPRewriter", "1-/1-256", || Box::new(Rewriter::new(Ports::new(&[TCP])))));
 
 const fn described(class: Class) -> Class {
-    class.processing("h/h").sharing(Sharing::Serial).handlers(HANDLERS).file(file!())
+    class
+        .processing("h/h")
+        .serial("the packets of a flow meet in one table of mappings, whichever worker they come by")
+        .handlers(HANDLERS)
+        .file(file!())
 }
 
 const SECOND: u64 = 1_000_000_000;

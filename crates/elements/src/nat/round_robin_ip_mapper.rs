@@ -25,7 +25,7 @@
 use std::sync::Arc;
 
 use engine::args::Args;
-use engine::{Class, Element, Provided, Sharing};
+use engine::{Class, Element, Provided};
 
 use super::mapper::Mapper;
 use super::spec::Target;
@@ -33,7 +33,7 @@ use super::spec::Target;
 /// The descriptor.
 pub const CLASS: Class =
     Class::new("RoundRobinIPMapper", "0/0", || Box::new(RoundRobin(Arc::new(Mapper::turns(Vec::new())))))
-        .sharing(Sharing::Serial)
+        .serial("new flows take patterns in one order")
         .file(file!());
 
 struct RoundRobin(Arc<Mapper>);

@@ -30,7 +30,7 @@
 use std::sync::Arc;
 
 use engine::args::Args;
-use engine::{Class, Element, Provided, Sharing, parse_integer};
+use engine::{Class, Element, Provided, parse_integer};
 
 use super::mapper::Mapper;
 use super::spec::Target;
@@ -38,7 +38,7 @@ use super::spec::Target;
 /// The descriptor.
 pub const CLASS: Class =
     Class::new("SourceIPHashMapper", "0/0", || Box::new(SourceHash(Arc::new(Mapper::turns(Vec::new())))))
-        .sharing(Sharing::Serial)
+        .serial("rewriters take their patterns from one list")
         .file(file!());
 
 /// Points on all of a mapper's ring.

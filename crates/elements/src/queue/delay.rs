@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Sharing, Tasks, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, Packet};
 
 use crate::tools::{interval, look_again_at, rest_until, value};
@@ -39,7 +39,7 @@ use crate::tools::{interval, look_again_at, rest_until, value};
 /// The descriptor of the pull element.
 pub const SHAPER: Class = Class::new("DelayShaper", "1/1", || Box::new(DelayShaper::default()))
     .processing("l/l")
-    .sharing(Sharing::Serial)
+    .serial("packets leave in the order they came, each after its time")
     .handlers(&[Handler::both("delay")])
     .file(file!());
 /// The descriptor of the element that pulls and pushes.

@@ -27,7 +27,7 @@
 //! See also: Queue, MixedQueue
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, HandlerError, Provided, Sharing, swap};
+use engine::{Class, Cx, Element, HandlerError, Provided, swap};
 use packet::Batch;
 
 use super::deque::Deque;
@@ -36,7 +36,7 @@ use super::queue::HANDLERS;
 /// The descriptor.
 pub const CLASS: Class = Class::new("FrontDropQueue", "1/1-2", || Box::new(FrontDropQueue::default()))
     .processing("h/lh")
-    .sharing(Sharing::Serial)
+    .serial("packets leave in the order they came, and the oldest make room")
     .handlers(HANDLERS)
     .file(file!());
 

@@ -28,7 +28,7 @@
 //! See also: Queue, FrontDropQueue
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, HandlerError, Provided, Sharing, swap};
+use engine::{Class, Cx, Element, HandlerError, Provided, swap};
 use packet::Batch;
 
 use super::deque::Deque;
@@ -37,7 +37,7 @@ use super::queue::HANDLERS;
 /// The descriptor.
 pub const CLASS: Class = Class::new("MixedQueue", "2/1-2", || Box::new(MixedQueue::default()))
     .processing("h/lh")
-    .sharing(Sharing::Serial)
+    .serial("packets leave by one order of first and last come")
     .handlers(HANDLERS)
     .file(file!());
 

@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use engine::args::Args;
 use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::Batch;
 
 use super::Store;
@@ -46,7 +46,7 @@ use crate::tools::{Probability, number, value};
 /// The descriptor.
 pub const CLASS: Class = Class::new("RED", "1/1-2", || Box::new(Red::default()))
     .processing("a/ah")
-    .sharing(Sharing::Serial)
+    .serial("drops follow one average of the queue's length")
     .handlers(&[
         Handler::both("min_thresh"),
         Handler::both("max_thresh"),

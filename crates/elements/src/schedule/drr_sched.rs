@@ -25,13 +25,13 @@
 //! 1996.
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Sharing, swap};
+use engine::{Class, Cx, Element, swap};
 use packet::{Batch, Packet};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("DRRSched", "1-/1", || Box::new(DrrSched::default()))
     .processing("l/l")
-    .sharing(Sharing::Serial)
+    .serial("inputs take turns in one order, with one account each")
     .file(file!());
 
 #[derive(Default)]

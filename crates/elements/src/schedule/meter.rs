@@ -29,11 +29,15 @@
 
 use engine::args::{Args, Bandwidth, FromArg};
 use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError};
 use packet::Batch;
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
-    Class::new(name, "1/2-", make).processing("h/h").sharing(Sharing::Serial).handlers(HANDLERS).file(file!())
+    Class::new(name, "1/2-", make)
+        .processing("h/h")
+        .serial("its rate is that of all packets together")
+        .handlers(HANDLERS)
+        .file(file!())
 }
 
 const HANDLERS: &[Handler] = &[Handler::read("rate"), Handler::read("meters")];

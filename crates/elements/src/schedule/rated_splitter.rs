@@ -29,7 +29,7 @@
 //! See also: RatedUnqueue, Shaper, Meter
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::Batch;
 
 use crate::tools::Limit;
@@ -37,7 +37,7 @@ use crate::tools::Limit;
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
     Class::new(name, "1/1-2", make)
         .processing("h/h")
-        .sharing(Sharing::Serial)
+        .serial("its rate holds for all packets together")
         .handlers(HANDLERS)
         .file(file!())
 }

@@ -9,7 +9,7 @@
 //!
 //! **Drops:** none.
 //!
-//! **Cores:** each worker takes its own turns.
+//! **Cores:** all workers take one turn; where several reach it, behind a lock.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 5, STOP true) -> Queue -> [0] s :: RoundRobinSched -> Discard;
@@ -25,6 +25,7 @@ use packet::Batch;
 /// The descriptor.
 pub const CLASS: Class = Class::new("RoundRobinSched", "1-/1", || Box::new(RoundRobinSched::default()))
     .processing("l/l")
+    .serial("inputs take turns in one order")
     .file(file!());
 
 #[derive(Default)]

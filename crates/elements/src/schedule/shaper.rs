@@ -29,13 +29,17 @@
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError};
 use packet::Batch;
 
 use crate::tools::{Limit, look_again_at, rate_argument};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
-    Class::new(name, "1/1", make).processing("l/l").sharing(Sharing::Serial).handlers(HANDLERS).file(file!())
+    Class::new(name, "1/1", make)
+        .processing("l/l")
+        .serial("its rate holds for all packets together")
+        .handlers(HANDLERS)
+        .file(file!())
 }
 
 const HANDLERS: &[Handler] = &[Handler::both("rate"), Handler::write("reset")];

@@ -13,7 +13,7 @@
 //!
 //! **Drops:** `inactive`: StrideSwitch drops all packets when no port has tickets.
 //!
-//! **Cores:** each worker shares out for itself.
+//! **Cores:** one account of the shares for all workers; where several reach it, behind a lock.
 //!
 //! **Handlers**
 //! * `tickets0`, `tickets1` ... `tickets31` read/write: a port's tickets.
@@ -36,11 +36,13 @@ use crate::tools::{Splitter, number};
 /// The descriptor of the element that fetches.
 pub const SCHED: Class = Class::new("StrideSched", "1-/1", || Box::new(StrideSched::default()))
     .processing("l/l")
+    .serial("inputs are asked in one order, by one account of their shares")
     .handlers(HANDLERS)
     .file(file!());
 /// The descriptor of the element that sends.
 pub const SWITCH: Class = Class::new("StrideSwitch", "1/1-", || Box::new(StrideSwitch::default()))
     .processing("h/h")
+    .serial("packets are shared out in one order, by one account of the shares")
     .handlers(HANDLERS)
     .file(file!());
 

@@ -19,7 +19,7 @@
 //! **Handlers**
 //! * `src`, `sport`, `dst`, `dport` read/write: the arguments.
 //!
-//! The TTL is 250. Each worker numbers the packets' identification by itself.
+//! The TTL is 250. Workers give out identifications in turn, each every n-th of them.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 5, STOP true) -> UDPIPEncap(10.0.0.1, 1234, 10.0.0.2, 53) -> Discard;
@@ -30,12 +30,12 @@
 use std::net::Ipv4Addr;
 
 use engine::args::{Args, Port};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet};
 use wire::{Protocol, checksum, ipv4};
 
 use crate::ip::Address;
-use crate::ip::ip_encap::{Destination, encapsulate};
+use crate::ip::ip_encap::{Destination, Step, encapsulate};
 use crate::tools::value;
 
 /// The descriptor.
@@ -50,6 +50,7 @@ struct UdpIpEncap {
     src_port: Port,
     dst_port: Port,
     checksum: bool,
+    step: Step,
 }
 
 impl UdpIpEncap {
@@ -66,7 +67,7 @@ impl UdpIpEncap {
             let sum = checksum::never_zero(checksum::transport_v4(src, dst, Protocol::UDP, udp));
             udp[6..8].copy_from_slice(&sum.to_be_bytes());
         }
-        encapsulate(packet, &mut self.header)
+        encapsulate(packet, &mut self.header, self.step)
     }
 }
 
@@ -79,6 +80,11 @@ impl Element for UdpIpEncap {
         self.dst = args.required("DST");
         self.dst_port = args.required("DPORT");
         self.checksum = args.positional("CHECKSUM", true);
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.step = Step::begin(cx, &mut self.header.id);
+        Ok(())
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

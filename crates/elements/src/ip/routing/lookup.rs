@@ -227,7 +227,7 @@ impl<F: Family> Element for Lookup<F> {
             self.shared = Some(live.shared.clone());
             return Ok(Tasks::None);
         }
-        if let Some(path) = &self.file {
+        if let Some(path) = self.file.as_ref().filter(|_| !cx.is_dry()) {
             self.load(path, true)?;
         }
         Ok(Tasks::None)

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan without a router: which workers would run what, from the configuration alone. Elements are asked how many tasks
+//! they will have, over devices that are made up.
+
+use std::sync::Arc;
+
+use lang::{Diagnostic, Graph};
+use packet::port::{Device, Error, Info, Provider, RxQueue, Spec, TxQueue};
+
+use crate::build::{Opening, hows, open_all};
+use crate::element::{Class, Sharing};
+use crate::homes;
+use crate::plan::{self, Place};
+use crate::ports::Processing;
+use crate::router::Check;
+use crate::swap::Holdings;
+
+/// Tells how many receive and transmit queues the device of a [`Spec`] will have.
+pub type Queues = dyn Fn(&Spec) -> (usize, usize) + Send + Sync;
+
+/// An element in a plan.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Its class.
+    pub class: &'static Class,
+    /// Its class's way of sharing, or what its configuration makes of it.
+    pub sharing: Sharing,
+    /// Why it must stay one; empty if it need not.
+    pub why_one: &'static str,
+    /// Where it runs.
+    pub place: Place,
+    /// Its outputs, how each works, and what it leads to: element and input.
+    pub outputs: Vec<(Processing, Vec<(usize, usize)>)>,
+    /// The tasks by which workers reach it: element and worker.
+    pub reached_from: Vec<(usize, usize)>,
+}
+
+impl Check {
+    /// Plans the elements for so many workers.
+    ///
+    /// # Errors
+    /// What elements find wrong when they are asked for their tasks.
+    pub fn plan(
+        mut self,
+        graph: &Graph,
+        workers: usize,
+        queues: Box<Queues>,
+    ) -> Result<Vec<Planned>, Vec<Diagnostic>> {
+        let workers = workers.max(1);
+        let provider = MadeUp(queues.into());
+        let opening = Opening {
+            provider: &provider,
+            holdings: &Holdings::new(None),
+            workers,
+            burst: crate::router::DEFAULT_BURST,
+            dry: true,
+        };
+        let tasks = open_all(graph, &self.checked, &mut self.primaries, &opening)?;
+        let hows = hows(&self.checked, &self.primaries);
+        let homes = homes::gather(graph, &self.primaries, &tasks, workers)?;
+        let places = plan::plan(&self.checked, &tasks, &homes, &hows, workers);
+        let mut all: Vec<Planned> = places
+            .into_iter()
+            .enumerate()
+            .map(|(e, place)| {
+                let class = self.checked.classes[e];
+                let ports = self.checked.outputs[e].iter();
+                Planned {
+                    class,
+                    sharing: hows[e].sharing,
+                    why_one: self.primaries[e].one_order().unwrap_or(class.why_one),
+                    place,
+                    outputs: ports.map(|p| (p.processing, p.peers.clone())).collect(),
+                    reached_from: Vec::new(),
+                }
+            })
+            .collect();
+        for task in 0..all.len() {
+            let homes = all[task].place.tasks.clone();
+            for reached in plan::reached(&self.checked, task) {
+                all[reached].reached_from.extend(homes.iter().map(|w| (task, *w)));
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Devices that exist only to be counted.
+struct MadeUp(Arc<Queues>);
+
+impl Provider for MadeUp {
+    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+        let (rx_queues, tx_queues) = (self.0)(spec);
+        let (name, driver) = (spec.device.clone(), String::new());
+        Ok(Arc::new(Imagined(Info { name, driver, mac: None, mtu: 1500, rx_queues, tx_queues })))
+    }
+}
+
+struct Imagined(Info);
+
+impl Imagined {
+    fn none(&self) -> Error {
+        Error::new(&self.0.name, "it is only planned", "")
+    }
+}
+
+impl Device for Imagined {
+    fn info(&self) -> Info {
+        self.0.clone()
+    }
+
+    fn rx(&self, _: usize) -> Result<Box<dyn RxQueue>, Error> {
+        Err(self.none())
+    }
+
+    fn tx(&self, _: usize) -> Result<Box<dyn TxQueue>, Error> {
+        Err(self.none())
+    }
+}
