@@ -152,10 +152,10 @@ fn a_script_swaps_on_simulated_time() {
     // No comma in the new text: the script's instructions end there.
     let text = |limit: u32| format!("src :: InfiniteSource(LIMIT {limit}) -> c :: Counter -> Discard;");
     let script = format!("{} Script(wait 1s, write hotconfig {} DriverManager(wait 1s));", text(5), text(9));
-    for _ in 0..3 {
-        let output = junctor(&["run", "-R", "--simtime", "-h", "c.count", "-e", &script]);
+    for workers in ["1", "1", "2", "3"] {
+        let output = junctor(&["run", "-j", workers, "-R", "--simtime", "-h", "c.count", "-e", &script]);
         let (out, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert_eq!((out.trim(), output.status.code()), ("9", Some(0)), "{why}");
+        assert_eq!((out.trim(), output.status.code()), ("9", Some(0)), "{workers} workers: {why}");
     }
 }
 
