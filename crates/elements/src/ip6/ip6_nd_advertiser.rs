@@ -24,7 +24,8 @@
 //!
 //! **Metadata set:** the answer has the solicitation's device.
 //!
-//! **Drops:** `bad-hop-limit`, `bad-checksum`, `bad-option`, `bad-discovery`, unless output 1 is connected; `no-memory`.
+//! **Drops:** `bad-hop-limit`, `bad-checksum`, `bad-option`, `bad-discovery`, and `not-for-us` for solicitations of others, unless
+//! output 1 is connected; `no-memory`.
 //!
 //! **Handlers**
 //! * `table` read: prefixes and Ethernet addresses. `lookup` read with an address: its Ethernet address.
@@ -177,7 +178,7 @@ impl Advertiser {
     fn asked<'a>(&self, packet: &'a Packet) -> Result<(Entry, Ipv6Addr, Heard<'a>), Reason> {
         let heard = ip6_nd::read(packet.data())?;
         let Repr::NeighborSolicit { target } = heard.message else { return Err(Reason::BadDiscovery) };
-        let entry = self.lookup(target).ok_or(Reason::BadDiscovery)?;
+        let entry = self.lookup(target).ok_or(Reason::NotForUs)?;
         Ok((entry, target, heard))
     }
 
