@@ -3,7 +3,6 @@
 
 mod engine_path;
 mod fib;
-mod flood;
 mod handoff;
 mod scaling;
 mod start;
@@ -27,7 +26,6 @@ enum What {
     Engine(engine_path::Args),
     Fib(fib::Args),
     Handoff(handoff::Args),
-    Flood(flood::Args),
     Start(start::Args),
 }
 
@@ -42,7 +40,6 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Engine(args) => engine_path::main(args),
         What::Fib(args) => fib::main(args),
         What::Handoff(args) => handoff::main(args),
-        What::Flood(args) => flood::main(args),
         What::Start(args) => start::main(args),
     }
 }
