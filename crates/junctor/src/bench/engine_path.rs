@@ -2,7 +2,7 @@
 //! `junctor bench engine`: what a packet costs on its way through a configuration, on in-memory devices.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::clock::TimeSource;
 use engine::{Options, Router};
@@ -105,7 +105,8 @@ pub(crate) fn main(args: &Args) -> u8 {
     if args.big_lock {
         router.lock_all_processing();
     }
-    let runs = measure_runs(&mut router, &bench, args);
+    let length = Duration::from_millis(args.run_ms.max(1));
+    let runs = super::subject::runs(&mut router, &bench, args.runs, length, || {});
     if args.report {
         eprint!("{}", crate::describe::report(&router));
         eprint!("{}", router.read("big_lock", "").unwrap_or_default());
@@ -117,7 +118,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Measured::new(
             "engine.ns_per_packet",
             "ns",
-            runs.iter().map(|r| r.cpu_ns / r.packets as f64).collect(),
+            runs.iter().map(|r| r.cpu_ns() / r.packets as f64).collect(),
         ),
         Measured::new(
             "engine.mpps",
@@ -127,33 +128,4 @@ pub(crate) fn main(args: &Args) -> u8 {
     ];
     let conditions = json!({ "workers": workers, "burst": args.burst, "run_ms": args.run_ms });
     measure::print("bench engine", &conditions, &results, args.json)
-}
-
-/// One measured run.
-struct Run {
-    packets: usize,
-    cpu_ns: f64,
-    wall_ns: f64,
-}
-
-fn measure_runs(router: &mut Router, bench: &Bench, args: &Args) -> Vec<Run> {
-    let length = Duration::from_millis(args.run_ms.max(1));
-    let mut runs = Vec::new();
-    for run in 0..=args.runs.max(1) {
-        let (sent, cpu) = (bench.sent(), router.cpu_ns().iter().sum::<u64>());
-        let started = Instant::now();
-        router.resume();
-        router.stop_after(length);
-        router.run();
-        if run == 0 {
-            bench.settle();
-            continue;
-        }
-        runs.push(Run {
-            packets: bench.sent() - sent,
-            cpu_ns: (router.cpu_ns().iter().sum::<u64>() - cpu) as f64,
-            wall_ns: started.elapsed().as_nanos() as f64,
-        });
-    }
-    runs
 }

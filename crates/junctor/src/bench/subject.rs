@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
 use engine::{Options, Report, Router};
@@ -130,28 +130,61 @@ impl<'a> Subject<'a> {
     }
 
     fn run(&self, router: &mut Router, bench: &Bench, before_each: impl Fn()) -> Result<Measurement, Failed> {
-        let mut ns_and_mpps = Vec::new();
-        // The first run warms up: neighbours are resolved in it.
-        for run in 0..=self.runs {
-            before_each();
-            let (sent, before) = (bench.sent(), router.cpu_ns());
-            router.resume();
-            router.stop_after(self.run);
-            router.run();
-            let packets = (bench.sent() - sent) as f64;
-            let used = router.cpu_ns().into_iter().zip(before).map(|(now, then)| (now - then) as f64);
-            let used: Vec<f64> = used.collect();
-            if run == 0 {
-                bench.settle();
-            } else {
-                ns_and_mpps.push((
-                    used.iter().sum::<f64>() / packets,
-                    packets / used.iter().copied().fold(1.0, f64::max) * 1e3,
-                ));
-            }
-        }
+        let runs = runs(router, bench, self.runs, self.run, before_each);
+        let ns_and_mpps: Vec<(f64, f64)> = runs
+            .iter()
+            .map(|run| {
+                let packets = run.packets as f64;
+                let busiest = run.worker_ns.iter().copied().fold(1.0, f64::max);
+                (run.cpu_ns() / packets, packets / busiest * 1e3)
+            })
+            .collect();
         let silent = ns_and_mpps.iter().any(|(ns, _)| !ns.is_finite());
         let measurement = Measurement { packets: bench.sent() as u64, report: router.report(), ns_and_mpps };
         if silent { Err(Failed::Silent) } else { Ok(measurement) }
     }
+}
+
+/// One measured run of a router.
+pub(super) struct Run {
+    /// Packets sent by its devices.
+    pub(super) packets: usize,
+    /// Processor time of each worker.
+    worker_ns: Vec<f64>,
+    /// Elapsed time.
+    pub(super) wall_ns: f64,
+}
+
+impl Run {
+    /// Processor time of all workers.
+    pub(super) fn cpu_ns(&self) -> f64 {
+        self.worker_ns.iter().sum()
+    }
+}
+
+/// Runs a router once to warm up, in which neighbours are resolved, and then `count` times (once at least) for `length` each.
+pub(super) fn runs(
+    router: &mut Router,
+    bench: &Bench,
+    count: usize,
+    length: Duration,
+    before_each: impl Fn(),
+) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for run in 0..=count.max(1) {
+        before_each();
+        let (sent, before) = (bench.sent(), router.cpu_ns());
+        let started = Instant::now();
+        router.resume();
+        router.stop_after(length);
+        router.run();
+        if run == 0 {
+            bench.settle();
+            continue;
+        }
+        let wall_ns = started.elapsed().as_nanos() as f64;
+        let used = router.cpu_ns().into_iter().zip(before).map(|(now, then)| (now - then) as f64);
+        runs.push(Run { packets: bench.sent() - sent, worker_ns: used.collect(), wall_ns });
+    }
+    runs
 }
