@@ -5,7 +5,7 @@
 //! its manual ([`manual`]).
 #![forbid(unsafe_code)]
 
-use engine::{Class, Registry};
+use engine::{Class, Foreign, Registry};
 
 pub mod basic;
 pub mod classify;
@@ -32,8 +32,16 @@ mod tools;
 
 /// All element classes.
 pub fn registry() -> Registry {
-    Registry::new(all()).with_fusions(fuse::FUSIONS).with_forks(fuse::FORKS)
+    Registry::new(all()).with_fusions(fuse::FUSIONS).with_forks(fuse::FORKS).with_foreign(FOREIGN)
 }
+
+/// Classes that published configurations have and that mean something inside a kernel only.
+const FOREIGN: [Foreign; 4] = [
+    Foreign { name: "ToHostSniffers", instead: "tcpdump reads what 'ToDump(FILE)' writes; else 'Discard'" },
+    Foreign { name: "FromUserDevice", instead: "'FromHost' or 'Socket' takes packets from other programs" },
+    Foreign { name: "ToUserDevice", instead: "'ToHost' or 'Socket' gives packets to other programs" },
+    Foreign { name: "ScheduleLinux", instead: "workers give way by themselves: leave it out" },
+];
 
 /// How to read a configuration in which the ready compound elements are known.
 pub fn options() -> lang::Options {

@@ -121,6 +121,16 @@ pub struct Registry {
     classes: std::collections::BTreeMap<&'static str, &'static Class>,
     fusions: Vec<Fusion>,
     forks: Vec<Fork>,
+    foreign: Vec<Foreign>,
+}
+
+/// A class of Click's kernel module alone, which users may look for.
+#[derive(Clone, Copy, Debug)]
+pub struct Foreign {
+    /// The name in configurations.
+    pub name: &'static str,
+    /// What to do in its place.
+    pub instead: &'static str,
 }
 
 impl Registry {
@@ -147,6 +157,17 @@ impl Registry {
     pub fn with_forks(mut self, forks: impl IntoIterator<Item = Fork>) -> Registry {
         self.forks.extend(forks);
         self
+    }
+
+    /// Adds classes that exist elsewhere, so that messages can say so.
+    pub fn with_foreign(mut self, foreign: impl IntoIterator<Item = Foreign>) -> Registry {
+        self.foreign.extend(foreign);
+        self
+    }
+
+    /// The class of this name that exists only in Click's kernel module.
+    pub fn foreign(&self, name: &str) -> Option<&Foreign> {
+        self.foreign.iter().find(|f| f.name == name)
     }
 
     /// Lets every element run by itself.

@@ -57,14 +57,19 @@ fn find_classes(
     let mut find = |element: &lang::Element| {
         let class = registry.get(&element.class);
         if class.is_none() && reported.insert(element.class.clone()) {
-            let mut d = Diagnostic::error("E0201", format!("unknown element class '{}'", element.class))
-                .at(element.class_span)
-                .label("no such class");
-            if let Some(near) = lang::suggest(&element.class, registry.iter().map(|c| c.name)) {
-                d = d.help(format!("did you mean '{near}'?"));
-            } else {
-                d = d.help("'junctor elements' lists the classes there are");
-            }
+            let unknown = |label: &str| {
+                Diagnostic::error("E0201", format!("unknown element class '{}'", element.class))
+                    .at(element.class_span)
+                    .label(label)
+            };
+            let near = || lang::suggest(&element.class, registry.iter().map(|c| c.name));
+            let d = match registry.foreign(&element.class) {
+                Some(foreign) => unknown("this class is of Click's kernel module only").help(foreign.instead),
+                None => unknown("no such class").help(match near() {
+                    Some(near) => format!("did you mean '{near}'?"),
+                    None => "'junctor elements' lists the classes there are".to_owned(),
+                }),
+            };
             errors.push(d);
         }
         class

@@ -42,7 +42,7 @@ mod worker;
 
 pub use cx::{Cx, InitCx, OpenCx};
 pub use drops::Reason;
-pub use element::{Class, Element, Provided, Registry, Sharing, Tasks};
+pub use element::{Class, Element, Foreign, Provided, Registry, Sharing, Tasks};
 pub use handler::{Access, Handler, HandlerError, Merge, glob_match};
 pub use homes::Home;
 pub use plan::{Mode, Place};

@@ -38,7 +38,11 @@ pub(crate) fn main(args: &Args) -> u8 {
         Some(manual) => cli::print_or_fail(format!("{manual}\n").as_bytes()),
         None => {
             let near = lang::suggest(name, all.iter().map(|(name, _)| *name));
-            let help = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+            let help = match (registry.foreign(name), near) {
+                (Some(foreign), _) => format!(": it is of Click's kernel module only; {}", foreign.instead),
+                (None, Some(near)) => format!("; did you mean '{near}'?"),
+                (None, None) => String::new(),
+            };
             eprintln!("junctor: unknown element class '{name}'{help}");
             exit::FAILURE
         }

@@ -12,10 +12,12 @@ use engine::clock::Nanos;
 use engine::{Access, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, parse_integer, swap};
 use packet::{Batch, Packet};
 use tables::flow::{Direction, FlowId, FlowKey};
+use wire::tcp::Flags;
 
 use super::kind::{Kind, TCP, UDP};
 use super::mappings::{Mapping, Mappings, Shared, Timing, lock};
 use super::spec::{Asker, Capacity, Directory, Handle, Rule, Spec};
+use super::stream;
 use crate::tools::Anno;
 
 const SECOND: u64 = 1_000_000_000;
@@ -73,7 +75,7 @@ pub(super) struct Rewriter<F> {
     specs: Vec<Spec>,
     /// The specifications as they were given.
     texts: Vec<String>,
-    rules: Vec<Rule>,
+    rules: Vec<Arc<Rule>>,
     /// By input: mappings that could not be made.
     failures: Vec<Cell<u64>>,
     handle: Arc<Handle>,
@@ -93,7 +95,7 @@ impl<F: Family> Rewriter<F> {
             texts: Vec::new(),
             rules: Vec::new(),
             failures: Vec::new(),
-            handle: Arc::new(Handle::new(F::KIND, 0, Capacity::Number(0))),
+            handle: Arc::new(Handle::new(F::KIND, 0, Capacity::Number(0), Timing::default())),
             mappings: Arc::new(Mutex::new(Mappings::new(0))),
             zone: 0,
             directory: Directory::default(),
@@ -119,7 +121,7 @@ impl<F: Family> Rewriter<F> {
         let flow = FlowKey { zone: self.zone, ..flow };
         let (id, side) = match F::KIND.find(all.table(), &flow) {
             Some(hit) => (hit.id, usize::from(hit.direction == Direction::Reply)),
-            None if begins && matches!(self.rules[input], Rule::Map(_)) => {
+            None if begins && matches!(*self.rules[input], Rule::Map(_)) => {
                 (self.map(all, cx, flow, input, packet, now)?, 0)
             }
             None => return self.unmapped(input),
@@ -134,6 +136,10 @@ impl<F: Family> Rewriter<F> {
         if let (1, Some(anno)) = (side, self.reply_anno) {
             packet.set_anno_u8(anno, mapping.reply_anno);
         }
+        if mapping.edited {
+            let forward = found.forward;
+            mapping.edited = shift(all, &forward, side, flags, packet);
+        }
         self.family.note(&mut mapping, side, flow.proto, flags, packet);
         all.touch(id, mapping, now, self.family.timing(flow.proto, &mapping));
         Ok(usize::from(mapping.outputs[side]))
@@ -141,7 +147,7 @@ impl<F: Family> Rewriter<F> {
 
     /// Where packets without a mapping go that make none.
     fn unmapped(&self, input: usize) -> Result<usize, Reason> {
-        match self.rules[input] {
+        match *self.rules[input] {
             Rule::Pass(output) => Ok(output),
             _ => Err(Reason::NoMapping),
         }
@@ -158,14 +164,11 @@ impl<F: Family> Rewriter<F> {
         packet: &Packet,
         now: Nanos,
     ) -> Result<FlowId, Reason> {
-        let Rule::Map(maker) = &self.rules[input] else { return Err(Reason::NoMapping) };
-        let taken = |reply: &FlowKey| all.table().lookup(reply).is_some();
-        let keys = maker.keys(F::KIND, flow, cx.random(), taken);
-        let id = keys.and_then(|(forward, reply, outputs)| {
-            let reply_anno = self.reply_anno.map_or(0, |at| packet.anno_u8(at));
-            let mapping = Mapping::new(outputs, input as u16, reply_anno);
-            all.insert(forward, reply, mapping, now, self.family.timing(flow.proto, &mapping))
-        });
+        let Rule::Map(maker) = &*self.rules[input] else { return Err(Reason::NoMapping) };
+        let reply_anno = self.reply_anno.map_or(0, |at| packet.anno_u8(at));
+        let mapping = Mapping::new([0, 0], input as u16, reply_anno);
+        let timing = self.family.timing(flow.proto, &mapping);
+        let id = maker.enter(all, F::KIND, flow, mapping, now, timing, cx.random());
         if id.is_none() {
             self.failures[input].update(|n| n + 1);
         }
@@ -205,7 +208,7 @@ impl<F: Family> Rewriter<F> {
 
     /// An input's specification and how many mappings it has.
     fn pattern(&self, all: &Mappings, input: usize) -> String {
-        let text = self.rules.get(input).map_or_else(String::new, Rule::text);
+        let text = self.rules.get(input).map_or_else(String::new, |rule| rule.text());
         match all.count(self.zone, input) {
             0 => text + "\n",
             n => format!("{text} [{n}]\n"),
@@ -227,7 +230,8 @@ impl<F: Family> Rewriter<F> {
         let spec = Spec::parse(value, &self.names, noutputs, kind).map_err(failed)?;
         let rule = self.rule(&spec, cx.router(), cx.index()).map_err(failed)?;
         lock(&self.mappings).remove_made_by(self.zone, input);
-        self.rules[input] = rule;
+        self.rules[input] = Arc::new(rule);
+        self.handle.set_rules(&self.rules);
         self.texts[input] = value.trim().to_owned();
         Ok(())
     }
@@ -259,6 +263,20 @@ impl<F: Family> Rewriter<F> {
             format!("{src} {} {dst} {}", to.sport, to.dport)
         }))
     }
+}
+
+/// Moves sequence numbers in a packet of a connection whose text has changed; returns whether it is still the same connection.
+#[cold]
+fn shift(all: &mut Mappings, forward: &FlowKey, side: usize, flags: u8, packet: &mut Packet) -> bool {
+    if flags & (Flags::SYN.0 | Flags::ACK.0) == Flags::SYN.0 {
+        all.forget_streams(forward);
+        return false;
+    }
+    let at = packet.transport_offset().and_then(|at| usize::try_from(at).ok());
+    if let (Some(streams), Some(at)) = (all.streams(forward), at) {
+        packet.data_mut().get_mut(at..).and_then(|segment| stream::shift(streams, side, segment));
+    }
+    true
 }
 
 /// The input of a handler named `pattern` and a number.
@@ -305,7 +323,8 @@ impl<F: Family> Element for Rewriter<F> {
         self.texts = specs.iter().map(|text| text.trim().to_owned()).collect();
         self.failures = vec![Cell::new(0); specs.len()];
         self.names = args.names.clone();
-        self.handle = Arc::new(Handle::new(F::KIND, args.noutputs, capacity));
+        let timing = self.family.timing(TCP, &Mapping::default());
+        self.handle = Arc::new(Handle::new(F::KIND, args.noutputs, capacity, timing));
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
@@ -315,8 +334,9 @@ impl<F: Family> Element for Rewriter<F> {
         let specs = std::mem::take(&mut self.specs);
         for (n, spec) in specs.iter().enumerate() {
             let rule = self.rule(spec, cx.router(), cx.index());
-            self.rules.push(rule.map_err(|why| format!("input spec {n}: {why}"))?);
+            self.rules.push(Arc::new(rule.map_err(|why| format!("input spec {n}: {why}"))?));
         }
+        self.handle.set_rules(&self.rules);
         Ok(())
     }
 

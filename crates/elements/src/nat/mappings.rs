@@ -13,12 +13,14 @@
 //! put right when they come up. An entry of that heap is out of date when its mapping is gone or guaranteed again.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use engine::clock::Nanos;
 use tables::flow::{Flow, FlowId, FlowKey, FlowTable, InsertError};
+
+use super::stream::Stream;
 
 /// Mappings of one or several rewriters.
 pub(super) type Shared = Arc<Mutex<Mappings>>;
@@ -42,12 +44,14 @@ pub(super) struct Mapping {
     pub packets: u8,
     /// The annotation that answers get.
     pub reply_anno: u8,
+    /// Whether the text of the connection's streams has changed on the way ([`Mappings::streams`]).
+    pub edited: bool,
     guaranteed: bool,
     ends_ns: Nanos,
 }
 
 /// How long a mapping lasts after a packet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timing {
     pub idle_ns: u64,
     pub guarantee_ns: u64,
@@ -85,6 +89,8 @@ pub(super) struct Mappings {
     table: FlowTable<Mapping>,
     best_effort: BinaryHeap<Reverse<(Nanos, FlowId)>>,
     members: Vec<Member>,
+    /// By forward key, for those few mappings that say so: the stream of each side.
+    streams: BTreeMap<FlowKey, [Stream; 2]>,
 }
 
 fn table(capacity: usize) -> FlowTable<Mapping> {
@@ -93,7 +99,12 @@ fn table(capacity: usize) -> FlowTable<Mapping> {
 
 impl Mappings {
     pub fn new(capacity: usize) -> Mappings {
-        Mappings { table: table(capacity), best_effort: BinaryHeap::new(), members: Vec::new() }
+        Mappings {
+            table: table(capacity),
+            best_effort: BinaryHeap::new(),
+            members: Vec::new(),
+            streams: BTreeMap::new(),
+        }
     }
 
     /// The zone of element number `element`, which joins if it has not yet.
@@ -221,8 +232,31 @@ impl Mappings {
         }
     }
 
+    /// The streams of a mapping whose text changes from now on, or has already.
+    pub fn edited(&mut self, id: FlowId) -> Option<&mut [Stream; 2]> {
+        let flow = self.table.flow(id)?;
+        let (forward, edited) = (flow.forward, flow.value.edited);
+        if !edited {
+            self.table.get_mut(id)?.edited = true;
+        }
+        Some(self.streams.entry(forward).or_default())
+    }
+
+    /// The streams of the mapping with this forward key, where they have changed.
+    pub fn streams(&mut self, forward: &FlowKey) -> Option<&mut [Stream; 2]> {
+        self.streams.get_mut(forward)
+    }
+
+    /// A connection begins anew: its streams are as they are sent.
+    pub fn forget_streams(&mut self, forward: &FlowKey) {
+        self.streams.remove(forward);
+    }
+
     fn remove(&mut self, id: FlowId) {
         if let Some(flow) = self.table.remove(id) {
+            if flow.value.edited {
+                self.streams.remove(&flow.forward);
+            }
             self.counted(flow.forward.zone, flow.value.input, |n| n.saturating_sub(1));
         }
     }
@@ -247,6 +281,7 @@ impl Mappings {
     pub fn clear(&mut self) {
         self.table.clear();
         self.best_effort.clear();
+        self.streams.clear();
         self.members.iter_mut().for_each(|m| m.counts.clear());
     }
 
@@ -258,6 +293,7 @@ impl Mappings {
         if self.table.is_empty() && zones.iter().enumerate().all(|(i, z)| *z == Some(i)) {
             std::mem::swap(&mut self.table, &mut other.table);
             std::mem::swap(&mut self.best_effort, &mut other.best_effort);
+            std::mem::swap(&mut self.streams, &mut other.streams);
             for (mine, theirs) in self.members.iter_mut().zip(&mut other.members) {
                 std::mem::swap(&mut mine.counts, &mut theirs.counts);
             }
@@ -274,6 +310,9 @@ impl Mappings {
             let (Some(forward), Some(reply)) = (renamed(flow.forward), renamed(flow.reply)) else { continue };
             if let Ok(id) = self.table.insert(forward, reply, *flow.value, flow.expires_ns) {
                 self.counted(forward.zone, flow.value.input, |n| n + 1);
+                if let Some(streams) = other.streams.remove(&flow.forward) {
+                    self.streams.insert(forward, streams);
+                }
                 if !flow.value.guaranteed {
                     self.may_give_way(id, flow.expires_ns);
                 }
@@ -293,7 +332,10 @@ impl Mappings {
         self.best_effort.clear();
         self.members.iter_mut().for_each(|m| m.counts.clear());
         for (guaranteed, at, forward, reply, mapping) in flows {
-            let Ok(id) = self.table.insert(forward, reply, mapping, at) else { break };
+            let Ok(id) = self.table.insert(forward, reply, mapping, at) else {
+                self.streams.remove(&forward);
+                continue;
+            };
             self.counted(forward.zone, mapping.input, |n| n + 1);
             if !guaranteed {
                 self.may_give_way(id, at);

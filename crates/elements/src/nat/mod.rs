@@ -5,6 +5,7 @@
 //! [`mappings`] are in a flow table, [`spec`] says how new ones are made, [`kind`] what a packet becomes by one.
 
 mod core;
+mod ftp_port_mapper;
 mod icmp_ping_rewriter;
 mod icmp_rewriter;
 mod ip_addr_pair_rewriter;
@@ -18,11 +19,13 @@ mod rewriter;
 mod round_robin_ip_mapper;
 mod source_ip_hash_mapper;
 mod spec;
+mod stream;
 #[cfg(test)]
 mod tests;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
+    ftp_port_mapper::CLASS,
     icmp_ping_rewriter::CLASS,
     icmp_rewriter::CLASS,
     ip_addr_pair_rewriter::CLASS,

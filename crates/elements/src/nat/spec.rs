@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use engine::args::Names;
+use engine::clock::Nanos;
 use engine::{InitCx, parse_integer};
-use tables::flow::FlowKey;
+use tables::flow::{FlowId, FlowKey};
 
 use super::kind::Kind;
 use super::mapper::Mapper;
-use super::mappings::{Mappings, Shared, lock};
+use super::mappings::{Mapping, Mappings, Shared, Timing, lock};
 use super::pattern::Pattern;
 use super::patterns::PatternSet;
 
@@ -134,7 +135,7 @@ enum Choice {
     Mapper(Arc<Mapper>, Vec<(Arc<Pattern>, Outputs)>),
 }
 
-/// A specification as followed.
+/// A specification as followed. Those that know a rewriter see it, too ([`Handle::rule`]).
 #[derive(Debug)]
 pub(super) enum Rule {
     Drop,
@@ -172,6 +173,24 @@ impl Maker {
         };
         Some((forward, reply(to), outputs))
     }
+
+    /// Makes the mapping for a new flow; its outputs are this maker's. Nothing when it cannot be made.
+    #[expect(clippy::too_many_arguments, reason = "all that a mapping is made of")]
+    pub fn enter(
+        &self,
+        all: &mut Mappings,
+        kind: Kind,
+        flow: FlowKey,
+        mut mapping: Mapping,
+        now: Nanos,
+        timing: Timing,
+        random: &mut fastrand::Rng,
+    ) -> Option<FlowId> {
+        let taken = |reply: &FlowKey| all.table().lookup(reply).is_some();
+        let (forward, reply, outputs) = self.keys(kind, flow, random, taken)?;
+        mapping.outputs = outputs;
+        all.insert(forward, reply, mapping, now, timing)
+    }
 }
 
 impl Rule {
@@ -202,12 +221,27 @@ pub(super) struct Handle {
     pub kind: Kind,
     pub noutputs: usize,
     pub capacity: Capacity,
+    /// How long a mapping for a TCP connection lasts at first.
+    pub timing: Timing,
     mappings: OnceLock<Shared>,
+    /// By input, when the rewriter has been initialised.
+    rules: Mutex<Vec<Arc<Rule>>>,
 }
 
 impl Handle {
-    pub fn new(kind: Kind, noutputs: usize, capacity: Capacity) -> Handle {
-        Handle { kind, noutputs, capacity, mappings: OnceLock::new() }
+    pub fn new(kind: Kind, noutputs: usize, capacity: Capacity, timing: Timing) -> Handle {
+        let (mappings, rules) = (OnceLock::new(), Mutex::default());
+        Handle { kind, noutputs, capacity, timing, mappings, rules }
+    }
+
+    /// What the rewriter now does with unknown flows of this input.
+    pub fn rule(&self, input: usize) -> Option<Arc<Rule>> {
+        self.rules.lock().unwrap_or_else(|e| e.into_inner()).get(input).cloned()
+    }
+
+    /// Shows changed rules.
+    pub fn set_rules(&self, rules: &[Arc<Rule>]) {
+        *self.rules.lock().unwrap_or_else(|e| e.into_inner()) = rules.to_vec();
     }
 
     /// The mappings of element number `index`, which is a rewriter: its own, or those it shares.
