@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! scapy computes anew all checksums of what the address translator of the golden case `nat/gateway.test` sends, in packets
-//! and in what ICMP errors quote.
+//! scapy computes anew all checksums of what the address translators of the golden cases `nat/gateway.test` and `nat/ftp.test`
+//! send, in packets and in what ICMP errors quote.
 //!
 //! Needs a Python that can import scapy: `python3`, `/usr/bin/python3`, or the one that `JUNCTOR_PYTHON` names. Without it the
 //! test says so and passes.
@@ -44,10 +44,10 @@ fn seen(script: &Path, file: &Path) -> Option<String> {
     lab::scapy::ask(script, &[file.as_os_str()])
 }
 
-#[test]
-fn scapy_finds_all_checksums_right() {
+/// Runs a golden case and asks scapy about the files that it leaves; `judge` sees what it says.
+fn ask_about(case: &str, files: [&str; 2], judge: impl Fn(&str, &str)) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let case = std::fs::read_to_string(root.join("../../tests/golden/nat/gateway.test")).expect("the case");
+    let case = std::fs::read_to_string(root.join("../../tests/golden/nat").join(case)).expect("the case");
     let dir = tempfile::tempdir().expect("temporary directory");
     unpack(&case, dir.path());
     let status = Command::new(env!("CARGO_BIN_EXE_junctor"))
@@ -56,12 +56,28 @@ fn scapy_finds_all_checksums_right() {
         .output()
         .expect("junctor runs");
     assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
-    for (file, want) in [("outward.pcap", OUTWARD), ("inward.pcap", INWARD)] {
+    for file in files {
         match seen(&root.join("tests/nat_checksums.py"), &dir.path().join(file)) {
-            Some(got) => assert_eq!(got, want, "{file}"),
+            Some(got) => judge(file, &got),
             None => return,
         }
     }
+}
+
+#[test]
+fn scapy_finds_all_checksums_right() {
+    ask_about("gateway.test", ["outward.pcap", "inward.pcap"], |file, got| {
+        assert_eq!(got, if file == "outward.pcap" { OUTWARD } else { INWARD }, "{file}");
+    });
+}
+
+/// Where texts and sequence numbers change, too.
+#[test]
+fn scapy_finds_ftp_right() {
+    ask_about("ftp.test", ["server.pcap", "client.pcap"], |file, got| {
+        assert_eq!(got.lines().count(), if file == "server.pcap" { 14 } else { 7 });
+        assert!(got.lines().all(|line| line.ends_with(" ok")), "{file}: {got}");
+    });
 }
 
 /// The oracle must not pass everything.

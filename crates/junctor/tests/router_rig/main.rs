@@ -13,6 +13,7 @@ mod faults;
 mod hosts;
 mod judge;
 mod moves;
+mod nat;
 mod neighbours;
 mod pmtu;
 mod policy;
