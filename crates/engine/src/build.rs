@@ -3,6 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use lang::{Diagnostic, Graph};
 use packet::port::Provider;
@@ -47,6 +48,8 @@ pub(crate) struct Plant {
     gone: Mutex<DropCounts>,
     /// What happens when the alarm's time has come.
     pub(crate) alarm: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// After which time a worker that stands still is called stuck, if anybody asked.
+    pub(crate) patience: Mutex<Option<Duration>>,
 }
 
 impl Plant {
@@ -69,6 +72,7 @@ impl Plant {
             reconfigure: OnceLock::new(),
             gone: Mutex::default(),
             alarm: Mutex::new(None),
+            patience: Mutex::new(None),
         }
     }
 

@@ -109,6 +109,10 @@ impl Worker {
                     Err(std::sync::mpsc::TryRecvError::Empty) => match self.turns.clone() {
                         Some(turns) => self.lend_turn(&turns, w),
                         None => {
+                            if let Some(trouble) = self.shared.mailboxes[w].trouble() {
+                                return Err(HandlerError::Failed(trouble.refusal(w)));
+                            }
+                            self.pulse.wait();
                             self.serve();
                             std::thread::yield_now();
                         }

@@ -27,6 +27,7 @@ mod mailbox;
 mod plan;
 mod planned;
 mod ports;
+mod pulse;
 mod remote;
 mod report;
 mod router;
@@ -38,6 +39,7 @@ mod timers;
 mod turns;
 mod values;
 mod watch;
+mod watchdog;
 mod worker;
 
 pub use cx::{Cx, InitCx, OpenCx};

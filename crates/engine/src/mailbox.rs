@@ -2,11 +2,14 @@
 //! A worker's mailbox: how other threads reach it, and how it is woken.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use mio::{Poll, Token, Waker};
 
+use crate::build::lock;
+use crate::pulse::Pulse;
 use crate::worker::Worker;
 
 /// Work for a worker, executed between batches.
@@ -14,6 +17,15 @@ pub(crate) type Message = Box<dyn FnOnce(&mut Worker) + Send>;
 
 /// The token of wake-ups, which no descriptor has.
 const WAKE: Token = Token(usize::MAX);
+
+/// A worker is stuck.
+#[derive(Clone, Debug)]
+pub(crate) struct Trouble {
+    /// When it was last seen to move.
+    pub(crate) since: Instant,
+    /// Where it is stuck, as it follows "worker 1 has stalled".
+    pub(crate) place: String,
+}
 
 struct Inner {
     queue: VecDeque<Message>,
@@ -30,6 +42,10 @@ pub(crate) struct Mailbox {
     away: AtomicBool,
     waker: Option<Waker>,
     poll: Mutex<Option<Poll>>,
+    /// What the worker shows of itself.
+    pub(crate) pulse: Arc<Pulse>,
+    /// Since when it has been stuck, and in what, if somebody found so.
+    trouble: Mutex<Option<Trouble>>,
 }
 
 impl Mailbox {
@@ -43,6 +59,8 @@ impl Mailbox {
             away: AtomicBool::new(false),
             waker,
             poll: Mutex::new(poll),
+            pulse: Arc::default(),
+            trouble: Mutex::new(None),
         }
     }
 
@@ -91,6 +109,15 @@ impl Mailbox {
 
     pub(crate) fn is_away(&self) -> bool {
         self.away.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_trouble(&self, trouble: Option<Trouble>) {
+        *lock(&self.trouble) = trouble;
+    }
+
+    /// Why there is no use in waiting for this worker, if there is none.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        lock(&self.trouble).clone()
     }
 
     pub(crate) fn wake(&self) {

@@ -6,6 +6,8 @@
 //! comes too late is looked up anew.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use crate::build::{Plant, lock};
@@ -13,6 +15,7 @@ use crate::builtin::{self, ALARM_TIMER, ROUTER};
 use crate::handler::HandlerError;
 use crate::report::Report;
 use crate::router::{Shared, Target, readable, writable};
+use crate::watchdog::ASK_AGAIN;
 use crate::worker::Worker;
 
 /// What a write to `hotconfig` does: takes the text of a configuration and swaps it in. It calls its last argument once when
@@ -31,6 +34,8 @@ enum Missed {
     Stopped,
     /// Another configuration has come.
     Replaced,
+    /// The worker is stuck.
+    Stalled(String),
 }
 
 impl Control {
@@ -60,7 +65,8 @@ impl Control {
         let _ = self.plant.reconfigure.set(reconfigure);
     }
 
-    /// Counters of the running router, gathered from one worker after the other. `None` when it has stopped.
+    /// Counters of the running router, gathered from one worker after the other, without those of workers that have stalled.
+    /// `None` when it has stopped.
     pub fn report(&self) -> Option<Report> {
         'anew: loop {
             let shared = self.shared();
@@ -69,6 +75,7 @@ impl Control {
                 match self.on_worker(&shared, w, |worker| worker.report()) {
                     Ok(part) => report.add(&part),
                     Err(Missed::Replaced) => continue 'anew,
+                    Err(Missed::Stalled(_)) => {}
                     Err(Missed::Stopped) => return None,
                 }
             }
@@ -157,13 +164,15 @@ impl Control {
                     Err(Missed::Replaced) if write && !answers.is_empty() => break,
                     Err(Missed::Replaced) => continue 'anew,
                     Err(Missed::Stopped) => return Err(HandlerError::failed("the router has stopped")),
+                    Err(Missed::Stalled(why)) => return Err(HandlerError::Failed(why)),
                 }
             }
             return Ok((target, answers));
         }
     }
 
-    /// Lets a worker do something, if it runs this configuration.
+    /// Lets a worker do something, if it runs this configuration. One that is found to be stuck is not waited for, and does
+    /// not do it later either.
     fn on_worker<R: Send + 'static>(
         &self,
         shared: &Arc<Shared>,
@@ -172,7 +181,12 @@ impl Control {
     ) -> Result<R, Missed> {
         let (tx, rx) = std::sync::mpsc::sync_channel(1);
         let meant = shared.clone();
+        let claim = Arc::new(AtomicBool::new(false));
+        let claimed = claim.clone();
         let message = Box::new(move |worker: &mut Worker| {
+            if claimed.swap(true, Ordering::Relaxed) {
+                return;
+            }
             let answer =
                 if Arc::ptr_eq(&meant, &worker.shared) { Ok(f(worker)) } else { Err(Missed::Replaced) };
             let _ = tx.send(answer);
@@ -180,6 +194,17 @@ impl Control {
         if !self.plant.mailboxes[w].post(message) {
             return Err(Missed::Stopped);
         }
-        rx.recv().unwrap_or(Err(Missed::Stopped))
+        loop {
+            match rx.recv_timeout(ASK_AGAIN) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Disconnected) => return Err(Missed::Stopped),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Some(trouble) = self.plant.mailboxes[w].trouble() {
+                let begun = claim.swap(true, Ordering::Relaxed);
+                let when = if begun { "; this very call may be what it is stuck in" } else { "" };
+                return Err(Missed::Stalled(trouble.refusal(w) + when));
+            }
+        }
     }
 }

@@ -7,7 +7,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
 use lang::{Diagnostic, Graph};
 use packet::port::Provider;
@@ -31,6 +33,7 @@ use crate::signals::Signals;
 use crate::swap::Holdings;
 use crate::timers::CommonTimers;
 use crate::turns;
+use crate::watchdog;
 use crate::worker::{Edge, PortTable, Worker};
 
 /// Takes a line that an element prints.
@@ -292,7 +295,8 @@ impl Shared {
     /// Workers whose instances answer a call.
     pub(crate) fn answering(&self, target: &Target, write: bool) -> Vec<usize> {
         if target.element == builtin::ROUTER {
-            return vec![0];
+            // Any can, so one that is not stuck.
+            return vec![self.mailboxes.iter().position(|m| m.trouble().is_none()).unwrap_or(0)];
         }
         let place = &self.elements[target.element as usize].place;
         let common = builtin::is_common(&target.handler);
@@ -468,13 +472,24 @@ impl Router {
                 core_affinity::set_for_current(core_affinity::CoreId { id });
             }
         };
-        if let [only] = &mut self.workers[..]
-            && cores.is_empty()
-        {
-            only.run();
-            return;
-        }
+        let patience = *lock(&self.plant.patience);
         std::thread::scope(|scope| {
+            // Gone when all workers have ended.
+            let (_workers_run, over) = channel();
+            if let Some(patience) = patience {
+                let plant = self.plant.clone();
+                let body = move || watchdog::watch(&plant, patience, &over);
+                let started = std::thread::Builder::new().name("watchdog".into()).spawn_scoped(scope, body);
+                if let Err(why) = started {
+                    self.shared.print(&format!("nobody watches the workers: {why}"));
+                }
+            }
+            if let [only] = &mut self.workers[..]
+                && cores.is_empty()
+            {
+                only.run();
+                return;
+            }
             let mut threads = Vec::new();
             for worker in &mut self.workers {
                 let thread = std::thread::Builder::new().name(format!("worker-{}", worker.index));
@@ -505,6 +520,13 @@ impl Router {
     pub fn lock_all_processing(&mut self) {
         let lock = self.shared.big_lock.get_or_init(Default::default);
         self.workers.iter_mut().for_each(|w| w.big_lock = Some(lock.clone()));
+    }
+
+    /// From the next run on, a worker that stands still for this time is found and named, with the packets it has in hand, and
+    /// nobody waits for it. A quarter of a second at least; `None` leaves workers unwatched, as at first. On simulated time, which workers
+    /// may share, they always are.
+    pub fn watch_workers(&mut self, patience: Option<Duration>) {
+        *lock(&self.plant.patience) = patience;
     }
 
     /// Runs one worker on the calling thread until something stops the router, and the others not at all: for tests and tools
@@ -540,7 +562,7 @@ impl Router {
     }
 
     /// Stops the router when it has run for `limit` from now, by its own clock, simulated or real.
-    pub fn stop_after(&mut self, limit: std::time::Duration) {
+    pub fn stop_after(&mut self, limit: Duration) {
         let worker = &mut self.workers[0];
         // It may remember a time from its last run.
         worker.clock.expire();

@@ -37,6 +37,7 @@ use crate::element::Element;
 use crate::handler::HandlerError;
 use crate::remote::Control;
 use crate::router::{Router, Shared};
+use crate::watchdog::ASK_AGAIN;
 use crate::worker::Worker;
 
 pub use holdings::Depot;
@@ -102,6 +103,8 @@ pub enum SwapError {
     Busy,
     /// The router has stopped.
     Stopped,
+    /// A worker is stuck, so that it cannot be handed over: which, where, and for how long.
+    Stalled(String),
 }
 
 /// A configuration that was built beside the running one.
@@ -120,6 +123,14 @@ impl Prepared {
     /// Ends what was built in vain.
     fn discard(mut self) {
         self.workers.iter_mut().for_each(Worker::finish);
+    }
+}
+
+impl Plant {
+    /// Whether all workers will come when asked, as far as known.
+    fn all_move(&self) -> Result<(), SwapError> {
+        let stuck = self.mailboxes.iter().enumerate().find_map(|(w, m)| Some((w, m.trouble()?)));
+        stuck.map_or(Ok(()), |(w, trouble)| Err(SwapError::Stalled(trouble.refusal(w))))
     }
 }
 
@@ -142,9 +153,13 @@ impl Control {
             clock = self.simulated_clock().ok_or(SwapError::Stopped)?;
         }
         let mut prepared = Prepared::build(plant, graph, &clock).map_err(SwapError::Refused)?;
-        let Some(halted) = Halted::ask(plant) else {
-            prepared.discard();
-            return Err(SwapError::Stopped);
+        let asked = plant.all_move().and_then(|()| Halted::ask(plant).ok_or(SwapError::Stopped));
+        let halted = match asked {
+            Ok(halted) => halted,
+            Err(why) => {
+                prepared.discard();
+                return Err(why);
+            }
         };
         ready();
         let hulls = (0..prepared.workers.len()).map(|w| {
@@ -152,9 +167,12 @@ impl Control {
             Box::new(Worker::new(w, prepared.shared.clone(), clock, Vec::new(), false, plant.common.as_ref()))
         });
         let hulls = hulls.collect();
-        let Some((mut old, since)) = halted.take(plant, hulls) else {
-            prepared.discard();
-            return Err(SwapError::Stopped);
+        let (mut old, since) = match halted.take(plant, hulls) {
+            Ok(taken) => taken,
+            Err(why) => {
+                prepared.discard();
+                return Err(why);
+            }
         };
         let (mut swapped, left) = exchange::exchange(plant, &mut old, &mut prepared.workers);
         plant.set_current(&prepared.shared);
@@ -244,12 +262,16 @@ impl Halted {
 
     /// Waits until all have parked, and takes them, with the time when the first one came.
     #[expect(clippy::vec_box, reason = "a worker is large, and goes through a channel in its box")]
-    fn take(&self, plant: &Plant, hulls: Vec<Box<Worker>>) -> Option<(Vec<Worker>, Instant)> {
+    fn take(&self, plant: &Plant, hulls: Vec<Box<Worker>>) -> Result<(Vec<Worker>, Instant), SwapError> {
         let mut since = None;
         for _ in &self.orders {
-            let Ok(Some(at)) = self.here.recv() else {
-                self.orders.iter().for_each(|o| drop(o.send(Order::GoOn)));
-                return None;
+            let at = match self.arrival(plant) {
+                Ok(at) => at,
+                Err(why) => {
+                    // One that is stuck finds this when it goes on.
+                    self.orders.iter().for_each(|o| drop(o.send(Order::GoOn)));
+                    return Err(why);
+                }
             };
             since = Some(since.map_or(at, |s: Instant| s.min(at)));
         }
@@ -261,7 +283,18 @@ impl Halted {
             self.orders.iter().filter_map(|_| self.selves.recv().ok()).map(|w| *w).collect();
         workers.sort_by_key(|w| w.index);
         debug_assert_eq!(workers.len(), self.orders.len());
-        Some((workers, since?))
+        Ok((workers, since.ok_or(SwapError::Stopped)?))
+    }
+
+    /// Waits until one more has parked, as long as none is stuck.
+    fn arrival(&self, plant: &Plant) -> Result<Instant, SwapError> {
+        loop {
+            match self.here.recv_timeout(ASK_AGAIN) {
+                Ok(at) => return at.ok_or(SwapError::Stopped),
+                Err(RecvTimeoutError::Disconnected) => return Err(SwapError::Stopped),
+                Err(RecvTimeoutError::Timeout) => plant.all_move()?,
+            }
+        }
     }
 
     fn resume(&self, plant: &Plant, workers: Vec<Worker>) {
@@ -281,7 +314,10 @@ impl Worker {
         loop {
             let order = self.rcu.offline(|| halt.orders.recv_timeout(LOOK_EVERY));
             match order {
-                Err(RecvTimeoutError::Timeout) => drop(self.serve()),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.pulse.beat();
+                    self.serve();
+                }
                 Ok(Order::HandOver(hull)) => {
                     let old = std::mem::replace(self, *hull);
                     let _ = halt.selves.send(Box::new(old));
@@ -332,7 +368,10 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) => match self.turns.clone() {
                     // Whoever builds asks some worker, and all of them wait on this thread.
                     Some(turns) => (0..self.shared.workers()).for_each(|w| self.lend_turn(&turns, w)),
-                    None => drop(self.serve()),
+                    None => {
+                        self.pulse.wait();
+                        self.serve();
+                    }
                 },
             }
         };

@@ -25,6 +25,7 @@ use crate::element::{Element, Provided, Registry};
 use crate::fuse::{self, Chain, Fused, FusedChain, Run, Way};
 use crate::plan::Mode;
 use crate::ports::Processing;
+use crate::pulse::{Doing, Pulse, Spot};
 use crate::router::{Shared, Target};
 use crate::sample::Sampler;
 use crate::schedule::{Tasks, Timers};
@@ -140,6 +141,8 @@ impl TaskStats {
 #[repr(align(128))]
 pub struct Worker {
     pub(crate) index: usize,
+    /// What others see of it.
+    pub(crate) pulse: Arc<Pulse>,
     pub(crate) burst: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) slots: Vec<Slot>,
@@ -195,6 +198,7 @@ impl Worker {
         let (outputs, inputs) = (shared.outputs.clone(), shared.inputs.clone());
         Worker {
             index,
+            pulse: shared.mailboxes[index].pulse.clone(),
             burst: shared.burst,
             slots,
             stack: Vec::with_capacity(64),
@@ -237,6 +241,7 @@ impl Worker {
 
     fn run_until_stopped(&mut self) {
         let before = crate::clock::thread_cpu_ns();
+        self.pulse.begin();
         self.drain();
         while !self.shared.is_stopped() {
             if self.halt.is_some() {
@@ -252,6 +257,7 @@ impl Worker {
         self.shared.mailboxes[self.index].set_open(false);
         self.serve();
         self.refuse_halt();
+        self.pulse.end();
         self.cpu_ns += crate::clock::thread_cpu_ns().saturating_sub(before);
     }
 
@@ -261,6 +267,7 @@ impl Worker {
         let clock = Instant::now();
         // The holder may wait for this worker to answer a handler.
         let meanwhile = || {
+            self.pulse.wait();
             if self.shared.mailboxes[self.index].has_mail() {
                 self.serve();
             }
@@ -275,6 +282,7 @@ impl Worker {
 
     /// One round: messages, expired timers, every scheduled task once. Returns whether there was work.
     fn free_round(&mut self) -> bool {
+        self.pulse.beat();
         self.clock.expire();
         self.rcu.quiescent();
         let mut worked = self.shared.mailboxes[self.index].has_mail() && self.serve();
@@ -307,7 +315,8 @@ impl Worker {
     #[inline]
     fn run_task(&mut self, element: u32) -> bool {
         let before = self.sampled_tasks.picks().then(sync::tsc);
-        let mut worked = self.with(element, |instance, cx| instance.run_task(cx)).unwrap_or(false);
+        let mut worked =
+            self.with_doing(element, Doing::Task, |instance, cx| instance.run_task(cx)).unwrap_or(false);
         worked |= !self.stack.is_empty();
         self.drain();
         let stats = &mut self.task_stats[element as usize];
@@ -323,7 +332,9 @@ impl Worker {
     /// A round while an element runs: descriptors that become ready wait, theirs among them.
     pub(crate) fn side_round(&mut self) {
         self.rounds = 0;
+        let here = self.pulse.spot();
         self.round();
+        self.pulse.enter(here);
     }
 
     /// Whether no packet is on its way.
@@ -349,7 +360,7 @@ impl Worker {
                 Due::Never => return,
             }
         }
-        self.with(element, |instance, cx| instance.run_timer(cx, timer));
+        self.with_doing(element, Doing::Timer, |instance, cx| instance.run_timer(cx, timer));
         self.drain();
     }
 
@@ -494,7 +505,7 @@ impl Worker {
             for event in &events {
                 let fd = event.token().0 as RawFd;
                 if let Some((_, Some(element))) = self.watched.iter().find(|w| w.0 == fd).copied() {
-                    self.with(element, |instance, cx| instance.run_fd(cx, fd));
+                    self.with_doing(element, Doing::Descriptor, |instance, cx| instance.run_fd(cx, fd));
                     self.drain();
                     worked = true;
                 }
@@ -521,8 +532,22 @@ impl Worker {
         element: u32,
         f: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
     ) -> Option<R> {
+        self.with_doing(element, Doing::Call, f)
+    }
+
+    /// As [`Worker::with`], saying what for.
+    #[inline]
+    fn with_doing<R>(
+        &mut self,
+        element: u32,
+        doing: Doing,
+        f: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
         let mut instance = self.slots[element as usize].take()?;
+        let before = self.pulse.spot();
+        self.pulse.enter(Spot::new(element, doing, 0));
         let result = f(&mut *instance, &mut Cx { worker: self, element });
+        self.pulse.enter(before);
         self.slots[element as usize] = Some(instance);
         Some(result)
     }
@@ -556,6 +581,7 @@ impl Worker {
             self.count_drops(element, Reason::LoopDetected, batch.len() as u64);
             return;
         };
+        self.pulse.carry(Spot::new(element, Doing::Push, port), &batch);
         let floor = std::mem::replace(&mut self.floor, self.stack.len());
         if self.sampled.picks() {
             let (packets, before) = (batch.len() as u64, sync::tsc());
@@ -615,6 +641,7 @@ impl Worker {
     #[inline]
     fn run_pass(&mut self, fused: &mut Fused, batch: &mut Batch) -> usize {
         let first = fused.elements[0] as usize;
+        self.pulse.carry(Spot::new(first as u32, Doing::Pass, 0), batch);
         let now = self.clock.now();
         let done = if self.sampled.picks() {
             let before = sync::tsc();
@@ -777,8 +804,11 @@ impl Worker {
         let Some(Some(mut instance)) = self.slots.get_mut(edge.element as usize).map(Option::take) else {
             return Batch::new();
         };
+        let asker = self.pulse.spot();
+        self.pulse.enter(Spot::new(edge.element, Doing::Pull, edge.port));
         let batch =
             instance.pull(&mut Cx { worker: self, element: edge.element }, usize::from(edge.port), max);
+        self.pulse.enter(asker);
         self.slots[edge.element as usize] = Some(instance);
         let stats = &mut self.fetched[at];
         stats.packets += batch.len() as u64;
@@ -851,14 +881,14 @@ impl Worker {
     /// Executes a read handler on this worker's instance.
     pub(crate) fn read_here(&mut self, target: &Target, param: &str) -> Result<String, crate::HandlerError> {
         let running = || crate::HandlerError::failed("the element is running this very call");
-        self.with(target.element, |instance, cx| instance.read(cx, target.name(), param))
+        self.with_doing(target.element, Doing::Read, |instance, cx| instance.read(cx, target.name(), param))
             .ok_or_else(running)?
     }
 
     /// Executes a write handler on this worker's instance.
     pub(crate) fn write_here(&mut self, target: &Target, value: &str) -> Result<(), crate::HandlerError> {
         let running = || crate::HandlerError::failed("the element is running this very call");
-        self.with(target.element, |instance, cx| instance.write(cx, target.name(), value))
+        self.with_doing(target.element, Doing::Write, |instance, cx| instance.write(cx, target.name(), value))
             .ok_or_else(running)?
     }
 }

@@ -26,6 +26,7 @@ fn refusal(why: SwapError, render: impl FnOnce(&[lang::Diagnostic]) -> String) -
     match why {
         SwapError::Refused(errors) => render(&errors),
         SwapError::Busy => BUSY.into(),
+        SwapError::Stalled(why) => why,
         SwapError::Stopped => "the router has stopped".into(),
     }
 }

@@ -73,6 +73,9 @@ pub(crate) struct Args {
     /// Let only one worker at a time process packets: one big lock around all of it, to see what that costs.
     #[arg(long)]
     pub(crate) big_lock: bool,
+    /// Name a worker that stands still for this time, with its element and packets, and wait for it no longer (0: never).
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub(crate) watchdog: String,
     /// Stop after this time (seconds, or with unit: 500ms, 2min).
     #[arg(long, value_name = "TIME")]
     pub(crate) time: Option<String>,
@@ -117,9 +120,9 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
     let Some(mut graph) = loaded.graph.take() else { return unusable };
     let own = graph.elements.len();
     add_control_sockets(&mut graph, args);
-    let (options, limit) = match (options(args), time_limit(args)) {
-        (Ok(options), Ok(limit)) => (options, limit),
-        (Err(why), _) | (_, Err(why)) => return usage(why),
+    let (options, limit, patience) = match (options(args), time_limit(args), patience(args)) {
+        (Ok(options), Ok(limit), Ok(patience)) => (options, limit, patience),
+        (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => return usage(why),
     };
     let listed = args.threads.as_ref().is_some_and(|text| text.parse::<usize>().is_err());
     let cores = if listed { &options.cores[..] } else { &[] };
@@ -139,6 +142,7 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
             return unusable;
         }
     };
+    router.watch_workers(patience);
     if args.big_lock {
         router.lock_all_processing();
     }
@@ -286,6 +290,18 @@ fn time_limit(args: &Args) -> Result<Option<Duration>, String> {
     let time = engine::parse_duration(text);
     time.map(Some)
         .ok_or_else(|| format!("--time expects seconds, or a time with unit such as 500ms, not '{text}'"))
+}
+
+/// How long a worker may stand still.
+fn patience(args: &Args) -> Result<Option<Duration>, String> {
+    match engine::parse_duration(&args.watchdog) {
+        Some(time) if time.is_zero() => Ok(None),
+        Some(time) if time >= Duration::from_millis(250) => Ok(Some(time)),
+        _ => Err(format!(
+            "--watchdog expects a time of 250 ms or more, such as 5s, or 0 for never, not '{}'",
+            args.watchdog
+        )),
+    }
 }
 
 /// Runs the router until it stops, is interrupted, or `limit` has passed. SIGHUP reads the configuration's file anew if

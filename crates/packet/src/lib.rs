@@ -6,6 +6,7 @@
 //! * [`Packet`] owns one frame, or shares its bytes with clones until somebody writes.
 //! * [`Batch`] is what elements exchange: a small vector of packets that recycles its own storage.
 //! * [`filter`] runs the packet filters that are written as for tcpdump.
+//! * [`glance`](mod@glance) looks at packets that a stuck thread has in its hands.
 //! * [`port`] holds the traits between the elements that do input and output and the crate that knows devices.
 //!
 //! A packet's bytes are always contiguous. Frames come in two sizes, ordinary (2 KiB unless configured) and jumbo
@@ -21,7 +22,7 @@ pub mod port;
 
 pub use batch::Batch;
 pub use memory::{Config, Memory, MemoryError, Pages, Usage, memory};
-pub use packet::{ANNO_SIZE, HEADROOM, Packet, PacketType, anno};
+pub use packet::{ANNO_SIZE, HEADROOM, Packet, PacketType, anno, glance};
 
 /// Tests count frames of the one memory, so they take turns, each in a thread whose cache is gone before the next.
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::memory::{JUMBO_SIZE, memory};
 use crate::pool;
 
 mod annotations;
+pub mod glance;
 mod headers;
 
 pub use annotations::anno;

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The watchdog: a thread that notices a worker that stands still, and says where and with what.
+//!
+//! A worker that is alive ends a round many times in a second, also when it has nothing to do. One that has not for seconds is stuck
+//! in an element (it loops, or waits for what does not come), or packets go round in a circle without end, or it gets no processor,
+//! or it has ended in a panic. The watchdog reads what workers show of themselves ([`Pulse`]) and what the kernel knows of their threads,
+//! and says so once, with the first bytes of the packets in hand, and again when the worker goes on.
+//!
+//! It mends nothing: a thread cannot be ended from outside without leaving its state in pieces. But all others go on, and nobody waits for ever
+//! for the one that is stuck: handlers and swaps that need it are refused, with the reason ([`Mailbox::trouble`]).
+//!
+//! Where the whole process or machine was stopped, the watchdog was, too: a look that comes much too late begins anew.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use packet::glance::glance;
+
+use crate::build::Plant;
+use crate::mailbox::{Mailbox, Trouble};
+use crate::pulse::{Doing, Pulse, Spot};
+use crate::router::Shared;
+
+/// The shortest time after which a worker may be called stuck: it sleeps for up to 100 ms at a time.
+pub(crate) const SHORTEST: Duration = Duration::from_millis(250);
+/// Looks in the time after which a worker is called stuck.
+const LOOKS: u32 = 8;
+/// The longest time between looks.
+const RARELY: Duration = Duration::from_millis(500);
+/// Packets in hand that are shown, and how much of each: Ethernet, IPv6, and TCP or UDP headers.
+const SHOWN: usize = 3;
+const SHOWN_BYTES: usize = 64;
+/// Places that are named when a worker goes round in a circle.
+const PLACES: usize = 8;
+
+/// How long others wait before they ask again whether the worker they wait for is stuck.
+pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What the watchdog remembers of a worker.
+struct Seen {
+    beats: u64,
+    /// When it was first seen so.
+    since: Instant,
+    /// The kernel's account of its thread then.
+    used: Option<Used>,
+    /// Where it has been since.
+    spots: Vec<Spot>,
+    told: bool,
+}
+
+impl Seen {
+    fn new(pulse: &Pulse, now: Instant) -> Seen {
+        let used = pulse.thread().and_then(Used::of);
+        Seen { beats: pulse.beats(), since: now, used, spots: Vec::new(), told: false }
+    }
+}
+
+/// What the kernel counts of a thread: nanoseconds it ran, and nanoseconds it waited for a processor.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    ran: u64,
+    waited: u64,
+}
+
+impl Used {
+    fn of(thread: u32) -> Option<Used> {
+        let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+        let mut numbers = text.split_ascii_whitespace().map(|n| n.parse().ok());
+        Some(Used { ran: numbers.next()??, waited: numbers.next()?? })
+    }
+}
+
+/// Looks at all workers until the other end of `over` is gone.
+pub(crate) fn watch(plant: &Arc<Plant>, patience: Duration, over: &Receiver<()>) {
+    let patience = patience.max(SHORTEST);
+    let every = (patience / LOOKS).min(RARELY);
+    let mut last = Instant::now();
+    let mut seen: Vec<Seen> = plant.mailboxes.iter().map(|m| Seen::new(&m.pulse, last)).collect();
+    while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+        let now = Instant::now();
+        if now.duration_since(last) > every * (LOOKS / 2) {
+            // Those that were found stuck stay so until they move.
+            for (seen, mailbox) in seen.iter_mut().zip(plant.mailboxes.iter()).filter(|(s, _)| !s.told) {
+                *seen = Seen::new(&mailbox.pulse, now);
+            }
+        }
+        last = now;
+        for (w, (seen, mailbox)) in seen.iter_mut().zip(plant.mailboxes.iter()).enumerate() {
+            look(&plant.current(), w, mailbox, seen, (now, patience));
+        }
+    }
+    plant.mailboxes.iter().for_each(|m| m.set_trouble(None));
+}
+
+/// Looks at one worker.
+fn look(shared: &Shared, w: usize, mailbox: &Mailbox, seen: &mut Seen, (now, patience): (Instant, Duration)) {
+    let pulse = &mailbox.pulse;
+    // Between two configurations it waits for the thread that exchanges them.
+    let stands = pulse.beats() == seen.beats && pulse.thread().is_some() && !mailbox.is_away();
+    if !stands {
+        if seen.told {
+            mailbox.set_trouble(None);
+            shared.print(&format!("worker {w} goes on, after {}", seconds(now - seen.since)));
+        }
+        *seen = Seen::new(pulse, now);
+        return;
+    }
+    let spot = pulse.spot();
+    if !seen.spots.contains(&spot) && seen.spots.len() < PLACES {
+        seen.spots.push(spot);
+    }
+    if seen.told || now - seen.since < patience {
+        return;
+    }
+    seen.told = true;
+    let place = place(shared, &seen.spots);
+    shared.print(&told(shared, w, pulse, seen, &place, now));
+    mailbox.set_trouble(Some(Trouble { since: seen.since, place }));
+}
+
+/// Where a worker is that was seen at these places.
+fn place(shared: &Shared, spots: &[Spot]) -> String {
+    let name = |e: usize| match shared.elements.get(e) {
+        Some(info) => format!("'{}' ({})", info.name, info.class.name),
+        None => format!("element {e}"),
+    };
+    if let [one] = spots {
+        return match one.parts() {
+            None => "between elements".into(),
+            Some((e, Doing::Push, port)) => format!("in {} at its input {port}", name(e)),
+            Some((e, Doing::Pull, port)) => format!("in {}, asked for packets at its output {port}", name(e)),
+            Some((e, Doing::Pass, _)) => {
+                format!("in {} or an element of the chain that begins with it and runs as one pass", name(e))
+            }
+            Some((e, Doing::Task, _)) => format!("in the task of {}", name(e)),
+            Some((e, Doing::Timer, _)) => format!("in a timer of {}", name(e)),
+            Some((e, Doing::Descriptor, _)) => format!("in {}, whose descriptor was ready", name(e)),
+            Some((e, Doing::Read, _)) => format!("in a read handler of {}", name(e)),
+            Some((e, Doing::Write, _)) => format!("in a write handler of {}", name(e)),
+            Some((e, Doing::Call, _)) => format!("in {}", name(e)),
+        };
+    }
+    let mut names: Vec<String> = Vec::new();
+    for (e, ..) in spots.iter().filter_map(|s| s.parts()) {
+        if !names.contains(&name(e)) {
+            names.push(name(e));
+        }
+    }
+    format!("going round without end through {}", names.join(", "))
+}
+
+/// All there is to say about a worker that is stuck.
+fn told(shared: &Shared, w: usize, pulse: &Pulse, seen: &Seen, place: &str, now: Instant) -> String {
+    let stood = now - seen.since;
+    let thread = pulse.thread().map(|t| (t, std::fs::read_to_string(format!("/proc/self/task/{t}/stat"))));
+    // Field 39, counted from behind the name, which may hold anything.
+    let cpu = thread
+        .as_ref()
+        .and_then(|(_, stat)| stat.as_ref().ok())
+        .and_then(|stat| stat.rsplit(')').next()?.split_ascii_whitespace().nth(36)?.parse::<usize>().ok());
+    let on = cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
+    let mut text = format!("worker {w}{on} has stalled {place}: no round has ended for {}", seconds(stood));
+    match thread {
+        Some((_, Err(_))) => text += "; its thread has ended in a panic",
+        Some((thread, _)) => text += &doing(thread, seen.used, stood),
+        None => {}
+    }
+    let carries = seen.spots.iter().any(|s| matches!(s.parts(), Some((_, Doing::Push | Doing::Pass, _))));
+    if carries {
+        text += &in_hand(pulse);
+    }
+    if shared.workers() > 1 {
+        text += "\n  the other workers go on; calls and changes that need this one are refused meanwhile";
+    }
+    text
+}
+
+/// What its thread does with its time.
+fn doing(thread: u32, before: Option<Used>, stood: Duration) -> String {
+    let Some((before, after)) = before.zip(Used::of(thread)) else { return String::new() };
+    let share = |from: u64, to: u64| 100 * u128::from(to.saturating_sub(from)) / stood.as_nanos().max(1);
+    let (ran, waited) = (share(before.ran, after.ran), share(before.waited, after.waited));
+    if ran >= 50 {
+        return format!("; it runs all the time ({ran} %)");
+    }
+    if waited >= 50 {
+        return format!("; it waits for a processor that others have ({waited} % of the time)");
+    }
+    let at = std::fs::read_to_string(format!("/proc/self/task/{thread}/wchan")).unwrap_or_default();
+    let at = if at.is_empty() || at == "0" { String::new() } else { format!(", in {at}") };
+    format!("; it sleeps in the kernel{at}")
+}
+
+/// The packets that came to the place.
+fn in_hand(pulse: &Pulse) -> String {
+    let at = pulse.batch();
+    let n = at.packets();
+    let mut text = format!("\n  in hand: {n} packet{}", if n == 1 { "" } else { "s" });
+    match glance(at, SHOWN, SHOWN_BYTES) {
+        Err(why) => text += &format!(", which cannot be read: {why}"),
+        Ok(seen) if seen.is_empty() => text += ", gone on or freed since",
+        Ok(seen) => {
+            text += if seen.len() < n { ", of which the first are" } else { "" };
+            for packet in seen {
+                let _ = write!(text, "\n    {} bytes:", packet.len);
+                for (i, byte) in packet.bytes.iter().enumerate() {
+                    let _ = write!(text, "{}{byte:02x}", if i % 4 == 0 { " " } else { "" });
+                }
+                text += if packet.bytes.len() < packet.len { " ..." } else { "" };
+            }
+        }
+    }
+    text
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+impl Trouble {
+    /// Why worker `w` was not waited for.
+    pub(crate) fn refusal(&self, w: usize) -> String {
+        format!(
+            "worker {w} does not answer: it has stalled {}, for {}",
+            self.place,
+            seconds(self.since.elapsed())
+        )
+    }
+}

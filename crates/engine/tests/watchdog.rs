@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A worker that stalls is named with the element and the packet, the others go on, and nobody waits for it.
+
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use junctor_engine::args::Args;
+use junctor_engine::clock::TimeSource;
+use junctor_engine::swap::SwapError;
+use junctor_engine::{
+    Class, Control, Cx, Element, Handler, HandlerError, InitCx, Merge, OpenCx, Options, Registry, Router,
+    Tasks,
+};
+use packet::port::{Device, Error, Provider, Spec};
+use packet::{Batch, Packet};
+
+/// How long the tests wait for what must come.
+const SURELY: Duration = Duration::from_secs(60);
+
+/// Held shut, whoever comes to a gate stays in it.
+struct Gate {
+    shut: Mutex<bool>,
+    opens: Condvar,
+}
+
+static GATE: Gate = Gate { shut: Mutex::new(false), opens: Condvar::new() };
+
+impl Gate {
+    fn set(&self, shut: bool) {
+        *self.state() = shut;
+        self.opens.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, bool> {
+        self.shut.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn pass(&self) {
+        let state = self.state();
+        WAITING.store(u32::from(*state), SeqCst);
+        drop(self.opens.wait_while(state, |shut| *shut));
+    }
+}
+
+/// Sends batches of three packets of 70 bytes: a number of the element's, then 0, 1 and so on. Without a number it sends nothing.
+#[derive(Default)]
+struct Source(u32);
+
+impl Element for Source {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.0 = args.positional("NUMBER", 0);
+    }
+
+    fn open(&mut self, _cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        Ok(Tasks::One)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        if self.0 == 0 {
+            return false;
+        }
+        let bytes: Vec<u8> = (0..70).map(|i| if i == 0 { self.0 as u8 } else { i - 1 }).collect();
+        cx.push(0, (0..3).filter_map(|_| Packet::copy_of(&bytes)).collect());
+        true
+    }
+}
+
+/// Where a gate stands: in the way of packets, or in a handler.
+#[derive(Default)]
+struct Gated;
+
+impl Element for Gated {
+    fn configure(&mut self, _args: &mut Args<'_>) {}
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: Batch) -> Batch {
+        GATE.pass();
+        batch
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _value: &str) -> Result<(), HandlerError> {
+        match name {
+            "wait" => {
+                GATE.set(true);
+                GATE.pass();
+            }
+            _ => drop(WRITTEN.fetch_add(1, SeqCst)),
+        }
+        Ok(())
+    }
+}
+
+/// Whether somebody stands in the gate.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+
+/// Writes to `Gated.note`.
+static WRITTEN: AtomicU32 = AtomicU32::new(0);
+
+/// Counts packets and drops them.
+#[derive(Default)]
+struct Sink(u64);
+
+impl Element for Sink {
+    fn configure(&mut self, _args: &mut Args<'_>) {}
+
+    fn push(&mut self, _cx: &mut Cx<'_>, _port: usize, batch: Batch) {
+        self.0 += batch.len() as u64;
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, HandlerError> {
+        Ok(self.0.to_string())
+    }
+}
+
+static SOURCE: Class = Class::new("Source", "0/1", || Box::<Source>::default()).processing("h/h");
+static GATED: Class = Class::new("Gated", "1/1", || Box::<Gated>::default())
+    .handlers(&[Handler::write("wait"), Handler::write("note")]);
+static SINK: Class = Class::new("Sink", "1/0", || Box::<Sink>::default())
+    .processing("h/h")
+    .handlers(&[Handler::read("count").merge(Merge::Sum)]);
+
+struct NoDevices;
+
+impl Provider for NoDevices {
+    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+        panic!("nobody opens {}", spec.device)
+    }
+}
+
+fn graph(text: &str) -> lang::Graph {
+    let parsed = lang::load_str("test", text, &lang::Options::default());
+    parsed.graph.unwrap_or_else(|| panic!("{:?}", parsed.diagnostics))
+}
+
+/// There is one gate.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Runs a router that is watched, of two workers, while `test` looks at it and at what it prints.
+fn watched(text: &str, test: impl FnOnce(&Control, &Receiver<String>)) {
+    let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
+    let (tell, told) = channel();
+    let options = Options {
+        provider: Arc::new(NoDevices),
+        workers: 2,
+        cores: Vec::new(),
+        burst: 32,
+        time: TimeSource::Real,
+        seed: 1,
+        print: Some(Box::new(move |line| drop(tell.send(line.to_owned())))),
+    };
+    let registry = Registry::new([&SOURCE, &GATED, &SINK]);
+    let mut router = Router::build(&graph(text), &registry, options).expect("a router");
+    router.watch_workers(Some(Duration::from_millis(250)));
+    let control = router.control();
+    std::thread::scope(|scope| {
+        scope.spawn(|| router.run());
+        // However the test ends, the router has to.
+        struct Ends<'a>(&'a Control);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                GATE.set(false);
+                self.0.stop();
+            }
+        }
+        let _ends = Ends(&control);
+        test(&control, &told);
+    });
+}
+
+fn count(control: &Control, sink: &str) -> u64 {
+    control.read(&format!("{sink}.count"), "").unwrap().parse().unwrap()
+}
+
+/// What is said of a worker that stalls, and when it goes on. A machine with much else to do may starve the other one, too.
+fn said_of(told: &Receiver<String>, gated: &str) -> String {
+    loop {
+        let text = told.recv_timeout(SURELY).expect("something is said");
+        if text.contains(gated) {
+            return text;
+        }
+    }
+}
+
+const TWO: &str = "a :: Source(7) -> g :: Gated -> s :: Sink; b :: Source(8) -> h :: Sink;";
+
+#[test]
+fn a_worker_that_stalls_is_named_and_nobody_waits_for_it() {
+    watched(TWO, |control, told| {
+        GATE.set(true);
+        let text = said_of(told, "'g'");
+        assert!(text.starts_with("worker 0 on CPU "), "{text}");
+        assert!(
+            text.contains(" has stalled in 'g' (Gated) at its input 0: no round has ended for "),
+            "{text}"
+        );
+        assert!(text.contains("\n  in hand: 3 packets\n    70 bytes: 07000102 03040506 0708090a "), "{text}");
+        // The first 64 bytes of each.
+        assert_eq!(text.matches("3b3c3d3e ...").count(), 3, "{text}");
+        assert!(text.contains("the other workers go on"), "{text}");
+
+        let before = count(control, "h");
+        while count(control, "h") < before + 1000 {}
+        let why = control.read("s.count", "").unwrap_err().to_string();
+        assert!(
+            why.starts_with("worker 0 does not answer: it has stalled in 'g' (Gated) at its input 0"),
+            "{why}"
+        );
+        assert!(control.write("g.note", "x").is_err());
+        assert!(
+            control.read("list", "").unwrap().starts_with("5\n"),
+            "what any worker can answer, one answers"
+        );
+        assert!(matches!(control.swap(&graph(TWO), || {}), Err(SwapError::Stalled(_))));
+        assert!(control.report().is_some());
+
+        GATE.set(false);
+        let text = said_of(told, "worker 0 goes on");
+        assert!(text.starts_with("worker 0 goes on, after "), "{text}");
+        // All is as before, and what was refused has not happened.
+        assert!(count(control, "s") > 0);
+        assert_eq!(WRITTEN.load(SeqCst), 0);
+        control.write("g.note", "x").unwrap();
+        assert_eq!(WRITTEN.load(SeqCst), 1);
+        control.swap(&graph(TWO), || {}).expect("a swap");
+    });
+}
+
+#[test]
+fn a_swap_that_has_begun_does_not_wait_for_ever() {
+    watched(TWO, |control, told| {
+        GATE.set(true);
+        while WAITING.load(SeqCst) == 0 {}
+        // Most likely nobody has found out yet.
+        assert!(matches!(control.swap(&graph(TWO), || {}), Err(SwapError::Stalled(_))));
+        GATE.set(false);
+        said_of(told, "worker 0 goes on");
+        // It finds that it was asked to halt, and that nobody wants it any more.
+        control.swap(&graph(TWO), || {}).expect("a swap");
+        while count(control, "s") == 0 {}
+    });
+}
+
+#[test]
+fn a_handler_that_does_not_return_is_named_to_its_caller() {
+    watched("a :: Source -> g :: Gated -> s :: Sink; b :: Source(1) -> h :: Sink;", |control, told| {
+        let why = control.write("g.wait", "").unwrap_err().to_string();
+        assert!(
+            why.contains("in a write handler of 'g' (Gated), for ") && why.contains("this very call"),
+            "{why}"
+        );
+        said_of(told, "'g'");
+        assert!(count(control, "h") > 0);
+    });
+}
