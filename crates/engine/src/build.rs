@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a router is built: what it keeps through all its configurations, and how one of these is made into instances.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +25,19 @@ use crate::swap::{Heritage, Holdings};
 use crate::turns::Common;
 use crate::worker::{Slot, Worker};
 
+/// What a configuration was made from, kept so that its tasks can be placed anew.
+pub(crate) struct Blueprint {
+    pub(crate) graph: Graph,
+    pub(crate) checked: Checked,
+    /// By element.
+    pub(crate) tasks: Vec<Tasks>,
+    pub(crate) hows: Vec<How>,
+    /// Workers that the configuration asks for.
+    pub(crate) wished: Vec<Option<Vec<usize>>>,
+    /// Elements that treat packets by the worker that brings them ([`Element::tells_workers_apart`]).
+    pub(crate) telling: Vec<bool>,
+}
+
 /// What a router keeps through all its configurations.
 pub(crate) struct Plant {
     pub(crate) registry: Registry,
@@ -37,6 +50,8 @@ pub(crate) struct Plant {
     pub(crate) rcu: sync::rcu::Domain,
     pub(crate) mailboxes: Arc<[Mailbox]>,
     pub(crate) stopped: Arc<CachePadded<AtomicBool>>,
+    /// How many of the workers, the first ones, take part.
+    pub(crate) active: AtomicUsize,
     pub(crate) print: Option<Arc<Print>>,
     /// The configuration that runs, or that will.
     current: Mutex<Option<Arc<Shared>>>,
@@ -66,6 +81,7 @@ impl Plant {
             rcu: sync::rcu::Domain::default(),
             mailboxes: (0..options.workers.max(1)).map(|_| Mailbox::new()).collect(),
             stopped: Arc::default(),
+            active: AtomicUsize::new(options.workers.max(1)),
             print: options.print.map(Arc::new),
             current: Mutex::new(None),
             swapping: Mutex::new(()),
@@ -92,6 +108,11 @@ impl Plant {
         }
     }
 
+    /// How many of the workers, the first ones, take part.
+    pub(crate) fn active(&self) -> usize {
+        self.active.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn gone(&self) -> Vec<(Reason, u64)> {
         lock(&self.gone).iter().collect()
     }
@@ -114,11 +135,14 @@ impl Plant {
             dry: false,
         };
         let tasks = open_all(graph, &checked, &mut primaries, &opening)?;
-        let homes = homes::gather(graph, &primaries, &tasks, workers)?;
-        let places = plan::plan(&checked, &tasks, &homes, &hows(&checked, &primaries), workers);
-        let shared = Arc::new(share(graph, &checked, &primaries, places, self, holdings));
+        let wished = homes::gather(graph, &primaries, &tasks, workers)?;
+        let hows = hows(&checked, &primaries);
+        let telling = primaries.iter().map(|p| p.tells_workers_apart()).collect();
+        let blueprint = Arc::new(Blueprint { graph: graph.clone(), checked, tasks, hows, wished, telling });
+        let places = blueprint.places(&blueprint.wished, self.active());
+        let shared = Arc::new(share(&blueprint, &primaries, places, self, holdings));
         let mut errors = Vec::new();
-        let slots = slots(graph, &checked, primaries, &shared, &mut errors);
+        let slots = slots(&blueprint, primaries, &shared, &mut errors);
         let on_duty = !shared.holdings.is_heir();
         let worker =
             |(w, slots)| Worker::new(w, shared.clone(), clock.clone(), slots, on_duty, self.common.as_ref());
@@ -130,6 +154,23 @@ impl Plant {
         }
         fulfil_wishes(&shared, &mut workers);
         Ok((shared, workers))
+    }
+}
+
+impl Blueprint {
+    /// Where everything runs if tasks run where they are wished, on the first `active` workers.
+    pub(crate) fn places(&self, wished: &[Option<Vec<usize>>], active: usize) -> Vec<Place> {
+        let within = |wished: &Option<Vec<usize>>| -> Option<Vec<usize>> {
+            let mut workers: Vec<usize> = Vec::new();
+            for w in wished.as_ref()?.iter().map(|w| w % active) {
+                if !workers.contains(&w) {
+                    workers.push(w);
+                }
+            }
+            Some(workers)
+        };
+        let wished: Vec<_> = wished.iter().map(within).collect();
+        plan::plan(&self.checked, &self.tasks, &wished, &self.hows, active)
     }
 }
 
@@ -187,14 +228,14 @@ pub(crate) fn open_all(
 
 /// All instances, by worker and element.
 fn slots(
-    graph: &Graph,
-    checked: &Checked,
+    blueprint: &Blueprint,
     primaries: Vec<Box<dyn Element>>,
     shared: &Shared,
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<Vec<Slot>> {
     let mut slots: Vec<Vec<Slot>> =
         (0..shared.workers()).map(|_| (0..primaries.len()).map(|_| None).collect()).collect();
+    let Blueprint { graph, checked, .. } = blueprint;
     let names = Names::gather(graph);
     for (e, primary) in primaries.into_iter().enumerate() {
         let place = &shared.elements[e].place;

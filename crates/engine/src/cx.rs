@@ -14,6 +14,7 @@ use crate::element::{Class, Element};
 use crate::handler::HandlerError;
 use crate::router::{Shared, Target};
 use crate::swap::Holdings;
+use crate::watch::Watch;
 use crate::worker::Worker;
 
 /// The engine as an element sees it while it runs.
@@ -183,13 +184,13 @@ impl Cx<'_> {
 
     /// Lets a sleeping worker wake when `fd` becomes readable; the element's task then finds its work.
     pub fn wake_on(&mut self, fd: RawFd) {
-        self.worker.watch(fd, (true, false), None);
+        self.worker.watch(Watch { fd, interest: (true, false), element: self.element, calls: false });
     }
 
     /// Calls [`Element::run_fd`](crate::Element::run_fd) when `fd` is readable (or writable), until
     /// [`Cx::unwatch`]. Readiness is reported once per change: read (or write) until the descriptor would block.
     pub fn watch(&mut self, fd: RawFd, read: bool, write: bool) {
-        self.worker.watch(fd, (read, write), Some(self.element));
+        self.worker.watch(Watch { fd, interest: (read, write), element: self.element, calls: true });
     }
 
     /// Forgets a descriptor.

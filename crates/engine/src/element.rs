@@ -242,6 +242,12 @@ pub trait Element: Send + Any {
         Vec::new()
     }
 
+    /// Whether it does different things with packets of different workers (sends them different ways, say), so that moving a
+    /// task that reaches it would change what happens to a flow. Such tasks are moved only by hand.
+    fn tells_workers_apart(&self) -> bool {
+        false
+    }
+
     /// Why this element, as it is configured, must see all packets in one order, and so stay one instance whatever its class
     /// allows ([`Sharing::Serial`]); `None` if copies of it do the same. Asked after [`Element::configure`].
     fn one_order(&self) -> Option<&'static str> {

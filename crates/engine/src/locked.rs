@@ -32,6 +32,13 @@ impl Locked {
         (0..workers).map(move |i| Locked { element: element.clone(), first: i == 0 })
     }
 
+    /// The element itself, from all that there are of it.
+    pub(crate) fn unlock(all: Vec<Locked>) -> Option<Box<dyn Element>> {
+        let element = all.first()?.element.clone();
+        drop(all);
+        Some(Arc::into_inner(element)?.into_inner().unwrap_or_else(|e| e.into_inner()))
+    }
+
     pub(crate) fn get(&self) -> MutexGuard<'_, Box<dyn Element>> {
         self.element.lock().unwrap_or_else(|e| e.into_inner())
     }

@@ -33,7 +33,8 @@ impl std::fmt::Display for Mode {
 /// The plan for one element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Workers with an instance, ascending; never empty.
+    /// Workers with an instance, the first one's first, which acts for an element without tasks; never empty. Ascending, until
+    /// tasks are moved while the router runs.
     pub workers: Vec<usize>,
     /// How they share.
     pub mode: Mode,

@@ -17,7 +17,7 @@ use sync::lock::AdaptiveLock;
 use sync::padded::CachePadded;
 
 use crate::args::{Args, Names};
-use crate::build::{Plant, lock};
+use crate::build::{Blueprint, Plant, lock};
 use crate::builtin;
 use crate::clock::TimeSource;
 use crate::element::{Class, Element, Provided, Registry, Sharing};
@@ -82,6 +82,8 @@ pub struct ElementInfo {
     pub(crate) timers: Option<CommonTimers>,
     /// It has printed what it prints once.
     pub(crate) told: AtomicBool,
+    /// One of its own handlers has been written since it started.
+    pub(crate) touched: AtomicBool,
 }
 
 /// A handler of an element of this router.
@@ -124,7 +126,12 @@ impl Target {
 pub struct Shared {
     /// All elements, by index.
     pub elements: Vec<ElementInfo>,
-    index: HashMap<String, usize>,
+    pub(crate) index: Arc<HashMap<String, usize>>,
+    pub(crate) blueprint: Arc<Blueprint>,
+    /// The same for all placements of one configuration.
+    pub(crate) lineage: Arc<()>,
+    /// How many of the workers, the first ones, take part.
+    pub(crate) active: usize,
     pub(crate) outputs: PortTable,
     pub(crate) inputs: PortTable,
     pub(crate) burst: usize,
@@ -132,12 +139,12 @@ pub struct Shared {
     pub(crate) rcu: sync::rcu::Domain,
     pub(crate) mailboxes: Arc<[Mailbox]>,
     pub(crate) plant: Weak<Plant>,
-    provided: Vec<Option<Provided>>,
-    stopped: Arc<CachePadded<AtomicBool>>,
+    pub(crate) provided: Vec<Option<Provided>>,
+    pub(crate) stopped: Arc<CachePadded<AtomicBool>>,
     pub(crate) big_lock: OnceLock<Arc<AdaptiveLock<()>>>,
-    driver: Mutex<Option<(u32, usize)>>,
+    pub(crate) driver: Mutex<Option<(u32, usize)>>,
     pub(crate) signals: Signals,
-    print: Option<Arc<Print>>,
+    pub(crate) print: Option<Arc<Print>>,
     /// Devices and their queues that this configuration uses.
     pub(crate) holdings: Holdings,
     /// Handlers that elements want written when all are initialised: who, which, what.
@@ -164,6 +171,11 @@ impl Shared {
     /// Workers of the router.
     pub fn workers(&self) -> usize {
         self.mailboxes.len()
+    }
+
+    /// How many of them, the first ones, take part: the others have been retired.
+    pub fn active_workers(&self) -> usize {
+        self.active
     }
 
     /// A timer of the router itself has expired: the end of its run, or its alarm.
@@ -610,13 +622,13 @@ impl Drop for Router {
 }
 
 pub(crate) fn share(
-    graph: &Graph,
-    checked: &Checked,
+    blueprint: &Arc<Blueprint>,
     primaries: &[Box<dyn Element>],
     places: Vec<Place>,
     plant: &Arc<Plant>,
     holdings: Holdings,
 ) -> Shared {
+    let Blueprint { graph, checked, .. } = &**blueprint;
     let ports = |side: &[crate::graph::Port]| side.iter().map(|p| (p.processing, p.peers.clone())).collect();
     let elements: Vec<ElementInfo> = graph
         .elements
@@ -633,13 +645,17 @@ pub(crate) fn share(
             timers: (place.mode == Mode::Locked).then(CommonTimers::default),
             place,
             told: AtomicBool::new(false),
+            touched: AtomicBool::new(false),
         })
         .collect();
     let wakes = |e: usize| !elements[e].place.drained_by.is_empty();
     let outputs = port_table(&checked.outputs, wakes);
     let inputs = port_table(&checked.inputs, |_| false);
     Shared {
-        index: elements.iter().enumerate().map(|(i, e)| (e.name.clone(), i)).collect(),
+        index: Arc::new(elements.iter().enumerate().map(|(i, e)| (e.name.clone(), i)).collect()),
+        blueprint: blueprint.clone(),
+        lineage: Arc::default(),
+        active: plant.active(),
         outputs,
         inputs,
         burst: plant.burst,
@@ -661,7 +677,7 @@ pub(crate) fn share(
     }
 }
 
-fn port_table(ports: &[Vec<crate::graph::Port>], wakes: impl Fn(usize) -> bool) -> PortTable {
+pub(crate) fn port_table(ports: &[Vec<crate::graph::Port>], wakes: impl Fn(usize) -> bool) -> PortTable {
     let mut table = PortTable { base: vec![0], edges: Vec::new() };
     for element in ports {
         for port in element {

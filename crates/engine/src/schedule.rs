@@ -47,6 +47,31 @@ impl Tasks {
         }
     }
 
+    /// Takes a task out, to be given to another worker.
+    pub(crate) fn release(&mut self, element: u32) -> Option<Task> {
+        let at = self.tasks.iter().position(|t| t.element == element)?;
+        Some(self.tasks.remove(at))
+    }
+
+    /// Takes over a task. It is neither ahead of those that are here, nor behind.
+    pub(crate) fn adopt(&mut self, mut task: Task) {
+        if self.common.is_none() {
+            task.pass = self.pass;
+        }
+        self.tasks.retain(|t| t.element != task.element);
+        self.tasks.push(task);
+    }
+
+    /// Elements that have a task here.
+    pub(crate) fn elements(&self) -> Vec<u32> {
+        self.tasks.iter().map(|t| t.element).collect()
+    }
+
+    /// Goes on counting where another schedule has stopped.
+    pub(crate) fn go_on_from(&mut self, other: &Tasks) {
+        self.pass = other.pass;
+    }
+
     pub(crate) fn find(&mut self, element: u32) -> Option<&mut Task> {
         self.tasks.iter_mut().find(|t| t.element == element)
     }
@@ -135,6 +160,11 @@ impl Timers {
 
     pub(crate) fn expiry(&self, element: u32, timer: u32) -> Option<Nanos> {
         self.armed.get(&(element, timer)).map(|(_, at)| *at)
+    }
+
+    /// All that are set: number, element, timer, time.
+    pub(crate) fn list(&self) -> Vec<(u64, u32, u32, Nanos)> {
+        self.armed.iter().map(|((element, timer), (n, at))| (*n, *element, *timer, *at)).collect()
     }
 
     /// When the next timer expires.

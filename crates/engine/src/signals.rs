@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 /// One element's interest in one signal. It stays in the list when it lapses, so that the program goes on catching
 /// the signal and can do in the element's place what the signal does by default.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Interest {
     signal: i32,
     element: u32,
@@ -30,6 +30,12 @@ impl Signals {
             Some(interest) => interest.active = active,
             None => list.push(Interest { signal, element, worker, active }),
         }
+    }
+
+    /// The same for elements that have other homes.
+    pub(crate) fn rehomed(&self, home: impl Fn(u32, usize) -> usize) -> Signals {
+        let moved = |i: &Interest| Interest { worker: home(i.element, i.worker), ..*i };
+        Signals(Mutex::new(self.list().iter().map(moved).collect()))
     }
 
     /// All signals that were ever of interest.

@@ -22,6 +22,7 @@ mod exchange;
 mod holdings;
 #[cfg(test)]
 mod model;
+mod rehome;
 
 use std::any::Any;
 use std::fmt;
@@ -41,6 +42,7 @@ use crate::watchdog::ASK_AGAIN;
 use crate::worker::Worker;
 
 pub use holdings::Depot;
+pub use rehome::{Moved, PlaceError, Placement};
 pub(crate) use holdings::{Heritage, Holdings};
 
 /// How often a parked worker looks for calls of those who have not parked yet.

@@ -29,6 +29,11 @@ impl CommonTimers {
         self.all().iter().find(|(t, _)| *t == timer).map(|(_, at)| *at)
     }
 
+    /// All that are set.
+    pub(crate) fn list(&self) -> Vec<(u32, Nanos)> {
+        self.all().clone()
+    }
+
     pub(crate) fn set(&self, timer: u32, at: Option<Nanos>) {
         let mut all = self.all();
         all.retain(|(t, _)| *t != timer);

@@ -8,8 +8,17 @@ use mio::{Interest, Poll, Token};
 
 use crate::worker::Worker;
 
-/// A descriptor to watch: whether for reading and writing, and the element to call.
-pub(crate) type Wish = (RawFd, (bool, bool), Option<u32>);
+/// A descriptor that is watched, or will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Watch {
+    pub(crate) fd: RawFd,
+    /// For reading, for writing.
+    pub(crate) interest: (bool, bool),
+    /// Whose it is.
+    pub(crate) element: u32,
+    /// Whether to call that element; its task finds the work otherwise.
+    pub(crate) calls: bool,
+}
 
 impl Worker {
     pub(crate) fn take_poll(&mut self) -> Option<Poll> {
@@ -19,32 +28,33 @@ impl Worker {
         self.poll.take()
     }
 
-    pub(crate) fn watch(&mut self, fd: RawFd, interest: (bool, bool), element: Option<u32>) {
+    pub(crate) fn watch(&mut self, watch: Watch) {
+        let fd = watch.fd;
         if !self.on_duty {
-            self.wishes.retain(|w| w.0 != fd);
-            self.wishes.push((fd, interest, element));
+            self.wishes.retain(|w| w.fd != fd);
+            self.wishes.push(watch);
             return;
         }
         let Some(poll) = self.take_poll() else { return };
-        let interest = match interest {
+        let interest = match watch.interest {
             (true, true) => Interest::READABLE | Interest::WRITABLE,
             (false, true) => Interest::WRITABLE,
             _ => Interest::READABLE,
         };
         let token = Token(fd as usize);
-        let known = self.watched.iter().any(|w| w.0 == fd);
-        let done = if known {
+        let known = self.watched.iter_mut().find(|w| w.fd == fd);
+        let done = if known.is_some() {
             poll.registry().reregister(&mut SourceFd(&fd), token, interest)
         } else {
             poll.registry().register(&mut SourceFd(&fd), token, interest)
         };
-        self.poll = Some(poll);
-        match done {
-            Ok(()) if !known => self.watched.push((fd, element)),
-            Ok(()) => {}
-            // Plain files cannot be waited for; they are always ready, and tasks poll them.
-            Err(_) => {}
+        // Plain files cannot be waited for; they are always ready, and tasks poll them.
+        match (done, known) {
+            (Ok(()), Some(known)) => known.interest = watch.interest,
+            (Ok(()), None) => self.watched.push(watch),
+            (Err(_), _) => {}
         }
+        self.poll = Some(poll);
     }
 
     pub(crate) fn unwatch(&mut self, fd: RawFd) {
@@ -52,7 +62,7 @@ impl Worker {
             let _ = poll.registry().deregister(&mut SourceFd(&fd));
             self.poll = Some(poll);
         }
-        self.watched.retain(|w| w.0 != fd);
-        self.wishes.retain(|w| w.0 != fd);
+        self.watched.retain(|w| w.fd != fd);
+        self.wishes.retain(|w| w.fd != fd);
     }
 }

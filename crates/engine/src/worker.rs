@@ -32,7 +32,7 @@ use crate::schedule::{Tasks, Timers};
 use crate::swap::Halt;
 use crate::timers::Due;
 use crate::turns::{Common, Turns};
-use crate::watch::Wish;
+use crate::watch::Watch;
 
 /// Rounds without work after which a worker sleeps until a descriptor, a timer or a message wakes it.
 const IDLE_ROUNDS: u32 = 2000;
@@ -168,7 +168,7 @@ pub struct Worker {
     pub(crate) timers: Timers,
     pub(crate) random: fastrand::Rng,
     pub(crate) poll: Option<Poll>,
-    pub(crate) watched: Vec<(RawFd, Option<u32>)>,
+    pub(crate) watched: Vec<Watch>,
     idle: u32,
     rounds: u32,
     /// Processor time this worker has used in [`Worker::run`], in nanoseconds.
@@ -176,7 +176,7 @@ pub struct Worker {
     /// It runs, or will: it is neither built beside another that runs, nor has it been replaced.
     pub(crate) on_duty: bool,
     /// Descriptors to watch once on duty.
-    pub(crate) wishes: Vec<Wish>,
+    pub(crate) wishes: Vec<Watch>,
     /// Somebody wants to exchange the configuration when no packet is on its way.
     pub(crate) halt: Option<Halt>,
     /// The lock around all processing of packets, if there is one; absent while it is held.
@@ -378,11 +378,12 @@ impl Worker {
                 turns.with(home, |w| w.arm(element, timer, at));
             }
             None => {
-                // The home looks at what is set when it reads this: it may have been changed again.
+                // The home looks at what is set when it reads this: it may have been changed again. Whoever moves the element
+                // to another home meanwhile looks, too.
                 let meant = shared.clone();
                 let message = Box::new(move |w: &mut Worker| {
-                    let at = meant.elements[element as usize].timers.as_ref().and_then(|t| t.get(timer));
                     if Arc::ptr_eq(&meant, &w.shared) {
+                        let at = meant.elements[element as usize].timers.as_ref().and_then(|t| t.get(timer));
                         w.arm(element, timer, at);
                     }
                 });
@@ -415,6 +416,9 @@ impl Worker {
                 let message = move |w: &mut Worker| {
                     if Arc::ptr_eq(&meant, &w.shared) {
                         set(w);
+                    } else if Arc::ptr_eq(&meant.lineage, &w.shared.lineage) {
+                        // Its task has another home by now.
+                        w.set_scheduled(element, on);
                     }
                 };
                 self.shared.mailboxes[home].post(Box::new(message))
@@ -442,7 +446,7 @@ impl Worker {
 
     /// Whether elements wait for descriptors here.
     pub(crate) fn watches(&self) -> bool {
-        self.watched.iter().any(|w| w.1.is_some())
+        self.watched.iter().any(|w| w.calls)
     }
 
     /// Does what an idle worker does: advances simulated time, or spins, or sleeps. Returns false when nothing can
@@ -504,8 +508,8 @@ impl Worker {
             self.clock.expire();
             for event in &events {
                 let fd = event.token().0 as RawFd;
-                if let Some((_, Some(element))) = self.watched.iter().find(|w| w.0 == fd).copied() {
-                    self.with_doing(element, Doing::Descriptor, |instance, cx| instance.run_fd(cx, fd));
+                if let Some(watch) = self.watched.iter().find(|w| w.fd == fd && w.calls).copied() {
+                    self.with_doing(watch.element, Doing::Descriptor, |instance, cx| instance.run_fd(cx, fd));
                     self.drain();
                     worked = true;
                 }
@@ -887,6 +891,7 @@ impl Worker {
 
     /// Executes a write handler on this worker's instance.
     pub(crate) fn write_here(&mut self, target: &Target, value: &str) -> Result<(), crate::HandlerError> {
+        self.shared.elements[target.element as usize].touched.store(true, std::sync::atomic::Ordering::Relaxed);
         let running = || crate::HandlerError::failed("the element is running this very call");
         self.with_doing(target.element, Doing::Write, |instance, cx| instance.write(cx, target.name(), value))
             .ok_or_else(running)?

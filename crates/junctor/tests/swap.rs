@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Configurations are swapped while packets flow: none is lost, none overtakes another of its flow, counters and tables go on.
+//! Configurations are swapped while packets flow, and tasks are moved from worker to worker: no packet is lost, none overtakes
+//! another of its flow, counters and tables go on.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
-use engine::swap::SwapError;
+use engine::swap::{Placement, SwapError};
 use engine::{Control, Options, Router};
 use packet::{Batch, Packet};
 use ports::memory::{End, Wire};
@@ -171,8 +172,14 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Swaps `swaps` times between random configurations under load.
-fn check(name: &str, seed: u64, workers: usize, swaps: usize) {
+/// Runs a random configuration under load while `change` is done to it `changes` times; it returns how long it stopped packets.
+fn check(
+    name: &str,
+    seed: u64,
+    workers: usize,
+    changes: usize,
+    mut change: impl FnMut(usize, &mut fastrand::Rng, &Control) -> Duration,
+) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let traffic = Traffic::new(name);
     let mut router =
@@ -188,15 +195,7 @@ fn check(name: &str, seed: u64, workers: usize, swaps: usize) {
         let sending = scope.spawn(|| traffic.send());
         let receiving = scope.spawn(|| traffic.receive());
         let watching = scope.spawn(|| watch(&control, &traffic));
-        for n in 0..swaps {
-            let text = configuration(&mut rng, name);
-            let swapped = control.swap(&graph(&text), || ()).unwrap_or_else(|e| panic!("{e:?}: {text}"));
-            assert_eq!((swapped.lost(), swapped.queues), (0, 4), "swap {n}: {swapped}: {text}");
-            pauses.push(swapped.pause);
-            if n % 50 == 0 {
-                refused(&control);
-            }
-        }
+        pauses.extend((0..changes).map(|n| change(n, &mut rng, &control)));
         traffic.ended.store(true, Ordering::Relaxed);
         sending.join().unwrap();
         receiving.join().unwrap();
@@ -222,11 +221,45 @@ fn check(name: &str, seed: u64, workers: usize, swaps: usize) {
     });
     pauses.sort_unstable();
     eprintln!(
-        "{swaps} swaps under {} packets, {workers} workers: pause median {:?}, longest {:?}",
+        "{changes} changes under {} packets, {workers} workers: pause median {:?}, longest {:?}",
         traffic.sent.load(Ordering::Relaxed),
         pauses[pauses.len() / 2],
         pauses[pauses.len() - 1]
     );
+}
+
+/// Puts another random configuration in place.
+fn swap(name: &str) -> impl FnMut(usize, &mut fastrand::Rng, &Control) -> Duration {
+    move |n, rng, control| {
+        let text = configuration(rng, name);
+        let swapped = control.swap(&graph(&text), || ()).unwrap_or_else(|e| panic!("{e:?}: {text}"));
+        assert_eq!((swapped.lost(), swapped.queues), (0, 4), "swap {n}: {swapped}: {text}");
+        if n % 50 == 0 {
+            refused(control);
+        }
+        swapped.pause
+    }
+}
+
+/// Gives random tasks random homes, and lets random numbers of workers take part.
+fn place(n: usize, rng: &mut fastrand::Rng, control: &Control) -> Duration {
+    let shared = control.shared();
+    let tasks = shared.elements.iter().enumerate().filter(|(_, e)| !e.place.tasks.is_empty());
+    let mut placement = Placement::default();
+    if rng.u8(..4) == 0 {
+        placement.active = Some(rng.usize(1..=shared.workers()));
+    } else {
+        let some: Vec<usize> = tasks.map(|t| t.0).filter(|_| rng.bool()).collect();
+        let anywhere = |e: usize| (e, vec![rng.usize(..shared.active_workers())]);
+        placement.homes = some.into_iter().map(anywhere).collect();
+    }
+    let moved = control.place(&shared, &placement).unwrap_or_else(|e| panic!("{n}: {e}: {placement:?}"));
+    let now = control.shared();
+    for (e, workers) in &placement.homes {
+        assert_eq!(&now.elements[*e].place.tasks, workers, "{n}: {}: {moved}", now.elements[*e].name);
+    }
+    assert!(placement.active.is_none_or(|n| n == now.active_workers()));
+    moved.pause
 }
 
 /// Asks for counters all the time: they never go back, whatever is exchanged meanwhile.
@@ -269,10 +302,22 @@ fn refused(control: &Control) {
 
 #[test]
 fn one_worker_loses_nothing() {
-    check("swap1", 1, 1, 500);
+    check("swap1", 1, 1, 500, swap("swap1"));
 }
 
 #[test]
 fn two_workers_lose_nothing() {
-    check("swap2", 2, 2, 500);
+    check("swap2", 2, 2, 500, swap("swap2"));
+}
+
+#[test]
+fn nothing_is_lost_when_tasks_move() {
+    check("place2", 3, 2, 500, place);
+    check("place3", 4, 3, 500, place);
+}
+
+#[test]
+fn nothing_is_lost_when_tasks_move_and_configurations_change() {
+    let mut swap = swap("both");
+    check("both", 5, 3, 500, |n, rng, control| if n % 3 == 0 { swap(n, rng, control) } else { place(n, rng, control) });
 }

@@ -38,8 +38,8 @@ pub(super) fn exchange(plant: &Plant, old: &mut [Worker], new: &mut [Worker]) ->
     for worker in new {
         worker.fuse(&plant.registry);
         worker.on_duty = true;
-        for (fd, interest, element) in std::mem::take(&mut worker.wishes) {
-            worker.watch(fd, interest, element);
+        for watch in std::mem::take(&mut worker.wishes) {
+            worker.watch(watch);
         }
     }
     is.holdings.settle();
@@ -63,11 +63,11 @@ fn pairs(was: &Shared, is: &Shared) -> Vec<(usize, usize)> {
 }
 
 /// What belongs to the worker rather than to its configuration.
-fn relieve(old: &mut Worker, new: &mut Worker) {
+pub(super) fn relieve(old: &mut Worker, new: &mut Worker) {
     let poll = old.take_poll();
     if let Some(poll) = &poll {
-        for (fd, _) in old.watched.drain(..) {
-            let _ = poll.registry().deregister(&mut mio::unix::SourceFd(&fd));
+        for watch in old.watched.drain(..) {
+            let _ = poll.registry().deregister(&mut mio::unix::SourceFd(&watch.fd));
         }
     }
     new.poll = poll;
@@ -84,7 +84,7 @@ fn relieve(old: &mut Worker, new: &mut Worker) {
 }
 
 /// Lets the engine's own counters go on.
-fn add_counters(old: &mut Worker, new: &mut Worker, o: usize, n: usize) {
+pub(super) fn add_counters(old: &mut Worker, new: &mut Worker, o: usize, n: usize) {
     for (reason, count) in old.drops[o].iter() {
         new.drops[n].add(reason, count);
     }

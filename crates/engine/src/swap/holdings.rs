@@ -85,6 +85,30 @@ impl Holdings {
         lock(&self.heritage).is_some()
     }
 
+    /// Those of a configuration that goes on with other homes for its tasks: its devices stay open, its queues are promised to
+    /// the elements that take them again.
+    pub(crate) fn go_on(heritage: Heritage) -> Holdings {
+        let before = lock(&heritage.shared.holdings.opened);
+        let copy = |o: &Open| Open { element: o.element.clone(), spec: o.spec.clone(), device: o.device.clone() };
+        let opened = before.iter().map(copy).collect();
+        drop(before);
+        Holdings { heritage: Mutex::new(Some(heritage)), opened: Mutex::new(opened), queues: Mutex::default() }
+    }
+
+    /// Takes note of the queues whose elements go on with them, and forgets the placement before.
+    pub(crate) fn settle_all(&self) {
+        let Some(heritage) = lock(&self.heritage).take() else { return };
+        let before = lock(&heritage.shared.holdings.queues);
+        let mut queues = lock(&self.queues);
+        let missing: Vec<Key> = before.iter().filter(|k| !queues.contains(k)).copied().collect();
+        queues.extend(missing);
+    }
+
+    /// Whether the element of this name has opened a device.
+    pub(crate) fn has_opened(&self, element: &str) -> bool {
+        lock(&self.opened).iter().any(|o| o.element == element)
+    }
+
     /// Forgets the configuration before this one, which is gone.
     pub(crate) fn settle(&self) {
         *lock(&self.heritage) = None;

@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Other homes for the tasks of the configuration that runs, and other numbers of workers.
+//!
+//! Workers park and are handed over as for a hot swap ([`swap`](crate::swap)), but nothing is built anew: the instances
+//! themselves go to other workers, with their tasks, timers and descriptors, so that nobody can tell but by who runs them.
+//! Whatever was written to handlers stays, too.
+//!
+//! *Further instances* are made where more workers reach an element than before: over common state if its class works so,
+//! else as copies from its text. (A copy would not know what was written to handlers. Where something was, the move is
+//! refused.) Where fewer workers reach it, the instances that are left over stay where they are, idle, and still answer
+//! handlers and timers: what they have counted remains. Only a queue's are joined, for nobody would drain them, and those
+//! of a device, whose queues must all be served. What runs behind a lock is wrapped anew.
+//!
+//! *Order.* No packet is on its way while workers are parked, and what a queue holds stays in its order. A flow's later
+//! packets therefore come behind its earlier ones, unless an element treats them by the worker that brings them
+//! ([`Element::tells_workers_apart`]), or a queue has an instance for each worker; see [`Shared::binds`].
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::{Duration, Instant};
+
+use super::{Depot, Halted, Heritage, Holdings, exchange, same};
+use crate::args::Names;
+use crate::build::{Blueprint, Plant};
+use crate::clock::Nanos;
+use crate::cx::{Cx, InitCx};
+use crate::element::{Element, Sharing};
+use crate::locked::Locked;
+use crate::plan::{Mode, Place};
+use crate::remote::Control;
+use crate::router::{ElementInfo, Router, Shared, configured, port_table};
+use crate::timers::CommonTimers;
+use crate::watch::Watch;
+use crate::worker::Worker;
+
+/// What is to be placed otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Elements, by index, with the workers for their tasks.
+    pub homes: Vec<(usize, Vec<usize>)>,
+    /// How many workers are to take part.
+    pub active: Option<usize>,
+}
+
+/// What a new placement changed.
+#[derive(Clone, Debug, Default)]
+pub struct Moved {
+    /// Elements whose tasks have other homes: name, workers before, workers now.
+    pub tasks: Vec<(String, Vec<usize>, Vec<usize>)>,
+    /// Workers that take part, before and now.
+    pub active: (usize, usize),
+    /// Instances that were made, for workers that reach an element they did not reach before.
+    pub made: usize,
+    /// From the moment that the first worker stopped until the last went on.
+    pub pause: Duration,
+}
+
+impl fmt::Display for Moved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |w: &[usize]| w.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        for (name, from, to) in &self.tasks {
+            write!(f, "{name} {}->{}, ", list(from), list(to))?;
+        }
+        if self.active.0 != self.active.1 {
+            write!(f, "workers {}->{}, ", self.active.0, self.active.1)?;
+        }
+        write!(f, "pause {} us", self.pause.as_micros())
+    }
+}
+
+/// Why tasks were not placed otherwise. Everything is as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// Another configuration or placement is coming this moment.
+    #[error("another configuration or placement is coming this moment; try again")]
+    Busy,
+    /// The configuration that was meant is gone.
+    #[error("another configuration has come meanwhile")]
+    Replaced,
+    /// The router has stopped.
+    #[error("the router has stopped")]
+    Stopped,
+    /// The element has no task.
+    #[error("'{0}' has no task; name the element that moves its packets: a source, a device, or an Unqueue")]
+    NoTask(String),
+    /// There are no such workers for it.
+    #[error("'{element}' cannot run on {wished}: it has {tasks} {s}, and the last worker is {last}", s = if *tasks == 1 { "task" } else { "tasks" })]
+    NoWorker {
+        /// The element.
+        element: String,
+        /// What was wished.
+        wished: String,
+        /// Tasks it has.
+        tasks: usize,
+        /// The last worker.
+        last: usize,
+    },
+    /// Nobody works.
+    #[error("there may be 1 to {0} workers; start the router with more threads (-j) for more")]
+    Active(usize),
+    /// A copy of an element would be needed, which would not be like it.
+    #[error(
+        "'{0}' would need a copy for another worker, which would not know what was written to its handlers"
+    )]
+    Settings(String),
+}
+
+/// What becomes of an element's instances.
+struct Step {
+    place: Place,
+    kind: Kind,
+}
+
+enum Kind {
+    /// Instances go from worker to worker, further ones are made there, and what is left of some is given to the first.
+    Instances { moves: Vec<(usize, usize)>, made: Vec<usize>, joined: Vec<usize> },
+    /// One instance, behind a lock if several workers reach it.
+    One,
+    /// A device's: all are made anew and take over its queues.
+    Device,
+}
+
+impl Step {
+    /// The worker that an instance goes to.
+    fn goes_to(&self, from: usize) -> Option<usize> {
+        match &self.kind {
+            Kind::Instances { moves, .. } => moves.iter().find(|m| m.0 == from).map(|m| m.1),
+            Kind::One => Some(self.place.home()),
+            Kind::Device => None,
+        }
+    }
+}
+
+fn step(was: &Shared, e: usize, wanted: Place) -> Step {
+    let before = &was.elements[e].place;
+    let how = was.blueprint.hows[e];
+    let one = match how.sharing {
+        Sharing::Serial => true,
+        Sharing::Shared | Sharing::Queue => !how.shares,
+        Sharing::PerCore => false,
+    };
+    if one {
+        return Step { place: wanted, kind: Kind::One };
+    }
+    let alike = before.workers.len() == wanted.workers.len() && before.tasks.len() == wanted.tasks.len();
+    if was.holdings.has_opened(&was.elements[e].name) && !(alike && before.mode == wanted.mode) {
+        return Step { place: wanted, kind: Kind::Device };
+    }
+    let mut moves: Vec<(usize, usize)> = Vec::new();
+    let mut left = before.workers.clone();
+    let mut vacant = wanted.workers.clone();
+    let tasks = before.tasks.iter().copied().zip(wanted.tasks.iter().copied());
+    let stay = before.workers.iter().map(|w| (*w, *w));
+    for (from, to) in tasks.chain(stay) {
+        if left.contains(&from) && vacant.contains(&to) {
+            left.retain(|w| *w != from);
+            vacant.retain(|w| *w != to);
+            moves.push((from, to));
+        }
+    }
+    // A first one that has to go somewhere goes before the others.
+    while !left.is_empty() && !vacant.is_empty() {
+        moves.push((left.remove(0), vacant.remove(0)));
+    }
+    let own_queue = |place: &Place| how.sharing == Sharing::Queue && place.mode == Mode::PerCore;
+    let mut joined = Vec::new();
+    if own_queue(before) || own_queue(&wanted) {
+        // The first one is the one that keeps what there is.
+        joined = before.workers[1..].to_vec();
+        let first = before.workers[0];
+        let to = moves.iter().find(|m| m.0 == first).map_or(wanted.workers[0], |m| m.1);
+        moves = vec![(first, to)];
+        vacant = wanted.workers.iter().copied().filter(|w| *w != to).collect();
+        left.clear();
+    }
+    moves.extend(left.iter().map(|w| (*w, *w)));
+    let first = moves.iter().find(|m| m.0 == before.workers[0]).map_or(wanted.workers[0], |m| m.1);
+    let mut workers: Vec<usize> = moves.iter().map(|m| m.1).chain(vacant.iter().copied()).collect();
+    workers.sort_unstable();
+    workers.retain(|w| *w != first);
+    workers.insert(0, first);
+    let mode = match (workers.len(), how.sharing) {
+        (1, _) => Mode::Single,
+        (_, Sharing::PerCore) => Mode::PerCore,
+        (_, Sharing::Queue) if wanted.mode == Mode::PerCore => Mode::PerCore,
+        _ => Mode::Shared,
+    };
+    let place = Place { workers, mode, ..wanted };
+    Step { place, kind: Kind::Instances { moves, made: vacant, joined } }
+}
+
+/// A placement that can come.
+struct Plan {
+    was: Arc<Shared>,
+    steps: Vec<Step>,
+    active: usize,
+    /// Copies for workers that reach an element they did not reach before.
+    spares: HashMap<usize, Vec<Box<dyn Element>>>,
+    tasks: Vec<(String, Vec<usize>, Vec<usize>)>,
+}
+
+impl Plan {
+    fn new(was: Arc<Shared>, placement: &Placement) -> Result<Plan, PlaceError> {
+        let blueprint = was.blueprint.clone();
+        let count = was.workers();
+        let active = placement.active.unwrap_or(was.active);
+        if !(1..=count).contains(&active) {
+            return Err(PlaceError::Active(count));
+        }
+        let mut wished: Vec<Option<Vec<usize>>> = (0..was.elements.len()).map(|e| kept(&was, e, active)).collect();
+        for (e, workers) in &placement.homes {
+            judge(&was, *e, workers)?;
+            wished[*e] = Some(workers.clone());
+        }
+        let places = blueprint.places(&wished, active);
+        let steps: Vec<Step> = places.into_iter().enumerate().map(|(e, place)| step(&was, e, place)).collect();
+        let names = Names::gather(&blueprint.graph);
+        let (mut spares, mut tasks) = (HashMap::new(), Vec::new());
+        for (e, step) in steps.iter().enumerate() {
+            let info = &was.elements[e];
+            if info.place.tasks != step.place.tasks {
+                tasks.push((info.name.clone(), info.place.tasks.clone(), step.place.tasks.clone()));
+            }
+            let Kind::Instances { made, .. } = &step.kind else { continue };
+            let written = info.touched.load(Ordering::Relaxed);
+            let owns = step.place.mode == Mode::PerCore || info.class.handlers.iter().any(|h| h.everywhere);
+            if !made.is_empty() && written && owns {
+                return Err(PlaceError::Settings(info.name.clone()));
+            }
+            if step.place.mode == Mode::PerCore {
+                let checked = &blueprint.checked;
+                let copy = |_: &usize| configured(&blueprint.graph, checked, &names, &was.rcu, e, &mut Vec::new());
+                spares.insert(e, made.iter().map(copy).collect());
+            }
+        }
+        Ok(Plan { was, steps, active, spares, tasks })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.active == self.was.active
+    }
+
+    /// What all are to see of the new placement.
+    fn shared(&self) -> Shared {
+        let was = &self.was;
+        let element = |(before, step): (&ElementInfo, &Step)| ElementInfo {
+            name: before.name.clone(),
+            class: before.class,
+            config: before.config.clone(),
+            inputs: before.inputs.clone(),
+            outputs: before.outputs.clone(),
+            place: step.place.clone(),
+            own_handlers: before.own_handlers.clone(),
+            timers: (step.place.mode == Mode::Locked).then(CommonTimers::default),
+            told: AtomicBool::new(before.told.load(Ordering::Relaxed)),
+            touched: AtomicBool::new(before.touched.load(Ordering::Relaxed)),
+        };
+        let elements: Vec<ElementInfo> = was.elements.iter().zip(&self.steps).map(element).collect();
+        let home = |element: u32, w: usize| {
+            let step = &self.steps[element as usize];
+            step.goes_to(w).unwrap_or_else(|| step.place.home())
+        };
+        let driver = was.driver().map(|(element, w)| (element, home(element, w)));
+        let checked = &was.blueprint.checked;
+        let big_lock = std::sync::OnceLock::new();
+        if let Some(lock) = was.big_lock.get() {
+            let _ = big_lock.set(lock.clone());
+        }
+        Shared {
+            index: was.index.clone(),
+            blueprint: was.blueprint.clone(),
+            lineage: was.lineage.clone(),
+            active: self.active,
+            outputs: port_table(&checked.outputs, |e| !elements[e].place.drained_by.is_empty()),
+            inputs: was.inputs.clone(),
+            burst: was.burst,
+            seed: was.seed,
+            rcu: was.rcu.clone(),
+            mailboxes: was.mailboxes.clone(),
+            plant: was.plant.clone(),
+            provided: was.provided.clone(),
+            stopped: was.stopped.clone(),
+            big_lock,
+            driver: Mutex::new(driver),
+            signals: was.signals.rehomed(home),
+            print: was.print.clone(),
+            holdings: Holdings::go_on(Heritage::of(was.clone(), &was.blueprint.graph)),
+            when_ready: Mutex::default(),
+            flat: was.flat.clone(),
+            requirements: was.requirements.clone(),
+            elements,
+        }
+    }
+}
+
+/// The workers of an element's tasks if `active` workers are to take part and nobody says otherwise: where they are, or with
+/// another number of workers what the router would have begun with.
+fn kept(was: &Shared, e: usize, active: usize) -> Option<Vec<usize>> {
+    if active != was.active {
+        return was.blueprint.wished[e].clone();
+    }
+    let now = &was.elements[e].place.tasks;
+    (!now.is_empty()).then(|| now.clone())
+}
+
+fn judge(was: &Shared, e: usize, workers: &[usize]) -> Result<(), PlaceError> {
+    let info = &was.elements[e];
+    let tasks = match was.blueprint.tasks[e] {
+        crate::element::Tasks::None => return Err(PlaceError::NoTask(info.name.clone())),
+        crate::element::Tasks::One => 1,
+        crate::element::Tasks::Many(n) => n,
+    };
+    let twice = workers.iter().enumerate().any(|(i, w)| workers[..i].contains(w));
+    let last = was.workers() - 1;
+    if workers.is_empty() || workers.len() > tasks || twice || workers.iter().any(|w| *w > last) {
+        let wished: Vec<String> = workers.iter().map(usize::to_string).collect();
+        return Err(PlaceError::NoWorker { element: info.name.clone(), wished: wished.join(","), tasks, last });
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// Whether moving a task of this element could change the order of a flow's packets, and why: something behind it treats
+    /// packets by the worker that brings them.
+    pub fn binds(&self, element: usize) -> Option<String> {
+        let blueprint: &Blueprint = &self.blueprint;
+        let reached = crate::plan::reached(&blueprint.checked, element);
+        reached.into_iter().find_map(|e| {
+            let info = &self.elements[e];
+            let queue = blueprint.hows[e].sharing == Sharing::Queue && info.place.mode == Mode::PerCore;
+            if queue && !info.place.pushed_by.is_empty() {
+                return Some(format!("'{}' is a queue for each worker", info.name));
+            }
+            blueprint.telling[e].then(|| format!("'{}' tells workers apart", info.name))
+        })
+    }
+}
+
+impl Control {
+    /// Places tasks of the configuration that is meant otherwise, or changes how many workers take part. Packets, state and
+    /// settings stay as they are.
+    ///
+    /// # Errors
+    /// Why it cannot be; everything is as it was.
+    pub fn place(&self, meant: &Arc<Shared>, placement: &Placement) -> Result<Moved, PlaceError> {
+        sync::heap::in_lines(|| self.place_in_lines(meant, placement))
+    }
+
+    fn place_in_lines(&self, meant: &Arc<Shared>, placement: &Placement) -> Result<Moved, PlaceError> {
+        let plant = &self.plant;
+        let _turn = match plant.swapping.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(PlaceError::Busy),
+        };
+        let was = plant.current();
+        if !Arc::ptr_eq(&was.lineage, &meant.lineage) {
+            return Err(PlaceError::Replaced);
+        }
+        let mut plan = Plan::new(was, placement)?;
+        let mut moved = Moved { active: (plan.was.active, plan.active), ..Moved::default() };
+        if plan.is_empty() {
+            return Ok(moved);
+        }
+        let shared = Arc::new(plan.shared());
+        let halted = Halted::ask(plant).ok_or(PlaceError::Stopped)?;
+        let hulls = empty(plant, &shared, false).into_iter().map(Box::new).collect();
+        let (mut old, since) = halted.take(plant, hulls).ok_or(PlaceError::Stopped)?;
+        let mut new = empty(plant, &shared, true);
+        moved.made = rehome(plant, &mut plan, &mut old, &mut new);
+        plant.active.store(plan.active, Ordering::Relaxed);
+        plant.set_current(&shared);
+        halted.resume(plant, new);
+        moved.pause = since.elapsed();
+        moved.tasks = plan.tasks;
+        exchange::retire(old, Depot::default());
+        Ok(moved)
+    }
+}
+
+impl Router {
+    /// Places tasks otherwise while the router does not run.
+    ///
+    /// # Errors
+    /// As [`Control::place`].
+    pub fn place(&mut self, placement: &Placement) -> Result<Moved, PlaceError> {
+        let plant = self.plant.clone();
+        let since = Instant::now();
+        let mut plan = Plan::new(plant.current(), placement)?;
+        let mut moved = Moved { active: (plan.was.active, plan.active), ..Moved::default() };
+        if plan.is_empty() {
+            return Ok(moved);
+        }
+        let shared = Arc::new(plan.shared());
+        let mut new = empty(&plant, &shared, true);
+        moved.made = rehome(&plant, &mut plan, &mut self.workers, &mut new);
+        plant.active.store(plan.active, Ordering::Relaxed);
+        plant.set_current(&shared);
+        let old = std::mem::replace(&mut self.workers, new);
+        self.adopt();
+        moved.pause = since.elapsed();
+        moved.tasks = plan.tasks;
+        exchange::retire(old, Depot::default());
+        Ok(moved)
+    }
+}
+
+/// Workers without instances.
+fn empty(plant: &Plant, shared: &Arc<Shared>, slots: bool) -> Vec<Worker> {
+    let n = if slots { shared.elements.len() } else { 0 };
+    let none = || (0..n).map(|_| None).collect();
+    let clock = || plant.clock.clone();
+    let worker = |w| Worker::new(w, shared.clone(), clock(), none(), false, plant.common.as_ref());
+    (0..shared.workers()).map(worker).collect()
+}
+
+/// Moves everything to the new workers; returns how many instances were made.
+fn rehome(plant: &Plant, plan: &mut Plan, old: &mut [Worker], new: &mut [Worker]) -> usize {
+    let is = new[0].shared.clone();
+    let watched: Vec<Vec<Watch>> =
+        old.iter().map(|w| w.watched.iter().chain(&w.wishes).copied().collect()).collect();
+    for (old, new) in old.iter_mut().zip(&mut *new) {
+        exchange::relieve(old, new);
+        new.tasks.go_on_from(&old.tasks);
+    }
+    move_counters(plan, old, new);
+    move_timers(plan, old, new);
+    move_tasks(plan, old, new);
+    for (w, watch) in watched.into_iter().enumerate().flat_map(|(w, all)| all.into_iter().map(move |x| (w, x))) {
+        let step = &plan.steps[watch.element as usize];
+        if let Some(to) = step.goes_to(w) {
+            new[to].wishes.push(watch);
+        }
+    }
+    let mut depot = Depot::default();
+    let mut made = Vec::new();
+    for e in 0..plan.steps.len() {
+        match plan.steps[e].kind {
+            Kind::One => move_one(plan, e, old, new),
+            Kind::Instances { .. } => made.extend(move_instances(plan, e, old, new)),
+            Kind::Device => remake(plan, e, old, new, &mut depot),
+        }
+    }
+    acquire(plan, new, &mut depot);
+    is.holdings.settle_all();
+    for (e, w) in &made {
+        initialize(plan, new, *e, *w);
+    }
+    for worker in new {
+        worker.fuse(&plant.registry);
+        worker.on_duty = true;
+        for watch in std::mem::take(&mut worker.wishes) {
+            worker.watch(watch);
+        }
+    }
+    made.len()
+}
+
+/// Counters stay on their worker while it has an instance, else they go to the first.
+fn move_counters(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
+    for (e, step) in plan.steps.iter().enumerate() {
+        for w in 0..old.len() {
+            let stays = step.place.workers.contains(&w);
+            let to = if stays { w } else { step.goes_to(w).unwrap_or_else(|| step.place.home()) };
+            exchange::add_counters(&mut old[w], &mut new[to], e, e);
+        }
+    }
+}
+
+fn move_tasks(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
+    for w in 0..old.len() {
+        for element in old[w].tasks.elements() {
+            let (before, after) =
+                (&plan.was.elements[element as usize].place, &plan.steps[element as usize].place);
+            let number = before.tasks.iter().position(|t| *t == w);
+            // What has fewer tasks than before leaves some behind.
+            let Some(to) = number.and_then(|n| after.tasks.get(n)) else { continue };
+            if let Some(task) = old[w].tasks.release(element) {
+                new[*to].tasks.adopt(task);
+            }
+        }
+    }
+    for (e, step) in plan.steps.iter().enumerate() {
+        step.place.tasks.iter().for_each(|w| new[*w].tasks.add(e as u32));
+    }
+}
+
+/// Timers go with their instances, and keep their order.
+fn move_timers(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
+    let mut all: Vec<(u64, u32, u32, Nanos, usize)> = Vec::new();
+    for (w, worker) in old.iter().enumerate() {
+        for (number, element, timer, at) in worker.timers.list() {
+            let Some(step) = plan.steps.get(element as usize) else { continue };
+            if let Some(to) = step.goes_to(w) {
+                all.push((number, element, timer, at, to));
+            }
+        }
+    }
+    for (e, info) in plan.was.elements.iter().enumerate() {
+        // These may have been set where a message to the home has not been read.
+        for (timer, at) in info.timers.iter().flat_map(CommonTimers::list) {
+            all.retain(|(_, element, t, ..)| (*element as usize, *t) != (e, timer));
+            all.push((u64::MAX, e as u32, timer, at, plan.steps[e].place.home()));
+        }
+    }
+    all.sort_unstable();
+    for (_, element, timer, at, to) in all {
+        if let Some(common) = &new[to].shared.elements[element as usize].timers {
+            common.set(timer, Some(at));
+        }
+        new[to].timers.set(element, timer, at);
+    }
+}
+
+/// An element that is one: takes it out of its lock, and puts it into another if it needs one.
+fn move_one(plan: &Plan, e: usize, old: &mut [Worker], new: &mut [Worker]) {
+    let place = &plan.steps[e].place;
+    let mut locked = Vec::new();
+    let mut element = None;
+    for worker in old {
+        let Some(mut instance) = worker.slots[e].take() else { continue };
+        if same::<Locked>(&mut *instance).is_some() {
+            let any: Box<dyn Any> = instance;
+            locked.extend(any.downcast::<Locked>().ok().map(|l| *l));
+        } else {
+            element = Some(instance);
+        }
+    }
+    let Some(element) = element.or_else(|| Locked::unlock(locked)) else { return };
+    if place.mode != Mode::Locked {
+        new[place.workers[0]].slots[e] = Some(element);
+        return;
+    }
+    for (w, handle) in place.workers.iter().zip(Locked::for_workers(element, place.workers.len())) {
+        new[*w].slots[e] = Some(Box::new(handle));
+    }
+}
+
+/// Moves an element's instances and makes those that are missing; returns these, as element and worker.
+fn move_instances(
+    plan: &mut Plan,
+    e: usize,
+    old: &mut [Worker],
+    new: &mut [Worker],
+) -> Vec<(usize, usize)> {
+    let step = &plan.steps[e];
+    let Kind::Instances { moves, made, joined } = &step.kind else { return Vec::new() };
+    for (from, to) in moves {
+        new[*to].slots[e] = old[*from].slots[e].take();
+    }
+    let first = step.place.workers[0];
+    let were_shared = plan.was.elements[e].place.mode == Mode::Shared;
+    for w in joined {
+        let Some(mut instance) = old[*w].slots[e].take() else { continue };
+        // Those over common state hold nothing that the first one does not.
+        if !were_shared {
+            new[first].with(e as u32, |heir, cx| heir.take_state(cx, &mut *instance));
+            old[*w].slots[e] = Some(instance);
+        }
+    }
+    let shares = step.place.mode == Mode::Shared || plan.was.blueprint.hows[e].sharing == Sharing::PerCore;
+    let mut spares = plan.spares.remove(&e).unwrap_or_default();
+    let mut done = Vec::new();
+    for w in made {
+        let shared = new[first].slots[e].as_ref().filter(|_| shares).and_then(|i| i.share());
+        new[*w].slots[e] = shared.or_else(|| spares.pop());
+        done.push((e, *w));
+    }
+    done
+}
+
+/// Makes a device's instances anew, and leaves its queues in the depot.
+fn remake(plan: &Plan, e: usize, old: &mut [Worker], new: &mut [Worker], depot: &mut Depot) {
+    let before = &plan.was.elements[e].place;
+    let place = &plan.steps[e].place;
+    let first = before.workers[0];
+    for w in &place.workers {
+        new[*w].slots[e] = old[first].slots[e].as_ref().and_then(|i| i.share());
+        initialize(plan, new, e, *w);
+    }
+    for from in &before.workers {
+        let to = if place.workers.contains(from) { *from } else { place.home() };
+        let Some(mut instance) = old[*from].slots[e].take() else { continue };
+        new[to].with(e as u32, |heir, cx| heir.take_state(cx, &mut *instance));
+        old[*from].slots[e] = Some(instance);
+        old[*from].with(e as u32, |instance, cx| instance.release(cx, depot));
+    }
+}
+
+/// Gives the queues of devices to the instances that were made for them.
+fn acquire(plan: &Plan, new: &mut [Worker], depot: &mut Depot) {
+    for (e, step) in plan.steps.iter().enumerate().filter(|(_, s)| matches!(s.kind, Kind::Device)) {
+        for w in &step.place.workers {
+            new[*w].with(e as u32, |instance, cx| instance.acquire(cx, depot));
+        }
+    }
+}
+
+fn initialize(plan: &Plan, new: &mut [Worker], e: usize, w: usize) {
+    let place = &plan.steps[e].place;
+    let worker = &mut new[w];
+    let Some(mut instance) = worker.slots[e].take() else { return };
+    let task = place.tasks.iter().position(|t| *t == w);
+    let mut cx = InitCx { cx: Cx { worker, element: e as u32 }, task, tasks: place.tasks.len() };
+    match instance.initialize(&mut cx) {
+        Ok(()) => worker.slots[e] = Some(instance),
+        // It could when the router was built; whatever has become scarce since then, the others go on.
+        Err(why) => worker.shared.print(&format!(
+            "{}: it cannot run on worker {w}, and drops what comes there: {why}",
+            worker.shared.elements[e].name
+        )),
+    }
+}
+
