@@ -21,7 +21,7 @@ use crate::mailbox::Mailbox;
 use crate::plan::{self, How, Mode, Place};
 use crate::remote::Reconfigure;
 use crate::router::{Check, Options, Print, Shared, check_in, configured, share, write};
-use crate::swap::{Heritage, Holdings};
+use crate::swap::{Heritage, Holdings, Wanted};
 use crate::turns::Common;
 use crate::worker::{Slot, Worker};
 
@@ -55,8 +55,10 @@ pub(crate) struct Plant {
     pub(crate) print: Option<Arc<Print>>,
     /// The configuration that runs, or that will.
     current: Mutex<Option<Arc<Shared>>>,
-    /// Held by whoever replaces it.
+    /// Held by whoever replaces it, or places its tasks otherwise.
     pub(crate) swapping: Mutex<()>,
+    /// Placements that elements have asked for.
+    pub(crate) wanted: Mutex<Wanted>,
     /// What a write to `hotconfig` does, if it may do anything.
     pub(crate) reconfigure: OnceLock<Reconfigure>,
     /// Drops at elements that are gone since a swap.
@@ -85,6 +87,7 @@ impl Plant {
             print: options.print.map(Arc::new),
             current: Mutex::new(None),
             swapping: Mutex::new(()),
+            wanted: Mutex::default(),
             reconfigure: OnceLock::new(),
             gone: Mutex::default(),
             alarm: Mutex::new(None),

@@ -14,6 +14,11 @@ pub(crate) const ROUTER: u32 = u32::MAX;
 /// The handler that takes another configuration.
 pub(crate) const HOTCONFIG: &str = "hotconfig";
 
+/// The handler of an element with a task that says who runs it.
+pub(crate) const HOME: &str = "home_thread";
+/// The handler that says how many workers take part.
+pub(crate) const THREADS: &str = "threads";
+
 /// The router's timer that ends its run.
 pub(crate) const END_TIMER: u32 = 0;
 /// The router's timer that rings its alarm.
@@ -32,10 +37,10 @@ pub(crate) static ELEMENT: [Handler; 7] = [
 
 /// Handlers of elements with a task.
 pub(crate) static TASK: [Handler; 3] =
-    [Handler::both("scheduled"), Handler::both("tickets"), Handler::read("home_thread")];
+    [Handler::both("scheduled"), Handler::both("tickets"), Handler::both(HOME)];
 
 /// The router's own handlers.
-pub(crate) static GLOBAL: [Handler; 12] = [
+pub(crate) static GLOBAL: [Handler; 13] = [
     Handler::read("version"),
     Handler::read("driver"),
     Handler::read("config"),
@@ -47,6 +52,7 @@ pub(crate) static GLOBAL: [Handler; 12] = [
     Handler::read("time"),
     Handler::read("big_lock"),
     Handler::write("stop"),
+    Handler::both(THREADS),
     Handler::write(HOTCONFIG),
 ];
 
@@ -146,7 +152,7 @@ impl Worker {
             }
             "scheduled" => self.tasks.find(e).is_some_and(|t| t.scheduled).to_string(),
             "tickets" => self.tasks.find(e).map_or(0, |t| t.tickets).to_string(),
-            "home_thread" => info.place.home().to_string(),
+            HOME => info.place.home().to_string(),
             other => return Err(HandlerError::unknown(other)),
         })
     }
@@ -156,6 +162,7 @@ impl Worker {
         if target.element == ROUTER {
             return match target.handler.name {
                 HOTCONFIG => self.hotconfig(value),
+                THREADS => self.want(self.shared.threads_value(value)?),
                 _ => self.write_global(value),
             };
         }
@@ -169,6 +176,7 @@ impl Worker {
                     .ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
                 self.tasks.set_scheduled(target.element, on);
             }
+            HOME => self.want(self.shared.clone().home_value(target.element as usize, value)?)?,
             _ => {
                 let tickets = value.trim().parse().ok().filter(|n| (1..=MAX_TICKETS).contains(n));
                 let tickets = tickets
@@ -215,6 +223,7 @@ impl Worker {
                 names.iter().map(|n| format!("{n}\n")).collect()
             }
             "big_lock" => shared.big_lock.get().map_or(String::new(), |lock| format!("{}\n", lock.stats())),
+            THREADS => shared.active.to_string(),
             "time" => format!("{:.9}", self.clock.wall() as f64 / 1e9),
             other => return Err(HandlerError::unknown(other)),
         })

@@ -136,6 +136,11 @@ impl Control {
             let reconfigure = self.plant.reconfigure.get().ok_or_else(builtin::not_reconfigurable)?;
             return reconfigure(self, value, &mut || {}).map_err(HandlerError::Failed);
         }
+        match (target.element(), target.name()) {
+            (None, builtin::THREADS) => return self.write_threads(value),
+            (Some(_), builtin::HOME) if !target.is_own() => return self.write_home(target.element, value),
+            _ => {}
+        }
         let value: Arc<str> = value.into();
         self.ask(name, true, move |w, t| w.write_local(t, &value))?;
         Ok(String::new())

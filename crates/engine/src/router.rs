@@ -132,6 +132,8 @@ pub struct Shared {
     pub(crate) lineage: Arc<()>,
     /// How many of the workers, the first ones, take part.
     pub(crate) active: usize,
+    /// Elements whose tasks were put where they are by hand, while the router ran.
+    pub(crate) pinned: Vec<bool>,
     pub(crate) outputs: PortTable,
     pub(crate) inputs: PortTable,
     pub(crate) burst: usize,
@@ -656,6 +658,7 @@ pub(crate) fn share(
         blueprint: blueprint.clone(),
         lineage: Arc::default(),
         active: plant.active(),
+        pinned: vec![false; elements.len()],
         outputs,
         inputs,
         burst: plant.burst,

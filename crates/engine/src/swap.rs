@@ -27,7 +27,7 @@ mod rehome;
 use std::any::Any;
 use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, TryLockError};
+use std::sync::{Arc, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use lang::{Diagnostic, Graph};
@@ -42,11 +42,16 @@ use crate::watchdog::ASK_AGAIN;
 use crate::worker::Worker;
 
 pub use holdings::Depot;
-pub use rehome::{Moved, PlaceError, Placement};
 pub(crate) use holdings::{Heritage, Holdings};
+pub(crate) use rehome::Wanted;
+pub use rehome::{Moved, PlaceError, Placement};
 
 /// How often a parked worker looks for calls of those who have not parked yet.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_micros(20);
+
+/// How often, and how long each time, somebody waits for another who has stopped all workers.
+const MOMENTS: u32 = 100;
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// An element as what it is, if it is a `T`.
 #[inline]
@@ -134,6 +139,19 @@ impl Plant {
         let stuck = self.mailboxes.iter().enumerate().find_map(|(w, m)| Some((w, m.trouble()?)));
         stuck.map_or(Ok(()), |(w, trouble)| Err(SwapError::Stalled(trouble.refusal(w))))
     }
+
+    /// The right to stop all workers. Who else has it gets a moment to be done, and no more: a worker may wait for whoever asks
+    /// here, while the other waits for that worker.
+    fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        for _ in 0..MOMENTS {
+            match self.swapping.try_lock() {
+                Ok(turn) => return Some(turn),
+                Err(TryLockError::Poisoned(turn)) => return Some(turn.into_inner()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(MOMENT),
+            }
+        }
+        None
+    }
 }
 
 impl Control {
@@ -144,12 +162,7 @@ impl Control {
     /// What is wrong with it, or that the router has stopped.
     pub fn swap(&self, graph: &Graph, ready: impl FnOnce()) -> Result<Swapped, SwapError> {
         let plant = &self.plant;
-        // Nobody waits here: a worker may wait for this very swap, while the one before waits for that worker.
-        let _turn = match plant.swapping.try_lock() {
-            Ok(turn) => turn,
-            Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(SwapError::Busy),
-        };
+        let _turn = plant.turn().ok_or(SwapError::Busy)?;
         let mut clock = plant.clock.clone();
         if clock.is_simulated() {
             clock = self.simulated_clock().ok_or(SwapError::Stopped)?;
@@ -178,6 +191,7 @@ impl Control {
         };
         let (mut swapped, left) = exchange::exchange(plant, &mut old, &mut prepared.workers);
         plant.set_current(&prepared.shared);
+        *lock(&plant.wanted) = Wanted::default();
         halted.resume(plant, prepared.workers);
         swapped.pause = since.elapsed();
         exchange::retire(old, left);
@@ -347,13 +361,24 @@ impl Worker {
     pub(crate) fn hotconfig(&mut self, text: &str) -> Result<(), HandlerError> {
         let plant = self.shared.plant.upgrade().filter(|p| p.reconfigure.get().is_some());
         let plant = plant.ok_or_else(crate::builtin::not_reconfigurable)?;
-        let (tx, rx) = channel();
         let text = text.to_owned();
+        self.beside(plant.clone(), move |control, ready| match plant.reconfigure.get() {
+            Some(reconfigure) => reconfigure(control, &text, ready),
+            None => Ok(String::new()),
+        })
+    }
+
+    /// Lets another thread do what will stop all workers, and goes on until it has asked for that, or has given up.
+    pub(crate) fn beside(
+        &mut self,
+        plant: Arc<Plant>,
+        job: impl FnOnce(&Control, &mut dyn FnMut()) -> Result<String, String> + Send + 'static,
+    ) -> Result<(), HandlerError> {
+        let (tx, rx) = channel();
         let body = move || {
-            let control = Control::new(plant.clone());
-            let Some(reconfigure) = plant.reconfigure.get() else { return };
+            let control = Control::new(plant);
             let ready = tx.clone();
-            let done = reconfigure(&control, &text, &mut || drop(ready.send(Ok(()))));
+            let done = job(&control, &mut || drop(ready.send(Ok(()))));
             let _ = tx.send(done.map(drop));
         };
         std::thread::Builder::new()

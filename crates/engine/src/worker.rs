@@ -313,7 +313,7 @@ impl Worker {
 
     /// Runs an element's task and carries what it sends. Returns whether there was work.
     #[inline]
-    fn run_task(&mut self, element: u32) -> bool {
+    pub(crate) fn run_task(&mut self, element: u32) -> bool {
         let before = self.sampled_tasks.picks().then(sync::tsc);
         let mut worked =
             self.with_doing(element, Doing::Task, |instance, cx| instance.run_task(cx)).unwrap_or(false);
@@ -891,7 +891,9 @@ impl Worker {
 
     /// Executes a write handler on this worker's instance.
     pub(crate) fn write_here(&mut self, target: &Target, value: &str) -> Result<(), crate::HandlerError> {
-        self.shared.elements[target.element as usize].touched.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.shared.elements[target.element as usize]
+            .touched
+            .store(true, std::sync::atomic::Ordering::Relaxed);
         let running = || crate::HandlerError::failed("the element is running this very call");
         self.with_doing(target.element, Doing::Write, |instance, cx| instance.write(cx, target.name(), value))
             .ok_or_else(running)?

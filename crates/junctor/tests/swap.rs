@@ -319,5 +319,11 @@ fn nothing_is_lost_when_tasks_move() {
 #[test]
 fn nothing_is_lost_when_tasks_move_and_configurations_change() {
     let mut swap = swap("both");
-    check("both", 5, 3, 500, |n, rng, control| if n % 3 == 0 { swap(n, rng, control) } else { place(n, rng, control) });
+    check(
+        "both",
+        5,
+        3,
+        500,
+        |n, rng, control| if n % 3 == 0 { swap(n, rng, control) } else { place(n, rng, control) },
+    );
 }

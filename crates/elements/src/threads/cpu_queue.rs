@@ -103,6 +103,10 @@ impl Element for CpuQueue {
         Some(Box::new(CpuQueue { rings, capacity, next: 0, first: false }))
     }
 
+    fn tells_workers_apart(&self) -> bool {
+        true
+    }
+
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         let offered = batch.len();
         let mut packets = batch.drain(..);

@@ -31,6 +31,10 @@ struct CpuSwitch;
 impl Element for CpuSwitch {
     fn configure(&mut self, _: &mut Args<'_>) {}
 
+    fn tells_workers_apart(&self) -> bool {
+        true
+    }
+
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         cx.push(cx.worker() % cx.noutputs(), batch);
     }

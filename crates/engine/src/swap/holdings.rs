@@ -89,10 +89,15 @@ impl Holdings {
     /// the elements that take them again.
     pub(crate) fn go_on(heritage: Heritage) -> Holdings {
         let before = lock(&heritage.shared.holdings.opened);
-        let copy = |o: &Open| Open { element: o.element.clone(), spec: o.spec.clone(), device: o.device.clone() };
+        let copy =
+            |o: &Open| Open { element: o.element.clone(), spec: o.spec.clone(), device: o.device.clone() };
         let opened = before.iter().map(copy).collect();
         drop(before);
-        Holdings { heritage: Mutex::new(Some(heritage)), opened: Mutex::new(opened), queues: Mutex::default() }
+        Holdings {
+            heritage: Mutex::new(Some(heritage)),
+            opened: Mutex::new(opened),
+            queues: Mutex::default(),
+        }
     }
 
     /// Takes note of the queues whose elements go on with them, and forgets the placement before.

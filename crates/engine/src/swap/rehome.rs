@@ -12,29 +12,36 @@
 //! of a device, whose queues must all be served. What runs behind a lock is wrapped anew.
 //!
 //! *Order.* No packet is on its way while workers are parked, and what a queue holds stays in its order. A flow's later
-//! packets therefore come behind its earlier ones, unless an element treats them by the worker that brings them
-//! ([`Element::tells_workers_apart`]), or a queue has an instance for each worker; see [`Shared::binds`].
+//! packets therefore come behind its earlier ones. Queues with a ring for each worker are emptied before, by those who drain
+//! them. That leaves packets that are already sent by different ways, to another transmit queue of a device for instance; see
+//! [`Shared::binds`].
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::{Depot, Halted, Heritage, Holdings, exchange, same};
+use super::{Depot, Halted, Heritage, Holdings, SwapError, exchange, same};
 use crate::args::Names;
-use crate::build::{Blueprint, Plant};
+use crate::build::{Blueprint, Plant, lock};
 use crate::clock::Nanos;
 use crate::cx::{Cx, InitCx};
 use crate::element::{Element, Sharing};
+use crate::handler::HandlerError;
 use crate::locked::Locked;
 use crate::plan::{Mode, Place};
+use crate::ports::Processing;
 use crate::remote::Control;
 use crate::router::{ElementInfo, Router, Shared, configured, port_table};
 use crate::timers::CommonTimers;
 use crate::watch::Watch;
 use crate::worker::Worker;
+
+/// How often those who drain a queue are asked to, before its packets are left to be overtaken: a device that sends nothing must
+/// not hold everything up.
+const ROUNDS_TO_EMPTY: usize = 1000;
 
 /// What is to be placed otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +50,31 @@ pub struct Placement {
     pub homes: Vec<(usize, Vec<usize>)>,
     /// How many workers are to take part.
     pub active: Option<usize>,
+    /// Elements whose tasks stay where they are put, or may be moved again by whoever balances loads.
+    pub pins: Vec<(usize, bool)>,
+}
+
+impl Placement {
+    /// Adds what another one says, which wins.
+    fn add(&mut self, other: Placement) {
+        self.homes.extend(other.homes);
+        self.pins.extend(other.pins);
+        self.active = other.active.or(self.active);
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Placement::default()
+    }
+}
+
+/// Placements that elements have asked for, which come when those elements have returned.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    placement: Placement,
+    /// Somebody will see to it.
+    pending: bool,
+    /// Somebody places tasks otherwise this moment, and will look here when all workers have stopped.
+    coming: bool,
 }
 
 /// What a new placement changed.
@@ -83,6 +115,9 @@ pub enum PlaceError {
     /// The router has stopped.
     #[error("the router has stopped")]
     Stopped,
+    /// A worker is stuck, so that it cannot be handed over.
+    #[error("{0}")]
+    Stalled(String),
     /// The element has no task.
     #[error("'{0}' has no task; name the element that moves its packets: a source, a device, or an Unqueue")]
     NoTask(String),
@@ -199,6 +234,7 @@ struct Plan {
     active: usize,
     /// Copies for workers that reach an element they did not reach before.
     spares: HashMap<usize, Vec<Box<dyn Element>>>,
+    pinned: Vec<bool>,
     tasks: Vec<(String, Vec<usize>, Vec<usize>)>,
 }
 
@@ -210,13 +246,15 @@ impl Plan {
         if !(1..=count).contains(&active) {
             return Err(PlaceError::Active(count));
         }
-        let mut wished: Vec<Option<Vec<usize>>> = (0..was.elements.len()).map(|e| kept(&was, e, active)).collect();
+        let mut wished: Vec<Option<Vec<usize>>> =
+            (0..was.elements.len()).map(|e| kept(&was, e, active)).collect();
         for (e, workers) in &placement.homes {
             judge(&was, *e, workers)?;
             wished[*e] = Some(workers.clone());
         }
         let places = blueprint.places(&wished, active);
-        let steps: Vec<Step> = places.into_iter().enumerate().map(|(e, place)| step(&was, e, place)).collect();
+        let steps: Vec<Step> =
+            places.into_iter().enumerate().map(|(e, place)| step(&was, e, place)).collect();
         let names = Names::gather(&blueprint.graph);
         let (mut spares, mut tasks) = (HashMap::new(), Vec::new());
         for (e, step) in steps.iter().enumerate() {
@@ -232,15 +270,18 @@ impl Plan {
             }
             if step.place.mode == Mode::PerCore {
                 let checked = &blueprint.checked;
-                let copy = |_: &usize| configured(&blueprint.graph, checked, &names, &was.rcu, e, &mut Vec::new());
+                let copy =
+                    |_: &usize| configured(&blueprint.graph, checked, &names, &was.rcu, e, &mut Vec::new());
                 spares.insert(e, made.iter().map(copy).collect());
             }
         }
-        Ok(Plan { was, steps, active, spares, tasks })
+        let mut pinned = was.pinned.clone();
+        placement.pins.iter().for_each(|(e, pin)| pinned[*e] = *pin);
+        Ok(Plan { was, steps, active, spares, pinned, tasks })
     }
 
     fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.active == self.was.active
+        self.tasks.is_empty() && self.active == self.was.active && self.pinned == self.was.pinned
     }
 
     /// What all are to see of the new placement.
@@ -274,6 +315,7 @@ impl Plan {
             blueprint: was.blueprint.clone(),
             lineage: was.lineage.clone(),
             active: self.active,
+            pinned: self.pinned.clone(),
             outputs: port_table(&checked.outputs, |e| !elements[e].place.drained_by.is_empty()),
             inputs: was.inputs.clone(),
             burst: was.burst,
@@ -299,10 +341,10 @@ impl Plan {
 /// The workers of an element's tasks if `active` workers are to take part and nobody says otherwise: where they are, or with
 /// another number of workers what the router would have begun with.
 fn kept(was: &Shared, e: usize, active: usize) -> Option<Vec<usize>> {
-    if active != was.active {
+    let now = &was.elements[e].place.tasks;
+    if active != was.active && !was.pinned[e] {
         return was.blueprint.wished[e].clone();
     }
-    let now = &was.elements[e].place.tasks;
     (!now.is_empty()).then(|| now.clone())
 }
 
@@ -317,7 +359,12 @@ fn judge(was: &Shared, e: usize, workers: &[usize]) -> Result<(), PlaceError> {
     let last = was.workers() - 1;
     if workers.is_empty() || workers.len() > tasks || twice || workers.iter().any(|w| *w > last) {
         let wished: Vec<String> = workers.iter().map(usize::to_string).collect();
-        return Err(PlaceError::NoWorker { element: info.name.clone(), wished: wished.join(","), tasks, last });
+        return Err(PlaceError::NoWorker {
+            element: info.name.clone(),
+            wished: wished.join(","),
+            tasks,
+            last,
+        });
     }
     Ok(())
 }
@@ -331,8 +378,9 @@ impl Shared {
         reached.into_iter().find_map(|e| {
             let info = &self.elements[e];
             let queue = blueprint.hows[e].sharing == Sharing::Queue && info.place.mode == Mode::PerCore;
-            if queue && !info.place.pushed_by.is_empty() {
-                return Some(format!("'{}' is a queue for each worker", info.name));
+            let device = info.place.workers.len() > 1 && self.holdings.has_opened(&info.name);
+            if (queue || device) && e != element && !info.place.pushed_by.is_empty() {
+                return Some(format!("'{}' has a queue for each worker", info.name));
             }
             blueprint.telling[e].then(|| format!("'{}' tells workers apart", info.name))
         })
@@ -346,38 +394,154 @@ impl Control {
     /// # Errors
     /// Why it cannot be; everything is as it was.
     pub fn place(&self, meant: &Arc<Shared>, placement: &Placement) -> Result<Moved, PlaceError> {
-        sync::heap::in_lines(|| self.place_in_lines(meant, placement))
+        sync::heap::in_lines(|| self.place_when(meant, placement, || ()))
     }
 
-    fn place_in_lines(&self, meant: &Arc<Shared>, placement: &Placement) -> Result<Moved, PlaceError> {
+    /// Does what is wished in `placement`, and by elements meanwhile. `ready` is called when the workers have been asked to stop.
+    fn place_when(
+        &self,
+        meant: &Arc<Shared>,
+        placement: &Placement,
+        ready: impl FnOnce(),
+    ) -> Result<Moved, PlaceError> {
         let plant = &self.plant;
-        let _turn = match plant.swapping.try_lock() {
-            Ok(turn) => turn,
-            Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(PlaceError::Busy),
-        };
+        let _turn = plant.turn().ok_or(PlaceError::Busy)?;
         let was = plant.current();
         if !Arc::ptr_eq(&was.lineage, &meant.lineage) {
             return Err(PlaceError::Replaced);
         }
-        let mut plan = Plan::new(was, placement)?;
-        let mut moved = Moved { active: (plan.was.active, plan.active), ..Moved::default() };
-        if plan.is_empty() {
-            return Ok(moved);
+        let mut plan = Plan::new(was.clone(), placement)?;
+        {
+            let mut wanted = lock(&plant.wanted);
+            if plan.is_empty() && !wanted.pending {
+                return Ok(Moved { active: (was.active, was.active), ..Moved::default() });
+            }
+            wanted.coming = true;
         }
-        let shared = Arc::new(plan.shared());
-        let halted = Halted::ask(plant).ok_or(PlaceError::Stopped)?;
-        let hulls = empty(plant, &shared, false).into_iter().map(Box::new).collect();
-        let (mut old, since) = halted.take(plant, hulls).ok_or(PlaceError::Stopped)?;
-        let mut new = empty(plant, &shared, true);
-        moved.made = rehome(plant, &mut plan, &mut old, &mut new);
-        plant.active.store(plan.active, Ordering::Relaxed);
-        plant.set_current(&shared);
+        let (halted, mut old, since) = match gather(plant, &was, ready) {
+            Ok(all) => all,
+            Err(why) => {
+                *lock(&plant.wanted) = Wanted::default();
+                return Err(why.into());
+            }
+        };
+        let wanted = std::mem::take(&mut *lock(&plant.wanted)).placement;
+        if !wanted.is_empty() {
+            let mut all = placement.clone();
+            all.add(wanted);
+            match Plan::new(was, &all) {
+                Ok(all) => plan = all,
+                Err(why) => {
+                    halted.resume(plant, old);
+                    return Err(why);
+                }
+            }
+        }
+        let (new, mut moved) = plan.carry_out(plant, &mut old);
         halted.resume(plant, new);
         moved.pause = since.elapsed();
-        moved.tasks = plan.tasks;
         exchange::retire(old, Depot::default());
         Ok(moved)
+    }
+
+    /// `home_thread`, written: a worker, several for an element with several tasks, or `any`.
+    pub(crate) fn write_home(&self, element: u32, value: &str) -> Result<String, HandlerError> {
+        let shared = self.shared();
+        let placement = shared.home_value(element as usize, value)?;
+        self.place(&shared, &placement).map(said).map_err(failed)
+    }
+
+    /// `threads`, written: how many workers are to take part.
+    pub(crate) fn write_threads(&self, value: &str) -> Result<String, HandlerError> {
+        let shared = self.shared();
+        self.place(&shared, &shared.threads_value(value)?).map(said).map_err(failed)
+    }
+}
+
+/// Stops all workers, and takes them, with the time when the first one came.
+fn gather(
+    plant: &Plant,
+    was: &Arc<Shared>,
+    ready: impl FnOnce(),
+) -> Result<(Halted, Vec<Worker>, Instant), SwapError> {
+    plant.all_move()?;
+    let halted = Halted::ask(plant).ok_or(SwapError::Stopped)?;
+    ready();
+    let hulls = empty(plant, was, false).into_iter().map(Box::new).collect();
+    let (old, since) = halted.take(plant, hulls)?;
+    Ok((halted, old, since))
+}
+
+impl From<SwapError> for PlaceError {
+    fn from(why: SwapError) -> PlaceError {
+        match why {
+            SwapError::Stalled(why) => PlaceError::Stalled(why),
+            SwapError::Busy => PlaceError::Busy,
+            SwapError::Refused(_) | SwapError::Stopped => PlaceError::Stopped,
+        }
+    }
+}
+
+fn said(moved: Moved) -> String {
+    if moved.tasks.is_empty() && moved.active.0 == moved.active.1 { String::new() } else { moved.to_string() }
+}
+
+fn failed(why: PlaceError) -> HandlerError {
+    HandlerError::Failed(why.to_string())
+}
+
+impl Shared {
+    /// What a value written to `threads` means.
+    pub(crate) fn threads_value(&self, value: &str) -> Result<Placement, HandlerError> {
+        let active = value.trim().parse();
+        let active = active.map_err(|_| HandlerError::bad_value("threads", value, "a number of workers"))?;
+        if !(1..=self.workers()).contains(&active) {
+            return Err(failed(PlaceError::Active(self.workers())));
+        }
+        Ok(Placement { active: Some(active), ..Placement::default() })
+    }
+
+    /// What a value written to `home_thread` means.
+    pub(crate) fn home_value(&self, e: usize, value: &str) -> Result<Placement, HandlerError> {
+        if value.trim() == "any" {
+            return Ok(Placement { pins: vec![(e, false)], ..Placement::default() });
+        }
+        let numbers = value.split([',', ' ']).filter(|n| !n.is_empty()).map(|n| n.trim().parse().ok());
+        let workers: Option<Vec<usize>> = numbers.collect();
+        let expected = "a worker's number, several for an element with several tasks, or any";
+        let workers = workers.ok_or_else(|| HandlerError::bad_value("home_thread", value, expected))?;
+        judge(self, e, &workers).map_err(failed)?;
+        Ok(Placement { homes: vec![(e, workers)], active: None, pins: vec![(e, true)] })
+    }
+}
+
+impl Worker {
+    /// A placement that an element asks for: it comes when the element has returned, with all that is asked for until then.
+    pub(crate) fn want(&mut self, placement: Placement) -> Result<(), HandlerError> {
+        let Some(plant) = self.shared.plant.upgrade() else { return Err(failed(PlaceError::Stopped)) };
+        if !self.on_duty {
+            return Err(HandlerError::failed("the router has not begun"));
+        }
+        let mut wanted = lock(&plant.wanted);
+        wanted.placement.add(placement);
+        // Nobody takes this before all workers have stopped, and this one runs.
+        if std::mem::replace(&mut wanted.pending, true) || wanted.coming {
+            return Ok(());
+        }
+        drop(wanted);
+        let meant = self.shared.clone();
+        let undone = plant.clone();
+        let done = self.beside(plant, move |control, ready| {
+            let done = sync::heap::in_lines(|| control.place_when(&meant, &Placement::default(), ready));
+            if let Err(why) = &done {
+                control.shared().print(&format!("a task was to run elsewhere: {why}"));
+            }
+            done.map(|_| String::new()).map_err(|why| why.to_string())
+        });
+        if done.is_err() {
+            *lock(&undone.wanted) = Wanted::default();
+        }
+        done
     }
 }
 
@@ -389,22 +553,29 @@ impl Router {
     pub fn place(&mut self, placement: &Placement) -> Result<Moved, PlaceError> {
         let plant = self.plant.clone();
         let since = Instant::now();
-        let mut plan = Plan::new(plant.current(), placement)?;
-        let mut moved = Moved { active: (plan.was.active, plan.active), ..Moved::default() };
+        let plan = Plan::new(plant.current(), placement)?;
         if plan.is_empty() {
-            return Ok(moved);
+            return Ok(Moved { active: (plan.active, plan.active), ..Moved::default() });
         }
-        let shared = Arc::new(plan.shared());
-        let mut new = empty(&plant, &shared, true);
-        moved.made = rehome(&plant, &mut plan, &mut self.workers, &mut new);
-        plant.active.store(plan.active, Ordering::Relaxed);
-        plant.set_current(&shared);
+        let (new, mut moved) = plan.carry_out(&plant, &mut self.workers);
         let old = std::mem::replace(&mut self.workers, new);
         self.adopt();
         moved.pause = since.elapsed();
-        moved.tasks = plan.tasks;
         exchange::retire(old, Depot::default());
         Ok(moved)
+    }
+}
+
+impl Plan {
+    /// Makes new workers of those that are there.
+    fn carry_out(mut self, plant: &Plant, old: &mut [Worker]) -> (Vec<Worker>, Moved) {
+        let shared = Arc::new(self.shared());
+        let mut new = empty(plant, &shared, true);
+        let made = rehome(plant, &mut self, old, &mut new);
+        plant.active.store(self.active, Ordering::Relaxed);
+        plant.set_current(&shared);
+        let active = (self.was.active, self.active);
+        (new, Moved { tasks: self.tasks, active, made, pause: Duration::ZERO })
     }
 }
 
@@ -420,6 +591,7 @@ fn empty(plant: &Plant, shared: &Arc<Shared>, slots: bool) -> Vec<Worker> {
 /// Moves everything to the new workers; returns how many instances were made.
 fn rehome(plant: &Plant, plan: &mut Plan, old: &mut [Worker], new: &mut [Worker]) -> usize {
     let is = new[0].shared.clone();
+    empty_queues(plan, old);
     let watched: Vec<Vec<Watch>> =
         old.iter().map(|w| w.watched.iter().chain(&w.wishes).copied().collect()).collect();
     for (old, new) in old.iter_mut().zip(&mut *new) {
@@ -429,7 +601,9 @@ fn rehome(plant: &Plant, plan: &mut Plan, old: &mut [Worker], new: &mut [Worker]
     move_counters(plan, old, new);
     move_timers(plan, old, new);
     move_tasks(plan, old, new);
-    for (w, watch) in watched.into_iter().enumerate().flat_map(|(w, all)| all.into_iter().map(move |x| (w, x))) {
+    for (w, watch) in
+        watched.into_iter().enumerate().flat_map(|(w, all)| all.into_iter().map(move |x| (w, x)))
+    {
         let step = &plan.steps[watch.element as usize];
         if let Some(to) = step.goes_to(w) {
             new[to].wishes.push(watch);
@@ -457,6 +631,41 @@ fn rehome(plant: &Plant, plan: &mut Plan, old: &mut [Worker], new: &mut [Worker]
         }
     }
     made.len()
+}
+
+/// Lets the tasks that drain queues with a ring for each worker run until these are empty, for a while: what waits there must
+/// be gone before a flow's next packets come by another ring.
+fn empty_queues(plan: &Plan, old: &mut [Worker]) {
+    let was = &plan.was;
+    for (e, step) in plan.steps.iter().enumerate() {
+        let place = &was.elements[e].place;
+        let own = place.mode == Mode::PerCore || step.place.mode == Mode::PerCore;
+        let apart = was.blueprint.hows[e].sharing == Sharing::Queue && own;
+        let moves = place.pushed_by != step.place.pushed_by || place.pulled_by != step.place.pulled_by;
+        let held = |old: &[Worker]| old.iter().any(|w| w.slots[e].as_ref().is_some_and(|i| i.held() > 0));
+        if !moves || !(apart || was.blueprint.telling[e]) || !held(old) {
+            continue;
+        }
+        let reaches = |t: usize| t != e && crate::plan::reached(&was.blueprint.checked, t).contains(&e);
+        let pulls = |t: usize| was.elements[t].inputs.iter().any(|i| i.0 == Processing::Pull);
+        let with_task = (0..was.elements.len()).filter(|t| !was.elements[*t].place.tasks.is_empty());
+        let drainers: Vec<usize> = with_task.filter(|t| pulls(*t) && reaches(*t)).collect();
+        for _ in 0..ROUNDS_TO_EMPTY {
+            let mut any = false;
+            for t in &drainers {
+                for w in &was.elements[*t].place.tasks {
+                    old[*w].rcu.quiescent();
+                    any |= old[*w].run_task(*t as u32);
+                }
+            }
+            if !held(old) {
+                break;
+            }
+            if !any {
+                std::thread::sleep(super::LOOK_EVERY);
+            }
+        }
+    }
 }
 
 /// Counters stay on their worker while it has an instance, else they go to the first.
@@ -540,12 +749,7 @@ fn move_one(plan: &Plan, e: usize, old: &mut [Worker], new: &mut [Worker]) {
 }
 
 /// Moves an element's instances and makes those that are missing; returns these, as element and worker.
-fn move_instances(
-    plan: &mut Plan,
-    e: usize,
-    old: &mut [Worker],
-    new: &mut [Worker],
-) -> Vec<(usize, usize)> {
+fn move_instances(plan: &mut Plan, e: usize, old: &mut [Worker], new: &mut [Worker]) -> Vec<(usize, usize)> {
     let step = &plan.steps[e];
     let Kind::Instances { moves, made, joined } = &step.kind else { return Vec::new() };
     for (from, to) in moves {
@@ -614,4 +818,3 @@ fn initialize(plan: &Plan, new: &mut [Worker], e: usize, w: usize) {
         )),
     }
 }
-
