@@ -103,8 +103,25 @@ impl Batch {
 
     /// Keeps the packets for which `keep` is true, in order, and hands each other one to `rejected`, in order.
     #[inline]
-    pub fn partition(&mut self, mut keep: impl FnMut(&mut Packet) -> bool, rejected: impl FnMut(Packet)) {
-        self.packets.extract_if(.., |p| !keep(p)).for_each(rejected);
+    pub fn partition(&mut self, mut keep: impl FnMut(&mut Packet) -> bool, mut rejected: impl FnMut(Packet)) {
+        let Some(first) = self.packets.iter_mut().position(|p| !keep(p)) else { return };
+        let (n, start) = (self.packets.len(), self.packets.as_mut_ptr());
+        let mut kept = first;
+        // SAFETY: each place below `n` is read at most once after it was asked for, and written to, further down, only when what was
+        // there has left. While that goes on the vector counts only packets that stay where they are, so a panic leaks the others.
+        unsafe {
+            self.packets.set_len(first);
+            rejected(start.add(first).read());
+            for at in first + 1..n {
+                if keep(&mut *start.add(at)) {
+                    start.add(kept).write(start.add(at).read());
+                    kept += 1;
+                } else {
+                    rejected(start.add(at).read());
+                }
+            }
+            self.packets.set_len(kept);
+        }
     }
 
     /// Frees all packets.

@@ -23,7 +23,7 @@ mod annotations;
 pub mod glance;
 mod headers;
 
-pub use annotations::anno;
+pub use annotations::{Facts, anno};
 
 /// Headroom of a new packet in bytes, unless asked otherwise: room for tunnel headers.
 pub const HEADROOM: usize = 128;
@@ -99,6 +99,7 @@ pub(crate) struct Rest {
     /// Size of the buffer that holds the bytes, in units of 64 bytes.
     capacity_64: u16,
     flags: u8,
+    /// The type's bit; none for the host's.
     kind: u8,
     anno: [u8; ANNO_SIZE],
     // From byte 64 on, past half of `anno`: the cold line.

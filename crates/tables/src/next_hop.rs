@@ -193,6 +193,7 @@ impl<H> View<H> {
     }
 
     /// Follows groups down to a hop. Invariant 1 bounds the loop.
+    #[inline(never)]
     fn select(&self, buckets: &[u16], flow_hash: u32) -> Option<&H> {
         let (mut buckets, mut hash) = (buckets, finalize(flow_hash ^ self.seed));
         loop {

@@ -144,14 +144,20 @@ pub fn header20(header: &[u8; 20]) -> u16 {
 #[inline]
 pub fn header20_ok(header: &[u8; 20]) -> bool {
     // With carries brought round, a sum of any width keeps its remainder by 0xffff, and so does one of swapped bytes. The
-    // header is right when that is none; only zeros sum to zero.
-    let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| header[at + i]));
-    let last = u32::from_ne_bytes(std::array::from_fn(|i| header[16 + i]));
-    let (sum, carry) = word(0).overflowing_add(word(8));
+    // header is right when that is none; only zeros sum to zero. Added to itself with the halves exchanged, a sum has in
+    // its upper half what the halves add up to, the carry brought round.
+    let (Some((first, rest)), Some(last)) = (header.split_first_chunk::<8>(), header.last_chunk::<4>())
+    else {
+        return false;
+    };
+    let Some(second) = rest.first_chunk::<8>() else { return false };
+    let last = u32::from_ne_bytes(*last);
+    let (sum, carry) = u64::from_ne_bytes(*first).overflowing_add(u64::from_ne_bytes(*second));
     let (sum, again) = sum.overflowing_add(u64::from(last) + u64::from(carry));
     // Having overflowed, the sum is small.
     let sum = sum + u64::from(again);
-    sum != 0 && sum.is_multiple_of(0xffff)
+    let half = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    half.wrapping_add(half.rotate_left(16)) >= 0xffff_0000
 }
 
 /// The checksum that a 20-byte IPv4 header should carry, whatever stands in its checksum field now.

@@ -9,14 +9,17 @@
 //!
 //! Ordinary is what both of these passes find ordinary, with a route to an output that is connected.
 
+use std::net::Ipv4Addr;
+
 use engine::clock::Nanos;
 use engine::fuse::{Ahead, Chain, Fork, ForkOffer, ForkPass, WAYS_MAX, Way, member};
 use packet::Packet;
-use tables::next_hop::NextHopId;
+use tables::next_hop::{NextHopId, View};
 
 use super::ipv4_input::{self, Input};
 use super::ipv4_output::{self, Live, Output};
 use crate::ip::lookup_ip_route::{Lookup4, flow_hash};
+use crate::ip::routing::Hop;
 
 pub(super) const FORK: Fork = Fork { name: "IPv4 forwarding", find };
 
@@ -39,13 +42,21 @@ struct Forward {
 
 /// What is known of each packet of a step.
 struct Found {
-    /// Destination addresses.
-    keys: [u32; STEP],
+    /// Destination addresses, and once routes are known who the packets go to next.
+    to: [u32; STEP],
     /// Lengths of the datagrams in bytes.
     lens: [u16; STEP],
     /// Numbers of next hops.
     hops: [u32; STEP],
+    /// Outputs of the lookup, and [`NOT_PLAIN`].
+    ports: [u8; STEP],
+    /// Bits of the outputs that occur; of more than 64, several share one.
+    seen: u64,
 }
+
+/// Set with the output of a packet that the elements behind it have to see.
+const NOT_PLAIN: u8 = 128;
+const _: () = assert!(WAYS_MAX < NOT_PLAIN as usize);
 
 fn find(ahead: &Ahead<'_>) -> Option<ForkOffer> {
     let (lookup, input) = ipv4_input::place(ahead.trunk)?;
@@ -68,7 +79,7 @@ fn find(ahead: &Ahead<'_>) -> Option<ForkOffer> {
         known
     });
     let branches = branches.collect();
-    let found = Found { keys: [0; STEP], lens: [0; STEP], hops: [0; STEP] };
+    let found = Found { to: [0; STEP], lens: [0; STEP], hops: [0; STEP], ports: [0; STEP], seen: 0 };
     let pass = Box::new(Forward { input, lookup, outputs, branches, found });
     Some(ForkOffer { trunk: lookup + 1, branches: offered, pass })
 }
@@ -93,46 +104,38 @@ impl ForkPass for Forward {
         let mut exits = [Exit::Unknown; BRANCHES_MAX];
         let mut done = 0;
         for (packets, ways) in batch.chunks_mut(STEP).zip(ways.chunks_mut(STEP)) {
-            let n = found.admit(&input, packets);
-            fib.lookup_batch(chain.rcu(), &found.keys[..n], &mut found.hops[..n]);
-            let view = hops.read(chain.rcu());
-            for (at, (packet, way)) in packets[..n].iter_mut().zip(&mut *ways).enumerate() {
-                let (key, len) = (found.keys[at], found.lens[at]);
-                let datagram = || packet.data().get(input.strip..)?.get(..len.into());
-                let hash = || flow_hash(datagram().unwrap_or_default(), key);
-                let Some(hop) = view.resolve(NextHopId(found.hops[at]), hash) else { return done };
-                let (port, gateway) = (hop.output as usize, hop.gateway.to_bits());
-                if port >= *outputs {
-                    return done;
+            let mut n = found.admit(&input, packets);
+            fib.lookup_batch(chain.rcu(), &found.to[..n], &mut found.hops[..n]);
+            n = found.follow(hops.read(chain.rcu()), &input, &packets[..n], *outputs);
+            for (port, exit) in exits.iter_mut().enumerate().filter(|(port, _)| found.seen >> port & 1 == 1) {
+                if let Exit::Unknown = exit {
+                    *exit = open(branches[port].as_ref(), chain, input.color, now);
                 }
-                let to = if gateway == 0 { key } else { gateway };
-                let exit = match exits.get_mut(port) {
-                    Some(exit) => {
-                        if let Exit::Unknown = exit {
-                            *exit = open(branches[port].as_ref(), chain, input.color, now);
-                        }
-                        exit
-                    }
-                    None => &mut Exit::Output,
-                };
-                *way = Way::output(port);
-                if let Exit::Branch(live, through) = exit {
-                    if live.send(packet, strip, len, to).is_some() {
-                        *way = *through;
-                    } else {
-                        // What follows it must not overtake it.
+            }
+            let (to, lens, ports) = (&found.to[..n], &found.lens[..n], &found.ports[..n]);
+            for ((((packet, way), to), len), port) in
+                packets.iter_mut().zip(ways).zip(to).zip(lens).zip(ports)
+            {
+                let (to, len, port) = (*to, *len, usize::from(*port));
+                if let Some(Exit::Branch(live, through)) = exits.get(port)
+                    && live.send(packet, strip, len, to).is_some()
+                {
+                    *way = *through;
+                } else {
+                    let port = port & !usize::from(NOT_PLAIN);
+                    *way = Way::output(port);
+                    packet.enter_network(input.strip, len.into(), 0, HEADER);
+                    // What follows it must not overtake it.
+                    if let Some(exit) = exits.get_mut(port) {
                         *exit = Exit::Output;
                     }
-                }
-                if *way == Way::output(port) {
-                    packet.enter_network(input.strip, len.into(), 0, HEADER);
                 }
                 packet.set_dst_ip(to.to_be_bytes());
                 if let Some(color) = input.color {
                     packet.set_paint(color);
                 }
-                done += 1;
             }
+            done += n;
             if n < packets.len() {
                 break;
             }
@@ -157,13 +160,50 @@ impl Found {
     /// Reads and checks headers up to the first packet that is not ordinary; returns how many are.
     #[inline]
     fn admit(&mut self, input: &ipv4_input::Live<'_>, packets: &[Packet]) -> usize {
-        let Found { keys, lens, .. } = self;
+        let (rules, at) = (input.rules, input.strip);
+        let notes = self.to.iter_mut().zip(&mut self.lens).zip(&mut self.ports);
         let mut n = 0;
-        for ((packet, key), len) in packets.iter().zip(keys).zip(lens) {
-            let Some(admitted) = input.rules.admit(packet, input.strip) else { break };
-            (*key, *len) = (u32::from_be_bytes(admitted.address), admitted.ip_len);
+        for (packet, ((to, len), port)) in packets.iter().zip(notes) {
+            let Some(admitted) = rules.admit(packet, at) else { break };
+            (*to, *len) = (u32::from_be_bytes(admitted.address), admitted.ip_len);
+            *port = if ipv4_output::is_plain(packet, admitted.ttl, *to) { 0 } else { NOT_PLAIN };
             n += 1;
         }
         n
     }
+
+    /// Reads what the next hops say, up to the first packet without one; returns how many there are.
+    #[inline]
+    fn follow(
+        &mut self,
+        hops: &View<Hop<Ipv4Addr>>,
+        input: &ipv4_input::Live<'_>,
+        packets: &[Packet],
+        outputs: usize,
+    ) -> usize {
+        let (mut n, mut seen) = (0, 0);
+        let answers = self.ports.iter_mut().zip(&mut self.to).zip(&self.hops).zip(&self.lens);
+        for (packet, (((port, to), hop), len)) in packets.iter().zip(answers) {
+            let hash = || hash_of(packet, input.strip, *len, *to);
+            let Some(hop) = hops.resolve(NextHopId(*hop), hash) else { break };
+            let gateway = hop.gateway.to_bits();
+            if hop.output as usize >= outputs {
+                break;
+            }
+            seen |= 1u64.wrapping_shl(hop.output);
+            // There are no more outputs than ways.
+            *port |= hop.output as u8;
+            *to = if gateway == 0 { *to } else { gateway };
+            n += 1;
+        }
+        self.seen = seen;
+        n
+    }
+}
+
+/// The hash of the flow of a packet with a datagram of `len` bytes behind the first `strip`.
+#[inline(never)]
+fn hash_of(packet: &Packet, strip: usize, len: u16, address: u32) -> u32 {
+    let datagram = packet.data().get(strip..).and_then(|d| d.get(..len.into()));
+    flow_hash(datagram.unwrap_or_default(), address)
 }

@@ -85,7 +85,9 @@ impl Live<'_> {
     /// Does what the chain does to an ordinary packet; false, with the packet untouched, if it is none.
     #[inline]
     fn admit(&self, packet: &mut Packet) -> bool {
-        let Some(found) = self.rules.admit(packet, self.strip) else { return false };
+        let Some(found) = self.rules.admit(packet, self.strip.saturating_add(self.rules.offset)) else {
+            return false;
+        };
         let offset = self.rules.offset;
         packet.enter_network(self.strip, offset + usize::from(found.ip_len), offset, 20);
         packet.set_dst_ip(found.address);

@@ -8,7 +8,7 @@
 use engine::Element;
 use engine::clock::Nanos;
 use engine::fuse::{Chain, Fusion, Offer, Pass, member};
-use packet::{Packet, anno};
+use packet::{Facts, Packet, anno};
 use tables::mac::Mac;
 use tables::neighbour::View;
 use wire::checksum::decrement_ttl;
@@ -92,8 +92,8 @@ fn find(chain: &[&dyn Element]) -> Option<Offer> {
 /// What makes a packet ordinary, read from the elements for each batch.
 #[derive(Clone, Copy)]
 struct Demands {
-    /// Link-level broadcast and multicast are refused.
-    refuse_groups: bool,
+    /// What is refused: link-level broadcast and multicast, if anything.
+    refused_facts: Facts,
     /// Paint that is refused.
     refused: Option<u8>,
     /// Paint that is asked for.
@@ -115,7 +115,7 @@ impl Output {
     fn demands(&self, chain: &Chain<'_>, first: usize) -> Demands {
         let ttl = self.ttl.and_then(|at| chain.get::<DecIpTtl>(first + at)).filter(|t| t.active);
         Demands {
-            refuse_groups: self.broadcasts.is_some(),
+            refused_facts: if self.broadcasts.is_some() { Facts::GROUP } else { Facts::NONE },
             refused: self.paint_tee.and_then(|at| chain.get(first + at)).map(PaintTee::color),
             painted: self.check_paint.and_then(|at| chain.get(first + at)).map(CheckPaint::color),
             fix_mask: if self.fix.is_some() { 0xff } else { 0 },
@@ -177,17 +177,11 @@ pub(super) struct Live<'a> {
 }
 
 impl Live<'_> {
-    /// Does what the chain does to a packet that begins `strip` bytes further on with an IPv4 header of 20 bytes and `len` bytes in
-    /// all, on its way to neighbour `to`; `None`, with the packet untouched, if it is not ordinary.
+    /// Does what the chain does to a [plain](is_plain) packet that begins `strip` bytes further on with an IPv4 header of 20
+    /// bytes and `len` bytes in all, on its way to neighbour `to`; `None`, with the packet untouched, if it is not ordinary.
     #[inline(always)]
     pub(super) fn send(&self, p: &mut Packet, strip: u32, len: u16, to: u32) -> Option<()> {
-        let demands = &self.demands;
-        let header = p.chunk_at::<20>(strip as usize)?;
-        if p.is_group() & demands.refuse_groups
-            || p.anno_u8(anno::FIX_IP_SRC) & demands.fix_mask != 0
-            || usize::from(len) > demands.mtu
-            || demands.refuse_header(header)
-        {
+        if usize::from(len) > self.demands.mtu {
             return None;
         }
         let header = match &self.link {
@@ -199,11 +193,18 @@ impl Live<'_> {
             }
             Link::None => return None,
         };
-        if demands.ttl {
+        if self.demands.ttl {
             decrement_ttl(header);
         }
         Some(())
     }
+}
+
+/// Whether no output, whatever elements it has, finds a fault with a packet to this address but for its length and its neighbour.
+#[inline(always)]
+pub(super) fn is_plain(p: &Packet, ttl: u8, to: u32) -> bool {
+    const MULTICAST: u32 = 0xe000_0000;
+    ttl > 1 && to < MULTICAST && !p.is_any(Facts::GROUP) && p.anno_u8(anno::FIX_IP_SRC) == 0
 }
 
 impl Pass for Output {
@@ -236,7 +237,7 @@ impl Demands {
     /// untouched, if it is not ordinary.
     #[inline]
     fn carry(&self, p: &mut Packet, headroom: usize) -> Option<()> {
-        let refused = p.is_group() & self.refuse_groups
+        let refused = p.is_any(self.refused_facts)
             || self.refused == Some(p.paint())
             || self.painted.is_some_and(|paint| paint != p.paint())
             || p.anno_u8(anno::FIX_IP_SRC) & self.fix_mask != 0

@@ -8,7 +8,7 @@
 use engine::Element;
 use engine::clock::Nanos;
 use engine::fuse::{Chain, Fusion, Offer, Pass, member};
-use packet::{Packet, anno};
+use packet::{Facts, Packet, anno};
 use wire::ethernet::HEADER_LEN as LINK_HEADER_LEN;
 
 use crate::basic::check_paint::CheckPaint;
@@ -70,7 +70,7 @@ impl Output {
         let painted = self.check_paint.and_then(|at| chain.get(at)).map(CheckPaint::color);
         let link = self.neighbours.is_some() || self.ether.is_some();
         Demands {
-            refuse_groups: self.broadcasts.is_some(),
+            refused_facts: if self.broadcasts.is_some() { Facts::GROUP } else { Facts::NONE },
             refused_paint: refused.map_or(u32::MAX, u32::from),
             painted: painted.unwrap_or(0),
             painted_mask: if painted.is_some() { 0xff } else { 0 },
@@ -100,8 +100,8 @@ fn find(chain: &[&dyn Element]) -> Option<Offer> {
 
 /// What makes a packet ordinary, read from the elements for each batch.
 struct Demands {
-    /// Link-level broadcast and multicast are refused.
-    refuse_groups: bool,
+    /// What is refused: link-level broadcast and multicast, if anything.
+    refused_facts: Facts,
     /// The paint that is refused; beyond a byte for none.
     refused_paint: u32,
     /// The paint that is asked for, in the bits of `painted_mask`.
@@ -152,7 +152,7 @@ impl Demands {
     #[inline]
     fn carry(&self, p: &mut Packet) -> Option<()> {
         let paint = p.paint();
-        let refused = p.is_group() & self.refuse_groups
+        let refused = p.is_any(self.refused_facts)
             || u32::from(paint) == self.refused_paint
             || (paint ^ self.painted) & self.painted_mask != 0
             || p.headroom() < self.headroom;

@@ -60,7 +60,7 @@ use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, swap};
 use packet::filter::Filter;
 use packet::port::{QueueStats, RxQueue, Spec, link_type};
-use packet::{Batch, Packet, PacketType, anno};
+use packet::{Batch, Facts, Packet, anno};
 
 use super::device::{self, Opened, READS, Watch, mark_groups, mark_ip};
 use super::from_dump::Encap;
@@ -151,18 +151,15 @@ impl FromDevice {
             batch.partition(wanted, |p| cx.drop(Reason::Filtered, p));
         }
         let wall = if self.config.timestamp { cx.wall() } else { 0 };
-        let untold = self.link == link_type::ETHERNET && !self.told;
-        let mut for_others = 0;
-        for packet in batch.iter_mut() {
-            packet.arrive(wall);
-            if packet.packet_type() != PacketType::Host {
-                for_others += usize::from(packet.packet_type() == PacketType::OtherHost);
-            } else if untold && packet.data().first().is_some_and(|first| first & 1 == 1) {
-                mark_groups(packet);
+        batch.iter_mut().for_each(|p| p.arrive(wall));
+        if self.told {
+            let for_others = |p: &Packet| p.is_any(Facts::OTHER_HOST);
+            if !self.config.spec.promiscuous && batch.iter().any(for_others) {
+                batch.partition(|p| !for_others(p), |p| cx.drop(Reason::NotForUs, p));
             }
-        }
-        if for_others > 0 && self.told && !self.config.spec.promiscuous {
-            batch.partition(|p| p.packet_type() != PacketType::OtherHost, |p| cx.drop(Reason::NotForUs, p));
+        } else if self.link == link_type::ETHERNET {
+            let to_group = |p: &&mut Packet| p.data().first().is_some_and(|first| first & 1 == 1);
+            batch.iter_mut().filter(to_group).for_each(mark_groups);
         }
         if self.config.force_ip {
             let mut others = Batch::new();

@@ -215,22 +215,24 @@ impl Rules {
 }
 
 impl Rules {
-    /// Looks for a header without options and without fault `strip` bytes behind the place where it is to begin.
-    /// `None` for any other packet; those are for [`Rules::check`].
-    #[inline]
-    pub(crate) fn admit(&self, packet: &Packet, strip: usize) -> Option<Admitted> {
-        let at = strip.saturating_add(self.offset);
+    /// Looks for a header without options and without fault at byte `at`. `None` for any other packet; those are for
+    /// [`Rules::check`].
+    #[inline(always)]
+    pub(crate) fn admit(&self, packet: &Packet, at: usize) -> Option<Admitted> {
         let header = packet.chunk_at::<20>(at)?;
-        let ip_len = u16::from_be_bytes([header[2], header[3]]);
-        if header[0] != 0x45
+        // Each word is loaded once, and its fields are taken from it.
+        let (first, rest) = header.split_first_chunk::<8>()?;
+        let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*rest.first_chunk::<8>()?));
+        let ip_len = ((first >> 16) as u16).swap_bytes();
+        if first as u8 != 0x45
             || ip_len < 20
             || usize::from(ip_len) > packet.len() - at
             || (self.checksum && !wire::checksum::header20_ok(header))
-            || (self.bad_last_bytes[usize::from(header[15])] && !self.is_good_source(header))
+            || (self.bad_last_bytes[(second >> 56) as usize] && !self.is_good_source(header))
         {
             return None;
         }
-        Some(Admitted { address: *header.last_chunk::<4>()?, ip_len })
+        Some(Admitted { address: *header.last_chunk::<4>()?, ip_len, ttl: second as u8 })
     }
 
     /// Whether the source address may be one, or the destination excuses it.
@@ -247,6 +249,8 @@ pub(crate) struct Admitted {
     pub(crate) address: [u8; 4],
     /// Length of the datagram in bytes.
     pub(crate) ip_len: u16,
+    /// Time to live.
+    pub(crate) ttl: u8,
 }
 
 impl Faults {

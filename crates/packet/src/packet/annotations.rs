@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What elements note on a packet.
 
-use super::{ANNO_SIZE, COLD, HOT_ANNO, Packet, PacketType, Rest, STAMPED};
+use super::{ANNO_SIZE, COLD, HOT_ANNO, Packet, PacketType, Rest, SHARED, STAMPED};
 
 /// Annotations at Click's offsets in the 48-byte area.
 pub mod anno {
@@ -29,6 +29,33 @@ pub mod anno {
     pub const MISC_IP: usize = 44;
     /// Pointer of an ICMPv6 parameter problem: 4 bytes, host order, in place of the miscellaneous annotation.
     pub const ICMP6_POINTER: usize = MISC_IP;
+}
+
+// How the descriptor says what type a packet has.
+const BROADCAST: u8 = 1;
+const MULTICAST: u8 = 2;
+const OTHER_HOST: u8 = 4;
+const OUTGOING: u8 = 8;
+const LOOPBACK: u8 = 16;
+
+/// Facts about a packet that can be asked for together, in one comparison: see [`Packet::is_any`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts(u16);
+
+impl Facts {
+    /// Nothing that could hold.
+    pub const NONE: Facts = Facts(0);
+    /// Its type is broadcast or multicast.
+    pub const GROUP: Facts = Facts(u16::from_le_bytes([0, BROADCAST | MULTICAST]));
+    /// It was sent to another host, and seen in promiscuous mode.
+    pub const OTHER_HOST: Facts = Facts(u16::from_le_bytes([0, OTHER_HOST]));
+    /// It shares its bytes with another packet, or did until a moment ago.
+    pub const SHARED: Facts = Facts(u16::from_le_bytes([SHARED, 0]));
+
+    /// These and the others.
+    pub const fn and(self, others: Facts) -> Facts {
+        Facts(self.0 | others.0)
+    }
 }
 
 impl Packet {
@@ -92,10 +119,11 @@ impl Packet {
         self.set_anno(offset, [value]);
     }
 
-    /// Whether its type is broadcast or multicast.
-    #[inline]
-    pub fn is_group(&self) -> bool {
-        matches!(self.meta().kind, 1 | 2)
+    /// Whether any of these facts holds of the packet.
+    #[inline(always)]
+    pub fn is_any(&self, facts: Facts) -> bool {
+        let m = self.meta();
+        u16::from_le_bytes([m.flags, m.kind]) & facts.0 != 0
     }
 
     /// The paint annotation.
@@ -153,11 +181,11 @@ impl Packet {
     #[inline]
     pub fn packet_type(&self) -> PacketType {
         match self.meta().kind {
-            1 => PacketType::Broadcast,
-            2 => PacketType::Multicast,
-            3 => PacketType::OtherHost,
-            4 => PacketType::Outgoing,
-            5 => PacketType::Loopback,
+            BROADCAST => PacketType::Broadcast,
+            MULTICAST => PacketType::Multicast,
+            OTHER_HOST => PacketType::OtherHost,
+            OUTGOING => PacketType::Outgoing,
+            LOOPBACK => PacketType::Loopback,
             _ => PacketType::Host,
         }
     }
@@ -165,6 +193,14 @@ impl Packet {
     /// Sets how the packet came to us.
     #[inline]
     pub fn set_packet_type(&mut self, kind: PacketType) {
-        self.meta_mut().kind = kind as u8;
+        // One bit each, so that several can be asked for at once; none for what is ordinary.
+        self.meta_mut().kind = match kind {
+            PacketType::Host => 0,
+            PacketType::Broadcast => BROADCAST,
+            PacketType::Multicast => MULTICAST,
+            PacketType::OtherHost => OTHER_HOST,
+            PacketType::Outgoing => OUTGOING,
+            PacketType::Loopback => LOOPBACK,
+        };
     }
 }

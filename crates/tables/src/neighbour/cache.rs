@@ -63,13 +63,18 @@ pub struct View<'a, A> {
 
 impl<'a, A: Address> View<'a, A> {
     /// The address of `ip`, if it is kept.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, ip: A) -> Option<&'a Mac> {
-        let good = |slot: &&Slot<A>| slot.ip == ip && slot.version == self.version;
         let first = self.slots.get(first(ip, self.slots.len()))?;
-        if good(&first) {
+        if first.ip == ip && first.version == self.version {
             return Some(&first.mac);
         }
+        self.get_second(ip)
+    }
+
+    #[cold]
+    fn get_second(&self, ip: A) -> Option<&'a Mac> {
+        let good = |slot: &&Slot<A>| slot.ip == ip && slot.version == self.version;
         self.slots.get(second(ip, self.slots.len())).filter(good).map(|slot| &slot.mac)
     }
 }
