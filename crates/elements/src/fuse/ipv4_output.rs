@@ -14,12 +14,10 @@ use tables::neighbour::View;
 use wire::checksum::decrement_ttl;
 use wire::ethernet::HEADER_LEN;
 
-use crate::basic::check_paint::CheckPaint;
-use crate::basic::paint_tee::PaintTee;
+use super::output::{self, Common, ordinary};
 use crate::ethernet::arp_querier::ArpQuerier;
 use crate::ethernet::ether_encap::EtherEncap;
 use crate::ip::dec_ip_ttl::DecIpTtl;
-use crate::ip::drop_broadcasts::DropBroadcasts;
 use crate::ip::fix_ip_src::FixIpSrc;
 use crate::ip::ip_fragmenter::IpFragmenter;
 use crate::ip::ip_gw_options::IpGwOptions;
@@ -29,27 +27,18 @@ pub(super) const FUSION: Fusion = Fusion { name: "IPv4 output", find };
 /// Where the elements stand in the chain.
 #[derive(Default)]
 pub(super) struct Output {
-    broadcasts: Option<usize>,
-    paint_tee: Option<usize>,
-    check_paint: Option<usize>,
+    common: Common,
     options: Option<usize>,
     fix: Option<usize>,
     ttl: Option<usize>,
     mtu: Option<usize>,
     arp: Option<usize>,
-    ether: Option<usize>,
 }
 
 impl Output {
     /// The place for an element of this kind, if the pass knows the kind.
     fn place(&mut self, element: &dyn Element) -> Option<&mut Option<usize>> {
-        Some(if member::<DropBroadcasts>(element).is_some() {
-            &mut self.broadcasts
-        } else if member(element).is_some_and(PaintTee::is_common) {
-            &mut self.paint_tee
-        } else if member(element).is_some_and(CheckPaint::is_common) {
-            &mut self.check_paint
-        } else if member::<IpGwOptions>(element).is_some() {
+        Some(if member::<IpGwOptions>(element).is_some() {
             &mut self.options
         } else if member::<FixIpSrc>(element).is_some() {
             &mut self.fix
@@ -59,10 +48,8 @@ impl Output {
             &mut self.mtu
         } else if member::<ArpQuerier>(element).is_some() {
             &mut self.arp
-        } else if member::<EtherEncap>(element).is_some() {
-            &mut self.ether
         } else {
-            return None;
+            return self.common.place(element);
         })
     }
 }
@@ -70,17 +57,7 @@ impl Output {
 /// Finds the elements of the output, and says how many there are.
 pub(super) fn place(chain: &[&dyn Element]) -> (usize, Output) {
     let mut output = Output::default();
-    let mut n = 0;
-    for element in chain {
-        match output.place(*element) {
-            Some(place) if place.is_none() => *place = Some(n),
-            _ => break,
-        }
-        n += 1;
-        if output.arp.is_some() || output.ether.is_some() {
-            break;
-        }
-    }
+    let n = output::place(chain, &mut output, Output::place, |o| o.arp.is_some() || o.common.ether.is_some());
     (n, output)
 }
 
@@ -92,12 +69,7 @@ fn find(chain: &[&dyn Element]) -> Option<Offer> {
 /// What makes a packet ordinary, read from the elements for each batch.
 #[derive(Clone, Copy)]
 struct Demands {
-    /// What is refused: link-level broadcast and multicast, if anything.
-    refused_facts: Facts,
-    /// Paint that is refused.
-    refused: Option<u8>,
-    /// Paint that is asked for.
-    painted: Option<u8>,
+    common: output::Demands,
     /// Bits of the annotation for FixIPSrc that must be zero.
     fix_mask: u8,
     /// Longest datagram in bytes.
@@ -115,9 +87,7 @@ impl Output {
     fn demands(&self, chain: &Chain<'_>, first: usize) -> Demands {
         let ttl = self.ttl.and_then(|at| chain.get::<DecIpTtl>(first + at)).filter(|t| t.active);
         Demands {
-            refused_facts: if self.broadcasts.is_some() { Facts::GROUP } else { Facts::NONE },
-            refused: self.paint_tee.and_then(|at| chain.get(first + at)).map(PaintTee::color),
-            painted: self.check_paint.and_then(|at| chain.get(first + at)).map(CheckPaint::color),
+            common: self.common.demands(chain, first),
             fix_mask: if self.fix.is_some() { 0xff } else { 0 },
             mtu: self.mtu.and_then(|at| chain.get(first + at)).map_or(usize::MAX, IpFragmenter::mtu),
             ttl_min: if ttl.is_some() { 2 } else { 0 },
@@ -131,7 +101,7 @@ impl Output {
         if let Some(arp) = self.arp.and_then(|at| chain.get::<ArpQuerier>(first + at)) {
             return Some(Link::Known(arp.known(now)?, arp.header_rest()));
         }
-        if let Some(ether) = self.ether.and_then(|at| chain.get::<EtherEncap>(first + at)) {
+        if let Some(ether) = self.common.ether.and_then(|at| chain.get::<EtherEncap>(first + at)) {
             let [a, b, c, d, e, f, rest @ ..] = ether.header();
             return Some(Link::Fixed([a, b, c, d, e, f], rest));
         }
@@ -149,12 +119,7 @@ impl Output {
     ) -> Option<Live<'a>> {
         let demands = self.demands(chain, first);
         // Whether packets are painted right is asked once, or not here.
-        let asks = demands.refused.is_some() || demands.painted.is_some();
-        if asks
-            && (color.is_none()
-                || demands.refused == color
-                || demands.painted.is_some_and(|p| Some(p) != color))
-        {
+        if demands.common.may_refuse(color) {
             return None;
         }
         Some(Live { demands, link: self.link(chain, first, now)? })
@@ -226,20 +191,12 @@ impl Pass for Output {
     }
 }
 
-/// How many packets `carry` takes before the first it does not.
-#[inline]
-fn ordinary(batch: &mut [Packet], mut carry: impl FnMut(&mut Packet) -> Option<()>) -> usize {
-    batch.iter_mut().position(|p| carry(p).is_none()).unwrap_or(batch.len())
-}
-
 impl Demands {
     /// Does what the chain does to a packet up to the link header, for which there is to be `headroom`; `None`, with the packet
     /// untouched, if it is not ordinary.
     #[inline]
     fn carry(&self, p: &mut Packet, headroom: usize) -> Option<()> {
-        let refused = p.is_any(self.refused_facts)
-            || self.refused == Some(p.paint())
-            || self.painted.is_some_and(|paint| paint != p.paint())
+        let refused = self.common.refuse(p)
             || p.anno_u8(anno::FIX_IP_SRC) & self.fix_mask != 0
             || p.headroom() < headroom;
         if refused {

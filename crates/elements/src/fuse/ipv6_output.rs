@@ -8,13 +8,11 @@
 use engine::Element;
 use engine::clock::Nanos;
 use engine::fuse::{Chain, Fusion, Offer, Pass, member};
-use packet::{Facts, Packet, anno};
+use packet::{Packet, anno};
 use wire::ethernet::HEADER_LEN as LINK_HEADER_LEN;
 
-use crate::basic::check_paint::CheckPaint;
-use crate::basic::paint_tee::PaintTee;
+use super::output::{self, Common, ordinary};
 use crate::ethernet::ether_encap::EtherEncap;
-use crate::ip::drop_broadcasts::DropBroadcasts;
 use crate::ip6::HEADER_LEN;
 use crate::ip6::check_ip6_scope::{CheckIp6Scope, are_global};
 use crate::ip6::dec_ip6_hlim::DecIp6Hlim;
@@ -26,37 +24,26 @@ pub(super) const FUSION: Fusion = Fusion { name: "IPv6 output", find };
 /// Where the elements stand in the chain.
 #[derive(Default)]
 struct Output {
-    broadcasts: Option<usize>,
+    common: Common,
     scope: Option<usize>,
-    paint_tee: Option<usize>,
-    check_paint: Option<usize>,
     limit: Option<usize>,
     mtu: Option<usize>,
     neighbours: Option<usize>,
-    ether: Option<usize>,
 }
 
 impl Output {
     /// The place for an element of this kind, if the pass knows the kind.
     fn place(&mut self, element: &dyn Element) -> Option<&mut Option<usize>> {
-        Some(if member::<DropBroadcasts>(element).is_some() {
-            &mut self.broadcasts
-        } else if member::<CheckIp6Scope>(element).is_some() {
+        Some(if member::<CheckIp6Scope>(element).is_some() {
             &mut self.scope
-        } else if member(element).is_some_and(PaintTee::is_common) {
-            &mut self.paint_tee
-        } else if member(element).is_some_and(CheckPaint::is_common) {
-            &mut self.check_paint
         } else if member::<DecIp6Hlim>(element).is_some() {
             &mut self.limit
         } else if member::<Ip6Fragmenter>(element).is_some() {
             &mut self.mtu
         } else if member::<Solicitor>(element).is_some() {
             &mut self.neighbours
-        } else if member::<EtherEncap>(element).is_some() {
-            &mut self.ether
         } else {
-            return None;
+            return self.common.place(element);
         })
     }
 
@@ -66,14 +53,9 @@ impl Output {
     }
 
     fn demands(&self, chain: &Chain<'_>) -> Demands {
-        let refused = self.paint_tee.and_then(|at| chain.get(at)).map(PaintTee::color);
-        let painted = self.check_paint.and_then(|at| chain.get(at)).map(CheckPaint::color);
-        let link = self.neighbours.is_some() || self.ether.is_some();
+        let link = self.neighbours.is_some() || self.common.ether.is_some();
         Demands {
-            refused_facts: if self.broadcasts.is_some() { Facts::GROUP } else { Facts::NONE },
-            refused_paint: refused.map_or(u32::MAX, u32::from),
-            painted: painted.unwrap_or(0),
-            painted_mask: if painted.is_some() { 0xff } else { 0 },
+            common: self.common.demands(chain, 0),
             global: self.scope.is_some(),
             mtu: self.mtu.and_then(|at| chain.get(at)).map_or(usize::MAX, Ip6Fragmenter::mtu),
             hops: u8::from(self.limit.is_some()),
@@ -84,29 +66,14 @@ impl Output {
 
 fn find(chain: &[&dyn Element]) -> Option<Offer> {
     let mut output = Output::default();
-    let mut n = 0;
-    for element in chain {
-        match output.place(*element) {
-            Some(place) if place.is_none() => *place = Some(n),
-            _ => break,
-        }
-        n += 1;
-        if output.neighbours.is_some() || output.ether.is_some() {
-            break;
-        }
-    }
+    let ends = |o: &Output| o.neighbours.is_some() || o.common.ether.is_some();
+    let n = output::place(chain, &mut output, Output::place, ends);
     output.is_ipv6().then(|| Offer { elements: n, pass: Box::new(output) })
 }
 
 /// What makes a packet ordinary, read from the elements for each batch.
 struct Demands {
-    /// What is refused: link-level broadcast and multicast, if anything.
-    refused_facts: Facts,
-    /// The paint that is refused; beyond a byte for none.
-    refused_paint: u32,
-    /// The paint that is asked for, in the bits of `painted_mask`.
-    painted: u8,
-    painted_mask: u8,
+    common: output::Demands,
     /// Both addresses must be global ones.
     global: bool,
     /// Longest packet in bytes.
@@ -129,7 +96,7 @@ impl Pass for Output {
                 p.push_link_header(mac, &rest).then_some(())
             });
         }
-        if let Some(ether) = self.ether.and_then(|at| chain.get::<EtherEncap>(at)) {
+        if let Some(ether) = self.common.ether.and_then(|at| chain.get::<EtherEncap>(at)) {
             let [a, b, c, d, e, f, rest @ ..] = ether.header();
             let dst = [a, b, c, d, e, f];
             return ordinary(batch, |p| {
@@ -141,21 +108,11 @@ impl Pass for Output {
     }
 }
 
-/// How many packets `carry` takes before the first it does not.
-#[inline]
-fn ordinary(batch: &mut [Packet], mut carry: impl FnMut(&mut Packet) -> Option<()>) -> usize {
-    batch.iter_mut().position(|p| carry(p).is_none()).unwrap_or(batch.len())
-}
-
 impl Demands {
     /// Does what the chain does to a packet up to the link header; `None`, with the packet untouched, if it is not ordinary.
     #[inline]
     fn carry(&self, p: &mut Packet) -> Option<()> {
-        let paint = p.paint();
-        let refused = p.is_any(self.refused_facts)
-            || u32::from(paint) == self.refused_paint
-            || (paint ^ self.painted) & self.painted_mask != 0
-            || p.headroom() < self.headroom;
+        let refused = self.common.refuse(p) || p.headroom() < self.headroom;
         if refused {
             return None;
         }

@@ -19,6 +19,7 @@ mod ipv4_input;
 mod ipv4_output;
 mod ipv6_input;
 mod ipv6_output;
+mod output;
 
 /// All of them.
 pub(crate) const FUSIONS: [Fusion; 4] =
