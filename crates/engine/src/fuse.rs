@@ -19,7 +19,6 @@
 //! write handler acts at once) and the engine counts what went over each connection.
 
 use std::any::Any;
-use std::cell::Cell;
 
 use packet::{Batch, Packet};
 
@@ -230,21 +229,21 @@ impl Fused {
 impl Forked {
     /// Sorts packets by their ways, in order for each, into `parts`.
     pub(crate) fn part(&mut self, mut front: Batch) {
-        let mut ways = self.ways[..front.len()].iter().copied();
-        let Some(first) = self.ways[..front.len()].first().copied() else { return };
-        // Most go the way of the first: they stay where they are.
-        self.parts.push((first, Batch::new()));
-        let way = Cell::new(first);
-        let stays = |_: &mut Packet| {
-            way.set(ways.next().unwrap_or(first));
-            way.get() == first
-        };
-        let parts = &mut self.parts;
-        front.partition(stays, |packet| match parts[1..].iter_mut().find(|(w, _)| *w == way.get()) {
-            Some((_, part)) => part.push(packet),
-            None => parts.push((way.get(), Batch::of(packet))),
-        });
-        parts[0].1 = front;
+        let ways = &self.ways[..front.len()];
+        let Some(first) = ways.first().copied() else { return };
+        // Most go the way of the first, and stay where they are.
+        let same = ways.iter().position(|way| *way != first).unwrap_or(ways.len());
+        if same == ways.len() {
+            return self.parts.push((first, front));
+        }
+        let mut others = front.split_off(same);
+        self.parts.push((first, front));
+        for (packet, way) in others.drain(..).zip(&ways[same..]) {
+            match self.parts.iter_mut().find(|(w, _)| w == way) {
+                Some((_, part)) => part.push(packet),
+                None => self.parts.push((*way, Batch::of(packet))),
+            }
+        }
     }
 }
 
