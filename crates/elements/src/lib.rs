@@ -17,6 +17,7 @@ pub mod icmp;
 pub mod io;
 pub mod ip;
 pub mod ip6;
+mod kept;
 pub mod nat;
 pub mod queue;
 pub mod schedule;
@@ -24,6 +25,8 @@ mod shared_limit;
 pub mod source;
 #[cfg(test)]
 mod swapped;
+#[cfg(test)]
+mod swapped_all;
 pub mod tcpudp;
 #[cfg(test)]
 pub mod testing;

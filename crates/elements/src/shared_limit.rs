@@ -27,6 +27,12 @@ impl SharedLimit {
         SharedLimit { interval, tolerance, due: AtomicU64::new(0) }
     }
 
+    /// Goes on from `old`: the next event is due as it was, but no later than if all that this limit allows had just happened.
+    pub(crate) fn follow(&self, now: Nanos, old: &SharedLimit) {
+        let latest = now.saturating_add(self.tolerance).saturating_add(self.interval);
+        self.due.fetch_max(old.due.load(Ordering::Relaxed).min(latest), Ordering::Relaxed);
+    }
+
     /// Whether an event may happen now; one that may is counted.
     pub(crate) fn allows(&self, now: Nanos) -> bool {
         let step = |due: Nanos| {

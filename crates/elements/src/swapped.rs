@@ -4,6 +4,7 @@
 use packet::Packet;
 
 use crate::io::testing::{Fake, Temp};
+use crate::swapped_all;
 use crate::testing::{Rig, Run};
 
 /// Runs `before` on these packets, puts `after` in its place, runs on, and says what came out at `o`.
@@ -143,6 +144,23 @@ fn files_are_read_and_written_on() {
     run.write("d.flush", "").unwrap();
     let again = Rig::text(&format!("FromDump({output}) -> o :: TestOut;")).run();
     assert_eq!(again.bytes("o"), [b"a", b"b", b"c"]);
+}
+
+/// What has been printed to a file stays there.
+#[test]
+fn printed_lines_stay() {
+    let temp = Temp::new();
+    let file = temp.path("lines");
+    for element in ["MarkIPHeader -> IPPrint", "ARPPrint"] {
+        let lines = || std::fs::read_to_string(&file).unwrap().lines().count();
+        let text = format!("i :: TestIn -> {element}(OUTFILE {file}) -> Discard;");
+        let mut run = Rig::text(&text).packets(swapped_all::packets()).run();
+        let first = lines();
+        run.swap(&text).unwrap();
+        run.give("i", swapped_all::packets());
+        let _run = run.again();
+        assert!(first > 0 && lines() == 2 * first, "{element}: {first}, then {}", lines());
+    }
 }
 
 #[test]

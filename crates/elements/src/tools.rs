@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::args::{Args, Bandwidth, FromArg, Names, parse_bool};
 use engine::clock::{Nanos, SECOND};
-use engine::{Cx, HandlerError, InitCx, Reason, parse_integer};
+use engine::{Cx, HandlerError, InitCx, OpenCx, Reason, parse_integer};
 use packet::{ANNO_SIZE, Batch, Packet, anno};
 
 use crate::queue::Store;
@@ -151,6 +151,12 @@ impl TokenBucket {
         self.level = self.level.min(u128::from(capacity) * PARTS);
     }
 
+    /// Takes the tokens of another one, as far as they fit.
+    pub fn follow(&mut self, old: &TokenBucket) {
+        self.level = old.level.min(u128::from(self.capacity) * PARTS);
+        self.at = old.at;
+    }
+
     /// Sets the number of tokens.
     pub fn set_level(&mut self, now: Nanos, tokens: u64) {
         (self.level, self.at) = (u128::from(tokens) * PARTS, now);
@@ -202,7 +208,7 @@ const READY: u64 = 1 << 17;
 /// A limit in packets or bytes per second, enforced by a token bucket.
 #[derive(Clone, Debug, Default)]
 pub struct Limit {
-    bucket: TokenBucket,
+    pub(crate) bucket: TokenBucket,
     bytes: bool,
 }
 
@@ -463,13 +469,16 @@ impl Lines {
         self.path = args.keyword_opt("OUTFILE");
     }
 
-    /// Makes the file, if there is to be one.
+    /// Makes the file, if there is to be one. Behind what a predecessor with the same text has written it goes on.
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn open(&mut self) -> Result<(), String> {
+    pub fn open(&mut self, cx: &OpenCx<'_>) -> Result<(), String> {
         if let Some(path) = &self.path {
-            let file = File::create(path).map_err(|e| format!("{path}: {e}"))?;
+            let mut options = File::options();
+            let options =
+                if cx.inherits() { options.append(true) } else { options.write(true).truncate(true) };
+            let file = options.create(true).open(path).map_err(|e| format!("{path}: {e}"))?;
             self.file = Some(Arc::new(Mutex::new(file)));
         }
         Ok(())

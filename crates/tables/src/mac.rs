@@ -133,6 +133,16 @@ impl MacTable {
         before - self.stations.len()
     }
 
+    /// Takes the stations of another table behind ports that are `good`, and empties it. Timeout and capacity stay.
+    pub fn take(&mut self, other: &mut MacTable, good: impl Fn(u16) -> bool) {
+        self.oldest_ns = self.oldest_ns.min(other.oldest_ns);
+        for (key, (port, seen_ns)) in other.stations.drain().filter(|(_, (port, _))| good(*port)) {
+            if self.stations.len() < self.capacity || self.stations.contains_key(&key) {
+                self.stations.insert(key, (port, seen_ns));
+            }
+        }
+    }
+
     /// Forgets the stations behind `port`, as when its link went down; says how many.
     pub fn forget_port(&mut self, port: u16) -> usize {
         let before = self.stations.len();

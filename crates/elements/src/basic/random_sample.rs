@@ -93,6 +93,8 @@ impl Element for RandomSample {
         }
         Ok(())
     }
+
+    crate::kept::keeps!(RandomSample: drops);
 }
 
 #[cfg(test)]

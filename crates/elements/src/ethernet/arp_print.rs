@@ -173,7 +173,7 @@ impl Element for ArpPrint {
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         if !cx.is_dry() {
-            self.lines.open()?;
+            self.lines.open(cx)?;
         }
         Ok(Tasks::None)
     }

@@ -128,6 +128,8 @@ impl Element for CheckArpHeader {
         }
         Ok(self.bad.iter().zip(FAULTS).map(|(n, (text, _))| format!("{n}\t{text}\n")).collect())
     }
+
+    crate::kept::keeps!(CheckArpHeader: bad);
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason, swap};
 use packet::{Batch, Packet};
 use tables::mac::{DEFAULT_CAPACITY, MacTable};
 use wire::MacAddr;
@@ -192,6 +192,13 @@ impl Element for EtherSwitch {
         let timeout = timeout.map_err(|_| HandlerError::bad_value(name, value, "a number of seconds"))?;
         self.table.set_timeout_ns(nanos(timeout));
         Ok(())
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<EtherSwitch>(old) else { return false };
+        let stations = cx.ninputs() as u16;
+        self.table.take(&mut old.table, |port| port < stations);
+        true
     }
 }
 

@@ -70,6 +70,8 @@ impl Element for CheckIcmpHeader {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         self.0.read(name)
     }
+
+    crate::kept::keeps!(CheckIcmpHeader: 0);
 }
 
 #[cfg(test)]

@@ -339,6 +339,8 @@ impl Element for IcmpError {
         }
         Ok(())
     }
+
+    crate::kept::keeps!(IcmpError: id, limits);
 }
 
 #[cfg(test)]

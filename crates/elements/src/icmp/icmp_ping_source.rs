@@ -88,6 +88,8 @@ struct IcmpPingSource {
     received: u64,
     duplicates: u64,
     times: Times,
+    /// When the timer was last to expire.
+    due: Nanos,
 }
 
 /// Round-trip times in microseconds.
@@ -129,10 +131,15 @@ impl IcmpPingSource {
     }
 
     /// Sets the timer if there is something to send and it does not run.
-    fn start(&self, cx: &mut Cx<'_>, after: Duration) {
+    fn start(&mut self, cx: &mut Cx<'_>, after: Duration) {
         if self.active && self.left() && cx.timer(0).is_none() {
-            cx.set_timer_after(0, after.as_nanos() as Nanos);
+            self.wait(cx, after);
         }
+    }
+
+    fn wait(&mut self, cx: &mut Cx<'_>, after: Duration) {
+        self.due = cx.now().saturating_add(after.as_nanos() as Nanos);
+        cx.set_timer(0, self.due);
     }
 
     fn request(&mut self, now: Nanos) -> Option<Packet> {
@@ -260,7 +267,7 @@ impl Element for IcmpPingSource {
             Some(packet) => cx.push_one(0, packet),
             None => cx.count_drops(Reason::NoMemory, 0),
         }
-        cx.set_timer_after(0, self.interval.as_nanos() as Nanos);
+        self.wait(cx, self.interval);
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
@@ -270,12 +277,17 @@ impl Element for IcmpPingSource {
         cx.drop_batch(Reason::Discarded, batch);
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<IcmpPingSource>(old) else { return false };
         if self.count == 0 {
             (self.count, self.sent) = (std::mem::take(&mut old.count), std::mem::take(&mut old.sent));
             (self.received, self.duplicates) = (old.received, old.duplicates);
             self.times = std::mem::take(&mut old.times);
+            // The wait goes on, if there was one, or else would begin now.
+            if old.active && cx.timer(0).is_some() {
+                self.due = self.due.min(old.due);
+                cx.set_timer(0, self.due);
+            }
         }
         true
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use engine::args::Args;
 use engine::clock::Nanos;
 
+use crate::kept::Kept;
 use crate::shared_limit::SharedLimit;
 use crate::tools::TokenBucket;
 
@@ -78,6 +79,24 @@ impl Limits {
             bucket.remove(1);
         }
         admitted
+    }
+}
+
+impl Kept for Limits {
+    fn keep(&mut self, now: Nanos, old: &mut Limits) {
+        self.all.keep(now, &mut old.all);
+        if let (Some(mine), Some(theirs)) = (&self.each, &old.each) {
+            let lock = |each: &Mutex<Destinations>| {
+                std::mem::take(&mut each.lock().unwrap_or_else(PoisonError::into_inner).slots)
+            };
+            let theirs = lock(theirs);
+            let mut mine = mine.lock().unwrap_or_else(PoisonError::into_inner);
+            // Instances share the buckets: whoever comes first takes them.
+            for (slot, (to, mut bucket)) in mine.slots.iter_mut().zip(theirs) {
+                slot.0 = to;
+                slot.1.keep(now, &mut bucket);
+            }
+        }
     }
 }
 

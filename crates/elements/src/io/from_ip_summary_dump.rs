@@ -52,7 +52,7 @@ use std::sync::atomic::AtomicU32;
 
 use engine::args::{Args, Raw};
 use engine::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, parse_integer,
+    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, parse_integer, swap,
 };
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
@@ -189,6 +189,8 @@ struct FromIpSummaryDump {
     waiting: Option<Packet>,
     pace: Pace,
     count: u64,
+    /// A predecessor with this text is where it is in the input, and hands that over.
+    inherits: bool,
 }
 
 enum Next {
@@ -585,7 +587,8 @@ impl Element for FromIpSummaryDump {
     }
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        if !cx.is_dry() {
+        self.inherits = cx.inherits();
+        if !cx.is_dry() && !self.inherits {
             self.open_input()?;
         }
         Ok(Tasks::One)
@@ -663,6 +666,14 @@ impl Element for FromIpSummaryDump {
 
     fn held(&self) -> usize {
         usize::from(self.waiting.is_some()) + usize::from(self.group.is_some())
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<FromIpSummaryDump>(old).filter(|_| self.inherits) else { return false };
+        let active = self.active;
+        *self = std::mem::take(old);
+        self.active = active;
+        true
     }
 }
 

@@ -88,6 +88,8 @@ impl Element for Punt {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         Ok(if name == "reason" { self.reason.clone() } else { self.count.to_string() })
     }
+
+    crate::kept::keeps!(Punt: limit, count);
 }
 
 /// Takes back what DecIPTTL or DecIP6HLIM did, the checksum with it (RFC 1624, equation 3).

@@ -139,6 +139,8 @@ impl Element for CheckIpAddresses {
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
         Ok(self.bad.to_string())
     }
+
+    crate::kept::keeps!(CheckIpAddresses: bad);
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@
 //!
 //! See also: Strip, GetIPAddress. RFC 791, RFC 1812
 
+use crate::kept::Kept;
 use std::net::Ipv4Addr;
 
 use engine::args::{Args, FromArg, Raw};
@@ -82,6 +83,13 @@ pub(super) struct Faults {
     verbose: bool,
     bad: u64,
     by_fault: [u64; FAULTS.len()],
+}
+
+impl Kept for Faults {
+    fn keep(&mut self, now: engine::clock::Nanos, old: &mut Faults) {
+        self.bad.keep(now, &mut old.bad);
+        self.by_fault.keep(now, &mut old.by_fault);
+    }
 }
 
 /// Reasons of this element, in the order in which they are looked for.
@@ -304,6 +312,8 @@ impl Element for CheckIpHeader {
             .map(|(fault, n)| format!("{n}\t{}\n", text(*fault)))
             .collect())
     }
+
+    crate::kept::keeps!(CheckIpHeader: faults);
 }
 
 /// The name of a fault in Click's messages.

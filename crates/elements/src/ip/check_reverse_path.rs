@@ -187,6 +187,8 @@ impl Element for CheckReversePath {
         self.active = boolean(name, value)?;
         Ok(())
     }
+
+    crate::kept::keeps!(CheckReversePath: bad);
 }
 
 #[cfg(test)]

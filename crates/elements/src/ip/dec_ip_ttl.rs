@@ -91,6 +91,8 @@ impl Element for DecIpTtl {
         self.active = tools::boolean(name, value)?;
         Ok(())
     }
+
+    crate::kept::keeps!(DecIpTtl: expired);
 }
 
 /// Decides about a packet, and takes one from its time to live if it lives on.

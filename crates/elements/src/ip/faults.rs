@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the header checks of UDP, TCP and ICMP have in common: counts, messages and the way out for bad packets.
 
+use crate::kept::Kept;
 use std::cell::Cell;
 
 use engine::args::Args;
@@ -18,6 +19,12 @@ pub(crate) struct Faults {
     verbose: bool,
     details: bool,
     counts: [u64; 3],
+}
+
+impl Kept for Faults {
+    fn keep(&mut self, now: engine::clock::Nanos, old: &mut Faults) {
+        self.counts.keep(now, &mut old.counts);
+    }
 }
 
 impl Faults {

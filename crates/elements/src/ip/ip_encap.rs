@@ -184,6 +184,8 @@ impl Element for IpEncap {
         }
         Ok(())
     }
+
+    crate::kept::keeps!(IpEncap: header.id);
 }
 
 #[cfg(test)]

@@ -185,6 +185,8 @@ impl Element for IpFragmenter {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         Ok(if name == "drops" { self.refused } else { self.fragments }.to_string())
     }
+
+    crate::kept::keeps!(IpFragmenter: refused, fragments);
 }
 
 #[cfg(test)]

@@ -124,6 +124,8 @@ impl Element for IpGwOptions {
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
         Ok(self.bad.to_string())
     }
+
+    crate::kept::keeps!(IpGwOptions: bad);
 }
 
 /// What options are told about the router and the time.

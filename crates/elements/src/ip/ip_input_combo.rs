@@ -79,6 +79,8 @@ impl Element for IpInputCombo {
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
         Ok(self.faults.count().to_string())
     }
+
+    crate::kept::keeps!(IpInputCombo: faults);
 }
 
 #[cfg(test)]

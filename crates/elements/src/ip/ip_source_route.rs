@@ -125,6 +125,8 @@ impl Element for IpSourceRoute {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         Ok(if name == "count" { self.count } else { self.bad }.to_string())
     }
+
+    crate::kept::keeps!(IpSourceRoute: count, bad);
 }
 
 #[cfg(test)]

@@ -93,6 +93,8 @@ impl Element for CheckIcmp6Header {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         self.0.read(name)
     }
+
+    crate::kept::keeps!(CheckIcmp6Header: 0);
 }
 
 #[cfg(test)]

@@ -137,6 +137,8 @@ impl Element for CheckIp6Header {
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
         Ok(self.bad.to_string())
     }
+
+    crate::kept::keeps!(CheckIp6Header: bad);
 }
 
 #[cfg(test)]

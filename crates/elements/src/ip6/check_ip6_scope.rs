@@ -106,6 +106,8 @@ impl Element for CheckIp6Scope {
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
         Ok(self.bad.to_string())
     }
+
+    crate::kept::keeps!(CheckIp6Scope: bad);
 }
 
 #[cfg(test)]

@@ -68,6 +68,8 @@ impl Element for DecIp6Hlim {
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
         Ok(self.expired.to_string())
     }
+
+    crate::kept::keeps!(DecIp6Hlim: expired);
 }
 
 #[cfg(test)]

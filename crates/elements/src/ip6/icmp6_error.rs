@@ -295,6 +295,8 @@ impl Element for Icmp6Error {
             .ok_or_else(|| HandlerError::bad_value(name, text, "1280 bytes or more"))?;
         Ok(())
     }
+
+    crate::kept::keeps!(Icmp6Error: limits);
 }
 
 #[cfg(test)]

@@ -147,6 +147,8 @@ impl Element for Ip6Extensions {
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
         Ok(self.bad.to_string())
     }
+
+    crate::kept::keeps!(Ip6Extensions: bad);
 }
 
 #[cfg(test)]

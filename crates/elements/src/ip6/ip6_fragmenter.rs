@@ -189,6 +189,8 @@ impl Element for Ip6Fragmenter {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         Ok(if name == "drops" { self.refused } else { self.fragments }.to_string())
     }
+
+    crate::kept::keeps!(Ip6Fragmenter: refused, fragments);
 }
 
 #[cfg(test)]

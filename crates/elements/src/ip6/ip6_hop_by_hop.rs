@@ -89,6 +89,8 @@ impl Element for Ip6HopByHop {
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
         Ok(self.bad.to_string())
     }
+
+    crate::kept::keeps!(Ip6HopByHop: bad);
 }
 
 #[cfg(test)]

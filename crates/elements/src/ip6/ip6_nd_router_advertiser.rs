@@ -352,6 +352,8 @@ impl Element for RouterAdvertiser {
         }
         Ok(())
     }
+
+    crate::kept::keeps!(RouterAdvertiser: sent, solicitations);
 }
 
 #[cfg(test)]

@@ -168,6 +168,8 @@ impl Element for RouterCheck {
             }
         })
     }
+
+    crate::kept::keeps!(RouterCheck: routers, sound, bad);
 }
 
 #[cfg(test)]

@@ -129,6 +129,8 @@ impl Element for RatedUnqueue {
         }
         Ok(())
     }
+
+    crate::kept::keeps!(RatedUnqueue: limit, runs, empty_runs, pushes, failed_pulls);
 }
 
 #[cfg(test)]

@@ -230,6 +230,8 @@ impl Element for Red {
             HandlerError::Failed(why)
         })
     }
+
+    crate::kept::keeps!(Red: average, since_drop, chance, empty_at, drops);
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@
 //! See also: RatedUnqueue, DelayUnqueue
 
 use engine::args::{Args, parse_bool};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer, swap};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Unqueue", "1/1", || Box::new(Unqueue::default()))
@@ -118,6 +118,13 @@ impl Element for Unqueue {
         }
         self.reschedule(cx);
         Ok(())
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Unqueue>(old) else { return false };
+        self.count += std::mem::take(&mut old.count);
+        self.reschedule(cx);
+        true
     }
 }
 

@@ -29,7 +29,7 @@
 
 use engine::args::{Args, Bandwidth, FromArg};
 use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use engine::{Class, Cx, Element, Handler, HandlerError, swap};
 use packet::Batch;
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
@@ -114,6 +114,12 @@ impl Element for Meter {
             return Ok(self.per_second().to_string());
         }
         Ok(self.rates.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Meter>(old) else { return false };
+        (self.average, self.current, self.epoch) = (old.average, old.current, old.epoch);
+        true
     }
 }
 

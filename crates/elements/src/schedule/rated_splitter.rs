@@ -84,6 +84,8 @@ impl Element for RatedSplitter {
         let now = cx.now();
         self.limit.set_rate(name, value, now)
     }
+
+    crate::kept::keeps!(RatedSplitter: limit);
 }
 
 #[cfg(test)]

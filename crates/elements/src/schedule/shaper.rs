@@ -92,6 +92,8 @@ impl Element for Shaper {
         self.reset(now);
         Ok(())
     }
+
+    crate::kept::keeps!(Shaper: limit);
 }
 
 #[cfg(test)]

@@ -246,6 +246,9 @@ impl Element for FastUdpSource {
         let Some(old) = swap::same::<FastUdpSource>(old) else { return false };
         self.count += std::mem::take(&mut old.count);
         self.measured = old.measured.take();
+        if let (Some(mine), Some(theirs)) = (&mut self.bucket, &old.bucket) {
+            mine.follow(theirs);
+        }
         if left(self.limit, self.count) == 0 {
             cx.unschedule();
         }

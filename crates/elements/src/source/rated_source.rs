@@ -174,6 +174,7 @@ impl Element for RatedSource {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<RatedSource>(old) else { return false };
         self.count += std::mem::take(&mut old.count);
+        self.bucket.follow(&old.bucket);
         // What happens at the end has happened.
         if left(self.limit, self.count) == 0 {
             cx.unschedule();

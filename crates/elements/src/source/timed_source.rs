@@ -127,9 +127,14 @@ impl Element for TimedSource {
         }
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<TimedSource>(old) else { return false };
         self.count += std::mem::take(&mut old.count);
+        // The wait goes on, if there was one, or else would begin now.
+        if old.active && cx.timer(0).is_some() {
+            self.due = self.due.min(old.due);
+            cx.set_timer(0, self.due);
+        }
         true
     }
 

@@ -93,6 +93,8 @@ impl Element for CheckHeader {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         self.faults.read(name)
     }
+
+    crate::kept::keeps!(CheckHeader: faults);
 }
 
 #[cfg(test)]

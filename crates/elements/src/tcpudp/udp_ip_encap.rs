@@ -112,6 +112,8 @@ impl Element for UdpIpEncap {
         }
         Ok(())
     }
+
+    crate::kept::keeps!(UdpIpEncap: header.id);
 }
 
 #[cfg(test)]

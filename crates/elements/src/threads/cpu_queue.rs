@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, OpenCx, Reason, Sharing, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, OpenCx, Reason, Sharing, Tasks, swap};
 use packet::{Batch, Packet};
 use sync::ring::Ring;
 
@@ -149,6 +149,25 @@ impl Element for CpuQueue {
 
     fn held(&self) -> usize {
         if self.first { self.rings.len() } else { 0 }
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<CpuQueue>(old) else { return false };
+        // Whoever comes first takes all; nobody fills or drains while configurations change.
+        for (at, ring) in old.rings.by_worker.iter().enumerate() {
+            let mut packets = Batch::new();
+            while ring.pop_many(usize::MAX, |packet| packets.push(packet)) > 0 {}
+            let mine = &self.rings.by_worker[at % self.rings.by_worker.len()];
+            let mut packets = packets.drain(..);
+            mine.push_many(&mut packets);
+            let rest: Batch = packets.collect();
+            if !rest.is_empty() {
+                self.rings.drops.fetch_add(rest.len() as u64, Ordering::Relaxed);
+                cx.drop_batch(Reason::HotSwap, rest);
+            }
+        }
+        self.rings.drops.fetch_add(old.rings.drops.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        true
     }
 }
 

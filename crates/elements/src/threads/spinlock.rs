@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, swap};
 use packet::Batch;
 
 /// The descriptor of the names.
@@ -78,6 +78,11 @@ fn count(counter: &AtomicU64) {
 }
 
 impl Lock {
+    /// What its handler shows.
+    fn counts(&self) -> [&AtomicU64; 4] {
+        [&self.taken, &self.waited, &self.given_up, &self.left]
+    }
+
     fn is_owned(&self, me: u32) -> bool {
         self.owner.load(Ordering::Relaxed) == me
     }
@@ -165,11 +170,21 @@ impl Element for Info {
 
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
         let line = |lock: &Arc<Lock>| {
-            let [taken, waited, given_up, left] =
-                [&lock.taken, &lock.waited, &lock.given_up, &lock.left].map(|c| c.load(Ordering::Relaxed));
+            let [taken, waited, given_up, left] = lock.counts().map(|count| count.load(Ordering::Relaxed));
             format!("{} {taken} {waited} {given_up} {left}\n", lock.name)
         };
         Ok(self.0.0.iter().map(line).collect())
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Info>(old) else { return false };
+        for theirs in &old.0.0 {
+            let Some(mine) = self.0.0.iter().find(|lock| lock.name == theirs.name) else { continue };
+            for (mine, theirs) in mine.counts().iter().zip(theirs.counts()) {
+                mine.fetch_add(theirs.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        true
     }
 }
 
