@@ -37,6 +37,7 @@ mod tee;
 mod timed_sink;
 mod truncate;
 mod unstrip;
+mod work;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
@@ -90,4 +91,5 @@ pub static CLASSES: &[engine::Class] = &[
     timed_sink::CLASS,
     truncate::CLASS,
     unstrip::CLASS,
+    work::CLASS,
 ];
