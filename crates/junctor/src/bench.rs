@@ -5,13 +5,15 @@ mod engine_path;
 mod fib;
 mod handoff;
 mod scaling;
+mod shares;
 mod start;
 mod subject;
 mod traffic;
 
 use clap::Subcommand;
 
-pub(crate) use subject::{Failed, Subject};
+pub(crate) use handoff::Distance;
+pub(crate) use subject::{Failed, Prepared, Run, Subject};
 pub(crate) use traffic::Bench;
 
 /// Measure the engine's own parts.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
-    affinity, apply, bench, check, ctl, demo, describe, doctor, exit, fib, init, parallelize, plan, run,
+    affinity, apply, bench, check, ctl, demo, describe, doctor, exit, fib, init, lab, parallelize, plan, run,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -31,6 +31,7 @@ enum Command {
     Elements(describe::Args),
     Fib(Box<fib::Args>),
     Init(init::Args),
+    Lab(lab::Args),
     Parallelize(parallelize::Args),
     Plan(plan::Args),
     /// Print a shell completion script.
@@ -61,6 +62,7 @@ pub(crate) fn main() -> u8 {
         Command::Elements(args) => describe::main(&args),
         Command::Fib(args) => fib::main(&args),
         Command::Init(args) => init::main(&args),
+        Command::Lab(args) => lab::main(&args),
         Command::Parallelize(args) => parallelize::main(&args),
         Command::Plan(args) => plan::main(&args),
         Command::Completions { shell } => {

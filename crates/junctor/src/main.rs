@@ -20,6 +20,7 @@ mod doctor;
 mod explain;
 mod fib;
 mod init;
+mod lab;
 mod measure;
 mod parallelize;
 mod place;

@@ -20,6 +20,12 @@ impl Measured {
         Measured { name: name.into(), unit, runs }
     }
 
+    /// The least and the greatest.
+    pub(crate) fn spread(&self) -> (f64, f64) {
+        let runs = self.sorted();
+        (runs.first().copied().unwrap_or(0.0), runs.last().copied().unwrap_or(0.0))
+    }
+
     fn sorted(&self) -> Vec<f64> {
         let mut runs = self.runs.clone();
         runs.sort_by(f64::total_cmp);
@@ -45,25 +51,29 @@ impl Measured {
     }
 }
 
+/// The object that `--json` prints.
+pub(crate) fn object(command: &str, conditions: &Value, results: &[Measured]) -> Value {
+    json!({
+        "command": command, "version": env!("CARGO_PKG_VERSION"), "machine": machine(),
+        "conditions": conditions, "results": results.iter().map(Measured::json).collect::<Vec<_>>(),
+    })
+}
+
 /// Prints results as a table or as JSON.
 pub(crate) fn print(command: &str, conditions: &Value, results: &[Measured], as_json: bool) -> u8 {
     if as_json {
-        let object = json!({
-            "command": command, "version": env!("CARGO_PKG_VERSION"), "machine": machine(),
-            "conditions": conditions, "results": results.iter().map(Measured::json).collect::<Vec<_>>(),
-        });
+        let object = object(command, conditions, results);
         return crate::cli::print_or_fail(format!("{object}\n").as_bytes());
     }
     let width = results.iter().map(|r| r.name.len()).max().unwrap_or(0);
     let line = |r: &Measured| {
-        let runs = r.sorted();
-        let (low, high) = (runs.first().copied().unwrap_or(0.0), runs.last().copied().unwrap_or(0.0));
+        let (low, high) = r.spread();
         format!(
             "{:width$}  {:>10.2} {:<10} ({low:.2} to {high:.2}, {} runs)\n",
             r.name,
             r.median(),
             r.unit,
-            runs.len()
+            r.runs.len()
         )
     };
     crate::cli::print_or_fail(results.iter().map(line).collect::<String>().as_bytes())

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     threshold: f64,
     /// What one packet costs each of two cores when it goes from one to the other, in nanoseconds ('junctor bench handoff').
-    #[arg(long, value_name = "NS", default_value_t = 12.5)]
+    #[arg(long, value_name = "NS", default_value_t = crate::plan::HANDOFF_NS)]
     handoff_ns: f64,
     /// Say what would be done, and print no configuration.
     #[arg(long)]
@@ -51,12 +51,26 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// What is wanted of a rewriting.
+pub(crate) struct Goal {
+    /// Cores to feed.
+    pub(crate) cores: usize,
+    /// Receive queues of each device.
+    pub(crate) queues: usize,
+    /// Least gain, in percent.
+    pub(crate) threshold: f64,
+    /// What one packet costs each of two cores when it goes from one to the other.
+    pub(crate) handoff_ns: f64,
+    /// Measured runs, and their length.
+    pub(crate) runs: (usize, u64),
+}
+
 /// One stream of packets that was split.
-struct Step {
+pub(crate) struct Step {
     /// The element whose task brings it, and its output.
-    source: String,
+    pub(crate) source: String,
     output: usize,
-    streams: usize,
+    pub(crate) streams: usize,
     /// Elements that every part goes through, up to the next queues.
     replicated: Vec<String>,
     /// Of these, what one worker at a time runs.
@@ -64,11 +78,11 @@ struct Step {
 }
 
 /// What was found.
-struct Outcome {
-    text: String,
-    steps: Vec<Step>,
-    before_mpps: f64,
-    after_mpps: f64,
+pub(crate) struct Outcome {
+    pub(crate) text: String,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) before_mpps: f64,
+    pub(crate) after_mpps: f64,
 }
 
 impl Outcome {
@@ -86,7 +100,14 @@ pub(crate) fn main(args: &Args) -> u8 {
     loaded.report(&loaded.diagnostics, Form::Full, true);
     let Some(graph) = loaded.graph.take() else { return exit::USAGE };
     let notes = traffic_notes(&loaded);
-    match rewrite(&graph, &notes, args) {
+    let goal = Goal {
+        cores: usize::from(args.cores),
+        queues: args.queues,
+        threshold: args.threshold,
+        handoff_ns: args.handoff_ns,
+        runs: (5, 200),
+    };
+    match rewrite(&graph, &notes, &goal) {
         Ok(outcome) => print(&outcome, args),
         Err(Failed::Configuration(errors)) => {
             loaded.report(&errors, Form::Full, true);
@@ -106,14 +127,17 @@ fn traffic_notes(loaded: &Loaded) -> String {
     notes.map(|l| format!("{l}\n")).collect()
 }
 
-fn rewrite(graph: &Graph, notes: &str, args: &Args) -> Result<Outcome, Failed> {
-    let cores = usize::from(args.cores);
-    let subject =
-        |graph| Subject::new(graph, notes).map(|s| s.with_queues(args.queues)).map_err(Failed::Traffic);
+/// Looks for a rewriting of a configuration on devices with this traffic.
+pub(crate) fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome, Failed> {
+    let cores = goal.cores;
+    let subject = |graph| {
+        let subject = Subject::new(graph, notes).map_err(Failed::Traffic)?;
+        Ok::<_, Failed>(subject.with_queues(goal.queues).with_runs(goal.runs.0, goal.runs.1))
+    };
     let before = subject(graph)?;
     let router = before.build(cores)?;
     let costs = Costs::measure(&before, 1)?;
-    let old = Prediction::new(&costs, router.shared(), cores, args.handoff_ns);
+    let old = Prediction::new(&costs, router.shared(), cores, goal.handoff_ns);
     let before_mpps = old.mpps();
     let unchanged = |before_mpps| Outcome {
         text: graph.to_click(),
@@ -131,9 +155,9 @@ fn rewrite(graph: &Graph, notes: &str, args: &Args) -> Result<Outcome, Failed> {
     let after = subject(&new_graph)?;
     let router = after.build(cores)?;
     let costs = Costs::measure(&after, 1)?;
-    let after_mpps = Prediction::new(&costs, router.shared(), cores, args.handoff_ns).mpps();
+    let after_mpps = Prediction::new(&costs, router.shared(), cores, goal.handoff_ns).mpps();
     let outcome = Outcome { text: format!("{notes}{text}"), steps, before_mpps, after_mpps };
-    if outcome.gain() * 100.0 < args.threshold { Ok(unchanged(before_mpps)) } else { Ok(outcome) }
+    if outcome.gain() * 100.0 < goal.threshold { Ok(unchanged(before_mpps)) } else { Ok(outcome) }
 }
 
 /// The streams that are worth splitting: outputs of elements whose one task brings packets, as long as there are fewer

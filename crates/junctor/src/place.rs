@@ -10,6 +10,13 @@ pub(crate) struct Place {
     workers: Vec<usize>,
 }
 
+impl Place {
+    /// These workers for the tasks of this element.
+    pub(crate) fn new(element: impl Into<String>, workers: Vec<usize>) -> Place {
+        Place { element: element.into(), workers }
+    }
+}
+
 /// The workers of a router, as the user thinks of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Workers<'a> {

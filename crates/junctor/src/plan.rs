@@ -17,6 +17,10 @@ use crate::{cli, exit};
 pub(crate) use costs::Costs;
 pub(crate) use model::Prediction;
 
+/// What one packet costs each of two cores when it goes from one to the other, if nobody has measured it: half of what the machines at
+/// hand took ('junctor bench handoff').
+pub(crate) const HANDOFF_NS: f64 = 12.5;
+
 /// Predict throughput, bottleneck and placement of a configuration on a number of cores, more than this machine's too.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -39,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MS", default_value_t = 200)]
     run_ms: u64,
     /// What one packet costs each of two cores when it goes from one to the other, in nanoseconds ('junctor bench handoff').
-    #[arg(long, value_name = "NS", default_value_t = 12.5)]
+    #[arg(long, value_name = "NS", default_value_t = HANDOFF_NS)]
     handoff_ns: f64,
     /// Print the result as JSON.
     #[arg(long)]

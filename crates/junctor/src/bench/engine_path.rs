@@ -8,6 +8,7 @@ use engine::clock::TimeSource;
 use engine::{Options, Router};
 use serde_json::json;
 
+use super::subject::Prepared;
 use super::traffic::{Bench, Pattern};
 use crate::config::{self, Form, Source};
 use crate::measure::{self, Measured};
@@ -105,21 +106,18 @@ pub(crate) fn main(args: &Args) -> u8 {
     if args.big_lock {
         router.lock_all_processing();
     }
-    let length = Duration::from_millis(args.run_ms.max(1));
-    let runs = super::subject::runs(&mut router, &bench, args.runs, length, || {});
+    let mut prepared = Prepared::new(router, bench, Duration::from_millis(args.run_ms.max(1)));
+    prepared.warm_up();
+    let runs: Vec<_> = (0..args.runs.max(1)).map(|_| prepared.run()).collect();
     if args.report {
-        eprint!("{}", crate::describe::report(&router));
-        eprint!("{}", router.read("big_lock", "").unwrap_or_default());
+        eprint!("{}", crate::describe::report(prepared.router()));
+        eprint!("{}", prepared.read("big_lock").unwrap_or_default());
     }
     if runs.iter().any(|r| r.packets == 0) {
         return cli::fail("no packet came out of the configuration; --report shows where they end");
     }
     let results = [
-        Measured::new(
-            "engine.ns_per_packet",
-            "ns",
-            runs.iter().map(|r| r.cpu_ns() / r.packets as f64).collect(),
-        ),
+        Measured::new("engine.ns_per_packet", "ns", runs.iter().map(|r| r.ns_per_packet()).collect()),
         Measured::new(
             "engine.mpps",
             "Mpps",

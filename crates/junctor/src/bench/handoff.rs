@@ -260,10 +260,9 @@ struct Moving {
 }
 
 impl Moving {
-    fn new(args: &Args, way: &str, burst: usize, cores: Vec<usize>) -> Result<Moving, String> {
+    fn new(capacity: usize, way: &str, burst: usize, cores: Vec<usize>) -> Result<Moving, String> {
         let text = format!(
-            "source :: HandoffSource -> q :: Queue({}, SYNC {way}) -> HandoffSink; q[1] -> HandoffReturn",
-            args.capacity
+            "source :: HandoffSource -> q :: Queue({capacity}, SYNC {way}) -> HandoffSink; q[1] -> HandoffReturn"
         );
         let messages =
             |all: &[lang::Diagnostic]| all.iter().map(|d| d.message.clone()).collect::<Vec<_>>().join("; ");
@@ -315,6 +314,32 @@ impl Moving {
     }
 }
 
+/// A queue between two cores, and the same on one: what other commands ask of this one.
+pub(crate) struct Distance {
+    two: Moving,
+    one: Moving,
+    length: Duration,
+}
+
+impl Distance {
+    /// Between these cores, in runs of this length, with the queue that there is by default and at the default burst.
+    ///
+    /// # Errors
+    /// The processor has no clock that programs can read.
+    pub(crate) fn new(cores: [usize; 2], length: Duration) -> Result<Distance, String> {
+        if sync::tsc() == 0 {
+            return Err("this processor has no time stamp counter that programs can read".to_owned());
+        }
+        let moving = |cores| Moving::new(1000, "lockfree", engine::DEFAULT_BURST, cores);
+        Ok(Distance { two: moving(cores.to_vec())?, one: moving(cores[..1].to_vec())?, length })
+    }
+
+    /// Runs both once; nanoseconds for a packet, between two cores and on one.
+    pub(crate) fn run(&mut self) -> [f64; 2] {
+        [self.two.run(self.length)[0], self.one.run(self.length)[0]]
+    }
+}
+
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     if sync::tsc() == 0 {
@@ -358,8 +383,8 @@ const NAMES: [(&str, &str); 6] = [
 fn measure_one(args: &Args, way: &str, burst: usize, cores: &[usize]) -> Result<Vec<Measured>, String> {
     let mut runs = NAMES.map(|_| Vec::new());
     let length = Duration::from_millis(args.run_ms.max(1));
-    let mut two = Moving::new(args, way, burst, cores.to_vec())?;
-    let mut one = Moving::new(args, way, burst, cores[..1].to_vec())?;
+    let mut two = Moving::new(args.capacity, way, burst, cores.to_vec())?;
+    let mut one = Moving::new(args.capacity, way, burst, cores[..1].to_vec())?;
     for run in 0..=args.runs.max(1) {
         let before = two.contention();
         let [apart, apart_memory] = two.run(length);
@@ -387,18 +412,9 @@ mod tests {
 
     #[test]
     fn packets_move_between_two_workers_and_on_one() {
-        let args = Args {
-            burst: vec![8],
-            sync: Vec::new(),
-            cores: String::new(),
-            capacity: 64,
-            runs: 1,
-            run_ms: 20,
-            json: false,
-        };
         for way in ["lockfree", "spin", "adaptive"] {
             for cores in [vec![0], vec![0, 1]] {
-                let mut moving = Moving::new(&args, way, 8, cores.clone()).unwrap();
+                let mut moving = Moving::new(64, way, 8, cores.clone()).unwrap();
                 // On a busy machine a worker may have no turn in so short a time.
                 let mut runs = (0..200).map(|_| moving.run(Duration::from_millis(5)));
                 assert!(runs.any(|run| run.iter().all(|ns| *ns > 0.0)), "{way} on {cores:?}");
@@ -410,6 +426,6 @@ mod tests {
                 );
             }
         }
-        assert!(Moving::new(&args, "none", 8, vec![0]).is_err());
+        assert!(Moving::new(64, "none", 8, vec![0]).is_err());
     }
 }

@@ -11,6 +11,9 @@ use lang::{Diagnostic, Graph};
 
 use super::traffic::{Bench, Pattern};
 
+/// How often a run without any packet is repeated.
+const TRIES: usize = 20;
+
 /// Why a configuration cannot be measured.
 pub(crate) enum Failed {
     /// It is wrong.
@@ -37,8 +40,7 @@ pub(crate) struct Measurement {
     pub(crate) packets: u64,
     /// What its elements did meanwhile.
     pub(crate) report: Report,
-    /// Processor time of all workers for each packet, and millions of packets for each second of the busiest worker's
-    /// processor time, by run: who else uses the machine does not count.
+    /// Processor time for each packet, and the rate, by run.
     ns_and_mpps: Vec<(f64, f64)>,
 }
 
@@ -79,10 +81,17 @@ impl<'a> Subject<'a> {
 
     /// A router on this number of workers, not started.
     pub(crate) fn build(&self, workers: usize) -> Result<Router, Failed> {
-        self.on_cores(workers, (0..workers).collect()).map(|(router, _)| router)
+        self.on_cores(workers, (0..workers).collect()).map(|prepared| prepared.router)
     }
 
-    fn on_cores(&self, workers: usize, cores: Vec<usize>) -> Result<(Router, Arc<Bench>), Failed> {
+    /// A router on this number of workers, pinned to the first cores, that has run once.
+    pub(crate) fn prepare(&self, workers: usize) -> Result<Prepared, Failed> {
+        let mut prepared = self.on_cores(workers, (0..workers).collect())?;
+        prepared.warm_up();
+        Ok(prepared)
+    }
+
+    fn on_cores(&self, workers: usize, cores: Vec<usize>) -> Result<Prepared, Failed> {
         let bench = Arc::new(Bench::new(self.patterns.clone(), self.queues.unwrap_or(workers)));
         let options = Options {
             provider: bench.clone(),
@@ -95,58 +104,112 @@ impl<'a> Subject<'a> {
             print: Some(Box::new(|_| {})),
         };
         let router = Router::build(self.graph, &elements::registry(), options);
-        router.map(|router| (router, bench)).map_err(Failed::Configuration)
+        let length = self.run;
+        router.map(|router| Prepared { router, bench, length }).map_err(Failed::Configuration)
     }
 
     /// Runs it on this number of workers.
     pub(crate) fn measure(&self, workers: usize) -> Result<Measurement, Failed> {
-        let (mut router, bench) = self.on_cores(workers, (0..workers).collect())?;
-        self.run(&mut router, &bench, || {})
+        let mut prepared = self.prepare(workers)?;
+        let runs = (0..self.runs).map(|_| prepared.run_surely()).collect::<Result<Vec<_>, _>>()?;
+        Ok(prepared.measurement(&runs))
     }
 
     /// Runs two copies of it side by side, on one worker each, and returns the processor time for each packet of both.
     pub(crate) fn measure_together(&self) -> Result<f64, Failed> {
         let mut copies = [self.on_cores(1, vec![0])?, self.on_cores(1, vec![1])?];
-        let start = Barrier::new(2);
-        let measured: Vec<Result<Measurement, Failed>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = copies
-                .iter_mut()
-                .map(|(router, bench)| {
-                    let start = &start;
-                    scope.spawn(move || {
-                        self.run(router, bench, || {
-                            start.wait();
-                        })
-                    })
-                })
-                .collect();
-            threads.into_iter().map(|t| t.join().unwrap_or(Err(Failed::Silent))).collect()
-        });
-        let mut sum = 0.0;
-        for copy in measured {
-            sum += copy?.ns_per_packet() / 2.0;
+        copies.iter_mut().for_each(Prepared::warm_up);
+        let mut ns = Vec::new();
+        for _ in 0..self.runs {
+            let runs = run_together(&mut copies)?;
+            ns.push(runs.iter().map(Run::ns_per_packet).sum::<f64>() / runs.len() as f64);
         }
-        Ok(sum)
-    }
-
-    fn run(&self, router: &mut Router, bench: &Bench, before_each: impl Fn()) -> Result<Measurement, Failed> {
-        let runs = runs(router, bench, self.runs, self.run, before_each);
-        let ns_and_mpps: Vec<(f64, f64)> = runs
-            .iter()
-            .map(|run| {
-                let packets = run.packets as f64;
-                let busiest = run.worker_ns.iter().copied().fold(1.0, f64::max);
-                (run.cpu_ns() / packets, packets / busiest * 1e3)
-            })
-            .collect();
-        let silent = ns_and_mpps.iter().any(|(ns, _)| !ns.is_finite());
-        let measurement = Measurement { packets: bench.sent() as u64, report: router.report(), ns_and_mpps };
-        if silent { Err(Failed::Silent) } else { Ok(measurement) }
+        ns.sort_by(f64::total_cmp);
+        Ok(ns[ns.len() / 2])
     }
 }
 
+/// A router on in-memory devices.
+pub(crate) struct Prepared {
+    router: Router,
+    bench: Arc<Bench>,
+    /// How long a run takes.
+    length: Duration,
+}
+
+impl Prepared {
+    /// A router that has not run yet.
+    pub(super) fn new(router: Router, bench: Arc<Bench>, length: Duration) -> Prepared {
+        Prepared { router, bench, length }
+    }
+
+    /// The router.
+    pub(crate) fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// Reads a handler.
+    pub(super) fn read(&mut self, handler: &str) -> Option<String> {
+        self.router.read(handler, "").ok()
+    }
+
+    /// Runs once, while the devices answer for all neighbours.
+    pub(super) fn warm_up(&mut self) {
+        self.run();
+        self.bench.settle();
+    }
+
+    /// Runs once.
+    pub(crate) fn run(&mut self) -> Run {
+        let (sent, before) = (self.bench.sent(), self.router.cpu_ns());
+        let started = Instant::now();
+        self.router.resume();
+        self.router.stop_after(self.length);
+        self.router.run();
+        let wall_ns = started.elapsed().as_nanos() as f64;
+        let used = self.router.cpu_ns().into_iter().zip(before).map(|(now, then)| (now - then) as f64);
+        Run { packets: self.bench.sent() - sent, worker_ns: used.collect(), wall_ns }
+    }
+
+    /// Runs until packets come out: on a busy machine a worker may have had no turn in a short run, which says nothing.
+    pub(crate) fn run_surely(&mut self) -> Result<Run, Failed> {
+        let runs = (0..TRIES).map(|_| self.run());
+        runs.into_iter().find(|run| run.packets > 0).ok_or(Failed::Silent)
+    }
+
+    fn measurement(&self, runs: &[Run]) -> Measurement {
+        let packets = self.bench.sent() as u64;
+        let ns_and_mpps = runs.iter().map(|run| (run.ns_per_packet(), run.mpps())).collect();
+        Measurement { packets, report: self.router.report(), ns_and_mpps }
+    }
+}
+
+/// Runs several routers at once.
+pub(crate) fn run_together(routers: &mut [Prepared]) -> Result<Vec<Run>, Failed> {
+    let mut tries = (0..TRIES).map(|_| all_at_once(routers));
+    tries.find(|runs| runs.iter().all(|run| run.packets > 0)).ok_or(Failed::Silent)
+}
+
+fn all_at_once(routers: &mut [Prepared]) -> Vec<Run> {
+    let start = Barrier::new(routers.len());
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = routers
+            .iter_mut()
+            .map(|router| {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    router.run()
+                })
+            })
+            .collect();
+        // A worker that panics has said why.
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    })
+}
+
 /// One measured run of a router.
-pub(super) struct Run {
+pub(crate) struct Run {
     /// Packets sent by its devices.
     pub(super) packets: usize,
     /// Processor time of each worker.
@@ -157,34 +220,18 @@ pub(super) struct Run {
 
 impl Run {
     /// Processor time of all workers.
-    pub(super) fn cpu_ns(&self) -> f64 {
+    fn cpu_ns(&self) -> f64 {
         self.worker_ns.iter().sum()
     }
-}
 
-/// Runs a router once to warm up, in which neighbours are resolved, and then `count` times (once at least) for `length` each.
-pub(super) fn runs(
-    router: &mut Router,
-    bench: &Bench,
-    count: usize,
-    length: Duration,
-    before_each: impl Fn(),
-) -> Vec<Run> {
-    let mut runs = Vec::new();
-    for run in 0..=count.max(1) {
-        before_each();
-        let (sent, before) = (bench.sent(), router.cpu_ns());
-        let started = Instant::now();
-        router.resume();
-        router.stop_after(length);
-        router.run();
-        if run == 0 {
-            bench.settle();
-            continue;
-        }
-        let wall_ns = started.elapsed().as_nanos() as f64;
-        let used = router.cpu_ns().into_iter().zip(before).map(|(now, then)| (now - then) as f64);
-        runs.push(Run { packets: bench.sent() - sent, worker_ns: used.collect(), wall_ns });
+    /// Processor time of all workers for each packet.
+    pub(crate) fn ns_per_packet(&self) -> f64 {
+        self.cpu_ns() / self.packets as f64
     }
-    runs
+
+    /// Millions of packets for each second of the busiest worker's processor time: who else uses the machine does not
+    /// count.
+    pub(crate) fn mpps(&self) -> f64 {
+        self.packets as f64 / self.worker_ns.iter().copied().fold(1.0, f64::max) * 1e3
+    }
 }

@@ -8,6 +8,8 @@
 //! // bench: eth0 ether=00:00:c0:ae:67:ef src=18.26.4.0/24 dst=18.26.7.0/24 flows=1024 length=60
 //! ```
 //!
+//! Several prefixes of destinations, separated by commas, are sent to in turn. `share=3` beside a `share=1` on another device
+//! makes three packets arrive on the one for each on the other, however fast the router asks for them (`super::shares`).
 //! With IPv6 prefixes (`src=2001:db8:1::/64 dst=2001:db8:2::/64`) it is IPv6, whose frames have 62 bytes at least.
 //!
 //! While the router warms up, the devices also answer its ARP queries and neighbour solicitations, for any address, so
@@ -23,14 +25,19 @@ use packet::{Batch, Packet};
 use ports::memory::Replay;
 use wire::{MacAddr, Prefix4, Prefix6, Protocol, icmpv6, ipv6, ndp};
 
+use super::shares::{Share, Shares};
+
 /// What one device receives.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     ether: MacAddr,
     src: Prefix,
-    dst: Prefix,
+    /// Flows go to these in turn; there is one at least.
+    dst: Vec<Prefix>,
     flows: usize,
     length: usize,
+    /// Its share of all packets, if it has one.
+    share: Option<u64>,
 }
 
 /// The network whose hosts send or receive.
@@ -70,9 +77,10 @@ impl Default for Pattern {
         Pattern {
             ether: MacAddr([2, 0, 0, 0, 0, 1]),
             src: prefix("10.0.0.0/24"),
-            dst: prefix("10.0.1.0/24"),
+            dst: vec![prefix("10.0.1.0/24")],
             flows: 1024,
             length: 60,
+            share: None,
         }
     }
 }
@@ -103,7 +111,8 @@ impl Pattern {
         match key {
             "ether" => self.ether = value.parse().ok()?,
             "src" => self.src = Prefix::parse(value)?,
-            "dst" => self.dst = Prefix::parse(value)?,
+            "dst" => self.dst = value.split(',').map(Prefix::parse).collect::<Option<_>>()?,
+            "share" => self.share = Some(value.parse().ok().filter(|n| (1..=1000).contains(n))?),
             "flows" => self.flows = value.parse().ok().filter(|n| (1..=1 << 20).contains(n))?,
             "length" => self.length = value.parse().ok().filter(|n| (42..=9216).contains(n))?,
             _ => return None,
@@ -112,17 +121,17 @@ impl Pattern {
     }
 
     fn is_sound(&self) -> bool {
-        match (self.src, self.dst) {
+        self.dst.iter().all(|dst| match (self.src, dst) {
             (Prefix::V4(_), Prefix::V4(_)) => true,
             (Prefix::V6(_), Prefix::V6(_)) => self.length >= 62,
             _ => false,
-        }
+        })
     }
 
     /// The rotation of packets: distinct addresses and ports, Ethernet, IP and UDP headers in order.
     pub(crate) fn packets(&self) -> Vec<Vec<u8>> {
         (0..self.flows as u32)
-            .map(|flow| match (self.src, self.dst) {
+            .map(|flow| match (self.src, self.dst[flow as usize % self.dst.len()]) {
                 (Prefix::V6(src), Prefix::V6(dst)) => {
                     self.packet6(flow, host6(src, flow, 7), host6(dst, flow, 0))
                 }
@@ -179,12 +188,20 @@ pub(crate) struct Bench {
     devices: Mutex<HashMap<String, Arc<BenchDevice>>>,
     settled: Arc<AtomicBool>,
     misfits: bool,
+    shares: Arc<Shares>,
 }
 
 impl Bench {
     /// Devices of `queues` queues with these patterns.
     pub(crate) fn new(patterns: HashMap<String, Pattern>, queues: usize) -> Bench {
-        Bench { patterns, queues, devices: Mutex::default(), settled: Arc::default(), misfits: false }
+        Bench {
+            patterns,
+            queues,
+            devices: Mutex::default(),
+            settled: Arc::default(),
+            misfits: false,
+            shares: Arc::default(),
+        }
     }
 
     /// Mixes in packets that ought not to pass.
@@ -221,6 +238,7 @@ impl Provider for Bench {
             ether: pattern.ether,
             answers: Arc::default(),
             settled: self.settled.clone(),
+            shares: pattern.share.map(|share| (self.shares.clone(), share)),
         });
         devices.insert(spec.device.clone(), device.clone());
         Ok(device)
@@ -232,6 +250,7 @@ struct BenchDevice {
     ether: MacAddr,
     answers: Arc<Mutex<Vec<Packet>>>,
     settled: Arc<AtomicBool>,
+    shares: Option<(Arc<Shares>, u64)>,
 }
 
 impl Device for BenchDevice {
@@ -241,7 +260,8 @@ impl Device for BenchDevice {
 
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let (answers, settled) = (self.answers.clone(), self.settled.clone());
-        Ok(Box::new(Rx { inner: self.replay.rx(queue)?, answers, settled }))
+        let share = self.shares.as_ref().map(|(shares, share)| shares.join(*share));
+        Ok(Box::new(Rx { inner: self.replay.rx(queue)?, answers, settled, share }))
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
@@ -254,6 +274,7 @@ struct Rx {
     inner: Box<dyn RxQueue>,
     answers: Arc<Mutex<Vec<Packet>>>,
     settled: Arc<AtomicBool>,
+    share: Option<Share>,
 }
 
 impl RxQueue for Rx {
@@ -266,7 +287,13 @@ impl RxQueue for Rx {
                 return n;
             }
         }
-        self.inner.receive(batch, max)
+        let Some(share) = &mut self.share else { return self.inner.receive(batch, max) };
+        let n = match share.allows(max) {
+            0 => 0,
+            allowed => self.inner.receive(batch, allowed),
+        };
+        share.take(n);
+        n
     }
 
     fn stats(&self) -> QueueStats {
@@ -410,6 +437,12 @@ mod tests {
             assert_eq!((&p[30..33], p[26]), (&[2, 0, 0][..], 1));
         }
         assert!(Pattern::gather("// bench: eth0 flows=none").is_err());
+        let text = "// bench: eth0 dst=2.0.0.0/24,3.0.0.0/24 flows=4 share=3";
+        let packets = Pattern::gather(text).unwrap()["eth0"].packets();
+        assert_eq!(packets.iter().map(|p| p[30]).collect::<Vec<_>>(), [2, 3, 2, 3]);
+        for bad in ["dst=2.0.0.0/24,", "dst=2.0.0.0/24,::/64", "share=0"] {
+            assert!(Pattern::gather(&format!("// bench: eth0 {bad}")).is_err(), "{bad}");
+        }
     }
 
     #[test]

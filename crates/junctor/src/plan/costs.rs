@@ -32,7 +32,11 @@ impl Costs {
         let ns_per_packet = run.ns_per_packet();
         let together = if cores > 1 { Some(subject.measure_together()? / ns_per_packet) } else { None };
         let Report { elements, .. } = &run.report;
-        let cycles: Vec<f64> = elements.iter().map(|e| e.tasks.all_cycles()).collect();
+        let mut cycles: Vec<f64> = elements.iter().map(|e| e.tasks.all_cycles()).collect();
+        // Too short to time a single run: then they count alike.
+        if cycles.iter().all(|c| *c == 0.0) {
+            cycles = elements.iter().map(|e| e.tasks.runs as f64).collect();
+        }
         // The share of each task is known better than its cycles, in which lies all that interrupted it.
         let all: f64 = cycles.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let mut tasks: Vec<TaskCost> = cycles

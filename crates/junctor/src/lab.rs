@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor lab`: published experiments with multicore packet processing, repeated on the reader's own machine.
+//!
+//! Each lab is a file that measures and hands back a [`report::Report`]: prose, tables and plots of which every value says whether it
+//! was measured here, comes from a model, or was published. What becomes of a report (a page, JSON, text) is the same for all of them.
+//! The crate `lab` has the rigs of network namespaces for labs that need a network.
+
+mod page;
+mod parallelism;
+mod plot;
+mod progress;
+mod report;
+mod text;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Subcommand;
+
+use crate::cli;
+use progress::Progress;
+use report::Report;
+
+/// Repeat a published experiment on this machine, and see its figures beside the published ones.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum What {
+    Parallelism(parallelism::Args),
+}
+
+/// What all labs ask.
+#[derive(Clone, Debug, clap::Args)]
+struct Common {
+    /// Take seconds instead of minutes: everything once and short, to see that it works.
+    #[arg(long)]
+    quick: bool,
+    /// Length of each run in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    time: u64,
+    /// Rounds in each of which everything is measured once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// Write the report into this directory: a page for a browser, and JSON.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Common {
+    fn length(&self) -> Duration {
+        Duration::from_millis(if self.quick { 20 } else { self.time })
+    }
+
+    fn rounds(&self) -> usize {
+        if self.quick { 1 } else { usize::from(self.rounds) }
+    }
+
+    /// Prints the report of a lab and writes its files.
+    fn publish(&self, report: &Report) -> u8 {
+        let json = report.json();
+        if let Some(directory) = &self.out {
+            let write = |suffix: &str, text: &str| {
+                let path = directory.join(format!("{}.{suffix}", report.name));
+                std::fs::write(&path, text).map_err(|why| format!("{}: {why}", path.display()))?;
+                eprintln!("{}", path.display());
+                Ok::<_, String>(())
+            };
+            let made = std::fs::create_dir_all(directory)
+                .map_err(|why| format!("{}: {why}", directory.display()))
+                .and_then(|()| write("html", &page::render(report)))
+                .and_then(|()| write("json", &format!("{json}\n")));
+            if let Err(why) = made {
+                return cli::fail(format!("cannot write the report: {why}"));
+            }
+        }
+        let out = if self.json { format!("{json}\n") } else { text::render(report) };
+        cli::print_or_fail(out.as_bytes())
+    }
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    let (common, report) = match &args.what {
+        What::Parallelism(args) => (&args.common, parallelism::run(args)),
+    };
+    match report {
+        Ok(report) => common.publish(&report),
+        Err(why) => cli::fail(why),
+    }
+}

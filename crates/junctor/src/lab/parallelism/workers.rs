@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What more cores gain: the IP router, and the same with much work on each packet.
+
+use super::super::report::{Cell, Origin, Plot, Section, Series, Table};
+use super::{STUDY_CORES, Setting, explain, graph};
+use crate::bench::{Prepared, Run, Subject};
+use crate::measure::Measured;
+use crate::plan::{Costs, Prediction};
+
+const ROUTER: &str = include_str!("../../../../../conf/ip-router.click");
+/// Where in the router all packets pass, and what else happens to them there.
+const PASS: (&str, &str) = ("GetIPAddress(16) -> [0]rt;", "GetIPAddress(16) -> Work(300) -> [0]rt;");
+/// Cores up to which the model is shown, if there are fewer.
+const MODELLED: [usize; 6] = [1, 2, 3, 4, 6, 8];
+
+/// A configuration, and what the study measured of it.
+struct Kind {
+    key: &'static str,
+    name: &'static str,
+    study: &'static str,
+    text: String,
+    /// Packets for each second by number of processors.
+    published: &'static [(usize, f64)],
+}
+
+fn kinds() -> [Kind; 2] {
+    [
+        Kind {
+            key: "router",
+            name: "IP router",
+            study: "IP router",
+            text: ROUTER.to_owned(),
+            published: &[(1, 302_000.0), (2, 494_000.0)],
+        },
+        Kind {
+            key: "work",
+            name: "IP router with work",
+            study: "IPsec gateway",
+            text: ROUTER.replace(PASS.0, PASS.1),
+            published: &[(1, 23_000.0), (4, 87_000.0)],
+        },
+    ]
+}
+
+/// What was found about one kind.
+struct Found {
+    kind: Kind,
+    /// By number of workers: the rates of all rounds, and how many times one worker's.
+    measured: Vec<(usize, Measured, Measured)>,
+    /// By number of workers.
+    modelled: Vec<(usize, f64)>,
+    ns_per_packet: Measured,
+}
+
+/// Numbers of workers to measure: each up to 4, then twice as many each time, and all.
+fn counts(cores: usize) -> Vec<usize> {
+    let mut counts: Vec<usize> = (1..=cores.min(4)).collect();
+    counts.extend((3..).map(|n| 1 << n).take_while(|n| *n < cores));
+    if cores > 4 {
+        counts.push(cores);
+    }
+    counts
+}
+
+/// Measures, and returns also what a packet costs on one core in the router.
+pub(super) fn run(setting: &mut Setting<'_>) -> Result<(Section, Measured), String> {
+    let counts = counts(setting.cores);
+    let kinds = kinds();
+    setting.progress.expect(kinds.len() * (1 + counts.len() * (1 + setting.common.rounds())));
+    let graphs = kinds.iter().map(|k| graph(&k.text)).collect::<Result<Vec<_>, _>>()?;
+    let mut subjects = Vec::new();
+    for (kind, graph) in kinds.iter().zip(&graphs) {
+        let subject = Subject::new(graph, &kind.text)?;
+        subjects.push(subject.with_runs(setting.common.rounds(), setting.run_ms()));
+    }
+    setting.progress.part("workers: warming up");
+    let mut routers: Vec<Vec<Prepared>> = Vec::new();
+    for subject in &subjects {
+        let mut row = Vec::new();
+        for workers in &counts {
+            row.push(subject.prepare(*workers).map_err(explain)?);
+            setting.progress.step();
+        }
+        routers.push(row);
+    }
+    setting.progress.part("workers: rounds of the IP router with and without work");
+    let mut runs: Vec<Vec<Vec<Run>>> =
+        subjects.iter().map(|_| counts.iter().map(|_| Vec::new()).collect()).collect();
+    for _ in 0..setting.common.rounds() {
+        for (routers, runs) in routers.iter_mut().zip(&mut runs) {
+            for (router, runs) in routers.iter_mut().zip(runs) {
+                runs.push(router.run_surely().map_err(explain)?);
+                setting.progress.step();
+            }
+        }
+    }
+    drop(routers);
+    let mut found = Vec::new();
+    for ((kind, subject), runs) in kinds.into_iter().zip(&subjects).zip(&runs) {
+        setting.progress.part(format!("workers: model of the {}", kind.name));
+        let modelled = model(setting, subject, &counts)?;
+        found.push(gather(setting, kind, &counts, runs, modelled));
+        setting.progress.step();
+    }
+    let packet_ns = found[0].ns_per_packet.clone();
+    Ok((section(setting, &found), packet_ns))
+}
+
+/// Predicted rates by number of workers.
+fn model(
+    setting: &Setting<'_>,
+    subject: &Subject<'_>,
+    counts: &[usize],
+) -> Result<Vec<(usize, f64)>, String> {
+    let costs = Costs::measure(subject, setting.cores).map_err(explain)?;
+    let mut all: Vec<usize> = counts.iter().copied().chain(MODELLED).collect();
+    all.sort_unstable();
+    all.dedup();
+    let predict = |workers| {
+        let router = subject.build(workers).map_err(explain)?;
+        Ok((workers, Prediction::new(&costs, router.shared(), workers, setting.handoff_ns).mpps()))
+    };
+    all.into_iter().map(predict).collect()
+}
+
+fn gather(
+    setting: &mut Setting<'_>,
+    kind: Kind,
+    counts: &[usize],
+    runs: &[Vec<Run>],
+    modelled: Vec<(usize, f64)>,
+) -> Found {
+    let key = kind.key;
+    let rates = |runs: &[Run]| runs.iter().map(Run::mpps).collect::<Vec<f64>>();
+    let alone = rates(&runs[0]);
+    let mut measured = Vec::new();
+    for (workers, runs) in counts.iter().zip(runs) {
+        let rates = rates(runs);
+        let times = rates.iter().zip(&alone).map(|(rate, one)| rate / one).collect();
+        let rate = setting.note(format!("parallelism.{key}.mpps_{workers}"), "Mpps", rates);
+        let times = setting.note(format!("parallelism.{key}.scaling_{workers}"), "times", times);
+        measured.push((*workers, rate, times));
+    }
+    for (workers, mpps) in &modelled {
+        setting.note(format!("parallelism.{key}.modelled_mpps_{workers}"), "Mpps", vec![*mpps]);
+        if let Some((_, rate, _)) = measured.iter().find(|m| m.0 == *workers) {
+            let error = mpps / rate.median() - 1.0;
+            setting.note(format!("parallelism.{key}.model_error_{workers}"), "ratio", vec![error]);
+        }
+    }
+    let ns = runs[0].iter().map(Run::ns_per_packet).collect();
+    let ns_per_packet = setting.note(format!("parallelism.{key}.ns_per_packet"), "ns", ns);
+    Found { kind, measured, modelled, ns_per_packet }
+}
+
+fn section(setting: &mut Setting<'_>, found: &[Found]) -> Section {
+    let ratio = found[1].ns_per_packet.median() / found[0].ns_per_packet.median();
+    let mut section = Section {
+        title: "More cores".into(),
+        text: vec![
+            "Every core receives from a queue of its own of both interfaces and sends to one of its own, so that a packet stays on the core that received it. The study's cards had one queue each: there, packets moved.".into(),
+            format!("The work element makes a packet {ratio:.1} times as expensive as the router alone; in the study, IPsec made it 13.1 times."),
+        ],
+        ..Section::default()
+    };
+    section.plots.push(plot(found));
+    for f in found {
+        section.tables.push(table(setting, f));
+        let (_, rate, times) = f.measured.last().expect("one worker at least");
+        let workers = f.measured.len();
+        if setting.cores > 1 {
+            let study = f.kind.published;
+            let ((n, last), first) = (study[study.len() - 1], study[0].1);
+            setting.find(format!(
+                "{}: {:.2} Mpps on {} cores, {:.2} times one core (the study's {}: {:.2} times on {n}).",
+                f.kind.name,
+                rate.median(),
+                f.measured[workers - 1].0,
+                times.median(),
+                f.kind.study,
+                last / first,
+            ));
+        }
+    }
+    section
+}
+
+fn plot(found: &[Found]) -> Plot {
+    let mut series = Vec::new();
+    let highest = found.iter().flat_map(|f| &f.modelled).map(|m| m.0).max().unwrap_or(1) as f64;
+    series.push(Series {
+        name: "as many times as cores".into(),
+        origin: Origin::Name,
+        colour: 0,
+        points: vec![(1.0, 1.0), (highest, highest)],
+    });
+    for (i, f) in found.iter().enumerate() {
+        let line = |name: &str, origin, colour, points| Series { name: name.into(), origin, colour, points };
+        let one = f.modelled.first().map_or(1.0, |m| m.1);
+        let modelled = f.modelled.iter().map(|(n, mpps)| (*n as f64, mpps / one)).collect();
+        let measured = f.measured.iter().map(|(n, _, times)| (*n as f64, times.median())).collect();
+        let alone = f.kind.published[0].1;
+        let published = f.kind.published.iter().map(|(n, pps)| (*n as f64, pps / alone)).collect();
+        series.push(line(&format!("{}, modelled", f.kind.name), Origin::Modelled, i, modelled));
+        series.push(line(&format!("{}, measured", f.kind.name), Origin::Measured, i, measured));
+        series.push(line(&format!("{}, the study", f.kind.study), Origin::Published, i + 2, published));
+    }
+    Plot::Lines {
+        caption: "Rate over that of one core".into(),
+        x: "cores".into(),
+        y: "times one core".into(),
+        series,
+    }
+}
+
+fn table(setting: &Setting<'_>, found: &Found) -> Table {
+    let mut table = Table::new(
+        format!(
+            "{} here, {} in the study; million packets of 64 bytes each second",
+            found.kind.name, found.kind.study
+        ),
+        &[
+            ("cores", Origin::Name),
+            ("study, Mpps", Origin::Published),
+            ("times one", Origin::Published),
+            ("here, Mpps", Origin::Measured),
+            ("times one", Origin::Measured),
+            ("Mpps", Origin::Modelled),
+            ("times one", Origin::Modelled),
+            ("model's error", Origin::Modelled),
+        ],
+    );
+    let alone = found.kind.published[0].1;
+    let one = found.modelled.first().map_or(1.0, |m| m.1);
+    for (workers, mpps) in &found.modelled {
+        let study = found.kind.published.iter().find(|p| p.0 == *workers);
+        let measured = found.measured.iter().find(|m| m.0 == *workers);
+        let study_cell = |value: &dyn Fn(f64) -> String| match study {
+            Some((_, pps)) => Cell::new(value(*pps)),
+            None if *workers <= STUDY_CORES => Cell::new("not given"),
+            None => Cell::new(format!("{STUDY_CORES} in the study")),
+        };
+        let here = |pick: fn(&(usize, Measured, Measured)) -> &Measured| match measured {
+            Some(found) => Cell::measured(pick(found)),
+            None if *workers > setting.cores => Cell::missing(setting.too_few()),
+            None => Cell::new("not measured"),
+        };
+        let error = measured.map(|m| mpps / m.1.median() - 1.0);
+        table.row(vec![
+            Cell::new(workers.to_string()),
+            study_cell(&|pps| format!("{:.3}", pps / 1e6)),
+            study_cell(&|pps| format!("{:.2}", pps / alone)),
+            here(|m| &m.1),
+            here(|m| &m.2),
+            Cell::number(*mpps),
+            Cell::new(format!("{:.2}", mpps / one)),
+            error.map_or_else(|| Cell::new("not known"), Cell::percent),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_workers() {
+        assert_eq!(counts(1), [1]);
+        assert_eq!(counts(2), [1, 2]);
+        assert_eq!(counts(6), [1, 2, 3, 4, 6]);
+        assert_eq!(counts(8), [1, 2, 3, 4, 8]);
+        assert_eq!(counts(24), [1, 2, 3, 4, 8, 16, 24]);
+    }
+
+    #[test]
+    fn the_work_is_in_every_packets_way() {
+        let [router, work] = kinds();
+        assert_eq!(router.text.matches(PASS.0).count(), 1);
+        assert!(work.text.contains("Work(300)") && graph(&work.text).is_ok());
+    }
+}
