@@ -13,7 +13,7 @@ mod traffic;
 use clap::Subcommand;
 
 pub(crate) use handoff::Distance;
-pub(crate) use subject::{Failed, Prepared, Run, Subject};
+pub(crate) use subject::{Failed, Prepared, Run, Subject, run_together};
 pub(crate) use traffic::Bench;
 
 /// Measure the engine's own parts.

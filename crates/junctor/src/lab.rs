@@ -62,6 +62,13 @@ impl Common {
         if self.quick { 1 } else { usize::from(self.rounds) }
     }
 
+    /// Makes the directory, before anything is measured in vain.
+    fn prepare(&self) -> Result<(), Wrong> {
+        let Some(directory) = &self.out else { return Ok(()) };
+        let wrong = |why| Wrong::Failure(format!("cannot write the report: {}: {why}", directory.display()));
+        std::fs::create_dir_all(directory).map_err(wrong)
+    }
+
     /// Prints the report of a lab and writes its files.
     fn publish(&self, report: &Report) -> u8 {
         let json = report.json();
@@ -72,11 +79,9 @@ impl Common {
                 eprintln!("{}", path.display());
                 Ok::<_, String>(())
             };
-            let made = std::fs::create_dir_all(directory)
-                .map_err(|why| format!("{}: {why}", directory.display()))
-                .and_then(|()| write("html", &page::render(report)))
-                .and_then(|()| write("json", &format!("{json}\n")));
-            if let Err(why) = made {
+            let written =
+                write("html", &page::render(report)).and_then(|()| write("json", &format!("{json}\n")));
+            if let Err(why) = written {
                 return cli::fail(format!("cannot write the report: {why}"));
             }
         }
@@ -85,13 +90,27 @@ impl Common {
     }
 }
 
+/// Why there is no report.
+enum Wrong {
+    /// What was asked for cannot be.
+    Usage(String),
+    /// It did not work.
+    Failure(String),
+}
+
+impl From<String> for Wrong {
+    fn from(why: String) -> Wrong {
+        Wrong::Failure(why)
+    }
+}
+
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let (common, report) = match &args.what {
-        What::Parallelism(args) => (&args.common, parallelism::run(args)),
-    };
-    match report {
+    let What::Parallelism(lab) = &args.what;
+    let common = &lab.common;
+    match common.prepare().and_then(|()| parallelism::run(lab)) {
         Ok(report) => common.publish(&report),
-        Err(why) => cli::fail(why),
+        Err(Wrong::Usage(why)) => cli::usage(why),
+        Err(Wrong::Failure(why)) => cli::fail(why),
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::bench::{Failed, Subject};
 use crate::config::{Form, Loaded, Source};
-use crate::plan::{Costs, Prediction};
+use crate::plan::{Prediction, Trial};
 use crate::{cli, exit, measure};
 
 /// Rewrite a configuration so that it feeds more cores: flows are spread over workers where one task brings all packets, and
@@ -105,7 +105,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         queues: args.queues,
         threshold: args.threshold,
         handoff_ns: args.handoff_ns,
-        runs: (5, 200),
+        runs: (9, 60),
     };
     match rewrite(&graph, &notes, &goal) {
         Ok(outcome) => print(&outcome, args),
@@ -132,12 +132,13 @@ pub(crate) fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome
     let cores = goal.cores;
     let subject = |graph| {
         let subject = Subject::new(graph, notes).map_err(Failed::Traffic)?;
-        Ok::<_, Failed>(subject.with_queues(goal.queues).with_runs(goal.runs.0, goal.runs.1))
+        Ok::<_, Failed>(subject.with_queues(goal.queues).with_run_ms(goal.runs.1))
     };
     let before = subject(graph)?;
     let router = before.build(cores)?;
-    let costs = Costs::measure(&before, 1)?;
-    let old = Prediction::new(&costs, router.shared(), cores, goal.handoff_ns);
+    let here = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut trial = Trial::new(&before, here, &[])?.rounds(goal.runs.0)?;
+    let old = Prediction::new(&trial.costs(), router.shared(), cores, goal.handoff_ns);
     let before_mpps = old.mpps();
     let unchanged = |before_mpps| Outcome {
         text: graph.to_click(),
@@ -153,9 +154,15 @@ pub(crate) fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome
     let parsed = lang::load_str("parallelized", &text, &elements::options());
     let new_graph = parsed.graph.ok_or(Failed::Configuration(parsed.diagnostics))?;
     let after = subject(&new_graph)?;
+    // Both in turn, so that a slow phase of the machine does not look like a loss or a gain.
+    let mut after_trial = Trial::new(&after, here, &[])?;
+    for _ in 0..goal.runs.0.max(1) {
+        trial.round()?;
+        after_trial.round()?;
+    }
+    let before_mpps = Prediction::new(&trial.costs(), router.shared(), cores, goal.handoff_ns).mpps();
     let router = after.build(cores)?;
-    let costs = Costs::measure(&after, 1)?;
-    let after_mpps = Prediction::new(&costs, router.shared(), cores, goal.handoff_ns).mpps();
+    let after_mpps = Prediction::new(&after_trial.costs(), router.shared(), cores, goal.handoff_ns).mpps();
     let outcome = Outcome { text: format!("{notes}{text}"), steps, before_mpps, after_mpps };
     if outcome.gain() * 100.0 < goal.threshold { Ok(unchanged(before_mpps)) } else { Ok(outcome) }
 }
@@ -328,7 +335,7 @@ mod tests {
         let subject = Subject::new(&graph, "").map(|s| s.with_queues(1)).expect("patterns");
         let Ok(router) = subject.build(cores) else { panic!("does not build") };
         let shared = router.shared();
-        let costs = Costs::made_up(shared, costs);
+        let costs = crate::plan::Costs::made_up(shared, costs);
         let prediction = Prediction::new(&costs, shared, cores, 10.0);
         let steps = steps(&graph, shared, &prediction, cores);
         (graph, steps)

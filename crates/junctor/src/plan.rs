@@ -4,6 +4,7 @@
 
 mod costs;
 mod model;
+mod trial;
 
 use std::fmt::Write as _;
 
@@ -16,6 +17,7 @@ use crate::measure;
 use crate::{cli, exit};
 pub(crate) use costs::Costs;
 pub(crate) use model::Prediction;
+pub(crate) use trial::Trial;
 
 /// What one packet costs each of two cores when it goes from one to the other, if nobody has measured it: half of what the machines at
 /// hand took ('junctor bench handoff').
@@ -27,24 +29,25 @@ pub(crate) const HANDOFF_NS: f64 = 12.5;
   junctor plan conf/ip-router.click --cores 8
   junctor plan conf/ip-router.click --cores 4 --json
 
-The costs come from a run of the configuration on one core, on in-memory devices (see 'junctor bench engine --help' for their
-traffic), and from two such runs side by side. The model is then held against what this machine can measure: beside each
-prediction for 1 and 2 workers stands the measured rate, of processor time, and the error.")]
+The costs come from runs of the configuration on one core, on in-memory devices (see 'junctor bench engine --help' for their
+traffic), from two such runs side by side, and from packets moved between two cores. The model is held against what this
+machine can measure: beside each prediction for 1 and 2 workers stands the measured rate, of processor time, and the error.
+All of it is measured in turn, in rounds, so that a slow phase of the machine meets everything alike.")]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
     /// Cores to plan for.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
     cores: u16,
-    /// Measured runs of each kind.
-    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    /// Rounds, in each of which everything is measured once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 15)]
     runs: usize,
     /// Length of a run in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 200)]
+    #[arg(long, value_name = "MS", default_value_t = 60)]
     run_ms: u64,
-    /// What one packet costs each of two cores when it goes from one to the other, in nanoseconds ('junctor bench handoff').
-    #[arg(long, value_name = "NS", default_value_t = HANDOFF_NS)]
-    handoff_ns: f64,
+    /// What one packet costs each of two cores when it goes from one to the other, in nanoseconds, instead of measuring that.
+    #[arg(long, value_name = "NS")]
+    handoff_ns: Option<f64>,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -72,21 +75,24 @@ pub(crate) fn main(args: &Args) -> u8 {
     loaded.report(&loaded.diagnostics, Form::Full, true);
     let Some(graph) = loaded.graph.take() else { return exit::USAGE };
     let subject = match Subject::new(&graph, &loaded.text()) {
-        Ok(subject) => subject.with_runs(args.runs, args.run_ms),
+        Ok(subject) => subject.with_run_ms(args.run_ms),
         Err(why) => return cli::usage(why),
     };
     let here = std::thread::available_parallelism().map_or(1, usize::from);
     let planned = (|| {
-        let costs = Costs::measure(&subject, here)?;
+        let checks: Vec<usize> = [1, 2].into_iter().filter(|w| *w <= here).collect();
+        let trial = Trial::new(&subject, here, &checks)?.with_distance(&subject).rounds(args.runs)?;
+        let costs = trial.costs();
+        let handoff_ns = args.handoff_ns.or(trial.handoff_ns()).unwrap_or(HANDOFF_NS);
         let mut held = Vec::new();
-        for workers in [1, 2].into_iter().filter(|w| *w <= here) {
+        for workers in checks {
             let router = subject.build(workers)?;
-            let prediction = Prediction::new(&costs, router.shared(), workers, args.handoff_ns);
-            held.push(Held { prediction, measured_mpps: Some(subject.measure(workers)?.mpps()) });
+            let prediction = Prediction::new(&costs, router.shared(), workers, handoff_ns);
+            held.push(Held { prediction, measured_mpps: trial.measured_mpps(workers) });
         }
         let router = subject.build(usize::from(args.cores))?;
         let shared = router.shared().clone();
-        let prediction = Prediction::new(&costs, &shared, usize::from(args.cores), args.handoff_ns);
+        let prediction = Prediction::new(&costs, &shared, usize::from(args.cores), handoff_ns);
         Ok::<_, crate::bench::Failed>((costs, held, prediction, shared))
     })();
     match planned {

@@ -30,48 +30,19 @@ pub(crate) struct Subject<'a> {
     patterns: HashMap<String, Pattern>,
     /// Queues of each device, if not one for each worker.
     queues: Option<usize>,
-    runs: usize,
     run: Duration,
-}
-
-/// What the runs of a router showed.
-pub(crate) struct Measurement {
-    /// Packets that left it, those of the warm-up too.
-    pub(crate) packets: u64,
-    /// What its elements did meanwhile.
-    pub(crate) report: Report,
-    /// Processor time for each packet, and the rate, by run.
-    ns_and_mpps: Vec<(f64, f64)>,
-}
-
-impl Measurement {
-    fn median(&self, pick: impl Fn(&(f64, f64)) -> f64) -> f64 {
-        let mut values: Vec<f64> = self.ns_and_mpps.iter().map(pick).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or_default()
-    }
-
-    /// Processor time for each packet, the median of the runs.
-    pub(crate) fn ns_per_packet(&self) -> f64 {
-        self.median(|run| run.0)
-    }
-
-    /// The median rate.
-    pub(crate) fn mpps(&self) -> f64 {
-        self.median(|run| run.1)
-    }
 }
 
 impl<'a> Subject<'a> {
     /// A configuration, whose text says what its devices receive.
     pub(crate) fn new(graph: &'a Graph, text: &str) -> Result<Subject<'a>, String> {
         let patterns = Pattern::gather(text)?;
-        Ok(Subject { graph, patterns, queues: None, runs: 5, run: Duration::from_millis(200) })
+        Ok(Subject { graph, patterns, queues: None, run: Duration::from_millis(60) })
     }
 
-    /// So many runs of so many milliseconds instead.
-    pub(crate) fn with_runs(self, runs: usize, run_ms: u64) -> Subject<'a> {
-        Subject { runs: runs.max(1), run: Duration::from_millis(run_ms.max(1)), ..self }
+    /// Runs of so many milliseconds instead.
+    pub(crate) fn with_run_ms(self, run_ms: u64) -> Subject<'a> {
+        Subject { run: Duration::from_millis(run_ms.max(1)), ..self }
     }
 
     /// So many queues for each device instead of one for each worker.
@@ -108,24 +79,16 @@ impl<'a> Subject<'a> {
         router.map(|router| Prepared { router, bench, length }).map_err(Failed::Configuration)
     }
 
-    /// Runs it on this number of workers.
-    pub(crate) fn measure(&self, workers: usize) -> Result<Measurement, Failed> {
-        let mut prepared = self.prepare(workers)?;
-        let runs = (0..self.runs).map(|_| prepared.run_surely()).collect::<Result<Vec<_>, _>>()?;
-        Ok(prepared.measurement(&runs))
-    }
-
-    /// Runs two copies of it side by side, on one worker each, and returns the processor time for each packet of both.
-    pub(crate) fn measure_together(&self) -> Result<f64, Failed> {
+    /// Two copies of it, each on one worker, pinned to the first two cores, that have run once.
+    pub(crate) fn prepare_pair(&self) -> Result<[Prepared; 2], Failed> {
         let mut copies = [self.on_cores(1, vec![0])?, self.on_cores(1, vec![1])?];
         copies.iter_mut().for_each(Prepared::warm_up);
-        let mut ns = Vec::new();
-        for _ in 0..self.runs {
-            let runs = run_together(&mut copies)?;
-            ns.push(runs.iter().map(Run::ns_per_packet).sum::<f64>() / runs.len() as f64);
-        }
-        ns.sort_by(f64::total_cmp);
-        Ok(ns[ns.len() / 2])
+        Ok(copies)
+    }
+
+    /// How long a run takes.
+    pub(crate) fn length(&self) -> Duration {
+        self.run
     }
 }
 
@@ -177,10 +140,14 @@ impl Prepared {
         runs.into_iter().find(|run| run.packets > 0).ok_or(Failed::Silent)
     }
 
-    fn measurement(&self, runs: &[Run]) -> Measurement {
-        let packets = self.bench.sent() as u64;
-        let ns_and_mpps = runs.iter().map(|run| (run.ns_per_packet(), run.mpps())).collect();
-        Measurement { packets, report: self.router.report(), ns_and_mpps }
+    /// Packets that left it, those of the warm-up too.
+    pub(crate) fn sent(&self) -> u64 {
+        self.bench.sent() as u64
+    }
+
+    /// What its elements did meanwhile.
+    pub(crate) fn report(&self) -> Report {
+        self.router.report()
     }
 }
 

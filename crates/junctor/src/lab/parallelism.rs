@@ -13,7 +13,7 @@ mod workers;
 use serde_json::json;
 
 use super::report::{Report, Section};
-use super::{Common, Progress};
+use super::{Common, Progress, Wrong};
 use crate::bench::Failed;
 use crate::measure::Measured;
 
@@ -94,11 +94,12 @@ fn graph(text: &str) -> Result<lang::Graph, String> {
 }
 
 /// Runs the lab.
-pub(super) fn run(args: &Args) -> Result<Report, String> {
+pub(super) fn run(args: &Args) -> Result<Report, Wrong> {
     let here = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = args.cores.unwrap_or(here);
     if cores == 0 || cores > here {
-        return Err(format!("--cores must lie between 1 and {here}, the cores of this machine"));
+        let why = format!("--cores must lie between 1 and {here}, the cores of this machine");
+        return Err(Wrong::Usage(why));
     }
     let mut setting = Setting {
         common: &args.common,

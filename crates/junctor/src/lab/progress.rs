@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn the_bar_fills() {
-        let mut progress = Progress { terminal: false, ..Progress::new(4) };
+        let mut progress = Progress::new(4);
+        progress.terminal = false;
         assert_eq!(progress.bar(), format!("[{}]   0 %", " ".repeat(WIDTH)));
         (0..2).for_each(|_| progress.step());
         assert!(progress.bar().starts_with(&format!("[{}{}]  50 %", "#".repeat(15), " ".repeat(15))));

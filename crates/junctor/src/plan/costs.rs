@@ -3,8 +3,6 @@
 
 use engine::{Report, Sharing};
 
-use crate::bench::{Failed, Subject};
-
 /// Measured costs, all in nanoseconds for each packet that leaves the router.
 pub(crate) struct Costs {
     /// On one worker, with everything.
@@ -26,12 +24,9 @@ pub(crate) struct TaskCost {
 }
 
 impl Costs {
-    /// Measures them on this machine, which has `cores`.
-    pub(crate) fn measure(subject: &Subject<'_>, cores: usize) -> Result<Costs, Failed> {
-        let run = subject.measure(1)?;
-        let ns_per_packet = run.ns_per_packet();
-        let together = if cores > 1 { Some(subject.measure_together()? / ns_per_packet) } else { None };
-        let Report { elements, .. } = &run.report;
+    /// From what the elements did on one worker, where `sent` packets left the router and each cost this much.
+    pub(super) fn new(report: &Report, sent: u64, ns_per_packet: f64, together: Option<f64>) -> Costs {
+        let elements = &report.elements;
         let mut cycles: Vec<f64> = elements.iter().map(|e| e.tasks.all_cycles()).collect();
         // Too short to time a single run: then they count alike.
         if cycles.iter().all(|c| *c == 0.0) {
@@ -46,15 +41,15 @@ impl Costs {
             .map(|(element, c)| TaskCost { element, ns: ns_per_packet * c / all })
             .collect();
         tasks.sort_by(|a, b| b.ns.total_cmp(&a.ns));
-        let packets = run.packets.max(1) as f64;
+        let packets = sent.max(1) as f64;
         let ns_per_cycle = ns_per_packet * packets / all;
-        let sent = |e: &engine::ElementReport| e.outputs.iter().map(|o| o.packets).sum::<u64>() as f64;
-        let through: Vec<f64> = elements.iter().map(|e| sent(e) / packets).collect();
+        let left = |e: &engine::ElementReport| e.outputs.iter().map(|o| o.packets).sum::<u64>() as f64;
+        let through: Vec<f64> = elements.iter().map(|e| left(e) / packets).collect();
         let own = elements.iter().zip(&through).map(|(e, through)| {
             let sampled = e.cycles.packets.max(1) as f64;
             e.cycles.cycles as f64 / sampled * ns_per_cycle * through
         });
-        Ok(Costs { ns_per_packet, tasks, elements: own.collect(), through, together })
+        Costs { ns_per_packet, tasks, elements: own.collect(), through, together }
     }
 
     /// Costs as a test wants them, by task.

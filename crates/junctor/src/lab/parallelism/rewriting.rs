@@ -62,7 +62,7 @@ fn measure(setting: &mut Setting<'_>, outcome: &Outcome, cores: usize) -> Result
     let mut routers: Vec<Prepared> = Vec::new();
     for text in [BEFORE, &outcome.text] {
         let graph = graph(text)?;
-        let subject = Subject::new(&graph, text)?.with_queues(1).with_runs(1, setting.run_ms());
+        let subject = Subject::new(&graph, text)?.with_queues(1).with_run_ms(setting.run_ms());
         routers.push(subject.prepare(cores).map_err(explain)?);
     }
     let mut rates = [Vec::new(), Vec::new()];

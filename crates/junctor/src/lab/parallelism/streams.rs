@@ -9,7 +9,7 @@ use super::{STUDY_CORES, Setting, explain, graph};
 use crate::bench::{Prepared, Run, Subject};
 use crate::measure::Measured;
 use crate::place::{self, Place};
-use crate::plan::{Costs, Prediction};
+use crate::plan::{Prediction, Trial};
 
 /// Packets that hosts send, in proportion: each as much to each of the three others.
 const SHARES: [u32; 4] = [12, 6, 4, 2];
@@ -51,7 +51,8 @@ struct Tasks {
 
 impl Tasks {
     fn learn(setting: &Setting<'_>, subject: &Subject<'_>, workers: usize) -> Result<Tasks, String> {
-        let costs = Costs::measure(subject, setting.cores).map_err(explain)?;
+        let trial = Trial::new(subject, setting.cores, &[]).and_then(|t| t.rounds(setting.common.rounds()));
+        let costs = trial.map_err(explain)?.costs();
         let router = subject.build(workers).map_err(explain)?;
         let found = Prediction::new(&costs, router.shared(), workers, setting.handoff_ns);
         let names = found.items.iter().map(|e| router.shared().elements[*e].name.clone()).collect();
@@ -95,7 +96,7 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
     let text = text();
     let plain = graph(&text)?;
     let subject = Subject::new(&plain, &text)?.with_queues(1);
-    let subject = subject.with_runs(setting.common.rounds(), setting.run_ms());
+    let subject = subject.with_run_ms(setting.run_ms());
     setting.progress.part("streams: what each task costs");
     let tasks = Tasks::learn(setting, &subject, workers)?;
     let mut all = all_placements(tasks.names.len(), workers);
@@ -138,7 +139,7 @@ fn candidate(key: &'static str, name: &str, homes: Vec<usize>) -> Candidate {
 fn prepare(setting: &Setting<'_>, text: &str, tasks: &Tasks, homes: &[usize]) -> Result<Prepared, String> {
     let mut graph = graph(text)?;
     place::add(&mut graph, &tasks.places(homes));
-    let subject = Subject::new(&graph, text)?.with_queues(1).with_runs(1, setting.run_ms());
+    let subject = Subject::new(&graph, text)?.with_queues(1).with_run_ms(setting.run_ms());
     subject.prepare(tasks.problem.workers).map_err(explain)
 }
 

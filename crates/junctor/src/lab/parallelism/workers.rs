@@ -3,9 +3,9 @@
 
 use super::super::report::{Cell, Origin, Plot, Section, Series, Table};
 use super::{STUDY_CORES, Setting, explain, graph};
-use crate::bench::{Prepared, Run, Subject};
+use crate::bench::{Run, Subject};
 use crate::measure::Measured;
-use crate::plan::{Costs, Prediction};
+use crate::plan::{Prediction, Trial};
 
 const ROUTER: &str = include_str!("../../../../../conf/ip-router.click");
 /// Where in the router all packets pass, and what else happens to them there.
@@ -66,41 +66,27 @@ fn counts(cores: usize) -> Vec<usize> {
 pub(super) fn run(setting: &mut Setting<'_>) -> Result<(Section, Measured), String> {
     let counts = counts(setting.cores);
     let kinds = kinds();
-    setting.progress.expect(kinds.len() * (1 + counts.len() * (1 + setting.common.rounds())));
+    setting.progress.expect(kinds.len() * (1 + setting.common.rounds()));
     let graphs = kinds.iter().map(|k| graph(&k.text)).collect::<Result<Vec<_>, _>>()?;
-    let mut subjects = Vec::new();
+    let (mut subjects, mut trials) = (Vec::new(), Vec::new());
     for (kind, graph) in kinds.iter().zip(&graphs) {
-        let subject = Subject::new(graph, &kind.text)?;
-        subjects.push(subject.with_runs(setting.common.rounds(), setting.run_ms()));
-    }
-    setting.progress.part("workers: warming up");
-    let mut routers: Vec<Vec<Prepared>> = Vec::new();
-    for subject in &subjects {
-        let mut row = Vec::new();
-        for workers in &counts {
-            row.push(subject.prepare(*workers).map_err(explain)?);
-            setting.progress.step();
-        }
-        routers.push(row);
+        setting.progress.part(format!("workers: warming up the {}", kind.name));
+        let subject = Subject::new(graph, &kind.text)?.with_run_ms(setting.run_ms());
+        trials.push(Trial::new(&subject, setting.cores, &counts).map_err(explain)?);
+        subjects.push(subject);
+        setting.progress.step();
     }
     setting.progress.part("workers: rounds of the IP router with and without work");
-    let mut runs: Vec<Vec<Vec<Run>>> =
-        subjects.iter().map(|_| counts.iter().map(|_| Vec::new()).collect()).collect();
     for _ in 0..setting.common.rounds() {
-        for (routers, runs) in routers.iter_mut().zip(&mut runs) {
-            for (router, runs) in routers.iter_mut().zip(runs) {
-                runs.push(router.run_surely().map_err(explain)?);
-                setting.progress.step();
-            }
+        for trial in &mut trials {
+            trial.round().map_err(explain)?;
+            setting.progress.step();
         }
     }
-    drop(routers);
     let mut found = Vec::new();
-    for ((kind, subject), runs) in kinds.into_iter().zip(&subjects).zip(&runs) {
-        setting.progress.part(format!("workers: model of the {}", kind.name));
-        let modelled = model(setting, subject, &counts)?;
-        found.push(gather(setting, kind, &counts, runs, modelled));
-        setting.progress.step();
+    for ((kind, subject), trial) in kinds.into_iter().zip(&subjects).zip(&trials) {
+        let modelled = model(setting, subject, trial, &counts)?;
+        found.push(gather(setting, kind, &counts, trial, modelled));
     }
     let packet_ns = found[0].ns_per_packet.clone();
     Ok((section(setting, &found), packet_ns))
@@ -110,9 +96,10 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Result<(Section, Measured), Stri
 fn model(
     setting: &Setting<'_>,
     subject: &Subject<'_>,
+    trial: &Trial,
     counts: &[usize],
 ) -> Result<Vec<(usize, f64)>, String> {
-    let costs = Costs::measure(subject, setting.cores).map_err(explain)?;
+    let costs = trial.costs();
     let mut all: Vec<usize> = counts.iter().copied().chain(MODELLED).collect();
     all.sort_unstable();
     all.dedup();
@@ -127,15 +114,16 @@ fn gather(
     setting: &mut Setting<'_>,
     kind: Kind,
     counts: &[usize],
-    runs: &[Vec<Run>],
+    trial: &Trial,
     modelled: Vec<(usize, f64)>,
 ) -> Found {
     let key = kind.key;
-    let rates = |runs: &[Run]| runs.iter().map(Run::mpps).collect::<Vec<f64>>();
-    let alone = rates(&runs[0]);
+    let runs = |workers: usize| trial.checked(workers).unwrap_or_default();
+    let rates = |workers: usize| runs(workers).into_iter().map(Run::mpps).collect::<Vec<f64>>();
+    let alone = rates(1);
     let mut measured = Vec::new();
-    for (workers, runs) in counts.iter().zip(runs) {
-        let rates = rates(runs);
+    for workers in counts {
+        let rates = rates(*workers);
         let times = rates.iter().zip(&alone).map(|(rate, one)| rate / one).collect();
         let rate = setting.note(format!("parallelism.{key}.mpps_{workers}"), "Mpps", rates);
         let times = setting.note(format!("parallelism.{key}.scaling_{workers}"), "times", times);
@@ -148,7 +136,7 @@ fn gather(
             setting.note(format!("parallelism.{key}.model_error_{workers}"), "ratio", vec![error]);
         }
     }
-    let ns = runs[0].iter().map(Run::ns_per_packet).collect();
+    let ns = runs(1).into_iter().map(Run::ns_per_packet).collect();
     let ns_per_packet = setting.note(format!("parallelism.{key}.ns_per_packet"), "ns", ns);
     Found { kind, measured, modelled, ns_per_packet }
 }

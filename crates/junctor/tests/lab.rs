@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A lab in its quick form: the page, the JSON and the names that `docs/json.md` promises. No speed is asked for.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn junctor(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_junctor")).args(args).output().expect("junctor")
+}
+
+#[test]
+fn parallelism_writes_a_page_and_json() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let out = dir.path().join("report");
+    let out = out.to_str().expect("a path");
+    let ran = junctor(&["lab", "parallelism", "--quick", "--json", "--out", out]);
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{errors}");
+    // Piped, progress is lines and not a bar.
+    assert!(errors.contains("%] workers:") && !errors.contains('\r'), "{errors}");
+
+    let object: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    let written = std::fs::read(dir.path().join("report/parallelism.json")).expect("the file");
+    assert_eq!(object, serde_json::from_slice::<Value>(&written).expect("JSON"));
+    assert_eq!(object["command"], "lab parallelism");
+    let results = object["results"].as_array().expect("results");
+    let value = |name: &str| results.iter().find(|r| r["name"] == name).and_then(|r| r["value"].as_f64());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut names = vec![
+        "parallelism.router.mpps_1".to_owned(),
+        "parallelism.router.modelled_mpps_8".to_owned(),
+        "parallelism.router.ns_per_packet".to_owned(),
+        "parallelism.work.mpps_1".to_owned(),
+        "parallelism.streams.solver_modelled_mpps".to_owned(),
+        "parallelism.rewriting.after_modelled_mpps_3".to_owned(),
+    ];
+    if cores > 1 {
+        let more = ["router.mpps_2", "work.scaling_2", "move_ns", "streams.solver_share", "rewriting.gain_2"];
+        names.extend(more.map(|name| format!("parallelism.{name}")));
+    }
+    for name in names {
+        assert!(value(&name).is_some_and(|v| v.is_finite() && v > 0.0), "{name}: {:?}", value(&name));
+    }
+    assert_eq!(object["tables"][0]["rows"][0][1]["text"], "0.302", "the study's rate on one processor");
+
+    let page = std::fs::read_to_string(dir.path().join("report/parallelism.html")).expect("the page");
+    assert!(page.contains("<svg") && page.contains("0.302") && page.trim_end().ends_with("</html>"));
+    assert!(!page.contains("NaN") && !page.contains(">inf"), "a value is no number");
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let none = junctor(&["lab", "parallelism", "--cores", "0"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("--cores must lie between 1 and"));
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().join("report");
+    let no_directory = junctor(&["lab", "parallelism", "--quick", "--out", path.to_str().expect("a path")]);
+    assert_eq!(no_directory.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&no_directory.stderr).contains("cannot write the report"));
+}
