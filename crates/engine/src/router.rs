@@ -543,6 +543,11 @@ impl Router {
         *lock(&self.plant.patience) = patience;
     }
 
+    /// From now on no worker sleeps for want of work: for measurements with devices that wake nobody.
+    pub fn stay_awake(&mut self) {
+        self.workers.iter_mut().for_each(|w| w.awake = true);
+    }
+
     /// Runs one worker on the calling thread until something stops the router, and the others not at all: for tests and tools
     /// that ask what a worker touches.
     pub fn run_alone(&mut self, worker: usize) {

@@ -181,6 +181,8 @@ pub struct Worker {
     pub(crate) halt: Option<Halt>,
     /// The lock around all processing of packets, if there is one; absent while it is held.
     pub(crate) big_lock: Option<Arc<AdaptiveLock<()>>>,
+    /// Never sleep for want of work.
+    pub(crate) awake: bool,
     /// How it shares simulated time with others.
     pub(crate) turns: Option<Arc<Turns>>,
 }
@@ -228,6 +230,7 @@ impl Worker {
             wishes: Vec::new(),
             halt: None,
             big_lock: None,
+            awake: false,
             turns: None,
             shared,
         }
@@ -452,7 +455,7 @@ impl Worker {
     /// Does what an idle worker does: advances simulated time, or spins, or sleeps. Returns false when nothing can
     /// ever happen again.
     fn rest(&mut self) -> bool {
-        self.idle += 1;
+        self.idle = self.idle.saturating_add(1);
         if self.clock.is_simulated() {
             // Tasks of few tickets may have had no turn in this round.
             if self.tasks.is_uneven() && self.run_each_task() {
@@ -471,7 +474,7 @@ impl Worker {
             };
         }
         let nothing_to_poll = self.tasks.scheduled() == 0;
-        if self.idle < IDLE_ROUNDS && !nothing_to_poll {
+        if (self.idle < IDLE_ROUNDS && !nothing_to_poll) || self.awake {
             std::hint::spin_loop();
             return true;
         }

@@ -1,45 +1,96 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traffic in fixed proportions: devices that receive a share of all packets each, however fast their workers are.
+//! Traffic in fixed proportions and without loss: devices that receive a share of all packets each, as fast as the router sends them
+//! on.
 //!
-//! A device in memory has packets whenever it is asked, so whoever asks most often gets most. Real traffic does not come so: what a
-//! network sends to each interface is what it is, and the worker that falls behind decides how much of it the whole
-//! router carries. Here no device may run ahead of the one that is farthest behind, by its share, so that the rate of the router is
-//! that of its busiest worker.
+//! A device in memory has packets whenever it is asked. So whoever asks most often gets most, and a worker that only receives
+//! floods those that do the rest. Real traffic does not come so: what a network sends to each interface is what it is, and a router
+//! is judged by the rate that it carries without loss. Here no device may run ahead of the one that is farthest behind,
+//! by its share, and no more than a window of packets are on their way in all, so that the rate of the router is that of its
+//! busiest worker and no queue overflows.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sync::padded::CachePadded;
 
-/// How far a device may run ahead, in packets for each unit of its share. Smaller than what queues hold, so that none overflows.
+/// How far a device may run ahead, in packets for each unit of its share.
 const LEAD: u64 = 16;
+/// Packets that may be on their way: less than a queue holds.
+const WINDOW: i64 = 512;
+/// Packets for which a device asks at once.
+const GRANT: u64 = 64;
 
-/// One queue's count of packets received; only its worker writes it.
-type Count = Arc<CachePadded<AtomicU64>>;
+/// A count of packets that one worker writes.
+pub(super) type Count = Arc<CachePadded<AtomicU64>>;
 
-/// All queues that have a share.
+fn get(count: &Count) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+/// Counts of all queues that have a share.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    members: Mutex<Vec<(Count, u64)>>,
+    received: Mutex<Vec<(Count, u64)>>,
+    sent: Mutex<Vec<Count>>,
+    /// Packets received that are neither sent nor on their way: dropped, or held since before.
+    gone: AtomicI64,
 }
 
 impl Shares {
-    /// A queue with this share of the packets.
+    /// A receive queue with this share of the packets.
     pub(super) fn join(self: &Arc<Shares>, share: u64) -> Share {
         let count = Count::default();
-        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
-        members.push((count.clone(), share));
-        Share { all: self.clone(), count, share, received: 0, allowed: 0 }
+        self.received.lock().unwrap_or_else(PoisonError::into_inner).push((count.clone(), share));
+        Share { all: self.clone(), count, share, received: 0, allowed: 0, known: None }
     }
 
-    /// How many packets every queue has had, for each unit of its share.
-    fn least(&self) -> u64 {
-        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
-        members.iter().map(|(count, share)| count.load(Ordering::Relaxed) / share).min().unwrap_or(0)
+    /// The count of a transmit queue.
+    pub(super) fn sender(&self) -> Count {
+        let count = Count::default();
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).push(count.clone());
+        count
+    }
+
+    /// Whether there are any shares.
+    pub(super) fn is_used(&self) -> bool {
+        !self.received.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Takes note that so many packets are on their way in a router that stands still.
+    pub(super) fn holds(&self, held: usize) {
+        let known = self.known();
+        self.gone.store(known.not_sent() - held as i64, Ordering::Relaxed);
+    }
+
+    fn known(&self) -> Known {
+        let received = self.received.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Known { received, sent: self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone() }
     }
 }
 
-/// One queue's side.
+/// All counts, as they are once the router is built.
+#[derive(Debug)]
+struct Known {
+    received: Vec<(Count, u64)>,
+    sent: Vec<Count>,
+}
+
+impl Known {
+    fn not_sent(&self) -> i64 {
+        let received: u64 = self.received.iter().map(|(count, _)| get(count)).sum();
+        let sent: u64 = self.sent.iter().map(get).sum();
+        received as i64 - sent as i64
+    }
+
+    /// Up to which count a queue of this share may go.
+    fn limit(&self, share: u64, received: u64, gone: i64) -> u64 {
+        let least = self.received.iter().map(|(count, share)| get(count) / share).min().unwrap_or(0);
+        let room = (WINDOW - (self.not_sent() - gone)).clamp(0, GRANT as i64) as u64;
+        ((least + LEAD) * share).min(received + room)
+    }
+}
+
+/// One receive queue's side.
 #[derive(Debug)]
 pub(super) struct Share {
     all: Arc<Shares>,
@@ -48,13 +99,16 @@ pub(super) struct Share {
     received: u64,
     /// Up to which count it may go before it has to look at the others again.
     allowed: u64,
+    known: Option<Known>,
 }
 
 impl Share {
     /// How many of `max` packets it may receive now.
     pub(super) fn allows(&mut self, max: usize) -> usize {
         if self.received >= self.allowed {
-            self.allowed = (self.all.least() + LEAD) * self.share;
+            let known = self.known.get_or_insert_with(|| self.all.known());
+            let gone = self.all.gone.load(Ordering::Relaxed);
+            self.allowed = known.limit(self.share, self.received, gone);
         }
         max.min(self.allowed.saturating_sub(self.received) as usize)
     }
@@ -74,17 +128,39 @@ mod tests {
     fn whoever_asks_most_gets_its_share_only() {
         let shares = Arc::new(Shares::default());
         let mut all = [6, 3, 1].map(|share| shares.join(share));
+        let sent = shares.sender();
         for round in 0..3000 {
             // The first asks ten times as often as the last.
             for (i, times) in [(0, 10), (1, 3), (2, 1)] {
                 for _ in 0..times {
                     let n = all[i].allows(32);
                     all[i].take(n);
+                    sent.fetch_add(n as u64, Ordering::Relaxed);
                 }
             }
             let units: Vec<u64> = all.iter().map(|s| s.received / s.share).collect();
             assert!(units.iter().max() <= units.iter().min().map(|least| least + LEAD).as_ref(), "{round}");
         }
         assert!(all[2].received > 1000);
+    }
+
+    #[test]
+    fn no_more_than_a_window_is_on_its_way() {
+        let shares = Arc::new(Shares::default());
+        let (mut one, sent) = (shares.join(1000), shares.sender());
+        let mut take = || {
+            std::iter::from_fn(|| {
+                let n = one.allows(32);
+                one.take(n);
+                (n > 0).then_some(n as i64)
+            })
+            .sum::<i64>()
+        };
+        assert_eq!(take(), WINDOW);
+        sent.store(100, Ordering::Relaxed);
+        assert_eq!(take(), 100);
+        // The rest was dropped but for 12.
+        shares.holds(12);
+        assert_eq!(take(), WINDOW - 12);
     }
 }

@@ -124,6 +124,10 @@ impl Prepared {
 
     /// Runs once.
     pub(crate) fn run(&mut self) -> Run {
+        if self.bench.has_shares() {
+            self.router.stay_awake();
+            self.bench.holds(self.router.report().elements.iter().map(|e| e.held).sum());
+        }
         let (sent, before) = (self.bench.sent(), self.router.cpu_ns());
         let started = Instant::now();
         self.router.resume();

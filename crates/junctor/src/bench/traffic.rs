@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Several prefixes of destinations, separated by commas, are sent to in turn. `share=3` beside a `share=1` on another device
-//! makes three packets arrive on the one for each on the other, however fast the router asks for them (`super::shares`).
+//! makes three packets arrive on the one for each on the other, as fast as the router sends them on (`super::shares`).
 //! With IPv6 prefixes (`src=2001:db8:1::/64 dst=2001:db8:2::/64`) it is IPv6, whose frames have 62 bytes at least.
 //!
 //! While the router warms up, the devices also answer its ARP queries and neighbour solicitations, for any address, so
@@ -25,7 +25,7 @@ use packet::{Batch, Packet};
 use ports::memory::Replay;
 use wire::{MacAddr, Prefix4, Prefix6, Protocol, icmpv6, ipv6, ndp};
 
-use super::shares::{Share, Shares};
+use super::shares::{Count, Share, Shares};
 
 /// What one device receives.
 #[derive(Clone, Debug)]
@@ -210,6 +210,16 @@ impl Bench {
         self
     }
 
+    /// Whether packets come in shares.
+    pub(crate) fn has_shares(&self) -> bool {
+        self.shares.is_used()
+    }
+
+    /// Takes note of how many packets the router holds while it stands still.
+    pub(crate) fn holds(&self, packets: usize) {
+        self.shares.holds(packets);
+    }
+
     /// Ends the warm-up: no ARP query is answered any more.
     pub(crate) fn settle(&self) {
         self.settled.store(true, Ordering::Relaxed);
@@ -238,7 +248,8 @@ impl Provider for Bench {
             ether: pattern.ether,
             answers: Arc::default(),
             settled: self.settled.clone(),
-            shares: pattern.share.map(|share| (self.shares.clone(), share)),
+            shares: self.shares.clone(),
+            share: pattern.share,
         });
         devices.insert(spec.device.clone(), device.clone());
         Ok(device)
@@ -250,7 +261,8 @@ struct BenchDevice {
     ether: MacAddr,
     answers: Arc<Mutex<Vec<Packet>>>,
     settled: Arc<AtomicBool>,
-    shares: Option<(Arc<Shares>, u64)>,
+    shares: Arc<Shares>,
+    share: Option<u64>,
 }
 
 impl Device for BenchDevice {
@@ -260,13 +272,13 @@ impl Device for BenchDevice {
 
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let (answers, settled) = (self.answers.clone(), self.settled.clone());
-        let share = self.shares.as_ref().map(|(shares, share)| shares.join(*share));
+        let share = self.share.map(|share| self.shares.join(share));
         Ok(Box::new(Rx { inner: self.replay.rx(queue)?, answers, settled, share }))
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
         let (answers, settled) = (self.answers.clone(), self.settled.clone());
-        Ok(Box::new(Tx { inner: self.replay.tx(queue)?, answers, settled }))
+        Ok(Box::new(Tx { inner: self.replay.tx(queue)?, answers, settled, sent: self.shares.sender() }))
     }
 }
 
@@ -288,7 +300,8 @@ impl RxQueue for Rx {
             }
         }
         let Some(share) = &mut self.share else { return self.inner.receive(batch, max) };
-        let n = match share.allows(max) {
+        let settled = self.settled.load(Ordering::Relaxed);
+        let n = match if settled { share.allows(max) } else { max } {
             0 => 0,
             allowed => self.inner.receive(batch, allowed),
         };
@@ -305,6 +318,7 @@ struct Tx {
     inner: Box<dyn TxQueue>,
     answers: Arc<Mutex<Vec<Packet>>>,
     settled: Arc<AtomicBool>,
+    sent: Count,
 }
 
 impl TxQueue for Tx {
@@ -313,7 +327,10 @@ impl TxQueue for Tx {
             let answers = batch.iter().filter_map(|p| answer(p.data()).or_else(|| advertise(p.data())));
             self.answers.lock().unwrap_or_else(|e| e.into_inner()).extend(answers);
         }
-        self.inner.transmit(batch)
+        let n = self.inner.transmit(batch);
+        // Only this queue's worker writes it.
+        self.sent.store(self.sent.load(Ordering::Relaxed) + n as u64, Ordering::Relaxed);
+        n
     }
 
     fn flush(&mut self) {

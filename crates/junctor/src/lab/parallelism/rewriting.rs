@@ -9,7 +9,7 @@ use crate::parallelize::{self, Goal, Outcome};
 
 /// One task receives and computes, one sends: work for two cores, most of it the first one's.
 const BEFORE: &str = "\
-// bench: in length=60 flows=1024
+// bench: in length=60 flows=1024 share=1
 // bench: out length=60
 from :: FromDevice(in) -> Strip(14) -> check :: CheckIPHeader -> work :: Work(300) -> DecIPTTL
   -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> Queue -> to :: ToDevice(out);
