@@ -73,12 +73,10 @@ impl Inbox {
     /// Puts packets in as far as there is room; returns how many it took and drops the rest.
     fn put(&self, packets: &mut Batch) -> usize {
         let wanted = packets.len();
-        let taken = {
-            let mut drain = packets.drain(..);
-            self.ring.push_many(drain.by_ref())
-        };
+        let taken = self.ring.push_from(packets);
         if taken < wanted {
             self.overflow.fetch_add((wanted - taken) as u64, Ordering::Relaxed);
+            packets.free_all();
         }
         // Pairs with the fence in `take`: either we see `armed`, or the receiver sees the packets.
         fence(Ordering::SeqCst);

@@ -2,6 +2,8 @@
 //! The primitives the rest of the crate is written over: those of `std`, or, under `cfg(loom)`, those of the
 //! model checker, which tries every interleaving and every value a relaxed load may return.
 
+use std::mem::MaybeUninit;
+
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
@@ -21,6 +23,7 @@ pub(crate) use std::{
 
 /// `std`'s cell with the closure interface that loom needs to see each access begin and end.
 #[cfg(not(loom))]
+#[repr(transparent)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
@@ -37,6 +40,44 @@ impl<T> UnsafeCell<T> {
     #[inline(always)]
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         f(self.0.get())
+    }
+}
+
+/// Copies the cells' values to `to`.
+///
+/// # Safety
+/// No other thread writes to the cells meanwhile, `to` has room for as many values, and of each value only one copy is used on.
+#[inline(always)]
+pub(crate) unsafe fn copy_out<T>(cells: &[UnsafeCell<MaybeUninit<T>>], to: *mut T) {
+    #[cfg(not(loom))]
+    {
+        // SAFETY: by contract. A cell is no more than its value.
+        unsafe { std::ptr::copy_nonoverlapping(cells.as_ptr().cast::<T>(), to, cells.len()) };
+    }
+    #[cfg(loom)]
+    for (at, cell) in cells.iter().enumerate() {
+        // SAFETY: by contract.
+        cell.with(|cell| unsafe { to.cast::<MaybeUninit<T>>().add(at).copy_from_nonoverlapping(cell, 1) });
+    }
+}
+
+/// Copies values from `from` to the cells.
+///
+/// # Safety
+/// No other thread uses the cells meanwhile, `from` has as many values, and of each only one copy is used on.
+#[inline(always)]
+pub(crate) unsafe fn copy_in<T>(from: *const T, cells: &[UnsafeCell<MaybeUninit<T>>]) {
+    #[cfg(not(loom))]
+    {
+        // SAFETY: by contract. A cell is no more than its value, and may be written to through a shared reference.
+        unsafe { std::ptr::copy_nonoverlapping(from, cells.as_ptr().cast::<T>().cast_mut(), cells.len()) };
+    }
+    #[cfg(loom)]
+    for (at, cell) in cells.iter().enumerate() {
+        // SAFETY: by contract.
+        cell.with_mut(|cell| unsafe {
+            cell.copy_from_nonoverlapping(from.cast::<MaybeUninit<T>>().add(at), 1)
+        });
     }
 }
 

@@ -57,7 +57,7 @@
 
 use crate::{
     padded::CachePadded,
-    prim::{AtomicUsize, Ordering, UnsafeCell, spin_until},
+    prim::{AtomicUsize, Ordering, UnsafeCell, copy_in, copy_out, spin_until},
 };
 use std::{marker::PhantomData, mem::MaybeUninit, sync::Arc};
 
@@ -116,6 +116,9 @@ struct Reserve {
     /// The other side's tail as last seen from here.
     seen: AtomicUsize,
 }
+
+/// Slots side by side.
+type Stretch<'a, T> = &'a [UnsafeCell<MaybeUninit<T>>];
 
 // SAFETY: the ring owns its items and hands each to exactly one taker (cases 1 to 3), so sharing it between threads
 // moves items between them and nothing more: `T: Send` is what that asks for. `T: Sync` is not needed, because no
@@ -197,6 +200,59 @@ impl<T> Ring<T> {
         count
     }
 
+    /// Moves items from the front of `items` here, as far as there is room for them, and says how many; the others move up.
+    #[inline]
+    pub fn push_from(&self, items: &mut Vec<T>) -> usize {
+        let wanted = items.len();
+        if wanted == 0 {
+            return 0;
+        }
+        let Some((start, count)) = self.producers.reserve(&self.consumers.tail, self.capacity(), wanted)
+        else {
+            return 0;
+        };
+        let (first, second) = self.stretches(start, count);
+        let left = wanted - count;
+        // SAFETY: `reserve` gave this thread alone the positions, whose former items were read (case 2). Of the vector's items the
+        // first `count` are read once, the others move to its front, and it is told that it has no more.
+        unsafe {
+            let from = items.as_mut_ptr();
+            copy_in(from, first);
+            copy_in(from.add(first.len()), second);
+            if left > 0 {
+                std::ptr::copy(from.add(count), from, left);
+            }
+            items.set_len(left);
+        }
+        self.producers.announce(start, count);
+        count
+    }
+
+    /// Moves up to `max` of the oldest items to the end of `out`, and says how many.
+    #[inline]
+    pub fn pop_into(&self, max: usize, out: &mut Vec<T>) -> usize {
+        let max = max.min(self.slots.len());
+        // Before others can wait for what may fail.
+        out.reserve(max);
+        if max == 0 {
+            return 0;
+        }
+        let Some((start, count)) = self.consumers.reserve(&self.producers.tail, 0, max) else {
+            return 0;
+        };
+        let (first, second) = self.stretches(start, count);
+        // SAFETY: `reserve` gave this thread alone the positions, whose items are announced (case 1), and each is read once, to where
+        // the vector has room.
+        unsafe {
+            let to = out.as_mut_ptr().add(out.len());
+            copy_out(first, to);
+            copy_out(second, to.add(first.len()));
+            out.set_len(out.len() + count);
+        }
+        self.consumers.announce(start, count);
+        count
+    }
+
     /// Takes the oldest item.
     #[inline]
     pub fn pop(&self) -> Option<T> {
@@ -270,6 +326,14 @@ impl<T> Ring<T> {
         let capacity = capacity.min(self.slots.len());
         self.capacity.store(capacity, Ordering::Relaxed);
         capacity
+    }
+
+    /// The slots of `count` positions, which are reserved: to the end, and from the beginning on.
+    #[inline(always)]
+    fn stretches(&self, start: usize, count: usize) -> (Stretch<'_, T>, Stretch<'_, T>) {
+        let (before, from) = self.slots.split_at(start & (self.slots.len() - 1));
+        let first = &from[..count.min(from.len())];
+        (first, &before[..count - first.len()])
     }
 
     #[inline(always)]
@@ -495,16 +559,20 @@ mod tests {
     enum Op {
         Push,
         PushMany(usize),
+        PushFrom(usize),
         Pop,
         PopMany(usize),
+        PopInto(usize),
     }
 
     fn ops() -> impl Strategy<Value = Vec<Op>> {
         let op = prop_oneof![
             Just(Op::Push),
             (0usize..12).prop_map(Op::PushMany),
+            (0usize..12).prop_map(Op::PushFrom),
             Just(Op::Pop),
             (0usize..12).prop_map(Op::PopMany),
+            (0usize..12).prop_map(Op::PopInto),
         ];
         prop::collection::vec(op, 0..80)
     }
@@ -528,12 +596,25 @@ mod tests {
                     model.extend(next..next + fits as u32);
                     next += n as u32;
                 }
+                Op::PushFrom(n) => {
+                    let mut items: Vec<u32> = (next..next + n as u32).collect();
+                    let fits = n.min(ring.capacity() - model.len());
+                    assert_eq!(ring.push_from(&mut items), fits);
+                    assert_eq!(items, (next + fits as u32..next + n as u32).collect::<Vec<_>>());
+                    model.extend(next..next + fits as u32);
+                    next += n as u32;
+                }
                 Op::Pop => assert_eq!(ring.pop(), model.pop_front()),
                 Op::PopMany(n) => {
                     let mut got = Vec::new();
                     let count = ring.pop_many(n, |item| got.push(item));
                     assert_eq!(count, got.len());
                     assert_eq!(got, model.drain(..n.min(model.len())).collect::<Vec<_>>());
+                }
+                Op::PopInto(n) => {
+                    let mut got = vec![u32::MAX];
+                    assert_eq!(ring.pop_into(n, &mut got), got.len() - 1);
+                    assert_eq!(got[1..], model.drain(..n.min(model.len())).collect::<Vec<_>>());
                 }
             }
             assert_eq!((ring.len(), ring.is_empty()), (model.len(), model.is_empty()));
@@ -747,6 +828,30 @@ mod models {
             ring.pop_many(4, |item| got.push(item));
             got.sort_unstable();
             assert_eq!(got, [1, 2, 3, 4]);
+        });
+    }
+
+    /// Cases 1 and 2 for items that move by whole stretches, over the end of the slots.
+    #[test]
+    fn stretches_are_visible() {
+        bounded(|| {
+            let ring = Arc::new(Ring::new(2));
+            let mut got = Vec::new();
+            ring.push(0u32).unwrap();
+            let pushing = {
+                let ring = ring.clone();
+                thread::spawn(move || {
+                    let mut items = vec![1, 2];
+                    ring.push_from(&mut items);
+                    items
+                })
+            };
+            ring.pop_into(2, &mut got);
+            let mut left = pushing.join().unwrap();
+            ring.pop_into(2, &mut got);
+            ring.push_from(&mut left);
+            ring.pop_into(2, &mut got);
+            assert_eq!((left.len(), got), (0, vec![0, 1, 2]));
         });
     }
 

@@ -41,7 +41,7 @@ use std::sync::atomic::Ordering;
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, Merge, Provided, Reason, Sharing, swap};
-use packet::{Batch, Packet};
+use packet::Batch;
 
 use super::store::{Rings, Store, Way};
 use crate::tools::number;
@@ -134,10 +134,8 @@ impl Queue {
         }
         let mut kept = self.rings.pull(usize::MAX);
         self.rings.set_capacity(capacity);
-        let offered = kept.len();
-        let mut packets = kept.drain(..);
-        let stored = self.rings.push(&mut packets);
-        drop_rest(packets, stored, offered, cx, &self.rings);
+        self.rings.push(&mut kept);
+        drop_rest(kept, cx, &self.rings);
     }
 }
 
@@ -154,10 +152,8 @@ impl Element for Queue {
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         let rings = &*self.rings;
-        let offered = batch.len();
-        let mut packets = batch.drain(..);
-        let stored = rings.push(&mut packets);
-        drop_rest(packets, stored, offered, cx, rings);
+        rings.push(&mut batch);
+        drop_rest(batch, cx, rings);
         rings.note_length();
     }
 
@@ -228,18 +224,11 @@ fn contention(rings: &Rings) -> String {
 
 /// Sends what did not fit to output 1, or drops it.
 #[inline]
-fn drop_rest(
-    packets: impl Iterator<Item = Packet>,
-    stored: usize,
-    offered: usize,
-    cx: &mut Cx<'_>,
-    rings: &Rings,
-) {
-    if stored == offered {
-        return;
+fn drop_rest(rest: Batch, cx: &mut Cx<'_>, rings: &Rings) {
+    if !rest.is_empty() {
+        rings.drops.fetch_add(rest.len() as u64, Ordering::Relaxed);
+        cx.push_or_drop(1, rest, Reason::QueueFull);
     }
-    rings.drops.fetch_add((offered - stored) as u64, Ordering::Relaxed);
-    cx.push_or_drop(1, packets.collect(), Reason::QueueFull);
 }
 
 #[cfg(test)]

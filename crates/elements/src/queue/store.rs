@@ -144,14 +144,14 @@ impl Link {
     }
 
     #[inline]
-    fn push(&self, packets: &mut impl ExactSizeIterator<Item = Packet>) -> usize {
+    fn push(&self, packets: &mut Batch) -> usize {
         let mut link = self.last();
         let mut stored = 0;
         loop {
-            stored += link.ring.push_many(&mut *packets);
+            stored += link.ring.push_from(packets);
             // A ring that gets a successor takes no more.
             match link.next.get() {
-                Some(next) if packets.len() > 0 => link = next,
+                Some(next) if !packets.is_empty() => link = next,
                 _ => return stored,
             }
         }
@@ -161,10 +161,9 @@ impl Link {
     fn pull(&self, max: usize, batch: &mut Batch) {
         let mut link = self;
         loop {
-            link.ring.pop_many(max - batch.len(), |p| {
-                p.prefetch();
-                batch.push(p);
-            });
+            let before = batch.len();
+            link.ring.pop_into(max - before, batch);
+            batch[before..].iter().for_each(Packet::prefetch);
             match link.next.get() {
                 Some(next) if batch.len() < max => link = next,
                 _ => return,
@@ -197,12 +196,13 @@ impl<L> Guarded<L> {
     }
 
     /// To be called by the lock's holder.
-    fn push(&self, list: &mut VecDeque<Packet>, packets: &mut impl Iterator<Item = Packet>) -> usize {
+    fn push(&self, list: &mut VecDeque<Packet>, packets: &mut Batch) -> usize {
         let before = list.len();
         let room = self.capacity.load(Ordering::Relaxed).saturating_sub(before);
-        list.extend(packets.take(room));
+        let stored = room.min(packets.len());
+        list.extend(packets.drain(..stored));
         self.len.store(list.len(), Ordering::Relaxed);
-        list.len() - before
+        stored
     }
 
     /// To be called by the lock's holder.
@@ -289,7 +289,7 @@ impl Rings {
 
     /// Stores packets as far as there is room and says how many; the rest stay with the caller.
     #[inline]
-    pub(super) fn push(&self, packets: &mut impl ExactSizeIterator<Item = Packet>) -> usize {
+    pub(super) fn push(&self, packets: &mut Batch) -> usize {
         match &self.kept {
             Kept::Free(first) => first.push(packets),
             Kept::Spin(guarded) => guarded.push(&mut guarded.list.lock_timed(now_ns), packets),
@@ -323,7 +323,7 @@ impl Rings {
         if needed > capacity {
             self.set_capacity(needed);
         }
-        self.push(&mut packets.drain(..));
+        self.push(&mut packets);
         self.set_capacity(capacity);
     }
 
@@ -343,8 +343,8 @@ mod tests {
 
     const WAYS: [Way; 3] = [Way::LockFree, Way::Spin, Way::Adaptive];
 
-    fn packets(bytes: std::ops::Range<u8>) -> std::vec::IntoIter<Packet> {
-        bytes.map(|b| Packet::copy_of(&[b]).unwrap()).collect::<Vec<_>>().into_iter()
+    fn packets(bytes: std::ops::Range<u8>) -> Batch {
+        bytes.map(|b| Packet::copy_of(&[b]).unwrap()).collect()
     }
 
     #[test]
@@ -378,9 +378,8 @@ mod tests {
                 let rings = &rings;
                 scope.spawn(move || {
                     for i in 0..EACH {
-                        let mut one =
-                            vec![Packet::copy_of(&[&[producer][..], &i.to_be_bytes()].concat()).unwrap()]
-                                .into_iter();
+                        let bytes = [&[producer][..], &i.to_be_bytes()].concat();
+                        let mut one = Batch::of(Packet::copy_of(&bytes).unwrap());
                         while rings.push(&mut one) == 0 {
                             std::thread::yield_now();
                         }

@@ -108,13 +108,10 @@ impl Element for CpuQueue {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        let offered = batch.len();
-        let mut packets = batch.drain(..);
-        let stored = self.rings.by_worker[cx.worker()].push_many(&mut packets);
-        if stored < offered {
-            self.rings.drops.fetch_add((offered - stored) as u64, Ordering::Relaxed);
-            let rest: Batch = packets.collect();
-            cx.drop_batch(Reason::QueueFull, rest);
+        self.rings.by_worker[cx.worker()].push_from(&mut batch);
+        if !batch.is_empty() {
+            self.rings.drops.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            cx.drop_batch(Reason::QueueFull, batch);
         }
     }
 
@@ -123,7 +120,7 @@ impl Element for CpuQueue {
         let mut batch = Batch::new();
         let first = self.next;
         for at in (first..rings.len()).chain(0..first) {
-            rings[at].pop_many(max - batch.len(), |packet| batch.push(packet));
+            rings[at].pop_into(max - batch.len(), &mut batch);
             if batch.len() == max {
                 // The others come first the next time.
                 self.next = if at + 1 == rings.len() { 0 } else { at + 1 };
