@@ -120,7 +120,7 @@ fn swatch(series: &Series) -> String {
 fn write_table(out: &mut String, table: &Table) {
     let _ = write!(
         out,
-        "<div class=\"scroll\"><table>\n<caption>{}</caption>\n<thead><tr>",
+        "<figure class=\"table\">\n<figcaption>{}</figcaption>\n<div class=\"scroll\"><table>\n<thead><tr>",
         escape(&table.caption)
     );
     for (head, origin) in &table.columns {
@@ -139,7 +139,7 @@ fn write_table(out: &mut String, table: &Table) {
         }
         out.push_str("</tr>\n");
     }
-    out.push_str("</tbody></table></div>\n");
+    out.push_str("</tbody></table></div>\n</figure>\n");
 }
 
 fn write_cell(out: &mut String, cell: &Cell, origin: Origin) {

@@ -127,7 +127,7 @@ fn report(setting: Setting<'_>, here: usize, sections: Vec<Section>) -> Report {
         ));
     }
     lacks.push("Devices: the study forwarded between network cards and four hosts; here packets are made and end in memory, so that no card and no bus sets a limit.".to_owned());
-    lacks.push("IPsec: the study's gateway encrypts by 3DES; here an element computes for a fixed number of steps on each packet instead, about as much beside our router as 3DES was beside theirs.".to_owned());
+    lacks.push("IPsec: the study's gateway encrypts by 3DES; here an element computes for a fixed number of steps on each packet instead; how much that is beside the router's own work stands below.".to_owned());
     let (rounds, ms) = (setting.common.rounds(), setting.run_ms());
     let method = vec![
         format!("{rounds} rounds, in each of which everything in a table is measured once for {ms} ms, in turn, after one run to warm up. Values are medians over the rounds, with the least and the greatest below them; ratios are taken within a round."),

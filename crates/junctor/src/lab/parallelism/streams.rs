@@ -16,7 +16,7 @@ const SHARES: [u32; 4] = [12, 6, 4, 2];
 /// Placements that are measured when there are more of them: the best by the model.
 const TRIED_MAX: usize = 256;
 /// Placements of those tried that are measured again, with the others.
-const FINALISTS: usize = 4;
+const FINALISTS: usize = 8;
 
 /// The router between four hosts, with what they send. None of it is for the router itself: what does not come out again would look
 /// as if it were on its way for ever.
@@ -195,9 +195,15 @@ fn judge(setting: &mut Setting<'_>, candidates: &mut Vec<Candidate>, rates: Vec<
         candidate.measured = Some(Measured::new(name, "Mpps", rates));
     }
     let rate = |c: &Candidate| c.measured.as_ref().map_or(0.0, Measured::median);
-    candidates.sort_by(|a, b| (b.key == "hand").cmp(&(a.key == "hand")).then(rate(b).total_cmp(&rate(a))));
-    let mut first = true;
-    candidates.retain(|c| c.key != "hand" || std::mem::take(&mut first));
+    candidates.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    // Whoever tries everything finds also what the others found. Without measurements, the best by the model is the hand's already.
+    let hand = candidates.iter().position(|c| c.measured.is_some() || c.key == "hand").unwrap_or(0);
+    let Candidate { homes, measured, .. } = &candidates[hand];
+    let measured = measured.clone().map(|m| Measured { name: "parallelism.streams.hand_mpps".into(), ..m });
+    let name = candidates.iter().find(|c| c.key == "hand").map_or_else(String::new, |c| c.name.clone());
+    let hand = Candidate { key: "hand", name, homes: homes.clone(), measured };
+    candidates.retain(|c| c.key != "hand");
+    candidates.insert(0, hand);
     let best = candidates[0].measured.clone();
     for candidate in candidates.iter() {
         let (Some(measured), Some(best)) = (&candidate.measured, &best) else { continue };
@@ -229,7 +235,7 @@ fn section(
             shares.join(" : "),
             tasks.names.len()
         ),
-        format!("By hand means: {tried} placements were each measured once, and the best {FINALISTS} of them again in rounds with the others; shown is the one with the best median."),
+        format!("By hand means: {tried} placements were each measured once, and the best {FINALISTS} of them again in rounds with the others; shown is the one of all these with the best median."),
         "The placement that sees costs is the engine's solver (engine::balance), fed with sampled costs before the run and left alone then; it does not move tasks while they run.".to_owned(),
     ];
     if setting.cores < workers {
@@ -289,11 +295,11 @@ fn section(
 /// What the placements were made from.
 fn costs(tasks: &Tasks) -> Table {
     let mut table = Table::new(
-        "What each task costs, nanoseconds for each packet that the whole router sends",
+        "What each task costs: nanoseconds for each packet of the whole router",
         &[
             ("task", Origin::Name),
             ("its own", Origin::Measured),
-            ("more for each core, if nothing else is on its own", Origin::Modelled),
+            ("for each end, if all it hands over changes cores", Origin::Modelled),
         ],
     );
     for (i, (name, item)) in tasks.names.iter().zip(&tasks.problem.items).enumerate() {

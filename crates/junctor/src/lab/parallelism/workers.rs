@@ -9,7 +9,7 @@ use crate::plan::{Prediction, Trial};
 
 const ROUTER: &str = include_str!("../../../../../conf/ip-router.click");
 /// Where in the router all packets pass, and what else happens to them there.
-const PASS: (&str, &str) = ("GetIPAddress(16) -> [0]rt;", "GetIPAddress(16) -> Work(300) -> [0]rt;");
+const PASS: (&str, &str) = ("GetIPAddress(16) -> [0]rt;", "GetIPAddress(16) -> Work(550) -> [0]rt;");
 /// Cores up to which the model is shown, if there are fewer.
 const MODELLED: [usize; 6] = [1, 2, 3, 4, 6, 8];
 
@@ -265,6 +265,6 @@ mod tests {
     fn the_work_is_in_every_packets_way() {
         let [router, work] = kinds();
         assert_eq!(router.text.matches(PASS.0).count(), 1);
-        assert!(work.text.contains("Work(300)") && graph(&work.text).is_ok());
+        assert!(work.text.contains("Work(550)") && graph(&work.text).is_ok());
     }
 }
