@@ -217,7 +217,7 @@ pub(crate) fn open_all(
             burst: opening.burst,
             dry: opening.dry,
         };
-        match instance.open(&mut cx) {
+        match sync::lock::naming(&element.name, || instance.open(&mut cx)) {
             Ok(t) => tasks.push(t),
             Err(why) => errors.push(
                 Diagnostic::error("E0400", format!("'{}' could not open: {why}", element.name))
@@ -243,7 +243,10 @@ fn slots(
     for (e, primary) in primaries.into_iter().enumerate() {
         let place = &shared.elements[e].place;
         let mut make = || configured(graph, checked, &names, &shared.rcu, e, errors);
-        for (worker, instance) in instances(primary, place, checked.classes[e].sharing, &mut make) {
+        let sharing = checked.classes[e].sharing;
+        let all =
+            sync::lock::naming(&graph.elements[e].name, || instances(primary, place, sharing, &mut make));
+        for (worker, instance) in all {
             slots[worker][e] = Some(instance);
         }
     }
@@ -268,7 +271,7 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
                 worker.random = random;
             }
             let mut cx = InitCx { cx: Cx { worker, element: e as u32 }, task, tasks: place.tasks.len() };
-            let done = instance.initialize(&mut cx);
+            let done = sync::lock::naming(&element.name, || instance.initialize(&mut cx));
             worker.slots[e] = Some(instance);
             random = random.map(|_| worker.random.clone());
             if let Err(why) = done {

@@ -18,6 +18,8 @@ pub(crate) const HOTCONFIG: &str = "hotconfig";
 pub(crate) const HOME: &str = "home_thread";
 /// The handler that says how many workers take part.
 pub(crate) const THREADS: &str = "threads";
+/// What the lock around all processing is listed as.
+pub(crate) const BIG_LOCK: &str = "(big lock)";
 
 /// The router's timer that ends its run.
 pub(crate) const END_TIMER: u32 = 0;
@@ -40,7 +42,7 @@ pub(crate) static TASK: [Handler; 3] =
     [Handler::both("scheduled"), Handler::both("tickets"), Handler::both(HOME)];
 
 /// The router's own handlers.
-pub(crate) static GLOBAL: [Handler; 13] = [
+pub(crate) static GLOBAL: [Handler; 14] = [
     Handler::read("version"),
     Handler::read("driver"),
     Handler::read("config"),
@@ -51,6 +53,7 @@ pub(crate) static GLOBAL: [Handler; 13] = [
     Handler::read("classes"),
     Handler::read("time"),
     Handler::read("big_lock"),
+    Handler::read("locks"),
     Handler::write("stop"),
     Handler::both(THREADS),
     Handler::write(HOTCONFIG),
@@ -224,6 +227,11 @@ impl Worker {
             }
             "big_lock" => shared.big_lock.get().map_or(String::new(), |lock| format!("{}\n", lock.stats())),
             THREADS => shared.active.to_string(),
+            "locks" => shared
+                .locks()
+                .iter()
+                .map(|l| format!("{} {} {} {}\n", l.name, l.how, l.stats, l.made_at))
+                .collect(),
             "time" => format!("{:.9}", self.clock.wall() as f64 / 1e9),
             other => return Err(HandlerError::unknown(other)),
         })

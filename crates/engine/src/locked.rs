@@ -6,9 +6,10 @@
 //! other.
 
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use packet::Batch;
+use sync::lock::{AdaptiveGuard, AdaptiveLock};
 
 use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
@@ -16,7 +17,7 @@ use crate::element::{Element, Provided, Tasks};
 use crate::handler::{Access, HandlerError};
 use crate::swap::Depot;
 
-type Guarded = Arc<Mutex<Box<dyn Element>>>;
+type Guarded = Arc<AdaptiveLock<Box<dyn Element>>>;
 
 /// See the module.
 pub(crate) struct Locked {
@@ -28,7 +29,7 @@ pub(crate) struct Locked {
 impl Locked {
     /// As many as there are workers.
     pub(crate) fn for_workers(element: Box<dyn Element>, workers: usize) -> impl Iterator<Item = Locked> {
-        let element = Arc::new(Mutex::new(element));
+        let element = Arc::new(AdaptiveLock::new(element));
         (0..workers).map(move |i| Locked { element: element.clone(), first: i == 0 })
     }
 
@@ -36,11 +37,11 @@ impl Locked {
     pub(crate) fn unlock(all: Vec<Locked>) -> Option<Box<dyn Element>> {
         let element = all.first()?.element.clone();
         drop(all);
-        Some(Arc::into_inner(element)?.into_inner().unwrap_or_else(|e| e.into_inner()))
+        Some(Arc::into_inner(element)?.into_inner())
     }
 
-    pub(crate) fn get(&self) -> MutexGuard<'_, Box<dyn Element>> {
-        self.element.lock().unwrap_or_else(|e| e.into_inner())
+    pub(crate) fn get(&self) -> AdaptiveGuard<'_, Box<dyn Element>> {
+        self.element.lock()
     }
 }
 

@@ -270,6 +270,13 @@ impl Shared {
         own.iter().chain(common.filter(move |h| own.iter().all(|o| o.name != h.name)))
     }
 
+    /// The locks of this configuration's elements, and the one around all processing: who they are for, what they have been
+    /// through, and where in the source they are made.
+    pub fn locks(&self) -> Vec<sync::lock::Described> {
+        let mine = |name: &str| self.index.contains_key(name) || name == builtin::BIG_LOCK;
+        sync::lock::all().into_iter().filter(|l| mine(&l.name)).collect()
+    }
+
     /// Whether handlers may replace the configuration.
     pub(crate) fn is_reconfigurable(&self) -> bool {
         self.plant.upgrade().is_some_and(|p| p.reconfigure.get().is_some())
@@ -410,7 +417,7 @@ pub(crate) fn configured(
     let mut args = Args::new(&element.config, &element.name, ports, names)
         .with_processing(works(&checked.inputs[e]), works(&checked.outputs[e]))
         .with_rcu(rcu);
-    instance.configure(&mut args);
+    sync::lock::naming(&element.name, || instance.configure(&mut args));
     errors.extend(args.finish(element, checked.classes[e]));
     instance
 }
@@ -532,7 +539,8 @@ impl Router {
     /// From now on only one worker at a time goes through a round of its tasks: one big lock around all processing of packets, as
     /// the first multiprocessor systems had. For experiments that show what it costs; the handler `big_lock` counts.
     pub fn lock_all_processing(&mut self) {
-        let lock = self.shared.big_lock.get_or_init(Default::default);
+        let lock =
+            self.shared.big_lock.get_or_init(|| sync::lock::naming(builtin::BIG_LOCK, Default::default));
         self.workers.iter_mut().for_each(|w| w.big_lock = Some(lock.clone()));
     }
 

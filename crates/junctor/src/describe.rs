@@ -76,5 +76,19 @@ pub(crate) fn report(router: &Router) -> String {
         }
         text.push('\n');
     }
+    for lock in router.shared().locks().iter().filter(|l| l.stats.contended > 0) {
+        let (s, waited) = (lock.stats, |ns: u64| ns as f64 / 1e3);
+        let _ = writeln!(
+            text,
+            "lock of {} ({}, {}): taken {} times, {} had to wait, {:.1} us in all and {:.1} us at worst",
+            lock.name,
+            lock.how,
+            lock.made_at,
+            s.acquisitions,
+            s.contended,
+            waited(s.wait_ns),
+            waited(s.worst_ns)
+        );
+    }
     text
 }

@@ -9,7 +9,7 @@
 //! * [`barrier`]: a pair of memory barriers of which one is free;
 //! * [`heap::LineHeap`]: a heap that gives what workers own whole cache lines;
 //! * [`lines::Lines`]: zeroed cache lines of atomic words, for tables that readers walk while a writer edits;
-//! * [`lock`]: locks that count their contention, for what must be serial;
+//! * [`lock`]: locks that count their contention, for what must be serial, and [`events`], by which they tell a profiler;
 //! * [`percore::PerCore`]: a cell for each core, and counters summed by their readers;
 //! * [`prefetch::prefetch`]: asks for a cache line ahead of its use;
 //! * [`padded::CachePadded`]: keeps two cores' words out of one cache line.
@@ -19,6 +19,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p junctor-sync --release --target-dir target/loom`.
 
 pub mod barrier;
+pub mod events;
 pub mod heap;
 pub mod lines;
 pub mod lock;

@@ -10,6 +10,9 @@
 //!   pinned workers.
 //! * [`AdaptiveLock`] spins shortly and then sleeps in the kernel: wherever a holder may sleep or be descheduled.
 //!
+//! A lock has a name and a place in the source: who makes an element says for whom ([`naming`]), and [`all`] lists the locks that
+//! there are so, with their counts. While somebody records ([`events`](crate::events)), they tell there who waited for whom and how long.
+//!
 //! Neither is fair: no tickets, whose strict order makes one descheduled waiter stop all others (convoys); the next
 //! taker is whoever sees the lock free first.
 //!
@@ -18,15 +21,20 @@
 //! 1. *A holder sees what the former did.* Release store on unlocking, Acquire exchange on locking. *Only one holds*: the
 //!    exchange is one atomic step. Model: `one_at_a_time`.
 
+use crate::events::{self, Event, Kind, Level};
 use crate::prim::{AtomicUsize, Ordering, UnsafeCell, spin_until};
+use crate::tsc;
 use std::{
+    cell::RefCell,
     fmt,
     marker::PhantomData,
     ops::{Deref, DerefMut},
+    panic::Location,
     sync::{
-        Mutex, MutexGuard, PoisonError, TryLockError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak,
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
+    time::Instant,
 };
 
 /// What a lock has been through.
@@ -36,14 +44,16 @@ pub struct LockStats {
     pub acquisitions: u64,
     /// Of these, times that it was not free at once.
     pub contended: u64,
-    /// Time spent waiting, as far as the takers gave a clock ([`SpinLock::lock_timed`], [`AdaptiveLock::lock_timed`]).
+    /// Time spent waiting, by the machine's clock unless the takers gave another ([`SpinLock::lock_timed`], [`AdaptiveLock::lock_timed`]).
     pub wait_ns: u64,
+    /// The longest of these waits.
+    pub worst_ns: u64,
 }
 
 impl fmt::Display for LockStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LockStats { acquisitions, contended, wait_ns } = self;
-        write!(f, "acquisitions {acquisitions} contended {contended} wait_ns {wait_ns}")
+        let LockStats { acquisitions, contended, wait_ns, worst_ns } = self;
+        write!(f, "acquisitions {acquisitions} contended {contended} wait_ns {wait_ns} worst_ns {worst_ns}")
     }
 }
 
@@ -53,6 +63,7 @@ struct Counts {
     acquisitions: AtomicU64,
     contended: AtomicU64,
     wait_ns: AtomicU64,
+    worst_ns: AtomicU64,
 }
 
 impl Counts {
@@ -63,6 +74,7 @@ impl Counts {
         if let Some(waited_ns) = waited_ns {
             add(&self.contended, 1);
             add(&self.wait_ns, waited_ns);
+            self.worst_ns.store(self.worst_ns.load(Relaxed).max(waited_ns), Relaxed);
         }
     }
 
@@ -71,6 +83,155 @@ impl Counts {
             acquisitions: self.acquisitions.load(Relaxed),
             contended: self.contended.load(Relaxed),
             wait_ns: self.wait_ns.load(Relaxed),
+            worst_ns: self.worst_ns.load(Relaxed),
+        }
+    }
+}
+
+/// The machine's clock in nanoseconds, asked for only where a lock makes somebody wait.
+pub fn now_ns() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// What waiters do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// They spin.
+    Spin,
+    /// They spin shortly, then sleep.
+    Adaptive,
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            How::Spin => "spin",
+            How::Adaptive => "adaptive",
+        })
+    }
+}
+
+/// A lock, as others see it.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// Its number in events.
+    pub number: u32,
+    /// For whom it was made: an element's name.
+    pub name: String,
+    /// What waiters do.
+    pub how: How,
+    /// Where in the source it is made.
+    pub made_at: &'static Location<'static>,
+    /// What it has been through.
+    pub stats: LockStats,
+}
+
+/// What does not change.
+struct Info {
+    number: u32,
+    name: String,
+    how: How,
+    made_at: &'static Location<'static>,
+}
+
+impl Info {
+    fn told(&self, counts: &Counts) -> Described {
+        let Info { number, how, made_at, .. } = *self;
+        Described { number, name: self.name.clone(), how, made_at, stats: counts.get() }
+    }
+
+    #[track_caller]
+    fn new(how: How) -> Info {
+        let name = NAME.with_borrow(Clone::clone);
+        Info { number: events::next_subject(), name, how, made_at: Location::caller() }
+    }
+}
+
+/// What of any lock can be told.
+trait Tells: Send + Sync {
+    fn told(&self) -> Described;
+}
+
+static LOCKS: Mutex<Vec<Weak<dyn Tells>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// For whom locks are made.
+    static NAME: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Runs `f`; the locks that it makes are `name`'s, and listed.
+pub fn naming<R>(name: &str, f: impl FnOnce() -> R) -> R {
+    struct Before(String);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            NAME.set(std::mem::take(&mut self.0));
+        }
+    }
+    let _before = Before(NAME.replace(name.to_owned()));
+    f()
+}
+
+/// The locks that were made for somebody ([`naming`]) and still exist, oldest first.
+pub fn all() -> Vec<Described> {
+    let locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    locks.iter().filter_map(Weak::upgrade).map(|lock| lock.told()).collect()
+}
+
+/// Lists a lock if it was made for somebody.
+fn list<L: Tells + 'static>(lock: &Arc<L>, info: &Info) {
+    if !info.name.is_empty() {
+        let weak: Weak<L> = Arc::downgrade(lock);
+        let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.retain(|l| l.strong_count() > 0);
+        locks.push(weak);
+    }
+}
+
+/// What is recorded when the lock has been released, if anything.
+struct After<'a> {
+    info: &'a Info,
+    /// When it was taken, in cycles; 0 if that is not recorded.
+    taken: u64,
+    waited: u64,
+    owner: u32,
+}
+
+impl<'a> After<'a> {
+    /// Taken at once.
+    #[inline(always)]
+    fn free(info: &'a Info) -> After<'a> {
+        let taken = if events::records(Level::All) { tsc() } else { 0 };
+        After { info, taken, waited: 0, owner: 0 }
+    }
+
+    /// Taken after a wait since `asked` for this thread.
+    fn waited(info: &'a Info, asked: u64, owner: u32) -> After<'a> {
+        let taken = if events::records(Level::Waits) { tsc() } else { 0 };
+        After { info, taken, waited: taken.saturating_sub(asked), owner }
+    }
+
+    #[cold]
+    fn record(&self) {
+        let at = tsc();
+        let short = |cycles: u64| u32::try_from(cycles).unwrap_or(u32::MAX);
+        events::push(Event {
+            at,
+            kind: Kind::Lock,
+            thread: events::me(),
+            subject: self.info.number,
+            other: self.owner,
+            first: short(self.waited),
+            second: short(at.saturating_sub(self.taken)),
+        });
+    }
+}
+
+impl Drop for After<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.taken != 0 {
+            self.record();
         }
     }
 }
@@ -88,68 +249,102 @@ impl Counts {
 /// let lock = junctor_sync::lock::SpinLock::new(std::cell::Cell::new(1));
 /// shared(&lock.lock());
 /// ```
-pub struct SpinLock<T> {
+pub struct SpinLock<T>(Arc<Spin<T>>);
+
+/// In one piece: the word, the counts, and the beginning of the value travel on one line.
+#[repr(C)]
+struct Spin<T> {
+    /// The number of the thread that holds it.
     held: AtomicUsize,
     counts: Counts,
     value: UnsafeCell<T>,
+    info: Info,
 }
 
 // SAFETY: the lock gives the value to one thread at a time (case 1), which amounts to sending it there and back.
-unsafe impl<T: Send> Sync for SpinLock<T> {}
+unsafe impl<T: Send> Sync for Spin<T> {}
 // SAFETY: the lock owns its value.
-unsafe impl<T: Send> Send for SpinLock<T> {}
+unsafe impl<T: Send> Send for Spin<T> {}
+
+impl<T: Send> Tells for Spin<T> {
+    fn told(&self) -> Described {
+        self.info.told(&self.counts)
+    }
+}
+
+impl<T: Send + 'static> SpinLock<T> {
+    /// A free lock.
+    #[track_caller]
+    pub fn new(value: T) -> Self {
+        let spin = Arc::new(Spin {
+            held: AtomicUsize::new(0),
+            counts: Counts::default(),
+            value: UnsafeCell::new(value),
+            info: Info::new(How::Spin),
+        });
+        list(&spin, &spin.info);
+        Self(spin)
+    }
+}
 
 impl<T> SpinLock<T> {
-    /// A free lock.
-    pub fn new(value: T) -> Self {
-        Self { held: AtomicUsize::new(0), counts: Counts::default(), value: UnsafeCell::new(value) }
-    }
-
     /// Takes the lock, waiting for it if need be.
     #[inline]
     pub fn lock(&self) -> SpinGuard<'_, T> {
-        self.lock_timed(|| 0)
+        self.lock_timed(now_ns)
     }
 
-    /// As [`lock`](Self::lock); `now_ns` is asked before and after only when there is a wait, which is then counted.
+    /// As [`lock`](Self::lock) on another clock: `now_ns` is asked before and after only when there is a wait.
     #[inline]
     pub fn lock_timed(&self, now_ns: impl Fn() -> u64) -> SpinGuard<'_, T> {
-        let waited_ns = (!self.exchange()).then(|| self.wait(now_ns));
-        self.counts.taken(waited_ns);
-        SpinGuard { lock: self, _lends: PhantomData }
+        let lock = &*self.0;
+        let after = if lock.exchange() {
+            lock.counts.taken(None);
+            After::free(&lock.info)
+        } else {
+            lock.wait(now_ns)
+        };
+        SpinGuard { lock, _after: after, _lends: PhantomData }
     }
 
     /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
-        self.exchange().then(|| {
-            self.counts.taken(None);
-            SpinGuard { lock: self, _lends: PhantomData }
+        let lock = &*self.0;
+        lock.exchange().then(|| {
+            lock.counts.taken(None);
+            SpinGuard { lock, _after: After::free(&lock.info), _lends: PhantomData }
         })
     }
 
     /// How contended the lock has been.
     pub fn stats(&self) -> LockStats {
-        self.counts.get()
+        self.0.counts.get()
     }
+}
 
+impl<T> Spin<T> {
     #[inline(always)]
     fn exchange(&self) -> bool {
-        self.held.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.held.compare_exchange(0, events::me() as usize, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[cold]
-    fn wait(&self, now_ns: impl Fn() -> u64) -> u64 {
+    fn wait(&self, now_ns: impl Fn() -> u64) -> After<'_> {
+        let (owner, asked) = (self.held.load(Ordering::Relaxed) as u32, tsc());
         let start = now_ns();
         // Looking before swapping: waiters share the line until it changes. (A model may be shown the old value for ever.)
         spin_until(|| (cfg!(loom) || self.held.load(Ordering::Relaxed) == 0) && self.exchange());
-        now_ns().saturating_sub(start)
+        self.counts.taken(Some(now_ns().saturating_sub(start)));
+        After::waited(&self.info, asked, owner)
     }
 }
 
 /// Access to the value of a [`SpinLock`]; dropping it frees the lock.
 pub struct SpinGuard<'a, T> {
-    lock: &'a SpinLock<T>,
+    lock: &'a Spin<T>,
+    /// Dropped after the guard itself, which frees the lock.
+    _after: After<'a>,
     /// For Send and Sync this is a borrow of the value, not of the lock.
     _lends: PhantomData<&'a mut T>,
 }
@@ -186,71 +381,151 @@ impl<T> fmt::Debug for SpinLock<T> {
 }
 
 /// A lock whose waiters spin shortly, then sleep. A panic while it is held does not poison it.
-#[derive(Default)]
-pub struct AdaptiveLock<T> {
+pub struct AdaptiveLock<T>(Arc<Adaptive<T>>);
+
+/// In one piece, as [`Spin`].
+struct Adaptive<T> {
+    /// The number of the thread that held it last.
+    owner: AtomicU32,
     counts: Counts,
     value: Mutex<T>,
+    info: Info,
+}
+
+impl<T: Send> Tells for Adaptive<T> {
+    fn told(&self) -> Described {
+        self.info.told(&self.counts)
+    }
+}
+
+/// Access to the value of an [`AdaptiveLock`]; dropping it frees the lock.
+pub struct AdaptiveGuard<'a, T> {
+    guard: MutexGuard<'a, T>,
+    /// Dropped after the guard.
+    _after: After<'a>,
+}
+
+impl<T> Deref for AdaptiveGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for AdaptiveGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+impl<T: Send + Default + 'static> Default for AdaptiveLock<T> {
+    #[track_caller]
+    fn default() -> Self {
+        AdaptiveLock::new(T::default())
+    }
+}
+
+impl<T: Send + 'static> AdaptiveLock<T> {
+    /// A free lock.
+    #[track_caller]
+    pub fn new(value: T) -> Self {
+        let adaptive = Arc::new(Adaptive {
+            owner: AtomicU32::new(0),
+            counts: Counts::default(),
+            value: Mutex::new(value),
+            info: Info::new(How::Adaptive),
+        });
+        list(&adaptive, &adaptive.info);
+        Self(adaptive)
+    }
 }
 
 impl<T> AdaptiveLock<T> {
-    /// A free lock.
-    pub fn new(value: T) -> Self {
-        Self { counts: Counts::default(), value: Mutex::new(value) }
-    }
-
     /// Takes the lock, waiting for it if need be.
     #[inline]
-    pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.lock_timed(|| 0)
+    pub fn lock(&self) -> AdaptiveGuard<'_, T> {
+        self.lock_timed(now_ns)
     }
 
-    /// As [`lock`](Self::lock); `now_ns` is asked before and after only when there is a wait, which is then counted.
+    /// As [`lock`](Self::lock) on another clock: `now_ns` is asked before and after only when there is a wait.
     #[inline]
-    pub fn lock_timed(&self, now_ns: impl Fn() -> u64) -> MutexGuard<'_, T> {
+    pub fn lock_timed(&self, now_ns: impl Fn() -> u64) -> AdaptiveGuard<'_, T> {
         if let Some(guard) = self.try_lock() {
             return guard;
         }
-        let start = now_ns();
-        let guard = self.value.lock().unwrap_or_else(PoisonError::into_inner);
-        self.counts.taken(Some(now_ns().saturating_sub(start)));
-        guard
+        self.wait(now_ns, || self.0.value.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// As [`lock_timed`](Self::lock_timed), for waiters that have something else to do, without which the holder may not come to an
     /// end: they never sleep.
-    pub fn lock_meanwhile(&self, now_ns: impl Fn() -> u64, mut meanwhile: impl FnMut()) -> MutexGuard<'_, T> {
+    pub fn lock_meanwhile(
+        &self,
+        now_ns: impl Fn() -> u64,
+        mut meanwhile: impl FnMut(),
+    ) -> AdaptiveGuard<'_, T> {
         if let Some(guard) = self.try_lock() {
             return guard;
         }
-        let start = now_ns();
-        loop {
-            meanwhile();
-            if let Some(guard) = self.free() {
-                self.counts.taken(Some(now_ns().saturating_sub(start)));
-                return guard;
+        self.wait(now_ns, || {
+            loop {
+                meanwhile();
+                if let Some(guard) = self.free() {
+                    return guard;
+                }
             }
-        }
+        })
+    }
+
+    #[cold]
+    fn wait<'a>(
+        &'a self,
+        now_ns: impl Fn() -> u64,
+        take: impl FnOnce() -> MutexGuard<'a, T>,
+    ) -> AdaptiveGuard<'a, T> {
+        let (owner, asked) = (self.0.owner.load(Relaxed), tsc());
+        let start = now_ns();
+        let guard = take();
+        self.0.counts.taken(Some(now_ns().saturating_sub(start)));
+        self.0.owner.store(events::me(), Relaxed);
+        AdaptiveGuard { guard, _after: After::waited(&self.0.info, asked, owner) }
     }
 
     /// Takes the lock if it is free.
     #[inline]
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+    pub fn try_lock(&self) -> Option<AdaptiveGuard<'_, T>> {
         let guard = self.free()?;
-        self.counts.taken(None);
-        Some(guard)
+        self.0.counts.taken(None);
+        self.0.owner.store(events::me(), Relaxed);
+        Some(AdaptiveGuard { guard, _after: After::free(&self.0.info) })
     }
 
     fn free(&self) -> Option<MutexGuard<'_, T>> {
-        match self.value.try_lock() {
+        match self.0.value.try_lock() {
             Ok(guard) => Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
+    /// The value, without the lock.
+    pub fn into_inner(self) -> T {
+        let mut lock = self.0;
+        loop {
+            match Arc::try_unwrap(lock) {
+                Ok(lock) => return lock.value.into_inner().unwrap_or_else(PoisonError::into_inner),
+                // Somebody lists the locks this moment.
+                Err(listed) => lock = listed,
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// How contended the lock has been.
     pub fn stats(&self) -> LockStats {
-        self.counts.get()
+        self.0.counts.get()
     }
 }
 
@@ -275,7 +550,7 @@ mod tests {
             }
         });
         let stats = lock.stats();
-        assert_eq!((*lock.lock(), stats.acquisitions, stats.wait_ns), (3 * TURNS, 3 * TURNS, 0));
+        assert_eq!((*lock.lock(), stats.acquisitions), (3 * TURNS, 3 * TURNS));
         assert!(stats.contended <= stats.acquisitions);
     }
 
@@ -310,7 +585,7 @@ mod tests {
             drop(held);
             thread.join().expect("the waiter");
         });
-        assert_eq!(spin.stats(), LockStats { acquisitions: 2, contended: 1, wait_ns: 150 });
+        assert_eq!(spin.stats(), LockStats { acquisitions: 2, contended: 1, wait_ns: 150, worst_ns: 150 });
         ticks.store(0, Relaxed);
         std::thread::scope(|scope| {
             let held = adaptive.lock();
@@ -322,7 +597,10 @@ mod tests {
             drop(held);
             thread.join().expect("the waiter");
         });
-        assert_eq!(adaptive.stats(), LockStats { acquisitions: 2, contended: 1, wait_ns: 150 });
+        assert_eq!(
+            adaptive.stats(),
+            LockStats { acquisitions: 2, contended: 1, wait_ns: 150, worst_ns: 150 }
+        );
     }
 
     #[test]
@@ -331,7 +609,61 @@ mod tests {
         let mut held = Some(lock.lock());
         let ticks = AtomicU64::new(0);
         let taken = *lock.lock_meanwhile(|| ticks.fetch_add(5, Relaxed), || drop(held.take()));
-        assert_eq!((taken, lock.stats()), (1, LockStats { acquisitions: 2, contended: 1, wait_ns: 5 }));
+        assert_eq!(
+            (taken, lock.stats()),
+            (1, LockStats { acquisitions: 2, contended: 1, wait_ns: 5, worst_ns: 5 })
+        );
+    }
+
+    /// Names are unique to this test, events those of its locks: others run beside it.
+    #[test]
+    fn locks_are_listed_by_name_and_tell_who_waited_for_whom() {
+        let (spin, adaptive) = naming("here", || (SpinLock::new(()), AdaptiveLock::new(())));
+        let unnamed = SpinLock::new(());
+        let mine = || all().into_iter().filter(|l| l.name == "here").collect::<Vec<_>>();
+        let listed = mine();
+        assert_eq!(listed.iter().map(|l| l.how).collect::<Vec<_>>(), [How::Spin, How::Adaptive]);
+        assert!(listed.iter().all(|l| l.made_at.file().ends_with("lock.rs")));
+        assert!(listed[0].number < listed[1].number && listed[1].number < unnamed.0.info.number);
+
+        let told = |reader: &mut events::Reader, number: u32| {
+            let mut told = Vec::new();
+            reader.read(|e| told.push(e));
+            told.retain(|e| e.subject == number);
+            told
+        };
+        let mut reader = events::Reader::new();
+        drop(spin.lock());
+        assert_eq!(told(&mut reader, listed[0].number), []);
+        events::record(Level::Waits);
+        drop(spin.lock());
+        assert_eq!(told(&mut reader, listed[0].number), [], "nobody waited");
+        // The waiter asks its clock when it has seen the lock held.
+        let (waits, waiting) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let held = spin.lock();
+            let spin = &spin;
+            let body = move || drop(spin.lock_timed(|| waits.send(()).map_or(0, |()| 0)));
+            let thread = std::thread::Builder::new().name("waiter".into()).spawn_scoped(scope, body);
+            waiting.recv().expect("it began to wait");
+            drop(held);
+            thread.expect("a thread").join().expect("the waiter");
+        });
+        let events = told(&mut reader, listed[0].number);
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert_eq!(events[0].other, events::me());
+        assert_eq!(events::threads()[events[0].thread as usize - 1], "waiter");
+        if tsc() != 0 {
+            assert!(events[0].first > 0);
+        }
+        events::record(Level::All);
+        drop(adaptive.lock());
+        events::record(Level::Off);
+        drop(adaptive.lock());
+        let events = told(&mut reader, listed[1].number);
+        assert_eq!(events.iter().map(|e| (e.other, e.first)).collect::<Vec<_>>(), [(0, 0)]);
+        drop((spin, adaptive));
+        assert!(mine().is_empty());
     }
 
     #[test]

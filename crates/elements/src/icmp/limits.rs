@@ -5,10 +5,11 @@
 //! The destinations are remembered in a table of fixed size, so a flood from forged sources takes no memory; it can make
 //! a destination be forgotten, whose bucket is then full again, but the limit on all together holds.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use engine::args::Args;
 use engine::clock::Nanos;
+use sync::lock::AdaptiveLock;
 
 use crate::kept::Kept;
 use crate::shared_limit::SharedLimit;
@@ -26,7 +27,7 @@ const BURSTS: (u64, u64) = (50, 6);
 #[derive(Clone, Default)]
 pub(crate) struct Limits {
     all: Option<Arc<SharedLimit>>,
-    each: Option<Arc<Mutex<Destinations>>>,
+    each: Option<Arc<AdaptiveLock<Destinations>>>,
 }
 
 /// A bucket for each destination.
@@ -57,7 +58,7 @@ impl Limits {
         let each = limit("DST_RATE", "DST_BURST", None, BURSTS.1);
         let destinations = |(rate, burst)| {
             let fresh = TokenBucket::new(rate, burst);
-            Arc::new(Mutex::new(Destinations { slots: vec![(0, fresh.clone()); DESTINATIONS], fresh }))
+            Arc::new(AdaptiveLock::new(Destinations { slots: vec![(0, fresh.clone()); DESTINATIONS], fresh }))
         };
         Limits {
             all: all.map(|(rate, burst)| Arc::new(SharedLimit::new(rate, burst))),
@@ -70,7 +71,7 @@ impl Limits {
     pub(crate) fn admit(&self, now: Nanos, to: u128) -> bool {
         let all = || self.all.as_ref().is_none_or(|all| all.allows(now));
         let Some(each) = &self.each else { return all() };
-        let mut each = each.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut each = each.lock();
         let bucket = each.bucket(now, to);
         bucket.refill(now);
         // What one limit refuses does not count against the other.

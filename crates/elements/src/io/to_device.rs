@@ -43,6 +43,7 @@ use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::Batch;
 use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
+use sync::lock::AdaptiveLock;
 
 use super::device::{self, Opened, READS, Watch};
 use crate::tools;
@@ -83,7 +84,7 @@ pub(super) struct Config {
     pub(super) half: bool,
 }
 
-type Guarded = Arc<Mutex<Box<dyn TxQueue>>>;
+type Guarded = Arc<AdaptiveLock<Box<dyn TxQueue>>>;
 
 /// Transmit queues that several workers use in turn, by number; made when first asked for.
 type Common = Arc<Mutex<Vec<Place>>>;
@@ -109,7 +110,7 @@ impl Tx {
     fn with<R>(&mut self, f: impl FnOnce(&mut dyn TxQueue) -> R) -> R {
         match self {
             Tx::Own(queue) => f(&mut **queue),
-            Tx::Common(queue) => f(&mut **lock(queue)),
+            Tx::Common(queue) => f(&mut **queue.lock()),
         }
     }
 }
@@ -231,7 +232,8 @@ impl ToDevice {
             }
             if let Place::Closed = common[index] {
                 let opened = open()?;
-                common[index] = opened.map_or(Place::Promised, |q| Place::Open(Arc::new(Mutex::new(q))));
+                common[index] =
+                    opened.map_or(Place::Promised, |q| Place::Open(Arc::new(AdaptiveLock::new(q))));
             }
             match &common[index] {
                 Place::Open(queue) => Some(Tx::Common(queue.clone())),
@@ -405,9 +407,7 @@ impl Element for ToDevice {
         let queue = match self.tx.take() {
             Some(Tx::Own(queue)) => Some(queue),
             // The last one to let go of a common queue hands it over.
-            Some(Tx::Common(queue)) => {
-                Arc::into_inner(queue).map(|q| q.into_inner().unwrap_or_else(PoisonError::into_inner))
-            }
+            Some(Tx::Common(queue)) => Arc::into_inner(queue).map(|q| q.into_inner()),
             None => None,
         };
         if let Some(queue) = queue {

@@ -37,13 +37,14 @@
 //! See also: FromDump, ToIPSummaryDump, ToDevice
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::args::{Args, Raw};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::port::link_type;
 use packet::{Batch, anno};
+use sync::lock::AdaptiveLock;
 use wire::pcap::{Format, Writer};
 
 use super::device::{encapsulation, parse_encapsulation};
@@ -62,11 +63,11 @@ pub const CLASS: Class = Class::new("ToDump", "1/0-1", || Box::new(ToDump::defau
     .file(file!());
 
 /// The output as the writer of the format sees it.
-struct Shared(Arc<Mutex<Output>>);
+struct Shared(Arc<AdaptiveLock<Output>>);
 
 impl Shared {
     fn with<R>(&self, f: impl FnOnce(&mut Output) -> R) -> R {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.0.lock())
     }
 }
 
@@ -92,7 +93,7 @@ struct ToDump {
     format: Format,
     /// It has no output and a pull input.
     fetches: bool,
-    output: Option<Arc<Mutex<Output>>>,
+    output: Option<Arc<AdaptiveLock<Output>>>,
     writer: Option<Writer>,
     count: u64,
     failed: bool,
@@ -130,7 +131,7 @@ impl ToDump {
             done = done.and(writer.write(time, packet.len() + extra, packet.data()));
         }
         self.count += batch.len() as u64;
-        done = done.and(output.lock().unwrap_or_else(PoisonError::into_inner).wrote());
+        done = done.and(output.lock().wrote());
         self.check(cx, done);
     }
 
@@ -175,7 +176,7 @@ impl Element for ToDump {
         // The file of one that this one replaces goes on, see `take_state`.
         if !cx.inherits() && !cx.is_dry() {
             let output = Output::create(&self.filename, self.unbuffered)?;
-            self.output = Some(Arc::new(Mutex::new(output)));
+            self.output = Some(Arc::new(AdaptiveLock::new(output)));
         }
         Ok(if self.fetches { Tasks::One } else { Tasks::None })
     }

@@ -4,8 +4,10 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
 use std::time::Duration;
+use sync::lock::AdaptiveLock;
 
 use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
@@ -96,7 +98,7 @@ impl<F: Family> Rewriter<F> {
             rules: Vec::new(),
             failures: Vec::new(),
             handle: Arc::new(Handle::new(F::KIND, 0, Capacity::Number(0), Timing::default())),
-            mappings: Arc::new(Mutex::new(Mappings::new(0))),
+            mappings: Arc::new(AdaptiveLock::new(Mappings::new(0))),
             zone: 0,
             directory: Directory::default(),
             names: Names::default(),

@@ -15,19 +15,20 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use engine::clock::Nanos;
+use sync::lock::{AdaptiveGuard, AdaptiveLock};
 use tables::flow::{Flow, FlowId, FlowKey, FlowTable, InsertError};
 
 use super::stream::Stream;
 
 /// Mappings of one or several rewriters.
-pub(super) type Shared = Arc<Mutex<Mappings>>;
+pub(super) type Shared = Arc<AdaptiveLock<Mappings>>;
 
 /// Takes hold of the mappings. A worker that panicked left them whole enough to go on.
-pub(super) fn lock(shared: &Shared) -> MutexGuard<'_, Mappings> {
-    shared.lock().unwrap_or_else(|e| e.into_inner())
+pub(super) fn lock(shared: &Shared) -> AdaptiveGuard<'_, Mappings> {
+    shared.lock()
 }
 
 /// What is kept about a mapping beside its flow keys. Pairs are forward side first.

@@ -251,7 +251,9 @@ impl Handle {
             let handle = cx.provided::<Handle>(at).ok_or("MAPPING_CAPACITY names no rewriter")?;
             let next = match &handle.capacity {
                 Capacity::Number(n) => {
-                    let made = handle.mappings.get_or_init(|| Arc::new(Mutex::new(Mappings::new(*n))));
+                    let made = handle
+                        .mappings
+                        .get_or_init(|| Arc::new(sync::lock::AdaptiveLock::new(Mappings::new(*n))));
                     return Ok(made.clone());
                 }
                 Capacity::Of(name) => cx.router().lookup(name, Some(at as u32)),

@@ -291,4 +291,21 @@ mod tests {
             ["e: CAPACITY must lie between 1 and 16777216, not 0"]
         );
     }
+
+    #[test]
+    fn its_lock_is_listed_with_its_name() {
+        for way in ["spin", "adaptive"] {
+            let text = format!("i :: TestIn -> named :: Queue(3, SYNC {way}) -> Unqueue -> o :: TestOut;");
+            let mut run = Rig::text(&text).inputs(&[b"a", b"b"]).run();
+            let locks = run.read("locks");
+            let mine: Vec<_> = locks.lines().filter(|l| l.starts_with("named ")).collect();
+            let [line] = mine[..] else { panic!("{locks}") };
+            let taken = line.strip_prefix(&format!("named {way} acquisitions ")).expect(line);
+            assert!(
+                !taken.starts_with("0 ") && taken.contains(" contended 0 wait_ns 0 worst_ns 0 "),
+                "{line}"
+            );
+            assert!(line.contains("queue/store.rs:"), "{line}");
+        }
+    }
 }

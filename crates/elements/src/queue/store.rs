@@ -11,7 +11,6 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use engine::args::{FromArg, Names};
 use packet::{Batch, Packet};
@@ -217,12 +216,6 @@ impl<L> Guarded<L> {
     }
 }
 
-/// Nanoseconds, asked for only where a lock makes somebody wait.
-fn now_ns() -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
-}
-
 impl Rings {
     pub(super) fn new(capacity: usize, way: Way) -> Rings {
         let kept = match way {
@@ -292,8 +285,8 @@ impl Rings {
     pub(super) fn push(&self, packets: &mut Batch) -> usize {
         match &self.kept {
             Kept::Free(first) => first.push(packets),
-            Kept::Spin(guarded) => guarded.push(&mut guarded.list.lock_timed(now_ns), packets),
-            Kept::Adaptive(guarded) => guarded.push(&mut guarded.list.lock_timed(now_ns), packets),
+            Kept::Spin(guarded) => guarded.push(&mut guarded.list.lock(), packets),
+            Kept::Adaptive(guarded) => guarded.push(&mut guarded.list.lock(), packets),
         }
     }
 
@@ -304,10 +297,10 @@ impl Rings {
         match &self.kept {
             Kept::Free(first) => first.pull(max, &mut batch),
             Kept::Spin(guarded) if !guarded.is_empty() => {
-                guarded.pull(&mut guarded.list.lock_timed(now_ns), max, &mut batch);
+                guarded.pull(&mut guarded.list.lock(), max, &mut batch);
             }
             Kept::Adaptive(guarded) if !guarded.is_empty() => {
-                guarded.pull(&mut guarded.list.lock_timed(now_ns), max, &mut batch);
+                guarded.pull(&mut guarded.list.lock(), max, &mut batch);
             }
             _ => {}
         }

@@ -149,7 +149,9 @@ fn hand_over_queues(old: &mut [Worker], new: &mut [Worker], swapped: &mut Swappe
     let released = depot.len();
     for worker in new {
         for e in 0..worker.slots.len() as u32 {
-            worker.with(e, |instance, cx| instance.acquire(cx, &mut depot));
+            let shared = worker.shared.clone();
+            let mut acquire = || worker.with(e, |instance, cx| instance.acquire(cx, &mut depot));
+            sync::lock::naming(&shared.elements[e as usize].name, &mut acquire);
         }
     }
     swapped.queues = released - depot.len();

@@ -13,7 +13,7 @@ use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, NextHopReader, V
 
 use super::reverse::ReverseRoutes;
 use super::routes::Limits;
-use super::shared::{Hits, Path, Readers, SharedRoutes, Strategy, now_ns};
+use super::shared::{Hits, Path, Readers, SharedRoutes, Strategy};
 use super::{DROP, Family, Hop};
 use crate::tools::{Anno, Splitter};
 
@@ -284,7 +284,7 @@ impl<F: Family> Element for Lookup<F> {
                 direct::<F>(hops.read(cx.rcu()), &mut batch, found)
             }
             Path::Locked(owned) => {
-                let mut owned = owned.lock_timed(now_ns);
+                let mut owned = owned.lock();
                 match (vrf, &owned.readers[0]) {
                     (None, Some(first)) => F::lookup(first, &owned.reader, keys, found),
                     (None, None) => found.fill(NextHopId::NONE.0),

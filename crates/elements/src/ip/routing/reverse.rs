@@ -8,7 +8,7 @@ use sync::rcu;
 use tables::next_hop::{NextHopId, View};
 
 use super::lookup::look_up;
-use super::shared::{Path, SharedRoutes, now_ns};
+use super::shared::{Path, SharedRoutes};
 use super::{DROP, Family, Hop};
 use crate::tools::Anno;
 
@@ -75,7 +75,7 @@ impl<F: Family> ReverseRoutes<F> {
             }
             Path::Locked(owned) => {
                 let owned = Arc::clone(owned);
-                let owned = owned.lock_timed(now_ns);
+                let owned = owned.lock();
                 match (tables, &owned.readers[0]) {
                     (None, Some(first)) => F::lookup(first, &owned.reader, keys, found),
                     (None, None) => {}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How workers share routes: three strategies, of which the first is for use and the others show what they cost.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::args::{FromArg, Names};
 use sync::lock::{AdaptiveLock, LockStats, SpinLock};
@@ -122,9 +121,7 @@ impl<F: Family> SharedRoutes<F> {
     /// The way for the first instance.
     pub(super) fn path(&self) -> Path<F> {
         match &self.store {
-            Store::Rcu { control, published } => {
-                Path::Rcu(published.clone(), control.lock_timed(now_ns).hops.reader())
-            }
+            Store::Rcu { control, published } => Path::Rcu(published.clone(), control.lock().hops.reader()),
             Store::Locked(copies) => Path::Locked(list(copies)[0].clone()),
         }
     }
@@ -137,7 +134,7 @@ impl<F: Family> SharedRoutes<F> {
         let Store::Locked(copies) = &self.store else { unreachable!("a strategy with locks") };
         let mut copies = list(copies);
         let domain = rcu::Domain::default();
-        let routes = copies[0].lock_timed(now_ns).routes.copy(&domain)?;
+        let routes = copies[0].lock().routes.copy(&domain)?;
         let copy = Arc::new(SpinLock::new(Owned::new(routes, &domain)));
         copies.push(copy.clone());
         Ok(Path::Locked(copy))
@@ -146,10 +143,10 @@ impl<F: Family> SharedRoutes<F> {
     /// Reads what all copies have alike.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&Routes<F>) -> R) -> R {
         match &self.store {
-            Store::Rcu { control, .. } => read(&control.lock_timed(now_ns)),
+            Store::Rcu { control, .. } => read(&control.lock()),
             Store::Locked(copies) => {
                 let first = list(copies)[0].clone();
-                let owned = first.lock_timed(now_ns);
+                let owned = first.lock();
                 read(&owned.routes)
             }
         }
@@ -160,7 +157,7 @@ impl<F: Family> SharedRoutes<F> {
     pub(crate) fn change(&self, change: impl Fn(&mut Routes<F>) -> Result<(), String>) -> Result<(), String> {
         match &self.store {
             Store::Rcu { control, published } => {
-                let mut routes = control.lock_timed(now_ns);
+                let mut routes = control.lock();
                 let before = routes.ntables();
                 let done = change(&mut routes);
                 if routes.ntables() != before {
@@ -170,7 +167,7 @@ impl<F: Family> SharedRoutes<F> {
             }
             Store::Locked(copies) => {
                 for (at, copy) in list(copies).iter().enumerate() {
-                    let owned = &mut *copy.lock_timed(now_ns);
+                    let owned = &mut *copy.lock();
                     let before = owned.routes.ntables();
                     let done = change(&mut owned.routes);
                     if owned.routes.ntables() != before {
@@ -205,26 +202,20 @@ impl<F: Family> SharedRoutes<F> {
         let mut sum: Vec<Hits> = Vec::new();
         let copies = list(copies).clone();
         for copy in &copies {
-            let owned = copy.lock_timed(now_ns);
+            let owned = copy.lock();
             sum.resize(sum.len().max(owned.hits.len()), Hits::default());
             for (sum, hits) in sum.iter_mut().zip(&owned.hits) {
                 sum.packets += hits.packets;
                 sum.bytes += hits.bytes;
             }
         }
-        let first = copies[0].lock_timed(now_ns);
+        let first = copies[0].lock();
         let used = sum.iter().enumerate().filter(|(_, hits)| hits.packets > 0);
         used.map(|(id, Hits { packets, bytes })| {
             format!("{packets} {bytes} {}\n", first.routes.show_hops(NextHopId(id as u32)))
         })
         .collect()
     }
-}
-
-/// Nanoseconds, asked for only where a lock makes somebody wait.
-pub(super) fn now_ns() -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 fn list<T>(list: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -284,7 +275,7 @@ mod tests {
                 // Asked for the time, it has found the lock taken.
                 drop(owned.lock_timed(|| {
                     let _ = waiting.send(());
-                    now_ns()
+                    sync::lock::now_ns()
                 }));
             });
             waiter.recv().expect("it began to wait");

@@ -104,6 +104,7 @@ impl<T: Table> Together<T> {
             acquisitions: sum.acquisitions + one.acquisitions,
             contended: sum.contended + one.contended,
             wait_ns: sum.wait_ns + one.wait_ns,
+            worst_ns: sum.worst_ns.max(one.worst_ns),
         })
     }
 
