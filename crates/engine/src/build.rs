@@ -3,7 +3,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use lang::{Diagnostic, Graph};
 use packet::port::Provider;
@@ -23,6 +22,7 @@ use crate::remote::Reconfigure;
 use crate::router::{Check, Options, Print, Shared, check_in, configured, share, write};
 use crate::swap::{Heritage, Holdings, Wanted};
 use crate::turns::Common;
+use crate::watchdog::Watched;
 use crate::worker::{Slot, Worker};
 
 /// What a configuration was made from, kept so that its tasks can be placed anew.
@@ -65,8 +65,8 @@ pub(crate) struct Plant {
     gone: Mutex<DropCounts>,
     /// What happens when the alarm's time has come.
     pub(crate) alarm: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    /// After which time a worker that stands still is called stuck, if anybody asked.
-    pub(crate) patience: Mutex<Option<Duration>>,
+    /// What of the workers is watched while they run.
+    pub(crate) watched: Mutex<Watched>,
 }
 
 impl Plant {
@@ -91,7 +91,7 @@ impl Plant {
             reconfigure: OnceLock::new(),
             gone: Mutex::default(),
             alarm: Mutex::new(None),
-            patience: Mutex::new(None),
+            watched: Mutex::default(),
         }
     }
 

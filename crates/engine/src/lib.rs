@@ -14,6 +14,7 @@ mod build;
 mod builtin;
 pub mod clock;
 pub mod control;
+mod cpus;
 mod cx;
 pub mod drops;
 mod element;

@@ -33,7 +33,7 @@ use crate::signals::Signals;
 use crate::swap::Holdings;
 use crate::timers::CommonTimers;
 use crate::turns;
-use crate::watchdog;
+use crate::watchdog::{self, Watched};
 use crate::worker::{Edge, PortTable, Worker};
 
 /// Takes a line that an element prints.
@@ -493,13 +493,13 @@ impl Router {
                 core_affinity::set_for_current(core_affinity::CoreId { id });
             }
         };
-        let patience = *lock(&self.plant.patience);
+        let watched = *lock(&self.plant.watched);
         std::thread::scope(|scope| {
             // Gone when all workers have ended.
             let (_workers_run, over) = channel();
-            if let Some(patience) = patience {
+            if watched != Watched::No {
                 let plant = self.plant.clone();
-                let body = move || watchdog::watch(&plant, patience, &over);
+                let body = move || watchdog::watch(&plant, watched, cores, &over);
                 let started = std::thread::Builder::new().name("watchdog".into()).spawn_scoped(scope, body);
                 if let Err(why) = started {
                     self.shared.print(&format!("nobody watches the workers: {why}"));
@@ -539,16 +539,18 @@ impl Router {
     /// From now on only one worker at a time goes through a round of its tasks: one big lock around all processing of packets, as
     /// the first multiprocessor systems had. For experiments that show what it costs; the handler `big_lock` counts.
     pub fn lock_all_processing(&mut self) {
-        let lock =
-            self.shared.big_lock.get_or_init(|| sync::lock::naming(builtin::BIG_LOCK, Default::default));
+        let lock = self
+            .shared
+            .big_lock
+            .get_or_init(|| sync::lock::naming(builtin::BIG_LOCK, || Arc::new(AdaptiveLock::new(()))));
         self.workers.iter_mut().for_each(|w| w.big_lock = Some(lock.clone()));
     }
 
     /// From the next run on, a worker that stands still for this time is found and named, with the packets it has in hand, and
-    /// nobody waits for it. A quarter of a second at least; `None` leaves workers unwatched, as at first. On simulated time, which workers
-    /// may share, they always are.
+    /// nobody waits for it; a quarter of a second at least, and `None` for never. With or without that, workers are brought back to
+    /// processors that were taken from them for a while, which is said. Without this call, and on simulated time, nobody watches.
     pub fn watch_workers(&mut self, patience: Option<Duration>) {
-        *lock(&self.plant.patience) = patience;
+        *lock(&self.plant.watched) = patience.map_or(Watched::Processors, Watched::All);
     }
 
     /// From now on no worker sleeps for want of work: for measurements with devices that wake nobody.

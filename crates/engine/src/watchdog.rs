@@ -10,6 +10,8 @@
 //! for the one that is stuck: handlers and swaps that need it are refused, with the reason ([`Mailbox::trouble`]).
 //!
 //! Where the whole process or machine was stopped, the watchdog was, too: a look that comes much too late begins anew.
+//!
+//! Once a second it also looks whether workers still have their processors ([`cpus`]).
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use std::time::{Duration, Instant};
 use packet::glance::glance;
 
 use crate::build::Plant;
+use crate::cpus;
 use crate::mailbox::{Mailbox, Trouble};
 use crate::pulse::{Doing, Pulse, Spot};
 use crate::router::Shared;
@@ -37,6 +40,21 @@ const PLACES: usize = 8;
 
 /// How long others wait before they ask again whether the worker they wait for is stuck.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// How often it is looked where workers may run.
+const CPUS_EVERY: Duration = Duration::from_secs(1);
+
+/// What of the workers is watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// Nothing.
+    #[default]
+    No,
+    /// Whether they keep their processors.
+    Processors,
+    /// This, and whether they stand still for so long.
+    All(Duration),
+}
 
 /// What the watchdog remembers of a worker.
 struct Seen {
@@ -72,10 +90,15 @@ impl Used {
     }
 }
 
-/// Looks at all workers until the other end of `over` is gone.
-pub(crate) fn watch(plant: &Arc<Plant>, patience: Duration, over: &Receiver<()>) {
-    let patience = patience.max(SHORTEST);
-    let every = (patience / LOOKS).min(RARELY);
+/// Looks at all workers, which are pinned to these cores if to any, until the other end of `over` is gone.
+pub(crate) fn watch(plant: &Arc<Plant>, watched: Watched, cores: &[usize], over: &Receiver<()>) {
+    let patience = match watched {
+        Watched::No => return,
+        Watched::Processors => None,
+        Watched::All(patience) => Some(patience.max(SHORTEST)),
+    };
+    let every = patience.map_or(CPUS_EVERY, |p| (p / LOOKS).min(RARELY));
+    let mut cpus = (cpus::Watch::new(plant.mailboxes.len(), cores), Instant::now());
     let mut last = Instant::now();
     let mut seen: Vec<Seen> = plant.mailboxes.iter().map(|m| Seen::new(&m.pulse, last)).collect();
     while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
@@ -87,6 +110,12 @@ pub(crate) fn watch(plant: &Arc<Plant>, patience: Duration, over: &Receiver<()>)
             }
         }
         last = now;
+        if now - cpus.1 >= CPUS_EVERY {
+            cpus.1 = now;
+            let said = cpus.0.look(&cpus::Real, |w| plant.mailboxes[w].pulse.thread());
+            said.iter().for_each(|line| plant.current().print(line));
+        }
+        let Some(patience) = patience else { continue };
         for (w, (seen, mailbox)) in seen.iter_mut().zip(plant.mailboxes.iter()).enumerate() {
             look(&plant.current(), w, mailbox, seen, (now, patience));
         }

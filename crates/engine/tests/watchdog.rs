@@ -143,12 +143,17 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// Runs a router that is watched, of two workers, while `test` looks at it and at what it prints.
 fn watched(text: &str, test: impl FnOnce(&Control, &Receiver<String>)) {
+    watched_on(text, &[], test);
+}
+
+/// The same with workers pinned to these cores.
+fn watched_on(text: &str, cores: &[usize], test: impl FnOnce(&Control, &Receiver<String>)) {
     let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
     let (tell, told) = channel();
     let options = Options {
         provider: Arc::new(NoDevices),
         workers: 2,
-        cores: Vec::new(),
+        cores: cores.to_vec(),
         burst: 32,
         time: TimeSource::Real,
         seed: 1,
@@ -256,5 +261,37 @@ fn a_handler_that_does_not_return_is_named_to_its_caller() {
         );
         said_of(told, "'g'");
         assert!(count(control, "h") > 0);
+    });
+}
+
+#[test]
+fn a_worker_that_is_moved_is_said_to_be() {
+    let cores: Vec<usize> = core_affinity::get_core_ids().unwrap_or_default().iter().map(|c| c.id).collect();
+    let [first, second, ..] = cores[..] else {
+        eprintln!("there is but one processor to move workers between");
+        return;
+    };
+    let only = |cpu| {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(cpu);
+        set
+    };
+    watched_on("Source(1) -> Sink; Source(2) -> h :: Sink;", &[first, second], |control, told| {
+        while count(control, "h") == 0 {}
+        let name = |task: &std::path::Path| std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+        let mut tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten().map(|t| t.path());
+        let task = tasks.find(|t| name(t).trim() == "worker-1").expect("the worker's thread");
+        let task =
+            task.file_name().and_then(|n| n.to_str()?.parse().ok()).and_then(rustix::thread::Pid::from_raw);
+        rustix::thread::sched_setaffinity(task, &only(first)).expect("to move a thread");
+        let said = said_of(told, "moved worker 1");
+        assert_eq!(
+            said,
+            format!("somebody has moved worker 1 from its CPU {second} to CPU {first}, where it stays")
+        );
+        let before = count(control, "h");
+        while count(control, "h") == before {}
+        rustix::thread::sched_setaffinity(task, &only(second)).expect("to move a thread");
+        assert_eq!(said_of(told, "is back"), format!("worker 1 is back on its CPU {second}"));
     });
 }

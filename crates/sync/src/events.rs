@@ -16,12 +16,15 @@
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::padded::CachePadded;
 
 /// Records that a thread's ring holds.
 pub const RING: usize = 4096;
+
+/// Threads that have ended whose rings are kept.
+const ENDED_KEPT: usize = 16;
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,8 +149,7 @@ impl Ring {
 /// A thread that has had to do with locks.
 struct Known {
     name: String,
-    /// Gone with its thread.
-    ring: Weak<Ring>,
+    ring: Option<Arc<Ring>>,
 }
 
 static THREADS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
@@ -172,7 +174,7 @@ pub(crate) fn me() -> u32 {
 fn introduce() -> u32 {
     let name = std::thread::current().name().unwrap_or("(unnamed)").to_owned();
     let mut known = known();
-    known.push(Known { name, ring: Weak::new() });
+    known.push(Known { name, ring: None });
     let number = known.len() as u32;
     NUMBER.set(number);
     number
@@ -183,7 +185,13 @@ pub fn threads() -> Vec<String> {
     known().iter().map(|k| k.name.clone()).collect()
 }
 
-/// Adds a record to the calling thread's ring, which goes when the thread ends.
+/// Gives up the rings of all threads that have ended but the last few.
+fn forget_old(known: &mut [Known]) {
+    let ended = known.iter_mut().rev().filter(|k| k.ring.as_ref().is_some_and(|r| Arc::strong_count(r) == 1));
+    ended.skip(ENDED_KEPT).for_each(|k| k.ring = None);
+}
+
+/// Adds a record to the calling thread's ring.
 #[cold]
 #[inline(never)]
 pub(crate) fn push(event: Event) {
@@ -191,7 +199,9 @@ pub(crate) fn push(event: Event) {
         let ring = own.get_or_init(|| {
             let ring = Arc::new(Ring::new());
             let number = me() as usize;
-            known()[number - 1].ring = Arc::downgrade(&ring);
+            let mut known = known();
+            forget_old(&mut known);
+            known[number - 1].ring = Some(ring.clone());
             ring
         });
         ring.push(event);
@@ -208,13 +218,13 @@ impl Reader {
     /// From now on.
     #[expect(clippy::new_without_default, reason = "when it is made means something")]
     pub fn new() -> Reader {
-        let done = |k: &Known| k.ring.upgrade().map_or(0, |r| r.done.load(Ordering::Relaxed));
+        let done = |k: &Known| k.ring.as_ref().map_or(0, |r| r.done.load(Ordering::Relaxed));
         Reader { next: known().iter().map(done).collect() }
     }
 
     /// Gives `each` what was recorded since the last time, thread by thread; returns how many records were lost.
     pub fn read(&mut self, mut each: impl FnMut(Event)) -> u64 {
-        let rings: Vec<_> = known().iter().map(|k| k.ring.upgrade()).collect();
+        let rings: Vec<_> = known().iter().map(|k| k.ring.clone()).collect();
         self.next.resize(rings.len().max(self.next.len()), 0);
         let mut all_lost = 0;
         for (next, ring) in self.next.iter_mut().zip(&rings) {

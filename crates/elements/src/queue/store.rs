@@ -220,8 +220,8 @@ impl Rings {
     pub(super) fn new(capacity: usize, way: Way) -> Rings {
         let kept = match way {
             Way::LockFree => Kept::Free(Link::new(capacity)),
-            Way::Spin => Kept::Spin(Guarded::new(capacity, SpinLock::new)),
-            Way::Adaptive => Kept::Adaptive(Guarded::new(capacity, AdaptiveLock::new)),
+            Way::Spin => Kept::Spin(Guarded::new(capacity, |list| SpinLock::new(list))),
+            Way::Adaptive => Kept::Adaptive(Guarded::new(capacity, |list| AdaptiveLock::new(list))),
         };
         Rings { kept, highwater: CachePadded::default(), drops: CachePadded::default() }
     }

@@ -612,11 +612,13 @@ fn rehome(plant: &Plant, plan: &mut Plan, old: &mut [Worker], new: &mut [Worker]
     let mut depot = Depot::default();
     let mut made = Vec::new();
     for e in 0..plan.steps.len() {
-        match plan.steps[e].kind {
+        let was = plan.was.clone();
+        // Locks that this makes are the element's.
+        sync::lock::naming(&was.elements[e].name, || match plan.steps[e].kind {
             Kind::One => move_one(plan, e, old, new),
             Kind::Instances { .. } => made.extend(move_instances(plan, e, old, new)),
             Kind::Device => remake(plan, e, old, new, &mut depot),
-        }
+        });
     }
     acquire(plan, new, &mut depot);
     is.holdings.settle_all();
@@ -798,7 +800,8 @@ fn remake(plan: &Plan, e: usize, old: &mut [Worker], new: &mut [Worker], depot: 
 fn acquire(plan: &Plan, new: &mut [Worker], depot: &mut Depot) {
     for (e, step) in plan.steps.iter().enumerate().filter(|(_, s)| matches!(s.kind, Kind::Device)) {
         for w in &step.place.workers {
-            new[*w].with(e as u32, |instance, cx| instance.acquire(cx, depot));
+            let mut acquire = || new[*w].with(e as u32, |instance, cx| instance.acquire(cx, depot));
+            sync::lock::naming(&plan.was.elements[e].name, &mut acquire);
         }
     }
 }
@@ -809,7 +812,7 @@ fn initialize(plan: &Plan, new: &mut [Worker], e: usize, w: usize) {
     let Some(mut instance) = worker.slots[e].take() else { return };
     let task = place.tasks.iter().position(|t| *t == w);
     let mut cx = InitCx { cx: Cx { worker, element: e as u32 }, task, tasks: place.tasks.len() };
-    match instance.initialize(&mut cx) {
+    match sync::lock::naming(&plan.was.elements[e].name, || instance.initialize(&mut cx)) {
         Ok(()) => worker.slots[e] = Some(instance),
         // It could when the router was built; whatever has become scarce since then, the others go on.
         Err(why) => worker.shared.print(&format!(
