@@ -35,8 +35,6 @@ const RARELY: Duration = Duration::from_millis(500);
 /// Packets in hand that are shown, and how much of each: Ethernet, IPv6, and TCP or UDP headers.
 const SHOWN: usize = 3;
 const SHOWN_BYTES: usize = 64;
-/// Places that are named when a worker goes round in a circle.
-const PLACES: usize = 8;
 
 /// How long others wait before they ask again whether the worker they wait for is stuck.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(50);
@@ -63,7 +61,7 @@ struct Seen {
     since: Instant,
     /// The kernel's account of its thread then.
     used: Option<Used>,
-    /// Where it has been since.
+    /// Where it was at the last looks.
     spots: Vec<Spot>,
     told: bool,
 }
@@ -137,8 +135,9 @@ fn look(shared: &Shared, w: usize, mailbox: &Mailbox, seen: &mut Seen, (now, pat
         return;
     }
     let spot = pulse.spot();
-    if !seen.spots.contains(&spot) && seen.spots.len() < PLACES {
-        seen.spots.push(spot);
+    seen.spots.push(spot);
+    if seen.spots.len() > LOOKS as usize {
+        seen.spots.remove(0);
     }
     if seen.told || now - seen.since < patience {
         return;
@@ -149,13 +148,17 @@ fn look(shared: &Shared, w: usize, mailbox: &Mailbox, seen: &mut Seen, (now, pat
     mailbox.set_trouble(Some(Trouble { since: seen.since, place }));
 }
 
-/// Where a worker is that was seen at these places.
+/// Where a worker is that was seen at these places, one after the other.
 fn place(shared: &Shared, spots: &[Spot]) -> String {
     let name = |e: usize| match shared.elements.get(e) {
         Some(info) => format!("'{}' ({})", info.name, info.class.name),
         None => format!("element {e}"),
     };
-    if let [one] = spots {
+    // It may have been on its way at the first looks.
+    let late = &spots[spots.len() / 2..];
+    if let [one, others @ ..] = late
+        && others.iter().all(|s| s == one)
+    {
         return match one.parts() {
             None => "between elements".into(),
             Some((e, Doing::Push, port)) => format!("in {} at its input {port}", name(e)),
@@ -196,7 +199,8 @@ fn told(shared: &Shared, w: usize, pulse: &Pulse, seen: &Seen, place: &str, now:
         Some((thread, _)) => text += &doing(thread, seen.used, stood),
         None => {}
     }
-    let carries = seen.spots.iter().any(|s| matches!(s.parts(), Some((_, Doing::Push | Doing::Pass, _))));
+    let carries =
+        seen.spots.iter().rev().take(2).any(|s| matches!(s.parts(), Some((_, Doing::Push | Doing::Pass, _))));
     if carries {
         text += &in_hand(pulse);
     }
