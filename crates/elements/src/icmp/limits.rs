@@ -87,11 +87,9 @@ impl Kept for Limits {
     fn keep(&mut self, now: Nanos, old: &mut Limits) {
         self.all.keep(now, &mut old.all);
         if let (Some(mine), Some(theirs)) = (&self.each, &old.each) {
-            let lock = |each: &Mutex<Destinations>| {
-                std::mem::take(&mut each.lock().unwrap_or_else(PoisonError::into_inner).slots)
-            };
+            let lock = |each: &AdaptiveLock<Destinations>| std::mem::take(&mut each.lock().slots);
             let theirs = lock(theirs);
-            let mut mine = mine.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut mine = mine.lock();
             // Instances share the buckets: whoever comes first takes them.
             for (slot, (to, mut bucket)) in mine.slots.iter_mut().zip(theirs) {
                 slot.0 = to;
