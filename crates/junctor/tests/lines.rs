@@ -200,7 +200,7 @@ fn shared_lines(conf: &str, change: impl Fn(String) -> String) -> (BTreeSet<u64>
     let mut changed = [(); 3].map(|()| Vec::with_capacity(1 << 16));
     let [harness, first, second] = &mut changed;
     let mut round = || {
-        [&mut *harness, &mut *first, &mut *second].map(|lines| lines.clear());
+        [&mut *harness, &mut *first, &mut *second].into_iter().for_each(Vec::clear);
         memory.look(None);
         // What the harness itself changes is nobody's.
         workers.iter().for_each(|w| w.take(0, &devices, &control));
