@@ -40,6 +40,8 @@
 //!   that is known, or when it has not been confirmed for the poll time.
 //! * Queries are not repeated for a source that has an eighth of the room for neighbours without an answer, nor for an
 //!   interface that has half of it.
+//! * Packets for unknown neighbours reach the table at [`Config::unknown_per_second`] ([`Admission`]): what they cost is many times
+//!   what a known neighbour's cost, and a flood of them must not take the processor from others.
 //! * A source that asks for new neighbours faster than [`Config::new_per_second`] is refused before it costs anything.
 //!
 //! # Invariants
@@ -51,6 +53,7 @@
 //! 5. A neighbour that is known and was confirmed within the poll time is never removed for one that is not.
 
 mod cache;
+mod filter;
 mod listen;
 mod pace;
 mod share;
@@ -62,6 +65,7 @@ use std::hash::Hash;
 
 pub use cache::{NeighbourCache, View};
 pub use listen::{Fed, Message};
+pub use pace::Admission;
 pub use share::Share;
 pub use state::State;
 pub use table::Neighbours;
@@ -135,6 +139,9 @@ pub struct Config {
     pub unresolved_capacity: usize,
     /// Entries that one source may have made in a second, once it has made as many at once (`NEW_RATE`).
     pub new_per_second: u32,
+    /// Packets for unknown neighbours that a worker brings from one interface in a second (`UNKNOWN_RATE`); whoever brings them
+    /// sees to it, with [`Admission`].
+    pub unknown_per_second: u32,
     /// When items exceed `capacity`, capacity/this of them go at once (`CAPACITY_SLIM_FACTOR`); at least 1.
     pub slim_factor: usize,
     /// Age at which an entry expires (`TIMEOUT`).
@@ -154,6 +161,7 @@ impl Default for Config {
             entry_packet_capacity: 0,
             unresolved_capacity: 4096,
             new_per_second: 0,
+            unknown_per_second: 2000,
             slim_factor: 2,
             timeout_ns: 300 * SECOND,
             poll_ns: 60 * SECOND,

@@ -2,8 +2,8 @@
 //! # ARPQuerier
 //!
 //! `ARPQuerier(IP, ETH [, keywords TABLE, TIMEOUT, POLL_TIMEOUT, BROADCAST, BROADCAST_POLL, CAPACITY, ENTRY_CAPACITY,`
-//! `ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, UNRESOLVED_CAPACITY, NEW_RATE, RETRIES, RETRY_INTERVAL, PROBE_DELAY,`
-//! `UNSOLICITED])`
+//! `ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, UNRESOLVED_CAPACITY, NEW_RATE, UNKNOWN_RATE, RETRIES, RETRY_INTERVAL,`
+//! `PROBE_DELAY, UNSOLICITED])`
 //!
 //! Puts an Ethernet header in front of IPv4 packets, asking by ARP for addresses it does not know.
 //!
@@ -20,7 +20,7 @@
 //! * `POLL_TIMEOUT` age at which a known neighbour in use is asked again, default 60 s; 0 means never.
 //! * `BROADCAST_POLL` boolean, default false: such queries go to every station, not only to the neighbour.
 //! * `TIMEOUT`, `CAPACITY`, `ENTRY_CAPACITY`, `ENTRY_PACKET_CAPACITY`, `CAPACITY_SLIM_FACTOR` as for ARPTable.
-//! * `UNRESOLVED_CAPACITY`, `NEW_RATE`, `RETRY_INTERVAL`, `PROBE_DELAY` as for ARPTable; `RETRIES` too, but the default is 3
+//! * `UNRESOLVED_CAPACITY`, `NEW_RATE`, `UNKNOWN_RATE`, `RETRY_INTERVAL`, `PROBE_DELAY` as for ARPTable; `RETRIES` too, but the default is 3
 //!   when output 2 is connected.
 //! * `UNSOLICITED` what to believe of ARP messages that answer no query: `reply` (the default, as Click) all replies and no
 //!   requests; `none` nothing; `update` replies and requests of neighbours that are in the table; `accept` those, and
@@ -59,7 +59,7 @@ use engine::clock::Nanos;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
-use tables::neighbour::{Answer, Asker, Config, Due, Loss, Message, NeighbourCache, Waiting};
+use tables::neighbour::{Admission, Answer, Asker, Config, Due, Loss, Message, NeighbourCache, Waiting};
 use wire::arp::{self, Operation};
 use wire::ethernet::{EtherType, HEADER_LEN, Repr};
 use wire::{AddrMask4, MacAddr, Prefix4};
@@ -166,6 +166,7 @@ pub(crate) struct ArpQuerier {
     table: Arc<Table>,
     counts: Arc<Counts>,
     cache: Option<NeighbourCache>,
+    admission: Option<Admission>,
     /// The instance that reports what the table holds, if it is the element's own.
     first: bool,
     /// How the table calls this element.
@@ -186,6 +187,7 @@ impl Default for ArpQuerier {
             table: Table::new(Config::default()),
             counts: Arc::default(),
             cache: None,
+            admission: None,
             first: true,
             owner: 0,
         }
@@ -240,7 +242,9 @@ impl Own {
 fn ask(table: &Table, owner: u32, cx: &mut Cx<'_>, ip: u32, now: Nanos) -> (Answer, Nanos) {
     let mut neighbours = table.neighbours.lock();
     let answer = neighbours.lookup_for(ip, owner, now);
-    let next = neighbours.next_timer_ns(owner);
+    // Nothing is set for neighbours that are not known, of which there may be a flood.
+    let known = answer.0 != Answer::Unknown;
+    let next = if known { neighbours.next_timer_ns(owner) } else { None };
     drop(neighbours);
     set_earlier(cx, EXPIRE, next);
     answer
@@ -305,26 +309,44 @@ impl ArpQuerier {
             |p| others.push(p),
         );
         cx.push(0, batch);
-        for packet in others.drain(..) {
-            self.send_slowly(cx, packet, now);
+        if !others.is_empty() {
+            self.send_slowly(cx, others, now);
         }
     }
 
+    /// Lets packets wait for neighbours that are not known, as far as the limit on those admits them.
     #[cold]
-    fn send_slowly(&mut self, cx: &mut Cx<'_>, packet: Packet, now: Nanos) {
-        let ip = u32::from_be_bytes(packet.dst_ip());
-        if ip == 0 {
-            count(&self.counts.drops, 1);
-            if self.counts.warned.swap(1, Ordering::Relaxed) == 0 {
-                cx.print(&format!("{}: packet without destination address annotation", cx.name()));
-            }
-            return cx.drop(Reason::NoNeighbour, packet);
-        }
-        if let Some(mac) = self.resolve(cx, &packet, now) {
-            return self.send_to(cx, mac, [packet]);
-        }
+    fn send_slowly(&mut self, cx: &mut Cx<'_>, mut batch: Batch, now: Nanos) {
         let mut lost = Lost::default();
-        let asker = Asker { owner: self.owner, share: u32::share(&packet) };
+        let mut waits = false;
+        for packet in batch.drain(..) {
+            let ip = u32::from_be_bytes(packet.dst_ip());
+            if ip == 0 {
+                self.warn(cx);
+                lost.note(packet, Loss::Cleared);
+                continue;
+            }
+            let known = || self.cache.as_ref().and_then(|cache| cache.view(now).get(ip).copied());
+            if let Some(mac) = self.own.group(ip).or_else(known) {
+                // It was the header for which there was no room.
+                self.send_to(cx, mac, [packet]);
+                continue;
+            }
+            let asker = Asker { owner: self.owner, share: u32::share(&packet) };
+            if !self.admission.as_mut().is_none_or(|admission| admission.admits(asker.share, now)) {
+                lost.note(packet, Loss::TableFull);
+                continue;
+            }
+            waits = true;
+            self.wait(cx, ip, packet, asker, now, &mut lost);
+        }
+        self.lose(cx, lost);
+        if waits {
+            self.set_timer(cx);
+        }
+    }
+    /// Lets a packet wait for the neighbour, and asks for that if it is time.
+    fn wait(&mut self, cx: &mut Cx<'_>, ip: u32, packet: Packet, asker: Asker, now: Nanos, lost: &mut Lost) {
         let tci = packet.anno(anno::VLAN_TCI);
         let waiting =
             self.table.neighbours.lock().wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
@@ -334,8 +356,12 @@ impl ArpQuerier {
             Waiting::Known(mac, packet) => self.send_to(cx, mac, [packet]),
             Waiting::Refused(packet, why) => lost.note(packet, why),
         }
-        self.lose(cx, lost);
-        self.set_timer(cx);
+    }
+
+    fn warn(&self, cx: &mut Cx<'_>) {
+        if self.counts.warned.swap(1, Ordering::Relaxed) == 0 {
+            cx.print(&format!("{}: packet without destination address annotation", cx.name()));
+        }
     }
 
     /// Drops and counts, or sends to the output for it, what did not get an answer.
@@ -454,6 +480,7 @@ impl Element for ArpQuerier {
             table: self.table.clone(),
             counts: self.counts.clone(),
             cache: None,
+            admission: None,
             first: false,
             owner: 0,
         }))
@@ -466,6 +493,7 @@ impl Element for ArpQuerier {
         }
         self.owner = owner(cx);
         self.cache = Some(NeighbourCache::new(&self.table.neighbours.lock(), CACHED_ANSWERS));
+        self.admission = Some(self.table.admission());
         Ok(())
     }
 

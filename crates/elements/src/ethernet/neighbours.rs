@@ -13,7 +13,7 @@ use engine::clock::Nanos;
 use engine::{Cx, HandlerError, Reason};
 use packet::{Batch, Packet};
 use sync::lock::AdaptiveLock;
-use tables::neighbour::{self, Config, Discipline, Fed, Loss, Neighbours, Retries, Share, State};
+use tables::neighbour::{self, Admission, Config, Discipline, Fed, Loss, Neighbours, Retries, Share, State};
 use wire::MacAddr;
 
 /// An address as tables hold it and as people read it.
@@ -80,6 +80,12 @@ impl<A: Address> Table<A> {
         // The order of entries never depends on the seed.
         let seed = RandomState::new().hash_one(0);
         Arc::new(Table { neighbours: AdaptiveLock::new(Neighbours::new(config, seed)) })
+    }
+
+    /// A worker's limit on packets for neighbours that are not known.
+    pub fn admission(&self) -> Admission {
+        let rate = self.neighbours.lock().config().unknown_per_second;
+        Admission::new(rate, RandomState::new().hash_one(1))
     }
 
     /// Takes over what another one holds.
@@ -225,6 +231,7 @@ pub fn config(args: &mut Args<'_>, default: Config, tries: u32) -> Config {
         entry_packet_capacity: args.keyword("ENTRY_PACKET_CAPACITY", default.entry_packet_capacity),
         unresolved_capacity: args.keyword("UNRESOLVED_CAPACITY", default.unresolved_capacity),
         new_per_second: args.keyword("NEW_RATE", default.new_per_second),
+        unknown_per_second: args.keyword("UNKNOWN_RATE", default.unknown_per_second),
         slim_factor: args.keyword("CAPACITY_SLIM_FACTOR", default.slim_factor),
         timeout_ns: time(args, "TIMEOUT", default.timeout_ns),
         poll_ns: time(args, "POLL_TIMEOUT", default.poll_ns),

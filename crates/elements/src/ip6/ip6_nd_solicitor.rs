@@ -2,7 +2,7 @@
 //! # IP6NDSolicitor
 //!
 //! `IP6NDSolicitor(IP, ETH [, keywords TABLE, RETRIES, RETRY_INTERVAL, PROBE_DELAY, POLL_TIMEOUT, TIMEOUT, CAPACITY,`
-//! `ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, UNRESOLVED_CAPACITY, NEW_RATE, CAPACITY_SLIM_FACTOR])`
+//! `ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, UNRESOLVED_CAPACITY, NEW_RATE, UNKNOWN_RATE, CAPACITY_SLIM_FACTOR])`
 //!
 //! Puts an Ethernet header in front of IPv6 packets, asking by neighbour discovery for addresses it does not know.
 //!
@@ -52,7 +52,7 @@ use engine::clock::Nanos;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
-use tables::neighbour::{Answer, Asker, Due, Loss, Message, NeighbourCache, Waiting};
+use tables::neighbour::{Admission, Answer, Asker, Due, Loss, Message, NeighbourCache, Waiting};
 use wire::ethernet::{EtherType, HEADER_LEN};
 use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};
 use wire::{MacAddr, ethernet};
@@ -123,6 +123,7 @@ pub(crate) struct Solicitor {
     table: Arc<Table<u128>>,
     counts: Arc<Counts>,
     cache: Option<NeighbourCache<u128>>,
+    admission: Option<Admission>,
     /// The instance that reports what the table holds, if it is the element's own.
     first: bool,
     /// How the table calls this element.
@@ -138,6 +139,7 @@ impl Default for Solicitor {
             table: Table::new(default_config()),
             counts: Arc::default(),
             cache: None,
+            admission: None,
             first: true,
             owner: 0,
         }
@@ -149,7 +151,9 @@ impl Default for Solicitor {
 fn ask(table: &Table<u128>, owner: u32, cx: &mut Cx<'_>, ip: u128, now: Nanos) -> (Answer, Nanos) {
     let mut neighbours = table.neighbours.lock();
     let answer = neighbours.lookup_for(ip, owner, now);
-    let next = neighbours.next_timer_ns(owner);
+    // Nothing is set for neighbours that are not known, of which there may be a flood.
+    let known = answer.0 != Answer::Unknown;
+    let next = if known { neighbours.next_timer_ns(owner) } else { None };
     drop(neighbours);
     set_earlier(cx, EXPIRE, next);
     answer
@@ -158,6 +162,12 @@ fn ask(table: &Table<u128>, owner: u32, cx: &mut Cx<'_>, ip: u128, now: Nanos) -
 #[inline]
 fn destination(packet: &Packet) -> u128 {
     u128::from_be_bytes(packet.anno(anno::DST_IP))
+}
+
+/// The address of a group, if that is what `ip` means.
+#[inline]
+fn group(ip: u128) -> Option<Mac> {
+    (ip >> 120 == 0xff).then(|| MacAddr::from_ipv6_group(Ipv6Addr::from_bits(ip)).0)
 }
 
 impl Solicitor {
@@ -180,8 +190,8 @@ impl Solicitor {
     /// The Ethernet address for a packet to `ip`, if it is known.
     #[inline]
     fn resolve(&mut self, cx: &mut Cx<'_>, ip: u128, now: Nanos) -> Option<Mac> {
-        if ip >> 120 == 0xff {
-            return Some(MacAddr::from_ipv6_group(Ipv6Addr::from_bits(ip)).0);
+        if let Some(mac) = group(ip) {
+            return Some(mac);
         }
         let (table, owner) = (&self.table, self.owner);
         match self.cache.as_mut()?.lookup(ip, now, || ask(table, owner, cx, ip, now)) {
@@ -216,26 +226,45 @@ impl Solicitor {
             |p| others.push(p),
         );
         cx.push(0, batch);
-        for packet in others.drain(..) {
-            self.send_slowly(cx, packet, now);
+        if !others.is_empty() {
+            self.send_slowly(cx, others, now);
         }
     }
 
+    /// Lets packets wait for neighbours that are not known, as far as the limit on those admits them.
     #[cold]
-    fn send_slowly(&mut self, cx: &mut Cx<'_>, packet: Packet, now: Nanos) {
-        let ip = destination(&packet);
-        if ip == 0 {
-            count(&self.counts.drops, 1);
-            if self.counts.warned.swap(1, Ordering::Relaxed) == 0 {
-                cx.print(&format!("{}: packet without destination address annotation", cx.name()));
-            }
-            return cx.drop(Reason::NoNeighbour, packet);
-        }
-        if let Some(mac) = self.resolve(cx, ip, now) {
-            return self.send_to(cx, mac, [packet]);
-        }
+    fn send_slowly(&mut self, cx: &mut Cx<'_>, mut batch: Batch, now: Nanos) {
         let mut lost = Lost::default();
-        let asker = Asker { owner: self.owner, share: u128::share(&packet) };
+        let mut waits = false;
+        for packet in batch.drain(..) {
+            let ip = destination(&packet);
+            if ip == 0 {
+                self.warn(cx);
+                lost.note(packet, Loss::Cleared);
+                continue;
+            }
+            let known = || self.cache.as_ref().and_then(|cache| cache.view(now).get(ip).copied());
+            if let Some(mac) = group(ip).or_else(known) {
+                // It was the header for which there was no room.
+                self.send_to(cx, mac, [packet]);
+                continue;
+            }
+            let asker = Asker { owner: self.owner, share: u128::share(&packet) };
+            if !self.admission.as_mut().is_none_or(|admission| admission.admits(asker.share, now)) {
+                lost.note(packet, Loss::TableFull);
+                continue;
+            }
+            waits = true;
+            self.wait(cx, ip, packet, asker, now, &mut lost);
+        }
+        self.lose(cx, lost);
+        if waits {
+            self.set_timer(cx);
+        }
+    }
+
+    /// Lets a packet wait for the neighbour, and asks for that if it is time.
+    fn wait(&mut self, cx: &mut Cx<'_>, ip: u128, packet: Packet, asker: Asker, now: Nanos, lost: &mut Lost) {
         let waiting =
             self.table.neighbours.lock().wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
         match waiting {
@@ -244,8 +273,12 @@ impl Solicitor {
             Waiting::Known(mac, packet) => self.send_to(cx, mac, [packet]),
             Waiting::Refused(packet, why) => lost.note(packet, why),
         }
-        self.lose(cx, lost);
-        self.set_timer(cx);
+    }
+
+    fn warn(&self, cx: &mut Cx<'_>) {
+        if self.counts.warned.swap(1, Ordering::Relaxed) == 0 {
+            cx.print(&format!("{}: packet without destination address annotation", cx.name()));
+        }
     }
 
     /// Drops and counts, or sends to the output for it, what did not get an answer.
@@ -361,6 +394,7 @@ impl Element for Solicitor {
             table: self.table.clone(),
             counts: self.counts.clone(),
             cache: None,
+            admission: None,
             first: false,
             owner: 0,
         }))
@@ -375,6 +409,7 @@ impl Element for Solicitor {
         }
         self.owner = owner(cx);
         self.cache = Some(NeighbourCache::new(&self.table.neighbours.lock(), CACHED_ANSWERS));
+        self.admission = Some(self.table.admission());
         Ok(())
     }
 

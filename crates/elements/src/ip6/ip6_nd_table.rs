@@ -2,7 +2,7 @@
 //! # IP6NDTable
 //!
 //! `IP6NDTable([keywords RETRIES, RETRY_INTERVAL, PROBE_DELAY, POLL_TIMEOUT, TIMEOUT, CAPACITY, ENTRY_CAPACITY,`
-//! `ENTRY_PACKET_CAPACITY, UNRESOLVED_CAPACITY, NEW_RATE, CAPACITY_SLIM_FACTOR])`
+//! `ENTRY_PACKET_CAPACITY, UNRESOLVED_CAPACITY, NEW_RATE, UNKNOWN_RATE, CAPACITY_SLIM_FACTOR])`
 //!
 //! Holds the Ethernet addresses of IPv6 neighbours for an IP6NDSolicitor and those that listen with it.
 //!
@@ -20,7 +20,9 @@
 //!   default 3; new ones replace old ones. `CAPACITY_SLIM_FACTOR` when too many packets wait, CAPACITY divided by this
 //!   are dropped at once, default 2.
 //! * `ENTRY_CAPACITY` neighbours in the table, default 65536. `UNRESOLVED_CAPACITY` those among them without an answer,
-//!   default 4096. `NEW_RATE` unknown neighbours that one source may ask for in a second, default 0.
+//!   default 4096. `NEW_RATE` unknown neighbours that one source may ask for in a second, default 0. `UNKNOWN_RATE` packets for unknown
+//!   neighbours that each worker lets wait from one device in a second, 512 of them at once, default 2000; an eighth of that
+//!   for one source, 256 at once.
 //!
 //! For numbers, 0 means no limit. Whatever must go when there is too much of it, packets or entries, is taken from the device,
 //! the source (by /64) and the neighbour that have most. A neighbour that is known and in use never goes for one that is not.

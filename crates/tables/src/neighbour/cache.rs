@@ -5,10 +5,14 @@
 //! cache line for IPv4; the second is scattered, and whoever loses the first moves there, so that two neighbours with one first
 //! place do not send each other's packets to the lock.
 //!
+//! What is not known at all is told from what is not kept here by a [`Filter`], so that a flood of packets to nobody does not
+//! send this worker, and with it all others, to the lock for each.
+//!
 //! An answer is good while the table's version is what it was before the answer was looked up, and until the time at which the
 //! table would say something else by itself (expiry, or time for a query). The earliest such time ends all answers: then the
 //! cache starts afresh, which is rare, and a place needs no time of its own.
 
+use super::filter::Filter;
 use super::{Address, Answer, Neighbours};
 use crate::mac::Mac;
 use std::sync::{
@@ -35,6 +39,8 @@ use std::sync::{
 pub struct NeighbourCache<A = u32> {
     /// The version of the table.
     version: Arc<AtomicU64>,
+    /// Which addresses the table may know.
+    filter: Arc<Filter>,
     /// The upper half of the version of all that is kept.
     era: u32,
     /// When the first of the answers ends.
@@ -100,7 +106,8 @@ impl<A: Address> NeighbourCache<A> {
     /// A cache of `slots` answers (rounded up to a power of two) of `table`.
     pub fn new<Q>(table: &Neighbours<Q, A>, slots: usize) -> Self {
         let slots = vec![Slot::default(); slots.max(2).next_power_of_two()];
-        Self { version: table.version.clone(), era: 0, until_ns: u64::MAX, slots: slots.into() }
+        let filter = table.filter.clone();
+        Self { version: table.version.clone(), filter, era: 0, until_ns: u64::MAX, slots: slots.into() }
     }
 
     /// What is kept here and good at `now_ns`, to look up many addresses.
@@ -119,6 +126,9 @@ impl<A: Address> NeighbourCache<A> {
         let version = self.version.load(Ordering::Acquire);
         if let Some(mac) = self.view(now_ns).get(ip) {
             return Answer::Known { mac: *mac, query: false };
+        }
+        if !self.filter.may_hold(ip) {
+            return Answer::Unknown;
         }
         let (answer, until_ns) = ask();
         // What ends at once would end all answers with it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table itself: entries, their ages, timers and shares.
 
+use super::filter::Filter;
 use super::pace::Pace;
 use super::share::{Share, Shares};
 use super::state::{Action, Event, State, step};
@@ -71,6 +72,8 @@ pub struct Neighbours<Q, A = u32> {
     drops: u64,
     /// Raised whenever an answer ceases to be true before its time.
     pub(super) version: Arc<AtomicU64>,
+    /// Addresses of entries that have an Ethernet address.
+    pub(super) filter: Arc<Filter>,
 }
 
 impl<Q, A: Address> Neighbours<Q, A> {
@@ -88,6 +91,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
             waiting: 0,
             drops: 0,
             version: Arc::new(AtomicU64::new(1)),
+            filter: Arc::default(),
         }
     }
 
@@ -298,7 +302,9 @@ impl<Q, A: Address> Neighbours<Q, A> {
     pub(super) fn record(&mut self, ip: A, mac: Mac, state: State, now_ns: u64) -> VecDeque<Q> {
         self.clear_timer(ip);
         let waited = self.resolve(ip);
-        let entry = self.touch(ip, now_ns);
+        self.touch(ip, now_ns);
+        self.filter.note(ip);
+        let entry = self.entries.get_mut(&ip).expect("touched above");
         let changed = entry.mac.replace(mac).is_some_and(|old| old != mac);
         entry.state = state;
         entry.queried_ns = None;
@@ -355,6 +361,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
             entry.waiting.into_iter().for_each(|item| lost(item, Loss::Cleared));
         }
         self.waiting = 0;
+        self.refilter();
     }
 
     /// Removes entries that have reached the timeout; what waited for them goes to `lost`. Looks at expired entries only.
@@ -450,6 +457,8 @@ impl<Q, A: Address> Neighbours<Q, A> {
         swap(&mut self.serial, &mut other.serial);
         swap(&mut self.waiting, &mut other.waiting);
         swap(&mut self.drops, &mut other.drops);
+        self.refilter();
+        other.refilter();
         self.changed();
         other.changed();
     }
@@ -572,9 +581,22 @@ impl<Q, A: Address> Neighbours<Q, A> {
         let waited = self.resolve(ip);
         if let Some(entry) = self.entries.remove(&ip) {
             self.ages.remove(&entry.place);
-            self.changed();
+            // Caches hold what was answered. A scan makes and removes entries without an answer all the time, and must
+            // not send the packets of all others to the table each time.
+            if entry.mac.is_some() {
+                self.changed();
+                if self.filter.forget() {
+                    self.refilter();
+                }
+            }
         }
         waited
+    }
+
+    /// Makes the filter say what is known now.
+    fn refilter(&self) {
+        let known = self.entries.iter().filter(|(_, entry)| entry.mac.is_some());
+        self.filter.rebuild(known.map(|(ip, _)| *ip));
     }
 
     pub(super) fn evict(&mut self, ip: A, why: Loss, lost: &mut impl FnMut(Q, Loss)) {

@@ -15,6 +15,7 @@ fn config(discipline: Discipline) -> Config {
         entry_packet_capacity: 4,
         unresolved_capacity: UNRESOLVED,
         new_per_second: 0,
+        unknown_per_second: 0,
         slim_factor: 2,
         timeout_ns: 3 * SECOND,
         poll_ns: SECOND,
