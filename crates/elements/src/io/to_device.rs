@@ -22,6 +22,9 @@
 //! queue, on as many workers; with a push input worker w sends on queue w modulo their number, and waits for its turn
 //! only when there are fewer queues than workers. Packets of a worker are never reordered.
 //!
+//! When a whole burst waits, a run of the task sends up to eight: several sources may feed the device, each of which brings a
+//! burst while one leaves. (With bursts of one packet it sends one, as Click does.)
+//!
 //! **Drops:** `device-full` when a packet is pushed and there is no room (a Queue before waits instead);
 //! `device-down` when the link is down or the device has vanished; `device-error` for frames that the device refused,
 //! too long ones for instance; `no-memory` for copies to output 0.
@@ -70,6 +73,10 @@ pub const CLASS: Class = Class::new("ToDevice", "1/0-2", || Box::new(ToDevice::d
 const SHORTEST: usize = 60;
 /// Offers of a pushed batch to a full device before it is dropped.
 const OFFERS: usize = 3;
+/// Bursts that a run of the task may send, when each was full.
+const BURSTS: usize = 8;
+/// A task that sends one burst a run looks whether there is more in one run of so many.
+const LOOKS: u8 = 4;
 
 /// How packets are sent.
 #[derive(Clone, Default)]
@@ -132,6 +139,8 @@ pub(super) struct ToDevice {
     awaits: bool,
     /// Fetched, but not taken by the device.
     unsent: Batch,
+    /// Runs until the next look for more than one burst; none when the last one found more.
+    until_look: u8,
     watch: Watch,
     count: u64,
     bytes: u64,
@@ -245,6 +254,24 @@ impl ToDevice {
         Ok(())
     }
 
+    /// Fetches what fills a burst and sends that.
+    #[inline]
+    fn send_burst(&mut self, cx: &mut Cx<'_>) -> Burst {
+        self.fetch(cx);
+        if self.unsent.is_empty() {
+            return Burst::None;
+        }
+        let mut batch = std::mem::take(&mut self.unsent);
+        let whole = batch.len() >= self.config.burst;
+        self.send(cx, &mut batch, 1);
+        if !batch.is_empty() && self.down() {
+            self.reject(cx, std::mem::take(&mut batch), Reason::DeviceDown);
+        }
+        let taken = batch.is_empty();
+        self.unsent = batch;
+        if whole && taken { Burst::Full } else { Burst::Part }
+    }
+
     fn fetch(&mut self, cx: &mut Cx<'_>) {
         let room = self.config.burst.saturating_sub(self.unsent.len());
         if room > 0 {
@@ -256,6 +283,16 @@ impl ToDevice {
             }
         }
     }
+}
+
+/// What a look for packets to send found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Burst {
+    None,
+    /// Fewer than a burst, or more than the device took.
+    Part,
+    /// A whole burst, which the device took.
+    Full,
 }
 
 #[cold]
@@ -344,17 +381,24 @@ impl Element for ToDevice {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        self.fetch(cx);
-        if self.unsent.is_empty() {
-            return false;
+        let mut burst = self.send_burst(cx);
+        let worked = burst != Burst::None;
+        if burst != Burst::Full || self.config.burst == 1 {
+            return worked;
         }
-        let mut batch = std::mem::take(&mut self.unsent);
-        self.send(cx, &mut batch, 1);
-        if !batch.is_empty() && self.down() {
-            self.reject(cx, std::mem::take(&mut batch), Reason::DeviceDown);
+        if self.until_look > 0 {
+            self.until_look -= 1;
+            return worked;
         }
-        self.unsent = batch;
-        true
+        let mut sent = 1;
+        while burst == Burst::Full && sent < BURSTS {
+            burst = self.send_burst(cx);
+            sent += 1;
+        }
+        // A look that finds nothing costs little, but most runs would have one.
+        let more = sent > 2 || burst != Burst::None;
+        self.until_look = if more { 0 } else { LOOKS - 1 };
+        worked
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
