@@ -163,6 +163,8 @@ pub(crate) struct Fused {
     /// Where the connections between them are counted: an index into the worker's output table for each but the last.
     pub(crate) links: Vec<usize>,
     pub(crate) run: Run,
+    /// Packets that go through the elements at once where the pass stops: many, after a batch of nothing but exceptions.
+    pub(crate) slow: usize,
 }
 
 /// How it is run.
@@ -297,7 +299,7 @@ impl<'a> Finder<'a, '_> {
         let (name, Offer { elements: n, pass }) =
             offers.max_by_key(|(_, o)| o.elements).filter(|(_, o)| o.elements >= 2)?;
         let (elements, links) = (row.indices[..n].to_vec(), row.links[..n - 1].to_vec());
-        Some(Fused { name, elements, links, run: Run::Line(pass) })
+        Some(Fused { name, elements, links, run: Run::Line(pass), slow: 1 })
     }
 
     fn fork(&self, row: &Row<'a>, fork: &Fork) -> Option<Fused> {
@@ -323,7 +325,7 @@ impl<'a> Finder<'a, '_> {
         }
         let forked = Forked { pass, trunk, branches, ways: Vec::new(), parts: Vec::new() };
         let (name, links) = (fork.name, row.links[..last].to_vec());
-        Some(Fused { name, elements, links, run: Run::Fork(Box::new(forked)) })
+        Some(Fused { name, elements, links, run: Run::Fork(Box::new(forked)), slow: 1 })
     }
 }
 

@@ -726,7 +726,7 @@ impl Worker {
         let mut through = batch.split_front(done);
         let mut passed = done;
         let mut aside = std::mem::take(&mut self.aside);
-        let mut slow = 1;
+        let mut slow = fused.slow.max(1);
         while !batch.is_empty() {
             let exceptions = batch.split_front(slow);
             self.walk(&fused.elements, exceptions, &mut through, &mut aside);
@@ -736,6 +736,7 @@ impl Worker {
             // A run of exceptions is not worth asking the pass for each.
             slow = if done == 0 { slow * 2 } else { 1 };
         }
+        fused.slow = if passed == 0 { slow / 2 } else { 1 };
         // Last first: the stack gives back the last.
         self.stack.extend(aside.drain(..).rev());
         self.aside = aside;
