@@ -36,9 +36,13 @@ const STATUS_USER: u32 = 1;
 const STATUS_VLAN_VALID: u32 = 1 << 4;
 const STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 
-/// A block holds several joined frames of 64 KiB.
-const BLOCK_SIZE: usize = 256 * 1024;
-const BLOCKS: usize = 16;
+/// A block holds a joined frame of 64 KiB with its headers.
+const BLOCK_SIZE: usize = 128 * 1024;
+/// Blocks of a device's rings together, and of one ring at least. With a packet now and then each block is handed over with one
+/// packet in it, so their number is also how many times [`BLOCK_TIMEOUT_MS`] the reader may be away before packets are lost: while
+/// the scheduler runs somebody else, or while a configuration takes the place of another.
+const BLOCKS: usize = 128;
+const BLOCKS_AT_LEAST: usize = 32;
 /// After this long the kernel hands over a block that is not full.
 const BLOCK_TIMEOUT_MS: u32 = 1;
 
@@ -90,6 +94,7 @@ struct Ring {
     // The mapping goes first: a mapped ring keeps the socket alive.
     map: Map,
     socket: OwnedFd,
+    blocks: usize,
     block: usize,
     /// Frames of the current block not yet taken, and where the next one begins; 0 frames: the block is the kernel's.
     left: u32,
@@ -108,22 +113,23 @@ impl Ring {
             // Linux 4.20; older ones are filtered by packet type below.
             let _ = set(PACKET_IGNORE_OUTGOING, 1);
         }
+        let blocks = (BLOCKS / shared.queues.max(1)).max(BLOCKS_AT_LEAST);
         let request = RingRequest {
             block_size: BLOCK_SIZE as u32,
-            blocks: BLOCKS as u32,
+            blocks: blocks as u32,
             frame_size: 2048,
-            frames: (BLOCK_SIZE / 2048 * BLOCKS) as u32,
+            frames: (BLOCK_SIZE / 2048 * blocks) as u32,
             block_timeout_ms: BLOCK_TIMEOUT_MS,
             private_size: 0,
             features: 0,
         };
         sys::set_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, &request)?;
-        let map = Map::new(&socket, BLOCK_SIZE * BLOCKS, 0)?;
+        let map = Map::new(&socket, BLOCK_SIZE * blocks, 0)?;
         bind(&socket, libc::ETH_P_ALL as u16, ifindex)?;
         if shared.queues > 1 {
             join_fanout(shared, &socket)?;
         }
-        Ok(Ring { map, socket, block: 0, left: 0, next: 0 })
+        Ok(Ring { map, socket, blocks, block: 0, left: 0, next: 0 })
     }
 
     /// The status word of the current block.
@@ -157,7 +163,7 @@ impl Ring {
         self.left = 0;
         // Release: our reads come before the kernel's next writes.
         self.status().store(0, Ordering::Release);
-        self.block = (self.block + 1) % BLOCKS;
+        self.block = (self.block + 1) % self.blocks;
     }
 
     /// The frame at hand: its header, what it lacks, and its bytes. `None` when the ring's content makes no sense.
