@@ -3,6 +3,7 @@
 
 mod engine_path;
 mod fib;
+mod flood;
 mod handoff;
 mod scaling;
 mod shares;
@@ -27,6 +28,7 @@ pub(crate) struct Args {
 enum What {
     Engine(engine_path::Args),
     Fib(fib::Args),
+    Flood(flood::Args),
     Handoff(handoff::Args),
     Start(start::Args),
 }
@@ -41,6 +43,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     match &args.what {
         What::Engine(args) => engine_path::main(args),
         What::Fib(args) => fib::main(args),
+        What::Flood(args) => flood::main(args),
         What::Handoff(args) => handoff::main(args),
         What::Start(args) => start::main(args),
     }

@@ -386,7 +386,7 @@ fn spoil6(i: usize, bytes: &mut [u8]) {
 }
 
 /// The answer to a neighbour solicitation (RFC 4861, 4.3 and 4.4), from an address made of the one asked for.
-fn advertise(frame: &[u8]) -> Option<Packet> {
+pub(super) fn advertise(frame: &[u8]) -> Option<Packet> {
     let ip = ipv6::View::new_checked(frame.get(14..)?).ok()?;
     let sender: [u8; 6] = frame[6..12].try_into().ok()?;
     if frame[12..14] != [0x86, 0xdd] || ip.next_header() != Protocol::ICMPV6 {
