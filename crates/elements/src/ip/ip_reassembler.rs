@@ -11,7 +11,7 @@
 //!
 //! **Arguments**
 //! * `HIMEM` bytes that may wait for missing fragments, default 262,144. Beyond, packets are given up, oldest
-//!   first, until three quarters remain; if that happens too often (10,000 packets a second), what is new is refused instead.
+//!   first, until three quarters remain.
 //! * `MAX_PACKETS` packets that may wait, default no limit but HIMEM's; beyond, as with HIMEM.
 //! * `MAX_PER_SOURCE` packets of one source address that may wait, default no limit; fragments of more are dropped.
 //! * `OVERLAP` what happens where fragments overlap: `replace` (default, as in Click), later bytes replace earlier ones;
@@ -48,7 +48,6 @@ use engine::{Class, Cx, Element, Handler, HandlerError, Reason, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::header;
-use super::relief::Relief;
 use crate::tools::Anno;
 
 /// The descriptor.
@@ -128,7 +127,6 @@ struct IpReassembler {
     /// Packets that wait by source address; kept only where they are limited.
     by_source: HashMap<[u8; 4], u32>,
     used: usize,
-    relief: Relief,
     reap_at: Nanos,
     seen: u64,
     joined: u64,
@@ -258,9 +256,8 @@ impl IpReassembler {
             cx.drop(Reason::BadFragment, packet);
             return None;
         };
-        if self.used > self.himem && !self.relieve(cx, now) && !self.fits(&place) {
-            cx.drop(Reason::ReassemblyLimit, packet);
-            return None;
+        if self.used > self.himem {
+            self.relieve(cx);
         }
         match self.add(cx, &packet, &place, now) {
             Ok(None) => None,
@@ -289,7 +286,7 @@ impl IpReassembler {
     ) -> Result<Option<Waiting>, Reason> {
         let begins = !self.waiting.contains_key(&place.key);
         if begins {
-            self.begin(cx, packet, place, now)?;
+            self.begin(cx, packet, place)?;
         }
         let waiting = self.waiting.get_mut(&place.key).ok_or(Reason::NoMemory)?;
         self.used -= waiting.memory();
@@ -319,9 +316,9 @@ impl IpReassembler {
     }
 
     /// Makes room for the packet of a fragment that is the first to come of it.
-    fn begin(&mut self, cx: &mut Cx<'_>, packet: &Packet, place: &Place, now: Nanos) -> Result<(), Reason> {
-        if self.waiting.len() >= self.max_packets && !self.relieve(cx, now) {
-            return Err(Reason::ReassemblyLimit);
+    fn begin(&mut self, cx: &mut Cx<'_>, packet: &Packet, place: &Place) -> Result<(), Reason> {
+        if self.waiting.len() >= self.max_packets {
+            self.relieve(cx);
         }
         if self.max_per_source < u32::MAX {
             let of_source = self.by_source.entry(source(&place.key)).or_default();
@@ -382,30 +379,16 @@ impl IpReassembler {
         }
     }
 
-    /// Whether a fragment may be added although there is too much already: one of a packet that waits, which gets no longer by
-    /// it, or not by much in all.
-    fn fits(&self, place: &Place) -> bool {
-        self.waiting
-            .get(&place.key)
-            .is_some_and(|w| place.end <= w.payload.len() || self.used <= self.himem / 4 * 5)
-    }
-
-    /// Gives up the oldest until three quarters of what is allowed suffice, unless that happens too often.
-    fn relieve(&mut self, cx: &mut Cx<'_>, now: Nanos) -> bool {
-        if !self.relief.allows(now) {
-            return false;
-        }
+    /// Gives up the oldest until three quarters of what is allowed suffice.
+    fn relieve(&mut self, cx: &mut Cx<'_>) {
         let mut by_age: Vec<(Nanos, Key)> = self.waiting.iter().map(|(k, w)| (w.last_seen, *k)).collect();
         by_age.sort_unstable();
         for (_, key) in by_age {
             if self.used <= self.himem / 4 * 3 && self.waiting.len() <= self.max_packets / 4 * 3 {
                 break;
             }
-            let bytes = self.waiting.get(&key).map_or(0, Waiting::memory);
-            self.relief.note(now, bytes);
             self.give_up(cx, key, Reason::ReassemblyLimit);
         }
-        true
     }
 
     fn give_up(&mut self, cx: &mut Cx<'_>, key: Key, reason: Reason) {
@@ -414,9 +397,6 @@ impl IpReassembler {
             return cx.count_drops(Reason::FragmentOverlap, 1);
         }
         self.failed += 1;
-        if !cx.connected(1) {
-            return cx.count_drops(reason, 1);
-        }
         match waiting.packet() {
             Some(packet) => cx.push_one_or_drop(1, packet, reason),
             None => cx.count_drops(reason, 1),

@@ -23,7 +23,6 @@ mod ip_print;
 mod ip_reassembler;
 mod ip_source_route;
 pub(crate) mod lookup_ip_route;
-pub(crate) mod relief;
 pub(crate) mod routing;
 mod set_ip_address;
 mod set_ip_checksum;

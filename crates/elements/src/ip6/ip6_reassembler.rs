@@ -11,8 +11,7 @@
 //! headers (parameter problem, code 3).
 //!
 //! **Arguments**
-//! * `HIMEM` bytes that may wait for missing fragments, default 1,048,576. Beyond, packets are given up, oldest
-//!   first; if that happens too often (10,000 packets a second), what is new is refused instead.
+//! * `HIMEM` bytes that may wait for missing fragments, default 1,048,576. Beyond, packets are given up, oldest first.
 //! * `TIMEOUT` time from a packet's first fragment after which it is given up, default 60 s.
 //! * `MAX_FRAGMENTS` fragments that a packet may consist of, default 128.
 //!
@@ -49,7 +48,6 @@ use packet::{Batch, HEADROOM, Packet, anno};
 use wire::{Protocol, ipv6};
 
 use super::{HEADER_LEN, header};
-use crate::ip::relief::Relief;
 use crate::tools::look_again_at;
 
 /// The descriptor.
@@ -118,7 +116,6 @@ struct Ip6Reassembler {
     /// Keys in the order in which their time runs out; some are done already.
     order: VecDeque<(Nanos, Key)>,
     used: usize,
-    relief: Relief,
     seen: u64,
     good: u64,
     failed: u64,
@@ -341,10 +338,6 @@ impl Ip6Reassembler {
     fn add(&mut self, cx: &mut Cx<'_>, packet: Packet, place: &Place, end: usize) -> Option<Packet> {
         let now = cx.now();
         self.expire(cx, now);
-        if self.used > self.himem && !self.relieve(cx, now) && !self.fits(place) {
-            cx.drop(Reason::ReassemblyLimit, packet);
-            return None;
-        }
         let until = now.saturating_add(self.timeout);
         let order = &mut self.order;
         let waiting = self.waiting.entry(place.key).or_insert_with(|| {
@@ -393,7 +386,7 @@ impl Ip6Reassembler {
         if let Some(stamp) = done {
             return self.complete(cx, place.key, stamp);
         }
-        self.relieve(cx, now);
+        self.relieve(cx);
         look_again_at(cx, self.order.front().map(|(until, _)| *until));
         None
     }
@@ -436,22 +429,13 @@ impl Ip6Reassembler {
         }
     }
 
-    /// Whether a fragment may be added although there is too much already: one of a packet that waits, as long as it is not much.
-    fn fits(&self, place: &Place) -> bool {
-        self.used <= self.himem / 4 * 5 && self.waiting.contains_key(&place.key)
-    }
-
-    /// Gives up the oldest until the memory suffices, unless that happens too often.
-    fn relieve(&mut self, cx: &mut Cx<'_>, now: Nanos) -> bool {
+    /// Gives up the oldest until the memory suffices.
+    fn relieve(&mut self, cx: &mut Cx<'_>) {
         while self.used > self.himem
-            && self.relief.allows(now)
             && let Some((until, key)) = self.order.pop_front()
         {
-            let bytes = self.waiting.get(&key).map_or(0, Waiting::memory);
-            self.relief.note(now, bytes);
             self.give_up(cx, key, until, Reason::ReassemblyLimit);
         }
-        self.used <= self.himem
     }
 
     fn give_up(&mut self, cx: &mut Cx<'_>, key: Key, until: Nanos, reason: Reason) {
