@@ -161,7 +161,7 @@ impl Default for Config {
             entry_packet_capacity: 0,
             unresolved_capacity: 4096,
             new_per_second: 0,
-            unknown_per_second: 2000,
+            unknown_per_second: 0,
             slim_factor: 2,
             timeout_ns: 300 * SECOND,
             poll_ns: 60 * SECOND,
