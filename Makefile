@@ -15,6 +15,7 @@ test: needs ## install what tests need, and run all tests
 	$(CARGO) nextest run --workspace --no-fail-fast
 	$(CARGO) test --workspace --doc --quiet
 	$(CARGO) xtask tidy
+	$(CARGO) xtask models
 
 lint:
 	$(CARGO) fmt --all --check

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Development chores: `cargo xtask tidy`, `cargo xtask conformance`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`,
-//! `cargo xtask miri [FILTER]`.
+//! `cargo xtask miri [FILTER]`, `cargo xtask models [FILTER]`.
 
 mod conformance;
 mod tidy;
@@ -17,9 +17,10 @@ fn main() -> ExitCode {
         Some("elements") => run(Command::new("cargo").args(["run", "-q", "-p", "junctor", "--", "elements"])),
         Some("fuzz-smoke") => fuzz_smoke(&root, &args.next().unwrap_or_else(|| "10".into())),
         Some("miri") => miri(&root, args.next()),
+        Some("models") => models(&root, args.next().as_deref()),
         _ => {
             eprintln!(
-                "usage: cargo xtask tidy | conformance | elements | fuzz-smoke [SECONDS] | miri [FILTER]"
+                "usage: cargo xtask tidy | conformance | elements | fuzz-smoke [SECONDS] | miri [FILTER] | models [FILTER]"
             );
             ExitCode::from(2)
         }
@@ -57,6 +58,23 @@ fn fuzz_smoke(root: &Path, seconds: &str) -> ExitCode {
         let status = run(Command::new("cargo")
             .args(["+nightly", "fuzz", "run", &target, "--", &limit])
             .current_dir(root));
+        if status != ExitCode::SUCCESS {
+            return status;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Runs the models of lock-free code, every interleaving of them, by loom. They are built apart, for the whole build has to be for loom.
+fn models(root: &Path, filter: Option<&str>) -> ExitCode {
+    for package in ["junctor-sync", "junctor-tables"] {
+        let status = run(Command::new("cargo")
+            .args(["test", "--quiet", "--release", "--lib", "-p", package, "models"])
+            .args(["--"].iter().chain(&filter))
+            .current_dir(root)
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_TARGET_DIR", root.join("target/models")));
         if status != ExitCode::SUCCESS {
             return status;
         }
