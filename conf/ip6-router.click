@@ -78,7 +78,7 @@ in0 :: FromDevice(eth0) -> c0 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 5
 out0 :: Queue(1000) -> ToDevice(eth0);
 nd0 :: IP6NDSolicitor(fe80::1, eth0);
 c0[3] -> Paint(1) -> ip6;
-c0[0] -> IP6NDAdvertiser(fe80::1 2001:db8:1::1 eth0) -> out0;
+c0[0] -> IP6NDAdvertiser(fe80::1 2001:db8:1::1 eth0, TABLE nd0) -> out0;
 c0[1] -> [1]nd0;
 ra0 :: IP6NDRouterAdvertiser(fe80::1, eth0, PREFIX 2001:db8:1::/64, MTU 1500) -> out0;
 c0[2] -> ra0;
@@ -106,7 +106,7 @@ in1 :: FromDevice(eth1) -> c1 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 5
 out1 :: Queue(1000) -> ToDevice(eth1);
 nd1 :: IP6NDSolicitor(fe80::1, eth1);
 c1[3] -> Paint(2) -> ip6;
-c1[0] -> IP6NDAdvertiser(fe80::1 2001:db8:2::1 eth1) -> out1;
+c1[0] -> IP6NDAdvertiser(fe80::1 2001:db8:2::1 eth1, TABLE nd1) -> out1;
 c1[1] -> [1]nd1;
 ra1 :: IP6NDRouterAdvertiser(fe80::1, eth1, PREFIX 2001:db8:2::/64, MTU 1500) -> out1;
 c1[2] -> ra1;

@@ -86,6 +86,13 @@ pub struct ElementInfo {
     pub(crate) touched: AtomicBool,
 }
 
+impl ElementInfo {
+    /// Whether packets change workers at this element, if they change at all.
+    pub fn is_queue(&self) -> bool {
+        self.class.sharing == Sharing::Queue
+    }
+}
+
 /// A handler of an element of this router.
 #[derive(Clone, Debug)]
 pub struct Target {

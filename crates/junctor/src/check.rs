@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor check`: all that is wrong with a configuration, without running or opening anything.
 
+use lang::Diagnostic;
+use serde_json::{Value, json};
+
 use crate::config::{Form, Source};
 use crate::explain::{Explained, queues, svg};
 use crate::{cli, exit, run};
@@ -45,8 +48,13 @@ pub(crate) fn main(args: &Args) -> u8 {
     if let Some(Err(errors)) = &checked {
         diagnostics.extend(errors.iter().cloned());
     }
-    let bad = loaded.graph.is_none() || diagnostics.iter().any(|d| d.severity == lang::Severity::Error);
-    loaded.report(&diagnostics, if args.json { Form::Json } else { Form::Full }, true);
+    let mut bad = loaded.graph.is_none() || diagnostics.iter().any(|d| d.severity == lang::Severity::Error);
+    // What --explain says as JSON holds the diagnostics, so that there is one value to read.
+    let told = |diagnostics: &[Diagnostic]| match (args.explain, args.json) {
+        (true, true) => {}
+        (_, json) => loaded.report(diagnostics, if json { Form::Json } else { Form::Full }, true),
+    };
+    told(&diagnostics);
     if let (true, Some(graph)) = (args.flat && !bad, &loaded.graph) {
         return cli::print_or_fail(graph.to_click().as_bytes());
     }
@@ -57,19 +65,26 @@ pub(crate) fn main(args: &Args) -> u8 {
             Err(why) => return cli::usage(why),
         };
         let fused = checked.fused(&elements::registry());
-        return match checked.plan(graph, workers, Box::new(queues)) {
-            Ok(elements) => explain(args, &Explained { graph, elements, fused, workers, cores }),
-            Err(errors) => {
-                loaded.report(&errors, if args.json { Form::Json } else { Form::Full }, true);
-                exit::USAGE
+        match checked.plan(graph, workers, Box::new(queues)) {
+            Ok(elements) => {
+                let explained = Explained { graph, elements, fused, workers, cores };
+                return explain(args, &explained, || loaded.json(&diagnostics));
             }
-        };
+            Err(errors) => {
+                told(&errors);
+                diagnostics.extend(errors);
+                bad = true;
+            }
+        }
+    }
+    if args.explain && args.json {
+        println!("{}", json!({ "diagnostics": loaded.json(&diagnostics) }));
     }
     if bad { exit::USAGE } else { exit::SUCCESS }
 }
 
 /// Prints and draws how a configuration will run.
-fn explain(args: &Args, explained: &Explained<'_>) -> u8 {
+fn explain(args: &Args, explained: &Explained<'_>, diagnostics: impl FnOnce() -> Value) -> u8 {
     match args.svg.as_deref() {
         Some("-") => return cli::print_or_fail(svg::draw(explained).as_bytes()),
         Some(file) => {
@@ -80,7 +95,11 @@ fn explain(args: &Args, explained: &Explained<'_>) -> u8 {
         None => {}
     }
     match (args.explain, args.json) {
-        (true, true) => cli::print_or_fail(format!("{}\n", explained.json()).as_bytes()),
+        (true, true) => {
+            let mut plan = explained.json();
+            plan["diagnostics"] = diagnostics();
+            cli::print_or_fail(format!("{plan}\n").as_bytes())
+        }
         (true, false) => cli::print_or_fail(explained.text().as_bytes()),
         _ => exit::SUCCESS,
     }

@@ -127,6 +127,11 @@ impl Loaded {
             Form::Click => eprint!("{}", lang::render_click(&shown, &self.sources)),
         }
     }
+
+    /// Diagnostics as JSON.
+    pub(crate) fn json(&self, diagnostics: &[Diagnostic]) -> serde_json::Value {
+        lang::to_json(diagnostics, &self.sources)
+    }
 }
 
 /// The element classes, with the passes over chains of them unless `no_fuse` is asked for.

@@ -242,7 +242,7 @@ pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
     } else {
         let own: String = six.iter().map(|(a, _)| format!("{a} ")).collect();
         text += &format!(
-            "c{i}[{solicitations}] -> IP6NDAdvertiser({} {own}{station}) -> out{i};\n\
+            "c{i}[{solicitations}] -> IP6NDAdvertiser({} {own}{station}, TABLE nd{i}) -> out{i};\n\
              c{i}[{advertisements}] -> [1]nd{i};\n",
             link_local(interface)
         );

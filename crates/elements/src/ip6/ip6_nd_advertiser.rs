@@ -12,7 +12,8 @@
 //! * Each argument is a list of IPv6 addresses or prefixes with the Ethernet address to answer with, in any order. A name
 //!   that AddressInfo defines as both stands for both. The longest prefix counts. An address, or a prefix of 128 bits, is the
 //!   router's own; shorter prefixes belong to others, for whom it stands in.
-//! * `TABLE` an IP6NDTable that is to learn who asks, default none. What waited there for them leaves by output 0.
+//! * `TABLE` an IP6NDTable, or an IP6NDSolicitor with a table of its own, that is to learn who asks (RFC 4861, 7.2.3), default
+//!   none. What waited there for them leaves by output 0.
 //! * `ROUTER` boolean, default true: advertisements say that a router sends them.
 //! * `ANNOUNCE` how often to advertise the own addresses to all nodes once the router runs, default 0; RFC 4861 allows 3.
 //!   Output 0 must be push.
@@ -237,8 +238,9 @@ impl Element for Advertiser {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if let Some(name) = &self.table_name {
             let found = cx.find::<Table<u128>>(name);
-            self.table =
-                Some(found.ok_or_else(|| format!("TABLE {name}: there is no IP6NDTable of this name"))?);
+            self.table = Some(found.ok_or_else(|| {
+                format!("TABLE {name}: there is no IP6NDTable or IP6NDSolicitor of this name")
+            })?);
         }
         self.home = cx.is_home();
         self.left = self.announce;
@@ -463,6 +465,31 @@ mod tests {
         check("fe80::1", "argument 0: no Ethernet address in 'fe80::1'");
         check("2:0:0:0:0:1", "argument 0: no IPv6 address in '2:0:0:0:0:1'");
         check("fe80::1 zzz", "argument 0: expected IP6/MASK and an Ethernet address, not 'zzz'");
-        check("fe80::1 2:0:0:0:0:1, TABLE t", "TABLE t: there is no IP6NDTable of this name");
+        check(
+            "fe80::1 2:0:0:0:0:1, TABLE t",
+            "TABLE t: there is no IP6NDTable or IP6NDSolicitor of this name",
+        );
+    }
+
+    /// RFC 4861, 7.2.3: who asks and says where he is need not be asked; what waited for him goes.
+    #[test]
+    fn a_solicitor_learns_who_asks() {
+        let text = "i :: TestIn -> e :: IP6NDAdvertiser(fe80::1 2:0:0:0:0:1, TABLE nd) -> o0 :: TestOut; \
+                    w :: TestIn -> SetIP6Address(fe80::9) -> nd :: IP6NDSolicitor(fe80::1, 2:0:0:0:0:1) -> o1 :: TestOut; \
+                    Idle -> [1]nd;";
+        let run = Rig::text(text).ready();
+        run.give("w", vec![Packet::copy_of(&[0x60; 40]).unwrap()]);
+        let mut run = run.run_for(std::time::Duration::from_millis(1));
+        assert_eq!((run.out("o1").len(), run.read("nd.length").as_str()), (1, "1"));
+        run.give("i", vec![Packet::copy_of(&solicit("fe80::9", "fe80::1")).unwrap()]);
+        let mut run = run.run_for(std::time::Duration::from_millis(1));
+        let out = run.out("o0");
+        assert_eq!(out.len(), 2, "what waited, and the answer");
+        assert!(out.iter().all(|p| p.data()[..6] == PEER.0));
+        assert!(run.read("nd.table").starts_with("fe80::9 1 "), "{}", run.read("nd.table"));
+        assert_eq!(run.read("nd.length"), "0");
+        // A packet for him now goes at once.
+        run.give("w", vec![Packet::copy_of(&[0x60; 40]).unwrap()]);
+        assert_eq!(run.run_for(std::time::Duration::from_millis(1)).out("o1").len(), 1);
     }
 }

@@ -49,7 +49,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::args::{Args, FromArg, Raw};
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
 use tables::neighbour::{Admission, Answer, Asker, Due, Loss, Message, NeighbourCache, Waiting};
@@ -458,6 +458,11 @@ impl Element for Solicitor {
             self.send_to(cx, mac, sent.drain(..));
         }
         Ok(())
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        // Not one that is another's: that is found by its own name.
+        self.table_name.is_none().then(|| self.table.clone() as Provided)
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a configuration costs on one core, task by task, and what two cores cost each other.
 
-use engine::{Report, Sharing};
+use engine::Report;
 
 /// Measured costs, all in nanoseconds for each packet that leaves the router.
 pub(crate) struct Costs {
@@ -63,10 +63,5 @@ impl Costs {
             through: vec![1.0; shared.elements.len()],
             together: None,
         }
-    }
-
-    /// Whether packets change workers at this element, if they change at all.
-    pub(crate) fn is_queue(info: &engine::ElementInfo) -> bool {
-        info.class.sharing == Sharing::Queue
     }
 }

@@ -81,7 +81,7 @@ impl Prediction {
 /// Which tasks hand packets to which, and at what price: those that push into a queue, and those that draw from it.
 fn links(costs: &Costs, elements: &[ElementInfo], items: &[usize], handoff_ns: f64) -> Vec<Link> {
     let mut links = Vec::new();
-    for (queue, info) in elements.iter().enumerate().filter(|(_, e)| Costs::is_queue(e)) {
+    for (queue, info) in elements.iter().enumerate().filter(|(_, e)| e.is_queue()) {
         // A queue of which every worker has its own hands nothing over.
         if info.place.mode == Mode::PerCore {
             continue;
@@ -108,7 +108,7 @@ fn reached(elements: &[ElementInfo], queue: usize, behind: bool) -> Vec<bool> {
         };
         for (_, peers) in ports.iter().filter(|(p, _)| *p == works) {
             for (peer, _) in peers {
-                if !std::mem::replace(&mut seen[*peer], true) && !Costs::is_queue(&elements[*peer]) {
+                if !std::mem::replace(&mut seen[*peer], true) && !elements[*peer].is_queue() {
                     todo.push(*peer);
                 }
             }

@@ -184,17 +184,25 @@ fn check_scan(method: &str) {
          time.sleep(0.001)\n"
     );
     let scan = rig.a.spawn(&["python3", "-c", &program]).unwrap();
-    let said = done(&rig.a, "ping -n -c60 -i0.05 -W5 2001:db8:2::2");
-    let answers = said.matches("bytes from").count();
+    // One at a time, each with all the time it needs: what may be lost is what the router drops, not what is late.
+    let answers = (0..20)
+        .filter(|_| ended(&rig.a, "ping -n -c1 -W10 2001:db8:2::2").stdout.contains("bytes from"))
+        .count();
     let scanned = scan.finish(PATIENCE).unwrap();
     assert!(scanned.status.success(), "{scanned:?}");
     let report = dut.stop();
-    assert!(answers * 100 >= 60 * 95, "{answers} of 60\n{}", report.0.stdout);
+    assert!(answers >= 19, "{answers} of 20\n{}", report.0.stdout);
     let lost = report.all_drops("neighbour-table-full") + report.all_drops("neighbour-queue-full");
     let told = report.sent("nds1", 2);
     let waiting: u64 = report.handler("nt1.length").parse().unwrap();
-    // Whether their neighbours were given up before we stopped depends on the machine; that they were asked for does not.
-    assert!((lost + told + waiting) * 10 >= SCANNED * 9, "{}", report.0.stdout);
+    // How much of the scan arrived, and whether its neighbours were given up before we stopped, depends on the machine; that all
+    // of it was lost, told of or is waiting does not. The rest of what came was for B.
+    let arrived = report.sent("hops1", 0);
+    assert!(
+        arrived > 200 && lost + told + waiting + 60 >= arrived,
+        "{arrived} of {SCANNED}\n{}",
+        report.0.stdout
+    );
 }
 
 on_rig! {
