@@ -35,6 +35,9 @@ pub struct Problem {
     pub workers: usize,
 }
 
+/// With at most that many tasks, times workers, all pairs of moves are looked at.
+const FEW: usize = 64;
+
 /// How bad a placement is: the load of the busiest worker, then the sum of squares, which tells two placements with the same
 /// busiest worker apart.
 type Badness = (f64, f64);
@@ -95,14 +98,30 @@ impl Problem {
         let together: Vec<usize> =
             self.items.iter().map(|i| i.fixed.map_or(0, |w| w.min(self.workers - 1))).collect();
         let starts = [current.map(<[usize]>::to_vec), Some(self.largest_first()), Some(together)];
-        let found = starts.into_iter().flatten().map(|start| self.improve(start));
+        let found = starts.into_iter().flatten().chain(self.at_random()).map(|start| self.refine(start));
         found
             .reduce(|best, other| if worse(self.badness(&best), self.badness(&other)) { other } else { best })
             .unwrap_or_default()
     }
 
+    /// Placements by chance, always the same: where the search would get stuck from one side, it may not from another. The fewer, the
+    /// longer each takes.
+    fn at_random(&self) -> impl Iterator<Item = Vec<usize>> + '_ {
+        let n = match self.items.len() {
+            0..=24 => 4,
+            25..=64 => 2,
+            _ => 0,
+        };
+        let mut rng = fastrand::Rng::with_seed(1);
+        (0..n).map(move |_| {
+            let place =
+                |i: &Item| i.fixed.map_or_else(|| rng.usize(..self.workers), |w| w.min(self.workers - 1));
+            self.items.iter().map(place).collect()
+        })
+    }
+
     /// Moves and exchanges items, each time the change that helps most, until none helps.
-    fn improve(&self, mut homes: Vec<usize>) -> Vec<usize> {
+    pub fn refine(&self, mut homes: Vec<usize>) -> Vec<usize> {
         let mut best = self.badness(&homes);
         // Each step lowers the badness, so this ends; the bound keeps it short for hundreds of tasks.
         for _ in 0..10 * self.items.len().max(1) {
@@ -127,6 +146,19 @@ impl Problem {
                     let (a, b) = (homes[i], homes[j]);
                     if a != b && self.allows(i, b) && self.allows(j, a) {
                         consider(vec![(i, b), (j, a)], &mut homes);
+                    }
+                }
+            }
+            // Two at once, each anywhere, where there are few: what one of them makes room for, the other takes.
+            let few = self.items.len() * self.workers <= FEW;
+            for i in 0..if few { self.items.len() } else { 0 } {
+                for j in i + 1..self.items.len() {
+                    for (v, w) in
+                        (0..self.workers * self.workers).map(|c| (c / self.workers, c % self.workers))
+                    {
+                        if homes[i] != v && homes[j] != w && self.allows(i, v) && self.allows(j, w) {
+                            consider(vec![(i, v), (j, w)], &mut homes);
+                        }
                     }
                 }
             }

@@ -8,6 +8,7 @@ use lang::{Diagnostic, Graph};
 use packet::port::Provider;
 use sync::padded::CachePadded;
 
+use crate::adaptive::Live;
 use crate::args::Names;
 use crate::clock::Clock;
 use crate::cx::{Cx, InitCx, OpenCx};
@@ -59,6 +60,8 @@ pub(crate) struct Plant {
     pub(crate) swapping: Mutex<()>,
     /// Placements that elements have asked for.
     pub(crate) wanted: Mutex<Wanted>,
+    /// Moves tasks to where they are best, if it is to.
+    pub(crate) balancer: Live,
     /// What a write to `hotconfig` does, if it may do anything.
     pub(crate) reconfigure: OnceLock<Reconfigure>,
     /// Drops at elements that are gone since a swap.
@@ -88,6 +91,7 @@ impl Plant {
             current: Mutex::new(None),
             swapping: Mutex::new(()),
             wanted: Mutex::default(),
+            balancer: Live::default(),
             reconfigure: OnceLock::new(),
             gone: Mutex::default(),
             alarm: Mutex::new(None),

@@ -42,7 +42,7 @@ pub(crate) static TASK: [Handler; 3] =
     [Handler::both("scheduled"), Handler::both("tickets"), Handler::both(HOME)];
 
 /// The router's own handlers.
-pub(crate) static GLOBAL: [Handler; 14] = [
+pub(crate) static GLOBAL: [Handler; 19] = [
     Handler::read("version"),
     Handler::read("driver"),
     Handler::read("config"),
@@ -56,6 +56,11 @@ pub(crate) static GLOBAL: [Handler; 14] = [
     Handler::read("locks"),
     Handler::write("stop"),
     Handler::both(THREADS),
+    Handler::both("balancer.active"),
+    Handler::both("balancer.period"),
+    Handler::both("balancer.handoff_ns"),
+    Handler::read("balancer.log"),
+    Handler::read("balancer.placement"),
     Handler::write(HOTCONFIG),
 ];
 
@@ -166,7 +171,18 @@ impl Worker {
             return match target.handler.name {
                 HOTCONFIG => self.hotconfig(value),
                 THREADS => self.want(self.shared.threads_value(value)?),
-                _ => self.write_global(value),
+                name => {
+                    match self.shared.plant.upgrade().and_then(|p| Some((p.balancer.write(name, value)?, p)))
+                    {
+                        Some((done, plant)) => {
+                            if self.on_duty {
+                                plant.balancer.begin(&plant);
+                            }
+                            done
+                        }
+                        None => self.write_global(value),
+                    }
+                }
             };
         }
         if !is_common(&target.handler) {
@@ -233,7 +249,11 @@ impl Worker {
                 .map(|l| format!("{} {} {} {}\n", l.name, l.how, l.stats, l.made_at))
                 .collect(),
             "time" => format!("{:.9}", self.clock.wall() as f64 / 1e9),
-            other => return Err(HandlerError::unknown(other)),
+            other => {
+                let plant = shared.plant.upgrade();
+                let answer = plant.and_then(|p| p.balancer.read(other, shared));
+                return answer.ok_or_else(|| HandlerError::unknown(other));
+            }
         })
     }
 

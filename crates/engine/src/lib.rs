@@ -8,6 +8,7 @@
 //! The engine sees no device: elements open them through [`packet::port::Provider`]. It holds no `unsafe`.
 #![forbid(unsafe_code)]
 
+pub mod adaptive;
 pub mod args;
 pub mod balance;
 mod build;

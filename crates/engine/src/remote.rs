@@ -68,19 +68,27 @@ impl Control {
     /// Counters of the running router, gathered from one worker after the other, without those of workers that have stalled.
     /// `None` when it has stopped.
     pub fn report(&self) -> Option<Report> {
+        let (_, by_worker) = self.reports()?;
+        let mut report = Report::default();
+        by_worker.iter().for_each(|part| report.add(part));
+        report.gone = self.plant.gone();
+        Some(report)
+    }
+
+    /// The same by worker, with the configuration and placement whose counters they are.
+    pub(crate) fn reports(&self) -> Option<(Arc<Shared>, Vec<Report>)> {
         'anew: loop {
             let shared = self.shared();
-            let mut report = Report::default();
+            let mut reports = Vec::new();
             for w in 0..shared.workers() {
                 match self.on_worker(&shared, w, |worker| worker.report()) {
-                    Ok(part) => report.add(&part),
+                    Ok(part) => reports.push(part),
                     Err(Missed::Replaced) => continue 'anew,
-                    Err(Missed::Stalled(_)) => {}
+                    Err(Missed::Stalled(_)) => reports.push(Report::default()),
                     Err(Missed::Stopped) => return None,
                 }
             }
-            report.gone = self.plant.gone();
-            return Some(report);
+            return Some((shared, reports));
         }
     }
 

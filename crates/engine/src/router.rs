@@ -237,6 +237,10 @@ impl Shared {
         let by_number =
             || element.parse::<usize>().ok().filter(|n| *n >= 1 && *n <= self.elements.len()).map(|n| n - 1);
         let index = self.lookup(element, from).or_else(by_number);
+        // The router's own with a dot in their names; an element of that name comes first.
+        if let (None, Some(handler)) = (index, builtin::GLOBAL.iter().find(|h| h.name == full)) {
+            return Ok(Target { element: builtin::ROUTER, handler: *handler, own: None });
+        }
         self.handler_of(index.ok_or_else(|| HandlerError::NoElement(element.to_owned()))?, handler)
     }
 
@@ -480,6 +484,7 @@ impl Router {
         for mailbox in self.plant.mailboxes.iter() {
             mailbox.set_open(true);
         }
+        self.plant.balancer.begin(&self.plant);
         self.run_workers();
         self.adopt();
     }

@@ -18,6 +18,7 @@ use crate::{cli, control, devices, exit, place};
     after_help = "Examples:
   junctor run router.click
   junctor run -j 2 --set PEER=10.0.0.2 router.click
+  junctor run -j 4 --adaptive router.click
   junctor run --simtime -h c.count -e 'InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> Discard'"
 )]
 pub(crate) struct Args {
@@ -33,6 +34,11 @@ pub(crate) struct Args {
     /// Take such placements from a file, one a line.
     #[arg(long, value_name = "FILE")]
     pub(crate) placement: Option<std::path::PathBuf>,
+    /// Move tasks to other workers while the router runs, when one has too much to do: looks every PERIOD (default 1s).
+    /// 'junctor ctl balancer.log' says what was moved and whether it helped. Tasks placed by --place, --placement or
+    /// StaticThreadSched stay. Off unless asked for, here or by BalancedThreadSched.
+    #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
+    pub(crate) adaptive: Option<String>,
     /// Print this read handler's value after the run; may be repeated, and match elements by pattern (`c*.count`).
     #[arg(short = 'h', long = "handler", value_name = "ELEMENT.H")]
     pub(crate) handlers: Vec<String>,
@@ -143,6 +149,11 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
         }
     };
     router.watch_workers(patience);
+    if let Some(period) = &args.adaptive
+        && let Err(why) = balance(&mut router, period)
+    {
+        return usage(why);
+    }
     if args.big_lock {
         router.lock_all_processing();
     }
@@ -171,6 +182,12 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
         }
     }
     finish(args, &mut router)
+}
+
+/// Lets tasks move to where they are best.
+fn balance(router: &mut Router, period: &str) -> Result<(), String> {
+    router.write("balancer.period", period).map_err(|why| format!("--adaptive: {why}"))?;
+    router.write("balancer.active", "true").map_err(|why| format!("--adaptive: {why}"))
 }
 
 fn warn(args: &Args, message: &str) {

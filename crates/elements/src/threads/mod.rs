@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements about the workers that run a configuration: who runs what, and which packets go where.
 
+mod balanced_thread_sched;
 mod cpu_queue;
 mod cpu_switch;
 pub(crate) mod hash_demux;
@@ -9,6 +10,7 @@ mod static_thread_sched;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
+    balanced_thread_sched::CLASS,
     cpu_queue::CLASS,
     cpu_switch::CLASS,
     hash_demux::CLASS,

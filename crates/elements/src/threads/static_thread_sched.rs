@@ -19,7 +19,9 @@
 //!   'junctor run --place' asks. That there is no such element always is one.
 //!
 //! With several of these, the later one wins where they speak of the same element. The `home_thread` handler of each
-//! element with a task says where it runs.
+//! element with a task says where it runs. Written, it moves the task while the router runs: to a worker's number (several for an
+//! element with several tasks), which then holds against all who would balance loads, or `any`, which leaves it to them. Packets of a flow keep
+//! their order, and what elements hold and were told stays.
 //!
 //! **Drops:** none.
 //!
@@ -28,7 +30,7 @@
 //! StaticThreadSched(src 0, u 1, WRAP true);
 //! ```
 //!
-//! See also: Spread, HashDemux, CPUSwitch, ScheduleInfo
+//! See also: BalancedThreadSched, Spread, HashDemux, CPUSwitch, ScheduleInfo
 
 use engine::args::Args;
 use engine::{Class, Element, Home, InitCx};

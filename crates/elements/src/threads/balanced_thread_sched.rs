@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # BalancedThreadSched
+//!
+//! `BalancedThreadSched([INTERVAL, INCREASING])`
+//!
+//! Lets tasks move from worker to worker so that no worker has much more to do than another: it switches adaptive placement on,
+//! as 'junctor run --adaptive' does. Every period the router looks at what each task cost and how many packets changed workers,
+//! packs tasks onto workers, and moves some if that would help enough. Packets of a flow keep their order, and nothing is lost.
+//!
+//! **Ports:** none.
+//!
+//! **Arguments**
+//! * `INTERVAL` milliseconds between two looks, default 1000, 10 at least.
+//! * `INCREASING` boolean, default true. In Click it says whether cheap tasks are moved before dear ones. Here moves are found by a
+//!   search that has no such order, and it is read for compatibility only.
+//!
+//! Tasks that StaticThreadSched or '--place' speak of stay where they are, as do tasks of a device with several queues, and those
+//! whose packets go different ways depending on the worker that brings them.
+//!
+//! **Handlers:** those of the router: `balancer.log` says what was moved, when, with what loads, and what gain was predicted and
+//! observed; `balancer.placement` where each task runs, what it costs, and why it stays; `balancer.active`, `balancer.period` and
+//! `balancer.handoff_ns` can be written.
+//!
+//! **Cores:** with one worker, and on simulated time (where nothing costs anything), it does nothing.
+//!
+//! **Drops:** none.
+//!
+//! ```click
+//! BalancedThreadSched(INTERVAL 500);
+//! InfiniteSource(LIMIT 6, STOP true) -> Queue -> Unqueue -> Discard;
+//! ```
+//!
+//! See also: StaticThreadSched, ScheduleInfo, Spread
+
+use engine::args::Args;
+use engine::{Class, Element, InitCx};
+
+/// The descriptor.
+pub const CLASS: Class =
+    Class::new("BalancedThreadSched", "0/0", || Box::new(BalancedThreadSched::default())).file(file!());
+
+/// The shortest period, in milliseconds.
+const LEAST: u32 = 10;
+
+#[derive(Default)]
+struct BalancedThreadSched {
+    interval_ms: u32,
+}
+
+impl Element for BalancedThreadSched {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.interval_ms = args.positional("INTERVAL", 1000);
+        let _: bool = args.positional("INCREASING", true);
+        if self.interval_ms < LEAST {
+            args.error(format!("INTERVAL must be at least {LEAST} milliseconds, not {}", self.interval_ms));
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        cx.write_when_ready("balancer.period".into(), format!("{}ms", self.interval_ms));
+        cx.write_when_ready("balancer.active".into(), "true".into());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    const TEXT: &str = "i :: TestIn -> q :: Queue -> u :: Unqueue -> Discard;";
+
+    #[test]
+    fn switches_the_balancer_on() {
+        let check = |config: &str, want: [&str; 2]| {
+            let mut run = Rig::text(&format!("{TEXT} {config}")).workers(2).ready();
+            assert_eq!(["balancer.active", "balancer.period"].map(|h| run.read(h)), want, "{config}");
+        };
+        check("", ["false", "1s"]);
+        check("BalancedThreadSched", ["true", "1s"]);
+        check("BalancedThreadSched(250, false)", ["true", "250ms"]);
+        check("BalancedThreadSched(INTERVAL 20)", ["true", "20ms"]);
+        let mut run = Rig::text(&format!("{TEXT} StaticThreadSched(u 1)")).workers(2).ready();
+        assert_eq!(run.read("balancer.placement"), "i 0\nu 1 fixed: as configured\n");
+        for (handler, value) in
+            [("balancer.period", "1ms"), ("balancer.active", "so so"), ("balancer.handoff_ns", "-1")]
+        {
+            assert!(run.write(handler, value).is_err(), "{handler}");
+        }
+        assert_eq!(
+            (run.write("balancer.handoff_ns", "20"), run.read("balancer.handoff_ns")),
+            (Ok(()), "20".into())
+        );
+        assert_eq!(
+            (run.write("balancer.active", "true"), run.read("balancer.active")),
+            (Ok(()), "true".into())
+        );
+    }
+
+    #[test]
+    fn intervals_must_be_long_enough() {
+        let why = "b: INTERVAL must be at least 10 milliseconds, not 5";
+        assert_eq!(Rig::text(&format!("{TEXT} b :: BalancedThreadSched(5);")).errors(), [why]);
+    }
+}

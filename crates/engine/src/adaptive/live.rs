@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The balancer at work: a thread beside the workers that reads their counters in every period and moves tasks.
+//!
+//! It sleeps all the time. What it does costs each worker one message in a period, and a move the time for which workers
+//! stop ([`rehome`](crate::swap)), tens of microseconds.
+
+use std::fmt::Write as _;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use super::{Balancer, Sample, TaskSample};
+use crate::build::{Plant, lock};
+use crate::handler::HandlerError;
+use crate::ports::Processing;
+use crate::remote::Control;
+use crate::report::Report;
+use crate::router::Shared;
+use crate::swap::Placement;
+use crate::values::parse_duration;
+
+/// The usual period.
+const PERIOD: Duration = Duration::from_secs(1);
+/// The shortest one: the task samples of less say nothing.
+const LEAST_PERIOD: Duration = Duration::from_millis(10);
+
+/// The balancer of a router, whether or not it works.
+pub(crate) struct Live(Mutex<State>);
+
+struct State {
+    balancer: Balancer,
+    period: Duration,
+    active: bool,
+    /// Wakes the thread, if there is one.
+    thread: Option<Sender<()>>,
+    /// What was measured last.
+    last: Sample,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        let balancer = Balancer::default();
+        Live(Mutex::new(State {
+            balancer,
+            period: PERIOD,
+            active: false,
+            thread: None,
+            last: Sample::default(),
+        }))
+    }
+}
+
+impl Live {
+    /// Answers `balancer.NAME`.
+    pub(crate) fn read(&self, name: &str, shared: &Shared) -> Option<String> {
+        let state = lock(&self.0);
+        Some(match name {
+            "balancer.active" => state.active.to_string(),
+            "balancer.period" => format!("{:?}", state.period),
+            "balancer.handoff_ns" => state.balancer.handoff_ns().to_string(),
+            "balancer.log" => state.balancer.log.to_string(),
+            "balancer.placement" => placement(shared, &state.last),
+            _ => return None,
+        })
+    }
+
+    /// Executes a write to `balancer.NAME`.
+    pub(crate) fn write(&self, name: &str, value: &str) -> Option<Result<(), HandlerError>> {
+        let mut state = lock(&self.0);
+        let text = value.trim();
+        let bad = |expected| Err(HandlerError::bad_value(name, value, expected));
+        let done = match name {
+            "balancer.active" => match crate::args::parse_bool(text) {
+                Some(active) => {
+                    state.active = active;
+                    Ok(())
+                }
+                None => bad("true or false"),
+            },
+            "balancer.period" => match parse_duration(text).filter(|p| *p >= LEAST_PERIOD) {
+                Some(period) => {
+                    state.period = period;
+                    Ok(())
+                }
+                None => bad("a time of 10 ms at least"),
+            },
+            "balancer.handoff_ns" => match text.parse().ok().filter(|ns| (0.0..1e6).contains(ns)) {
+                Some(ns) => {
+                    state.balancer.set_handoff_ns(ns);
+                    Ok(())
+                }
+                None => bad("nanoseconds"),
+            },
+            _ => return None,
+        };
+        if let Some(thread) = &state.thread {
+            let _ = thread.send(());
+        }
+        Some(done)
+    }
+
+    /// Lets the thread begin, if there is something to do for it and it has not begun.
+    pub(crate) fn begin(&self, plant: &Arc<Plant>) {
+        let mut state = lock(&self.0);
+        if !state.active || state.thread.is_some() || plant.clock.is_simulated() || plant.mailboxes.len() < 2
+        {
+            return;
+        }
+        let (wake, woken) = channel();
+        let weak = Arc::downgrade(plant);
+        let body = move || run(&weak, &woken);
+        if std::thread::Builder::new().name("balancer".into()).spawn(body).is_ok() {
+            state.thread = Some(wake);
+        }
+    }
+}
+
+/// The thread: until the router is gone, has stopped, or balancing is switched off.
+fn run(plant: &Weak<Plant>, woken: &Receiver<()>) {
+    let mut before: Option<Counters> = None;
+    loop {
+        let Some(period) = plant.upgrade().map(|p| lock(&p.balancer.0).period) else { return };
+        let slept = woken.recv_timeout(period);
+        let Some(plant) = plant.upgrade() else { return };
+        let over = plant.current().is_stopped() || matches!(slept, Err(RecvTimeoutError::Disconnected));
+        {
+            // Who switches it on sees this thread, or none.
+            let mut state = lock(&plant.balancer.0);
+            if over || !state.active {
+                state.thread = None;
+                return;
+            }
+        }
+        if slept.is_ok() {
+            // Somebody has changed something: a period begins.
+            before = None;
+        }
+        let control = Control::new(plant.clone());
+        let Some(now) = Counters::read(&control) else { continue };
+        if let Some(before) = before.as_ref().filter(|b| Arc::ptr_eq(&b.shared, &now.shared)) {
+            balance(&control, before, &now);
+        } else if before.as_ref().is_none_or(|b| !Arc::ptr_eq(&b.shared.lineage, &now.shared.lineage)) {
+            lock(&plant.balancer.0).balancer.reset();
+        }
+        // After a move the counters have other homes.
+        before =
+            if Arc::ptr_eq(&now.shared, &plant.current()) { Some(now) } else { Counters::read(&control) };
+    }
+}
+
+/// One period: measures, decides, moves. No lock is held while workers are asked.
+fn balance(control: &Control, before: &Counters, now: &Counters) {
+    let (sample, elements) = now.since(before);
+    let live = &control.plant.balancer;
+    let decided = {
+        let mut state = lock(&live.0);
+        state.last = sample.clone();
+        state.balancer.step(&sample)
+    };
+    let Some(homes) = decided else { return };
+    let moved =
+        homes.iter().zip(&sample.tasks).zip(&elements).filter(|((home, task), _)| **home != task.home);
+    let homes = moved.map(|((home, _), element)| (*element, vec![*home])).collect();
+    if let Err(why) = control.place(&now.shared, &Placement { homes, ..Placement::default() }) {
+        lock(&live.0).balancer.refused(&why.to_string());
+    }
+}
+
+/// Counters of all workers at one moment.
+struct Counters {
+    shared: Arc<Shared>,
+    at: Instant,
+    tsc: u64,
+    by_worker: Vec<Report>,
+}
+
+impl Counters {
+    fn read(control: &Control) -> Option<Counters> {
+        let (at, tsc) = (Instant::now(), sync::tsc());
+        let (shared, by_worker) = control.reports()?;
+        Some(Counters { shared, at, tsc, by_worker })
+    }
+
+    /// Cycles that tasks of element `e` took until now, and packets that they moved, on worker `w` or on all.
+    fn of(&self, e: usize, w: Option<usize>) -> (f64, f64, f64) {
+        let reports = || self.by_worker.iter().enumerate().filter(|(i, _)| w.is_none_or(|w| w == *i));
+        let stats = reports().filter_map(|(_, r)| r.elements.get(e)).map(|r| r.tasks);
+        let (runs, timed, cycles) = stats
+            .fold((0, 0, 0), |(runs, timed, cycles), s| (runs + s.runs, timed + s.timed, cycles + s.cycles));
+        (runs as f64, timed as f64, cycles as f64)
+    }
+
+    /// Packets that left by outputs of element `e`.
+    fn sent(&self, e: usize, w: Option<usize>) -> f64 {
+        let reports = self.by_worker.iter().enumerate().filter(|(i, _)| w.is_none_or(|w| w == *i));
+        let outputs = reports.filter_map(|(_, r)| r.elements.get(e)).flat_map(|r| &r.outputs);
+        outputs.map(|o| o.packets).sum::<u64>() as f64
+    }
+
+    /// Packets that a task of element `e` moved: what it sent, or fetched.
+    fn moved(&self, e: usize, w: Option<usize>) -> f64 {
+        let info = &self.shared.elements[e];
+        let pulled = info.inputs.iter().filter(|(p, _)| *p == Processing::Pull);
+        let fetched: f64 = pulled.flat_map(|(_, peers)| peers).map(|(peer, _)| self.sent(*peer, w)).sum();
+        self.sent(e, w).max(fetched)
+    }
+
+    /// What happened since, and whose the tasks are.
+    fn since(&self, before: &Counters) -> (Sample, Vec<usize>) {
+        let shared = &self.shared;
+        let seconds = self.at.duration_since(before.at).as_secs_f64().max(1e-9);
+        let ticks = self.tsc.saturating_sub(before.tsc).max(1) as f64;
+        let (mut tasks, mut elements) = (Vec::new(), Vec::new());
+        for (e, info) in shared.elements.iter().enumerate() {
+            let several = info.place.tasks.len() > 1;
+            for home in &info.place.tasks {
+                let w = several.then_some(*home);
+                let (now, then) = (self.of(e, w), before.of(e, w));
+                let (runs, timed, cycles) = (now.0 - then.0, now.1 - then.1, now.2 - then.2);
+                // Few were timed in this period: what they always cost.
+                let each = if timed >= 4.0 { cycles / timed } else { now.2 / now.1.max(1.0) };
+                let asked = shared.blueprint.wished[e].is_some() || shared.pinned[e];
+                tasks.push(TaskSample {
+                    name: info.name.clone(),
+                    home: *home,
+                    fixed: several || asked || shared.binds(e).is_some(),
+                    busy: runs * each / ticks,
+                    packets: (self.moved(e, w) - before.moved(e, w)).max(0.0) / seconds,
+                });
+                elements.push(e);
+            }
+        }
+        let flows = flows(shared, &tasks, &elements, |e| {
+            (self.sent(e, None) - before.sent(e, None)).max(0.0) / seconds
+        });
+        let at = control_time(shared);
+        (Sample { at, tasks, flows, workers: shared.active }, elements)
+    }
+}
+
+/// Seconds since the router was made.
+fn control_time(shared: &Shared) -> f64 {
+    let clock = shared.plant.upgrade().map(|p| p.clock.clone());
+    clock.map_or(0.0, |mut c| {
+        c.expire();
+        c.now() as f64 / 1e9
+    })
+}
+
+/// Which tasks hand packets to which others: through elements that are pushed into and pulled from.
+fn flows(
+    shared: &Shared,
+    tasks: &[TaskSample],
+    elements: &[usize],
+    sent: impl Fn(usize) -> f64,
+) -> Vec<(usize, usize, f64)> {
+    let mut flows = Vec::new();
+    for (queue, info) in shared.elements.iter().enumerate() {
+        let stores = info.inputs.iter().any(|i| i.0 == Processing::Push)
+            && info.outputs.iter().any(|o| o.0 == Processing::Pull);
+        if !stores || info.place.mode == crate::Mode::PerCore {
+            continue;
+        }
+        let (before, behind) = (around(shared, queue, false), around(shared, queue, true));
+        let those = |reached: &[bool]| (0..tasks.len()).filter(|i| reached[elements[*i]]).collect::<Vec<_>>();
+        let (from, to) = (those(&before), those(&behind));
+        // Who brings more packets brings more of those that cross, as far as one can tell.
+        let sum = |some: &[usize]| some.iter().map(|i| tasks[*i].packets).sum::<f64>().max(1e-9);
+        let (all_from, all_to, packets) = (sum(&from), sum(&to), sent(queue));
+        for a in &from {
+            for b in to.iter().filter(|b| *b != a) {
+                let share = tasks[*a].packets / all_from * tasks[*b].packets / all_to;
+                flows.push((*a, *b, packets * share));
+            }
+        }
+    }
+    flows
+}
+
+/// Elements from which pushes end in a queue, or into which what is pulled out of it goes, up to the next queue.
+fn around(shared: &Shared, queue: usize, behind: bool) -> Vec<bool> {
+    let mut seen = vec![false; shared.elements.len()];
+    let mut todo = vec![queue];
+    while let Some(e) = todo.pop() {
+        let info = &shared.elements[e];
+        let (ports, works) = match behind {
+            true => (&info.outputs, Processing::Pull),
+            false => (&info.inputs, Processing::Push),
+        };
+        for (peer, _) in ports.iter().filter(|(p, _)| *p == works).flat_map(|(_, peers)| peers) {
+            if !std::mem::replace(&mut seen[*peer], true) {
+                todo.push(*peer);
+            }
+        }
+    }
+    seen
+}
+
+/// A line for each task: worker, load, packets, and whether it may be moved.
+fn placement(shared: &Shared, last: &Sample) -> String {
+    let mut text = String::new();
+    for (e, info) in shared.elements.iter().enumerate() {
+        for home in &info.place.tasks {
+            let known = last.tasks.iter().find(|t| t.name == info.name && t.home == *home);
+            let _ = write!(text, "{} {home}", info.name);
+            if let Some(task) = known {
+                let _ = write!(text, " {:.1}% {:.0}/s", task.busy * 100.0, task.packets);
+            }
+            let why = match info.place.tasks.len() {
+                2.. => Some("a task for each queue".to_owned()),
+                _ if shared.pinned[e] => Some("by hand".to_owned()),
+                _ if shared.blueprint.wished[e].is_some() => Some("as configured".to_owned()),
+                _ => shared.binds(e),
+            };
+            let _ = writeln!(text, "{}", why.map_or(String::new(), |why| format!(" fixed: {why}")));
+        }
+    }
+    text
+}
