@@ -175,9 +175,7 @@ impl Worker {
                     match self.shared.plant.upgrade().and_then(|p| Some((p.balancer.write(name, value)?, p)))
                     {
                         Some((done, plant)) => {
-                            if self.on_duty {
-                                plant.balancer.begin(&plant);
-                            }
+                            plant.balancer.begin(&plant);
                             done
                         }
                         None => self.write_global(value),

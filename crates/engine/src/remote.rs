@@ -146,6 +146,13 @@ impl Control {
         }
         match (target.element(), target.name()) {
             (None, builtin::THREADS) => return self.write_threads(value),
+            // No worker is needed for it, nor its core for the thread that may begin.
+            (None, name) => {
+                if let Some(done) = self.plant.balancer.write(name, value) {
+                    self.plant.balancer.begin(&self.plant);
+                    return done.map(|()| String::new());
+                }
+            }
             (Some(_), builtin::HOME) if !target.is_own() => return self.write_home(target.element, value),
             _ => {}
         }

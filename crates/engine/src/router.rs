@@ -484,8 +484,10 @@ impl Router {
         for mailbox in self.plant.mailboxes.iter() {
             mailbox.set_open(true);
         }
+        self.plant.balancer.set_running(true);
         self.plant.balancer.begin(&self.plant);
         self.run_workers();
+        self.plant.balancer.set_running(false);
         self.adopt();
     }
 

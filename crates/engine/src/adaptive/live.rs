@@ -31,6 +31,8 @@ struct State {
     balancer: Balancer,
     period: Duration,
     active: bool,
+    /// Workers run that can be asked.
+    running: bool,
     /// Wakes the thread, if there is one.
     thread: Option<Sender<()>>,
     /// What was measured last.
@@ -44,6 +46,7 @@ impl Default for Live {
             balancer,
             period: PERIOD,
             active: false,
+            running: false,
             thread: None,
             last: Sample::default(),
         }))
@@ -99,10 +102,18 @@ impl Live {
         Some(done)
     }
 
+    /// Takes note that the workers run, or have ended.
+    pub(crate) fn set_running(&self, running: bool) {
+        lock(&self.0).running = running;
+    }
+
     /// Lets the thread begin, if there is something to do for it and it has not begun.
     pub(crate) fn begin(&self, plant: &Arc<Plant>) {
         let mut state = lock(&self.0);
-        if !state.active || state.thread.is_some() || plant.clock.is_simulated() || plant.mailboxes.len() < 2
+        if !(state.active && state.running)
+            || state.thread.is_some()
+            || plant.clock.is_simulated()
+            || plant.mailboxes.len() < 2
         {
             return;
         }
@@ -122,7 +133,7 @@ fn run(plant: &Weak<Plant>, woken: &Receiver<()>) {
         let Some(period) = plant.upgrade().map(|p| lock(&p.balancer.0).period) else { return };
         let slept = woken.recv_timeout(period);
         let Some(plant) = plant.upgrade() else { return };
-        let over = plant.current().is_stopped() || matches!(slept, Err(RecvTimeoutError::Disconnected));
+        let over = !lock(&plant.balancer.0).running || matches!(slept, Err(RecvTimeoutError::Disconnected));
         {
             // Who switches it on sees this thread, or none.
             let mut state = lock(&plant.balancer.0);
