@@ -241,6 +241,10 @@ impl Counters {
                 elements.push(e);
             }
         }
+        // Where something else interrupts workers, sampled times hold that, too; nobody is busier than always.
+        let mut loads = vec![0.0; shared.workers()];
+        tasks.iter().for_each(|t| loads[t.home] += t.busy);
+        tasks.iter_mut().for_each(|t| t.busy /= f64::max(loads[t.home], 1.0));
         let flows = flows(shared, &tasks, &elements, |e| {
             (self.sent(e, None) - before.sent(e, None)).max(0.0) / seconds
         });
