@@ -38,6 +38,9 @@ pub struct Problem {
 /// With at most that many tasks, times workers, all pairs of moves are looked at.
 const FEW: usize = 64;
 
+/// The most placements that are all looked at.
+const ALL: usize = 1 << 14;
+
 /// How bad a placement is: the load of the busiest worker, then the sum of squares, which tells two placements with the same
 /// busiest worker apart.
 type Badness = (f64, f64);
@@ -98,10 +101,37 @@ impl Problem {
         let together: Vec<usize> =
             self.items.iter().map(|i| i.fixed.map_or(0, |w| w.min(self.workers - 1))).collect();
         let starts = [current.map(<[usize]>::to_vec), Some(self.largest_first()), Some(together)];
-        let found = starts.into_iter().flatten().chain(self.at_random()).map(|start| self.refine(start));
+        let found = starts
+            .into_iter()
+            .flatten()
+            .chain(self.at_random())
+            .chain(self.best_of_all())
+            .map(|start| self.refine(start));
         found
             .reduce(|best, other| if worse(self.badness(&best), self.badness(&other)) { other } else { best })
             .unwrap_or_default()
+    }
+
+    /// The best placement there is, if there are few enough to look at all.
+    fn best_of_all(&self) -> Option<Vec<usize>> {
+        let free: Vec<usize> = (0..self.items.len()).filter(|i| self.items[*i].fixed.is_none()).collect();
+        // Workers are alike as long as nothing is tied to one: the first task may stay on the first.
+        let placed = &free[usize::from(free.len() == self.items.len()).min(free.len())..];
+        let all = self.workers.checked_pow(placed.len() as u32).filter(|n| *n <= ALL)?;
+        let mut homes: Vec<usize> =
+            self.items.iter().map(|i| i.fixed.map_or(0, |w| w.min(self.workers - 1))).collect();
+        let mut best = (self.badness(&homes), homes.clone());
+        for mut code in 1..all {
+            for i in placed {
+                homes[*i] = code % self.workers;
+                code /= self.workers;
+            }
+            let badness = self.badness(&homes);
+            if worse(best.0, badness) {
+                best = (badness, homes.clone());
+            }
+        }
+        Some(best.1)
     }
 
     /// Placements by chance, always the same: where the search would get stuck from one side, it may not from another. The fewer, the
