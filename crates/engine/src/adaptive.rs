@@ -221,7 +221,7 @@ impl Balancer {
         if self.costs.len() == costs.len() {
             for (known, now) in self.costs.iter_mut().zip(&costs) {
                 // Noise is smoothed, other traffic is believed at once.
-                let jump = (*known - now).abs() > 0.05 * all;
+                let jump = (*known - now).abs() > 0.01 * all;
                 *known = if jump { *now } else { (*known + now) / 2.0 };
             }
         } else {
