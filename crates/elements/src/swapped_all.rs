@@ -97,6 +97,7 @@ const GOES_ON: &[&str] = &[
     "UDPIPEncap: i :: TestIn -> e :: UDPIPEncap(1.1.1.1, 1, 2.2.2.2, 2) -> o :: TestOut;",
     "UDPRewriter: i :: TestIn -> CheckIPHeader -> e :: UDPRewriter(pattern 9.9.9.9 1000-1100# - - 0 0) -> o :: TestOut;",
     "Unqueue: i :: TestIn -> q :: Queue -> e :: Unqueue(LIMIT 5) -> o :: TestOut;",
+    "Work: i :: TestIn -> e :: Work(3, 1) -> o :: TestOut;",
 ];
 
 /// Tables, devices and files, each with a test of its own elsewhere: `crate::swapped`, the element's file, or
@@ -152,6 +153,7 @@ const NOTHING: &[&str] = &[
     "Align",
     "AlignmentInfo",
     "AnnotationInfo",
+    "BalancedThreadSched",
     "Bypass",
     "CPUSwitch",
     "CheckCRC32",

@@ -74,6 +74,8 @@ impl Element for Work {
         batch
     }
 
+    crate::kept::keeps!(Work: digest);
+
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         Ok(match name {
             "steps" => self.steps.to_string(),
