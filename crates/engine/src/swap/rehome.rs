@@ -673,23 +673,23 @@ fn empty_queues(plan: &Plan, old: &mut [Worker]) {
 /// Counters stay on their worker while it has an instance, else they go to the first.
 fn move_counters(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
     for (e, step) in plan.steps.iter().enumerate() {
-        for w in 0..old.len() {
+        for (w, worker) in old.iter_mut().enumerate() {
             let stays = step.place.workers.contains(&w);
             let to = if stays { w } else { step.goes_to(w).unwrap_or_else(|| step.place.home()) };
-            exchange::add_counters(&mut old[w], &mut new[to], e, e);
+            exchange::add_counters(worker, &mut new[to], e, e);
         }
     }
 }
 
 fn move_tasks(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
-    for w in 0..old.len() {
-        for element in old[w].tasks.elements() {
+    for (w, worker) in old.iter_mut().enumerate() {
+        for element in worker.tasks.elements() {
             let (before, after) =
                 (&plan.was.elements[element as usize].place, &plan.steps[element as usize].place);
             let number = before.tasks.iter().position(|t| *t == w);
             // What has fewer tasks than before leaves some behind.
             let Some(to) = number.and_then(|n| after.tasks.get(n)) else { continue };
-            if let Some(task) = old[w].tasks.release(element) {
+            if let Some(task) = worker.tasks.release(element) {
                 new[*to].tasks.adopt(task);
             }
         }
