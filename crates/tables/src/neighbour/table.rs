@@ -306,6 +306,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
         self.filter.note(ip);
         let entry = self.entries.get_mut(&ip).expect("touched above");
         let changed = entry.mac.replace(mac).is_some_and(|old| old != mac);
+        let was_permanent = entry.state == State::Permanent;
         entry.state = state;
         entry.queried_ns = None;
         entry.queries = 0;
@@ -314,7 +315,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
             self.move_to(ip, AGELESS_NS);
         }
         // A cache that holds another state's end would ask too late.
-        if changed || state != State::Reachable {
+        if changed || was_permanent || state != State::Reachable {
             self.changed();
         }
         waited

@@ -571,3 +571,16 @@ proptest! {
         check(Discipline::Outside, &ops);
     }
 }
+
+/// Found by chance: an address that was for ever is one for a time from now on, and a cache must hear of it.
+#[test]
+fn permanent_no_more() {
+    let ops = [
+        (0, Op::Feed(4, Fed::Permanent(mac(1)))),
+        (0, Op::Lookup(4)),
+        (0, Op::Feed(4, Fed::Known(mac(1)))),
+        (1_000_000_000, Op::Lookup(4)),
+        (1_000_000_000, Op::Lookup(4)),
+    ];
+    check(Discipline::OnDemand, &ops);
+}
