@@ -161,9 +161,7 @@ impl<T> Ring<T> {
     /// Appends `item`, or gives it back when the ring is full.
     #[inline]
     pub fn push(&self, item: T) -> Result<(), T> {
-        let Some((start, _)) = self.producers.reserve(&self.consumers.tail, self.capacity(), 1) else {
-            return Err(item);
-        };
+        let Some((start, _)) = self.claim_room(1) else { return Err(item) };
         // SAFETY: `reserve` gave this thread alone the position `start` (case 3), whose former item was read (case 2).
         unsafe { self.write(start, item) };
         self.producers.announce(start, 1);
@@ -178,14 +176,7 @@ impl<T> Ring<T> {
     /// positions that it was to fill.
     #[inline]
     pub fn push_many<I: ExactSizeIterator<Item = T>>(&self, mut items: I) -> usize {
-        let wanted = items.len();
-        if wanted == 0 {
-            return 0;
-        }
-        let Some((start, count)) = self.producers.reserve(&self.consumers.tail, self.capacity(), wanted)
-        else {
-            return 0;
-        };
+        let Some((start, count)) = self.claim_room(items.len()) else { return 0 };
         let unfilled = AbortOnDrop;
         for offset in 0..count {
             let Some(item) = items.next() else {
@@ -204,13 +195,7 @@ impl<T> Ring<T> {
     #[inline]
     pub fn push_from(&self, items: &mut Vec<T>) -> usize {
         let wanted = items.len();
-        if wanted == 0 {
-            return 0;
-        }
-        let Some((start, count)) = self.producers.reserve(&self.consumers.tail, self.capacity(), wanted)
-        else {
-            return 0;
-        };
+        let Some((start, count)) = self.claim_room(wanted) else { return 0 };
         let (first, second) = self.stretches(start, count);
         let left = wanted - count;
         // SAFETY: `reserve` gave this thread alone the positions, whose former items were read (case 2). Of the vector's items the
@@ -234,12 +219,7 @@ impl<T> Ring<T> {
         let max = max.min(self.slots.len());
         // Before others can wait for what may fail.
         out.reserve(max);
-        if max == 0 {
-            return 0;
-        }
-        let Some((start, count)) = self.consumers.reserve(&self.producers.tail, 0, max) else {
-            return 0;
-        };
+        let Some((start, count)) = self.claim_items(max) else { return 0 };
         let (first, second) = self.stretches(start, count);
         // SAFETY: `reserve` gave this thread alone the positions, whose items are announced (case 1), and each is read once, to where
         // the vector has room.
@@ -256,7 +236,7 @@ impl<T> Ring<T> {
     /// Takes the oldest item.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        let (start, _) = self.consumers.reserve(&self.producers.tail, 0, 1)?;
+        let (start, _) = self.claim_items(1)?;
         // SAFETY: `reserve` gave this thread alone the position `start` (case 3), whose item is announced (case 1).
         let item = unsafe { self.read(start) };
         self.consumers.announce(start, 1);
@@ -269,12 +249,7 @@ impl<T> Ring<T> {
     /// If it panics, the rest of the reserved items are dropped.
     #[inline]
     pub fn pop_many(&self, max: usize, mut take: impl FnMut(T)) -> usize {
-        if max == 0 {
-            return 0;
-        }
-        let Some((start, count)) = self.consumers.reserve(&self.producers.tail, 0, max) else {
-            return 0;
-        };
+        let Some((start, count)) = self.claim_items(max) else { return 0 };
         let mut taken = Taking { ring: self, start, count, done: 0 };
         while taken.done < count {
             let position = start.wrapping_add(taken.done);
@@ -328,6 +303,18 @@ impl<T> Ring<T> {
         capacity
     }
 
+    /// Reserves room for up to `wanted` items: the first position and how many, if there are any.
+    #[inline(always)]
+    fn claim_room(&self, wanted: usize) -> Option<(usize, usize)> {
+        self.producers.reserve(&self.consumers.tail, self.capacity(), wanted)
+    }
+
+    /// Reserves up to `wanted` of the oldest items, likewise.
+    #[inline(always)]
+    fn claim_items(&self, wanted: usize) -> Option<(usize, usize)> {
+        self.consumers.reserve(&self.producers.tail, 0, wanted)
+    }
+
     /// The slots of `count` positions, which are reserved: to the end, and from the beginning on.
     #[inline(always)]
     fn stretches(&self, start: usize, count: usize) -> (Stretch<'_, T>, Stretch<'_, T>) {
@@ -378,8 +365,8 @@ impl Side {
         Self { reserve: CachePadded::new(reserve), tail: CachePadded::new(AtomicUsize::new(0)), many }
     }
 
-    /// Reserves up to `wanted` positions (at least 1) and returns the first and their number, or nothing when there
-    /// is none. `ahead` is how far this side's head may be ahead of the `other` side's tail: the capacity for
+    /// Reserves up to `wanted` positions and returns the first and their number, or nothing when there is none or
+    /// none is wanted. `ahead` is how far this side's head may be ahead of the `other` side's tail: the capacity for
     /// producers, 0 for consumers.
     #[inline(always)]
     fn reserve(&self, other: &AtomicUsize, ahead: usize, wanted: usize) -> Option<(usize, usize)> {
