@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::hint::black_box;
 
 use crate::{
-    FlowKey, FlowKey6, arp, checksum, dump, ethernet, gre, icmpv4, icmpv6, igmp, ipv4, ipv6, llc, ndp, tcp,
-    udp, vlan,
+    FlowKey, FlowKey6, arp, checksum, dump, ethernet, gre, icmpv4, icmpv6, igmp, ipv4, ipv6, llc, ndp, stp,
+    tcp, udp, vlan,
 };
 
 /// Checks that nothing panics and that what depends on lengths stays inside `data`.
@@ -62,6 +62,15 @@ fn links(data: &[u8]) {
     if let Ok(view) = llc::View::new_checked(data) {
         show(view);
         black_box((view.payload(), llc::Repr::parse(&view).is_ok()));
+    }
+    if let Ok(view) = stp::View::new_checked(data) {
+        show(&view);
+        if let Ok(bpdu) = stp::Bpdu::parse(&view) {
+            show_and_emit!(view, bpdu);
+        }
+    }
+    if let Ok(payload) = stp::payload_of_frame(data) {
+        assert!(payload.len() <= data.len());
     }
     if let Ok(view) = arp::View::new_checked(data) {
         show_and_emit!(view, arp::Repr::parse(&view));

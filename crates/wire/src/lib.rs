@@ -56,6 +56,7 @@ mod mac;
 pub mod ndp;
 pub mod pcap;
 mod protocol;
+pub mod stp;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;

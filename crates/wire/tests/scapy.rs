@@ -10,10 +10,10 @@ use junctor_wire::ipv4::Ipv4Option;
 use junctor_wire::ndp::{self, NdpOption};
 use junctor_wire::tcp::TcpOption;
 use junctor_wire::{
-    EtherType, Protocol, arp, ethernet, gre, icmpv4, icmpv6, igmp, ipv4, ipv6, llc, tcp, udp, vlan,
+    EtherType, Protocol, arp, ethernet, gre, icmpv4, icmpv6, igmp, ipv4, ipv6, llc, stp, tcp, udp, vlan,
 };
 
-const PACKETS: usize = 280;
+const PACKETS: usize = 300;
 
 /// The fields found, in scapy's terms.
 #[derive(Default)]
@@ -46,6 +46,7 @@ impl Meaning {
             EtherType::IPV4 => self.ipv4(payload),
             EtherType::IPV6 => self.ipv6(payload),
             EtherType::ARP => self.arp(payload),
+            other if other.is_length() && view.dst() == stp::GROUP => self.stp(frame),
             other if other.is_length() => {
                 let repr = llc::Repr::parse(&llc::View::new_checked(payload).unwrap()).unwrap();
                 let [a, b, c] = repr.oui;
@@ -54,6 +55,29 @@ impl Meaning {
             }
             _ => {}
         }
+    }
+
+    fn stp(&mut self, frame: &[u8]) {
+        let payload = stp::payload_of_frame(frame).unwrap();
+        let view = stp::View::new_checked(payload).unwrap();
+        let bpdu = stp::Bpdu::parse(&view).unwrap();
+        let mut emitted = vec![0; bpdu.len()];
+        bpdu.emit(&mut emitted).unwrap();
+        assert_eq!(emitted, payload);
+        let (stp::Bpdu::Config(message) | stp::Bpdu::Rst(message)) = bpdu else { panic!("{bpdu}") };
+        self.add("stp.version", view.version());
+        self.add("stp.type", view.kind());
+        self.add("stp.flags", message.flags.bits());
+        self.add("stp.root", message.root.priority);
+        self.add("stp.rootmac", message.root.address);
+        self.add("stp.cost", message.root_path_cost);
+        self.add("stp.bridge", message.bridge.priority);
+        self.add("stp.bridgemac", message.bridge.address);
+        self.add("stp.port", message.port);
+        self.add("stp.age", message.message_age.round_secs());
+        self.add("stp.max", message.max_age.round_secs());
+        self.add("stp.hello", message.hello_time.round_secs());
+        self.add("stp.delay", message.forward_delay.round_secs());
     }
 
     fn arp(&mut self, payload: &[u8]) {

@@ -11,7 +11,7 @@ try:
         ARP, Dot1Q, Ether, GRE, ICMP, ICMPv6EchoReply, ICMPv6EchoRequest, ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6ND_RA, ICMPv6ND_RS,
         ICMPv6NDOptDstLLAddr, ICMPv6NDOptMTU, ICMPv6NDOptPrefixInfo, ICMPv6NDOptSrcLLAddr, ICMPv6PacketTooBig, IP,
         IPOption_LSRR, IPOption_NOP, IPOption_RR, IPOption_Router_Alert, IPOption_SSRR, IPv6, IPv6ExtHdrDestOpt,
-        IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, LLC, Raw, SNAP, TCP, UDP, Dot3, bind_layers,
+        IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, LLC, Raw, SNAP, STP, TCP, UDP, Dot3, bind_layers,
     )
     from scapy.contrib.igmp import IGMP
 except ImportError as error:
@@ -124,6 +124,16 @@ def chain6():
     return header6() / rng.choice(chains) / udp()
 
 
+def stp():
+    # The rapid protocol's BPDU is one byte longer, which scapy takes for padding.
+    version, tail = rng.choice([(0, b""), (2, b"\0")])
+    return STP(
+        version=version, bpdutype=version, bpduflags=rng.randrange(256) if version else rng.choice([0, 1, 0x80, 0x81]),
+        rootid=u16(), rootmac=mac(), pathcost=u32(), bridgeid=u16(), bridgemac=mac(), portid=u16(),
+        age=rng.randrange(20), maxage=rng.randrange(20, 41), hellotime=rng.randrange(1, 11), fwddelay=rng.randrange(4, 31),
+    ) / Raw(tail)
+
+
 def link():
     ether = Ether(src=mac(), dst=mac())
     if rng.random() < 0.3:
@@ -149,6 +159,7 @@ MAKERS = [
     lambda: link() / header4() / GRE(chksum_present=1, proto=0x88B5) / data(),
     lambda: link() / header4(proto=2) / IGMP(type=rng.choice([0x11, 0x16, 0x17]), mrcode=20, gaddr="239.1.2.3"),
     lambda: Dot3(src=mac(), dst=mac()) / LLC() / SNAP(OUI=rng.randrange(1 << 24), code=u16()) / data(),
+    lambda: Dot3(src=mac(), dst="01:80:c2:00:00:00") / LLC(dsap=0x42, ssap=0x42, ctrl=3) / stp(),
 ]
 
 
@@ -166,6 +177,11 @@ def meaning(layer, add):
         take("eth", dst="dst", src="src", type="len")
     elif name == "SNAP":
         take("snap", oui="OUI", type="code")
+    elif name == "STP":
+        take("stp", version="version", type="bpdutype", flags="bpduflags", root="rootid", rootmac="rootmac", cost="pathcost")
+        take("stp", bridge="bridgeid", bridgemac="bridgemac", port="portid")
+        for key, field in {"age": "age", "max": "maxage", "hello": "hellotime", "delay": "fwddelay"}.items():
+            add(f"stp.{key}", round(layer.getfieldval(field)))
     elif name == "Dot1Q":
         take("vlan", id="vlan", priority="prio", dei=layer.fields_desc[1].name, type="type")
     elif name == "ARP":
