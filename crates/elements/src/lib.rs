@@ -8,6 +8,7 @@
 use engine::{Class, Foreign, Registry};
 
 pub mod basic;
+pub mod bridge;
 pub mod classify;
 pub mod compound;
 pub mod control;
@@ -55,6 +56,7 @@ pub fn options() -> lang::Options {
 #[rustfmt::skip]
 static KINDS: &[&[Class]] = &[
     basic::CLASSES,
+    bridge::CLASSES,
     classify::CLASSES,
     control::CLASSES,
     ethernet::CLASSES,

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The handle by which control elements act on a bridge.
+//!
+//! A bridge provides ([`Element::provide`](engine::Element::provide)) an [`Arc<Control>`](Control). A control element takes the
+//! bridge's name as an argument and looks for it when it is initialised:
+//!
+//! ```ignore
+//! let bridge = cx.find::<Control>(&name).ok_or_else(|| format!("BRIDGE {name}: there is no Bridge of this name"))?;
+//! bridge.states().set(port, PortState::Discarding);
+//! bridge.flush_port(port);
+//! ```
+//!
+//! Everything here may be called on any worker, at any time, while others forward. Nothing waits for them: a change counts
+//! for each batch that begins after it, and the batches under way end within one round of their worker.
+//!
+//! # Frames of control protocols
+//!
+//! A bridge with N ports has inputs and outputs 0 to N-1. By output N leave the frames to 01-80-C2-00-00-00 to -0F, whatever
+//! the state of the port they came in by, with that port as their paint. What comes in at input N leaves by the port of its
+//! paint, whatever that port's state, and nothing is learned from it. By output N+1 leave, painted alike, the IGMP and MLD messages
+//! that snooping wants to see first; they too go on by input N, once for each port that they are to reach.
+
+use std::fmt;
+
+use super::{Groups, PortStates};
+
+/// What control elements ask of a bridge's table of addresses.
+pub trait Fdb: fmt::Debug + Send + Sync {
+    /// Forgets the addresses learned behind `port`.
+    fn flush_port(&self, port: usize);
+
+    /// Forgets all learned addresses but those behind `port`: a topology change (IEEE 802.1D-2004, 17.11).
+    fn flush_all_but(&self, port: usize);
+
+    /// Forgets all learned addresses.
+    fn flush(&self);
+
+    /// For how long an address is remembered, in place of what the configuration says (STP's short ageing while the topology
+    /// changes); `None` returns to that.
+    fn set_ageing_ns(&self, ageing_ns: Option<u64>);
+}
+
+/// A bridge as control elements see it.
+#[derive(Debug)]
+pub struct Control {
+    ports: usize,
+    states: PortStates,
+    groups: Groups,
+    fdb: Box<dyn Fdb>,
+}
+
+impl Control {
+    /// A handle on a bridge of `ports` ports with this table. `rcu` is the router's ([`Args::rcu`](engine::args::Args::rcu)).
+    pub fn new(ports: usize, rcu: &sync::rcu::Domain, fdb: Box<dyn Fdb>) -> Control {
+        Control { ports, states: PortStates::new(ports), groups: Groups::new(rcu), fdb }
+    }
+
+    /// How many ports the bridge has.
+    pub fn ports(&self) -> usize {
+        self.ports
+    }
+
+    /// What each port may do.
+    #[inline]
+    pub fn states(&self) -> &PortStates {
+        &self.states
+    }
+
+    /// To which ports multicast groups go.
+    #[inline]
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// Forgets the addresses learned behind `port`.
+    pub fn flush_port(&self, port: usize) {
+        self.fdb.flush_port(port);
+    }
+
+    /// Forgets all learned addresses but those behind `port`.
+    pub fn flush_all_but(&self, port: usize) {
+        self.fdb.flush_all_but(port);
+    }
+
+    /// Forgets all learned addresses.
+    pub fn flush(&self) {
+        self.fdb.flush();
+    }
+
+    /// Sets for how long addresses are remembered; `None` returns to what the configuration says.
+    pub fn set_ageing_ns(&self, ageing_ns: Option<u64>) {
+        self.fdb.set_ageing_ns(ageing_ns);
+    }
+}
