@@ -70,6 +70,8 @@ pub(crate) struct Plant {
     pub(crate) alarm: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// What of the workers is watched while they run.
     pub(crate) watched: Mutex<Watched>,
+    /// The seed of moves at random, for tests.
+    pub(crate) restless: Mutex<Option<u64>>,
 }
 
 impl Plant {
@@ -96,6 +98,7 @@ impl Plant {
             gone: Mutex::default(),
             alarm: Mutex::new(None),
             watched: Mutex::default(),
+            restless: Mutex::default(),
         }
     }
 

@@ -32,6 +32,7 @@ mod ports;
 mod pulse;
 mod remote;
 mod report;
+mod restless;
 mod router;
 mod sample;
 mod schedule;

@@ -38,6 +38,21 @@ enum Missed {
     Stalled(String),
 }
 
+/// Tells one of the elements that asked for a signal that it came, wherever it is when the message is read: it may have been
+/// placed on another worker meanwhile.
+fn deliver(shared: &Arc<Shared>, signal: i32, (element, worker): (u32, usize)) {
+    let meant = shared.clone();
+    shared.mailboxes[worker].post(Box::new(move |w: &mut Worker| {
+        if Arc::ptr_eq(&meant, &w.shared) {
+            w.with(element, |instance, cx| instance.signal(cx, signal));
+        } else if Arc::ptr_eq(&meant.lineage, &w.shared.lineage) {
+            let now = w.shared.clone();
+            let takers = now.signals.takers(signal);
+            takers.into_iter().filter(|t| t.0 == element).for_each(|taker| deliver(&now, signal, taker));
+        }
+    }));
+}
+
 impl Control {
     pub(crate) fn new(plant: Arc<Plant>) -> Control {
         Control { plant }
@@ -97,12 +112,7 @@ impl Control {
         let shared = self.shared();
         let takers = shared.signals.takers(signal);
         for (element, worker) in &takers {
-            let (element, shared) = (*element, shared.clone());
-            self.plant.mailboxes[*worker].post(Box::new(move |w: &mut Worker| {
-                if Arc::ptr_eq(&shared, &w.shared) {
-                    w.with(element, |instance, cx| instance.signal(cx, signal));
-                }
-            }));
+            deliver(&shared, signal, (*element, *worker));
         }
         !takers.is_empty()
     }

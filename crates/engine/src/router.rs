@@ -29,6 +29,7 @@ use crate::plan::{How, Mode, Place};
 use crate::ports::Processing;
 use crate::remote::Control;
 use crate::report::Report;
+use crate::restless::Restless;
 use crate::signals::Signals;
 use crate::swap::Holdings;
 use crate::timers::CommonTimers;
@@ -499,7 +500,8 @@ impl Router {
     fn run_workers(&mut self) {
         // Workers on simulated time take turns on this thread.
         if let Some(common) = &self.plant.common {
-            return turns::run(&mut self.workers, common);
+            let restless = (*lock(&self.plant.restless)).map(Restless::new);
+            return turns::run(&mut self.workers, common, restless);
         }
         let cores = &self.cores;
         let pin = |w: usize| {
@@ -518,6 +520,12 @@ impl Router {
                 if let Err(why) = started {
                     self.shared.print(&format!("nobody watches the workers: {why}"));
                 }
+            }
+            let restless = *lock(&self.plant.restless);
+            let (_workers_roam, stay) = channel();
+            if let Some(seed) = restless {
+                let plant = self.plant.clone();
+                scope.spawn(move || Restless::new(seed).roam(&plant, &stay));
             }
             if let [only] = &mut self.workers[..]
                 && cores.is_empty()

@@ -43,8 +43,14 @@ impl Tasks {
     pub(crate) fn add(&mut self, element: u32) {
         if self.find(element).is_none() {
             let pass = self.pass();
-            self.tasks.push(Task { element, scheduled: false, tickets: DEFAULT_TICKETS, pass });
+            self.insert(Task { element, scheduled: false, tickets: DEFAULT_TICKETS, pass });
         }
+    }
+
+    /// In the order of elements: of tasks that are due alike, the first is next, also after some have come from elsewhere.
+    fn insert(&mut self, task: Task) {
+        let at = self.tasks.partition_point(|t| t.element < task.element);
+        self.tasks.insert(at, task);
     }
 
     /// Takes a task out, to be given to another worker.
@@ -59,7 +65,7 @@ impl Tasks {
             task.pass = self.pass;
         }
         self.tasks.retain(|t| t.element != task.element);
-        self.tasks.push(task);
+        self.insert(task);
     }
 
     /// Elements that have a task here.

@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::clock::Nanos;
+use crate::remote::Control;
+use crate::restless::Restless;
 use crate::swap::{Halt, LOOK_EVERY, Order};
 use crate::worker::{LONGEST_SLEEP, POLL_ROUNDS, Worker};
 
@@ -111,10 +113,11 @@ struct Conductor {
     mark: u64,
     worked: bool,
     rounds: u32,
+    restless: Option<Restless>,
 }
 
 /// Runs all workers of a router until it stops or nothing can happen any more.
-pub(crate) fn run(workers: &mut Vec<Worker>, common: &Common) {
+pub(crate) fn run(workers: &mut Vec<Worker>, common: &Common, restless: Option<Restless>) {
     let before = crate::clock::thread_cpu_ns();
     let now = workers.iter_mut().map(|w| w.clock.now()).max().unwrap_or(0);
     let Some(random) = workers.first().map(|w| w.random.clone()) else { return };
@@ -125,8 +128,17 @@ pub(crate) fn run(workers: &mut Vec<Worker>, common: &Common) {
         turns.with(w, |worker| worker.turns = Some(turns.clone()));
     }
     let phase = Phase::Drain(0);
-    let mut conductor =
-        Conductor { turns: turns.clone(), count, now, random, phase, mark: 0, worked: false, rounds: 0 };
+    let mut conductor = Conductor {
+        turns: turns.clone(),
+        count,
+        now,
+        random,
+        phase,
+        mark: 0,
+        worked: false,
+        rounds: 0,
+        restless,
+    };
     while let Some((w, unit)) = conductor.next() {
         conductor.run(w, unit);
     }
@@ -200,6 +212,9 @@ impl Conductor {
         match self.phase {
             Phase::Rest if self.is_stopped() => self.phase = Phase::End(0),
             Phase::Rest if self.wants_halt() => self.park(),
+            Phase::Rest if self.worked && self.restless.as_mut().is_some_and(Restless::is_due) => {
+                self.scatter()
+            }
             Phase::Rest if std::mem::take(&mut self.worked) => {
                 for w in 0..count {
                     self.turns.with(w, |worker| worker.rcu.quiescent());
@@ -263,6 +278,23 @@ impl Conductor {
         }
         std::mem::swap(&mut worker.random, &mut self.random);
         self.turns.put(worker);
+    }
+
+    /// Lets tasks be moved at random, as somebody else would move them: by another thread, which asks the workers to park.
+    fn scatter(&mut self) {
+        let known = self.turns.with(0, |worker| worker.shared.clone());
+        let Some((restless, shared)) = self.restless.as_mut().zip(known) else { return };
+        let (placement, Some(plant)) = (restless.choose(&shared), shared.plant.upgrade()) else { return };
+        std::thread::scope(|scope| {
+            let mover = scope.spawn(move || Control::new(plant).place(&shared, &placement));
+            while !mover.is_finished() {
+                if self.wants_halt() {
+                    self.park();
+                } else {
+                    self.serve_parked();
+                }
+            }
+        });
     }
 
     fn wants_halt(&self) -> bool {

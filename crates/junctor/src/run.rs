@@ -97,6 +97,9 @@ pub(crate) struct Args {
     /// Seed of all random elements.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Move tasks between workers at random while the router runs: for tests.
+    #[arg(long, value_name = "NUMBER", hide = true)]
+    pub(crate) restless: Option<u64>,
     /// After the run, print what each element sent and dropped, and why.
     #[arg(long)]
     pub(crate) report: bool,
@@ -153,6 +156,9 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
         && let Err(why) = balance(&mut router, period)
     {
         return usage(why);
+    }
+    if let Some(seed) = args.restless {
+        router.move_at_random(seed);
     }
     if args.big_lock {
         router.lock_all_processing();

@@ -3,9 +3,12 @@
 //! output it must have. See `tests/golden/README.md` for the format.
 //!
 //! Each case runs with 1, 2, 3 and 4 workers and must give the same output: how many workers there are is no part of
-//! what a configuration means. The scripts say nothing of it; `junctor` and `click` are wrappers that do.
+//! what a configuration means. The scripts say nothing of it; `junctor` and `click` are wrappers that do. Once more each runs
+//! *restless*: with 2 to 4 workers between which tasks are moved at random all the time. That, too, must change nothing. A case
+//! that runs no router, or says itself how many workers it wants, runs once.
 //!
-//! `GOLDEN=part cargo test -p junctor --test golden` runs the cases whose path holds `part`.
+//! `GOLDEN=part cargo test -p junctor --test golden` runs the cases whose path holds `part`. The moves of a case follow from a
+//! seed, which a failure names and `GOLDEN_SEED=number` sets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -104,17 +107,30 @@ fn difference(expected: &str, got: &str) -> Option<String> {
 /// Workers that each case runs with.
 const WORKERS: [usize; 4] = [1, 2, 3, 4];
 
-/// Runs a case with all numbers of workers, or once if it runs no router.
-fn run_all(case: &Case, bins: &[PathBuf]) -> Result<(), String> {
+/// Runs a case with all numbers of workers and then restless, or once if it runs no router.
+fn run_all(case: &Case, bins: &[PathBuf], seed: u64) -> Result<(), String> {
     for (workers, bin) in WORKERS.iter().zip(bins) {
         let mark = tempfile::tempdir().map_err(|e| e.to_string())?;
         let mark = mark.path().join("ran");
-        run(case, bin, &mark).map_err(|why| format!("with {workers} workers, {why}"))?;
+        run(case, bin, &mark, None).map_err(|why| format!("with {workers} workers, {why}"))?;
         if !mark.exists() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    // A single worker has nobody to move anything to.
+    let at = 1 + seed as usize % (WORKERS.len() - 1);
+    let mark = tempfile::tempdir().map_err(|e| e.to_string())?;
+    run(case, &bins[at], &mark.path().join("ran"), Some(seed)).map_err(|why| {
+        format!("with {} workers and tasks that are moved (GOLDEN_SEED={seed}), {why}", WORKERS[at])
+    })
+}
+
+/// The seed of a case's moves: its own, so that the cases do not all move alike, unless one is given.
+fn seed(name: &str) -> u64 {
+    let given = std::env::var("GOLDEN_SEED").ok().and_then(|text| text.parse().ok());
+    // FNV-1a.
+    let hash = |h: u64, byte: u8| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    given.unwrap_or_else(|| name.bytes().fold(0xcbf2_9ce4_8422_2325, hash) >> 32)
 }
 
 /// A directory with both names of the program, so that scripts may call either: wrappers that run routers with so many
@@ -135,11 +151,12 @@ fn wrappers(dir: &Path, workers: usize) -> std::io::Result<PathBuf> {
         // What is about workers says `-j` itself, and runs as it says.
         let own = "case \" $* \" in *\" -j \"*) exec";
         let ran = format!(": > \"$GOLDEN_RAN\"; exec {real}");
+        let moved = "${GOLDEN_RESTLESS:+--restless $GOLDEN_RESTLESS}";
         let script = match name {
-            "click" => format!("#!/bin/sh\n{own} {real} \"$@\";; esac\n{ran} -j {threads} \"$@\"\n"),
+            "click" => format!("#!/bin/sh\n{own} {real} \"$@\";; esac\n{ran} -j {threads} {moved} \"$@\"\n"),
             _ => format!(
                 "#!/bin/sh\n{own} {real} \"$@\";; esac\n\
-                 if [ \"$1\" = run ]; then shift; {ran} run -j {threads} \"$@\"; fi\nexec {real} \"$@\"\n"
+                 if [ \"$1\" = run ]; then shift; {ran} run -j {threads} {moved} \"$@\"; fi\nexec {real} \"$@\"\n"
             ),
         };
         std::fs::write(bin.join(name), script)?;
@@ -148,17 +165,18 @@ fn wrappers(dir: &Path, workers: usize) -> std::io::Result<PathBuf> {
     Ok(bin)
 }
 
-fn run(case: &Case, bin: &Path, mark: &Path) -> Result<(), String> {
+fn run(case: &Case, bin: &Path, mark: &Path, restless: Option<u64>) -> Result<(), String> {
     let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
     for (name, content) in &case.files {
         std::fs::write(dir.path().join(name), content).map_err(|e| format!("{name}: {e}"))?;
     }
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let output = Command::new("timeout")
-        .args(["60", "sh", "-c", &case.script])
+        .args(["180", "sh", "-c", &case.script])
         .current_dir(dir.path())
         .env("PATH", path)
         .env("GOLDEN_RAN", mark)
+        .env("GOLDEN_RESTLESS", restless.map_or(String::new(), |seed| seed.to_string()))
         .env("LC_ALL", "C")
         .env_remove("CLICKPATH")
         .stdin(Stdio::null())
@@ -212,8 +230,8 @@ fn golden_cases() {
                 loop {
                     let Some(path) = queue.lock().unwrap().next() else { break };
                     let text = std::fs::read_to_string(path).unwrap_or_default();
-                    if let Err(why) = parse(&text).and_then(|case| run_all(&case, &bins)) {
-                        let name = path.strip_prefix(&root).unwrap_or(path).display();
+                    let name = path.strip_prefix(&root).unwrap_or(path).display().to_string();
+                    if let Err(why) = parse(&text).and_then(|case| run_all(&case, &bins, seed(&name))) {
                         failures.lock().unwrap().push(format!("{name}: {why}"));
                     }
                 }
@@ -228,7 +246,7 @@ fn golden_cases() {
         found.len(),
         failures.join("\n\n")
     );
-    println!("{} golden cases, each with {WORKERS:?} workers", found.len());
+    println!("{} golden cases, each with {WORKERS:?} workers, and restless", found.len());
 }
 
 #[test]

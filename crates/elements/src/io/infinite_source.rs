@@ -35,7 +35,7 @@ use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 
-use crate::source::left;
+use crate::source::{PULLED, left};
 use crate::tools::{Filled, boolean, call, ended, number};
 
 /// The descriptor.
@@ -120,7 +120,11 @@ impl Element for InfiniteSource {
     }
 
     fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        Ok(Tasks::One)
+        Ok(if self.pushes { Tasks::One } else { Tasks::None })
+    }
+
+    fn one_order(&self) -> Option<&'static str> {
+        (!self.pushes).then_some(PULLED)
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {

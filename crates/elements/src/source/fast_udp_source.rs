@@ -38,7 +38,7 @@ use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, s
 use packet::{Batch, HEADROOM, Packet};
 use wire::{MacAddr, Protocol, checksum};
 
-use super::left;
+use super::{PULLED, left};
 use crate::tools::{Filled, TokenBucket, boolean, look_again_at, needed, rest_until};
 
 /// The descriptor.
@@ -192,7 +192,11 @@ impl Element for FastUdpSource {
     }
 
     fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        Ok(Tasks::One)
+        Ok(if self.pushes { Tasks::One } else { Tasks::None })
+    }
+
+    fn one_order(&self) -> Option<&'static str> {
+        (!self.pushes).then_some(PULLED)
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {

@@ -13,6 +13,9 @@ pub static CLASSES: &[engine::Class] =
 /// The content of packets that say nothing else, as in Click.
 pub const DEFAULT_DATA: &str = "Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 
+/// Why a source that is asked for packets stays one: copies would each have a limit and a rate of their own.
+pub(crate) const PULLED: &str = "what it has to give is one amount, whichever worker asks";
+
 /// Packets that a source may still make under its limit; a negative limit is none.
 pub(crate) fn left(limit: i64, count: u64) -> usize {
     match u64::try_from(limit) {

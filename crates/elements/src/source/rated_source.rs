@@ -37,7 +37,7 @@ use engine::args::{Args, Bandwidth};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 
-use super::{DEFAULT_DATA, fitted, left};
+use super::{DEFAULT_DATA, PULLED, fitted, left};
 use crate::tools::{TokenBucket, boolean, ended, look_again_at, number, rest_until};
 
 /// The descriptor.
@@ -121,7 +121,11 @@ impl Element for RatedSource {
     }
 
     fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        Ok(Tasks::One)
+        Ok(if self.pushes { Tasks::One } else { Tasks::None })
+    }
+
+    fn one_order(&self) -> Option<&'static str> {
+        (!self.pushes).then_some(PULLED)
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {

@@ -201,11 +201,13 @@ struct User {
     way: Way,
     name: String,
     lock: Arc<Lock>,
+    /// As whom it took the lock last: it may run on another worker when it gives back what was left.
+    taker: u32,
 }
 
 impl User {
     fn new(way: Way) -> User {
-        User { way, name: String::new(), lock: Arc::default() }
+        User { way, name: String::new(), lock: Arc::default(), taker: 0 }
     }
 }
 
@@ -235,6 +237,7 @@ impl Element for User {
             return batch;
         }
         self.lock.acquire(me, n);
+        self.taker = me;
         // A worker's timers run when it has carried everything.
         if cx.timer(0).is_none() {
             cx.set_timer_after(0, 0);
@@ -242,8 +245,8 @@ impl Element for User {
         batch
     }
 
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        if self.lock.is_owned(me(cx)) {
+    fn run_timer(&mut self, _: &mut Cx<'_>, _: u32) {
+        if self.taker != 0 && self.lock.is_owned(self.taker) {
             if self.way == Way::In {
                 count(&self.lock.left);
             }
