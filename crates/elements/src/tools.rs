@@ -349,6 +349,37 @@ pub fn look_again_at(cx: &mut Cx<'_>, at: Option<Nanos>) {
     }
 }
 
+/// Buffers of what is done, for what begins: bounded in bytes.
+#[derive(Debug, Default)]
+pub struct Spare {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+    most: usize,
+}
+
+impl Spare {
+    /// Keeps up to `most` bytes.
+    pub fn new(most: usize) -> Spare {
+        Spare { most, ..Spare::default() }
+    }
+
+    /// An empty buffer.
+    pub fn take(&mut self) -> Vec<u8> {
+        let buffer = self.buffers.pop().unwrap_or_default();
+        self.bytes -= buffer.capacity();
+        buffer
+    }
+
+    /// Keeps a buffer if there is room.
+    pub fn give(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() > 0 && self.bytes + buffer.capacity() <= self.most {
+            buffer.clear();
+            self.bytes += buffer.capacity();
+            self.buffers.push(buffer);
+        }
+    }
+}
+
 /// The queues that a source fills, so that it can wait while they are full instead of making packets to be dropped.
 #[derive(Debug, Default)]
 pub struct Filled(Option<Vec<Arc<Store>>>);

@@ -7,6 +7,7 @@
 //! * [`flow`]: flows with two keys and an expiry, one table for each worker, for address translation;
 //! * [`neighbour`]: IPv4 address to Ethernet address, with what waits for the answer;
 //! * [`mac`]: Ethernet address to the port it was seen behind.
+//! * [`slab`]: numbered places, found by key and in lists, of which other tables are made;
 //! * [`routes`]: route files, read and written: our text, `ip route`, MRT.
 //!
 //! Time never comes from a clock here: every table that ages takes `now_ns`, nanoseconds since any fixed moment.
@@ -24,3 +25,4 @@ pub mod mac;
 pub mod neighbour;
 pub mod next_hop;
 pub mod routes;
+pub mod slab;

@@ -40,15 +40,18 @@
 //! See also: IPFragmenter, ICMPError. RFC 791 (3.2), RFC 815, RFC 1122 (3.3.2), RFC 1858, RFC 3128, RFC 5722
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
 use engine::clock::Nanos;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason, swap};
 use packet::{Batch, HEADROOM, Packet};
+use tables::slab::{Id, List, Slab};
 
 use super::header;
-use crate::tools::Anno;
+use crate::tools::{Anno, Spare};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPReassembler", "1/1-2", || Box::<IpReassembler>::default())
@@ -63,14 +66,17 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const LOOKS: u64 = 3;
 /// What a waiting packet costs beside its bytes.
 const OVERHEAD: usize = 40;
+/// Stretches for which a place keeps room when its packet is gone.
+const KEPT_STRETCHES: usize = 8;
 
-/// What fragments of one packet have in common: addresses, identification, protocol (RFC 791, 3.2).
-type Key = ([u8; 8], [u8; 2], u8);
+/// What fragments of one packet have in common: addresses, and identification and protocol in one (RFC 791, 3.2).
+type Key = (u64, u32);
 
 /// A packet of which fragments are missing.
+#[derive(Default)]
 struct Waiting {
-    /// Everything up to the first fragment's transport header, or that of any until then.
-    head: Packet,
+    /// Everything up to the first fragment's transport header, or that of any until then: a fragment without its bytes.
+    head: Option<Packet>,
     has_first: bool,
     /// The payload so far, with holes.
     payload: Vec<u8>,
@@ -123,9 +129,12 @@ struct IpReassembler {
     overlap: Overlap,
     timeout: Nanos,
     mtu_anno: Option<usize>,
-    waiting: HashMap<Key, Waiting>,
+    waiting: Slab<Key, Waiting, 1>,
+    /// Those packets, the one whose last fragment came longest ago first.
+    ages: List,
+    spare: Spare,
     /// Packets that wait by source address; kept only where they are limited.
-    by_source: HashMap<[u8; 4], u32>,
+    by_source: HashMap<u32, u32>,
     used: usize,
     reap_at: Nanos,
     seen: u64,
@@ -145,25 +154,19 @@ fn place(packet: &Packet) -> Option<Place> {
     let start = usize::from(word(6) & 0x1fff) * 8;
     let more = word(6) & 0x2000 != 0;
     let len = total.checked_sub(header_len).filter(|len| *len > 0 && header_len >= 20)?;
-    let (mut addresses, end) = ([0; 8], start + len);
-    addresses.copy_from_slice(&h[12..20]);
+    let addresses = h[12..20].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+    let end = start + len;
     let possible = end + header_len <= 0xffff && total <= ip.len() && (!more || len.is_multiple_of(8));
-    let key = (addresses, [h[4], h[5]], h[9]);
+    let key = (addresses, u32::from(word(4)) << 8 | u32::from(h[9]));
     possible.then_some(Place { key, start, end, more, ip_len: total as u16, transport: at + header_len })
 }
 
 impl Waiting {
-    fn new(head: Packet) -> Waiting {
-        Waiting {
-            head,
-            has_first: false,
-            payload: Vec::new(),
-            have: Vec::new(),
-            len: None,
-            longest: 0,
-            last_seen: 0,
-            spoilt: false,
-        }
+    /// Makes it the packet of a fragment that is the first to come of it.
+    fn begin(&mut self, head: Packet, payload: Vec<u8>) {
+        let mut have = std::mem::take(&mut self.have);
+        have.clear();
+        *self = Waiting { head: Some(head), payload, have, ..Waiting::default() };
     }
 
     /// Whether a fragment has bytes that are there already, and not alike.
@@ -176,7 +179,8 @@ impl Waiting {
 
     /// Gives up the bytes, but remembers the packet, so that further fragments of it are known.
     fn spoil(&mut self) {
-        (self.spoilt, self.payload, self.have) = (true, Vec::new(), Vec::new());
+        (self.spoilt, self.payload) = (true, Vec::new());
+        self.have.clear();
     }
 
     fn memory(&self) -> usize {
@@ -220,7 +224,7 @@ impl Waiting {
 
     /// The packet, with what is there of its payload, holes filled with zeros; `None` when memory is exhausted.
     fn packet(&self) -> Option<Packet> {
-        let head = &self.head;
+        let head = self.head.as_ref()?;
         let ip_at = head.len() - head.network()?.len();
         // Without its first fragment it is a later fragment itself.
         let start = if self.has_first { 0 } else { self.have.first().map_or(0, |(start, _)| *start) };
@@ -236,7 +240,7 @@ impl Waiting {
         let [high, low] = ((start / 8) as u16).to_be_bytes();
         let more = if self.len.is_none() { 0x20 } else { 0 };
         (ip[6], ip[7]) = (ip[6] & 0xc0 | more | high, low);
-        if let Some(mac) = head.mac_offset() {
+        if let Some(mac) = head.mac_offset().filter(|mac| *mac >= 0) {
             whole.set_mac_offset(mac);
         }
         whole.set_network(ip_at, head.len() - ip_at);
@@ -249,7 +253,7 @@ impl IpReassembler {
     /// Takes a fragment; the whole packet when it was the last one missing.
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Option<Packet> {
         self.seen += 1;
-        let now = cx.wall();
+        let now = cx.now();
         self.reap(cx, now);
         let Some(place) = place(&packet) else {
             self.bad += 1;
@@ -259,92 +263,94 @@ impl IpReassembler {
         if self.used > self.himem {
             self.relieve(cx);
         }
-        match self.add(cx, &packet, &place, now) {
-            Ok(None) => None,
-            Ok(Some(waiting)) => match self.whole(&waiting, &packet) {
-                Some(whole) => Some(whole),
-                None => {
-                    cx.drop(Reason::NoMemory, packet);
-                    None
-                }
-            },
-            Err(reason) => {
-                self.bad += u64::from(reason == Reason::BadFragment || reason == Reason::FragmentOverlap);
-                cx.drop(reason, packet);
-                None
-            }
+        let Some(id) = self.waiting.find(place.key) else {
+            self.begin(cx, packet, &place, now);
+            return None;
+        };
+        let stamp_ns = packet.timestamp_ns();
+        if let Err((reason, packet)) = self.add(id, packet, &place, now) {
+            self.bad += u64::from(reason == Reason::BadFragment || reason == Reason::FragmentOverlap);
+            cx.drop(reason, packet);
+            return None;
         }
+        self.joined += 1;
+        if !self.waiting[id].complete() {
+            return None;
+        }
+        let whole = self.whole(id, stamp_ns);
+        self.remove(id);
+        if whole.is_none() {
+            cx.count_drops(Reason::NoMemory, 1);
+        }
+        whole
     }
 
-    /// Adds a fragment to those of its packet, which it returns when it was the last one missing.
-    fn add(
-        &mut self,
-        cx: &mut Cx<'_>,
-        packet: &Packet,
-        place: &Place,
-        now: Nanos,
-    ) -> Result<Option<Waiting>, Reason> {
-        let begins = !self.waiting.contains_key(&place.key);
-        if begins {
-            self.begin(cx, packet, place)?;
-        }
-        let waiting = self.waiting.get_mut(&place.key).ok_or(Reason::NoMemory)?;
+    /// Adds a fragment to those of its packet.
+    fn add(&mut self, id: Id, mut packet: Packet, place: &Place, now: Nanos) -> Result<(), (Reason, Packet)> {
+        let waiting = &mut self.waiting[id];
         self.used -= waiting.memory();
         let bytes = &packet.data()[place.transport..place.transport + (place.end - place.start)];
-        let result = if waiting.spoilt {
-            Err(Reason::FragmentOverlap)
+        let refused = if waiting.spoilt {
+            Some(Reason::FragmentOverlap)
         } else if self.overlap == Overlap::Drop && waiting.overlaps(place, bytes) {
             waiting.spoil();
             self.failed += 1;
-            Err(Reason::FragmentOverlap)
+            Some(Reason::FragmentOverlap)
         } else if waiting.add(place, bytes) {
-            if place.start == 0
-                && let Some(head) = head_of(packet, place)
-            {
-                (waiting.head, waiting.has_first) = (head, true);
-            }
             waiting.last_seen = now;
             waiting.longest = waiting.longest.max(place.ip_len);
-            Ok(())
+            None
         } else {
-            Err(Reason::BadFragment)
+            Some(Reason::BadFragment)
         };
         self.used += waiting.memory();
-        result?;
-        self.joined += u64::from(!begins);
-        Ok(if waiting.complete() { self.remove(&place.key) } else { None })
+        if let Some(reason) = refused {
+            return Err((reason, packet));
+        }
+        if place.start == 0 {
+            make_head(&mut packet, place);
+            (waiting.head, waiting.has_first) = (Some(packet), true);
+        }
+        self.waiting.unlink(0, &mut self.ages, id);
+        self.waiting.link_last(0, &mut self.ages, id);
+        Ok(())
     }
 
-    /// Makes room for the packet of a fragment that is the first to come of it.
-    fn begin(&mut self, cx: &mut Cx<'_>, packet: &Packet, place: &Place) -> Result<(), Reason> {
+    /// Makes room for the packet of a fragment that is the first to come of it, and keeps the fragment.
+    fn begin(&mut self, cx: &mut Cx<'_>, mut packet: Packet, place: &Place, now: Nanos) {
         if self.waiting.len() >= self.max_packets {
             self.relieve(cx);
         }
         if self.max_per_source < u32::MAX {
-            let of_source = self.by_source.entry(source(&place.key)).or_default();
+            let of_source = self.by_source.entry(source(place.key)).or_default();
             if *of_source >= self.max_per_source {
-                return Err(Reason::ReassemblyLimit);
+                return cx.drop(Reason::ReassemblyLimit, packet);
             }
             *of_source += 1;
         }
-        let Some(head) = head_of(packet, place) else {
-            self.forget_source(&place.key);
-            return Err(Reason::NoMemory);
-        };
-        let waiting = Waiting::new(head);
+        let mut payload = self.spare.take();
+        payload.resize(place.start, 0);
+        payload.extend_from_slice(&packet.data()[place.transport..][..place.end - place.start]);
+        make_head(&mut packet, place);
+        let id = self.waiting.add(place.key);
+        self.waiting.link_last(0, &mut self.ages, id);
+        let waiting = &mut self.waiting[id];
+        waiting.begin(packet, payload);
+        waiting.have.push((place.start, place.end));
+        waiting.len = (!place.more).then_some(place.end);
+        (waiting.has_first, waiting.longest, waiting.last_seen) = (place.start == 0, place.ip_len, now);
         self.used += waiting.memory();
-        self.waiting.insert(place.key, waiting);
         if cx.timer(0).is_none() {
             cx.set_timer_after(0, self.timeout / LOOKS);
         }
-        Ok(())
     }
 
-    fn whole(&mut self, waiting: &Waiting, last: &Packet) -> Option<Packet> {
+    fn whole(&mut self, id: Id, stamp_ns: u64) -> Option<Packet> {
         self.good += 1;
+        let waiting = &self.waiting[id];
         let mut whole = waiting.packet()?;
-        if last.timestamp_ns() > 0 {
-            whole.set_timestamp_ns(last.timestamp_ns());
+        if stamp_ns > 0 {
+            whole.set_timestamp_ns(stamp_ns);
         }
         if let Some(at) = self.mtu_anno {
             whole.set_anno(at, waiting.longest.to_ne_bytes());
@@ -352,73 +358,73 @@ impl IpReassembler {
         Some(whole)
     }
 
-    fn remove(&mut self, key: &Key) -> Option<Waiting> {
-        let waiting = self.waiting.remove(key)?;
+    /// Forgets a packet, and returns what is left of it.
+    fn remove(&mut self, id: Id) -> Option<Packet> {
+        let key = self.waiting.key(id);
+        self.waiting.unlink(0, &mut self.ages, id);
+        self.waiting.remove(id);
+        let waiting = &mut self.waiting[id];
         self.used -= waiting.memory();
-        self.forget_source(key);
-        Some(waiting)
-    }
-
-    fn forget_source(&mut self, key: &Key) {
+        self.spare.give(std::mem::take(&mut waiting.payload));
         if let Some(n) = self.by_source.get_mut(&source(key)) {
             *n -= 1;
             if *n == 0 {
                 self.by_source.remove(&source(key));
             }
         }
+        // A flood of pieces must not leave its lists in every place.
+        waiting.have.shrink_to(KEPT_STRETCHES);
+        waiting.head.take()
     }
 
     /// Gives up packets that have waited too long.
     fn reap(&mut self, cx: &mut Cx<'_>, now: Nanos) {
-        if now >= self.reap_at {
-            self.reap_at = now + self.timeout / LOOKS;
-            let late = |w: &Waiting| w.last_seen + self.timeout < now;
-            let mut old: Vec<Key> = self.waiting.iter().filter(|(_, w)| late(w)).map(|(k, _)| *k).collect();
-            old.sort_unstable();
-            old.into_iter().for_each(|key| self.give_up(cx, key, Reason::ReassemblyTimeout));
+        if now < self.reap_at {
+            return;
+        }
+        self.reap_at = now + self.timeout / LOOKS;
+        while let Some(id) = self.ages.first()
+            && self.waiting[id].last_seen + self.timeout < now
+        {
+            self.give_up(cx, id, Reason::ReassemblyTimeout);
         }
     }
 
     /// Gives up the oldest until three quarters of what is allowed suffice.
     fn relieve(&mut self, cx: &mut Cx<'_>) {
-        let mut by_age: Vec<(Nanos, Key)> = self.waiting.iter().map(|(k, w)| (w.last_seen, *k)).collect();
-        by_age.sort_unstable();
-        for (_, key) in by_age {
-            if self.used <= self.himem / 4 * 3 && self.waiting.len() <= self.max_packets / 4 * 3 {
-                break;
-            }
-            self.give_up(cx, key, Reason::ReassemblyLimit);
+        while let Some(id) = self.ages.first()
+            && (self.used > self.himem / 4 * 3 || self.waiting.len() > self.max_packets / 4 * 3)
+        {
+            self.give_up(cx, id, Reason::ReassemblyLimit);
         }
     }
 
-    fn give_up(&mut self, cx: &mut Cx<'_>, key: Key, reason: Reason) {
-        let Some(waiting) = self.remove(&key) else { return };
-        if waiting.spoilt {
-            return cx.count_drops(Reason::FragmentOverlap, 1);
-        }
-        self.failed += 1;
-        match waiting.packet() {
-            Some(packet) => cx.push_one_or_drop(1, packet, reason),
+    fn give_up(&mut self, cx: &mut Cx<'_>, id: Id, reason: Reason) {
+        let waiting = &self.waiting[id];
+        self.failed += u64::from(!waiting.spoilt);
+        // Nobody puts together what nobody looks at.
+        let reported = cx.connected(1) && !waiting.spoilt;
+        let reason = if waiting.spoilt { Reason::FragmentOverlap } else { reason };
+        let packet = if reported { waiting.packet() } else { None };
+        drop(self.remove(id));
+        match packet {
+            Some(packet) => cx.push_one(1, packet),
             None => cx.count_drops(reason, 1),
         }
     }
 }
 
 /// The source address of a packet.
-fn source(key: &Key) -> [u8; 4] {
-    [key.0[0], key.0[1], key.0[2], key.0[3]]
+fn source(key: Key) -> u32 {
+    (key.0 >> 32) as u32
 }
 
-/// A copy of a fragment's headers.
-fn head_of(packet: &Packet, place: &Place) -> Option<Packet> {
-    let mut head = Packet::copy_of(&packet.data()[..place.transport])?;
-    head.copy_annotations(packet);
-    let ip_at = packet.network_offset().and_then(|at| usize::try_from(at).ok())?;
-    head.set_network(ip_at, place.transport - ip_at);
-    if let Some(mac) = packet.mac_offset().filter(|mac| *mac >= 0) {
-        head.set_mac_offset(mac);
+/// Leaves a fragment's headers only.
+fn make_head(packet: &mut Packet, place: &Place) {
+    packet.trim(packet.len() - place.transport);
+    if let Some(ip_at) = packet.network_offset().and_then(|at| usize::try_from(at).ok()) {
+        packet.set_network(ip_at, place.transport - ip_at);
     }
-    Some(head)
 }
 
 fn is_fragment(packet: &Packet) -> bool {
@@ -434,6 +440,8 @@ impl Element for IpReassembler {
         let timeout = args.keyword("TIMEOUT", TIMEOUT);
         self.mtu_anno = args.keyword_opt::<Anno<2>>("MAX_MTU_ANNO").map(|anno| anno.0);
         self.timeout = u64::try_from(timeout.as_nanos()).unwrap_or(Nanos::MAX / 2).min(Nanos::MAX / 2);
+        self.waiting = Slab::new(RandomState::new().hash_one(0));
+        self.spare = Spare::new(self.himem / 2);
         if timeout < Duration::from_secs(1) {
             args.error("TIMEOUT must be at least 1 s");
         }
@@ -477,10 +485,12 @@ impl Element for IpReassembler {
         }
         if self.waiting.is_empty() {
             std::mem::swap(&mut self.waiting, &mut old.waiting);
+            std::mem::swap(&mut self.ages, &mut old.ages);
             std::mem::swap(&mut self.used, &mut old.used);
             self.by_source.clear();
             if self.max_per_source < u32::MAX {
-                self.waiting.keys().for_each(|key| *self.by_source.entry(source(key)).or_default() += 1);
+                let keys = self.waiting.list(0, self.ages).map(|id| self.waiting.key(id));
+                keys.for_each(|key| *self.by_source.entry(source(key)).or_default() += 1);
             }
             if !self.waiting.is_empty() {
                 cx.set_timer_after(0, self.timeout / LOOKS);
@@ -499,12 +509,12 @@ impl Element for IpReassembler {
         }
         let mut lines: Vec<String> = self
             .waiting
-            .iter()
-            .map(|((a, id, _), w)| {
-                let id = u16::from_be_bytes(*id);
+            .list(0, self.ages)
+            .map(|id| {
+                let ((addresses, number), w) = (self.waiting.key(id), &self.waiting[id]);
                 let have: String = w.have.iter().map(|(s, e)| format!(" ({s},{e})")).collect();
-                let [a, b, c, d, e, f, g, h] = a;
-                format!(" {a}.{b}.{c}.{d} > {e}.{f}.{g}.{h} {id}{have}\n")
+                let address = |bits: u64| Ipv4Addr::from_bits(bits as u32);
+                format!(" {} > {} {}{have}\n", address(addresses >> 32), address(addresses), number >> 8)
             })
             .collect();
         lines.sort_unstable();

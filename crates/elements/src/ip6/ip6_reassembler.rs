@@ -38,17 +38,19 @@
 //!
 //! See also: IP6Fragmenter, IP6Extensions, IPReassembler. RFC 8200 (4.5), RFC 5722, RFC 6946, RFC 7112
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::Nanos;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason, swap};
 use packet::{Batch, HEADROOM, Packet, anno};
+use tables::slab::{Id, List, Slab};
 use wire::{Protocol, ipv6};
 
 use super::{HEADER_LEN, header};
-use crate::tools::look_again_at;
+use crate::tools::{Spare, look_again_at};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reassembler>::default())
@@ -65,9 +67,11 @@ const FRAME: usize = 2048 + 128;
 const FRAGMENT_HEADER_LEN: usize = 8;
 /// The longest payload that the length field can say.
 const MAX_PAYLOAD: usize = 65_535;
+/// Pieces for which a place keeps room when its packet is gone.
+const KEPT_PIECES: usize = 8;
 
 /// What fragments of one packet have in common: addresses and identification (RFC 8200, 4.5).
-type Key = ([u8; 32], u32);
+type Key = (u128, u128, u32);
 
 /// Where a fragment belongs. Offsets count from the IPv6 header's first byte.
 struct Place {
@@ -83,13 +87,29 @@ struct Place {
     more: bool,
 }
 
+/// A fragment's bytes.
+#[derive(Clone, Copy)]
+struct Piece {
+    start: usize,
+    len: usize,
+    /// Where they are among all that came.
+    at: usize,
+}
+
+impl Piece {
+    fn end(&self) -> usize {
+        self.start + self.len
+    }
+}
+
 /// A packet of which fragments are missing.
+#[derive(Default)]
 struct Waiting {
     first: Option<Packet>,
-    /// What came, by where it begins; the first fragment's bytes too.
-    pieces: BTreeMap<usize, Vec<u8>>,
-    /// Bytes in `pieces`.
-    got: usize,
+    /// What came, in order of where it begins; the first fragment's bytes too.
+    pieces: Vec<Piece>,
+    /// Their bytes, in the order in which they came.
+    bytes: Vec<u8>,
     /// The payload's length, once the last fragment came.
     len: Option<usize>,
     /// Whether two fragments contradicted each other: whatever else comes is dropped.
@@ -112,9 +132,10 @@ struct Ip6Reassembler {
     himem: usize,
     timeout: Nanos,
     max_fragments: usize,
-    waiting: HashMap<Key, Waiting>,
-    /// Keys in the order in which their time runs out; some are done already.
-    order: VecDeque<(Nanos, Key)>,
+    waiting: Slab<Key, Waiting, 1>,
+    /// Those packets in the order in which their time runs out.
+    order: List,
+    spare: Spare,
     used: usize,
     seen: u64,
     good: u64,
@@ -150,11 +171,11 @@ fn place(packet: &Packet) -> Option<(Place, usize)> {
         let extension = extension.ok()?;
         let header_at = HEADER_LEN + extension.offset;
         if let Some(fragment) = extension.fragment() {
-            let (mut addresses, start) = ([0; 32], fragment.offset);
-            addresses.copy_from_slice(&h[8..]);
+            let start = fragment.offset;
+            let address = |at: usize| h[at..].first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
             let len = end - header_at - FRAGMENT_HEADER_LEN;
             let place = Place {
-                key: (addresses, fragment.id),
+                key: (address(8), address(24), fragment.id),
                 ip_at: packet.len() - ip.len(),
                 header_at,
                 named_at,
@@ -200,50 +221,51 @@ fn refuse(place: &Place, ip: &[u8]) -> Option<Refusal> {
 }
 
 impl Waiting {
-    fn new(until: Nanos) -> Waiting {
-        Waiting {
-            first: None,
-            pieces: BTreeMap::new(),
-            got: 0,
-            len: None,
-            condemned: false,
-            congested: false,
-            until,
-        }
+    /// Makes it a packet of which nothing has come.
+    fn begin(&mut self, until: Nanos, bytes: Vec<u8>) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
+        *self = Waiting { until, bytes, pieces, ..Waiting::default() };
     }
 
     fn memory(&self) -> usize {
         let frame = if self.first.is_some() { FRAME } else { 0 };
-        OVERHEAD * (1 + self.pieces.len()) + self.got + frame
+        OVERHEAD * (1 + self.pieces.len()) + self.bytes.len() + frame
+    }
+
+    /// The bytes of a piece.
+    fn bytes_of(&self, piece: &Piece) -> &[u8] {
+        &self.bytes[piece.at..piece.at + piece.len]
     }
 
     /// Adds a fragment's bytes.
     fn add(&mut self, place: &Place, bytes: &[u8]) -> Added {
-        let before = self.pieces.range(..=place.start).next_back();
-        let after = self.pieces.range(place.start + 1..).next();
-        if let Some((start, there)) = before {
-            if *start == place.start && there[..] == *bytes && (place.more || self.len == Some(place.end)) {
+        let after = self.pieces.partition_point(|piece| piece.start <= place.start);
+        if let Some(before) = after.checked_sub(1).map(|at| &self.pieces[at]) {
+            let again = before.start == place.start && self.bytes_of(before) == bytes;
+            if again && (place.more || self.len == Some(place.end)) {
                 return Added::Copy;
             }
-            if start + there.len() > place.start {
+            if before.end() > place.start {
                 return Added::Contradicts;
             }
         }
-        let known_end = self.pieces.iter().next_back().map_or(0, |(start, there)| start + there.len());
+        let known_end = self.pieces.last().map_or(0, Piece::end);
         let fits = match self.len {
             Some(len) => place.more && place.end <= len,
             None => place.more || place.end >= known_end,
         };
-        if !fits || after.is_some_and(|(start, _)| *start < place.end) {
+        if !fits || self.pieces.get(after).is_some_and(|piece| piece.start < place.end) {
             return Added::Contradicts;
         }
         if !place.more {
             self.len = Some(place.end);
         }
-        self.got += bytes.len();
-        self.pieces.insert(place.start, bytes.to_vec());
+        let piece = Piece { start: place.start, len: bytes.len(), at: self.bytes.len() };
+        self.pieces.insert(after, piece);
+        self.bytes.extend_from_slice(bytes);
         // No two overlap, so the count alone says whether there is a hole.
-        if self.len == Some(self.got) { Added::Completes } else { Added::Waits }
+        if self.len == Some(self.bytes.len()) { Added::Completes } else { Added::Waits }
     }
 
     /// Forgets what came and refuses what will come; returns how many of the fragments were no packets any more.
@@ -251,7 +273,7 @@ impl Waiting {
         let joined = self.joined();
         self.first = None;
         self.pieces.clear();
-        (self.got, self.condemned) = (0, true);
+        (self.bytes, self.condemned) = (Vec::new(), true);
         joined
     }
 
@@ -265,19 +287,19 @@ impl Waiting {
         let first = self.first.as_ref()?;
         let (place, _) = place(first)?;
         let headers_end = place.ip_at + place.header_at;
-        let payload_len = place.header_at - HEADER_LEN + self.got;
+        let payload_len = place.header_at - HEADER_LEN + self.bytes.len();
         if payload_len > MAX_PAYLOAD {
             return None;
         }
-        let mut whole = Packet::alloc(HEADROOM, headers_end + self.got)?;
+        let mut whole = Packet::alloc(HEADROOM, headers_end + self.bytes.len())?;
         whole.copy_annotations(first);
         let next = first.network()?[place.header_at];
         let bytes = whole.data_mut();
         bytes[..headers_end].copy_from_slice(&first.data()[..headers_end]);
         let mut at = headers_end;
-        for piece in self.pieces.values() {
-            bytes[at..at + piece.len()].copy_from_slice(piece);
-            at += piece.len();
+        for piece in &self.pieces {
+            bytes[at..at + piece.len].copy_from_slice(self.bytes_of(piece));
+            at += piece.len;
         }
         let ip = &mut bytes[place.ip_at..];
         ip[4..6].copy_from_slice(&(payload_len as u16).to_be_bytes());
@@ -338,13 +360,11 @@ impl Ip6Reassembler {
     fn add(&mut self, cx: &mut Cx<'_>, packet: Packet, place: &Place, end: usize) -> Option<Packet> {
         let now = cx.now();
         self.expire(cx, now);
-        let until = now.saturating_add(self.timeout);
-        let order = &mut self.order;
-        let waiting = self.waiting.entry(place.key).or_insert_with(|| {
-            order.push_back((until, place.key));
-            self.used += OVERHEAD;
-            Waiting::new(until)
-        });
+        let id = match self.waiting.find(place.key) {
+            Some(id) => id,
+            None => self.begin(place.key, now),
+        };
+        let waiting = &mut self.waiting[id];
         self.used -= waiting.memory();
         let bytes = &packet.network()?[place.header_at + FRAGMENT_HEADER_LEN..end];
         let added = match waiting.condemned {
@@ -384,73 +404,89 @@ impl Ip6Reassembler {
         }
         self.used += waiting.memory();
         if let Some(stamp) = done {
-            return self.complete(cx, place.key, stamp);
+            return self.complete(cx, id, stamp);
         }
         self.relieve(cx);
-        look_again_at(cx, self.order.front().map(|(until, _)| *until));
+        look_again_at(cx, self.next());
         None
     }
 
-    /// Makes the whole of a packet of which nothing is missing.
-    fn complete(&mut self, cx: &mut Cx<'_>, key: Key, stamp: u64) -> Option<Packet> {
-        let waiting = self.waiting.remove(&key)?;
+    /// A place for a packet of which nothing has come.
+    fn begin(&mut self, key: Key, now: Nanos) -> Id {
+        let id = self.waiting.add(key);
+        self.waiting.link_last(0, &mut self.order, id);
+        self.waiting[id].begin(now.saturating_add(self.timeout), self.spare.take());
+        self.used += self.waiting[id].memory();
+        id
+    }
+
+    /// When the time of the first packet runs out.
+    fn next(&self) -> Option<Nanos> {
+        self.order.first().map(|id| self.waiting[id].until)
+    }
+
+    /// Forgets a packet; what is left of it stays in its place until that is used again.
+    fn remove(&mut self, id: Id) {
+        self.waiting.unlink(0, &mut self.order, id);
+        self.waiting.remove(id);
+        let waiting = &mut self.waiting[id];
         self.used -= waiting.memory();
-        self.forget_done();
-        match waiting.whole() {
-            Some(mut whole) => {
-                self.good += 1;
-                if stamp > 0 {
-                    whole.set_timestamp_ns(stamp);
-                }
-                Some(whole)
-            }
+        self.spare.give(std::mem::take(&mut waiting.bytes));
+        waiting.first = None;
+        // A flood of pieces must not leave its lists in every place.
+        waiting.pieces.clear();
+        waiting.pieces.shrink_to(KEPT_PIECES);
+    }
+
+    /// Makes the whole of a packet of which nothing is missing.
+    fn complete(&mut self, cx: &mut Cx<'_>, id: Id, stamp: u64) -> Option<Packet> {
+        let waiting = &self.waiting[id];
+        let whole = waiting.whole();
+        match &whole {
+            Some(_) => self.good += 1,
             None => {
                 self.failed += 1;
                 self.joined -= waiting.joined();
                 cx.count_drops(Reason::NoMemory, waiting.pieces.len() as u64);
-                None
             }
         }
-    }
-
-    /// Keeps the order from growing with packets that are done.
-    fn forget_done(&mut self) {
-        if self.order.len() > 2 * self.waiting.len() + 64 {
-            let waiting = &self.waiting;
-            self.order.retain(|(until, key)| waiting.get(key).is_some_and(|w| w.until == *until));
+        self.remove(id);
+        let mut whole = whole?;
+        if stamp > 0 {
+            whole.set_timestamp_ns(stamp);
         }
+        Some(whole)
     }
 
     /// Gives up packets whose time has run out.
     fn expire(&mut self, cx: &mut Cx<'_>, now: Nanos) {
-        while let Some((until, key)) = self.order.front().copied().filter(|(until, _)| *until <= now) {
-            self.order.pop_front();
-            self.give_up(cx, key, until, Reason::ReassemblyTimeout);
+        while let Some(id) = self.order.first()
+            && self.waiting[id].until <= now
+        {
+            self.give_up(cx, id, Reason::ReassemblyTimeout);
         }
     }
 
     /// Gives up the oldest until the memory suffices.
     fn relieve(&mut self, cx: &mut Cx<'_>) {
         while self.used > self.himem
-            && let Some((until, key)) = self.order.pop_front()
+            && let Some(id) = self.order.first()
         {
-            self.give_up(cx, key, until, Reason::ReassemblyLimit);
+            self.give_up(cx, id, Reason::ReassemblyLimit);
         }
     }
 
-    fn give_up(&mut self, cx: &mut Cx<'_>, key: Key, until: Nanos, reason: Reason) {
-        if self.waiting.get(&key).is_none_or(|w| w.until != until) {
-            return;
-        }
-        let Some(mut waiting) = self.waiting.remove(&key) else { return };
-        self.used -= waiting.memory();
+    fn give_up(&mut self, cx: &mut Cx<'_>, id: Id, reason: Reason) {
+        let waiting = &mut self.waiting[id];
         self.failed += u64::from(!waiting.condemned);
         self.joined -= waiting.joined();
         let mut lost = waiting.pieces.len() as u64;
-        if reason == Reason::ReassemblyTimeout
-            && cx.connected(1)
-            && let Some(first) = waiting.first.take()
-        {
+        let reported = reason == Reason::ReassemblyTimeout && cx.connected(1);
+        self.used -= waiting.memory();
+        let first = if reported { waiting.first.take() } else { None };
+        self.used += waiting.memory();
+        self.remove(id);
+        if let Some(first) = first {
             lost -= 1;
             cx.push_one(1, first);
         }
@@ -466,6 +502,8 @@ impl Element for Ip6Reassembler {
         let timeout: Duration = args.keyword("TIMEOUT", Duration::from_secs(60));
         self.timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         self.max_fragments = args.keyword("MAX_FRAGMENTS", 128);
+        self.waiting = Slab::new(RandomState::new().hash_one(0));
+        self.spare = Spare::new(self.himem / 2);
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
@@ -485,8 +523,7 @@ impl Element for Ip6Reassembler {
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         let now = cx.now();
         self.expire(cx, now);
-        self.forget_done();
-        look_again_at(cx, self.order.front().map(|(until, _)| *until));
+        look_again_at(cx, self.next());
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
@@ -495,13 +532,11 @@ impl Element for Ip6Reassembler {
         }
         let mut lines: Vec<String> = self
             .waiting
-            .iter()
-            .map(|((addresses, id), w)| {
-                let address = |at: usize| {
-                    std::net::Ipv6Addr::from(addresses[at..].first_chunk::<16>().copied().unwrap_or_default())
-                };
-                let have: String = w.pieces.iter().map(|(s, b)| format!(" ({s},{})", s + b.len())).collect();
-                format!(" {} > {} {id:#x}{have}\n", address(0), address(16))
+            .list(0, self.order)
+            .map(|id| {
+                let ((from, to, number), w) = (self.waiting.key(id), &self.waiting[id]);
+                let have: String = w.pieces.iter().map(|p| format!(" ({},{})", p.start, p.end())).collect();
+                format!(" {} > {} {number:#x}{have}\n", Ipv6Addr::from_bits(from), Ipv6Addr::from_bits(to))
             })
             .collect();
         lines.sort_unstable();
@@ -531,13 +566,13 @@ impl Element for Ip6Reassembler {
             std::mem::swap(&mut self.waiting, &mut old.waiting);
             std::mem::swap(&mut self.order, &mut old.order);
             std::mem::swap(&mut self.used, &mut old.used);
-            look_again_at(cx, self.order.front().map(|(until, _)| *until));
+            look_again_at(cx, self.next());
         }
         true
     }
 
     fn held(&self) -> usize {
-        self.waiting.values().filter(|w| w.first.is_some()).count()
+        self.waiting.list(0, self.order).filter(|id| self.waiting[*id].first.is_some()).count()
     }
 }
 
