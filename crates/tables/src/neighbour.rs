@@ -40,8 +40,9 @@
 //!   that is known, or when it has not been confirmed for the poll time.
 //! * Queries are not repeated for a source that has an eighth of the room for neighbours without an answer, nor for an
 //!   interface that has half of it.
-//! * Packets for unknown neighbours reach the table at [`Config::unknown_per_second`] ([`Admission`]): what they cost is many times
-//!   what a known neighbour's cost, and a flood of them must not take the processor from others.
+//! * While neighbours without an answer take three quarters of their room, packets for unknown neighbours reach the table at
+//!   [`Config::unknown_per_second`] only ([`Admission`]): what they cost is many times what a known neighbour's cost, and a flood of
+//!   them must not take the processor from others, nor fill the link with queries.
 //! * A source that asks for new neighbours faster than [`Config::new_per_second`] is refused before it costs anything.
 //!
 //! # Invariants
@@ -139,8 +140,8 @@ pub struct Config {
     pub unresolved_capacity: usize,
     /// Entries that one source may have made in a second, once it has made as many at once (`NEW_RATE`).
     pub new_per_second: u32,
-    /// Packets for unknown neighbours that a worker brings from one interface in a second (`UNKNOWN_RATE`); whoever brings them
-    /// sees to it, with [`Admission`].
+    /// Packets for unknown neighbours that a worker brings from one interface in a second while the table is crowded with
+    /// those (`UNKNOWN_RATE`); whoever brings them sees to it, with [`Admission`].
     pub unknown_per_second: u32,
     /// When items exceed `capacity`, capacity/this of them go at once (`CAPACITY_SLIM_FACTOR`); at least 1.
     pub slim_factor: usize,
@@ -153,7 +154,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Click's: 2048 items, 5 minutes, polling after 1 minute; and room for 4096 neighbours without an answer.
+    /// Click's: 2048 items, 5 minutes, polling after 1 minute; and room for 4096 neighbours without an answer, which get 20,000
+    /// packets a second when there are nearly as many.
     fn default() -> Self {
         Self {
             capacity: 2048,
@@ -161,7 +163,7 @@ impl Default for Config {
             entry_packet_capacity: 0,
             unresolved_capacity: 4096,
             new_per_second: 0,
-            unknown_per_second: 0,
+            unknown_per_second: 20_000,
             slim_factor: 2,
             timeout_ns: 300 * SECOND,
             poll_ns: 60 * SECOND,

@@ -333,7 +333,7 @@ impl ArpQuerier {
                 continue;
             }
             let asker = Asker { owner: self.owner, share: u32::share(&packet) };
-            if !self.admission.as_mut().is_none_or(|admission| admission.admits(asker.share, now)) {
+            if !self.admission.as_mut().is_none_or(|admission| admission.admits(asker.share, ip, now)) {
                 lost.note(packet, Loss::TableFull);
                 continue;
             }

@@ -84,8 +84,7 @@ impl<A: Address> Table<A> {
 
     /// A worker's limit on packets for neighbours that are not known.
     pub fn admission(&self) -> Admission {
-        let rate = self.neighbours.lock().config().unknown_per_second;
-        Admission::new(rate, RandomState::new().hash_one(1))
+        self.neighbours.lock().admission(RandomState::new().hash_one(1))
     }
 
     /// Takes over what another one holds.

@@ -250,7 +250,7 @@ impl Solicitor {
                 continue;
             }
             let asker = Asker { owner: self.owner, share: u128::share(&packet) };
-            if !self.admission.as_mut().is_none_or(|admission| admission.admits(asker.share, now)) {
+            if !self.admission.as_mut().is_none_or(|admission| admission.admits(asker.share, ip, now)) {
                 lost.note(packet, Loss::TableFull);
                 continue;
             }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which addresses a table may know: asked without its lock.
+//! Which addresses a table may know, and whether it is crowded with those it does not: asked without its lock.
 //!
 //! A Bloom filter with one hash function (Bloom, 1970): a bit for each of 2^16 hashes, set when an address is noted. Who holds the
 //! table's lock writes; others read, and may be late: then they take for unknown what has just become known, and hear better
 //! when they bring the packet to the table. Bits of addresses that were forgotten stay until there are many of those.
 
 use super::Address;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const WORDS: usize = 1024;
 /// Addresses forgotten before the bits are set anew.
@@ -15,6 +15,7 @@ const FORGOTTEN: u64 = 4096;
 pub(super) struct Filter {
     words: Box<[AtomicU64; WORDS]>,
     forgotten: AtomicU64,
+    crowded: AtomicBool,
 }
 
 impl std::fmt::Debug for Filter {
@@ -25,7 +26,11 @@ impl std::fmt::Debug for Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { words: Box::new([const { AtomicU64::new(0) }; WORDS]), forgotten: AtomicU64::new(0) }
+        Self {
+            words: Box::new([const { AtomicU64::new(0) }; WORDS]),
+            forgotten: AtomicU64::new(0),
+            crowded: AtomicBool::new(false),
+        }
     }
 }
 
@@ -36,6 +41,20 @@ fn place<A: Address>(ip: A) -> (usize, u64) {
 }
 
 impl Filter {
+    /// Whether neighbours without an answer take most of their room.
+    #[inline]
+    pub(super) fn crowded(&self) -> bool {
+        self.crowded.load(Ordering::Relaxed)
+    }
+
+    /// Says so.
+    #[inline]
+    pub(super) fn crowd(&self, crowded: bool) {
+        if self.crowded() != crowded {
+            self.crowded.store(crowded, Ordering::Relaxed);
+        }
+    }
+
     /// Whether `ip` may be known; if not, it is not.
     #[inline]
     pub(super) fn may_hold<A: Address>(&self, ip: A) -> bool {

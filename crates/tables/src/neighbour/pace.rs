@@ -5,8 +5,10 @@
 //! Token buckets in a fixed array, chosen by a seeded hash of the [`Share`]: constant memory and one cache line for each
 //! question, so that refusing a scan costs less than forwarding it. Sources that fall into one bucket share it.
 
-use super::{SECOND, Share};
+use super::filter::Filter;
+use super::{Address, SECOND, Share};
 use crate::hash::hash128;
+use std::sync::Arc;
 
 const BUCKETS: usize = 256;
 
@@ -47,47 +49,100 @@ const SOURCE_PART: u64 = 8;
 /// Interfaces told apart.
 const INTERFACES: usize = 16;
 
+/// A bucket's tokens, by the time at which it would have all of them again (virtual scheduling).
+fn has_one(full_ns: u64, now_ns: u64, each_ns: u64, at_once: u64) -> Option<u64> {
+    let next_ns = now_ns.max(full_ns) + each_ns;
+    (next_ns <= now_ns + at_once * each_ns).then_some(next_ns)
+}
+
 /// One worker's limit on packets for neighbours that are not known, asked before the table is.
 ///
 /// Whoever floods a router with packets to neighbours that are not there makes it ask, queue and evict, each of which costs
-/// many times what forwarding a packet does. Who gets beyond the limit is turned away for the price of two lines
-/// of memory; an interface and a source have limits of their own, so that others go on being asked for.
+/// many times what forwarding a packet does. While the table is crowded with neighbours that do not answer, so many packets as the
+/// limit says go to it, and the others are turned away for the price of a few lines of memory.
+///
+/// Others should go on being asked for. A source has its own limit, a part of its interface's: one that floods, or a few, leave the
+/// rest to others. Where there are so many that the interface's limit is reached, a first packet may be turned away; but then its
+/// destination is remembered for a second or two, and a packet that tries again finds a limit of its own, as large. (Forged sources
+/// and destinations at more than some 100,000 packets a second fill that memory; then all have the same chance with each packet.)
 #[derive(Debug)]
 pub struct Admission {
     seed: u64,
     /// Time for one packet of an interface, 0 without limit.
     interval_ns: u64,
-    /// When each would have all its packets again (virtual scheduling).
-    interfaces: Box<[u64; INTERFACES]>,
+    /// Whether the table is crowded.
+    filter: Arc<Filter>,
+    /// When each would have all its packets again: first ones, and those that try again.
+    interfaces: Box<[[u64; 2]; INTERFACES]>,
     sources: Box<[u64; BUCKETS]>,
+    tried: Tried,
 }
 
 impl Admission {
     /// `rate` packets of each interface in a second, 512 at once after a rest, and of each source an eighth of that rate
     /// and half as many at once; 0 means any number. `seed` should be random.
-    pub fn new(rate: u32, seed: u64) -> Self {
+    pub(super) fn new(rate: u32, seed: u64, filter: Arc<Filter>) -> Self {
         let interval_ns = SECOND.checked_div(rate.into()).map_or(0, |ns| ns.max(1));
-        Self { seed, interval_ns, interfaces: Box::new([0; INTERFACES]), sources: Box::new([0; BUCKETS]) }
+        let (interfaces, sources) = (Box::new([[0; 2]; INTERFACES]), Box::new([0; BUCKETS]));
+        Self { seed, interval_ns, filter, interfaces, sources, tried: Tried::default() }
     }
 
-    /// Whether a packet of `share` may go to the table now; if so it counts.
+    /// Whether a packet of `share` for `ip` may go to the table now; if so it counts.
     #[inline]
-    pub fn admits(&mut self, share: Share, now_ns: u64) -> bool {
-        if self.interval_ns == 0 {
-            return true;
-        }
+    pub fn admits<A: Address>(&mut self, share: Share, ip: A, now_ns: u64) -> bool {
+        self.interval_ns == 0 || !self.filter.crowded() || self.has_room(share, ip.word(), now_ns)
+    }
+
+    fn has_room(&mut self, share: Share, ip: u64, now_ns: u64) -> bool {
         let (whole_ns, part_ns) = (self.interval_ns, self.interval_ns * SOURCE_PART);
         let hash = hash128(self.seed, share.source, share.interface.into());
-        let interface = &mut self.interfaces[share.interface as usize % INTERFACES];
         let source = &mut self.sources[hash as usize % BUCKETS];
-        let interface_ns = now_ns.max(*interface) + whole_ns;
-        let source_ns = now_ns.max(*source) + part_ns;
-        let ok =
-            interface_ns <= now_ns + AT_ONCE * whole_ns && source_ns <= now_ns + AT_ONCE_OF_SOURCE * part_ns;
-        if ok {
-            (*interface, *source) = (interface_ns, source_ns);
+        let Some(source_ns) = has_one(*source, now_ns, part_ns, AT_ONCE_OF_SOURCE) else { return false };
+        let [first, again] = &mut self.interfaces[share.interface as usize % INTERFACES];
+        if let Some(next_ns) = has_one(*first, now_ns, whole_ns, AT_ONCE) {
+            *first = next_ns;
+        } else if let Some(next_ns) = has_one(*again, now_ns, whole_ns, AT_ONCE)
+            && self.tried.before(hash128(self.seed, ip, 1), now_ns)
+        {
+            *again = next_ns;
+        } else {
+            return false;
         }
-        ok
+        *source = source_ns;
+        true
+    }
+}
+
+/// Bits of [`Tried`] for one second.
+const TRIED: usize = 1 << 17;
+
+/// What was turned away lately: a Bloom filter with one hash function for this second and one for the last. There is none until
+/// something is turned away.
+#[derive(Debug, Default)]
+struct Tried {
+    /// When the younger one began.
+    since_ns: u64,
+    seconds: [Vec<u64>; 2],
+}
+
+impl Tried {
+    /// Whether this was here before; if not, it is from now on.
+    fn before(&mut self, hash: u64, now_ns: u64) -> bool {
+        if self.seconds[0].is_empty() || now_ns >= self.since_ns + SECOND {
+            // After a long rest both are old.
+            let rested = now_ns >= self.since_ns + 2 * SECOND;
+            self.since_ns = now_ns;
+            self.seconds.swap(0, 1);
+            for second in &mut self.seconds[..if rested { 2 } else { 1 }] {
+                second.clear();
+                second.resize(TRIED / 64, 0);
+            }
+        }
+        let (word, bit) = (hash as usize % TRIED / 64, 1 << (hash >> 58));
+        let [now, last] = &mut self.seconds;
+        let known = (now[word] | last[word]) & bit != 0;
+        now[word] |= bit;
+        known
     }
 }
 
@@ -110,19 +165,69 @@ mod tests {
         assert!((0..99).all(|_| pace.allows(share, 0, 0)));
     }
 
+    fn limited(rate: u32) -> Admission {
+        let filter = Arc::new(Filter::default());
+        filter.crowd(true);
+        Admission::new(rate, 1, filter)
+    }
+
     #[test]
     fn a_flood_takes_its_interface_and_its_source_only() {
-        let mut admission = Admission::new(2000, 1);
+        let mut admission = limited(2000);
+        let mut ip = 0u32;
         let mut admitted = |interface, sources: std::ops::Range<u64>, at_ms: u64, packets: usize| {
             let shares = sources.cycle().map(|source| Share { interface, source });
-            shares.take(packets).filter(|share| admission.admits(*share, at_ms * SECOND / 1000)).count()
+            let mut admits = |share: &Share| {
+                ip += 1;
+                admission.admits(*share, ip, at_ms * SECOND / 1000)
+            };
+            shares.take(packets).filter(|share| admits(share)).count()
         };
         assert_eq!(admitted(1, 7..8, 0, 9000), 256, "one source");
-        assert_eq!(admitted(1, 0..5000, 0, 9000), 256, "what is left to the interface");
-        assert_eq!(admitted(2, 0..5000, 0, 9000), 512, "another interface");
+        // Some seem to try again.
+        let within =
+            |got: usize, first: usize| assert!((first..first + 500).contains(&got), "{got}, not {first}");
+        within(admitted(1, 0..5000, 0, 4000), 256);
+        within(admitted(2, 0..5000, 0, 4000), 512);
         assert_eq!(admitted(1, 7..8, 100, 9000), 25, "an eighth of the rate");
-        assert_eq!(admitted(1, 0..5000, 100, 9000), 175, "the rest of it");
-        let mut without = Admission::new(0, 1);
-        assert!((0..9000).all(|_| without.admits(Share::default(), 0)));
+        within(admitted(1, 0..5000, 100, 4000), 175);
+        let mut without = limited(0);
+        assert!((0..9000u32).all(|ip| without.admits(Share::default(), ip, 0)));
+    }
+
+    #[test]
+    fn nobody_is_turned_away_while_there_is_room() {
+        let mut admission = limited(10);
+        admission.filter.crowd(false);
+        assert!((0..9000u32).all(|ip| admission.admits(Share::default(), ip, 0)));
+        admission.filter.crowd(true);
+        assert!((0..9000u32).any(|ip| !admission.admits(Share::default(), ip, 0)));
+    }
+
+    /// Beside a flood of forged sources and destinations, whoever is turned away tries again after a second.
+    #[test]
+    fn who_tries_again_gets_in() {
+        let mut admission = limited(20_000);
+        let mut rng = 1u64;
+        let mut random = || {
+            rng = hash128(7, rng, 1);
+            rng
+        };
+        let mut flood = |admission: &mut Admission, from_ms: u64| {
+            for us in (from_ms * 1000..from_ms * 1000 + 900_000).step_by(20) {
+                let share = Share { interface: 1, source: random() };
+                admission.admits(share, random() as u32, us * 1000);
+            }
+        };
+        let tries = |admission: &mut Admission, ms: u64| {
+            let all = 0xf000_0000..0xf000_0200u32;
+            let share = |ip: u32| Share { interface: 1, source: ip.into() };
+            all.filter(|ip| admission.admits(share(*ip), *ip, ms * SECOND / 1000)).count()
+        };
+        flood(&mut admission, 0);
+        let first = tries(&mut admission, 900);
+        flood(&mut admission, 1000);
+        let again = tries(&mut admission, 1900);
+        assert!(first < 256 && again >= 500, "{first} and {again} of 512");
     }
 }

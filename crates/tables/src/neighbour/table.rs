@@ -2,7 +2,7 @@
 //! The table itself: entries, their ages, timers and shares.
 
 use super::filter::Filter;
-use super::pace::Pace;
+use super::pace::{Admission, Pace};
 use super::share::{Share, Shares};
 use super::state::{Action, Event, State, step};
 use super::{
@@ -93,6 +93,11 @@ impl<Q, A: Address> Neighbours<Q, A> {
             version: Arc::new(AtomicU64::new(1)),
             filter: Arc::default(),
         }
+    }
+
+    /// A worker's limit on packets for neighbours that are not known; `seed` should be random.
+    pub fn admission(&self, seed: u64) -> Admission {
+        Admission::new(self.config.unknown_per_second, seed, self.filter.clone())
     }
 
     /// The Ethernet address of `ip` (host order).
@@ -197,6 +202,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
         }
         entry.waiting.push_back(item);
         let query = self.ask(ip, asker, now_ns);
+        self.note_crowd();
         self.note_waiting(ip, 1);
         self.limit_unresolved(&mut lost);
         if self.config.capacity != 0 && self.waiting > self.config.capacity {
@@ -363,6 +369,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
         }
         self.waiting = 0;
         self.refilter();
+        self.note_crowd();
     }
 
     /// Removes entries that have reached the timeout; what waited for them goes to `lost`. Looks at expired entries only.
@@ -458,8 +465,10 @@ impl<Q, A: Address> Neighbours<Q, A> {
         swap(&mut self.serial, &mut other.serial);
         swap(&mut self.waiting, &mut other.waiting);
         swap(&mut self.drops, &mut other.drops);
-        self.refilter();
-        other.refilter();
+        for table in [&*self, &*other] {
+            table.refilter();
+            table.note_crowd();
+        }
         self.changed();
         other.changed();
     }
@@ -549,6 +558,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
         if let Some(share) = entry.share.take() {
             self.unresolved.change(share, ip, -1, 0);
             self.queues.change(share, ip, -(waited.len() as isize), 0);
+            self.note_crowd();
         }
         self.waiting -= waited.len();
         waited
@@ -592,6 +602,16 @@ impl<Q, A: Address> Neighbours<Q, A> {
             }
         }
         waited
+    }
+
+    /// Makes the filter say whether neighbours without an answer take three quarters of their room.
+    #[inline]
+    fn note_crowd(&self) {
+        let room = match self.config.unresolved_capacity {
+            0 => Config::default().unresolved_capacity,
+            room => room,
+        };
+        self.filter.crowd(self.unresolved.len() >= (room - room / 4).max(1));
     }
 
     /// Makes the filter say what is known now.
