@@ -101,8 +101,8 @@ impl Admission {
         let [first, again] = &mut self.interfaces[share.interface as usize % INTERFACES];
         if let Some(next_ns) = has_one(*first, now_ns, whole_ns, AT_ONCE) {
             *first = next_ns;
-        } else if let Some(next_ns) = has_one(*again, now_ns, whole_ns, AT_ONCE)
-            && self.tried.before(hash128(self.seed, ip, 1), now_ns)
+        } else if self.tried.before(hash128(self.seed, ip, 1), now_ns)
+            && let Some(next_ns) = has_one(*again, now_ns, whole_ns, AT_ONCE)
         {
             *again = next_ns;
         } else {
@@ -130,7 +130,7 @@ impl Tried {
     fn before(&mut self, hash: u64, now_ns: u64) -> bool {
         if self.seconds[0].is_empty() || now_ns >= self.since_ns + SECOND {
             // After a long rest both are old.
-            let rested = now_ns >= self.since_ns + 2 * SECOND;
+            let rested = self.seconds[0].is_empty() || now_ns >= self.since_ns + 2 * SECOND;
             self.since_ns = now_ns;
             self.seconds.swap(0, 1);
             for second in &mut self.seconds[..if rested { 2 } else { 1 }] {
