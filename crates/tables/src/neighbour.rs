@@ -22,14 +22,15 @@
 //!
 //! # Layout and size
 //!
-//! A hash map by address, and an ordered list of entries by the time they were last confirmed. An entry takes about 250 bytes
-//! and eight for each waiting item of the size of a handle; one without an answer some 500 more, for its place among the shares.
+//! Entries stand in numbered places ([`Slab`](crate::slab::Slab)), found by a hash of their address. Through the places run lists: by
+//! the time when they were last confirmed, those that do not age in a list of their own; by timers' expiry; and, for those without an
+//! answer, by source. Whatever happens to an entry takes a fixed number of steps, and a place that was used before costs no
+//! memory. An entry takes about 250 bytes and eight for each waiting item of the size of a handle.
 //!
 //! # Trade-offs
 //!
-//! One owner, `&mut self`, and a tree operation for each confirmation: right for thousands of updates a second. Workers that
-//! share a table behind a lock keep a [`NeighbourCache`] each and take the lock for what is new only. What must not
-//! happen is that one dead neighbour, or a scan over a large subnet, takes the memory from all others:
+//! One owner, `&mut self`. Workers that share a table behind a lock keep a [`NeighbourCache`] each and take the lock for what is
+//! new only. What must not happen is that one dead neighbour, or a scan over a large subnet, takes the memory from all others:
 //!
 //! * Items wait in bounded number, in all and for each neighbour. When there are too many in all, those of the interface, of
 //!   its source ([`Share`]) and of the neighbour that have most go first, the oldest first, until a part of the capacity is
@@ -57,9 +58,11 @@ mod cache;
 mod filter;
 mod listen;
 mod pace;
+mod ranking;
 mod share;
 pub mod state;
 mod table;
+mod timers;
 
 use crate::mac::Mac;
 use std::hash::Hash;

@@ -4,7 +4,7 @@
 use super::state::{Action, Event, Heard, State, step};
 use super::table::Neighbours;
 use super::{Address, Loss};
-use crate::mac::Mac;
+use crate::{mac::Mac, slab::Id};
 use std::collections::VecDeque;
 
 /// What a neighbour said, of all that matters here.
@@ -57,17 +57,17 @@ impl<Q, A: Address> Neighbours<Q, A> {
         let (mac, router) = match message {
             Message::Advert { mac, router, .. } | Message::Other { mac, router } => (mac, router),
         };
-        if !self.entries.contains_key(&ip) {
+        let Some(id) = self.entries.find(ip) else {
             if let (Message::Other { .. }, Some(mac)) = (message, mac)
-                && self.make_room(None, now_ns, &mut lost)
+                && self.make_room(false, now_ns, &mut lost)
             {
-                self.add(ip, now_ns);
-                self.record(ip, mac, State::Stale, now_ns);
-                self.note_router(ip, router);
+                let id = self.add(ip, now_ns);
+                self.record(id, mac, State::Stale, now_ns);
+                self.note_router(id, router);
             }
             return VecDeque::new();
-        }
-        let entry = &self.entries[&ip];
+        };
+        let entry = &self.entries[id];
         let state = entry.state_at(&self.config, now_ns);
         let heard = match mac {
             None => Heard::Nothing,
@@ -81,19 +81,17 @@ impl<Q, A: Address> Neighbours<Q, A> {
         let (action, next) = step(state, event);
         if action != Action::Nothing || heard != Heard::Other {
             // What is not believed says nothing about routers either.
-            self.note_router(ip, router);
+            self.note_router(id, router);
         }
         match (action, mac) {
-            (Action::Record | Action::RecordAndConfirm, Some(mac)) => self.record(ip, mac, next, now_ns),
+            (Action::Record | Action::RecordAndConfirm, Some(mac)) => self.record(id, mac, next, now_ns),
             (Action::Confirm, _) => {
-                self.confirmed(ip, next, now_ns);
+                self.confirmed(id, next, now_ns);
                 VecDeque::new()
             }
             _ => {
-                if next != state
-                    && let Some(entry) = self.entries.get_mut(&ip)
-                {
-                    entry.state = next;
+                if next != state {
+                    self.entries[id].state = next;
                     self.changed();
                 }
                 VecDeque::new()
@@ -103,16 +101,16 @@ impl<Q, A: Address> Neighbours<Q, A> {
 
     /// Something above knows that packets reach neighbour `ip`: a TCP connection that advances, say.
     pub fn confirm(&mut self, ip: A, now_ns: u64) {
-        let Some(entry) = self.entries.get(&ip) else { return };
-        let (action, next) = step(entry.state_at(&self.config, now_ns), Event::Confirmed);
+        let Some(id) = self.entries.find(ip) else { return };
+        let (action, next) = step(self.entries[id].state_at(&self.config, now_ns), Event::Confirmed);
         if action == Action::Confirm {
-            self.confirmed(ip, next, now_ns);
+            self.confirmed(id, next, now_ns);
         }
     }
 
     /// Whether an answer of neighbour `ip` is expected: it was asked, and did not answer since.
     pub fn awaits(&self, ip: A) -> bool {
-        self.entries.get(&ip).is_some_and(|entry| entry.queried_ns.is_some())
+        self.entries.find(ip).is_some_and(|id| self.entries[id].queried_ns.is_some())
     }
 
     /// Believes what is said about neighbour `ip` from outside, whatever the discipline; returns what waited for an
@@ -122,20 +120,25 @@ impl<Q, A: Address> Neighbours<Q, A> {
             Fed::Known(mac) => (mac, State::Reachable),
             Fed::Permanent(mac) => (mac, State::Permanent),
             Fed::Unreachable | Fed::Gone => {
-                self.evict(ip, Loss::Unreachable, &mut lost);
+                if let Some(id) = self.entries.find(ip) {
+                    self.evict(id, Loss::Unreachable, &mut lost);
+                }
                 return VecDeque::new();
             }
         };
-        if !self.entries.contains_key(&ip) {
-            self.make_room(Some(ip), now_ns, &mut lost);
-            self.add(ip, now_ns);
-        }
-        self.record(ip, mac, state, now_ns)
+        let id = match self.entries.find(ip) {
+            Some(id) => id,
+            None => {
+                self.make_room(true, now_ns, &mut lost);
+                self.add(ip, now_ns)
+            }
+        };
+        self.record(id, mac, state, now_ns)
     }
 
-    fn note_router(&mut self, ip: A, router: Option<bool>) {
-        if let (Some(entry), Some(router)) = (self.entries.get_mut(&ip), router) {
-            entry.router = router;
+    fn note_router(&mut self, id: Id, router: Option<bool>) {
+        if let Some(router) = router {
+            self.entries[id].router = router;
         }
     }
 }

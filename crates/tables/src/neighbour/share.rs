@@ -2,16 +2,14 @@
 //! Who takes up most of a table: first by interface, then by source, then by neighbour.
 //!
 //! A table that must make room takes it from whoever holds most of it. One scanner then competes with itself only, however
-//! fast it is; many of them on one interface compete with each other. Among equals, the one that came first loses: it had
-//! the longest time to get its answer, and a neighbour that is there answers within the first millisecond.
+//! fast it is; many of them on one interface compete with each other. Among equals, the one that has held so much for the longest time
+//! loses: a neighbour that is there answers within the first millisecond.
+//!
+//! A scan makes the table ask this question for every packet, so an answer, and a change by one, take a few steps however many
+//! there are ([`Ranking`]).
 
-use super::Address;
-use crate::hash::Seed;
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, HashMap},
-    hash::Hash,
-};
+use super::ranking::{Ranking, Ranks};
+use crate::slab::{Id, Slab};
 
 /// On whose behalf something waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,90 +20,132 @@ pub struct Share {
     pub source: u64,
 }
 
-/// Weights of keys within parents, and the heaviest of each parent; among equals, the one noted first.
-#[derive(Debug)]
-struct Ranking<P, K> {
-    /// Weight, and the serial number at which the key was first noted.
-    weights: HashMap<(P, K), (usize, u64), Seed>,
-    order: BTreeMap<P, BTreeSet<(usize, Reverse<u64>, K)>>,
+/// What counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// Neighbours without an answer.
+    Neighbours,
+    /// Items that wait for those.
+    Items,
 }
 
-impl<P: Copy + Ord + Hash, K: Copy + Ord + Hash> Ranking<P, K> {
-    fn new(seed: u64) -> Self {
-        Ranking { weights: HashMap::with_hasher(Seed(seed)), order: BTreeMap::new() }
+const KINDS: usize = 2;
+
+#[derive(Debug, Default)]
+struct Interface {
+    /// Sources by weight, for each that counts.
+    ranks: [Ranks; KINDS],
+    /// How many there are.
+    sources: usize,
+}
+
+#[derive(Debug, Default)]
+struct Source {
+    interface: Id,
+    /// Neighbours by weight.
+    ranks: [Ranks; KINDS],
+    /// How many there are.
+    neighbours: usize,
+}
+
+/// Interfaces by weight, and all weights there are.
+#[derive(Debug, Default)]
+struct Weights {
+    ranks: Ranks,
+    interfaces: Ranking,
+    sources: Ranking,
+    neighbours: Ranking,
+}
+
+/// Weights of neighbours without an answer, by interface and source.
+#[derive(Debug)]
+pub(super) struct Shares {
+    interfaces: Slab<u32, Interface, 0>,
+    sources: Slab<Share, Source, 0>,
+    weights: [Weights; KINDS],
+    len: usize,
+}
+
+impl Shares {
+    pub(super) fn new(seed: u64) -> Self {
+        Shares { interfaces: Slab::new(seed), sources: Slab::new(seed), weights: Default::default(), len: 0 }
     }
 
-    /// Changes a weight. Keys of weight zero are forgotten.
-    fn change(&mut self, parent: P, key: K, by: isize, serial: u64) {
-        let (weight, since) = self.weights.get(&(parent, key)).copied().unwrap_or((0, serial));
-        let order = self.order.entry(parent).or_default();
-        if weight > 0 {
-            order.remove(&(weight, Reverse(since), key));
-        }
-        let weight = weight.saturating_add_signed(by);
-        if weight > 0 {
-            order.insert((weight, Reverse(since), key));
-            self.weights.insert((parent, key), (weight, since));
-        } else {
-            self.weights.remove(&(parent, key));
-            if order.is_empty() {
-                self.order.remove(&parent);
+    /// Counts neighbour `id` to a share; returns its source.
+    pub(super) fn join(&mut self, share: Share, id: Id) -> Id {
+        let source = match self.sources.find(share) {
+            Some(source) => source,
+            None => self.add(share),
+        };
+        self.sources[source].neighbours += 1;
+        self.len += 1;
+        self.change(Of::Neighbours, source, id, 1);
+        source
+    }
+
+    fn add(&mut self, share: Share) -> Id {
+        let interface = match self.interfaces.find(share.interface) {
+            Some(interface) => interface,
+            None => {
+                let interface = self.interfaces.add(share.interface);
+                self.interfaces[interface] = Interface::default();
+                interface
+            }
+        };
+        self.interfaces[interface].sources += 1;
+        let source = self.sources.add(share);
+        self.sources[source] = Source { interface, ..Source::default() };
+        source
+    }
+
+    /// Takes out neighbour `id`, for which so many items wait.
+    pub(super) fn leave(&mut self, source: Id, id: Id, items: usize) {
+        self.change(Of::Neighbours, source, id, -1);
+        self.change(Of::Items, source, id, -(items as isize));
+        self.len -= 1;
+        self.sources[source].neighbours -= 1;
+        if self.sources[source].neighbours == 0 {
+            let interface = self.sources[source].interface;
+            self.sources.remove(source);
+            self.interfaces[interface].sources -= 1;
+            if self.interfaces[interface].sources == 0 {
+                self.interfaces.remove(interface);
             }
         }
     }
 
-    fn heaviest(&self, parent: P) -> Option<K> {
-        self.order.get(&parent)?.last().map(|(.., key)| *key)
-    }
-}
-
-/// Weights of neighbours, by interface and source.
-#[derive(Debug)]
-pub(super) struct Shares<A> {
-    interfaces: Ranking<(), u32>,
-    sources: Ranking<u32, u64>,
-    neighbours: Ranking<Share, A>,
-}
-
-impl<A: Address> Shares<A> {
-    pub(super) fn new(seed: u64) -> Self {
-        Shares { interfaces: Ranking::new(seed), sources: Ranking::new(seed), neighbours: Ranking::new(seed) }
-    }
-
-    /// Changes the weight of `addr`, which belongs to `share`. `serial` rises from call to call.
-    pub(super) fn change(&mut self, share: Share, addr: A, by: isize, serial: u64) {
-        if by != 0 {
-            self.interfaces.change((), share.interface, by, serial);
-            self.sources.change(share.interface, share.source, by, serial);
-            self.neighbours.change(share, addr, by, serial);
-        }
+    /// Changes the weight of neighbour `id`, which belongs to `source`.
+    pub(super) fn change(&mut self, of: Of, source: Id, id: Id, by: isize) {
+        let weights = &mut self.weights[of as usize];
+        let Source { interface, ranks, .. } = &mut self.sources[source];
+        weights.neighbours.change(&mut ranks[of as usize], id, by);
+        weights.sources.change(&mut self.interfaces[*interface].ranks[of as usize], source, by);
+        weights.interfaces.change(&mut weights.ranks, *interface, by);
     }
 
     /// The heaviest neighbour of the heaviest source of the heaviest interface.
-    pub(super) fn heaviest(&self) -> Option<A> {
-        let interface = self.interfaces.heaviest(())?;
-        let source = self.sources.heaviest(interface)?;
-        self.neighbours.heaviest(Share { interface, source })
+    pub(super) fn heaviest(&self, of: Of) -> Option<Id> {
+        let weights = &self.weights[of as usize];
+        let interface = weights.interfaces.heaviest(&weights.ranks)?;
+        let source = weights.sources.heaviest(&self.interfaces[interface].ranks[of as usize])?;
+        weights.neighbours.heaviest(&self.sources[source].ranks[of as usize])
     }
 
-    /// The weights of a share's interface and of its source there.
-    pub(super) fn weights(&self, share: Share) -> (usize, usize) {
-        let interface = self.interfaces.weights.get(&((), share.interface));
-        let source = self.sources.weights.get(&(share.interface, share.source));
-        (interface.map_or(0, |w| w.0), source.map_or(0, |w| w.0))
+    /// How many neighbours without an answer a source's interface has, and the source itself.
+    pub(super) fn weights(&self, source: Id) -> (usize, usize) {
+        let weights = &self.weights[Of::Neighbours as usize];
+        (weights.interfaces.weight(self.sources[source].interface), weights.sources.weight(source))
     }
 
     pub(super) fn clear(&mut self) {
-        self.interfaces.weights.clear();
-        self.interfaces.order.clear();
-        self.sources.weights.clear();
-        self.sources.order.clear();
-        self.neighbours.weights.clear();
-        self.neighbours.order.clear();
+        self.interfaces.clear();
+        self.sources.clear();
+        self.weights = Default::default();
+        self.len = 0;
     }
 
-    /// How many neighbours have a weight.
+    /// How many neighbours there are.
     pub(super) fn len(&self) -> usize {
-        self.neighbours.weights.len()
+        self.len
     }
 }

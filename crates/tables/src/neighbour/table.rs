@@ -3,14 +3,18 @@
 
 use super::filter::Filter;
 use super::pace::{Admission, Pace};
-use super::share::{Share, Shares};
+use super::share::{Of, Shares};
 use super::state::{Action, Event, State, step};
+use super::timers::{Kind, Timed, Timer, Timers};
 use super::{
     Address, Answer, Asker, BROADCAST, Config, Discipline, Due, Loss, MS, Neighbour, Retries, SECOND, Waiting,
 };
-use crate::{hash::Seed, mac::Mac};
+use crate::{
+    mac::Mac,
+    slab::{Id, List, Slab},
+};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -22,8 +26,13 @@ const QUERY_EVERY_NS: u64 = 100 * MS;
 /// The same after [`PATIENCE`] queries in vain.
 const QUERY_SLOWLY_NS: u64 = 2 * SECOND;
 const PATIENCE: u32 = 10;
-/// The place in the list by age of what has no age.
-const AGELESS_NS: u64 = u64::MAX;
+/// Items for which a place keeps room when its neighbour is gone.
+const KEPT_ITEMS: usize = 8;
+
+/// The lists that entries are in.
+const AGES: usize = 0;
+const TIMERS: usize = 1;
+const LISTS: usize = 2;
 
 pub(super) struct Entry<Q> {
     /// What it was when something happened to it last; time may have made more of it, see [`Entry::state_at`].
@@ -32,16 +41,42 @@ pub(super) struct Entry<Q> {
     pub(super) router: bool,
     /// When it was confirmed or made.
     since_ns: u64,
-    /// The same (or [`AGELESS_NS`]) and a serial number: its place in the list by age.
-    place: (u64, u64),
+    /// Whether it is in the list of those that do not age.
+    ageless: bool,
     /// When the last query was due; `None` when none was since the last answer.
     pub(super) queried_ns: Option<u64>,
     queries: u32,
-    /// When its timer expires, and for whom.
-    timer: Option<(u32, u64)>,
-    /// Who pays for it while it has no answer.
-    share: Option<Share>,
+    timer: Option<Timer>,
+    /// Who pays for it while it has no answer: a source among the shares.
+    source: Option<Id>,
     waiting: VecDeque<Q>,
+}
+
+impl<Q> Default for Entry<Q> {
+    fn default() -> Self {
+        Entry {
+            state: State::Incomplete,
+            mac: None,
+            router: false,
+            since_ns: 0,
+            ageless: false,
+            queried_ns: None,
+            queries: 0,
+            timer: None,
+            source: None,
+            waiting: VecDeque::new(),
+        }
+    }
+}
+
+impl<Q> Timed for Entry<Q> {
+    fn timer(&self) -> Option<Timer> {
+        self.timer
+    }
+
+    fn set_timer(&mut self, timer: Option<Timer>) {
+        self.timer = timer;
+    }
 }
 
 /// The table. `Q` is what waits: packets, as a rule; `A` is the kind of address. See the module's documentation.
@@ -58,16 +93,15 @@ pub(super) struct Entry<Q> {
 /// ```
 pub struct Neighbours<Q, A = u32> {
     pub(super) config: Config,
-    pub(super) entries: HashMap<A, Entry<Q>, Seed>,
-    /// Every entry, the one confirmed longest ago first.
-    ages: BTreeMap<(u64, u64), A>,
-    /// Timers by owner and time.
-    timers: BTreeSet<(u32, u64, A)>,
+    pub(super) entries: Slab<A, Entry<Q>, LISTS>,
+    /// Every entry that ages, the one confirmed longest ago first.
+    ages: List,
+    /// The others, as they came.
+    ageless: List,
+    timers: Timers<TIMERS>,
     /// Who holds how many of the entries without an answer, and who has how many items waiting.
-    unresolved: Shares<A>,
-    queues: Shares<A>,
+    shares: Shares,
     pace: Pace,
-    serial: u64,
     waiting: usize,
     drops: u64,
     /// Raised whenever an answer ceases to be true before its time.
@@ -81,13 +115,12 @@ impl<Q, A: Address> Neighbours<Q, A> {
     pub fn new(config: Config, seed: u64) -> Self {
         Self {
             config,
-            entries: HashMap::with_hasher(Seed(seed)),
-            ages: BTreeMap::new(),
-            timers: BTreeSet::new(),
-            unresolved: Shares::new(seed),
-            queues: Shares::new(seed),
+            entries: Slab::new(seed),
+            ages: List::default(),
+            ageless: List::default(),
+            timers: Timers::new(seed),
+            shares: Shares::new(seed),
             pace: Pace::new(seed),
-            serial: 0,
             waiting: 0,
             drops: 0,
             version: Arc::new(AtomicU64::new(1)),
@@ -114,9 +147,10 @@ impl<Q, A: Address> Neighbours<Q, A> {
 
     /// As [`lookup_until`](Self::lookup_until), for one of several askers: it is told if the neighbour must be asked.
     pub fn lookup_for(&mut self, ip: A, owner: u32, now_ns: u64) -> (Answer, u64) {
-        let Some(entry) = self.entries.get_mut(&ip) else {
+        let Some(id) = self.entries.find(ip) else {
             return (Answer::Unknown, 0);
         };
+        let entry = &mut self.entries[id];
         let state = entry.state_at(&self.config, now_ns);
         let Some(mac) = entry.mac.filter(|_| state != State::Incomplete) else {
             return (Answer::Unknown, 0);
@@ -141,11 +175,11 @@ impl<Q, A: Address> Neighbours<Q, A> {
                 entry.state = next;
                 if action == Action::Wait {
                     entry.queries = 0;
-                    self.set_timer(ip, owner, now_ns.saturating_add(retries.delay_ns));
+                    self.set_timer(id, owner, Kind::Delay, now_ns.saturating_add(retries.delay_ns));
                 }
-                let entry = &self.entries[&ip];
+                let entry = &self.entries[id];
                 let until_ns = match entry.timer {
-                    Some((_, due_ns)) => due_ns,
+                    Some(timer) => timer.at_ns,
                     None => after(entry.since_ns, self.config.poll_ns),
                 };
                 known(false, until_ns.min(after(entry.since_ns, self.config.timeout_ns)))
@@ -167,27 +201,30 @@ impl<Q, A: Address> Neighbours<Q, A> {
         now_ns: u64,
         mut lost: impl FnMut(Q, Loss),
     ) -> Waiting<Q> {
-        let fresh = !self.entries.contains_key(&ip);
-        if fresh {
-            let paced = self.pace.allows(asker.share, self.config.new_per_second, now_ns);
-            if !paced || !self.make_room(None, now_ns, &mut lost) {
-                self.drops += 1;
-                return Waiting::Refused(item, Loss::TableFull);
+        let found = self.entries.find(ip);
+        let id = match found {
+            Some(id) => id,
+            None => {
+                let paced = self.pace.allows(asker.share, self.config.new_per_second, now_ns);
+                if !paced || !self.make_room(false, now_ns, &mut lost) {
+                    self.drops += 1;
+                    return Waiting::Refused(item, Loss::TableFull);
+                }
+                self.add(ip, now_ns)
             }
-            self.add(ip, now_ns);
-        }
-        let entry = self.entries.get_mut(&ip).expect("made above");
+        };
+        let entry = &self.entries[id];
         let state = entry.state_at(&self.config, now_ns);
         if let Some(mac) = entry.mac.filter(|_| state != State::Incomplete) {
             return Waiting::Known(mac, item);
         }
         // Someone still wants it, so it must not be the next to expire.
-        let lapsed = !fresh && self.config.timeout_ns != 0 && entry.age_ns(now_ns) >= self.config.timeout_ns;
-        if lapsed {
-            self.touch(ip, now_ns);
+        let timeout_ns = self.config.timeout_ns;
+        if found.is_some() && timeout_ns != 0 && entry.age_ns(now_ns) >= timeout_ns {
+            self.touch(id, now_ns);
         }
         let limit = self.config.entry_packet_capacity;
-        let entry = self.entries.get_mut(&ip).expect("made above");
+        let entry = &mut self.entries[id];
         if limit != 0 && entry.waiting.len() >= limit {
             self.drops += 1;
             // RFC 4861 section 7.2.2 prefers new packets, Click old ones.
@@ -201,25 +238,23 @@ impl<Q, A: Address> Neighbours<Q, A> {
             return Waiting::Queued { query: false };
         }
         entry.waiting.push_back(item);
-        let query = self.ask(ip, asker, now_ns);
-        self.note_crowd();
-        self.note_waiting(ip, 1);
+        let query = self.ask(id, asker, now_ns);
+        self.note_waiting(id, 1);
         self.limit_unresolved(&mut lost);
+        self.note_crowd();
         if self.config.capacity != 0 && self.waiting > self.config.capacity {
             self.slim(&mut lost);
         }
         Waiting::Queued { query }
     }
 
-    /// Notes that `ip` has no answer and is wanted; says whether a query is due.
-    fn ask(&mut self, ip: A, asker: Asker, now_ns: u64) -> bool {
-        let Some(entry) = self.entries.get_mut(&ip) else { return false };
+    /// Notes that an entry has no answer and is wanted; says whether a query is due.
+    fn ask(&mut self, id: Id, asker: Asker, now_ns: u64) -> bool {
+        let entry = &mut self.entries[id];
         entry.mac = None;
         entry.state = State::Incomplete;
-        if entry.share.is_none() {
-            entry.share = Some(asker.share);
-            self.serial += 1;
-            self.unresolved.change(asker.share, ip, 1, self.serial);
+        if entry.source.is_none() {
+            entry.source = Some(self.shares.join(asker.share, id));
         }
         match self.config.discipline {
             Discipline::OnDemand => entry.query_due(now_ns),
@@ -227,7 +262,8 @@ impl<Q, A: Address> Neighbours<Q, A> {
             Discipline::Timed(_) if entry.timer.is_some() && entry.queries > 0 => false,
             Discipline::Timed(retries) => {
                 (entry.queries, entry.queried_ns) = (1, Some(now_ns));
-                self.set_timer(ip, asker.owner, now_ns.saturating_add(retries.retransmit_ns));
+                let at_ns = now_ns.saturating_add(retries.retransmit_ns);
+                self.set_timer(id, asker.owner, Kind::Retransmit, at_ns);
                 true
             }
         }
@@ -236,24 +272,24 @@ impl<Q, A: Address> Neighbours<Q, A> {
     /// Does what timers of `owner` ask for until now, and hands to `due` what its caller must do.
     pub fn advance(&mut self, owner: u32, now_ns: u64, mut due: impl FnMut(Due<Q, A>)) {
         let Discipline::Timed(retries) = self.config.discipline else { return };
-        while let Some((found, at_ns, ip)) = self.timers.range((owner, 0, A::default())..).next().copied()
-            && found == owner
+        while let Some((at_ns, id)) = self.timers.next(&self.entries, owner)
             && at_ns <= now_ns
         {
-            self.expire_timer(ip, owner, now_ns, retries, &mut due);
+            self.expire_timer(id, owner, now_ns, retries, &mut due);
         }
     }
 
     fn expire_timer(
         &mut self,
-        ip: A,
+        id: Id,
         owner: u32,
         now_ns: u64,
         retries: Retries,
         due: &mut impl FnMut(Due<Q, A>),
     ) {
-        self.clear_timer(ip);
-        let Some(entry) = self.entries.get_mut(&ip) else { return };
+        self.timers.stop(&mut self.entries, id);
+        let ip = self.entries.key(id);
+        let entry = &mut self.entries[id];
         let limit = if entry.state == State::Incomplete { retries.multicast } else { retries.unicast };
         let (action, next) = step(entry.state, Event::Timer { more: entry.queries < limit });
         entry.state = next;
@@ -262,14 +298,15 @@ impl<Q, A: Address> Neighbours<Q, A> {
                 entry.queries += 1;
                 entry.queried_ns = Some(now_ns);
                 let to = entry.mac.filter(|_| action == Action::AskIt);
-                let crowds = entry.share.is_some_and(|share| self.crowds(share));
-                self.set_timer(ip, owner, now_ns.saturating_add(retries.retransmit_ns));
+                let crowds = entry.source.is_some_and(|source| self.crowds(source));
+                let at_ns = now_ns.saturating_add(retries.retransmit_ns);
+                self.set_timer(id, owner, Kind::Retransmit, at_ns);
                 if to.is_some() || !crowds {
                     due(Due::Query(ip, to));
                 }
             }
             Action::Discard => {
-                let waited = self.take_out(ip);
+                let waited = self.take_out(id);
                 self.drops += waited.len() as u64;
                 due(Due::Unreachable(ip, waited));
             }
@@ -277,48 +314,43 @@ impl<Q, A: Address> Neighbours<Q, A> {
         }
     }
 
-    /// Whether a share holds so much of the room for neighbours without an answer (its source an eighth of it, its interface
-    /// half) that repeating its queries would only flood the link (RFC 6583 section 7).
-    fn crowds(&self, share: Share) -> bool {
+    /// Whether a source holds so much of the room for neighbours without an answer (an eighth of it, or its interface half) that repeating its queries would only flood the link (RFC 6583 section 7).
+    fn crowds(&self, source: Id) -> bool {
         let room = self.config.unresolved_capacity;
-        let (interface, source) = self.unresolved.weights(share);
+        let (interface, source) = self.shares.weights(source);
         room != 0 && (source > (room / 8).max(1) || interface > (room / 2).max(1))
     }
 
     /// When [`advance`](Self::advance) will next have something to do for `owner`.
     pub fn next_timer_ns(&self, owner: u32) -> Option<u64> {
-        let (found, at_ns, _) = self.timers.range((owner, 0, A::default())..).next()?;
-        (*found == owner).then_some(*at_ns)
+        self.timers.next(&self.entries, owner).map(|(at_ns, _)| at_ns)
     }
 
     /// Notes that `ip` (host order) has the address `mac`, and returns what waited for that, in order. A permanent
     /// neighbour stays as it is.
     pub fn insert(&mut self, ip: A, mac: Mac, now_ns: u64, mut lost: impl FnMut(Q, Loss)) -> VecDeque<Q> {
-        if !self.entries.contains_key(&ip) {
-            self.make_room(Some(ip), now_ns, &mut lost);
-            self.add(ip, now_ns);
-        } else if self.entries[&ip].state == State::Permanent {
-            return VecDeque::new();
-        }
-        self.record(ip, mac, State::Reachable, now_ns)
+        let id = match self.entries.find(ip) {
+            Some(id) if self.entries[id].state == State::Permanent => return VecDeque::new(),
+            Some(id) => id,
+            None => {
+                self.make_room(true, now_ns, &mut lost);
+                self.add(ip, now_ns)
+            }
+        };
+        self.record(id, mac, State::Reachable, now_ns)
     }
 
     /// Writes down an answer: the address, the new state, and that it was confirmed now (or heard now). Returns what
     /// waited.
-    pub(super) fn record(&mut self, ip: A, mac: Mac, state: State, now_ns: u64) -> VecDeque<Q> {
-        self.clear_timer(ip);
-        let waited = self.resolve(ip);
-        self.touch(ip, now_ns);
-        self.filter.note(ip);
-        let entry = self.entries.get_mut(&ip).expect("touched above");
-        let changed = entry.mac.replace(mac).is_some_and(|old| old != mac);
-        let was_permanent = entry.state == State::Permanent;
-        entry.state = state;
-        entry.queried_ns = None;
-        entry.queries = 0;
-        let ageless = state == State::Permanent || self.config.discipline == Discipline::Outside;
-        if ageless {
-            self.move_to(ip, AGELESS_NS);
+    pub(super) fn record(&mut self, id: Id, mac: Mac, state: State, now_ns: u64) -> VecDeque<Q> {
+        let was_permanent = self.entries[id].state == State::Permanent;
+        self.resolve(id);
+        let waited = std::mem::take(&mut self.entries[id].waiting);
+        self.confirmed(id, state, now_ns);
+        self.filter.note(self.entries.key(id));
+        let changed = self.entries[id].mac.replace(mac).is_some_and(|old| old != mac);
+        if state == State::Permanent {
+            self.move_to(id, true);
         }
         // A cache that holds another state's end would ask too late.
         if changed || was_permanent || state != State::Reachable {
@@ -328,30 +360,32 @@ impl<Q, A: Address> Neighbours<Q, A> {
     }
 
     /// Notes that a known neighbour was confirmed now.
-    pub(super) fn confirmed(&mut self, ip: A, state: State, now_ns: u64) {
-        self.clear_timer(ip);
-        let entry = self.touch(ip, now_ns);
+    pub(super) fn confirmed(&mut self, id: Id, state: State, now_ns: u64) {
+        self.timers.stop(&mut self.entries, id);
+        self.touch(id, now_ns);
+        let entry = &mut self.entries[id];
         entry.state = state;
         entry.queried_ns = None;
         entry.queries = 0;
         if self.config.discipline == Discipline::Outside {
-            self.move_to(ip, AGELESS_NS);
+            self.move_to(id, true);
         }
     }
 
     /// Forgets the address of `ip`: what waits goes on waiting, and the next packet asks anew. Says whether it was known.
     pub fn remove(&mut self, ip: A) -> bool {
         self.changed();
-        let Some(entry) = self.entries.get_mut(&ip) else { return false };
+        let Some(id) = self.entries.find(ip) else { return false };
+        let entry = &mut self.entries[id];
         if entry.mac.take().is_none() {
             return false;
         }
         entry.state = State::Incomplete;
         entry.queries = 0;
-        let (ageless, since_ns) = (entry.place.0 == AGELESS_NS, entry.since_ns);
-        self.clear_timer(ip);
+        let ageless = entry.ageless;
+        self.timers.stop(&mut self.entries, id);
         if ageless {
-            self.move_to(ip, since_ns);
+            self.move_to(id, false);
         }
         true
     }
@@ -359,14 +393,15 @@ impl<Q, A: Address> Neighbours<Q, A> {
     /// Removes all entries; what waited goes to `lost`.
     pub fn clear(&mut self, mut lost: impl FnMut(Q, Loss)) {
         self.changed();
-        self.ages.clear();
-        self.timers.clear();
-        self.unresolved.clear();
-        self.queues.clear();
-        for (_, entry) in self.entries.drain() {
-            self.drops += entry.waiting.len() as u64;
-            entry.waiting.into_iter().for_each(|item| lost(item, Loss::Cleared));
+        for id in self.ids().collect::<Vec<_>>() {
+            let waited = std::mem::take(&mut self.entries[id].waiting);
+            self.drops += waited.len() as u64;
+            waited.into_iter().for_each(|item| lost(item, Loss::Cleared));
         }
+        self.entries.clear();
+        (self.ages, self.ageless) = (List::default(), List::default());
+        self.timers.clear();
+        self.shares.clear();
         self.waiting = 0;
         self.refilter();
         self.note_crowd();
@@ -375,42 +410,49 @@ impl<Q, A: Address> Neighbours<Q, A> {
     /// Removes entries that have reached the timeout; what waited for them goes to `lost`. Looks at expired entries only.
     pub fn expire(&mut self, now_ns: u64, mut lost: impl FnMut(Q, Loss)) {
         while self.config.timeout_ns != 0
-            && let Some(((since_ns, _), ip)) = self.ages.first_key_value()
-            && *since_ns != AGELESS_NS
-            && now_ns.saturating_sub(*since_ns) >= self.config.timeout_ns
+            && let Some(id) = self.ages.first()
+            && self.entries[id].age_ns(now_ns) >= self.config.timeout_ns
         {
-            self.evict(*ip, Loss::Unreachable, &mut lost);
+            self.evict(id, Loss::Unreachable, &mut lost);
         }
     }
 
     /// When [`expire`](Self::expire) will next have something to do.
     pub fn next_expiry_ns(&self) -> Option<u64> {
-        let ((since_ns, _), _) = self.ages.first_key_value()?;
-        let ages = self.config.timeout_ns != 0 && *since_ns != AGELESS_NS;
-        ages.then(|| since_ns.saturating_add(self.config.timeout_ns))
+        let since_ns = self.entries[self.ages.first()?].since_ns;
+        (self.config.timeout_ns != 0).then(|| since_ns.saturating_add(self.config.timeout_ns))
+    }
+
+    /// All entries, the one confirmed longest ago first, those that do not age last.
+    fn ids(&self) -> impl Iterator<Item = Id> + '_ {
+        [self.ages, self.ageless].into_iter().flat_map(|list| self.entries.list(AGES, list))
     }
 
     /// All neighbours, the one confirmed longest ago first, those that do not age last.
     pub fn iter(&self, now_ns: u64) -> impl Iterator<Item = Neighbour<A>> + '_ {
-        self.ages.values().filter_map(move |ip| self.get(*ip, now_ns))
+        self.ids().map(move |id| self.neighbour(id, now_ns))
     }
 
     /// One neighbour, if it has an entry.
     pub fn get(&self, ip: A, now_ns: u64) -> Option<Neighbour<A>> {
-        let entry = self.entries.get(&ip)?;
-        Some(Neighbour {
-            ip,
+        Some(self.neighbour(self.entries.find(ip)?, now_ns))
+    }
+
+    fn neighbour(&self, id: Id, now_ns: u64) -> Neighbour<A> {
+        let entry = &self.entries[id];
+        Neighbour {
+            ip: self.entries.key(id),
             state: entry.state_at(&self.config, now_ns),
             mac: entry.mac.unwrap_or(BROADCAST),
             router: entry.router,
             age_ns: entry.age_ns(now_ns),
             waiting: entry.waiting.len(),
-        })
+        }
     }
 
     /// A neighbour with that Ethernet address.
     pub fn reverse_lookup(&self, mac: Mac) -> Option<A> {
-        self.ages.values().copied().find(|ip| self.entries[ip].mac == Some(mac))
+        self.ids().find(|id| self.entries[*id].mac == Some(mac)).map(|id| self.entries.key(id))
     }
 
     /// Number of entries (Click's `count`).
@@ -425,7 +467,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
 
     /// Number of entries without an answer.
     pub fn unresolved(&self) -> usize {
-        self.unresolved.len()
+        self.shares.len()
     }
 
     /// Number of items waiting (Click's `length`).
@@ -458,36 +500,29 @@ impl<Q, A: Address> Neighbours<Q, A> {
         use std::mem::swap;
         swap(&mut self.entries, &mut other.entries);
         swap(&mut self.ages, &mut other.ages);
+        swap(&mut self.ageless, &mut other.ageless);
         swap(&mut self.timers, &mut other.timers);
-        swap(&mut self.unresolved, &mut other.unresolved);
-        swap(&mut self.queues, &mut other.queues);
+        swap(&mut self.shares, &mut other.shares);
         swap(&mut self.pace, &mut other.pace);
-        swap(&mut self.serial, &mut other.serial);
         swap(&mut self.waiting, &mut other.waiting);
         swap(&mut self.drops, &mut other.drops);
         for table in [&*self, &*other] {
             table.refilter();
             table.note_crowd();
+            table.changed();
         }
-        self.changed();
-        other.changed();
     }
 
     /// Makes room for one more entry: for a neighbour that is known, or else for one that is to be asked for. In that case it
     /// may fail, because all others are known and in use.
-    pub(super) fn make_room(
-        &mut self,
-        known: Option<A>,
-        now_ns: u64,
-        lost: &mut impl FnMut(Q, Loss),
-    ) -> bool {
+    pub(super) fn make_room(&mut self, known: bool, now_ns: u64, lost: &mut impl FnMut(Q, Loss)) -> bool {
         let limit = self.config.entry_capacity;
         if limit == 0 || self.entries.len() < limit {
             return true;
         }
         self.expire(now_ns, &mut *lost);
         while self.entries.len() >= limit {
-            let Some(victim) = self.unresolved.heaviest().or_else(|| self.oldest(known.is_some(), now_ns))
+            let Some(victim) = self.shares.heaviest(Of::Neighbours).or_else(|| self.oldest(known, now_ns))
             else {
                 return false;
             };
@@ -497,111 +532,113 @@ impl<Q, A: Address> Neighbours<Q, A> {
     }
 
     /// The neighbour confirmed longest ago, if it may go.
-    fn oldest(&self, at_any_age: bool, now_ns: u64) -> Option<A> {
-        let ((since_ns, _), ip) = self.ages.first_key_value()?;
-        let entry = &self.entries[ip];
-        let idle = matches!(entry.state_at(&self.config, now_ns), State::Incomplete | State::Stale);
-        // What does not age goes only for its like.
-        (at_any_age || (idle && *since_ns != AGELESS_NS)).then_some(*ip)
+    fn oldest(&self, at_any_age: bool, now_ns: u64) -> Option<Id> {
+        let Some(id) = self.ages.first() else {
+            // What does not age goes only for its like.
+            return self.ageless.first().filter(|_| at_any_age);
+        };
+        let state = self.entries[id].state_at(&self.config, now_ns);
+        (at_any_age || matches!(state, State::Incomplete | State::Stale)).then_some(id)
     }
 
     /// Keeps to the bound on entries without an answer.
     fn limit_unresolved(&mut self, lost: &mut impl FnMut(Q, Loss)) {
         while self.config.unresolved_capacity != 0
-            && self.unresolved.len() > self.config.unresolved_capacity
-            && let Some(victim) = self.unresolved.heaviest()
+            && self.shares.len() > self.config.unresolved_capacity
+            && let Some(victim) = self.shares.heaviest(Of::Neighbours)
         {
             self.evict(victim, Loss::TableFull, lost);
         }
     }
 
     /// Adds an entry for which there is room.
-    pub(super) fn add(&mut self, ip: A, now_ns: u64) {
-        self.serial += 1;
-        let place = (now_ns, self.serial);
-        self.ages.insert(place, ip);
-        let entry = Entry {
-            state: State::Incomplete,
-            mac: None,
-            router: false,
-            since_ns: now_ns,
-            place,
-            queried_ns: None,
-            queries: 0,
-            timer: None,
-            share: None,
-            waiting: VecDeque::new(),
-        };
-        self.entries.insert(ip, entry);
+    pub(super) fn add(&mut self, ip: A, now_ns: u64) -> Id {
+        let id = self.entries.add(ip);
+        let entry = &mut self.entries[id];
+        let waiting = std::mem::take(&mut entry.waiting);
+        *entry = Entry { since_ns: now_ns, waiting, ..Entry::default() };
+        self.link(id, false);
+        id
     }
 
     /// Makes the entry the youngest.
-    fn touch(&mut self, ip: A, now_ns: u64) -> &mut Entry<Q> {
-        self.move_to(ip, now_ns);
-        let entry = self.entries.get_mut(&ip).expect("the caller looked it up");
-        entry.since_ns = now_ns;
-        entry
+    fn touch(&mut self, id: Id, now_ns: u64) {
+        self.unlink(id);
+        self.entries[id].since_ns = now_ns;
+        self.link(id, false);
     }
 
-    fn move_to(&mut self, ip: A, at_ns: u64) {
-        let entry = self.entries.get_mut(&ip).expect("the caller looked it up");
-        self.ages.remove(&entry.place);
-        self.serial += 1;
-        entry.place = (at_ns, self.serial);
-        self.ages.insert(entry.place, ip);
+    /// Moves an entry to its place among those that age, or to the end of those that do not.
+    fn move_to(&mut self, id: Id, ageless: bool) {
+        self.unlink(id);
+        self.link(id, ageless);
     }
 
-    /// Takes the entry out of the shares and returns what waited.
-    fn resolve(&mut self, ip: A) -> VecDeque<Q> {
-        let Some(entry) = self.entries.get_mut(&ip) else { return VecDeque::new() };
-        let waited = std::mem::take(&mut entry.waiting);
-        if let Some(share) = entry.share.take() {
-            self.unresolved.change(share, ip, -1, 0);
-            self.queues.change(share, ip, -(waited.len() as isize), 0);
-            self.note_crowd();
+    fn unlink(&mut self, id: Id) {
+        let list = if self.entries[id].ageless { &mut self.ageless } else { &mut self.ages };
+        self.entries.unlink(AGES, list, id);
+    }
+
+    fn link(&mut self, id: Id, ageless: bool) {
+        self.entries[id].ageless = ageless;
+        if ageless {
+            return self.entries.link_last(AGES, &mut self.ageless, id);
         }
-        self.waiting -= waited.len();
-        waited
+        // Nearly always the last one is older: workers' clocks differ by a little, and what aged again is rare.
+        let since_ns = self.entries[id].since_ns;
+        let mut before = self.ages.last();
+        while let Some(younger) = before
+            && self.entries[younger].since_ns > since_ns
+        {
+            before = self.entries.previous(AGES, younger);
+        }
+        self.entries.link_after(AGES, &mut self.ages, before, id);
     }
 
-    /// Notes that `by` more (or fewer) items wait for `ip`.
-    fn note_waiting(&mut self, ip: A, by: isize) {
+    /// Takes an entry and what waits for it out of the shares; the items stay where they are.
+    fn resolve(&mut self, id: Id) {
+        let entry = &mut self.entries[id];
+        let items = entry.waiting.len();
+        if let Some(source) = entry.source.take() {
+            self.shares.leave(source, id, items);
+        }
+        self.waiting -= items;
+        self.note_crowd();
+    }
+
+    /// Notes that `by` more (or fewer) items wait for an entry.
+    fn note_waiting(&mut self, id: Id, by: isize) {
         self.waiting = self.waiting.saturating_add_signed(by);
-        let share = self.entries.get(&ip).and_then(|entry| entry.share).unwrap_or_default();
-        self.serial += 1;
-        self.queues.change(share, ip, by, self.serial);
-    }
-
-    pub(super) fn set_timer(&mut self, ip: A, owner: u32, at_ns: u64) {
-        self.clear_timer(ip);
-        if let Some(entry) = self.entries.get_mut(&ip) {
-            entry.timer = Some((owner, at_ns));
-            self.timers.insert((owner, at_ns, ip));
+        if let Some(source) = self.entries[id].source {
+            self.shares.change(Of::Items, source, id, by);
         }
     }
 
-    fn clear_timer(&mut self, ip: A) {
-        if let Some((owner, at_ns)) = self.entries.get_mut(&ip).and_then(|entry| entry.timer.take()) {
-            self.timers.remove(&(owner, at_ns, ip));
+    fn set_timer(&mut self, id: Id, owner: u32, kind: Kind, at_ns: u64) {
+        self.timers.stop(&mut self.entries, id);
+        self.timers.set(&mut self.entries, id, owner, kind, at_ns);
+    }
+
+    /// Removes an entry altogether; what waited for it is left in its place.
+    fn forget(&mut self, id: Id) {
+        self.timers.stop(&mut self.entries, id);
+        self.resolve(id);
+        self.unlink(id);
+        self.entries.remove(id);
+        // Caches hold what was answered. A scan makes and removes entries without an answer all the time, and must
+        // not send the packets of all others to the table each time.
+        if self.entries[id].mac.is_some() {
+            self.changed();
+            if self.filter.forget() {
+                self.refilter();
+            }
         }
     }
 
     /// Removes an entry altogether; returns what waited for it.
-    pub(super) fn take_out(&mut self, ip: A) -> VecDeque<Q> {
-        self.clear_timer(ip);
-        let waited = self.resolve(ip);
-        if let Some(entry) = self.entries.remove(&ip) {
-            self.ages.remove(&entry.place);
-            // Caches hold what was answered. A scan makes and removes entries without an answer all the time, and must
-            // not send the packets of all others to the table each time.
-            if entry.mac.is_some() {
-                self.changed();
-                if self.filter.forget() {
-                    self.refilter();
-                }
-            }
-        }
-        waited
+    fn take_out(&mut self, id: Id) -> VecDeque<Q> {
+        self.forget(id);
+        std::mem::take(&mut self.entries[id].waiting)
     }
 
     /// Makes the filter say whether neighbours without an answer take three quarters of their room.
@@ -611,19 +648,21 @@ impl<Q, A: Address> Neighbours<Q, A> {
             0 => Config::default().unresolved_capacity,
             room => room,
         };
-        self.filter.crowd(self.unresolved.len() >= (room - room / 4).max(1));
+        self.filter.crowd(self.shares.len() >= (room - room / 4).max(1));
     }
 
     /// Makes the filter say what is known now.
     fn refilter(&self) {
-        let known = self.entries.iter().filter(|(_, entry)| entry.mac.is_some());
-        self.filter.rebuild(known.map(|(ip, _)| *ip));
+        let known = self.ids().filter(|id| self.entries[*id].mac.is_some());
+        self.filter.rebuild(known.map(|id| self.entries.key(id)));
     }
 
-    pub(super) fn evict(&mut self, ip: A, why: Loss, lost: &mut impl FnMut(Q, Loss)) {
-        let waited = self.take_out(ip);
+    pub(super) fn evict(&mut self, id: Id, why: Loss, lost: &mut impl FnMut(Q, Loss)) {
+        self.forget(id);
+        let waited = &mut self.entries[id].waiting;
         self.drops += waited.len() as u64;
-        waited.into_iter().for_each(|item| lost(item, why));
+        waited.drain(..).for_each(|item| lost(item, why));
+        waited.shrink_to(KEPT_ITEMS);
     }
 
     /// Takes items from whoever has most, until `capacity / slim_factor` places are free; at least one stays.
@@ -631,10 +670,10 @@ impl<Q, A: Address> Neighbours<Q, A> {
         let capacity = self.config.capacity;
         let target = (capacity - capacity / self.config.slim_factor.max(1)).max(1);
         while self.waiting > target
-            && let Some(ip) = self.queues.heaviest()
+            && let Some(id) = self.shares.heaviest(Of::Items)
         {
-            let item = self.entries.get_mut(&ip).and_then(|entry| entry.waiting.pop_front());
-            self.note_waiting(ip, -1);
+            let item = self.entries[id].waiting.pop_front();
+            self.note_waiting(id, -1);
             self.drops += 1;
             item.into_iter().for_each(|item| lost(item, Loss::QueueFull));
         }

@@ -85,31 +85,35 @@ struct Row {
     ageless: bool,
     queries: u32,
     queried: Option<u64>,
-    timer: Option<u64>,
+    /// When, whether it is one of those that wait longer, and its number.
+    timer: Option<(u64, bool, u32)>,
     share: Option<Share>,
     waiting: Vec<u32>,
 }
 
-/// Who had weight, in the order in which they came to it.
+/// Who has which weight, in the order in which they came to it.
 #[derive(Default)]
 struct Order {
-    interfaces: Vec<u32>,
-    sources: Vec<Share>,
-    neighbours: Vec<u32>,
+    interfaces: Vec<(u32, usize)>,
+    sources: Vec<(Share, usize)>,
+    neighbours: Vec<((Share, u32), usize)>,
 }
 
-fn renote<K: PartialEq + Copy>(order: &mut Vec<K>, now: Vec<K>) {
-    order.retain(|key| now.contains(key));
-    for key in now {
-        if !order.contains(&key) {
-            order.push(key);
+/// `now` has a weight for each neighbour.
+fn renote<K: PartialEq + Copy>(order: &mut Vec<(K, usize)>, now: &[(K, usize)]) {
+    let sum = |key: K| now.iter().filter(|(other, _)| *other == key).map(|(_, weight)| weight).sum::<usize>();
+    order.retain(|(key, weight)| sum(*key) == *weight);
+    for (key, _) in now {
+        if !order.iter().any(|(other, _)| other == key) {
+            order.push((*key, sum(*key)));
         }
     }
 }
 
 /// The key of greatest weight, the first among equals.
-fn first_greatest<K: Copy>(order: &[K], weight: impl Fn(K) -> usize) -> Option<K> {
-    order.iter().copied().rev().max_by_key(|key| weight(*key))
+fn first_greatest<K: Copy>(order: &[(K, usize)], among: impl Fn(K) -> bool) -> Option<K> {
+    let all = order.iter().filter(|(key, _)| among(*key)).rev();
+    all.max_by_key(|(_, weight)| *weight).map(|(key, _)| *key)
 }
 
 struct Naive {
@@ -118,9 +122,16 @@ struct Naive {
     /// By entries, and by items.
     orders: [Order; 2],
     lost: Vec<(u32, Loss)>,
+    timers_set: u32,
 }
 
 impl Naive {
+    /// A timer, for a retry or a delay.
+    fn timer(&mut self, at: u64, delay: bool) -> Option<(u64, bool, u32)> {
+        self.timers_set += 1;
+        Some((at, delay, self.timers_set))
+    }
+
     fn weight(row: &Row, which: usize) -> usize {
         if row.share.is_none() { 0 } else { [1, row.waiting.len()][which] }
     }
@@ -128,30 +139,21 @@ impl Naive {
     /// To be called after each change to a share or a queue.
     fn renote(&mut self) {
         for which in 0..2 {
-            let with: Vec<&Row> = self.rows.iter().filter(|row| Self::weight(row, which) > 0).collect();
-            let shares: Vec<Share> = with.iter().filter_map(|row| row.share).collect();
+            let with =
+                |row: &Row| Some((row.share?, row.ip, Self::weight(row, which))).filter(|with| with.2 > 0);
+            let with: Vec<(Share, u32, usize)> = self.rows.iter().filter_map(with).collect();
             let order = &mut self.orders[which];
-            renote(&mut order.interfaces, shares.iter().map(|share| share.interface).collect());
-            renote(&mut order.neighbours, with.iter().map(|row| row.ip).collect());
-            renote(&mut order.sources, shares);
+            renote(&mut order.interfaces, &with.iter().map(|w| (w.0.interface, w.2)).collect::<Vec<_>>());
+            renote(&mut order.sources, &with.iter().map(|w| (w.0, w.2)).collect::<Vec<_>>());
+            renote(&mut order.neighbours, &with.iter().map(|w| ((w.0, w.1), w.2)).collect::<Vec<_>>());
         }
     }
 
     fn heaviest(&self, which: usize) -> Option<u32> {
         let order = &self.orders[which];
-        let sum = |of: &dyn Fn(Share) -> bool| {
-            let rows = self.rows.iter().filter(|row| row.share.is_some_and(of));
-            rows.map(|row| Self::weight(row, which)).sum::<usize>()
-        };
-        let interface = first_greatest(&order.interfaces, |i| sum(&|share| share.interface == i))?;
-        let sources: Vec<Share> =
-            order.sources.iter().copied().filter(|s| s.interface == interface).collect();
-        let source = first_greatest(&sources, |s| sum(&|share| share == s))?;
-        let of_it = |ip: &u32| self.rows.iter().any(|row| row.ip == *ip && row.share == Some(source));
-        let neighbours: Vec<u32> = order.neighbours.iter().copied().filter(of_it).collect();
-        first_greatest(&neighbours, |ip| {
-            self.rows.iter().find(|row| row.ip == ip).map_or(0, |row| Self::weight(row, which))
-        })
+        let interface = first_greatest(&order.interfaces, |_| true)?;
+        let source = first_greatest(&order.sources, |source| source.interface == interface)?;
+        first_greatest(&order.neighbours, |(share, _)| share == source).map(|(_, ip)| ip)
     }
 
     fn at(&self, ip: u32) -> Option<usize> {
@@ -267,13 +269,14 @@ impl Naive {
         let Some(mac) = self.known(ip, now) else { return Answer::Unknown };
         let at = self.at(ip).expect("known");
         let state = self.state(&self.rows[at], now);
-        let row = &mut self.rows[at];
         let mut query = false;
         match self.config.discipline {
-            Discipline::OnDemand => query = state == State::Stale && Self::query(row, now),
+            Discipline::OnDemand => query = state == State::Stale && Self::query(&mut self.rows[at], now),
             Discipline::Timed(retries) if state == State::Stale => {
+                let timer = self.timer(now + retries.delay_ns, true);
+                let row = &mut self.rows[at];
                 row.state = State::Delay;
-                (row.queries, row.timer) = (0, Some(now + retries.delay_ns));
+                (row.queries, row.timer) = (0, timer);
             }
             _ => {}
         }
@@ -316,7 +319,7 @@ impl Naive {
                 let first = row.timer.is_none() || row.queries == 0;
                 if first {
                     (row.queries, row.queried) = (1, Some(now));
-                    row.timer = Some(now + retries.retransmit_ns);
+                    self.rows[at].timer = self.timer(now + retries.retransmit_ns, false);
                 }
                 first
             }
@@ -410,8 +413,8 @@ impl Naive {
         let mut dues = Vec::new();
         let Discipline::Timed(retries) = self.config.discipline else { return dues };
         let first = |rows: &[Row]| rows.iter().filter_map(|r| Some((r.timer?, r.ip))).min();
-        while let Some((at_ns, ip)) = first(&self.rows)
-            && at_ns <= now
+        while let Some((timer, ip)) = first(&self.rows)
+            && timer.0 <= now
         {
             let at = self.at(ip).expect("it has a timer");
             let row = &mut self.rows[at];
@@ -427,7 +430,8 @@ impl Naive {
                 row.state = State::Probe;
             }
             row.queries += 1;
-            (row.queried, row.timer) = (Some(now), Some(now + retries.retransmit_ns));
+            row.queried = Some(now);
+            self.rows[at].timer = self.timer(now + retries.retransmit_ns, false);
             let shares = || self.rows.iter().filter_map(|row| row.share);
             // An eighth and a half of the room for three, but more than one.
             let crowds = share.is_some_and(|share| {
@@ -446,7 +450,7 @@ fn check(discipline: Discipline, ops: &[(u64, Op)]) {
     let mut table = Neighbours::new(config(discipline), 9);
     let mut cache = NeighbourCache::new(&table, 4);
     let orders = [Order::default(), Order::default()];
-    let mut naive = Naive { config: config(discipline), rows: vec![], orders, lost: vec![] };
+    let mut naive = Naive { config: config(discipline), rows: vec![], orders, lost: vec![], timers_set: 0 };
     let (mut now, mut lost) = (0, Vec::new());
     for (item, (pause, op)) in (0u32..).zip(ops) {
         now += pause;
@@ -548,7 +552,7 @@ fn compare(table: &Neighbours<u32>, naive: &mut Naive, lost: &mut [(u32, Loss)],
         waiting: row.waiting.len(),
     });
     assert_eq!(got, want.collect::<Vec<_>>());
-    assert_eq!(table.next_timer_ns(0), naive.rows.iter().filter_map(|row| row.timer).min());
+    assert_eq!(table.next_timer_ns(0), naive.rows.iter().filter_map(|row| Some(row.timer?.0)).min());
     assert_eq!(table.waiting(), naive.waiting());
     assert!(table.waiting() <= CAPACITY && table.len() <= ENTRIES && table.unresolved() <= UNRESOLVED);
 }
