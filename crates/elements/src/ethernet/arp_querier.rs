@@ -332,11 +332,12 @@ impl ArpQuerier {
                 self.send_to(cx, mac, [packet]);
                 continue;
             }
-            let asker = Asker { owner: self.owner, share: u32::share(&packet) };
-            if !self.admission.as_mut().is_none_or(|admission| admission.admits(asker.share, ip, now)) {
+            let admits = |admission: &mut Admission| admission.admits(|| u32::sender(&packet), ip, now);
+            if !self.admission.as_mut().is_none_or(admits) {
                 lost.note(packet, Loss::TableFull);
                 continue;
             }
+            let asker = Asker { owner: self.owner, share: u32::share(&packet) };
             waits = true;
             self.wait(cx, ip, packet, asker, now, &mut lost);
         }

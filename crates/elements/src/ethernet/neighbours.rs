@@ -29,6 +29,9 @@ pub trait Address: neighbour::Address {
 
     /// Whose share of a table a packet counts to: by the device it came from, and by its source address.
     fn share(packet: &Packet) -> Share;
+
+    /// Whose share of what is asked it counts to: where hosts of one link have one share of the table, each has its own here.
+    fn sender(packet: &Packet) -> Share;
 }
 
 impl Address for u32 {
@@ -47,6 +50,10 @@ impl Address for u32 {
             packet.network_chunk::<20>().map_or(0, |ip| u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]));
         Share { interface: packet.device().into(), source: source.into() }
     }
+
+    fn sender(packet: &Packet) -> Share {
+        Self::share(packet)
+    }
 }
 
 impl Address for u128 {
@@ -64,6 +71,12 @@ impl Address for u128 {
         // By /64: a host may take any address in its own.
         let prefix = packet.network_chunk::<40>().and_then(|ip| ip[8..16].first_chunk().copied());
         Share { interface: packet.device().into(), source: u64::from_be_bytes(prefix.unwrap_or_default()) }
+    }
+
+    fn sender(packet: &Packet) -> Share {
+        let host = packet.network_chunk::<40>().and_then(|ip| ip[16..24].first_chunk().copied());
+        let Share { interface, source } = Self::share(packet);
+        Share { interface, source: source.rotate_left(32) ^ u64::from_be_bytes(host.unwrap_or_default()) }
     }
 }
 

@@ -451,7 +451,7 @@ impl Element for IpReassembler {
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        let now = cx.wall();
+        let now = cx.now();
         self.reap(cx, now);
         if !self.waiting.is_empty() {
             cx.set_timer_after(0, self.timeout / LOOKS);

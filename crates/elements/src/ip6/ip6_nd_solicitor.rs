@@ -249,11 +249,12 @@ impl Solicitor {
                 self.send_to(cx, mac, [packet]);
                 continue;
             }
-            let asker = Asker { owner: self.owner, share: u128::share(&packet) };
-            if !self.admission.as_mut().is_none_or(|admission| admission.admits(asker.share, ip, now)) {
+            let admits = |admission: &mut Admission| admission.admits(|| u128::sender(&packet), ip, now);
+            if !self.admission.as_mut().is_none_or(admits) {
                 lost.note(packet, Loss::TableFull);
                 continue;
             }
+            let asker = Asker { owner: self.owner, share: u128::share(&packet) };
             waits = true;
             self.wait(cx, ip, packet, asker, now, &mut lost);
         }

@@ -87,10 +87,11 @@ impl Admission {
         Self { seed, interval_ns, filter, interfaces, sources, tried: Tried::default() }
     }
 
-    /// Whether a packet of `share` for `ip` may go to the table now; if so it counts.
+    /// Whether a packet of `sender` for `ip` may go to the table now; if so it counts. The sender is a host, though hosts may have
+    /// one share of the table together.
     #[inline]
-    pub fn admits<A: Address>(&mut self, share: Share, ip: A, now_ns: u64) -> bool {
-        self.interval_ns == 0 || !self.filter.crowded() || self.has_room(share, ip.word(), now_ns)
+    pub fn admits<A: Address>(&mut self, sender: impl FnOnce() -> Share, ip: A, now_ns: u64) -> bool {
+        self.interval_ns == 0 || !self.filter.crowded() || self.has_room(sender(), ip.word(), now_ns)
     }
 
     fn has_room(&mut self, share: Share, ip: u64, now_ns: u64) -> bool {
@@ -179,7 +180,7 @@ mod tests {
             let shares = sources.cycle().map(|source| Share { interface, source });
             let mut admits = |share: &Share| {
                 ip += 1;
-                admission.admits(*share, ip, at_ms * SECOND / 1000)
+                admission.admits(|| *share, ip, at_ms * SECOND / 1000)
             };
             shares.take(packets).filter(|share| admits(share)).count()
         };
@@ -192,16 +193,16 @@ mod tests {
         assert_eq!(admitted(1, 7..8, 100, 9000), 25, "an eighth of the rate");
         within(admitted(1, 0..5000, 100, 4000), 175);
         let mut without = limited(0);
-        assert!((0..9000u32).all(|ip| without.admits(Share::default(), ip, 0)));
+        assert!((0..9000u32).all(|ip| without.admits(Share::default, ip, 0)));
     }
 
     #[test]
     fn nobody_is_turned_away_while_there_is_room() {
         let mut admission = limited(10);
         admission.filter.crowd(false);
-        assert!((0..9000u32).all(|ip| admission.admits(Share::default(), ip, 0)));
+        assert!((0..9000u32).all(|ip| admission.admits(Share::default, ip, 0)));
         admission.filter.crowd(true);
-        assert!((0..9000u32).any(|ip| !admission.admits(Share::default(), ip, 0)));
+        assert!((0..9000u32).any(|ip| !admission.admits(Share::default, ip, 0)));
     }
 
     /// Beside a flood of forged sources and destinations, whoever is turned away tries again after a second.
@@ -216,13 +217,13 @@ mod tests {
         let mut flood = |admission: &mut Admission, from_ms: u64| {
             for us in (from_ms * 1000..from_ms * 1000 + 900_000).step_by(20) {
                 let share = Share { interface: 1, source: random() };
-                admission.admits(share, random() as u32, us * 1000);
+                admission.admits(|| share, random() as u32, us * 1000);
             }
         };
         let tries = |admission: &mut Admission, ms: u64| {
             let all = 0xf000_0000..0xf000_0200u32;
             let share = |ip: u32| Share { interface: 1, source: ip.into() };
-            all.filter(|ip| admission.admits(share(*ip), *ip, ms * SECOND / 1000)).count()
+            all.filter(|ip| admission.admits(|| share(*ip), *ip, ms * SECOND / 1000)).count()
         };
         flood(&mut admission, 0);
         let first = tries(&mut admission, 900);
