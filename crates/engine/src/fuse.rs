@@ -233,11 +233,11 @@ impl Forked {
     pub(crate) fn part(&mut self, mut front: Batch) {
         let ways = &self.ways[..front.len()];
         let Some(first) = ways.first().copied() else { return };
-        // Most go the way of the first, and stay where they are.
-        let same = ways.iter().position(|way| *way != first).unwrap_or(ways.len());
-        if same == ways.len() {
+        // Most often all go one way, and stay where they are: asked without a branch for each.
+        if ways.iter().fold(0, |differ, way| differ | (way.0 ^ first.0)) == 0 {
             return self.parts.push((first, front));
         }
+        let same = ways.iter().position(|way| *way != first).unwrap_or(ways.len());
         let mut others = front.split_off(same);
         self.parts.push((first, front));
         for (packet, way) in others.drain(..).zip(&ways[same..]) {

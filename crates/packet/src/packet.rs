@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One packet: bytes in a frame, with headroom, header positions and annotations.
 //!
-//! The descriptor's first line holds all that forwarding touches: the place of the bytes, the header positions and
-//! the first half of the annotations (destination address, paint). The second line holds the rest and is cleared
-//! only when somebody writes to it, so an ordinary packet costs one line.
+//! The descriptor's first line holds all that forwarding touches: the place of the bytes, when they came, the header positions
+//! and the first half of the annotations (destination address, paint). The second line holds the rest, which is cleared
+//! only when somebody writes to it, and whose the bytes are if not the packet's own: an ordinary packet costs one line.
 //!
 //! # Sharing
 //! [`Packet::share`] makes a second packet over the same bytes (Click's `Tee`). Reading stays free; the first write
@@ -45,8 +45,6 @@ const HEAP: u8 = 4;
 const COLD: u8 = 8;
 /// A jumbo frame.
 pub(crate) const JUMBO: u8 = 16;
-/// The timestamp is set, on the second line.
-const STAMPED: u8 = 32;
 /// The flags of a frame itself, which outlive its packets.
 const KIND: u8 = HEAP | JUMBO;
 
@@ -87,8 +85,8 @@ pub(crate) struct Meta {
 pub(crate) struct Rest {
     /// Start of the buffer that holds the bytes.
     buf: *mut u8,
-    /// The frame whose buffer holds the bytes: the frame itself, but for clones. In a chain of free frames: the next one.
-    owner: *mut Meta,
+    /// When it came, in nanoseconds since the epoch; 0 for unknown.
+    timestamp_ns: u64,
     len: u32,
     off: u32,
     // These four make one aligned word, which a new packet sets at once.
@@ -103,7 +101,8 @@ pub(crate) struct Rest {
     kind: u8,
     anno: [u8; ANNO_SIZE],
     // From byte 64 on, past half of `anno`: the cold line.
-    timestamp_ns: u64,
+    /// The frame whose buffer holds the bytes: the frame itself, but for clones. In a chain of free frames: the next one.
+    owner: *mut Meta,
 }
 
 const _: () = assert!(size_of::<Meta>() == 128);
@@ -116,9 +115,9 @@ impl Meta {
     /// `meta` points to a descriptor that nobody else knows, `buf` to its buffer of `capacity` bytes.
     pub(crate) unsafe fn init(meta: NonNull<Meta>, buf: *mut u8, capacity: usize, flags: u8) {
         let rest = Rest {
-            len: 0,
             buf,
-            owner: meta.as_ptr(),
+            timestamp_ns: 0,
+            len: 0,
             off: 0,
             capacity_64: (capacity / 64) as u16,
             mac: UNSET,
@@ -128,7 +127,7 @@ impl Meta {
             flags,
             kind: 0,
             anno: [0; ANNO_SIZE],
-            timestamp_ns: 0,
+            owner: meta.as_ptr(),
         };
         // SAFETY: by contract.
         unsafe { meta.as_ptr().write(Meta { refs: AtomicU32::new(1), rest }) }
@@ -217,12 +216,13 @@ impl Packet {
         })
     }
 
-    /// Starts a packet's life in a free ordinary frame from the pool: five stores to the first line.
+    /// Starts a packet's life in a free ordinary frame from the pool: a few stores to the first line.
     #[inline(always)]
     pub(crate) fn begin(&mut self, headroom: usize, len: usize) {
         let off = colour(self.0, headroom, len);
         debug_assert!(self.meta().flags & KIND == 0 && std::ptr::eq(self.meta().owner, self.0.as_ptr()));
         let m = self.meta_mut();
+        m.timestamp_ns = 0;
         (m.len, m.off) = (len as u32, off as u32);
         (m.mac, m.net, m.transport, m.device) = (UNSET, UNSET, UNSET, 0);
         (m.flags, m.kind) = (0, 0);
@@ -235,6 +235,7 @@ impl Packet {
         // SAFETY: a free frame just taken from its pool is ours alone.
         let m = unsafe { &mut (*meta.as_ptr()).rest };
         m.owner = meta.as_ptr();
+        m.timestamp_ns = 0;
         m.len = len as u32;
         m.off = off as u32;
         m.mac = UNSET;
@@ -474,13 +475,10 @@ impl Packet {
         m.kind = from.kind;
         m.device = from.device;
         m.anno[..HOT_ANNO].copy_from_slice(&from.anno[..HOT_ANNO]);
-        m.flags &= !(COLD | STAMPED);
-        m.flags |= from.flags & (COLD | STAMPED);
+        m.timestamp_ns = from.timestamp_ns;
+        m.flags = (m.flags & !COLD) | (from.flags & COLD);
         if from.flags & COLD != 0 {
             m.anno[HOT_ANNO..].copy_from_slice(&from.anno[HOT_ANNO..]);
-        }
-        if from.flags & STAMPED != 0 {
-            m.timestamp_ns = from.timestamp_ns;
         }
     }
 

@@ -17,7 +17,7 @@ use packet::Packet;
 use tables::next_hop::{NextHopId, View};
 
 use super::ipv4_input::{self, Input};
-use super::ipv4_output::{self, Live, Output};
+use super::ipv4_output::{self, Live, Output, Row};
 use crate::ip::lookup_ip_route::{Lookup4, flow_hash};
 use crate::ip::routing::Hop;
 
@@ -112,29 +112,7 @@ impl ForkPass for Forward {
                     *exit = open(branches[port].as_ref(), chain, input.color, now);
                 }
             }
-            let (to, lens, ports) = (&found.to[..n], &found.lens[..n], &found.ports[..n]);
-            for ((((packet, way), to), len), port) in
-                packets.iter_mut().zip(ways).zip(to).zip(lens).zip(ports)
-            {
-                let (to, len, port) = (*to, *len, usize::from(*port));
-                if let Some(Exit::Branch(live, through)) = exits.get(port)
-                    && live.send(packet, strip, len, to).is_some()
-                {
-                    *way = *through;
-                } else {
-                    let port = port & !usize::from(NOT_PLAIN);
-                    *way = Way::output(port);
-                    packet.enter_network(input.strip, len.into(), 0, HEADER);
-                    // What follows it must not overtake it.
-                    if let Some(exit) = exits.get_mut(port) {
-                        *exit = Exit::Output;
-                    }
-                }
-                packet.set_dst_ip(to.to_be_bytes());
-                if let Some(color) = input.color {
-                    packet.set_paint(color);
-                }
-            }
+            found.send(&mut packets[..n], &mut ways[..n], &mut exits, strip, input.color);
             done += n;
             if n < packets.len() {
                 break;
@@ -158,7 +136,8 @@ fn open<'a>(
 
 impl Found {
     /// Reads and checks headers up to the first packet that is not ordinary; returns how many are.
-    #[inline]
+    // This one and the next are apart, so that their loops have all registers to themselves.
+    #[inline(never)]
     fn admit(&mut self, input: &ipv4_input::Live<'_>, packets: &[Packet]) -> usize {
         let (rules, at) = (input.rules, input.strip);
         let notes = self.to.iter_mut().zip(&mut self.lens).zip(&mut self.ports);
@@ -173,7 +152,7 @@ impl Found {
     }
 
     /// Reads what the next hops say, up to the first packet without one; returns how many there are.
-    #[inline]
+    #[inline(never)]
     fn follow(
         &mut self,
         hops: &View<Hop<Ipv4Addr>>,
@@ -198,6 +177,52 @@ impl Found {
         }
         self.seen = seen;
         n
+    }
+
+    /// Sends packets on by their outputs: those in a row by the same one together.
+    #[inline]
+    fn send(
+        &self,
+        packets: &mut [Packet],
+        ways: &mut [Way],
+        exits: &mut [Exit<'_>; BRANCHES_MAX],
+        strip: u32,
+        color: Option<u8>,
+    ) {
+        let n = packets.len();
+        let (ports, lens, to) = (&self.ports[..n], &self.lens[..n], &self.to[..n]);
+        let Some(first) = ports.first() else { return };
+        // Most often all take the same: asked without a branch for each.
+        let alike = ports.iter().fold(0, |differ, port| differ | (port ^ first)) == 0;
+        let mut at = 0;
+        while at < n {
+            let port = ports[at];
+            if let Some(Exit::Branch(live, through)) = exits.get(usize::from(port)) {
+                let same = || ports[at..].iter().take_while(|p| **p == port).count();
+                let end = if alike { n } else { at + same() };
+                let row = Row { strip, lens: &lens[at..end], to: &to[at..end], color };
+                let sent = live.send(&mut packets[at..end], &row);
+                ways[at..at + sent].fill(*through);
+                at += sent;
+                if at == end {
+                    continue;
+                }
+            }
+            // This one leaves by the output.
+            let port = usize::from(port & !NOT_PLAIN);
+            ways[at] = Way::output(port);
+            let packet = &mut packets[at];
+            packet.enter_network(strip as usize, lens[at].into(), 0, HEADER);
+            packet.set_dst_ip(to[at].to_be_bytes());
+            if let Some(color) = color {
+                packet.set_paint(color);
+            }
+            // What follows it must not overtake it.
+            if let Some(exit) = exits.get_mut(port) {
+                *exit = Exit::Output;
+            }
+            at += 1;
+        }
     }
 }
 

@@ -141,27 +141,73 @@ pub(super) struct Live<'a> {
     link: Link<'a>,
 }
 
+/// What is known of [plain](is_plain) packets in a row with an IPv4 header of 20 bytes each, the same number of everything.
+pub(super) struct Row<'a> {
+    /// Bytes before the header.
+    pub(super) strip: u32,
+    /// Lengths of the datagrams in bytes.
+    pub(super) lens: &'a [u16],
+    /// The neighbours to which they go.
+    pub(super) to: &'a [u32],
+    /// The paint they get, if any.
+    pub(super) color: Option<u8>,
+}
+
 impl Live<'_> {
-    /// Does what the chain does to a [plain](is_plain) packet that begins `strip` bytes further on with an IPv4 header of 20
-    /// bytes and `len` bytes in all, on its way to neighbour `to`; `None`, with the packet untouched, if it is not ordinary.
-    #[inline(always)]
-    pub(super) fn send(&self, p: &mut Packet, strip: u32, len: u16, to: u32) -> Option<()> {
-        if usize::from(len) > self.demands.mtu {
-            return None;
-        }
-        let header = match &self.link {
-            Link::Known(known, rest) => p.relink::<20>(strip, len, known.get(to)?, rest)?,
-            Link::Fixed(mac, rest) => p.relink::<20>(strip, len, mac, rest)?,
-            Link::None if p.is_sole() => {
-                p.enter_network(strip as usize, len.into(), 0, 20);
-                p.sole_network::<20>()?.0
-            }
-            Link::None => return None,
+    /// Does what the chain does to packets in a row, up to the first that is not ordinary, which is untouched. Returns how many
+    /// they are.
+    #[inline]
+    pub(super) fn send(&self, packets: &mut [Packet], row: &Row<'_>) -> usize {
+        let (strip, mtu) = (row.strip, self.demands.mtu);
+        // All lengths at once, which is a few comparisons.
+        let longest = row.lens.iter().fold(0, |longest, len| longest.max(*len));
+        let short = match usize::from(longest) > mtu {
+            true => row.lens.iter().take_while(|len| usize::from(**len) <= mtu).count(),
+            false => packets.len(),
         };
-        if self.demands.ttl {
-            decrement_ttl(header);
+        let packets = &mut packets[..short];
+        match self.link {
+            Link::Known(known, rest) => self.each(packets, row, move |p, len, to| {
+                let mac = known.get(to)?;
+                p.relink(strip, len, mac, &rest)
+            }),
+            Link::Fixed(mac, rest) => {
+                self.each(packets, row, move |p, len, _| p.relink(strip, len, &mac, &rest))
+            }
+            Link::None => self.each(packets, row, move |p, len, _| {
+                if !p.is_sole() {
+                    return None;
+                }
+                p.enter_network(strip as usize, len.into(), 0, 20);
+                Some(p.sole_network()?.0)
+            }),
         }
-        Some(())
+    }
+
+    /// Lets `link` give each packet its link header, and changes the header that it returns.
+    // Apart, so that the loop has all registers to itself; `link` has its settings by value for the same reason.
+    #[inline(never)]
+    fn each(
+        &self,
+        packets: &mut [Packet],
+        row: &Row<'_>,
+        link: impl for<'p> Fn(&'p mut Packet, u16, u32) -> Option<&'p mut [u8; 20]>,
+    ) -> usize {
+        let (ttl, color) = (self.demands.ttl, row.color);
+        let all = packets.iter_mut().zip(row.lens).zip(row.to);
+        let mut n = 0;
+        for ((packet, len), to) in all {
+            let Some(header) = link(packet, *len, *to) else { break };
+            if ttl {
+                decrement_ttl(header);
+            }
+            packet.set_dst_ip(to.to_be_bytes());
+            if let Some(color) = color {
+                packet.set_paint(color);
+            }
+            n += 1;
+        }
+        n
     }
 }
 

@@ -151,13 +151,17 @@ impl FromDevice {
             batch.partition(wanted, |p| cx.drop(Reason::Filtered, p));
         }
         let wall = if self.config.timestamp { cx.wall() } else { 0 };
-        batch.iter_mut().for_each(|p| p.arrive(wall));
+        // The first bytes of all of them together: few batches hold a frame to a group.
+        let first = batch.iter_mut().fold(0, |seen, p| {
+            p.arrive(wall);
+            seen | p.data().first().copied().unwrap_or(0)
+        });
         if self.told {
             let for_others = |p: &Packet| p.is_any(Facts::OTHER_HOST);
             if !self.config.spec.promiscuous && batch.iter().any(for_others) {
                 batch.partition(|p| !for_others(p), |p| cx.drop(Reason::NotForUs, p));
             }
-        } else if self.link == link_type::ETHERNET {
+        } else if self.link == link_type::ETHERNET && first & 1 == 1 {
             let to_group = |p: &&mut Packet| p.data().first().is_some_and(|first| first & 1 == 1);
             batch.iter_mut().filter(to_group).for_each(mark_groups);
         }

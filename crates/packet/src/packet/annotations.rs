@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What elements note on a packet.
 
-use super::{ANNO_SIZE, COLD, HOT_ANNO, Packet, PacketType, Rest, SHARED, STAMPED};
+use super::{ANNO_SIZE, COLD, HOT_ANNO, Packet, PacketType, Rest, SHARED};
 
 /// Annotations at Click's offsets in the 48-byte area.
 pub mod anno {
@@ -153,16 +153,13 @@ impl Packet {
     /// Nanoseconds since the epoch; 0 when unset.
     #[inline]
     pub fn timestamp_ns(&self) -> u64 {
-        let m = self.meta();
-        if m.flags & STAMPED == 0 { 0 } else { m.timestamp_ns }
+        self.meta().timestamp_ns
     }
 
     /// Sets the timestamp, nanoseconds since the epoch.
     #[inline]
     pub fn set_timestamp_ns(&mut self, ns: u64) {
-        let m = self.meta_mut();
-        m.flags |= STAMPED;
-        m.timestamp_ns = ns;
+        self.meta_mut().timestamp_ns = ns;
     }
 
     /// Number of the device the packet came from, as its element numbers devices; 0 when unset.

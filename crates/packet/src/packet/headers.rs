@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a packet's headers lie.
 
-use super::{Packet, SHARED, STAMPED, UNSET};
+use super::{Packet, SHARED, UNSET};
 
 /// Header positions, as offsets in bytes from the packet's first byte. Positions stay with the bytes when the
 /// packet is stripped or unstripped, so they may lie before its first byte (a negative offset).
@@ -69,8 +69,7 @@ impl Packet {
     pub fn arrive(&mut self, wall_ns: u64) {
         let m = self.meta_mut();
         m.mac = u16::try_from(m.off).unwrap_or(UNSET);
-        if wall_ns > 0 && m.flags & STAMPED == 0 {
-            m.flags |= STAMPED;
+        if m.timestamp_ns == 0 {
             m.timestamp_ns = wall_ns;
         }
     }
