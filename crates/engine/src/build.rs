@@ -70,6 +70,8 @@ pub(crate) struct Plant {
     pub(crate) alarm: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// What of the workers is watched while they run.
     pub(crate) watched: Mutex<Watched>,
+    /// When a run on real time is to end.
+    pub(crate) ends_at: Mutex<Option<std::time::Instant>>,
     /// The seed of moves at random, for tests.
     pub(crate) restless: Mutex<Option<u64>>,
 }
@@ -98,6 +100,7 @@ impl Plant {
             gone: Mutex::default(),
             alarm: Mutex::new(None),
             watched: Mutex::default(),
+            ends_at: Mutex::default(),
             restless: Mutex::default(),
         }
     }

@@ -19,6 +19,7 @@ mod cpus;
 mod cx;
 pub mod drops;
 mod element;
+mod ending;
 pub mod fuse;
 mod graph;
 mod handler;

@@ -7,6 +7,7 @@
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use packet::Batch;
 use sync::lock::{AdaptiveGuard, AdaptiveLock};
@@ -16,6 +17,10 @@ use crate::cx::{Cx, InitCx, OpenCx};
 use crate::element::{Element, Provided, Tasks};
 use crate::handler::{Access, HandlerError};
 use crate::swap::Depot;
+
+/// How often, and how long each time, a lock is looked at that may never be free.
+const LOOKS: u32 = 1000;
+const LOOK_EVERY: Duration = Duration::from_micros(100);
 
 type Guarded = Arc<AdaptiveLock<Box<dyn Element>>>;
 
@@ -38,6 +43,11 @@ impl Locked {
         let element = all.first()?.element.clone();
         drop(all);
         Some(Arc::into_inner(element)?.into_inner())
+    }
+
+    /// Once the router has stopped, nobody frees a lock any more whose holder was left behind.
+    fn get_at_end(&self, cx: &Cx<'_>) -> Option<AdaptiveGuard<'_, Box<dyn Element>>> {
+        if cx.router().is_stopped() { self.element.try_lock() } else { Some(self.get()) }
     }
 
     pub(crate) fn get(&self) -> AdaptiveGuard<'_, Box<dyn Element>> {
@@ -84,7 +94,8 @@ impl Element for Locked {
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        self.get().read(cx, name, param)
+        let held = || HandlerError::failed("a worker that was left behind is in it");
+        self.get_at_end(cx).ok_or_else(held)?.read(cx, name, param)
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
@@ -105,7 +116,17 @@ impl Element for Locked {
 
     fn held(&self) -> usize {
         // The others would count the same packets again.
-        if self.first { self.get().held() } else { 0 }
+        if !self.first {
+            return 0;
+        }
+        // This is asked, too, when whoever is in it will never return.
+        for _ in 0..LOOKS {
+            match self.element.try_lock() {
+                Some(element) => return element.held(),
+                None => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+        0
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
@@ -126,8 +147,8 @@ impl Element for Locked {
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
-        if self.first {
-            self.get().finish(cx);
+        if let (true, Some(mut element)) = (self.first, self.get_at_end(cx)) {
+            element.finish(cx);
         }
     }
 }

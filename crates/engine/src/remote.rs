@@ -70,7 +70,8 @@ impl Control {
 
     /// Asks the driver to stop, see [`Cx::please_stop`](crate::Cx::please_stop).
     pub fn please_stop(&self) {
-        if !self.plant.mailboxes[0].post(Box::new(|w| w.please_stop())) {
+        let first = &self.plant.mailboxes[0];
+        if first.trouble().is_some() || !first.post(Box::new(|w| w.please_stop())) {
             self.stop();
         }
     }
@@ -107,10 +108,11 @@ impl Control {
         }
     }
 
-    /// Tells the elements that asked for `signal` that it came; false when there are none.
+    /// Tells the elements that asked for `signal` that it came; false when there are none that could take note of it.
     pub fn signal(&self, signal: i32) -> bool {
         let shared = self.shared();
-        let takers = shared.signals.takers(signal);
+        let mut takers = shared.signals.takers(signal);
+        takers.retain(|(_, worker)| self.plant.mailboxes[*worker].trouble().is_none());
         for (element, worker) in &takers {
             deliver(&shared, signal, (*element, *worker));
         }

@@ -7,9 +7,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use lang::{Diagnostic, Graph};
 use packet::port::Provider;
@@ -21,6 +22,7 @@ use crate::build::{Blueprint, Plant, lock};
 use crate::builtin;
 use crate::clock::TimeSource;
 use crate::element::{Class, Element, Provided, Registry, Sharing};
+use crate::ending;
 use crate::fuse::{self, FusedChain};
 use crate::graph::{self, Checked};
 use crate::handler::{Access, Handler, HandlerError, Merge};
@@ -31,9 +33,8 @@ use crate::remote::Control;
 use crate::report::Report;
 use crate::restless::Restless;
 use crate::signals::Signals;
-use crate::swap::Holdings;
+use crate::swap::{self, Holdings};
 use crate::timers::CommonTimers;
-use crate::turns;
 use crate::watchdog::{self, Watched};
 use crate::worker::{Edge, PortTable, Worker};
 
@@ -440,6 +441,7 @@ pub struct Router {
     shared: Arc<Shared>,
     pub(crate) workers: Vec<Worker>,
     cores: Vec<usize>,
+    left: Vec<usize>,
 }
 
 impl Router {
@@ -462,7 +464,7 @@ impl Router {
         let (shared, mut workers) = plant.construct(graph, None, &plant.clock)?;
         workers.iter_mut().for_each(|w| w.fuse(registry));
         plant.set_current(&shared);
-        Ok(Router { plant, shared, workers, cores })
+        Ok(Router { plant, shared, workers, cores, left: Vec::new() })
     }
 
     /// The handle by which other threads read, write and stop this router.
@@ -480,7 +482,7 @@ impl Router {
         fuse::longest(self.workers.iter().flat_map(Worker::fused))
     }
 
-    /// Runs until something stops the router. The first worker runs on the calling thread when it is the only one.
+    /// Runs until something stops the router. The first worker runs on the calling thread when it is the only one and nobody watches it.
     pub fn run(&mut self) {
         for mailbox in self.plant.mailboxes.iter() {
             mailbox.set_open(true);
@@ -498,64 +500,66 @@ impl Router {
     }
 
     fn run_workers(&mut self) {
-        // Workers on simulated time take turns on this thread.
-        if let Some(common) = &self.plant.common {
-            let restless = (*lock(&self.plant.restless)).map(Restless::new);
-            return turns::run(&mut self.workers, common, restless);
-        }
-        let cores = &self.cores;
-        let pin = |w: usize| {
-            if let Some(id) = (!cores.is_empty()).then(|| cores[w % cores.len()]) {
-                core_affinity::set_for_current(core_affinity::CoreId { id });
-            }
-        };
         let watched = *lock(&self.plant.watched);
-        std::thread::scope(|scope| {
-            // Gone when all workers have ended.
-            let (_workers_run, over) = channel();
-            if watched != Watched::No {
-                let plant = self.plant.clone();
-                let body = move || watchdog::watch(&plant, watched, cores, &over);
-                let started = std::thread::Builder::new().name("watchdog".into()).spawn_scoped(scope, body);
-                if let Err(why) = started {
-                    self.shared.print(&format!("nobody watches the workers: {why}"));
-                }
-            }
-            let restless = *lock(&self.plant.restless);
-            let (_workers_roam, stay) = channel();
-            if let Some(seed) = restless {
-                let plant = self.plant.clone();
-                scope.spawn(move || Restless::new(seed).roam(&plant, &stay));
-            }
-            if let [only] = &mut self.workers[..]
-                && cores.is_empty()
-            {
-                only.run();
-                return;
-            }
-            let mut threads = Vec::new();
-            for worker in &mut self.workers {
-                let thread = std::thread::Builder::new().name(format!("worker-{}", worker.index));
-                let body = move || {
-                    pin(worker.index);
-                    worker.run();
-                };
-                match thread.spawn_scoped(scope, body) {
-                    Ok(thread) => threads.push(thread),
-                    Err(_) => {
-                        self.shared.print("cannot start a worker thread");
-                        self.shared.stop();
-                    }
-                }
-            }
-            // The scope's own end waits for the bodies only. Joining waits for the threads' local data, too, so that
-            // the frames that they kept are back and counted when this returns.
-            for thread in threads {
-                if let Err(panic) = thread.join() {
-                    std::panic::resume_unwind(panic);
-                }
-            }
+        let mut workers = std::mem::take(&mut self.workers);
+        let count = workers.len();
+        // Who is not watched and not pinned needs no thread of its own, nor do those who take turns.
+        if watched == Watched::No && (self.plant.common.is_some() || (count == 1 && self.cores.is_empty())) {
+            ending::run_group(&self.plant, &mut workers, None);
+            self.workers = workers;
+            return;
+        }
+        // Gone when the workers have ended.
+        let (workers_run, over) = channel();
+        let watchdog = self.beside("watchdog", watched != Watched::No, {
+            let cores = self.cores.clone();
+            move |plant| watchdog::watch(plant, watched, &cores, &over)
         });
+        let (workers_roam, stay) = channel::<()>();
+        let seed = (*lock(&self.plant.restless)).filter(|_| self.plant.common.is_none());
+        let mover = self.beside("restless", seed.is_some(), move |plant| {
+            Restless::new(seed.unwrap_or(0)).roam(plant, &stay)
+        });
+        let mut ended = ending::run(&self.plant, workers, &self.cores);
+        drop::<(Sender<()>, Sender<()>)>((workers_run, workers_roam));
+        self.left = (0..count).filter(|w| !ended.workers.contains_key(w)).collect();
+        if self.left.is_empty() {
+            [watchdog, mover].into_iter().flatten().for_each(|t| drop(t.join()));
+        }
+        if let Some(panic) = ended.panic {
+            std::panic::resume_unwind(panic);
+        }
+        if !self.left.is_empty() {
+            let shared = self.plant.current();
+            let hulls = swap::hulls(&self.plant, &shared);
+            for hull in hulls {
+                ended.workers.entry(hull.index).or_insert(hull);
+            }
+        }
+        self.workers = ended.workers.into_values().collect();
+    }
+
+    /// Starts a thread beside the workers, if it is wanted.
+    fn beside(
+        &self,
+        name: &str,
+        wanted: bool,
+        body: impl FnOnce(&Arc<Plant>) + Send + 'static,
+    ) -> Option<JoinHandle<()>> {
+        let plant = self.plant.clone();
+        let thread = std::thread::Builder::new().name(name.into());
+        match wanted.then(|| thread.spawn(move || body(&plant)))? {
+            Ok(thread) => Some(thread),
+            Err(why) => {
+                self.shared.print(&format!("nobody watches the workers: {why}"));
+                None
+            }
+        }
+    }
+
+    /// Workers that did not end with the router, and were left behind with all they own. What is asked of the rest goes without them.
+    pub fn left_behind(&self) -> &[usize] {
+        &self.left
     }
 
     /// From now on only one worker at a time goes through a round of its tasks: one big lock around all processing of packets, as
@@ -599,7 +603,13 @@ impl Router {
     pub fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
         let target = self.shared.resolve(name, None)?;
         readable(&target)?;
-        let answers = self.shared.answering(&target, false);
+        let mut answers = self.shared.answering(&target, false);
+        answers.retain(|w| !self.left.contains(w));
+        if answers.is_empty() {
+            return Err(HandlerError::failed(
+                "the worker that could answer was left behind when the router stopped",
+            ));
+        }
         let answers = answers.into_iter().map(|w| self.workers[w].read_local(&target, param));
         Ok(crate::handler::merge(target.handler.merge, answers.collect::<Result<_, _>>()?))
     }
@@ -618,6 +628,9 @@ impl Router {
         // It may remember a time from its last run.
         worker.clock.expire();
         let at = worker.clock.now().saturating_add(limit.as_nanos() as u64);
+        if !worker.clock.is_simulated() {
+            *lock(&self.plant.ends_at) = Instant::now().checked_add(limit);
+        }
         worker.timers.set(builtin::ROUTER, builtin::END_TIMER, at);
     }
 

@@ -43,8 +43,8 @@ use crate::worker::Worker;
 
 pub use holdings::Depot;
 pub(crate) use holdings::{Heritage, Holdings};
-pub(crate) use rehome::Wanted;
 pub use rehome::{Moved, PlaceError, Placement};
+pub(crate) use rehome::{Wanted, hulls};
 
 /// How often a parked worker looks for calls of those who have not parked yet.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_micros(20);

@@ -24,7 +24,7 @@ use crate::build::Plant;
 use crate::cpus;
 use crate::mailbox::{Mailbox, Trouble};
 use crate::pulse::{Doing, Pulse, Spot};
-use crate::router::Shared;
+use crate::router::{ElementInfo, Shared};
 
 /// The shortest time after which a worker may be called stuck: it sleeps for up to 100 ms at a time.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(250);
@@ -35,6 +35,9 @@ const RARELY: Duration = Duration::from_millis(500);
 /// Packets in hand that are shown, and how much of each: Ethernet, IPv6, and TCP or UDP headers.
 const SHOWN: usize = 3;
 const SHOWN_BYTES: usize = 64;
+
+/// Elements that are named of those that a worker leaves behind.
+const NAMED: usize = 12;
 
 /// How long others wait before they ask again whether the worker they wait for is stuck.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(50);
@@ -75,13 +78,13 @@ impl Seen {
 
 /// What the kernel counts of a thread: nanoseconds it ran, and nanoseconds it waited for a processor.
 #[derive(Clone, Copy, Debug)]
-struct Used {
+pub(crate) struct Used {
     ran: u64,
-    waited: u64,
+    pub(crate) waited: u64,
 }
 
 impl Used {
-    fn of(thread: u32) -> Option<Used> {
+    pub(crate) fn of(thread: u32) -> Option<Used> {
         let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
         let mut numbers = text.split_ascii_whitespace().map(|n| n.parse().ok());
         Some(Used { ran: numbers.next()??, waited: numbers.next()?? })
@@ -206,6 +209,41 @@ fn told(shared: &Shared, w: usize, pulse: &Pulse, seen: &Seen, place: &str, now:
     }
     if shared.workers() > 1 {
         text += "\n  the other workers go on; calls and changes that need this one are refused meanwhile";
+    }
+    text
+}
+
+/// What there is to say about a worker that does not end with the router.
+pub(crate) fn told_at_end(shared: &Shared, w: usize, since: Duration) -> String {
+    let pulse = &shared.mailboxes[w].pulse;
+    let spot = pulse.spot();
+    let mut text = format!(
+        "worker {w} has not ended, {} after the router was stopped: it is {}; it is left behind",
+        seconds(since),
+        if spot == Spot::BETWEEN && shared.plant.upgrade().is_some_and(|p| p.common.is_some()) {
+            "waiting for its turn".to_owned()
+        } else {
+            place(shared, &[spot, spot])
+        }
+    );
+    if matches!(spot.parts(), Some((_, Doing::Push | Doing::Pass, _))) {
+        text += &in_hand(pulse);
+    }
+    let on = shared.elements.iter().filter(|e| e.place.workers.contains(&w));
+    let (own, shared_with): (Vec<_>, Vec<_>) = on.partition(|e| e.place.workers.len() == 1);
+    let names = |all: &[&ElementInfo]| -> String {
+        let more = all.len().saturating_sub(NAMED);
+        let named: Vec<String> = all.iter().take(NAMED).map(|e| format!("'{}'", e.name)).collect();
+        named.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+    };
+    if !own.is_empty() {
+        text += &format!(
+            "\n  not ended with it, so that what they hold is neither written nor freed: {}",
+            names(&own)
+        );
+    }
+    if !shared_with.is_empty() {
+        text += &format!("\n  ended on other workers only, without its counts: {}", names(&shared_with));
     }
     text
 }

@@ -697,7 +697,8 @@ impl Worker {
                         w.please_stop();
                     }
                 });
-                if !self.shared.mailboxes[worker].post(message) {
+                let mailbox = &self.shared.mailboxes[worker];
+                if mailbox.trouble().is_some() || !mailbox.post(message) {
                     self.shared.stop();
                 }
             }

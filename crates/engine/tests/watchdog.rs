@@ -141,14 +141,8 @@ fn graph(text: &str) -> lang::Graph {
 /// There is one gate.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs a router that is watched, of two workers, while `test` looks at it and at what it prints.
-fn watched(text: &str, test: impl FnOnce(&Control, &Receiver<String>)) {
-    watched_on(text, &[], test);
-}
-
-/// The same with workers pinned to these cores.
-fn watched_on(text: &str, cores: &[usize], test: impl FnOnce(&Control, &Receiver<String>)) {
-    let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
+/// A router that is watched, of two workers, and what it prints.
+fn router(text: &str, cores: &[usize]) -> (Router, Receiver<String>) {
     let (tell, told) = channel();
     let options = Options {
         provider: Arc::new(NoDevices),
@@ -162,6 +156,18 @@ fn watched_on(text: &str, cores: &[usize], test: impl FnOnce(&Control, &Receiver
     let registry = Registry::new([&SOURCE, &GATED, &SINK]);
     let mut router = Router::build(&graph(text), &registry, options).expect("a router");
     router.watch_workers(Some(Duration::from_millis(250)));
+    (router, told)
+}
+
+/// Runs a router that is watched, of two workers, while `test` looks at it and at what it prints.
+fn watched(text: &str, test: impl FnOnce(&Control, &Receiver<String>)) {
+    watched_on(text, &[], test);
+}
+
+/// The same with workers pinned to these cores.
+fn watched_on(text: &str, cores: &[usize], test: impl FnOnce(&Control, &Receiver<String>)) {
+    let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
+    let (mut router, told) = router(text, cores);
     let control = router.control();
     std::thread::scope(|scope| {
         scope.spawn(|| router.run());
@@ -262,6 +268,60 @@ fn a_handler_that_does_not_return_is_named_to_its_caller() {
         said_of(told, "'g'");
         assert!(count(control, "h") > 0);
     });
+}
+
+/// Ends a router whose first worker stands in the gate. Whatever the test finds, the gate has to open.
+fn ends_beside_a_stalled_worker(limit: Option<Duration>) {
+    let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
+    struct Opens;
+    impl Drop for Opens {
+        fn drop(&mut self) {
+            GATE.set(false);
+        }
+    }
+    let (mut router, told) = router(TWO, &[]);
+    let control = router.control();
+    GATE.set(true);
+    let _opens = Opens;
+    if let Some(limit) = limit {
+        router.stop_after(limit);
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| router.run());
+        while WAITING.load(SeqCst) == 0 || count(&control, "h") < 1000 {}
+        if limit.is_none() {
+            control.stop();
+        }
+    });
+    assert_eq!(router.left_behind(), [0]);
+    let text = said_of(&told, "has not ended");
+    assert!(
+        text.starts_with("worker 0 has not ended, ") && text.contains("in 'g' (Gated) at its input 0"),
+        "{text}"
+    );
+    assert!(text.contains("; it is left behind\n  in hand: 3 packets\n"), "{text}");
+    assert!(
+        text.contains(
+            "\n  not ended with it, so that what they hold is neither written nor freed: 'a', 'g', 's'"
+        ),
+        "{text}"
+    );
+    // What the other worker has done is there to be asked for, and the rest is refused.
+    let counted: u64 = router.read("h.count", "").unwrap().parse().unwrap();
+    assert!(counted >= 1000);
+    let why = router.read("s.count", "").unwrap_err().to_string();
+    assert!(why.contains("left behind"), "{why}");
+    assert!(router.report().elements.len() == 5);
+}
+
+#[test]
+fn a_router_ends_beside_a_worker_that_does_not() {
+    ends_beside_a_stalled_worker(None);
+}
+
+#[test]
+fn the_time_limit_holds_also_where_the_first_worker_does_not_look_at_it() {
+    ends_beside_a_stalled_worker(Some(Duration::from_millis(500)));
 }
 
 #[test]

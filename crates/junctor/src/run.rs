@@ -381,7 +381,8 @@ fn write_flat(file: &str, text: &str) -> std::io::Result<()> {
 
 /// Answers what was asked for after the run.
 fn finish(args: &Args, router: &mut Router) -> u8 {
-    let mut status = exit::SUCCESS;
+    let left = !router.left_behind().is_empty();
+    let mut status = if left { exit::FAILURE } else { exit::SUCCESS };
     if args.report {
         print!("{}", crate::describe::report(router));
     }
@@ -400,7 +401,8 @@ fn finish(args: &Args, router: &mut Router) -> u8 {
             }),
         };
     }
-    status
+    // A run of which something was left behind is no success, whatever the rest says.
+    if left && status == exit::SUCCESS { exit::FAILURE } else { status }
 }
 
 fn exit_status(value: &str) -> Option<u8> {

@@ -579,6 +579,11 @@ impl Plan {
     }
 }
 
+/// Workers without instances, one in the place of each.
+pub(crate) fn hulls(plant: &Plant, shared: &Arc<Shared>) -> Vec<Worker> {
+    empty(plant, shared, true)
+}
+
 /// Workers without instances.
 fn empty(plant: &Plant, shared: &Arc<Shared>, slots: bool) -> Vec<Worker> {
     let n = if slots { shared.elements.len() } else { 0 };

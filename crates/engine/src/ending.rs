@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The end of a router: in bounded time, also when a worker never comes back.
+//!
+//! A thread cannot be ended from outside. So workers run on threads that own them, and the thread that runs the router waits for each to bring
+//! its worker back. Where workers are watched, it waits for [`GRACE`] once the router has stopped, and longer only for one that gets no processor. Who does
+//! not come is left behind with all it owns: it is named, with its element, the packets in hand, and the instances that could not end. The
+//! others end as ever, and a worker without instances takes its place, so that counters and handlers of the rest can be asked.
+//!
+//! The time limit of a run lies with the first worker. Where that one stands still, the waiting thread stops the router in its place.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::build::{Plant, lock};
+use crate::restless::Restless;
+use crate::turns;
+use crate::watchdog::{self, Used, Watched};
+use crate::worker::Worker;
+
+/// How long workers may take to end once the router has stopped.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long those that others keep from a processor may.
+const GRACE_UNSERVED: Duration = Duration::from_secs(10);
+/// How often it is looked whether the router has stopped.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long after its time a run is ended by whoever waits for it.
+const OVERDUE: Duration = Duration::from_millis(500);
+
+/// Workers on a thread: one, or on simulated time all together.
+struct Party {
+    workers: Vec<usize>,
+    /// Until it has ended.
+    thread: Option<JoinHandle<Vec<Worker>>>,
+    /// What the kernel had given each of them when the router stopped.
+    used: Vec<Option<Used>>,
+}
+
+/// Says, however its thread ends, that it does.
+struct Ends(Sender<usize>, usize);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.send(self.1);
+    }
+}
+
+/// What comes back from the threads.
+#[derive(Default)]
+pub(crate) struct Ended {
+    /// Workers, by index.
+    pub(crate) workers: BTreeMap<usize, Worker>,
+    /// What one said that came to grief.
+    pub(crate) panic: Option<Box<dyn std::any::Any + Send>>,
+}
+
+/// Runs workers on threads of their own, pinned to these cores if to any, until all have ended or it is no use to wait.
+pub(crate) fn run(plant: &Arc<Plant>, workers: Vec<Worker>, cores: &[usize]) -> Ended {
+    let groups: Vec<Vec<Worker>> = match plant.common {
+        Some(_) => vec![workers],
+        None => workers.into_iter().map(|w| vec![w]).collect(),
+    };
+    let (tell, ends) = channel();
+    let (mut parties, mut ended) = (Vec::new(), Ended::default());
+    for group in groups {
+        let indices: Vec<usize> = group.iter().map(|w| w.index).collect();
+        let core = (!cores.is_empty()).then(|| cores[indices[0] % cores.len()]);
+        let (plant, end) = (plant.clone(), Ends(tell.clone(), parties.len()));
+        // A thread that cannot be had must not take its worker along.
+        let (give, take) = channel::<Vec<Worker>>();
+        let body = move || {
+            let _end = end;
+            let mut group = take.recv().unwrap_or_default();
+            run_group(&plant, &mut group, core);
+            group
+        };
+        let name = format!("worker-{}", indices[0]);
+        match std::thread::Builder::new().name(name).spawn(body) {
+            Ok(thread) => {
+                let used = vec![None; group.len()];
+                let _ = give.send(group);
+                parties.push(Party { workers: indices, thread: Some(thread), used });
+            }
+            Err(why) => {
+                group[0].shared.print(&format!("cannot start a worker thread: {why}"));
+                group[0].shared.stop();
+                ended.workers.extend(group.into_iter().map(|w| (w.index, w)));
+            }
+        }
+    }
+    wait(plant, &mut parties, &ends, &mut ended);
+    ended
+}
+
+/// Runs workers on the calling thread.
+pub(crate) fn run_group(plant: &Plant, group: &mut Vec<Worker>, core: Option<usize>) {
+    if let Some(common) = &plant.common {
+        let restless = (*lock(&plant.restless)).map(Restless::new);
+        return turns::run(group, common, restless);
+    }
+    if let Some(id) = core {
+        core_affinity::set_for_current(core_affinity::CoreId { id });
+    }
+    group.iter_mut().for_each(Worker::run);
+}
+
+/// Waits until all have ended, or until it is no use any more.
+fn wait(plant: &Plant, parties: &mut [Party], ends: &Receiver<usize>, ended: &mut Ended) {
+    let bounded = *lock(&plant.watched) != Watched::No;
+    let mut stopped: Option<Instant> = None;
+    while parties.iter().any(|p| p.thread.is_some()) {
+        match ends.recv_timeout(LOOK_EVERY) {
+            Ok(party) => {
+                // Joining waits for the thread's local data, too, so that the frames that it kept are back and counted.
+                match parties[party].thread.take().map(JoinHandle::join) {
+                    Some(Ok(group)) => ended.workers.extend(group.into_iter().map(|w| (w.index, w))),
+                    Some(Err(panic)) => ended.panic = Some(panic),
+                    None => {}
+                }
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let (now, shared) = (Instant::now(), plant.current());
+        match stopped {
+            _ if !bounded => {}
+            None if shared.is_stopped() => {
+                stopped = Some(now);
+                parties.iter_mut().for_each(|p| p.used = used(plant, &p.workers));
+            }
+            None if lock(&plant.ends_at).is_some_and(|at| now > at + OVERDUE) => shared.stop(),
+            Some(since) if now - since >= GRACE => {
+                let late = |p: &Party| p.thread.is_some() && !is_unserved(plant, p, now - since);
+                if now - since >= GRACE_UNSERVED || parties.iter().any(late) {
+                    let left = parties.iter().filter(|p| p.thread.is_some()).flat_map(|p| &p.workers);
+                    left.for_each(|w| shared.print(&watchdog::told_at_end(&shared, *w, now - since)));
+                    return;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn used(plant: &Plant, workers: &[usize]) -> Vec<Option<Used>> {
+    workers.iter().map(|w| Used::of(plant.mailboxes[*w].pulse.thread()?)).collect()
+}
+
+/// Whether workers have waited for a processor most of the time since the router stopped.
+fn is_unserved(plant: &Plant, party: &Party, since: Duration) -> bool {
+    let now = used(plant, &party.workers);
+    let waited =
+        |(before, after): (&Option<Used>, Option<Used>)| Some(after?.waited - before.as_ref()?.waited);
+    let waited = party.used.iter().zip(now).filter_map(waited).max();
+    waited.is_some_and(|ns| u128::from(ns) * 2 > since.as_nanos())
+}
