@@ -24,6 +24,7 @@ pub mod queue;
 pub mod schedule;
 mod shared_limit;
 pub mod source;
+pub mod spanning;
 #[cfg(test)]
 mod swapped;
 #[cfg(test)]
