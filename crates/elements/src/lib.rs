@@ -69,6 +69,7 @@ static KINDS: &[&[Class]] = &[
     queue::CLASSES,
     schedule::CLASSES,
     source::CLASSES,
+    spanning::CLASSES,
     tcpudp::CLASSES,
     threads::CLASSES,
 ];

@@ -105,6 +105,7 @@ const GOES_ON: &[&str] = &[
 const GOES_ON_ELSEWHERE: &[&str] = &[
     "ARPTable",
     "ControlSocket",
+    "EtherSpanTree",
     "FromDevice",
     "FromDump",
     "FromHost",
@@ -113,6 +114,7 @@ const GOES_ON_ELSEWHERE: &[&str] = &[
     "KernelTun",
     "MemoryPort",
     "PollDevice",
+    "RSTP",
     "RawSocket",
     "Socket",
     "ToDevice",
@@ -244,6 +246,7 @@ const NOTHING: &[&str] = &[
     "StripEtherVlanHeader",
     "StripIPHeader",
     "StripToNetworkHeader",
+    "Suppressor",
     "Switch",
     "Tee",
     "Truncate",

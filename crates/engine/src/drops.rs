@@ -70,6 +70,9 @@ reasons! {
     BadHopLimit "bad-hop-limit" "A message that must not leave its link came with a hop limit below 255.";
     BadDiscovery "bad-discovery" "A neighbour discovery message is malformed or not for this element.";
     BadArp "bad-arp" "An ARP message is malformed or not for this element.";
+    BadBpdu "bad-bpdu" "A message of the spanning tree protocol is malformed.";
+    SpoofedBpdu "spoofed-bpdu" "A message of the spanning tree protocol claims to be from this bridge or from a group.";
+    BpduGuard "bpdu-guard" "A bridge spoke behind a port where none may be, so the port was switched off.";
     NoMapping "no-mapping" "An address translator has no mapping for the packet.";
     MappingTableFull "mapping-table-full" "An address translator could not make another mapping.";
     NoVlan "no-vlan" "A VLAN tag is missing or not the one expected.";

@@ -32,6 +32,7 @@ mod spread;
 mod store_data;
 pub(crate) mod strip;
 mod strip_to_network_header;
+pub(crate) mod suppressor;
 mod switch;
 mod tee;
 mod timed_sink;
@@ -86,6 +87,7 @@ pub static CLASSES: &[engine::Class] = &[
     strip::CLASS,
     strip_to_network_header::CLASS,
     switch::STATIC,
+    suppressor::CLASS,
     switch::SWITCH,
     tee::CLASS,
     timed_sink::CLASS,

@@ -270,6 +270,11 @@ impl Bridge {
         self.outputs.drain(..)
     }
 
+    /// Lists what is to be done before anything that follows.
+    pub fn put_back(&mut self, outputs: impl IntoIterator<Item = Output>) {
+        self.outputs.extend(outputs);
+    }
+
     fn index(&self, number: u16) -> Option<usize> {
         self.ports.binary_search_by_key(&number, |port| port.number).ok()
     }

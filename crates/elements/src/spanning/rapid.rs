@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # RSTP
+//!
+//! `RSTP(BRIDGE, ADDR, [keywords PRIORITY, HELLO, MAX_AGE, FORWARD_DELAY, HOLD_COUNT, COST, EDGE, GUARD, SHARED, STP])`
+//!
+//! Runs the Rapid Spanning Tree Protocol for a Bridge, so that bridges may be connected in rings and yet no frame goes round.
+//!
+//! **Ports:** 1 push input, for the messages that came in by the bridge's ports; 1 push output, for those that are to leave by
+//! them. A packet's paint is the number of the port. A Bridge of N ports gives and takes such packets at its output and input N.
+//!
+//! Neighbours that speak the rapid protocol agree within milliseconds on what ports may forward; with those that speak the old
+//! one (802.1D-1998, as the Linux kernel does) the port speaks it too, and waits twice the forward delay.
+//!
+//! **Arguments**
+//! * `BRIDGE` name of the bridge whose ports' states this element sets. Until it lets them, they discard.
+//! * `ADDR` the bridge's Ethernet address, source of its messages and part of its identifier.
+//! * `PRIORITY` 0 to 65535, default 32768: the bridge of least priority becomes the root, and of equal ones that of the least
+//!   address. Other bridges know multiples of 4096 only.
+//! * `HELLO` 1 to 10 s between messages, default 2; `MAX_AGE` 6 to 40 s after which a message is too old, default 20;
+//!   `FORWARD_DELAY` 2 to 30 s in each state before forwarding where nobody agrees to more, default 15. Those of the root hold.
+//! * `HOLD_COUNT` 1 to 10 messages by a port within a second, default 6.
+//! * `COST` what the way by a port costs, default 20000 (1 Gbit/s).
+//! * `EDGE` ports behind which there are no bridges: they forward at once. Any port takes itself for one of these after three
+//!   seconds in which it heard no bridge.
+//! * `GUARD` ports that are switched off when they hear a bridge, until `enable` is written.
+//! * `SHARED` ports behind which there may be more than one bridge: nobody can agree for all of these, so such ports wait.
+//! * `STP` if true, speaks the old protocol only. Default false.
+//!
+//! Lists of ports are numbers with spaces between.
+//!
+//! **Drops:** `discarded`, messages that were understood; `bad-bpdu`; `spoofed-bpdu`, with this bridge's address or that of a group
+//! as source; `bpdu-guard`; `inactive`, for ports that are down or that the bridge does not have; `bad-version`, rapid messages
+//! where only the old protocol is spoken; `not-matched`, frames to other addresses; `too-short`; `no-memory`.
+//!
+//! **Handlers**
+//! * `ports` read: for each port its role (root, designated, alternate, backup, disabled), state, cost, identifier and what is
+//!   known on its network. `roles` and `states` read: only these.
+//! * `root`, `root_cost`, `root_port` read: the root's identifier, what the way to it costs, and by which port it goes (-1: this
+//!   bridge is the root). `bridge_id` read. `priority` read/write.
+//! * `times` read: the times in force, which are the root's.
+//! * `topology_changes`, `root_changes` read: how often. `since_change` read: seconds.
+//! * `bpdus` read: how many messages came in well, by kind, and how many left.
+//! * `link` write: `PORT true` or `PORT false`, when a device comes or goes. `enable` write: `PORT true` or `false`.
+//! * `cost` write: `PORT COST`.
+//! * `check` write: `PORT`: finds out anew whether the neighbours speak the rapid protocol.
+//!
+//! A hot swap goes on with the tree as it is while the bridge has the same address and as many ports.
+//!
+//! ```click
+//! Idle -> rstp :: RSTP(b, 02:00:00:00:00:01, PRIORITY 4096, EDGE "2 3", GUARD "2 3") -> Discard;
+//! ```
+//!
+//! See also: EtherSpanTree, Bridge; IEEE 802.1D-2004, clause 17
+
+use std::sync::Arc;
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, swap};
+use packet::Batch;
+use wire::MacAddr;
+
+use super::rstp::{BridgeConfig, PortConfig, State};
+use super::tree::{self, Act, Tree};
+use crate::bridge::{Control, PortState};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("RSTP", "1/1", || Box::<Rstp>::default())
+    .processing("h/h")
+    .serial("the tree is one, and each message may change it")
+    .handlers(super::HANDLERS)
+    .file(file!());
+
+#[derive(Default)]
+struct Rstp {
+    bridge_name: String,
+    control: Option<Arc<Control>>,
+    tree: Option<Tree>,
+    ports: Ports,
+}
+
+/// What the arguments say of ports.
+#[derive(Default)]
+struct Ports {
+    cost: u32,
+    edge: Vec<usize>,
+    guard: Vec<usize>,
+    shared: Vec<usize>,
+}
+
+impl Ports {
+    fn config(&self, port: usize) -> PortConfig {
+        PortConfig {
+            path_cost: self.cost,
+            edge: self.edge.contains(&port),
+            guard: self.guard.contains(&port),
+            point_to_point: !self.shared.contains(&port),
+            ..PortConfig::default()
+        }
+    }
+
+    /// The greatest port that is named.
+    fn last(&self) -> Option<usize> {
+        [&self.edge, &self.guard, &self.shared].into_iter().flatten().copied().max()
+    }
+}
+
+/// Port numbers with spaces between.
+fn list(args: &mut Args<'_>, name: &'static str) -> Vec<usize> {
+    let text: String = args.keyword(name, String::new());
+    let ports: Result<Vec<usize>, _> = text.split_whitespace().map(str::parse).collect();
+    ports.unwrap_or_else(|_| {
+        args.error(format!("{name} '{text}' is no list of port numbers with spaces between"));
+        Vec::new()
+    })
+}
+
+impl Rstp {
+    /// Does what the protocol wants done.
+    fn carry_out(&mut self, cx: &mut Cx<'_>) {
+        let (Some(tree), Some(control)) = (&mut self.tree, &self.control) else { return };
+        let mut leaving = Batch::new();
+        tree.carry_out(cx, |_, port, act| match act {
+            Act::Send(mut packet) => {
+                packet.set_paint(port as u8);
+                leaving.push(packet);
+            }
+            Act::State(state) => control.states().set(
+                port,
+                match state {
+                    State::Discarding => PortState::Discarding,
+                    State::Learning => PortState::Learning,
+                    State::Forwarding => PortState::Forwarding,
+                },
+            ),
+            Act::Flush => control.flush_port(port),
+            Act::Ageing(seconds) => control.set_ageing_ns(seconds.map(|s| u64::from(s) * 1_000_000_000)),
+        });
+        if !leaving.is_empty() {
+            cx.push(0, leaving);
+        }
+    }
+}
+
+impl Element for Rstp {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.bridge_name = args.required("BRIDGE");
+        let address: MacAddr = args.required("ADDR");
+        let priority = args.keyword("PRIORITY", 32768);
+        let config = tree::configure(args, address, priority);
+        let hold_count = args.keyword("HOLD_COUNT", config.tx_hold_count);
+        let config =
+            BridgeConfig { tx_hold_count: hold_count, force_stp: args.keyword("STP", false), ..config };
+        if !(1..=10).contains(&hold_count) {
+            args.error("HOLD_COUNT is not 1 to 10");
+        }
+        self.ports.cost = args.keyword("COST", PortConfig::default().path_cost);
+        if self.ports.cost == 0 {
+            args.error("COST 0: ways that cost nothing cannot be compared");
+        }
+        self.ports.edge = list(args, "EDGE");
+        self.ports.guard = list(args, "GUARD");
+        self.ports.shared = list(args, "SHARED");
+        self.tree = Some(Tree::new(config));
+    }
+
+    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        Ok(Tasks::One)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        let name = &self.bridge_name;
+        let control: Arc<Control> =
+            cx.find(name).ok_or_else(|| format!("BRIDGE {name}: there is no Bridge of this name"))?;
+        let ports = control.ports();
+        if let Some(last) = self.ports.last().filter(|last| *last >= ports) {
+            return Err(format!("{name} has {ports} ports, so there is no port {last}"));
+        }
+        self.control = Some(control);
+        if let Some(tree) = &mut self.tree {
+            tree.add_ports(ports, |port| self.ports.config(port));
+            tree.start(cx);
+        }
+        // Messages wait for the first second: nothing may be sent before the router runs.
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+        for packet in batch.drain(..) {
+            if let Some(tree) = &mut self.tree {
+                tree.receive(cx, packet.paint().into(), packet);
+            }
+        }
+        self.carry_out(cx);
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        if let Some(tree) = &mut self.tree {
+            tree.second(cx);
+        }
+        self.carry_out(cx);
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        self.tree.as_ref().and_then(|tree| tree.read(name)).ok_or_else(|| HandlerError::unknown(name))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if let Some(tree) = &mut self.tree {
+            tree.write(name, value)?;
+        }
+        self.carry_out(cx);
+        Ok(())
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Rstp>(old) else { return false };
+        let (Some(tree), Some(before)) = (&mut self.tree, &mut old.tree) else { return false };
+        let taken = tree.take(before);
+        if taken {
+            tree.go_on(cx);
+            self.carry_out(cx);
+        }
+        taken
+    }
+}
