@@ -21,6 +21,7 @@ const GOES_ON: &[&str] = &[
     "BandwidthRatedSplitter: i :: TestIn -> e :: BandwidthRatedSplitter(2000Bps) -> o :: TestOut; e[1] -> Discard;",
     "BandwidthRatedUnqueue: i :: TestIn -> q :: Queue -> e :: BandwidthRatedUnqueue(2000Bps) -> o :: TestOut;",
     "BandwidthShaper: i :: TestIn -> q :: Queue -> e :: BandwidthShaper(2000Bps) -> u :: Unqueue -> o :: TestOut;",
+    "Bridge: i :: TestIn -> e :: Bridge -> Discard; Idle -> [1]e[1] -> o :: TestOut;",
     "CPUQueue: i :: TestIn -> e :: CPUQueue(7) -> u :: RatedUnqueue(3) -> o :: TestOut;",
     "CheckARPHeader: i :: TestIn -> e :: CheckARPHeader(DETAILS true) -> o :: TestOut;",
     "CheckICMP6Header: i :: TestIn -> MarkIP6Header -> e :: CheckICMP6Header(DETAILS true) -> o :: TestOut;",

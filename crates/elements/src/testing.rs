@@ -185,6 +185,11 @@ impl Run {
         self.router.report().elements[index].drops.clone()
     }
 
+    /// What element `name` provides to others.
+    pub fn provided<T: Send + Sync + 'static>(&self, name: &str) -> Option<Arc<T>> {
+        self.router.provided(name)
+    }
+
     /// Reads a handler.
     pub fn read(&mut self, handler: &str) -> String {
         self.router.read(handler, "").unwrap_or_else(|e| panic!("{handler}: {e}"))

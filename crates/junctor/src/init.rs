@@ -44,7 +44,7 @@ enum What {
         #[arg(long, value_name = "NAME", requires = "host")]
         netns: Option<String>,
     },
-    /// A learning Ethernet switch.
+    /// A learning Ethernet bridge.
     Bridge {
         /// Interfaces.
         #[arg(required = true, num_args = 2..)]
@@ -213,12 +213,15 @@ fn device_address(name: &str) -> Option<String> {
 
 fn bridge(interfaces: &[String]) -> String {
     let mut text = String::from(
-        "// A learning Ethernet switch. Run it with: junctor run FILE\n\nswitch :: EtherSwitch;\n",
+        "// A learning Ethernet bridge. Run it with: junctor run FILE\n\
+         // Ports may be told apart by VLANs: Bridge(access 10, trunk 10 20 native 1, ...), one description for each, in order.\n\
+         // 'junctor elements Bridge' says what else there is: ageing, limits on floods and on what is learned, aggregates.\n\n\
+         bridge :: Bridge;\n",
     );
     for (i, name) in interfaces.iter().enumerate() {
         let _ = write!(
             text,
-            "\nFromDevice({name}, PROMISC true) -> [{i}]switch;\nswitch[{i}] -> Queue(1024) -> ToDevice({name});\n"
+            "\nFromDevice({name}, PROMISC true) -> [{i}]bridge;\nbridge[{i}] -> Queue(1024) -> ToDevice({name});\n"
         );
     }
     text

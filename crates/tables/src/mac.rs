@@ -11,8 +11,8 @@
 //!
 //! # Trade-offs
 //!
-//! One owner, `&mut self`. Bridges on several cores want a table that all of them read without locks; this one is for an
-//! element that runs on one core at a time.
+//! One owner, `&mut self`: for an element that runs on one core at a time. [`fdb`] is the table that several cores read, and learn
+//! into, without locks.
 //!
 //! # Invariants
 //!
@@ -20,6 +20,8 @@
 //! 2. There are never more entries than the capacity. A new station in a full table is not learned (its frames are
 //!    flooded), after old entries have been cleared away (looked for once in 1/64 of the timeout): a flood of false addresses must not push out the true ones.
 //! 3. With a timeout of 0 nothing is learned.
+
+pub mod fdb;
 
 use crate::hash::Seed;
 use std::collections::{HashMap, hash_map::Entry};

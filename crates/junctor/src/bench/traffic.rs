@@ -12,6 +12,9 @@
 //! makes three packets arrive on the one for each on the other, as fast as the router sends them on (`super::shares`).
 //! With IPv6 prefixes (`src=2001:db8:1::/64 dst=2001:db8:2::/64`) it is IPv6, whose frames have 62 bytes at least.
 //!
+//! For bridges: `from=02:00:00:01:00:00 to=02:00:00:02:00:00 stations=5000` makes flows come from so many Ethernet addresses, counted
+//! from the first one, to as many others, in no order that they share.
+//!
 //! While the router warms up, the devices also answer its ARP queries and neighbour solicitations, for any address, so
 //! that what is measured is forwarding and not resolution.
 
@@ -38,6 +41,16 @@ pub(crate) struct Pattern {
     length: usize,
     /// Its share of all packets, if it has one.
     share: Option<u64>,
+    /// The first of the Ethernet addresses that send, the first of those sent to (instead of `ether`), and how many there are.
+    from: MacAddr,
+    to: Option<MacAddr>,
+    stations: u32,
+}
+
+/// An address further on.
+fn station(MacAddr([a, b, c, d, e, f]): MacAddr, index: u32) -> [u8; 6] {
+    let [_, _, bytes @ ..] = (u64::from_be_bytes([0, 0, a, b, c, d, e, f]) + u64::from(index)).to_be_bytes();
+    bytes
 }
 
 /// The network whose hosts send or receive.
@@ -81,6 +94,9 @@ impl Default for Pattern {
             flows: 1024,
             length: 60,
             share: None,
+            from: MacAddr([2, 0, 0, 0, 1, 0]),
+            to: None,
+            stations: 1,
         }
     }
 }
@@ -112,6 +128,9 @@ impl Pattern {
             "ether" => self.ether = value.parse().ok()?,
             "src" => self.src = Prefix::parse(value)?,
             "dst" => self.dst = value.split(',').map(Prefix::parse).collect::<Option<_>>()?,
+            "from" => self.from = value.parse().ok()?,
+            "to" => self.to = Some(value.parse().ok()?),
+            "stations" => self.stations = value.parse().ok().filter(|n| (1..=1 << 20).contains(n))?,
             "share" => self.share = Some(value.parse().ok().filter(|n| (1..=1000).contains(n))?),
             "flows" => self.flows = value.parse().ok().filter(|n| (1..=1 << 20).contains(n))?,
             "length" => self.length = value.parse().ok().filter(|n| (42..=9216).contains(n))?,
@@ -143,10 +162,19 @@ impl Pattern {
             .collect()
     }
 
+    /// Destination and source.
+    fn stations_of(&self, flow: u32) -> [u8; 12] {
+        let mut addresses = [0; 12];
+        // An odd multiplier, so that neighbours do not talk to neighbours.
+        let other = (u64::from(flow) * 0x9E37_79B1 % u64::from(self.stations)) as u32;
+        addresses[..6].copy_from_slice(&self.to.map_or(self.ether.0, |to| station(to, other)));
+        addresses[6..].copy_from_slice(&station(self.from, flow % self.stations));
+        addresses
+    }
+
     fn packet6(&self, flow: u32, src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
         let mut bytes = vec![0; self.length];
-        bytes[..6].copy_from_slice(&self.ether.0);
-        bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 1, 0]);
+        bytes[..12].copy_from_slice(&self.stations_of(flow));
         bytes[12..14].copy_from_slice(&[0x86, 0xdd]);
         let payload_len = (self.length - 54) as u16;
         let repr = ipv6::Repr { src, dst, next_header: Protocol::UDP, payload_len, ..ipv6::Repr::default() };
@@ -162,8 +190,7 @@ impl Pattern {
 
     fn packet4(&self, flow: u32, src: Ipv4Addr, dst: Ipv4Addr) -> Vec<u8> {
         let mut bytes = vec![0; self.length];
-        bytes[..6].copy_from_slice(&self.ether.0);
-        bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 1, 0]);
+        bytes[..12].copy_from_slice(&self.stations_of(flow));
         bytes[12..14].copy_from_slice(&[8, 0]);
         let ip_len = (self.length - 14) as u16;
         bytes[14..16].copy_from_slice(&[0x45, 0]);

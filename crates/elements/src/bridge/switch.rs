@@ -1,0 +1,705 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # Bridge
+//!
+//! `Bridge([PORT, ...] [, keywords PORTS, AGEING, CAPACITY, PORT_LIMIT, LEARN_RATE, LEARN_BURST, ETH, LOCAL, MTU, TAG,`
+//! `BROADCAST_RATE, MULTICAST_RATE, UNKNOWN_RATE, STORM_BURST, STATIC])`
+//!
+//! A learning Ethernet bridge (IEEE 802.1Q) that all workers run at once, over one table of addresses that none of them locks.
+//!
+//! **Ports:** push inputs and as many push outputs: input and output of one number are one port. With N ports, frames of the bridge
+//! protocols (to 01-80-C2-00-00-00 up to -0F) leave by output N, if it is there, with their port as the paint annotation; what
+//! comes in at input N leaves by the port of its paint, whatever that port's state. By output N+1, if it is there, leave IGMP and MLD
+//! messages, painted alike, in place of being forwarded: whoever reads them sends them on by input N. These frames have no tag of the
+//! bridge's; where VLANs are told apart theirs is the VLAN annotation.
+//!
+//! **Arguments**
+//! * `PORT` a description of each port, the first one of port 0:
+//!   `plain`, where VLANs are not told apart;
+//!   `access VLAN`, whose frames have no tag; or
+//!   `trunk [VLAN[-VLAN] ...] [native VLAN]`, whose frames have tags, unless they are of the native VLAN; without numbers, of all VLANs.
+//!   Further words: `isolated`: nothing passes between isolated ports; `guarded`: frames of the bridge protocols
+//!   are dropped here; `lag N`: all ports with this N are one aggregate, whose conversations are spread by addresses.
+//! * `PORTS` how many there are. Default: as many as are described, or else as there are outputs.
+//! * `AGEING` time for which an address is remembered after its last frame, default 300 s. With 0 nothing is learned.
+//! * `CAPACITY` addresses in all, default 65536. `PORT_LIMIT` addresses behind each port, default 0: no limit but that.
+//! * `LEARN_RATE` new addresses that each worker learns from a port in a second, default 100000; `LEARN_BURST` of them at once,
+//!   default 16384. What is not learned is forwarded all the same.
+//! * `ETH` the bridge's own address. Frames from it are dropped, unless they come in by `LOCAL`, the port where the host is, to which
+//!   frames for it go.
+//! * `MTU` bytes that a frame may carry, default 1500: what is longer, headers and up to two tags aside, is dropped.
+//! * `TAG` the type of the tags: 8100 (default), customers' (802.1Q), or 88A8, providers' (802.1ad), to whom customers' tags
+//!   are payload.
+//! * `BROADCAST_RATE`, `MULTICAST_RATE`, `UNKNOWN_RATE` frames to all, to groups, to addresses not known, that each port may have
+//!   flooded in a second, on all workers together, default 0: no limit; `STORM_BURST` at once, default 64.
+//! * `STATIC` an entry `ETH [VLAN] PORT` that frames do not change and time does not end. May be repeated.
+//!
+//! **Cores:** the table, the ports' states and the limits are common; buffers are each worker's. One element and not a compound of
+//! elements with one job each: learning and forwarding need the same headers and the same cache lines, asked for once for the whole batch,
+//! and a frame that passes five elements costs more than all of it. The jobs are modules of their own (`sort`, `plan`, `tags`).
+//!
+//! **Drops:** `too-short`; `too-long`; `bad-source`, groups and 0 as source; `own-source`; `bad-vlan`, VLAN 4095 or a provider's tag
+//! where none may be; `no-vlan`, a VLAN that the port is not in; `port-blocked`, by a spanning tree; `inactive`, a port out of service;
+//! `filtered`, to where it came from or between isolated ports; `storm-limited`; `bad-bpdu`, at a guarded port; `no-output`;
+//! `no-memory`. Nothing is learned from a frame with one of the first six.
+//!
+//! **Handlers**
+//! * `table` read: lines of Ethernet address, VLAN (if told apart), port, age in seconds or `static`. `count` read: how many.
+//! * `capacity` read. `ageing` read/write.
+//! * `set` write: as STATIC. `remove` write: `ETH [VLAN]`. `flush` write: nothing, `port N` or `vlan N`.
+//! * `ports` read: lines of port, state, `up` or `down`, addresses behind it. `state` write: `PORT discarding|learning|forwarding`.
+//! * `up`, `down` write: takes a port into service, or out of it; what was learned there is forgotten.
+//! * `traffic` read: lines of frames, `in` or `out`, port. `learning` read: lines of how many addresses were learned, moved, or not
+//!   learned and why.
+//! * `groups` read: lines of group, VLAN, ports.
+//!
+//! ```click
+//! b :: Bridge(access 10, access 20, trunk 10 20, AGEING 60);
+//! Idle -> [0]b[0] -> Discard; Idle -> [1]b[1] -> Discard; Idle -> [2]b[2] -> Discard;
+//! ```
+//!
+//! See also: EtherSwitch; IEEE 802.1Q, IEEE 802.1D-2004
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::args::{Args, FromArg, Names};
+use engine::{Class, Cx, Element, Handler, HandlerError, Merge, Provided, Reason, Sharing, swap};
+use packet::{Batch, Packet, anno};
+use sync::rcu;
+use tables::mac::fdb::{self, Config, Fdb};
+use wire::MacAddr;
+
+use super::control::{self, Control};
+use super::plan::{Plan, Port};
+use super::sort::{Learning, Sight, Sorter, Storm, Way};
+use super::{MAX_PORTS, PortState, tags};
+use crate::shared_limit::SharedLimit;
+use crate::tools::TokenBucket;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("Bridge", "-/-", || Box::new(Bridge::default()))
+    .processing("h/h")
+    .sharing(Sharing::Shared)
+    .handlers(&[
+        Handler::read("table"),
+        Handler::read("count"),
+        Handler::read("capacity"),
+        Handler::both("ageing"),
+        Handler::write("set"),
+        Handler::write("remove"),
+        Handler::write("flush"),
+        Handler::read("ports"),
+        Handler::write("state"),
+        Handler::write("up"),
+        Handler::write("down"),
+        Handler::read("traffic").merge(Merge::Tally),
+        Handler::read("learning").merge(Merge::Tally),
+        Handler::read("groups"),
+    ])
+    .file(file!());
+
+/// No address: what a bridge without one has.
+const NO_ADDRESS: u64 = u64::MAX;
+
+/// The table as control elements act on it.
+#[derive(Debug)]
+struct Addresses {
+    fdb: Arc<Fdb>,
+    configured_ns: u64,
+}
+
+impl control::Fdb for Addresses {
+    fn flush_port(&self, port: usize) {
+        self.fdb.flush_port(port);
+    }
+
+    fn flush_all_but(&self, port: usize) {
+        self.fdb.flush_all(Some(port));
+    }
+
+    fn flush(&self) {
+        self.fdb.flush_all(None);
+    }
+
+    fn set_ageing_ns(&self, ageing_ns: Option<u64>) {
+        self.fdb.set_ageing_ns(ageing_ns.unwrap_or(self.configured_ns), self.fdb.present_ns());
+    }
+}
+
+/// What all workers share.
+struct Common {
+    ports: usize,
+    fdb: Arc<Fdb>,
+    control: Arc<Control>,
+    plan: rcu::Cell<Plan>,
+    /// The plan again, for those who change it.
+    latest: Mutex<Plan>,
+    storms: Vec<Storm>,
+    own: u64,
+    local: Option<usize>,
+    tag: u16,
+    longest: usize,
+    capacity: usize,
+    /// Whether a successor has taken the table.
+    taken: AtomicBool,
+}
+
+#[derive(Default)]
+struct Bridge {
+    common: Option<Arc<Common>>,
+    learn: (u64, u64),
+    mine: Mine,
+}
+
+/// What each worker has for itself.
+#[derive(Default)]
+struct Mine {
+    sights: Vec<Sight>,
+    out: Out,
+    allowances: Vec<TokenBucket>,
+    received: Vec<u64>,
+    learning: Learning,
+}
+
+/// What leaves, until the batch is done.
+#[derive(Default)]
+struct Out {
+    parts: Vec<Batch>,
+    /// Outputs with packets, in the order of their first one.
+    order: Vec<usize>,
+    sent: Vec<u64>,
+    drops: Vec<(Reason, Batch)>,
+    no_memory: u64,
+}
+
+impl Out {
+    fn put(&mut self, output: usize, batch: &mut Batch) {
+        let Some(part) = self.parts.get_mut(output) else {
+            let lost = std::mem::take(batch);
+            return self.drops.push((Reason::NoOutput, lost));
+        };
+        if part.is_empty() {
+            self.order.push(output);
+        }
+        part.append(batch);
+    }
+
+    fn drop(&mut self, reason: Reason, batch: Batch) {
+        self.drops.push((reason, batch));
+    }
+
+    /// Sends it all.
+    fn leave(&mut self, cx: &mut Cx<'_>) {
+        for output in self.order.drain(..) {
+            let batch = std::mem::take(&mut self.parts[output]);
+            self.sent[output] += batch.len() as u64;
+            cx.push(output, batch);
+        }
+        for (reason, batch) in self.drops.drain(..) {
+            cx.drop_batch(reason, batch);
+        }
+        if self.no_memory > 0 {
+            cx.count_drops(Reason::NoMemory, std::mem::take(&mut self.no_memory));
+        }
+    }
+}
+
+impl Bridge {
+    /// Reads the ports' descriptions and how many there are.
+    fn ports(args: &mut Args<'_>, count: Option<usize>) -> (usize, bool, Vec<Port>) {
+        let mut aware = Vec::new();
+        let mut ports = Vec::new();
+        for (at, text) in args.rest().iter().enumerate() {
+            match Port::parse(text) {
+                Ok((vlans, port)) => {
+                    aware.push(vlans);
+                    ports.push(port);
+                }
+                Err(why) => args.error(format!("port {at}: {why}")),
+            }
+        }
+        let described = Some(ports.len()).filter(|n| *n > 0);
+        let count = count.or(described).unwrap_or(args.noutputs.max(1));
+        if described.is_some_and(|n| n != count) {
+            args.error(format!("{} ports are described, but there are {count}", ports.len()));
+        }
+        if count > MAX_PORTS {
+            args.error(format!("more than {MAX_PORTS} ports"));
+        }
+        if args.ninputs > count + 1 || args.noutputs > count + 2 {
+            let (ins, outs) = (args.ninputs, args.noutputs);
+            args.error(format!("{ins} inputs and {outs} outputs are too many for {count} ports"));
+        }
+        if aware.windows(2).any(|pair| pair[0] != pair[1]) {
+            args.error("where one port is 'access' or 'trunk' the others cannot be 'plain'");
+        }
+        ports.resize(count, Port::default());
+        (count, aware.contains(&true), ports)
+    }
+
+    fn storms(args: &mut Args<'_>, ports: usize) -> Vec<Storm> {
+        let burst: u64 = args.keyword("STORM_BURST", 64);
+        let [broadcast, multicast, unknown]: [u64; 3] =
+            ["BROADCAST_RATE", "MULTICAST_RATE", "UNKNOWN_RATE"].map(|name| args.keyword(name, 0));
+        let limit = |rate: u64| (rate > 0).then(|| SharedLimit::new(rate, burst));
+        let storm =
+            |_| Storm { broadcast: limit(broadcast), multicast: limit(multicast), unknown: limit(unknown) };
+        (0..ports).map(storm).collect()
+    }
+
+    /// Reads STATIC entries and LOCAL's.
+    fn enter(args: &mut Args<'_>, common: &Common, entries: &[String], eth: Option<MacAddr>) {
+        let vids: Vec<u16> = match common.latest.lock() {
+            Ok(plan) if plan.aware => plan.vids().collect(),
+            _ => vec![0],
+        };
+        if let Some((eth, port)) = eth.zip(common.local) {
+            for vid in &vids {
+                common.fdb.insert_static(eth.0, *vid, port);
+            }
+        }
+        for text in entries {
+            let read = read_entry(text, args.names).filter(|(.., port)| *port < common.ports);
+            let entered = read.map(|(eth, vid, port)| common.fdb.insert_static(eth.0, vid, port));
+            match entered {
+                Some(true) => {}
+                Some(false) => args.error(format!("STATIC {text}: there is no room")),
+                None => args.error(format!("STATIC {text}: expected ETH [VLAN] PORT")),
+            }
+        }
+    }
+}
+
+/// Reads `ETH [VLAN] PORT`.
+fn read_entry(text: &str, names: &Names) -> Option<(MacAddr, u16, usize)> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let (eth, vid, port) = match words[..] {
+        [eth, port] => (eth, "0", port),
+        [eth, vid, port] => (eth, vid, port),
+        _ => return None,
+    };
+    let eth = MacAddr::from_arg(eth, names).ok().filter(|eth| eth.0[0] & 1 == 0)?;
+    Some((eth, vid.parse().ok().filter(|vid| *vid < 4095)?, port.parse().ok()?))
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn number(eth: MacAddr) -> u64 {
+    let [a, b, c, d, e, f] = eth.0;
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+impl Common {
+    /// Makes all of it of the configuration.
+    fn new(args: &mut Args<'_>) -> Option<Common> {
+        let ageing_ns = nanos(args.keyword("AGEING", Duration::from_secs(300)));
+        let capacity: usize = args.keyword("CAPACITY", 65_536);
+        let port_limit = args.keyword("PORT_LIMIT", 0);
+        let eth: Option<MacAddr> = args.keyword_opt("ETH");
+        let local: Option<usize> = args.keyword_opt("LOCAL");
+        let mtu: usize = args.keyword("MTU", 1500);
+        let tag: String = args.keyword("TAG", "8100".to_owned());
+        let entries: Vec<String> = args.keyword_all("STATIC");
+        let count: Option<usize> = args.keyword_opt("PORTS");
+        // Their number is known only when the positional arguments are read, which come last.
+        let storms_of = |args: &mut Args<'_>| Bridge::storms(args, MAX_PORTS);
+        let mut storms = storms_of(args);
+        let (ports, aware, described) = Bridge::ports(args, count);
+        storms.truncate(ports);
+        let tag = match tag.to_ascii_lowercase().as_str() {
+            "8100" | "0x8100" => tags::CUSTOMER,
+            "88a8" | "0x88a8" => tags::PROVIDER,
+            other => {
+                args.error(format!("TAG must be 8100 or 88A8, not '{other}'"));
+                return None;
+            }
+        };
+        if local.is_some_and(|port| port >= ports) {
+            args.error("LOCAL is not one of the ports");
+        }
+        if !(1..=1 << 22).contains(&capacity) {
+            args.error("CAPACITY must lie between 1 and 4194304");
+        }
+        if !args.errors().is_empty() {
+            return None;
+        }
+        let plan = Plan::new(aware, &described).map_err(|why| args.error(why)).ok()?;
+        let config = Config { capacity, port_limit, ports, vlans: plan.vids().count(), ageing_ns };
+        let made = Fdb::new(config, RandomState::new().hash_one(0), &args.rcu);
+        let fdb = Arc::new(made.map_err(|why| args.error(why.to_string())).ok()?);
+        plan.vids().for_each(|vid| fdb.add_vlan(vid));
+        let addresses = Addresses { fdb: fdb.clone(), configured_ns: ageing_ns };
+        let common = Common {
+            ports,
+            fdb,
+            control: Arc::new(Control::new(ports, &args.rcu, Box::new(addresses))),
+            plan: rcu::Cell::new(&args.rcu, plan.clone()),
+            latest: Mutex::new(plan),
+            storms,
+            own: eth.map_or(NO_ADDRESS, number),
+            local,
+            tag,
+            longest: mtu.saturating_add(wire::ethernet::HEADER_LEN),
+            capacity,
+            taken: AtomicBool::new(false),
+        };
+        Bridge::enter(args, &common, &entries, eth);
+        Some(common)
+    }
+
+    fn push(&self, cx: &mut Cx<'_>, mine: &mut Mine, port: usize, mut batch: Batch) {
+        let now = cx.now();
+        self.fdb.pass(now);
+        mine.received[port] += batch.len() as u64;
+        let noutputs = cx.noutputs();
+        let reader = cx.rcu();
+        let plan = self.plan.read(reader);
+        let member = &plan.members[port];
+        if !member.up {
+            return cx.drop_batch(Reason::Inactive, batch);
+        }
+        let states = self.control.states();
+        let sorter = Sorter {
+            fdb: &self.fdb,
+            reader,
+            plan,
+            member,
+            states,
+            groups: Some(self.control.groups())
+                .filter(|groups| noutputs > self.ports + 1 || !groups.is_empty(reader)),
+            storm: &self.storms[port],
+            state: states.get(usize::from(member.leader)),
+            own: if self.local == Some(port) { NO_ADDRESS } else { self.own },
+            tag: self.tag,
+            longest: self.longest,
+            snoops: noutputs > self.ports + 1,
+            now,
+        };
+        sorter.sort(&batch, &mut mine.sights, &mut mine.allowances[port], &mut mine.learning);
+        let Some(first) = mine.sights.first() else { return };
+        let same = mine.sights.iter().take_while(|sight| sight.alike(first)).count();
+        if let (Way::Port(to), false) = (first.way, plan.aware)
+            && same == mine.sights.len()
+            && usize::from(to) < noutputs
+        {
+            let to = usize::from(to);
+            mine.out.sent[to] += batch.len() as u64;
+            return cx.push(to, batch);
+        }
+        let mut from = 0;
+        while let Some(first) = mine.sights.get(from) {
+            let len = mine.sights[from..].iter().take_while(|sight| sight.alike(first)).count();
+            let run = batch.split_front(len);
+            self.deliver(&sorter, &mut mine.out, port, first, run);
+            from += len;
+        }
+        mine.out.leave(cx);
+    }
+
+    /// Sorts frames that all go one way by outputs.
+    fn deliver(&self, sorter: &Sorter<'_>, out: &mut Out, port: usize, sight: &Sight, mut batch: Batch) {
+        match sight.way {
+            Way::Drop(reason) => out.drop(reason, batch),
+            Way::Look => out.drop(Reason::NoOutput, batch),
+            Way::Port(to) => self.send(sorter, out, usize::from(to), sight, &mut batch),
+            Way::Control => self.hand_up(out, self.ports, port, sight, batch),
+            Way::Snoop => self.hand_up(out, self.ports + 1, port, sight, batch),
+            Way::Flood | Way::Group(_) => {
+                let leaders = sorter.flooded(sight);
+                let hash = sight.hash();
+                let mut ways = leaders.iter().filter_map(|leader| sorter.plan.way(leader, hash)).peekable();
+                if ways.peek().is_none() {
+                    return out.drop(Reason::NoOutput, batch);
+                }
+                while let Some(to) = ways.next() {
+                    if ways.peek().is_none() {
+                        self.send(sorter, out, to, sight, &mut batch);
+                        break;
+                    }
+                    let mut copies: Batch = batch.iter_mut().filter_map(Packet::share).collect();
+                    out.no_memory += (batch.len() - copies.len()) as u64;
+                    self.send(sorter, out, to, sight, &mut copies);
+                }
+            }
+        }
+    }
+
+    /// Gives frames the tag that a port wants, and sends them there.
+    fn send(&self, sorter: &Sorter<'_>, out: &mut Out, to: usize, sight: &Sight, batch: &mut Batch) {
+        if sorter.plan.aware {
+            let leader = sorter.plan.members.get(to).map_or(to, |member| usize::from(member.leader));
+            let tagged = !sorter.vlan(sight).untagged.contains(leader);
+            self.retag(out, (sight.tagged, tagged), sight.vid, batch);
+        }
+        out.put(to, batch);
+    }
+
+    /// Puts tags on or takes them off.
+    fn retag(&self, out: &mut Out, (has, wants): (bool, bool), vid: u16, batch: &mut Batch) {
+        match (has, wants) {
+            (false, false) => {}
+            (true, false) => batch.iter_mut().for_each(tags::strip),
+            (true, true) => batch.iter_mut().for_each(|packet| tags::set_vid(packet, vid)),
+            (false, true) => {
+                let before = batch.len();
+                batch.retain_mut(|packet| tags::insert(packet, self.tag, vid));
+                out.no_memory += (before - batch.len()) as u64;
+            }
+        }
+    }
+
+    /// Gives frames to the bridge's own protocols.
+    fn hand_up(&self, out: &mut Out, output: usize, port: usize, sight: &Sight, mut batch: Batch) {
+        if output >= out.parts.len() {
+            return out.drop(Reason::Filtered, batch);
+        }
+        for packet in batch.iter_mut() {
+            if sight.tagged {
+                tags::strip(packet);
+            }
+            packet.set_paint(port as u8);
+            packet.set_anno(anno::VLAN_TCI, sight.vid.to_be_bytes());
+        }
+        out.put(output, &mut batch);
+    }
+
+    /// Sends what the bridge's own protocols give, each frame by the port of its paint.
+    fn push_down(&self, cx: &mut Cx<'_>, mine: &mut Mine, mut batch: Batch) {
+        let plan = self.plan.read(cx.rcu());
+        let (ports, out) = (self.ports, &mut mine.out);
+        for packet in batch.drain(..) {
+            let to = usize::from(packet.paint());
+            let vid = u16::from_be_bytes(packet.anno(anno::VLAN_TCI)) & 0xfff;
+            let mut one = Batch::of(packet);
+            match plan.members.get(to).filter(|_| to < ports) {
+                None => out.drop(Reason::NoOutput, one),
+                Some(member) if !member.up => out.drop(Reason::Inactive, one),
+                Some(member) => {
+                    let bare = !plan.aware || vid == 0;
+                    let wants = !bare && !plan.vlan(vid).untagged.contains(usize::from(member.leader));
+                    self.retag(out, (false, wants), vid, &mut one);
+                    out.put(to, &mut one);
+                }
+            }
+        }
+        out.leave(cx);
+    }
+
+    /// Takes a port into service or out of it.
+    fn serve(&self, port: usize, up: bool) -> Result<(), String> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = latest.with(port, up);
+        let bytes = size_of::<Plan>() + plan.by_vid.len() * 2 + plan.members.len() * 128;
+        let published = self.plan.publish_sized(plan.clone(), bytes);
+        published.map_err(|stalled| stalled.to_string())?;
+        *latest = plan;
+        if !up {
+            self.fdb.flush_port(port);
+        }
+        Ok(())
+    }
+
+    fn table(&self) -> String {
+        let aware = self.latest.lock().unwrap_or_else(PoisonError::into_inner).aware;
+        let line = |entry: &fdb::Entry| {
+            let vlan = if aware { format!(" {}", entry.vlan) } else { String::new() };
+            let age = if entry.is_static {
+                "static".to_owned()
+            } else {
+                (entry.age_ns / 1_000_000_000).to_string()
+            };
+            format!("{:#}{vlan} {} {age}\n", MacAddr(entry.mac), entry.port)
+        };
+        self.fdb.entries().iter().map(line).collect()
+    }
+
+    fn port_lines(&self) -> String {
+        let plan = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = |(at, member): (usize, &super::plan::Member)| {
+            let state = self.control.states().get(usize::from(member.leader));
+            let up = if member.up { "up" } else { "down" };
+            format!("{at} {state} {up} {}\n", self.fdb.stations(at))
+        };
+        plan.members.iter().enumerate().map(line).collect()
+    }
+
+    fn group_lines(&self) -> String {
+        let line = |((vlan, group), ports): &((u16, MacAddr), super::PortSet)| {
+            let ports: Vec<String> = ports.iter().map(|port| port.to_string()).collect();
+            format!("{group:#} {vlan} {}\n", ports.join(" "))
+        };
+        self.control.groups().list().iter().map(line).collect()
+    }
+
+    fn write(&self, now: u64, name: &str, value: &str) -> Result<(), HandlerError> {
+        let bad = |expected: &str| HandlerError::bad_value(name, value, expected);
+        let words: Vec<&str> = value.split_ascii_whitespace().collect();
+        let port = |word: &str| word.parse().ok().filter(|port| *port < self.ports);
+        let names = Names::default();
+        match (name, &words[..]) {
+            ("ageing", [time]) => {
+                let time = Duration::from_arg(time, &names).map_err(|_| bad("a number of seconds"))?;
+                self.fdb.set_ageing_ns(nanos(time), now);
+            }
+            ("flush", []) => self.fdb.flush_all(None),
+            ("flush", ["port", word]) => {
+                self.fdb.flush_port(port(word).ok_or_else(|| bad("one of the ports"))?)
+            }
+            ("flush", ["vlan", word]) => {
+                self.fdb.flush_vlan(word.parse().map_err(|_| bad("the number of a VLAN"))?);
+            }
+            ("set", _) => {
+                let entry = read_entry(value, &names).filter(|(.., port)| *port < self.ports);
+                let (eth, vid, port) = entry.ok_or_else(|| bad("ETH [VLAN] PORT"))?;
+                if !self.fdb.insert_static(eth.0, vid, port) {
+                    return Err(bad("an address for which there is room"));
+                }
+            }
+            ("remove", [eth, vid @ ..]) => {
+                let eth = MacAddr::from_arg(eth, &names).map_err(|_| bad("ETH [VLAN]"))?;
+                let vid = vid.first().map_or(Ok(0), |word| word.parse()).map_err(|_| bad("ETH [VLAN]"))?;
+                if !self.fdb.remove(eth.0, vid) {
+                    return Err(bad("an address that is in the table"));
+                }
+            }
+            ("state", [at, state]) => {
+                let at = port(at).ok_or_else(|| bad("PORT STATE"))?;
+                let state = PortState::from_name(state)
+                    .ok_or_else(|| bad("a port and 'discarding', 'learning' or 'forwarding'"))?;
+                self.control.states().set(at, state);
+            }
+            ("up" | "down", [at]) => {
+                let at = port(at).ok_or_else(|| bad("one of the ports"))?;
+                self.serve(at, name == "up").map_err(|why| bad(&why))?;
+            }
+            _ => return Err(bad("what the manual says")),
+        }
+        Ok(())
+    }
+}
+
+impl Mine {
+    fn new(ports: usize, noutputs: usize, (rate, burst): (u64, u64)) -> Mine {
+        let mut mine = Mine::default();
+        mine.out.parts.resize_with(noutputs, Batch::new);
+        mine.out.sent.resize(noutputs, 0);
+        mine.received.resize(ports, 0);
+        mine.allowances.resize_with(ports, || TokenBucket::new(rate, burst));
+        mine
+    }
+
+    fn traffic(&self) -> String {
+        let lines = |counts: &[u64], way: &str| -> String {
+            counts
+                .iter()
+                .take(self.received.len())
+                .enumerate()
+                .map(|(at, n)| format!("{n} {way} {at}\n"))
+                .collect()
+        };
+        lines(&self.received, "in") + &lines(&self.out.sent, "out")
+    }
+
+    fn learned(&self) -> String {
+        let Learning { learned, moved, over_rate, over_port_limit, full, busy } = self.learning;
+        format!(
+            "{learned} learned\n{moved} moved\n{over_rate} over LEARN_RATE\n{over_port_limit} over PORT_LIMIT\n\
+             {full} table full\n{busy} busy\n"
+        )
+    }
+
+    /// Goes on counting where `old` was.
+    fn keep(&mut self, old: &mut Mine) {
+        let add = |mine: &mut [u64], theirs: &mut [u64]| {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += std::mem::take(theirs));
+        };
+        add(&mut self.received, &mut old.received);
+        add(&mut self.out.sent, &mut old.out.sent);
+        for (mine, theirs) in self.allowances.iter_mut().zip(&old.allowances) {
+            mine.follow(theirs);
+        }
+        let theirs = std::mem::take(&mut old.learning);
+        let mine = &mut self.learning;
+        mine.learned += theirs.learned;
+        mine.moved += theirs.moved;
+        mine.over_rate += theirs.over_rate;
+        mine.over_port_limit += theirs.over_port_limit;
+        mine.full += theirs.full;
+        mine.busy += theirs.busy;
+    }
+}
+
+impl Element for Bridge {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.learn = (args.keyword("LEARN_RATE", 100_000), args.keyword("LEARN_BURST", 16_384));
+        self.common = Common::new(args).map(Arc::new);
+        if let Some(common) = &self.common {
+            self.mine = Mine::new(common.ports, args.noutputs, self.learn);
+        }
+    }
+
+    fn share(&self) -> Option<Box<dyn Element>> {
+        let common = self.common.clone();
+        let mine = Mine::new(self.mine.received.len(), self.mine.out.sent.len(), self.learn);
+        Some(Box::new(Bridge { common, learn: self.learn, mine }))
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
+        let Some(common) = &self.common else { return cx.drop_batch(Reason::Inactive, batch) };
+        if port < common.ports {
+            common.push(cx, &mut self.mine, port, batch);
+        } else {
+            common.push_down(cx, &mut self.mine, batch);
+        }
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let Some(common) = &self.common else { return Err(HandlerError::unknown(name)) };
+        common.fdb.advance(cx.now());
+        Ok(match name {
+            "table" => common.table(),
+            "count" => common.fdb.entries().len().to_string(),
+            "capacity" => common.capacity.to_string(),
+            "ageing" => (common.fdb.ageing_ns() as f64 / 1e9).to_string(),
+            "ports" => common.port_lines(),
+            "traffic" => self.mine.traffic(),
+            "learning" => self.mine.learned(),
+            "groups" => common.group_lines(),
+            _ => return Err(HandlerError::unknown(name)),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let now = cx.now();
+        match &self.common {
+            Some(common) => common.write(now, name, value),
+            None => Err(HandlerError::unknown(name)),
+        }
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        let common = self.common.as_ref()?;
+        Some(common.control.clone())
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Bridge>(old) else { return false };
+        let now = cx.now();
+        if let (Some(mine), Some(theirs)) = (&self.common, &old.common)
+            && !theirs.taken.swap(true, Ordering::AcqRel)
+        {
+            theirs.fdb.advance(now);
+            mine.fdb.advance(now);
+            mine.fdb.take(&theirs.fdb);
+        }
+        self.mine.keep(&mut old.mine);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The filtering database (IEEE 802.1Q, 8.8) of a bridge that all workers run at once.
+//!
+//! Every frame asks twice: for its source, to learn, and for its destination. Both are the same read of one cache line, and for a
+//! station that is known and where it was, the learning ends there: nobody writes.
+//!
+//! # Layout
+//!
+//! Buckets of eight 64-bit words, one cache line each; a key has two buckets, and stands in the second only if the first was
+//! full. One word is an entry: the key (what the bucket does not say of it, see [`layout`]), a *handle* of 10 bits, and
+//! the *tick* of the last sighting, 8 bits. A handle is an index into a small table that says which port it stands for and how old its
+//! entries may get; a port has one at a time for what it learns. Twice the capacity in places, at least; 16 to 32 bytes a station.
+//!
+//! # How it goes on
+//!
+//! * *Lookup*: the least of eight words, each xored with the one wanted, is the payload if it is small: no branch but the one
+//!   whether it was found. Then one load from the table of handles. All loads are relaxed.
+//! * *Learning*: the payload found is compared with the one a sighting now would write (port's handle, present tick). Equal: done. Only
+//!   the tick differs: one compare-and-swap, once in a tick (1/128 of the ageing time) for each station. Else, for a
+//!   station that is new or moved, one of 64 locks is *tried*, by key, so that no key gets in twice; who finds it taken leaves it to
+//!   the next frame. Nobody ever waits.
+//! * *Ageing*: the first batch of a tick ([`Fdb::pass`]) moves the tick on with the (virtual) clock and sweeps 1/64 of the buckets. There
+//!   is no timer: where no frames come nobody asks. What is too old is not found from the moment that the tick says so; the sweep
+//!   frees its place before the tick's 8 bits come round.
+//! * *Flush of a port*: it gets another handle, and the former one becomes nobody's: two stores, whatever the table holds. No lookup
+//!   that begins then finds what was learned before. One grace period later nobody learns under the former handle
+//!   any more; the sweep then frees places that have it, and one more grace period later, when nobody has a payload in hand that he read
+//!   before, the handle is free for use. *Flush of a VLAN*: it gets another table number, in the same way; of all: each port.
+//!
+//! The study whose bridge this follows (EXPERIMENTS.md, `bridge`) allocates what it needs to flush while forwarding goes on, must drop its
+//! lock for that, and begins again if the table has changed meanwhile, until an attempt fits. Here nothing is allocated: entries are not
+//! objects that must be unlinked one by one and kept until readers are through, but words that mean nothing any more. So there is
+//! nothing to retry.
+//!
+//! # Limits
+//!
+//! Random source addresses fill any table. What they may cost is bounded three times: by the *allowance* of the caller, new stations
+//! for a worker and port in some time; by [`Config::port_limit`]; by [`Config::capacity`]. At a limit nothing is
+//! learned and nothing forgotten: those who are known stay known.
+//!
+//! # Ordering argument
+//!
+//! 1. *An entry is one word*: a reader sees all of an entry or none of it, in whatever order.
+//! 2. *Each change is a compare-and-swap of the whole word that was looked at*: a sweep that found an entry too old cannot remove the
+//!    one that a sighting renewed meanwhile, nor a refresh change an entry that moved.
+//! 3. *A key stands once*: it enters under its lock only, after a look at all 16 places. Model: `a_station_stands_once`.
+//! 4. *A handle stands for one port as long as somebody may use it*: a reader or learner holds its worker's [`Reader`] from
+//!    the load of the handle to its last use, and the handle is given out anew after a grace period in which it was dead and
+//!    nowhere in the table. Model: `a_flushed_port_is_forgotten`.
+
+mod layout;
+mod upkeep;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+#[cfg(loom)]
+use loom::sync::{
+    Mutex,
+    atomic::{AtomicU32, AtomicU64},
+};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+#[cfg(not(loom))]
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU32, AtomicU64},
+};
+
+use sync::padded::CachePadded;
+use sync::prefetch::prefetch;
+use sync::rcu::{Domain, Reader};
+
+use super::{Learned, Mac};
+pub use layout::Place;
+use layout::{AGE_BITS, GROUP, HANDLES, Layout, PAYLOAD};
+use upkeep::Upkeep;
+
+/// Ports that one table tells apart.
+pub const MAX_PORTS: usize = 256;
+/// What [`Fdb::lookup`] answers for a station that is not known.
+pub const UNKNOWN: u16 = u16::MAX;
+/// VLANs are numbered below.
+pub const VLANS: usize = 4096;
+
+/// Ticks that an entry may be old. The ageing time is divided into so many.
+const AGEING_TICKS: u64 = 128;
+/// Locks for entering keys.
+const STRIPES: usize = 64;
+/// In the word of a handle: its entries were not learned.
+const STATIC: u32 = 1 << 24;
+
+/// What a table is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Stations in all.
+    pub capacity: usize,
+    /// Stations behind each port; 0 for no limit but the capacity.
+    pub port_limit: usize,
+    /// Ports, up to [`MAX_PORTS`].
+    pub ports: usize,
+    /// VLANs with tables of their own, 0 if none is told apart.
+    pub vlans: usize,
+    /// For how long a station is remembered after its last frame; with 0 nothing is learned.
+    pub ageing_ns: u64,
+}
+
+/// An address in a table of the filtering database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key(u64);
+
+impl Key {
+    /// The key of a station's address, as the low 48 bits of a number, with the [salt](Fdb::salt) of its VLAN. Not for
+    /// group addresses.
+    #[inline(always)]
+    pub fn new(mac: u64, salt: u64) -> Key {
+        Key(mac & !GROUP | salt)
+    }
+
+    /// The key of a station's address in network order.
+    #[inline]
+    pub fn of(mac: Mac, salt: u64) -> Key {
+        let [a, b, c, d, e, f] = mac;
+        Key::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f]), salt)
+    }
+}
+
+/// What was found of a key: handle and tick, 0 for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found(u32);
+
+/// What a sighting behind some port would be noted as now. For one batch: it holds as long as its worker's licence to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(u32);
+
+/// Why a station was not learned, or how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noted {
+    /// As [`Learned`] says.
+    As(Learned),
+    /// The caller's allowance is used up.
+    Allowance,
+    /// Its port has as many stations as it may.
+    PortLimit,
+    /// The table has as many as it may, or the station's buckets are full.
+    Full,
+    /// Somebody else was about to enter a station whose key shares the lock.
+    Busy,
+    /// There is an entry that is not to change.
+    Static,
+}
+
+/// An entry, as [`Fdb::entries`] lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// The VLAN; 0 where none is told apart.
+    pub vlan: u16,
+    /// The address.
+    pub mac: Mac,
+    /// The port.
+    pub port: u16,
+    /// How long ago it was seen last.
+    pub age_ns: u64,
+    /// Whether it was set by hand.
+    pub is_static: bool,
+}
+
+/// What no entry could be without: read with each frame, written when the configuration or the tick changes.
+#[derive(Debug)]
+struct Common {
+    /// The present tick; its low bits stand in entries.
+    tick: AtomicU32,
+    /// When the next one begins.
+    due_ns: AtomicU64,
+    /// Of each port: the handle under which it learns.
+    current: Box<[AtomicU32]>,
+    /// Of each handle: the port (low 16 bits), the age in ticks that its entries may have (8 bits), [`STATIC`].
+    handles: Box<[AtomicU32]>,
+    /// Of each VLAN: what its table number adds to keys.
+    salts: Box<[AtomicU64]>,
+}
+
+/// What changes when stations come and go.
+#[derive(Debug)]
+struct Counts {
+    /// Places taken, of each handle.
+    of: Box<[AtomicU32]>,
+    /// Places taken under handles in use: exact after each tick, and nearly so between.
+    live: CachePadded<AtomicU32>,
+    /// Taken while a key enters.
+    stripes: Box<[CachePadded<AtomicU32>]>,
+}
+
+/// The table. See the module's documentation.
+///
+/// ```
+/// use junctor_tables::mac::{Learned, fdb::{Config, Fdb, Key, Noted, UNKNOWN}};
+/// use junctor_sync::rcu::Domain;
+/// let domain = Domain::default();
+/// let config = Config { capacity: 1000, port_limit: 0, ports: 4, vlans: 0, ageing_ns: 300_000_000_000 };
+/// let fdb = Fdb::new(config, 42, &domain)?;
+/// let reader = domain.register("worker 0");
+/// let key = Key::of([2, 0, 0, 0, 0, 1], fdb.salt(0));
+/// let mut allowance = 10;
+/// assert_eq!(fdb.learn(&reader, key, 3, &mut allowance), Noted::As(Learned::New));
+/// assert_eq!(fdb.lookup(&reader, key), 3);
+/// fdb.flush_port(3);
+/// assert_eq!(fdb.lookup(&reader, key), UNKNOWN);
+/// # Ok::<(), junctor_sync::lines::NoMemory>(())
+/// ```
+#[derive(Debug)]
+pub struct Fdb {
+    layout: Layout,
+    buckets: Buckets,
+    common: CachePadded<Common>,
+    counts: CachePadded<Counts>,
+    config: Config,
+    domain: Domain,
+    upkeep: Mutex<Upkeep>,
+}
+
+/// The buckets' memory.
+#[cfg(not(loom))]
+type Buckets = sync::lines::Lines;
+#[cfg(loom)]
+type Buckets = Vec<Bucket>;
+/// Two entries are enough for a model.
+#[cfg(loom)]
+#[derive(Debug)]
+struct Bucket([AtomicU64; 2]);
+
+impl Fdb {
+    /// An empty table; `seed` should be random.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    ///
+    /// # Panics
+    /// With more than [`MAX_PORTS`] ports.
+    pub fn new(config: Config, seed: u64, domain: &Domain) -> Result<Fdb, sync::lines::NoMemory> {
+        assert!(config.ports <= MAX_PORTS, "a table for more ports than there are handles");
+        let fid_bits = usize::BITS - config.vlans.min(VLANS - 1).leading_zeros();
+        let fid_bits = if config.vlans == 0 { 0 } else { (fid_bits + 1).min(12) };
+        let layout = Layout::new(config.capacity.saturating_mul(2), fid_bits, seed);
+        #[cfg(not(loom))]
+        let buckets = Buckets::zeroed(layout.buckets())?;
+        #[cfg(loom)]
+        let buckets =
+            (0..layout.buckets()).map(|_| Bucket(std::array::from_fn(|_| AtomicU64::new(0)))).collect();
+        let words = |n: usize| (0..n).map(|_| AtomicU32::new(0)).collect::<Box<[_]>>();
+        let handles = if cfg!(loom) { 8 } else { HANDLES };
+        let common = Common {
+            tick: AtomicU32::new(0),
+            due_ns: AtomicU64::new(0),
+            current: words(config.ports),
+            handles: (0..handles).map(|_| AtomicU32::new(u32::from(UNKNOWN))).collect(),
+            salts: (0..if config.vlans == 0 { 1 } else { VLANS }).map(|_| AtomicU64::new(0)).collect(),
+        };
+        let stripes = if cfg!(loom) { 1 } else { STRIPES };
+        let counts = Counts {
+            of: words(handles),
+            live: CachePadded::new(AtomicU32::new(0)),
+            stripes: (0..stripes).map(|_| CachePadded::new(AtomicU32::new(0))).collect(),
+        };
+        let upkeep = Upkeep::new(&config, handles, 1 << fid_bits);
+        let fdb = Fdb {
+            layout,
+            buckets,
+            common: CachePadded::new(common),
+            counts: CachePadded::new(counts),
+            config,
+            domain: domain.clone(),
+            upkeep: Mutex::new(upkeep),
+        };
+        fdb.open_ports();
+        Ok(fdb)
+    }
+
+    /// Moves on to `now_ns` if a tick has passed: to be called with each batch, by all workers. One of them then does what there is
+    /// to do, and the others go on.
+    #[inline(always)]
+    pub fn pass(&self, now_ns: u64) {
+        if now_ns >= self.common.due_ns.load(Relaxed) {
+            self.try_advance(now_ns);
+        }
+    }
+
+    /// What the keys of a VLAN have in common; where none is told apart, of all. Holds for a batch.
+    #[inline]
+    pub fn salt(&self, vlan: u16) -> u64 {
+        self.common.salts.get(usize::from(vlan)).map_or(0, |salt| salt.load(Relaxed))
+    }
+
+    /// Where to look for a key, and a request to bring it near.
+    #[inline(always)]
+    pub fn place(&self, key: Key) -> Place {
+        let place = self.layout.place(key.0);
+        if let Some(bucket) = self.buckets.get(place.bucket as usize) {
+            prefetch(bucket);
+        }
+        place
+    }
+
+    /// What stands at a place.
+    #[inline(always)]
+    pub fn find(&self, place: Place) -> Found {
+        let best = self.best(place);
+        if best <= PAYLOAD { Found(best as u32) } else { self.find_other(place) }
+    }
+
+    #[inline]
+    fn find_other(&self, place: Place) -> Found {
+        let best = self.best(self.layout.other(place));
+        Found(if best <= PAYLOAD { best as u32 } else { 0 })
+    }
+
+    /// The least of the bucket's words, each less what is wanted: the payload of the one that is.
+    #[inline(always)]
+    fn best(&self, place: Place) -> u64 {
+        let Some(bucket) = self.buckets.get(place.bucket as usize) else { return u64::MAX };
+        bucket.0.iter().fold(u64::MAX, |best, word| best.min(word.load(Relaxed) ^ place.want))
+    }
+
+    /// The port of what was found, or [`UNKNOWN`].
+    #[inline(always)]
+    pub fn port(&self, _: &Reader, found: Found) -> u16 {
+        self.port_at(found, self.common.tick.load(Relaxed))
+    }
+
+    #[inline(always)]
+    fn port_at(&self, Found(found): Found, tick: u32) -> u16 {
+        let handle = self.handle(found);
+        let age = tick.wrapping_sub(found) as u8;
+        if age <= (handle >> 16) as u8 { handle as u16 } else { UNKNOWN }
+    }
+
+    #[inline(always)]
+    fn handle(&self, payload: u32) -> u32 {
+        let index = payload as usize >> AGE_BITS;
+        self.common.handles.get(index).map_or(u32::from(UNKNOWN), |handle| handle.load(Relaxed))
+    }
+
+    /// The port that a station is behind, or [`UNKNOWN`].
+    #[inline]
+    pub fn lookup(&self, reader: &Reader, key: Key) -> u16 {
+        self.port(reader, self.find(self.layout.place(key.0)))
+    }
+
+    /// Looks all of `keys` up; `ports` has as many places.
+    #[inline]
+    pub fn lookup_batch(&self, _: &Reader, keys: &[Key], ports: &mut [u16]) {
+        const CHUNK: usize = 32;
+        let tick = self.common.tick.load(Relaxed);
+        let mut places = [Place { bucket: 0, want: 0 }; CHUNK];
+        for (keys, ports) in keys.chunks(CHUNK).zip(ports.chunks_mut(CHUNK)) {
+            for (place, key) in places.iter_mut().zip(keys) {
+                *place = self.place(*key);
+            }
+            for (port, place) in ports.iter_mut().zip(&places) {
+                *port = self.port_at(self.find(*place), tick);
+            }
+        }
+    }
+
+    /// What sightings behind `port` are to be noted as in this batch; nothing if nothing is to be learned.
+    #[inline]
+    pub fn mark(&self, _: &Reader, port: usize) -> Option<Mark> {
+        let handle = self.common.current.get(port)?.load(Acquire);
+        let tick = self.common.tick.load(Relaxed);
+        (handle != 0).then_some(Mark(handle << AGE_BITS | tick & 0xff))
+    }
+
+    /// Whether what was found is what a sighting now would write: there is nothing to learn.
+    #[inline(always)]
+    pub fn is_known(&self, Found(found): Found, Mark(mark): Mark) -> bool {
+        found == mark || self.handle(found) & STATIC != 0
+    }
+
+    /// Notes that a station was seen behind the port of `mark`. For what is [known](Self::is_known) there is no need to ask. A new
+    /// station takes one off `allowance`.
+    #[cold]
+    pub fn note(&self, _: &Reader, place: Place, mark: Mark, allowance: &mut u32) -> Noted {
+        let other = self.layout.other(place);
+        for place in [place, other] {
+            let Some((word, old)) = self.slot(place) else { continue };
+            let payload = (old & PAYLOAD) as u32;
+            if self.handle(payload) & STATIC != 0 {
+                return Noted::Static;
+            }
+            if payload >> AGE_BITS == mark.0 >> AGE_BITS {
+                let known = self.port_at(Found(payload), mark.0) != UNKNOWN;
+                // If it changed in this moment, whoever changed it knows better.
+                let _ = word.compare_exchange(old, place.want | u64::from(mark.0), AcqRel, Relaxed);
+                return Noted::As(if known { Learned::Known } else { Learned::New });
+            }
+        }
+        let stripe = self.stripe(place);
+        if stripe.swap(1, Acquire) != 0 {
+            return Noted::Busy;
+        }
+        let noted = self.enter([place, other], mark, allowance);
+        stripe.store(0, Release);
+        noted
+    }
+
+    /// Looks up and learns: as a bridge does, in one call.
+    ///
+    /// # Errors
+    /// None; see [`Noted`].
+    pub fn learn(&self, reader: &Reader, key: Key, port: usize, allowance: &mut u32) -> Noted {
+        let Some(mark) = self.mark(reader, port) else { return Noted::As(Learned::Refused) };
+        let place = self.layout.place(key.0);
+        match self.is_known(self.find(place), mark) {
+            true => Noted::As(Learned::Known),
+            false => self.note(reader, place, mark, allowance),
+        }
+    }
+
+    /// Enters a station that is not known or known elsewhere. The caller has its lock.
+    fn enter(&self, places: [Place; 2], mark: Mark, allowance: &mut u32) -> Noted {
+        let handle = (mark.0 >> AGE_BITS) as usize;
+        let limit = self.config.port_limit;
+        let crowded = limit > 0 && self.counts.of[handle].load(Relaxed) as usize >= limit;
+        for place in places {
+            let Some((word, old)) = self.slot(place) else { continue };
+            let was = (old & PAYLOAD) as u32;
+            let port = self.port_at(Found(was), mark.0);
+            if crowded {
+                return Noted::PortLimit;
+            }
+            if port == UNKNOWN && !take_one(allowance) {
+                return Noted::Allowance;
+            }
+            // A refresh or a sweep may come between; then the next frame tries again.
+            if word.compare_exchange(old, place.want | u64::from(mark.0), AcqRel, Relaxed).is_err() {
+                return Noted::Busy;
+            }
+            self.gone(was);
+            self.come(mark.0);
+            return Noted::As(if port == UNKNOWN { Learned::New } else { Learned::Moved(port) });
+        }
+        if crowded {
+            return Noted::PortLimit;
+        }
+        if self.counts.live.load(Relaxed) as usize >= self.config.capacity {
+            return Noted::Full;
+        }
+        if !take_one(allowance) {
+            return Noted::Allowance;
+        }
+        match self.insert(places, mark.0, mark.0) {
+            true => Noted::As(Learned::New),
+            false => Noted::Full,
+        }
+    }
+
+    /// Puts an entry into a place that is empty or whose entry counts for nothing. The first bucket is where lookups look first;
+    /// but its last place is kept for keys whose other bucket is as full: so tables at their capacity turn nobody away.
+    fn insert(&self, [first, other]: [Place; 2], payload: u32, tick: u32) -> bool {
+        let room = |place: Place| {
+            let words = &self.buckets[place.bucket as usize].0;
+            words.iter().filter(|word| self.is_free(word.load(Relaxed), tick)).count()
+        };
+        let crowded = room(first) < 2 && room(other) > room(first);
+        let places = if crowded { [other, first] } else { [first, other] };
+        places.into_iter().any(|place| self.insert_at(place, payload, tick))
+    }
+
+    fn insert_at(&self, place: Place, payload: u32, tick: u32) -> bool {
+        self.buckets[place.bucket as usize].0.iter().any(|word| {
+            let old = word.load(Relaxed);
+            let new = place.want | u64::from(payload);
+            let taken = self.is_free(old, tick) && word.compare_exchange(old, new, AcqRel, Relaxed).is_ok();
+            if taken {
+                if old != 0 {
+                    self.gone((old & PAYLOAD) as u32);
+                }
+                self.come(payload);
+            }
+            taken
+        })
+    }
+
+    fn is_free(&self, word: u64, tick: u32) -> bool {
+        word == 0 || self.port_at(Found((word & PAYLOAD) as u32), tick) == UNKNOWN
+    }
+
+    /// The lock under which a key enters. Both its places have it.
+    fn stripe(&self, place: Place) -> &AtomicU32 {
+        &self.counts.stripes[(place.want >> 19) as usize & (self.counts.stripes.len() - 1)]
+    }
+
+    /// The word of a key in one of its buckets, and what it says.
+    fn slot(&self, place: Place) -> Option<(&AtomicU64, u64)> {
+        let bucket = self.buckets.get(place.bucket as usize)?;
+        let mut words = bucket.0.iter().map(|word| (word, word.load(Relaxed)));
+        words.find(|(_, old)| old & !PAYLOAD == place.want)
+    }
+
+    fn come(&self, payload: u32) {
+        self.counts.of[payload as usize >> AGE_BITS].fetch_add(1, Relaxed);
+        if self.handle(payload) as u16 != UNKNOWN {
+            self.counts.live.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn gone(&self, payload: u32) {
+        self.counts.of[payload as usize >> AGE_BITS].fetch_sub(1, Relaxed);
+        if self.handle(payload) as u16 != UNKNOWN {
+            // Near 0 a flush may have come between; see `live`.
+            let _ = self.counts.live.fetch_update(Relaxed, Relaxed, |live| live.checked_sub(1));
+        }
+    }
+}
+
+#[inline]
+fn take_one(allowance: &mut u32) -> bool {
+    let left = allowance.checked_sub(1);
+    *allowance = left.unwrap_or(0);
+    left.is_some()
+}

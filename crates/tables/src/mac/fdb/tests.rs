@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// 128 ticks of one nanosecond.
+const AGEING_NS: u64 = 128;
+const PORTS: usize = 3;
+const CONFIG: Config = Config { capacity: 1000, port_limit: 0, ports: PORTS, vlans: 4, ageing_ns: AGEING_NS };
+
+fn mac(number: u8) -> Mac {
+    [2, 0, number, 0, 0, number]
+}
+
+fn fdb(config: Config) -> (Fdb, sync::rcu::Reader) {
+    let domain = Domain::default();
+    let fdb = Fdb::new(config, 7, &domain).expect("memory");
+    if config.vlans > 0 {
+        (1..4).for_each(|vlan| fdb.add_vlan(vlan));
+    }
+    (fdb, domain.register("test"))
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    See { number: u8, vlan: u16, port: usize },
+    Pass(u64),
+    Jump(u64),
+    FlushPort(usize),
+    FlushAllBut(usize),
+    FlushVlan(u16),
+    Remove { number: u8, vlan: u16 },
+    Set { number: u8, vlan: u16, port: usize },
+    Age(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (number, vlan, port) = (0u8..12, 0u16..3, 0..PORTS);
+    prop_oneof![
+        20 => (number.clone(), vlan.clone(), port.clone()).prop_map(|(number, vlan, port)| Step::See { number, vlan, port }),
+        8 => (0u64..40).prop_map(Step::Pass),
+        1 => (0u64..2000).prop_map(Step::Jump),
+        1 => port.clone().prop_map(Step::FlushPort),
+        1 => port.clone().prop_map(Step::FlushAllBut),
+        1 => vlan.clone().prop_map(Step::FlushVlan),
+        1 => (number.clone(), vlan.clone()).prop_map(|(number, vlan)| Step::Remove { number, vlan }),
+        1 => (number, vlan, port).prop_map(|(number, vlan, port)| Step::Set { number, vlan, port }),
+        1 => prop_oneof![Just(AGEING_NS), Just(0), 4u64..128, Just(40_000)].prop_map(Step::Age),
+    ]
+}
+
+/// What the oracle knows of a station: port, when it was seen (nothing for one that was set).
+type Known = BTreeMap<(u16, Mac), (u16, Option<u64>)>;
+
+/// The naive table: a map of sightings. A tick is a nanosecond unless the ageing time was changed out of range.
+fn check(steps: &[Step]) {
+    let (fdb, mut reader) = fdb(CONFIG);
+    let (mut known, mut now, mut ageing) = (Known::new(), 0, AGEING_NS);
+    for step in steps {
+        match *step {
+            Step::See { number, vlan, port } => {
+                see(&fdb, &reader, &mut known, (number, vlan, port), now, ageing)
+            }
+            Step::Pass(ns) | Step::Jump(ns) => {
+                now += ns * fdb.tick_ns();
+                reader.quiescent();
+                fdb.advance(now);
+            }
+            Step::FlushPort(port) => {
+                fdb.flush_port(port);
+                known.retain(|_, (at, seen)| usize::from(*at) != port || seen.is_none());
+            }
+            Step::FlushAllBut(port) => {
+                fdb.flush_all(Some(port));
+                known.retain(|_, (at, seen)| usize::from(*at) == port || seen.is_none());
+            }
+            Step::FlushVlan(vlan) => {
+                fdb.flush_vlan(vlan);
+                known.retain(|(of, _), (_, seen)| *of != vlan || seen.is_none());
+            }
+            Step::Remove { number, vlan } => {
+                fdb.remove(mac(number), vlan);
+                known.remove(&(vlan, mac(number)));
+            }
+            Step::Set { number, vlan, port } => {
+                assert!(fdb.insert_static(mac(number), vlan, port));
+                known.insert((vlan, mac(number)), (port as u16, None));
+            }
+            Step::Age(ns) => {
+                // Conversion rounds ages; the oracle keeps to whole tables of one tick.
+                fdb.set_ageing_ns(ns, now);
+                if ns == 0 || fdb.tick_ns() != 1 || ageing == 0 {
+                    fdb.flush_all(None);
+                    known.retain(|_, (_, seen)| seen.is_none());
+                }
+                ageing = ns;
+            }
+        }
+        let limit = ageing.div_ceil(fdb.tick_ns()) * fdb.tick_ns();
+        known.retain(|_, (_, seen)| seen.is_none_or(|seen| age(&fdb, now, seen) <= limit));
+        agree(&fdb, &reader, &known);
+    }
+}
+
+/// Ages count in whole ticks.
+fn age(fdb: &Fdb, now: u64, seen: u64) -> u64 {
+    (now - seen) / fdb.tick_ns() * fdb.tick_ns()
+}
+
+fn see(
+    fdb: &Fdb,
+    reader: &sync::rcu::Reader,
+    known: &mut Known,
+    (number, vlan, port): (u8, u16, usize),
+    now: u64,
+    ageing: u64,
+) {
+    let key = Key::of(mac(number), fdb.salt(vlan));
+    let noted = fdb.learn(reader, key, port, &mut u32::MAX.clone());
+    let old = known.get(&(vlan, mac(number))).copied();
+    match (ageing, old) {
+        (0, _) => return assert_eq!(noted, Noted::As(Learned::Refused)),
+        (_, Some((_, None))) => {
+            assert!(matches!(noted, Noted::Static | Noted::As(Learned::Known)), "{noted:?}");
+            return;
+        }
+        (_, None) => assert_eq!(noted, Noted::As(Learned::New)),
+        (_, Some((at, _))) if usize::from(at) == port => assert_eq!(noted, Noted::As(Learned::Known)),
+        (_, Some((at, _))) => assert_eq!(noted, Noted::As(Learned::Moved(at))),
+    }
+    known.insert((vlan, mac(number)), (port as u16, Some(now)));
+}
+
+fn agree(fdb: &Fdb, reader: &sync::rcu::Reader, known: &Known) {
+    let entries = fdb.entries();
+    let seen: Vec<_> = entries.iter().map(|e| ((e.vlan, e.mac), (e.port, e.is_static))).collect();
+    let want: Vec<_> = known.iter().map(|(key, (port, seen))| (*key, (*port, seen.is_none()))).collect();
+    assert_eq!(seen, want);
+    let all = (0..12).flat_map(|number| (0..3).map(move |vlan| (vlan, mac(number))));
+    let (stations, keys): (Vec<_>, Vec<_>) =
+        all.map(|(vlan, mac)| ((vlan, mac), Key::of(mac, fdb.salt(vlan)))).unzip();
+    let mut ports = vec![0; keys.len()];
+    fdb.lookup_batch(reader, &keys, &mut ports);
+    for ((station, key), port) in stations.iter().zip(&keys).zip(ports) {
+        let want = known.get(station).map_or(UNKNOWN, |(port, _)| *port);
+        assert_eq!((port, fdb.lookup(reader, *key)), (want, want));
+    }
+    assert!(fdb.len() >= known.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..Default::default() })]
+    #[test]
+    fn equals_the_map_of_sightings(steps in prop::collection::vec(step(), 0..80)) {
+        check(&steps);
+    }
+}
+
+#[test]
+fn holds_its_capacity_and_forgets_nobody_for_a_stranger() {
+    let (fdb, reader) = fdb(Config { capacity: 4000, vlans: 0, ..CONFIG });
+    let key = |n: u64| Key::new(0x0200_0000_0000 + n, fdb.salt(0));
+    let mut allowance = u32::MAX;
+    for n in 0..4000 {
+        assert_eq!(fdb.learn(&reader, key(n), 1, &mut allowance), Noted::As(Learned::New), "{n}");
+    }
+    for n in 4000..20_000 {
+        assert_eq!(fdb.learn(&reader, key(n), 2, &mut allowance), Noted::Full);
+    }
+    assert!((0..4000).all(|n| fdb.lookup(&reader, key(n)) == 1));
+    assert_eq!((fdb.len(), fdb.stations(1), fdb.stations(2)), (4000, 4000, 0));
+    // A flush makes room at once.
+    fdb.flush_port(1);
+    assert_eq!(fdb.learn(&reader, key(4000), 2, &mut allowance), Noted::As(Learned::New));
+    assert_eq!((fdb.len(), fdb.stations(1), fdb.stations(2)), (1, 0, 1));
+}
+
+#[test]
+fn limits_are_named() {
+    let (fdb, reader) = fdb(Config { port_limit: 2, ..CONFIG });
+    let learn =
+        |number, port, mut allowance| fdb.learn(&reader, Key::of(mac(number), 0), port, &mut allowance);
+    assert_eq!(learn(1, 0, 0), Noted::Allowance);
+    assert_eq!(learn(1, 0, 1), Noted::As(Learned::New));
+    assert_eq!(learn(2, 0, 1), Noted::As(Learned::New));
+    assert_eq!(learn(3, 0, 1), Noted::PortLimit);
+    assert_eq!(learn(3, 1, 1), Noted::As(Learned::New));
+    assert_eq!(learn(3, 0, 1), Noted::PortLimit, "it stays where it is");
+    assert_eq!(learn(1, 1, 0), Noted::As(Learned::Moved(0)), "moves need no allowance");
+    assert_eq!(fdb.lookup(&reader, Key::of(mac(3), 0)), 1);
+    assert!(!fdb.insert_static(mac(1), 0, PORTS));
+    assert_eq!(learn(1, PORTS, 1), Noted::As(Learned::Refused));
+}
+
+#[test]
+fn handles_come_back_however_often_ports_are_flushed() {
+    let (fdb, mut reader) = fdb(CONFIG);
+    for round in 0..3000u64 {
+        let key = Key::of(mac(1), 0);
+        let port = round as usize % PORTS;
+        let noted = fdb.learn(&reader, key, port, &mut 1);
+        assert!(matches!(noted, Noted::As(Learned::New)), "round {round}: {noted:?}");
+        fdb.flush_port(port);
+        fdb.flush_vlan(2);
+        assert_eq!(fdb.lookup(&reader, key), UNKNOWN, "round {round}");
+        // Sometimes the worker's round goes on for long: then places are cleared one by one.
+        if round % 1000 < 300 {
+            reader.quiescent();
+        }
+    }
+}
+
+#[test]
+fn another_table_takes_over() {
+    let (old, reader) = fdb(CONFIG);
+    for (number, vlan, port) in [(1, 0, 0), (2, 1, 2), (3, 2, 1)] {
+        old.learn(&reader, Key::of(mac(number), old.salt(vlan)), port, &mut 1);
+    }
+    old.insert_static(mac(9), 0, 0);
+    old.advance(10);
+    let (new, _) = fdb(Config { ports: 2, ..CONFIG });
+    new.take(&old);
+    let list: Vec<_> = new.entries().iter().map(|e| (e.vlan, e.mac, e.port, e.age_ns)).collect();
+    assert_eq!(list, [(0, mac(1), 0, 10), (2, mac(3), 1, 10)]);
+}
+
+#[test]
+fn threads_learn_move_and_flush_at_once() {
+    let domain = Domain::default();
+    let fdb = Fdb::new(CONFIG, 3, &domain).expect("memory");
+    let rounds = if cfg!(miri) { 50 } else { 20_000u64 };
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (fdb, domain) = (&fdb, &domain);
+            scope.spawn(move || {
+                let mut reader = domain.register("thread");
+                for round in 0..rounds {
+                    let number = (round * 7 % 100) as u8;
+                    let key = Key::of(mac(number), 0);
+                    fdb.learn(&reader, key, thread, &mut u32::MAX.clone());
+                    let port = fdb.lookup(&reader, key);
+                    assert!(port == UNKNOWN || port < 2, "port {port}");
+                    reader.quiescent();
+                }
+            });
+        }
+        for round in 0..rounds / 10 {
+            fdb.flush_port(round as usize % 2);
+            fdb.advance(round);
+        }
+    });
+    let entries = fdb.entries();
+    assert!(entries.windows(2).all(|pair| pair[0].mac != pair[1].mac), "a station stands twice: {entries:?}");
+    fdb.flush_all(None);
+    assert_eq!((fdb.len(), fdb.entries()), (0, vec![]));
+    fdb.advance(1_000_000);
+    assert!(
+        fdb.counts.of.iter().all(|count| count.load(Relaxed) == 0),
+        "places are counted as they are freed"
+    );
+}
