@@ -510,7 +510,7 @@ impl Common {
             let age = if entry.is_static {
                 "static".to_owned()
             } else {
-                (entry.age_ns / 1_000_000_000).to_string()
+                ((entry.age_ns + 500_000_000) / 1_000_000_000).to_string()
             };
             format!("{:#}{vlan} {} {age}\n", MacAddr(entry.mac), entry.port)
         };
