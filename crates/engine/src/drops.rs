@@ -80,7 +80,6 @@ reasons! {
     OwnSource "own-source" "The frame's source address is the bridge's own.";
     PortBlocked "port-blocked" "The bridge port does not forward at present.";
     StormLimited "storm-limited" "The port has caused more flooding than it may.";
-    BadBpdu "bad-bpdu" "A bridge protocol frame is malformed or came where none is to be believed.";
     LoopDetected "loop-detected" "The packet came back to an element that was still working.";
     DeviceFull "device-full" "The device's transmit queue was full.";
     DeviceDown "device-down" "The device was down or had vanished.";

@@ -64,7 +64,7 @@ fn links(data: &[u8]) {
         black_box((view.payload(), llc::Repr::parse(&view).is_ok()));
     }
     if let Ok(view) = stp::View::new_checked(data) {
-        show(&view);
+        show(view);
         if let Ok(bpdu) = stp::Bpdu::parse(&view) {
             show_and_emit!(view, bpdu);
         }
