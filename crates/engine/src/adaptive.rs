@@ -205,13 +205,12 @@ impl Balancer {
     /// What the tasks cost and hand to each other, apart from what is paid for hand-offs now.
     fn problem(&mut self, sample: &Sample) -> Problem {
         let price = self.handoff_ns * 1e-9;
-        let links: Vec<Link> =
-            sample.flows.iter().map(|(a, b, n)| Link { ends: (*a, *b), cost: n * price }).collect();
+        let links: Vec<Link> = sample.flows.iter().map(|(a, b, n)| Link::even((*a, *b), n * price)).collect();
         let mut costs: Vec<f64> = sample.tasks.iter().map(|t| t.busy).collect();
-        for Link { ends: (a, b), cost } in &links {
+        for Link { ends: (a, b), costs: paid } in &links {
             if sample.tasks[*a].home != sample.tasks[*b].home {
-                costs[*a] -= cost;
-                costs[*b] -= cost;
+                costs[*a] -= paid[0];
+                costs[*b] -= paid[1];
             }
         }
         let all: f64 = sample.tasks.iter().map(|t| t.busy).sum();

@@ -20,8 +20,15 @@ pub struct Item {
 pub struct Link {
     /// The tasks, as indices of the items.
     pub ends: (usize, usize),
-    /// What each of their workers pays if they are two.
-    pub cost: f64,
+    /// What their workers pay, each of them, if they are two.
+    pub costs: [f64; 2],
+}
+
+impl Link {
+    /// Of two tasks whose workers pay the same.
+    pub fn even(ends: (usize, usize), cost: f64) -> Link {
+        Link { ends, costs: [cost; 2] }
+    }
 }
 
 /// Tasks, what they hand to each other, and how many workers there are.
@@ -57,10 +64,10 @@ impl Problem {
         for (item, home) in self.items.iter().zip(homes) {
             loads[*home] += item.cost;
         }
-        for Link { ends: (a, b), cost } in &self.links {
+        for Link { ends: (a, b), costs } in &self.links {
             if homes[*a] != homes[*b] {
-                loads[homes[*a]] += cost;
-                loads[homes[*b]] += cost;
+                loads[homes[*a]] += costs[0];
+                loads[homes[*b]] += costs[1];
             }
         }
         loads
@@ -211,7 +218,7 @@ mod tests {
 
     fn problem(costs: &[f64], links: &[(usize, usize, f64)], workers: usize) -> Problem {
         let items = costs.iter().map(|cost| Item { cost: *cost, fixed: None }).collect();
-        let links = links.iter().map(|(a, b, cost)| Link { ends: (*a, *b), cost: *cost }).collect();
+        let links = links.iter().map(|(a, b, cost)| Link::even((*a, *b), *cost)).collect();
         Problem { items, links, workers }
     }
 

@@ -644,6 +644,11 @@ impl Router {
         self.workers.iter().map(|w| w.cpu_ns).collect()
     }
 
+    /// Counters of the router as it stands, worker by worker.
+    pub fn reports(&self) -> Vec<Report> {
+        self.workers.iter().map(Worker::report).collect()
+    }
+
     /// Counters of the router as it stands.
     pub fn report(&self) -> Report {
         let mut report = Report::default();

@@ -129,9 +129,30 @@ pub struct TaskStats {
     pub timed: u64,
     /// Time stamp counter cycles of these, until nothing was left of what they sent.
     pub cycles: u64,
+    /// The last one took so long that it was left out.
+    pub interrupted: bool,
 }
 
+/// How many times as long as others in the mean a run takes that was interrupted, or looks so.
+const INTERRUPTED: u64 = 50;
+/// Timed runs after which a mean is known.
+const KNOWN: u64 = 8;
+
 impl TaskStats {
+    /// Counts a timed run. One in which the machine did something else for a while stands for many others when it is counted, so
+    /// it is left out; not so two in succession, which say that runs take longer now.
+    #[inline]
+    fn time(&mut self, cycles: u64) {
+        let odd = self.timed >= KNOWN && cycles / INTERRUPTED > self.cycles / self.timed;
+        if odd && !self.interrupted {
+            self.interrupted = true;
+            return;
+        }
+        self.interrupted = false;
+        self.timed += 1;
+        self.cycles += cycles;
+    }
+
     /// Cycles of all runs, judged by the timed ones.
     pub fn all_cycles(&self) -> f64 {
         if self.timed == 0 { 0.0 } else { self.cycles as f64 * self.runs as f64 / self.timed as f64 }
@@ -327,8 +348,7 @@ impl Worker {
         stats.runs += u64::from(worked);
         // An idle run says nothing of what work costs.
         if let Some(before) = before.filter(|_| worked) {
-            stats.timed += 1;
-            stats.cycles += sync::tsc().saturating_sub(before);
+            stats.time(sync::tsc().saturating_sub(before));
         }
         worked
     }

@@ -13,8 +13,8 @@ mod traffic;
 
 use clap::Subcommand;
 
-pub(crate) use handoff::Distance;
-pub(crate) use subject::{Failed, Prepared, Run, Subject, run_together};
+pub(crate) use handoff::{Distance, Moved};
+pub(crate) use subject::{Failed, Prepared, Run, Subject, run_together, task_cycles};
 pub(crate) use traffic::Bench;
 
 /// Measure the engine's own parts.

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::bench::{Failed, Subject};
 use crate::config::{Form, Loaded, Source};
-use crate::plan::{Prediction, Trial};
+use crate::plan::{Handoff, Prediction, Trial};
 use crate::{cli, exit, measure};
 
 /// Rewrite a configuration so that it feeds more cores: flows are spread over workers where one task brings all packets, and
@@ -40,9 +40,9 @@ pub(crate) struct Args {
     /// Least gain, in percent, for which the configuration is changed.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     threshold: f64,
-    /// What one packet costs each of two cores when it goes from one to the other, in nanoseconds ('junctor bench handoff').
-    #[arg(long, value_name = "NS", default_value_t = crate::plan::HANDOFF_NS)]
-    handoff_ns: f64,
+    /// What one packet costs each of two cores when it goes from one to the other, in nanoseconds, instead of measuring that.
+    #[arg(long, value_name = "NS")]
+    handoff_ns: Option<f64>,
     /// Say what would be done, and print no configuration.
     #[arg(long)]
     dry_run: bool,
@@ -59,8 +59,8 @@ pub(crate) struct Goal {
     pub(crate) queues: usize,
     /// Least gain, in percent.
     pub(crate) threshold: f64,
-    /// What one packet costs each of two cores when it goes from one to the other.
-    pub(crate) handoff_ns: f64,
+    /// What packets cost two cores that one hands to the other, if that is not to be measured.
+    pub(crate) handoff: Option<Handoff>,
     /// Measured runs, and their length.
     pub(crate) runs: (usize, u64),
 }
@@ -83,6 +83,8 @@ pub(crate) struct Outcome {
     pub(crate) steps: Vec<Step>,
     pub(crate) before_mpps: f64,
     pub(crate) after_mpps: f64,
+    /// The same as measured, if there are so many cores.
+    pub(crate) measured_mpps: Option<[f64; 2]>,
 }
 
 impl Outcome {
@@ -104,7 +106,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         cores: usize::from(args.cores),
         queues: args.queues,
         threshold: args.threshold,
-        handoff_ns: args.handoff_ns,
+        handoff: args.handoff_ns.map(Handoff::flat),
         runs: (9, 60),
     };
     match rewrite(&graph, &notes, &goal) {
@@ -137,14 +139,21 @@ pub(crate) fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome
     let before = subject(graph)?;
     let router = before.build(cores)?;
     let here = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut trial = Trial::new(&before, here, &[])?.rounds(goal.runs.0)?;
-    let old = Prediction::new(&trial.costs(), router.shared(), cores, goal.handoff_ns);
+    let checks: Vec<usize> = [cores].into_iter().filter(|cores| *cores <= here).collect();
+    let mut trial = Trial::new(&before, here, &checks)?;
+    if goal.handoff.is_none() {
+        trial = trial.with_distance(&before);
+    }
+    trial = trial.rounds(goal.runs.0)?;
+    let handoff = |trial: &Trial| goal.handoff.or(trial.handoff()).unwrap_or(Handoff::USUAL);
+    let old = Prediction::new(&trial.costs(), router.shared(), cores, &handoff(&trial));
     let before_mpps = old.mpps();
     let unchanged = |before_mpps| Outcome {
         text: graph.to_click(),
         steps: Vec::new(),
         before_mpps,
         after_mpps: before_mpps,
+        measured_mpps: None,
     };
     let steps = steps(graph, router.shared(), &old, cores);
     if steps.is_empty() {
@@ -155,15 +164,18 @@ pub(crate) fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome
     let new_graph = parsed.graph.ok_or(Failed::Configuration(parsed.diagnostics))?;
     let after = subject(&new_graph)?;
     // Both in turn, so that a slow phase of the machine does not look like a loss or a gain.
-    let mut after_trial = Trial::new(&after, here, &[])?;
+    let mut after_trial = Trial::new(&after, here, &checks)?;
     for _ in 0..goal.runs.0.max(1) {
         trial.round()?;
         after_trial.round()?;
     }
-    let before_mpps = Prediction::new(&trial.costs(), router.shared(), cores, goal.handoff_ns).mpps();
+    let handoff = handoff(&trial);
+    let before_mpps = Prediction::new(&trial.costs(), router.shared(), cores, &handoff).mpps();
     let router = after.build(cores)?;
-    let after_mpps = Prediction::new(&after_trial.costs(), router.shared(), cores, goal.handoff_ns).mpps();
-    let outcome = Outcome { text: format!("{notes}{text}"), steps, before_mpps, after_mpps };
+    let after_mpps = Prediction::new(&after_trial.costs(), router.shared(), cores, &handoff).mpps();
+    let measured = |trial: &Trial| trial.measured_mpps(cores);
+    let measured_mpps = measured(&trial).zip(measured(&after_trial)).map(|(before, after)| [before, after]);
+    let outcome = Outcome { text: format!("{notes}{text}"), steps, before_mpps, after_mpps, measured_mpps };
     if outcome.gain() * 100.0 < goal.threshold { Ok(unchanged(before_mpps)) } else { Ok(outcome) }
 }
 
@@ -267,13 +279,19 @@ fn print(outcome: &Outcome, args: &Args) -> u8 {
         let steps = outcome.steps.iter().map(|s| {
             json!({ "source": s.source, "output": s.output, "streams": s.streams, "replicated": s.replicated, "serial": s.serial })
         });
+        let value = |name: &str, mpps: f64| json!({ "name": name, "value": mpps, "unit": "Mpps", "min": mpps, "max": mpps, "runs": 1 });
+        let mut results = vec![
+            value("parallelize.before_mpps", outcome.before_mpps),
+            value("parallelize.after_mpps", outcome.after_mpps),
+        ];
+        if let Some([before, after]) = outcome.measured_mpps {
+            results.push(value("parallelize.measured_before_mpps", before));
+            results.push(value("parallelize.measured_after_mpps", after));
+        }
         let object = json!({
             "command": "parallelize", "version": env!("CARGO_PKG_VERSION"), "machine": measure::machine(),
             "conditions": { "cores": args.cores, "queues": args.queues, "steps": steps.collect::<Vec<_>>(), "configuration": outcome.text },
-            "results": [
-                { "name": "parallelize.before_mpps", "value": outcome.before_mpps, "unit": "Mpps", "min": outcome.before_mpps, "max": outcome.before_mpps, "runs": 1 },
-                { "name": "parallelize.after_mpps", "value": outcome.after_mpps, "unit": "Mpps", "min": outcome.after_mpps, "max": outcome.after_mpps, "runs": 1 },
-            ],
+            "results": results,
         });
         return cli::print_or_fail(format!("{object}\n").as_bytes());
     }
@@ -321,6 +339,16 @@ fn explain(outcome: &Outcome, args: &Args) -> String {
         outcome.after_mpps,
         100.0 * outcome.gain()
     );
+    if let Some([before, after]) = outcome.measured_mpps {
+        let _ = writeln!(
+            text,
+            "Measured here:         {before:.2} Mpps before, {after:.2} after ({:+.0} %). Predicted over measured: {:+.1} % before, {:+.1} % \
+             after.",
+            100.0 * (after / before - 1.0),
+            100.0 * (outcome.before_mpps / before - 1.0),
+            100.0 * (outcome.after_mpps / after - 1.0)
+        );
+    }
     text
 }
 
@@ -336,7 +364,7 @@ mod tests {
         let Ok(router) = subject.build(cores) else { panic!("does not build") };
         let shared = router.shared();
         let costs = crate::plan::Costs::made_up(shared, costs);
-        let prediction = Prediction::new(&costs, shared, cores, 10.0);
+        let prediction = Prediction::new(&costs, shared, cores, &Handoff::flat(10.0));
         let steps = steps(&graph, shared, &prediction, cores);
         (graph, steps)
     }

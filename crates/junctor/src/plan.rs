@@ -3,6 +3,7 @@
 //! what; from costs measured here, on one core.
 
 mod costs;
+mod links;
 mod model;
 mod trial;
 
@@ -15,13 +16,9 @@ use crate::bench::Subject;
 use crate::config::{Form, Source};
 use crate::measure;
 use crate::{cli, exit};
-pub(crate) use costs::Costs;
+pub(crate) use costs::{Costs, Handoff};
 pub(crate) use model::Prediction;
 pub(crate) use trial::Trial;
-
-/// What one packet costs each of two cores when it goes from one to the other, if nobody has measured it: half of what the machines at
-/// hand took ('junctor bench handoff').
-pub(crate) const HANDOFF_NS: f64 = 12.5;
 
 /// Predict throughput, bottleneck and placement of a configuration on a number of cores, more than this machine's too.
 #[derive(Clone, Debug, clap::Args)]
@@ -39,6 +36,9 @@ pub(crate) struct Args {
     /// Cores to plan for.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
     cores: u16,
+    /// Receive and transmit queues that each device has, if not one for each core.
+    #[arg(long, value_name = "NUMBER")]
+    queues: Option<usize>,
     /// Rounds, in each of which everything is measured once.
     #[arg(long, value_name = "NUMBER", default_value_t = 15)]
     runs: usize,
@@ -57,6 +57,8 @@ pub(crate) struct Args {
 struct Held {
     prediction: Prediction,
     measured_mpps: Option<f64>,
+    /// What the workers' tasks took for each packet, waiting not counted.
+    measured_loads: Vec<f64>,
 }
 
 impl Held {
@@ -75,7 +77,13 @@ pub(crate) fn main(args: &Args) -> u8 {
     loaded.report(&loaded.diagnostics, Form::Full, true);
     let Some(graph) = loaded.graph.take() else { return exit::USAGE };
     let subject = match Subject::new(&graph, &loaded.text()) {
-        Ok(subject) => subject.with_run_ms(args.run_ms),
+        Ok(subject) => {
+            let subject = subject.with_run_ms(args.run_ms);
+            match args.queues {
+                Some(queues) => subject.with_queues(queues),
+                None => subject,
+            }
+        }
         Err(why) => return cli::usage(why),
     };
     let here = std::thread::available_parallelism().map_or(1, usize::from);
@@ -83,25 +91,26 @@ pub(crate) fn main(args: &Args) -> u8 {
         let checks: Vec<usize> = [1, 2].into_iter().filter(|w| *w <= here).collect();
         let trial = Trial::new(&subject, here, &checks)?.with_distance(&subject).rounds(args.runs)?;
         let costs = trial.costs();
-        let handoff_ns = args.handoff_ns.or(trial.handoff_ns()).unwrap_or(HANDOFF_NS);
+        let handoff = args.handoff_ns.map(Handoff::flat).or(trial.handoff()).unwrap_or(Handoff::USUAL);
         let mut held = Vec::new();
         for workers in checks {
             let router = subject.build(workers)?;
-            let prediction = Prediction::new(&costs, router.shared(), workers, handoff_ns);
-            held.push(Held { prediction, measured_mpps: trial.measured_mpps(workers) });
+            let prediction = Prediction::new(&costs, router.shared(), workers, &handoff);
+            let measured_loads = trial.measured_loads(workers);
+            held.push(Held { prediction, measured_mpps: trial.measured_mpps(workers), measured_loads });
         }
         let router = subject.build(usize::from(args.cores))?;
         let shared = router.shared().clone();
-        let prediction = Prediction::new(&costs, &shared, usize::from(args.cores), handoff_ns);
-        Ok::<_, crate::bench::Failed>((costs, held, prediction, shared))
+        let prediction = Prediction::new(&costs, &shared, usize::from(args.cores), &handoff);
+        Ok::<_, crate::bench::Failed>((costs, handoff, held, prediction, shared))
     })();
     match planned {
-        Ok((costs, held, prediction, shared)) if args.json => {
+        Ok((costs, _, held, prediction, shared)) if args.json => {
             let object = to_json(&costs, &held, &prediction, &shared);
             cli::print_or_fail(format!("{object}\n").as_bytes())
         }
-        Ok((costs, held, prediction, shared)) => {
-            cli::print_or_fail(to_text(&costs, &held, &prediction, &shared).as_bytes())
+        Ok((costs, handoff, held, prediction, shared)) => {
+            cli::print_or_fail(to_text(&costs, &handoff, &held, &prediction, &shared).as_bytes())
         }
         Err(crate::bench::Failed::Configuration(errors)) => {
             loaded.report(&errors, Form::Full, true);
@@ -130,7 +139,13 @@ fn better(prediction: &Prediction) -> Option<(Vec<(usize, usize)>, f64)> {
     (gain > 1.02 && !moved.is_empty()).then_some((moved, gain * prediction.mpps()))
 }
 
-fn to_text(costs: &Costs, held: &[Held], prediction: &Prediction, shared: &engine::Shared) -> String {
+fn to_text(
+    costs: &Costs,
+    handoff: &Handoff,
+    held: &[Held],
+    prediction: &Prediction,
+    shared: &engine::Shared,
+) -> String {
     let mut text = String::new();
     let one = 1e3 / costs.ns_per_packet;
     let _ = writeln!(
@@ -167,7 +182,7 @@ fn to_text(costs: &Costs, held: &[Held], prediction: &Prediction, shared: &engin
         None => text.push_str("\nNo better placement of these tasks was found.\n"),
     }
     text.push_str("\nThe model against this machine:\n");
-    for Held { prediction, measured_mpps } in held {
+    for Held { prediction, measured_mpps, measured_loads } in held {
         let measured = measured_mpps.unwrap_or_default();
         let _ = writeln!(
             text,
@@ -177,13 +192,31 @@ fn to_text(costs: &Costs, held: &[Held], prediction: &Prediction, shared: &engin
             prediction.mpps(),
             100.0 * (prediction.mpps() / measured - 1.0)
         );
+        let loads = |loads: &[f64]| loads.iter().map(|ns| format!("{ns:.1}")).collect::<Vec<_>>().join(" ");
+        let _ = writeln!(
+            text,
+            "             ns for each packet, worker by worker: predicted {}, measured {}",
+            loads(&prediction.loads),
+            loads(measured_loads)
+        );
     }
+    let _ = writeln!(
+        text,
+        "Handing a packet over costs those who bring and take it {:.1} and {:.1} ns more than on one core, and a batch {:.0} and {:.0};\n\
+         a frame that ends on another core than it began on costs them {:.1} and {:.1}.",
+        handoff.per_packet_ns[0],
+        handoff.per_packet_ns[1],
+        handoff.per_batch_ns[0],
+        handoff.per_batch_ns[1],
+        handoff.memory_ns[0],
+        handoff.memory_ns[1]
+    );
     match costs.together {
-        Some(slower) => {
+        Some([first, second]) => {
             let _ = writeln!(
                 text,
-                "Two copies that share nothing cost {slower:.2} times as much per packet side by side as one alone;\n\
-                 each doubling of cores is taken to cost that again."
+                "Of two copies that share nothing, side by side, a packet costs the first core {first:.2} times as much as alone, and\n\
+                 the second {second:.2} times; beyond two, each doubling of cores is taken to cost the mean again."
             );
         }
         None => text
@@ -218,7 +251,7 @@ fn to_json(costs: &Costs, held: &[Held], prediction: &Prediction, shared: &engin
     json!({
         "command": "plan", "version": env!("CARGO_PKG_VERSION"), "machine": measure::machine(),
         "conditions": {
-            "cores": prediction.workers, "together": costs.together, "limit": prediction.limit(shared),
+            "cores": prediction.workers, "together": costs.together.map(|_| costs.mean_slower()), "limit": prediction.limit(shared),
             "loads_ns": prediction.loads, "placement": places, "better": moves,
         },
         "results": results,

@@ -33,7 +33,7 @@ pub const SYMMETRIC_KEY: [u8; TOEPLITZ_KEY_LEN] = {
 #[derive(Clone)]
 pub struct Toeplitz {
     /// For each input position, the hash of each byte there.
-    tables: Vec<[u32; 256]>,
+    tables: Box<[[u32; 256]; TOEPLITZ_INPUT_MAX]>,
 }
 
 impl std::fmt::Debug for Toeplitz {
@@ -53,7 +53,9 @@ impl Toeplitz {
             }
             table
         };
-        Toeplitz { tables: (0..TOEPLITZ_INPUT_MAX).map(table).collect() }
+        let mut tables = Box::new([[0; 256]; TOEPLITZ_INPUT_MAX]);
+        tables.iter_mut().enumerate().for_each(|(position, to)| *to = table(position));
+        Toeplitz { tables }
     }
 
     /// The hash of `input`, of which the first 36 bytes count.

@@ -167,7 +167,17 @@ impl Flow {
         }
     }
 
+    #[inline]
     fn hash(self, toeplitz: &Toeplitz, fields: Fields) -> u32 {
+        match self {
+            Flow::V4(key) if fields == Fields::ALL => key.toeplitz(toeplitz),
+            Flow::V6(key) if fields == Fields::ALL => key.toeplitz(toeplitz),
+            flow => flow.hash_some(toeplitz, fields),
+        }
+    }
+
+    /// The hash of some of the fields.
+    fn hash_some(self, toeplitz: &Toeplitz, fields: Fields) -> u32 {
         let port = |chosen, port| if chosen { port } else { 0 };
         match self {
             Flow::V4(key) => {

@@ -41,8 +41,7 @@ impl Router {
     /// What a placement really means.
     fn truth(&self) -> Problem {
         let item = |i: usize| Item { cost: self.costs[i] * 1e-9 * self.offered(i), fixed: None };
-        let links =
-            self.flows.iter().map(|(a, b, n)| Link { ends: (*a, *b), cost: n * self.handoff_ns * 1e-9 });
+        let links = self.flows.iter().map(|(a, b, n)| Link::even((*a, *b), n * self.handoff_ns * 1e-9));
         Problem {
             items: (0..self.costs.len()).map(item).collect(),
             links: links.collect(),
@@ -60,7 +59,7 @@ impl Router {
         let served = |i: usize| 1.0 / loads[homes[i]].max(1.0);
         let crossing = |i: usize| -> f64 {
             let mine = truth.links.iter().filter(|l| l.ends.0 == i || l.ends.1 == i);
-            mine.filter(|l| homes[l.ends.0] != homes[l.ends.1]).map(|l| l.cost).sum()
+            mine.filter(|l| homes[l.ends.0] != homes[l.ends.1]).map(|l| l.costs[0]).sum()
         };
         let offered: Vec<f64> = (0..homes.len())
             .map(|i| self.flows.iter().filter(|f| f.0 == i || f.1 == i).map(|f| f.2).sum())

@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Workers, pinned to the first cores: a number, or a list of cores such as 0,2-3.
     #[arg(short = 'j', long = "threads", value_name = "N|CORES", default_value = "1")]
     threads: String,
+    /// Receive and transmit queues that each device has, if not one for each worker.
+    #[arg(long, value_name = "NUMBER")]
+    queues: Option<usize>,
     /// Packets handled at a time.
     #[arg(long, value_name = "PACKETS", default_value_t = engine::DEFAULT_BURST)]
     pub(super) burst: usize,
@@ -80,7 +83,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(listed) => listed,
         Err(why) => return cli::usage(why),
     };
-    let bench = Arc::new(Bench::new(patterns, workers));
+    let bench = Arc::new(Bench::new(patterns, args.queues.unwrap_or(workers).max(1)));
     let options = Options {
         provider: bench.clone(),
         workers,

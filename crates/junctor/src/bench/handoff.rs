@@ -31,6 +31,7 @@ use crate::measure::{self, Measured};
   handoff.memory_ns_per_packet    beside it: taking frames and writing 64 bytes into each on the first core, and freeing
                                   them on the other; the frames return through the shared pool
   handoff.one_core_memory_ns_per_packet
+  handoff.take_ns_per_packet      of the first, what the core pays that takes the packets
   handoff.lock_contended_share    with a lock: of the times it was taken, the share that had to wait
   handoff.lock_wait_ns_per_packet how long, over packets moved
 handoff.ns_per_packet alone is that of the lock-free queue at burst 32. Times spent with a queue too full or empty to
@@ -301,6 +302,12 @@ impl Moving {
 
     /// Nanoseconds for a packet: moving it, and its memory.
     fn run(&mut self, length: Duration) -> [f64; 2] {
+        let [source, sink] = self.sides(length);
+        [0, 1].map(|i| source[i] + sink[i])
+    }
+
+    /// The same of each side: source and sink.
+    fn sides(&mut self, length: Duration) -> [[f64; 2]; 2] {
         let halves = [&self.counts.source, &self.counts.sink];
         halves.iter().for_each(|half| half.clear());
         let (started, before) = (Instant::now(), sync::tsc());
@@ -309,20 +316,47 @@ impl Moving {
         self.router.run();
         let cycles = sync::tsc().saturating_sub(before) as f64;
         let ns_per_cycle = started.elapsed().as_nanos() as f64 / cycles.max(1.0);
-        let [source, sink] = halves.map(|half| half.per_packet());
-        [0, 1].map(|i| (source[i] + sink[i]) * ns_per_cycle)
+        halves.map(|half| half.per_packet().map(|cycles| cycles * ns_per_cycle))
     }
 }
 
-/// A queue between two cores, and the same on one: what other commands ask of this one.
+/// Queues between two cores, and the same on one, at two sizes of batches: what other commands ask of this one.
 pub(crate) struct Distance {
-    two: Moving,
-    one: Moving,
+    two: [Moving; 2],
+    one: [Moving; 2],
     length: Duration,
 }
 
+/// Nanoseconds for a packet that moves, of the side that brings it and the one that takes it, in batches of each size.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moved {
+    /// Between two cores.
+    pub(crate) apart: [Ends; 2],
+    /// On one.
+    pub(crate) together: [Ends; 2],
+}
+
+/// What both sides pay for a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ends {
+    /// Moving it.
+    pub(crate) moving: [f64; 2],
+    /// Its memory: taking a frame, and freeing it.
+    pub(crate) memory: [f64; 2],
+}
+
+impl Moved {
+    /// Both sides' cost of moving a packet in the larger batches: between two cores, and on one.
+    pub(crate) fn usual(&self) -> [f64; 2] {
+        [self.apart[1], self.together[1]].map(|ends| ends.moving.iter().sum())
+    }
+}
+
 impl Distance {
-    /// Between these cores, in runs of this length, with the queue that there is by default and at the default burst.
+    /// The sizes of the batches: what is left of one that was split over some streams, and the engine's own.
+    pub(crate) const BATCHES: [usize; 2] = [8, engine::DEFAULT_BURST];
+
+    /// Between these cores, in runs of this length, with the queue that there is by default.
     ///
     /// # Errors
     /// The processor has no clock that programs can read.
@@ -330,13 +364,24 @@ impl Distance {
         if sync::tsc() == 0 {
             return Err("this processor has no time stamp counter that programs can read".to_owned());
         }
-        let moving = |cores| Moving::new(1000, "lockfree", engine::DEFAULT_BURST, cores);
-        Ok(Distance { two: moving(cores.to_vec())?, one: moving(cores[..1].to_vec())?, length })
+        let [small, large] = Distance::BATCHES;
+        let moving = |cores: &[usize]| {
+            let moving = |burst| Moving::new(1000, "lockfree", burst, cores.to_vec());
+            Ok::<_, String>([moving(small)?, moving(large)?])
+        };
+        Ok(Distance { two: moving(&cores)?, one: moving(&cores[..1])?, length })
     }
 
-    /// Runs both once; nanoseconds for a packet, between two cores and on one.
-    pub(crate) fn run(&mut self) -> [f64; 2] {
-        [self.two.run(self.length)[0], self.one.run(self.length)[0]]
+    /// Runs all once. Nothing, if a side had no turn.
+    pub(crate) fn run(&mut self) -> Option<Moved> {
+        let length = self.length;
+        let run = |moving: &mut Moving| {
+            let [source, sink] = moving.sides(length);
+            Ends { moving: [source[0], sink[0]], memory: [source[1], sink[1]] }
+        };
+        let moved = Moved { apart: self.two.each_mut().map(run), together: self.one.each_mut().map(run) };
+        let all = moved.apart.iter().chain(&moved.together);
+        all.flat_map(|ends| ends.moving).all(|ns| ns > 0.0).then_some(moved)
     }
 }
 
@@ -371,11 +416,12 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 /// Quantities of a run, in the order in which they are told.
-const NAMES: [(&str, &str); 6] = [
+const NAMES: [(&str, &str); 7] = [
     ("ns_per_packet", "ns"),
     ("memory_ns_per_packet", "ns"),
     ("one_core_ns_per_packet", "ns"),
     ("one_core_memory_ns_per_packet", "ns"),
+    ("take_ns_per_packet", "ns"),
     ("lock_contended_share", ""),
     ("lock_wait_ns_per_packet", "ns"),
 ];
@@ -387,18 +433,19 @@ fn measure_one(args: &Args, way: &str, burst: usize, cores: &[usize]) -> Result<
     let mut one = Moving::new(args.capacity, way, burst, cores[..1].to_vec())?;
     for run in 0..=args.runs.max(1) {
         let before = two.contention();
-        let [apart, apart_memory] = two.run(length);
+        let [source, sink] = two.sides(length);
+        let [apart, apart_memory] = [0, 1].map(|i| source[i] + sink[i]);
         let after = two.contention();
         let [together, together_memory] = one.run(length);
         if run == 0 {
             continue;
         }
-        let values = [apart, apart_memory, together, together_memory];
+        let values = [apart, apart_memory, together, together_memory, sink[0]];
         runs.iter_mut().zip(values).for_each(|(runs, value)| runs.push(value));
         if let (Some(before), Some(after)) = (before, after) {
             let [taken, contended, wait_ns] = [0, 1, 2].map(|i| after[i] - before[i]);
-            runs[4].push(contended / taken.max(1.0));
-            runs[5].push(wait_ns / two.moved().max(1.0));
+            runs[5].push(contended / taken.max(1.0));
+            runs[6].push(wait_ns / two.moved().max(1.0));
         }
     }
     let measured = NAMES.iter().zip(runs).filter(|(_, runs)| !runs.is_empty());

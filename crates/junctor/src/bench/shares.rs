@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sync::padded::CachePadded;
 
-/// How far a device may run ahead, in packets for each unit of its share.
+/// How far a device may run ahead at least, in packets for each unit of its share.
 const LEAD: u64 = 16;
 /// Packets that may be on their way: less than a queue holds.
 const WINDOW: i64 = 512;
@@ -82,11 +82,18 @@ impl Known {
         received as i64 - sent as i64
     }
 
+    /// How far any device may run ahead, for each unit of its share: so far that the smallest share brings whole batches too. With
+    /// less, a router that hands packets over would pay for the batches that this traffic breaks into pieces.
+    fn lead(&self) -> u64 {
+        let smallest = self.received.iter().map(|(_, share)| *share).min().unwrap_or(1);
+        LEAD.max(GRANT.div_ceil(smallest.max(1)))
+    }
+
     /// Up to which count a queue of this share may go.
     fn limit(&self, share: u64, received: u64, gone: i64) -> u64 {
         let least = self.received.iter().map(|(count, share)| get(count) / share).min().unwrap_or(0);
         let room = (WINDOW - (self.not_sent() - gone)).clamp(0, GRANT as i64) as u64;
-        ((least + LEAD) * share).min(received + room)
+        ((least + self.lead()) * share).min(received + room)
     }
 }
 
@@ -139,9 +146,19 @@ mod tests {
                 }
             }
             let units: Vec<u64> = all.iter().map(|s| s.received / s.share).collect();
-            assert!(units.iter().max() <= units.iter().min().map(|least| least + LEAD).as_ref(), "{round}");
+            let lead = shares.known().lead();
+            assert!(units.iter().max() <= units.iter().min().map(|least| least + lead).as_ref(), "{round}");
         }
         assert!(all[2].received > 1000);
+    }
+
+    #[test]
+    fn whole_batches_arrive() {
+        for devices in [&[1][..], &[1, 1], &[12, 6, 4, 2]] {
+            let shares = Arc::new(Shares::default());
+            let mut all: Vec<Share> = devices.iter().map(|share| shares.join(*share)).collect();
+            assert!(all.iter_mut().all(|share| share.allows(64) == 64), "{devices:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
-use engine::{Options, Report, Router};
+use engine::{Options, Report, Router, TaskStats};
 use lang::{Diagnostic, Graph};
 
 use super::traffic::{Bench, Pattern};
@@ -112,7 +112,7 @@ impl Prepared {
     }
 
     /// Reads a handler.
-    pub(super) fn read(&mut self, handler: &str) -> Option<String> {
+    pub(crate) fn read(&mut self, handler: &str) -> Option<String> {
         self.router.read(handler, "").ok()
     }
 
@@ -124,18 +124,32 @@ impl Prepared {
 
     /// Runs once.
     pub(crate) fn run(&mut self) -> Run {
+        self.run_for(self.length)
+    }
+
+    /// Writes a handler.
+    pub(crate) fn write(&mut self, handler: &str, value: &str) -> Result<(), String> {
+        self.router.write(handler, value).map_err(|why| why.to_string())
+    }
+
+    /// Runs once, for so long.
+    pub(crate) fn run_for(&mut self, length: Duration) -> Run {
         if self.bench.has_shares() {
             self.router.stay_awake();
             self.bench.holds(self.router.report().elements.iter().map(|e| e.held).sum());
         }
         let (sent, before) = (self.bench.sent(), self.router.cpu_ns());
+        let (reports, tsc) = (self.router.reports(), sync::tsc());
         let started = Instant::now();
         self.router.resume();
-        self.router.stop_after(self.length);
+        self.router.stop_after(length);
         self.router.run();
         let wall_ns = started.elapsed().as_nanos() as f64;
+        let ns_per_cycle = wall_ns / sync::tsc().saturating_sub(tsc).max(1) as f64;
+        let both = self.router.reports().into_iter().zip(&reports);
+        let busy_ns = both.map(|(now, then)| busy(&now, then) * ns_per_cycle).collect();
         let used = self.router.cpu_ns().into_iter().zip(before).map(|(now, then)| (now - then) as f64);
-        Run { packets: self.bench.sent() - sent, worker_ns: used.collect(), wall_ns }
+        Run { packets: self.bench.sent() - sent, worker_ns: used.collect(), busy_ns, wall_ns }
     }
 
     /// Runs until packets come out: on a busy machine a worker may have had no turn in a short run, which says nothing.
@@ -153,6 +167,23 @@ impl Prepared {
     pub(crate) fn report(&self) -> Report {
         self.router.report()
     }
+}
+
+/// Cycles that a worker's tasks took between two reports, as far as they did work: by the runs that were timed.
+fn busy(now: &Report, then: &Report) -> f64 {
+    task_cycles(now, then).iter().sum()
+}
+
+/// The same by element.
+pub(crate) fn task_cycles(now: &Report, then: &Report) -> Vec<f64> {
+    let tasks = now.elements.iter().zip(&then.elements).map(|(now, then)| (now.tasks, then.tasks));
+    let cycles = tasks.map(|(now, then)| TaskStats {
+        runs: now.runs - then.runs,
+        timed: now.timed - then.timed,
+        cycles: now.cycles - then.cycles,
+        interrupted: false,
+    });
+    cycles.map(|stats| stats.all_cycles()).collect()
 }
 
 /// Runs several routers at once.
@@ -185,6 +216,8 @@ pub(crate) struct Run {
     pub(super) packets: usize,
     /// Processor time of each worker.
     worker_ns: Vec<f64>,
+    /// The part of it in which its tasks did work.
+    busy_ns: Vec<f64>,
     /// Elapsed time.
     pub(super) wall_ns: f64,
 }
@@ -198,6 +231,23 @@ impl Run {
     /// Processor time of all workers for each packet.
     pub(crate) fn ns_per_packet(&self) -> f64 {
         self.cpu_ns() / self.packets as f64
+    }
+
+    /// What the busiest worker's tasks took for each packet that left the router, in nanoseconds: what remains if waiting for others
+    /// does not count.
+    pub(crate) fn busiest_ns(&self) -> f64 {
+        self.busy_ns.iter().copied().fold(0.0, f64::max) / self.packets.max(1) as f64
+    }
+
+    /// The same of each worker.
+    pub(crate) fn loads_ns(&self) -> Vec<f64> {
+        self.busy_ns.iter().map(|ns| ns / self.packets.max(1) as f64).collect()
+    }
+
+    /// How many times as busy the busiest worker is as all are in the mean.
+    pub(crate) fn imbalance(&self) -> f64 {
+        let all: f64 = self.busy_ns.iter().sum();
+        self.busy_ns.iter().copied().fold(0.0, f64::max) * self.busy_ns.len() as f64 / all.max(1.0)
     }
 
     /// Millions of packets for each second of the busiest worker's processor time: who else uses the machine does not

@@ -16,6 +16,7 @@ use super::report::{Report, Section};
 use super::{Common, Progress, Wrong};
 use crate::bench::Failed;
 use crate::measure::Measured;
+use crate::plan::Handoff;
 
 /// Chen and Morris 2001: what more cores gain a router, what moving packets costs, who places tasks best, and what rewriting a
 /// configuration gains.
@@ -43,8 +44,8 @@ struct Setting<'a> {
     common: &'a Common,
     /// Cores that are measured on.
     cores: usize,
-    /// What a packet costs each of two cores when it goes from one to the other.
-    handoff_ns: f64,
+    /// What packets cost two cores that one hands to the other.
+    handoff: Handoff,
     progress: Progress,
     results: Vec<Measured>,
     findings: Vec<String>,
@@ -104,7 +105,7 @@ pub(super) fn run(args: &Args) -> Result<Report, Wrong> {
     let mut setting = Setting {
         common: &args.common,
         cores,
-        handoff_ns: crate::plan::HANDOFF_NS,
+        handoff: Handoff::USUAL,
         progress: Progress::new(0),
         results: Vec::new(),
         findings: Vec::new(),

@@ -4,10 +4,11 @@
 //!
 //! The traffic is taken to arrive in the proportions in which it was measured on one worker.
 
-use engine::balance::{Item, Link, Problem};
-use engine::{ElementInfo, Mode, Processing, Shared};
+use engine::balance::{Item, Problem};
+use engine::{Mode, Shared};
 
-use super::costs::Costs;
+use super::costs::{Costs, Handoff};
+use super::links::links;
 
 /// What a configuration would do on a number of workers.
 pub(crate) struct Prediction {
@@ -25,7 +26,7 @@ pub(crate) struct Prediction {
 }
 
 impl Prediction {
-    pub(crate) fn new(costs: &Costs, shared: &Shared, workers: usize, handoff_ns: f64) -> Prediction {
+    pub(crate) fn new(costs: &Costs, shared: &Shared, workers: usize, handoff: &Handoff) -> Prediction {
         let elements = &shared.elements;
         let (mut items, mut homes, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         for task in &costs.tasks {
@@ -38,11 +39,11 @@ impl Prediction {
                 parts.push(Item { cost: task.ns / on.len() as f64, fixed });
             }
         }
-        let links = links(costs, elements, &items, handoff_ns);
+        let links = links(costs, elements, &items, &homes, handoff);
         let problem = Problem { items: parts, links, workers };
-        // Cores share a cache and a memory: what two cost each other, each doubling costs again.
-        let slower = costs.together.unwrap_or(1.0).max(1.0).powf((workers as f64).log2());
-        let loads = problem.loads(&homes).into_iter().map(|l| l * slower).collect();
+        // Cores share a cache and a memory, and are not all as fast.
+        let loads = problem.loads(&homes).into_iter().zip(costs.slower(workers));
+        let loads = loads.map(|(load, slower)| load * slower).collect();
         let locked = elements.iter().enumerate().filter(|(_, e)| e.place.mode == Mode::Locked);
         let serial = locked.map(|(e, _)| (e, costs.elements[e])).max_by(|a, b| a.1.total_cmp(&b.1));
         Prediction { workers, items, homes, problem, loads, serial }
@@ -78,45 +79,6 @@ impl Prediction {
     }
 }
 
-/// Which tasks hand packets to which, and at what price: those that push into a queue, and those that draw from it.
-fn links(costs: &Costs, elements: &[ElementInfo], items: &[usize], handoff_ns: f64) -> Vec<Link> {
-    let mut links = Vec::new();
-    for (queue, info) in elements.iter().enumerate().filter(|(_, e)| e.is_queue()) {
-        // A queue of which every worker has its own hands nothing over.
-        if info.place.mode == Mode::PerCore {
-            continue;
-        }
-        let tasks =
-            |reached: Vec<bool>| -> Vec<usize> { (0..items.len()).filter(|i| reached[items[*i]]).collect() };
-        let (from, to) = (tasks(reached(elements, queue, false)), tasks(reached(elements, queue, true)));
-        let pairs = (from.len() * to.len()).max(1) as f64;
-        let cost = costs.through[queue] * handoff_ns / pairs;
-        let all = from.iter().flat_map(|a| to.iter().map(move |b| (*a, *b)));
-        links.extend(all.filter(|(a, b)| a != b).map(|ends| Link { ends, cost }));
-    }
-    links
-}
-
-/// Elements before a queue (whose pushes may end in it), or behind it (whose pulls may), up to the next queue.
-fn reached(elements: &[ElementInfo], queue: usize, behind: bool) -> Vec<bool> {
-    let mut seen = vec![false; elements.len()];
-    let mut todo = vec![queue];
-    while let Some(e) = todo.pop() {
-        let (ports, works) = match behind {
-            true => (&elements[e].outputs, Processing::Pull),
-            false => (&elements[e].inputs, Processing::Push),
-        };
-        for (_, peers) in ports.iter().filter(|(p, _)| *p == works) {
-            for (peer, _) in peers {
-                if !std::mem::replace(&mut seen[*peer], true) && !elements[*peer].is_queue() {
-                    todo.push(*peer);
-                }
-            }
-        }
-    }
-    seen
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,8 +91,8 @@ mod tests {
         let subject = Subject::new(&graph, text).expect("patterns");
         let Ok(router) = subject.build(workers) else { panic!("does not build") };
         let shared = router.shared();
-        let costs = Costs { together: Some(together), ..Costs::made_up(shared, given) };
-        Prediction::new(&costs, shared, workers, 10.0)
+        let costs = Costs { together: Some([together; 2]), ..Costs::made_up(shared, given) };
+        Prediction::new(&costs, shared, workers, &Handoff::flat(10.0))
     }
 
     #[test]
@@ -158,5 +120,23 @@ mod tests {
         let two = predict(text, &[("s", 60.0), ("u", 40.0)], 2, 1.0);
         let apart = two.problem.peak(&[0, 1]);
         assert!((apart - 70.0).abs() < 0.01, "60 and 10 for the hand-off, not {apart}");
+    }
+
+    #[test]
+    fn frames_that_return_cost_nothing() {
+        let text = "s :: InfiniteSource -> Queue -> u :: Unqueue -> Queue -> v :: Unqueue -> Discard";
+        let parsed = lang::load_str("test", text, &elements::options());
+        let graph = parsed.graph.expect("a graph");
+        let subject = Subject::new(&graph, text).expect("patterns");
+        let Ok(router) = subject.build(2) else { panic!("does not build") };
+        let shared = router.shared();
+        let mut costs = Costs::made_up(shared, &[("s", 60.0), ("u", 40.0), ("v", 20.0)]);
+        costs.left.fill(vec![1.0]);
+        let handoff = Handoff { memory_ns: [10.0, 2.0], ..Handoff::flat(1.0) };
+        let problem = Prediction::new(&costs, shared, 2, &handoff).problem;
+        for (homes, want) in [([0, 0, 0], [120.0, 0.0]), ([0, 1, 0], [82.0, 42.0]), ([0, 1, 1], [71.0, 63.0])]
+        {
+            assert_eq!(problem.loads(&homes), want, "{homes:?}");
+        }
     }
 }

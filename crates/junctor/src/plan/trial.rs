@@ -4,9 +4,9 @@
 //! A machine has phases, by its clock, its neighbours and whoever else computes on it, in which everything takes longer. What was
 //! measured in one phase predicts nothing of another. So a round measures everything once, and rounds follow each other.
 
-use crate::bench::{Distance, Failed, Prepared, Run, Subject, run_together};
+use crate::bench::{Distance, Failed, Prepared, Run, Subject, run_together, task_cycles};
 
-use super::costs::Costs;
+use super::costs::{Costs, Handoff};
 
 /// A configuration with all routers that its rounds need.
 pub(crate) struct Trial {
@@ -25,11 +25,13 @@ pub(crate) struct Trial {
 struct Round {
     /// Processor time for each packet, alone, and of two copies at once.
     one_ns: f64,
-    pair_ns: Option<f64>,
+    /// Cycles of the tasks of each element for each packet, alone.
+    tasks: Vec<f64>,
+    pair_ns: Option<[f64; 2]>,
     /// Rates by check.
     checked: Vec<Run>,
-    /// What moving a packet costs each of two cores beyond what its queue costs on one.
-    handoff_ns: Option<f64>,
+    /// What moving a packet costs two cores beyond what its queue costs on one.
+    handoff: Option<Handoff>,
 }
 
 impl Trial {
@@ -54,20 +56,22 @@ impl Trial {
 
     /// Measures everything once.
     pub(crate) fn round(&mut self) -> Result<(), Failed> {
+        let (before, sent) = (self.one.report(), self.one.sent());
         let one_ns = self.one.run_surely()?.ns_per_packet();
+        let sent = (self.one.sent() - sent) as f64;
+        let tasks =
+            task_cycles(&self.one.report(), &before).into_iter().map(|cycles| cycles / sent).collect();
         let pair_ns = match &mut self.pair {
             Some(pair) => {
                 let runs = run_together(pair)?;
-                Some(runs.iter().map(Run::ns_per_packet).sum::<f64>() / runs.len() as f64)
+                Some([0, 1].map(|core| runs.get(core).map_or(one_ns, Run::ns_per_packet)))
             }
             None => None,
         };
         let checked =
             self.checks.iter_mut().map(|(_, router)| router.run_surely()).collect::<Result<_, _>>()?;
-        let handoff_ns = self.distance.as_mut().map(Distance::run).and_then(|[apart, together]| {
-            (apart > 0.0 && together > 0.0).then_some((apart - together).max(0.0) / 2.0)
-        });
-        self.rounds.push(Round { one_ns, pair_ns, checked, handoff_ns });
+        let handoff = self.distance.as_mut().and_then(Distance::run).map(|moved| Handoff::of(&moved));
+        self.rounds.push(Round { one_ns, tasks, pair_ns, checked, handoff });
         Ok(())
     }
 
@@ -82,13 +86,17 @@ impl Trial {
     /// What the rounds say of the configuration.
     pub(crate) fn costs(&self) -> Costs {
         let one = median(self.rounds.iter().map(|r| r.one_ns));
-        let together = median(self.rounds.iter().filter_map(|r| Some(r.pair_ns? / r.one_ns)));
-        Costs::new(&self.one.report(), self.one.sent(), one.unwrap_or_default(), together)
+        let core = |i: usize| median(self.rounds.iter().filter_map(|r| Some(r.pair_ns?[i] / r.one_ns)));
+        let together = core(0).zip(core(1)).map(|(first, second)| [first, second]);
+        let report = self.one.report();
+        let task = |e: usize| median(self.rounds.iter().map(|r| r.tasks[e])).unwrap_or(0.0);
+        let tasks = (0..report.elements.len()).map(task).collect();
+        Costs::new(&report, self.one.sent(), tasks, one.unwrap_or_default(), together)
     }
 
-    /// What moving a packet costs each of two cores.
-    pub(crate) fn handoff_ns(&self) -> Option<f64> {
-        median(self.rounds.iter().filter_map(|r| r.handoff_ns))
+    /// What moving a packet costs two cores.
+    pub(crate) fn handoff(&self) -> Option<Handoff> {
+        Handoff::median(self.rounds.iter().filter_map(|r| r.handoff))
     }
 
     /// The runs with this number of workers, round by round.
@@ -97,13 +105,20 @@ impl Trial {
         Some(self.rounds.iter().map(|r| &r.checked[at]).collect())
     }
 
+    /// What each worker's tasks took for a packet, medians.
+    pub(crate) fn measured_loads(&self, workers: usize) -> Vec<f64> {
+        let runs: Vec<Vec<f64>> =
+            self.checked(workers).unwrap_or_default().into_iter().map(Run::loads_ns).collect();
+        (0..workers).filter_map(|w| median(runs.iter().map(|loads| loads[w]))).collect()
+    }
+
     /// The median rate with this number of workers.
     pub(crate) fn measured_mpps(&self, workers: usize) -> Option<f64> {
         median(self.checked(workers)?.into_iter().map(Run::mpps))
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub(super) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()

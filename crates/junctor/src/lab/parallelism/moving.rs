@@ -5,6 +5,7 @@ use super::super::report::{Cell, Origin, Section, Table};
 use super::Setting;
 use crate::bench::Distance;
 use crate::measure::Measured;
+use crate::plan::Handoff;
 
 /// The study's, in nanoseconds.
 const STUDY_PACKET: f64 = 3500.0;
@@ -18,25 +19,25 @@ pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Option<[Measured; 2]>
     if setting.cores < 2 {
         return Ok(None);
     }
-    let mut runs = [Vec::new(), Vec::new()];
+    let (mut runs, mut prices) = ([Vec::new(), Vec::new()], Vec::new());
     let mut distance = Distance::new([0, 1], setting.common.length())?;
     distance.run();
     for _ in 0..rounds {
         let found = distance.run();
         setting.progress.step();
         // A run in which a side had no turn says nothing.
-        if found.iter().all(|ns| *ns > 0.0) {
-            runs.iter_mut().zip(found).for_each(|(runs, ns)| runs.push(ns));
+        if let Some(moved) = found {
+            runs.iter_mut().zip(moved.usual()).for_each(|(runs, ns)| runs.push(ns));
+            prices.push(Handoff::of(&moved));
         }
     }
+    setting.handoff = Handoff::median(prices.into_iter()).unwrap_or(setting.handoff);
     let [apart, together] = runs;
     if apart.is_empty() {
         return Ok(None);
     }
     let apart = setting.note("parallelism.move_ns", "ns", apart);
     let together = setting.note("parallelism.move_one_core_ns", "ns", together);
-    // A task's own cost has in it what the queue costs on one core. The rest is the distance, and both ends have half of it.
-    setting.handoff_ns = (apart.median() - together.median()).max(0.0) / 2.0;
     Ok(Some([apart, together]))
 }
 

@@ -23,6 +23,14 @@ struct Rewritten {
     measured: Option<[Measured; 2]>,
 }
 
+impl Rewritten {
+    /// How far the model lies off, before and after, from rates measured in the rounds that fed it.
+    fn errors(&self) -> Option<[f64; 2]> {
+        let [before, after] = self.outcome.measured_mpps?;
+        Some([self.outcome.before_mpps / before - 1.0, self.outcome.after_mpps / after - 1.0])
+    }
+}
+
 /// Rewrites and measures.
 pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
     let notes: String = BEFORE.lines().take(2).map(|line| format!("{line}\n")).collect();
@@ -36,7 +44,7 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
             cores,
             queues: 1,
             threshold: 5.0,
-            handoff_ns: setting.handoff_ns,
+            handoff: Some(setting.handoff),
             runs: (setting.common.rounds().min(5), setting.run_ms()),
         };
         let outcome = parallelize::rewrite(&before, &notes, &goal).map_err(explain)?;
@@ -93,6 +101,7 @@ fn section(setting: &mut Setting<'_>, all: &[Rewritten]) -> Section {
             ("before", Origin::Modelled),
             ("after", Origin::Modelled),
             ("times", Origin::Modelled),
+            ("model's errors", Origin::Modelled),
         ],
     );
     for r in all {
@@ -110,6 +119,10 @@ fn section(setting: &mut Setting<'_>, all: &[Rewritten]) -> Section {
             Cell::number(r.outcome.before_mpps),
             Cell::number(r.outcome.after_mpps),
             Cell::number(r.outcome.after_mpps / r.outcome.before_mpps),
+            r.errors().map_or_else(missing, |errors| {
+                let [before, after] = errors.map(|error| Cell::percent(error).text);
+                Cell::new(format!("{before}, {after}"))
+            }),
         ]);
     }
     for r in all {

@@ -2,6 +2,8 @@
 //! Who should place tasks: the study's 12 streams, uneven, under placements by the engine's rule, by the study's, by our solver, and
 //! by the best hand there is, which tries everything.
 
+use std::time::Duration;
+
 use engine::balance::Problem;
 
 use super::super::report::{Bar, Cell, Origin, Plot, Section, Table, digits};
@@ -15,8 +17,11 @@ use crate::plan::{Prediction, Trial};
 const SHARES: [u32; 4] = [12, 6, 4, 2];
 /// Placements that are measured when there are more of them: the best by the model.
 const TRIED_MAX: usize = 256;
-/// Placements of those tried that are measured again, with the others.
+/// Placements of those tried that are measured in rounds among themselves, to pick the hand's.
 const FINALISTS: usize = 8;
+/// How long the balancer's periods are here, and how many of them it has until it must have settled.
+const PERIOD: Duration = Duration::from_millis(100);
+const PERIODS: u32 = 30;
 
 /// The router between four hosts, with what they send. None of it is for the router itself: what does not come out again would look
 /// as if it were on its way for ever.
@@ -40,7 +45,29 @@ struct Candidate {
     key: &'static str,
     name: String,
     homes: Vec<usize>,
-    measured: Option<Measured>,
+    found: Option<Found>,
+}
+
+/// What a placement made, over the rounds.
+#[derive(Clone, Default)]
+struct Found {
+    mpps: Vec<f64>,
+    /// What the busiest worker's tasks take for each packet.
+    busiest_ns: Vec<f64>,
+    /// That over the mean of all workers.
+    imbalance: Vec<f64>,
+}
+
+impl Found {
+    fn add(&mut self, run: &Run) {
+        self.mpps.push(run.mpps());
+        self.busiest_ns.push(run.busiest_ns());
+        self.imbalance.push(run.imbalance());
+    }
+
+    fn busiest(&self) -> f64 {
+        Measured::new("", "", self.busiest_ns.clone()).median()
+    }
 }
 
 /// The tasks, what they cost, and where they would go.
@@ -55,7 +82,7 @@ impl Tasks {
         let trial = Trial::new(subject, setting.cores, &[]).and_then(|t| t.rounds(setting.common.rounds()));
         let costs = trial.map_err(explain)?.costs();
         let router = subject.build(workers).map_err(explain)?;
-        let found = Prediction::new(&costs, router.shared(), workers, setting.handoff_ns);
+        let found = Prediction::new(&costs, router.shared(), workers, &setting.handoff);
         let names = found.items.iter().map(|e| router.shared().elements[*e].name.clone()).collect();
         Ok(Tasks { names, problem: found.problem, engines: found.homes })
     }
@@ -107,7 +134,7 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
     let tried = if setting.common.quick { 4 } else { TRIED_MAX };
     all.truncate(tried);
     let mut candidates = vec![
-        candidate("solver", "our solver, with hand-off costs", tasks.problem.solve(None)),
+        candidate("solver", "our solver, with hand-off costs, before the run", tasks.problem.solve(None)),
         candidate(
             "largest_first",
             "largest first, blind for hand-offs (the study)",
@@ -115,25 +142,28 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
         ),
         candidate("engine", "the engine's own rule, no costs known", tasks.engines.clone()),
     ];
-    let enough = setting.cores >= workers;
-    let mut hand = vec![best_by_model];
-    if enough {
-        hand = screen(setting, &text, &tasks, &all)?;
+    let mut log = String::new();
+    if setting.cores >= workers {
+        let hand = search(setting, &text, &tasks, &all)?;
+        candidates.insert(0, candidate("hand", "by hand: the best of the search", hand));
+        let adaptive = settle(setting, &subject, &tasks)?;
+        log = adaptive.log;
+        let name = "adaptive (run --adaptive), after it settled";
+        candidates.insert(1, candidate("adaptive", name, adaptive.homes));
+        finals(setting, &text, &tasks, &mut candidates, adaptive.router)?;
+        judge(setting, &candidates);
+    } else {
+        candidates.insert(0, candidate("hand", "best of all, by the model", best_by_model));
     }
-    for (n, homes) in hand.into_iter().enumerate() {
-        let name = if enough { "by hand: the best of the search" } else { "best of all, by the model" };
-        candidates.insert(n, candidate("hand", name, homes));
+    let mut section = section(setting, &tasks, &candidates, placements, all.len());
+    if !log.is_empty() {
+        section.code = Some(("What the balancer decided, in periods of 0.1 s (balancer.log)".into(), log));
     }
-    let mut rounds = Vec::new();
-    if enough {
-        rounds = finals(setting, &text, &tasks, &candidates)?;
-    }
-    judge(setting, &mut candidates, rounds);
-    Ok(section(setting, &tasks, &candidates, placements, all.len()))
+    Ok(section)
 }
 
 fn candidate(key: &'static str, name: &str, homes: Vec<usize>) -> Candidate {
-    Candidate { key, name: name.to_owned(), homes, measured: None }
+    Candidate { key, name: name.to_owned(), homes, found: None }
 }
 
 /// A router with the tasks placed so.
@@ -144,75 +174,119 @@ fn prepare(setting: &Setting<'_>, text: &str, tasks: &Tasks, homes: &[usize]) ->
     subject.prepare(tasks.problem.workers).map_err(explain)
 }
 
-/// Measures each placement once, and returns the best.
-fn screen(
+/// Tries placements: each once, then the best in rounds, and returns the best of these. What the busiest worker's tasks take
+/// decides: it repeats better than rates do.
+fn search(
     setting: &mut Setting<'_>,
     text: &str,
     tasks: &Tasks,
     all: &[Vec<usize>],
-) -> Result<Vec<Vec<usize>>, String> {
-    setting.progress.expect(all.len());
+) -> Result<Vec<usize>, String> {
+    let rounds = setting.common.rounds();
+    setting.progress.expect(all.len() + rounds);
     setting.progress.part(format!("streams: {} placements by hand", all.len()));
-    let mut found = Vec::new();
+    let mut tried = Vec::new();
     for homes in all {
-        let rate = prepare(setting, text, tasks, homes)?.run_surely().map_err(explain)?.mpps();
+        let run = prepare(setting, text, tasks, homes)?.run_surely().map_err(explain)?;
         setting.progress.step();
-        found.push((rate, homes));
+        tried.push((run.busiest_ns(), homes));
     }
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    Ok(found.into_iter().take(FINALISTS).map(|(_, homes)| homes.clone()).collect())
+    tried.sort_by(|a, b| a.0.total_cmp(&b.0));
+    tried.truncate(FINALISTS);
+    setting.progress.part("streams: rounds of the best of them");
+    let mut routers = Vec::new();
+    for (_, homes) in &tried {
+        routers.push((prepare(setting, text, tasks, homes)?, Found::default(), homes));
+    }
+    for _ in 0..rounds {
+        for (router, found, _) in &mut routers {
+            found.add(&router.run_surely().map_err(explain)?);
+        }
+        setting.progress.step();
+    }
+    let best = routers.into_iter().min_by(|a, b| a.1.busiest().total_cmp(&b.1.busiest()));
+    Ok(best.map(|(.., homes)| homes.to_vec()).unwrap_or_default())
 }
 
-/// Measures all candidates in turn; rates by candidate.
+/// A router whose tasks the balancer has placed.
+struct Settled {
+    router: Prepared,
+    homes: Vec<usize>,
+    log: String,
+}
+
+/// Lets the balancer move the tasks of a router that begins with the engine's own placement, and switches it off then.
+fn settle(setting: &mut Setting<'_>, subject: &Subject<'_>, tasks: &Tasks) -> Result<Settled, String> {
+    setting.progress.part("streams: the balancer places tasks while they run");
+    let mut router = subject.prepare(tasks.problem.workers).map_err(explain)?;
+    let handoff = setting.handoff.ns(engine::DEFAULT_BURST as f64);
+    router.write("balancer.handoff_ns", &format!("{:.1}", (handoff[0] + handoff[1]) / 2.0))?;
+    router.write("balancer.period", &format!("{}ms", PERIOD.as_millis()))?;
+    router.write("balancer.active", "true")?;
+    let periods = if setting.common.quick { PERIODS / 3 } else { PERIODS };
+    router.run_for(PERIOD * periods);
+    router.write("balancer.active", "false")?;
+    let log = router.read("balancer.log").unwrap_or_default();
+    let shared = router.router().shared();
+    let home = |name: &String| {
+        let place = shared.lookup(name, None).map(|e| &shared.elements[e].place);
+        place.and_then(|place| place.tasks.first().copied()).unwrap_or(0)
+    };
+    let homes = tasks.names.iter().map(home).collect();
+    Ok(Settled { homes, log, router })
+}
+
+/// Measures all candidates in turn; the adaptive one's router is the one that the balancer left.
 fn finals(
     setting: &mut Setting<'_>,
     text: &str,
     tasks: &Tasks,
-    candidates: &[Candidate],
-) -> Result<Vec<Vec<f64>>, String> {
+    candidates: &mut [Candidate],
+    settled: Prepared,
+) -> Result<(), String> {
     let rounds = setting.common.rounds();
-    setting.progress.expect(candidates.len() * rounds);
+    setting.progress.expect(rounds);
     setting.progress.part("streams: rounds of the placements that matter");
-    let mut routers = Vec::new();
-    for candidate in candidates {
-        routers.push(prepare(setting, text, tasks, &candidate.homes)?);
+    let (mut routers, mut settled) = (Vec::new(), Some(settled));
+    for candidate in candidates.iter() {
+        let left = if candidate.key == "adaptive" { settled.take() } else { None };
+        routers.push(match left {
+            Some(router) => router,
+            None => prepare(setting, text, tasks, &candidate.homes)?,
+        });
     }
-    let mut rates = vec![Vec::new(); routers.len()];
     for _ in 0..rounds {
-        for (router, rates) in routers.iter_mut().zip(&mut rates) {
-            let run: Run = router.run_surely().map_err(explain)?;
-            rates.push(run.mpps());
-            setting.progress.step();
+        for (router, candidate) in routers.iter_mut().zip(candidates.iter_mut()) {
+            let run = router.run_surely().map_err(explain)?;
+            candidate.found.get_or_insert_default().add(&run);
         }
+        setting.progress.step();
     }
-    Ok(rates)
+    Ok(())
 }
 
-/// Keeps the best of those placed by hand, first, and notes what each made of what that one did.
-fn judge(setting: &mut Setting<'_>, candidates: &mut Vec<Candidate>, rates: Vec<Vec<f64>>) {
-    for (candidate, rates) in candidates.iter_mut().zip(rates) {
-        let name = format!("parallelism.streams.{}_mpps", candidate.key);
-        candidate.measured = Some(Measured::new(name, "Mpps", rates));
-    }
-    let rate = |c: &Candidate| c.measured.as_ref().map_or(0.0, Measured::median);
-    candidates.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
-    // Whoever tries everything finds also what the others found. Without measurements, the best by the model is the hand's already.
-    let hand = candidates.iter().position(|c| c.measured.is_some() || c.key == "hand").unwrap_or(0);
-    let Candidate { homes, measured, .. } = &candidates[hand];
-    let measured = measured.clone().map(|m| Measured { name: "parallelism.streams.hand_mpps".into(), ..m });
-    let name = candidates.iter().find(|c| c.key == "hand").map_or_else(String::new, |c| c.name.clone());
-    let hand = Candidate { key: "hand", name, homes: homes.clone(), measured };
-    candidates.retain(|c| c.key != "hand");
-    candidates.insert(0, hand);
-    let best = candidates[0].measured.clone();
-    for candidate in candidates.iter() {
-        let (Some(measured), Some(best)) = (&candidate.measured, &best) else { continue };
-        setting.results.push(measured.clone());
-        if candidate.key != "hand" {
-            let shares = measured.runs.iter().zip(&best.runs).map(|(rate, best)| rate / best).collect();
-            setting.note(format!("parallelism.streams.{}_share", candidate.key), "ratio", shares);
+/// Notes what each made, and beside the hand's: shares of its rate, and of its busiest worker's time, round by round.
+fn judge(setting: &mut Setting<'_>, candidates: &[Candidate]) {
+    let hand = candidates.iter().find(|c| c.key == "hand");
+    let Some(best) = hand.and_then(|c| c.found.clone()) else { return };
+    for Candidate { key, found, .. } in candidates {
+        let Some(found) = found else { continue };
+        let mut note = |what: &str, unit, runs| {
+            setting.note(format!("parallelism.streams.{key}_{what}"), unit, runs);
+        };
+        note("mpps", "Mpps", found.mpps.clone());
+        note("busiest_ns", "ns", found.busiest_ns.clone());
+        note("imbalance", "ratio", found.imbalance.clone());
+        if *key != "hand" {
+            note("share", "ratio", over(&found.mpps, &best.mpps));
+            note("busiest_share", "ratio", over(&best.busiest_ns, &found.busiest_ns));
         }
     }
+}
+
+/// Ratios within rounds.
+fn over(of: &[f64], to: &[f64]) -> Vec<f64> {
+    of.iter().zip(to).map(|(of, to)| of / to).collect()
 }
 
 fn section(
@@ -235,8 +309,14 @@ fn section(
             shares.join(" : "),
             tasks.names.len()
         ),
-        format!("By hand means: {tried} placements were each measured once, and the best {FINALISTS} of them again in rounds with the others; shown is the one of all these with the best median."),
-        "The placement that sees costs is the engine's solver (engine::balance), fed with sampled costs before the run and left alone then; it does not move tasks while they run.".to_owned(),
+        format!(
+            "By hand means: {tried} placements were each measured once, and the best {FINALISTS} of them in rounds among themselves; the best of those then stood in further rounds beside the others."
+        ),
+        format!(
+            "Adaptive means: the router began as the engine places tasks by itself, its balancer moved them while they ran, for {PERIODS} periods of {} ms, and was switched off before the rounds. The solver (engine::balance) is what the balancer asks, too; in its own row it was fed with sampled costs before the run and left alone then.",
+            PERIOD.as_millis()
+        ),
+        "A rate is set by the busiest core. What its tasks take for each packet, waiting not counted, repeats better than the rate itself, so that the search goes by it; how much more the busiest has to do than the mean of all stands beside it. Shares are medians of ratios within rounds: above 100 % is better than the hand's.".to_owned(),
     ];
     if setting.cores < workers {
         text.push(format!("This takes {workers} cores; only the model can speak here."));
@@ -246,50 +326,93 @@ fn section(
         &[
             ("placement", Origin::Name),
             ("Mpps", Origin::Measured),
-            ("of the best by hand", Origin::Measured),
+            ("of the hand's", Origin::Measured),
+            ("busiest core, ns for each packet", Origin::Measured),
+            ("of the hand's", Origin::Measured),
+            ("over the mean", Origin::Measured),
             ("Mpps", Origin::Modelled),
             ("tasks, core by core", Origin::Name),
         ],
     );
-    let share_of = |setting: &Setting<'_>, key: &str| {
-        let name = format!("parallelism.streams.{key}_share");
-        setting.results.iter().find(|m| m.name == name).map(Measured::median)
-    };
-    let mut bars = Vec::new();
+    let (mut rates, mut loads) = (Vec::new(), Vec::new());
     for c in candidates {
         let mpps = 1e3 / tasks.problem.peak(&c.homes);
         setting.note(format!("parallelism.streams.{}_modelled_mpps", c.key), "Mpps", vec![mpps]);
-        let share = share_of(setting, c.key).map(|share| Cell::new(format!("{:.1} %", 100.0 * share)));
-        let lacking = || Cell::missing(setting.too_few());
-        table.row(vec![
-            Cell::new(c.name.clone()),
-            c.measured.as_ref().map_or_else(lacking, Cell::measured),
-            match &c.measured {
-                Some(_) => share.unwrap_or_else(|| Cell::new("100 %")),
-                None => lacking(),
-            },
-            Cell::number(mpps),
-            Cell::new(tasks.words(&c.homes)),
-        ]);
-        let value = c.measured.as_ref().map_or(mpps, Measured::median);
-        let origin = if c.measured.is_some() { Origin::Measured } else { Origin::Modelled };
-        let spread = c.measured.as_ref().map(Measured::spread);
-        bars.push(Bar { name: c.name.clone(), origin, value, spread });
+        let value = |what: &str| {
+            let name = format!("parallelism.streams.{}_{what}", c.key);
+            setting.results.iter().find(|m| m.name == name)
+        };
+        let cell = |what: &str| match (value(what), &c.found) {
+            (Some(found), _) if what.ends_with("share") => percentage(found),
+            (Some(found), _) => Cell::measured(found),
+            (None, Some(_)) => Cell::new("100 %"),
+            (None, None) => Cell::missing(setting.too_few()),
+        };
+        let mut row = vec![Cell::new(c.name.clone())];
+        row.extend(["mpps", "share", "busiest_ns", "busiest_share", "imbalance"].map(cell));
+        row.extend([Cell::number(mpps), Cell::new(tasks.words(&c.homes))]);
+        table.row(row);
+        rates.push(bar(c, value("mpps"), mpps));
+        loads.extend(value("busiest_ns").map(|ns| bar(c, Some(ns), ns.median())));
     }
-    if let (Some(solver), Some(largest)) = (share_of(setting, "solver"), share_of(setting, "largest_first")) {
-        setting.find(format!(
-            "12 uneven streams on {workers} cores: our solver's placement makes {:.1} % of the best one found by hand, the study's packing {:.1} %.",
-            100.0 * solver,
-            100.0 * largest
-        ));
-    }
+    find(setting, candidates, workers);
     let costs = costs(tasks);
-    let plots = vec![Plot::Bars {
+    let mut plots = vec![Plot::Bars {
         caption: format!("Rate by placement, {workers} cores, Mpps; median, least and greatest"),
         unit: "Mpps".into(),
-        bars,
+        bars: rates,
     }];
+    if !loads.is_empty() {
+        plots.push(Plot::Bars {
+            caption: "What the busiest core's tasks take for each packet, ns (less is better)".into(),
+            unit: "ns".into(),
+            bars: loads,
+        });
+    }
     Section { title: "Who places tasks best".into(), text, plots, tables: vec![table, costs], code: None }
+}
+
+/// A share with its spread.
+fn percentage(share: &Measured) -> Cell {
+    let (low, high) = share.spread();
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let spread = (share.runs.len() > 1).then(|| format!("{} to {}", percent(low), percent(high)));
+    Cell { text: percent(share.median()), spread, missing: false }
+}
+
+fn bar(candidate: &Candidate, measured: Option<&Measured>, modelled: f64) -> Bar {
+    Bar {
+        name: candidate.name.clone(),
+        origin: if measured.is_some() { Origin::Measured } else { Origin::Modelled },
+        value: measured.map_or(modelled, Measured::median),
+        spread: measured.map(Measured::spread),
+    }
+}
+
+/// Who is together with whom, whatever the cores are called.
+fn pattern(homes: &[usize]) -> Vec<usize> {
+    let first = |home: &usize| homes.iter().position(|h| h == home).unwrap_or(0);
+    homes.iter().map(first).collect()
+}
+
+/// Says what the adaptive placement makes of the best one, and the study's packing.
+fn find(setting: &mut Setting<'_>, candidates: &[Candidate], workers: usize) {
+    let share = |key: &str, what: &str| {
+        let name = format!("parallelism.streams.{key}_{what}");
+        let found = setting.results.iter().find(|m| m.name == name)?;
+        let (low, high) = found.spread();
+        let [median, low, high] = [found.median(), low, high].map(|share| 100.0 * share);
+        Some(format!("{median:.1} % ({low:.1} to {high:.1})"))
+    };
+    let both = |key: &str| Some((share(key, "share")?, share(key, "busiest_share")?));
+    if let (Some(adaptive), Some(largest)) = (both("adaptive"), both("largest_first")) {
+        let homes = |key| candidates.iter().find(|c| c.key == key).map(|c| pattern(&c.homes));
+        let same = if homes("adaptive") == homes("hand") { ", which is the same placement" } else { "" };
+        setting.find(format!(
+            "12 uneven streams on {workers} cores: once settled, the adaptive placement makes {} of the rate of the best one found by hand{same}, by the busiest core's time {}; the study's packing {} and {}.",
+            adaptive.0, adaptive.1, largest.0, largest.1
+        ));
+    }
 }
 
 /// What the placements were made from.
@@ -303,8 +426,12 @@ fn costs(tasks: &Tasks) -> Table {
         ],
     );
     for (i, (name, item)) in tasks.names.iter().zip(&tasks.problem.items).enumerate() {
-        let ends = |l: &&engine::balance::Link| l.ends.0 == i || l.ends.1 == i;
-        let links: f64 = tasks.problem.links.iter().filter(ends).map(|l| l.cost).sum();
+        let end = |l: &engine::balance::Link| match l.ends {
+            (a, _) if a == i => l.costs[0],
+            (_, b) if b == i => l.costs[1],
+            _ => 0.0,
+        };
+        let links: f64 = tasks.problem.links.iter().map(end).sum();
         table.row(vec![Cell::new(name.clone()), Cell::number(item.cost), Cell::new(digits(links))]);
     }
     table
@@ -319,6 +446,8 @@ mod tests {
         // Numbers of partitions of 8 things into at most 2 and at most 4 parts.
         assert_eq!((all_placements(8, 2).len(), all_placements(8, 4).len()), (128, 2795));
         assert_eq!(all_placements(2, 3), [[0, 0], [0, 1]]);
+        assert_eq!(pattern(&[1, 0, 1, 2]), pattern(&[0, 2, 0, 1]));
+        assert_ne!(pattern(&[1, 0, 1]), pattern(&[1, 0, 0]));
     }
 
     #[test]

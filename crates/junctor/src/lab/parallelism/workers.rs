@@ -105,7 +105,7 @@ fn model(
     all.dedup();
     let predict = |workers| {
         let router = subject.build(workers).map_err(explain)?;
-        Ok((workers, Prediction::new(&costs, router.shared(), workers, setting.handoff_ns).mpps()))
+        Ok((workers, Prediction::new(&costs, router.shared(), workers, &setting.handoff).mpps()))
     };
     all.into_iter().map(predict).collect()
 }
