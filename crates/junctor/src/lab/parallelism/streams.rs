@@ -19,6 +19,8 @@ const SHARES: [u32; 4] = [12, 6, 4, 2];
 const TRIED_MAX: usize = 256;
 /// Placements of those tried that are measured in rounds among themselves, to pick the hand's.
 const FINALISTS: usize = 8;
+/// Runs that may say nothing in a row.
+const RUNS_MAX: usize = 5;
 /// How long the balancer's periods are here, and how many of them it has until it must have settled.
 const PERIOD: Duration = Duration::from_millis(100);
 const PERIODS: u32 = 30;
@@ -134,21 +136,17 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
     let tried = if setting.common.quick { 4 } else { TRIED_MAX };
     all.truncate(tried);
     let mut candidates = vec![
-        candidate("solver", "our solver, with hand-off costs, before the run", tasks.problem.solve(None)),
-        candidate(
-            "largest_first",
-            "largest first, blind for hand-offs (the study)",
-            tasks.problem.largest_first(),
-        ),
-        candidate("engine", "the engine's own rule, no costs known", tasks.engines.clone()),
+        candidate("solver", "solver, before the run", tasks.problem.solve(None)),
+        candidate("largest_first", "largest first (the study)", tasks.problem.largest_first()),
+        candidate("engine", "the engine's own rule", tasks.engines.clone()),
     ];
     let mut log = String::new();
     if setting.cores >= workers {
         let hand = search(setting, &text, &tasks, &all)?;
-        candidates.insert(0, candidate("hand", "by hand: the best of the search", hand));
+        candidates.insert(0, candidate("hand", "by hand", hand));
         let adaptive = settle(setting, &subject, &tasks)?;
         log = adaptive.log;
-        let name = "adaptive (run --adaptive), after it settled";
+        let name = "adaptive, settled";
         candidates.insert(1, candidate("adaptive", name, adaptive.homes));
         finals(setting, &text, &tasks, &mut candidates, adaptive.router)?;
         judge(setting, &candidates);
@@ -174,6 +172,18 @@ fn prepare(setting: &Setting<'_>, text: &str, tasks: &Tasks, homes: &[usize]) ->
     subject.prepare(tasks.problem.workers).map_err(explain)
 }
 
+/// Runs until there is something to go by: a run in which a worker had next to no turn times no task, and says nothing.
+fn run_timed(router: &mut Prepared) -> Result<Run, String> {
+    let mut run = router.run_surely().map_err(explain)?;
+    for _ in 0..RUNS_MAX {
+        if run.busiest_ns() > 0.0 {
+            break;
+        }
+        run = router.run_surely().map_err(explain)?;
+    }
+    Ok(run)
+}
+
 /// Tries placements: each once, then the best in rounds, and returns the best of these. What the busiest worker's tasks take
 /// decides: it repeats better than rates do.
 fn search(
@@ -187,7 +197,7 @@ fn search(
     setting.progress.part(format!("streams: {} placements by hand", all.len()));
     let mut tried = Vec::new();
     for homes in all {
-        let run = prepare(setting, text, tasks, homes)?.run_surely().map_err(explain)?;
+        let run = run_timed(&mut prepare(setting, text, tasks, homes)?)?;
         setting.progress.step();
         tried.push((run.busiest_ns(), homes));
     }
@@ -200,7 +210,7 @@ fn search(
     }
     for _ in 0..rounds {
         for (router, found, _) in &mut routers {
-            found.add(&router.run_surely().map_err(explain)?);
+            found.add(&run_timed(router)?);
         }
         setting.progress.step();
     }
@@ -257,7 +267,7 @@ fn finals(
     }
     for _ in 0..rounds {
         for (router, candidate) in routers.iter_mut().zip(candidates.iter_mut()) {
-            let run = router.run_surely().map_err(explain)?;
+            let run = run_timed(router)?;
             candidate.found.get_or_insert_default().add(&run);
         }
         setting.progress.step();
@@ -313,7 +323,7 @@ fn section(
             "By hand means: {tried} placements were each measured once, and the best {FINALISTS} of them in rounds among themselves; the best of those then stood in further rounds beside the others."
         ),
         format!(
-            "Adaptive means: the router began as the engine places tasks by itself, its balancer moved them while they ran, for {PERIODS} periods of {} ms, and was switched off before the rounds. The solver (engine::balance) is what the balancer asks, too; in its own row it was fed with sampled costs before the run and left alone then.",
+            "Adaptive means (junctor run --adaptive): the router began as the engine places tasks by itself, its balancer moved them while they ran, for {PERIODS} periods of {} ms, and was switched off before the rounds. The solver (engine::balance) is what the balancer asks, too; in its own row it was fed with sampled costs before the run and left alone then.",
             PERIOD.as_millis()
         ),
         "A rate is set by the busiest core. What its tasks take for each packet, waiting not counted, repeats better than the rate itself, so that the search goes by it; how much more the busiest has to do than the mean of all stands beside it. Shares are medians of ratios within rounds: above 100 % is better than the hand's.".to_owned(),
@@ -327,7 +337,7 @@ fn section(
             ("placement", Origin::Name),
             ("Mpps", Origin::Measured),
             ("of the hand's", Origin::Measured),
-            ("busiest core, ns for each packet", Origin::Measured),
+            ("busiest, ns", Origin::Measured),
             ("of the hand's", Origin::Measured),
             ("over the mean", Origin::Measured),
             ("Mpps", Origin::Modelled),
