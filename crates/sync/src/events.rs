@@ -12,16 +12,23 @@
 //! 1. *A reader takes no torn record.* The writer announces a slot (`begun`, Relaxed, then a Release fence) before it stores the words, and
 //!    the record (`done`, Release) after. The reader takes records below `done` (Acquire), then looks at `begun` behind an Acquire fence: had
 //!    any word come from a later record, the fences would make that record's announcement visible, and the slot is given up as lost.
+//!    Model: `a_reader_takes_no_torn_record`.
+//! 2. *What is done is whole, also when the reader comes back later.* `done` (Release, then Acquire) carries the words of all records below it.
+//!    Model: `what_is_done_is_read_or_counted_as_lost`.
 
 use std::cell::{Cell, OnceCell};
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::padded::CachePadded;
+use crate::prim::{AtomicU64, Ordering, fence};
+
+#[cfg(all(test, loom))]
+mod models;
 
 /// Records that a thread's ring holds.
-pub const RING: usize = 4096;
+pub const RING: usize = if cfg!(loom) { 2 } else { 4096 };
 
 /// Threads that have ended whose rings are kept.
 const ENDED_KEPT: usize = 16;
@@ -110,8 +117,8 @@ struct Ring {
 
 impl Ring {
     fn new() -> Ring {
-        let slots = (0..RING).map(|_| Default::default()).collect();
-        Ring { begun: CachePadded::default(), done: AtomicU64::new(0), slots }
+        let slots = (0..RING).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
+        Ring { begun: CachePadded::new(AtomicU64::new(0)), done: AtomicU64::new(0), slots }
     }
 
     /// To be called by its thread only.
