@@ -23,6 +23,7 @@ pub mod nat;
 pub mod queue;
 pub mod schedule;
 mod shared_limit;
+pub mod snooping;
 pub mod source;
 pub mod spanning;
 #[cfg(test)]
@@ -68,6 +69,7 @@ static KINDS: &[&[Class]] = &[
     nat::CLASSES,
     queue::CLASSES,
     schedule::CLASSES,
+    snooping::CLASSES,
     source::CLASSES,
     spanning::CLASSES,
     tcpudp::CLASSES,

@@ -114,6 +114,7 @@ const GOES_ON_ELSEWHERE: &[&str] = &[
     "KernelTap",
     "KernelTun",
     "MemoryPort",
+    "MulticastSnooping",
     "PollDevice",
     "RSTP",
     "RawSocket",

@@ -73,6 +73,7 @@ reasons! {
     BadBpdu "bad-bpdu" "A message of the spanning tree protocol is malformed.";
     SpoofedBpdu "spoofed-bpdu" "A message of the spanning tree protocol claims to be from this bridge or from a group.";
     BpduGuard "bpdu-guard" "A bridge spoke behind a port where none may be, so the port was switched off.";
+    BadMembership "bad-membership" "A message of IGMP or MLD is malformed, so nothing was learned from it.";
     NoMapping "no-mapping" "An address translator has no mapping for the packet.";
     MappingTableFull "mapping-table-full" "An address translator could not make another mapping.";
     NoVlan "no-vlan" "A VLAN tag is missing or not the one expected.";

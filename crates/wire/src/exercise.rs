@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::hint::black_box;
 
 use crate::{
-    FlowKey, FlowKey6, arp, checksum, dump, ethernet, gre, icmpv4, icmpv6, igmp, ipv4, ipv6, llc, ndp, stp,
-    tcp, udp, vlan,
+    FlowKey, FlowKey6, arp, checksum, dump, ethernet, gre, icmpv4, icmpv6, igmp, ipv4, ipv6, llc, membership,
+    ndp, stp, tcp, udp, vlan,
 };
 
 /// Checks that nothing panics and that what depends on lengths stays inside `data`.
@@ -130,6 +130,14 @@ fn transports(data: &[u8]) {
 }
 
 fn control(data: &[u8]) {
+    for message in [
+        membership::of_ipv4(data).ok().flatten().map(|(_, message)| message),
+        membership::of_ipv6(data).ok().flatten().map(|(_, message)| message),
+    ] {
+        if let Some(membership::Message::Report(records)) = message {
+            assert!(records.count() <= data.len());
+        }
+    }
     if let Ok(view) = icmpv4::View::new_checked(data) {
         show_and_emit!(view, icmpv4::Repr::parse(&view));
         if let Ok(quoted) = view.quoted() {

@@ -53,6 +53,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod llc;
 mod mac;
+pub mod membership;
 pub mod ndp;
 pub mod pcap;
 mod protocol;

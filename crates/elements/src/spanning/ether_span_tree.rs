@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn handlers_tell_of_the_tree() {
-        let mut run = seconds(Rig::text(&ring(2)).ready(), 20);
+        let mut run = seconds(Rig::text(&ring(2)).ready(), 60);
         let read = |run: &mut Run, name: &str| run.read(&format!("t1.{name}"));
         assert_eq!(read(&mut run, "root_port"), "1");
         assert_eq!(read(&mut run, "root_cost"), "1");
@@ -292,7 +292,7 @@ mod tests {
         let mut run = seconds(run, 10);
         assert_eq!(read(&mut run, "root"), "1000.02:00:00:00:00:01");
         assert_eq!(run.read("s0.timeout"), "4");
-        let mut run = seconds(run, 30);
+        let mut run = seconds(run, 60);
         assert_eq!(run.read("s0.timeout"), "300");
         for (name, value) in [("cost", "9 1"), ("link", "x true"), ("link", "1"), ("priority", "-1")] {
             assert!(run.write(&format!("t1.{name}"), value).is_err(), "{name} {value}");

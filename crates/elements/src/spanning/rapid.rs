@@ -175,12 +175,14 @@ impl Element for Rstp {
         if let Some(last) = self.ports.last().filter(|last| *last >= ports) {
             return Err(format!("{name} has {ports} ports, so there is no port {last}"));
         }
+        for port in 0..ports {
+            control.states().set(port, PortState::Discarding);
+        }
         self.control = Some(control);
         if let Some(tree) = &mut self.tree {
             tree.add_ports(ports, |port| self.ports.config(port));
             tree.start(cx);
         }
-        // Messages wait for the first second: nothing may be sent before the router runs.
         Ok(())
     }
 
@@ -221,5 +223,109 @@ impl Element for Rstp {
             self.carry_out(cx);
         }
         taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use engine::Reason;
+    use packet::Packet;
+
+    use crate::testing::{Rig, Run};
+
+    /// Bridges in a ring, each with a third port for hosts: `iN` and `oN` are what the host of bridge N sends and gets.
+    fn ring(bridges: usize, more: &str) -> String {
+        let mut text: String = (0..bridges).map(|n| format!("b{n} :: Bridge(PORTS 3);")).collect();
+        for n in 0..bridges {
+            let (before, next) = ((n + bridges - 1) % bridges, (n + 1) % bridges);
+            text += &format!(
+                "b{n}[3] -> r{n} :: RSTP(b{n}, 02:00:00:00:00:0{n}{more}) -> [3]b{n};
+                b{n}[0] -> SetTimestamp -> Queue -> DelayUnqueue(1ms) -> [1]b{before};
+                b{n}[1] -> SetTimestamp -> Queue -> DelayUnqueue(1ms) -> [0]b{next};
+                i{n} :: TestIn -> [2]b{n}[2] -> o{n} :: TestOut;"
+            );
+        }
+        text
+    }
+
+    fn broadcast(from: u8) -> Packet {
+        let mut bytes = [0xff; 60];
+        bytes[6..14].copy_from_slice(&[2, 0, 0, 0, 1, from, 8, 0]);
+        Packet::copy_of(&bytes).unwrap()
+    }
+
+    fn seconds(run: Run, seconds: u64) -> Run {
+        run.run_for(Duration::from_secs(seconds))
+    }
+
+    fn cut(run: &mut Run, bridges: usize) -> usize {
+        let states = |run: &mut Run, n: usize| run.read(&format!("r{n}.states"));
+        (0..bridges).map(|n| states(run, n).matches("discarding").count()).sum()
+    }
+
+    /// How many of the hosts' frames each host got.
+    fn heard(run: &Run, bridges: usize) -> Vec<usize> {
+        let ours = |p: &Packet| p.data()[..6] == [0xff; 6];
+        (0..bridges).map(|n| run.out(&format!("o{n}")).iter().filter(|p| ours(p)).count()).collect()
+    }
+
+    #[test]
+    fn rings_of_bridges_are_cut_at_once() {
+        for bridges in 2..=4 {
+            let text = ring(bridges, ", EDGE 2");
+            let run = Rig::text(&text).ready();
+            (0..bridges).for_each(|n| run.give(&format!("i{n}"), vec![broadcast(n as u8)]));
+            // The first messages leave with the first second; what comes of it takes milliseconds.
+            let mut run = seconds(run, 2);
+            assert_eq!(cut(&mut run, bridges), 1, "{bridges}");
+            heard(&run, bridges);
+            (0..bridges).for_each(|n| run.give(&format!("i{n}"), vec![broadcast(n as u8)]));
+            let mut run = seconds(run, 1);
+            assert_eq!(heard(&run, bridges), vec![bridges - 1; bridges]);
+            // A hot swap leaves everything as it is.
+            run.swap(&text).unwrap();
+            assert_eq!(cut(&mut run, bridges), 1);
+            assert!(run.read("b0.ports").contains("forwarding"));
+            // A link that fails; what was cut takes its place.
+            run.write("r0.link", "1 false").unwrap();
+            run.write("r1.link", "0 false").unwrap();
+            run = seconds(run, 2);
+            run.give("i0", vec![broadcast(0)]);
+            let mut run = seconds(run, 1);
+            assert_eq!(heard(&run, bridges)[1..], vec![1; bridges - 1], "{bridges}");
+            assert_eq!(run.read("r1.root"), "8000.02:00:00:00:00:00");
+            assert!(run.read("r1.topology_changes") != "0");
+        }
+    }
+
+    #[test]
+    fn a_port_with_guard_is_switched_off() {
+        let mut run = seconds(Rig::text(&ring(2, ", GUARD 1, PRIORITY 4096")).ready(), 3);
+        assert!(run.read("r0.ports").contains("1 disabled discarding"), "{}", run.read("r0.ports"));
+        assert!(run.drops("r0").iter().any(|(reason, _)| *reason == Reason::BpduGuard));
+        assert_eq!(run.read("r0.bridge_id"), "1000.02:00:00:00:00:00");
+    }
+
+    #[test]
+    fn names_and_numbers_are_checked() {
+        let check = |arguments: &str| {
+            let text = format!(
+                "b :: Bridge(PORTS 2); Idle -> b -> Discard; Idle -> [1]b[1] -> Discard;
+                b[2] -> r :: RSTP({arguments}) -> [2]b;"
+            );
+            Rig::text(&text).errors()
+        };
+        assert_eq!(check("b, 02:00:00:00:00:01, EDGE \"0 1\""), [""; 0]);
+        for wrong in [
+            "c, 02:00:00:00:00:01",
+            "b, 02:00:00:00:00:01, EDGE 2",
+            "b, 02:00:00:00:00:01, GUARD x",
+            "b, 02:00:00:00:00:01, HOLD_COUNT 11",
+            "b, 02:00:00:00:00:01, MAX_AGE 41",
+        ] {
+            assert_eq!(check(wrong).len(), 1, "{wrong}: {:?}", check(wrong));
+        }
     }
 }

@@ -78,9 +78,9 @@ impl Tree {
         }
     }
 
-    /// Sets the clock going.
+    /// Sets the clock going. The first second ends at once: what has waited for the router to run is then sent.
     pub fn start(&mut self, cx: &mut Cx<'_>) {
-        self.due = cx.now().saturating_add(SECOND);
+        self.due = cx.now();
         cx.set_timer(0, self.due);
     }
 
