@@ -70,7 +70,7 @@ reasons! {
     BadHopLimit "bad-hop-limit" "A message that must not leave its link came with a hop limit below 255.";
     BadDiscovery "bad-discovery" "A neighbour discovery message is malformed or not for this element.";
     BadArp "bad-arp" "An ARP message is malformed or not for this element.";
-    BadBpdu "bad-bpdu" "A message of the spanning tree protocol is malformed.";
+    BadBpdu "bad-bpdu" "A message of the spanning tree protocol is malformed, or came in where none is to be believed.";
     SpoofedBpdu "spoofed-bpdu" "A message of the spanning tree protocol claims to be from this bridge or from a group.";
     BpduGuard "bpdu-guard" "A bridge spoke behind a port where none may be, so the port was switched off.";
     BadMembership "bad-membership" "A message of IGMP or MLD is malformed, so nothing was learned from it.";

@@ -34,8 +34,8 @@
 //! * `STATIC` an entry `ETH [VLAN] PORT` that frames do not change and time does not end. May be repeated.
 //!
 //! **Cores:** the table, the ports' states and the limits are common; buffers are each worker's. One element and not a compound of
-//! elements with one job each: learning and forwarding need the same headers and the same cache lines, asked for once for the whole batch,
-//! and a frame that passes five elements costs more than all of it. The jobs are modules of their own (`sort`, `plan`, `tags`).
+//! elements with one job each: learning and forwarding need the same headers and the same cache lines, which are asked for once, for the
+//! whole batch. The jobs are modules of their own (`sort`, `plan`, `tags`).
 //!
 //! **Drops:** `too-short`; `too-long`; `bad-source`, groups and 0 as source; `own-source`; `bad-vlan`, VLAN 4095 or a provider's tag
 //! where none may be; `no-vlan`, a VLAN that the port is not in; `port-blocked`, by a spanning tree; `inactive`, a port out of service;

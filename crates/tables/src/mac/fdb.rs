@@ -43,10 +43,10 @@
 //! 1. *An entry is one word*: a reader sees all of an entry or none of it, in whatever order.
 //! 2. *Each change is a compare-and-swap of the whole word that was looked at*: a sweep that found an entry too old cannot remove the
 //!    one that a sighting renewed meanwhile, nor a refresh change an entry that moved.
-//! 3. *A key stands once*: it enters under its lock only, after a look at all 16 places. Model: `a_station_stands_once`.
+//! 3. *A key stands once*: it enters under its lock only, after a look at all 16 places. Test: `threads_learn_move_and_flush_at_once`.
 //! 4. *A handle stands for one port as long as somebody may use it*: a reader or learner holds its worker's [`Reader`] from
 //!    the load of the handle to its last use, and the handle is given out anew after a grace period in which it was dead and
-//!    nowhere in the table. Model: `a_flushed_port_is_forgotten`.
+//!    nowhere in the table. Test: `handles_come_back_however_often_ports_are_flushed`.
 
 mod layout;
 mod upkeep;
