@@ -199,11 +199,14 @@ fn the_ip6_router_is_the_same_with_and_without_fusion() {
     let make = |rng: &mut fastrand::Rng, at: usize| hostile6::frame(rng, &standard, at);
     let text = include_str!("../../../conf/ip6-router.click");
     assert_eq!(run(text, &make, 7, 1, true), run(text, &make, 7, 1, false));
-    // What waits for a neighbour when there is no room left goes by that order, too, so here is room for all.
-    let patient = text.replace("Solicitor(fe80::1, eth0", "Solicitor(fe80::1, eth0, ENTRY_PACKET_CAPACITY 0");
-    let patient =
-        patient.replace("Solicitor(fe80::1, eth1", "Solicitor(fe80::1, eth1, ENTRY_PACKET_CAPACITY 0");
+    // Whom a limit refuses an error, and what waits for a neighbour when there is no room left, goes by the order among flows, too:
+    // here are no limits, and there is room for all.
+    let patient = text
+        .replace("RATE 1000, DST_RATE 10", "RATE 0")
+        .replace("Solicitor(fe80::1, eth0", "Solicitor(fe80::1, eth0, ENTRY_PACKET_CAPACITY 0")
+        .replace("Solicitor(fe80::1, eth1", "Solicitor(fe80::1, eth1, ENTRY_PACKET_CAPACITY 0");
     assert_eq!(patient.matches("ENTRY_PACKET_CAPACITY 0").count(), 2);
+    assert!(!patient.contains("RATE 10"));
     check_with(&patient, &make, 4);
 }
 
@@ -282,4 +285,36 @@ fn forks_are_the_same_with_and_without_fusion() {
         rt[0] -> t :: DecIPTTL -> f :: IPFragmenter(300) -> EtherEncap(0x0800, 2:0:0:0:0:9, 2:0:0:0:0:8) -> ToDevice(m0);
         rt[1] -> ToDevice(m1); t[1] -> rest; f[1] -> rest;";
     check(errors, &plain(), 2);
+}
+
+#[test]
+fn forks_of_ipv6_are_the_same_with_and_without_fusion() {
+    let interfaces = interfaces6([[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]);
+    let make = |rng: &mut fastrand::Rng, at: usize| hostile6::frame(rng, &interfaces, at);
+    let input = "Strip(14) -> CheckIP6Header(\"::1\") -> IP6HopByHop -> GetIP6Address(24)";
+    let painted = format!("Paint(2) -> {input}");
+    let encap = "EtherEncap(0x86dd, 2:0:0:0:0:9, 2:0:0:0:0:8)";
+    let output = format!("DropBroadcasts -> CheckIP6Scope -> DecIP6HLIM -> IP6Fragmenter(1300) -> {encap}");
+    let tee = "{ input -> t :: PaintTee(2) -> output; t[1] -> Discard; }";
+    let all = "2001:db8:1::/64 0, 2001:db8:2::/64 1, ::/0 fe80::9 1";
+    let three = "2001:db8:1::/64 0, 2001:db8:2::/65 1, 2001:db8:2:0:8000::/65 2, ::/0 fe80::9 1";
+    let cases: [(&str, &str, &str, &str); 6] = [
+        // Some destinations have no route, or one that drops; no scope is asked for.
+        ("2001:db8:1::/64 0, 2001:db8:2::/64 1, ff00::/8 -1", input, "DecIP6HLIM", ""),
+        // Flows shared among outputs and gateways.
+        ("2001:db8:1::/64 0, ::/0 fe80::9 0 1 | fe80::a 1 2 | - 1 1", input, &output, ""),
+        (all, &painted, &format!("DropBroadcasts -> {tee} -> DecIP6HLIM -> {encap}"), ""),
+        // An output with a branch, one without, and one that leads back.
+        (three, input, &output, "rt[2] -> Counter -> Discard;"),
+        (three, input, &output, "rt[2] -> DecIP6HLIM -> Paint(1) -> rt;"),
+        ("2001:db8:1::/64 0, ::/0 1, SYNC percore", input, &output, ""),
+    ];
+    for (routes, input, output, more) in cases {
+        let text = format!(
+            "rt :: LookupIP6Route({routes}); FromDevice(m0) -> {input} -> rt; FromDevice(m1) -> {input} -> rt;
+             q0 :: Queue -> ToDevice(m0); q1 :: Queue -> ToDevice(m1);
+             rt[0] -> {output} -> q0; rt[1] -> {output} -> q1; {more}"
+        );
+        check_with(&text, &make, 1);
+    }
 }

@@ -9,14 +9,11 @@ use engine::Element;
 use engine::clock::Nanos;
 use engine::fuse::{Chain, Fusion, Offer, Pass, member};
 use packet::{Facts, Packet, anno};
-use tables::mac::Mac;
-use tables::neighbour::View;
 use wire::checksum::decrement_ttl;
 use wire::ethernet::HEADER_LEN;
 
-use super::output::{self, Common, ordinary};
+use super::output::{self, Common, Link, Row, ordinary};
 use crate::ethernet::arp_querier::ArpQuerier;
-use crate::ethernet::ether_encap::EtherEncap;
 use crate::ip::dec_ip_ttl::DecIpTtl;
 use crate::ip::fix_ip_src::FixIpSrc;
 use crate::ip::ip_fragmenter::IpFragmenter;
@@ -97,15 +94,11 @@ impl Output {
     }
 
     /// The link header that is put in front; `None` when the element has something to say first.
-    fn link<'a>(&self, chain: &'a Chain<'_>, first: usize, now: Nanos) -> Option<Link<'a>> {
+    fn link<'a>(&self, chain: &'a Chain<'_>, first: usize, now: Nanos) -> Option<Link<'a, u32>> {
         if let Some(arp) = self.arp.and_then(|at| chain.get::<ArpQuerier>(first + at)) {
             return Some(Link::Known(arp.known(now)?, arp.header_rest()));
         }
-        if let Some(ether) = self.common.ether.and_then(|at| chain.get::<EtherEncap>(first + at)) {
-            let [a, b, c, d, e, f, rest @ ..] = ether.header();
-            return Some(Link::Fixed([a, b, c, d, e, f], rest));
-        }
-        Some(Link::None)
+        Some(Link::fixed(self.common.ether.and_then(|at| chain.get(first + at))))
     }
 
     /// What there is to do for packets of this paint, if they can be ordinary, during a batch. The pass is one over a branch
@@ -126,88 +119,25 @@ impl Output {
     }
 }
 
-/// Where a packet's link header comes from: who has its address, and what follows it.
-#[derive(Clone, Copy)]
-enum Link<'a> {
-    None,
-    Fixed(Mac, [u8; 8]),
-    Known(View<'a, u32>, [u8; 8]),
-}
-
 /// The elements' settings during a batch.
 #[derive(Clone, Copy)]
 pub(super) struct Live<'a> {
     demands: Demands,
-    link: Link<'a>,
-}
-
-/// What is known of [plain](is_plain) packets in a row with an IPv4 header of 20 bytes each, the same number of everything.
-pub(super) struct Row<'a> {
-    /// Bytes before the header.
-    pub(super) strip: u32,
-    /// Lengths of the datagrams in bytes.
-    pub(super) lens: &'a [u16],
-    /// The neighbours to which they go.
-    pub(super) to: &'a [u32],
-    /// The paint they get, if any.
-    pub(super) color: Option<u8>,
+    link: Link<'a, u32>,
 }
 
 impl Live<'_> {
-    /// Does what the chain does to packets in a row, up to the first that is not ordinary, which is untouched. Returns how many
-    /// they are.
+    /// Does what the chain does to [plain](is_plain) packets in a row, up to the first that is not ordinary, which is untouched.
+    /// Returns how many they are.
     #[inline]
-    pub(super) fn send(&self, packets: &mut [Packet], row: &Row<'_>) -> usize {
-        let (strip, mtu) = (row.strip, self.demands.mtu);
-        // All lengths at once, which is a few comparisons.
-        let longest = row.lens.iter().fold(0, |longest, len| longest.max(*len));
-        let short = match usize::from(longest) > mtu {
-            true => row.lens.iter().take_while(|len| usize::from(**len) <= mtu).count(),
-            false => packets.len(),
-        };
-        let packets = &mut packets[..short];
-        match self.link {
-            Link::Known(known, rest) => self.each(packets, row, move |p, len, to| {
-                let mac = known.get(to)?;
-                p.relink(strip, len, mac, &rest)
-            }),
-            Link::Fixed(mac, rest) => {
-                self.each(packets, row, move |p, len, _| p.relink(strip, len, &mac, &rest))
-            }
-            Link::None => self.each(packets, row, move |p, len, _| {
-                if !p.is_sole() {
-                    return None;
-                }
-                p.enter_network(strip as usize, len.into(), 0, 20);
-                Some(p.sole_network()?.0)
-            }),
-        }
-    }
-
-    /// Lets `link` give each packet its link header, and changes the header that it returns.
-    // Apart, so that the loop has all registers to itself; `link` has its settings by value for the same reason.
-    #[inline(never)]
-    fn each(
-        &self,
-        packets: &mut [Packet],
-        row: &Row<'_>,
-        link: impl for<'p> Fn(&'p mut Packet, u16, u32) -> Option<&'p mut [u8; 20]>,
-    ) -> usize {
-        let (ttl, color) = (self.demands.ttl, row.color);
-        let all = packets.iter_mut().zip(row.lens).zip(row.to);
-        let mut n = 0;
-        for ((packet, len), to) in all {
-            let Some(header) = link(packet, *len, *to) else { break };
+    pub(super) fn send(&self, packets: &mut [Packet], row: &Row<'_, u32>) -> usize {
+        let Demands { mtu, ttl, .. } = self.demands;
+        let change = move |header: &mut [u8; 20]| {
             if ttl {
                 decrement_ttl(header);
             }
-            packet.set_dst_ip(to.to_be_bytes());
-            if let Some(color) = color {
-                packet.set_paint(color);
-            }
-            n += 1;
-        }
-        n
+        };
+        self.link.send(packets, row, mtu, change, |p, to| p.set_dst_ip(to.to_be_bytes()))
     }
 }
 

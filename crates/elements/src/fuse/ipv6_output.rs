@@ -8,12 +8,12 @@
 use engine::Element;
 use engine::clock::Nanos;
 use engine::fuse::{Chain, Fusion, Offer, Pass, member};
-use packet::{Packet, anno};
+use packet::{Facts, Packet, anno};
 use wire::ethernet::HEADER_LEN as LINK_HEADER_LEN;
 
-use super::output::{self, Common, ordinary};
-use crate::ethernet::ether_encap::EtherEncap;
+use super::output::{self, Common, Link, Row, ordinary};
 use crate::ip6::HEADER_LEN;
+use crate::ip6::check_ip6_header::Admitted;
 use crate::ip6::check_ip6_scope::{CheckIp6Scope, are_global};
 use crate::ip6::dec_ip6_hlim::DecIp6Hlim;
 use crate::ip6::ip6_fragmenter::Ip6Fragmenter;
@@ -23,7 +23,7 @@ pub(super) const FUSION: Fusion = Fusion { name: "IPv6 output", find };
 
 /// Where the elements stand in the chain.
 #[derive(Default)]
-struct Output {
+pub(super) struct Output {
     common: Common,
     scope: Option<usize>,
     limit: Option<usize>,
@@ -52,23 +52,82 @@ impl Output {
         [self.scope, self.limit, self.mtu, self.neighbours].iter().any(Option::is_some)
     }
 
-    fn demands(&self, chain: &Chain<'_>) -> Demands {
+    /// Reads the settings of the elements, the first of which stands at `first` in the chain.
+    fn demands(&self, chain: &Chain<'_>, first: usize) -> Demands {
         let link = self.neighbours.is_some() || self.common.ether.is_some();
         Demands {
-            common: self.common.demands(chain, 0),
+            common: self.common.demands(chain, first),
             global: self.scope.is_some(),
-            mtu: self.mtu.and_then(|at| chain.get(at)).map_or(usize::MAX, Ip6Fragmenter::mtu),
+            mtu: self.mtu.and_then(|at| chain.get(first + at)).map_or(usize::MAX, Ip6Fragmenter::mtu),
             hops: u8::from(self.limit.is_some()),
             headroom: if link { LINK_HEADER_LEN } else { 0 },
         }
     }
+
+    /// The link header that is put in front; `None` when the element has something to say first.
+    fn link<'a>(&self, chain: &'a Chain<'_>, first: usize, now: Nanos) -> Option<Link<'a, u128>> {
+        if let Some(solicitor) = self.neighbours.and_then(|at| chain.get::<Solicitor>(first + at)) {
+            return Some(Link::Known(solicitor.known(now)?, solicitor.header_rest()));
+        }
+        Some(Link::fixed(self.common.ether.and_then(|at| chain.get(first + at))))
+    }
+
+    /// What there is to do for packets of this paint, if they can be ordinary, during a batch. The pass is one over a branch
+    /// that begins at `first`.
+    pub(super) fn live<'a>(
+        &self,
+        chain: &'a Chain<'_>,
+        first: usize,
+        color: Option<u8>,
+        now: Nanos,
+    ) -> Option<Live<'a>> {
+        let demands = self.demands(chain, first);
+        // Whether packets are painted right is asked once, or not here.
+        if demands.common.may_refuse(color) {
+            return None;
+        }
+        Some(Live { mtu: demands.mtu, hops: demands.hops, link: self.link(chain, first, now)? })
+    }
 }
 
-fn find(chain: &[&dyn Element]) -> Option<Offer> {
+/// Finds the elements of the output, and says how many there are.
+pub(super) fn place(chain: &[&dyn Element]) -> (usize, Output) {
     let mut output = Output::default();
     let ends = |o: &Output| o.neighbours.is_some() || o.common.ether.is_some();
     let n = output::place(chain, &mut output, Output::place, ends);
+    (n, output)
+}
+
+fn find(chain: &[&dyn Element]) -> Option<Offer> {
+    let (n, output) = place(chain);
     output.is_ipv6().then(|| Offer { elements: n, pass: Box::new(output) })
+}
+
+/// What an output does to [plain](is_plain) packets during a batch.
+#[derive(Clone, Copy)]
+pub(super) struct Live<'a> {
+    /// Longest packet in bytes.
+    mtu: usize,
+    /// What is taken from the hop limit.
+    hops: u8,
+    link: Link<'a, u128>,
+}
+
+impl Live<'_> {
+    /// Does what the chain does to plain packets in a row, up to the first that is not ordinary, which is untouched. Returns how many
+    /// they are.
+    #[inline]
+    pub(super) fn send(&self, packets: &mut [Packet], row: &Row<'_, u128>) -> usize {
+        let hops = self.hops;
+        let change = move |header: &mut [u8; HEADER_LEN]| header[7] -= hops;
+        self.link.send(packets, row, self.mtu, change, |p, to| p.set_anno(anno::DST_IP, to.to_be_bytes()))
+    }
+}
+
+/// Whether no output, whatever elements it has, finds a fault with a packet of this header but for its length and its neighbour.
+#[inline(always)]
+pub(super) fn is_plain(p: &Packet, header: &Admitted) -> bool {
+    header.hop_limit > 1 && header.global && !p.is_any(Facts::GROUP)
 }
 
 /// What makes a packet ordinary, read from the elements for each batch.
@@ -86,25 +145,20 @@ struct Demands {
 
 impl Pass for Output {
     fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], now: Nanos) -> usize {
-        let demands = self.demands(chain);
-        if let Some(solicitor) = self.neighbours.and_then(|at| chain.get::<Solicitor>(at)) {
-            let Some(known) = solicitor.known(now) else { return 0 };
-            let rest = solicitor.header_rest();
-            return ordinary(batch, |p| {
+        let demands = self.demands(chain, 0);
+        match self.link(chain, 0, now) {
+            None => 0,
+            Some(Link::None) => ordinary(batch, |p| demands.carry(p)),
+            Some(Link::Fixed(mac, rest)) => ordinary(batch, |p| {
+                demands.carry(p)?;
+                p.push_link_header(&mac, &rest).then_some(())
+            }),
+            Some(Link::Known(known, rest)) => ordinary(batch, |p| {
                 let mac = known.get(u128::from_be_bytes(p.anno(anno::DST_IP)))?;
                 demands.carry(p)?;
                 p.push_link_header(mac, &rest).then_some(())
-            });
+            }),
         }
-        if let Some(ether) = self.common.ether.and_then(|at| chain.get::<EtherEncap>(at)) {
-            let [a, b, c, d, e, f, rest @ ..] = ether.header();
-            let dst = [a, b, c, d, e, f];
-            return ordinary(batch, |p| {
-                demands.carry(p)?;
-                p.push_link_header(&dst, &rest).then_some(())
-            });
-        }
-        ordinary(batch, |p| demands.carry(p))
     }
 }
 

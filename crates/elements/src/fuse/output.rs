@@ -5,6 +5,8 @@
 use engine::Element;
 use engine::fuse::{Chain, member};
 use packet::{Facts, Packet};
+use tables::mac::Mac;
+use tables::neighbour::{Address, View};
 
 use crate::basic::check_paint::CheckPaint;
 use crate::basic::paint_tee::PaintTee;
@@ -99,6 +101,95 @@ impl Demands {
         let asks = self.refused != u32::MAX || self.painted_mask != 0;
         paint.map_or(asks, |paint| self.refuse_paint(paint))
     }
+}
+
+/// Where a packet's link header comes from: who has its address, and what follows it.
+#[derive(Clone, Copy)]
+pub(super) enum Link<'a, A> {
+    None,
+    Fixed(Mac, [u8; 8]),
+    Known(View<'a, A>, [u8; 8]),
+}
+
+/// What is known of plain packets in a row with a header without options each, the same number of everything.
+pub(super) struct Row<'a, A> {
+    /// Bytes before the header.
+    pub(super) strip: usize,
+    /// Lengths of the datagrams in bytes.
+    pub(super) lens: &'a [u16],
+    /// The neighbours to which they go.
+    pub(super) to: &'a [A],
+    /// The paint they get, if any.
+    pub(super) color: Option<u8>,
+}
+
+impl<'a, A: Address> Link<'a, A> {
+    /// The one that an [`EtherEncap`] puts in front, if there is one.
+    pub(super) fn fixed(ether: Option<&EtherEncap>) -> Link<'a, A> {
+        let Some([a, b, c, d, e, f, rest @ ..]) = ether.map(EtherEncap::header) else { return Link::None };
+        Link::Fixed([a, b, c, d, e, f], rest)
+    }
+
+    /// Gives packets in a row their link header, lets `change` change the `N` bytes of their header and notes where they go, up to the
+    /// first that is longer than `mtu` or not ordinary, which is untouched. Returns how many they are.
+    #[inline]
+    pub(super) fn send<const N: usize>(
+        self,
+        packets: &mut [Packet],
+        row: &Row<'_, A>,
+        mtu: usize,
+        change: impl Fn(&mut [u8; N]),
+        note: impl Fn(&mut Packet, A),
+    ) -> usize {
+        // All lengths at once, which is a few comparisons.
+        let longest = row.lens.iter().fold(0, |longest, len| longest.max(*len));
+        let short = match usize::from(longest) > mtu {
+            true => row.lens.iter().take_while(|len| usize::from(**len) <= mtu).count(),
+            false => packets.len(),
+        };
+        let packets = &mut packets[..short];
+        // No packet is longer.
+        let strip = row.strip as u32;
+        match self {
+            Link::Known(known, rest) => each(packets, row, change, note, move |p, len, to| {
+                p.relink(strip, len, known.get(to)?, &rest)
+            }),
+            Link::Fixed(mac, rest) => {
+                each(packets, row, change, note, move |p, len, _| p.relink(strip, len, &mac, &rest))
+            }
+            Link::None => each(packets, row, change, note, move |p, len, _| {
+                if !p.is_sole() {
+                    return None;
+                }
+                p.enter_network(strip as usize, len.into(), 0, N);
+                Some(p.sole_network()?.0)
+            }),
+        }
+    }
+}
+
+/// Lets `link` give each packet of a row its link header, and `change` change the header that this returns. Returns for how many it did.
+// Apart, so that the loop has all registers to itself; the closures have their settings by value for the same reason.
+#[inline(never)]
+fn each<A: Address, const N: usize>(
+    packets: &mut [Packet],
+    row: &Row<'_, A>,
+    change: impl Fn(&mut [u8; N]),
+    note: impl Fn(&mut Packet, A),
+    link: impl for<'p> Fn(&'p mut Packet, u16, A) -> Option<&'p mut [u8; N]>,
+) -> usize {
+    let color = row.color;
+    let mut n = 0;
+    for ((packet, len), to) in packets.iter_mut().zip(row.lens).zip(row.to) {
+        let Some(header) = link(packet, *len, *to) else { break };
+        change(header);
+        note(packet, *to);
+        if let Some(color) = color {
+            packet.set_paint(color);
+        }
+        n += 1;
+    }
+    n
 }
 
 /// How many packets `carry` takes before the first it does not.

@@ -97,9 +97,6 @@ pub const SORTED: Class = class("SortedIPLookup");
 /// IPv4 over `tables::fib4`.
 pub(crate) struct V4;
 
-/// The element for IPv4.
-pub(crate) type Lookup4 = Lookup<V4>;
-
 /// Equal for all packets of a flow, of which this is the IP packet of one.
 pub(crate) fn flow_hash(datagram: &[u8], destination: u32) -> u32 {
     FlowKey::for_steering(datagram).map_or(destination, |key| key.quick_hash(0) as u32)

@@ -37,6 +37,7 @@ use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet, anno};
 
+use super::check_ip6_scope::are_global;
 use super::{Addresses, HEADER_LEN, destination, source};
 
 /// The descriptor.
@@ -94,8 +95,13 @@ impl Rules {
         if self.bad_sources.contains(&source(header)) {
             return None;
         }
-        let destination = *header.last_chunk::<16>()?;
-        Some(Admitted { destination, ip_len, next_header: header[6] })
+        Some(Admitted {
+            destination: *header.last_chunk::<16>()?,
+            ip_len,
+            next_header: header[6],
+            hop_limit: header[7],
+            global: are_global(header),
+        })
     }
 }
 
@@ -107,6 +113,9 @@ pub(crate) struct Admitted {
     pub(crate) ip_len: usize,
     /// The first header behind the fixed one.
     pub(crate) next_header: u8,
+    pub(crate) hop_limit: u8,
+    /// Both addresses are [global](are_global) ones.
+    pub(crate) global: bool,
 }
 
 impl CheckIp6Header {

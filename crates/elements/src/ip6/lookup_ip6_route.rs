@@ -80,6 +80,14 @@ pub const CLASS: Class = Class::new("LookupIP6Route", "1/-", || Box::new(Lookup:
 /// IPv6 over `tables::fib6`.
 pub(crate) struct V6;
 
+/// Equal for all packets of a flow, of which this is the IPv6 packet of one: of its header, if there is one, else of the destination.
+/// Fragments go by addresses, so that they stay together.
+pub(crate) fn flow_hash(datagram: &[u8], destination: u128) -> u32 {
+    let of_destination = || (destination >> 64) as u64 ^ destination as u64;
+    let hash = FlowKey6::for_steering(datagram).map_or_else(of_destination, |key| key.quick_hash(0));
+    (hash >> 32) as u32 ^ hash as u32
+}
+
 impl Family for V6 {
     type Addr = Ipv6Addr;
     type Prefix = Prefix6;
@@ -117,13 +125,8 @@ impl Family for V6 {
         packet.set_anno(anno::DST_IP, address.octets());
     }
 
-    /// Of the header, if there is one; else of the destination. Fragments go by addresses, so that they stay together.
     fn flow_hash(packet: &Packet) -> u32 {
-        let header = packet.network().unwrap_or(packet.data());
-        let fold = |address: u128| (address >> 64) as u64 ^ address as u64;
-        let of_destination = || fold(Self::destination(packet));
-        let hash = FlowKey6::for_steering(header).map_or_else(of_destination, |key| key.quick_hash(0));
-        (hash >> 32) as u32 ^ hash as u32
+        flow_hash(packet.network().unwrap_or(packet.data()), Self::destination(packet))
     }
 
     fn open(domain: &rcu::Domain) -> Result<Fib6Writer, String> {

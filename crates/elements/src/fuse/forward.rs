@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The whole way of a packet through a router: what the input pass of its family does, the route, and what the output pass does
+//! for the route's output.
+//!
+//! Three steps over up to [`STEP`] packets at a time, so that the processor waits for many lines at once: all headers are read and
+//! checked, all routes are looked up, and then each packet is changed, once. Nothing is written before the last step, so a
+//! packet that turns out not to be ordinary is untouched. One that is ordinary up to its route, but not behind it, goes as
+//! far as the route's output.
+//!
+//! Ordinary is what both of these passes find ordinary, with a route to an output that is connected. What that is, [`Kind`] says
+//! for each family.
+
+use engine::Element;
+use engine::clock::Nanos;
+use engine::fuse::{Ahead, Chain, ForkOffer, ForkPass, WAYS_MAX, Way, member};
+use packet::Packet;
+use tables::neighbour::Address;
+use tables::next_hop::{NextHopId, View};
+
+use super::output::Row;
+use crate::ip::routing::{Family, Hop, Lookup};
+
+/// What differs between the families.
+pub(super) trait Kind: Sized + Send + 'static {
+    /// How routes are looked up.
+    type Family: Family<Key = Self::Key>;
+    /// An address.
+    type Key: Address;
+    /// Where the elements of the input stand.
+    type Input: Send;
+    /// What they ask of packets.
+    type Rules<'a>: Copy;
+    /// Where the elements of an output stand.
+    type Output: Send;
+    /// What they do to packets during a batch.
+    type Live<'a>: Copy;
+
+    /// Length of a header without options in bytes.
+    const HEADER: usize;
+
+    /// Finds the elements of the input, and says how many there are.
+    fn input(trunk: &[&dyn Element]) -> Option<(usize, Self::Input)>;
+    /// Reads the settings of the input's elements.
+    fn entry<'a>(input: &Self::Input, chain: &'a Chain<'_>) -> Option<Entry<Self::Rules<'a>>>;
+    /// Checks the header that begins at byte `at`; `None` if the packet is not ordinary.
+    fn admit(rules: Self::Rules<'_>, packet: &Packet, at: usize) -> Option<Admitted<Self::Key>>;
+    /// Finds the elements of an output, and says how many there are.
+    fn output(branch: &[&dyn Element]) -> (usize, Self::Output);
+    /// Prepares an output, whose elements begin at `first` in the chain, for a batch of packets of this paint.
+    fn open<'a>(
+        output: &Self::Output,
+        chain: &'a Chain<'_>,
+        first: usize,
+        color: Option<u8>,
+        now: Nanos,
+    ) -> Option<Self::Live<'a>>;
+    /// Does what an output does to plain packets in a row, up to the first that is not ordinary, which is untouched. Returns how many
+    /// they are.
+    fn send(live: &Self::Live<'_>, packets: &mut [Packet], row: &Row<'_, Self::Key>) -> usize;
+    /// Equal for all packets of a flow.
+    fn flow_hash(datagram: &[u8], to: Self::Key) -> u32;
+}
+
+/// The settings of the input during a batch.
+pub(super) struct Entry<R> {
+    pub(super) rules: R,
+    /// The paint that packets get, if they do.
+    pub(super) color: Option<u8>,
+    /// Bytes to be stripped.
+    pub(super) strip: usize,
+}
+
+/// What a header says.
+pub(super) struct Admitted<A> {
+    /// The destination.
+    pub(super) to: A,
+    /// Length of the datagram in bytes.
+    pub(super) len: u16,
+    /// No output, whatever elements it has, finds a fault with the packet but for its length and its neighbour.
+    pub(super) plain: bool,
+}
+
+/// Packets that a step is done for before the next step.
+const STEP: usize = 64;
+/// Outputs of the route that are prepared for a batch; packets for further ones leave by the output.
+const BRANCHES_MAX: usize = 16;
+
+struct Forward<K: Kind> {
+    input: K::Input,
+    lookup: usize,
+    /// Outputs of the lookup that are connected.
+    outputs: usize,
+    /// By output: its place among the branches, where its first element stands in the chain, and its pass.
+    branches: Vec<Option<(usize, usize, K::Output)>>,
+    found: Found<K::Key>,
+}
+
+/// What is known of each packet of a step.
+struct Found<A> {
+    /// Destination addresses, and once routes are known who the packets go to next.
+    to: [A; STEP],
+    /// Lengths of the datagrams in bytes.
+    lens: [u16; STEP],
+    /// Numbers of next hops.
+    hops: [u32; STEP],
+    /// Outputs of the lookup, and [`NOT_PLAIN`].
+    ports: [u8; STEP],
+    /// Bits of the outputs that occur; of more than 64, several share one.
+    seen: u64,
+}
+
+/// Set with the output of a packet that the elements behind it have to see.
+const NOT_PLAIN: u8 = 128;
+const _: () = assert!(WAYS_MAX < NOT_PLAIN as usize);
+
+/// The pass for a family, if a lookup and what its input takes are ahead.
+pub(super) fn find<K: Kind>(ahead: &Ahead<'_>) -> Option<ForkOffer> {
+    let (lookup, input) = K::input(ahead.trunk)?;
+    if !member(*ahead.trunk.get(lookup)?).is_some_and(Lookup::<K::Family>::is_plain) {
+        return None;
+    }
+    let outputs = ahead.outputs(lookup);
+    if outputs > WAYS_MAX {
+        return None;
+    }
+    let mut offered = Vec::new();
+    let mut at = lookup + 1;
+    let branches = (0..outputs).map(|port| {
+        let (elements, output) = K::output(&ahead.branch(lookup, port));
+        let known = (elements > 0 && port < BRANCHES_MAX).then_some((offered.len(), at, output));
+        if known.is_some() {
+            offered.push((port, elements));
+            at += elements;
+        }
+        known
+    });
+    let branches = branches.collect();
+    let to = [K::Key::default(); STEP];
+    let found = Found { to, lens: [0; STEP], hops: [0; STEP], ports: [0; STEP], seen: 0 };
+    let pass = Box::new(Forward::<K> { input, lookup, outputs, branches, found });
+    Some(ForkOffer { trunk: lookup + 1, branches: offered, pass })
+}
+
+/// An output of the lookup during a batch.
+#[derive(Clone, Copy)]
+enum Exit<L> {
+    /// Not looked at yet.
+    Unknown,
+    /// All packets leave by the output.
+    Output,
+    /// Ordinary packets go through the branch.
+    Branch(L, Way),
+}
+
+impl<K: Kind> ForkPass for Forward<K> {
+    fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], ways: &mut [Way], now: Nanos) -> usize {
+        let Forward { input, lookup, outputs, branches, found } = self;
+        let Some(entry) = K::entry(input, chain) else { return 0 };
+        let Some((fib, hops)) = chain.get::<Lookup<K::Family>>(*lookup).and_then(Lookup::parts) else {
+            return 0;
+        };
+        let mut exits = [Exit::Unknown; BRANCHES_MAX];
+        let mut done = 0;
+        for (packets, ways) in batch.chunks_mut(STEP).zip(ways.chunks_mut(STEP)) {
+            let mut n = found.admit::<K>(&entry, packets);
+            K::Family::lookup(fib, chain.rcu(), &found.to[..n], &mut found.hops[..n]);
+            n = found.follow::<K>(hops.read(chain.rcu()), entry.strip, &packets[..n], *outputs);
+            for (port, exit) in exits.iter_mut().enumerate().filter(|(port, _)| found.seen >> port & 1 == 1) {
+                if let Exit::Unknown = exit {
+                    *exit = open::<K>(branches[port].as_ref(), chain, entry.color, now);
+                }
+            }
+            found.send::<K>(&entry, &mut packets[..n], &mut ways[..n], &mut exits);
+            done += n;
+            if n < packets.len() {
+                break;
+            }
+        }
+        done
+    }
+}
+
+/// Prepares an output for a batch.
+#[cold]
+fn open<'a, K: Kind>(
+    branch: Option<&(usize, usize, K::Output)>,
+    chain: &'a Chain<'_>,
+    color: Option<u8>,
+    now: Nanos,
+) -> Exit<K::Live<'a>> {
+    let live = branch.and_then(|(at, first, out)| Some((*at, K::open(out, chain, *first, color, now)?)));
+    live.map_or(Exit::Output, |(at, live)| Exit::Branch(live, Way::branch(at)))
+}
+
+impl<A: Address> Found<A> {
+    /// Reads and checks headers up to the first packet that is not ordinary; returns how many are.
+    // This one and the next are apart, so that their loops have all registers to themselves.
+    #[inline(never)]
+    fn admit<K: Kind<Key = A>>(&mut self, entry: &Entry<K::Rules<'_>>, packets: &[Packet]) -> usize {
+        let (rules, at) = (entry.rules, entry.strip);
+        let notes = self.to.iter_mut().zip(&mut self.lens).zip(&mut self.ports);
+        let mut n = 0;
+        for (packet, ((to, len), port)) in packets.iter().zip(notes) {
+            let Some(admitted) = K::admit(rules, packet, at) else { break };
+            (*to, *len) = (admitted.to, admitted.len);
+            *port = if admitted.plain { 0 } else { NOT_PLAIN };
+            n += 1;
+        }
+        n
+    }
+
+    /// Reads what the next hops say, up to the first packet without one; returns how many there are.
+    #[inline(never)]
+    fn follow<K: Kind<Key = A>>(
+        &mut self,
+        hops: &View<Hop<<K::Family as Family>::Addr>>,
+        strip: usize,
+        packets: &[Packet],
+        outputs: usize,
+    ) -> usize {
+        let (mut n, mut seen) = (0, 0);
+        let answers = self.ports.iter_mut().zip(&mut self.to).zip(&self.hops).zip(&self.lens);
+        for (packet, (((port, to), hop), len)) in packets.iter().zip(answers) {
+            let hash = || hash_of::<K>(packet, strip, *len, *to);
+            let Some(hop) = hops.resolve(NextHopId(*hop), hash) else { break };
+            if hop.output as usize >= outputs {
+                break;
+            }
+            seen |= 1u64.wrapping_shl(hop.output);
+            // There are no more outputs than ways.
+            *port |= hop.output as u8;
+            if hop.gateway != K::Family::UNSPECIFIED {
+                *to = K::Family::key(hop.gateway);
+            }
+            n += 1;
+        }
+        self.seen = seen;
+        n
+    }
+
+    /// Sends packets on by their outputs: those in a row by the same one together.
+    #[inline]
+    fn send<K: Kind<Key = A>>(
+        &self,
+        entry: &Entry<K::Rules<'_>>,
+        packets: &mut [Packet],
+        ways: &mut [Way],
+        exits: &mut [Exit<K::Live<'_>>; BRANCHES_MAX],
+    ) {
+        let n = packets.len();
+        let (ports, lens, to) = (&self.ports[..n], &self.lens[..n], &self.to[..n]);
+        let Some(first) = ports.first() else { return };
+        // Most often all take the same: asked without a branch for each.
+        let alike = ports.iter().fold(0, |differ, port| differ | (port ^ first)) == 0;
+        let Entry { color, strip, .. } = *entry;
+        let mut at = 0;
+        while at < n {
+            let port = ports[at];
+            if let Some(Exit::Branch(live, through)) = exits.get(usize::from(port)) {
+                let same = || ports[at..].iter().take_while(|p| **p == port).count();
+                let end = if alike { n } else { at + same() };
+                let row = Row { strip, lens: &lens[at..end], to: &to[at..end], color };
+                let sent = K::send(live, &mut packets[at..end], &row);
+                ways[at..at + sent].fill(*through);
+                at += sent;
+                if at == end {
+                    continue;
+                }
+            }
+            // This one leaves by the output.
+            let port = usize::from(port & !NOT_PLAIN);
+            ways[at] = Way::output(port);
+            let packet = &mut packets[at];
+            packet.enter_network(strip, lens[at].into(), 0, K::HEADER);
+            K::Family::set_destination(packet, K::Family::show_key(to[at]));
+            if let Some(color) = color {
+                packet.set_paint(color);
+            }
+            // What follows it must not overtake it.
+            if let Some(exit) = exits.get_mut(port) {
+                *exit = Exit::Output;
+            }
+            at += 1;
+        }
+    }
+}
+
+/// The hash of the flow of a packet with a datagram of `len` bytes behind the first `strip`.
+#[inline(never)]
+fn hash_of<K: Kind>(packet: &Packet, strip: usize, len: u16, to: K::Key) -> u32 {
+    let datagram = packet.data().get(strip..).and_then(|d| d.get(..len.into()));
+    K::flow_hash(datagram.unwrap_or_default(), to)
+}
