@@ -231,7 +231,7 @@ impl Plan {
             [] => None,
             [one] => Some(usize::from(*one)),
             // The high half of the product is evenly spread over 0..len.
-            many => Some(usize::from(many[((hash >> 32) * many.len() as u64 >> 32) as usize])),
+            many => Some(usize::from(many[(((hash >> 32) * many.len() as u64) >> 32) as usize])),
         }
     }
 }

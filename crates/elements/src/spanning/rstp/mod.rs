@@ -409,7 +409,7 @@ impl Bridge {
     fn run(&mut self) {
         loop {
             while self.move_all() {}
-            let sent = (0..self.ports.len()).fold(false, |sent, port| self.transmit(port) || sent);
+            let sent = (0..self.ports.len()).filter(|port| self.transmit(*port)).count() > 0;
             if !sent {
                 return;
             }

@@ -133,7 +133,7 @@ impl Layout {
 
 /// What a table number adds to its addresses' keys.
 pub(super) fn salt(fid: u16) -> u64 {
-    u64::from(fid & 1) * GROUP | (u64::from(fid >> 1) << MAC_BITS)
+    (u64::from(fid & 1) * GROUP) | (u64::from(fid >> 1) << MAC_BITS)
 }
 
 /// The table number in a key.
