@@ -51,22 +51,20 @@
 //! See also: ARPTable, ARPResponder, EtherEncap; RFC 826, RFC 1112
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
-use tables::neighbour::{Admission, Answer, Asker, Config, Due, Loss, Message, NeighbourCache, Waiting};
+use tables::neighbour::{Config, Message};
 use wire::arp::{self, Operation};
 use wire::ethernet::{EtherType, HEADER_LEN, Repr};
 use wire::{AddrMask4, MacAddr, Prefix4};
 
 use super::arp_responder::message_in;
-use super::neighbours::{self, Address, Lost, Table, next_event_ns, owner, set_earlier};
-use super::prepend;
+use super::neighbours::{self, Lost};
+use super::resolver::{Client, Resolver, UNREACHABLE};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuerier::default()))
@@ -92,37 +90,6 @@ pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuer
 
 /// Answers each worker keeps.
 const CACHED_ANSWERS: usize = 1024;
-/// The timer that repeats queries and drops what waited too long.
-const EXPIRE: u32 = 0;
-/// The output for packets whose neighbour does not answer.
-const UNREACHABLE: usize = 2;
-
-/// Counts of all workers. All are off the fast path.
-#[derive(Debug, Default)]
-struct Counts {
-    queries: AtomicU64,
-    responses: AtomicU64,
-    drops: AtomicU64,
-    /// Whether the user was told of packets without a destination.
-    warned: AtomicU64,
-}
-
-impl Counts {
-    /// Takes over what another one counted.
-    fn take(&self, other: &Counts) {
-        for (mine, theirs) in [
-            (&self.queries, &other.queries),
-            (&self.responses, &other.responses),
-            (&self.drops, &other.drops),
-        ] {
-            mine.fetch_add(theirs.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-        }
-    }
-}
-
-fn count(counter: &AtomicU64, n: usize) {
-    counter.fetch_add(n as u64, Ordering::Relaxed);
-}
 
 #[derive(Clone)]
 struct Own {
@@ -162,15 +129,7 @@ impl FromArg for Unsolicited {
 
 pub(crate) struct ArpQuerier {
     own: Own,
-    table_name: Option<String>,
-    table: Arc<Table>,
-    counts: Arc<Counts>,
-    cache: Option<NeighbourCache>,
-    admission: Option<Admission>,
-    /// The instance that reports what the table holds, if it is the element's own.
-    first: bool,
-    /// How the table calls this element.
-    owner: u32,
+    client: Client<u32>,
 }
 
 impl Default for ArpQuerier {
@@ -183,13 +142,7 @@ impl Default for ArpQuerier {
                 broadcast_poll: false,
                 unsolicited: Unsolicited::Reply,
             },
-            table_name: None,
-            table: Table::new(Config::default()),
-            counts: Arc::default(),
-            cache: None,
-            admission: None,
-            first: true,
-            owner: 0,
+            client: Client::new(None, Config::default()),
         }
     }
 }
@@ -208,19 +161,6 @@ fn address_and_mask(text: &str, names: &Names) -> Option<AddrMask4> {
 }
 
 impl Own {
-    /// The address of every station, or of a group's, if that is what `ip` means.
-    #[inline]
-    fn group(&self, ip: u32) -> Option<Mac> {
-        let ip = Ipv4Addr::from_bits(ip);
-        if ip == Ipv4Addr::BROADCAST || ip == self.broadcast {
-            Some(MacAddr::BROADCAST.0)
-        } else if ip.is_multicast() {
-            Some(MacAddr::from_ipv4_group(ip).0)
-        } else {
-            None
-        }
-    }
-
     /// Whether a message that nobody asked for is believed; `known` says whether its sender is in the table.
     fn believes(&self, policy: Unsolicited, message: &arp::Repr, known: bool) -> bool {
         let from_another = !message.sender_ip.is_unspecified() && message.sender_ip != self.ip;
@@ -231,157 +171,41 @@ impl Own {
                 _ => false,
             }
     }
+}
 
+impl Resolver<u32> for ArpQuerier {
+    #[inline]
+    fn client(&self) -> &Client<u32> {
+        &self.client
+    }
+
+    #[inline]
+    fn client_mut(&mut self) -> &mut Client<u32> {
+        &mut self.client
+    }
+
+    #[inline]
+    fn destination(packet: &Packet) -> u32 {
+        u32::from_be_bytes(packet.dst_ip())
+    }
+
+    #[inline]
+    fn group(&self, ip: u32) -> Option<Mac> {
+        let ip = Ipv4Addr::from_bits(ip);
+        if ip == Ipv4Addr::BROADCAST || ip == self.own.broadcast {
+            Some(MacAddr::BROADCAST.0)
+        } else if ip.is_multicast() {
+            Some(MacAddr::from_ipv4_group(ip).0)
+        } else {
+            None
+        }
+    }
+
+    #[inline]
     fn header(&self, dst: Mac) -> [u8; HEADER_LEN] {
-        Repr { dst: MacAddr(dst), src: self.mac, ethertype: EtherType::IPV4 }.to_bytes()
-    }
-}
-
-/// What the table says about a neighbour, and until when.
-#[inline(never)]
-fn ask(table: &Table, owner: u32, cx: &mut Cx<'_>, ip: u32, now: Nanos) -> (Answer, Nanos) {
-    let mut neighbours = table.neighbours.lock();
-    let answer = neighbours.lookup_for(ip, owner, now);
-    // Nothing is set for neighbours that are not known, of which there may be a flood.
-    let known = answer.0 != Answer::Unknown;
-    let next = if known { neighbours.next_timer_ns(owner) } else { None };
-    drop(neighbours);
-    set_earlier(cx, EXPIRE, next);
-    answer
-}
-
-impl ArpQuerier {
-    /// The neighbours this worker knows and need not ask about, unless there is something to say first.
-    #[inline]
-    pub(crate) fn known(&self, now: Nanos) -> Option<tables::neighbour::View<'_, u32>> {
-        let cache = self.cache.as_ref().filter(|_| !self.own.ip.is_unspecified())?;
-        Some(cache.view(now))
+        Repr { dst: MacAddr(dst), src: self.own.mac, ethertype: EtherType::IPV4 }.to_bytes()
     }
 
-    /// What follows the destination address in the link header.
-    pub(crate) fn header_rest(&self) -> [u8; 8] {
-        let header = self.own.header([0; 6]);
-        std::array::from_fn(|i| header[6 + i])
-    }
-
-    /// The Ethernet address for a packet, if it is known; sends a query when it is old.
-    #[inline]
-    fn resolve(&mut self, cx: &mut Cx<'_>, packet: &Packet, now: Nanos) -> Option<Mac> {
-        let ip = u32::from_be_bytes(packet.dst_ip());
-        if let Some(mac) = self.own.group(ip) {
-            return Some(mac);
-        }
-        let (table, owner) = (&self.table, self.owner);
-        let cache = self.cache.as_mut()?;
-        match cache.lookup(ip, now, || ask(table, owner, cx, ip, now)) {
-            Answer::Known { mac, query } => {
-                if query {
-                    self.query(cx, ip, packet.anno(anno::VLAN_TCI), Some(mac));
-                }
-                Some(mac)
-            }
-            Answer::Unknown => None,
-        }
-    }
-
-    /// Sends the packets whose neighbours are known, then sees to the others.
-    fn send(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
-        if self.own.ip.is_unspecified() {
-            count(&self.counts.drops, batch.len());
-            return cx.drop_batch(Reason::Inactive, batch);
-        }
-        let now = cx.now();
-        let mut others = Batch::new();
-        // Packets of a batch mostly share their next hop.
-        let mut last = (0, [0; HEADER_LEN]);
-        batch.partition(
-            |p| {
-                let ip = u32::from_be_bytes(p.dst_ip());
-                if ip != last.0 || ip == 0 {
-                    if ip == 0 {
-                        return false;
-                    }
-                    let Some(mac) = self.resolve(cx, p, now) else { return false };
-                    last = (ip, self.own.header(mac));
-                }
-                prepend(p, &last.1)
-            },
-            |p| others.push(p),
-        );
-        cx.push(0, batch);
-        if !others.is_empty() {
-            self.send_slowly(cx, others, now);
-        }
-    }
-
-    /// Lets packets wait for neighbours that are not known, as far as the limit on those admits them.
-    #[cold]
-    fn send_slowly(&mut self, cx: &mut Cx<'_>, mut batch: Batch, now: Nanos) {
-        let mut lost = Lost::default();
-        let mut waits = false;
-        for packet in batch.drain(..) {
-            let ip = u32::from_be_bytes(packet.dst_ip());
-            if ip == 0 {
-                self.warn(cx);
-                lost.note(packet, Loss::Cleared);
-                continue;
-            }
-            let known = || self.cache.as_ref().and_then(|cache| cache.view(now).get(ip).copied());
-            if let Some(mac) = self.own.group(ip).or_else(known) {
-                // It was the header for which there was no room.
-                self.send_to(cx, mac, [packet]);
-                continue;
-            }
-            let admits = |admission: &mut Admission| admission.admits(|| u32::sender(&packet), ip, now);
-            if !self.admission.as_mut().is_none_or(admits) {
-                lost.note(packet, Loss::TableFull);
-                continue;
-            }
-            let asker = Asker { owner: self.owner, share: u32::share(&packet) };
-            waits = true;
-            self.wait(cx, ip, packet, asker, now, &mut lost);
-        }
-        self.lose(cx, lost);
-        if waits {
-            self.set_timer(cx);
-        }
-    }
-    /// Lets a packet wait for the neighbour, and asks for that if it is time.
-    fn wait(&mut self, cx: &mut Cx<'_>, ip: u32, packet: Packet, asker: Asker, now: Nanos, lost: &mut Lost) {
-        let tci = packet.anno(anno::VLAN_TCI);
-        let waiting =
-            self.table.neighbours.lock().wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
-        match waiting {
-            Waiting::Queued { query: true } => self.query(cx, ip, tci, None),
-            Waiting::Queued { query: false } => {}
-            Waiting::Known(mac, packet) => self.send_to(cx, mac, [packet]),
-            Waiting::Refused(packet, why) => lost.note(packet, why),
-        }
-    }
-
-    fn warn(&self, cx: &mut Cx<'_>) {
-        if self.counts.warned.swap(1, Ordering::Relaxed) == 0 {
-            cx.print(&format!("{}: packet without destination address annotation", cx.name()));
-        }
-    }
-
-    /// Drops and counts, or sends to the output for it, what did not get an answer.
-    fn lose(&self, cx: &mut Cx<'_>, lost: Lost) {
-        count(&self.counts.drops, lost.drop_all(cx, Some(UNREACHABLE)));
-    }
-
-    /// Sends packets to a neighbour.
-    fn send_to(&mut self, cx: &mut Cx<'_>, mac: Mac, packets: impl IntoIterator<Item = Packet>) {
-        let header = self.own.header(mac);
-        let mut batch: Batch = packets.into_iter().collect();
-        let mut lost = Batch::new();
-        batch.partition(|p| prepend(p, &header), |p| lost.push(p));
-        count(&self.counts.drops, lost.len());
-        cx.drop_batch(Reason::NoMemory, lost);
-        cx.push(0, batch);
-    }
-
-    /// Sends a query for `ip`, to one station if `to` is given, in the VLAN of `tci`.
     #[cold]
     fn query(&self, cx: &mut Cx<'_>, ip: u32, tci: [u8; 2], to: Option<Mac>) {
         let request = arp::Repr::request(self.own.mac, self.own.ip, Ipv4Addr::from_bits(ip));
@@ -393,8 +217,16 @@ impl ArpQuerier {
         }
         query.set_mac_offset(0);
         query.set_anno(anno::VLAN_TCI, tci);
-        count(&self.counts.queries, 1);
+        self.client.counts.note_query();
         cx.push_one(1.min(cx.noutputs() - 1), query);
+    }
+}
+
+impl ArpQuerier {
+    /// The neighbours this worker knows and need not ask about, unless there is something to say first.
+    #[inline]
+    pub(crate) fn known(&self, now: Nanos) -> Option<tables::neighbour::View<'_, u32>> {
+        self.client.known(now).filter(|_| !self.own.ip.is_unspecified())
     }
 
     /// Reads answers, and sends what waited for them.
@@ -403,14 +235,14 @@ impl ArpQuerier {
         for packet in batch.drain(..) {
             let message = message_in(packet.data());
             if packet.len() >= HEADER_LEN + arp::HEADER_LEN {
-                count(&self.counts.responses, 1);
+                self.client.counts.note_response();
             }
             let Some(message) = message.filter(|m| !m.sender_mac.is_group()) else {
                 cx.drop(Reason::BadArp, packet);
                 continue;
             };
             let mut lost = Lost::default();
-            let mut table = self.table.neighbours.lock();
+            let mut table = self.client.table.neighbours.lock();
             table.expire(now, |p, why| lost.note(p, why));
             let ip = message.sender_ip.to_bits();
             let mac = message.sender_mac.0;
@@ -431,17 +263,11 @@ impl ArpQuerier {
             // Most requests are not about neighbours of ours, and nothing is wrong with them.
             let heard = matches!(self.own.unsolicited, Unsolicited::Update | Unsolicited::Accept) && !reply;
             cx.drop(if waited.is_some() || heard { Reason::Discarded } else { Reason::BadArp }, packet);
-            self.lose(cx, lost);
+            self.client.lose(cx, lost);
             if let Some(waited) = waited.filter(|w| !w.is_empty()) {
                 self.send_to(cx, mac, waited);
             }
         }
-    }
-
-    /// While packets wait, the instance that made one wait looks after them.
-    fn set_timer(&self, cx: &mut Cx<'_>) {
-        let next = next_event_ns(&self.table.neighbours.lock(), self.owner);
-        set_earlier(cx, EXPIRE, next);
     }
 }
 
@@ -450,7 +276,7 @@ impl Element for ArpQuerier {
         // Who wants to report unreachable neighbours wants a verdict.
         let tries = if args.noutputs > UNREACHABLE { 3 } else { 0 };
         let config = neighbours::config(args, Config::default(), tries);
-        self.table_name = args.keyword_opt("TABLE");
+        let table_name = args.keyword_opt("TABLE");
         let broadcast: Option<Ipv4Addr> = args.keyword_opt("BROADCAST");
         self.own.broadcast_poll = args.keyword("BROADCAST_POLL", false);
         self.own.unsolicited = args.keyword("UNSOLICITED", Unsolicited::Reply);
@@ -471,67 +297,40 @@ impl Element for ArpQuerier {
             Err(_) if ip.is_empty() => {}
             Err(_) => args.error(format!("argument ETH should be {}, not '{eth}'", MacAddr::EXPECTED)),
         }
-        self.table = Table::new(config);
+        self.client = Client::new(table_name, config);
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(ArpQuerier {
-            own: self.own.clone(),
-            table_name: self.table_name.clone(),
-            table: self.table.clone(),
-            counts: self.counts.clone(),
-            cache: None,
-            admission: None,
-            first: false,
-            owner: 0,
-        }))
+        Some(Box::new(ArpQuerier { own: self.own.clone(), client: self.client.share() }))
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        if let Some(name) = &self.table_name {
-            let found = cx.find::<Table>(name);
-            self.table = found.ok_or_else(|| format!("TABLE {name}: there is no ARPTable of this name"))?;
-        }
-        self.owner = owner(cx);
-        self.cache = Some(NeighbourCache::new(&self.table.neighbours.lock(), CACHED_ANSWERS));
-        self.admission = Some(self.table.admission());
-        Ok(())
+        self.client.initialize(cx, "ARPTable", CACHED_ANSWERS)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
-        if port == 0 { self.send(cx, batch) } else { self.learn(cx, batch) }
+        if port != 0 {
+            return self.learn(cx, batch);
+        }
+        if self.own.ip.is_unspecified() {
+            self.client.counts.note_drops(batch.len());
+            return cx.drop_batch(Reason::Inactive, batch);
+        }
+        self.send(cx, batch);
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        let now = cx.now();
-        let mut lost = Lost::default();
-        let mut queries = Vec::new();
-        let mut table = self.table.neighbours.lock();
-        table.advance(self.owner, now, |due| match due {
-            Due::Query(ip, to) => queries.push((ip, to)),
-            Due::Unreachable(_, waited) => waited.into_iter().for_each(|p| lost.note(p, Loss::Unreachable)),
-        });
-        // Entries that nobody waits for make room when something new comes.
-        if table.waiting() > 0 {
-            table.expire(now, |p, why| lost.note(p, why));
-        }
-        drop(table);
-        for (ip, to) in queries {
-            self.query(cx, ip, [0; 2], to);
-        }
-        self.lose(cx, lost);
-        self.set_timer(cx);
+        self.look_after(cx);
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (queries, drops) = (get(&self.counts.queries), get(&self.counts.drops));
-        if let Some(answer) = self.table.read(cx.now(), name) {
+        let [queries, responses, drops] = self.client.counts.all();
+        if let Some(answer) = self.client.table.read(cx.now(), name) {
             return Ok(answer);
         }
         Ok(match name {
             "queries" => queries.to_string(),
-            "responses" => get(&self.counts.responses).to_string(),
+            "responses" => responses.to_string(),
             "drops" => drops.to_string(),
             "stats" => format!("{drops} packets killed\n{queries} ARP queries sent\n"),
             _ => self.own.ip.to_string(),
@@ -544,32 +343,17 @@ impl Element for ArpQuerier {
             self.own.ip = ip.map_err(|_| HandlerError::bad_value(name, value.trim(), "an IPv4 address"))?;
             return Ok(());
         }
-        let mut sent = self.table.write(cx, name, value)?;
-        if let Some(mac) = sent.first().and_then(|_| value.split_ascii_whitespace().nth(1)?.parse().ok()) {
-            let MacAddr(mac) = mac;
-            self.send_to(cx, mac, sent.drain(..));
-        }
-        Ok(())
+        self.write_table(cx, name, value)
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<ArpQuerier>(old) else { return false };
-        self.counts.take(&old.counts);
-        // A table by name hands itself over.
-        if self.table_name.is_none() && old.table_name.is_none() {
-            self.table.take(&old.table);
-        }
-        if cx.router().elements[cx.index()].place.home() == cx.worker() {
-            // Whoever looked after it before is gone.
-            let now = cx.now();
-            cx.set_timer(EXPIRE, now);
-        }
+        self.client.take_state(cx, &old.client);
         true
     }
 
     fn held(&self) -> usize {
-        let counts = self.first && self.table_name.is_none();
-        if counts { self.table.neighbours.lock().waiting() } else { 0 }
+        self.client.held()
     }
 }
 

@@ -16,6 +16,7 @@ mod ether_vlan_encap;
 mod host_ether_filter;
 mod listen_ether_switch;
 pub mod neighbours;
+pub(crate) mod resolver;
 mod set_vlan_anno;
 mod store_ether_address;
 mod strip_ether_vlan_header;

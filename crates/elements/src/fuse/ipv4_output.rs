@@ -14,6 +14,7 @@ use wire::ethernet::HEADER_LEN;
 
 use super::output::{self, Common, Link, Row, ordinary};
 use crate::ethernet::arp_querier::ArpQuerier;
+use crate::ethernet::resolver::Resolver;
 use crate::ip::dec_ip_ttl::DecIpTtl;
 use crate::ip::fix_ip_src::FixIpSrc;
 use crate::ip::ip_fragmenter::IpFragmenter;

@@ -12,6 +12,7 @@ use packet::{Facts, Packet, anno};
 use wire::ethernet::HEADER_LEN as LINK_HEADER_LEN;
 
 use super::output::{self, Common, Link, Row, ordinary};
+use crate::ethernet::resolver::Resolver;
 use crate::ip6::HEADER_LEN;
 use crate::ip6::check_ip6_header::Admitted;
 use crate::ip6::check_ip6_scope::{CheckIp6Scope, are_global};

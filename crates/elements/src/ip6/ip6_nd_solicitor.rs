@@ -44,22 +44,20 @@
 //! See also: IP6NDTable, IP6NDAdvertiser, IP6NDRouterAdvertiser, ARPQuerier; RFC 4861 (7.2, 7.3), RFC 2464, RFC 6980
 
 use std::net::Ipv6Addr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::args::{Args, FromArg, Raw};
 use engine::clock::Nanos;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
-use tables::neighbour::{Admission, Answer, Asker, Due, Loss, Message, NeighbourCache, Waiting};
+use tables::neighbour::{Message, View};
 use wire::ethernet::{EtherType, HEADER_LEN};
 use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};
 use wire::{MacAddr, ethernet};
 
 use super::ip6_nd::{self, Heard, default_config, solicited_node, vary_reachable_time};
-use crate::ethernet::neighbours::{self, Address as _, Lost, Table, next_event_ns, owner, set_earlier};
-use crate::ethernet::prepend;
+use crate::ethernet::neighbours::{self, Lost};
+use crate::ethernet::resolver::{Client, Resolver};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6NDSolicitor", "1-2/1-3", || Box::new(Solicitor::default()))
@@ -84,50 +82,11 @@ pub const CLASS: Class = Class::new("IP6NDSolicitor", "1-2/1-3", || Box::new(Sol
 
 /// Answers each worker keeps.
 const CACHED_ANSWERS: usize = 4096;
-/// The timer that repeats solicitations and drops what waited too long.
-const EXPIRE: u32 = 0;
-/// The output for packets whose neighbour does not answer.
-const UNREACHABLE: usize = 2;
-
-/// Counts of all workers. All are off the fast path.
-#[derive(Debug, Default)]
-struct Counts {
-    queries: AtomicU64,
-    responses: AtomicU64,
-    drops: AtomicU64,
-    /// Whether the user was told of packets without a destination.
-    warned: AtomicU64,
-}
-
-impl Counts {
-    /// Takes over what another one counted.
-    fn take(&self, other: &Counts) {
-        for (mine, theirs) in [
-            (&self.queries, &other.queries),
-            (&self.responses, &other.responses),
-            (&self.drops, &other.drops),
-        ] {
-            mine.fetch_add(theirs.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-        }
-    }
-}
-
-fn count(counter: &AtomicU64, n: usize) {
-    counter.fetch_add(n as u64, Ordering::Relaxed);
-}
 
 pub(crate) struct Solicitor {
     ip: Ipv6Addr,
     mac: MacAddr,
-    table_name: Option<String>,
-    table: Arc<Table<u128>>,
-    counts: Arc<Counts>,
-    cache: Option<NeighbourCache<u128>>,
-    admission: Option<Admission>,
-    /// The instance that reports what the table holds, if it is the element's own.
-    first: bool,
-    /// How the table calls this element.
-    owner: u32,
+    client: Client<u128>,
 }
 
 impl Default for Solicitor {
@@ -135,181 +94,57 @@ impl Default for Solicitor {
         Solicitor {
             ip: Ipv6Addr::UNSPECIFIED,
             mac: MacAddr::ZERO,
-            table_name: None,
-            table: Table::new(default_config()),
-            counts: Arc::default(),
-            cache: None,
-            admission: None,
-            first: true,
-            owner: 0,
+            client: Client::new(None, default_config()),
         }
     }
 }
 
-/// What the table says about a neighbour, and until when.
-#[inline(never)]
-fn ask(table: &Table<u128>, owner: u32, cx: &mut Cx<'_>, ip: u128, now: Nanos) -> (Answer, Nanos) {
-    let mut neighbours = table.neighbours.lock();
-    let answer = neighbours.lookup_for(ip, owner, now);
-    // Nothing is set for neighbours that are not known, of which there may be a flood.
-    let known = answer.0 != Answer::Unknown;
-    let next = if known { neighbours.next_timer_ns(owner) } else { None };
-    drop(neighbours);
-    set_earlier(cx, EXPIRE, next);
-    answer
-}
-
-#[inline]
-fn destination(packet: &Packet) -> u128 {
-    u128::from_be_bytes(packet.anno(anno::DST_IP))
-}
-
-/// The address of a group, if that is what `ip` means.
-#[inline]
-fn group(ip: u128) -> Option<Mac> {
-    (ip >> 120 == 0xff).then(|| MacAddr::from_ipv6_group(Ipv6Addr::from_bits(ip)).0)
-}
-
-impl Solicitor {
-    /// The neighbours this worker knows and need not ask about.
+impl Resolver<u128> for Solicitor {
     #[inline]
-    pub(crate) fn known(&self, now: Nanos) -> Option<tables::neighbour::View<'_, u128>> {
-        Some(self.cache.as_ref()?.view(now))
+    fn client(&self) -> &Client<u128> {
+        &self.client
     }
 
-    /// What follows the destination address in the link header.
-    pub(crate) fn header_rest(&self) -> [u8; 8] {
-        let header = self.header([0; 6]);
-        std::array::from_fn(|i| header[6 + i])
+    #[inline]
+    fn client_mut(&mut self) -> &mut Client<u128> {
+        &mut self.client
     }
 
+    #[inline]
+    fn destination(packet: &Packet) -> u128 {
+        u128::from_be_bytes(packet.anno(anno::DST_IP))
+    }
+
+    #[inline]
+    fn group(&self, ip: u128) -> Option<Mac> {
+        (ip >> 120 == 0xff).then(|| MacAddr::from_ipv6_group(Ipv6Addr::from_bits(ip)).0)
+    }
+
+    #[inline]
     fn header(&self, dst: Mac) -> [u8; HEADER_LEN] {
         ethernet::Repr { dst: MacAddr(dst), src: self.mac, ethertype: EtherType::IPV6 }.to_bytes()
     }
 
-    /// The Ethernet address for a packet to `ip`, if it is known.
-    #[inline]
-    fn resolve(&mut self, cx: &mut Cx<'_>, ip: u128, now: Nanos) -> Option<Mac> {
-        if let Some(mac) = group(ip) {
-            return Some(mac);
-        }
-        let (table, owner) = (&self.table, self.owner);
-        match self.cache.as_mut()?.lookup(ip, now, || ask(table, owner, cx, ip, now)) {
-            Answer::Known { mac, query } => {
-                if query {
-                    self.solicit(cx, ip, Some(mac));
-                }
-                Some(mac)
-            }
-            Answer::Unknown => None,
-        }
-    }
-
-    /// Sends the packets whose neighbours are known, then sees to the others.
-    fn send(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
-        let now = cx.now();
-        let mut others = Batch::new();
-        // Packets of a batch mostly share their next hop.
-        let mut last = (0, [0; HEADER_LEN]);
-        batch.partition(
-            |p| {
-                let ip = destination(p);
-                if ip != last.0 || ip == 0 {
-                    if ip == 0 {
-                        return false;
-                    }
-                    let Some(mac) = self.resolve(cx, ip, now) else { return false };
-                    last = (ip, self.header(mac));
-                }
-                prepend(p, &last.1)
-            },
-            |p| others.push(p),
-        );
-        cx.push(0, batch);
-        if !others.is_empty() {
-            self.send_slowly(cx, others, now);
-        }
-    }
-
-    /// Lets packets wait for neighbours that are not known, as far as the limit on those admits them.
-    #[cold]
-    fn send_slowly(&mut self, cx: &mut Cx<'_>, mut batch: Batch, now: Nanos) {
-        let mut lost = Lost::default();
-        let mut waits = false;
-        for packet in batch.drain(..) {
-            let ip = destination(&packet);
-            if ip == 0 {
-                self.warn(cx);
-                lost.note(packet, Loss::Cleared);
-                continue;
-            }
-            let known = || self.cache.as_ref().and_then(|cache| cache.view(now).get(ip).copied());
-            if let Some(mac) = group(ip).or_else(known) {
-                // It was the header for which there was no room.
-                self.send_to(cx, mac, [packet]);
-                continue;
-            }
-            let admits = |admission: &mut Admission| admission.admits(|| u128::sender(&packet), ip, now);
-            if !self.admission.as_mut().is_none_or(admits) {
-                lost.note(packet, Loss::TableFull);
-                continue;
-            }
-            let asker = Asker { owner: self.owner, share: u128::share(&packet) };
-            waits = true;
-            self.wait(cx, ip, packet, asker, now, &mut lost);
-        }
-        self.lose(cx, lost);
-        if waits {
-            self.set_timer(cx);
-        }
-    }
-
-    /// Lets a packet wait for the neighbour, and asks for that if it is time.
-    fn wait(&mut self, cx: &mut Cx<'_>, ip: u128, packet: Packet, asker: Asker, now: Nanos, lost: &mut Lost) {
-        let waiting =
-            self.table.neighbours.lock().wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
-        match waiting {
-            Waiting::Queued { query: true } => self.solicit(cx, ip, None),
-            Waiting::Queued { query: false } => {}
-            Waiting::Known(mac, packet) => self.send_to(cx, mac, [packet]),
-            Waiting::Refused(packet, why) => lost.note(packet, why),
-        }
-    }
-
-    fn warn(&self, cx: &mut Cx<'_>) {
-        if self.counts.warned.swap(1, Ordering::Relaxed) == 0 {
-            cx.print(&format!("{}: packet without destination address annotation", cx.name()));
-        }
-    }
-
-    /// Drops and counts, or sends to the output for it, what did not get an answer.
-    fn lose(&self, cx: &mut Cx<'_>, lost: Lost) {
-        count(&self.counts.drops, lost.drop_all(cx, Some(UNREACHABLE)));
-    }
-
-    /// Sends packets to a neighbour.
-    fn send_to(&mut self, cx: &mut Cx<'_>, mac: Mac, packets: impl IntoIterator<Item = Packet>) {
-        let header = self.header(mac);
-        let mut batch: Batch = packets.into_iter().collect();
-        let mut lost = Batch::new();
-        batch.partition(|p| prepend(p, &header), |p| lost.push(p));
-        count(&self.counts.drops, lost.len());
-        cx.drop_batch(Reason::NoMemory, lost);
-        cx.push(0, batch);
-    }
-
     /// Asks for `ip`: its own station if `to` is given, else the group of those that it may be (section 7.2.2).
     #[cold]
-    fn solicit(&self, cx: &mut Cx<'_>, ip: u128, to: Option<Mac>) {
+    fn query(&self, cx: &mut Cx<'_>, ip: u128, _: [u8; 2], to: Option<Mac>) {
         let target = Ipv6Addr::from_bits(ip);
         let group = solicited_node(target);
         let to = to.map_or((MacAddr::from_ipv6_group(group), group), |mac| (MacAddr(mac), target));
         let option = NdpOption::link_addr_bytes(false, self.mac);
         let message = Repr::NeighborSolicit { target };
         if let Some(query) = ip6_nd::frame((self.mac, self.ip), to, message, &option) {
-            count(&self.counts.queries, 1);
+            self.client.counts.note_query();
             cx.push_one(1.min(cx.noutputs() - 1), query);
         }
+    }
+}
+
+impl Solicitor {
+    /// The neighbours this worker knows and need not ask about.
+    #[inline]
+    pub(crate) fn known(&self, now: Nanos) -> Option<View<'_, u128>> {
+        self.client.known(now)
     }
 
     /// What a message says, and of whom; nothing if it does not concern this element.
@@ -347,31 +182,25 @@ impl Solicitor {
                     continue;
                 }
             };
-            count(&self.counts.responses, 1);
+            self.client.counts.note_response();
             cx.drop(Reason::Discarded, packet);
             let mut lost = Lost::default();
-            let mut table = self.table.neighbours.lock();
+            let mut table = self.client.table.neighbours.lock();
             let waited = table.hear(ip, message, now, |p, why| lost.note(p, why));
             let mac = table.get(ip, now).map(|n| n.mac);
             drop(table);
-            self.lose(cx, lost);
+            self.client.lose(cx, lost);
             if let Some(mac) = mac.filter(|_| !waited.is_empty()) {
                 self.send_to(cx, mac, waited);
             }
         }
-    }
-
-    /// While packets wait or neighbours are asked, the instance that began it looks after them.
-    fn set_timer(&self, cx: &mut Cx<'_>) {
-        let next = next_event_ns(&self.table.neighbours.lock(), self.owner);
-        set_earlier(cx, EXPIRE, next);
     }
 }
 
 impl Element for Solicitor {
     fn configure(&mut self, args: &mut Args<'_>) {
         let config = neighbours::config(args, default_config(), 3);
-        self.table_name = args.keyword_opt("TABLE");
+        let table_name = args.keyword_opt("TABLE");
         let Raw(ip) = args.required("IP");
         let eth = args.positional_opt::<Raw>("ETH").map_or_else(|| ip.clone(), |Raw(eth)| eth);
         match Ipv6Addr::from_arg(&ip, args.names) {
@@ -384,33 +213,18 @@ impl Element for Solicitor {
             Err(_) if ip.is_empty() => {}
             Err(_) => args.error(format!("argument ETH should be an Ethernet address, not '{eth}'")),
         }
-        self.table = Table::new(config);
+        self.client = Client::new(table_name, config);
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(Solicitor {
-            ip: self.ip,
-            mac: self.mac,
-            table_name: self.table_name.clone(),
-            table: self.table.clone(),
-            counts: self.counts.clone(),
-            cache: None,
-            admission: None,
-            first: false,
-            owner: 0,
-        }))
+        Some(Box::new(Solicitor { ip: self.ip, mac: self.mac, client: self.client.share() }))
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        if let Some(name) = &self.table_name {
-            let found = cx.find::<Table<u128>>(name);
-            self.table = found.ok_or_else(|| format!("TABLE {name}: there is no IP6NDTable of this name"))?;
-        } else if self.first {
-            vary_reachable_time(cx, &self.table);
+        self.client.initialize(cx, "IP6NDTable", CACHED_ANSWERS)?;
+        if self.client.table_name.is_none() && self.client.first {
+            vary_reachable_time(cx, &self.client.table);
         }
-        self.owner = owner(cx);
-        self.cache = Some(NeighbourCache::new(&self.table.neighbours.lock(), CACHED_ANSWERS));
-        self.admission = Some(self.table.admission());
         Ok(())
     }
 
@@ -419,71 +233,39 @@ impl Element for Solicitor {
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        let now = cx.now();
-        let mut lost = Lost::default();
-        let mut queries = Vec::new();
-        let mut table = self.table.neighbours.lock();
-        table.advance(self.owner, now, |due| match due {
-            Due::Query(ip, to) => queries.push((ip, to)),
-            Due::Unreachable(_, waited) => waited.into_iter().for_each(|p| lost.note(p, Loss::Unreachable)),
-        });
-        if table.waiting() > 0 {
-            table.expire(now, |p, why| lost.note(p, why));
-        }
-        drop(table);
-        for (ip, to) in queries {
-            self.solicit(cx, ip, to);
-        }
-        self.lose(cx, lost);
-        self.set_timer(cx);
+        self.look_after(cx);
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if let Some(answer) = self.table.read(cx.now(), name) {
+        if let Some(answer) = self.client.table.read(cx.now(), name) {
             return Ok(answer);
         }
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (queries, drops) = (get(&self.counts.queries), get(&self.counts.drops));
+        let [queries, responses, drops] = self.client.counts.all();
         Ok(match name {
             "queries" => queries.to_string(),
-            "responses" => get(&self.counts.responses).to_string(),
+            "responses" => responses.to_string(),
             "drops" => drops.to_string(),
             _ => format!("{drops} packets killed\n{queries} ND Solicitation Message sent\n"),
         })
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let mut sent = self.table.write(cx, name, value)?;
-        if let Some(mac) = sent.first().and_then(|_| value.split_ascii_whitespace().nth(1)?.parse().ok()) {
-            let MacAddr(mac) = mac;
-            self.send_to(cx, mac, sent.drain(..));
-        }
-        Ok(())
+        self.write_table(cx, name, value)
     }
 
     fn provide(&self) -> Option<Provided> {
         // Not one that is another's: that is found by its own name.
-        self.table_name.is_none().then(|| self.table.clone() as Provided)
+        self.client.table_name.is_none().then(|| self.client.table.clone() as Provided)
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Solicitor>(old) else { return false };
-        self.counts.take(&old.counts);
-        // A table by name hands itself over.
-        if self.table_name.is_none() && old.table_name.is_none() {
-            self.table.take(&old.table);
-        }
-        if cx.router().elements[cx.index()].place.home() == cx.worker() {
-            // Whoever looked after it before is gone.
-            let now = cx.now();
-            cx.set_timer(EXPIRE, now);
-        }
+        self.client.take_state(cx, &old.client);
         true
     }
 
     fn held(&self) -> usize {
-        let counts = self.first && self.table_name.is_none();
-        if counts { self.table.neighbours.lock().waiting() } else { 0 }
+        self.client.held()
     }
 }
 

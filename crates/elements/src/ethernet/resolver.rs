@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the elements have in common that put an Ethernet header in front of packets and ask for the neighbours they do not
+//! know: ARPQuerier and IP6NDSolicitor. What they differ in, addresses, headers and queries, is what a [`Resolver`] must say of
+//! itself; the rest follows from it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::clock::Nanos;
+use engine::{Cx, HandlerError, InitCx, Reason};
+use packet::{Batch, Packet, anno};
+use tables::mac::Mac;
+use tables::neighbour::{Admission, Answer, Asker, Config, Due, Loss, NeighbourCache, View, Waiting};
+use wire::MacAddr;
+use wire::ethernet::HEADER_LEN;
+
+use super::neighbours::{Address, Lost, Table, next_event_ns, owner, set_earlier};
+use super::prepend;
+
+/// The timer that repeats queries and drops what waited too long.
+pub(crate) const EXPIRE: u32 = 0;
+/// The output for packets whose neighbour does not answer.
+pub(crate) const UNREACHABLE: usize = 2;
+
+/// Counts of all workers. All are off the fast path.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    queries: AtomicU64,
+    responses: AtomicU64,
+    drops: AtomicU64,
+    /// Whether the user was told of packets without a destination.
+    warned: AtomicU64,
+}
+
+fn count(counter: &AtomicU64, n: usize) {
+    counter.fetch_add(n as u64, Ordering::Relaxed);
+}
+
+impl Counts {
+    /// A query was sent.
+    pub(crate) fn note_query(&self) {
+        count(&self.queries, 1);
+    }
+
+    /// An answer was seen.
+    pub(crate) fn note_response(&self) {
+        count(&self.responses, 1);
+    }
+
+    /// Packets were dropped.
+    pub(crate) fn note_drops(&self, n: usize) {
+        count(&self.drops, n);
+    }
+
+    /// Queries sent, answers seen, packets dropped.
+    pub(crate) fn all(&self) -> [u64; 3] {
+        [&self.queries, &self.responses, &self.drops].map(|counter| counter.load(Ordering::Relaxed))
+    }
+
+    /// Takes over what another one counted.
+    fn take(&self, other: &Counts) {
+        for (mine, theirs) in [
+            (&self.queries, &other.queries),
+            (&self.responses, &other.responses),
+            (&self.drops, &other.drops),
+        ] {
+            mine.fetch_add(theirs.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}
+
+/// A worker's part in a table of neighbours.
+pub(crate) struct Client<A: Address> {
+    pub(crate) table_name: Option<String>,
+    pub(crate) table: Arc<Table<A>>,
+    pub(crate) counts: Arc<Counts>,
+    cache: Option<NeighbourCache<A>>,
+    admission: Option<Admission>,
+    /// The instance that reports what the table holds, if it is the element's own.
+    pub(crate) first: bool,
+    /// How the table calls this element.
+    owner: u32,
+}
+
+impl<A: Address> Client<A> {
+    /// One with a table of its own, until it finds the one of that name.
+    pub(crate) fn new(table_name: Option<String>, config: Config) -> Client<A> {
+        Client {
+            table_name,
+            table: Table::new(config),
+            counts: Arc::default(),
+            cache: None,
+            admission: None,
+            first: true,
+            owner: 0,
+        }
+    }
+
+    /// The same for another worker.
+    pub(crate) fn share(&self) -> Client<A> {
+        Client {
+            table_name: self.table_name.clone(),
+            table: self.table.clone(),
+            counts: self.counts.clone(),
+            cache: None,
+            admission: None,
+            first: false,
+            owner: 0,
+        }
+    }
+
+    /// Finds the table, an element of class `class` if it has a name, and keeps up to `answers` answers of it.
+    ///
+    /// # Errors
+    /// When there is no table of that name.
+    pub(crate) fn initialize(
+        &mut self,
+        cx: &mut InitCx<'_>,
+        class: &str,
+        answers: usize,
+    ) -> Result<(), String> {
+        if let Some(name) = &self.table_name {
+            let found = cx.find::<Table<A>>(name);
+            self.table = found.ok_or_else(|| format!("TABLE {name}: there is no {class} of this name"))?;
+        }
+        self.owner = owner(cx);
+        self.cache = Some(NeighbourCache::new(&self.table.neighbours.lock(), answers));
+        self.admission = Some(self.table.admission());
+        Ok(())
+    }
+
+    /// The neighbours this worker knows and need not ask about.
+    #[inline]
+    pub(crate) fn known(&self, now: Nanos) -> Option<View<'_, A>> {
+        Some(self.cache.as_ref()?.view(now))
+    }
+
+    /// While packets wait or neighbours are asked, the instance that began it looks after them.
+    fn set_timer(&self, cx: &mut Cx<'_>) {
+        let next = next_event_ns(&self.table.neighbours.lock(), self.owner);
+        set_earlier(cx, EXPIRE, next);
+    }
+
+    /// Drops and counts, or sends to the output for it, what did not get an answer.
+    pub(crate) fn lose(&self, cx: &mut Cx<'_>, lost: Lost) {
+        self.counts.note_drops(lost.drop_all(cx, Some(UNREACHABLE)));
+    }
+
+    fn warn(&self, cx: &mut Cx<'_>) {
+        if self.counts.warned.swap(1, Ordering::Relaxed) == 0 {
+            cx.print(&format!("{}: packet without destination address annotation", cx.name()));
+        }
+    }
+
+    /// Goes on where another one, in the configuration before, left off.
+    pub(crate) fn take_state(&self, cx: &mut Cx<'_>, old: &Client<A>) {
+        self.counts.take(&old.counts);
+        // A table by name hands itself over.
+        if self.table_name.is_none() && old.table_name.is_none() {
+            self.table.take(&old.table);
+        }
+        if cx.router().elements[cx.index()].place.home() == cx.worker() {
+            // Whoever looked after it before is gone.
+            let now = cx.now();
+            cx.set_timer(EXPIRE, now);
+        }
+    }
+
+    /// Packets that wait, where this is the instance to count them.
+    pub(crate) fn held(&self) -> usize {
+        let counts = self.first && self.table_name.is_none();
+        if counts { self.table.neighbours.lock().waiting() } else { 0 }
+    }
+}
+
+/// What the table says about a neighbour, and until when.
+#[inline(never)]
+fn ask<A: Address>(table: &Table<A>, owner: u32, cx: &mut Cx<'_>, ip: A, now: Nanos) -> (Answer, Nanos) {
+    let mut neighbours = table.neighbours.lock();
+    let answer = neighbours.lookup_for(ip, owner, now);
+    // Nothing is set for neighbours that are not known, of which there may be a flood.
+    let known = answer.0 != Answer::Unknown;
+    let next = if known { neighbours.next_timer_ns(owner) } else { None };
+    drop(neighbours);
+    set_earlier(cx, EXPIRE, next);
+    answer
+}
+
+/// An element that resolves neighbours of one family.
+pub(crate) trait Resolver<A: Address>: Sized {
+    /// Its part in the table.
+    fn client(&self) -> &Client<A>;
+
+    /// The same, to change it.
+    fn client_mut(&mut self) -> &mut Client<A>;
+
+    /// Where a packet is to go, zero if that is not said.
+    fn destination(packet: &Packet) -> A;
+
+    /// The Ethernet address of every station, or of a group, if that is what `ip` means.
+    fn group(&self, ip: A) -> Option<Mac>;
+
+    /// The link header of packets to a neighbour.
+    fn header(&self, dst: Mac) -> [u8; HEADER_LEN];
+
+    /// Sends a query for `ip`, to one station if `to` is given, in the VLAN of `tci`.
+    fn query(&self, cx: &mut Cx<'_>, ip: A, tci: [u8; 2], to: Option<Mac>);
+
+    /// What follows the destination address in the link header.
+    fn header_rest(&self) -> [u8; 8] {
+        let header = self.header([0; 6]);
+        std::array::from_fn(|i| header[6 + i])
+    }
+
+    /// The Ethernet address for a packet to `ip`, if it is known; sends a query when it is old.
+    #[inline]
+    fn resolve(&mut self, cx: &mut Cx<'_>, packet: &Packet, ip: A, now: Nanos) -> Option<Mac> {
+        if let Some(mac) = self.group(ip) {
+            return Some(mac);
+        }
+        let Client { table, owner, cache, .. } = self.client_mut();
+        match cache.as_mut()?.lookup(ip, now, || ask(table, *owner, cx, ip, now)) {
+            Answer::Known { mac, query } => {
+                if query {
+                    self.query(cx, ip, packet.anno(anno::VLAN_TCI), Some(mac));
+                }
+                Some(mac)
+            }
+            Answer::Unknown => None,
+        }
+    }
+
+    /// Sends the packets whose neighbours are known, then sees to the others.
+    fn send(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
+        let now = cx.now();
+        let nowhere = A::default();
+        let mut others = Batch::new();
+        // Packets of a batch mostly share their next hop.
+        let mut last = (nowhere, [0; HEADER_LEN]);
+        batch.partition(
+            |p| {
+                let ip = Self::destination(p);
+                if ip != last.0 || ip == nowhere {
+                    if ip == nowhere {
+                        return false;
+                    }
+                    let Some(mac) = self.resolve(cx, p, ip, now) else { return false };
+                    last = (ip, self.header(mac));
+                }
+                prepend(p, &last.1)
+            },
+            |p| others.push(p),
+        );
+        cx.push(0, batch);
+        if !others.is_empty() {
+            self.send_slowly(cx, others, now);
+        }
+    }
+
+    /// Lets packets wait for neighbours that are not known, as far as the limit on those admits them.
+    #[cold]
+    fn send_slowly(&mut self, cx: &mut Cx<'_>, mut batch: Batch, now: Nanos) {
+        let mut lost = Lost::default();
+        let mut waits = false;
+        for packet in batch.drain(..) {
+            let ip = Self::destination(&packet);
+            if ip == A::default() {
+                self.client().warn(cx);
+                lost.note(packet, Loss::Cleared);
+                continue;
+            }
+            let known = || self.client().known(now).and_then(|known| known.get(ip).copied());
+            if let Some(mac) = self.group(ip).or_else(known) {
+                // It was the header for which there was no room.
+                self.send_to(cx, mac, [packet]);
+                continue;
+            }
+            let client = self.client_mut();
+            let admits = |admission: &mut Admission| admission.admits(|| A::sender(&packet), ip, now);
+            if !client.admission.as_mut().is_none_or(admits) {
+                lost.note(packet, Loss::TableFull);
+                continue;
+            }
+            let asker = Asker { owner: client.owner, share: A::share(&packet) };
+            waits = true;
+            self.wait(cx, ip, packet, asker, now, &mut lost);
+        }
+        self.client().lose(cx, lost);
+        if waits {
+            self.client().set_timer(cx);
+        }
+    }
+
+    /// Lets a packet wait for the neighbour, and asks for that if it is time.
+    fn wait(&mut self, cx: &mut Cx<'_>, ip: A, packet: Packet, asker: Asker, now: Nanos, lost: &mut Lost) {
+        let tci = packet.anno(anno::VLAN_TCI);
+        let mut table = self.client().table.neighbours.lock();
+        let waiting = table.wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
+        drop(table);
+        match waiting {
+            Waiting::Queued { query: true } => self.query(cx, ip, tci, None),
+            Waiting::Queued { query: false } => {}
+            Waiting::Known(mac, packet) => self.send_to(cx, mac, [packet]),
+            Waiting::Refused(packet, why) => lost.note(packet, why),
+        }
+    }
+
+    /// Sends packets to a neighbour.
+    fn send_to(&mut self, cx: &mut Cx<'_>, mac: Mac, packets: impl IntoIterator<Item = Packet>) {
+        let header = self.header(mac);
+        let mut batch: Batch = packets.into_iter().collect();
+        let mut lost = Batch::new();
+        batch.partition(|p| prepend(p, &header), |p| lost.push(p));
+        self.client().counts.note_drops(lost.len());
+        cx.drop_batch(Reason::NoMemory, lost);
+        cx.push(0, batch);
+    }
+
+    /// Asks again where nobody answered, and gives up what waited too long.
+    fn look_after(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let mut lost = Lost::default();
+        let mut queries = Vec::new();
+        let client = self.client();
+        let mut table = client.table.neighbours.lock();
+        table.advance(client.owner, now, |due| match due {
+            Due::Query(ip, to) => queries.push((ip, to)),
+            Due::Unreachable(_, waited) => waited.into_iter().for_each(|p| lost.note(p, Loss::Unreachable)),
+        });
+        // Entries that nobody waits for make room when something new comes.
+        if table.waiting() > 0 {
+            table.expire(now, |p, why| lost.note(p, why));
+        }
+        drop(table);
+        for (ip, to) in queries {
+            self.query(cx, ip, [0; 2], to);
+        }
+        self.client().lose(cx, lost);
+        self.client().set_timer(cx);
+    }
+
+    /// Executes the table's write handlers, and sends what waited for what was inserted.
+    fn write_table(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let mut sent = self.client().table.write(cx, name, value)?;
+        if let Some(mac) = sent.first().and_then(|_| value.split_ascii_whitespace().nth(1)?.parse().ok()) {
+            let MacAddr(mac) = mac;
+            self.send_to(cx, mac, sent.drain(..));
+        }
+        Ok(())
+    }
+}
