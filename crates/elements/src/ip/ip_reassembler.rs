@@ -75,8 +75,12 @@ type Key = (u64, u32);
 /// A packet of which fragments are missing.
 #[derive(Default)]
 struct Waiting {
-    /// Everything up to the first fragment's transport header, or that of any until then: a fragment without its bytes.
+    /// Everything up to the first fragment's transport header, or that of any until then: a fragment without its bytes. With
+    /// them as long as it is the only one, as it is for most of a flood.
     head: Option<Packet>,
+    /// Where the head ends.
+    head_len: usize,
+    alone: bool,
     has_first: bool,
     /// The payload so far, with holes.
     payload: Vec<u8>,
@@ -137,6 +141,8 @@ struct IpReassembler {
     by_source: HashMap<u32, u32>,
     used: usize,
     reap_at: Nanos,
+    /// Whether the timer is set.
+    looks: bool,
     seen: u64,
     joined: u64,
     good: u64,
@@ -163,10 +169,32 @@ fn place(packet: &Packet) -> Option<Place> {
 
 impl Waiting {
     /// Makes it the packet of a fragment that is the first to come of it.
-    fn begin(&mut self, head: Packet, payload: Vec<u8>) {
+    fn begin(&mut self, fragment: Packet, place: &Place, now: Nanos) {
         let mut have = std::mem::take(&mut self.have);
         have.clear();
-        *self = Waiting { head: Some(head), payload, have, ..Waiting::default() };
+        have.push((place.start, place.end));
+        *self = Waiting {
+            head: Some(fragment),
+            head_len: place.transport,
+            alone: true,
+            has_first: place.start == 0,
+            have,
+            len: (!place.more).then_some(place.end),
+            longest: place.ip_len,
+            last_seen: now,
+            ..Waiting::default()
+        };
+    }
+
+    /// Takes the bytes out of the only fragment, because others come, or the packet is looked at.
+    fn open(&mut self, buffer: impl FnOnce() -> Vec<u8>) {
+        if let (true, Some(head), Some((start, end))) = (self.alone, &mut self.head, self.have.first()) {
+            self.payload = buffer();
+            self.payload.resize(*start, 0);
+            self.payload.extend_from_slice(&head.data()[self.head_len..][..end - start]);
+            make_head(head, self.head_len);
+            self.alone = false;
+        }
     }
 
     /// Whether a fragment has bytes that are there already, and not alike.
@@ -184,7 +212,8 @@ impl Waiting {
     }
 
     fn memory(&self) -> usize {
-        OVERHEAD + self.payload.len()
+        let alone = self.have.first().filter(|_| self.alone);
+        OVERHEAD + alone.map_or(self.payload.len(), |(_, end)| *end)
     }
 
     /// Adds a fragment's bytes; `false` where it contradicts what is known of the packet's end.
@@ -289,6 +318,7 @@ impl IpReassembler {
     fn add(&mut self, id: Id, mut packet: Packet, place: &Place, now: Nanos) -> Result<(), (Reason, Packet)> {
         let waiting = &mut self.waiting[id];
         self.used -= waiting.memory();
+        waiting.open(|| self.spare.take());
         let bytes = &packet.data()[place.transport..place.transport + (place.end - place.start)];
         let refused = if waiting.spoilt {
             Some(Reason::FragmentOverlap)
@@ -308,7 +338,7 @@ impl IpReassembler {
             return Err((reason, packet));
         }
         if place.start == 0 {
-            make_head(&mut packet, place);
+            make_head(&mut packet, place.transport);
             (waiting.head, waiting.has_first) = (Some(packet), true);
         }
         self.waiting.unlink(0, &mut self.ages, id);
@@ -317,7 +347,7 @@ impl IpReassembler {
     }
 
     /// Makes room for the packet of a fragment that is the first to come of it, and keeps the fragment.
-    fn begin(&mut self, cx: &mut Cx<'_>, mut packet: Packet, place: &Place, now: Nanos) {
+    fn begin(&mut self, cx: &mut Cx<'_>, packet: Packet, place: &Place, now: Nanos) {
         if self.waiting.len() >= self.max_packets {
             self.relieve(cx);
         }
@@ -328,19 +358,13 @@ impl IpReassembler {
             }
             *of_source += 1;
         }
-        let mut payload = self.spare.take();
-        payload.resize(place.start, 0);
-        payload.extend_from_slice(&packet.data()[place.transport..][..place.end - place.start]);
-        make_head(&mut packet, place);
         let id = self.waiting.add(place.key);
         self.waiting.link_last(0, &mut self.ages, id);
-        let waiting = &mut self.waiting[id];
-        waiting.begin(packet, payload);
-        waiting.have.push((place.start, place.end));
-        waiting.len = (!place.more).then_some(place.end);
-        (waiting.has_first, waiting.longest, waiting.last_seen) = (place.start == 0, place.ip_len, now);
-        self.used += waiting.memory();
-        if cx.timer(0).is_none() {
+        self.waiting[id].begin(packet, place, now);
+        self.used += self.waiting[id].memory();
+        // One look at a time goes round, while anything waits.
+        if !self.looks {
+            self.looks = true;
             cx.set_timer_after(0, self.timeout / LOOKS);
         }
     }
@@ -358,7 +382,7 @@ impl IpReassembler {
         Some(whole)
     }
 
-    /// Forgets a packet, and returns what is left of it.
+    /// Forgets a packet, and returns its head.
     fn remove(&mut self, id: Id) -> Option<Packet> {
         let key = self.waiting.key(id);
         self.waiting.unlink(0, &mut self.ages, id);
@@ -400,12 +424,18 @@ impl IpReassembler {
     }
 
     fn give_up(&mut self, cx: &mut Cx<'_>, id: Id, reason: Reason) {
-        let waiting = &self.waiting[id];
+        let waiting = &mut self.waiting[id];
         self.failed += u64::from(!waiting.spoilt);
         // Nobody puts together what nobody looks at.
         let reported = cx.connected(1) && !waiting.spoilt;
         let reason = if waiting.spoilt { Reason::FragmentOverlap } else { reason };
-        let packet = if reported { waiting.packet() } else { None };
+        let mut packet = None;
+        if reported {
+            self.used -= waiting.memory();
+            waiting.open(|| self.spare.take());
+            packet = waiting.packet();
+            self.used += waiting.memory();
+        }
         drop(self.remove(id));
         match packet {
             Some(packet) => cx.push_one(1, packet),
@@ -420,10 +450,10 @@ fn source(key: Key) -> u32 {
 }
 
 /// Leaves a fragment's headers only.
-fn make_head(packet: &mut Packet, place: &Place) {
-    packet.trim(packet.len() - place.transport);
+fn make_head(packet: &mut Packet, len: usize) {
+    packet.trim(packet.len() - len);
     if let Some(ip_at) = packet.network_offset().and_then(|at| usize::try_from(at).ok()) {
-        packet.set_network(ip_at, place.transport - ip_at);
+        packet.set_network(ip_at, len - ip_at);
     }
 }
 
@@ -453,7 +483,8 @@ impl Element for IpReassembler {
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         let now = cx.now();
         self.reap(cx, now);
-        if !self.waiting.is_empty() {
+        self.looks = !self.waiting.is_empty();
+        if self.looks {
             cx.set_timer_after(0, self.timeout / LOOKS);
         }
     }
@@ -493,6 +524,7 @@ impl Element for IpReassembler {
                 keys.for_each(|key| *self.by_source.entry(source(key)).or_default() += 1);
             }
             if !self.waiting.is_empty() {
+                self.looks = true;
                 cx.set_timer_after(0, self.timeout / LOOKS);
             }
         }

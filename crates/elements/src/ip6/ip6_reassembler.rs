@@ -137,6 +137,8 @@ struct Ip6Reassembler {
     order: List,
     spare: Spare,
     used: usize,
+    /// Whether the timer is set.
+    looks: bool,
     seen: u64,
     good: u64,
     failed: u64,
@@ -407,7 +409,10 @@ impl Ip6Reassembler {
             return self.complete(cx, id, stamp);
         }
         self.relieve(cx);
-        look_again_at(cx, self.next());
+        // The timer follows the first packet when it expires: those that come and go set nothing.
+        if !self.looks {
+            self.look_again(cx);
+        }
         None
     }
 
@@ -420,9 +425,11 @@ impl Ip6Reassembler {
         id
     }
 
-    /// When the time of the first packet runs out.
-    fn next(&self) -> Option<Nanos> {
-        self.order.first().map(|id| self.waiting[id].until)
+    /// Sets the timer for when the time of the first packet runs out.
+    fn look_again(&mut self, cx: &mut Cx<'_>) {
+        let next = self.order.first().map(|id| self.waiting[id].until);
+        self.looks = next.is_some();
+        look_again_at(cx, next);
     }
 
     /// Forgets a packet; what is left of it stays in its place until that is used again.
@@ -523,7 +530,7 @@ impl Element for Ip6Reassembler {
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         let now = cx.now();
         self.expire(cx, now);
-        look_again_at(cx, self.next());
+        self.look_again(cx);
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
@@ -566,7 +573,7 @@ impl Element for Ip6Reassembler {
             std::mem::swap(&mut self.waiting, &mut old.waiting);
             std::mem::swap(&mut self.order, &mut old.order);
             std::mem::swap(&mut self.used, &mut old.used);
-            look_again_at(cx, self.next());
+            self.look_again(cx);
         }
         true
     }
