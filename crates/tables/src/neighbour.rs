@@ -157,7 +157,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Click's: 2048 items, 5 minutes, polling after 1 minute; and room for 4096 neighbours without an answer, which get 10,000
+    /// Click's: 2048 items, 5 minutes, polling after 1 minute; and room for 4096 neighbours without an answer, which get 20,000
     /// packets a second when there are nearly as many.
     fn default() -> Self {
         Self {
@@ -166,7 +166,7 @@ impl Default for Config {
             entry_packet_capacity: 0,
             unresolved_capacity: 4096,
             new_per_second: 0,
-            unknown_per_second: 10_000,
+            unknown_per_second: 20_000,
             slim_factor: 2,
             timeout_ns: 300 * SECOND,
             poll_ns: 60 * SECOND,

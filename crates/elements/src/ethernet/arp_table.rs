@@ -21,7 +21,7 @@
 //! * `NEW_RATE` unknown neighbours that one source may ask for in a second, default 0: no limit.
 //! * `UNKNOWN_RATE` packets for unknown neighbours that each worker lets wait from one device in a second, 512 of them at
 //!   once, while those without an answer take three quarters of UNRESOLVED_CAPACITY; an eighth of that for one source, 256 at once.
-//!   Default 10,000; 0 means no limit. The others are dropped as `neighbour-table-full` before they cost more than packets that are
+//!   Default 20,000; 0 means no limit. The others are dropped as `neighbour-table-full` before they cost more than packets that are
 //!   forwarded. Where many sources, or forged ones, exceed the limit, first packets of others from that device may be among
 //!   them; who tries again within a second finds a limit of its own, as high.
 //! * `RETRIES` queries before a neighbour counts as unreachable, default 0: it never does. With it, queries are

@@ -21,7 +21,7 @@
 //!   are dropped at once, default 2.
 //! * `ENTRY_CAPACITY` neighbours in the table, default 65536. `UNRESOLVED_CAPACITY` those among them without an answer,
 //!   default 4096. `NEW_RATE` unknown neighbours that one source may ask for in a second, default 0. `UNKNOWN_RATE` packets for unknown
-//!   neighbours that each worker lets wait from one device in a second, default 10,000, while those take three quarters of
+//!   neighbours that each worker lets wait from one device in a second, default 20,000, while those take three quarters of
 //!   UNRESOLVED_CAPACITY: see ARPTable.
 //!
 //! For numbers, 0 means no limit. Whatever must go when there is too much of it, packets or entries, is taken from the device,
