@@ -20,7 +20,7 @@
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use packet::port::{Device, Error, Info, Provider, QueueStats, RxQueue, Spec, TxQueue};
@@ -214,6 +214,8 @@ pub(crate) struct Bench {
     queues: usize,
     devices: Mutex<HashMap<String, Arc<BenchDevice>>>,
     settled: Arc<AtomicBool>,
+    /// Queries that the devices answered.
+    asked: Arc<AtomicUsize>,
     misfits: bool,
     shares: Arc<Shares>,
 }
@@ -226,6 +228,7 @@ impl Bench {
             queues,
             devices: Mutex::default(),
             settled: Arc::default(),
+            asked: Arc::default(),
             misfits: false,
             shares: Arc::default(),
         }
@@ -252,6 +255,11 @@ impl Bench {
         self.settled.store(true, Ordering::Relaxed);
     }
 
+    /// Queries that were answered during the warm-up.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     /// Packets that all devices have sent.
     pub(crate) fn sent(&self) -> usize {
         let devices = self.devices.lock().unwrap_or_else(|e| e.into_inner());
@@ -275,6 +283,7 @@ impl Provider for Bench {
             ether: pattern.ether,
             answers: Arc::default(),
             settled: self.settled.clone(),
+            asked: self.asked.clone(),
             shares: self.shares.clone(),
             share: pattern.share,
         });
@@ -288,6 +297,7 @@ struct BenchDevice {
     ether: MacAddr,
     answers: Arc<Mutex<Vec<Packet>>>,
     settled: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
     shares: Arc<Shares>,
     share: Option<u64>,
 }
@@ -305,7 +315,8 @@ impl Device for BenchDevice {
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
         let (answers, settled) = (self.answers.clone(), self.settled.clone());
-        Ok(Box::new(Tx { inner: self.replay.tx(queue)?, answers, settled, sent: self.shares.sender() }))
+        let (asked, sent) = (self.asked.clone(), self.shares.sender());
+        Ok(Box::new(Tx { inner: self.replay.tx(queue)?, answers, settled, asked, sent }))
     }
 }
 
@@ -345,6 +356,7 @@ struct Tx {
     inner: Box<dyn TxQueue>,
     answers: Arc<Mutex<Vec<Packet>>>,
     settled: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
     sent: Count,
 }
 
@@ -352,7 +364,10 @@ impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         if !self.settled.load(Ordering::Relaxed) {
             let answers = batch.iter().filter_map(|p| answer(p.data()).or_else(|| advertise(p.data())));
-            self.answers.lock().unwrap_or_else(|e| e.into_inner()).extend(answers);
+            let mut waiting = self.answers.lock().unwrap_or_else(|e| e.into_inner());
+            let before = waiting.len();
+            waiting.extend(answers);
+            self.asked.fetch_add(waiting.len() - before, Ordering::Relaxed);
         }
         let n = self.inner.transmit(batch);
         // Only this queue's worker writes it.
