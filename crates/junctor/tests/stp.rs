@@ -99,7 +99,9 @@ impl Ring {
     }
 
     fn wait_for_forwarding(&self, expected: [bool; 6]) {
-        wait_for("the tree", PATIENCE, || self.forwarding() == expected)
+        // The host's port, too, has to have listened and learned.
+        let host = || self.ctl("t.states").lines().any(|line| line == "2 forwarding");
+        wait_for("the tree", PATIENCE, || self.forwarding() == expected && host())
             .unwrap_or_else(|e| panic!("{e}: {:?}\n{}", self.forwarding(), self.ctl("t.ports")));
     }
 
@@ -115,6 +117,9 @@ impl Ring {
     /// Pings both bridges from the host, and asks all for somebody who is not there: broadcasts, which would go round for
     /// ever in a ring.
     fn reaches_all_without_a_storm(&self) {
+        // What bridges learned on the former tree is forgotten in their time.
+        let answers = |address: &str| self.host.run(&["ping", "-c", "1", "-W", "1", address]).is_ok();
+        wait_for("answers", PATIENCE, || answers("10.0.9.1") && answers("10.0.9.2")).unwrap();
         let before = self.heard();
         for address in ["10.0.9.1", "10.0.9.2"] {
             self.host.run(&["ping", "-c", "3", "-i", "0.2", "-W", "5", address]).unwrap();
