@@ -2,8 +2,9 @@
 //! One worker's copy of recent answers, so that the shared table is locked only for what is new.
 //!
 //! Each address has two places. The first follows from its low bits, so that the neighbours of a subnet lie side by side, four to a
-//! cache line for IPv4; the second is scattered, and whoever loses the first moves there, so that two neighbours with one first
-//! place do not send each other's packets to the lock.
+//! cache line for IPv4; the second is scattered, and whoever loses a place moves to its other one, as in cuckoo hashing (Pagh and
+//! Rodler, 2001), so that neighbours with one place in common do not send each other's packets to the lock. While not much
+//! more than a third of all places are taken, practically every answer has one.
 //!
 //! What is not known at all is told from what is not kept here by a [`Filter`], so that a flood of packets to nobody does not
 //! send this worker, and with it all others, to the lock for each.
@@ -85,6 +86,9 @@ impl<'a, A: Address> View<'a, A> {
     }
 }
 
+/// Answers that a new one moves at most; the last of them is forgotten.
+const MOVES_MAX: usize = 16;
+
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The first place of an address: blocks of 1024 addresses stay together, each block shifted by its own amount. A flood of
@@ -146,10 +150,15 @@ impl<A: Address> NeighbourCache<A> {
         }
         self.until_ns = self.until_ns.min(until_ns);
         let n = self.slots.len();
-        let new = Slot { ip, version: version as u32, mac };
-        let old = std::mem::replace(&mut self.slots[first(ip, n)], new);
-        if old.version == new.version && old.ip != ip {
-            self.slots[second(old.ip, n)] = old;
+        let mut homeless = Slot { ip, version: version as u32, mac };
+        let mut at = first(ip, n);
+        for _ in 0..MOVES_MAX {
+            let old = std::mem::replace(&mut self.slots[at], homeless);
+            if old.version != homeless.version || old.ip == homeless.ip {
+                return;
+            }
+            let places = [first(old.ip, n), second(old.ip, n)];
+            (homeless, at) = (old, if at == places[0] { places[1] } else { places[0] });
         }
     }
 }

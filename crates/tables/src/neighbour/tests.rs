@@ -220,6 +220,27 @@ fn timers_come_to_those_who_asked() {
     assert_eq!(table.next_timer_ns(0), None);
 }
 
+/// Answers do not drive each other out while there is room for all.
+#[test]
+fn the_cache_keeps_a_third_of_its_places_of_answers() {
+    for seed in 1..9u64 {
+        let mut table = Neighbours::<(), u128>::new(Config::default(), 0);
+        let mut cache = NeighbourCache::new(&table, 4096);
+        let prefix = 0x2001_0db8_u128 << 96;
+        // As random as interface identifiers are.
+        let host = |i: u64| crate::hash::hash128(seed, i, 0);
+        let hosts: Vec<u128> = (0..1400).map(|i| prefix | u128::from(host(i))).collect();
+        for ip in &hosts {
+            table.insert(*ip, mac(1), 0, ignore);
+        }
+        for ip in &hosts {
+            cache.lookup(*ip, 1, || table.lookup_until(*ip, 1));
+        }
+        let view = cache.view(1);
+        assert!(hosts.iter().all(|ip| view.get(*ip).is_some()));
+    }
+}
+
 #[test]
 fn the_cache_asks_once_for_each_answer() {
     let mut table = Neighbours::<()>::new(Config::default(), 0);
