@@ -194,7 +194,7 @@ struct Counts {
 ///
 /// ```
 /// use junctor_tables::mac::{Learned, fdb::{Config, Fdb, Key, Noted, UNKNOWN}};
-/// use junctor_sync::rcu::Domain;
+/// use sync::rcu::Domain;
 /// let domain = Domain::default();
 /// let config = Config { capacity: 1000, port_limit: 0, ports: 4, vlans: 0, ageing_ns: 300_000_000_000 };
 /// let fdb = Fdb::new(config, 42, &domain)?;
@@ -205,7 +205,7 @@ struct Counts {
 /// assert_eq!(fdb.lookup(&reader, key), 3);
 /// fdb.flush_port(3);
 /// assert_eq!(fdb.lookup(&reader, key), UNKNOWN);
-/// # Ok::<(), junctor_sync::lines::NoMemory>(())
+/// # Ok::<(), sync::lines::NoMemory>(())
 /// ```
 #[derive(Debug)]
 pub struct Fdb {
