@@ -349,6 +349,16 @@ pub fn look_again_at(cx: &mut Cx<'_>, at: Option<Nanos>) {
     }
 }
 
+/// A time in nanoseconds; the longest there is when it is longer.
+pub fn nanos(time: Duration) -> Nanos {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Reads a time argument, in nanoseconds.
+pub fn time_ns(args: &mut Args<'_>, name: &'static str, default: Nanos) -> Nanos {
+    nanos(args.keyword(name, Duration::from_nanos(default)))
+}
+
 /// Buffers of what is done, for what begins: bounded in bytes.
 #[derive(Debug, Default)]
 pub struct Spare {

@@ -88,6 +88,12 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// How far the model lies off, before and after, from rates measured in the rounds that fed it.
+    pub(crate) fn errors(&self) -> Option<[f64; 2]> {
+        let [before, after] = self.measured_mpps?;
+        Some([self.before_mpps / before - 1.0, self.after_mpps / after - 1.0])
+    }
+
     fn gain(&self) -> f64 {
         self.after_mpps / self.before_mpps - 1.0
     }
@@ -339,14 +345,15 @@ fn explain(outcome: &Outcome, args: &Args) -> String {
         outcome.after_mpps,
         100.0 * outcome.gain()
     );
-    if let Some([before, after]) = outcome.measured_mpps {
+    if let Some(([before, after], [before_error, after_error])) = outcome.measured_mpps.zip(outcome.errors())
+    {
         let _ = writeln!(
             text,
             "Measured here:         {before:.2} Mpps before, {after:.2} after ({:+.0} %). Predicted over measured: {:+.1} % before, {:+.1} % \
              after.",
             100.0 * (after / before - 1.0),
-            100.0 * (outcome.before_mpps / before - 1.0),
-            100.0 * (outcome.after_mpps / after - 1.0)
+            100.0 * before_error,
+            100.0 * after_error
         );
     }
     text

@@ -2,13 +2,7 @@
 //! The handle by which control elements act on a bridge.
 //!
 //! A bridge provides ([`Element::provide`](engine::Element::provide)) an [`Arc<Control>`](Control). A control element takes the
-//! bridge's name as an argument and looks for it when it is initialised:
-//!
-//! ```ignore
-//! let bridge = cx.find::<Control>(&name).ok_or_else(|| format!("BRIDGE {name}: there is no Bridge of this name"))?;
-//! bridge.states().set(port, PortState::Discarding);
-//! bridge.flush_port(port);
-//! ```
+//! bridge's name as an argument and looks for it when it is initialised, by [`Control::find`].
 //!
 //! Everything here may be called on any worker, at any time, while others forward. Nothing waits for them: a change counts
 //! for each batch that begins after it, and the batches under way end within one round of their worker.
@@ -21,6 +15,10 @@
 //! that snooping wants to see first; they too go on by input N, once for each port that they are to reach.
 
 use std::fmt;
+use std::sync::Arc;
+
+use engine::InitCx;
+use engine::args::Args;
 
 use super::{Groups, PortStates};
 
@@ -28,12 +26,6 @@ use super::{Groups, PortStates};
 pub trait Fdb: fmt::Debug + Send + Sync {
     /// Forgets the addresses learned behind `port`.
     fn flush_port(&self, port: usize);
-
-    /// Forgets all learned addresses but those behind `port`: a topology change (IEEE 802.1D-2004, 17.11).
-    fn flush_all_but(&self, port: usize);
-
-    /// Forgets all learned addresses.
-    fn flush(&self);
 
     /// For how long an address is remembered, in place of what the configuration says (STP's short ageing while the topology
     /// changes); `None` returns to that.
@@ -49,7 +41,35 @@ pub struct Control {
     fdb: Box<dyn Fdb>,
 }
 
+/// Reads an argument that is a list of ports: numbers with spaces between.
+pub(crate) fn port_list(args: &mut Args<'_>, name: &'static str) -> Vec<usize> {
+    let text: String = args.keyword(name, String::new());
+    let ports: Result<Vec<usize>, _> = text.split_whitespace().map(str::parse).collect();
+    ports.unwrap_or_else(|_| {
+        args.error(format!("{name} '{text}' is no list of port numbers with spaces between"));
+        Vec::new()
+    })
+}
+
 impl Control {
+    /// The handle on the bridge of this name, which must have the ports that were named to an element.
+    ///
+    /// # Errors
+    /// There is no such bridge, or it has fewer ports.
+    pub(crate) fn find<'a>(
+        cx: &mut InitCx<'_>,
+        name: &str,
+        named: impl IntoIterator<Item = &'a usize>,
+    ) -> Result<Arc<Control>, String> {
+        let control: Arc<Control> =
+            cx.find(name).ok_or_else(|| format!("BRIDGE {name}: there is no Bridge of this name"))?;
+        let ports = control.ports;
+        match named.into_iter().find(|port| **port >= ports) {
+            Some(port) => Err(format!("{name} has {ports} ports, so there is no port {port}")),
+            None => Ok(control),
+        }
+    }
+
     /// A handle on a bridge of `ports` ports with this table. `rcu` is the router's ([`Args::rcu`](engine::args::Args::rcu)).
     pub fn new(ports: usize, rcu: &sync::rcu::Domain, fdb: Box<dyn Fdb>) -> Control {
         Control { ports, states: PortStates::new(ports), groups: Groups::new(rcu), fdb }
@@ -75,16 +95,6 @@ impl Control {
     /// Forgets the addresses learned behind `port`.
     pub fn flush_port(&self, port: usize) {
         self.fdb.flush_port(port);
-    }
-
-    /// Forgets all learned addresses but those behind `port`.
-    pub fn flush_all_but(&self, port: usize) {
-        self.fdb.flush_all_but(port);
-    }
-
-    /// Forgets all learned addresses.
-    pub fn flush(&self) {
-        self.fdb.flush();
     }
 
     /// Sets for how long addresses are remembered; `None` returns to what the configuration says.

@@ -14,7 +14,7 @@ use sync::padded::CachePadded;
 pub const MAX_PORTS: usize = 256;
 
 /// What a port does with frames (IEEE 802.1D-2004, 7.4: MAC_Operational aside, learning and forwarding make three).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum PortState {
     /// Neither learns nor forwards. Frames of the bridge protocols themselves pass.

@@ -278,7 +278,7 @@ impl Sorter<'_> {
         if self.snoops && is_membership(packet.data(), sight.tagged) {
             return Way::Snoop;
         }
-        match groups.get(self.reader, sight.vid, address(sight.to)) {
+        match groups.get(self.reader, sight.vid, MacAddr::from_u64(sight.to)) {
             Some(_) => Way::Group(at as u16),
             None => Way::Flood,
         }
@@ -299,7 +299,7 @@ impl Sorter<'_> {
             ports = ports.and(&self.plan.vlan(sight.vid).members);
         }
         if let (Way::Group(_), Some(groups)) = (sight.way, self.groups) {
-            let wanted = groups.get(self.reader, sight.vid, address(sight.to));
+            let wanted = groups.get(self.reader, sight.vid, MacAddr::from_u64(sight.to));
             ports = ports.and(&wanted.unwrap_or_else(|| PortSet::first(super::MAX_PORTS)));
         }
         ports.iter().filter(|port| self.states.get(*port).forwards()).collect()
@@ -323,11 +323,6 @@ impl Sight {
     pub fn alike(&self, other: &Sight) -> bool {
         self.way == other.way && self.vid == other.vid && self.tagged == other.tagged
     }
-}
-
-fn address(number: u64) -> MacAddr {
-    let [_, _, address @ ..] = number.to_be_bytes();
-    MacAddr(address)
 }
 
 /// Whether a frame to a group is an IGMP or MLD message (RFC 3376, RFC 3810), which snooping wants to see.

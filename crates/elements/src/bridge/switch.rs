@@ -65,6 +65,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
+use engine::clock::SECOND;
 use engine::{Class, Cx, Element, Handler, HandlerError, Merge, Provided, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use sync::rcu;
@@ -76,7 +77,7 @@ use super::plan::{Plan, Port};
 use super::sort::{Learning, Sight, Sorter, Storm, Way};
 use super::{MAX_PORTS, PortState, tags};
 use crate::shared_limit::SharedLimit;
-use crate::tools::TokenBucket;
+use crate::tools::{TokenBucket, nanos, time_ns};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Bridge", "-/-", || Box::new(Bridge::default()))
@@ -113,14 +114,6 @@ struct Addresses {
 impl control::Fdb for Addresses {
     fn flush_port(&self, port: usize) {
         self.fdb.flush_port(port);
-    }
-
-    fn flush_all_but(&self, port: usize) {
-        self.fdb.flush_all(Some(port));
-    }
-
-    fn flush(&self) {
-        self.fdb.flush_all(None);
     }
 
     fn set_ageing_ns(&self, ageing_ns: Option<u64>) {
@@ -239,14 +232,13 @@ impl Bridge {
         (count, aware.contains(&true), ports)
     }
 
-    fn storms(args: &mut Args<'_>, ports: usize) -> Vec<Storm> {
+    /// Reads the limits on what a port may cause, which each port has for itself.
+    fn storm(args: &mut Args<'_>) -> impl Fn(usize) -> Storm + use<> {
         let burst: u64 = args.keyword("STORM_BURST", 64);
         let [broadcast, multicast, unknown]: [u64; 3] =
             ["BROADCAST_RATE", "MULTICAST_RATE", "UNKNOWN_RATE"].map(|name| args.keyword(name, 0));
-        let limit = |rate: u64| (rate > 0).then(|| SharedLimit::new(rate, burst));
-        let storm =
-            |_| Storm { broadcast: limit(broadcast), multicast: limit(multicast), unknown: limit(unknown) };
-        (0..ports).map(storm).collect()
+        let limit = move |rate: u64| (rate > 0).then(|| SharedLimit::new(rate, burst));
+        move |_| Storm { broadcast: limit(broadcast), multicast: limit(multicast), unknown: limit(unknown) }
     }
 
     /// Reads STATIC entries and LOCAL's.
@@ -284,19 +276,10 @@ fn read_entry(text: &str, names: &Names) -> Option<(MacAddr, u16, usize)> {
     Some((eth, vid.parse().ok().filter(|vid| *vid < 4095)?, port.parse().ok()?))
 }
 
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn number(eth: MacAddr) -> u64 {
-    let [a, b, c, d, e, f] = eth.0;
-    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
-}
-
 impl Common {
     /// Makes all of it of the configuration.
     fn new(args: &mut Args<'_>) -> Option<Common> {
-        let ageing_ns = nanos(args.keyword("AGEING", Duration::from_secs(300)));
+        let ageing_ns = time_ns(args, "AGEING", 300 * SECOND);
         let capacity: usize = args.keyword("CAPACITY", 65_536);
         let port_limit = args.keyword("PORT_LIMIT", 0);
         let eth: Option<MacAddr> = args.keyword_opt("ETH");
@@ -305,11 +288,9 @@ impl Common {
         let tag: String = args.keyword("TAG", "8100".to_owned());
         let entries: Vec<String> = args.keyword_all("STATIC");
         let count: Option<usize> = args.keyword_opt("PORTS");
-        // Their number is known only when the positional arguments are read, which come last.
-        let storms_of = |args: &mut Args<'_>| Bridge::storms(args, MAX_PORTS);
-        let mut storms = storms_of(args);
+        let storm = Bridge::storm(args);
+        // Positional arguments are what is left behind all others.
         let (ports, aware, described) = Bridge::ports(args, count);
-        storms.truncate(ports);
         let tag = match tag.to_ascii_lowercase().as_str() {
             "8100" | "0x8100" => tags::CUSTOMER,
             "88a8" | "0x88a8" => tags::PROVIDER,
@@ -339,8 +320,8 @@ impl Common {
             control: Arc::new(Control::new(ports, &args.rcu, Box::new(addresses))),
             plan: rcu::Cell::new(&args.rcu, plan.clone()),
             latest: Mutex::new(plan),
-            storms,
-            own: eth.map_or(NO_ADDRESS, number),
+            storms: (0..ports).map(storm).collect(),
+            own: eth.map_or(NO_ADDRESS, MacAddr::to_u64),
             local,
             tag,
             longest: mtu.saturating_add(wire::ethernet::HEADER_LEN),

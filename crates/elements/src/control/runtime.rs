@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
 
 use engine::args::parse_bool;
 use engine::{Access, Cx, HandlerError, Target, parse_duration};
@@ -20,6 +19,7 @@ use lang::config::{shift_word, split_words, unquote_string};
 use super::functions;
 use super::parse::{Ending, Instruction, Jump, Kind, Redirect, find_label};
 use super::script::Script;
+use crate::tools::nanos;
 
 /// Jumps without a pause after which a script is taken to loop for ever.
 const MAX_JUMPS: u32 = 1000;
@@ -298,7 +298,7 @@ impl<'a, 'c> Runner<'a, 'c> {
                 self.frame.position = at;
                 if self.lasting {
                     self.frame.jumps = 0;
-                    self.cx.set_timer_after(0, nanoseconds(time));
+                    self.cx.set_timer_after(0, nanos(time));
                 }
             }
         }
@@ -571,10 +571,6 @@ pub(super) fn declaration(cx: &Cx<'_>) -> String {
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Locks a state whose holder cannot have left it half done.

@@ -38,7 +38,7 @@ use packet::{Batch, Packet};
 use wire::arp::{self, Operation};
 use wire::{EtherType, MacAddr, Prefix4, ethernet};
 
-use super::neighbours;
+use crate::tools;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPResponder", "1/1-2", || Box::new(ArpResponder::default()))
@@ -157,7 +157,7 @@ pub(super) fn message_in(frame: &[u8]) -> Option<arp::Repr> {
 impl Element for ArpResponder {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.announce = args.keyword("ANNOUNCE", 0);
-        self.interval_ns = neighbours::time(args, "ANNOUNCE_INTERVAL", 2_000_000_000);
+        self.interval_ns = tools::time_ns(args, "ANNOUNCE_INTERVAL", 2_000_000_000);
         self.pull = args.output_is_pull(0);
         if self.announce > 0 && self.pull {
             args.error("ANNOUNCE needs a push output: put a Queue behind this element");

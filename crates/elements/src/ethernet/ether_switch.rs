@@ -40,6 +40,8 @@ use tables::mac::{DEFAULT_CAPACITY, MacTable};
 use wire::MacAddr;
 use wire::ethernet::HEADER_LEN;
 
+use crate::tools::nanos;
+
 /// The handlers of both switches.
 pub(super) const HANDLERS: &[Handler] = &[Handler::read("table"), Handler::both("timeout")];
 
@@ -200,10 +202,6 @@ impl Element for EtherSwitch {
         self.table.take(&mut old.table, |port| port < stations);
         true
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::Nanos;
@@ -15,6 +14,8 @@ use packet::{Batch, Packet};
 use sync::lock::AdaptiveLock;
 use tables::neighbour::{self, Admission, Config, Discipline, Fed, Loss, Neighbours, Retries, Share, State};
 use wire::MacAddr;
+
+use crate::tools::time_ns;
 
 /// An address as tables hold it and as people read it.
 pub trait Address: neighbour::Address {
@@ -218,12 +219,6 @@ impl Lost {
     }
 }
 
-/// Reads a time.
-pub fn time(args: &mut Args<'_>, name: &'static str, default: u64) -> u64 {
-    let time = args.keyword(name, Duration::from_nanos(default));
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// Reads the keywords that tables and those who use them have in common. `tries` is the default of RETRIES.
 pub fn config(args: &mut Args<'_>, default: Config, tries: u32) -> Config {
     let retries = match default.discipline {
@@ -234,8 +229,8 @@ pub fn config(args: &mut Args<'_>, default: Config, tries: u32) -> Config {
     let retries = Retries {
         multicast: tries,
         unicast: tries,
-        retransmit_ns: time(args, "RETRY_INTERVAL", retries.retransmit_ns),
-        delay_ns: time(args, "PROBE_DELAY", retries.delay_ns),
+        retransmit_ns: time_ns(args, "RETRY_INTERVAL", retries.retransmit_ns),
+        delay_ns: time_ns(args, "PROBE_DELAY", retries.delay_ns),
     };
     let config = Config {
         capacity: args.keyword("CAPACITY", default.capacity),
@@ -245,8 +240,8 @@ pub fn config(args: &mut Args<'_>, default: Config, tries: u32) -> Config {
         new_per_second: args.keyword("NEW_RATE", default.new_per_second),
         unknown_per_second: args.keyword("UNKNOWN_RATE", default.unknown_per_second),
         slim_factor: args.keyword("CAPACITY_SLIM_FACTOR", default.slim_factor),
-        timeout_ns: time(args, "TIMEOUT", default.timeout_ns),
-        poll_ns: time(args, "POLL_TIMEOUT", default.poll_ns),
+        timeout_ns: time_ns(args, "TIMEOUT", default.timeout_ns),
+        poll_ns: time_ns(args, "POLL_TIMEOUT", default.poll_ns),
         discipline: if tries == 0 { Discipline::OnDemand } else { Discipline::Timed(retries) },
     };
     if config.slim_factor == 0 {

@@ -45,7 +45,6 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use engine::args::Args;
 use engine::{
@@ -59,7 +58,7 @@ use wire::pcap::{CaptureError, Reader};
 use super::device::{encapsulation, mark_ip};
 use super::files::reason;
 use super::pace::Pace;
-use crate::tools::{self, Probability};
+use crate::tools::{self, Probability, nanos};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("FromDump", "0/1-2", || Box::new(FromDump::default()))
@@ -310,10 +309,6 @@ impl FromDump {
     }
 }
 
-fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 impl Element for FromDump {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.filename = args.required("FILENAME");
@@ -325,16 +320,16 @@ impl Element for FromDump {
         let _: bool = args.keyword("MMAP", false);
         self.pushes = !args.output_is_pull(0);
         self.sample = args.keyword("SAMPLE", Probability(1.0)).0;
-        let start = args.keyword_opt("START").map(|t| Bound::At(ns(t)));
-        let after = args.keyword_opt("START_AFTER").map(|t| Bound::AfterFirst(ns(t)));
+        let start = args.keyword_opt("START").map(|t| Bound::At(nanos(t)));
+        let after = args.keyword_opt("START_AFTER").map(|t| Bound::AfterFirst(nanos(t)));
         if start.is_some() && after.is_some() {
             args.error("START and START_AFTER exclude each other");
         }
         self.start = start.or(after).unwrap_or_default();
         let ends = [
-            args.keyword_opt("END").map(|t| Bound::At(ns(t))),
-            args.keyword_opt("END_AFTER").map(|t| Bound::AfterFirst(ns(t))),
-            args.keyword_opt("INTERVAL").map(|t| Bound::AfterStart(ns(t))),
+            args.keyword_opt("END").map(|t| Bound::At(nanos(t))),
+            args.keyword_opt("END_AFTER").map(|t| Bound::AfterFirst(nanos(t))),
+            args.keyword_opt("INTERVAL").map(|t| Bound::AfterStart(nanos(t))),
         ];
         let ends: Vec<Bound> = ends.into_iter().flatten().collect();
         if ends.len() > 1 {
@@ -421,7 +416,7 @@ impl Element for FromDump {
                 let more =
                     parse_duration(value).ok_or_else(|| HandlerError::bad_value(name, value, "a time"))?;
                 if let Bound::At(end) | Bound::AfterFirst(end) | Bound::AfterStart(end) = &mut self.end {
-                    *end = end.saturating_add(ns(more));
+                    *end = end.saturating_add(nanos(more));
                     self.set_active(cx, true);
                 }
             }

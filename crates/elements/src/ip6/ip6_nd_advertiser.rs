@@ -52,8 +52,9 @@ use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};
 use wire::{AddrPrefix6, EtherType, MacAddr, Prefix6, ethernet};
 
 use super::ip6_nd::{self, ALL_NODES, Heard};
-use crate::ethernet::neighbours::{self, Lost, Table};
+use crate::ethernet::neighbours::{Lost, Table};
 use crate::ethernet::prepend;
+use crate::tools;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6NDAdvertiser", "1/1-2", || Box::new(Advertiser::default()))
@@ -218,7 +219,7 @@ impl Element for Advertiser {
         self.table_name = args.keyword_opt("TABLE");
         self.router = args.keyword("ROUTER", true);
         self.announce = args.keyword("ANNOUNCE", 0);
-        self.interval_ns = neighbours::time(args, "ANNOUNCE_INTERVAL", 1_000_000_000);
+        self.interval_ns = tools::time_ns(args, "ANNOUNCE_INTERVAL", 1_000_000_000);
         self.pull = args.output_is_pull(0);
         if self.announce > 0 && self.pull {
             args.error("ANNOUNCE needs a push output: put a Queue behind this element");

@@ -53,7 +53,7 @@ use wire::{AddrPrefix6, MacAddr, Prefix6};
 
 use super::Address;
 use super::ip6_nd::{self, ALL_NODES};
-use crate::ethernet::neighbours::time;
+use crate::tools::time_ns;
 
 /// The descriptor.
 pub const CLASS: Class =
@@ -219,9 +219,9 @@ impl RouterAdvertiser {
     }
 
     fn intervals(&mut self, args: &mut Args<'_>) {
-        self.max_interval = time(args, "MAX_INTERVAL", 600 * SECOND);
+        self.max_interval = time_ns(args, "MAX_INTERVAL", 600 * SECOND);
         let third = (self.max_interval / 3).max(3 * SECOND);
-        self.min_interval = time(args, "MIN_INTERVAL", third.min(self.max_interval * 3 / 4));
+        self.min_interval = time_ns(args, "MIN_INTERVAL", third.min(self.max_interval * 3 / 4));
         if !(4 * SECOND..=1800 * SECOND).contains(&self.max_interval) {
             args.error("MAX_INTERVAL must be from 4 s to 1800 s");
         } else if !(3 * SECOND..=self.max_interval * 3 / 4).contains(&self.min_interval) {
@@ -237,7 +237,7 @@ fn field<T: TryFrom<u64> + Default>(
     default: Nanos,
     unit: Nanos,
 ) -> T {
-    let value = time(args, name, default);
+    let value = time_ns(args, name, default);
     T::try_from(value / unit).unwrap_or_else(|_| {
         args.error(format!("{name} is too long"));
         T::default()

@@ -40,17 +40,16 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv6Addr;
-use std::time::Duration;
 
 use engine::args::Args;
-use engine::clock::Nanos;
+use engine::clock::{Nanos, SECOND};
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason, swap};
 use packet::{Batch, HEADROOM, Packet, anno};
 use tables::slab::{Id, List, Slab};
 use wire::{Protocol, ipv6};
 
 use super::{HEADER_LEN, header};
-use crate::tools::{Spare, look_again_at};
+use crate::tools::{Spare, look_again_at, time_ns};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reassembler>::default())
@@ -506,8 +505,7 @@ impl Ip6Reassembler {
 impl Element for Ip6Reassembler {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.himem = args.keyword("HIMEM", 1 << 20);
-        let timeout: Duration = args.keyword("TIMEOUT", Duration::from_secs(60));
-        self.timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        self.timeout = time_ns(args, "TIMEOUT", 60 * SECOND);
         self.max_fragments = args.keyword("MAX_FRAGMENTS", 128);
         self.waiting = Slab::new(RandomState::new().hash_one(0));
         self.spare = Spare::new(self.himem / 2);

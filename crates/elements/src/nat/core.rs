@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use std::time::Duration;
 use sync::lock::AdaptiveLock;
 
 use engine::args::{Args, FromArg, Names, Raw};
@@ -20,7 +19,7 @@ use super::kind::{Kind, TCP, UDP};
 use super::mappings::{Mapping, Mappings, Shared, Timing, lock};
 use super::spec::{Asker, Capacity, Directory, Handle, Rule, Spec};
 use super::stream;
-use crate::tools::Anno;
+use crate::tools::{Anno, time_ns};
 
 const SECOND: u64 = 1_000_000_000;
 const DEFAULT_CAPACITY: usize = 65536;
@@ -57,17 +56,11 @@ pub(super) const HANDLERS: [Handler; 9] = [
     Handler::write("clear"),
 ];
 
-/// Reads a time argument.
-pub(super) fn time(args: &mut Args<'_>, name: &'static str, default_ns: u64) -> u64 {
-    let time = args.keyword(name, Duration::from_nanos(default_ns));
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// TIMEOUT and GUARANTEE alone, for rewriters whose mappings know no states.
 pub(super) fn plain_timing(args: &mut Args<'_>, idle_s: u64) -> Timing {
     Timing {
-        idle_ns: time(args, "TIMEOUT", idle_s * SECOND),
-        guarantee_ns: time(args, "GUARANTEE", 5 * SECOND),
+        idle_ns: time_ns(args, "TIMEOUT", idle_s * SECOND),
+        guarantee_ns: time_ns(args, "GUARANTEE", 5 * SECOND),
     }
 }
 
@@ -309,8 +302,8 @@ impl<F: Family> Element for Rewriter<F> {
         self.dst_anno = args.keyword("DST_ANNO", true);
         self.reply_anno = args.keyword_opt::<Anno<1>>("REPLY_ANNO").map(|anno| anno.0);
         // Mappings end on time without being looked for.
-        time(args, "REAP_INTERVAL", 0);
-        time(args, "REAP_TIME", 0);
+        time_ns(args, "REAP_INTERVAL", 0);
+        time_ns(args, "REAP_TIME", 0);
         let specs = args.rest();
         if specs.len() != args.ninputs || specs.len() > usize::from(u16::MAX) {
             let (want, got) = (args.ninputs, specs.len());

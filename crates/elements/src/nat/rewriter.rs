@@ -67,6 +67,7 @@ use tables::flow::FlowKey;
 use super::core::{self, Family, Rewriter};
 use super::kind::{Kind, TCP, UDP};
 use super::mappings::{Mapping, Timing};
+use crate::tools::time_ns;
 
 const HANDLERS: &[Handler] = {
     let [a, b, c, d, e, f, g, h, i] = core::HANDLERS;
@@ -152,7 +153,7 @@ impl Family for Ports {
     const KIND: Kind = Kind::Ports;
 
     fn configure(&mut self, args: &mut Args<'_>) {
-        let mut time = |name, default| core::time(args, name, default);
+        let mut time = |name, default| time_ns(args, name, default);
         let t = &mut self.timeouts;
         t.udp = time("TIMEOUT", t.udp);
         t.udp = time("UDP_TIMEOUT", t.udp);

@@ -41,7 +41,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::SECOND;
@@ -52,8 +51,9 @@ use wire::membership::{self, Message};
 use wire::{EtherType, ethernet};
 
 use super::table::{Full, Table, Times, Way};
+use crate::bridge::control::port_list;
 use crate::bridge::{Control, PortSet};
-use crate::tools::number;
+use crate::tools::{number, time_ns};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("MulticastSnooping", "1/1", || Box::<MulticastSnooping>::default())
@@ -147,18 +147,8 @@ impl MulticastSnooping {
 impl Element for MulticastSnooping {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.bridge_name = args.required("BRIDGE");
-        let routers: String = args.keyword("ROUTER", String::new());
-        let ports: Result<Vec<usize>, _> = routers.split_whitespace().map(str::parse).collect();
-        match ports {
-            Ok(ports) => self.routers = ports,
-            Err(_) => {
-                args.error(format!("ROUTER '{routers}' is no list of port numbers with spaces between"))
-            }
-        }
-        let mut time = |name, default_s| {
-            let time = args.keyword(name, Duration::from_secs(default_s));
-            u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-        };
+        self.routers = port_list(args, "ROUTER");
+        let mut time = |name, default_s: u64| time_ns(args, name, default_s * SECOND);
         let times = Times {
             membership_ns: time("MEMBERSHIP", 260),
             router_ns: time("ROUTER_PRESENT", 255),
@@ -175,14 +165,7 @@ impl Element for MulticastSnooping {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        let name = &self.bridge_name;
-        let control: Arc<Control> =
-            cx.find(name).ok_or_else(|| format!("BRIDGE {name}: there is no Bridge of this name"))?;
-        let ports = control.ports();
-        if let Some(port) = self.routers.iter().find(|port| **port >= ports) {
-            return Err(format!("{name} has {ports} ports, so there is no port {port}"));
-        }
-        self.control = Some(control);
+        self.control = Some(Control::find(cx, &self.bridge_name, &self.routers)?);
         Ok(())
     }
 

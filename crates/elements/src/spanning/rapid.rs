@@ -55,13 +55,15 @@
 use std::sync::Arc;
 
 use engine::args::Args;
+use engine::clock::SECOND;
 use engine::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::Batch;
 use wire::MacAddr;
 
 use super::rstp::{BridgeConfig, PortConfig, State};
 use super::tree::{self, Act, Tree};
-use crate::bridge::{Control, PortState};
+use crate::bridge::Control;
+use crate::bridge::control::port_list;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RSTP", "1/1", || Box::<Rstp>::default())
@@ -99,19 +101,9 @@ impl Ports {
     }
 
     /// The greatest port that is named.
-    fn last(&self) -> Option<usize> {
-        [&self.edge, &self.guard, &self.shared].into_iter().flatten().copied().max()
+    fn last(&self) -> Option<&usize> {
+        [&self.edge, &self.guard, &self.shared].into_iter().flatten().max()
     }
-}
-
-/// Port numbers with spaces between.
-fn list(args: &mut Args<'_>, name: &'static str) -> Vec<usize> {
-    let text: String = args.keyword(name, String::new());
-    let ports: Result<Vec<usize>, _> = text.split_whitespace().map(str::parse).collect();
-    ports.unwrap_or_else(|_| {
-        args.error(format!("{name} '{text}' is no list of port numbers with spaces between"));
-        Vec::new()
-    })
 }
 
 impl Rstp {
@@ -124,16 +116,9 @@ impl Rstp {
                 packet.set_paint(port as u8);
                 leaving.push(packet);
             }
-            Act::State(state) => control.states().set(
-                port,
-                match state {
-                    State::Discarding => PortState::Discarding,
-                    State::Learning => PortState::Learning,
-                    State::Forwarding => PortState::Forwarding,
-                },
-            ),
+            Act::State(state) => control.states().set(port, state),
             Act::Flush => control.flush_port(port),
-            Act::Ageing(seconds) => control.set_ageing_ns(seconds.map(|s| u64::from(s) * 1_000_000_000)),
+            Act::Ageing(seconds) => control.set_ageing_ns(seconds.map(|s| u64::from(s) * SECOND)),
         });
         if !leaving.is_empty() {
             cx.push(0, leaving);
@@ -157,9 +142,9 @@ impl Element for Rstp {
         if self.ports.cost == 0 {
             args.error("COST 0: ways that cost nothing cannot be compared");
         }
-        self.ports.edge = list(args, "EDGE");
-        self.ports.guard = list(args, "GUARD");
-        self.ports.shared = list(args, "SHARED");
+        self.ports.edge = port_list(args, "EDGE");
+        self.ports.guard = port_list(args, "GUARD");
+        self.ports.shared = port_list(args, "SHARED");
         self.tree = Some(Tree::new(config));
     }
 
@@ -168,15 +153,10 @@ impl Element for Rstp {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        let name = &self.bridge_name;
-        let control: Arc<Control> =
-            cx.find(name).ok_or_else(|| format!("BRIDGE {name}: there is no Bridge of this name"))?;
+        let control = Control::find(cx, &self.bridge_name, self.ports.last())?;
         let ports = control.ports();
-        if let Some(last) = self.ports.last().filter(|last| *last >= ports) {
-            return Err(format!("{name} has {ports} ports, so there is no port {last}"));
-        }
         for port in 0..ports {
-            control.states().set(port, PortState::Discarding);
+            control.states().set(port, State::Discarding);
         }
         self.control = Some(control);
         if let Some(tree) = &mut self.tree {

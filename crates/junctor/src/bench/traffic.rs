@@ -48,9 +48,8 @@ pub(crate) struct Pattern {
 }
 
 /// An address further on.
-fn station(MacAddr([a, b, c, d, e, f]): MacAddr, index: u32) -> [u8; 6] {
-    let [_, _, bytes @ ..] = (u64::from_be_bytes([0, 0, a, b, c, d, e, f]) + u64::from(index)).to_be_bytes();
-    bytes
+fn station(first: MacAddr, index: u32) -> [u8; 6] {
+    MacAddr::from_u64(first.to_u64() + u64::from(index)).octets()
 }
 
 /// The network whose hosts send or receive.

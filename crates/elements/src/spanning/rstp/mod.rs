@@ -48,31 +48,9 @@ mod vectors;
 use wire::MacAddr;
 use wire::stp::{Bpdu, BridgeId};
 
+pub use crate::bridge::PortState as State;
 pub use port::{Port, PortConfig, Role};
 pub use vectors::{Times, Vector};
-
-/// What a port lets through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum State {
-    /// Nothing but BPDUs.
-    #[default]
-    Discarding,
-    /// Nothing, but addresses are learned.
-    Learning,
-    /// Everything.
-    Forwarding,
-}
-
-impl State {
-    /// The standard's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            State::Discarding => "discarding",
-            State::Learning => "learning",
-            State::Forwarding => "forwarding",
-        }
-    }
-}
 
 /// What is to be done, in the order in which it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,14 +23,6 @@ struct Rewritten {
     measured: Option<[Measured; 2]>,
 }
 
-impl Rewritten {
-    /// How far the model lies off, before and after, from rates measured in the rounds that fed it.
-    fn errors(&self) -> Option<[f64; 2]> {
-        let [before, after] = self.outcome.measured_mpps?;
-        Some([self.outcome.before_mpps / before - 1.0, self.outcome.after_mpps / after - 1.0])
-    }
-}
-
 /// Rewrites and measures.
 pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
     let notes: String = BEFORE.lines().take(2).map(|line| format!("{line}\n")).collect();
@@ -119,7 +111,7 @@ fn section(setting: &mut Setting<'_>, all: &[Rewritten]) -> Section {
             Cell::number(r.outcome.before_mpps),
             Cell::number(r.outcome.after_mpps),
             Cell::number(r.outcome.after_mpps / r.outcome.before_mpps),
-            r.errors().map_or_else(missing, |errors| {
+            r.outcome.errors().map_or_else(missing, |errors| {
                 let [before, after] = errors.map(|error| Cell::percent(error).text);
                 Cell::new(format!("{before}, {after}"))
             }),
