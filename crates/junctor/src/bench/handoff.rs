@@ -18,6 +18,7 @@ use packet::{Batch, HEADROOM, Packet};
 use serde_json::json;
 use sync::padded::CachePadded;
 
+use super::subject::lengths;
 use crate::cli;
 use crate::measure::{self, Measured};
 
@@ -372,9 +373,13 @@ impl Distance {
         Ok(Distance { two: moving(&cores)?, one: moving(&cores[..1])?, length })
     }
 
-    /// Runs all once. Nothing, if a side had no turn.
+    /// Runs all until each side had a turn.
     pub(crate) fn run(&mut self) -> Option<Moved> {
-        let length = self.length;
+        lengths(self.length).find_map(|length| self.run_for(length))
+    }
+
+    /// Runs all once. Nothing, if a side had no turn.
+    fn run_for(&mut self, length: Duration) -> Option<Moved> {
         let run = |moving: &mut Moving| {
             let [source, sink] = moving.sides(length);
             Ends { moving: [source[0], sink[0]], memory: [source[1], sink[1]] }

@@ -11,8 +11,16 @@ use lang::{Diagnostic, Graph};
 
 use super::traffic::{Bench, Pattern};
 
-/// How often a run without any packet is repeated.
-const TRIES: usize = 20;
+/// How often a run that says nothing is repeated.
+const TRIES: usize = 12;
+/// How long it gets at most by being repeated.
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// Lengths of a run and of its repetitions, while it says nothing: on a busy machine a worker may have no turn in a short one, so
+/// each is twice as long as the one before.
+pub(super) fn lengths(first: Duration) -> impl Iterator<Item = Duration> {
+    std::iter::successors(Some(first), move |length| Some((*length * 2).min(LONGEST.max(first)))).take(TRIES)
+}
 
 /// Why a configuration cannot be measured.
 pub(crate) enum Failed {
@@ -116,22 +124,17 @@ impl Prepared {
         self.router.read(handler, "").ok()
     }
 
-    /// Runs while the devices answer for all neighbours: until most of what comes out is no question. On a busy machine that may
-    /// take more than one run, and nobody answers later.
+    /// Runs while the devices answer for all neighbours: until next to nothing of what comes out is a question. On a busy machine
+    /// that may take more than one run, and nobody answers later.
     pub(super) fn warm_up(&mut self) {
-        for _ in 0..TRIES {
+        for length in lengths(self.length) {
             let asked = self.bench.asked();
-            let packets = self.run().packets;
-            if packets > 2 * (self.bench.asked() - asked) {
+            let packets = self.run_for(length).packets;
+            if packets > 100 * (self.bench.asked() - asked) {
                 break;
             }
         }
         self.bench.settle();
-    }
-
-    /// Runs once.
-    pub(crate) fn run(&mut self) -> Run {
-        self.run_for(self.length)
     }
 
     /// Writes a handler.
@@ -159,10 +162,18 @@ impl Prepared {
         Run { packets: self.bench.sent() - sent, worker_ns: used.collect(), busy_ns, wall_ns }
     }
 
-    /// Runs until packets come out: on a busy machine a worker may have had no turn in a short run, which says nothing.
+    /// Runs until packets come out.
     pub(crate) fn run_surely(&mut self) -> Result<Run, Failed> {
-        let runs = (0..TRIES).map(|_| self.run());
-        runs.into_iter().find(|run| run.packets > 0).ok_or(Failed::Silent)
+        self.run_until(|run| run.packets > 0)
+    }
+
+    /// Runs until packets come out and tasks were timed, which only some of their turns are.
+    pub(crate) fn run_timed(&mut self) -> Result<Run, Failed> {
+        self.run_until(|run| run.packets > 0 && run.busiest_ns() > 0.0)
+    }
+
+    fn run_until(&mut self, tells: impl Fn(&Run) -> bool) -> Result<Run, Failed> {
+        lengths(self.length).map(|length| self.run_for(length)).find(tells).ok_or(Failed::Silent)
     }
 
     /// Packets that left it, those of the warm-up too.
@@ -195,11 +206,12 @@ pub(crate) fn task_cycles(now: &Report, then: &Report) -> Vec<f64> {
 
 /// Runs several routers at once.
 pub(crate) fn run_together(routers: &mut [Prepared]) -> Result<Vec<Run>, Failed> {
-    let mut tries = (0..TRIES).map(|_| all_at_once(routers));
+    let length = routers.first().map_or(LONGEST, |router| router.length);
+    let mut tries = lengths(length).map(|length| all_at_once(routers, length));
     tries.find(|runs| runs.iter().all(|run| run.packets > 0)).ok_or(Failed::Silent)
 }
 
-fn all_at_once(routers: &mut [Prepared]) -> Vec<Run> {
+fn all_at_once(routers: &mut [Prepared], length: Duration) -> Vec<Run> {
     let start = Barrier::new(routers.len());
     std::thread::scope(|scope| {
         let threads: Vec<_> = routers
@@ -208,7 +220,7 @@ fn all_at_once(routers: &mut [Prepared]) -> Vec<Run> {
                 let start = &start;
                 scope.spawn(move || {
                     start.wait();
-                    router.run()
+                    router.run_for(length)
                 })
             })
             .collect();

@@ -21,7 +21,7 @@
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use packet::port::{Device, Error, Info, Provider, QueueStats, RxQueue, Spec, TxQueue};
 use packet::{Batch, Packet};
@@ -213,8 +213,7 @@ pub(crate) struct Bench {
     queues: usize,
     devices: Mutex<HashMap<String, Arc<BenchDevice>>>,
     settled: Arc<AtomicBool>,
-    /// Queries that the devices answered.
-    asked: Arc<AtomicUsize>,
+    questions: Arc<Questions>,
     misfits: bool,
     shares: Arc<Shares>,
 }
@@ -227,7 +226,7 @@ impl Bench {
             queues,
             devices: Mutex::default(),
             settled: Arc::default(),
-            asked: Arc::default(),
+            questions: Arc::default(),
             misfits: false,
             shares: Arc::default(),
         }
@@ -249,14 +248,17 @@ impl Bench {
         self.shares.holds(packets);
     }
 
-    /// Ends the warm-up: no ARP query is answered any more.
+    /// Ends the warm-up: from now on shares are kept to, or, where there are none, no neighbour is answered for any more. To look
+    /// for questions costs a little for each packet, which does not matter where placements are compared; but there a neighbour
+    /// that was not found would take room in the window with each packet to it that is dropped.
     pub(crate) fn settle(&self) {
         self.settled.store(true, Ordering::Relaxed);
+        self.questions.answered.store(self.has_shares(), Ordering::Relaxed);
     }
 
-    /// Queries that were answered during the warm-up.
+    /// Questions for neighbours that were answered.
     pub(crate) fn asked(&self) -> usize {
-        self.asked.load(Ordering::Relaxed)
+        self.questions.asked.load(Ordering::Relaxed)
     }
 
     /// Packets that all devices have sent.
@@ -282,7 +284,7 @@ impl Provider for Bench {
             ether: pattern.ether,
             answers: Arc::default(),
             settled: self.settled.clone(),
-            asked: self.asked.clone(),
+            questions: self.questions.clone(),
             shares: self.shares.clone(),
             share: pattern.share,
         });
@@ -291,12 +293,46 @@ impl Provider for Bench {
     }
 }
 
+/// What devices do about questions for neighbours.
+struct Questions {
+    /// Whether they answer them.
+    answered: AtomicBool,
+    asked: AtomicUsize,
+}
+
+impl Default for Questions {
+    fn default() -> Questions {
+        Questions { answered: AtomicBool::new(true), asked: AtomicUsize::new(0) }
+    }
+}
+
+/// Answers of a device that its router has not received yet.
+#[derive(Default)]
+struct Answers {
+    waiting: AtomicBool,
+    packets: Mutex<Vec<Packet>>,
+}
+
+impl Answers {
+    fn add(&self, answers: Vec<Packet>) {
+        self.packets.lock().unwrap_or_else(PoisonError::into_inner).extend(answers);
+        self.waiting.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Vec<Packet> {
+        if !self.waiting.load(Ordering::Relaxed) || !self.waiting.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        std::mem::take(&mut *self.packets.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 struct BenchDevice {
     replay: Replay,
     ether: MacAddr,
-    answers: Arc<Mutex<Vec<Packet>>>,
+    answers: Arc<Answers>,
     settled: Arc<AtomicBool>,
-    asked: Arc<AtomicUsize>,
+    questions: Arc<Questions>,
     shares: Arc<Shares>,
     share: Option<u64>,
 }
@@ -313,28 +349,26 @@ impl Device for BenchDevice {
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
-        let (answers, settled) = (self.answers.clone(), self.settled.clone());
-        let (asked, sent) = (self.asked.clone(), self.shares.sender());
-        Ok(Box::new(Tx { inner: self.replay.tx(queue)?, answers, settled, asked, sent }))
+        let (answers, questions) = (self.answers.clone(), self.questions.clone());
+        let sent = self.shares.sender();
+        Ok(Box::new(Tx { inner: self.replay.tx(queue)?, answers, questions, sent }))
     }
 }
 
 struct Rx {
     inner: Box<dyn RxQueue>,
-    answers: Arc<Mutex<Vec<Packet>>>,
+    answers: Arc<Answers>,
     settled: Arc<AtomicBool>,
     share: Option<Share>,
 }
 
 impl RxQueue for Rx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
-        if !self.settled.load(Ordering::Relaxed) {
-            let answers = std::mem::take(&mut *self.answers.lock().unwrap_or_else(|e| e.into_inner()));
-            if !answers.is_empty() {
-                let n = answers.len();
-                batch.extend(answers);
-                return n;
-            }
+        let answers = self.answers.take();
+        if !answers.is_empty() {
+            let n = answers.len();
+            batch.extend(answers);
+            return n;
         }
         let Some(share) = &mut self.share else { return self.inner.receive(batch, max) };
         let settled = self.settled.load(Ordering::Relaxed);
@@ -353,20 +387,20 @@ impl RxQueue for Rx {
 
 struct Tx {
     inner: Box<dyn TxQueue>,
-    answers: Arc<Mutex<Vec<Packet>>>,
-    settled: Arc<AtomicBool>,
-    asked: Arc<AtomicUsize>,
+    answers: Arc<Answers>,
+    questions: Arc<Questions>,
     sent: Count,
 }
 
 impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
-        if !self.settled.load(Ordering::Relaxed) {
+        if self.questions.answered.load(Ordering::Relaxed) {
             let answers = batch.iter().filter_map(|p| answer(p.data()).or_else(|| advertise(p.data())));
-            let mut waiting = self.answers.lock().unwrap_or_else(|e| e.into_inner());
-            let before = waiting.len();
-            waiting.extend(answers);
-            self.asked.fetch_add(waiting.len() - before, Ordering::Relaxed);
+            let answers: Vec<Packet> = answers.collect();
+            if !answers.is_empty() {
+                self.questions.asked.fetch_add(answers.len(), Ordering::Relaxed);
+                self.answers.add(answers);
+            }
         }
         let n = self.inner.transmit(batch);
         // Only this queue's worker writes it.

@@ -57,7 +57,7 @@ impl Trial {
     /// Measures everything once.
     pub(crate) fn round(&mut self) -> Result<(), Failed> {
         let (before, sent) = (self.one.report(), self.one.sent());
-        let one_ns = self.one.run_surely()?.ns_per_packet();
+        let one_ns = self.one.run_timed()?.ns_per_packet();
         let sent = (self.one.sent() - sent) as f64;
         let tasks =
             task_cycles(&self.one.report(), &before).into_iter().map(|cycles| cycles / sent).collect();
@@ -69,7 +69,7 @@ impl Trial {
             None => None,
         };
         let checked =
-            self.checks.iter_mut().map(|(_, router)| router.run_surely()).collect::<Result<_, _>>()?;
+            self.checks.iter_mut().map(|(_, router)| router.run_timed()).collect::<Result<_, _>>()?;
         let handoff = self.distance.as_mut().and_then(Distance::run).map(|moved| Handoff::of(&moved));
         self.rounds.push(Round { one_ns, tasks, pair_ns, checked, handoff });
         Ok(())

@@ -19,8 +19,6 @@ const SHARES: [u32; 4] = [12, 6, 4, 2];
 const TRIED_MAX: usize = 256;
 /// Placements of those tried that are measured in rounds among themselves, to pick the hand's.
 const FINALISTS: usize = 8;
-/// Runs that may say nothing in a row.
-const RUNS_MAX: usize = 5;
 /// How long the balancer's periods are here, and how many of them it has until it must have settled.
 const PERIOD: Duration = Duration::from_millis(100);
 const PERIODS: u32 = 30;
@@ -172,18 +170,6 @@ fn prepare(setting: &Setting<'_>, text: &str, tasks: &Tasks, homes: &[usize]) ->
     subject.prepare(tasks.problem.workers).map_err(explain)
 }
 
-/// Runs until there is something to go by: a run in which a worker had next to no turn times no task, and says nothing.
-fn run_timed(router: &mut Prepared) -> Result<Run, String> {
-    let mut run = router.run_surely().map_err(explain)?;
-    for _ in 0..RUNS_MAX {
-        if run.busiest_ns() > 0.0 {
-            break;
-        }
-        run = router.run_surely().map_err(explain)?;
-    }
-    Ok(run)
-}
-
 /// Tries placements: each once, then the best in rounds, and returns the best of these. What the busiest worker's tasks take
 /// decides: it repeats better than rates do.
 fn search(
@@ -197,7 +183,7 @@ fn search(
     setting.progress.part(format!("streams: {} placements by hand", all.len()));
     let mut tried = Vec::new();
     for homes in all {
-        let run = run_timed(&mut prepare(setting, text, tasks, homes)?)?;
+        let run = prepare(setting, text, tasks, homes)?.run_timed().map_err(explain)?;
         setting.progress.step();
         tried.push((run.busiest_ns(), homes));
     }
@@ -210,7 +196,7 @@ fn search(
     }
     for _ in 0..rounds {
         for (router, found, _) in &mut routers {
-            found.add(&run_timed(router)?);
+            found.add(&router.run_timed().map_err(explain)?);
         }
         setting.progress.step();
     }
@@ -267,7 +253,7 @@ fn finals(
     }
     for _ in 0..rounds {
         for (router, candidate) in routers.iter_mut().zip(candidates.iter_mut()) {
-            let run = run_timed(router)?;
+            let run = router.run_timed().map_err(explain)?;
             candidate.found.get_or_insert_default().add(&run);
         }
         setting.progress.step();
