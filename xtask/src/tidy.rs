@@ -16,8 +16,12 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("engine", &["packet", "sync", "lang", "wire"]),
     ("elements", &["engine", "tables", "packet", "wire", "sync", "lang"]),
     ("ports", &["packet", "wire", "sync"]),
+    ("tester", &["packet", "wire", "sync", "ports"]),
     ("lab", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports"]),
-    ("junctor", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "lab"]),
+    (
+        "junctor",
+        &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "tester", "lab"],
+    ),
 ];
 
 /// Classes without a golden case, and where they are tested instead.

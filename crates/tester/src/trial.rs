@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A trial: one rate, for one time, and what came of it.
+//!
+//! Frames that the tester failed to send are no loss of the device's. So an outcome has three numbers where others have two: how
+//! many frames the schedule held ([`Outcome::intended`]), how many left the tester ([`Outcome::sent`]), and how many arrived
+//! ([`Outcome::received`]). Loss is sent less received; what was not sent makes the tester the bottleneck, and the outcome
+//! says so ([`Outcome::tester_kept_up`]).
+
+use std::time::Duration;
+
+/// What a trial shall do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trial {
+    /// Frames a second that each sending port offers.
+    pub rate: f64,
+    /// For how long frames are sent. The time for stragglers to arrive comes on top.
+    pub duration: Duration,
+}
+
+impl Trial {
+    /// A trial of this rate in frames a second for each sending port.
+    pub fn new(rate: f64, duration: Duration) -> Trial {
+        Trial { rate, duration }
+    }
+}
+
+/// What a trial showed, all ports and flows together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Frames that the schedule held.
+    pub intended: u64,
+    /// Frames that left the tester.
+    pub sent: u64,
+    /// Frames that arrived where they should, each counted once, undamaged.
+    pub received: u64,
+    /// For how long frames were sent.
+    pub duration: Duration,
+}
+
+impl Outcome {
+    /// Frames that left the tester and did not arrive.
+    pub fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+
+    /// Share of the frames sent that was lost, 0 to 1. Nothing sent counts as all lost: it says nothing good of the device.
+    pub fn loss_ratio(&self) -> f64 {
+        if self.sent == 0 { 1.0 } else { self.lost() as f64 / self.sent as f64 }
+    }
+
+    /// Frames that the schedule held and that the tester did not send.
+    pub fn unsent(&self) -> u64 {
+        self.intended.saturating_sub(self.sent)
+    }
+
+    /// Whether the tester sent all that it should have sent. If not, the rate is the tester's and not the device's.
+    pub fn tester_kept_up(&self) -> bool {
+        self.unsent() == 0
+    }
+}
+
+/// Why a trial says nothing about the device.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{what}{}{}", if .mend.is_empty() { "" } else { "; " }, .mend)]
+pub struct Invalid {
+    /// What happened.
+    pub what: String,
+    /// What to do about it, if that is known.
+    pub mend: String,
+}
+
+impl Invalid {
+    /// A trial that came to nothing by `what`; `mend` says what to do about it.
+    pub fn new(what: impl ToString, mend: impl ToString) -> Invalid {
+        Invalid { what: what.to_string(), mend: mend.to_string() }
+    }
+}
+
+/// Carries out trials.
+pub trait Measurer {
+    /// Carries out one.
+    ///
+    /// # Errors
+    /// Something other than the device's speed decided it: a link that went down, a device that is not there.
+    fn measure(&mut self, trial: Trial) -> Result<Outcome, Invalid>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_tester_did_not_send_is_not_lost() {
+        let outcome = Outcome { intended: 1000, sent: 900, received: 810, duration: Duration::from_secs(1) };
+        assert_eq!((outcome.lost(), outcome.unsent(), outcome.tester_kept_up()), (90, 100, false));
+        assert_eq!(outcome.loss_ratio(), 0.1);
+        assert_eq!(Outcome::default().loss_ratio(), 1.0);
+    }
+}
