@@ -5,6 +5,7 @@ mod engine_path;
 mod fib;
 mod flood;
 mod handoff;
+pub(crate) mod locks;
 mod scaling;
 mod shares;
 mod start;
@@ -30,6 +31,7 @@ enum What {
     Fib(fib::Args),
     Flood(flood::Args),
     Handoff(handoff::Args),
+    Locks(locks::Args),
     Start(start::Args),
 }
 
@@ -45,6 +47,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Fib(args) => fib::main(args),
         What::Flood(args) => flood::main(args),
         What::Handoff(args) => handoff::main(args),
+        What::Locks(args) => locks::main(args),
         What::Start(args) => start::main(args),
     }
 }

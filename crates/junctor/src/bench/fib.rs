@@ -22,8 +22,8 @@ use crate::cli;
 use crate::measure::{self, Measured};
 use data::{Data, Sources, Workload, workloads};
 use table::Table;
-pub(super) use together::thread_seconds;
 use together::{Strategy, Together};
+pub(super) use together::{cores, thread_seconds};
 
 /// Addresses looked up in one call.
 const BATCH: usize = 32;

@@ -28,7 +28,7 @@ pub(super) enum Strategy {
 }
 
 /// The cores to measure on.
-pub(super) fn cores() -> Vec<usize> {
+pub(in super::super) fn cores() -> Vec<usize> {
     let all = core_affinity::get_core_ids().unwrap_or_default();
     let some: Vec<usize> = all.into_iter().map(|core| core.id).take(2).collect();
     if some.is_empty() { vec![0] } else { some }
