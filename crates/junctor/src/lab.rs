@@ -5,11 +5,13 @@
 //! was measured here, comes from a model, or was published. What becomes of a report (a page, JSON, text) is the same for all of them.
 //! The crate `lab` has the rigs of network namespaces for labs that need a network.
 
+mod bridge;
 mod page;
 mod parallelism;
 mod plot;
 mod progress;
 mod report;
+mod shared;
 mod text;
 
 use std::path::PathBuf;
@@ -30,6 +32,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, Subcommand)]
 enum What {
+    Bridge(bridge::Args),
     Parallelism(parallelism::Args),
 }
 
@@ -106,9 +109,15 @@ impl From<String> for Wrong {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let What::Parallelism(lab) = &args.what;
-    let common = &lab.common;
-    match common.prepare().and_then(|()| parallelism::run(lab)) {
+    let common = match &args.what {
+        What::Bridge(lab) => &lab.common,
+        What::Parallelism(lab) => &lab.common,
+    };
+    let run = || match &args.what {
+        What::Bridge(lab) => bridge::run(lab),
+        What::Parallelism(lab) => parallelism::run(lab),
+    };
+    match common.prepare().and_then(|()| run()) {
         Ok(report) => common.publish(&report),
         Err(Wrong::Usage(why)) => cli::usage(why),
         Err(Wrong::Failure(why)) => cli::fail(why),

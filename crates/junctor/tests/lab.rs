@@ -50,10 +50,43 @@ fn parallelism_writes_a_page_and_json() {
 }
 
 #[test]
+fn bridge_writes_a_page_and_json() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let out = dir.path().to_str().expect("a path");
+    let ran = junctor(&["lab", "bridge", "--quick", "--json", "--out", out]);
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{errors}");
+    let object: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    assert_eq!(object["command"], "lab bridge");
+    // The study's figures are there whatever was measured.
+    let rows = object["tables"][0]["rows"].as_array().expect("rows");
+    let of = |row: usize| [0, 2, 5].map(|cell| rows[row][cell]["text"].as_str().unwrap_or_default());
+    assert_eq!((rows.len(), of(0), of(10)), (11, ["74", "329.0", "1147.1"], ["1518", "162.5", "162.5"]));
+    // A value is a number, or it is missing and that is said: in so short runs a worker may have had no turn.
+    let results = object["results"].as_array().expect("results");
+    assert!(results.iter().all(|r| r["value"].is_f64()), "{results:?}");
+    let said = object["conditions"]["lacks"].to_string().contains("Turns:");
+    for name in ["big_lock_kfps.74", "kfps_1.1518", "one_over_lock.512", "scaling_1.74", "modelled_kfps_8.74"]
+    {
+        let there = results.iter().any(|r| r["name"] == format!("bridge.{name}"));
+        assert!(there || said, "{name} is neither there nor missing");
+    }
+    assert!(results.iter().any(|r| r["name"] == "locks.alone_ns.rcu.0"), "{results:?}");
+    let page = std::fs::read_to_string(dir.path().join("bridge.html")).expect("the page");
+    assert!(page.contains("<svg") && page.contains("1147.1") && page.contains("mark modelled"));
+    assert!(
+        !page.contains("NaN") && !page.contains(">inf") && !page.contains("-inf"),
+        "a value is no number"
+    );
+}
+
+#[test]
 fn what_cannot_be_is_said() {
-    let none = junctor(&["lab", "parallelism", "--cores", "0"]);
-    assert_eq!(none.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&none.stderr).contains("--cores must lie between 1 and"));
+    for lab in ["bridge", "parallelism"] {
+        let none = junctor(&["lab", lab, "--cores", "0"]);
+        assert_eq!(none.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&none.stderr).contains("--cores must lie between 1 and"));
+    }
     let file = tempfile::NamedTempFile::new().expect("a file");
     let path = file.path().join("report");
     let no_directory = junctor(&["lab", "parallelism", "--quick", "--out", path.to_str().expect("a path")]);

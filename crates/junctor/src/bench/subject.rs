@@ -119,6 +119,11 @@ impl Prepared {
         &self.router
     }
 
+    /// From now on one lock around all processing of packets.
+    pub(crate) fn lock_all_processing(&mut self) {
+        self.router.lock_all_processing();
+    }
+
     /// Reads a handler.
     pub(crate) fn read(&mut self, handler: &str) -> Option<String> {
         self.router.read(handler, "").ok()

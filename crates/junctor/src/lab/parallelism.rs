@@ -13,8 +13,8 @@ mod workers;
 use serde_json::json;
 
 use super::report::{Report, Section};
+use super::shared::{self, explain};
 use super::{Common, Progress, Wrong};
-use crate::bench::Failed;
 use crate::measure::Measured;
 use crate::plan::Handoff;
 
@@ -69,39 +69,18 @@ impl Setting<'_> {
 
     /// In place of a value that takes more cores.
     fn too_few(&self) -> String {
-        match self.cores {
-            1 => "1 core here".to_owned(),
-            n => format!("{n} cores here"),
-        }
-    }
-}
-
-/// What a configuration of ours cannot do.
-fn explain(failed: Failed) -> String {
-    match failed {
-        Failed::Configuration(all) => {
-            let all: Vec<String> = all.into_iter().map(|d| d.message).collect();
-            format!("a configuration of the lab is wrong here: {}", all.join("; "))
-        }
-        Failed::Silent => "no packet came out of a configuration in a run; try a longer --time".to_owned(),
-        Failed::Traffic(why) => why,
+        shared::too_few(self.cores)
     }
 }
 
 /// The graph of a configuration of ours.
 fn graph(text: &str) -> Result<lang::Graph, String> {
-    let parsed = lang::load_str("lab parallelism", text, &elements::options());
-    parsed.graph.ok_or_else(|| explain(Failed::Configuration(parsed.diagnostics)))
+    shared::graph("lab parallelism", text)
 }
 
 /// Runs the lab.
 pub(super) fn run(args: &Args) -> Result<Report, Wrong> {
-    let here = std::thread::available_parallelism().map_or(1, usize::from);
-    let cores = args.cores.unwrap_or(here);
-    if cores == 0 || cores > here {
-        let why = format!("--cores must lie between 1 and {here}, the cores of this machine");
-        return Err(Wrong::Usage(why));
-    }
+    let (cores, here) = shared::cores(args.cores).map_err(Wrong::Usage)?;
     let mut setting = Setting {
         common: &args.common,
         cores,

@@ -8,12 +8,14 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::report::{Bar, Origin, Plot, Series, digits};
 
 /// Colours of series there are.
-pub(super) const COLOURS: usize = 4;
+pub(super) const COLOURS: usize = 5;
 
 /// Size in units of which a letter has 14; on a narrow screen all of it shrinks.
 const WIDTH: u32 = 560;
 const HEIGHT: u32 = 340;
 const LETTER: i32 = 14;
+/// Numbers at the lower edge at most.
+const LABELS: usize = 10;
 /// Room that a bar and its label take.
 const BAR_STEP: i32 = 46;
 
@@ -71,10 +73,10 @@ fn lines(out: &mut String, x: &str, y: &str, series: &[Series]) -> Drawn {
             .y_desc(y)
             .axis_desc_style(style.clone())
             .label_style(style)
-            .x_labels(x_max as usize + 1)
+            .x_labels((x_max as usize + 1).min(LABELS))
             .x_label_formatter(&|x| if x.fract() == 0.0 { format!("{x:.0}") } else { String::new() })
             .y_labels(6)
-            .y_label_formatter(&|y| digits(*y).trim_end_matches('0').trim_end_matches('.').to_owned())
+            .y_label_formatter(&|y| label(*y))
             .draw()?;
         for s in series {
             one_line(&mut chart, s)?;
@@ -82,6 +84,15 @@ fn lines(out: &mut String, x: &str, y: &str, series: &[Series]) -> Drawn {
     }
     root.present()?;
     Ok(())
+}
+
+/// A number without zeros behind its point.
+fn label(value: f64) -> String {
+    let text = digits(value);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
 }
 
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
@@ -146,6 +157,12 @@ fn draw_bars(out: &mut String, bars: &[Bar], unit: &str) -> Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_keep_the_zeros_that_count() {
+        let labels = [0.0, 0.5, 5.0, 20.0, 500.0, 1000.0].map(label);
+        assert_eq!(labels, ["0", "0.5", "5", "20", "500", "1000"]);
+    }
 
     #[test]
     fn plots_name_no_colour_and_hold_every_value() {

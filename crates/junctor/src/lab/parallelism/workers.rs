@@ -2,6 +2,7 @@
 //! What more cores gain: the IP router, and the same with much work on each packet.
 
 use super::super::report::{Cell, Origin, Plot, Section, Series, Table};
+use super::super::shared::counts;
 use super::{STUDY_CORES, Setting, explain, graph};
 use crate::bench::{Run, Subject};
 use crate::measure::Measured;
@@ -50,16 +51,6 @@ struct Found {
     /// By number of workers.
     modelled: Vec<(usize, f64)>,
     ns_per_packet: Measured,
-}
-
-/// Numbers of workers to measure: each up to 4, then twice as many each time, and all.
-fn counts(cores: usize) -> Vec<usize> {
-    let mut counts: Vec<usize> = (1..=cores.min(4)).collect();
-    counts.extend((3..).map(|n| 1 << n).take_while(|n| *n < cores));
-    if cores > 4 {
-        counts.push(cores);
-    }
-    counts
 }
 
 /// Measures, and returns also what a packet costs on one core in the router.
@@ -251,15 +242,6 @@ fn table(setting: &Setting<'_>, found: &Found) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_of_workers() {
-        assert_eq!(counts(1), [1]);
-        assert_eq!(counts(2), [1, 2]);
-        assert_eq!(counts(6), [1, 2, 3, 4, 6]);
-        assert_eq!(counts(8), [1, 2, 3, 4, 8]);
-        assert_eq!(counts(24), [1, 2, 3, 4, 8, 16, 24]);
-    }
 
     #[test]
     fn the_work_is_in_every_packets_way() {
