@@ -61,7 +61,8 @@ impl Running {
         let trial = Trial::new(subject, cores, &counts(cores))?;
         let mut locked = subject.prepare(cores)?;
         locked.lock_all_processing();
-        locked.run();
+        // The first turns under the lock; whether they say anything, rounds will show.
+        let _ = locked.run_surely();
         Ok(Running { trial, locked, locked_mpps: Vec::new() })
     }
 
