@@ -22,6 +22,7 @@ use crate::cx::{Cx, InitCx, OpenCx};
 use crate::fuse::{Fork, Fusion};
 use crate::handler::{Access, Handler, HandlerError};
 use crate::homes::Home;
+use crate::locks::LockUse;
 use crate::swap::Depot;
 
 /// How the instances of a class behave when several workers reach an element.
@@ -252,6 +253,11 @@ pub trait Element: Send + Any {
     /// allows ([`Sharing::Serial`]); `None` if copies of it do the same. Asked after [`Element::configure`].
     fn one_order(&self) -> Option<&'static str> {
         None
+    }
+
+    /// The locks that it takes while it runs, as it is configured, so that a plan can tell of them. Asked after [`Element::open`].
+    fn locks(&self) -> Vec<LockUse> {
+        Vec::new()
     }
 
     /// Prepares this instance on its worker: sets first timers, schedules its task, finds other elements.

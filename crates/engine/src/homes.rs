@@ -42,7 +42,7 @@ pub(crate) fn gather(
 }
 
 /// The element that a name means, seen from the element `from`.
-fn lookup(index: &HashMap<&str, usize>, name: &str, from: &str) -> Option<usize> {
+pub(crate) fn lookup(index: &HashMap<&str, usize>, name: &str, from: &str) -> Option<usize> {
     let mut scope = from;
     while let Some((outer, _)) = scope.rsplit_once('/') {
         if let Some(e) = index.get(format!("{outer}/{name}").as_str()) {

@@ -10,6 +10,7 @@ use packet::port::{Device, Error, Info, Provider, RxQueue, Spec, TxQueue};
 use crate::build::{Opening, hows, open_all};
 use crate::element::{Class, Sharing};
 use crate::homes;
+use crate::locks::{self, PlannedLock};
 use crate::plan::{self, Place};
 use crate::ports::Processing;
 use crate::router::Check;
@@ -33,6 +34,8 @@ pub struct Planned {
     pub outputs: Vec<(Processing, Vec<(usize, usize)>)>,
     /// The tasks by which workers reach it: element and worker.
     pub reached_from: Vec<(usize, usize)>,
+    /// The locks that it takes.
+    pub locks: Vec<PlannedLock>,
 }
 
 impl Check {
@@ -72,6 +75,7 @@ impl Check {
                     place,
                     outputs: ports.map(|p| (p.processing, p.peers.clone())).collect(),
                     reached_from: Vec::new(),
+                    locks: Vec::new(),
                 }
             })
             .collect();
@@ -81,6 +85,10 @@ impl Check {
                 all[reached].reached_from.extend(homes.iter().map(|w| (task, *w)));
             }
         }
+        let locks = all.iter().zip(&self.primaries);
+        let locks = locks.map(|(p, primary)| locks::of(&**primary, &p.place, p.why_one)).collect();
+        let names: Vec<&str> = graph.elements.iter().map(|e| e.name.as_str()).collect();
+        locks::join(&mut all, &names, locks);
         Ok(all)
     }
 }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use engine::fuse::FusedChain;
-use engine::{Mode, Planned, Sharing};
+use engine::{LockUse, Mode, Planned, PlannedLock, Sharing};
 use lang::Graph;
 use serde_json::{Value, json};
 
@@ -178,6 +178,7 @@ impl Explained<'_> {
         let mut text = self.tasks_text();
         text += &self.table();
         text += &self.costs();
+        text += &self.locks();
         text += &fused_text(self.graph, &self.fused);
         text
     }
@@ -238,6 +239,24 @@ impl Explained<'_> {
         text + "\n"
     }
 
+    /// The locks that will be taken, by name, and who will wait for whom.
+    fn locks(&self) -> String {
+        let mut text = String::new();
+        for (e, planned) in self.elements.iter().enumerate() {
+            for lock in &planned.locks {
+                let at =
+                    if lock.name == self.name(e) { String::new() } else { format!(", at {}", self.name(e)) };
+                text += &wrap(&format!("  {}{at}: {}", lock.name, lock_text(lock)), 4);
+            }
+        }
+        match text.as_str() {
+            "" => "locks: none\n\n".to_owned(),
+            _ => {
+                format!("locks: who takes them, and why ('junctor ctl locks' tells what they cost)\n{text}\n")
+            }
+        }
+    }
+
     /// Why an element costs what it does, a line each.
     fn why(&self, e: usize) -> Vec<String> {
         let planned = &self.elements[e];
@@ -286,15 +305,33 @@ impl Explained<'_> {
             let cost = Cost::of(p);
             let from: Vec<_> =
                 p.reached_from.iter().map(|(t, w)| json!({ "task": self.name(*t), "worker": w })).collect();
+            let lock = |l: &PlannedLock| {
+                json!({ "name": l.name, "kind": l.lock.how.to_string(), "guards": l.lock.guards,
+                    "taken": l.lock.when.word(), "workers": l.workers, "own_each": l.lock.per_worker,
+                    "contended": l.is_contended(), "why": l.lock.why })
+            };
+            let locks: Vec<_> = p.locks.iter().map(lock).collect();
             json!({ "name": self.name(e), "class": p.class.name, "sharing": sharing_word(p.sharing),
                 "workers": if self.is_information(e) { &[][..] } else { &p.place.workers[..] },
                 "tasks": p.place.tasks, "filled_by": p.place.pushed_by, "drained_by": p.place.pulled_by,
                 "reached_from": from, "cost": cost.word(), "cost_text": cost.text(), "advice": cost.advice(),
-                "stays_one": (p.sharing == Sharing::Serial).then_some(p.why_one) })
+                "locks": locks, "stays_one": (p.sharing == Sharing::Serial).then_some(p.why_one) })
         };
         let elements: Vec<_> = self.elements.iter().enumerate().map(element).collect();
         json!({ "fused": chains, "workers": workers, "elements": elements })
     }
+}
+
+/// What a lock guards, when and by whom it is taken.
+pub(crate) fn lock_text(lock: &PlannedLock) -> String {
+    let takers = match (&lock.workers[..], lock.lock.per_worker) {
+        ([], _) => "no worker's packets take it".to_owned(),
+        (workers, true) => format!("workers {} each take their own", ranges(workers)),
+        ([one], _) => format!("only worker {one} takes it"),
+        (workers, _) => format!("workers {} wait for each other", ranges(workers)),
+    };
+    let LockUse { how, guards, when, why, .. } = &lock.lock;
+    format!("{how} lock around {guards}, taken {when}; {takers}: {why}")
 }
 
 fn fused_text(graph: &Graph, fused: &[FusedChain]) -> String {

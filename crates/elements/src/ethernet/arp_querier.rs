@@ -54,7 +54,7 @@ use std::net::Ipv4Addr;
 
 use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Sharing, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
 use tables::neighbour::{Config, Message};
@@ -272,6 +272,10 @@ impl ArpQuerier {
 }
 
 impl Element for ArpQuerier {
+    fn locks(&self) -> Vec<LockUse> {
+        neighbours::locks(self.client.table_name.as_deref(), true)
+    }
+
     fn configure(&mut self, args: &mut Args<'_>) {
         // Who wants to report unreachable neighbours wants a verdict.
         let tries = if args.noutputs > UNREACHABLE { 3 } else { 0 };

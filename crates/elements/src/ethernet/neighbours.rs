@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use engine::{Cx, HandlerError, Reason};
+use engine::{Cx, HandlerError, LockUse, Reason, When};
 use packet::{Batch, Packet};
-use sync::lock::AdaptiveLock;
+use sync::lock::{AdaptiveLock, How};
 use tables::neighbour::{self, Admission, Config, Discipline, Fed, Loss, Neighbours, Retries, Share, State};
 use wire::MacAddr;
 
@@ -33,6 +33,17 @@ pub trait Address: neighbour::Address {
 
     /// Whose share of what is asked it counts to: where hosts of one link have one share of the table, each has its own here.
     fn sender(packet: &Packet) -> Share;
+}
+
+/// The lock of a neighbour table, the element's own or that of the element named by TABLE.
+pub(crate) fn locks(owner: Option<&str>, asks: bool) -> Vec<LockUse> {
+    let why = if asks {
+        "packets for neighbours that are not known, or that no worker's cache knows, write it, as do answers and timers; all others read a cache"
+    } else {
+        "who is heard of is written to it"
+    };
+    let lock = LockUse::new(How::Adaptive, "the neighbour table", When::Exceptions, why);
+    vec![LockUse { owner: owner.map(str::to_owned), ..lock }]
 }
 
 impl Address for u32 {

@@ -47,7 +47,7 @@
 use std::net::Ipv4Addr;
 
 use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv4::Type;
 use wire::ipv4::options::kind;
@@ -266,6 +266,10 @@ fn about_icmp_error(packet: &Packet) -> bool {
 }
 
 impl Element for IcmpError {
+    fn locks(&self) -> Vec<LockUse> {
+        self.limits.locks()
+    }
+
     fn configure(&mut self, args: &mut Args<'_>) {
         self.src = args.required::<Address>("SRC").0;
         let kind: String = args.required("TYPE");

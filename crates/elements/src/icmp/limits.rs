@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use sync::lock::AdaptiveLock;
+use engine::{LockUse, When};
+use sync::lock::{AdaptiveLock, How};
 
 use crate::kept::Kept;
 use crate::shared_limit::SharedLimit;
@@ -64,6 +65,13 @@ impl Limits {
             all: all.map(|(rate, burst)| Arc::new(SharedLimit::new(rate, burst))),
             each: each.map(destinations),
         }
+    }
+
+    /// The lock that they take.
+    pub(crate) fn locks(&self) -> Vec<LockUse> {
+        let why = "each message looks at its destination's bucket (DST_RATE; without it there is no lock)";
+        let lock = || LockUse::new(How::Adaptive, "the destinations' limits", When::EachBatch, why);
+        self.each.iter().map(|_| lock()).collect()
     }
 
     /// Whether another message may be sent to `to` now, which then counts.

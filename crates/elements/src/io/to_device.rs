@@ -43,10 +43,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Reason, Tasks, When, swap};
 use packet::Batch;
 use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
-use sync::lock::AdaptiveLock;
+use sync::lock::{AdaptiveLock, How};
 
 use super::device::{self, Opened, READS, Watch};
 use crate::tools;
@@ -132,6 +132,8 @@ pub(super) struct ToDevice {
     pub(super) config: Config,
     opened: Option<Opened>,
     common: Common,
+    /// How many there are in all.
+    workers: usize,
     tx: Option<Tx>,
     /// Which of `opened`'s queues that is, and whether it is this instance's own.
     index: (usize, bool),
@@ -327,6 +329,7 @@ impl Element for ToDevice {
     }
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        self.workers = cx.workers;
         let opened = Opened::open(cx, &self.config.spec, self.config.queue, |info| info.tx_queues)?;
         let tasks = match opened.queues.len() {
             _ if !self.config.pulls => Tasks::None,
@@ -335,6 +338,21 @@ impl Element for ToDevice {
         };
         self.opened = Some(opened);
         Ok(tasks)
+    }
+
+    fn locks(&self) -> Vec<LockUse> {
+        let queues = self.opened.as_ref().map_or(0, |o| o.queues.len());
+        if self.config.pulls || queues >= self.workers {
+            return Vec::new();
+        }
+        let (guards, why) = match queues {
+            1 => ("the transmit queue", "all workers that push send by it"),
+            _ => (
+                "each transmit queue",
+                "there are fewer than workers: each sends by the one that its number modulo theirs tells",
+            ),
+        };
+        vec![LockUse::new(How::Adaptive, guards, When::EachBatch, why)]
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {

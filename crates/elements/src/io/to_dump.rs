@@ -41,10 +41,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use engine::args::{Args, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Reason, Tasks, When, swap};
 use packet::port::link_type;
 use packet::{Batch, anno};
-use sync::lock::AdaptiveLock;
+use sync::lock::{AdaptiveLock, How};
 use wire::pcap::{Format, Writer};
 
 use super::device::{encapsulation, parse_encapsulation};
@@ -146,6 +146,15 @@ impl ToDump {
 }
 
 impl Element for ToDump {
+    fn locks(&self) -> Vec<LockUse> {
+        vec![LockUse::new(
+            How::Adaptive,
+            "the file",
+            When::EachBatch,
+            "records are written one after the other",
+        )]
+    }
+
     fn configure(&mut self, args: &mut Args<'_>) {
         self.filename = args.required("FILENAME");
         self.snaplen = args.keyword("SNAPLEN", 2000);

@@ -49,7 +49,7 @@
 use std::net::Ipv6Addr;
 
 use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, LockUse, Reason, Sharing};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv6::Type;
 use wire::{Prefix6, Protocol, ipv6};
@@ -236,6 +236,10 @@ fn check_mtu(mtu: u32) -> bool {
 }
 
 impl Element for Icmp6Error {
+    fn locks(&self) -> Vec<LockUse> {
+        self.limits.locks()
+    }
+
     fn configure(&mut self, args: &mut Args<'_>) {
         self.src = args.required::<Address>("SRC").0;
         let kind: String = args.required("TYPE");

@@ -45,7 +45,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason};
 use packet::{Batch, Packet};
 use tables::neighbour::Message;
 use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};
@@ -215,6 +215,15 @@ impl Advertiser {
 }
 
 impl Element for Advertiser {
+    fn locks(&self) -> Vec<LockUse> {
+        let learns = self.table_name.is_some();
+        if learns {
+            crate::ethernet::neighbours::locks(self.table_name.as_deref(), false)
+        } else {
+            Vec::new()
+        }
+    }
+
     fn configure(&mut self, args: &mut Args<'_>) {
         self.table_name = args.keyword_opt("TABLE");
         self.router = args.keyword("ROUTER", true);

@@ -47,7 +47,7 @@ use std::net::Ipv6Addr;
 
 use engine::args::{Args, FromArg, Raw};
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Sharing, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
 use tables::neighbour::{Message, View};
@@ -198,6 +198,10 @@ impl Solicitor {
 }
 
 impl Element for Solicitor {
+    fn locks(&self) -> Vec<LockUse> {
+        neighbours::locks(self.client.table_name.as_deref(), true)
+    }
+
     fn configure(&mut self, args: &mut Args<'_>) {
         let config = neighbours::config(args, default_config(), 3);
         let table_name = args.keyword_opt("TABLE");

@@ -6,17 +6,19 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use sync::lock::AdaptiveLock;
+use sync::lock::{AdaptiveLock, How};
 
 use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
-use engine::{Access, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, parse_integer, swap};
+use engine::{
+    Access, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, When, parse_integer, swap,
+};
 use packet::{Batch, Packet};
 use tables::flow::{Direction, FlowId, FlowKey};
 use wire::tcp::Flags;
 
 use super::kind::{Kind, TCP, UDP};
-use super::mappings::{Mapping, Mappings, Shared, Timing, lock};
+use super::mappings::{MAPPINGS, Mapping, Mappings, Shared, Timing, lock};
 use super::spec::{Asker, Capacity, Directory, Handle, Rule, Spec};
 use super::stream;
 use crate::tools::{Anno, time_ns};
@@ -296,6 +298,15 @@ fn capacity(args: &mut Args<'_>) -> Capacity {
 }
 
 impl<F: Family> Element for Rewriter<F> {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "every packet may make a mapping, and writes when it was last used";
+        let owner = match &self.handle.capacity {
+            Capacity::Number(_) => None,
+            Capacity::Of(other) => Some(other.clone()),
+        };
+        vec![LockUse { owner, ..LockUse::new(How::Adaptive, MAPPINGS, When::EachBatch, why) }]
+    }
+
     fn configure(&mut self, args: &mut Args<'_>) {
         self.family.configure(args);
         let capacity = capacity(args);

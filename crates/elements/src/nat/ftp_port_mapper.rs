@@ -46,14 +46,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use engine::args::{Args, Names, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, parse_integer, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, When, parse_integer, swap};
 use packet::{Batch, Packet};
+use sync::lock::How;
 use tables::flow::{Direction, FlowKey};
 use wire::checksum::{sum, update16};
 use wire::tcp::Flags;
 
 use super::kind::{Kind, TCP};
-use super::mappings::{Mapping, Shared, lock};
+use super::mappings::{MAPPINGS, Mapping, Shared, lock};
 use super::spec::{Asker, Directory, Handle, Rule, Spec};
 
 /// The descriptor.
@@ -382,6 +383,16 @@ impl FtpPortMapper {
 }
 
 impl Element for FtpPortMapper {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "commands that open data connections make mappings and look into those of their own";
+        let lock = |name: &String| LockUse {
+            owner: Some(name.clone()),
+            ..LockUse::new(How::Adaptive, MAPPINGS, When::Exceptions, why)
+        };
+        let same = self.control == self.data;
+        [&self.control, &self.data].into_iter().take(if same { 1 } else { 2 }).map(lock).collect()
+    }
+
     fn configure(&mut self, args: &mut Args<'_>) {
         self.control = args.required::<Raw>("CONTROL_REWRITER").0;
         self.data = args.required::<Raw>("DATA_REWRITER").0;

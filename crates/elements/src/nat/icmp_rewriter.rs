@@ -41,14 +41,15 @@
 use std::sync::Arc;
 
 use engine::args::{Args, Raw};
-use engine::{Class, Cx, Element, InitCx, Reason, parse_integer};
+use engine::{Class, Cx, Element, InitCx, LockUse, Reason, When, parse_integer};
 use packet::{Batch, Packet};
+use sync::lock::How;
 use tables::flow::{Direction, FlowKey};
 use wire::checksum::{update16, update32};
 
 use super::icmp_ping_rewriter::echo_flow;
 use super::kind::{ECHO, ICMP, Kind, TCP, UDP, checksum_at, moved_checksum};
-use super::mappings::{Shared, lock};
+use super::mappings::{MAPPINGS, Shared, lock};
 use super::spec::Handle;
 use crate::tools::Anno;
 
@@ -240,6 +241,15 @@ impl IcmpRewriter {
 }
 
 impl Element for IcmpRewriter {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "errors are rewritten by the mappings of rewriters";
+        let lock = |name: &String| LockUse {
+            owner: Some(name.clone()),
+            ..LockUse::new(How::Adaptive, MAPPINGS, When::EachBatch, why)
+        };
+        self.names.iter().map(|(name, _)| lock(name)).collect()
+    }
+
     fn configure(&mut self, args: &mut Args<'_>) {
         let Raw(text) = args.required("MAPS");
         self.dst_anno = args.keyword("DST_ANNO", true);

@@ -23,6 +23,9 @@ use tables::flow::{Flow, FlowId, FlowKey, FlowTable, InsertError};
 
 use super::stream::Stream;
 
+/// What the lock of mappings is said to guard.
+pub(super) const MAPPINGS: &str = "the mappings";
+
 /// Mappings of one or several rewriters.
 pub(super) type Shared = Arc<AdaptiveLock<Mappings>>;
 

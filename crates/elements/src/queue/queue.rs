@@ -40,8 +40,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Merge, Provided, Reason, Sharing, swap};
+use engine::{
+    Class, Cx, Element, Handler, HandlerError, LockUse, Merge, Provided, Reason, Sharing, When, swap,
+};
 use packet::Batch;
+use sync::lock::How;
 
 use super::store::{Rings, Store, Way};
 use crate::tools::number;
@@ -143,6 +146,16 @@ impl Element for Queue {
     fn configure(&mut self, args: &mut Args<'_>) {
         let capacity = capacity_argument(args);
         *self = Queue::new(capacity, args.keyword("SYNC", Way::LockFree));
+    }
+
+    fn locks(&self) -> Vec<LockUse> {
+        let how = match self.rings.way() {
+            Way::LockFree => return Vec::new(),
+            Way::Spin => How::Spin,
+            Way::Adaptive => How::Adaptive,
+        };
+        let why = "who fills it and who drains it write the same list (SYNC; lockfree takes none)";
+        vec![LockUse::new(how, "the list of packets", When::EachBatch, why)]
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {

@@ -36,8 +36,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, When, swap};
 use packet::Batch;
+use sync::lock::How;
 
 /// The descriptor of the names.
 pub const INFO: Class = Class::new("SpinlockInfo", "0/0", || Box::new(Info::default()))
@@ -219,6 +220,15 @@ fn me(cx: &Cx<'_>) -> u32 {
 impl Element for User {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.name = args.required("LOCK");
+    }
+
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "the configuration says so; SpinlockInfo's handler 'contention' tells what it cost";
+        let lock = LockUse::new(How::Spin, "the packets between its elements", When::EachBatch, why);
+        match self.way {
+            Way::Out => Vec::new(),
+            Way::In | Way::Behind => vec![LockUse { owner: Some(self.name.clone()), ..lock }],
+        }
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {

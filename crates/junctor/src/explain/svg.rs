@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use engine::Processing;
 
 use super::layout::{Drawing, layout};
-use super::{Cost, Explained, ranges};
+use super::{Cost, Explained, lock_text, ranges};
 
 /// Fills for workers, light enough for black text; further ones go round the wheel of hues.
 const FILLS: [&str; 8] =
@@ -125,13 +125,16 @@ fn boxed(explained: &Explained<'_>, e: usize, x: f64, y: f64, width: f64) -> Str
     let cost = Cost::of(planned);
     let (left, top) = (x - width / 2.0, y - BOX / 2.0);
     let workers = &planned.place.workers;
-    let about = format!(
+    let mut about = format!(
         "{} :: {}, workers {}: {}",
         explained.name(e),
         planned.class.name,
         ranges(workers),
         cost.text()
     );
+    for lock in &planned.locks {
+        let _ = write!(about, "\n{}: {}", lock.name, lock_text(lock));
+    }
     let mut text = format!("<g><title>{}</title>\n", escaped(&about));
     let stripe = width / workers.len().max(1) as f64;
     for (i, worker) in workers.iter().enumerate() {

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use engine::args::Args;
 
-use engine::{Cx, Element, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, swap};
+use engine::{Cx, Element, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Tasks, When, swap};
 use packet::{Batch, Packet};
+use sync::lock::How;
 use sync::rcu;
 use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, NextHopReader, View};
 
@@ -231,6 +232,30 @@ impl<F: Family> Element for Lookup<F> {
             self.load(path, true)?;
         }
         Ok(Tasks::None)
+    }
+
+    fn locks(&self) -> Vec<LockUse> {
+        let lock = match self.shared.as_ref().map(|s| s.strategy()) {
+            None => return Vec::new(),
+            Some(Strategy::Rcu) => {
+                let why = "changes of routes are made one after the other; lookups read without it";
+                LockUse::new(How::Adaptive, "the routes", When::Control, why)
+            }
+            Some(Strategy::Lock) => {
+                let why = "lookups read, and changes write, under one lock (SYNC lock; rcu reads without)";
+                LockUse::new(How::Spin, "the routes", When::EachBatch, why)
+            }
+            Some(Strategy::PerCore) => LockUse {
+                per_worker: true,
+                ..LockUse::new(
+                    How::Spin,
+                    "a worker's copy of the routes",
+                    When::EachBatch,
+                    "lookups read their worker's copy; a change writes all, one after the other (SYNC percore)",
+                )
+            },
+        };
+        vec![LockUse { owner: self.table.clone(), ..lock }]
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {

@@ -118,6 +118,10 @@ impl<F: Family> SharedRoutes<F> {
         self.strategy == Strategy::Rcu && fresh.strategy == self.strategy && outputs(self) == outputs(fresh)
     }
 
+    pub(super) fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
     /// The way for the first instance.
     pub(super) fn path(&self) -> Path<F> {
         match &self.store {
