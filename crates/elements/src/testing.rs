@@ -21,6 +21,7 @@ pub struct Rig {
     text: String,
     burst: usize,
     workers: usize,
+    reserve: usize,
     seed: u64,
     inputs: Vec<Packet>,
     provider: Arc<dyn Provider>,
@@ -38,7 +39,7 @@ impl Rig {
     /// A whole configuration, which may use TestIn and TestOut.
     pub fn text(text: &str) -> Rig {
         let provider = Arc::new(NoDevices);
-        Rig { text: text.to_owned(), burst: 32, workers: 1, seed: 1, inputs: Vec::new(), provider }
+        Rig { text: text.to_owned(), burst: 32, workers: 1, reserve: 0, seed: 1, inputs: Vec::new(), provider }
     }
 
     /// Connects further outputs of `e` to sinks `o1`, `o2` ... up to `n` outputs in all.
@@ -52,6 +53,12 @@ impl Rig {
     /// Sets the router's burst.
     pub fn burst(mut self, burst: usize) -> Rig {
         self.burst = burst;
+        self
+    }
+
+    /// Sets how many workers may be added to them.
+    pub fn reserve(mut self, workers: usize) -> Rig {
+        self.reserve = workers;
         self
     }
 
@@ -97,6 +104,7 @@ impl Rig {
         let options = Options {
             provider: self.provider,
             workers: self.workers,
+            reserve: self.reserve,
             cores: Vec::new(),
             burst: self.burst,
             time: TimeSource::Simulated(SIMULATION_EPOCH),

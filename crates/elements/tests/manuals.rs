@@ -58,6 +58,7 @@ fn run(text: &str) -> Result<Outcome, String> {
     let options = Options {
         provider: Arc::new(NoDevices),
         workers: 1,
+        reserve: 0,
         cores: Vec::new(),
         burst: 32,
         time: TimeSource::Simulated(SIMULATION_EPOCH),

@@ -53,6 +53,8 @@ pub(crate) struct Plant {
     pub(crate) stopped: Arc<CachePadded<AtomicBool>>,
     /// How many of the workers, the first ones, take part.
     pub(crate) active: AtomicUsize,
+    /// How many did at first.
+    first: usize,
     pub(crate) print: Option<Arc<Print>>,
     /// The configuration that runs, or that will.
     current: Mutex<Option<Arc<Shared>>>,
@@ -79,7 +81,9 @@ pub(crate) struct Plant {
 impl Plant {
     pub(crate) fn new(registry: &Registry, options: Options) -> Plant {
         let clock = Clock::new(options.time);
-        let common = (clock.is_simulated() && options.workers > 1).then(Common::default);
+        let first = options.workers.max(1);
+        let all = first + options.reserve;
+        let common = (clock.is_simulated() && all > 1).then(Common::default);
         Plant {
             registry: registry.clone(),
             provider: options.provider,
@@ -88,9 +92,10 @@ impl Plant {
             clock,
             common,
             rcu: sync::rcu::Domain::default(),
-            mailboxes: (0..options.workers.max(1)).map(|_| Mailbox::new()).collect(),
+            mailboxes: (0..all).map(|_| Mailbox::new()).collect(),
             stopped: Arc::default(),
-            active: AtomicUsize::new(options.workers.max(1)),
+            active: AtomicUsize::new(first),
+            first,
             print: options.print.map(Arc::new),
             current: Mutex::new(None),
             swapping: Mutex::new(()),
@@ -126,6 +131,11 @@ impl Plant {
         self.active.load(Ordering::Relaxed)
     }
 
+    /// How many a configuration may place its tasks on: those that take part, and the first ones, which may have been retired for a while.
+    pub(crate) fn begun(&self) -> usize {
+        self.active().max(self.first)
+    }
+
     pub(crate) fn gone(&self) -> Vec<(Reason, u64)> {
         lock(&self.gone).iter().collect()
     }
@@ -148,7 +158,7 @@ impl Plant {
             dry: false,
         };
         let tasks = open_all(graph, &checked, &mut primaries, &opening)?;
-        let wished = homes::gather(graph, &primaries, &tasks, workers)?;
+        let wished = homes::gather(graph, &primaries, &tasks, self.begun())?;
         let hows = hows(&checked, &primaries);
         let telling = primaries.iter().map(|p| p.tells_workers_apart()).collect();
         let blueprint = Arc::new(Blueprint { graph: graph.clone(), checked, tasks, hows, wished, telling });

@@ -47,6 +47,8 @@ pub struct Options {
     pub provider: Arc<dyn Provider>,
     /// Workers; at least one.
     pub workers: usize,
+    /// Further ones that may be added while it runs. They sleep until then.
+    pub reserve: usize,
     /// Cores to pin them to, in turn; empty leaves threads where the kernel puts them.
     pub cores: Vec<usize>,
     /// Packets that sources send and drains ask for at a time; 1 gives Click's exact order.
@@ -141,6 +143,8 @@ pub struct Shared {
     pub(crate) lineage: Arc<()>,
     /// How many of the workers, the first ones, take part.
     pub(crate) active: usize,
+    /// How many the configuration was placed for when it came.
+    pub(crate) begun: usize,
     /// Elements whose tasks were put where they are by hand, while the router ran.
     pub(crate) pinned: Vec<bool>,
     pub(crate) outputs: PortTable,
@@ -179,14 +183,19 @@ impl Shared {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Workers of the router.
+    /// Workers of the router, with those that do not take part.
     pub fn workers(&self) -> usize {
         self.mailboxes.len()
     }
 
-    /// How many of them, the first ones, take part: the others have been retired.
+    /// How many of them, the first ones, take part: the others have been retired, or were not yet added.
     pub fn active_workers(&self) -> usize {
         self.active
+    }
+
+    /// How many there were to place tasks on when the configuration came.
+    pub fn first_workers(&self) -> usize {
+        self.begun
     }
 
     /// A timer of the router itself has expired: the end of its run, or its alarm.
@@ -713,6 +722,7 @@ pub(crate) fn share(
         blueprint: blueprint.clone(),
         lineage: Arc::default(),
         active: plant.active(),
+        begun: plant.begun(),
         pinned: vec![false; elements.len()],
         outputs,
         inputs,

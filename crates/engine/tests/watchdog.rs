@@ -147,6 +147,7 @@ fn router(text: &str, cores: &[usize]) -> (Router, Receiver<String>) {
     let options = Options {
         provider: Arc::new(NoDevices),
         workers: 2,
+        reserve: 0,
         cores: cores.to_vec(),
         burst: 32,
         time: TimeSource::Real,

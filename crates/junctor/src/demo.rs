@@ -68,6 +68,7 @@ fn build(workers: usize, cores: Vec<usize>) -> Result<(Router, Arc<Bench>), Stri
     let options = Options {
         provider: devices.clone(),
         workers,
+        reserve: 0,
         cores,
         burst: engine::DEFAULT_BURST,
         time: TimeSource::Real,

@@ -27,6 +27,10 @@ pub(crate) struct Args {
     /// Worker threads, one per core: a number, or a list of cores such as 0,2-3 [default: all cores].
     #[arg(short = 'j', long = "threads", value_name = "CORES")]
     pub(crate) threads: Option<String>,
+    /// Workers that there may be in all: 'junctor ctl threads N' adds those beyond --threads and retires them again. They sleep
+    /// until then [default: as many as --threads].
+    #[arg(long, value_name = "N")]
+    pub(crate) max_threads: Option<usize>,
     /// Run an element's task on this worker: its core if --threads lists cores, else its number. Several, as in=0,1, for
     /// an element with a task for each queue; may be repeated, and wins over StaticThreadSched.
     #[arg(long, value_name = "ELEMENT=CORE")]
@@ -134,7 +138,7 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
         (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => return usage(why),
     };
     let listed = args.threads.as_ref().is_some_and(|text| text.parse::<usize>().is_err());
-    let cores = if listed { &options.cores[..] } else { &[] };
+    let cores = if listed { &options.cores[..options.workers] } else { &[] };
     let workers = place::Workers { count: options.workers, cores };
     match place::read(&args.place, args.placement.as_deref(), workers) {
         Ok(places) => place::add(&mut graph, &places),
@@ -251,13 +255,38 @@ fn options(args: &Args) -> Result<Options, String> {
         }
         (Some(text), _) => parse_threads(text)?,
     };
+    let (reserve, cores) = reserve(args.max_threads, workers, cores)?;
     let burst = args.burst;
     if !(1..=256).contains(&burst) {
         return Err(format!("--burst must lie between 1 and 256, not {burst}"));
     }
     let provider = devices::system();
-    Ok(Options { provider, workers, cores, burst, time, seed: args.seed, print: None })
+    Ok(Options { provider, workers, reserve, cores, burst, time, seed: args.seed, print: None })
 }
+
+/// How many workers may be added to those that begin, and the cores of all: theirs, and the others for those that come.
+fn reserve(most: Option<usize>, workers: usize, mut cores: Vec<usize>) -> Result<(usize, Vec<usize>), String> {
+    let Some(most) = most else { return Ok((0, cores)) };
+    if most < workers || most > MOST_WORKERS {
+        return Err(format!(
+            "--max-threads expects a number from that of --threads, {workers}, to {MOST_WORKERS}, not {most}"
+        ));
+    }
+    if most > workers {
+        let allowed = allowed_cores();
+        if most > allowed.len() {
+            eprintln!("junctor: up to {most} workers share {} cores", allowed.len());
+        }
+        // Workers beyond the cores that were listed begin anew with the first.
+        cores.truncate(workers);
+        let others: Vec<usize> = allowed.into_iter().filter(|core| !cores.contains(core)).collect();
+        cores.extend(others);
+    }
+    Ok((most - workers, cores))
+}
+
+/// Workers that a router may have.
+const MOST_WORKERS: usize = 256;
 
 /// Cores that this process may use.
 fn allowed_cores() -> Vec<usize> {
@@ -270,7 +299,7 @@ pub(crate) fn planned_workers(threads: Option<&str>) -> Result<(usize, Vec<usize
     let allowed = allowed_cores();
     match threads.map(|text| (text, text.parse::<usize>())) {
         None => Ok((allowed.len().max(1), allowed)),
-        Some((_, Ok(n))) if (1..=256).contains(&n) => {
+        Some((_, Ok(n))) if (1..=MOST_WORKERS).contains(&n) => {
             Ok((n, if n == 1 || n > allowed.len() { Vec::new() } else { allowed }))
         }
         Some((text, _)) => parse_threads(text),
@@ -283,7 +312,7 @@ pub(crate) fn parse_threads(text: &str) -> Result<(usize, Vec<usize>), String> {
         || format!("--threads expects a number of workers or a list of cores such as 0,2-3, not '{text}'");
     let allowed = allowed_cores();
     if let Ok(n) = text.parse::<usize>() {
-        if !(1..=256).contains(&n) {
+        if !(1..=MOST_WORKERS).contains(&n) {
             return Err(bad());
         }
         if n > allowed.len() {

@@ -179,6 +179,7 @@ fn shared_lines(conf: &str, change: impl Fn(String) -> String) -> (BTreeSet<u64>
     let options = Options {
         provider: devices.clone(),
         workers: 2,
+        reserve: 0,
         cores: Vec::new(),
         burst: 32,
         time: TimeSource::Real,

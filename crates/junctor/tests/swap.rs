@@ -26,6 +26,7 @@ fn options(workers: usize) -> Options {
     Options {
         provider: Arc::new(ports::SystemProvider::new()),
         workers,
+        reserve: 0,
         cores: Vec::new(),
         burst: 32,
         time: TimeSource::Real,

@@ -80,6 +80,7 @@ impl Accounted {
         let options = Options {
             provider: wires.clone(),
             workers,
+            reserve: 0,
             cores: Vec::new(),
             burst,
             time,

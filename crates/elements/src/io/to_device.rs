@@ -370,7 +370,7 @@ impl Element for ToDevice {
         let (index, own) = match cx.task() {
             Some(task) => (task % n, true),
             None if self.config.pulls => return Ok(()),
-            None => (cx.worker() % n, n >= cx.router().workers()),
+            None => (cx.worker() % n, n >= cx.router().active_workers()),
         };
         self.take_queue(index, own, || cx.tx(opened.handle(), opened.queues[index]))?;
         if self.config.burst == 0 {

@@ -88,7 +88,7 @@ impl Element for StaticThreadSched {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        let workers = cx.router().workers();
+        let workers = cx.router().first_workers();
         for (element, threads) in self.homes.iter().filter(|_| !self.wrap) {
             if let Some(thread) = threads.iter().find(|t| **t >= workers) {
                 let (name, last) = (cx.name(), workers - 1);

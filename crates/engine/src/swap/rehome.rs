@@ -122,7 +122,9 @@ pub enum PlaceError {
     #[error("'{0}' has no task; name the element that moves its packets: a source, a device, or an Unqueue")]
     NoTask(String),
     /// There are no such workers for it.
-    #[error("'{element}' cannot run on {wished}: it has {tasks} {s}, and the last worker is {last}", s = if *tasks == 1 { "task" } else { "tasks" })]
+    #[error("'{element}' cannot run on {wished}: it has {tasks} {s}, and the last worker is {last}{more}",
+        s = if *tasks == 1 { "task" } else { "tasks" },
+        more = if last < most { format!(" ('threads' may add workers up to {most})") } else { String::new() })]
     NoWorker {
         /// The element.
         element: String,
@@ -130,11 +132,13 @@ pub enum PlaceError {
         wished: String,
         /// Tasks it has.
         tasks: usize,
-        /// The last worker.
+        /// The last worker that takes part.
         last: usize,
+        /// The last one that there may be.
+        most: usize,
     },
     /// Nobody works.
-    #[error("there may be 1 to {0} workers; start the router with more threads (-j) for more")]
+    #[error("there may be 1 to {0} workers; start the router with a larger --max-threads (or -j) for more")]
     Active(usize),
     /// A copy of an element would be needed, which would not be like it.
     #[error(
@@ -249,7 +253,7 @@ impl Plan {
         let mut wished: Vec<Option<Vec<usize>>> =
             (0..was.elements.len()).map(|e| kept(&was, e, active)).collect();
         for (e, workers) in &placement.homes {
-            judge(&was, *e, workers)?;
+            judge(&was, *e, workers, count)?;
             wished[*e] = Some(workers.clone());
         }
         let places = blueprint.places(&wished, active);
@@ -315,6 +319,7 @@ impl Plan {
             blueprint: was.blueprint.clone(),
             lineage: was.lineage.clone(),
             active: self.active,
+            begun: was.begun,
             pinned: self.pinned.clone(),
             outputs: port_table(&checked.outputs, |e| !elements[e].place.drained_by.is_empty()),
             inputs: was.inputs.clone(),
@@ -348,7 +353,7 @@ fn kept(was: &Shared, e: usize, active: usize) -> Option<Vec<usize>> {
     (!now.is_empty()).then(|| now.clone())
 }
 
-fn judge(was: &Shared, e: usize, workers: &[usize]) -> Result<(), PlaceError> {
+fn judge(was: &Shared, e: usize, workers: &[usize], active: usize) -> Result<(), PlaceError> {
     let info = &was.elements[e];
     let tasks = match was.blueprint.tasks[e] {
         crate::element::Tasks::None => return Err(PlaceError::NoTask(info.name.clone())),
@@ -356,7 +361,7 @@ fn judge(was: &Shared, e: usize, workers: &[usize]) -> Result<(), PlaceError> {
         crate::element::Tasks::Many(n) => n,
     };
     let twice = workers.iter().enumerate().any(|(i, w)| workers[..i].contains(w));
-    let last = was.workers() - 1;
+    let last = active - 1;
     if workers.is_empty() || workers.len() > tasks || twice || workers.iter().any(|w| *w > last) {
         let wished: Vec<String> = workers.iter().map(usize::to_string).collect();
         return Err(PlaceError::NoWorker {
@@ -364,6 +369,7 @@ fn judge(was: &Shared, e: usize, workers: &[usize]) -> Result<(), PlaceError> {
             wished: wished.join(","),
             tasks,
             last,
+            most: was.workers() - 1,
         });
     }
     Ok(())
@@ -501,6 +507,12 @@ impl Shared {
         Ok(Placement { active: Some(active), ..Placement::default() })
     }
 
+    /// How many workers take part when what is asked for has come.
+    fn to_come(&self) -> usize {
+        let wanted = self.plant.upgrade().and_then(|plant| lock(&plant.wanted).placement.active);
+        wanted.unwrap_or(self.active)
+    }
+
     /// What a value written to `home_thread` means.
     pub(crate) fn home_value(&self, e: usize, value: &str) -> Result<Placement, HandlerError> {
         if value.trim() == "any" {
@@ -510,7 +522,7 @@ impl Shared {
         let workers: Option<Vec<usize>> = numbers.collect();
         let expected = "a worker's number, several for an element with several tasks, or any";
         let workers = workers.ok_or_else(|| HandlerError::bad_value("home_thread", value, expected))?;
-        judge(self, e, &workers).map_err(failed)?;
+        judge(self, e, &workers, self.to_come()).map_err(failed)?;
         Ok(Placement { homes: vec![(e, workers)], active: None, pins: vec![(e, true)] })
     }
 }

@@ -87,6 +87,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let options = Options {
         provider: bench.clone(),
         workers,
+        reserve: 0,
         cores,
         burst: args.burst.clamp(1, 256),
         time: TimeSource::Real,

@@ -268,6 +268,7 @@ fn build(text: &str, devices: &Arc<Devices>) -> Result<Router, String> {
     let options = Options {
         provider: Arc::new(Shared(devices.clone())),
         workers: 1,
+        reserve: 0,
         cores: vec![0],
         burst: engine::DEFAULT_BURST,
         time: TimeSource::Real,

@@ -274,6 +274,7 @@ impl Moving {
         let options = Options {
             provider: Arc::new(NoDevices),
             workers: cores.len(),
+            reserve: 0,
             cores,
             burst,
             time: TimeSource::Real,

@@ -75,6 +75,7 @@ impl<'a> Subject<'a> {
         let options = Options {
             provider: bench.clone(),
             workers,
+            reserve: 0,
             cores,
             burst: engine::DEFAULT_BURST,
             time: TimeSource::Real,
