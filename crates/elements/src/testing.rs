@@ -39,7 +39,15 @@ impl Rig {
     /// A whole configuration, which may use TestIn and TestOut.
     pub fn text(text: &str) -> Rig {
         let provider = Arc::new(NoDevices);
-        Rig { text: text.to_owned(), burst: 32, workers: 1, reserve: 0, seed: 1, inputs: Vec::new(), provider }
+        Rig {
+            text: text.to_owned(),
+            burst: 32,
+            workers: 1,
+            reserve: 0,
+            seed: 1,
+            inputs: Vec::new(),
+            provider,
+        }
     }
 
     /// Connects further outputs of `e` to sinks `o1`, `o2` ... up to `n` outputs in all.

@@ -2,17 +2,20 @@
 //! Processors that come and go: cpusets that are changed, processors that are taken offline, threads that somebody moves.
 //!
 //! A worker's thread is pinned to its processor when it starts. Whoever narrows the cpuset of our control group, or takes the processor
-//! offline, makes the kernel put the thread elsewhere, without a word to us; older kernels forget where it belongs. So once
-//! in a second somebody looks where each thread may run. A worker whose processor was taken away goes on where the kernel put it, which
+//! offline, makes the kernel put the thread elsewhere, without a word to us; older kernels forget where it belongs, and with every change of the
+//! cpuset unpin all threads, those that lost nothing too. So once in a second somebody looks where each thread may run. A worker whose processor was taken away goes on where the kernel put it, which
 //! is said, and goes back when the processor is there again. A worker that somebody has moved by intent (`taskset`,
 //! `junctor affinity set`) is left there, and that is said as well.
 //!
-//! The two are told apart by trying: the thread that looks asks for the processor for itself.
+//! The two are told apart by trying: the thread that looks asks for the processor for itself. That thread is pinned to nothing: when
+//! where it may run has changed since it looked last, the cpuset has, and a worker that may now run there, too, was unpinned with it.
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 /// What of the kernel is needed.
 pub(crate) trait Kernel {
+    /// Where the thread that asks may run: wherever its cpuset lets it, if nobody has moved it.
+    fn own(&self) -> Vec<usize>;
     /// Where a thread may run; `None` if it is gone.
     fn allowed(&self, thread: u32) -> Option<Vec<usize>>;
     /// Whether we may run on a processor.
@@ -30,14 +33,22 @@ fn only(cpu: usize) -> Option<CpuSet> {
     Some(set)
 }
 
+fn listed(set: &CpuSet) -> Vec<usize> {
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+}
+
 fn pid(thread: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(thread).ok()?)
 }
 
 impl Kernel for Real {
+    fn own(&self) -> Vec<usize> {
+        sched_getaffinity(None).map(|set| listed(&set)).unwrap_or_default()
+    }
+
     fn allowed(&self, thread: u32) -> Option<Vec<usize>> {
         let set = sched_getaffinity(Some(pid(thread)?)).ok()?;
-        Some((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+        Some(listed(&set))
     }
 
     fn may_use(&self, cpu: usize) -> bool {
@@ -71,13 +82,16 @@ enum State {
 pub(crate) struct Watch {
     /// By worker: its processor and how it stands to it.
     workers: Vec<(usize, State)>,
+    /// Where the thread that looks might run when it looked last.
+    own: Vec<usize>,
 }
 
 impl Watch {
     /// For workers that are pinned to these processors in turn; none are if there are none.
     pub(crate) fn new(workers: usize, cores: &[usize]) -> Watch {
         let home = |w: usize| (cores[w % cores.len()], State::Home);
-        Watch { workers: if cores.is_empty() { Vec::new() } else { (0..workers).map(home).collect() } }
+        let workers = if cores.is_empty() { Vec::new() } else { (0..workers).map(home).collect() };
+        Watch { workers, own: Vec::new() }
     }
 
     /// Looks where the workers' threads may run, and says what has changed.
@@ -87,6 +101,9 @@ impl Watch {
         thread: impl Fn(usize) -> Option<u32>,
     ) -> Vec<String> {
         let mut said = Vec::new();
+        let own = kernel.own();
+        let before = std::mem::replace(&mut self.own, own.clone());
+        let changed = !before.is_empty() && before != own;
         for (w, (cpu, state)) in self.workers.iter_mut().enumerate() {
             let Some((thread, allowed)) = thread(w).and_then(|t| Some((t, kernel.allowed(t)?))) else {
                 continue;
@@ -99,6 +116,7 @@ impl Watch {
                 // The processor is there again.
                 State::Lost if kernel.pin(thread, *cpu) => State::Home,
                 State::Lost => State::Lost,
+                State::Home if changed && allowed == own && kernel.pin(thread, *cpu) => State::Home,
                 State::Home => State::Moved,
             };
             if next != *state {
@@ -145,11 +163,13 @@ mod tests {
     struct Fake {
         cpuset: BTreeSet<usize>,
         threads: RefCell<[Vec<usize>; 2]>,
+        /// Whether it unpins all threads when the cpuset changes.
+        unpins: bool,
     }
 
     impl Fake {
         fn new() -> Fake {
-            Fake { cpuset: (0..4).collect(), threads: RefCell::new([vec![0], vec![1]]) }
+            Fake { cpuset: (0..4).collect(), threads: RefCell::new([vec![0], vec![1]]), unpins: false }
         }
 
         /// As older kernels do: a thread without a processor may use all that are left, and stays so.
@@ -157,7 +177,7 @@ mod tests {
             self.cpuset = cpuset.iter().copied().collect();
             for allowed in self.threads.get_mut() {
                 allowed.retain(|cpu| cpuset.contains(cpu));
-                if allowed.is_empty() {
+                if allowed.is_empty() || self.unpins {
                     *allowed = cpuset.to_vec();
                 }
             }
@@ -165,6 +185,10 @@ mod tests {
     }
 
     impl Kernel for Fake {
+        fn own(&self) -> Vec<usize> {
+            self.cpuset.iter().copied().collect()
+        }
+
         fn allowed(&self, thread: u32) -> Option<Vec<usize>> {
             self.threads.borrow().get(thread as usize - 100).cloned()
         }
@@ -198,6 +222,27 @@ mod tests {
         kernel.set_cpuset(&[0, 1, 2, 3]);
         check(&mut watch, &kernel, &["worker 1 is back on its CPU 1"]);
         assert_eq!(*kernel.threads.borrow(), [vec![0], vec![1]]);
+    }
+
+    #[test]
+    fn a_kernel_that_unpins_all_is_made_good() {
+        let (mut watch, mut kernel) = (Watch::new(2, &[0, 1]), Fake::new());
+        kernel.unpins = true;
+        check(&mut watch, &kernel, &[]);
+        let lost = "CPU 1 has been taken away from worker 1 (it is offline, or the cpuset has changed): it goes on on CPUs 0,2-3, and returns when it can";
+        kernel.set_cpuset(&[0, 2, 3]);
+        check(&mut watch, &kernel, &[lost]);
+        assert_eq!(*kernel.threads.borrow(), [vec![0], vec![0, 2, 3]]);
+        kernel.set_cpuset(&[0, 1]);
+        check(&mut watch, &kernel, &["worker 1 is back on its CPU 1"]);
+        assert_eq!(*kernel.threads.borrow(), [vec![0], vec![1]]);
+        // Without a change of the cpuset, it was somebody's wish.
+        kernel.threads.get_mut()[0] = vec![0, 1];
+        check(
+            &mut watch,
+            &kernel,
+            &["somebody has moved worker 0 from its CPU 0 to CPUs 0-1, where it stays"],
+        );
     }
 
     #[test]

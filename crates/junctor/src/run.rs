@@ -265,7 +265,11 @@ fn options(args: &Args) -> Result<Options, String> {
 }
 
 /// How many workers may be added to those that begin, and the cores of all: theirs, and the others for those that come.
-fn reserve(most: Option<usize>, workers: usize, mut cores: Vec<usize>) -> Result<(usize, Vec<usize>), String> {
+fn reserve(
+    most: Option<usize>,
+    workers: usize,
+    mut cores: Vec<usize>,
+) -> Result<(usize, Vec<usize>), String> {
     let Some(most) = most else { return Ok((0, cores)) };
     if most < workers || most > MOST_WORKERS {
         return Err(format!(
