@@ -143,6 +143,8 @@ pub struct Shared {
     pub(crate) lineage: Arc<()>,
     /// How many of the workers, the first ones, take part.
     pub(crate) active: usize,
+    /// How often its tasks have been placed otherwise since it came.
+    pub(crate) moves: u32,
     /// How many the configuration was placed for when it came.
     pub(crate) begun: usize,
     /// Elements whose tasks were put where they are by hand, while the router ran.
@@ -191,6 +193,12 @@ impl Shared {
     /// How many of them, the first ones, take part: the others have been retired, or were not yet added.
     pub fn active_workers(&self) -> usize {
         self.active
+    }
+
+    /// How often tasks of this configuration have been placed otherwise, or workers added or retired, since it came. No packet is on its
+    /// way when this changes, on any worker.
+    pub fn moves(&self) -> u32 {
+        self.moves
     }
 
     /// How many there were to place tasks on when the configuration came.
@@ -557,7 +565,12 @@ impl Router {
     ) -> Option<JoinHandle<()>> {
         let plant = self.plant.clone();
         let thread = std::thread::Builder::new().name(name.into());
-        match wanted.then(|| thread.spawn(move || body(&plant)))? {
+        let body = move || {
+            // Without it, it looks when the workers rest.
+            let _ = sync::priority::before_workers();
+            body(&plant);
+        };
+        match wanted.then(|| thread.spawn(body))? {
             Ok(thread) => Some(thread),
             Err(why) => {
                 self.shared.print(&format!("nobody watches the workers: {why}"));
@@ -722,6 +735,7 @@ pub(crate) fn share(
         blueprint: blueprint.clone(),
         lineage: Arc::default(),
         active: plant.active(),
+        moves: 0,
         begun: plant.begun(),
         pinned: vec![false; elements.len()],
         outputs,

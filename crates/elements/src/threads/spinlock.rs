@@ -32,7 +32,7 @@
 //! See also: Queue, CPUQueue
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::args::Args;
@@ -64,14 +64,34 @@ const SPINS: u32 = 1000;
 #[derive(Default)]
 struct Lock {
     name: String,
-    /// One more than the number of the worker that has it; 0 for nobody.
-    owner: AtomicU32,
+    /// Who has it ([`Holder`]); 0 for nobody.
+    owner: AtomicU64,
     /// Packets that went in and did not come out. Only the owner writes it.
     inside: AtomicU64,
+    /// Whether packets must come out, so that what is left counts. Only the owner writes it.
+    counts_left: AtomicBool,
     taken: AtomicU64,
     waited: AtomicU64,
     given_up: AtomicU64,
     left: AtomicU64,
+}
+
+/// A worker as the holder of locks, until tasks are placed otherwise. No packet is on its way at that moment, so what is held by a holder
+/// from before was left, and is anybody's: the element that took it may now run on another worker, and the worker may have other elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Holder(u64);
+
+impl Holder {
+    const NOBODY: Holder = Holder(0);
+
+    /// Worker number `worker` after so many changes of the placement.
+    fn new(worker: usize, moves: u32) -> Holder {
+        Holder(u64::from(moves) << 32 | (worker as u64 + 1))
+    }
+
+    fn is_before(self, other: Holder) -> bool {
+        self.0 >> 32 != other.0 >> 32
+    }
 }
 
 fn count(counter: &AtomicU64) {
@@ -84,12 +104,16 @@ impl Lock {
         [&self.taken, &self.waited, &self.given_up, &self.left]
     }
 
-    fn is_owned(&self, me: u32) -> bool {
-        self.owner.load(Ordering::Relaxed) == me
+    fn owner(&self) -> Holder {
+        Holder(self.owner.load(Ordering::Relaxed))
+    }
+
+    fn is_owned(&self, me: Holder) -> bool {
+        self.owner() == me
     }
 
     /// Takes the lock for `n` packets, if need be after a wait.
-    fn acquire(&self, me: u32, n: u64) {
+    fn acquire(&self, me: Holder, n: u64, way: Way) {
         if self.is_owned(me) {
             self.inside.store(self.inside.load(Ordering::Relaxed).saturating_add(n), Ordering::Relaxed);
             return;
@@ -102,19 +126,27 @@ impl Lock {
         }
         count(&self.taken);
         self.inside.store(n, Ordering::Relaxed);
+        self.counts_left.store(way == Way::In, Ordering::Relaxed);
     }
 
-    fn try_take(&self, me: u32) -> bool {
-        // Acquire and, in `give_back`, Release: what the former owner did is seen by the next.
-        self.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    fn try_take(&self, me: Holder) -> bool {
+        let owner = self.owner();
+        let left = owner != Holder::NOBODY && owner.is_before(me);
+        // Acquire and, in `give_back`, Release: what the former owner did is seen by the next. (What one from before did is seen since.)
+        let taken = (left || owner == Holder::NOBODY)
+            && self.owner.compare_exchange(owner.0, me.0, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if taken && left && self.counts_left.load(Ordering::Relaxed) {
+            count(&self.left);
+        }
+        taken
     }
 
     #[cold]
-    fn wait(&self, me: u32) -> bool {
+    fn wait(&self, me: Holder) -> bool {
         let start = Instant::now();
         loop {
             for _ in 0..SPINS {
-                if self.owner.load(Ordering::Relaxed) == 0 && self.try_take(me) {
+                if self.try_take(me) {
                     return true;
                 }
                 std::hint::spin_loop();
@@ -127,18 +159,19 @@ impl Lock {
     }
 
     /// `n` packets come out.
-    fn release(&self, me: u32, n: u64) {
+    fn release(&self, me: Holder, n: u64) {
         if self.is_owned(me) {
             let inside = self.inside.load(Ordering::Relaxed).saturating_sub(n);
             self.inside.store(inside, Ordering::Relaxed);
             if inside == 0 {
-                self.give_back();
+                self.give_back(me);
             }
         }
     }
 
-    fn give_back(&self) {
-        self.owner.store(0, Ordering::Release);
+    /// Frees the lock if it is held by `me`; returns whether it was. (Somebody may take what was left from before this moment.)
+    fn give_back(&self, me: Holder) -> bool {
+        self.owner.compare_exchange(me.0, 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -203,18 +236,18 @@ struct User {
     name: String,
     lock: Arc<Lock>,
     /// As whom it took the lock last: it may run on another worker when it gives back what was left.
-    taker: u32,
+    taker: Holder,
 }
 
 impl User {
     fn new(way: Way) -> User {
-        User { way, name: String::new(), lock: Arc::default(), taker: 0 }
+        User { way, name: String::new(), lock: Arc::default(), taker: Holder::NOBODY }
     }
 }
 
 /// Who a worker is to a lock.
-fn me(cx: &Cx<'_>) -> u32 {
-    cx.worker() as u32 + 1
+fn me(cx: &Cx<'_>) -> Holder {
+    Holder::new(cx.worker(), cx.router().moves())
 }
 
 impl Element for User {
@@ -246,7 +279,7 @@ impl Element for User {
             self.lock.release(me, n);
             return batch;
         }
-        self.lock.acquire(me, n);
+        self.lock.acquire(me, n, self.way);
         self.taker = me;
         // A worker's timers run when it has carried everything.
         if cx.timer(0).is_none() {
@@ -256,11 +289,8 @@ impl Element for User {
     }
 
     fn run_timer(&mut self, _: &mut Cx<'_>, _: u32) {
-        if self.taker != 0 && self.lock.is_owned(self.taker) {
-            if self.way == Way::In {
-                count(&self.lock.left);
-            }
-            self.lock.give_back();
+        if self.taker != Holder::NOBODY && self.lock.give_back(self.taker) && self.way == Way::In {
+            count(&self.lock.left);
         }
     }
 }
@@ -293,13 +323,13 @@ mod tests {
     #[test]
     fn one_at_a_time() {
         let lock = Lock::default();
-        let (inside, most) = (AtomicU32::new(0), AtomicU32::new(0));
+        let (inside, most) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
-            for me in 1..4 {
+            for me in [0, 1, 2].map(|worker| Holder::new(worker, 0)) {
                 let (lock, inside, most) = (&lock, &inside, &most);
                 scope.spawn(move || {
                     for _ in 0..2000 {
-                        lock.acquire(me, 2);
+                        lock.acquire(me, 2, Way::In);
                         most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         inside.fetch_sub(1, Ordering::SeqCst);
                         lock.release(me, 1);
@@ -315,12 +345,29 @@ mod tests {
     #[test]
     fn a_wait_ends() {
         let lock = Lock::default();
-        lock.acquire(1, 1);
-        lock.acquire(2, 1);
-        assert!(lock.is_owned(1));
-        lock.release(2, 1);
-        assert!(lock.is_owned(1));
+        let [one, two] = [0, 1].map(|worker| Holder::new(worker, 0));
+        lock.acquire(one, 1, Way::In);
+        lock.acquire(two, 1, Way::In);
+        assert!(lock.is_owned(one));
+        lock.release(two, 1);
+        assert!(lock.is_owned(one));
         assert_eq!((lock.waited.load(Ordering::Relaxed), lock.given_up.load(Ordering::Relaxed)), (1, 1));
+    }
+
+    /// An element leaves a lock and goes to another worker; there its timer comes when the worker that it was on has the lock again.
+    #[test]
+    fn what_was_left_before_a_move_stays_with_who_takes_it() {
+        let lock = Lock::default();
+        let (before, after, other) = (Holder::new(0, 3), Holder::new(0, 4), Holder::new(1, 4));
+        lock.acquire(before, 5, Way::In);
+        lock.acquire(after, 1, Way::In);
+        assert!(lock.is_owned(after) && !lock.give_back(before), "the moved element's timer");
+        assert!(lock.is_owned(after), "and still has it");
+        assert!(!lock.try_take(other));
+        lock.release(after, 1);
+        assert!(lock.try_take(other) && lock.give_back(other), "it was not added to what was left");
+        let counts = lock.counts().map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(counts, [2, 0, 0, 1], "taken, waited, given up, left");
     }
 
     #[test]

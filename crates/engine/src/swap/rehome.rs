@@ -319,6 +319,7 @@ impl Plan {
             blueprint: was.blueprint.clone(),
             lineage: was.lineage.clone(),
             active: self.active,
+            moves: was.moves.wrapping_add(1),
             begun: was.begun,
             pinned: self.pinned.clone(),
             outputs: port_table(&checked.outputs, |e| !elements[e].place.drained_by.is_empty()),
