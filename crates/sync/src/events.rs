@@ -4,6 +4,9 @@
 //! A thread writes records of 32 bytes into its ring by ordinary stores, and older ones give way to newer ones, like in a flight recorder.
 //! Whoever wants them reads all rings ([`Reader`]) while they are written, and learns how many were lost to it.
 //!
+//! What a record costs is a look at the cycle counter when the lock is taken, another when it is released, and about 35 instructions: the thread's
+//! ring is found by a pointer, its slots lie side by side in whole lines, and nothing is divided, compared with a limit or allocated.
+//!
 //! While nothing is recorded, a lock pays a load and a test of a byte that nobody writes. What is recorded is recorded *after* the lock was
 //! released: within it, the recording would make others wait, and inflate what it measures.
 //!
@@ -16,7 +19,7 @@
 //! 2. *What is done is whole, also when the reader comes back later.* `done` (Release, then Acquire) carries the words of all records below it.
 //!    Model: `what_is_done_is_read_or_counted_as_lost`.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -107,26 +110,34 @@ impl Event {
     }
 }
 
+/// Where a record lies: never on two lines.
+#[repr(align(32))]
+struct Slot([AtomicU64; 4]);
+
 /// The ring of a thread.
 struct Ring {
     /// Records begun and done since the thread's first.
     begun: CachePadded<AtomicU64>,
     done: AtomicU64,
-    slots: Box<[[AtomicU64; 4]]>,
+    /// So many, as the type says: places in it need no check.
+    slots: Box<[Slot; RING]>,
 }
 
 impl Ring {
     fn new() -> Ring {
-        let slots = (0..RING).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
+        let slot = |_| Slot(std::array::from_fn(|_| AtomicU64::new(0)));
+        let slots: Box<[Slot]> = (0..RING).map(slot).collect();
+        let slots = slots.try_into().unwrap_or_else(|_| unreachable!("there are so many"));
         Ring { begun: CachePadded::new(AtomicU64::new(0)), done: AtomicU64::new(0), slots }
     }
 
     /// To be called by its thread only.
+    #[inline(always)]
     fn push(&self, event: Event) {
         let n = self.done.load(Ordering::Relaxed);
         self.begun.store(n + 1, Ordering::Relaxed);
         fence(Ordering::Release);
-        for (slot, word) in self.slots[n as usize % RING].iter().zip(event.words()) {
+        for (slot, word) in self.slots[n as usize % RING].0.iter().zip(event.words()) {
             slot.store(word, Ordering::Relaxed);
         }
         self.done.store(n + 1, Ordering::Release);
@@ -138,7 +149,7 @@ impl Ring {
         let mut at = from.max(done.saturating_sub(RING as u64));
         let mut lost = at - from;
         while at < done {
-            let slot = &self.slots[at as usize % RING];
+            let slot = &self.slots[at as usize % RING].0;
             let words = std::array::from_fn(|i| slot[i].load(Ordering::Relaxed));
             fence(Ordering::Acquire);
             // Record `at + RING` lies in the same slot.
@@ -167,7 +178,22 @@ fn known() -> MutexGuard<'static, Vec<Known>> {
 
 thread_local! {
     static NUMBER: Cell<u32> = const { Cell::new(0) };
-    static OWN: OnceCell<Arc<Ring>> = const { OnceCell::new() };
+    /// The thread's ring, which `OWN` keeps; null before its first record, and when it ends. Nobody frees this, so it is found without a
+    /// look whether it is still there.
+    static RECORDS: Cell<*const Ring> = const { Cell::new(std::ptr::null()) };
+    static OWN: Cell<Option<Own>> = const { Cell::new(None) };
+}
+
+/// What a thread has of its ring.
+struct Own {
+    _ring: Arc<Ring>,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // Locks may be taken after this, by what else ends with the thread.
+        RECORDS.set(std::ptr::null());
+    }
 }
 
 /// The number of the calling thread, from 1 on.
@@ -199,20 +225,33 @@ fn forget_old(known: &mut [Known]) {
 }
 
 /// Adds a record to the calling thread's ring.
+#[inline(always)]
+pub(crate) fn push(event: Event) {
+    let mut ring = RECORDS.get();
+    if ring.is_null() {
+        ring = begin();
+    }
+    // SAFETY: the pointer is that of the ring which `OWN`, of this thread, keeps; it is reset before that is dropped (`Own`).
+    if let Some(ring) = unsafe { ring.as_ref() } {
+        ring.push(event);
+    }
+}
+
+/// Gives the calling thread a ring, unless it is about to end.
 #[cold]
 #[inline(never)]
-pub(crate) fn push(event: Event) {
-    let _ = OWN.try_with(|own| {
-        let ring = own.get_or_init(|| {
-            let ring = Arc::new(Ring::new());
-            let number = me() as usize;
-            let mut known = known();
-            forget_old(&mut known);
-            known[number - 1].ring = Some(ring.clone());
-            ring
-        });
-        ring.push(event);
-    });
+fn begin() -> *const Ring {
+    let ring = Arc::new(Ring::new());
+    let records = Arc::as_ptr(&ring);
+    if OWN.try_with(|own| own.set(Some(Own { _ring: ring.clone() }))).is_err() {
+        return std::ptr::null();
+    }
+    let number = me() as usize;
+    let mut known = known();
+    forget_old(&mut known);
+    known[number - 1].ring = Some(ring);
+    RECORDS.set(records);
+    records
 }
 
 /// Reads what all threads record, from the moment that it is made.

@@ -212,9 +212,10 @@ impl<'a> After<'a> {
     }
 
     #[cold]
+    #[inline(never)]
     fn record(&self) {
         let at = tsc();
-        let short = |cycles: u64| u32::try_from(cycles).unwrap_or(u32::MAX);
+        let short = |cycles: u64| cycles.min(u64::from(u32::MAX)) as u32;
         events::push(Event {
             at,
             kind: Kind::Lock,
