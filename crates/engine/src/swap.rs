@@ -376,6 +376,8 @@ impl Worker {
     ) -> Result<(), HandlerError> {
         let (tx, rx) = channel();
         let body = move || {
+            // Without it, it might come when the workers rest.
+            let _ = sync::priority::before_workers();
             let control = Control::new(plant);
             let ready = tx.clone();
             let done = job(&control, &mut || drop(ready.send(Ok(()))));

@@ -84,6 +84,8 @@ pub(crate) fn remove_if_stale(path: &Path) -> bool {
 }
 
 fn accept(listener: &UnixListener, offered: &Offered, busy: &Arc<Mutex<()>>) {
+    // For this thread and those that it starts; without it, commands wait until the workers rest.
+    let _ = sync::priority::before_workers();
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let Ok(stream) = stream else {

@@ -382,6 +382,8 @@ fn watch_signals(control: Control, file: Option<Arc<Keeper>>) {
     let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
     reconfigure::remember_signals(signals.handle());
     std::thread::spawn(move || {
+        // Without it, an interrupt waits until the workers rest.
+        let _ = sync::priority::before_workers();
         let mut stopping = false;
         for signal in signals.forever() {
             if !stopping && control.signal(signal) {

@@ -11,6 +11,7 @@
 //! * [`lines::Lines`]: zeroed cache lines of atomic words, for tables that readers walk while a writer edits;
 //! * [`lock`]: locks that count their contention, for what must be serial, and [`events`], by which they tell a profiler;
 //! * [`percore::PerCore`]: a cell for each core, and counters summed by their readers;
+//! * [`priority`]: turns for threads beside workers that never sleep;
 //! * [`prefetch::prefetch`]: asks for a cache line ahead of its use;
 //! * [`padded::CachePadded`]: keeps two cores' words out of one cache line.
 //!
@@ -27,6 +28,7 @@ pub mod padded;
 pub mod percore;
 pub mod prefetch;
 mod prim;
+pub mod priority;
 pub mod rcu;
 pub mod ring;
 mod tsc;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The balancer at work: a thread beside the workers that reads their counters in every period and moves tasks.
 //!
-//! It sleeps all the time. What it does costs each worker one message in a period, and a move the time for which workers
+//! It sleeps all the time, and when it wakes it goes before the workers, also where these run at a real-time priority and never sleep
+//! ([`sync::priority`]). What it does costs each worker one message in a period, and a move the time for which workers
 //! stop ([`rehome`](crate::swap)), tens of microseconds.
 
 use std::fmt::Write as _;
@@ -119,7 +120,12 @@ impl Live {
         }
         let (wake, woken) = channel();
         let weak = Arc::downgrade(plant);
-        let body = move || run(&weak, &woken);
+        let body = move || {
+            if let (Err(why), Some(plant)) = (sync::priority::before_workers(), weak.upgrade()) {
+                plant.current().print(&format!("the balancer may get no turn beside the workers: {why}"));
+            }
+            run(&weak, &woken);
+        };
         if std::thread::Builder::new().name("balancer".into()).spawn(body).is_ok() {
             state.thread = Some(wake);
         }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads that must get a turn beside workers that never sleep.
+//!
+//! Whoever starts the program at a real-time priority (`chrt -f 1`) gives it to all threads alike, and among equals the one that runs keeps its
+//! processor until it sleeps (sched(7)). Workers that poll never do, so what stands beside them, who balances loads, watches, takes
+//! commands or signals, would wait for ever. Such threads take the next higher priority. They sleep nearly all the time, and cost
+//! workers a moment when they do not. With ordinary scheduling nothing is changed: there, who has slept comes before long.
+
+use std::io::{Error, Result};
+
+/// Lets the calling thread go before those that have the priority of the process, if that is a real-time one.
+///
+/// # Errors
+/// There is no higher one, or the kernel does not let us have it.
+pub fn before_workers() -> Result<()> {
+    // SAFETY: it has no preconditions and cannot fail.
+    before(unsafe { libc::getpid() })
+}
+
+/// Lets the calling thread go before this one.
+fn before(thread: libc::pid_t) -> Result<()> {
+    let Some((policy, priority)) = real_time(thread)? else { return Ok(()) };
+    // SAFETY: a question about a policy that exists.
+    let highest = unsafe { libc::sched_get_priority_max(policy) };
+    if priority >= highest {
+        return Err(Error::other("there is no higher real-time priority"));
+    }
+    set(policy, priority + 1)
+}
+
+/// The policy and priority of a thread of this process, if they are for real time.
+fn real_time(thread: libc::pid_t) -> Result<Option<(libc::c_int, libc::c_int)>> {
+    let mut param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: it takes a number.
+    let policy = unsafe { libc::sched_getscheduler(thread) };
+    // SAFETY: it writes to `param`, which lives.
+    if policy < 0 || unsafe { libc::sched_getparam(thread, &raw mut param) } < 0 {
+        return Err(Error::last_os_error());
+    }
+    let policy = policy & !libc::SCHED_RESET_ON_FORK;
+    let real = policy == libc::SCHED_FIFO || policy == libc::SCHED_RR;
+    Ok(real.then_some((policy, param.sched_priority)))
+}
+
+/// Gives the calling thread a policy and a priority.
+fn set(policy: libc::c_int, priority: libc::c_int) -> Result<()> {
+    let param = libc::sched_param { sched_priority: priority };
+    // SAFETY: it reads `param`, which lives; 0 is the calling thread.
+    match unsafe { libc::sched_setscheduler(0, policy, &raw const param) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+
+    /// On a thread of its own, which goes with what was set.
+    fn beside<R: Send>(test: impl FnOnce(libc::pid_t) -> R + Send) -> R {
+        // SAFETY: it has no preconditions and cannot fail.
+        std::thread::scope(|s| s.spawn(|| test(unsafe { libc::gettid() })).join().unwrap())
+    }
+
+    #[test]
+    fn beside_ordinary_threads_nothing_changes() {
+        beside(|me| {
+            let was = real_time(me).unwrap();
+            if was.is_none() {
+                assert!(before(me).is_ok());
+            }
+            assert_eq!(real_time(me).unwrap(), was);
+        });
+    }
+
+    #[test]
+    fn the_next_priority_is_taken() {
+        beside(|worker| {
+            if let Err(why) = set(libc::SCHED_FIFO, 1) {
+                eprintln!("left out: no real-time priority: {why}");
+                return;
+            }
+            beside(|me| {
+                assert_eq!(real_time(me).unwrap(), Some((libc::SCHED_FIFO, 1)), "inherited");
+                for _ in 0..2 {
+                    assert!(before(worker).is_ok());
+                    assert_eq!(real_time(me).unwrap(), Some((libc::SCHED_FIFO, 2)));
+                }
+            });
+        });
+    }
+}
