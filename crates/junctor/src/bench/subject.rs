@@ -198,13 +198,13 @@ fn busy(now: &Report, then: &Report) -> f64 {
     task_cycles(now, then).iter().sum()
 }
 
-/// The same by element.
+/// The same by element. Where a task has gone to another worker meanwhile, its counts may have gone with it: it then counts for nothing.
 pub(crate) fn task_cycles(now: &Report, then: &Report) -> Vec<f64> {
     let tasks = now.elements.iter().zip(&then.elements).map(|(now, then)| (now.tasks, then.tasks));
     let cycles = tasks.map(|(now, then)| TaskStats {
-        runs: now.runs - then.runs,
-        timed: now.timed - then.timed,
-        cycles: now.cycles - then.cycles,
+        runs: now.runs.saturating_sub(then.runs),
+        timed: now.timed.saturating_sub(then.timed),
+        cycles: now.cycles.saturating_sub(then.cycles),
         interrupted: false,
     });
     cycles.map(|stats| stats.all_cycles()).collect()

@@ -123,6 +123,8 @@ impl Cell {
 
 /// A number with three digits that count, more or less.
 pub(super) fn digits(value: f64) -> String {
+    // Nothing is not less than nothing.
+    let value = value + 0.0;
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),
         v if v >= 10.0 => format!("{value:.1}"),
@@ -190,6 +192,7 @@ mod tests {
     fn numbers_have_digits_that_count() {
         for (value, want) in [
             (0.0, "0.00"),
+            (-0.0, "0.00"),
             (0.0302, "0.030"),
             (0.302, "0.30"),
             (1.638, "1.64"),

@@ -100,6 +100,9 @@ fn section(setting: &mut Setting<'_>, all: &[Rewritten]) -> Section {
         let gain =
             setting.results.iter().find(|m| m.name == format!("parallelism.rewriting.gain_{}", r.cores));
         let missing = || Cell::missing(setting.too_few());
+        // Where the model found nothing to gain, it has made nothing that could be measured against it.
+        let same = r.measured.is_some() && r.outcome.steps.is_empty();
+        let unknown = || if same { Cell::missing("not rewritten") } else { missing() };
         let measured = |i: usize| r.measured.as_ref().map_or_else(missing, |m| Cell::measured(&m[i]));
         let streams = r.outcome.steps.iter().map(|s| s.streams.to_string()).collect::<Vec<_>>().join(", ");
         table.row(vec![
@@ -111,13 +114,13 @@ fn section(setting: &mut Setting<'_>, all: &[Rewritten]) -> Section {
             Cell::number(r.outcome.before_mpps),
             Cell::number(r.outcome.after_mpps),
             Cell::number(r.outcome.after_mpps / r.outcome.before_mpps),
-            r.outcome.errors().map_or_else(missing, |errors| {
+            r.outcome.errors().map_or_else(unknown, |errors| {
                 let [before, after] = errors.map(|error| Cell::percent(error).text);
                 Cell::new(format!("{before}, {after}"))
             }),
         ]);
     }
-    for r in all {
+    for r in all.iter().filter(|r| !r.outcome.steps.is_empty()) {
         let gain =
             setting.results.iter().find(|m| m.name == format!("parallelism.rewriting.gain_{}", r.cores));
         if let Some(times) = gain.map(Measured::median) {

@@ -75,6 +75,8 @@ struct Tasks {
     names: Vec<String>,
     problem: Problem,
     engines: Vec<usize>,
+    /// Tasks that moved no packet in the trial, and so have no cost to place them by.
+    silent: usize,
 }
 
 impl Tasks {
@@ -83,8 +85,11 @@ impl Tasks {
         let costs = trial.map_err(explain)?.costs();
         let router = subject.build(workers).map_err(explain)?;
         let found = Prediction::new(&costs, router.shared(), workers, &setting.handoff);
-        let names = found.items.iter().map(|e| router.shared().elements[*e].name.clone()).collect();
-        Ok(Tasks { names, problem: found.problem, engines: found.homes })
+        let all: usize = router.shared().elements.iter().map(|e| e.place.tasks.len()).sum();
+        let silent = all.saturating_sub(found.items.len());
+        let names: Vec<String> =
+            found.items.iter().map(|e| router.shared().elements[*e].name.clone()).collect();
+        Ok(Tasks { names, problem: found.problem, engines: found.homes, silent })
     }
 
     fn places(&self, homes: &[usize]) -> Vec<Place> {
@@ -285,6 +290,10 @@ fn over(of: &[f64], to: &[f64]) -> Vec<f64> {
     of.iter().zip(to).map(|(of, to)| of / to).collect()
 }
 
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 fn section(
     setting: &mut Setting<'_>,
     tasks: &Tasks,
@@ -295,18 +304,21 @@ fn section(
     let workers = tasks.problem.workers;
     let shares: Vec<String> = SHARES.iter().map(u32::to_string).collect();
     let tried = if tried < placements {
-        format!("the {tried} of {placements} that the model finds best")
+        format!("the {tried} of {placements} placements that the model finds best")
+    } else if placements == 1 {
+        "the only placement".to_owned()
     } else {
-        format!("all {placements}")
+        format!("all {placements} placements")
     };
     let mut text = vec![
         format!(
-            "Four hosts send to each other through an IP router, in proportions of {}, each as much to each of the three others: 12 streams, and {} tasks to be placed on {workers} cores. A device gets no packet before the others have had their share, so the busiest core sets the rate.",
+            "Four hosts send to each other through an IP router, in proportions of {}, each as much to each of the three others: 12 streams, and {} to be placed on {workers} cores. A device gets no packet before the others have had their share, so the busiest core sets the rate.",
             shares.join(" : "),
-            tasks.names.len()
+            counted(tasks.names.len(), "task")
         ),
         format!(
-            "By hand means: {tried} placements were each measured once, and the best {FINALISTS} of them in rounds among themselves; the best of those then stood in further rounds beside the others."
+            "By hand means: {tried} were each measured once, and the best {} of them in rounds among themselves; the best of those then stood in further rounds beside the others.",
+            FINALISTS.min(placements)
         ),
         format!(
             "Adaptive means (junctor run --adaptive): the router began as the engine places tasks by itself, its balancer moved them while they ran, for {PERIODS} periods of {} ms, and was switched off before the rounds. The solver (engine::balance) is what the balancer asks, too; in its own row it was fed with sampled costs before the run and left alone then.",
@@ -314,6 +326,12 @@ fn section(
         ),
         "A rate is set by the busiest core. What its tasks take for each packet, waiting not counted, repeats better than the rate itself, so that the search goes by it; how much more the busiest has to do than the mean of all stands beside it. Shares are medians of ratios within rounds: above 100 % is better than the hand's.".to_owned(),
     ];
+    if tasks.silent > 0 {
+        text.push(format!(
+            "{} of the router moved no packet while costs were learnt, and stayed where the engine put them; with longer runs (--time) all do.",
+            counted(tasks.silent, "further task")
+        ));
+    }
     if setting.cores < workers {
         text.push(format!("This takes {workers} cores; only the model can speak here."));
     }
