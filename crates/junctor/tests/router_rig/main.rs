@@ -7,6 +7,7 @@
 //! The hosts are the kernel's own stack, scapy, iperf3, ping and traceroute, so none of the judges is ours. Every test
 //! runs with AF_XDP and with AF_PACKET. Without root or a tool it says what is missing and is skipped.
 
+mod bridge;
 mod bytes;
 mod dut;
 mod faults;

@@ -51,6 +51,8 @@
 mod layout;
 mod upkeep;
 
+#[cfg(all(test, loom))]
+mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
