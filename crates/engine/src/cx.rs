@@ -504,6 +504,28 @@ impl InitCx<'_> {
         Some(found)
     }
 
+    /// State of type `T` provided by the nearest elements upstream of input `port` of element number `element` from which comes all
+    /// that comes in there: elements with several inputs end the search.
+    pub fn sole_sources<T: Send + Sync + 'static>(&mut self, element: usize, port: usize) -> Vec<Arc<T>> {
+        let shared = self.cx.worker.shared.clone();
+        let mut found = Vec::new();
+        let mut seen = vec![false; shared.elements.len()];
+        let mut todo: Vec<usize> = shared.neighbours(element, Some(port), false);
+        while let Some(element) = todo.pop() {
+            if std::mem::replace(&mut seen[element], true) {
+                continue;
+            }
+            match self.provided::<T>(element) {
+                Some(state) => found.push(state),
+                None if shared.elements[element].inputs.len() == 1 => {
+                    todo.extend(shared.neighbours(element, None, false));
+                }
+                None => {}
+            }
+        }
+        found
+    }
+
     fn search<T: Send + Sync + 'static>(&mut self, port: Option<usize>, forward: bool) -> Vec<Arc<T>> {
         let shared = self.cx.worker.shared.clone();
         let mut found = Vec::new();

@@ -166,7 +166,7 @@ impl Watch {
         self.link
     }
 
-    /// Looks at the device if it is time: `busy` runs look less often. Reports on the home instance only.
+    /// Looks at the device if it is time: `busy` runs look less often. Reports on the home instance only. Whether it looked.
     #[inline]
     pub fn look(
         &mut self,
@@ -174,19 +174,21 @@ impl Watch {
         device: &dyn Device,
         busy: bool,
         fault: impl Fn() -> Option<Error>,
-    ) {
+    ) -> bool {
         if busy {
             self.runs += 1;
             if self.runs < LOOK_RUNS {
-                return;
+                return false;
             }
         }
         self.runs = 0;
         let now = cx.now();
-        if now >= self.next {
+        let due = now >= self.next;
+        if due {
             self.next = now + LOOK_EVERY;
             self.report(cx, device.link(), &device.info().name, fault());
         }
+        due
     }
 
     /// Takes note of the link at once, after a failure.

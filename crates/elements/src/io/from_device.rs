@@ -52,14 +52,14 @@
 //! See also: ToDevice, FromDump, KernelTap, MemoryPort
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 
 use std::os::fd::RawFd;
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, swap};
 use packet::filter::Filter;
-use packet::port::{QueueStats, RxQueue, Spec, link_type};
+use packet::port::{Link, QueueStats, RxQueue, Spec, link_type};
 use packet::{Batch, Facts, Packet, anno};
 
 use super::device::{self, Opened, READS, Watch, mark_groups, mark_ip};
@@ -126,6 +126,8 @@ pub(super) struct FromDevice {
     /// The driver says how frames were addressed.
     told: bool,
     watch: Watch,
+    /// What others may know: the encapsulation and the link, as `watch` saw it last.
+    encap: Arc<Encap>,
     home: bool,
     count: u64,
     /// Losses at the last reset.
@@ -190,7 +192,9 @@ impl FromDevice {
     fn look(&mut self, cx: &mut Cx<'_>, busy: bool) {
         if let (true, Some(opened)) = (self.home, &self.opened) {
             let queues = &self.queues;
-            self.watch.look(cx, opened.device(), busy, || queues.iter().find_map(|q| q.fault()));
+            if self.watch.look(cx, opened.device(), busy, || queues.iter().find_map(|q| q.fault())) {
+                self.encap.up.store(self.watch.link() == Link::Up, Ordering::Relaxed);
+            }
         }
         if !busy && self.queues.iter().zip(&self.descriptors).any(|(q, fd)| q.fd() != *fd) {
             self.wait_anew(cx);
@@ -244,13 +248,17 @@ impl Element for FromDevice {
             self.filter = Some(Arc::new(filter.map_err(|e| format!("BPF_FILTER: {e}"))?));
         }
         let tasks = Tasks::Many(opened.queues.len());
+        let device = opened.device();
+        self.encap = Arc::new(Encap::new(device.link_type()));
+        self.encap.up.store(device.link() == Link::Up, Ordering::Relaxed);
         self.opened = Some(opened);
         Ok(tasks)
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {
         let (config, opened, filter) = (self.config.clone(), self.opened.clone(), self.filter.clone());
-        Some(Box::new(FromDevice { config, opened, filter, ..FromDevice::default() }))
+        let encap = self.encap.clone();
+        Some(Box::new(FromDevice { config, opened, filter, encap, ..FromDevice::default() }))
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
@@ -341,8 +349,7 @@ impl Element for FromDevice {
     }
 
     fn provide(&self) -> Option<Provided> {
-        let link = self.opened.as_ref().map_or(link_type::ETHERNET, |o| o.device().link_type());
-        Some(Arc::new(Encap(AtomicU32::new(link))))
+        Some(self.encap.clone())
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
@@ -389,7 +396,6 @@ impl Element for FromDevice {
 #[cfg(test)]
 mod tests {
     use packet::PacketType;
-    use packet::port::Link;
 
     use super::*;
     use crate::io::testing::Fake;

@@ -44,7 +44,7 @@
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use engine::args::Args;
 use engine::{
@@ -80,13 +80,25 @@ pub const CLASS: Class = Class::new("FromDump", "0/1-2", || Box::new(FromDump::d
     ])
     .file(file!());
 
-/// What the packets of an element begin with, for elements that write them to files.
+/// What others may know of where an element's packets come from.
 #[derive(Debug)]
-pub struct Encap(pub AtomicU32);
+pub struct Encap {
+    /// What they begin with, for elements that write them to files.
+    pub link_type: AtomicU32,
+    /// Whether the link is up by which they come, for elements that choose between links. Files and sources always are.
+    pub up: AtomicBool,
+}
+
+impl Encap {
+    /// Packets that begin so, from a link that is up.
+    pub fn new(link_type: u32) -> Encap {
+        Encap { link_type: AtomicU32::new(link_type), up: AtomicBool::new(true) }
+    }
+}
 
 impl Default for Encap {
     fn default() -> Self {
-        Encap(AtomicU32::new(link_type::ETHERNET))
+        Encap::new(link_type::ETHERNET)
     }
 }
 
@@ -175,7 +187,7 @@ impl FromDump {
         let mut reader = Reader::new(stream).map_err(|e| self.explain(&e))?;
         self.link = reader.link_type().map_err(|e| self.explain(&e))?;
         self.size = std::fs::metadata(&self.filename).ok().filter(|m| m.is_file()).map(|m| m.len());
-        self.encap.0.store(self.link, Ordering::Relaxed);
+        self.encap.link_type.store(self.link, Ordering::Relaxed);
         self.reader = Some(reader);
         self.force_ip |= self.link == link_type::RAW;
         if self.begin_at > 0 {
@@ -432,7 +444,7 @@ impl Element for FromDump {
         let Some(old) = swap::same::<FromDump>(old).filter(|_| self.inherits) else { return false };
         let (encap, active) = (self.encap.clone(), self.active);
         *self = std::mem::take(old);
-        encap.0.store(self.encap.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        encap.link_type.store(self.encap.link_type.load(Ordering::Relaxed), Ordering::Relaxed);
         self.encap = encap;
         if active
             && self.reader.is_none()

@@ -48,7 +48,6 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 use engine::args::{Args, Raw};
 use engine::{
@@ -661,7 +660,7 @@ impl Element for FromIpSummaryDump {
     }
 
     fn provide(&self) -> Option<Provided> {
-        Some(Arc::new(Encap(AtomicU32::new(link_type::RAW))))
+        Some(Arc::new(Encap::new(link_type::RAW)))
     }
 
     fn held(&self) -> usize {

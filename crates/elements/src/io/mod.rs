@@ -6,7 +6,7 @@ mod device;
 mod duplex;
 mod files;
 mod from_device;
-mod from_dump;
+pub(crate) mod from_dump;
 mod from_ip_summary_dump;
 mod infinite_source;
 mod kernel_tap;

@@ -107,7 +107,7 @@ impl ToDump {
             let encap = encap.ok_or_else(|| {
                 format!("USE_ENCAP_FROM: '{name}' does not know its packets' encapsulation")
             })?;
-            let encap = encap.0.load(Ordering::Relaxed);
+            let encap = encap.link_type.load(Ordering::Relaxed);
             match found {
                 Some((other, first)) if other != encap => {
                     let (a, b) = (encapsulation(other), encapsulation(encap));

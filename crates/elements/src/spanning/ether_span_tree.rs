@@ -31,6 +31,8 @@
 //! * `msgs` read: for each port the best message that is known there (root, cost, bridge, port), and last this bridge's own.
 //! * All handlers of RSTP.
 //!
+//! Links of devices are followed as by RSTP, up from this element's inputs.
+//!
 //! A hot swap goes on with the tree as it is while the bridge has the same address and as many ports.
 //!
 //! ```click
@@ -44,16 +46,17 @@
 use std::sync::Arc;
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, swap};
-use packet::Batch;
+use engine::{Class, Cx, InitCx};
+use packet::Packet;
 use wire::MacAddr;
 
+use super::element::{Controlled, SpanningTree};
 use super::rstp::{BridgeConfig, PortConfig, State};
 use super::tree::{self, Act, Tree};
 use crate::basic::suppressor::Gates;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("EtherSpanTree", "-/=", || Box::<EtherSpanTree>::default())
+pub const CLASS: Class = Class::new("EtherSpanTree", "-/=", || Box::<SpanningTree<SwitchPorts>>::default())
     .processing("h/h")
     .serial("the tree is one, and each message may change it")
     .handlers(super::HANDLERS_AND_MSGS)
@@ -62,49 +65,20 @@ pub const CLASS: Class = Class::new("EtherSpanTree", "-/=", || Box::<EtherSpanTr
 /// Priority of a bridge that should not become the root.
 const UNLIKELY_ROOT: u16 = 0xdead;
 
+/// The ports of an EtherSwitch, between two Suppressors.
 #[derive(Default)]
-struct EtherSpanTree {
+struct SwitchPorts {
     suppressor_names: [String; 2],
     switch_name: String,
     cost: u32,
     ports: usize,
     gates: Vec<Arc<Gates>>,
-    tree: Option<Tree>,
     /// What the switch's timeout is when the topology does not change.
     timeout: Option<String>,
 }
 
-impl EtherSpanTree {
-    /// Does what the protocol wants done.
-    fn carry_out(&mut self, cx: &mut Cx<'_>) {
-        let Some(tree) = &mut self.tree else { return };
-        let (gates, timeout, handler) =
-            (&self.gates, &mut self.timeout, format!("{}.timeout", self.switch_name));
-        tree.carry_out(cx, |cx, port, act| match act {
-            Act::Send(packet) => cx.push_one(port, packet),
-            Act::State(state) => {
-                gates.iter().for_each(|gates| gates.suppress(port, state != State::Forwarding));
-            }
-            // The old protocol asks for short ageing instead.
-            Act::Flush => {}
-            Act::Ageing(Some(seconds)) => {
-                if timeout.is_none() {
-                    *timeout = cx.read_handler(&handler, "").ok();
-                }
-                // The switch is known to have the handler; if it has gone meanwhile, there is nothing to forget.
-                let _ = cx.write_handler(&handler, &seconds.to_string());
-            }
-            Act::Ageing(None) => {
-                if let Some(before) = timeout.take() {
-                    let _ = cx.write_handler(&handler, &before);
-                }
-            }
-        });
-    }
-}
-
-impl Element for EtherSpanTree {
-    fn configure(&mut self, args: &mut Args<'_>) {
+impl Controlled for SwitchPorts {
+    fn configure(&mut self, args: &mut Args<'_>) -> BridgeConfig {
         let address: MacAddr = args.required("ADDR");
         self.suppressor_names = [args.required("INPUT_SUPPRESSOR"), args.required("OUTPUT_SUPPRESSOR")];
         self.switch_name = args.required("SWITCH");
@@ -115,14 +89,10 @@ impl Element for EtherSpanTree {
             args.error("COST 0: ways that cost nothing cannot be compared");
         }
         self.ports = args.ninputs;
-        self.tree = Some(Tree::new(config));
+        config
     }
 
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        Ok(Tasks::One)
-    }
-
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, usize), String> {
         for name in &self.suppressor_names {
             let gates: Arc<Gates> =
                 cx.find(name).ok_or_else(|| format!("{name}: there is no Suppressor of this name"))?;
@@ -138,58 +108,50 @@ impl Element for EtherSpanTree {
         for port in 0..self.ports {
             self.gates.iter().for_each(|gates| gates.suppress(port, true));
         }
-        if let Some(tree) = &mut self.tree {
-            let config = PortConfig { path_cost: self.cost, ..PortConfig::default() };
-            tree.add_ports(self.ports, |_| config);
-            tree.start(cx);
-        }
-        Ok(())
+        // A port's messages come in here by an input of their own, from where its other frames go to the switch.
+        Ok((self.ports, cx.index()))
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
-        for packet in batch.drain(..) {
-            if let Some(tree) = &mut self.tree {
-                tree.receive(cx, port, packet);
+    fn port_config(&self, _: usize) -> PortConfig {
+        PortConfig { path_cost: self.cost, ..PortConfig::default() }
+    }
+
+    fn port_of(&self, input: usize, _: &Packet) -> usize {
+        input
+    }
+
+    fn act(&mut self, cx: &mut Cx<'_>, port: usize, act: Act) {
+        let timeout = || format!("{}.timeout", self.switch_name);
+        match act {
+            Act::Send(packet) => cx.push_one(port, packet),
+            Act::State(state) => {
+                self.gates.iter().for_each(|gates| gates.suppress(port, state != State::Forwarding));
+            }
+            // The old protocol asks for short ageing instead.
+            Act::Flush => {}
+            Act::Ageing(Some(seconds)) => {
+                if self.timeout.is_none() {
+                    self.timeout = cx.read_handler(&timeout(), "").ok();
+                }
+                // The switch is known to have the handler; if it has gone meanwhile, there is nothing to forget.
+                let _ = cx.write_handler(&timeout(), &seconds.to_string());
+            }
+            Act::Ageing(None) => {
+                if let Some(before) = self.timeout.take() {
+                    let _ = cx.write_handler(&timeout(), &before);
+                }
             }
         }
-        self.carry_out(cx);
     }
 
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        if let Some(tree) = &mut self.tree {
-            tree.second(cx);
-        }
-        self.carry_out(cx);
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let tree = self.tree.as_ref().ok_or_else(|| HandlerError::unknown(name))?;
-        if name != "msgs" {
-            return tree.read(name).ok_or_else(|| HandlerError::unknown(name));
-        }
+    fn read(&self, tree: &Tree, name: &str) -> Option<String> {
         let ports = tree.bridge.ports().iter().map(super::rstp::Port::designated);
         let line = |v: &super::rstp::Vector| format!("{} {} {} {:04x}\n", v.root, v.cost, v.bridge, v.port);
-        Ok(ports.chain([tree.bridge.root()]).map(line).collect())
+        (name == "msgs").then(|| ports.chain([tree.bridge.root()]).map(line).collect())
     }
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if let Some(tree) = &mut self.tree {
-            tree.write(name, value)?;
-        }
-        self.carry_out(cx);
-        Ok(())
-    }
-
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<EtherSpanTree>(old) else { return false };
-        let (Some(tree), Some(before)) = (&mut self.tree, &mut old.tree) else { return false };
-        let taken = tree.take(before);
-        if taken {
-            tree.go_on(cx);
-            self.timeout = old.timeout.take();
-            self.carry_out(cx);
-        }
-        taken
+    fn take(&mut self, old: &mut SwitchPorts) {
+        self.timeout = old.timeout.take();
     }
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spanning trees: which ports of a bridge forward, so that no frame goes in a ring (IEEE 802.1D-2004).
 //!
-//! [`rstp`] is the protocol, which knows neither elements nor clocks; `tree` has it run on the engine's clock, for the elements.
+//! [`rstp`] is the protocol, which knows neither elements nor clocks; `tree` has it run on the engine's clock, and `element`
+//! is what both elements are.
 
+mod element;
 mod ether_span_tree;
 mod rapid;
 pub mod rstp;
@@ -28,6 +30,7 @@ const HANDLERS_AND_MSGS: &[Handler] = &[
     Handler::read("root_changes"),
     Handler::read("since_change"),
     Handler::read("bpdus"),
+    Handler::read("links"),
     Handler::write("link"),
     Handler::write("enable"),
     Handler::write("cost"),

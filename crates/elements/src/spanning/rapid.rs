@@ -40,9 +40,14 @@
 //! * `times` read: the times in force, which are the root's.
 //! * `topology_changes`, `root_changes` read: how often. `since_change` read: seconds.
 //! * `bpdus` read: how many messages came in well, by kind, and how many left.
-//! * `link` write: `PORT true` or `PORT false`, when a device comes or goes. `enable` write: `PORT true` or `false`.
+//! * `links` read: for each port, whether its link is up, and that of the device from which the bridge gets its frames, if they come
+//!   from one alone: `PORT up device down`. `link` write: `PORT true` or `PORT false`, for ports without such a device.
+//! * `enable` write: `PORT true` or `false`.
 //! * `cost` write: `PORT COST`.
 //! * `check` write: `PORT`: finds out anew whether the neighbours speak the rapid protocol.
+//!
+//! When the link of a port's device goes down or comes up, the port does so in the tree within 0.2 s. The device is found by going up
+//! from the bridge's input, by elements with one input each.
 //!
 //! A hot swap goes on with the tree as it is while the bridge has the same address and as many ports.
 //!
@@ -56,78 +61,36 @@ use std::sync::Arc;
 
 use engine::args::Args;
 use engine::clock::SECOND;
-use engine::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, swap};
-use packet::Batch;
+use engine::{Class, Cx, InitCx};
+use packet::Packet;
 use wire::MacAddr;
 
+use super::element::{Controlled, SpanningTree};
 use super::rstp::{BridgeConfig, PortConfig, State};
-use super::tree::{self, Act, Tree};
+use super::tree::{self, Act};
 use crate::bridge::Control;
 use crate::bridge::control::port_list;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("RSTP", "1/1", || Box::<Rstp>::default())
+pub const CLASS: Class = Class::new("RSTP", "1/1", || Box::<SpanningTree<BridgePorts>>::default())
     .processing("h/h")
     .serial("the tree is one, and each message may change it")
     .handlers(super::HANDLERS)
     .file(file!());
 
+/// The ports of a Bridge.
 #[derive(Default)]
-struct Rstp {
+struct BridgePorts {
     bridge_name: String,
     control: Option<Arc<Control>>,
-    tree: Option<Tree>,
-    ports: Ports,
-}
-
-/// What the arguments say of ports.
-#[derive(Default)]
-struct Ports {
     cost: u32,
     edge: Vec<usize>,
     guard: Vec<usize>,
     shared: Vec<usize>,
 }
 
-impl Ports {
-    fn config(&self, port: usize) -> PortConfig {
-        PortConfig {
-            path_cost: self.cost,
-            edge: self.edge.contains(&port),
-            guard: self.guard.contains(&port),
-            point_to_point: !self.shared.contains(&port),
-            ..PortConfig::default()
-        }
-    }
-
-    /// The greatest port that is named.
-    fn last(&self) -> Option<&usize> {
-        [&self.edge, &self.guard, &self.shared].into_iter().flatten().max()
-    }
-}
-
-impl Rstp {
-    /// Does what the protocol wants done.
-    fn carry_out(&mut self, cx: &mut Cx<'_>) {
-        let (Some(tree), Some(control)) = (&mut self.tree, &self.control) else { return };
-        let mut leaving = Batch::new();
-        tree.carry_out(cx, |_, port, act| match act {
-            Act::Send(mut packet) => {
-                packet.set_paint(port as u8);
-                leaving.push(packet);
-            }
-            Act::State(state) => control.states().set(port, state),
-            Act::Flush => control.flush_port(port),
-            Act::Ageing(seconds) => control.set_ageing_ns(seconds.map(|s| u64::from(s) * SECOND)),
-        });
-        if !leaving.is_empty() {
-            cx.push(0, leaving);
-        }
-    }
-}
-
-impl Element for Rstp {
-    fn configure(&mut self, args: &mut Args<'_>) {
+impl Controlled for BridgePorts {
+    fn configure(&mut self, args: &mut Args<'_>) -> BridgeConfig {
         self.bridge_name = args.required("BRIDGE");
         let address: MacAddr = args.required("ADDR");
         let priority = args.keyword("PRIORITY", 32768);
@@ -138,71 +101,53 @@ impl Element for Rstp {
         if !(1..=10).contains(&hold_count) {
             args.error("HOLD_COUNT is not 1 to 10");
         }
-        self.ports.cost = args.keyword("COST", PortConfig::default().path_cost);
-        if self.ports.cost == 0 {
+        self.cost = args.keyword("COST", PortConfig::default().path_cost);
+        if self.cost == 0 {
             args.error("COST 0: ways that cost nothing cannot be compared");
         }
-        self.ports.edge = port_list(args, "EDGE");
-        self.ports.guard = port_list(args, "GUARD");
-        self.ports.shared = port_list(args, "SHARED");
-        self.tree = Some(Tree::new(config));
+        self.edge = port_list(args, "EDGE");
+        self.guard = port_list(args, "GUARD");
+        self.shared = port_list(args, "SHARED");
+        config
     }
 
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        Ok(Tasks::One)
-    }
-
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        let control = Control::find(cx, &self.bridge_name, self.ports.last())?;
+    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, usize), String> {
+        let last = [&self.edge, &self.guard, &self.shared].into_iter().flatten().max();
+        let control = Control::find(cx, &self.bridge_name, last)?;
         let ports = control.ports();
         for port in 0..ports {
             control.states().set(port, State::Discarding);
         }
         self.control = Some(control);
-        if let Some(tree) = &mut self.tree {
-            tree.add_ports(ports, |port| self.ports.config(port));
-            tree.start(cx);
-        }
-        Ok(())
+        let bridge = cx.router().lookup(&self.bridge_name, Some(cx.index() as u32));
+        Ok((ports, bridge.unwrap_or(cx.index())))
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        for packet in batch.drain(..) {
-            if let Some(tree) = &mut self.tree {
-                tree.receive(cx, packet.paint().into(), packet);
+    fn port_config(&self, port: usize) -> PortConfig {
+        PortConfig {
+            path_cost: self.cost,
+            edge: self.edge.contains(&port),
+            guard: self.guard.contains(&port),
+            point_to_point: !self.shared.contains(&port),
+            ..PortConfig::default()
+        }
+    }
+
+    fn port_of(&self, _: usize, packet: &Packet) -> usize {
+        packet.paint().into()
+    }
+
+    fn act(&mut self, cx: &mut Cx<'_>, port: usize, act: Act) {
+        let Some(control) = &self.control else { return };
+        match act {
+            Act::Send(mut packet) => {
+                packet.set_paint(port as u8);
+                cx.push_one(0, packet);
             }
+            Act::State(state) => control.states().set(port, state),
+            Act::Flush => control.flush_port(port),
+            Act::Ageing(seconds) => control.set_ageing_ns(seconds.map(|s| u64::from(s) * SECOND)),
         }
-        self.carry_out(cx);
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        if let Some(tree) = &mut self.tree {
-            tree.second(cx);
-        }
-        self.carry_out(cx);
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.tree.as_ref().and_then(|tree| tree.read(name)).ok_or_else(|| HandlerError::unknown(name))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if let Some(tree) = &mut self.tree {
-            tree.write(name, value)?;
-        }
-        self.carry_out(cx);
-        Ok(())
-    }
-
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<Rstp>(old) else { return false };
-        let (Some(tree), Some(before)) = (&mut self.tree, &mut old.tree) else { return false };
-        let taken = tree.take(before);
-        if taken {
-            tree.go_on(cx);
-            self.carry_out(cx);
-        }
-        taken
     }
 }
 

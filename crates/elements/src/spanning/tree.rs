@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What RSTP and EtherSpanTree have in common: frames in, frames out, seconds, and what handlers say.
+//! The protocol on the engine's clock: frames in, frames out, seconds, and what handlers say.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -79,17 +79,27 @@ impl Tree {
     }
 
     /// Sets the clock going. The first second ends at once: what has waited for the router to run is then sent.
-    pub fn start(&mut self, cx: &mut Cx<'_>) {
+    pub fn start(&mut self, cx: &mut Cx<'_>, timer: u32) {
         self.due = cx.now();
-        cx.set_timer(0, self.due);
+        cx.set_timer(timer, self.due);
     }
 
     /// A second has passed. What was missed while the worker was away is not made up for: messages that came meanwhile still
     /// wait, and neighbours would seem dead.
-    pub fn second(&mut self, cx: &mut Cx<'_>) {
+    pub fn second(&mut self, cx: &mut Cx<'_>, timer: u32) {
         self.due = (self.due + SECOND).max(cx.now());
-        cx.set_timer(0, self.due);
+        cx.set_timer(timer, self.due);
         self.bridge.second();
+    }
+
+    /// Says that a port's link went up or down.
+    pub fn set_link(&mut self, port: usize, up: bool) {
+        self.bridge.set_link(wire_number(port), up);
+    }
+
+    /// Of each port, whether its link is up, as far as the tree was told.
+    pub fn links(&self) -> impl Iterator<Item = bool> + '_ {
+        self.bridge.ports().iter().map(super::rstp::Port::link)
     }
 
     /// Takes what came in by a port; all of it is consumed here.
@@ -181,8 +191,8 @@ impl Tree {
     }
 
     /// Sets the timer for the second that `old` had begun.
-    pub fn go_on(&self, cx: &mut Cx<'_>) {
-        cx.set_timer(0, self.due);
+    pub fn go_on(&self, cx: &mut Cx<'_>, timer: u32) {
+        cx.set_timer(timer, self.due);
     }
 
     /// Answers the handlers that both elements have.

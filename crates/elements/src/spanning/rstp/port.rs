@@ -267,6 +267,11 @@ impl Port {
         self.link && self.admin_enabled && !self.guarded
     }
 
+    /// Whether its link is up.
+    pub fn link(&self) -> bool {
+        self.link
+    }
+
     /// Whether BPDU guard has switched it off.
     pub fn guarded(&self) -> bool {
         self.guarded

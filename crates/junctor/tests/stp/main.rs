@@ -7,6 +7,8 @@
 //! ```
 //! Timers are as short as the kernel allows. Without root or a tool the tests say what is missing and are skipped.
 
+mod rings;
+
 use std::time::Duration;
 
 use lab::rig::{Cable, Namespace, Process, wait_for};
