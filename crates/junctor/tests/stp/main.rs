@@ -122,8 +122,12 @@ impl Ring {
     /// Pings both bridges from the host, and asks all for somebody who is not there: broadcasts, which would go round for
     /// ever in a ring.
     fn reaches_all_without_a_storm(&self) {
-        // What bridges learned on the former tree is forgotten in their time.
-        let answers = |address: &str| self.host.run(&["ping", "-c", "1", "-W", "1", address]).is_ok();
+        // What bridges learned on the former tree is forgotten in their time, Linux's minutes later: so each ping begins with
+        // a broadcast that asks for the address.
+        let answers = |address: &str| {
+            self.host.ip("neigh flush all").unwrap();
+            self.host.run(&["ping", "-c", "1", "-W", "1", address]).is_ok()
+        };
         wait_for("answers", PATIENCE, || answers("10.0.9.1") && answers("10.0.9.2")).unwrap();
         let before = self.heard();
         for address in ["10.0.9.1", "10.0.9.2"] {

@@ -111,25 +111,36 @@ impl Bridge {
         self.place.run(&[JUNCTOR, "ctl", "--socket", &self.control(), handler]).unwrap()
     }
 
-    /// Which of both ports forward, by whom the root is, and what else tells one tree from the next.
+    /// What both ports do, by whom the root is, and what else tells one tree from the next.
     fn state(&self) -> State {
         if self.maker == Linux {
             let read = |path: &str| self.place.run(&["cat", &format!("/sys/class/net/{path}")]).unwrap();
-            // In state 3 a port forwards.
-            let forwards = |port: &str| read(&format!("{port}/brport/state")).trim() == "3";
-            let changing = read("br0/bridge/topology_change_detected");
+            let port = |name: &str| match read(&format!("{name}/brport/state")).trim() {
+                "0" => Port::Off,
+                "3" => Port::Forwards,
+                "4" => Port::Blocked,
+                _ => Port::Waits,
+            };
             return State {
-                forwards: [forwards("left"), forwards("right")],
+                ports: [port("left"), port("right")],
                 root: read("br0/bridge/root_id").trim().replace(':', ""),
-                more: changing,
+                changes: read("br0/bridge/topology_change_detected"),
             };
         }
-        let states = self.ctl("r.states");
-        let forwards = |port: usize| states.lines().any(|line| line == format!("{port} forwarding"));
+        let text = self.ctl("r.ports");
+        let port = |number: usize| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("{number} ")));
+            match line.unwrap_or_default().split_whitespace().collect::<Vec<_>>()[..] {
+                ["disabled", ..] => Port::Off,
+                [_, "forwarding", ..] => Port::Forwards,
+                ["alternate" | "backup", ..] => Port::Blocked,
+                _ => Port::Waits,
+            }
+        };
         State {
-            forwards: [forwards(0), forwards(1)],
+            ports: [port(0), port(1)],
             root: self.ctl("r.root").trim().replace(':', ""),
-            more: self.ctl("r.topology_changes") + &self.ctl("r.root_changes"),
+            changes: self.ctl("r.topology_changes") + &self.ctl("r.root_changes"),
         }
     }
 
@@ -141,12 +152,23 @@ impl Bridge {
     }
 }
 
+/// What a port does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Port {
+    Off,
+    /// It leads into a ring.
+    Blocked,
+    /// It listens or learns, and will forward.
+    Waits,
+    Forwards,
+}
+
 /// What a bridge is at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
-    forwards: [bool; 2],
+    ports: [Port; 2],
     root: String,
-    more: String,
+    changes: String,
 }
 
 fn priority(number: usize) -> usize {
@@ -189,20 +211,25 @@ impl Ring {
         self.bridges.iter().map(Bridge::state).collect()
     }
 
-    /// Waits until all know one root, the first bridge, and all ports forward but so many.
-    fn settles(&self, cut: usize) -> Vec<State> {
+    /// Waits until all know one root, the first bridge, and all ports forward but one, which leads into the ring; or but two, if
+    /// `broken`: those of the link that failed.
+    fn settles(&self, broken: bool) -> Vec<State> {
         let settled = |states: &[State]| {
             let one_root = states.iter().map(|state| &state.root).collect::<BTreeSet<_>>().len() == 1;
-            let forwards =
-                states.iter().flat_map(|state| state.forwards).filter(|forwards| *forwards).count();
-            one_root && states[0].root.starts_with("1000.") && forwards + cut == 2 * states.len()
+            let count =
+                |what| states.iter().flat_map(|state| state.ports).filter(|port| *port == what).count();
+            let others = if broken { (0, 2) } else { (1, 0) };
+            one_root
+                && states[0].root.starts_with("1000.")
+                && (count(Port::Blocked), count(Port::Off)) == others
+                && count(Port::Waits) == 0
         };
         let mut states = Vec::new();
         wait_for("the tree", PATIENCE, || {
             states = self.states();
             settled(&states)
         })
-        .unwrap_or_else(|e| panic!("{e}, cut {cut}: {states:#?}"));
+        .unwrap_or_else(|e| panic!("{e}, broken {broken}: {states:#?}"));
         states
     }
 
@@ -211,20 +238,25 @@ impl Ring {
         let (host, _) = self.bridges[0].host();
         for number in 1..self.bridges.len() {
             let address = format!("10.0.9.{}", number + 1);
-            // What was learned on the former tree is forgotten in its time.
-            wait_for("an answer", PATIENCE, || host.run(&["ping", "-c1", "-W1", &address]).is_ok())
+            // After a change Linux keeps addresses that it should forget until its next cleaning, minutes later. So each ping
+            // begins with a broadcast that asks for its host, and the answer teaches all bridges.
+            let answers = || {
+                host.ip("neigh flush all").unwrap();
+                host.run(&["ping", "-c1", "-W1", &address]).is_ok()
+            };
+            wait_for("an answer", PATIENCE, answers)
                 .unwrap_or_else(|e| panic!("{e} from {address}: {:#?}", self.states()));
         }
     }
 
     /// Has each host send broadcasts, and counts what the others get.
-    fn sends_nothing_round(&mut self, cut: usize) {
+    fn sends_nothing_round(&mut self, broken: bool) {
         let mut seen = Vec::new();
         wait_for("a count on one tree", PATIENCE, || {
-            let before = self.settles(cut);
+            let before = self.settles(broken);
             seen = (0..self.bridges.len()).map(|from| self.count(from)).collect();
             // Fewer than were sent, while nothing changed, are frames that the machine lost.
-            before == self.settles(cut) && seen.iter().flatten().all(|got| *got >= FRAMES)
+            before == self.settles(broken) && seen.iter().flatten().all(|got| *got >= FRAMES)
         })
         .unwrap_or_else(|e| panic!("{e}: {seen:?} {:#?}", self.states()));
         let once = vec![vec![FRAMES; self.bridges.len() - 1]; self.bridges.len()];
@@ -254,18 +286,18 @@ fn check(makers: &[Maker], method: &str) {
         return;
     }
     let mut ring = Ring::new(makers, method);
-    ring.settles(1);
+    ring.settles(false);
     ring.carries_pings();
-    ring.sends_nothing_round(1);
+    ring.sends_nothing_round(false);
     // A link fails, next to the root; both of its ports stop forwarding, and what was cut takes its place.
     ring.bridges[0].place.ip("link set right down").unwrap();
-    ring.settles(2);
+    ring.settles(true);
     ring.carries_pings();
-    ring.sends_nothing_round(2);
+    ring.sends_nothing_round(true);
     ring.bridges[0].place.ip("link set right up").unwrap();
-    ring.settles(1);
+    ring.settles(false);
     ring.carries_pings();
-    ring.sends_nothing_round(1);
+    ring.sends_nothing_round(false);
     for bridge in ring.bridges {
         if let Some(process) = bridge.process {
             let output = process.interrupt(PATIENCE).unwrap();
