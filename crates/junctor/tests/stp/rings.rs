@@ -108,7 +108,7 @@ impl Bridge {
     }
 
     fn ctl(&self, handler: &str) -> String {
-        self.place.run(&[JUNCTOR, "ctl", "--socket", &self.control(), handler]).unwrap()
+        crate::ctl(&self.place, &self.control(), handler)
     }
 
     /// What both ports do, by whom the root is, and what else tells one tree from the next.
