@@ -232,7 +232,7 @@ impl Run {
     }
 }
 
-struct NoDevices;
+pub(crate) struct NoDevices;
 
 impl Provider for NoDevices {
     fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {

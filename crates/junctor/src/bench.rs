@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor bench`: what the engine's own parts cost on this machine.
 
+mod bridge;
 mod engine_path;
 mod fib;
 mod flood;
 mod handoff;
 pub(crate) mod locks;
+mod mac;
 mod scaling;
 mod shares;
 mod start;
@@ -27,11 +29,13 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, Subcommand)]
 enum What {
+    Bridge(bridge::Args),
     Engine(engine_path::Args),
     Fib(fib::Args),
     Flood(flood::Args),
     Handoff(handoff::Args),
     Locks(locks::Args),
+    Mac(mac::Args),
     Start(start::Args),
 }
 
@@ -43,11 +47,13 @@ pub(crate) fn demo_devices(text: &str, queues: usize) -> Result<Bench, String> {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     match &args.what {
+        What::Bridge(args) => bridge::main(args),
         What::Engine(args) => engine_path::main(args),
         What::Fib(args) => fib::main(args),
         What::Flood(args) => flood::main(args),
         What::Handoff(args) => handoff::main(args),
         What::Locks(args) => locks::main(args),
+        What::Mac(args) => mac::main(args),
         What::Start(args) => start::main(args),
     }
 }

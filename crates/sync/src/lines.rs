@@ -81,6 +81,12 @@ impl Lines {
         let first = unsafe { block.add(skip) }.cast::<Line>();
         Ok(Self { block, layout, first, count })
     }
+
+    /// Begins to load line `at`, if there is one: a hint, which costs no check of `at`.
+    #[inline(always)]
+    pub fn prefetch(&self, at: usize) {
+        crate::prefetch::prefetch_at(self.first.as_ptr().wrapping_add(at));
+    }
 }
 
 impl Deref for Lines {

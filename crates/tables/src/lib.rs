@@ -12,8 +12,8 @@
 //!
 //! Time never comes from a clock here: every table that ages takes `now_ns`, nanoseconds since any fixed moment.
 //!
-//! `unsafe` is denied but for the loads of the two lookups (`fib4/walk.rs`, `fib6/walk.rs`): there the safe form costs a fifth of
-//! the speed, or there is none.
+//! `unsafe` is denied but for the loads of three lookups (`fib4/walk.rs`, `fib6/walk.rs`, `mac/fdb/asked.rs`): there the safe form
+//! costs a fifth of the speed, or there is none.
 #![deny(unsafe_code)]
 
 mod arena;

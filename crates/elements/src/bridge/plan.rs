@@ -112,7 +112,9 @@ pub(super) struct Plan {
     pub members: Vec<Member>,
     /// Of each leader, the ports in service that frames for it may leave by. A port of its own has itself.
     pub ways: Vec<Vec<u16>>,
-    /// Whether some have several.
+    /// Ports of their own that are in service: what is for them leaves by them.
+    pub lone: PortSet,
+    /// Whether some ports are parts of aggregates.
     pub has_lags: bool,
     /// Whether VLANs are told apart.
     pub aware: bool,
@@ -150,6 +152,7 @@ impl Plan {
         let mut plan = Plan {
             members,
             ways: Vec::new(),
+            lone: PortSet::EMPTY,
             has_lags: ports.iter().any(|port| port.lag.is_some()),
             aware,
             vlans: vec![Vlan::default()],
@@ -186,6 +189,8 @@ impl Plan {
             same.map(|(at, _)| at as u16).collect::<Vec<_>>()
         };
         self.ways = (0..self.members.len()).map(up).collect();
+        let is_lone = |at: &usize| self.ways[*at] == [*at as u16];
+        self.lone = (0..self.members.len()).filter(is_lone).collect();
         let reaches = |from: &Member| {
             let others = self.members.iter().enumerate().filter(|(at, to)| {
                 *at != usize::from(from.leader)

@@ -6,7 +6,8 @@
 //! A worker looks once for each batch; one that is under way while a state changes ends as it began.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use sync::padded::CachePadded;
 
@@ -84,6 +85,10 @@ impl fmt::Display for PortState {
 #[derive(Debug)]
 pub struct PortStates {
     states: CachePadded<Box<[AtomicU8]>>,
+    /// Those that forward.
+    forwarding: CachePadded<[AtomicU64; MAX_PORTS / 64]>,
+    /// Held while both change.
+    setting: Mutex<()>,
 }
 
 impl PortStates {
@@ -92,7 +97,12 @@ impl PortStates {
         // Whole lines, so that nobody else's word stands beside these.
         let bytes = ports.next_multiple_of(64);
         let states = (0..bytes).map(|_| AtomicU8::new(PortState::Forwarding as u8)).collect::<Vec<_>>();
-        PortStates { states: CachePadded::new(states.into()) }
+        let forwarding = PortSet::first(ports).0.map(AtomicU64::new);
+        PortStates {
+            states: CachePadded::new(states.into()),
+            forwarding: CachePadded::new(forwarding),
+            setting: Mutex::new(()),
+        }
     }
 
     /// The state of `port`; discarding where there is no such port.
@@ -106,11 +116,24 @@ impl PortStates {
 
     /// Gives `port` another state; nothing where there is no such port.
     pub fn set(&self, port: usize, state: PortState) {
+        let _setting = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(word) = self.states.get(port)
             && word.load(Ordering::Relaxed) != state as u8
         {
             word.store(state as u8, Ordering::Relaxed);
+            let (bit, forwarding) = (1 << (port % 64), self.forwarding.get(port / 64));
+            match (forwarding, state.forwards()) {
+                (Some(word), true) => word.fetch_or(bit, Ordering::Relaxed),
+                (Some(word), false) => word.fetch_and(!bit, Ordering::Relaxed),
+                (None, _) => 0,
+            };
         }
+    }
+
+    /// The ports that forward.
+    #[inline]
+    pub fn forwarding(&self) -> PortSet {
+        PortSet(self.forwarding.each_ref().map(|word| word.load(Ordering::Relaxed)))
     }
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the frames of a batch go: classification, learning and lookup, without touching a packet.
 //!
-//! A batch is gone through twice. The first pass reads the headers, judges the frames, and asks for the table's cache lines of all
-//! sources and destinations; the second finds them near. What comes out is a [`Way`] for each frame.
+//! A batch goes through stages, each a short loop over all of its frames: headers are read and the frames judged; the table says where
+//! their addresses belong and asks for those cache lines ([`Fdb::seek`]); it compares what stands there ([`Fdb::answer`]);
+//! and last it is decided. What comes out is a [`Sight`] for each frame. A batch whose frames are all for one port, as
+//! most are, is found to be so without a branch for each of them.
 
 use engine::Reason;
 use engine::clock::Nanos;
@@ -12,7 +14,7 @@ use tables::mac::Learned;
 use tables::mac::fdb::{self, Fdb, Key, Mark, Noted, Place};
 use wire::MacAddr;
 
-use super::plan::{Member, Plan, Vlan};
+use super::plan::{Member, Plan};
 use super::tags::{self, CUSTOMER, PROVIDER, TAG_LEN};
 use super::{PortSet, PortState};
 use crate::shared_limit::SharedLimit;
@@ -29,14 +31,16 @@ const RESERVED: u64 = 0x0180_c200_0000;
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Not decided.
+    /// Not decided: it goes to a station.
     Look,
+    /// Not decided: it goes to a group.
+    LookGroup,
     /// It leaves by this port.
     Port(u16),
     /// It leaves by all other ports.
     Flood,
-    /// It leaves by the ports that want its group: the frame's place in the batch.
-    Group(u16),
+    /// It leaves by the ports that want its group: a place in [`Sights::groups`].
+    Group(u32),
     /// It is for the bridge's own protocols.
     Control,
     /// Snooping sees it first.
@@ -45,17 +49,134 @@ pub(super) enum Way {
     Drop(Reason),
 }
 
-/// A frame on its way through the two passes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sight {
-    pub way: Way,
-    /// Its VLAN, 0 where none is told apart, and whether it came with a tag.
-    pub vid: u16,
-    pub tagged: bool,
-    /// Its destination.
-    pub to: u64,
-    src: Place,
-    dst: Place,
+/// What happens to a frame and how it came, in a number: whoever has the same leaves in the same manner.
+///
+/// Bits 0 to 11: its VLAN, 0 where none is told apart; 12: whether it came with a tag; from 13 on the way: numbers below 256 are ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sight(u32);
+
+impl Sight {
+    const TAGGED: u32 = 1 << 12;
+    const WAY_SHIFT: u32 = 13;
+    const LOOK: u32 = 256;
+    const LOOK_GROUP: u32 = 257;
+    const FLOOD: u32 = 258;
+    const CONTROL: u32 = 259;
+    const SNOOP: u32 = 260;
+    /// From here on 256 of reasons.
+    const DROP: u32 = 512;
+    const GROUP: u32 = 1 << 18;
+
+    /// A frame to a station, of which nothing is decided.
+    #[inline]
+    fn new(vid: u16, tagged: bool) -> Sight {
+        Sight(Self::LOOK << Self::WAY_SHIFT | if tagged { Self::TAGGED } else { 0 } | u32::from(vid & 0xfff))
+    }
+
+    #[inline]
+    fn with_port(self, port: u16) -> Sight {
+        Sight(self.0 & ((1 << Self::WAY_SHIFT) - 1) | u32::from(port) << Self::WAY_SHIFT)
+    }
+
+    fn with(self, way: Way) -> Sight {
+        let way = match way {
+            Way::Port(port) => u32::from(port),
+            Way::Look => Self::LOOK,
+            Way::LookGroup => Self::LOOK_GROUP,
+            Way::Flood => Self::FLOOD,
+            Way::Control => Self::CONTROL,
+            Way::Snoop => Self::SNOOP,
+            Way::Drop(reason) => Self::DROP + reason as u32,
+            Way::Group(place) => Self::GROUP + place,
+        };
+        Sight(self.0 & ((1 << Self::WAY_SHIFT) - 1) | way << Self::WAY_SHIFT)
+    }
+
+    /// What happens to it.
+    #[inline]
+    pub fn way(self) -> Way {
+        match self.0 >> Self::WAY_SHIFT {
+            port @ 0..Self::LOOK => Way::Port(port as u16),
+            Self::LOOK => Way::Look,
+            Self::LOOK_GROUP => Way::LookGroup,
+            Self::FLOOD => Way::Flood,
+            Self::CONTROL => Way::Control,
+            Self::SNOOP => Way::Snoop,
+            way @ Self::GROUP.. => Way::Group(way - Self::GROUP),
+            way => {
+                let reason = Reason::ALL.get((way - Self::DROP.min(way)) as usize);
+                Way::Drop(reason.copied().unwrap_or(Reason::NoOutput))
+            }
+        }
+    }
+
+    /// The port that it leaves by, if it is one.
+    #[inline]
+    pub fn port(self) -> Option<usize> {
+        Some((self.0 >> Self::WAY_SHIFT) as usize).filter(|way| *way < Self::LOOK as usize)
+    }
+
+    /// Its VLAN.
+    #[inline]
+    pub fn vid(self) -> u16 {
+        (self.0 & 0xfff) as u16
+    }
+
+    /// Whether it came with a tag.
+    #[inline]
+    pub fn is_tagged(self) -> bool {
+        self.0 & Self::TAGGED != 0
+    }
+
+    #[inline]
+    fn is_look(self) -> bool {
+        self.0 >> Self::WAY_SHIFT == Self::LOOK
+    }
+
+    #[inline]
+    fn is_undecided(self) -> bool {
+        matches!(self.0 >> Self::WAY_SHIFT, Self::LOOK | Self::LOOK_GROUP)
+    }
+}
+
+/// A batch on its way through the stages; in each list, the frames in their order.
+#[derive(Debug, Default)]
+pub(super) struct Sights {
+    /// Source and destination in turn.
+    keys: Vec<Key>,
+    places: Vec<Place>,
+    /// Where the destinations are.
+    ports: Vec<u16>,
+    /// What comes out.
+    pub sights: Vec<Sight>,
+    /// The ports of groups that frames of the batch go to.
+    pub groups: Vec<PortSet>,
+    /// The last of them.
+    last_group: (u64, u16),
+}
+
+impl Sights {
+    /// A number that all frames of a conversation in this direction share.
+    pub fn hash(&self, at: usize) -> u64 {
+        let [src, dst] = self.places.as_chunks().0.get(at).copied().unwrap_or_default();
+        (src.mix() ^ dst.mix().rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// Whether all frames go to stations behind one port, and are otherwise alike.
+    #[inline]
+    fn is_uniform(&self) -> bool {
+        let (Some(sight), Some(port)) = (self.sights.first(), self.ports.first()) else { return false };
+        // Without a branch for each frame.
+        sight.is_look()
+            && self.sights.iter().fold(0, |unlike, other| unlike | (other.0 ^ sight.0)) == 0
+            && self.ports.iter().fold(0, |unlike, other| unlike | (other ^ port)) == 0
+    }
+
+    /// How many frames from `from` on go the same way in the same form.
+    pub fn run(&self, from: usize) -> usize {
+        let rest = self.sights.get(from..).unwrap_or_default();
+        rest.first().map_or(0, |first| rest.iter().take_while(|sight| *sight == first).count())
+    }
 }
 
 /// Floods that a port may cause, of each kind.
@@ -88,6 +209,8 @@ pub(super) struct Sorter<'a> {
     pub storm: &'a Storm,
     /// The port that the batch came in by.
     pub state: PortState,
+    /// Where frames to stations may go without further questions, VLANs aside.
+    pub open: PortSet,
     /// The bridge's own address, if frames from it are not to come in here.
     pub own: u64,
     /// The type of the tags that are this bridge's.
@@ -99,70 +222,132 @@ pub(super) struct Sorter<'a> {
 }
 
 impl Sorter<'_> {
-    /// Decides about all frames of a batch.
+    /// Decides about all frames of a batch. What comes out stands in `sights`, unless it is one for all of them.
     pub fn sort(
         &self,
         batch: &Batch,
-        sights: &mut Vec<Sight>,
+        sights: &mut Sights,
         allowance: &mut TokenBucket,
         learning: &mut Learning,
-    ) {
-        sights.clear();
+    ) -> Option<Sight> {
+        let n = batch.len();
+        // What stands there is written over: mostly there are as many as the last time.
+        sights.keys.resize(2 * n, Key::default());
+        sights.sights.resize(n, Sight::default());
+        sights.ports.resize(n, fdb::UNKNOWN);
+        let keys = sights.keys.as_chunks_mut().0;
         match self.plan.aware {
-            false => {
-                let salt = self.fdb.salt(0);
-                sights.extend(batch.iter().map(|packet| self.look(packet, 0, false, salt)));
+            false => self.look_all(batch, keys, &mut sights.sights),
+            true => {
+                for (packet, (keys, sight)) in batch.iter().zip(keys.iter_mut().zip(&mut sights.sights)) {
+                    *sight = self.look_tagged(packet, keys);
+                }
             }
-            true => sights.extend(batch.iter().map(|packet| self.look_tagged(packet))),
         }
-        let mark =
-            self.fdb.mark(self.reader, usize::from(self.member.leader)).filter(|_| self.state.learns());
-        for (at, sight) in sights.iter_mut().enumerate().filter(|(_, sight)| sight.way == Way::Look) {
-            if let Some(mark) = mark
-                && !self.fdb.is_known(self.fdb.find(sight.src), mark)
-            {
-                self.note(sight.src, mark, allowance, learning);
+        self.fdb.seek(&sights.keys, &mut sights.places);
+        self.learn(sights, allowance, learning);
+        self.decide(batch, sights)
+    }
+
+    /// Learns sources and finds destinations, frame by frame.
+    #[inline]
+    fn learn(&self, sights: &mut Sights, allowance: &mut TokenBucket, learning: &mut Learning) {
+        let mark = self.fdb.mark(self.reader, usize::from(self.member.leader));
+        let mark = mark.filter(|_| self.state.learns());
+        let (frames, ports) = (sights.places.as_chunks().0, &mut sights.ports);
+        let mut at = 0;
+        loop {
+            at += self.fdb.answer(self.reader, mark, &frames[at..], &mut ports[at..]);
+            let (Some([src, dst]), Some(mark)) = (frames.get(at), mark) else { return };
+            // Of others the keys mean nothing.
+            if sights.sights[at].is_undecided() {
+                self.note(*src, mark, allowance, learning);
+                ports[at] = self.fdb.port(self.reader, self.fdb.find(*dst));
             }
-            sight.way = match sight.to & GROUP {
-                0 => self.station(sight),
-                _ => self.group(&batch[at], at, sight),
+            at += 1;
+        }
+    }
+
+    /// Where frames go that nothing is wrong with.
+    #[inline]
+    fn decide(&self, batch: &Batch, sights: &mut Sights) -> Option<Sight> {
+        if sights.is_uniform() {
+            let (first, port) = (sights.sights[0], sights.ports[0]);
+            if self.open_in(first.vid()).contains(usize::from(port)) {
+                return Some(first.with_port(port));
+            }
+        }
+        self.decide_each(batch, sights);
+        None
+    }
+
+    #[inline(never)]
+    fn decide_each(&self, batch: &Batch, sights: &mut Sights) {
+        sights.groups.clear();
+        let (mut vid, mut open) = (0, self.open_in(0));
+        for at in 0..batch.len() {
+            let (sight, port) = (sights.sights[at], sights.ports[at]);
+            if !sight.is_look() {
+                if sight.is_undecided() {
+                    sights.sights[at] = sight.with(self.group(batch[at].data(), sight, sights));
+                }
+                continue;
+            }
+            if vid != sight.vid() {
+                (vid, open) = (sight.vid(), self.open_in(sight.vid()));
+            }
+            sights.sights[at] = match open.contains(usize::from(port)) {
+                true => sight.with_port(port),
+                false => sight.with(self.station(sight, port, sights, at)),
             };
         }
     }
 
-    /// The first pass over a frame of this VLAN.
+    /// Where frames of this VLAN to stations may go without further questions.
+    #[inline]
+    fn open_in(&self, vid: u16) -> PortSet {
+        if self.plan.aware { self.open.and(&self.plan.vlan(vid).members) } else { self.open }
+    }
+
+    /// Reads frames' addresses and judges them, where VLANs are not told apart.
+    #[inline(never)]
+    fn look_all(&self, batch: &[Packet], keys: &mut [[Key; 2]], sights: &mut [Sight]) {
+        let (salt, plain) = (self.fdb.salt(0), Sight::new(0, false));
+        for (packet, (keys, sight)) in batch.iter().zip(keys.iter_mut().zip(sights)) {
+            *sight = self.look(packet.data(), plain, salt, keys);
+        }
+    }
+
+    /// Reads a frame's addresses and judges them. `plain` says how it came.
     #[inline(always)]
-    fn look(&self, packet: &Packet, vid: u16, tagged: bool, salt: u64) -> Sight {
-        let data = packet.data();
-        let nowhere = Place::default();
+    fn look(&self, data: &[u8], plain: Sight, salt: u64, keys: &mut [Key; 2]) -> Sight {
         let Some(header) = data.first_chunk::<HEADER_LEN>() else {
-            return Sight {
-                way: Way::Drop(Reason::TooShort),
-                vid,
-                tagged,
-                to: 0,
-                src: nowhere,
-                dst: nowhere,
-            };
+            return plain.with(Way::Drop(Reason::TooShort));
         };
-        let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, ..] = *header;
-        let to = u64::from_be_bytes([0, 0, d0, d1, d2, d3, d4, d5]);
-        let from = u64::from_be_bytes([0, 0, s0, s1, s2, s3, s4, s5]);
-        let (src, dst) = (self.fdb.place(Key::new(from, salt)), self.fdb.place(Key::new(to, salt)));
-        let mut way = Way::Look;
-        if from & GROUP != 0 || from == 0 || from == self.own || data.len() > self.longest {
-            way = self.fault(data, from);
+        let [to, from] = addresses(header);
+        if (from | to) & GROUP != 0 || from == 0 || from == self.own || data.len() > self.longest {
+            *keys = [Key::new(from, salt), Key::new(to, salt)];
+            return plain.with(self.look_closer(data, to, from));
         }
-        // These pass whatever the port's state.
-        if to & !0xf == RESERVED && way == Way::Look {
-            way = if self.member.port.guarded { Way::Drop(Reason::BadBpdu) } else { Way::Control };
+        *keys = [Key::of_station(from, salt), Key::of_station(to, salt)];
+        plain
+    }
+
+    /// The same for a frame that is not simply for a station.
+    #[inline(never)]
+    fn look_closer(&self, data: &[u8], to: u64, from: u64) -> Way {
+        match self.fault(data, from) {
+            // These pass whatever the port's state.
+            Way::Look if to & !0xf == RESERVED && self.member.port.guarded => Way::Drop(Reason::BadBpdu),
+            Way::Look if to & !0xf == RESERVED => Way::Control,
+            Way::Look if to & GROUP != 0 => Way::LookGroup,
+            way => way,
         }
-        Sight { way, vid, tagged, to, src, dst }
     }
 
     /// The same where VLANs are told apart.
     #[inline]
-    fn look_tagged(&self, packet: &Packet) -> Sight {
+    fn look_tagged(&self, packet: &Packet, keys: &mut [Key; 2]) -> Sight {
         let data = packet.data();
         let port = &self.member.port;
         let (vid, tagged) = match tags::tag(data) {
@@ -170,14 +355,15 @@ impl Sorter<'_> {
             _ => (0, false),
         };
         let own = if vid == 0 { port.pvid } else { vid };
-        let mut sight = self.look(packet, own, tagged, self.fdb.salt(own));
-        if sight.way == Way::Look {
+        let sight = self.look(data, Sight::new(own, tagged), self.fdb.salt(own), keys);
+        if sight.is_undecided() {
             if let Some(reason) = self.tag_fault(data, tagged, vid) {
-                sight.way = Way::Drop(reason);
-            } else if !self.plan.vlan(own).members.contains(usize::from(self.member.leader))
+                return sight.with(Way::Drop(reason));
+            }
+            if !self.plan.vlan(own).members.contains(usize::from(self.member.leader))
                 || tagged && vid != 0 && !port.trunk
             {
-                sight.way = Way::Drop(Reason::NoVlan);
+                return sight.with(Way::Drop(Reason::NoVlan));
             }
         }
         sight
@@ -236,13 +422,11 @@ impl Sorter<'_> {
         allowance.remove(u64::from(had - left));
     }
 
-    /// Where a frame to a station goes.
-    #[inline(always)]
-    fn station(&self, sight: &Sight) -> Way {
+    /// Where a frame to a station behind `port` goes, if there is more to be asked.
+    fn station(&self, sight: Sight, port: u16, sights: &Sights, at: usize) -> Way {
         if !self.state.forwards() {
             return Way::Drop(Reason::PortBlocked);
         }
-        let port = self.fdb.port(self.reader, self.fdb.find(sight.dst));
         if port == fdb::UNKNOWN {
             return self.flood(self.storm.unknown.as_ref());
         }
@@ -253,35 +437,37 @@ impl Sorter<'_> {
         if !self.states.get(to).forwards() {
             return Way::Drop(Reason::PortBlocked);
         }
-        if self.plan.aware && !self.plan.vlan(sight.vid).members.contains(to) {
+        if self.plan.aware && !self.plan.vlan(sight.vid()).members.contains(to) {
             return Way::Drop(Reason::NoVlan);
         }
-        if self.plan.has_lags {
-            return self
-                .plan
-                .way(to, sight.hash())
-                .map_or(Way::Drop(Reason::NoOutput), |to| Way::Port(to as u16));
+        match self.plan.way(to, sights.hash(at)) {
+            Some(to) => Way::Port(to as u16),
+            None => Way::Drop(Reason::NoOutput),
         }
-        Way::Port(port)
     }
 
     /// Where a frame to a group goes.
-    fn group(&self, packet: &Packet, at: usize, sight: &Sight) -> Way {
+    fn group(&self, data: &[u8], sight: Sight, sights: &mut Sights) -> Way {
         if !self.state.forwards() {
             return Way::Drop(Reason::PortBlocked);
         }
-        if sight.to == BROADCAST {
+        let to = data.first_chunk().map_or(0, |header| addresses(header)[0]);
+        if to == BROADCAST {
             return self.flood(self.storm.broadcast.as_ref());
         }
         let way = self.flood(self.storm.multicast.as_ref());
         let Some(groups) = self.groups.filter(|_| way == Way::Flood) else { return way };
-        if self.snoops && is_membership(packet.data(), sight.tagged) {
+        if self.snoops && is_membership(data, sight.is_tagged()) {
             return Way::Snoop;
         }
-        match groups.get(self.reader, sight.vid, MacAddr::from_u64(sight.to)) {
-            Some(_) => Way::Group(at as u16),
-            None => Way::Flood,
+        if sights.groups.is_empty() || sights.last_group != (to, sight.vid()) {
+            let Some(ports) = groups.get(self.reader, sight.vid(), MacAddr::from_u64(to)) else {
+                return Way::Flood;
+            };
+            sights.groups.push(ports);
+            sights.last_group = (to, sight.vid());
         }
+        Way::Group(sights.groups.len() as u32 - 1)
     }
 
     #[inline]
@@ -292,37 +478,22 @@ impl Sorter<'_> {
         }
     }
 
-    /// The leaders of the ports that a flooded frame leaves by.
-    pub fn flooded(&self, sight: &Sight) -> PortSet {
-        let mut ports = self.member.reaches;
+    /// The leaders of the ports that a flooded frame leaves by, or one to a group that these want.
+    pub fn flooded(&self, sight: Sight, wanted: Option<&PortSet>) -> PortSet {
+        let mut ports = self.member.reaches.and(&self.states.forwarding());
         if self.plan.aware {
-            ports = ports.and(&self.plan.vlan(sight.vid).members);
+            ports = ports.and(&self.plan.vlan(sight.vid()).members);
         }
-        if let (Way::Group(_), Some(groups)) = (sight.way, self.groups) {
-            let wanted = groups.get(self.reader, sight.vid, MacAddr::from_u64(sight.to));
-            ports = ports.and(&wanted.unwrap_or_else(|| PortSet::first(super::MAX_PORTS)));
-        }
-        ports.iter().filter(|port| self.states.get(*port).forwards()).collect()
-    }
-
-    /// The frame's VLAN.
-    pub fn vlan(&self, sight: &Sight) -> &Vlan {
-        self.plan.vlan(sight.vid)
+        wanted.map_or(ports, |wanted| ports.and(wanted))
     }
 }
 
-impl Sight {
-    /// A number that all frames of a conversation in this direction share.
-    #[inline]
-    pub fn hash(&self) -> u64 {
-        (self.src.mix() ^ self.dst.mix().rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-
-    /// Whether both go the same way in the same form.
-    #[inline(always)]
-    pub fn alike(&self, other: &Sight) -> bool {
-        self.way == other.way && self.vid == other.vid && self.tagged == other.tagged
-    }
+/// Destination and source, as numbers.
+#[inline(always)]
+fn addresses(header: &[u8; HEADER_LEN]) -> [u64; 2] {
+    // Eight bytes are one load; six would be two.
+    let word = |bytes: Option<&[u8; 8]>| u64::from_be_bytes(bytes.copied().unwrap_or_default()) >> 16;
+    [word(header.first_chunk()), word(header.last_chunk())]
 }
 
 /// Whether a frame to a group is an IGMP or MLD message (RFC 3376, RFC 3810), which snooping wants to see.

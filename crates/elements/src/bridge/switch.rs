@@ -74,8 +74,8 @@ use wire::MacAddr;
 
 use super::control::{self, Control};
 use super::plan::{Plan, Port};
-use super::sort::{Learning, Sight, Sorter, Storm, Way};
-use super::{MAX_PORTS, PortState, tags};
+use super::sort::{Learning, Sight, Sights, Sorter, Storm, Way};
+use super::{MAX_PORTS, PortSet, PortState, tags};
 use crate::shared_limit::SharedLimit;
 use crate::tools::{TokenBucket, nanos, time_ns};
 
@@ -149,7 +149,7 @@ struct Bridge {
 /// What each worker has for itself.
 #[derive(Default)]
 struct Mine {
-    sights: Vec<Sight>,
+    sights: Sights,
     out: Out,
     allowances: Vec<TokenBucket>,
     received: Vec<u64>,
@@ -168,15 +168,15 @@ struct Out {
 }
 
 impl Out {
-    fn put(&mut self, output: usize, batch: &mut Batch) {
+    fn put(&mut self, output: usize, frames: impl Iterator<Item = Packet>) {
         let Some(part) = self.parts.get_mut(output) else {
-            let lost = std::mem::take(batch);
-            return self.drops.push((Reason::NoOutput, lost));
+            return self.drops.push((Reason::NoOutput, frames.collect()));
         };
-        if part.is_empty() {
+        let is_first = part.is_empty();
+        part.extend(frames);
+        if is_first && !part.is_empty() {
             self.order.push(output);
         }
-        part.append(batch);
     }
 
     fn drop(&mut self, reason: Reason, batch: Batch) {
@@ -344,108 +344,158 @@ impl Common {
             return cx.drop_batch(Reason::Inactive, batch);
         }
         let states = self.control.states();
+        let state = states.get(usize::from(member.leader));
+        let open = match state.forwards() {
+            true => member.reaches.and(&plan.lone).and(&states.forwarding()),
+            false => PortSet::EMPTY,
+        };
+        let snoops = noutputs > self.ports + 1;
         let sorter = Sorter {
             fdb: &self.fdb,
             reader,
             plan,
             member,
             states,
-            groups: Some(self.control.groups())
-                .filter(|groups| noutputs > self.ports + 1 || !groups.is_empty(reader)),
+            groups: Some(self.control.groups()).filter(|groups| snoops || !groups.is_empty(reader)),
             storm: &self.storms[port],
-            state: states.get(usize::from(member.leader)),
+            state,
+            open,
             own: if self.local == Some(port) { NO_ADDRESS } else { self.own },
             tag: self.tag,
             longest: self.longest,
-            snoops: noutputs > self.ports + 1,
+            snoops,
             now,
         };
-        sorter.sort(&batch, &mut mine.sights, &mut mine.allowances[port], &mut mine.learning);
-        let Some(first) = mine.sights.first() else { return };
-        let same = mine.sights.iter().take_while(|sight| sight.alike(first)).count();
-        if let (Way::Port(to), false) = (first.way, plan.aware)
-            && same == mine.sights.len()
-            && usize::from(to) < noutputs
-        {
-            let to = usize::from(to);
-            mine.out.sent[to] += batch.len() as u64;
-            return cx.push(to, batch);
-        }
-        let mut from = 0;
-        while let Some(first) = mine.sights.get(from) {
-            let len = mine.sights[from..].iter().take_while(|sight| sight.alike(first)).count();
-            let run = batch.split_front(len);
-            self.deliver(&sorter, &mut mine.out, port, first, run);
-            from += len;
+        let all = sorter.sort(&batch, &mut mine.sights, &mut mine.allowances[port], &mut mine.learning);
+        match all {
+            Some(sight) if !plan.aware && sight.port().is_some_and(|to| to < noutputs) => {
+                let to = sight.port().unwrap_or_default();
+                mine.out.sent[to] += batch.len() as u64;
+                return cx.push(to, batch);
+            }
+            Some(sight) => {
+                let to = sight.port().unwrap_or_default();
+                self.send(&sorter, &mut mine.out, to, sight, batch.drain(..));
+            }
+            None => self.part(&sorter, mine, port, batch),
         }
         mine.out.leave(cx);
     }
 
-    /// Sorts frames that all go one way by outputs.
-    fn deliver(&self, sorter: &Sorter<'_>, out: &mut Out, port: usize, sight: &Sight, mut batch: Batch) {
-        match sight.way {
-            Way::Drop(reason) => out.drop(reason, batch),
-            Way::Look => out.drop(Reason::NoOutput, batch),
-            Way::Port(to) => self.send(sorter, out, usize::from(to), sight, &mut batch),
-            Way::Control => self.hand_up(out, self.ports, port, sight, batch),
-            Way::Snoop => self.hand_up(out, self.ports + 1, port, sight, batch),
-            Way::Flood | Way::Group(_) => {
-                let leaders = sorter.flooded(sight);
-                let hash = sight.hash();
-                let mut ways = leaders.iter().filter_map(|leader| sorter.plan.way(leader, hash)).peekable();
-                if ways.peek().is_none() {
-                    return out.drop(Reason::NoOutput, batch);
-                }
-                while let Some(to) = ways.next() {
-                    if ways.peek().is_none() {
-                        self.send(sorter, out, to, sight, &mut batch);
-                        break;
-                    }
-                    let mut copies: Batch = batch.iter_mut().filter_map(Packet::share).collect();
-                    out.no_memory += (batch.len() - copies.len()) as u64;
-                    self.send(sorter, out, to, sight, &mut copies);
+    /// Sorts frames by outputs: those in a row that go one way together.
+    #[inline(never)]
+    fn part(&self, sorter: &Sorter<'_>, mine: &mut Mine, port: usize, mut batch: Batch) {
+        let Mine { sights, out, .. } = mine;
+        let mut frames = batch.drain(..);
+        let mut from = 0;
+        while let Some(sight) = sights.sights.get(from).copied() {
+            let is_spread = sorter.plan.has_lags && !matches!(sight.way(), Way::Port(_));
+            let len = if is_spread { 1 } else { sights.run(from) };
+            let run = frames.by_ref().take(len);
+            match sight.way() {
+                Way::Port(to) => self.send(sorter, out, usize::from(to), sight, run),
+                Way::Drop(reason) => out.drop(reason, run.collect()),
+                Way::Look | Way::LookGroup => out.drop(Reason::NoOutput, run.collect()),
+                Way::Control => self.hand_up(out, self.ports, port, sight, run.collect()),
+                Way::Snoop => self.hand_up(out, self.ports + 1, port, sight, run.collect()),
+                Way::Flood => self.flood(sorter, out, sight, (None, sights.hash(from)), run.collect()),
+                Way::Group(at) => {
+                    let wanted = sights.groups.get(at as usize);
+                    self.flood(sorter, out, sight, (wanted, sights.hash(from)), run.collect());
                 }
             }
+            from += len;
+        }
+    }
+
+    /// Sends frames by all ports, or all that want their group.
+    fn flood(
+        &self,
+        sorter: &Sorter<'_>,
+        out: &mut Out,
+        sight: Sight,
+        (wanted, hash): (Option<&PortSet>, u64),
+        mut batch: Batch,
+    ) {
+        let leaders = sorter.flooded(sight, wanted);
+        let mut ways = leaders.iter().filter_map(|leader| sorter.plan.way(leader, hash)).peekable();
+        if ways.peek().is_none() {
+            return out.drop(Reason::NoOutput, batch);
+        }
+        while let Some(to) = ways.next() {
+            if ways.peek().is_none() {
+                return self.send(sorter, out, to, sight, batch.drain(..));
+            }
+            let mut copies: Batch = batch.iter_mut().filter_map(Packet::share).collect();
+            out.no_memory += (batch.len() - copies.len()) as u64;
+            self.send(sorter, out, to, sight, copies.drain(..));
         }
     }
 
     /// Gives frames the tag that a port wants, and sends them there.
-    fn send(&self, sorter: &Sorter<'_>, out: &mut Out, to: usize, sight: &Sight, batch: &mut Batch) {
-        if sorter.plan.aware {
-            let leader = sorter.plan.members.get(to).map_or(to, |member| usize::from(member.leader));
-            let tagged = !sorter.vlan(sight).untagged.contains(leader);
-            self.retag(out, (sight.tagged, tagged), sight.vid, batch);
+    fn send(
+        &self,
+        sorter: &Sorter<'_>,
+        out: &mut Out,
+        to: usize,
+        sight: Sight,
+        frames: impl Iterator<Item = Packet>,
+    ) {
+        if !sorter.plan.aware {
+            return out.put(to, frames);
         }
-        out.put(to, batch);
+        let leader = sorter.plan.members.get(to).map_or(to, |member| usize::from(member.leader));
+        let tagged = !sorter.plan.vlan(sight.vid()).untagged.contains(leader);
+        self.retag(out, to, (sight.is_tagged(), tagged), sight.vid(), frames);
     }
 
-    /// Puts tags on or takes them off.
-    fn retag(&self, out: &mut Out, (has, wants): (bool, bool), vid: u16, batch: &mut Batch) {
+    /// Puts tags on or takes them off, and sends.
+    fn retag(
+        &self,
+        out: &mut Out,
+        to: usize,
+        (has, wants): (bool, bool),
+        vid: u16,
+        frames: impl Iterator<Item = Packet>,
+    ) {
         match (has, wants) {
-            (false, false) => {}
-            (true, false) => batch.iter_mut().for_each(tags::strip),
-            (true, true) => batch.iter_mut().for_each(|packet| tags::set_vid(packet, vid)),
+            (false, false) => out.put(to, frames),
+            (true, wants) => out.put(
+                to,
+                frames.map(|mut packet| {
+                    match wants {
+                        true => tags::set_vid(&mut packet, vid),
+                        false => tags::strip(&mut packet),
+                    }
+                    packet
+                }),
+            ),
             (false, true) => {
-                let before = batch.len();
-                batch.retain_mut(|packet| tags::insert(packet, self.tag, vid));
-                out.no_memory += (before - batch.len()) as u64;
+                let mut lost = 0;
+                let tagged = frames.filter_map(|mut packet| {
+                    let done = tags::insert(&mut packet, self.tag, vid);
+                    lost += u64::from(!done);
+                    done.then_some(packet)
+                });
+                out.put(to, tagged);
+                out.no_memory += lost;
             }
         }
     }
 
     /// Gives frames to the bridge's own protocols.
-    fn hand_up(&self, out: &mut Out, output: usize, port: usize, sight: &Sight, mut batch: Batch) {
+    fn hand_up(&self, out: &mut Out, output: usize, port: usize, sight: Sight, mut batch: Batch) {
         if output >= out.parts.len() {
             return out.drop(Reason::Filtered, batch);
         }
         for packet in batch.iter_mut() {
-            if sight.tagged {
+            if sight.is_tagged() {
                 tags::strip(packet);
             }
             packet.set_paint(port as u8);
-            packet.set_anno(anno::VLAN_TCI, sight.vid.to_be_bytes());
+            packet.set_anno(anno::VLAN_TCI, sight.vid().to_be_bytes());
         }
-        out.put(output, &mut batch);
+        out.put(output, batch.drain(..));
     }
 
     /// Sends what the bridge's own protocols give, each frame by the port of its paint.
@@ -455,15 +505,13 @@ impl Common {
         for packet in batch.drain(..) {
             let to = usize::from(packet.paint());
             let vid = u16::from_be_bytes(packet.anno(anno::VLAN_TCI)) & 0xfff;
-            let mut one = Batch::of(packet);
             match plan.members.get(to).filter(|_| to < ports) {
-                None => out.drop(Reason::NoOutput, one),
-                Some(member) if !member.up => out.drop(Reason::Inactive, one),
+                None => out.drop(Reason::NoOutput, Batch::of(packet)),
+                Some(member) if !member.up => out.drop(Reason::Inactive, Batch::of(packet)),
                 Some(member) => {
                     let bare = !plan.aware || vid == 0;
                     let wants = !bare && !plan.vlan(vid).untagged.contains(usize::from(member.leader));
-                    self.retag(out, (false, wants), vid, &mut one);
-                    out.put(to, &mut one);
+                    self.retag(out, to, (false, wants), vid, std::iter::once(packet));
                 }
             }
         }
@@ -643,7 +691,7 @@ impl Element for Bridge {
         common.fdb.advance(cx.now());
         Ok(match name {
             "table" => common.table(),
-            "count" => common.fdb.entries().len().to_string(),
+            "count" => common.fdb.count().to_string(),
             "capacity" => common.capacity.to_string(),
             "ageing" => (common.fdb.ageing_ns() as f64 / 1e9).to_string(),
             "ports" => common.port_lines(),

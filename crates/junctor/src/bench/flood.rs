@@ -4,7 +4,8 @@
 //! A router of three in-memory interfaces on one worker. Good packets come by `m0` at a fixed rate, a given share of what the
 //! router can do; they go to hosts behind `m1` that answer ARP or neighbour solicitations. A flood comes by `m2`, at as many
 //! packets a second, at twice as many, and as fast as the worker takes it: to hosts behind `m1` that are not there, or fragments
-//! that nothing completes, forwarded or put together on the way.
+//! that nothing completes, forwarded or put together on the way. Or the three are ports of a bridge, and each frame of the flood comes
+//! from an Ethernet address that was never seen before, so that its table is full and it is always asked to learn.
 //!
 //! What can be asked of one worker: it takes as much from each interface in turn, so with a flood of any rate good packets have
 //! half of its rounds, and at a load of 0.3 a packet of the flood may cost 2.3 times what a good one does before any is
@@ -37,6 +38,11 @@ use crate::{cli, config, init};
 const RING: u64 = 1024;
 /// Frames of a flood before it repeats.
 const FRAMES: usize = 65_536;
+/// Stations that send good frames through a bridge, and to as many others.
+const STATIONS: usize = 1024;
+/// The first of those that send, and of those sent to.
+const SENDERS: &str = "02:00:00:01:00:00";
+const HOSTS: &str = "02:00:00:02:00:00";
 /// How many times as fast as good packets a flood comes; the last is as fast as the worker takes it.
 const FACTORS: [(&str, f64); 3] = [("1", 1.0), ("2", 2.0), ("all", f64::INFINITY)];
 
@@ -56,7 +62,7 @@ pub(crate) struct Args {
     /// Length of a run in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 500)]
     run_ms: u64,
-    /// Measure only floods whose name begins so: unresolvable, fragments, reassembly, and the same with 6 for IPv6.
+    /// Measure only floods whose name begins so: unresolvable, fragments, reassembly, the same with 6 for IPv6, and stations.
     #[arg(long, value_name = "NAME", default_value = "")]
     only: String,
     /// Print the result as JSON.
@@ -73,6 +79,8 @@ enum Kind {
     Fragments,
     /// The same, and the router puts fragments together.
     Reassembly,
+    /// From stations that nobody has seen, through a bridge.
+    Stations,
 }
 
 /// A flood of IPv4 or IPv6 packets.
@@ -85,7 +93,8 @@ struct Flood {
 impl Flood {
     fn all() -> impl Iterator<Item = Flood> {
         let kinds = [Kind::Unresolvable, Kind::Fragments, Kind::Reassembly];
-        [false, true].into_iter().flat_map(move |six| kinds.map(|kind| Flood { kind, six }))
+        let routers = [false, true].into_iter().flat_map(move |six| kinds.map(|kind| Flood { kind, six }));
+        routers.chain([Flood { kind: Kind::Stations, six: false }])
     }
 
     fn name(self) -> String {
@@ -93,12 +102,17 @@ impl Flood {
             Kind::Unresolvable => "unresolvable",
             Kind::Fragments => "fragments",
             Kind::Reassembly => "reassembly",
+            Kind::Stations => "stations",
         };
         format!("{kind}{}", if self.six { "6" } else { "" })
     }
 
     /// The router that `junctor init router` writes; for reassembly, with a reassembler in the way of all packets.
     fn config(self) -> Result<String, String> {
+        if self.kind == Kind::Stations {
+            let port = |n| format!("FromDevice(m{n}, PROMISC true) -> [{n}]b[{n}] -> ToDevice(m{n});\n");
+            return Ok("b :: Bridge(PORTS 3);\n".to_owned() + &(0..3).map(port).collect::<String>());
+        }
         let interfaces = match self.six {
             false => ["m0=10.1.0.1/16", "m1=10.2.0.1/16", "m2=10.3.0.1/16"],
             true => ["m0=2001:db8:1::1/64", "m1=2001:db8:2::1/64", "m2=2001:db8:3::1/64"],
@@ -136,8 +150,13 @@ impl Flood {
         } else {
             58
         };
+        let stations = match (self.kind, interface) {
+            (Kind::Stations, 2) => format!("from={HOSTS} to={SENDERS} stations={flows}"),
+            (Kind::Stations, _) => format!("from={SENDERS} to={HOSTS} stations={STATIONS}"),
+            _ => String::new(),
+        };
         let line = format!(
-            "// bench: x ether=02:00:00:00:00:{interface:02x} src={from} dst={to} flows={flows} length={length}"
+            "// bench: x {stations} ether=02:00:00:00:00:{interface:02x} src={from} dst={to} flows={flows} length={length}"
         );
         Pattern::gather(&line).expect("a pattern")["x"].packets()
     }
@@ -151,7 +170,7 @@ impl Flood {
             // A first piece or a later one, more to come.
             let offset = if rng.bool() { 0 } else { rng.u16(1..180) };
             match (self.kind, self.six) {
-                (Kind::Unresolvable, false) => {}
+                (Kind::Unresolvable, false) | (Kind::Stations, _) => {}
                 (Kind::Unresolvable, true) => rng.fill(&mut frame[28..30]),
                 (_, false) => {
                     rng.fill(&mut frame[18..20]);
@@ -187,7 +206,9 @@ pub(crate) fn main(args: &Args) -> u8 {
         }
     }
     if results.is_empty() {
-        return cli::usage("--only: floods are unresolvable, fragments, reassembly, and the same with 6");
+        return cli::usage(
+            "--only: floods are unresolvable, fragments, reassembly, the same with 6, and stations",
+        );
     }
     let conditions = json!({
         "workers": 1, "load": args.load, "ring": RING, "run_ms": args.run_ms, "burst": engine::DEFAULT_BURST,
@@ -290,10 +311,17 @@ struct Devices {
     taken: AtomicU64,
     /// Hosts' answers, for `m1` to receive.
     answers: Mutex<Vec<Packet>>,
+    /// Stations that nobody had seen before.
+    strangers: AtomicU64,
 }
 
 impl Devices {
     fn new(flood: Flood) -> Self {
+        // A bridge has to see each host once, or it floods what is for them.
+        let seen = match flood.kind {
+            Kind::Stations => flood.packets(2, "10.2.1.0/25", "10.1.0.0/16", STATIONS),
+            _ => Vec::new(),
+        };
         Self {
             flood,
             known: Mutex::default(),
@@ -302,7 +330,20 @@ impl Devices {
             offered: AtomicU64::new(0),
             delivered: AtomicU64::new(0),
             taken: AtomicU64::new(0),
-            answers: Mutex::default(),
+            answers: Mutex::new(seen.iter().filter_map(|frame| Packet::copy_of(frame)).collect()),
+            strangers: AtomicU64::new(0),
+        }
+    }
+
+    /// Lets frames come from stations that were never seen.
+    fn forge(&self, frames: &mut [Packet]) {
+        let first = self.strangers.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        for (number, frame) in (first..).zip(frames) {
+            let [.., a, b, c, d, e] =
+                number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).to_be_bytes();
+            if let Some(source) = frame.data_mut().get_mut(6..12) {
+                source.copy_from_slice(&[6, a, b, c, d, e]);
+            }
         }
     }
 
@@ -324,7 +365,7 @@ impl Provider for Shared {
         let flood = self.0.flood;
         let [from, there, ..] = flood.prefixes();
         let (number, packets) = match spec.device.as_str() {
-            "m0" => (1, flood.packets(1, from, there, 1024)),
+            "m0" => (1, flood.packets(1, from, there, STATIONS)),
             "m1" => (2, flood.packets(2, there, from, 1)),
             _ => (3, flood.frames()),
         };
@@ -406,7 +447,11 @@ impl RxQueue for Rx {
                 return count;
             }
             _ => {
+                let before = batch.len();
                 let (taken, _) = self.paced(batch, max, rate(&self.devices.bad));
+                if self.devices.flood.kind == Kind::Stations {
+                    self.devices.forge(&mut batch[before..]);
+                }
                 (taken, taken, &self.devices.taken)
             }
         };

@@ -13,15 +13,15 @@
 //!
 //! # How it goes on
 //!
-//! * *Lookup*: the least of eight words, each xored with the one wanted, is the payload if it is small: no branch but the one
-//!   whether it was found. Then one load from the table of handles. All loads are relaxed.
+//! * *Lookup*: the word is found without a branch but the one whether it is there: by comparing the bucket as a whole, or as the least
+//!   of eight words, each xored with the one wanted ([`asked`]). Then one load from the table of handles. All loads are relaxed.
 //! * *Learning*: the payload found is compared with the one a sighting now would write (port's handle, present tick). Equal: done. Only
 //!   the tick differs: one compare-and-swap, once in a tick (1/128 of the ageing time) for each station. Else, for a
 //!   station that is new or moved, one of 64 locks is *tried*, by key, so that no key gets in twice; who finds it taken leaves it to
 //!   the next frame. Nobody ever waits.
-//! * *Ageing*: the first batch of a tick ([`Fdb::pass`]) moves the tick on with the (virtual) clock and sweeps 1/64 of the buckets. There
-//!   is no timer: where no frames come nobody asks. What is too old is not found from the moment that the tick says so; the sweep
-//!   frees its place before the tick's 8 bits come round.
+//! * *Ageing*: the first batch of a tick ([`Fdb::pass`]) moves the tick on with the (virtual) clock, and 1/64 of the buckets are swept
+//!   in it, 16 at a time with some batches, so that none waits for long. There is no timer: where no frames come nobody asks. What is
+//!   too old is not found from the moment that the tick says so; the sweep frees its place before the tick's 8 bits come round.
 //! * *Flush of a port*: it gets another handle, and the former one becomes nobody's: two stores, whatever the table holds. No lookup
 //!   that begins then finds what was learned before. One grace period later nobody learns under the former handle
 //!   any more; the sweep then frees places that have it, and one more grace period later, when nobody has a payload in hand that he read
@@ -48,6 +48,8 @@
 //!    the load of the handle to its last use, and the handle is given out anew after a grace period in which it was dead and
 //!    nowhere in the table. Test: `handles_come_back_however_often_ports_are_flushed`.
 
+#[allow(unsafe_code)]
+mod asked;
 mod layout;
 mod upkeep;
 
@@ -69,10 +71,10 @@ use std::sync::{
 };
 
 use sync::padded::CachePadded;
-use sync::prefetch::prefetch;
 use sync::rcu::{Domain, Reader};
 
 use super::{Learned, Mac};
+use asked::{Level, Plain};
 pub use layout::Place;
 use layout::{AGE_BITS, GROUP, HANDLES, Layout, PAYLOAD};
 use upkeep::Upkeep;
@@ -107,7 +109,7 @@ pub struct Config {
 }
 
 /// An address in a table of the filtering database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key(u64);
 
 impl Key {
@@ -116,6 +118,12 @@ impl Key {
     #[inline(always)]
     pub fn new(mac: u64, salt: u64) -> Key {
         Key(mac & !GROUP | salt)
+    }
+
+    /// The same of an address that is known to be no group's.
+    #[inline(always)]
+    pub fn of_station(mac: u64, salt: u64) -> Key {
+        Key(mac | salt)
     }
 
     /// The key of a station's address in network order.
@@ -211,6 +219,7 @@ struct Counts {
 /// ```
 #[derive(Debug)]
 pub struct Fdb {
+    level: Level,
     layout: Layout,
     buckets: Buckets,
     common: CachePadded<Common>,
@@ -220,9 +229,20 @@ pub struct Fdb {
     upkeep: Mutex<Upkeep>,
 }
 
+/// Begins to load a place's first bucket.
+#[inline(always)]
+fn prefetch_bucket(buckets: &Buckets, place: Place) {
+    #[cfg(not(loom))]
+    buckets.prefetch(place.bucket as usize);
+    #[cfg(loom)]
+    let _ = (buckets, place);
+}
+
 /// The buckets' memory.
 #[cfg(not(loom))]
 type Buckets = sync::lines::Lines;
+#[cfg(not(loom))]
+type Bucket = sync::lines::Line;
 #[cfg(loom)]
 type Buckets = Vec<Bucket>;
 /// Two entries are enough for a model.
@@ -265,6 +285,7 @@ impl Fdb {
         };
         let upkeep = Upkeep::new(&config, handles, 1 << fid_bits);
         let fdb = Fdb {
+            level: Level::best(),
             layout,
             buckets,
             common: CachePadded::new(common),
@@ -296,9 +317,7 @@ impl Fdb {
     #[inline(always)]
     pub fn place(&self, key: Key) -> Place {
         let place = self.layout.place(key.0);
-        if let Some(bucket) = self.buckets.get(place.bucket as usize) {
-            prefetch(bucket);
-        }
+        prefetch_bucket(&self.buckets, place);
         place
     }
 
@@ -319,7 +338,7 @@ impl Fdb {
     #[inline(always)]
     fn best(&self, place: Place) -> u64 {
         let Some(bucket) = self.buckets.get(place.bucket as usize) else { return u64::MAX };
-        bucket.0.iter().fold(u64::MAX, |best, word| best.min(word.load(Relaxed) ^ place.want))
+        Plain::best(bucket, place.want)
     }
 
     /// The port of what was found, or [`UNKNOWN`].
@@ -347,22 +366,6 @@ impl Fdb {
         self.port(reader, self.find(self.layout.place(key.0)))
     }
 
-    /// Looks all of `keys` up; `ports` has as many places.
-    #[inline]
-    pub fn lookup_batch(&self, _: &Reader, keys: &[Key], ports: &mut [u16]) {
-        const CHUNK: usize = 32;
-        let tick = self.common.tick.load(Relaxed);
-        let mut places = [Place { bucket: 0, want: 0 }; CHUNK];
-        for (keys, ports) in keys.chunks(CHUNK).zip(ports.chunks_mut(CHUNK)) {
-            for (place, key) in places.iter_mut().zip(keys) {
-                *place = self.place(*key);
-            }
-            for (port, place) in ports.iter_mut().zip(&places) {
-                *port = self.port_at(self.find(*place), tick);
-            }
-        }
-    }
-
     /// What sightings behind `port` are to be noted as in this batch; nothing if nothing is to be learned.
     #[inline]
     pub fn mark(&self, _: &Reader, port: usize) -> Option<Mark> {
@@ -382,6 +385,7 @@ impl Fdb {
     #[cold]
     pub fn note(&self, _: &Reader, place: Place, mark: Mark, allowance: &mut u32) -> Noted {
         let other = self.layout.other(place);
+        let mut stands = false;
         for place in [place, other] {
             let Some((word, old)) = self.slot(place) else { continue };
             let payload = (old & PAYLOAD) as u32;
@@ -394,6 +398,11 @@ impl Fdb {
                 let _ = word.compare_exchange(old, place.want | u64::from(mark.0), AcqRel, Relaxed);
                 return Noted::As(if known { Learned::Known } else { Learned::New });
             }
+            stands = true;
+        }
+        // Of a storm of strangers most come so far only, and write nothing.
+        if let Some(refused) = self.refuses(mark, *allowance).filter(|_| !stands) {
+            return refused;
         }
         let stripe = self.stripe(place);
         if stripe.swap(1, Acquire) != 0 {
@@ -402,6 +411,23 @@ impl Fdb {
         let noted = self.enter([place, other], mark, allowance);
         stripe.store(0, Release);
         noted
+    }
+
+    /// Whether another station of this port is one too many.
+    fn refuses(&self, mark: Mark, allowance: u32) -> Option<Noted> {
+        if self.is_crowded(mark) {
+            Some(Noted::PortLimit)
+        } else if self.counts.live.load(Relaxed) as usize >= self.config.capacity {
+            Some(Noted::Full)
+        } else {
+            (allowance == 0).then_some(Noted::Allowance)
+        }
+    }
+
+    /// Whether a port has as many stations as it may.
+    fn is_crowded(&self, mark: Mark) -> bool {
+        let (handle, limit) = ((mark.0 >> AGE_BITS) as usize, self.config.port_limit);
+        limit > 0 && self.counts.of[handle].load(Relaxed) as usize >= limit
     }
 
     /// Looks up and learns: as a bridge does, in one call.
@@ -419,14 +445,11 @@ impl Fdb {
 
     /// Enters a station that is not known or known elsewhere. The caller has its lock.
     fn enter(&self, places: [Place; 2], mark: Mark, allowance: &mut u32) -> Noted {
-        let handle = (mark.0 >> AGE_BITS) as usize;
-        let limit = self.config.port_limit;
-        let crowded = limit > 0 && self.counts.of[handle].load(Relaxed) as usize >= limit;
         for place in places {
             let Some((word, old)) = self.slot(place) else { continue };
             let was = (old & PAYLOAD) as u32;
             let port = self.port_at(Found(was), mark.0);
-            if crowded {
+            if self.is_crowded(mark) {
                 return Noted::PortLimit;
             }
             if port == UNKNOWN && !take_one(allowance) {
@@ -440,15 +463,10 @@ impl Fdb {
             self.come(mark.0);
             return Noted::As(if port == UNKNOWN { Learned::New } else { Learned::Moved(port) });
         }
-        if crowded {
-            return Noted::PortLimit;
+        if let Some(refused) = self.refuses(mark, *allowance) {
+            return refused;
         }
-        if self.counts.live.load(Relaxed) as usize >= self.config.capacity {
-            return Noted::Full;
-        }
-        if !take_one(allowance) {
-            return Noted::Allowance;
-        }
+        *allowance -= 1;
         match self.insert(places, mark.0, mark.0) {
             true => Noted::As(Learned::New),
             false => Noted::Full,

@@ -298,3 +298,69 @@ fn configurations_that_mean_nothing_are_refused() {
         assert!(errors.iter().any(|error| error.contains(part)), "{args}: {errors:?}");
     }
 }
+
+/// Stops a router, also where a test fails.
+struct Stop<'a>(&'a engine::Control);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Three hosts send to each other as fast as two workers carry it, while ports are taken away and put back. Each frame has come out or has
+/// been dropped by name; all stations are static, so nothing is copied.
+#[test]
+fn ports_come_and_go_under_traffic_and_each_frame_is_accounted_for() {
+    let host = |n: usize, to: usize| {
+        let frame = format!("02000000000{to} 02000000000{n} 0800");
+        format!(
+            "s{n} :: InfiniteSource(DATA \\<{frame}>, BURST 32) -> in{n} :: Counter -> [{n}]e[{n}] -> out{n} :: Counter -> Discard;"
+        )
+    };
+    let entries: String = (0..3).map(|n| format!(", STATIC 2:0:0:0:0:{n} {n}")).collect();
+    let text = format!("e :: Bridge(PORTS 3{entries}); {} {} {}", host(0, 1), host(1, 2), host(2, 0));
+    let parsed = lang::load_str("test", &text, &crate::options());
+    let graph = parsed.graph.unwrap_or_else(|| panic!("{:?}", parsed.diagnostics));
+    let options = engine::Options {
+        provider: Arc::new(crate::testing::NoDevices),
+        workers: 2,
+        reserve: 0,
+        cores: Vec::new(),
+        burst: 32,
+        time: engine::clock::TimeSource::Real,
+        seed: 1,
+        print: Some(Box::new(|_| ())),
+    };
+    let mut router = engine::Router::build(&graph, &crate::registry(), options)
+        .unwrap_or_else(|errors| panic!("{errors:?}"));
+    let control = router.control();
+    std::thread::scope(|scope| {
+        let stop = Stop(&control);
+        let running = scope.spawn(|| router.run());
+        let (mut rng, mut changes) = (fastrand::Rng::with_seed(5), 0);
+        while changes < 600 {
+            let port = rng.usize(..3).to_string();
+            let way = if rng.bool() { "e.up" } else { "e.down" };
+            // Refused while too many former plans wait for a worker that has no turn.
+            match control.write(way, &port) {
+                Ok(_) => changes += 1,
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+        for n in 0..3 {
+            control.write(&format!("s{n}.active"), "false").expect("a source");
+        }
+        let read = |name: &str| {
+            let counts = (0..3).map(|n| control.read(&format!("{name}{n}.count"), "").expect("a counter"));
+            counts.map(|count| count.parse::<u64>().expect("a number")).sum::<u64>()
+        };
+        let (came, left) = (read("in"), read("out"));
+        let report = control.report().expect("a report");
+        let at = control.shared().named("e").expect("the bridge");
+        let drops: u64 = report.elements[at].drops.iter().map(|(_, count)| count).sum();
+        assert_eq!(came, left + drops);
+        drop(stop);
+        running.join().expect("it ended");
+    });
+}

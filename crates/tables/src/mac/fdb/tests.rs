@@ -61,7 +61,13 @@ fn check(steps: &[Step]) {
             Step::See { number, vlan, port } => {
                 see(&fdb, &reader, &mut known, (number, vlan, port), now, ageing)
             }
-            Step::Pass(ns) | Step::Jump(ns) => {
+            Step::Pass(ns) => {
+                // As with a batch of frames, which sweeps a little only.
+                now += ns * fdb.tick_ns();
+                reader.quiescent();
+                fdb.pass(now);
+            }
+            Step::Jump(ns) => {
                 now += ns * fdb.tick_ns();
                 reader.quiescent();
                 fdb.advance(now);
@@ -206,6 +212,81 @@ fn handles_come_back_however_often_ports_are_flushed() {
         // Sometimes the worker's round goes on for long: then places are cleared one by one.
         if round % 1000 < 300 {
             reader.quiescent();
+        }
+    }
+}
+
+/// Nobody comes back from the dead when the clock's eight bits come round, however seldom frames come.
+#[test]
+fn what_is_too_old_stays_forgotten_in_large_tables() {
+    let stations = if cfg!(miri) { 100 } else { 1500u64 };
+    let (fdb, mut reader) =
+        fdb(Config { capacity: 8 * stations as usize, vlans: 0, port_limit: 0, ..CONFIG });
+    let key = |n: u64| Key::new(0x0200_0000_0000 + n, fdb.salt(0));
+    for n in 0..stations {
+        assert_eq!(fdb.learn(&reader, key(n), 1, &mut 1), Noted::As(Learned::New));
+    }
+    let found =
+        |reader: &sync::rcu::Reader| (0..stations).filter(|n| fdb.lookup(reader, key(*n)) == 1).count();
+    let mut now = 0;
+    for gap in (1..30).cycle().take(60) {
+        now += gap;
+        fdb.pass(now);
+        reader.quiescent();
+        let want = if now <= AGEING_NS { stations as usize } else { 0 };
+        assert_eq!(found(&reader), want, "at {now}");
+    }
+    // With more frames the sweep has its time.
+    for _ in 0..2 * fdb.buckets.len() {
+        now += 1;
+        fdb.pass(now);
+    }
+    assert!(fdb.counts.of.iter().all(|count| count.load(Relaxed) == 0));
+}
+
+/// Each level of instructions gives the same answers: those of the lookup of one key.
+#[test]
+fn batches_answer_as_single_lookups_do() {
+    let domain = Domain::default();
+    let config = Config { capacity: 300, vlans: 0, ageing_ns: AGEING_NS, ..CONFIG };
+    let mut fdb = Fdb::new(config, 7, &domain).expect("memory");
+    let reader = domain.register("test");
+    let key = |n: u64| Key::new(0x0200_0000_0000 + n, 0);
+    for n in 0..300 {
+        fdb.learn(&reader, key(n), n as usize % 3, &mut 1);
+    }
+    fdb.insert_static([2, 0, 0, 0, 1, 0x90], 0, 2);
+    let best = fdb.level;
+    for level in [Level::Base, best] {
+        fdb.level = level;
+        for len in 0..70 {
+            // Sources behind all ports and unknown ones, among them the static one, number 400.
+            let numbers = (0..2 * len).map(|n| (n * 37 + len * 11) % 450).collect::<Vec<u64>>();
+            let keys: Vec<_> = numbers.iter().map(|n| key(*n)).collect();
+            let want: Vec<_> = keys.iter().map(|key| fdb.lookup(&reader, *key)).collect();
+            let mut ports = vec![0; keys.len()];
+            fdb.lookup_batch(&reader, &keys, &mut ports);
+            assert_eq!(ports, want, "{level:?}");
+            let mut places = Vec::new();
+            fdb.seek(&keys, &mut places);
+            let frames = places.as_chunks().0;
+            for port in [None, Some(0), Some(1)] {
+                let mark = port.and_then(|port| fdb.mark(&reader, port));
+                let (mut at, mut stops) = (0, Vec::new());
+                let mut ports = vec![7; frames.len()];
+                while at < frames.len() {
+                    at += fdb.answer(&reader, mark, &frames[at..], &mut ports[at..]);
+                    stops.extend((at < frames.len()).then_some(at));
+                    at += 1;
+                }
+                let news = |at: &usize| {
+                    port.is_some_and(|port| numbers[2 * at] != 400 && want[2 * at] != port as u16)
+                };
+                assert_eq!(stops, (0..frames.len()).filter(news).collect::<Vec<_>>(), "{level:?}");
+                for (at, port) in ports.iter().enumerate().filter(|(at, _)| !stops.contains(at)) {
+                    assert_eq!(*port, want[2 * at + 1], "{level:?}");
+                }
+            }
         }
     }
 }

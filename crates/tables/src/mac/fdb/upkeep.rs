@@ -16,7 +16,11 @@ use super::{
 /// The whole table is swept in so many ticks: entries die at an age of 128, and their tick means something else at 256.
 const SWEEP_TICKS: u64 = 64;
 /// Ticks that the clock may go on before the sweep must have followed.
-const STEP_TICKS: u64 = 32;
+const STEP_TICKS: u64 = 16;
+/// How many ticks the sweep may be behind: where frames are too few to sweep with each of them.
+const BEHIND_TICKS: u64 = 32;
+/// Buckets that are swept at a time with a batch of frames, which waits for it.
+const SLICE: u64 = 16;
 
 /// What the lock guards.
 #[derive(Debug)]
@@ -38,9 +42,10 @@ pub(super) struct Upkeep {
     /// Ticks passed, and when the count was right.
     tick: u64,
     base: (u64, u64),
-    /// Where the sweep goes on, and how many buckets it has visited in all.
+    /// Where the sweep goes on, how many buckets it has visited in all, and how many more it should have by now.
     cursor: usize,
     swept: u64,
+    owed: u64,
 }
 
 /// A handle or a table number on its way back.
@@ -84,6 +89,7 @@ impl Upkeep {
             base: (0, 0),
             cursor: 0,
             swept: 0,
+            owed: 0,
         }
     }
 
@@ -109,19 +115,20 @@ impl Fdb {
 
     /// Moves on to `now_ns`: before the table is listed, for instance.
     pub fn advance(&self, now_ns: u64) {
-        self.advance_in(&mut self.up(), now_ns);
+        self.advance_in(&mut self.up(), now_ns, u64::MAX);
     }
 
-    /// The same, unless somebody else is about it.
+    /// The same, unless somebody else is about it, and with a little of the sweep only.
     #[cold]
     pub(super) fn try_advance(&self, now_ns: u64) {
         if let Ok(mut up) = self.upkeep.try_lock() {
-            self.advance_in(&mut up, now_ns);
+            self.advance_in(&mut up, now_ns, SLICE);
         }
     }
 
-    fn advance_in(&self, up: &mut Upkeep, now_ns: u64) {
-        let target = up.tick_at(now_ns);
+    /// Moves on to `now_ns` and sweeps up to `most` buckets, or more if that is overdue.
+    fn advance_in(&self, up: &mut Upkeep, now_ns: u64, most: u64) {
+        let (before, target) = (up.tick, up.tick_at(now_ns));
         if target.saturating_sub(up.tick) > AGEING_TICKS {
             // All that was learned is too old. That is said at once, whatever the table holds; the places are swept as time goes on.
             up.tick = target;
@@ -129,19 +136,33 @@ impl Fdb {
                 self.flush_in(up, port);
             }
         }
+        let buckets = self.buckets.len() as u64;
         while up.tick < target {
             let step = STEP_TICKS.min(target - up.tick);
             up.tick += step;
             self.common.tick.store(up.tick as u32, Relaxed);
-            let share = (self.buckets.len() as u64 * step).div_ceil(SWEEP_TICKS);
-            self.sweep(up, share as usize);
+            up.owed += (buckets * step).div_ceil(SWEEP_TICKS);
+            self.sweep_owed(up, up.owed.saturating_sub(buckets * BEHIND_TICKS / SWEEP_TICKS));
         }
         self.common.tick.store(up.tick as u32, Relaxed);
+        self.sweep_owed(up, most);
+        if up.tick != before || up.owed == 0 {
+            self.retire(up);
+            self.recount();
+        }
         let (base_ns, base_tick) = up.base;
-        let due_ns = base_ns.saturating_add((up.tick - base_tick + 1).saturating_mul(up.tick_ns));
-        self.common.due_ns.store(due_ns, Relaxed);
-        self.retire(up);
-        self.recount();
+        let next_ns = base_ns.saturating_add((up.tick - base_tick + 1).saturating_mul(up.tick_ns));
+        // What is owed is spread over the tick.
+        let slices = up.owed.div_ceil(SLICE) + 1;
+        let due_ns = now_ns.saturating_add(next_ns.saturating_sub(now_ns) / slices);
+        self.common.due_ns.store(if slices > 1 { due_ns } else { next_ns }, Relaxed);
+    }
+
+    /// Sweeps up to `most` of the buckets that are owed.
+    fn sweep_owed(&self, up: &mut Upkeep, most: u64) {
+        let count = up.owed.min(most);
+        up.owed -= count;
+        self.sweep(up, count as usize);
     }
 
     /// When the present tick began.
@@ -496,28 +517,42 @@ impl Fdb {
         self.len() == 0
     }
 
+    /// Calls `each` with what would be found, in no order. Looks at the whole table.
+    fn each_entry(&self, up: &Upkeep, mut each: impl FnMut(u16, Mac, u32)) {
+        for (bucket, line) in self.buckets.iter().enumerate() {
+            for word in line.0.iter().map(|word| word.load(Relaxed)).filter(|word| *word != 0) {
+                let payload = (word & PAYLOAD) as u32;
+                if self.port_at(Found(payload), up.tick as u32) == UNKNOWN {
+                    continue;
+                }
+                let key = self.layout.key(bucket as u32, word);
+                if let Some(vlan) = up.vlans.get(usize::from(layout::fid(key))).copied().flatten() {
+                    each(vlan, layout::mac(key), payload);
+                }
+            }
+        }
+    }
+
     /// All entries that would be found, by VLAN and address. Looks at the whole table.
     pub fn entries(&self) -> Vec<Entry> {
         let up = self.up();
         let mut entries = Vec::new();
-        for (bucket, line) in self.buckets.iter().enumerate() {
-            for word in line.0.iter().map(|word| word.load(Relaxed)).filter(|word| *word != 0) {
-                let payload = (word & PAYLOAD) as u32;
-                let port = self.port_at(Found(payload), up.tick as u32);
-                let key = self.layout.key(bucket as u32, word);
-                let Some(vlan) = up.vlans.get(usize::from(layout::fid(key))).copied().flatten() else {
-                    continue;
-                };
-                if port != UNKNOWN {
-                    let is_static = self.handle(payload) & STATIC != 0;
-                    let ticks = u64::from((up.tick as u32).wrapping_sub(payload) as u8);
-                    let age_ns = if is_static { 0 } else { ticks * up.tick_ns };
-                    entries.push(Entry { vlan, mac: layout::mac(key), port, age_ns, is_static });
-                }
-            }
-        }
+        self.each_entry(&up, |vlan, mac, payload| {
+            let handle = self.handle(payload);
+            let is_static = handle & STATIC != 0;
+            let ticks = u64::from((up.tick as u32).wrapping_sub(payload) as u8);
+            let age_ns = if is_static { 0 } else { ticks * up.tick_ns };
+            entries.push(Entry { vlan, mac, port: handle as u16, age_ns, is_static });
+        });
         entries.sort_unstable();
         entries
+    }
+
+    /// How many entries would be found. Looks at the whole table.
+    pub fn count(&self) -> usize {
+        let mut count = 0;
+        self.each_entry(&self.up(), |_, _, _| count += 1);
+        count
     }
 
     /// Takes the stations that another table has learned, with their ages, as far as there are ports and VLANs for them.
@@ -540,4 +575,4 @@ impl Fdb {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(AGEING_TICKS + SWEEP_TICKS + STEP_TICKS < 256);
+const _: () = assert!(AGEING_TICKS + SWEEP_TICKS + STEP_TICKS + BEHIND_TICKS < 256);
