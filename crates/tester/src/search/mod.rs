@@ -1,2 +1,246 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Procedures: which trials are asked for, and what their outcomes say.
+//!
+//! | module | answers | from |
+//! |---|---|---|
+//! | [`throughput`] | the greatest rate without loss | RFC 2544 26.1 |
+//! | [`loss`] | how loss grows with the rate | RFC 2544 26.3 |
+//! | [`back_to_back`] | the longest burst without loss, and the buffer it implies | RFC 2544 26.4, RFC 9004 |
+//! | [`recovery`] | how long loss goes on after an overload ended | RFC 2544 26.5 |
+//! | [`reset`] | how long forwarding stops for a reset | RFC 2544 26.6, RFC 6201 |
+//! | [`mlr`] | rates for several loss ratios in one search | RFC 9971 |
+//! | [`soak`] | when, over hours, frames were lost | |
+//! | [`delay`] | typical and worst latency, PDV, IPDV | RFC 8219 7.2, 7.3 |
+//!
+//! No procedure does I/O or looks at a clock: each asks a [`Measurer`] (or, where loss over time matters, a [`stream::Streams`]) and
+//! computes. So each is tested on devices that are computed too, and a run can be replayed from its list of trials.
+//!
+//! Each procedure comes with the parameters of two profiles, `rfc` (the document's durations and repetitions) and `quick`, and
+//! with a [`Ledger`]: which of the document's demands were met, and in which point the run departed from them.
+
+pub mod back_to_back;
+pub mod delay;
+pub mod loss;
+pub mod medium;
+pub mod mlr;
+pub mod recovery;
+pub mod reset;
+#[cfg(test)]
+mod simulated;
+pub mod soak;
+pub mod stream;
+pub mod throughput;
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use crate::trial::{Invalid, Measurer, Outcome, Trial};
+
+/// Why a procedure has no result.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    /// A parameter makes no sense.
+    #[error("{parameter} is {value}; it must be {allowed}")]
+    Parameter {
+        /// Which.
+        parameter: &'static str,
+        /// What it was.
+        value: String,
+        /// What it may be.
+        allowed: &'static str,
+    },
+    /// Something other than the device's speed ended a trial.
+    #[error("{doing}: {cause}")]
+    Trial {
+        /// What was tried.
+        doing: String,
+        /// What happened, and how to mend it.
+        cause: Invalid,
+    },
+}
+
+impl Error {
+    /// A trial that came to nothing while `doing`.
+    fn trial(doing: impl Display, cause: Invalid) -> Error {
+        Error::Trial { doing: doing.to_string(), cause }
+    }
+}
+
+/// Checks a parameter.
+fn require(
+    holds: bool,
+    parameter: &'static str,
+    value: impl Display,
+    allowed: &'static str,
+) -> Result<(), Error> {
+    if holds { Ok(()) } else { Err(Error::Parameter { parameter, value: value.to_string(), allowed }) }
+}
+
+/// A trial and what it showed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Done {
+    /// What was asked for.
+    pub trial: Trial,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// How binding a demand is (RFC 2119).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// A requirement.
+    Must,
+    /// A recommendation.
+    Should,
+}
+
+/// One demand of a document on a procedure, and whether it was met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clause {
+    /// Document and section: `RFC 2544 24`.
+    pub section: &'static str,
+    /// How binding it is.
+    pub level: Level,
+    /// What it asks, in short.
+    pub asks: &'static str,
+    /// What was done instead; nothing where the demand was met.
+    pub deviation: Option<String>,
+}
+
+/// The demands on a procedure with their fate: its part of the conformance statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// All demands that the procedure itself can meet or miss.
+    pub clauses: Vec<Clause>,
+}
+
+impl Ledger {
+    /// Notes a demand: met if `met`, else what was `done` instead.
+    fn note(
+        &mut self,
+        section: &'static str,
+        level: Level,
+        asks: &'static str,
+        met: bool,
+        done: impl Display,
+    ) {
+        let deviation = (!met).then(|| done.to_string());
+        self.clauses.push(Clause { section, level, asks, deviation });
+    }
+
+    /// The demands that were not met.
+    pub fn deviations(&self) -> impl Iterator<Item = &Clause> {
+        self.clauses.iter().filter(|clause| clause.deviation.is_some())
+    }
+}
+
+/// A measurer that shows every trial to a closure when it is done: for progress, and so that a procedure which is broken off
+/// loses none of the trials before.
+pub struct Watched<'a, F> {
+    measurer: &'a mut dyn Measurer,
+    show: F,
+}
+
+impl<'a, F: FnMut(Trial, &Result<Outcome, Invalid>)> Watched<'a, F> {
+    /// Carries trials out by `measurer` and gives each to `show`.
+    pub fn new(measurer: &'a mut dyn Measurer, show: F) -> Watched<'a, F> {
+        Watched { measurer, show }
+    }
+}
+
+impl<F: FnMut(Trial, &Result<Outcome, Invalid>)> Measurer for Watched<'_, F> {
+    fn measure(&mut self, trial: Trial) -> Result<Outcome, Invalid> {
+        let result = self.measurer.measure(trial);
+        (self.show)(trial, &result);
+        result
+    }
+}
+
+/// Carries trials out and keeps them for the report.
+struct Log<'a> {
+    measurer: &'a mut dyn Measurer,
+    done: Vec<Done>,
+}
+
+impl<'a> Log<'a> {
+    fn new(measurer: &'a mut dyn Measurer) -> Log<'a> {
+        Log { measurer, done: Vec::new() }
+    }
+
+    fn measure(&mut self, trial: Trial) -> Result<Outcome, Error> {
+        let outcome = self.measurer.measure(trial).map_err(|cause| {
+            Error::trial(
+                format_args!("{:.0} frames/s for {} s", trial.rate, trial.duration.as_secs_f64()),
+                cause,
+            )
+        })?;
+        self.done.push(Done { trial, outcome });
+        Ok(outcome)
+    }
+}
+
+/// What repeated measurements of one quantity say together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// How many there were.
+    pub count: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// Standard deviation of the sample (divided by `count - 1`); zero for fewer than two.
+    pub stdev: f64,
+}
+
+impl Summary {
+    /// Of these values; nothing if there are none.
+    pub fn of(values: &[f64]) -> Option<Summary> {
+        if values.is_empty() {
+            return None;
+        }
+        let count = values.len();
+        let mean = values.iter().sum::<f64>() / count as f64;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let stdev = if count < 2 { 0.0 } else { (squares / (count - 1) as f64).sqrt() };
+        let min = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // The mean of equal values may differ from them in the last bit, and shall not lie outside of their range.
+        Some(Summary { count, mean: mean.clamp(min, max), min, max, stdev })
+    }
+}
+
+/// A duration in seconds, short: `60 s`, `0.5 s`.
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::simulated::Device;
+    use super::*;
+
+    #[test]
+    fn summary_of_known_values() {
+        let summary = Summary::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+        assert_eq!((summary.count, summary.mean, summary.min, summary.max), (8, 5.0, 2.0, 9.0));
+        assert!((summary.stdev - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
+        assert_eq!(Summary::of(&[3.0]).unwrap().stdev, 0.0);
+        assert_eq!(Summary::of(&[]), None);
+    }
+
+    #[test]
+    fn a_watched_measurer_shows_trials_that_fail_too() {
+        let mut device = Device::sharp(1000.0);
+        device.broken_after = Some(1);
+        let mut seen = Vec::new();
+        let mut watched = Watched::new(&mut device, |trial, result| seen.push((trial.rate, result.is_ok())));
+        let mut log = Log::new(&mut watched);
+        log.measure(Trial::new(500.0, Duration::from_secs(1))).unwrap();
+        let error = log.measure(Trial::new(700.0, Duration::from_secs(2))).unwrap_err();
+        assert_eq!(error.to_string(), "700 frames/s for 2 s: link down; look at the cable");
+        assert_eq!(log.done.len(), 1);
+        assert_eq!(seen, [(500.0, true), (700.0, false)]);
+    }
+}

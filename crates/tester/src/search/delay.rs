@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Latency and its variation from the times of single frames (RFC 8219 7.2 and 7.3, which refine RFC 2544 26.2).
+//!
+//! | quantity | of one trial | section |
+//! |---|---|---|
+//! | typical latency | the median of the latencies of the tagged frames | 7.2 |
+//! | worst-case latency | their 99.9th percentile | 7.2 |
+//! | PDV | the 99.9th percentile of all frames' delays less the least delay; lost frames count as infinitely late | 7.3.1 |
+//! | IPDV | difference of the delays of each two successive frames | 7.3.2 |
+//!
+//! Over the trials, which are at least 20, the median of each quantity is the result and its 1st and 99th percentile say how it
+//! varied. Percentiles are those of the empirical distribution (RFC 2330 11.3): the least value that enough of the sample does
+//! not exceed, hence always a value of the sample; the median of an even number is the mean of the middle two.
+//!
+//! Times are nanoseconds from the sending of a frame to its arrival.
+
+use std::time::Duration;
+
+use super::{Ledger, Level, seconds};
+
+/// Trials that RFC 2544 26.2 and RFC 8219 7.2 ask for.
+pub const RFC_TRIALS: usize = 20;
+/// Tagged frames of a trial that RFC 8219 7.2 asks for.
+pub const RFC_TAGGED_FRAMES: usize = 500;
+/// Length of a latency trial (RFC 2544 26.2).
+pub const RFC_LATENCY_TRIAL: Duration = Duration::from_secs(120);
+/// Frames are tagged after this time (RFC 2544 26.2).
+pub const RFC_TAGGED_AFTER: Duration = Duration::from_secs(60);
+/// Length of a trial for delay variation (RFC 8219 7.3).
+pub const RFC_VARIATION_TRIAL: Duration = Duration::from_secs(60);
+
+/// The least value of `sorted` that `part` of `of` of the values do not exceed; nothing of an empty sample.
+///
+/// ```
+/// use junctor_tester::search::delay::percentile;
+/// let sorted: Vec<u64> = (1..=1000).collect();
+/// assert_eq!(percentile(&sorted, 999, 1000), Some(999));
+/// assert_eq!(percentile(&sorted, 0, 100), Some(1));
+/// ```
+pub fn percentile<T: Copy>(sorted: &[T], part: u64, of: u64) -> Option<T> {
+    let rank = (sorted.len() as u128 * u128::from(part)).div_ceil(u128::from(of.max(1)));
+    sorted.get((rank.max(1) - 1) as usize).copied()
+}
+
+/// The middle value of a sorted sample.
+pub fn median(sorted: &[f64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    let upper = *sorted.get(middle)?;
+    Some(if sorted.len() % 2 == 1 { upper } else { (sorted[middle - 1] + upper) / 2.0 })
+}
+
+/// Latency in one trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Latency {
+    /// Typical latency: the median.
+    pub typical_ns: f64,
+    /// Worst-case latency: the 99.9th percentile.
+    pub worst_ns: f64,
+    /// Tagged frames that arrived.
+    pub frames: usize,
+}
+
+/// Latency from the tagged frames of one trial; nothing if none arrived.
+pub fn latency(tagged_ns: &[u64]) -> Option<Latency> {
+    let mut sorted: Vec<f64> = tagged_ns.iter().map(|ns| *ns as f64).collect();
+    sorted.sort_by(f64::total_cmp);
+    let worst_ns = percentile(&sorted, 999, 1000)?;
+    Some(Latency { typical_ns: median(&sorted)?, worst_ns, frames: sorted.len() })
+}
+
+/// Packet delay variation of one trial: the 99.9th percentile of the delays less the least one.
+///
+/// `delays_ns` are those of the frames that arrived, in any order, and `lost` is the number of those that did not: they count as
+/// infinitely late, so with more than 0.1 % lost there is no finite value, and the result is `f64::INFINITY`.
+/// Nothing if no frame arrived.
+pub fn pdv_ns(delays_ns: &[u64], lost: u64) -> Option<f64> {
+    let mut sorted = delays_ns.to_vec();
+    sorted.sort_unstable();
+    let least = *sorted.first()?;
+    let all = sorted.len() as u128 + u128::from(lost);
+    let rank = (all * 999).div_ceil(1000).max(1) - 1;
+    let late = usize::try_from(rank).ok().and_then(|rank| sorted.get(rank));
+    Some(late.map_or(f64::INFINITY, |late| (late - least) as f64))
+}
+
+/// Inter-packet delay variation of one trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ipdv {
+    /// The least: the most that a frame caught up with the one before it. Usually negative.
+    pub min_ns: f64,
+    /// The median.
+    pub median_ns: f64,
+    /// The greatest: the most that a frame fell behind the one before it.
+    pub max_ns: f64,
+    /// Mean of the values without their sign.
+    pub mean_absolute_ns: f64,
+    /// Pairs of frames.
+    pub pairs: usize,
+}
+
+/// Inter-packet delay variation from the delays in order of sending, `None` for a lost frame. A pair of which one frame
+/// was lost has no variation (RFC 3393 2.4) and is left out. Nothing if there is no pair.
+pub fn ipdv(delays_ns: &[Option<u64>]) -> Option<Ipdv> {
+    let pair = |pair: &[Option<u64>]| Some(pair[1]? as f64 - pair[0]? as f64);
+    let mut sorted: Vec<f64> = delays_ns.windows(2).filter_map(pair).collect();
+    sorted.sort_by(f64::total_cmp);
+    let absolute: f64 = sorted.iter().map(|ns| ns.abs()).sum();
+    Some(Ipdv {
+        min_ns: *sorted.first()?,
+        median_ns: median(&sorted)?,
+        max_ns: *sorted.last()?,
+        mean_absolute_ns: absolute / sorted.len() as f64,
+        pairs: sorted.len(),
+    })
+}
+
+/// One quantity over the trials (RFC 8219 7.2): the result and how it varied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Repeated {
+    /// The result.
+    pub median: f64,
+    /// 1st percentile.
+    pub p1: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Trials.
+    pub trials: usize,
+}
+
+/// The median of one value per trial, with 1st and 99th percentile; nothing for no trials.
+pub fn repeated(values: &[f64]) -> Option<Repeated> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (p1, p99) = (percentile(&sorted, 1, 100)?, percentile(&sorted, 99, 100)?);
+    Some(Repeated { median: median(&sorted)?, p1, p99, trials: sorted.len() })
+}
+
+/// What the documents ask of a latency test, given how it was done.
+pub fn latency_ledger(trials: &[Latency], duration: Duration, tagged_after: Duration) -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.note(
+        "RFC 2544 26.2",
+        Level::Should,
+        "the stream lasts at least 120 s",
+        duration >= RFC_LATENCY_TRIAL,
+        format_args!("it lasted {}", seconds(duration)),
+    );
+    ledger.note(
+        "RFC 2544 26.2",
+        Level::Should,
+        "frames are tagged after 60 s",
+        tagged_after >= RFC_TAGGED_AFTER,
+        format_args!("after {}", seconds(tagged_after)),
+    );
+    let fewest = trials.iter().map(|trial| trial.frames).min().unwrap_or(0);
+    ledger.note(
+        "RFC 8219 7.2",
+        Level::Should,
+        "at least 500 frames are tagged",
+        fewest >= RFC_TAGGED_FRAMES,
+        format_args!("{fewest} tagged frames arrived in the trial with fewest"),
+    );
+    ledger.note(
+        "RFC 2544 26.2",
+        Level::Must,
+        "at least 20 trials",
+        trials.len() >= RFC_TRIALS,
+        format_args!("{} trials", trials.len()),
+    );
+    ledger
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn latency_of_known_values() {
+        let all: Vec<u64> = (1..=1000).rev().collect();
+        let latency = latency(&all).unwrap();
+        assert_eq!((latency.typical_ns, latency.worst_ns, latency.frames), (500.5, 999.0, 1000));
+        assert_eq!(super::latency(&[]), None);
+        assert_eq!(super::latency(&[7]).unwrap().worst_ns, 7.0);
+    }
+
+    #[test]
+    fn lost_frames_are_infinitely_late() {
+        let all: Vec<u64> = (101..=1100).collect();
+        assert_eq!(pdv_ns(&all, 0), Some(998.0));
+        // 1001 frames, of which one may be later than the percentile.
+        assert_eq!(pdv_ns(&all, 1), Some(999.0));
+        assert_eq!(pdv_ns(&all, 2), Some(f64::INFINITY));
+        assert_eq!(pdv_ns(&[], 5), None);
+    }
+
+    #[test]
+    fn ipdv_is_signed_and_skips_pairs_with_a_lost_frame() {
+        let delays = [Some(100), Some(150), None, Some(500), Some(400), Some(400)];
+        let ipdv = ipdv(&delays).unwrap();
+        assert_eq!((ipdv.min_ns, ipdv.median_ns, ipdv.max_ns, ipdv.pairs), (-100.0, 0.0, 50.0, 3));
+        assert_eq!(ipdv.mean_absolute_ns, 50.0);
+        assert_eq!(super::ipdv(&[Some(1), None, Some(2)]), None);
+    }
+
+    #[test]
+    fn trials_are_summed_up_by_their_median() {
+        let trials: Vec<f64> = (1..=20).map(f64::from).collect();
+        let all = repeated(&trials).unwrap();
+        assert_eq!((all.median, all.p1, all.p99, all.trials), (10.5, 1.0, 20.0, 20));
+        assert_eq!(repeated(&[]), None);
+    }
+
+    #[test]
+    fn deviations_of_a_short_test() {
+        let trial = Latency { typical_ns: 1.0, worst_ns: 1.0, frames: 500 };
+        let rfc = latency_ledger(&[trial; 20], RFC_LATENCY_TRIAL, RFC_TAGGED_AFTER);
+        assert_eq!((rfc.clauses.len(), rfc.deviations().count()), (4, 0));
+        assert_eq!(latency_ledger(&[], Duration::ZERO, Duration::ZERO).deviations().count(), 4);
+    }
+
+    proptest! {
+        /// The definition of the percentile, by counting.
+        #[test]
+        fn percentile_by_counting(mut sample in prop::collection::vec(0_u64..100, 1..300), part in 1_u64..=1000) {
+            sample.sort_unstable();
+            let found = percentile(&sample, part, 1000).unwrap();
+            let at_most = |bound: u64| sample.iter().filter(|value| **value <= bound).count() as u64 * 1000;
+            let enough = sample.len() as u64 * part;
+            prop_assert!(at_most(found) >= enough);
+            prop_assert!(found == 0 || at_most(found - 1) < enough);
+        }
+
+        /// A constant added to all delays changes neither variation.
+        #[test]
+        fn variation_ignores_the_delay_itself(sample in prop::collection::vec(0_u64..10_000, 2..200), more in 0_u64..1_000_000) {
+            let later: Vec<u64> = sample.iter().map(|ns| ns + more).collect();
+            prop_assert_eq!(pdv_ns(&sample, 0), pdv_ns(&later, 0));
+            let some = |delays: &[u64]| ipdv(&delays.iter().copied().map(Some).collect::<Vec<_>>());
+            prop_assert_eq!(some(&sample), some(&later));
+        }
+    }
+}
