@@ -21,7 +21,7 @@
 //! 1. *A holder sees what the former did.* Release store on unlocking, Acquire exchange on locking. *Only one holds*: the
 //!    exchange is one atomic step. Model: `one_at_a_time`.
 
-use crate::events::{self, Event, Kind, Level};
+use crate::events::{self, Kind, Level};
 use crate::prim::{AtomicUsize, Ordering, UnsafeCell, spin_until};
 use crate::tsc;
 use std::{
@@ -188,51 +188,54 @@ fn list<L: Tells + 'static>(lock: &Arc<L>, info: &Info) {
     }
 }
 
-/// What is recorded when the lock has been released, if anything.
-struct After<'a> {
-    info: &'a Info,
+/// When a lock was taken and how, as far as that is recorded. Two words, which a function returns in registers: the guard of a lock that records
+/// nothing is never written to memory.
+#[derive(Clone, Copy)]
+struct Stamps {
     /// When it was taken, in cycles; 0 if that is not recorded.
     taken: u64,
-    waited: u64,
-    owner: u32,
+    /// Cycles waited, in the lower half, and for whom.
+    wait: u64,
 }
 
-impl<'a> After<'a> {
+impl Stamps {
     /// Taken at once.
     #[inline(always)]
-    fn free(info: &'a Info) -> After<'a> {
-        let taken = if events::records(Level::All) { tsc() } else { 0 };
-        After { info, taken, waited: 0, owner: 0 }
+    fn free() -> Stamps {
+        Stamps { taken: if events::records(Level::All) { tsc() } else { 0 }, wait: 0 }
     }
 
     /// Taken after a wait since `asked` for this thread.
-    fn waited(info: &'a Info, asked: u64, owner: u32) -> After<'a> {
+    fn waited(asked: u64, owner: u32) -> Stamps {
         let taken = if events::records(Level::Waits) { tsc() } else { 0 };
-        After { info, taken, waited: taken.saturating_sub(asked), owner }
+        Stamps { taken, wait: u64::from(short(taken.saturating_sub(asked))) | u64::from(owner) << 32 }
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn record(&self) {
-        let at = tsc();
-        let short = |cycles: u64| cycles.min(u64::from(u32::MAX)) as u32;
-        events::push(Event {
-            at,
-            kind: Kind::Lock,
-            thread: events::me(),
-            subject: self.info.number,
-            other: self.owner,
-            first: short(self.waited),
-            second: short(at.saturating_sub(self.taken)),
-        });
-    }
+#[inline(always)]
+fn short(cycles: u64) -> u32 {
+    cycles.min(u64::from(u32::MAX)) as u32
+}
+
+/// What is recorded when the lock has been released, if anything.
+struct After<'a> {
+    info: &'a Info,
+    stamps: Stamps,
+}
+
+#[cold]
+#[inline(never)]
+fn record(number: &u32, Stamps { taken, wait }: Stamps) {
+    let at = tsc();
+    let held = short(at.saturating_sub(taken));
+    events::push(at, Kind::Lock, (*number, (wait >> 32) as u32), (wait as u32, held));
 }
 
 impl Drop for After<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.taken != 0 {
-            self.record();
+        if self.stamps.taken != 0 {
+            record(&self.info.number, self.stamps);
         }
     }
 }
@@ -299,13 +302,13 @@ impl<T> SpinLock<T> {
     #[inline]
     pub fn lock_timed(&self, now_ns: impl Fn() -> u64) -> SpinGuard<'_, T> {
         let lock = &*self.0;
-        let after = if lock.exchange() {
+        let stamps = if lock.exchange() {
             lock.counts.taken(None);
-            After::free(&lock.info)
+            Stamps::free()
         } else {
             lock.wait(now_ns)
         };
-        SpinGuard { lock, _after: after, _lends: PhantomData }
+        SpinGuard { lock, _after: After { info: &lock.info, stamps }, _lends: PhantomData }
     }
 
     /// Takes the lock if it is free.
@@ -314,7 +317,11 @@ impl<T> SpinLock<T> {
         let lock = &*self.0;
         lock.exchange().then(|| {
             lock.counts.taken(None);
-            SpinGuard { lock, _after: After::free(&lock.info), _lends: PhantomData }
+            SpinGuard {
+                lock,
+                _after: After { info: &lock.info, stamps: Stamps::free() },
+                _lends: PhantomData,
+            }
         })
     }
 
@@ -331,13 +338,13 @@ impl<T> Spin<T> {
     }
 
     #[cold]
-    fn wait(&self, now_ns: impl Fn() -> u64) -> After<'_> {
+    fn wait(&self, now_ns: impl Fn() -> u64) -> Stamps {
         let (owner, asked) = (self.held.load(Ordering::Relaxed) as u32, tsc());
         let start = now_ns();
         // Looking before swapping: waiters share the line until it changes. (A model may be shown the old value for ever.)
         spin_until(|| (cfg!(loom) || self.held.load(Ordering::Relaxed) == 0) && self.exchange());
         self.counts.taken(Some(now_ns().saturating_sub(start)));
-        After::waited(&self.info, asked, owner)
+        Stamps::waited(asked, owner)
     }
 }
 
@@ -491,7 +498,8 @@ impl<T> AdaptiveLock<T> {
         let guard = take();
         self.0.counts.taken(Some(now_ns().saturating_sub(start)));
         self.0.owner.store(events::me(), Relaxed);
-        AdaptiveGuard { guard, _after: After::waited(&self.0.info, asked, owner) }
+        let stamps = Stamps::waited(asked, owner);
+        AdaptiveGuard { guard, _after: After { info: &self.0.info, stamps } }
     }
 
     /// Takes the lock if it is free.
@@ -500,7 +508,7 @@ impl<T> AdaptiveLock<T> {
         let guard = self.free()?;
         self.0.counts.taken(None);
         self.0.owner.store(events::me(), Relaxed);
-        Some(AdaptiveGuard { guard, _after: After::free(&self.0.info) })
+        Some(AdaptiveGuard { guard, _after: After { info: &self.0.info, stamps: Stamps::free() } })
     }
 
     fn free(&self) -> Option<MutexGuard<'_, T>> {

@@ -30,7 +30,7 @@ fn read(ring: &Ring, from: u64, last: &mut u32) -> (u64, u64, u64) {
 #[test]
 fn a_reader_takes_no_torn_record() {
     bounded(|| {
-        let ring = Arc::new(Ring::new());
+        let ring = Arc::new(Ring::new(1));
         (1..=2).for_each(|n| ring.push(event(n)));
         let writing = {
             let ring = ring.clone();
@@ -46,7 +46,7 @@ fn a_reader_takes_no_torn_record() {
 #[test]
 fn what_is_done_is_read_or_counted_as_lost() {
     bounded(|| {
-        let ring = Arc::new(Ring::new());
+        let ring = Arc::new(Ring::new(1));
         let writing = {
             let ring = ring.clone();
             thread::spawn(move || (1..=3).for_each(|n| ring.push(event(n))))
