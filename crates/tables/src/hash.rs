@@ -21,7 +21,7 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Makes `std`'s maps use [`hash128`] for keys that are one integer.
+/// Makes `std`'s maps use [`hash128`] for keys that are one integer or a few.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seed(pub u64);
 
@@ -48,6 +48,12 @@ impl Hasher for OneWord {
     #[inline]
     fn write_u32(&mut self, word: u32) {
         self.write_u64(word.into());
+    }
+
+    /// An IPv6 address.
+    #[inline]
+    fn write_u128(&mut self, word: u128) {
+        self.hash = hash128(self.seed ^ self.hash, word as u64, (word >> 64) as u64);
     }
 
     fn write(&mut self, bytes: &[u8]) {

@@ -78,6 +78,8 @@ struct Link {
 #[derive(Debug)]
 struct Place<K, V, const LISTS: usize> {
     key: K,
+    /// The key's hash.
+    hash: u32,
     /// The next of the same chain, or the next free one.
     chain: Id,
     links: [Link; LISTS],
@@ -135,17 +137,27 @@ impl<K: Copy + Eq + Hash, V: Default, const LISTS: usize> Slab<K, V, LISTS> {
     }
 
     #[inline]
-    fn chain_of(&self, key: &K) -> usize {
-        self.seed.hash_one(key) as usize & (self.heads.len() - 1)
+    fn hash(&self, key: &K) -> u32 {
+        self.seed.hash_one(key) as u32
+    }
+
+    #[inline]
+    fn chain_of(&self, hash: u32) -> usize {
+        hash as usize & (self.heads.len() - 1)
     }
 
     /// The place of a key.
     #[inline]
     pub fn find(&self, key: K) -> Option<Id> {
-        let mut at = self.heads[self.chain_of(&key)];
+        self.find_hashed(&key, self.hash(&key))
+    }
+
+    #[inline]
+    fn find_hashed(&self, key: &K, hash: u32) -> Option<Id> {
+        let mut at = self.heads[self.chain_of(hash)];
         while at != NONE {
             let place = &self.places[at as usize];
-            if place.key == key {
+            if place.hash == hash && place.key == *key {
                 return Some(at);
             }
             at = place.chain;
@@ -163,21 +175,39 @@ impl<K: Copy + Eq + Hash, V: Default, const LISTS: usize> Slab<K, V, LISTS> {
     ///
     /// # Panics
     /// With four billion keys.
+    #[inline]
     pub fn add(&mut self, key: K) -> Id {
+        self.add_hashed(key, self.hash(&key))
+    }
+
+    /// The place of a key, and whether it is a new one, as [`add`](Self::add) makes it.
+    ///
+    /// # Panics
+    /// With four billion keys.
+    #[inline]
+    pub fn find_or_add(&mut self, key: K) -> (Id, bool) {
+        let hash = self.hash(&key);
+        match self.find_hashed(&key, hash) {
+            Some(id) => (id, false),
+            None => (self.add_hashed(key, hash), true),
+        }
+    }
+
+    fn add_hashed(&mut self, key: K, hash: u32) -> Id {
         debug_assert!(self.find(key).is_none(), "a key in two places");
         if self.len >= self.heads.len() {
             self.grow();
         }
-        let chain = self.chain_of(&key);
+        let chain = self.chain_of(hash);
         let id = if let Some(id) = some(self.free) {
             let place = &mut self.places[id as usize];
             self.free = place.chain;
-            place.key = key;
+            (place.key, place.hash) = (key, hash);
             id
         } else {
             let id = Id::try_from(self.places.len()).expect("fewer than four billion");
             let links = [Link { previous: NONE, next: NONE }; LISTS];
-            self.places.push(Place { key, chain: NONE, links, value: V::default() });
+            self.places.push(Place { key, hash, chain: NONE, links, value: V::default() });
             id
         };
         self.places[id as usize].chain = std::mem::replace(&mut self.heads[chain], id);
@@ -187,7 +217,7 @@ impl<K: Copy + Eq + Hash, V: Default, const LISTS: usize> Slab<K, V, LISTS> {
 
     /// Frees a place that is in no list any more. Its value stays for the next key.
     pub fn remove(&mut self, id: Id) {
-        let chain = self.chain_of(&self.places[id as usize].key);
+        let chain = self.chain_of(self.places[id as usize].hash);
         let after = self.places[id as usize].chain;
         if self.heads[chain] == id {
             self.heads[chain] = after;
@@ -209,7 +239,7 @@ impl<K: Copy + Eq + Hash, V: Default, const LISTS: usize> Slab<K, V, LISTS> {
         self.heads = vec![NONE; old.len() * 2];
         for mut at in old {
             while at != NONE {
-                let chain = self.chain_of(&self.places[at as usize].key);
+                let chain = self.chain_of(self.places[at as usize].hash);
                 let next = self.places[at as usize].chain;
                 self.places[at as usize].chain = std::mem::replace(&mut self.heads[chain], at);
                 at = next;
@@ -312,7 +342,9 @@ mod tests {
                 prop_assert_eq!(slab.find(key).is_some(), at.is_some());
                 match (op, slab.find(key)) {
                     (0..3, None) => {
-                        let id = slab.add(key);
+                        let (id, new) = slab.find_or_add(key);
+                        prop_assert!(new);
+                        prop_assert_eq!(slab.find_or_add(key), (id, false));
                         slab[id] = key;
                         slab.link_last(1, &mut list, id);
                         want.push(key);

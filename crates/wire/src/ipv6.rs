@@ -125,8 +125,7 @@ impl Extension<'_> {
         if self.kind != Protocol::IPV6_FRAGMENT {
             return None;
         }
-        let word: u16 = load_at(self.data, 2);
-        Some(Fragment { offset: usize::from(word & 0xfff8), more: word & 1 != 0, id: load_at(self.data, 4) })
+        self.data.first_chunk().map(Fragment::read)
     }
 }
 
@@ -139,6 +138,15 @@ pub struct Fragment {
     pub more: bool,
     /// Identification.
     pub id: u32,
+}
+
+impl Fragment {
+    /// Reads a fragment header.
+    #[inline]
+    pub fn read(header: &[u8; 8]) -> Fragment {
+        let word: u16 = load_at(header, 2);
+        Fragment { offset: usize::from(word & 0xfff8), more: word & 1 != 0, id: load_at(header, 4) }
+    }
 }
 
 /// Whether a next-header value is an extension header that [`Extensions`] can step over.

@@ -105,6 +105,8 @@ impl Piece {
 #[derive(Default)]
 struct Waiting {
     first: Option<Packet>,
+    /// Whether the first fragment is all that came: its bytes are in its packet only.
+    alone: bool,
     /// What came, in order of where it begins; the first fragment's bytes too.
     pieces: Vec<Piece>,
     /// Their bytes, in the order in which they came.
@@ -167,24 +169,29 @@ fn place(packet: &Packet) -> Option<(Place, usize)> {
     let end = HEADER_LEN + usize::from(u16::from_be_bytes([h[4], h[5]]));
     let ip = packet.network()?;
     let payload = ip.get(HEADER_LEN..end)?;
+    let address = |at: usize| h[at..].first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
+    let place = |fragment: ipv6::Fragment, header_at: usize, named_at: usize| {
+        let place = Place {
+            key: (address(8), address(24), fragment.id),
+            ip_at: packet.len() - ip.len(),
+            header_at,
+            named_at,
+            start: fragment.offset,
+            end: fragment.offset + (end - header_at - FRAGMENT_HEADER_LEN),
+            more: fragment.more,
+        };
+        Some((place, end))
+    };
+    // Nearly always it is the first header.
+    if h[6] == Protocol::IPV6_FRAGMENT.0 {
+        return place(ipv6::Fragment::read(payload.first_chunk()?), HEADER_LEN, 6);
+    }
     let mut named_at = 6;
     for extension in ipv6::Extensions::new(Protocol(h[6]), payload) {
         let extension = extension.ok()?;
         let header_at = HEADER_LEN + extension.offset;
         if let Some(fragment) = extension.fragment() {
-            let start = fragment.offset;
-            let address = |at: usize| h[at..].first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
-            let len = end - header_at - FRAGMENT_HEADER_LEN;
-            let place = Place {
-                key: (address(8), address(24), fragment.id),
-                ip_at: packet.len() - ip.len(),
-                header_at,
-                named_at,
-                start,
-                end: start + len,
-                more: fragment.more,
-            };
-            return Some((place, end));
+            return place(fragment, header_at, named_at);
         }
         named_at = header_at;
     }
@@ -227,6 +234,23 @@ impl Waiting {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         *self = Waiting { until, bytes, pieces, ..Waiting::default() };
+    }
+
+    /// Keeps the first fragment, of which no other has come, as it is.
+    fn keep(&mut self, fragment: Packet, len: usize) {
+        self.pieces.push(Piece { start: 0, len, at: 0 });
+        (self.first, self.alone) = (Some(fragment), true);
+    }
+
+    /// Takes the bytes out of a fragment that was alone, because others come.
+    fn open(&mut self) {
+        if let (true, Some(first), Some(piece)) = (self.alone, &self.first, self.pieces.first())
+            && let Some((place, _)) = place(first)
+        {
+            let at = place.ip_at + place.header_at + FRAGMENT_HEADER_LEN;
+            self.bytes.extend_from_slice(&first.data()[at..at + piece.len]);
+        }
+        self.alone = false;
     }
 
     fn memory(&self) -> usize {
@@ -272,7 +296,7 @@ impl Waiting {
     /// Forgets what came and refuses what will come; returns how many of the fragments were no packets any more.
     fn condemn(&mut self) -> u64 {
         let joined = self.joined();
-        self.first = None;
+        (self.first, self.alone) = (None, false);
         self.pieces.clear();
         (self.bytes, self.condemned) = (Vec::new(), true);
         joined
@@ -361,18 +385,28 @@ impl Ip6Reassembler {
     fn add(&mut self, cx: &mut Cx<'_>, packet: Packet, place: &Place, end: usize) -> Option<Packet> {
         let now = cx.now();
         self.expire(cx, now);
-        let id = match self.waiting.find(place.key) {
-            Some(id) => id,
-            None => self.begin(place.key, now),
-        };
+        let congested = header(&packet).is_some_and(|h| h[1] & 0x30 == 0x30);
+        let (id, new) = self.waiting.find_or_add(place.key);
+        if new {
+            self.begin(id, now);
+        }
         let waiting = &mut self.waiting[id];
-        self.used -= waiting.memory();
+        waiting.congested |= congested;
+        if new && place.start == 0 && self.max_fragments > 0 {
+            waiting.keep(packet, place.end);
+            self.used += waiting.memory();
+            self.settle(cx);
+            return None;
+        }
+        if !new {
+            self.used -= waiting.memory();
+            waiting.open();
+        }
         let bytes = &packet.network()?[place.header_at + FRAGMENT_HEADER_LEN..end];
         let added = match waiting.condemned {
             true => Added::Contradicts,
             false => waiting.add(place, bytes),
         };
-        waiting.congested |= header(&packet).is_some_and(|h| h[1] & 0x30 == 0x30);
         let mut done = None;
         match added {
             Added::Completes | Added::Waits if waiting.pieces.len() > self.max_fragments => {
@@ -407,21 +441,24 @@ impl Ip6Reassembler {
         if let Some(stamp) = done {
             return self.complete(cx, id, stamp);
         }
+        self.settle(cx);
+        None
+    }
+
+    /// Sees to it that what waits now is not too much and does not wait too long.
+    #[inline]
+    fn settle(&mut self, cx: &mut Cx<'_>) {
         self.relieve(cx);
         // The timer follows the first packet when it expires: those that come and go set nothing.
         if !self.looks {
             self.look_again(cx);
         }
-        None
     }
 
-    /// A place for a packet of which nothing has come.
-    fn begin(&mut self, key: Key, now: Nanos) -> Id {
-        let id = self.waiting.add(key);
+    /// Prepares the place of a packet of which nothing has come.
+    fn begin(&mut self, id: Id, now: Nanos) {
         self.waiting.link_last(0, &mut self.order, id);
         self.waiting[id].begin(now.saturating_add(self.timeout), self.spare.take());
-        self.used += self.waiting[id].memory();
-        id
     }
 
     /// Sets the timer for when the time of the first packet runs out.
@@ -431,17 +468,17 @@ impl Ip6Reassembler {
         look_again_at(cx, next);
     }
 
-    /// Forgets a packet; what is left of it stays in its place until that is used again.
-    fn remove(&mut self, id: Id) {
+    /// Forgets a packet, and returns its first fragment; its place keeps buffers for the next.
+    fn remove(&mut self, id: Id) -> Option<Packet> {
         self.waiting.unlink(0, &mut self.order, id);
         self.waiting.remove(id);
         let waiting = &mut self.waiting[id];
         self.used -= waiting.memory();
         self.spare.give(std::mem::take(&mut waiting.bytes));
-        waiting.first = None;
         // A flood of pieces must not leave its lists in every place.
         waiting.pieces.clear();
         waiting.pieces.shrink_to(KEPT_PIECES);
+        waiting.first.take()
     }
 
     /// Makes the whole of a packet of which nothing is missing.
@@ -488,11 +525,8 @@ impl Ip6Reassembler {
         self.joined -= waiting.joined();
         let mut lost = waiting.pieces.len() as u64;
         let reported = reason == Reason::ReassemblyTimeout && cx.connected(1);
-        self.used -= waiting.memory();
-        let first = if reported { waiting.first.take() } else { None };
-        self.used += waiting.memory();
-        self.remove(id);
-        if let Some(first) = first {
+        let first = self.remove(id);
+        if let Some(first) = first.filter(|_| reported) {
             lost -= 1;
             cx.push_one(1, first);
         }
