@@ -139,45 +139,22 @@ impl Sweep {
             self.runs.resize(most, Run::NOTHING);
         }
         self.runs[0] = Run::NOTHING;
-        self.count = 1;
-        self.stack.clear();
-        self.stack.push((u64::MAX, LEAF_NONE.into()));
-        self.stack.extend(covers.iter().map(|route| (route.last(), u32::from(route.leaf))));
-        let top = self.stack[self.stack.len() - 1];
-        self.emit(start, top.1);
+        let mut found = Found { runs: &mut self.runs, count: 1, last: Run::NOTHING };
+        let stack = &mut self.stack;
+        stack.clear();
+        stack.push((u64::MAX, LEAF_NONE.into()));
+        stack.extend(covers.iter().map(|route| (route.last(), u32::from(route.leaf))));
+        found.emit(start, stack[stack.len() - 1].1);
         for route in routes {
-            let (_, above) = self.ended(route.key);
+            let (_, above) = ended(stack, &mut found, route.key);
             let leaf = if route.len == MARKER { u32::from(DEEP) | above } else { route.leaf.into() };
-            self.emit(route.key, leaf);
-            self.stack.push((route.last(), leaf));
+            found.emit(route.key, leaf);
+            stack.push((route.last(), leaf));
         }
-        while let Some((end, _)) = self.stack.pop().filter(|(end, _)| *end < last) {
-            let leaf = self.stack[self.stack.len() - 1].1;
-            self.emit(end + 1, leaf);
+        while let Some((end, _)) = stack.pop().filter(|(end, _)| *end < last) {
+            found.emit(end + 1, stack[stack.len() - 1].1);
         }
-    }
-
-    /// Takes the routes that end before `key` off the stack.
-    #[inline(always)]
-    fn ended(&mut self, key: u64) -> (u64, u32) {
-        let mut top = self.stack[self.stack.len() - 1];
-        while top.0 < key {
-            self.stack.pop();
-            let end = top.0;
-            top = self.stack[self.stack.len() - 1];
-            self.emit(end + 1, top.1);
-        }
-        top
-    }
-
-    /// From `start` on the answer is `leaf`, whatever was said of `start` before. Without branches: neither is predictable.
-    #[inline(always)]
-    fn emit(&mut self, start: u64, leaf: u32) {
-        let before = self.runs[self.count - 1];
-        self.count -= usize::from(before.start == start && before.leaf != Run::NOTHING.leaf);
-        let changes = self.runs[self.count - 1].leaf != leaf;
-        self.runs[self.count] = Run { start, leaf };
-        self.count += usize::from(changes);
+        self.count = found.count;
     }
 
     /// Cuts the runs into pieces, each as full as may be.
@@ -185,9 +162,20 @@ impl Sweep {
         let runs = &self.runs[1..self.count];
         let mut cutter = Cutter { pieces: &mut self.pieces, routes, low_bits: 0 };
         cutter.open(start, 0, 0, covers.to_vec());
-        // Routes that begin before the run.
-        let mut from = 0;
-        for (at, run) in runs.iter().enumerate().skip(1) {
+        // Routes that begin before the run at hand.
+        let (mut at, mut from) = (1, 0);
+        let mut opened = true;
+        while at < runs.len() {
+            if std::mem::take(&mut opened) {
+                let skipped = cutter.skip(&runs[..], at, last, fill);
+                if skipped > at {
+                    at = skipped;
+                    let start = runs[at - 1].start;
+                    from += routes[from..].iter().take(fill.routes).take_while(|r| r.key < start).count();
+                    continue;
+                }
+            }
+            let run = &runs[at];
             let before = from;
             while routes.get(from).is_some_and(|route| route.key < run.start) {
                 from += 1;
@@ -201,11 +189,49 @@ impl Sweep {
                 cutter.low_bits = low_bits;
             } else {
                 cutter.next(run.start, at, at, from);
+                opened = true;
             }
+            at += 1;
         }
         let rest = from..routes.len();
         cutter.cut_many(runs.len(), rest, runs[runs.len() - 1].start, fill);
         cutter.close(runs.len(), routes.len());
+    }
+}
+
+/// Takes the routes that end before `key` off the stack; the one that is on top then.
+#[inline(always)]
+fn ended(stack: &mut Vec<(u64, u32)>, found: &mut Found<'_>, key: u64) -> (u64, u32) {
+    let mut top = stack[stack.len() - 1];
+    while top.0 < key {
+        stack.pop();
+        let end = top.0;
+        top = stack[stack.len() - 1];
+        found.emit(end + 1, top.1);
+    }
+    top
+}
+
+/// The runs of a pass so far.
+struct Found<'a> {
+    runs: &'a mut [Run],
+    count: usize,
+    /// The last one, which the next step so need not wait to read.
+    last: Run,
+}
+
+impl Found<'_> {
+    /// From `start` on the answer is `leaf`, whatever was said of `start` before. Without branches: neither is predictable.
+    #[inline(always)]
+    fn emit(&mut self, start: u64, leaf: u32) {
+        let again = self.last.start == start && self.last.leaf != Run::NOTHING.leaf;
+        let before = self.runs[self.count.saturating_sub(2)];
+        let below = if again { before } else { self.last };
+        let (at, changes) = (self.count - usize::from(again), below.leaf != leaf);
+        let run = Run { start, leaf };
+        self.runs[at] = run;
+        self.last = if changes { run } else { below };
+        self.count = at + usize::from(changes);
     }
 }
 
@@ -241,6 +267,27 @@ impl Cutter<'_> {
         let known = piece.covers.iter().chain(&self.routes[piece.routes.clone()]);
         let covers = known.filter(|route| route.len != MARKER && route.contains(start)).copied().collect();
         self.open(start, run, from, covers);
+    }
+
+    /// Where the runs from `at` on end that surely go into the piece, taken together: all that one by one would, or half of them, or a
+    /// quarter... None of them needs a cut, for the routes before the last of them are fewer than a piece may have.
+    fn skip(&mut self, runs: &[Run], at: usize, last: u64, fill: Fill) -> usize {
+        let piece = self.piece();
+        let (first, start) = (piece.routes.start, piece.start);
+        let mut to = runs.len().min(piece.runs.start + fill.runs).max(at);
+        if let Some(too_many) = self.routes.get(first + fill.routes - 1) {
+            to = at + runs[at..to].partition_point(|run| run.start <= too_many.key);
+        }
+        while to > at {
+            let low_bits = runs[at..to].iter().fold(self.low_bits, |bits, run| bits | run.start);
+            let end = runs.get(to).map_or(last, |next| next.start - 1);
+            if fits(start, end, shift_of(low_bits)) {
+                self.low_bits = low_bits;
+                break;
+            }
+            to = at + (to - at) / 2;
+        }
+        to
     }
 
     /// Cuts where too many routes begin within one run: the one before `at`, which begins at `start` and in which `inside` begin.
