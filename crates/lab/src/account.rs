@@ -6,7 +6,9 @@
 //! held; of the router, that what was sent to it and what came from it are what its devices say; and of packet
 //! memory, that the packets held are all the frames that are not free.
 
-use std::sync::{Arc, Mutex};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
@@ -22,6 +24,40 @@ pub struct Accounted {
     collected: u64,
     /// Frames in use before the router was.
     before: usize,
+    _alone: Alone,
+}
+
+/// Frames are counted in the memory that all threads of the process share, so only one thread at a time has such routers. It may
+/// have several.
+struct Alone(PhantomData<*const ()>);
+
+static TAKEN: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+thread_local! {
+    /// Routers of this thread.
+    static OURS: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Alone {
+    /// Waits for the routers of other threads to end.
+    fn wait() -> Alone {
+        if OURS.get() == 0 {
+            let taken = TAKEN.0.lock().unwrap_or_else(|e| e.into_inner());
+            *TAKEN.1.wait_while(taken, |taken| *taken).unwrap_or_else(|e| e.into_inner()) = true;
+        }
+        OURS.set(OURS.get() + 1);
+        Alone(PhantomData)
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        OURS.set(OURS.get() - 1);
+        if OURS.get() == 0 {
+            *TAKEN.0.lock().unwrap_or_else(|e| e.into_inner()) = false;
+            TAKEN.1.notify_one();
+        }
+    }
 }
 
 /// A device by name, with the other end of its wire.
@@ -73,6 +109,7 @@ impl Accounted {
         workers: usize,
         time: TimeSource,
     ) -> Result<Accounted, String> {
+        let alone = Alone::wait();
         let before = packet::memory().usage().in_use();
         let parsed = lang::load_str("config", text, &elements::options());
         let graph = parsed.graph.ok_or_else(|| lang::render(&parsed.diagnostics, &parsed.sources, false))?;
@@ -89,7 +126,7 @@ impl Accounted {
         };
         let router = Router::build(&graph, registry, options);
         let router = router.map_err(|errors| lang::render(&errors, &parsed.sources, false))?;
-        Ok(Accounted { router, wires, injected: 0, collected: 0, before })
+        Ok(Accounted { router, wires, injected: 0, collected: 0, before, _alone: alone })
     }
 
     /// Classes that the configuration names and the registry does not know.
