@@ -24,7 +24,7 @@ use crate::ports::Processing;
 pub use crate::values::{Bandwidth, FromArg, Port, Raw, parse_bool};
 
 /// Names that configurations give to addresses and numbers: AddressInfo, PortInfo and the like.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Words that follow a name in an information element: addresses of one kind or another.
     values: HashMap<String, Vec<String>>,

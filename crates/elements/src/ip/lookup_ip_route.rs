@@ -19,6 +19,8 @@
 //!   * `WEIGHT` share of the flows, beside the other hops' weights; default 1.
 //!   * `NAME` next hop named by NEXTHOP.
 //!
+//! Prefix and gateway may be names that AddressInfo defines, in handlers too, but not in files.
+//!
 //! Of several hops, each flow (addresses, protocol, and ports unless fragmented) keeps to one; when a hop leaves, only its own
 //! flows move, and when one joins, only as many as it is due.
 //!

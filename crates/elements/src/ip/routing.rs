@@ -20,6 +20,7 @@ use std::hash::Hash;
 use std::str::FromStr;
 
 use engine::Handler;
+use engine::args::Names;
 use packet::Packet;
 use sync::rcu;
 use tables::next_hop::NextHopId;
@@ -144,33 +145,60 @@ fn read_prefix<F: Family>(text: &str, strict: bool) -> Result<F::Prefix, String>
     }
 }
 
+/// What a word stands for if it is a name of the configuration's: the first of its meanings that fits; else the word itself.
+fn resolve<'a>(names: &'a Names, word: &'a str, fits: impl Fn(&str) -> bool) -> &'a str {
+    if fits(word) {
+        return word;
+    }
+    let name = word.split(':').next().unwrap_or(word);
+    names.get(name).iter().map(String::as_str).find(|meaning| fits(meaning)).unwrap_or(word)
+}
+
 /// Reads `HOPS`; `route` is shown when it makes no sense.
-fn read_hops<F: Family>(text: &str, route: &str, noutputs: usize) -> Result<Hops<F::Addr>, String> {
-    text.split('|').map(|choice| read_choice::<F>(choice, route, noutputs)).collect()
+fn read_hops<F: Family>(
+    text: &str,
+    route: &str,
+    noutputs: usize,
+    names: &Names,
+) -> Result<Hops<F::Addr>, String> {
+    text.split('|').map(|choice| read_choice::<F>(choice, route, noutputs, names)).collect()
 }
 
 fn read_choice<F: Family>(
     text: &str,
     route: &str,
     noutputs: usize,
+    names: &Names,
 ) -> Result<(Choice<F::Addr>, u32), String> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let read_hop = |gateway, output| read_hop::<F>(gateway, output, noutputs, names);
     let (choice, weight) = match words[..] {
         ["via", name] => (Choice::Named(name.to_owned()), "1"),
         ["via", name, weight] => (Choice::Named(name.to_owned()), weight),
-        [output] => (Choice::Hop(read_hop::<F>("-", output, noutputs)?), "1"),
-        [gateway, output] => (Choice::Hop(read_hop::<F>(gateway, output, noutputs)?), "1"),
-        [gateway, output, weight] => (Choice::Hop(read_hop::<F>(gateway, output, noutputs)?), weight),
+        [output] => (Choice::Hop(read_hop("-", output)?), "1"),
+        [gateway, output] => (Choice::Hop(read_hop(gateway, output)?), "1"),
+        [gateway, output, weight] => (Choice::Hop(read_hop(gateway, output)?), weight),
         _ => return Err(format!("a route is ADDR/MASK [GATEWAY] OUTPUT, not '{route}'")),
     };
     let weight = weight.parse().map_err(|_| format!("'{weight}' is not a weight"))?;
     Ok((choice, weight))
 }
 
-fn read_hop<F: Family>(gateway: &str, output: &str, noutputs: usize) -> Result<Hop<F::Addr>, String> {
+fn read_hop<F: Family>(
+    gateway: &str,
+    output: &str,
+    noutputs: usize,
+    names: &Names,
+) -> Result<Hop<F::Addr>, String> {
+    // A name may stand for an address with its prefix.
+    let address = |word: &str| word.parse().or_else(|_| word.split('/').next().unwrap_or(word).parse()).ok();
     let gateway = match gateway {
         "-" => F::UNSPECIFIED,
-        text => text.parse().map_err(|_| format!("'{text}' is not a gateway's address"))?,
+        text => (text.parse().ok())
+            .or_else(|| {
+                address(resolve(names, text, |word| address(word).is_some())).filter(|_| !text.contains('/'))
+            })
+            .ok_or_else(|| format!("'{text}' is not a gateway's address"))?,
     };
     let output = match output.parse::<i64>() {
         Ok(-1) => DROP,

@@ -201,7 +201,7 @@ impl<F: Family> Element for Lookup<F> {
         }
         self.file = args.keyword_opt("FILE");
         let names: Vec<String> = args.keyword_all("NEXTHOP");
-        let shared = match SharedRoutes::<F>::new(strategy, &args.rcu, limits) {
+        let shared = match SharedRoutes::<F>::new(strategy, &args.rcu, limits, args.names) {
             Ok(shared) => shared,
             Err(why) => return args.error(why),
         };

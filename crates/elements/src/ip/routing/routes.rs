@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use engine::args::Names;
 use sync::rcu::Domain;
 use tables::next_hop::{Member, NextHopError, NextHopId, NextHops};
 
-use super::{Choice, Family, Hop, Hops, RouteText, read_hops, read_prefix, show_output};
+use super::{Choice, Family, Hop, Hops, RouteText, read_hops, read_prefix, resolve, show_output};
 
 /// How much there may be.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct Routes<F: Family> {
     tables: BTreeMap<u8, F::Writer>,
     pub(super) hops: NextHops<Hop<F::Addr>>,
     names: BTreeMap<String, NextHopId>,
+    /// Names of addresses that the configuration defines.
+    known: Names,
     limits: Limits,
 }
 
@@ -68,12 +71,18 @@ impl<F: Family> Routes<F> {
         self.limits.outputs
     }
 
-    pub(crate) fn new(domain: &Domain, limits: Limits) -> Result<Self, String> {
+    /// Names of addresses that routes may use.
+    pub(super) fn known(&self) -> &Names {
+        &self.known
+    }
+
+    pub(crate) fn new(domain: &Domain, limits: Limits, known: &Names) -> Result<Self, String> {
         Ok(Self {
             domain: domain.clone(),
             tables: BTreeMap::from([(0, F::open(domain)?)]),
             hops: NextHops::new(domain, limits.hops),
             names: BTreeMap::new(),
+            known: known.clone(),
             limits,
         })
     }
@@ -141,13 +150,17 @@ impl<F: Family> Routes<F> {
             _ => return Err(format!("expected add, set or remove, not '{verb}'")),
         };
         let parts = RouteText::split(text)?;
+        // Of a name's meanings rather one with a length: the others are addresses.
+        let prefix =
+            resolve(&self.known, parts.prefix, |word| word.contains('/') && F::prefix(word).is_some());
+        let prefix = resolve(&self.known, prefix, |word| F::prefix(word).is_some());
+        let prefix = || read_prefix::<F>(prefix, false);
         if matches!(verb, Verb::Remove) && parts.hops.is_empty() {
-            let prefix = read_prefix::<F>(parts.prefix, false)?;
-            return Ok(Change { verb, table: parts.table, prefix, id: None });
+            return Ok(Change { verb, table: parts.table, prefix: prefix()?, id: None });
         }
         // The hops first: text without any is no route at all.
-        let hops = read_hops::<F>(parts.hops, text, self.limits.outputs)?;
-        let prefix = read_prefix::<F>(parts.prefix, false)?;
+        let hops = read_hops::<F>(parts.hops, text, self.limits.outputs, &self.known)?;
+        let prefix = prefix()?;
         let table = parts.table;
         if !matches!(verb, Verb::Remove) {
             self.make_table(table)?;
@@ -266,8 +279,10 @@ impl<F: Family> Routes<F> {
                 let id = match known.get(parts.hops) {
                     Some(id) => *id,
                     None => {
-                        let id =
-                            self.acquire(&read_hops::<F>(parts.hops, line, self.limits.outputs)?, None)?;
+                        let id = self.acquire(
+                            &read_hops::<F>(parts.hops, line, self.limits.outputs, &Names::default())?,
+                            None,
+                        )?;
                         acquired.push(id);
                         known.insert(parts.hops, id);
                         id
@@ -329,7 +344,7 @@ impl<F: Family> Routes<F> {
         if name.is_empty() || hops.trim().is_empty() {
             return Err(format!("expected NAME [GATEWAY] OUTPUT [WEIGHT] | ..., not '{text}'"));
         }
-        let hops = read_hops::<F>(hops, text, self.limits.outputs)?;
+        let hops = read_hops::<F>(hops, text, self.limits.outputs, &self.known)?;
         let members = self.acquire_members(&hops)?;
         let done = match self.names.get(name).copied() {
             Some(id) => {
@@ -367,7 +382,7 @@ impl<F: Family> Routes<F> {
 
     /// Takes a hop out of all groups that have another: its link or neighbour has failed.
     pub(crate) fn withdraw(&mut self, text: &str) -> Result<(), String> {
-        let hops = read_hops::<F>(text, text, self.limits.outputs)?;
+        let hops = read_hops::<F>(text, text, self.limits.outputs, &self.known)?;
         let [(Choice::Hop(hop), _)] = &hops[..] else {
             return Err(format!("expected GATEWAY OUTPUT, not '{text}'"));
         };
@@ -435,7 +450,7 @@ impl<F: Family> Routes<F> {
 
     /// A copy over another domain, for a strategy without sharing.
     pub(crate) fn copy(&self, domain: &Domain) -> Result<Self, String> {
-        let mut copy = Self::new(domain, self.limits)?;
+        let mut copy = Self::new(domain, self.limits, &self.known)?;
         // Names in the order of their ids: a name can only lead to one made before it, or the other way by a later change.
         let mut pending: Vec<&String> = self.names.keys().collect();
         while !pending.is_empty() {

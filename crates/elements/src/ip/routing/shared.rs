@@ -93,10 +93,16 @@ enum Store<F: Family> {
 }
 
 impl<F: Family> SharedRoutes<F> {
-    pub(crate) fn new(strategy: Strategy, domain: &rcu::Domain, limits: Limits) -> Result<Self, String> {
+    /// `names` may stand for addresses in routes.
+    pub(crate) fn new(
+        strategy: Strategy,
+        domain: &rcu::Domain,
+        limits: Limits,
+        names: &Names,
+    ) -> Result<Self, String> {
         let store = match strategy {
             Strategy::Rcu => {
-                let routes = Routes::new(domain, limits)?;
+                let routes = Routes::new(domain, limits, names)?;
                 let readers: Readers<F> = routes.readers();
                 let first = readers.iter().flatten().next().expect("table 0").clone();
                 let published = Published { readers: rcu::Cell::new(domain, readers), first };
@@ -104,7 +110,7 @@ impl<F: Family> SharedRoutes<F> {
             }
             Strategy::PerCore | Strategy::Lock => {
                 let domain = rcu::Domain::default();
-                let owned = Owned::new(Routes::new(&domain, limits)?, &domain);
+                let owned = Owned::new(Routes::new(&domain, limits, names)?, &domain);
                 Store::Locked(Mutex::new(vec![Arc::new(SpinLock::new(owned))]))
             }
         };
@@ -114,8 +120,9 @@ impl<F: Family> SharedRoutes<F> {
     /// Whether these routes may go on in place of `fresh` ones, which were made of the same text. Those behind locks may
     /// not: each worker of a new configuration would add a copy.
     pub(super) fn can_replace(&self, fresh: &Self) -> bool {
-        let outputs = |routes: &Self| routes.read(|r| r.outputs());
-        self.strategy == Strategy::Rcu && fresh.strategy == self.strategy && outputs(self) == outputs(fresh)
+        // Names in the text may mean other addresses now.
+        let given = |routes: &Self| routes.read(|r| (r.outputs(), r.known().clone()));
+        self.strategy == Strategy::Rcu && fresh.strategy == self.strategy && given(self) == given(fresh)
     }
 
     pub(super) fn strategy(&self) -> Strategy {
@@ -248,7 +255,9 @@ mod tests {
     #[test]
     fn every_copy_has_every_change() {
         let check = |strategy: Strategy, locks: usize| {
-            let shared = SharedRoutes::<V4>::new(strategy, &rcu::Domain::default(), LIMITS).expect("memory");
+            let shared =
+                SharedRoutes::<V4>::new(strategy, &rcu::Domain::default(), LIMITS, &Names::default())
+                    .expect("memory");
             let change = |verb: &'static str, text: &str| shared.change(|routes| routes.command(verb, text));
             shared.change(|routes| routes.set_named("zzz 1.1.1.1 3")).expect("a name");
             shared.change(|routes| routes.set_named("aaa via zzz")).expect("a name for a name");
@@ -269,7 +278,8 @@ mod tests {
     #[test]
     fn waiting_is_counted() {
         let shared =
-            SharedRoutes::<V4>::new(Strategy::Lock, &rcu::Domain::default(), LIMITS).expect("memory");
+            SharedRoutes::<V4>::new(Strategy::Lock, &rcu::Domain::default(), LIMITS, &Names::default())
+                .expect("memory");
         let Path::Locked(owned) = shared.path() else { panic!("a lock") };
         let (waiting, waiter) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
