@@ -180,6 +180,11 @@ fn other_chains_are_the_same_with_and_without_fusion() {
             "Strip(14) -> CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24) -> Paint(1, 20)",
             format!("IPGWOptions(10.0.0.1) -> FixIPSrc(10.0.0.1) -> {ENCAP} -> Null"),
         ),
+        (
+            "Paint(1) -> Strip(14) -> CheckIPHeader -> CheckIPAddresses(INTERFACES 10.0.0.1/24 10.0.1.1/24) -> GetIPAddress(16)",
+            format!("DecIPTTL -> {ENCAP}"),
+        ),
+        ("Strip(14) -> CheckIPHeader -> CheckIPAddresses(SOURCE false)", format!("DecIPTTL -> {ENCAP}")),
     ] {
         check(&between(ROUTES, input, &output, ""), &plain(), 1);
     }

@@ -7,10 +7,9 @@ use engine::fuse::{Chain, Fork};
 use packet::Packet;
 
 use super::forward::{self, Admitted, Entry, Kind};
-use super::ipv4_input::{self, Input};
+use super::ipv4_input::{self, Input, Rules};
 use super::ipv4_output::{self, Live, Output};
 use super::output::Row;
-use crate::ip::check_ip_header::Rules;
 use crate::ip::lookup_ip_route::{V4, flow_hash};
 
 pub(super) const FORK: Fork = Fork { name: "IPv4 forwarding", find: forward::find::<Ipv4> };
@@ -21,7 +20,7 @@ impl Kind for Ipv4 {
     type Family = V4;
     type Key = u32;
     type Input = Input;
-    type Rules<'a> = &'a Rules;
+    type Rules<'a> = Rules<'a>;
     type Output = Output;
     type Live<'a> = Live<'a>;
 
@@ -32,13 +31,13 @@ impl Kind for Ipv4 {
     }
 
     #[inline]
-    fn entry<'a>(input: &Input, chain: &'a Chain<'_>) -> Option<Entry<&'a Rules>> {
+    fn entry<'a>(input: &Input, chain: &'a Chain<'_>) -> Option<Entry<Rules<'a>>> {
         let ipv4_input::Live { color, strip, rules } = input.live(chain)?;
         Some(Entry { rules, color, strip })
     }
 
     #[inline(always)]
-    fn admit(rules: &Rules, packet: &Packet, at: usize) -> Option<Admitted<u32>> {
+    fn admit(rules: Rules<'_>, packet: &Packet, at: usize) -> Option<Admitted<u32>> {
         let header = rules.admit(packet, at)?;
         let to = u32::from_be_bytes(header.address);
         Some(Admitted { to, len: header.ip_len, plain: ipv4_output::is_plain(packet, header.ttl, to) })

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a received IPv4 packet goes through before its route is looked up: `Paint`, `Strip`, `CheckIPHeader`,
-//! `GetIPAddress`.
+//! `CheckIPAddresses`, `GetIPAddress`.
 //!
-//! Ordinary is a packet with a header of 20 bytes in which CheckIPHeader finds no fault.
+//! Ordinary is a packet with a header of 20 bytes in which CheckIPHeader and CheckIPAddresses find no fault.
 
 use engine::Element;
 use engine::clock::Nanos;
@@ -11,7 +11,8 @@ use packet::Packet;
 
 use crate::basic::paint::Paint;
 use crate::basic::strip::Strip;
-use crate::ip::check_ip_header::{CheckIpHeader, Rules};
+use crate::ip::check_ip_addresses::{self, CheckIpAddresses};
+use crate::ip::check_ip_header::{self, Admitted, CheckIpHeader};
 use crate::ip::get_ip_address::GetIpAddress;
 
 pub(super) const FUSION: Fusion = Fusion { name: "IPv4 input", find };
@@ -21,6 +22,7 @@ pub(super) struct Input {
     paint: Option<usize>,
     strip: Option<usize>,
     check: usize,
+    addresses: Option<usize>,
 }
 
 /// Finds the elements of the input, and says how many there are.
@@ -34,7 +36,8 @@ pub(super) fn place(chain: &[&dyn Element]) -> Option<(usize, Input)> {
     let paint = take(&|e| member(e).is_some_and(Paint::is_common));
     let strip = take(&|e| member::<Strip>(e).is_some());
     let check = take(&|e| member::<CheckIpHeader>(e).is_some())?;
-    let input = Input { paint, strip, check };
+    let addresses = take(&|e| member::<CheckIpAddresses>(e).is_some());
+    let input = Input { paint, strip, check, addresses };
     // The check sets the destination annotation, so there is nothing left to do for who reads the same bytes.
     let plain = input.offset(chain) == Some(0);
     take(&|e| plain && member(e).is_some_and(GetIpAddress::is_plain_destination));
@@ -53,7 +56,26 @@ pub(super) struct Live<'a> {
     pub(super) color: Option<u8>,
     /// Bytes to be stripped.
     pub(super) strip: usize,
-    pub(super) rules: &'a Rules,
+    pub(super) rules: Rules<'a>,
+}
+
+/// What is asked of packets.
+#[derive(Clone, Copy)]
+pub(super) struct Rules<'a> {
+    header: &'a check_ip_header::Rules,
+    addresses: Option<&'a check_ip_addresses::Rules>,
+}
+
+impl Rules<'_> {
+    /// Looks for a header without fault at byte `at`.
+    #[inline(always)]
+    pub(super) fn admit(&self, packet: &Packet, at: usize) -> Option<Admitted> {
+        let found = self.header.admit(packet, at)?;
+        match self.addresses {
+            None => Some(found),
+            Some(rules) => rules.pass(packet.chunk_at::<20>(at)?).then_some(found),
+        }
+    }
 }
 
 impl Input {
@@ -65,10 +87,14 @@ impl Input {
     #[inline]
     pub(super) fn live<'a>(&self, chain: &'a Chain<'_>) -> Option<Live<'a>> {
         let check = chain.get::<CheckIpHeader>(self.check)?;
+        let addresses = match self.addresses {
+            Some(at) => Some(&chain.get::<CheckIpAddresses>(at)?.rules),
+            None => None,
+        };
         Some(Live {
             color: self.paint.and_then(|at| chain.get(at)).map(Paint::color),
             strip: self.strip.and_then(|at| chain.get(at)).map_or(0, Strip::length),
-            rules: &check.rules,
+            rules: Rules { header: &check.rules, addresses },
         })
     }
 }
@@ -85,10 +111,10 @@ impl Live<'_> {
     /// Does what the chain does to an ordinary packet; false, with the packet untouched, if it is none.
     #[inline]
     fn admit(&self, packet: &mut Packet) -> bool {
-        let Some(found) = self.rules.admit(packet, self.strip.saturating_add(self.rules.offset)) else {
+        let offset = self.rules.header.offset;
+        let Some(found) = self.rules.admit(packet, self.strip.saturating_add(offset)) else {
             return false;
         };
-        let offset = self.rules.offset;
         packet.enter_network(self.strip, offset + usize::from(found.ip_len), offset, 20);
         packet.set_dst_ip(found.address);
         if let Some(color) = self.color {

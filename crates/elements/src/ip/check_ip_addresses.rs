@@ -51,14 +51,14 @@ pub const CLASS: Class = Class::new("CheckIPAddresses", "1/1-2", || Box::new(Che
 const PRINTED: u64 = 5;
 
 #[derive(Default)]
-struct CheckIpAddresses {
-    rules: Rules,
+pub(crate) struct CheckIpAddresses {
+    pub(crate) rules: Rules,
     bad: u64,
 }
 
 /// What is checked.
 #[derive(Default)]
-struct Rules {
+pub(crate) struct Rules {
     source: bool,
     destination: bool,
     directed: bool,
@@ -69,7 +69,17 @@ struct Rules {
 impl Rules {
     #[inline]
     fn judge(&self, packet: &Packet) -> Result<(), Reason> {
-        let header = header(packet).ok_or(Reason::TooShort)?;
+        self.judge_header(header(packet).ok_or(Reason::TooShort)?)
+    }
+
+    /// Whether a packet with this header passes.
+    #[inline]
+    pub(crate) fn pass(&self, header: &[u8; 20]) -> bool {
+        self.judge_header(header).is_ok()
+    }
+
+    #[inline]
+    fn judge_header(&self, header: &[u8; 20]) -> Result<(), Reason> {
         let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
         let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
         let is_end = |address, ends: &[u32]| ends.contains(&address);

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use engine::args::{FromArg, Names};
 
-mod check_ip_addresses;
+pub(crate) mod check_ip_addresses;
 pub(crate) mod check_ip_header;
 mod check_reverse_path;
 pub(crate) mod dec_ip_ttl;
