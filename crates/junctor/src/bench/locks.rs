@@ -40,12 +40,13 @@ const SLOW_NS: u64 = 20_000;
   rwlock    a readers-writer lock around the section (the Rust standard library's)
   rcu       no lock: each change is a new version, the old one is freed when every core has begun another batch (sync's)
 
-What is counted, for each way and each number of changes a second (names end in .WAY.WRITES):
-  locks.alone_ns      a packet on one core
+What is counted, for each way and each number of changes a second (names end in .WAY.WRITES, of the first in .WAY):
+  locks.bare_ns       without changes, a section on one core, one after the other without any work between them
+  locks.alone_ns      a packet on one core; a processor does much of an uncontended lock's work during the packet's own
   locks.contended_ns  a packet on each of two cores that do the same at once
   locks.write_ns      a change, made by one of two cores between two batches of 32 packets
   locks.writes_per_s  changes that were really made by two cores
-  locks.alone_ns.none, locks.contended_ns.none
+  locks.bare_ns.none, locks.alone_ns.none, locks.contended_ns.none
                       the same packets with a table for each core and no exclusion; what is above that is the way's cost
 Other programs' time on the same cores is left out, what they hold up is not. sync's locks count how contended they are,
 about 1 ns of each section.
@@ -118,32 +119,40 @@ impl Locks {
 
     /// Measures everything once, in turn.
     pub(crate) fn round(&mut self) {
-        self.one(&Alone, None);
+        self.one(&Alone, "none", &[]);
+        let rates = self.question.rates.clone();
         for way in self.question.ways.clone() {
-            for rate in self.question.rates.clone() {
-                let asked = Some((way.as_str(), rate));
-                match way.as_str() {
-                    "big" => self.one(&Big::new(), asked),
-                    "spin" => self.one(&Spin::new(), asked),
-                    "adaptive" => self.one(&Adaptive::new(), asked),
-                    "rwlock" => self.one(&ReadersWriter::new(), asked),
-                    _ => self.one(&Rcu::new(), asked),
-                }
+            match way.as_str() {
+                "big" => self.one(&Big::new(), &way, &rates),
+                "spin" => self.one(&Spin::new(), &way, &rates),
+                "adaptive" => self.one(&Adaptive::new(), &way, &rates),
+                "rwlock" => self.one(&ReadersWriter::new(), &way, &rates),
+                _ => self.one(&Rcu::new(), &way, &rates),
             }
         }
     }
 
+    /// One way at each rate of changes; without any, if there are none.
+    fn one(&mut self, way: &impl Way, name: &str, rates: &[u64]) {
+        let bare = self.run(way, 0, 1, 0);
+        self.note(format!("locks.bare_ns.{name}"), "ns", bare.ns_per_packet());
+        if rates.is_empty() {
+            self.at_rate(way, name, 0);
+        }
+        for rate in rates {
+            self.at_rate(way, &format!("{name}.{rate}"), *rate);
+        }
+    }
+
     /// One way at one rate of changes, on one core and on all.
-    fn one(&mut self, way: &impl Way, asked: Option<(&str, u64)>) {
-        let (suffix, rate) =
-            asked.map_or(("none".to_owned(), 0), |(way, rate)| (format!("{way}.{rate}"), rate));
-        let both = self.question.cores.len() > 1;
-        let alone = self.run(way, rate, 1);
+    fn at_rate(&mut self, way: &impl Way, suffix: &str, rate: u64) {
+        let (cores, steps) = (self.question.cores.len(), self.question.work);
+        let alone = self.run(way, rate, 1, steps);
         self.note(format!("locks.alone_ns.{suffix}"), "ns", alone.ns_per_packet());
-        if !both {
+        if cores < 2 {
             return;
         }
-        let together = self.run(way, rate, self.question.cores.len());
+        let together = self.run(way, rate, cores, steps);
         self.note(format!("locks.contended_ns.{suffix}"), "ns", together.ns_per_packet());
         if rate > 0 {
             // None if the first was not due before the end.
@@ -163,8 +172,8 @@ impl Locks {
         }
     }
 
-    /// Runs packets on so many cores at once.
-    fn run(&self, way: &impl Way, rate: u64, cores: usize) -> Told {
+    /// Runs packets on so many cores at once, with so many steps of work.
+    fn run(&self, way: &impl Way, rate: u64, cores: usize, steps: u32) -> Told {
         let question = &self.question;
         let (start, done) = (Barrier::new(cores + 1), AtomicBool::new(false));
         let pace = (rate > 0).then(|| (self.cycles_per_s * cores as f64 / rate as f64).max(1.0) as u64);
@@ -175,7 +184,7 @@ impl Locks {
                     core_affinity::set_for_current(CoreId { id });
                     let mut own = way.join();
                     start.wait();
-                    packets(way, &mut own, question.work, at as u64, pace, done)
+                    packets(way, &mut own, steps, at as u64, pace, done)
                 })
             });
             let readers: Vec<_> = readers.collect();
@@ -342,9 +351,10 @@ mod tests {
     #[test]
     fn every_way_has_its_figures() {
         let expected = |ways: &[&str]| {
-            let mut all =
-                vec![("locks.alone_ns.none".to_owned(), "ns"), ("locks.contended_ns.none".into(), "ns")];
+            let none = ["bare_ns", "alone_ns", "contended_ns"];
+            let mut all = none.map(|what| (format!("locks.{what}.none"), "ns")).to_vec();
             for way in ways {
+                all.push((format!("locks.bare_ns.{way}"), "ns"));
                 all.extend(["alone_ns", "contended_ns"].map(|what| (format!("locks.{what}.{way}.0"), "ns")));
                 all.extend(
                     ["alone_ns", "contended_ns"].map(|what| (format!("locks.{what}.{way}.5000"), "ns")),
@@ -356,7 +366,8 @@ mod tests {
         // Two readers on one core: a machine need not have two.
         assert_eq!(names(&WAYS, &[0, 5000], &[0, 0]), expected(&WAYS));
         let alone = names(&["rcu"], &[7], &[0]);
-        assert_eq!(alone, [("locks.alone_ns.none".into(), "ns"), ("locks.alone_ns.rcu.7".into(), "ns")]);
+        let want = ["bare_ns.none", "alone_ns.none", "bare_ns.rcu", "alone_ns.rcu.7"];
+        assert_eq!(alone, want.map(|name| (format!("locks.{name}"), "ns")));
     }
 
     #[test]

@@ -48,24 +48,32 @@ fn modelled(row: &Row, workers: usize) -> Option<f64> {
     row.modelled.iter().find(|m| m.0 == workers)?.1
 }
 
+/// The same in millions instead of thousands.
+fn in_millions(thousands: Option<&Measured>) -> Cell {
+    let millions = |m: &Measured| Measured::new("", "", m.runs.iter().map(|rate| rate / 1e3).collect());
+    cell(thousands.map(millions).as_ref())
+}
+
 fn rates(here: usize, rows: &[Row]) -> Table {
     let beyond = beyond(here, rows);
     let mut columns = vec![("frame, bytes".to_owned(), Origin::Name)];
-    columns.push(("study, big lock".into(), Origin::Published));
+    columns.push(("study, thousands: big lock".into(), Origin::Published));
     columns.extend(COUNTS.iter().map(|n| (cores(*n), Origin::Published)));
-    columns.push((format!("here, big lock, {}", cores(here)), Origin::Measured));
+    columns.push((format!("here, millions: big lock, {}", cores(here)), Origin::Measured));
     let counts = rows.first().map(|row| row.safe.iter().map(|s| s.0).collect::<Vec<_>>()).unwrap_or_default();
     columns.extend(counts.iter().map(|n| (cores(*n), Origin::Measured)));
     columns.extend(beyond.iter().map(|n| (cores(*n), Origin::Modelled)));
-    let caption = "Thousands of frames a second, both directions together";
+    let caption = "Frames a second, both directions together: the study's in thousands, ours in millions";
     let mut table = Table { caption: caption.into(), columns, rows: Vec::new() };
     for row in rows {
         let mut cells = vec![Cell::new(row.study.frame_bytes.to_string())];
         let published = [row.study.big_lock].into_iter().chain(row.study.safe);
         cells.extend(published.map(|rate| Cell::new(format!("{rate:.1}"))));
-        cells.push(cell(row.big_lock.as_ref()));
-        cells.extend(row.safe.iter().map(|(_, rate)| cell(rate.as_ref())));
-        let model = |n: &usize| modelled(row, *n).map_or_else(|| Cell::missing(NO_TURN), Cell::number);
+        cells.push(in_millions(row.big_lock.as_ref()));
+        cells.extend(row.safe.iter().map(|(_, rate)| in_millions(rate.as_ref())));
+        let model = |n: &usize| {
+            modelled(row, *n).map_or_else(|| Cell::missing(NO_TURN), |rate| Cell::number(rate / 1e3))
+        };
         cells.extend(beyond.iter().map(model));
         table.row(cells);
     }
@@ -160,15 +168,16 @@ fn find(setting: &mut Setting<'_>, rows: &[Row]) {
     let Some(first) = rows.first() else { return };
     let published::Row { frame_bytes, big_lock, safe } = first.study;
     let here = setting.cores;
-    if let Some(over) = &first.one_over_lock {
+    if let (Some(one), Some(all)) = (&first.one_over_lock, &first.all_over_lock) {
+        let (under, all) = match here {
+            1 => ("it does".to_owned(), String::new()),
+            n => (format!("{n} do"), format!(", and {n} cores {:.2} times", all.median())),
+        };
         setting.findings.push(format!(
-            "Frames of {frame_bytes} bytes: without the big lock one core bridges {:.2} times what {} under it; in the study, {:.2} times.",
-            over.median(),
-            match here {
-                1 => "it does".to_owned(),
-                n => format!("{n} do"),
-            },
-            safe[0] / big_lock
+            "Frames of {frame_bytes} bytes: without the big lock one core bridges {:.2} times what {under} under it{all}; in the study, one core {:.2} times and 8 {:.2} times.",
+            one.median(),
+            safe[0] / big_lock,
+            safe[3] / big_lock
         ));
     }
     let last = first.times.iter().rfind(|t| t.0 > 1).and_then(|(n, times)| Some((*n, times.as_ref()?)));
@@ -215,7 +224,7 @@ mod tests {
         let table = rates(2, &[row(true)]);
         let texts: Vec<&str> = table.rows[0].iter().map(|c| c.text.as_str()).collect();
         let want =
-            ["74", "99.3", "329.0", "527.7", "705.4", "1147.1", "9000", "10000", "19000", "40000", "80000"];
+            ["74", "99.3", "329.0", "527.7", "705.4", "1147.1", "9.00", "10.0", "19.0", "40.0", "80.0"];
         assert_eq!(texts, want);
         assert_eq!(table.columns[9], ("4 cores".to_owned(), Origin::Modelled));
         let table = ratios(2, &[row(true)]);
