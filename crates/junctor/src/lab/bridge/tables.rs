@@ -57,9 +57,9 @@ fn in_millions(thousands: Option<&Measured>) -> Cell {
 fn rates(here: usize, rows: &[Row]) -> Table {
     let beyond = beyond(here, rows);
     let mut columns = vec![("frame, bytes".to_owned(), Origin::Name)];
-    columns.push(("study, thousands: big lock".into(), Origin::Published));
+    columns.push(("study: big lock".into(), Origin::Published));
     columns.extend(COUNTS.iter().map(|n| (cores(*n), Origin::Published)));
-    columns.push((format!("here, millions: big lock, {}", cores(here)), Origin::Measured));
+    columns.push((format!("here: big lock, {}", cores(here)), Origin::Measured));
     let counts = rows.first().map(|row| row.safe.iter().map(|s| s.0).collect::<Vec<_>>()).unwrap_or_default();
     columns.extend(counts.iter().map(|n| (cores(*n), Origin::Measured)));
     columns.extend(beyond.iter().map(|n| (cores(*n), Origin::Modelled)));
@@ -83,9 +83,9 @@ fn rates(here: usize, rows: &[Row]) -> Table {
 fn ratios(here: usize, rows: &[Row]) -> Table {
     let beyond = beyond(here, rows);
     let mut columns = vec![("frame, bytes".to_owned(), Origin::Name)];
-    columns.push(("study, 1 core over big lock".into(), Origin::Published));
+    columns.push(("study: 1 core over big lock".into(), Origin::Published));
     columns.extend(COUNTS[1..].iter().map(|n| (format!("{n} over 1"), Origin::Published)));
-    columns.push(("here, 1 core over big lock".into(), Origin::Measured));
+    columns.push(("here: 1 core over big lock".into(), Origin::Measured));
     columns.push((format!("all {here} over big lock"), Origin::Measured));
     let counts: Vec<usize> = rows
         .first()
