@@ -14,13 +14,15 @@
 //! paint, whatever that port's state, and nothing is learned from it. By output N+1 leave, painted alike, the IGMP and MLD messages
 //! that snooping wants to see first; they too go on by input N, once for each port that they are to reach.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::InitCx;
 use engine::args::Args;
 
-use super::{Groups, PortStates};
+use super::{Groups, PortSet, PortStates};
 
 /// What control elements ask of a bridge's table of addresses.
 pub trait Fdb: fmt::Debug + Send + Sync {
@@ -39,6 +41,11 @@ pub struct Control {
     states: PortStates,
     groups: Groups,
     fdb: Box<dyn Fdb>,
+    /// Of each port, the first one of its aggregate.
+    leaders: Vec<usize>,
+    /// Of each VLAN, the leaders of the ports in it; 0 alone where VLANs are not told apart.
+    vlans: BTreeMap<u16, PortSet>,
+    topology_changes: AtomicU64,
 }
 
 /// Reads an argument that is a list of ports: numbers with spaces between.
@@ -72,7 +79,44 @@ impl Control {
 
     /// A handle on a bridge of `ports` ports with this table. `rcu` is the router's ([`Args::rcu`](engine::args::Args::rcu)).
     pub fn new(ports: usize, rcu: &sync::rcu::Domain, fdb: Box<dyn Fdb>) -> Control {
-        Control { ports, states: PortStates::new(ports), groups: Groups::new(rcu), fdb }
+        Control {
+            ports,
+            states: PortStates::new(ports),
+            groups: Groups::new(rcu),
+            fdb,
+            leaders: (0..ports).collect(),
+            vlans: BTreeMap::from([(0, PortSet::first(ports))]),
+            topology_changes: AtomicU64::new(0),
+        }
+    }
+
+    /// The same with aggregates, told by the first port of each port's, and VLANs, if they are told apart.
+    #[must_use]
+    pub fn with_layout(mut self, leaders: Vec<usize>, vlans: Option<BTreeMap<u16, PortSet>>) -> Control {
+        let all = || BTreeMap::from([(0, leaders.iter().copied().collect())]);
+        self.vlans = vlans.unwrap_or_else(all);
+        self.leaders = leaders;
+        self
+    }
+
+    /// The port under whose number the stations behind `port` are known: the first one of its aggregate.
+    pub fn leader(&self, port: usize) -> usize {
+        self.leaders.get(port).copied().unwrap_or(port)
+    }
+
+    /// The leaders of the ports that are in a VLAN (0 where VLANs are not told apart).
+    pub fn members(&self, vlan: u16) -> PortSet {
+        self.vlans.get(&vlan).copied().unwrap_or_default()
+    }
+
+    /// The VLANs that have members; 0 alone where VLANs are not told apart.
+    pub fn vlans(&self) -> impl Iterator<Item = u16> + '_ {
+        self.vlans.keys().copied()
+    }
+
+    /// How often a spanning tree had addresses forgotten, for those who forget other things then.
+    pub fn topology_changes(&self) -> u64 {
+        self.topology_changes.load(Ordering::Relaxed)
     }
 
     /// How many ports the bridge has.
@@ -94,11 +138,13 @@ impl Control {
 
     /// Forgets the addresses learned behind `port`.
     pub fn flush_port(&self, port: usize) {
+        self.topology_changes.fetch_add(1, Ordering::Relaxed);
         self.fdb.flush_port(port);
     }
 
     /// Sets for how long addresses are remembered; `None` returns to what the configuration says.
     pub fn set_ageing_ns(&self, ageing_ns: Option<u64>) {
+        self.topology_changes.fetch_add(u64::from(ageing_ns.is_some()), Ordering::Relaxed);
         self.fdb.set_ageing_ns(ageing_ns);
     }
 }

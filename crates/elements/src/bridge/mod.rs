@@ -16,7 +16,7 @@ mod switch;
 mod tags;
 
 pub use control::{Control, Fdb};
-pub use groups::Groups;
+pub use groups::{Groups, Others};
 pub use ports::{MAX_PORTS, PortSet, PortState, PortStates};
 
 /// The classes of this kind.

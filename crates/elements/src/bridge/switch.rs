@@ -314,10 +314,14 @@ impl Common {
         let fdb = Arc::new(made.map_err(|why| args.error(why.to_string())).ok()?);
         plan.vids().for_each(|vid| fdb.add_vlan(vid));
         let addresses = Addresses { fdb: fdb.clone(), configured_ns: ageing_ns };
+        let leaders = plan.members.iter().map(|member| usize::from(member.leader)).collect();
+        let vlans = aware.then(|| plan.vids().map(|vid| (vid, plan.vlan(vid).members)).collect());
         let common = Common {
             ports,
             fdb,
-            control: Arc::new(Control::new(ports, &args.rcu, Box::new(addresses))),
+            control: Arc::new(
+                Control::new(ports, &args.rcu, Box::new(addresses)).with_layout(leaders, vlans),
+            ),
             plan: rcu::Cell::new(&args.rcu, plan.clone()),
             latest: Mutex::new(plan),
             storms: (0..ports).map(storm).collect(),

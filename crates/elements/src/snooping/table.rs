@@ -75,6 +75,8 @@ pub struct Table {
     changed: BTreeSet<(u16, MacAddr)>,
     /// What the bridge was told last.
     told: BTreeMap<(u16, MacAddr), PortSet>,
+    /// Whether all groups go everywhere for a while.
+    floods: bool,
 }
 
 impl Table {
@@ -88,6 +90,15 @@ impl Table {
             routers: BTreeMap::new(),
             changed: BTreeSet::new(),
             told: BTreeMap::new(),
+            floods: false,
+        }
+    }
+
+    /// Has all groups go everywhere, whatever is known, or no longer: after the topology changed, hosts may be behind other ports than
+    /// they were until they have answered anew (RFC 4541, section 2.1.1).
+    pub fn set_floods(&mut self, on: bool) {
+        if std::mem::replace(&mut self.floods, on) != on {
+            self.changed.extend(self.groups.keys().map(|(vlan, mac, _)| (*vlan, *mac)));
         }
     }
 
@@ -225,7 +236,7 @@ impl Table {
     pub fn changes(&mut self) -> Vec<((u16, MacAddr), Option<PortSet>)> {
         let mut changes = Vec::new();
         for key in std::mem::take(&mut self.changed) {
-            let now = self.ports_of(key.0, key.1);
+            let now = self.ports_of(key.0, key.1).filter(|_| !self.floods);
             let before = match now {
                 Some(ports) => self.told.insert(key, ports),
                 None => self.told.remove(&key),

@@ -234,6 +234,40 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_learned_from_messages_that_lie() {
+        use wire::MacAddr;
+        use wire::stp::{Bpdu, BridgeId, Message, Ticks};
+        let text =
+            "b :: Bridge(PORTS 2, ETH 2:0:0:0:0:1); i :: TestIn -> b -> Discard; Idle -> [1]b[1] -> Discard;
+            b[2] -> r :: RSTP(b, 2:0:0:0:0:1) -> [2]b;";
+        let (own, other) = (MacAddr::new(2, 0, 0, 0, 0, 1), MacAddr::new(2, 0, 0, 0, 0, 9));
+        let frame = |bridge: MacAddr, from: MacAddr| {
+            let id = BridgeId { priority: 0, address: bridge };
+            let [max_age, hello_time, forward_delay] = [20, 2, 15].map(|seconds| Ticks(seconds * 256));
+            let times = Message { max_age, hello_time, forward_delay, ..Message::default() };
+            let message = Message { root: id, bridge: id, port: 0x8001, ..times };
+            Bpdu::Rst(message).emit_frame(from).to_vec()
+        };
+        let check = |bytes: &[u8], element: &str, reason: Reason, root: &str| {
+            let run = Rig::text(text).ready();
+            run.give("i", vec![Packet::copy_of(bytes).unwrap()]);
+            let mut run = seconds(run, 1);
+            assert_eq!(run.drops(element), [(reason, 1)], "{bytes:x?}");
+            assert_eq!(
+                (run.read("r.root").as_str(), run.read("b.table")),
+                (root, String::new()),
+                "{bytes:x?}"
+            );
+        };
+        let ours = "8000.02:00:00:00:00:01";
+        check(&frame(other, other), "r", Reason::Discarded, "0000.02:00:00:00:00:09");
+        check(&frame(own, other), "r", Reason::SpoofedBpdu, ours);
+        check(&frame(other, other)[..40], "r", Reason::BadBpdu, ours);
+        check(&frame(other, own), "b", Reason::OwnSource, ours);
+        check(&frame(other, MacAddr::new(3, 0, 0, 0, 0, 9)), "b", Reason::BadSource, ours);
+    }
+
+    #[test]
     fn names_and_numbers_are_checked() {
         let check = |arguments: &str| {
             let text = format!(
