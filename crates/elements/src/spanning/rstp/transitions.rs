@@ -56,7 +56,7 @@ impl Bridge {
             (port.proposed, port.sync) = (false, false);
             (port.agree, port.new_info) = (true, true);
         } else if !port.forward && !port.re_root {
-            // REROOT: setReRootTree (17.21.13).
+            // REROOT: setReRootTree (17.21.15).
             self.ports.iter_mut().for_each(|port| port.re_root = true);
         } else if may_open && !port.learn {
             // ROOT_LEARN.
