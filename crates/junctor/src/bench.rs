@@ -18,7 +18,7 @@ use clap::Subcommand;
 
 pub(crate) use handoff::{Distance, Moved};
 pub(crate) use subject::{Failed, Prepared, Run, Subject, run_together, task_cycles};
-pub(crate) use traffic::Bench;
+pub(crate) use traffic::{Bench, Pattern};
 
 /// Measure the engine's own parts.
 #[derive(Clone, Debug, clap::Args)]

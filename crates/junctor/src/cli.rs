@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
     affinity, apply, bench, check, ctl, demo, describe, doctor, exit, fib, init, lab, parallelize, plan, run,
+    test,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -34,6 +35,7 @@ enum Command {
     Lab(lab::Args),
     Parallelize(parallelize::Args),
     Plan(plan::Args),
+    Test(test::Args),
     /// Print a shell completion script.
     #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
     Completions {
@@ -65,6 +67,7 @@ pub(crate) fn main() -> u8 {
         Command::Lab(args) => lab::main(&args),
         Command::Parallelize(args) => parallelize::main(&args),
         Command::Plan(args) => plan::main(&args),
+        Command::Test(args) => test::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "junctor", &mut script);

@@ -27,6 +27,7 @@ mod place;
 mod plan;
 mod reconfigure;
 mod run;
+mod test;
 
 #[global_allocator]
 static HEAP: sync::heap::LineHeap = sync::heap::LineHeap;

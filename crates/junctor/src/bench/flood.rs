@@ -27,10 +27,11 @@ use packet::port::{Device, Error, Info, Provider, QueueStats, RxQueue, Spec, TxQ
 use packet::{Batch, Packet};
 use ports::memory::Replay;
 use serde_json::json;
+use tester::hosts;
 use wire::Protocol;
 
 use super::fib::thread_seconds;
-use super::traffic::{Pattern, advertise, answer};
+use super::traffic::Pattern;
 use crate::measure::{self, Measured};
 use crate::{cli, config, init};
 
@@ -504,7 +505,7 @@ impl TxQueue for Tx {
             for frame in batch.iter().map(Packet::data) {
                 match see(frame) {
                     Seen::Good => delivered += 1,
-                    Seen::Asked => answers.extend(answer(frame).or_else(|| advertise(frame))),
+                    Seen::Asked => answers.extend(hosts::answer(frame)),
                     Seen::Other => {}
                 }
             }

@@ -19,16 +19,21 @@
 //! that what is measured is forwarding and not resolution.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use packet::port::{Device, Error, Info, Provider, QueueStats, RxQueue, Spec, TxQueue};
 use packet::{Batch, Packet};
 use ports::memory::Replay;
-use wire::{MacAddr, Prefix4, Prefix6, Protocol, icmpv6, ipv6, ndp};
+use tester::frame::Flow;
+use tester::hosts;
+use wire::{MacAddr, Prefix4, Prefix6, Protocol, ipv6};
 
 use super::shares::{Count, Share, Shares};
+
+/// Where test frames go: RFC 2544's echo port (appendix C.2.6.4).
+const TEST_PORT: u16 = 7;
 
 /// What one device receives.
 #[derive(Clone, Debug)]
@@ -159,6 +164,42 @@ impl Pattern {
                 _ => Vec::new(),
             })
             .collect()
+    }
+
+    /// The same for the tester, whose frames have payloads of their own.
+    pub(crate) fn test_flows(&self) -> Vec<Flow> {
+        let flow = |flow: u32| {
+            let (src, dst) = match (self.src, self.dst[flow as usize % self.dst.len()]) {
+                (Prefix::V6(src), Prefix::V6(dst)) => {
+                    (host6(src, flow, 7).into(), host6(dst, flow, 0).into())
+                }
+                (Prefix::V4(src), Prefix::V4(dst)) => {
+                    (host4(src, flow, 7).into(), host4(dst, flow, 0).into())
+                }
+                _ => return None,
+            };
+            let [to @ .., _, _, _, _, _, _] = self.stations_of(flow);
+            let [_, _, _, _, _, _, from @ ..] = self.stations_of(flow);
+            let src_port = 1024 + (flow % 60000) as u16;
+            Some(Flow {
+                src_mac: MacAddr(from),
+                dst_mac: MacAddr(to),
+                src,
+                dst,
+                src_port,
+                dst_port: TEST_PORT,
+            })
+        };
+        (0..self.flows as u32).filter_map(flow).collect()
+    }
+
+    /// Whether a host of this address sends from here.
+    pub(crate) fn is_home_of(&self, address: IpAddr) -> bool {
+        match (self.src, address) {
+            (Prefix::V4(src), IpAddr::V4(address)) => src.contains(address),
+            (Prefix::V6(src), IpAddr::V6(address)) => src.contains(address),
+            _ => false,
+        }
     }
 
     /// Destination and source.
@@ -395,7 +436,7 @@ struct Tx {
 impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         if self.questions.answered.load(Ordering::Relaxed) {
-            let answers = batch.iter().filter_map(|p| answer(p.data()).or_else(|| advertise(p.data())));
+            let answers = batch.iter().filter_map(|p| hosts::answer(p.data()));
             let answers: Vec<Packet> = answers.collect();
             if !answers.is_empty() {
                 self.questions.asked.fetch_add(answers.len(), Ordering::Relaxed);
@@ -460,59 +501,6 @@ fn spoil6(i: usize, bytes: &mut [u8]) {
     }
 }
 
-/// The answer to a neighbour solicitation (RFC 4861, 4.3 and 4.4), from an address made of the one asked for.
-pub(super) fn advertise(frame: &[u8]) -> Option<Packet> {
-    let ip = ipv6::View::new_checked(frame.get(14..)?).ok()?;
-    let sender: [u8; 6] = frame[6..12].try_into().ok()?;
-    if frame[12..14] != [0x86, 0xdd] || ip.next_header() != Protocol::ICMPV6 {
-        return None;
-    }
-    let view = icmpv6::View::new_checked(ip.payload()).ok()?;
-    let Ok(ndp::Repr::NeighborSolicit { target }) = ndp::Repr::parse(&view) else { return None };
-    let octets = target.octets();
-    let here = MacAddr([2, 1, octets[12], octets[13], octets[14], octets[15]]);
-    let advert = ndp::Repr::NeighborAdvert { target, flags: ndp::FLAG_SOLICITED | ndp::FLAG_OVERRIDE };
-    let header_len = advert.header_len();
-    let mut bytes = vec![0; 14 + ipv6::HEADER_LEN + header_len + 8];
-    bytes[..6].copy_from_slice(&sender);
-    bytes[6..12].copy_from_slice(&here.0);
-    bytes[12..14].copy_from_slice(&[0x86, 0xdd]);
-    let (src, dst) = (target, ip.src());
-    let payload_len = (header_len + 8) as u16;
-    let repr = ipv6::Repr {
-        src,
-        dst,
-        next_header: Protocol::ICMPV6,
-        payload_len,
-        hop_limit: 255,
-        ..ipv6::Repr::default()
-    };
-    repr.emit(&mut bytes[14..]).ok()?;
-    let message = &mut bytes[14 + ipv6::HEADER_LEN..];
-    advert.emit(message).ok()?;
-    message[header_len..].copy_from_slice(&ndp::NdpOption::link_addr_bytes(true, here));
-    icmpv6::View::new_checked(message).ok()?.fill_checksum(src, dst);
-    Packet::copy_of(&bytes)
-}
-
-/// The reply to an Ethernet ARP request for IPv4 (RFC 826), from an address made of the one asked for.
-pub(super) fn answer(request: &[u8]) -> Option<Packet> {
-    if request.len() < 42 || request[12..14] != [8, 6] || request[20..22] != [0, 1] {
-        return None;
-    }
-    let mut reply = request[..42].to_vec();
-    let asked: [u8; 4] = request[38..42].try_into().ok()?;
-    let here = [2, 1, asked[0], asked[1], asked[2], asked[3]];
-    reply[..6].copy_from_slice(&request[6..12]);
-    reply[6..12].copy_from_slice(&here);
-    reply[20..22].copy_from_slice(&[0, 2]);
-    reply[22..28].copy_from_slice(&here);
-    reply[28..32].copy_from_slice(&asked);
-    reply[32..38].copy_from_slice(&request[22..28]);
-    reply[38..42].copy_from_slice(&request[28..32]);
-    Packet::copy_of(&reply)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -555,40 +543,5 @@ mod tests {
         for bad in ["src=1.0.0.0/8 dst=2001:db8::/64", "src=::/64 dst=::/64 length=60"] {
             assert!(Pattern::gather(&format!("// bench: eth0 {bad}")).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn neighbour_solicitations_are_answered() {
-        let target = "2001:db8::7".parse().unwrap();
-        let (src, dst) = ("2001:db8::1".parse().unwrap(), "ff02::1:ff00:7".parse().unwrap());
-        let mut request = vec![0; 14 + 40 + 24];
-        request[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
-        request[12..14].copy_from_slice(&[0x86, 0xdd]);
-        let repr =
-            ipv6::Repr { src, dst, next_header: Protocol::ICMPV6, payload_len: 24, ..Default::default() };
-        repr.emit(&mut request[14..]).unwrap();
-        ndp::Repr::NeighborSolicit { target }.emit(&mut request[54..]).unwrap();
-        let reply = advertise(&request).unwrap();
-        assert_eq!(reply.data()[..14], [2, 0, 0, 0, 0, 9, 2, 1, 0, 0, 0, 7, 0x86, 0xdd]);
-        let ip = ipv6::View::new_checked(&reply.data()[14..]).unwrap();
-        let icmp = icmpv6::View::new_checked(ip.payload()).unwrap();
-        assert!(icmp.checksum_ok(ip.src(), ip.dst()) && ip.dst() == src && ip.hop_limit() == 255);
-        assert!(icmp.to_string().contains("2001:db8::7"), "{icmp}");
-        assert!(advertise(reply.data()).is_none() && advertise(&[]).is_none());
-    }
-
-    #[test]
-    fn arp_requests_are_answered() {
-        let mut request = vec![0u8; 60];
-        request[..6].fill(0xff);
-        request[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
-        request[12..22].copy_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
-        request[22..28].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
-        request[28..32].copy_from_slice(&[10, 0, 0, 1]);
-        request[38..42].copy_from_slice(&[10, 0, 0, 7]);
-        let reply = answer(&request).unwrap();
-        assert_eq!(&reply.data()[..22], [2, 0, 0, 0, 0, 9, 2, 1, 10, 0, 0, 7, 8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
-        assert_eq!(&reply.data()[28..42], [10, 0, 0, 7, 2, 0, 0, 0, 0, 9, 10, 0, 0, 1]);
-        assert!(answer(reply.data()).is_none() && answer(&[]).is_none());
     }
 }

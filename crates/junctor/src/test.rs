@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor test`: the tester, against any device under test.
+
+use std::time::Duration;
+
+use tester::trial::Trial;
+
+use device::{Name, Plugged, Traffic};
+
+mod device;
+mod trial;
+
+/// Test a device: how much it forwards, how late, and what it does to the frames.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Trial(trial::Args),
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    match &args.command {
+        Command::Trial(args) => trial::main(args),
+    }
+}
+
+/// What all tests need to know.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Common {
+    /// The device under test: self:CONF runs a configuration in this process, on ports in memory; its lines
+    /// '// bench: DEVICE ...' say what to send. 'cable' joins two ports of the tester's.
+    #[arg(value_name = "DEVICE", value_parser = Name::parse)]
+    device: Name,
+    /// Frame size in bytes, with the 4 of the FCS.
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    size: usize,
+    /// Only the first port sends.
+    #[arg(long)]
+    one_way: bool,
+    /// Workers of a configuration in this process.
+    #[arg(short = 'j', long = "threads", value_name = "WORKERS", default_value_t = 1)]
+    workers: usize,
+    /// Seconds for which frames may still arrive after the last was sent [RFC 2544: 2].
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    stragglers: Duration,
+    /// What makes the keys of the frames.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object (docs/json.md).
+    #[arg(long)]
+    json: bool,
+}
+
+impl Common {
+    fn traffic(&self) -> Traffic {
+        Traffic { size: self.size, one_way: self.one_way, stragglers: self.stragglers, seed: self.seed }
+    }
+
+    /// Starts the device, and lets it learn who is where.
+    fn plug(&self) -> Result<Plugged, String> {
+        if !(1..=64).contains(&self.workers) {
+            return Err("-j must lie between 1 and 64".into());
+        }
+        let mut plugged = device::plug(&self.device, self.workers, &self.traffic())?;
+        plugged.station.warm_up(Duration::from_secs(5)).map_err(|why| why.to_string())?;
+        Ok(plugged)
+    }
+}
+
+/// What the tester reaches by itself.
+#[derive(Clone, Copy, Debug)]
+struct Cable {
+    /// Frames a second, all ports together.
+    rate: f64,
+    /// Median latency of a frame at a hundredth of it.
+    latency_ns: u64,
+}
+
+/// Measures the tester on a cable, with frames of this size: what is faster than this is the tester's limit and not the device's.
+fn calibrate(common: &Common) -> Result<Cable, String> {
+    let traffic = Traffic { stragglers: Duration::ZERO, ..common.traffic() };
+    let mut cable = device::plug(&Name::Cable, 1, &traffic)?;
+    let mut run = |rate| {
+        let trial = Trial::new(rate, Duration::from_millis(100));
+        cable.station.run(trial).map_err(|why| why.to_string())
+    };
+    run(1e4)?;
+    let outcome = run(1e9)?.outcome;
+    let rate = outcome.received as f64 / outcome.duration.as_secs_f64();
+    let latency_ns = run((rate / 100.0).max(1e3))?.latency.value_at_quantile(0.5);
+    Ok(Cable { rate, latency_ns })
+}
+
+/// Reads a time in seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let time = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()).filter(|t| !t.is_zero());
+    time.ok_or_else(|| "expected seconds, such as 60 or 0.5".to_owned())
+}
+
+/// Reads a number of frames a second.
+fn rate(text: &str) -> Result<f64, String> {
+    let (number, factor) = match text.strip_suffix(['k', 'M', 'G']) {
+        Some(number) if text.ends_with('k') => (number, 1e3),
+        Some(number) if text.ends_with('M') => (number, 1e6),
+        Some(number) => (number, 1e9),
+        None => (text, 1.0),
+    };
+    let rate = number.parse().map(|n: f64| n * factor).ok().filter(|rate| *rate > 0.0 && *rate <= 1e9);
+    rate.ok_or_else(|| "expected frames a second, up to 1G, such as 250000 or 1.5M".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read() {
+        let good = [("250000", 250_000.0), ("1.5M", 1_500_000.0), ("10k", 1e4), ("1G", 1e9)];
+        for (text, expected) in good {
+            assert_eq!(rate(text), Ok(expected), "{text}");
+        }
+        for bad in ["", "M", "0", "-1", "2G", "1 M", "NaN", "ten"] {
+            assert!(rate(bad).is_err(), "{bad}");
+        }
+        assert!(Name::parse("self:").is_err() && Name::parse("other").is_err());
+        for text in ["self:a:b", "cable"] {
+            assert_eq!(Name::parse(text).map(|name| name.to_string()), Ok(text.to_owned()));
+        }
+    }
+}

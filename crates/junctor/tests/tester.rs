@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor test` on devices in this process: what it tells of them, and what it refuses. No speed is asked for.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn test(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
+    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).arg("test").args(args);
+    command.output().expect("junctor")
+}
+
+/// The results of a trial, by name.
+fn results(args: &[&str]) -> impl Fn(&str) -> f64 + use<> {
+    let ran = test(&[args, &["--json"]].concat());
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let object: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    assert_eq!(object["command"], "test trial");
+    let results = object["results"].as_array().expect("results").clone();
+    move |name| {
+        let name = format!("test.{name}");
+        let found = results.iter().find(|r| r["name"] == *name).and_then(|r| r["value"].as_f64());
+        found.unwrap_or_else(|| panic!("no {name} in {results:?}"))
+    }
+}
+
+/// A configuration in a file of its own: `path` from one device to another, which many flows take.
+fn device(path: &str) -> tempfile::NamedTempFile {
+    use std::io::Write as _;
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    let text = format!(
+        "// bench: a src=10.0.0.0/24 dst=10.0.1.0/24 flows=16\n// bench: b src=10.0.1.0/24 dst=10.0.0.0/24\n\
+         out :: Queue(10000) -> ToDevice(b); FromDevice(b) -> Discard; Idle -> ToDevice(a);\n\
+         in :: FromDevice(a) -> {path};\n"
+    );
+    file.write_all(text.as_bytes()).expect("written");
+    file
+}
+
+/// A slow trial one way, for machines on which a worker waits for its turn.
+const SLOW: [&str; 5] = ["--one-way", "--rate", "2000", "--time", "1"];
+
+fn through(path: &str) -> impl Fn(&str) -> f64 + use<> {
+    let file = device(path);
+    let name = format!("self:{}", file.path().display());
+    let mut trials = (0..20).map(|_| results(&[&["trial", &name][..], &SLOW].concat()));
+    trials.find(|value| value("unsent_share") == 0.0).expect("a trial whose frames were all sent")
+}
+
+#[test]
+fn a_cable_loses_nothing() {
+    let value = results(&["trial", "cable", "--rate", "1000", "--time", "0.2"]);
+    for none in ["loss_share", "reordered", "duplicates", "stale", "misrouted", "damaged"] {
+        assert_eq!(value(none), 0.0, "{none}");
+    }
+    assert!(value("received_mpps") > 0.0 && value("cable.mpps") > 0.0);
+    assert!(value("latency_us.max") >= value("latency_us.p50") && value("response_us.max") > 0.0);
+}
+
+/// One of the 16 flows goes this way, known by its source port; the others go on.
+fn one_flow(way: &str) -> impl Fn(&str) -> f64 + use<> {
+    through(&format!("c :: Classifier(34/0403, -); c[1] -> out; c -> {way}"))
+}
+
+#[test]
+fn what_elements_do_is_told() {
+    let value = one_flow("Discard");
+    assert_eq!(value("loss_share"), 125.0 / 2000.0);
+    assert_eq!(["reordered", "duplicates", "damaged", "misrouted"].map(&value), [0.0; 4]);
+
+    let value = one_flow("t :: Tee -> out; t[1] -> out");
+    assert_eq!((value("duplicates"), value("loss_share"), value("reordered")), (125.0, 0.0, 0.0));
+
+    // Every other one is late by more than the 8 ms between two frames; but there is none behind the last.
+    let value = one_flow("s :: RoundRobinSwitch -> out; s[1] -> Queue(10000) -> DelayUnqueue(50ms) -> out");
+    assert!((30.0..=63.0).contains(&value("reordered")), "{}", value("reordered"));
+    assert_eq!((value("duplicates"), value("loss_share")), (0.0, 0.0));
+
+    let value = one_flow("StoreData(50, \\<ff>) -> out");
+    assert!((123.0..=125.0).contains(&value("damaged")), "{}", value("damaged"));
+
+    let value = through("Queue(10000) -> DelayUnqueue(50us) -> out");
+    assert!(value("latency_us.min") >= 50.0 && value("loss_share") == 0.0, "{}", value("latency_us.min"));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    for (args, status, what) in [
+        (&["trial", "nothing"][..], 2, "expected self:CONF or cable"),
+        (&["trial", "self:/nowhere.click"], 1, "/nowhere.click"),
+        (&["trial", "cable", "--rate", "0"], 2, "expected frames a second"),
+        (&["trial", "cable", "--size", "63"], 1, "64 bytes is the least"),
+        (&["trial", "cable", "--size", "9000"], 1, "its longest is 1518"),
+        (&["trial", "cable", "--time=-1"], 2, "expected seconds"),
+        (&["trial", "cable", "-j", "0"], 1, "-j must lie between 1 and 64"),
+    ] {
+        let ran = test(args);
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(said.contains(what) && ran.status.code() == Some(status), "{args:?}: {said}");
+    }
+    // A configuration that does not say what to send to it.
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    std::io::Write::write_all(&mut file, b"FromDevice(a) -> ToDevice(b);").expect("written");
+    let ran = test(&["trial", &format!("self:{}", file.path().display())]);
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("does not say what to send"));
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Test frames: Ethernet, IPv4 or IPv6, UDP, and the [signature](crate::signature) at the head of the payload.
+//!
+//! A flow's frames differ in their signature and UDP checksum alone. So each flow has a template, and a frame is a copy of it with 20
+//! bytes written anew; the checksum comes from the template's sum and the signature's.
+
+use std::net::IpAddr;
+
+use wire::{EtherType, MacAddr, Protocol, checksum, ethernet, ipv4, ipv6, udp};
+
+use crate::signature::{self, Key, Signature};
+
+/// The frame check sequence, which sizes include and buffers do not.
+pub const FCS: usize = 4;
+/// Preamble, start of frame and the gap between frames, in bytes (IEEE 802.3).
+const OVERHEAD: usize = 20;
+
+/// Frames a second that a link of this many bits a second carries, of `size` bytes with FCS.
+pub fn line_rate(bits_per_second: f64, size: usize) -> f64 {
+    bits_per_second / ((size + OVERHEAD) as f64 * 8.0)
+}
+
+/// The smallest test frame, with FCS, of these addresses' family: 64 or 84 bytes.
+pub fn smallest(address: IpAddr) -> usize {
+    let network = if address.is_ipv4() { 20 } else { ipv6::HEADER_LEN };
+    ethernet::HEADER_LEN + network + udp::HEADER_LEN + signature::LEN + FCS
+}
+
+/// Who talks to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The tester's Ethernet address.
+    pub src_mac: MacAddr,
+    /// The device's.
+    pub dst_mac: MacAddr,
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address, of the same family.
+    pub dst: IpAddr,
+    /// UDP source port.
+    pub src_port: u16,
+    /// UDP destination port.
+    pub dst_port: u16,
+}
+
+/// What all frames of a flow have in common.
+#[derive(Clone, Debug)]
+pub struct Template {
+    bytes: Vec<u8>,
+    /// Where the UDP checksum stands; the signature follows at once.
+    checksum_at: usize,
+    /// What the UDP checksum sums up beside the signature.
+    sum: u16,
+}
+
+impl Template {
+    /// Frames of `size` bytes with FCS. None if the addresses are of two families, or the size has no room for a signature.
+    pub fn new(flow: &Flow, size: usize) -> Option<Template> {
+        if size < smallest(flow.src) || size > usize::from(u16::MAX) {
+            return None;
+        }
+        let mut bytes = vec![0; size - FCS];
+        let payload = bytes.len() - ethernet::HEADER_LEN;
+        let (kind, header) = match flow.src {
+            IpAddr::V4(_) => (EtherType::IPV4, 20),
+            IpAddr::V6(_) => (EtherType::IPV6, ipv6::HEADER_LEN),
+        };
+        ethernet::Repr { dst: flow.dst_mac, src: flow.src_mac, ethertype: kind }.emit(&mut bytes).ok()?;
+        let network = &mut bytes[ethernet::HEADER_LEN..];
+        match (flow.src, flow.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let repr = ipv4::Repr {
+                    src,
+                    dst,
+                    protocol: Protocol::UDP,
+                    payload_len: (payload - header) as u16,
+                    ttl: 64,
+                    ..ipv4::Repr::default()
+                };
+                repr.emit(network).ok()?;
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let repr = ipv6::Repr {
+                    src,
+                    dst,
+                    next_header: Protocol::UDP,
+                    payload_len: (payload - header) as u16,
+                    hop_limit: 64,
+                    ..ipv6::Repr::default()
+                };
+                repr.emit(network).ok()?;
+            }
+            _ => return None,
+        }
+        let segment = &mut network[header..];
+        let payload_len = (segment.len() - udp::HEADER_LEN) as u16;
+        udp::Repr { src_port: flow.src_port, dst_port: flow.dst_port, payload_len }.emit(segment).ok()?;
+        // Bytes that a device with compression or a path with stuck bits would show.
+        for (i, byte) in segment[udp::HEADER_LEN + signature::LEN..].iter_mut().enumerate() {
+            *byte = (i as u8).wrapping_mul(0x9d) ^ 0x5a;
+        }
+        segment[6..8].fill(0);
+        let sum = !transport(flow.src, flow.dst, segment)?;
+        Some(Template { bytes, checksum_at: ethernet::HEADER_LEN + header + 6, sum })
+    }
+
+    /// The frame's length without FCS.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a frame is never empty")]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Writes a frame into a buffer of [`Template::len`] bytes.
+    #[inline]
+    pub fn write(&self, key: &Key, signature: Signature, frame: &mut [u8]) {
+        let signed = key.sign(signature);
+        let sum = u32::from(self.sum) + u32::from(checksum::sum(&signed));
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        // Zero would mean that there is none (RFC 768).
+        let sum = if sum == 0 { 0xffff } else { sum };
+        frame.copy_from_slice(&self.bytes);
+        frame[self.checksum_at..][..2].copy_from_slice(&sum.to_be_bytes());
+        frame[self.checksum_at + 2..][..signature::LEN].copy_from_slice(&signed);
+    }
+}
+
+fn transport(src: IpAddr, dst: IpAddr, segment: &[u8]) -> Option<u16> {
+    match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => Some(checksum::transport_v4(src, dst, Protocol::UDP, segment)),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => Some(checksum::transport_v6(src, dst, Protocol::UDP, segment)),
+        _ => None,
+    }
+}
+
+/// What a received frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// One of this trial's.
+    Test(Signature),
+    /// Looks like a test frame, but is damaged or of another trial.
+    Damaged,
+    /// Anything else: what devices say to each other, errors, other people's traffic.
+    Foreign,
+}
+
+/// Tells what a frame is. Ports are how test frames are told from others, for a device may change all else.
+#[inline]
+pub fn read(frame: &[u8], key: &Key, dst_ports: &std::ops::RangeInclusive<u16>) -> Received {
+    let Some(layer) = ethernet::network_layer(frame) else { return Received::Foreign };
+    let Some(packet) = frame.get(layer.offset..) else { return Received::Foreign };
+    let found = match layer.ethertype {
+        EtherType::IPV4 => read4(packet),
+        EtherType::IPV6 => read6(packet),
+        _ => None,
+    };
+    let Some((segment, whole)) = found else { return Received::Foreign };
+    let Some(([_, _, port @ .., _, _, _, _], payload)) = segment.split_first_chunk::<8>() else {
+        return Received::Foreign;
+    };
+    if !dst_ports.contains(&u16::from_be_bytes(*port)) {
+        return Received::Foreign;
+    }
+    let signature = payload.first_chunk().and_then(|bytes| key.read(bytes));
+    match signature {
+        Some(signature) if whole => Received::Test(signature),
+        _ => Received::Damaged,
+    }
+}
+
+/// The UDP segment of an IPv4 packet, and whether it is all there and its checksum right.
+#[inline]
+fn read4(packet: &[u8]) -> Option<(&[u8], bool)> {
+    let header = packet.first_chunk::<20>()?;
+    if header[9] != Protocol::UDP.0 || header[0] >> 4 != 4 {
+        return None;
+    }
+    let begin = usize::from(header[0] & 15) * 4;
+    let end = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    let segment = packet.get(begin..end.min(packet.len()))?;
+    let [a, b, c, d, e, f, g, h] = *header.last_chunk::<8>()?;
+    let right = checksum::transport_v4_ok([a, b, c, d].into(), [e, f, g, h].into(), Protocol::UDP, segment);
+    Some((segment, right && end <= packet.len()))
+}
+
+/// The same of an IPv6 packet.
+#[inline]
+fn read6(packet: &[u8]) -> Option<(&[u8], bool)> {
+    let header = packet.first_chunk::<{ ipv6::HEADER_LEN }>()?;
+    if header[6] != Protocol::UDP.0 || header[0] >> 4 != 6 {
+        return None;
+    }
+    let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let rest = &packet[ipv6::HEADER_LEN..];
+    let segment = &rest[..len.min(rest.len())];
+    let src: [u8; 16] = *header[8..].first_chunk()?;
+    let dst: [u8; 16] = *header[24..].first_chunk()?;
+    let right = checksum::transport_v6_ok(src.into(), dst.into(), Protocol::UDP, segment);
+    Some((segment, right && len <= rest.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PORTS: std::ops::RangeInclusive<u16> = 7..=7;
+
+    fn flow(src: &str, dst: &str) -> Flow {
+        Flow {
+            src_mac: MacAddr([2, 0, 0, 0, 0, 1]),
+            dst_mac: MacAddr([2, 0, 0, 0, 0, 2]),
+            src: src.parse().expect("an address"),
+            dst: dst.parse().expect("an address"),
+            src_port: 4000,
+            dst_port: 7,
+        }
+    }
+
+    fn flows() -> [Flow; 2] {
+        [flow("10.0.0.2", "10.0.1.2"), flow("2001:db8::2", "2001:db8:1::2")]
+    }
+
+    #[test]
+    fn frames_of_all_sizes_are_whole() {
+        let key = Key::new(1);
+        for flow in flows() {
+            let least = smallest(flow.src);
+            assert!(Template::new(&flow, least - 1).is_none());
+            for size in [least, least + 1, 128, 512, 1518, 9018] {
+                let template = Template::new(&flow, size).expect("a template");
+                let mut frame = vec![0; template.len()];
+                assert_eq!(frame.len(), size - FCS);
+                for sequence in 0..300 {
+                    let signature = Signature { flow: 9, sequence, departure_ns: 12345 };
+                    template.write(&key, signature, &mut frame);
+                    assert_eq!(read(&frame, &key, &PORTS), Received::Test(signature), "{size} {sequence}");
+                }
+            }
+        }
+        assert_eq!(flows().map(|f| smallest(f.src)), [64, 84]);
+        assert!(Template::new(&flow("10.0.0.2", "::1"), 128).is_none());
+    }
+
+    #[test]
+    fn damage_is_seen_wherever_it_is() {
+        let (key, template) = (Key::new(1), Template::new(&flows()[0], 128).expect("a template"));
+        let mut good = vec![0; template.len()];
+        template.write(&key, Signature { flow: 0, sequence: 0, departure_ns: 0 }, &mut good);
+        for at in 42..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            assert_eq!(read(&bad, &key, &PORTS), Received::Damaged, "byte {at}");
+        }
+        // Cut short, for another port, and something else.
+        assert_eq!(read(&good[..100], &key, &PORTS), Received::Damaged);
+        assert_eq!(read(&good[..40], &key, &PORTS), Received::Foreign);
+        assert_eq!(read(&good, &key, &(8..=9)), Received::Foreign);
+        assert_eq!(read(&[0; 60], &key, &PORTS), Received::Foreign);
+        assert_eq!(read(&good, &Key::new(2), &PORTS), Received::Damaged);
+    }
+
+    #[test]
+    fn what_a_router_changes_does_not_matter() {
+        let (key, template) = (Key::new(1), Template::new(&flows()[0], 64).expect("a template"));
+        let mut frame = vec![0; template.len()];
+        let signature = Signature { flow: 3, sequence: 4, departure_ns: 5 };
+        template.write(&key, signature, &mut frame);
+        frame[..12].fill(7);
+        checksum::decrement_ttl(frame[14..].first_chunk_mut().expect("a header"));
+        assert_eq!(read(&frame, &key, &PORTS), Received::Test(signature));
+    }
+
+    #[test]
+    fn line_rates_are_the_known_ones() {
+        for (size, pps) in [(64, 14_880_952.0), (1518, 812_743.8)] {
+            assert!((line_rate(1e10, size) - pps).abs() < 1.0, "{size}");
+        }
+    }
+}

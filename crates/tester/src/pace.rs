@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When frames are due: at a constant rate, whatever became of the ones before.
+//!
+//! The schedule is absolute. A frame that could not leave when it was due leaves as soon as it can, and how late it was is
+//! noted ([`Pace::lateness`]): a sender that kept a distance between frames instead would slow down with the device and hide what it
+//! did (coordinated omission).
+
+use std::time::Duration;
+
+/// Frames at a constant rate, from a moment on.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    start_ns: u64,
+    /// Between two frames, in 2^-32 ns.
+    interval: u128,
+    /// How many there are.
+    frames: u64,
+}
+
+impl Pace {
+    /// `rate` frames a second for `duration`, the first at `start_ns`. None if the rate is no positive number.
+    pub fn new(rate: f64, duration: Duration, start_ns: u64) -> Option<Pace> {
+        if !(rate > 0.0 && rate < 1e12) {
+            return None;
+        }
+        let frames = (rate * duration.as_secs_f64()).round() as u64;
+        let interval = (1e9 / rate * (1u64 << 32) as f64).round() as u128;
+        Some(Pace { start_ns, interval, frames })
+    }
+
+    /// How many frames there are.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// When the frame of this number is due.
+    #[inline]
+    pub fn due_ns(&self, number: u64) -> u64 {
+        self.start_ns + (self.interval * u128::from(number) >> 32) as u64
+    }
+
+    /// How many frames are due until this moment.
+    #[inline]
+    pub fn due_until(&self, now_ns: u64) -> u64 {
+        match now_ns.checked_sub(self.start_ns) {
+            None => 0,
+            Some(passed) => {
+                let due = ((u128::from(passed) + 1) << 32).div_ceil(self.interval.max(1));
+                u64::try_from(due).map_or(self.frames, |due| due.min(self.frames))
+            }
+        }
+    }
+
+    /// When the time is over: when a further frame would be due.
+    pub fn end_ns(&self) -> u64 {
+        self.due_ns(self.frames)
+    }
+
+    /// How late the frame of this number is, if it leaves now.
+    #[inline]
+    pub fn lateness(&self, number: u64, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.due_ns(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_rate_is_kept_over_a_minute() {
+        let pace = Pace::new(14_880_952.38, Duration::from_secs(60), 1000).expect("a rate");
+        assert_eq!(pace.frames(), 892_857_143);
+        assert!(pace.end_ns().abs_diff(60_000_001_000) < 300, "{}", pace.end_ns());
+        assert_eq!(
+            (pace.due_until(999), pace.due_until(1000), pace.due_until(u64::MAX)),
+            (0, 1, 892_857_143)
+        );
+        assert_eq!((pace.lateness(0, 1500), pace.lateness(10, 1500)), (500, 0));
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(Pace::new(bad, Duration::from_secs(1), 0).is_none(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+        #[test]
+        fn what_is_due_is_counted(rate in 1.0f64..1e8, number in 0u64..1_000_000) {
+            let pace = Pace::new(rate, Duration::from_secs(1_000_001), 77).expect("a rate");
+            prop_assume!(number + 1 < pace.frames());
+            let due = pace.due_ns(number);
+            prop_assert!(pace.due_until(due) > number);
+            prop_assert!(due == 77 || pace.due_until(due - 1) <= number);
+        }
+    }
+}
