@@ -149,6 +149,7 @@ fn own(conf: &str, workers: usize, traffic: &Traffic) -> Result<Plugged, String>
     let options = Options {
         provider: wires.clone(),
         workers,
+        reserve: 0,
         cores: (0..workers).collect(),
         burst: engine::DEFAULT_BURST,
         time: TimeSource::Real,
