@@ -36,7 +36,7 @@ impl Pace {
     /// When the frame of this number is due.
     #[inline]
     pub fn due_ns(&self, number: u64) -> u64 {
-        self.start_ns + (self.interval * u128::from(number) >> 32) as u64
+        self.start_ns + ((self.interval * u128::from(number)) >> 32) as u64
     }
 
     /// How many frames are due until this moment.

@@ -39,7 +39,7 @@ impl Key {
     /// A frame's signature as it stands in the payload.
     #[inline]
     pub fn sign(&self, signature: Signature) -> [u8; LEN] {
-        let first = u64::from(signature.flow) << 32 | u64::from(signature.sequence);
+        let first = (u64::from(signature.flow) << 32) | u64::from(signature.sequence);
         let time = signature.departure_ns & TIME_MASK;
         let mut bytes = [0; LEN];
         bytes[..8].copy_from_slice(&first.to_be_bytes());
@@ -78,7 +78,7 @@ pub fn since(departure_ns: u64, now_ns: u64) -> u64 {
 #[inline]
 fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
-    (product >> 64) as u64 ^ product as u64
+    ((product >> 64) as u64) ^ product as u64
 }
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     fn some(i: u32) -> Signature {
-        Signature { flow: i.wrapping_mul(77), sequence: !i, departure_ns: u64::from(i) << 16 | 5 }
+        Signature { flow: i.wrapping_mul(77), sequence: !i, departure_ns: (u64::from(i) << 16) | 5 }
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
         for i in 0..1000 {
             assert_eq!(key.read(&key.sign(some(i))), Some(some(i)));
         }
-        let late = Signature { departure_ns: 1 << 48 | 3, ..some(1) };
+        let late = Signature { departure_ns: (1 << 48) | 3, ..some(1) };
         assert_eq!(key.read(&key.sign(late)).map(|s| s.departure_ns), Some(3));
         assert_eq!((since(3, 10), since(TIME_MASK, 4)), (7, 5));
     }

@@ -85,12 +85,15 @@ impl Drop for Running {
     }
 }
 
+/// A wire, and the device's end of it.
+type Plug = (Arc<Wire>, Arc<MemoryPort>);
+
 /// Gives every device name of a configuration one end of a wire.
 #[derive(Default)]
-struct Wires(Mutex<HashMap<String, (Arc<Wire>, Arc<MemoryPort>)>>);
+struct Wires(Mutex<HashMap<String, Plug>>);
 
 impl Wires {
-    fn wire(&self, name: &str) -> Result<(Arc<Wire>, Arc<MemoryPort>), Error> {
+    fn wire(&self, name: &str) -> Result<Plug, Error> {
         let mut wires = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = wires.get(name) {
             return Ok(known.clone());

@@ -167,7 +167,7 @@ impl Sweep {
         let mut opened = true;
         while at < runs.len() {
             if std::mem::take(&mut opened) {
-                let skipped = cutter.skip(&runs[..], at, last, fill);
+                let skipped = cutter.skip(runs, at, last, fill);
                 if skipped > at {
                     at = skipped;
                     let start = runs[at - 1].start;
