@@ -255,10 +255,14 @@ impl Sorter<'_> {
         let mark = self.fdb.mark(self.reader, usize::from(self.member.leader));
         let mark = mark.filter(|_| self.state.learns());
         let (frames, ports) = (sights.places.as_chunks().0, &mut sights.ports);
-        let mut at = 0;
+        let (mut at, mut strangers) = (0, false);
         loop {
             at += self.fdb.answer(self.reader, mark, &frames[at..], &mut ports[at..]);
             let (Some([src, dst]), Some(mark)) = (frames.get(at), mark) else { return };
+            if !std::mem::replace(&mut strangers, true) {
+                self.fdb.seek_strangers(&frames[at..]);
+                allowance.refill(self.now);
+            }
             // Of others the keys mean nothing.
             if sights.sights[at].is_undecided() {
                 self.note(*src, mark, allowance, learning);
@@ -407,8 +411,7 @@ impl Sorter<'_> {
 
     #[cold]
     fn note(&self, src: Place, mark: Mark, allowance: &mut TokenBucket, learning: &mut Learning) {
-        allowance.refill(self.now);
-        let mut left = allowance.tokens().min(1) as u32;
+        let mut left = u32::from(allowance.contains(1));
         let had = left;
         match self.fdb.note(self.reader, src, mark, &mut left) {
             Noted::As(Learned::New) => learning.learned += 1,

@@ -187,10 +187,13 @@ impl Asked {
         table.fdb.seek(batch, &mut self.places);
         let frames = self.places.as_chunks().0;
         let mark = table.fdb.mark(reader, 0);
-        let mut at = 0;
+        let (mut at, mut strangers) = (0, false);
         loop {
             at += table.fdb.answer(reader, mark, &frames[at..], &mut ports[at..]);
             let (Some([src, dst]), Some(mark)) = (frames.get(at), mark) else { return };
+            if !std::mem::replace(&mut strangers, true) {
+                table.fdb.seek_strangers(&frames[at..]);
+            }
             table.fdb.note(reader, *src, mark, &mut 0);
             ports[at] = table.fdb.port(reader, table.fdb.find(*dst));
             at += 1;

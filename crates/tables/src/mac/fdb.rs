@@ -384,8 +384,13 @@ impl Fdb {
     /// station takes one off `allowance`.
     #[cold]
     pub fn note(&self, _: &Reader, place: Place, mark: Mark, allowance: &mut u32) -> Noted {
+        // Of a storm of strangers most come so far only, and write nothing.
+        if self.find(place) == Found(0)
+            && let Some(refused) = self.refuses(mark, *allowance)
+        {
+            return refused;
+        }
         let other = self.layout.other(place);
-        let mut stands = false;
         for place in [place, other] {
             let Some((word, old)) = self.slot(place) else { continue };
             let payload = (old & PAYLOAD) as u32;
@@ -398,11 +403,6 @@ impl Fdb {
                 let _ = word.compare_exchange(old, place.want | u64::from(mark.0), AcqRel, Relaxed);
                 return Noted::As(if known { Learned::Known } else { Learned::New });
             }
-            stands = true;
-        }
-        // Of a storm of strangers most come so far only, and write nothing.
-        if let Some(refused) = self.refuses(mark, *allowance).filter(|_| !stands) {
-            return refused;
         }
         let stripe = self.stripe(place);
         if stripe.swap(1, Acquire) != 0 {

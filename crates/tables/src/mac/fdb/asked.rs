@@ -127,6 +127,13 @@ impl Fdb {
         }
     }
 
+    /// Requests to bring near what else is looked at for sources that are not known: where one of a batch is not, many are not.
+    pub fn seek_strangers(&self, frames: &[[Place; 2]]) {
+        for [src, _] in frames {
+            prefetch_bucket(&self.buckets, self.layout.other(*src));
+        }
+    }
+
     /// # Safety
     /// The processor has what `E` needs.
     #[inline(always)]
