@@ -8,6 +8,7 @@ use tester::trial::Trial;
 use device::{Name, Plugged, Traffic};
 
 mod device;
+mod search;
 mod trial;
 
 /// Test a device: how much it forwards, how late, and what it does to the frames.
@@ -19,12 +20,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Rfc2544(search::Rfc2544),
+    Mlr(search::Mlr),
     Trial(trial::Args),
 }
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     match &args.command {
+        Command::Rfc2544(args) => search::rfc2544(args),
+        Command::Mlr(args) => search::mlr(args),
         Command::Trial(args) => trial::main(args),
     }
 }
@@ -36,9 +41,6 @@ pub(crate) struct Common {
     /// '// bench: DEVICE ...' say what to send. 'cable' joins two ports of the tester's.
     #[arg(value_name = "DEVICE", value_parser = Name::parse)]
     device: Name,
-    /// Frame size in bytes, with the 4 of the FCS.
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
-    size: usize,
     /// Only the first port sends.
     #[arg(long)]
     one_way: bool,
@@ -57,20 +59,25 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    fn traffic(&self) -> Traffic {
-        Traffic { size: self.size, one_way: self.one_way, stragglers: self.stragglers, seed: self.seed }
+    /// Frames of `size` bytes with FCS.
+    fn traffic(&self, size: usize) -> Traffic {
+        Traffic { size, one_way: self.one_way, stragglers: self.stragglers, seed: self.seed }
     }
 
     /// Starts the device, and lets it learn who is where.
-    fn plug(&self) -> Result<Plugged, String> {
+    fn plug(&self, size: usize) -> Result<Plugged, String> {
         if !(1..=64).contains(&self.workers) {
             return Err("-j must lie between 1 and 64".into());
         }
-        let mut plugged = device::plug(&self.device, self.workers, &self.traffic())?;
+        let mut plugged = device::plug(&self.device, self.workers, &self.traffic(size))?;
         plugged.station.warm_up(Duration::from_secs(5)).map_err(|why| why.to_string())?;
         Ok(plugged)
     }
 }
+
+/// What to say where there are too few cores.
+const SHARED_CORE: &str =
+    "  The tester shares a core with the device: both are slower for it. Fewer workers (-j) leave it one.\n";
 
 /// What the tester reaches by itself.
 #[derive(Clone, Copy, Debug)]
@@ -82,8 +89,8 @@ struct Cable {
 }
 
 /// Measures the tester on a cable, with frames of this size: what is faster than this is the tester's limit and not the device's.
-fn calibrate(common: &Common) -> Result<Cable, String> {
-    let traffic = Traffic { stragglers: Duration::ZERO, ..common.traffic() };
+fn calibrate(common: &Common, size: usize) -> Result<Cable, String> {
+    let traffic = Traffic { stragglers: Duration::ZERO, ..common.traffic(size) };
     let mut cable = device::plug(&Name::Cable, 1, &traffic)?;
     let mut run = |rate| {
         let trial = Trial::new(rate, Duration::from_millis(100));
@@ -102,16 +109,27 @@ fn seconds(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "expected seconds, such as 60 or 0.5".to_owned())
 }
 
-/// Reads a number of frames a second.
-fn rate(text: &str) -> Result<f64, String> {
+/// A number that k, M or G may follow.
+fn scaled(text: &str) -> Option<f64> {
     let (number, factor) = match text.strip_suffix(['k', 'M', 'G']) {
         Some(number) if text.ends_with('k') => (number, 1e3),
         Some(number) if text.ends_with('M') => (number, 1e6),
         Some(number) => (number, 1e9),
         None => (text, 1.0),
     };
-    let rate = number.parse().map(|n: f64| n * factor).ok().filter(|rate| *rate > 0.0 && *rate <= 1e9);
+    number.parse().map(|n: f64| n * factor).ok().filter(|n| *n > 0.0)
+}
+
+/// Reads a number of frames a second.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = scaled(text).filter(|rate| *rate <= 1e9);
     rate.ok_or_else(|| "expected frames a second, up to 1G, such as 250000 or 1.5M".to_owned())
+}
+
+/// Reads a number of bits a second.
+fn bits(text: &str) -> Result<f64, String> {
+    let bits = scaled(text).filter(|bits| (1e3..=1e13).contains(bits));
+    bits.ok_or_else(|| "expected bits a second, such as 10G".to_owned())
 }
 
 #[cfg(test)]

@@ -12,14 +12,6 @@ use crate::signature::{self, Key, Signature};
 
 /// The frame check sequence, which sizes include and buffers do not.
 pub const FCS: usize = 4;
-/// Preamble, start of frame and the gap between frames, in bytes (IEEE 802.3).
-const OVERHEAD: usize = 20;
-
-/// Frames a second that a link of this many bits a second carries, of `size` bytes with FCS.
-pub fn line_rate(bits_per_second: f64, size: usize) -> f64 {
-    bits_per_second / ((size + OVERHEAD) as f64 * 8.0)
-}
-
 /// The smallest test frame, with FCS, of these addresses' family: 64 or 84 bytes.
 pub fn smallest(address: IpAddr) -> usize {
     let network = if address.is_ipv4() { 20 } else { ipv6::HEADER_LEN };
@@ -268,12 +260,5 @@ mod tests {
         frame[..12].fill(7);
         checksum::decrement_ttl(frame[14..].first_chunk_mut().expect("a header"));
         assert_eq!(read(&frame, &key, &PORTS), Received::Test(signature));
-    }
-
-    #[test]
-    fn line_rates_are_the_known_ones() {
-        for (size, pps) in [(64, 14_880_952.0), (1518, 812_743.8)] {
-            assert!((line_rate(1e10, size) - pps).abs() < 1.0, "{size}");
-        }
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct Plugged {
     pub(crate) station: Station,
     /// How many ports send.
     pub(crate) senders: usize,
+    /// Whether the tester has a core that the device does not use, or there is no device beside it.
+    pub(crate) own_core: bool,
     _running: Option<Running>,
 }
 
@@ -148,7 +150,9 @@ fn own(conf: &str, workers: usize, traffic: &Traffic) -> Result<Plugged, String>
         ));
     }
     let wires = Arc::new(Wires::default());
-    // The tester takes the last core; a device on fewer workers than cores leaves it alone.
+    // The tester takes the core after the workers', if there is one.
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let own_core = cores.get(workers).is_some_and(|core| core_affinity::set_for_current(*core));
     let options = Options {
         provider: wires.clone(),
         workers,
@@ -157,7 +161,8 @@ fn own(conf: &str, workers: usize, traffic: &Traffic) -> Result<Plugged, String>
         burst: engine::DEFAULT_BURST,
         time: TimeSource::Real,
         seed: 1,
-        print: None,
+        // By which driver a device is served is no news here.
+        print: Some(Box::new(|_| {})),
     };
     let router = Router::build(&graph, &elements::registry(), options);
     let mut router = router.map_err(|errors| {
@@ -175,7 +180,7 @@ fn own(conf: &str, workers: usize, traffic: &Traffic) -> Result<Plugged, String>
     let shared = router.shared().clone();
     let thread = std::thread::Builder::new().name("device".into()).spawn(move || router.run());
     let thread = thread.map_err(|why| format!("cannot start a thread: {why}"))?;
-    Ok(Plugged { station, senders, _running: Some(Running { shared, thread: Some(thread) }) })
+    Ok(Plugged { station, senders, own_core, _running: Some(Running { shared, thread: Some(thread) }) })
 }
 
 /// Two ports of the tester's, joined.
@@ -187,7 +192,7 @@ fn cable(traffic: &Traffic) -> Result<Plugged, String> {
     let plan = plan(&patterns, traffic);
     let senders = if traffic.one_way { 1 } else { 2 };
     let station = Station::new(ports, &plan, traffic.seed).map_err(|why| why.to_string())?;
-    Ok(Plugged { station, senders, _running: None })
+    Ok(Plugged { station, senders, own_core: true, _running: None })
 }
 
 fn tester_port(name: &str, wire: &Arc<Wire>) -> Result<Port, String> {

@@ -7,7 +7,8 @@ use serde_json::json;
 use tester::station::Detail;
 use tester::trial::Trial;
 
-use super::{Cable, Common, calibrate};
+use super::device::Plugged;
+use super::{Cable, Common, SHARED_CORE, calibrate};
 use crate::cli;
 use crate::measure::{self, Measured};
 
@@ -32,6 +33,9 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
+    /// Frame size in bytes, with the 4 of the FCS.
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    size: usize,
     /// Frames a second that each sending port offers; k and M may follow the number.
     #[arg(long, value_name = "RATE", default_value = "100k", value_parser = super::rate)]
     rate: f64,
@@ -49,15 +53,15 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 fn run(args: &Args) -> Result<String, String> {
-    let cable = calibrate(&args.common)?;
-    let mut plugged = args.common.plug()?;
+    let cable = calibrate(&args.common, args.size)?;
+    let mut plugged = args.common.plug(args.size)?;
     let detail = plugged.station.run(Trial::new(args.rate, args.time)).map_err(|why| why.to_string())?;
     if !args.common.json {
-        return Ok(text(args, plugged.senders, &detail, &cable));
+        return Ok(text(args, &plugged, &detail, &cable));
     }
     let conditions = json!({
-        "device": args.common.device.to_string(), "size": args.common.size, "rate": args.rate, "seconds": args.time.as_secs_f64(),
-        "senders": plugged.senders, "workers": args.common.workers, "seed": args.common.seed,
+        "device": args.common.device.to_string(), "size": args.size, "rate": args.rate, "seconds": args.time.as_secs_f64(),
+        "senders": plugged.senders, "own_core": plugged.own_core, "workers": args.common.workers, "seed": args.common.seed,
     });
     let mut results = results(&detail);
     results.push(Measured::new("test.cable.mpps", "Mpps", vec![cable.rate / 1e6]));
@@ -70,10 +74,13 @@ const QUANTILES: [(&str, f64); 6] =
     [("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// For people.
-fn text(args: &Args, senders: usize, detail: &Detail, cable: &Cable) -> String {
+fn text(args: &Args, plugged: &Plugged, detail: &Detail, cable: &Cable) -> String {
     let Detail { outcome, counts, damaged, foreign, latency, response, lateness } = detail;
-    let Common { device, size, .. } = &args.common;
-    let each = if senders == 1 { "1 port".to_owned() } else { format!("each of {senders} ports") };
+    let (device, size) = (&args.common.device, args.size);
+    let each = match plugged.senders {
+        1 => "1 port".to_owned(),
+        n => format!("each of {n} ports"),
+    };
     let mut text = format!(
         "{device}: {size}-byte frames, {} a second from {each} for {} s\n",
         args.rate,
@@ -111,6 +118,9 @@ fn text(args: &Args, senders: usize, detail: &Detail, cable: &Cable) -> String {
         cable.rate / 1e6,
         cable.latency_ns as f64 / 1e3
     );
+    if !plugged.own_core {
+        text += SHARED_CORE;
+    }
     if !outcome.tester_kept_up() {
         text += "  The tester did not keep up with this rate: what the device could do is not known. Ask for less.\n";
     }
