@@ -38,13 +38,16 @@ fn device(path: &str) -> tempfile::NamedTempFile {
     file
 }
 
-/// A slow trial one way, for machines on which a worker waits for its turn.
-const SLOW: [&str; 5] = ["--one-way", "--rate", "2000", "--time", "1"];
+/// A slow trial one way, for machines on which a worker waits for its turn: its 800 frames find room in the device's port,
+/// whenever they are taken out of it.
+const SLOW: [&str; 5] = ["--one-way", "--rate", "2000", "--time", "0.4"];
 
-fn through(path: &str) -> impl Fn(&str) -> f64 + use<> {
+/// What becomes of the frames on this path, waiting so many seconds for the last.
+fn through(path: &str, seconds: &str) -> impl Fn(&str) -> f64 + use<> {
     let file = device(path);
     let name = format!("self:{}", file.path().display());
-    let mut trials = (0..20).map(|_| results(&[&["trial", &name][..], &SLOW].concat()));
+    let mut trials =
+        (0..20).map(|_| results(&[&["trial", &name, "--stragglers", seconds][..], &SLOW].concat()));
     trials.find(|value| value("unsent_share") == 0.0).expect("a trial whose frames were all sent")
 }
 
@@ -59,31 +62,34 @@ fn a_cable_loses_nothing() {
 }
 
 /// One of the 16 flows goes this way, known by its source port; the others go on.
-fn one_flow(way: &str) -> impl Fn(&str) -> f64 + use<> {
-    through(&format!("c :: Classifier(34/0403, -); c[1] -> out; c -> {way}"))
+fn one_flow(way: &str, seconds: &str) -> impl Fn(&str) -> f64 + use<> {
+    through(&format!("c :: Classifier(34/0403, -); c[1] -> out; c -> {way}"), seconds)
 }
 
 #[test]
 fn what_elements_do_is_told() {
-    let value = one_flow("Discard");
-    assert_eq!(value("loss_share"), 125.0 / 2000.0);
+    let value = one_flow("Discard", "5");
+    assert_eq!(value("loss_share"), 50.0 / 800.0);
     assert_eq!(["reordered", "duplicates", "damaged", "misrouted"].map(&value), [0.0; 4]);
 
-    let value = one_flow("t :: Tee -> out; t[1] -> out");
-    assert_eq!((value("duplicates"), value("loss_share"), value("reordered")), (125.0, 0.0, 0.0));
+    let value = one_flow("t :: Tee -> out; t[1] -> out", "60");
+    assert_eq!((value("loss_share"), value("reordered")), (0.0, 0.0));
+    // The last may come when nothing more is waited for.
+    assert!((40.0..=50.0).contains(&value("duplicates")), "{}", value("duplicates"));
 
     // Every other one is late by more than the 8 ms between two frames; but there is none behind the last.
-    let value = one_flow("s :: RoundRobinSwitch -> out; s[1] -> Queue(10000) -> DelayUnqueue(50ms) -> out");
-    assert!((30.0..=63.0).contains(&value("reordered")), "{}", value("reordered"));
+    let value =
+        one_flow("s :: RoundRobinSwitch -> out; s[1] -> Queue(10000) -> DelayUnqueue(50ms) -> out", "60");
+    assert!((10.0..=25.0).contains(&value("reordered")), "{}", value("reordered"));
     assert_eq!((value("duplicates"), value("loss_share")), (0.0, 0.0));
 
-    let value = one_flow("StoreData(50, \\<ff>) -> out");
-    assert!((123.0..=125.0).contains(&value("damaged")), "{}", value("damaged"));
+    let value = one_flow("StoreData(50, \\<ff>) -> out", "5");
+    assert!((48.0..=50.0).contains(&value("damaged")), "{}", value("damaged"));
 
     // From when a pass of the router begins: on a busy machine that may be before the frame came.
-    let value = through("Queue(10000) -> DelayUnqueue(300ms) -> out");
+    let value = through("Queue(10000) -> DelayUnqueue(300ms) -> out", "60");
     let least = value("latency_us.min");
-    assert!((150e3..600e3).contains(&least) && value("loss_share") == 0.0, "{least}");
+    assert!(least >= 150e3 && value("loss_share") == 0.0, "{least}");
 }
 
 #[test]

@@ -25,6 +25,8 @@ use crate::trial::{Invalid, Measurer, Outcome, Trial};
 const BURST: usize = 32;
 /// Latencies above are counted as this: 100 s.
 const LONGEST_NS: u64 = 100_000_000_000;
+/// How long duplicates are waited for when all frames have arrived.
+const DUPLICATES_NS: u64 = 5_000_000;
 /// Bits for the windows of all flows together: what fits the second-level cache.
 const WINDOWS: u32 = 1 << 20;
 
@@ -51,7 +53,7 @@ impl Port {
 pub struct Stream {
     /// Its flows, in turn, and the port at which each ought to arrive, if that is known.
     pub flows: Vec<(Flow, Option<usize>)>,
-    /// Its share of the rate: ports without flows send nothing.
+    /// The size of its frames in bytes, with FCS.
     pub size: usize,
 }
 
@@ -61,7 +63,7 @@ pub struct Plan {
     /// By port.
     pub streams: Vec<Stream>,
     /// How long after the last frame others may still arrive (RFC 2544, section 23: 2 s). A trial whose frames have all
-    /// arrived is over at once.
+    /// arrived is over soon after.
     pub stragglers: Duration,
 }
 
@@ -270,11 +272,16 @@ impl Station {
             now = self.now();
         }
         let sent: u64 = self.senders.iter().map(|s| s.next).sum();
-        let stop = now + self.stragglers.as_nanos() as u64;
-        while self.now() < stop && turn.accounts.all().received < sent {
+        let mut stop = now + self.stragglers.as_nanos() as u64;
+        let mut complete = false;
+        while self.now() < stop {
             // Summing up the accounts takes a while where there are many flows.
             for _ in 0..64 {
                 self.turn(&mut turn, false);
+            }
+            if !complete && turn.accounts.all().received >= sent {
+                complete = true;
+                stop = stop.min(self.now() + DUPLICATES_NS);
             }
         }
         self.links()?;
