@@ -120,80 +120,91 @@ impl Way for Big {
     }
 }
 
-/// A lock around the section whose waiters spin.
-pub(super) struct Spin(SpinLock<Table>);
+/// What keeps others out of a table.
+pub(super) trait Lock: Send + Sync {
+    fn around(table: Table) -> Self;
 
-impl Spin {
-    pub(super) fn new() -> Spin {
-        Spin(SpinLock::new(Table::new()))
-    }
+    fn reading(&self, section: impl FnOnce(&Table) -> u64) -> u64;
+
+    fn writing(&self, section: impl FnOnce(&mut Table));
 }
 
-impl Way for Spin {
-    type Own = ();
-
-    fn join(&self) {}
+/// Waiters spin.
+impl Lock for SpinLock<Table> {
+    fn around(table: Table) -> Self {
+        SpinLock::new(table)
+    }
 
     #[inline(always)]
-    fn read(&self, (): &(), seed: u64) -> u64 {
-        self.0.lock().read(seed)
+    fn reading(&self, section: impl FnOnce(&Table) -> u64) -> u64 {
+        section(&self.lock())
     }
 
-    fn write(&self, (): &mut (), seed: u64) -> bool {
-        self.0.lock().write(seed);
-        true
-    }
-}
-
-/// A lock around the section whose waiters spin shortly, then sleep.
-pub(super) struct Adaptive(AdaptiveLock<Table>);
-
-impl Adaptive {
-    pub(super) fn new() -> Adaptive {
-        Adaptive(AdaptiveLock::new(Table::new()))
+    fn writing(&self, section: impl FnOnce(&mut Table)) {
+        section(&mut self.lock());
     }
 }
 
-impl Way for Adaptive {
-    type Own = ();
-
-    fn join(&self) {}
+/// Waiters spin shortly, then sleep.
+impl Lock for AdaptiveLock<Table> {
+    fn around(table: Table) -> Self {
+        AdaptiveLock::new(table)
+    }
 
     #[inline(always)]
-    fn read(&self, (): &(), seed: u64) -> u64 {
-        self.0.lock().read(seed)
+    fn reading(&self, section: impl FnOnce(&Table) -> u64) -> u64 {
+        section(&self.lock())
     }
 
-    fn write(&self, (): &mut (), seed: u64) -> bool {
-        self.0.lock().write(seed);
-        true
+    fn writing(&self, section: impl FnOnce(&mut Table)) {
+        section(&mut self.lock());
     }
 }
 
 /// The standard library's lock for many readers or one writer; Junctor has none of its own.
-pub(super) struct ReadersWriter(RwLock<Table>);
+impl Lock for RwLock<Table> {
+    fn around(table: Table) -> Self {
+        RwLock::new(table)
+    }
 
-impl ReadersWriter {
-    pub(super) fn new() -> ReadersWriter {
-        ReadersWriter(RwLock::new(Table::new()))
+    #[inline(always)]
+    fn reading(&self, section: impl FnOnce(&Table) -> u64) -> u64 {
+        section(&self.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn writing(&self, section: impl FnOnce(&mut Table)) {
+        section(&mut self.write().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
-impl Way for ReadersWriter {
+/// A lock around the section alone.
+pub(super) struct Section<L>(L);
+
+impl<L: Lock> Section<L> {
+    pub(super) fn new() -> Section<L> {
+        Section(L::around(Table::new()))
+    }
+}
+
+impl<L: Lock> Way for Section<L> {
     type Own = ();
 
     fn join(&self) {}
 
     #[inline(always)]
     fn read(&self, (): &(), seed: u64) -> u64 {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).read(seed)
+        self.0.reading(|table| table.read(seed))
     }
 
     fn write(&self, (): &mut (), seed: u64) -> bool {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).write(seed);
+        self.0.writing(|table| table.write(seed));
         true
     }
 }
+
+pub(super) type Spin = Section<SpinLock<Table>>;
+pub(super) type Adaptive = Section<AdaptiveLock<Table>>;
+pub(super) type ReadersWriter = Section<RwLock<Table>>;
 
 /// Readers follow a pointer; a writer publishes another version, and the old one is freed when every core has begun another batch.
 /// The study calls it passive serialization.
