@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor test`: the tester, against any device under test.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use tester::trial::Trial;
@@ -72,6 +73,17 @@ impl Common {
         let mut plugged = device::plug(&self.device, self.workers, &self.traffic(size))?;
         plugged.station.warm_up(Duration::from_secs(5)).map_err(|why| why.to_string())?;
         Ok(plugged)
+    }
+}
+
+/// Says which flows are not sent.
+fn left_out(addresses: &[IpAddr]) -> String {
+    match addresses {
+        [] => String::new(),
+        some => {
+            let list: Vec<String> = some.iter().map(IpAddr::to_string).collect();
+            format!("  No flows to {}: the device's own.\n", list.join(", "))
+        }
     }
 }
 

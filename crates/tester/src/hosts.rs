@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The hosts that the tester plays: whoever is asked for answers, be it by ARP (RFC 826) or by Neighbor Discovery (RFC 4861).
 
+use std::net::IpAddr;
+
 use packet::Packet;
 use wire::{EtherType, MacAddr, Protocol, arp, ethernet, icmpv6, ipv6, ndp};
 
@@ -15,6 +17,24 @@ pub fn answer(frame: &[u8]) -> Option<Packet> {
     match frame.get(12..14)? {
         [8, 6] => answer_arp(frame),
         [0x86, 0xdd] => advertise(frame),
+        _ => None,
+    }
+}
+
+/// Which address of its own the device tells by asking for a neighbour.
+pub fn asker(frame: &[u8]) -> Option<IpAddr> {
+    let network = frame.get(ethernet::HEADER_LEN..)?;
+    match frame[12..14] {
+        [8, 6] => {
+            let view = arp::View::new_checked(network).ok()?;
+            Some(arp::Repr::parse(&view).sender_ip.into())
+        }
+        [0x86, 0xdd] => {
+            let ip = ipv6::View::new_checked(network).ok()?;
+            let icmp = icmpv6::View::new_checked(ip.payload()).ok()?;
+            let asks = matches!(ndp::Repr::parse(&icmp), Ok(ndp::Repr::NeighborSolicit { .. }));
+            (ip.next_header() == Protocol::ICMPV6 && asks).then(|| ip.src().into())
+        }
         _ => None,
     }
 }
@@ -75,6 +95,7 @@ mod tests {
         assert_eq!((reply.operation, reply.target_mac), (arp::Operation::REPLY, asker));
         assert_eq!((reply.sender_mac, reply.sender_ip), (MacAddr([2, 1, 10, 0, 0, 7]), [10, 0, 0, 7].into()));
         assert_eq!(&answered.data()[..12], &[2, 0, 0, 0, 0, 9, 2, 1, 10, 0, 0, 7]);
+        assert_eq!(super::asker(&request.to_frame()), Some([10, 0, 0, 1].into()));
         // An announcement, a reply, and pieces of a request.
         let announcement = arp::Repr::request(asker, [10, 0, 0, 1].into(), [10, 0, 0, 1].into());
         assert!(answer(&announcement.to_frame()).is_none());
@@ -95,6 +116,8 @@ mod tests {
         ndp::Repr::NeighborSolicit { target }.emit(&mut request[54..]).expect("whole");
         let reply = answer(&request).expect("whole");
         assert_eq!(reply.data()[..14], [2, 0, 0, 0, 0, 9, 2, 1, 0, 0, 0, 7, 0x86, 0xdd]);
+        assert_eq!(super::asker(&request), Some("2001:db8::1".parse().expect("an address")));
+        assert!((0..request.len()).all(|len| super::asker(&request[..len]).is_none()));
         let ip = ipv6::View::new_checked(&reply.data()[14..]).expect("whole");
         let icmp = icmpv6::View::new_checked(ip.payload()).expect("whole");
         assert!(icmp.checksum_ok(ip.src(), ip.dst()) && ip.dst() == src && ip.hop_limit() == 255);

@@ -7,6 +7,8 @@
 //! What a port's queue does not take is made anew with a new departure when there is room again, for a frame that waited in the
 //! tester would look late by the device. How late frames left, against the schedule, is a histogram of its own.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
@@ -90,6 +92,8 @@ pub struct Detail {
 struct Sender {
     tx: Box<dyn TxQueue>,
     templates: Vec<Template>,
+    /// Which of them are sent, in turn.
+    active: Vec<u32>,
     /// The number of its first flow among all.
     first_flow: u32,
     pace: Option<Pace>,
@@ -111,6 +115,10 @@ pub struct Station {
     receivers: Vec<Receiver>,
     /// Where each flow ought to arrive.
     expected: Vec<u16>,
+    /// Where each flow goes.
+    destinations: Vec<IpAddr>,
+    /// The device's own addresses, as far as it told them.
+    own: BTreeSet<IpAddr>,
     ports: RangeInclusive<u16>,
     stragglers: Duration,
     clock: Instant,
@@ -159,6 +167,7 @@ impl Station {
                 expected.push(to.map_or(ANYWHERE, |port| port as u16));
             }
             senders.push(Sender {
+                active: (0..templates.len() as u32).collect(),
                 tx: port.tx,
                 templates,
                 first_flow,
@@ -176,6 +185,8 @@ impl Station {
             senders,
             receivers,
             expected,
+            destinations: flows.map(|(flow, _)| flow.dst).collect(),
+            own: BTreeSet::new(),
             ports: least..=greatest,
             stragglers: plan.stragglers,
             clock: Instant::now(),
@@ -184,7 +195,8 @@ impl Station {
         })
     }
 
-    /// Sends a little of every flow until no more is lost than the time before, so that the device knows all neighbours.
+    /// Sends a little of every flow until no more is lost than the time before, so that the device knows all neighbours. Flows to
+    /// addresses that turn out to be its own are left out from then on: it does not forward these ([`Station::left_out`]).
     ///
     /// # Errors
     /// Nothing at all arrives within `patience`. Flows that alone never do are lost in the trials too, where it is counted.
@@ -194,6 +206,9 @@ impl Station {
         loop {
             // Each flow ten times in a tenth of a second.
             let detail = self.run(Trial::new(flows * 100.0, Duration::from_millis(100)))?;
+            if self.leave_out() {
+                continue;
+            }
             let heard = self.heard(&detail);
             let lost = detail.outcome.lost();
             // What is lost as before is not lost for want of neighbours.
@@ -205,6 +220,28 @@ impl Station {
                 return if heard { Ok(()) } else { Err(self.silence(&detail)) };
             }
         }
+    }
+
+    /// Addresses of the device's own that flows would have gone to.
+    pub fn left_out(&self) -> Vec<IpAddr> {
+        let gone: BTreeSet<IpAddr> =
+            self.destinations.iter().copied().filter(|dst| self.own.contains(dst)).collect();
+        gone.into_iter().collect()
+    }
+
+    /// Leaves out the flows that go to the device itself. Whether there were any.
+    fn leave_out(&mut self) -> bool {
+        let mut any = false;
+        for sender in &mut self.senders {
+            let before = sender.active.len();
+            let own = |flow: &u32| self.own.contains(&self.destinations[(sender.first_flow + flow) as usize]);
+            // A port must have something to send; then it is the plan that is wrong, and shows.
+            if !sender.active.iter().all(own) {
+                sender.active.retain(|flow| !own(flow));
+            }
+            any |= sender.active.len() < before;
+        }
+        any
     }
 
     fn heard(&self, detail: &Detail) -> bool {
@@ -241,6 +278,7 @@ impl Station {
             accounts: Accounts::new(self.expected.iter().copied(), window),
             damaged: 0,
             foreign: 0,
+            askers: BTreeSet::new(),
             latency: histogram(),
             response: histogram(),
             lateness: histogram(),
@@ -252,14 +290,17 @@ impl Station {
         for sender in self.senders.iter_mut() {
             sender.next = 0;
             sender.pace = None;
-            if !sender.templates.is_empty() {
+            if !sender.active.is_empty() {
                 let pace = Pace::new(trial.rate, trial.duration, start).ok_or_else(|| {
                     Invalid::new(format!("a rate of {} frames a second cannot be", trial.rate), "")
                 })?;
                 sender.pace = Some(pace);
             }
-            let flows = sender.templates.len() as u64;
-            turn.paces.extend((0..flows).map(|flow| (sender.pace, flow, flows)));
+            let (all, active) = (sender.templates.len(), sender.active.len() as u64);
+            turn.paces.resize(turn.paces.len() + all, (None, 0, 0));
+            for (place, flow) in (0..).zip(&sender.active) {
+                turn.paces[(sender.first_flow + flow) as usize] = (sender.pace, place, active);
+            }
         }
         let intended: u64 = self.senders.iter().filter_map(|s| s.pace).map(|p| p.frames()).sum();
         // A frame that is due at the very end may leave a little later.
@@ -285,6 +326,7 @@ impl Station {
             }
         }
         self.links()?;
+        self.own.append(&mut turn.askers);
         let counts = turn.accounts.all();
         let duration = Duration::from_nanos(now.saturating_sub(begun)).max(Duration::from_nanos(1));
         let outcome = Outcome { intended, sent, received: counts.received, duration };
@@ -345,6 +387,7 @@ impl Station {
                 }
                 let mut answers: Batch =
                     receiver.batch.iter().filter_map(|p| hosts::answer(p.data())).collect();
+                self.own.extend(receiver.batch.iter().filter_map(|p| hosts::asker(p.data())));
                 receiver.batch.free_all();
                 sender.tx.transmit(&mut answers);
                 answers.free_all();
@@ -370,6 +413,7 @@ struct Turn {
     accounts: Accounts,
     damaged: u64,
     foreign: u64,
+    askers: BTreeSet<IpAddr>,
     latency: Histogram<u64>,
     response: Histogram<u64>,
     lateness: Histogram<u64>,
@@ -390,14 +434,14 @@ impl Sender {
         if due == 0 {
             return;
         }
-        let flows = self.templates.len() as u64;
+        let flows = self.active.len() as u64;
         let (mut flow, mut sequence) = (self.next % flows, self.next / flows);
         let len = self.templates[0].len();
-        let Sender { templates, batch, first_flow, .. } = self;
+        let Sender { templates, active, batch, first_flow, .. } = self;
         Packet::alloc_bulk(due, HEADROOM, len, |mut packet| {
-            let signature =
-                Signature { flow: *first_flow + flow as u32, sequence: sequence as u32, departure_ns };
-            templates[flow as usize].write(key, signature, packet.data_mut());
+            let number = active[flow as usize];
+            let signature = Signature { flow: *first_flow + number, sequence: sequence as u32, departure_ns };
+            templates[number as usize].write(key, signature, packet.data_mut());
             batch.push(packet);
             flow += 1;
             if flow == flows {
@@ -433,6 +477,7 @@ impl Receiver {
                 Received::Damaged => turn.damaged += 1,
                 Received::Foreign => {
                     turn.foreign += 1;
+                    turn.askers.extend(hosts::asker(packet.data()));
                     self.answers.extend(hosts::answer(packet.data()));
                 }
             }

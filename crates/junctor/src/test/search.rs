@@ -5,6 +5,7 @@
 //! the tester could not send is not called the device's: it has another name in the output, and the text says so.
 
 use std::io::IsTerminal as _;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use tester::search::{Ledger, Watched, loss, medium, mlr as search, throughput};
 use tester::station::Station;
 use tester::trial::{Invalid, Measurer, Outcome, Trial};
 
-use super::{Common, SHARED_CORE, calibrate};
+use super::{Common, SHARED_CORE, calibrate, left_out};
 use crate::measure::{self, Measured};
 use crate::{cli, exit};
 
@@ -93,6 +94,8 @@ struct Found {
     deviations: Vec<Value>,
     /// The tester has no core of its own.
     shared_core: bool,
+    /// The device's own addresses, to which nothing is sent.
+    left_out: Vec<IpAddr>,
 }
 
 impl Found {
@@ -295,6 +298,7 @@ fn one_size(
     if !plugged.own_core && !found.shared_core {
         (found.shared_core, found.text) = (true, SHARED_CORE.to_owned());
     }
+    found.left_out = plugged.station.left_out();
     let mut site = Site { station: plugged.station, size, rate_max, show };
     procedure(&mut site, found)
 }
@@ -304,13 +308,14 @@ fn print(args: &Search, command: &str, sizes: &[usize], found: &Found) -> u8 {
         let conditions = json!({
             "device": args.common.device.to_string(), "sizes": sizes, "workers": args.common.workers,
             "profile": if args.profile == Profile::Rfc { "rfc" } else { "quick" },
-            "link": args.link, "one_way": args.common.one_way, "own_core": !found.shared_core, "seed": args.common.seed,
+            "link": args.link, "one_way": args.common.one_way, "own_core": !found.shared_core, "left_out": found.left_out, "seed": args.common.seed,
         });
         let mut object = measure::object(command, &conditions, &found.results);
         object["deviations"] = json!(found.deviations);
         return cli::print_or_fail(format!("{object}\n").as_bytes());
     }
     let mut text = format!("{}, rates of each sending port\n{}", args.common.device, found.text);
+    text += &left_out(&found.left_out);
     if !found.deviations.is_empty() {
         text += "Not as the documents have it:\n";
         for entry in &found.deviations {

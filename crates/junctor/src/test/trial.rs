@@ -61,7 +61,7 @@ fn run(args: &Args) -> Result<String, String> {
     }
     let conditions = json!({
         "device": args.common.device.to_string(), "size": args.size, "rate": args.rate, "seconds": args.time.as_secs_f64(),
-        "senders": plugged.senders, "own_core": plugged.own_core, "workers": args.common.workers, "seed": args.common.seed,
+        "senders": plugged.senders, "own_core": plugged.own_core, "left_out": plugged.station.left_out(), "workers": args.common.workers, "seed": args.common.seed,
     });
     let mut results = results(&detail);
     results.push(Measured::new("test.cable.mpps", "Mpps", vec![cable.rate / 1e6]));
@@ -118,6 +118,7 @@ fn text(args: &Args, plugged: &Plugged, detail: &Detail, cable: &Cable) -> Strin
         cable.rate / 1e6,
         cable.latency_ns as f64 / 1e3
     );
+    text += &super::left_out(&plugged.station.left_out());
     if !plugged.own_core {
         text += SHARED_CORE;
     }
