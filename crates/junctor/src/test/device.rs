@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use core_affinity::CoreId;
 use engine::clock::TimeSource;
 use engine::{Options, Router, Shared};
 use packet::port::{Device, Error, Provider, Spec};
@@ -137,6 +138,12 @@ pub(crate) fn plug(name: &Name, workers: usize, traffic: &Traffic) -> Result<Plu
     }
 }
 
+/// The machine's cores, as they are before the tester takes one of them.
+fn cores() -> &'static [CoreId] {
+    static CORES: OnceLock<Vec<CoreId>> = OnceLock::new();
+    CORES.get_or_init(|| core_affinity::get_core_ids().unwrap_or_default())
+}
+
 fn own(conf: &str, workers: usize, traffic: &Traffic) -> Result<Plugged, String> {
     let source = Source { words: vec![conf.to_owned()], ..Source::default() };
     let mut loaded = source.load()?;
@@ -151,8 +158,7 @@ fn own(conf: &str, workers: usize, traffic: &Traffic) -> Result<Plugged, String>
     }
     let wires = Arc::new(Wires::default());
     // The tester takes the core after the workers', if there is one.
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let own_core = cores.get(workers).is_some_and(|core| core_affinity::set_for_current(*core));
+    let own_core = cores().get(workers).is_some_and(|core| core_affinity::set_for_current(*core));
     let options = Options {
         provider: wires.clone(),
         workers,

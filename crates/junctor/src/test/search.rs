@@ -296,7 +296,8 @@ fn one_size(
     let rate_max = args.link.map_or(own, |bits| medium::ethernet_frames_per_s(bits as u64, size as u64));
     let show = args.verbose || std::io::stderr().is_terminal();
     if !plugged.own_core && !found.shared_core {
-        (found.shared_core, found.text) = (true, SHARED_CORE.to_owned());
+        found.shared_core = true;
+        found.text.insert_str(0, SHARED_CORE);
     }
     found.left_out = plugged.station.left_out();
     let mut site = Site { station: plugged.station, size, rate_max, show };
