@@ -157,8 +157,6 @@ fn own(conf: &str, workers: usize, traffic: &Traffic) -> Result<Plugged, String>
         ));
     }
     let wires = Arc::new(Wires::default());
-    // The tester takes the core after the workers', if there is one.
-    let own_core = cores().get(workers).is_some_and(|core| core_affinity::set_for_current(*core));
     let options = Options {
         provider: wires.clone(),
         workers,
@@ -184,8 +182,14 @@ fn own(conf: &str, workers: usize, traffic: &Traffic) -> Result<Plugged, String>
     let senders = plan.streams.iter().filter(|s| !s.flows.is_empty()).count();
     let station = Station::new(ports, &plan, traffic.seed).map_err(|why| why.to_string())?;
     let shared = router.shared().clone();
+    // What the device starts beside its workers inherits this core: it is not to wait for the tester's.
+    if let Some(first) = cores().first() {
+        core_affinity::set_for_current(*first);
+    }
     let thread = std::thread::Builder::new().name("device".into()).spawn(move || router.run());
     let thread = thread.map_err(|why| format!("cannot start a thread: {why}"))?;
+    // The tester takes the core after the workers', if there is one.
+    let own_core = cores().get(workers).is_some_and(|core| core_affinity::set_for_current(*core));
     Ok(Plugged { station, senders, own_core, _running: Some(Running { shared, thread: Some(thread) }) })
 }
 
