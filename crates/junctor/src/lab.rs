@@ -6,6 +6,7 @@
 //! The crate `lab` has the rigs of network namespaces for labs that need a network.
 
 mod bridge;
+mod forwarding;
 mod page;
 mod parallelism;
 mod plot;
@@ -33,6 +34,7 @@ pub(crate) struct Args {
 #[derive(Clone, Debug, Subcommand)]
 enum What {
     Bridge(bridge::Args),
+    Forwarding(forwarding::Args),
     Parallelism(parallelism::Args),
 }
 
@@ -48,6 +50,9 @@ struct Common {
     /// Rounds in each of which everything is measured once.
     #[arg(long, value_name = "NUMBER", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
+    /// Cores to measure on, the first ones of the machine; by default all.
+    #[arg(long, value_name = "NUMBER")]
+    cores: Option<usize>,
     /// Write the report into this directory: a page for a browser, and JSON.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -57,6 +62,12 @@ struct Common {
 }
 
 impl Common {
+    /// For tests of what is made of values, which measure nothing.
+    #[cfg(test)]
+    fn quick() -> Common {
+        Common { quick: true, time: 1, rounds: 1, cores: None, out: None, json: false }
+    }
+
     fn length(&self) -> Duration {
         Duration::from_millis(if self.quick { 20 } else { self.time })
     }
@@ -111,11 +122,13 @@ impl From<String> for Wrong {
 pub(crate) fn main(args: &Args) -> u8 {
     let common = match &args.what {
         What::Bridge(lab) => &lab.common,
+        What::Forwarding(lab) => &lab.common,
         What::Parallelism(lab) => &lab.common,
     };
     let run = || match &args.what {
-        What::Bridge(lab) => bridge::run(lab),
-        What::Parallelism(lab) => parallelism::run(lab),
+        What::Bridge(_) => bridge::run(common),
+        What::Forwarding(_) => forwarding::run(common),
+        What::Parallelism(_) => parallelism::run(common),
     };
     match common.prepare().and_then(|()| run()) {
         Ok(report) => common.publish(&report),

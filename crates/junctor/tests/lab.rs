@@ -81,8 +81,43 @@ fn bridge_writes_a_page_and_json() {
 }
 
 #[test]
+fn forwarding_writes_a_page_and_json() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let out = dir.path().to_str().expect("a path");
+    let ran = junctor(&["lab", "forwarding", "--quick", "--json", "--out", out]);
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{errors}");
+    let object: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    assert_eq!(object["command"], "lab forwarding");
+    // The study's figures are there whatever was measured.
+    let rows = object["tables"][0]["rows"].as_array().expect("rows");
+    let of = |row: usize| [0, 1, 3].map(|cell| rows[row][cell]["text"].as_str().unwrap_or_default());
+    assert_eq!((rows.len(), of(0)), (8, ["64", "167.3", "341.4"]));
+    assert_eq!(of(7), ["1514", "65.9 (link full)", "65.9 (link full)"]);
+    let results = object["results"].as_array().expect("results");
+    let value =
+        |name: &str| results.iter().find(|r| r["name"] == format!("forwarding.{name}")).map(|r| &r["value"]);
+    let said = object["conditions"]["lacks"].to_string().contains("Turns:");
+    let mut names = vec!["kpps.lock_1.64", "kpps.rcu_1.1514", "scaling.rcu_1.512", "lock_taken.lock_1.64"];
+    if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
+        names.extend(["kpps.percore_2.64", "scaling.lock_2.1280", "lock_wait_ns.lock_2.64"]);
+    }
+    for name in names {
+        assert!(value(name).map_or(said, Value::is_f64), "{name} is neither there nor missing");
+    }
+    // Nobody waits for the lock of a single worker.
+    assert!(value("lock_contended.lock_1.64").is_none_or(|v| v == 0.0), "{results:?}");
+    let page = std::fs::read_to_string(dir.path().join("forwarding.html")).expect("the page");
+    assert!(page.contains("<svg") && page.contains("341.4"));
+    assert!(
+        !page.contains("NaN") && !page.contains(">inf") && !page.contains("-inf"),
+        "a value is no number"
+    );
+}
+
+#[test]
 fn what_cannot_be_is_said() {
-    for lab in ["bridge", "parallelism"] {
+    for lab in ["bridge", "forwarding", "parallelism"] {
         let none = junctor(&["lab", lab, "--cores", "0"]);
         assert_eq!(none.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&none.stderr).contains("--cores must lie between 1 and"));

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::super::report::{Cell, Origin, Section, Table};
-use super::Setting;
+use super::super::shared::Setting;
 use crate::bench::locks::{self, Locks, Question};
 use crate::measure::Measured;
 
@@ -104,14 +104,14 @@ fn find(setting: &mut Setting<'_>, results: &[Measured]) {
     if let (Some(none), Some(rcu), Some(rwlock), Some(spin)) =
         (bare("none"), bare("rcu"), bare("rwlock"), bare("spin"))
     {
-        setting.findings.push(format!(
+        setting.find(format!(
             "To read what others may change takes {rcu:.1} ns with RCU, {rwlock:.1} with a readers-writer lock and {spin:.1} with a spin mutex that nobody else wants ({none:.1} if nobody changes it)."
         ));
     }
     if let (Some(none), Some(rcu), Some(rwlock), Some(big)) =
         (two("none"), two("rcu.0"), two("rwlock.0"), two("big.0"))
     {
-        setting.findings.push(format!(
+        setting.find(format!(
             "Two cores that do so at once take {rcu:.1} ns for a packet with RCU, {rwlock:.1} with a readers-writer lock and {big:.1} under one big lock ({none:.1} with a table each)."
         ));
     }

@@ -3,8 +3,7 @@
 
 use engine::Router;
 
-use super::super::shared::{counts, explain, graph};
-use super::Setting;
+use super::super::shared::{Setting, counts, explain, graph, ratios, with_traffic};
 use super::published::{self, ROWS};
 use crate::bench::{Failed, Prepared, Run, Subject};
 use crate::measure::Measured;
@@ -35,17 +34,7 @@ pub(super) struct Row {
 /// The bridge with traffic of this frame size.
 fn text(frame_bytes: usize) -> String {
     let length = frame_bytes - CHECKSUM;
-    let lines = BRIDGE.lines().map(|line| match line.strip_prefix("// bench:") {
-        Some(rest) => {
-            let kept = rest
-                .split_ascii_whitespace()
-                .filter(|word| !["stations=", "flows=", "length="].iter().any(|key| word.starts_with(key)));
-            let kept: Vec<&str> = kept.collect();
-            format!("// bench: {} stations={STATIONS} flows={FLOWS} length={length}\n", kept.join(" "))
-        }
-        None => format!("{line}\n"),
-    });
-    lines.collect()
+    with_traffic(BRIDGE, &[("stations", STATIONS), ("flows", FLOWS), ("length", length)])
 }
 
 /// One frame size while it is measured.
@@ -89,7 +78,7 @@ pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Vec<Row>, String> {
     setting.progress.part("frame sizes: warming up");
     let texts = ROWS.map(|row| text(row.frame_bytes));
     let graphs = texts.iter().map(|text| graph("lab bridge", text)).collect::<Result<Vec<_>, _>>()?;
-    let ms = setting.common.length().as_millis() as u64;
+    let ms = setting.run_ms();
     let mut running = Vec::new();
     for (text, graph) in texts.iter().zip(&graphs) {
         let subject = Subject::new(graph, text)?.with_run_ms(ms);
@@ -133,12 +122,6 @@ impl Models {
     }
 }
 
-/// Ratios of two rates of the same round, where both are there.
-fn ratios(over: &[Option<f64>], under: &[Option<f64>]) -> Vec<f64> {
-    let both = over.iter().zip(under).filter_map(|(over, under)| Some(((*over)?, (*under)?)));
-    both.filter(|(_, under)| *under > 0.0).map(|(over, under)| over / under).collect()
-}
-
 fn gather(setting: &mut Setting<'_>, study: published::Row, running: &Running, models: &Models) -> Row {
     let bytes = study.frame_bytes;
     let numbers = counts(setting.cores);
@@ -150,21 +133,23 @@ fn gather(setting: &mut Setting<'_>, study: published::Row, running: &Running, m
         |rates: &[Option<f64>]| rates.iter().flatten().map(|mpps| 1e3 * mpps).collect::<Vec<f64>>();
     let locked = &running.locked_mpps;
     let (one, all) = (rates(1), rates(setting.cores));
-    let big_lock = setting.note(format!("bridge.big_lock_kfps.{bytes}"), "kfps", thousands(locked));
+    let big_lock = setting.note_if_any(format!("bridge.big_lock_kfps.{bytes}"), "kfps", thousands(locked));
     let (mut safe, mut times) = (Vec::new(), Vec::new());
     for workers in &numbers {
         let rates = rates(*workers);
         let name = format!("bridge.kfps_{workers}.{bytes}");
-        safe.push((*workers, setting.note(name, "kfps", thousands(&rates))));
+        safe.push((*workers, setting.note_if_any(name, "kfps", thousands(&rates))));
         let name = format!("bridge.scaling_{workers}.{bytes}");
-        times.push((*workers, setting.note(name, "times", ratios(&rates, &one))));
+        times.push((*workers, setting.note_if_any(name, "times", ratios(&rates, &one))));
     }
-    let one_over_lock = setting.note(format!("bridge.one_over_lock.{bytes}"), "times", ratios(&one, locked));
-    let all_over_lock = setting.note(format!("bridge.all_over_lock.{bytes}"), "times", ratios(&all, locked));
+    let one_over_lock =
+        setting.note_if_any(format!("bridge.one_over_lock.{bytes}"), "times", ratios(&one, locked));
+    let all_over_lock =
+        setting.note_if_any(format!("bridge.all_over_lock.{bytes}"), "times", ratios(&all, locked));
     let modelled = models.rates(&running.trial);
     for (workers, rate) in &modelled {
         let name = format!("bridge.modelled_kfps_{workers}.{bytes}");
-        setting.note(name, "kfps", rate.iter().copied().collect());
+        setting.note_if_any(name, "kfps", rate.iter().copied().collect());
     }
     Row { study, big_lock, safe, modelled, one_over_lock, all_over_lock, times }
 }
@@ -182,14 +167,5 @@ mod tests {
             let graph = graph("test", &text).expect("a graph");
             assert!(Subject::new(&graph, &text).is_ok());
         }
-    }
-
-    #[test]
-    fn a_round_without_a_value_has_no_ratio() {
-        assert_eq!(
-            ratios(&[Some(4.0), None, Some(3.0), Some(1.0)], &[Some(2.0), Some(1.0), None, Some(0.0)]),
-            [2.0]
-        );
-        assert!(ratios(&[], &[Some(1.0)]).is_empty());
     }
 }

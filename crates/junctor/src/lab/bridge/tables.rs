@@ -2,14 +2,10 @@
 //! The bridge's figures by frame size as tables, plots and sentences.
 
 use super::super::report::{Cell, Origin, Plot, Section, Series, Table};
-use super::super::shared::too_few;
-use super::Setting;
+use super::super::shared::{NO_TURN, Setting, cell, cores_in_words as cores, too_few};
 use super::frames::Row;
 use super::published::{self, COUNTS};
 use crate::measure::Measured;
-
-/// In place of a value that no run gave.
-const NO_TURN: &str = "missing: a worker had no turn";
 
 /// The section, and what is to be said of it.
 pub(super) fn section(setting: &mut Setting<'_>, rows: &[Row]) -> Section {
@@ -25,17 +21,6 @@ pub(super) fn section(setting: &mut Setting<'_>, rows: &[Row]) -> Section {
         tables: vec![rates(setting.cores, rows), ratios(setting.cores, rows)],
         ..Section::default()
     }
-}
-
-fn cores(n: usize) -> String {
-    match n {
-        1 => "1 core".to_owned(),
-        n => format!("{n} cores"),
-    }
-}
-
-fn cell(measured: Option<&Measured>) -> Cell {
-    measured.map_or_else(|| Cell::missing(NO_TURN), Cell::measured)
 }
 
 /// Numbers of cores that are modelled because this machine has fewer.
@@ -173,7 +158,7 @@ fn find(setting: &mut Setting<'_>, rows: &[Row]) {
             1 => ("it does".to_owned(), String::new()),
             n => (format!("{n} do"), format!(", and {n} cores {:.2} times", all.median())),
         };
-        setting.findings.push(format!(
+        setting.find(format!(
             "Frames of {frame_bytes} bytes: without the big lock one core bridges {:.2} times what {under} under it{all}; in the study, one core {:.2} times and 8 {:.2} times.",
             one.median(),
             safe[0] / big_lock,
@@ -192,13 +177,13 @@ fn find(setting: &mut Setting<'_>, rows: &[Row]) {
             .collect();
         let all = Measured::new("", "", all);
         let (low, high) = all.spread();
-        setting.findings.push(format!(
+        setting.find(format!(
             "{n} cores bridge {:.2} times the frames of {frame_bytes} bytes that one does{study}; over all sizes {:.2} times ({low:.2} to {high:.2}).",
             times.median(),
             all.median(),
         ));
     } else if here == 1 {
-        setting.findings.push(format!("What more cores gain is modelled: {}.", too_few(here)));
+        setting.find(format!("What more cores gain is modelled: {}.", too_few(here)));
     }
 }
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor lab forwarding`: A. Marineau-Mes, "Using SMP to Scale Data Plane and Control Plane Performance" (QNX).
+//!
+//! The study's router forwards by a table that two processors share. Behind one lock two processors forward less than twice what one
+//! does; a profile of the system shows them waiting for each other, and a table for each processor ends that. Here the same IP router
+//! runs with its table in these two ways, and in the way that it has by default: one table that is read without a lock.
+
+mod frames;
+mod published;
+mod tables;
+mod waiting;
+
+use super::report::Report;
+use super::shared::Setting;
+use super::{Common, Wrong};
+
+/// Marineau-Mes: an IP router's table behind one lock, a table for each core, and one read without a lock, by frame size.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor lab forwarding --quick
+  junctor lab forwarding --out report
+  junctor lab forwarding --rounds 15 --time 100 --json > forwarding.json
+
+All traffic is made and ends in memory; no interface is touched.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// Runs the lab.
+pub(super) fn run(common: &Common) -> Result<Report, Wrong> {
+    let mut setting = Setting::new(common)?;
+    let rows = frames::measure(&mut setting)?;
+    let sections = vec![tables::section(&mut setting, &rows), waiting::section(&mut setting, &rows)];
+    let mut lacks = Vec::new();
+    if setting.cores < frames::STUDY_CORES {
+        lacks.push(format!(
+            "Cores: the study had {}, this run has {} of {}.",
+            frames::STUDY_CORES,
+            setting.cores,
+            setting.here
+        ));
+    }
+    lacks.push("Ports: the study forwarded between two ports of 1 Gb/s, which carried 800 Mb/s by its own figures and which long frames fill. Here frames are made and end in memory, so no wire sets a limit; but each frame is copied whole when it is made.".to_owned());
+    lacks.push("Procedure: the study's rates are throughput by RFC 2544, the greatest rate without loss. Here devices in memory offer as much as is taken, and nothing is lost: what the workers' processor time suffices for. A search for that rate beside the router takes a core more than the router's ('junctor test rfc2544').".to_owned());
+    lacks.push(format!("Lock: the study's router takes its lock for each packet. Here a worker takes it for the packets of a batch together, up to {}, so it changes hands less often.", engine::DEFAULT_BURST));
+    lacks.extend(setting.turns());
+    let method = vec![
+        setting.rounds_in_words("every frame size"),
+        "A rate is packets sent over the processor time of the busiest worker, so that other programs on the machine take nothing from it but caches and clock; half of it for each of the two ports. 'conf/ip-router-noqueue.click' with 1,024 flows each way; only how its table is shared differs (SYNC lock, percore, rcu).".to_owned(),
+    ];
+    let conditions = setting.conditions();
+    Ok(Report {
+        name: "forwarding",
+        title: "A forwarding table that cores share",
+        study: "After A. Marineau-Mes, \"Using SMP to Scale Data Plane and Control Plane Performance\", QNX: Neutrino 6.2.1 on two 600 MHz MIPS processors with two ports of 1 GbE.",
+        findings: setting.findings,
+        lacks,
+        method,
+        conditions,
+        sections,
+        results: setting.results,
+    })
+}
