@@ -9,6 +9,9 @@ use tester::trial::Trial;
 use device::{Name, Plugged, Traffic};
 
 mod device;
+mod procedures;
+mod reset;
+mod rfc2889;
 mod search;
 mod trial;
 
@@ -22,7 +25,11 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Rfc2544(search::Rfc2544),
+    Rfc2889(rfc2889::Rfc2889),
+    Rfc8219(search::Rfc8219),
+    Rfc9004(search::Rfc9004),
     Mlr(search::Mlr),
+    Soak(search::Soak),
     Trial(trial::Args),
 }
 
@@ -30,7 +37,11 @@ enum Command {
 pub(crate) fn main(args: &Args) -> u8 {
     match &args.command {
         Command::Rfc2544(args) => search::rfc2544(args),
+        Command::Rfc2889(args) => rfc2889::main(args),
+        Command::Rfc8219(args) => search::rfc8219(args),
+        Command::Rfc9004(args) => search::rfc9004(args),
         Command::Mlr(args) => search::mlr(args),
+        Command::Soak(args) => search::soak(args),
         Command::Trial(args) => trial::main(args),
     }
 }

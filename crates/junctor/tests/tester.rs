@@ -124,6 +124,139 @@ fn searches_tell_what_they_found() {
     }
 }
 
+/// What a command with these arguments tells: the whole object, and its results by name.
+fn told(args: &[&str]) -> (Value, impl Fn(&str) -> Option<f64> + use<>) {
+    let ran = test(&[args, &["--json"]].concat());
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let object: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    let results = object["results"].as_array().expect("results").clone();
+    let value = move |name: &str| {
+        let found = results.iter().find(|r| r["name"] == *format!("test.{name}"));
+        found.and_then(|r| r["value"].as_f64())
+    };
+    (object, value)
+}
+
+/// Arguments for frames of 64 bytes one way, in short trials at a rate that any machine offers.
+fn slow<'a>(command: &'a str, device: &'a str) -> Vec<&'a str> {
+    vec![command, device, "--size", "64", "--one-way", "--stragglers", "5", "--at", "2000", "--link", "10M"]
+}
+
+#[test]
+fn latency_and_its_variation_are_told_as_both_documents_have_them() {
+    let (object, value) =
+        told(&[&slow("rfc2544", "cable")[..], &["--only", "latency", "--trial", "0.1"]].concat());
+    for name in ["tagged", "average", "p50", "max"] {
+        assert!(value(&format!("rfc2544.latency_us.{name}.64")).is_some_and(|us| us > 0.0), "{name}");
+    }
+    assert_eq!(value("rfc2544.throughput_mpps.64"), None, "it was said, not measured");
+    assert!(object.to_string().contains("it lasted 0.1 s"), "{object}");
+    let (_, value) = told(&[&slow("rfc8219", "cable")[..], &["--trial", "0.1"]].concat());
+    let [typical, worst, least, middle, greatest] =
+        ["latency_us.typical", "latency_us.worst", "ipdv_us.min", "ipdv_us.median", "ipdv_us.max"]
+            .map(|name| value(&format!("rfc8219.{name}.64")).expect(name));
+    assert!(0.0 < typical && typical <= worst && least <= middle && middle <= greatest);
+    assert!(value("rfc8219.pdv_us.64").is_some_and(|us| us >= 0.0));
+}
+
+#[test]
+fn bursts_and_recovery_are_told() {
+    let only = ["--only", "back-to-back,recovery", "--trial", "0.02"];
+    let (_, value) = told(&[&slow("rfc2544", "cable")[..], &only].concat());
+    // 0.02 s of 10 Mbit/s, if the tester gets its turns.
+    assert!(value("rfc2544.burst_frames.average.64").is_some_and(|frames| (0.0..=297.0).contains(&frames)));
+    assert!(value("rfc2544.recovery_ms.64").is_some());
+    let (_, value) = told(&[&slow("rfc9004", "cable")[..], &["--trial", "0.02"]].concat());
+    let [frames, implied, corrected] = ["burst_frames.average", "implied_buffer_us", "corrected_buffer_us"]
+        .map(|name| value(&format!("rfc9004.{name}.64")).expect(name));
+    assert!((implied - frames * 67.2).abs() < 0.1 && corrected < implied, "{frames} {implied} {corrected}");
+    // At the medium's rate there is nothing to find.
+    let (_, value) = told(&["rfc9004", "cable", "--size", "64", "--at", "1M", "--link", "10M"]);
+    assert_eq!(value("rfc9004.burst_frames.64"), None);
+}
+
+#[test]
+fn a_soak_tells_in_which_intervals_frames_were_lost() {
+    let file = device("c :: Classifier(34/0403, -); c[1] -> out; c -> Discard");
+    let name = format!("self:{}", file.path().display());
+    let args = ["soak", &name, "--size", "64", "--one-way", "--stragglers", "5", "--rate", "2000"];
+    let run = || told(&[&args[..], &["--time", "0.4", "--bin", "0.1"]].concat());
+    let found = (0..20).map(|_| run()).find(|(_, value)| value("soak.unsent_share.64") == Some(0.0));
+    let (object, value) = found.expect("a soak whose frames were all sent");
+    for (name, expected) in [
+        ("sent_frames", 800.0),
+        ("lost_frames", 50.0),
+        ("loss_share", 0.0625),
+        ("bins", 4.0),
+        ("bins_with_loss", 4.0),
+    ] {
+        assert_eq!(value(&format!("soak.{name}.64")), Some(expected), "{name}");
+    }
+    let lost: u64 =
+        object["bins"].as_array().expect("bins").iter().filter_map(|bin| bin["lost"].as_u64()).sum();
+    assert_eq!(lost, 50);
+}
+
+#[test]
+fn a_device_is_reset_while_frames_come() {
+    let file = device("out");
+    let name = format!("self:{}", file.path().display());
+    let reset = |more: &[&str]| {
+        told(&[&slow("rfc2544", &name)[..], &["--only", "reset", "--trial", "0.4"], more].concat()).1
+    };
+    // A configuration that takes the place of itself loses nothing: the port has room for half a second.
+    let value = reset(&["--reset", "swap"]);
+    assert_eq!(value("rfc2544.reset_lost_frames.64"), Some(0.0));
+    // What comes while it is built anew is lost. How long that takes is the machine's business.
+    let lost = |_| reset(&[])("rfc2544.reset_lost_frames.64").expect("told");
+    assert!((0..20).map(lost).any(|frames| frames > 0.0));
+    let value = reset(&["--reset-command", "true"]);
+    assert_eq!(value("rfc2544.reset_ms.by_loss.64"), Some(0.0));
+    for (device, more, what) in [
+        ("cable", &["--only", "reset"][..], "Say it with --reset-command"),
+        ("cable", &["--only", "reset", "--trial", "0.1", "--reset-command", "exit 3"], "'exit 3' failed"),
+    ] {
+        let ran = test(&[&slow("rfc2544", device)[..], more].concat());
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(said.contains(what) && ran.status.code() == Some(1), "{more:?}: {said}");
+    }
+}
+
+#[test]
+fn a_bridge_is_tested_as_such() {
+    let args = ["rfc2889", "self:conf/bridge-mesh.click", "--size", "64", "--link", "10M"];
+    let short = ["--only", "forwarding,errored,broadcast", "--trial", "0.02", "--stragglers", "5"];
+    let (object, value) = told(&[&args[..], &short].concat());
+    for prefix in ["rfc2889", "rfc2889.broadcast"] {
+        let [device, tester] =
+            ["throughput", "reached"].map(|what| value(&format!("{prefix}.{what}_mpps.64")));
+        assert!(device.or(tester).is_some(), "{object}");
+    }
+    assert!(value("rfc2889.forwarding_mpps.64").is_some_and(|mpps| mpps > 0.0));
+    assert_eq!(value("rfc2889.errored.undersize.64"), Some(1.0));
+    assert!(object["deviations"].to_string().contains("oversize and undersize"), "{object}");
+    // Two ports do not show what is flooded.
+    let ran =
+        test(&["rfc2889", "self:conf/bridge.click", "--size", "64", "--link", "10M", "--only", "addresses"]);
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("2 ports cannot tell"));
+}
+
+#[test]
+fn how_many_addresses_a_bridge_remembers_is_found() {
+    use std::io::Write as _;
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    let mesh = include_str!("../../../conf/bridge-mesh.click").replace("AGEING 300", "CAPACITY 256");
+    file.write_all(mesh.as_bytes()).expect("written");
+    let name = format!("self:{}", file.path().display());
+    let args =
+        ["rfc2889", &name, "--size", "64", "--link", "10M", "--only", "addresses", "--addresses", "1024"];
+    let (_, value) = told(&[&args[..], &["--learning-rate", "2k", "--stragglers", "1"]].concat());
+    let capacity = value("rfc2889.caching_capacity.64").expect("told");
+    // One more is the test port's; a table of buckets may be full before all of it is.
+    assert!((32.0..=255.0).contains(&capacity), "{capacity}");
+    assert!(value("rfc2889.learning_rate.64").is_some_and(|rate| rate > 0.0));
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     for (args, status, what) in [

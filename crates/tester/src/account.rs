@@ -72,18 +72,18 @@ impl Accounts {
         Accounts { flows, seen, mask: window - 1, unknown: 0 }
     }
 
-    /// A test frame arrived at `port`.
+    /// A test frame arrived at `port`. Whether it was received: at the right port for the first time.
     #[inline]
-    pub fn arrived(&mut self, flow: u32, sequence: u32, port: u16) {
+    pub fn arrived(&mut self, flow: u32, sequence: u32, port: u16) -> bool {
         let index = flow as usize;
         let words = (self.mask as usize + 1) / 64;
         let Some(flow) = self.flows.get_mut(index) else {
             self.unknown += 1;
-            return;
+            return false;
         };
         if flow.port != port && flow.port != ANYWHERE {
             flow.counts.misrouted += 1;
-            return;
+            return false;
         }
         let seen = &mut self.seen[index * words..][..words];
         let bit = sequence & self.mask;
@@ -104,13 +104,16 @@ impl Accounts {
             seen[(ahead / 64) as usize] &= !(1u64 << (ahead % 64));
         } else if flow.next - sequence > self.mask {
             flow.counts.stale += 1;
+            return false;
         } else if *word & bit != 0 {
             flow.counts.duplicates += 1;
+            return false;
         } else {
             *word |= bit;
             flow.counts.received += 1;
             flow.counts.reordered += 1;
         }
+        true
     }
 
     /// What was counted of a flow.
@@ -155,7 +158,8 @@ mod tests {
     /// Accounts of one flow to port 0 that these numbers arrived for.
     fn counts(window: u32, arrivals: &[u32]) -> Counts {
         let mut accounts = Accounts::new([0], window);
-        arrivals.iter().for_each(|number| accounts.arrived(0, *number, 0));
+        let received = arrivals.iter().filter(|number| accounts.arrived(0, **number, 0)).count();
+        assert_eq!(received as u64, accounts.all().received);
         accounts.all()
     }
 

@@ -55,6 +55,65 @@ impl Pace {
     pub fn end_ns(&self) -> u64 {
         self.due_ns(self.frames)
     }
+}
+
+/// Frames at one rate after another, without a pause between; numbered through.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// The number of each part's first frame, and the part.
+    parts: Vec<(u64, Pace)>,
+    frames: u64,
+    end_ns: u64,
+}
+
+impl Schedule {
+    /// Each rate in frames a second for its time, the first frame at `start_ns`. None if there is no step, or a rate is no positive
+    /// number.
+    pub fn steps(steps: &[(f64, Duration)], start_ns: u64) -> Option<Schedule> {
+        let (mut parts, mut frames, mut at) = (Vec::new(), 0, start_ns);
+        for (rate, duration) in steps {
+            let pace = Pace::new(*rate, *duration, at)?;
+            parts.push((frames, pace));
+            frames += pace.frames;
+            at += duration.as_nanos() as u64;
+        }
+        (!parts.is_empty()).then_some(Schedule { parts, frames, end_ns: at })
+    }
+
+    /// So many frames at a rate.
+    pub fn burst(rate: f64, frames: u64, start_ns: u64) -> Option<Schedule> {
+        let pace = Pace { frames, ..Pace::new(rate, Duration::ZERO, start_ns)? };
+        Some(Schedule { parts: vec![(0, pace)], frames, end_ns: pace.end_ns() })
+    }
+
+    /// How many frames there are.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// When the frame of this number is due.
+    #[inline]
+    pub fn due_ns(&self, number: u64) -> u64 {
+        let part = self.parts.iter().rev().find(|(first, _)| *first <= number);
+        part.map_or(0, |(first, pace)| pace.due_ns(number - first))
+    }
+
+    /// How many frames are due until this moment.
+    #[inline]
+    pub fn due_until(&self, now_ns: u64) -> u64 {
+        let part = self.parts.iter().rev().find(|(_, pace)| pace.start_ns <= now_ns);
+        part.map_or(0, |(first, pace)| first + pace.due_until(now_ns))
+    }
+
+    /// When each part begins.
+    pub fn starts_ns(&self) -> impl Iterator<Item = u64> {
+        self.parts.iter().map(|(_, pace)| pace.start_ns)
+    }
+
+    /// When the time is over.
+    pub fn end_ns(&self) -> u64 {
+        self.end_ns
+    }
 
     /// How late the frame of this number is, if it leaves now.
     #[inline]
@@ -78,10 +137,26 @@ mod tests {
             (pace.due_until(999), pace.due_until(1000), pace.due_until(u64::MAX)),
             (0, 1, 892_857_143)
         );
-        assert_eq!((pace.lateness(0, 1500), pace.lateness(10, 1500)), (500, 0));
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(Pace::new(bad, Duration::from_secs(1), 0).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn rates_follow_each_other_without_a_gap() {
+        let second = Duration::from_secs(1);
+        let schedule = Schedule::steps(&[(1000.0, second), (500.0, second * 2)], 77).expect("rates");
+        assert_eq!((schedule.frames(), schedule.end_ns()), (2000, 3_000_000_077));
+        assert_eq!(schedule.starts_ns().collect::<Vec<_>>(), [77, 1_000_000_077]);
+        for (number, due_ns) in [(0, 77), (999, 999_000_077), (1000, 1_000_000_077), (1001, 1_002_000_077)] {
+            assert_eq!(schedule.due_ns(number), due_ns, "{number}");
+            assert_eq!((schedule.due_until(due_ns - 1), schedule.due_until(due_ns)), (number, number + 1));
+        }
+        assert_eq!((schedule.lateness(0, 577), schedule.lateness(10, 577)), (500, 0));
+        assert_eq!(schedule.due_until(u64::MAX), 2000);
+        let burst = Schedule::burst(1e6, 5, 0).expect("a rate");
+        assert_eq!((burst.frames(), burst.due_ns(4), burst.end_ns()), (5, 4000, 5000));
+        assert!(Schedule::steps(&[], 0).is_none() && Schedule::steps(&[(0.0, second)], 0).is_none());
     }
 
     proptest! {

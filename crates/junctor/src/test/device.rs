@@ -3,19 +3,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use core_affinity::CoreId;
 use engine::clock::TimeSource;
-use engine::{Options, Router, Shared};
+use engine::{Options, Router};
 use packet::port::{Device, Error, Provider, Spec};
 use ports::memory::{MemoryPort, Wire};
 use tester::station::{Plan, Port, Station, Stream};
 
 use crate::bench::Pattern;
 use crate::config::{Form, Source};
+
+mod running;
+
+pub(crate) use running::Running;
 
 /// Packets that a port of a device in this process holds, as a network card's ring does.
 const RING: usize = 1024;
@@ -69,48 +72,35 @@ pub(crate) struct Plugged {
     pub(crate) senders: usize,
     /// Whether the tester has a core that the device does not use, or there is no device beside it.
     pub(crate) own_core: bool,
-    _running: Option<Running>,
+    /// The device, if it is one of this process.
+    pub(crate) running: Option<Running>,
 }
 
-/// A configuration that runs beside the tester, until this is dropped.
-struct Running {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.shared.stop();
-        if let Some(thread) = self.thread.take() {
-            // A worker that panics has said why.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// A wire, and the device's end of it.
-type Plug = (Arc<Wire>, Arc<MemoryPort>);
+/// A wire, and the device's end of it while the device has it open: what waits in it ends with the device.
+type Plug = (Arc<Wire>, Weak<MemoryPort>);
 
 /// Gives every device name of a configuration one end of a wire.
 #[derive(Default)]
 struct Wires(Mutex<HashMap<String, Plug>>);
 
 impl Wires {
-    fn wire(&self, name: &str) -> Result<Plug, Error> {
+    /// The wire of this name.
+    fn wire(&self, name: &str) -> Arc<Wire> {
         let mut wires = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = wires.get(name) {
-            return Ok(known.clone());
-        }
-        let wire = Wire::new(name, RING);
-        let port = MemoryPort::new(name, &wire)?;
-        wires.insert(name.to_owned(), (wire.clone(), port.clone()));
-        Ok((wire, port))
+        let (wire, _) = wires.entry(name.to_owned()).or_insert_with(|| (Wire::new(name, RING), Weak::new()));
+        wire.clone()
     }
 }
 
 impl Provider for Wires {
     fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
-        let (_, port) = self.wire(&spec.device)?;
+        let wire = self.wire(&spec.device);
+        let mut wires = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = wires.get(&spec.device).and_then(|(_, port)| port.upgrade()) {
+            return Ok(known);
+        }
+        let port = MemoryPort::new(&spec.device, &wire)?;
+        wires.insert(spec.device.clone(), (wire, Arc::downgrade(&port)));
         Ok(port)
     }
 }
@@ -127,7 +117,8 @@ fn plan(patterns: &BTreeMap<String, Pattern>, traffic: &Traffic) -> Plan {
         let flows = flows.into_iter().map(|flow| (flow, home(flow.dst))).collect();
         Stream { flows, size: traffic.size }
     };
-    Plan { streams: patterns.values().enumerate().map(stream).collect(), stragglers: traffic.stragglers }
+    let streams = patterns.values().enumerate().map(stream).collect();
+    Plan { streams, stragglers: traffic.stragglers, ..Plan::default() }
 }
 
 /// Starts a device and plugs the tester in.
@@ -157,40 +148,34 @@ fn own(conf: &str, workers: usize, traffic: &Traffic) -> Result<Plugged, String>
         ));
     }
     let wires = Arc::new(Wires::default());
-    let options = Options {
-        provider: wires.clone(),
-        workers,
-        reserve: 0,
-        cores: (0..workers).collect(),
-        burst: engine::DEFAULT_BURST,
-        time: TimeSource::Real,
-        seed: 1,
-        // By which driver a device is served is no news here.
-        print: Some(Box::new(|_| {})),
-    };
-    let router = Router::build(&graph, &elements::registry(), options);
-    let mut router = router.map_err(|errors| {
-        loaded.report(&errors, Form::Full, true);
-        format!("{conf} cannot be run")
+    let (name, provider) = (conf.to_owned(), wires.clone());
+    let running = Running::start(graph, move |graph| {
+        let options = Options {
+            provider: provider.clone(),
+            workers,
+            reserve: 0,
+            cores: (0..workers).collect(),
+            burst: engine::DEFAULT_BURST,
+            time: TimeSource::Real,
+            seed: 1,
+            // By which driver a device is served is no news here.
+            print: Some(Box::new(|_| {})),
+        };
+        Router::build(graph, &elements::registry(), options).map_err(|errors| {
+            loaded.report(&errors, Form::Full, true);
+            format!("{name} cannot be run")
+        })
     })?;
     let mut ports = Vec::new();
     for name in patterns.keys() {
-        let (wire, _) = wires.wire(name).map_err(|why| why.to_string())?;
-        ports.push(tester_port(name, &wire)?);
+        ports.push(tester_port(name, &wires.wire(name))?);
     }
     let plan = plan(&patterns, traffic);
     let senders = plan.streams.iter().filter(|s| !s.flows.is_empty()).count();
     let station = Station::new(ports, &plan, traffic.seed).map_err(|why| why.to_string())?;
-    let shared = router.shared().clone();
-    // What the device starts beside its workers inherits this core: it is not to wait for the tester's.
-    if let Some(first) = cores().first() {
-        core_affinity::set_for_current(*first);
-    }
-    let thread = std::thread::Builder::new().name("device".into()).spawn(move || router.run());
-    let thread = thread.map_err(|why| format!("cannot start a thread: {why}"))?;
     // The tester takes the core after the workers', if there is one.
     let own_core = cores().get(workers).is_some_and(|core| core_affinity::set_for_current(*core));
-    Ok(Plugged { station, senders, own_core, _running: Some(Running { shared, thread: Some(thread) }) })
+    Ok(Plugged { station, senders, own_core, running: Some(running) })
 }
 
 /// Two ports of the tester's, joined.
@@ -202,7 +187,7 @@ fn cable(traffic: &Traffic) -> Result<Plugged, String> {
     let plan = plan(&patterns, traffic);
     let senders = if traffic.one_way { 1 } else { 2 };
     let station = Station::new(ports, &plan, traffic.seed).map_err(|why| why.to_string())?;
-    Ok(Plugged { station, senders, own_core: true, _running: None })
+    Ok(Plugged { station, senders, own_core: true, running: None })
 }
 
 fn tester_port(name: &str, wire: &Arc<Wire>) -> Result<Port, String> {

@@ -135,37 +135,87 @@ pub fn repeated(values: &[f64]) -> Option<Repeated> {
     Some(Repeated { median: median(&sorted)?, p1, p99, trials: sorted.len() })
 }
 
+/// How a test of single frames' delays was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// Trials.
+    pub trials: usize,
+    /// How long each was.
+    pub duration: Duration,
+    /// From when on frames were tagged.
+    pub tagged_after: Duration,
+    /// Tagged frames that arrived, in the trial with fewest.
+    pub tagged: usize,
+    /// One out of how many frames' delays were kept.
+    pub one_in: u64,
+}
+
 /// What the documents ask of a latency test, given how it was done.
-pub fn latency_ledger(trials: &[Latency], duration: Duration, tagged_after: Duration) -> Ledger {
+pub fn latency_ledger(how: &How) -> Ledger {
     let mut ledger = Ledger::default();
-    ledger.note(
-        "RFC 2544 26.2",
-        Level::Should,
-        "the stream lasts at least 120 s",
-        duration >= RFC_LATENCY_TRIAL,
-        format_args!("it lasted {}", seconds(duration)),
-    );
-    ledger.note(
-        "RFC 2544 26.2",
-        Level::Should,
-        "frames are tagged after 60 s",
-        tagged_after >= RFC_TAGGED_AFTER,
-        format_args!("after {}", seconds(tagged_after)),
-    );
-    let fewest = trials.iter().map(|trial| trial.frames).min().unwrap_or(0);
+    for section in ["RFC 2544 26.2", "RFC 8219 7.2"] {
+        ledger.note(
+            section,
+            Level::Should,
+            "the stream lasts at least 120 s",
+            how.duration >= RFC_LATENCY_TRIAL,
+            format_args!("it lasted {}", seconds(how.duration)),
+        );
+        ledger.note(
+            section,
+            Level::Should,
+            "frames are tagged after 60 s",
+            how.tagged_after >= RFC_TAGGED_AFTER,
+            format_args!("after {}", seconds(how.tagged_after)),
+        );
+        ledger.note(
+            section,
+            Level::Must,
+            "at least 20 trials",
+            how.trials >= RFC_TRIALS,
+            format_args!("{} trials", how.trials),
+        );
+    }
     ledger.note(
         "RFC 8219 7.2",
         Level::Should,
         "at least 500 frames are tagged",
-        fewest >= RFC_TAGGED_FRAMES,
-        format_args!("{fewest} tagged frames arrived in the trial with fewest"),
+        how.tagged >= RFC_TAGGED_FRAMES,
+        format_args!("{} tagged frames arrived in the trial with fewest", how.tagged),
     );
     ledger.note(
         "RFC 2544 26.2",
+        Level::Should,
+        "the test is repeated with test frames to a new destination network",
+        false,
+        "tagged frames go where all others go",
+    );
+    ledger
+}
+
+/// What RFC 8219 asks of a test of delay variation, given how it was done.
+pub fn variation_ledger(how: &How) -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.note(
+        "RFC 8219 7.3",
+        Level::Should,
+        "the stream lasts at least 60 s",
+        how.duration >= RFC_VARIATION_TRIAL,
+        format_args!("it lasted {}", seconds(how.duration)),
+    );
+    ledger.note(
+        "RFC 8219 7.3",
         Level::Must,
         "at least 20 trials",
-        trials.len() >= RFC_TRIALS,
-        format_args!("{} trials", trials.len()),
+        how.trials >= RFC_TRIALS,
+        format_args!("{} trials", how.trials),
+    );
+    ledger.note(
+        "RFC 8219 7.3",
+        Level::Must,
+        "the delay of every frame is measured",
+        how.one_in <= 1,
+        format_args!("of one frame in {}, in blocks of successive ones", how.one_in),
     );
     ledger
 }
@@ -213,10 +263,21 @@ mod tests {
 
     #[test]
     fn deviations_of_a_short_test() {
-        let trial = Latency { typical_ns: 1.0, worst_ns: 1.0, frames: 500 };
-        let rfc = latency_ledger(&[trial; 20], RFC_LATENCY_TRIAL, RFC_TAGGED_AFTER);
-        assert_eq!((rfc.clauses.len(), rfc.deviations().count()), (4, 0));
-        assert_eq!(latency_ledger(&[], Duration::ZERO, Duration::ZERO).deviations().count(), 4);
+        let rfc = How {
+            trials: RFC_TRIALS,
+            duration: RFC_LATENCY_TRIAL,
+            tagged_after: RFC_TAGGED_AFTER,
+            tagged: RFC_TAGGED_FRAMES,
+            one_in: 1,
+        };
+        let none =
+            How { trials: 1, duration: Duration::ZERO, tagged_after: Duration::ZERO, tagged: 0, one_in: 2 };
+        // There is one destination network only.
+        let missed = |how, document| latency_ledger(how).of(document).deviations().count();
+        assert_eq!((missed(&rfc, "RFC 2544"), missed(&rfc, "RFC 8219")), (1, 0));
+        assert_eq!((missed(&none, "RFC 2544"), missed(&none, "RFC 8219")), (4, 4));
+        let missed = |how| variation_ledger(how).deviations().count();
+        assert_eq!((missed(&rfc), missed(&none)), (0, 3));
     }
 
     proptest! {

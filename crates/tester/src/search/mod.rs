@@ -10,6 +10,7 @@
 //! | [`reset`] | how long forwarding stops for a reset | RFC 2544 26.6, RFC 6201 |
 //! | [`mlr`] | rates for several loss ratios in one search | RFC 9971 |
 //! | [`soak`] | when, over hours, frames were lost | |
+//! | [`bridge`] | how many addresses a bridge remembers, and how fast it learns them | RFC 2889 5.7, 5.8 |
 //! | [`delay`] | typical and worst latency, PDV, IPDV | RFC 8219 7.2, 7.3 |
 //!
 //! No procedure does I/O or looks at a clock: each asks a [`Measurer`] (or, where loss over time matters, a [`stream::Streams`]) and
@@ -19,6 +20,7 @@
 //! with a [`Ledger`]: which of the document's demands were met, and in which point the run departed from them.
 
 pub mod back_to_back;
+pub mod bridge;
 pub mod delay;
 pub mod loss;
 pub mod medium;
@@ -126,6 +128,12 @@ impl Ledger {
     ) {
         let deviation = (!met).then(|| done.to_string());
         self.clauses.push(Clause { section, level, asks, deviation });
+    }
+
+    /// Only the demands of this document: `RFC 2544`.
+    pub fn of(mut self, document: &str) -> Ledger {
+        self.clauses.retain(|clause| clause.section.starts_with(document));
+        self
     }
 
     /// The demands that were not met.

@@ -78,7 +78,8 @@ impl Parameters {
 pub struct Outage {
     /// Frames lost from the reset on.
     pub lost: u64,
-    /// Interruptions from the reset on: 1 if forwarding stopped and came back for good.
+    /// Interruptions from the reset on: 1 if forwarding stopped and came back for good. Those of several ports at the same time
+    /// count as one.
     pub interruptions: usize,
     /// Frames lost over the rate offered (the loss method of RFC 6201); nothing if forwarding never came back.
     pub by_loss: Option<Duration>,
@@ -164,7 +165,14 @@ fn evaluate(timeline: Timeline, parameters: &Parameters) -> Outage {
         (false, true, Some(first), Some(last)) => Some(last.saturating_sub(first)),
         _ => None,
     };
-    Outage { lost, interruptions: gaps.len(), by_loss, by_timestamps, timeline }
+    // In order of sending, one begins where a gap begins after the end of all before.
+    let mut until = None;
+    let mut interruptions = 0;
+    for gap in &gaps {
+        interruptions += usize::from(until.is_none_or(|until| gap.first_sent > until));
+        until = until.max(Some(gap.last_sent));
+    }
+    Outage { lost, interruptions, by_loss, by_timestamps, timeline }
 }
 
 fn ledger(parameters: &Parameters, outages: &[Outage]) -> Ledger {
@@ -266,7 +274,10 @@ mod tests {
     fn two_ports_offer_twice_as_much() {
         let parameters = Parameters { sending_ports: 2, ..Parameters::quick(Kind::LineCard, 1000.0) };
         let report = run(&mut Device(vec![(0, 1000), (0, 1000)]), &parameters).unwrap();
-        assert_eq!(report.outages[0].by_loss, Some(Duration::from_secs(1)));
+        assert_eq!(
+            (report.outages[0].by_loss, report.outages[0].interruptions),
+            (Some(Duration::from_secs(1)), 1)
+        );
         assert_eq!(report.ledger.deviations().next().unwrap().deviation.as_deref(), Some("it was done once"));
         let error = run(&mut Device(Vec::new()), &Parameters { rate: -1.0, ..parameters }).unwrap_err();
         assert_eq!(error.to_string(), "the rate is -1; it must be above 0 frames/s");

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A configuration that runs in this process beside the tester, and that can be started anew while the tester goes on.
+
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use engine::swap::SwapError;
+use engine::{Control, Router};
+use lang::Graph;
+
+use super::cores;
+
+/// Makes a router of a configuration, each time it is started.
+type Build = dyn Fn(&Graph) -> Result<Router, String> + Send + Sync;
+
+/// A configuration that runs until this is dropped.
+pub(crate) struct Running {
+    graph: Arc<Graph>,
+    build: Arc<Build>,
+    device: Option<(Control, JoinHandle<()>)>,
+}
+
+impl Running {
+    /// Starts a configuration.
+    pub(super) fn start(
+        graph: Graph,
+        build: impl Fn(&Graph) -> Result<Router, String> + Send + Sync + 'static,
+    ) -> Result<Running, String> {
+        let mut running = Running { graph: Arc::new(graph), build: Arc::new(build), device: None };
+        running.begin()?;
+        Ok(running)
+    }
+
+    fn begin(&mut self) -> Result<(), String> {
+        let (graph, build) = (self.graph.clone(), self.build.clone());
+        let (built, wait) = mpsc::channel();
+        let run = move || {
+            // What the device starts beside its workers inherits this core: it is not to wait for the tester's.
+            if let Some(first) = cores().first() {
+                core_affinity::set_for_current(*first);
+            }
+            match build(&graph) {
+                Err(why) => drop(built.send(Err(why))),
+                Ok(mut router) => {
+                    let told = built.send(Ok(router.control()));
+                    if told.is_ok() {
+                        router.run();
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("device".into()).spawn(run);
+        let thread = thread.map_err(|why| format!("cannot start a thread: {why}"))?;
+        let control =
+            wait.recv().unwrap_or_else(|_| Err("the device panicked when it was built".to_owned()))?;
+        self.device = Some((control, thread));
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        if let Some((control, thread)) = self.device.take() {
+            control.stop();
+            // A worker that panics has said why.
+            let _ = thread.join();
+        }
+    }
+
+    /// Ends the configuration and starts it anew: nothing that it had learnt is left.
+    pub(crate) fn restart(&mut self) -> Result<(), String> {
+        self.end();
+        self.begin()
+    }
+
+    /// Puts the same configuration in place of the running one, which hands over what it holds.
+    pub(crate) fn swap(&mut self) -> Result<(), String> {
+        let Some((control, _)) = &self.device else { return Err("the device does not run".to_owned()) };
+        control.swap(&self.graph, || {}).map(drop).map_err(|why| match why {
+            SwapError::Refused(errors) => {
+                errors.first().map_or_else(String::new, |error| error.message.clone())
+            }
+            SwapError::Busy => "another configuration is being put in place".to_owned(),
+            SwapError::Stopped => "the device has stopped".to_owned(),
+            SwapError::Stalled(worker) => worker,
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What procedures find at one device for one frame size, in names and in words.
+
+use std::time::Duration;
+
+use tester::search::delay::{self, How};
+use tester::search::stream::Bin;
+use tester::search::{Ledger, back_to_back, loss, recovery, reset, soak};
+use tester::station::{DELAYS_MAX, Sampling};
+use tester::trial::Trial;
+
+use super::reset as resetting;
+use super::search::{Found, Profile, Search, Site};
+use crate::measure::Measured;
+
+/// Which trials tell latency: how long, how many, and from when on frames are tagged.
+struct Latencies {
+    duration: Duration,
+    trials: usize,
+    tagged_after: Duration,
+}
+
+impl Latencies {
+    fn new(args: &Search) -> Latencies {
+        let rfc = args.profile == Profile::Rfc;
+        let duration = if rfc { delay::RFC_LATENCY_TRIAL } else { Duration::from_secs(1) };
+        let duration = args.trial.unwrap_or(duration);
+        // Half of the time, as the documents have it.
+        Latencies { duration, trials: if rfc { delay::RFC_TRIALS } else { 3 }, tagged_after: duration / 2 }
+    }
+
+    fn sampling(&self, rate: f64) -> Sampling {
+        let frames = (rate * self.duration.as_secs_f64()).round() as u64;
+        let from = (rate * self.tagged_after.as_secs_f64()).round() as u64;
+        Sampling::tags(frames, from, delay::RFC_TAGGED_FRAMES as u64)
+    }
+
+    fn ledger(&self, tagged: usize) -> Ledger {
+        let Latencies { duration, trials, tagged_after } = *self;
+        delay::latency_ledger(&How { trials, duration, tagged_after, tagged, one_in: 1 })
+    }
+}
+
+fn quantity(found: &mut Found, name: String, unit: &'static str, runs: Vec<f64>) -> f64 {
+    let measured = Measured::new(name, unit, runs);
+    let median = measured.median();
+    found.results.push(measured);
+    median
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Latency at a rate: of tagged frames, and of every frame (RFC 2544 26.2).
+pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), String> {
+    let how = Latencies::new(args);
+    let mut runs: [Vec<f64>; 4] = Default::default();
+    let quantiles = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+    let (mut averages, mut fewest) = (Vec::new(), usize::MAX);
+    for _ in 0..how.trials {
+        let trial = Trial::new(rate, how.duration);
+        let (detail, tagged) =
+            site.station.observe(trial, how.sampling(rate)).map_err(|why| why.to_string())?;
+        for (runs, (_, q)) in runs.iter_mut().zip(quantiles) {
+            runs.push(detail.latency.value_at_quantile(q) as f64 / 1e3);
+        }
+        let tagged: Vec<f64> = tagged.received().iter().map(|ns| *ns as f64 / 1e3).collect();
+        fewest = fewest.min(tagged.len());
+        averages.push(mean(&tagged));
+    }
+    let size = site.size;
+    let average = mean(&averages);
+    quantity(found, format!("test.rfc2544.latency_us.tagged.{size}"), "us", averages);
+    found.note(format!("test.rfc2544.latency_us.average.{size}"), "us", average);
+    found.text += &format!("             latency at this rate, us:  tagged frames {average:.1}, every frame");
+    for (runs, (name, _)) in runs.into_iter().zip(quantiles) {
+        let median = quantity(found, format!("test.rfc2544.latency_us.{name}.{size}"), "us", runs);
+        found.text += &format!("  {name} {median:.1}");
+    }
+    found.text += "\n";
+    found.deviate(&how.ledger(fewest).of("RFC 2544"));
+    Ok(())
+}
+
+/// Loss at falling rates (RFC 2544 26.3).
+pub(super) fn loss_by_load(site: &mut Site, args: &Search, found: &mut Found) -> Result<(), String> {
+    let mut parameters = match args.profile {
+        Profile::Rfc => loss::Parameters::rfc(site.rate_max),
+        Profile::Quick => loss::Parameters::quick(site.rate_max),
+    };
+    parameters.trial = args.trial.unwrap_or(parameters.trial);
+    let report = loss::run(&mut site.watched(), &parameters).map_err(|why| why.to_string())?;
+    for point in &report.points {
+        let percent = (100.0 * point.share).round();
+        found.note(format!("test.rfc2544.loss_share.{}.{percent}", site.size), "", point.loss_ratio());
+        let mark = if point.done.outcome.tester_kept_up() { "" } else { "  (the tester did not keep up)" };
+        let loss = 100.0 * point.loss_ratio();
+        found.text +=
+            &format!("             loss at {percent:>3} % of the greatest rate: {loss:.4} %{mark}\n");
+    }
+    found.deviate(&report.ledger);
+    Ok(())
+}
+
+/// The longest burst (RFC 2544 26.4), and with RFC 9004 the buffer that it implies.
+pub(super) fn back_to_back(
+    site: &mut Site,
+    args: &Search,
+    throughput: f64,
+    document: &str,
+    found: &mut Found,
+) -> Result<(), String> {
+    let (line, size) = (site.rate_max, site.size);
+    let throughput = throughput.min(line);
+    let corrected = document == "RFC 9004";
+    if corrected && throughput >= line {
+        // RFC 9004 5.1: such sizes are not tested.
+        found.text +=
+            "             not tested: the throughput is the greatest rate, so bursts need no buffer\n";
+        return Ok(());
+    }
+    let mut parameters = match args.profile {
+        Profile::Rfc => back_to_back::Parameters::rfc(line, throughput),
+        Profile::Quick => back_to_back::Parameters::quick(line, throughput),
+    };
+    if let Some(time) = args.trial {
+        (parameters.longest, parameters.longest_retry, parameters.settle) = (time, time, time);
+    }
+    if !corrected {
+        parameters.longest_retry = parameters.longest;
+    }
+    let mut bursts = site.station.bursts(line);
+    let report = back_to_back::run(&mut bursts, &parameters).map_err(|why| why.to_string())?;
+    let name = |what: &str| format!("test.{}.{what}.{size}", document.to_lowercase().replace(' ', ""));
+    let whose = match () {
+        () if report.limited_by_tester => ", the tester's limit: the device may hold more",
+        () if report.at_longest > 0 => ", the longest that was tried: the device may hold more",
+        () => "",
+    };
+    let mean = report.frames.mean;
+    quantity(found, name("burst_frames"), "frames", report.bursts.iter().map(|n| *n as f64).collect());
+    found.note(name("burst_frames.average"), "frames", mean);
+    found.text += &format!(
+        "             longest burst without loss: {mean:.1} frames on average (standard deviation {:.1}){whose}\n",
+        report.frames.stdev
+    );
+    if corrected {
+        let [implied, buffer] =
+            [report.implied_buffer_time(), report.corrected_buffer_time()].map(|t| t.as_secs_f64() * 1e6);
+        found.note(name("implied_buffer_us"), "us", implied);
+        found.note(name("corrected_buffer_us"), "us", buffer);
+        found.note(name("buffer_frames"), "frames", report.buffer_frames());
+        found.text += &format!(
+            "             buffer: {:.1} frames; time: implied {implied:.1} us, corrected {buffer:.1} us\n",
+            report.buffer_frames()
+        );
+    }
+    found.deviate(&if corrected { report.ledger } else { report.ledger.of(document) });
+    Ok(())
+}
+
+/// How long loss goes on after an overload (RFC 2544 26.5).
+pub(super) fn recovery(
+    site: &mut Site,
+    args: &Search,
+    throughput: f64,
+    found: &mut Found,
+) -> Result<(), String> {
+    let throughput = throughput.min(site.rate_max);
+    let mut parameters = match args.profile {
+        Profile::Rfc => recovery::Parameters::rfc(site.rate_max, throughput),
+        Profile::Quick => recovery::Parameters::quick(site.rate_max, throughput),
+    };
+    if let Some(time) = args.trial {
+        (parameters.overload, parameters.watch, parameters.quiet) = (time, time, time / 5);
+    }
+    let report = recovery::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
+    let times: Option<Vec<f64>> =
+        report.recoveries.iter().map(|r| Some(r.time?.as_secs_f64() * 1e3)).collect();
+    let overloaded = report.recoveries.iter().all(|recovery| recovery.overloaded);
+    let text = match times {
+        None => "             recovery from overload: it still lost frames at the end\n".to_owned(),
+        Some(times) => {
+            let average = mean(&times);
+            let size = site.size;
+            quantity(found, format!("test.rfc2544.recovery_ms.{size}"), "ms", times);
+            found.note(format!("test.rfc2544.recovery_ms.average.{size}"), "ms", average);
+            let note =
+                if overloaded { "" } else { "  (the greatest rate was no overload: nothing was lost)" };
+            format!("             recovery from overload: {average:.3} ms on average{note}\n")
+        }
+    };
+    found.text += &text;
+    found.deviate(&report.ledger);
+    Ok(())
+}
+
+/// How long forwarding stops for a reset (RFC 2544 26.6, RFC 6201).
+pub(super) fn reset(
+    site: &mut Site,
+    args: &Search,
+    how: &resetting::Args,
+    rate: f64,
+    found: &mut Found,
+) -> Result<(), String> {
+    let kind = how.kind();
+    let parameters = match args.profile {
+        Profile::Rfc => reset::Parameters::rfc(kind, rate),
+        Profile::Quick => reset::Parameters::quick(kind, rate),
+    };
+    let mut parameters = reset::Parameters { sending_ports: site.senders as u32, ..parameters };
+    if let Some(time) = args.trial {
+        (parameters.before, parameters.after) = (time, time);
+    }
+    let mut reset = how.of(site.running.as_mut())?;
+    let mut station = site.station.resets(&mut *reset);
+    let report = reset::run(&mut station, &parameters).map_err(|why| why.to_string())?;
+    let size = site.size;
+    let mut text = format!("             {kind}:");
+    for (method, times) in [
+        ("by_loss", report.outages.iter().map(|o| o.by_loss).collect::<Option<Vec<_>>>()),
+        ("by_timestamps", report.outages.iter().map(|o| o.by_timestamps).collect()),
+    ] {
+        let words = method.replace('_', " ");
+        match times {
+            None => text += &format!("  {words}: forwarding did not come back"),
+            Some(times) => {
+                let times: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
+                text += &format!("  {words} {:.3} ms", mean(&times));
+                quantity(found, format!("test.rfc2544.reset_ms.{method}.{size}"), "ms", times);
+            }
+        }
+    }
+    let lost = report.outages.iter().map(|outage| outage.lost as f64).collect();
+    quantity(found, format!("test.rfc2544.reset_lost_frames.{size}"), "frames", lost);
+    let interruptions = report.outages.iter().map(|outage| outage.interruptions as f64).collect();
+    let interruptions =
+        quantity(found, format!("test.rfc2544.reset_interruptions.{size}"), "", interruptions);
+    found.text += &format!("{text}, interruptions {interruptions}\n");
+    found.deviate(&report.ledger);
+    Ok(())
+}
+
+/// Loss over a long time.
+pub(super) fn soak(site: &mut Site, parameters: &soak::Parameters, found: &mut Found) -> Result<(), String> {
+    let report = soak::run(&mut site.station, parameters).map_err(|why| why.to_string())?;
+    let size = site.size;
+    let ratio = |bin: &Bin| bin.lost as f64 / bin.sent.max(1) as f64;
+    let Bin { intended, sent, lost } = report.total;
+    let mut note = |what: &str, unit, value| found.note(format!("test.soak.{what}.{size}"), unit, value);
+    note("sent_frames", "frames", sent as f64);
+    note("lost_frames", "frames", lost as f64);
+    note("loss_share", "", report.loss_ratio());
+    note("unsent_share", "", intended.saturating_sub(sent) as f64 / intended.max(1) as f64);
+    note("bins", "", report.timeline.bins.len() as f64);
+    note("bins_with_loss", "", report.bins_with_loss as f64);
+    note("longest_clean_s", "s", report.longest_clean.as_secs_f64());
+    let bin_s = report.timeline.bin.as_secs_f64();
+    let mut text = format!(
+        "{size:>6} bytes  lost {lost} of {sent} frames ({:.7} %), in {} of {} bins of {bin_s} s\n",
+        100.0 * report.loss_ratio(),
+        report.bins_with_loss,
+        report.timeline.bins.len()
+    );
+    if let (Some((index, worst)), Some(first)) = (report.worst, report.first_loss) {
+        note("worst_bin_loss_share", "", ratio(&worst));
+        note("first_loss_s", "s", first.as_secs_f64());
+        text += &format!(
+            "             first at {:.1} s; worst at {:.1} s: {} of {}; longest without loss {:.1} s\n",
+            first.as_secs_f64(),
+            index as f64 * bin_s,
+            worst.lost,
+            worst.sent,
+            report.longest_clean.as_secs_f64()
+        );
+    }
+    if report.bins_unsent > 0 {
+        text += &format!(
+            "             the tester did not keep up in {} bins: what was lost there may be its fault\n",
+            report.bins_unsent
+        );
+    }
+    for (index, bin) in report.timeline.bins.iter().enumerate().filter(|(_, bin)| bin.lost > 0) {
+        found.bins.push((size, index as f64 * bin_s, *bin));
+    }
+    found.text += &text;
+    Ok(())
+}
+
+/// Latency as RFC 8219 7.2 has it: typical and worst case, from tagged frames.
+pub(super) fn tagged_latency(
+    site: &mut Site,
+    args: &Search,
+    rate: f64,
+    found: &mut Found,
+) -> Result<(), String> {
+    let how = Latencies::new(args);
+    let (mut typical, mut worst, mut fewest) = (Vec::new(), Vec::new(), usize::MAX);
+    for _ in 0..how.trials {
+        let trial = Trial::new(rate, how.duration);
+        let (_, tagged) = site.station.observe(trial, how.sampling(rate)).map_err(|why| why.to_string())?;
+        let latency =
+            delay::latency(&tagged.received()).ok_or("no tagged frame arrived: is the rate too high?")?;
+        typical.push(latency.typical_ns / 1e3);
+        worst.push(latency.worst_ns / 1e3);
+        fewest = fewest.min(latency.frames);
+    }
+    let size = site.size;
+    let typical = quantity(found, format!("test.rfc8219.latency_us.typical.{size}"), "us", typical);
+    let worst = quantity(found, format!("test.rfc8219.latency_us.worst.{size}"), "us", worst);
+    found.text += &format!("             latency, us: typical {typical:.1}, worst case {worst:.1}\n");
+    found.deviate(&how.ledger(fewest).of("RFC 8219"));
+    Ok(())
+}
+
+/// Delay variation as RFC 8219 7.3 has it: PDV and IPDV, from every frame.
+pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), String> {
+    let rfc = args.profile == Profile::Rfc;
+    let trials = if rfc { delay::RFC_TRIALS } else { 3 };
+    let usual = if rfc { delay::RFC_VARIATION_TRIAL } else { Duration::from_secs(1) };
+    let duration = args.trial.unwrap_or(usual);
+    let frames = (rate * duration.as_secs_f64()).round() as u64;
+    let sampling = Sampling::all(frames, DELAYS_MAX / site.senders.max(1) as u64);
+    let mut pdvs = Vec::new();
+    let mut ipdvs: [(&str, Vec<f64>); 4] = ["min", "median", "max", "mean_absolute"].map(|n| (n, Vec::new()));
+    for _ in 0..trials {
+        let (_, delays) =
+            site.station.observe(Trial::new(rate, duration), sampling).map_err(|why| why.to_string())?;
+        let pdv = delay::pdv_ns(&delays.received(), delays.lost()).ok_or("no frame arrived")?;
+        let ipdv = delay::ipdv(&delays.in_order()).ok_or("no two successive frames arrived")?;
+        pdvs.push(pdv / 1e3);
+        let values = [ipdv.min_ns, ipdv.median_ns, ipdv.max_ns, ipdv.mean_absolute_ns];
+        ipdvs.iter_mut().zip(values).for_each(|((_, runs), ns)| runs.push(ns / 1e3));
+    }
+    let size = site.size;
+    // Where more than one frame in a thousand is lost, there is no finite value, and JSON has no other.
+    let finite = pdvs.iter().all(|pdv| pdv.is_finite());
+    let mut text = if finite {
+        let pdv = quantity(found, format!("test.rfc8219.pdv_us.{size}"), "us", pdvs);
+        format!("             delay variation, us: PDV {pdv:.1}; IPDV")
+    } else {
+        "             delay variation, us: no PDV (more than 0.1 % of the frames was lost); IPDV".to_owned()
+    };
+    for (name, runs) in ipdvs {
+        let median = quantity(found, format!("test.rfc8219.ipdv_us.{name}.{size}"), "us", runs);
+        text += &format!(" {} {median:.1}", name.replace('_', " "));
+    }
+    found.text += &text;
+    found.text += "\n";
+    let one_in = sampling.one_in();
+    found.deviate(&delay::variation_ledger(&How {
+        trials,
+        duration,
+        tagged_after: Duration::ZERO,
+        tagged: 0,
+        one_in,
+    }));
+    Ok(())
+}

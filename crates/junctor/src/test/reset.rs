@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a device under test is reset.
+
+use std::process::Command;
+
+use tester::search::reset::Kind;
+use tester::station::Reset;
+use tester::trial::Invalid;
+
+use super::device::Running;
+
+/// What is done to a configuration in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Way {
+    /// It is ended, and built and started anew.
+    Restart,
+    /// It is swapped for itself while it runs.
+    Swap,
+}
+
+/// What is reset, as RFC 6201 tells resets apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    RouteProcessor,
+    LineCard,
+    OperatingSystem,
+    Process,
+    Power,
+}
+
+/// How the device is reset.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// How a configuration in this process is reset.
+    #[arg(long, value_enum, default_value_t = Way::Restart)]
+    reset: Way,
+    /// A shell command that resets the device, instead.
+    #[arg(long, value_name = "COMMAND")]
+    reset_command: Option<String>,
+    /// What that command resets, for the report (RFC 6201, section 4).
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = What::Process)]
+    reset_kind: What,
+}
+
+impl Args {
+    /// What is reset.
+    pub(super) fn kind(&self) -> Kind {
+        match self.reset_kind {
+            What::RouteProcessor => Kind::RouteProcessor,
+            What::LineCard => Kind::LineCard,
+            What::OperatingSystem => Kind::OperatingSystem,
+            What::Process => Kind::Process,
+            What::Power => Kind::Power,
+        }
+    }
+
+    /// Resets this device.
+    pub(super) fn of<'a>(&self, running: Option<&'a mut Running>) -> Result<Box<Reset<'a>>, String> {
+        let way = self.reset;
+        match (&self.reset_command, running) {
+            (Some(command), _) => {
+                let command = command.clone();
+                Ok(Box::new(move || shell(&command)))
+            }
+            (None, Some(running)) => Ok(Box::new(move || {
+                let done = if way == Way::Swap { running.swap() } else { running.restart() };
+                done.map_err(|why| Invalid::new(format!("the device could not be reset: {why}"), ""))
+            })),
+            (None, None) => Err("how is this device reset? Say it with --reset-command".to_owned()),
+        }
+    }
+}
+
+/// Runs a shell command to its end.
+pub(super) fn shell(command: &str) -> Result<(), Invalid> {
+    let failed = |how: String| Invalid::new(format!("'{command}' {how}"), "see that it runs by itself");
+    let output = Command::new("sh").args(["-c", command]).output();
+    let output = output.map_err(|why| failed(format!("could not be started: {why}")))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    match said.trim().lines().last() {
+        _ if output.status.success() => Ok(()),
+        Some(said) => Err(failed(format!("failed ({}): {said}", output.status))),
+        None => Err(failed(format!("failed ({})", output.status))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_fails_says_so() {
+        assert_eq!(shell("true"), Ok(()));
+        let said = shell("echo no power >&2; exit 3").expect_err("a failure").to_string();
+        assert!(said.contains("exit 3' failed (exit status: 3): no power; see that it runs"), "{said}");
+        assert!(shell("exit 1").is_err());
+    }
+}

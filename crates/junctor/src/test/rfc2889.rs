@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor test rfc2889`: what a bridge forwards, remembers, learns, filters and floods.
+//!
+//! The tester plays hosts of its own behind each port; of the device only its ports are used. Ports talk to each other in a full mesh.
+
+use std::time::Duration;
+
+use tester::search::bridge;
+use tester::station::{Plan, Reset, Stream, host_flow};
+use tester::trial::{Invalid, Trial};
+use wire::MacAddr;
+
+use super::reset::shell;
+use super::search::{Found, Profile, Search, Site, each_size, greatest_rate};
+
+/// A procedure of RFC 2889, section 5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Procedure {
+    Forwarding,
+    Addresses,
+    Errored,
+    Broadcast,
+}
+
+/// Forwarding, address caching and learning, errored frames and broadcast of a bridge, as RFC 2889 has them.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "What is told for each frame size (names begin with test.rfc2889.):
+  throughput_mpps.SIZE      the greatest rate without loss of each port, when all talk to all (section 5.1)
+  reached_mpps.SIZE         instead of it, if the tester could not send more: the bridge may be faster
+  forwarding_mpps.SIZE      what comes through of the greatest rate that is offered, all ports together
+  caching_capacity.SIZE     addresses that the bridge remembers (section 5.7)
+  learning_rate.SIZE        addresses a second that it learns (section 5.8)
+  errored.KIND.SIZE         share of frames that ought not to pass which did (section 5.9): oversize, undersize
+  broadcast.throughput_mpps.SIZE, broadcast.reached_mpps.SIZE
+                            the greatest rate without loss of frames from one port to all others (section 5.10)
+  broadcast.latency_us.Q.SIZE   of these, by quantile
+Addresses need three ports. Between lessons the bridge must forget: a configuration in this process is started anew, for others
+say how (--forget-command, --ageing).
+
+Examples:
+  junctor test rfc2889 self:conf/bridge.click --size 64
+  junctor test rfc2889 self:conf/bridge-mesh.click --only addresses --addresses 65536 --json")]
+pub(super) struct Rfc2889 {
+    #[command(flatten)]
+    search: Search,
+    /// Which procedures are done [default: all that the number of ports allows].
+    #[arg(long, value_enum, value_name = "PROCEDURE", value_delimiter = ',')]
+    only: Vec<Procedure>,
+    /// Addresses that are tried at most [default: 16384 with quick, 262144 with rfc].
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    addresses: Option<u64>,
+    /// Learning frames a second while addresses are counted.
+    #[arg(long, value_name = "RATE", default_value = "10k", value_parser = super::rate)]
+    learning_rate: f64,
+    /// A shell command that empties the bridge's table.
+    #[arg(long, value_name = "COMMAND")]
+    forget_command: Option<String>,
+    /// Seconds after which the bridge has forgotten, if there is no such command.
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
+    ageing: Option<Duration>,
+}
+
+/// Ports that it takes to see what is flooded.
+const PORTS_FOR_ADDRESSES: usize = 3;
+
+/// Runs `junctor test rfc2889`.
+pub(super) fn main(args: &Rfc2889) -> u8 {
+    use Procedure::{Addresses, Broadcast, Errored, Forwarding};
+    each_size(&args.search, "test rfc2889", |site, found| {
+        let few = site.station.port_count() < PORTS_FOR_ADDRESSES;
+        let wanted = match &args.only[..] {
+            [] => vec![Forwarding, Addresses, Errored, Broadcast],
+            only => only.to_vec(),
+        };
+        for procedure in wanted {
+            match procedure {
+                Forwarding => forwarding(site, args, found)?,
+                Addresses if few && args.only.is_empty() => {
+                    found.text += "             addresses: not tested, which takes a third port\n";
+                }
+                Addresses => addresses(site, args, found)?,
+                Errored => errored(site, found)?,
+                Broadcast => broadcast(site, args, found)?,
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Sends other flows, and lets the bridge know the hosts.
+fn replan(site: &mut Site, streams: Vec<Vec<tester::frame::Flow>>, everywhere: bool) -> Result<(), String> {
+    let port_of = |mac: MacAddr| (!everywhere).then(|| usize::from(mac.0[2]));
+    let stream = |flows: Vec<tester::frame::Flow>| Stream {
+        flows: flows.into_iter().map(|flow| (flow, port_of(flow.dst_mac))).collect(),
+        size: site.size,
+    };
+    site.senders = streams.iter().filter(|flows| !flows.is_empty()).count();
+    let plan =
+        Plan { streams: streams.into_iter().map(stream).collect(), everywhere, stragglers: site.stragglers };
+    site.station.replan(&plan).map_err(|why| why.to_string())?;
+    site.station.warm_up(Duration::from_secs(5)).map_err(|why| why.to_string())
+}
+
+/// All ports talk to all (RFC 2889 5.1).
+fn forwarding(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
+    let ports = site.station.port_count();
+    // Each port begins with its neighbour, so that no port is sent to by all at once.
+    let from = |port| (1..ports).map(|step| host_flow((port, 0), ((port + step) % ports, 0))).collect();
+    replan(site, (0..ports).map(from).collect(), false)?;
+    greatest_rate(site, &args.search, "rfc2889", found)?;
+    let rfc = args.search.profile == Profile::Rfc;
+    let time = args.search.trial.unwrap_or(Duration::from_secs(if rfc { 30 } else { 1 }));
+    let trial = Trial::new(site.rate_max, time);
+    let outcome = site.station.run(trial).map_err(|why| why.to_string())?.outcome;
+    let mpps = outcome.received as f64 / outcome.duration.as_secs_f64() / 1e6;
+    found.note(format!("test.rfc2889.forwarding_mpps.{}", site.size), "Mpps", mpps);
+    let mark = if outcome.tester_kept_up() { "" } else { "  (the tester could not offer all of it)" };
+    found.text +=
+        &format!("             of the greatest rate {mpps:.4} Mpps come through, all ports together{mark}\n");
+    found.deviate(&bridge::forwarding_ledger(time));
+    Ok(())
+}
+
+/// How many addresses, and how fast (RFC 2889 5.7 and 5.8).
+fn addresses(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
+    let greatest = site.rate_max.max(args.learning_rate);
+    let usual = match args.search.profile {
+        Profile::Rfc => bridge::Parameters::rfc(args.learning_rate, greatest),
+        Profile::Quick => bridge::Parameters::quick(args.learning_rate, greatest),
+    };
+    let most = args.addresses.unwrap_or(usual.most);
+    let parameters = bridge::Parameters { most, first: usual.first.min(most), ..usual };
+    let Site { station, running, size, .. } = site;
+    let mut forget: Box<Reset<'_>> = match (&args.forget_command, args.ageing, running.as_mut()) {
+        (Some(command), ..) => Box::new(|| shell(command)),
+        (None, Some(ageing), _) => Box::new(move || {
+            std::thread::sleep(ageing);
+            Ok(())
+        }),
+        (None, None, Some(running)) => Box::new(|| running.restart().map_err(|why| Invalid::new(why, ""))),
+        (None, None, None) => {
+            return Err("how does this bridge forget? Say it with --forget-command, or --ageing".to_owned());
+        }
+    };
+    let report =
+        bridge::run(&mut station.teaches(*size, &mut *forget), &parameters).map_err(|why| why.to_string())?;
+    found.note(format!("test.rfc2889.caching_capacity.{size}"), "addresses", report.capacity as f64);
+    let more = if report.at_most { ", the most that were tried: it may be more" } else { "" };
+    found.text += &format!("             addresses: {} are remembered{more}\n", report.capacity);
+    if let Some(rate) = report.rate {
+        found.note(format!("test.rfc2889.learning_rate.{size}"), "addresses/s", rate);
+        let mark = if report.limited_by_tester { ", the tester's limit: it may be more" } else { "" };
+        found.text +=
+            &format!("             {rate:.0} a second are learnt, out of {}{mark}\n", report.taught);
+    }
+    found.deviate(&report.ledger);
+    Ok(())
+}
+
+/// Frames that ought not to pass (RFC 2889 5.9), as far as they can be sent.
+fn errored(site: &mut Site, found: &mut Found) -> Result<(), String> {
+    let hosts = host_flow((0, 0), (1, 0));
+    let frame = |len: usize| {
+        let mut frame = [&hosts.dst_mac.0[..], &hosts.src_mac.0[..]].concat();
+        // A type for experiments (IEEE 802.3 annex): the payload is nobody's.
+        frame.extend([0x88, 0xb5]);
+        frame.extend((frame.len()..len).map(|at| at as u8));
+        frame
+    };
+    // Sizes without FCS: one byte beyond 1518, and one below 64.
+    let kinds = [("oversize", frame(1515)), ("undersize", frame(59))];
+    let frames = kinds.clone().map(|(_, frame)| frame);
+    let exchanged =
+        site.station.exchange(0, &frames, 100, Duration::from_millis(200)).map_err(|why| why.to_string())?;
+    let ports = site.station.port_count() as u64 - 1;
+    for ((kind, _), exchanged) in kinds.iter().zip(exchanged) {
+        if exchanged.sent == 0 {
+            found.text += &format!("             errored frames: {kind} cannot be sent by these ports\n");
+            continue;
+        }
+        // Where the destination is not known, one frame comes out everywhere.
+        let share = (exchanged.received as f64 / exchanged.sent as f64).min(ports as f64);
+        found.note(format!("test.rfc2889.errored.{kind}.{}", site.size), "", share.min(1.0));
+        found.text +=
+            &format!("             errored frames: of {kind} ones {:.0} % pass\n", 100.0 * share.min(1.0));
+    }
+    found.deviate(&bridge::errored_ledger());
+    Ok(())
+}
+
+/// One port to all others (RFC 2889 5.10).
+fn broadcast(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
+    let mut flow = host_flow((0, 0), (1, 0));
+    flow.dst_mac = MacAddr([0xff; 6]);
+    replan(site, vec![vec![flow]], true)?;
+    let rate = greatest_rate(site, &args.search, "rfc2889.broadcast", found)?;
+    if rate == 0.0 {
+        return Ok(());
+    }
+    let time = args.search.trial.unwrap_or(Duration::from_secs(1));
+    let detail = site.station.run(Trial::new(rate, time)).map_err(|why| why.to_string())?;
+    found.text += "             broadcast latency, us:";
+    for (name, q) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
+        let us = detail.latency.value_at_quantile(q) as f64 / 1e3;
+        found.note(format!("test.rfc2889.broadcast.latency_us.{name}.{}", site.size), "us", us);
+        found.text += &format!("  {name} {us:.1}");
+    }
+    found.text += "\n";
+    Ok(())
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How many addresses a bridge remembers, and how fast it learns them (RFC 2889 5.7 and 5.8).
+//!
+//! Three ports take part. The *learning* port sends one frame from each of so many addresses; then the *test* port sends a frame to each of
+//! these. What the bridge has learnt comes out of the learning port alone. What it has not learnt it floods, and that is seen at the
+//! *monitoring* port. Before each attempt the bridge must have forgotten all that it knew.
+//!
+//! The capacity is searched for by doubling and then by bisection, to the address. The rate is searched for by bisection, with a number of
+//! addresses that the bridge can hold.
+
+use std::time::Duration;
+
+use super::{Error, Ledger, Level, require, seconds};
+use crate::trial::Invalid;
+
+/// What came of one attempt to teach a bridge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lesson {
+    /// Frames sent to the addresses, one each.
+    pub sent: u64,
+    /// Those that came out of the learning port.
+    pub received: u64,
+    /// Those that came out of another.
+    pub flooded: u64,
+    /// Frames that the tester failed to send, learning frames included.
+    pub unsent: u64,
+}
+
+impl Lesson {
+    /// Whether all addresses were learnt.
+    pub fn is_learnt(&self) -> bool {
+        self.flooded == 0 && self.received == self.sent && self.unsent == 0
+    }
+}
+
+/// Teaches a bridge addresses.
+pub trait Teacher {
+    /// Makes the bridge forget, teaches it so many addresses at `rate` frames a second, and looks which of them it knows.
+    ///
+    /// # Errors
+    /// Something other than the bridge decided it: it could not be made to forget, a link went down.
+    fn teach(&mut self, addresses: u64, rate: f64) -> Result<Lesson, Invalid>;
+}
+
+/// How both are searched for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parameters {
+    /// Addresses at first.
+    pub first: u64,
+    /// Addresses at most.
+    pub most: u64,
+    /// Learning frames a second while the capacity is searched for.
+    pub rate: f64,
+    /// Learning frames a second at most.
+    pub rate_max: f64,
+    /// The rate is found to this share of it.
+    pub resolution: f64,
+}
+
+impl Parameters {
+    /// To the address and to 1 % of the rate; addresses are offered at `rate` frames a second while they are counted.
+    pub fn rfc(rate: f64, rate_max: f64) -> Parameters {
+        Parameters { first: 1024, most: 1 << 18, rate, rate_max, resolution: 0.01 }
+    }
+
+    /// Fewer addresses, and the rate to a tenth.
+    pub fn quick(rate: f64, rate_max: f64) -> Parameters {
+        Parameters { most: 1 << 14, resolution: 0.1, ..Parameters::rfc(rate, rate_max) }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let allowed = "1 to the greatest number of addresses";
+        require((1..=self.most).contains(&self.first), "the first number of addresses", self.first, allowed)?;
+        require(self.rate > 0.0, "the learning rate", self.rate, "above 0 frames/s")?;
+        require(
+            self.rate_max >= self.rate,
+            "the greatest rate",
+            self.rate_max,
+            "at least the learning rate",
+        )?;
+        require((0.001..=0.5).contains(&self.resolution), "the resolution", self.resolution, "0.001 to 0.5")
+    }
+}
+
+/// What the procedures found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// How it was done.
+    pub parameters: Parameters,
+    /// The greatest number of addresses that were all learnt.
+    pub capacity: u64,
+    /// Whether that is the greatest number that was tried: the bridge may remember more.
+    pub at_most: bool,
+    /// The greatest rate in addresses a second at which all of `taught` were learnt; nothing if none were.
+    pub rate: Option<f64>,
+    /// Addresses with which the rate was found.
+    pub taught: u64,
+    /// Whether the tester could not have offered more.
+    pub limited_by_tester: bool,
+    /// Every attempt: addresses, rate, and what came of it.
+    pub lessons: Vec<(u64, f64, Lesson)>,
+    /// What the document asks, and whether it was done.
+    pub ledger: Ledger,
+}
+
+/// Finds capacity and rate.
+///
+/// # Errors
+/// A parameter makes no sense, or a bridge could not be taught.
+pub fn run(teacher: &mut dyn Teacher, parameters: &Parameters) -> Result<Report, Error> {
+    parameters.check()?;
+    let mut school = School { teacher, lessons: Vec::new() };
+    let capacity = capacity(&mut school, parameters)?;
+    // Half of what it holds: tables that hash addresses are not filled evenly.
+    let taught = (capacity / 2).max(1);
+    let (rate, limited_by_tester) =
+        if capacity == 0 { (None, false) } else { rate(&mut school, parameters, taught)? };
+    let lessons = school.lessons;
+    let ledger = ledger(parameters, &lessons, capacity);
+    let at_most = capacity == parameters.most;
+    Ok(Report {
+        parameters: *parameters,
+        capacity,
+        at_most,
+        rate,
+        taught,
+        limited_by_tester,
+        lessons,
+        ledger,
+    })
+}
+
+struct School<'a> {
+    teacher: &'a mut dyn Teacher,
+    lessons: Vec<(u64, f64, Lesson)>,
+}
+
+impl School<'_> {
+    fn learns(&mut self, addresses: u64, rate: f64) -> Result<Lesson, Error> {
+        let lesson = self.teacher.teach(addresses, rate).map_err(|cause| {
+            Error::trial(format_args!("{addresses} addresses at {rate:.0} a second"), cause)
+        })?;
+        self.lessons.push((addresses, rate, lesson));
+        Ok(lesson)
+    }
+}
+
+fn capacity(school: &mut School<'_>, parameters: &Parameters) -> Result<u64, Error> {
+    let (mut learnt, mut failed, mut next) = (0, None, parameters.first);
+    loop {
+        if school.learns(next, parameters.rate)?.is_learnt() {
+            learnt = next;
+        } else {
+            failed = Some(next);
+        }
+        next = match failed {
+            None if learnt == parameters.most => return Ok(learnt),
+            None => (learnt * 2).min(parameters.most),
+            Some(failed) if failed - learnt <= 1 => return Ok(learnt),
+            Some(failed) => learnt + (failed - learnt) / 2,
+        };
+    }
+}
+
+/// The rate, and whether the tester was its limit.
+fn rate(
+    school: &mut School<'_>,
+    parameters: &Parameters,
+    addresses: u64,
+) -> Result<(Option<f64>, bool), Error> {
+    let (mut passed, mut failed, mut next) = (None, None, parameters.rate_max);
+    let mut limited = true;
+    loop {
+        let lesson = school.learns(addresses, next)?;
+        if lesson.is_learnt() {
+            passed = Some(next);
+        } else {
+            failed = Some(next);
+            limited = lesson.unsent > 0;
+        }
+        let (low, high): (f64, f64) = (passed.unwrap_or(0.0), failed.unwrap_or(next));
+        if high - low <= high * parameters.resolution || high < 1.0 {
+            return Ok((passed, limited));
+        }
+        next = low + (high - low) / 2.0;
+    }
+}
+
+fn ledger(parameters: &Parameters, lessons: &[(u64, f64, Lesson)], capacity: u64) -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.note("RFC 2889 5.7", Level::Must, "a learning, a test and a monitoring port", true, "");
+    ledger.note(
+        "RFC 2889 5.7",
+        Level::Should,
+        "the number of addresses is raised until frames are lost or flooded",
+        capacity < parameters.most,
+        format_args!("no more than {} were tried", parameters.most),
+    );
+    ledger.note(
+        "RFC 2889 5.8",
+        Level::Must,
+        "learning frames are offered at the rate asked for",
+        lessons.iter().all(|(_, _, lesson)| lesson.unsent == 0),
+        "the tester could not offer some rates; they count as failed by the tester",
+    );
+    ledger
+}
+
+/// What RFC 2889 5.1 asks of the trials of forwarding, given how long they were.
+pub fn forwarding_ledger(trial: Duration) -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.note(
+        "RFC 2889 5.1",
+        Level::Should,
+        "trials of 30 s",
+        trial >= Duration::from_secs(30),
+        format_args!("trials of {}", seconds(trial)),
+    );
+    ledger
+}
+
+/// What RFC 2889 5.9 asks of errored frames, as far as ports without access to the frame check sequence can do it.
+pub fn errored_ledger() -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.note(
+        "RFC 2889 5.9",
+        Level::Should,
+        "oversize, undersize, CRC, dribble bit and alignment errors",
+        false,
+        "the tester's ports send whole frames with a right FCS only: oversize and undersize",
+    );
+    ledger
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Holds so many addresses, and learns so many a second.
+    struct Bridge {
+        capacity: u64,
+        rate: f64,
+        tester_rate_max: f64,
+    }
+
+    impl Teacher for Bridge {
+        fn teach(&mut self, addresses: u64, rate: f64) -> Result<Lesson, Invalid> {
+            let learnt =
+                addresses.min(self.capacity).min((addresses as f64 * (self.rate / rate).min(1.0)) as u64);
+            let unsent = if rate > self.tester_rate_max { addresses / 2 } else { 0 };
+            Ok(Lesson { sent: addresses, received: addresses, flooded: addresses - learnt, unsent })
+        }
+    }
+
+    #[test]
+    fn a_bridge_that_learns_nothing_or_everything() {
+        let parameters = Parameters::quick(1e3, 1e6);
+        let none = run(&mut Bridge { capacity: 0, rate: 1e9, tester_rate_max: 1e9 }, &parameters).unwrap();
+        assert_eq!((none.capacity, none.rate, none.at_most), (0, None, false));
+        let all =
+            run(&mut Bridge { capacity: u64::MAX, rate: 1e9, tester_rate_max: 1e9 }, &parameters).unwrap();
+        assert_eq!((all.capacity, all.rate, all.at_most), (1 << 14, Some(1e6), true));
+        assert!(all.limited_by_tester && all.ledger.deviations().count() == 1);
+        let error = run(
+            &mut Bridge { capacity: 1, rate: 1.0, tester_rate_max: 1.0 },
+            &Parameters { first: 0, ..parameters },
+        );
+        assert!(error.unwrap_err().to_string().starts_with("the first number of addresses is 0"));
+    }
+
+    #[test]
+    fn a_slow_tester_is_named() {
+        let mut bridge = Bridge { capacity: 3000, rate: 1e9, tester_rate_max: 1e5 };
+        let report = run(&mut bridge, &Parameters::rfc(1e3, 1e6)).unwrap();
+        assert!(report.limited_by_tester && report.capacity == 3000);
+        assert!((0.98e5..=1e5).contains(&report.rate.unwrap()), "{:?}", report.rate);
+        assert_eq!(report.ledger.deviations().count(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn capacity_to_the_address_and_rate_to_the_resolution(capacity in 1_u64..100_000, rate in 2e3..9e5_f64) {
+            let mut bridge = Bridge { capacity, rate, tester_rate_max: 1e9 };
+            let report = run(&mut bridge, &Parameters::rfc(1e3, 1e6)).unwrap();
+            prop_assert_eq!((report.capacity, report.at_most, report.limited_by_tester), (capacity, false, false));
+            let found = report.rate.unwrap();
+            // Less than an address is not missed.
+            prop_assert!(found <= rate * (1.0 + 1.0 / report.taught as f64) + 1e-6, "{found} {rate}");
+            prop_assert!(found >= rate * 0.985, "{found} {rate}");
+            prop_assert!(report.lessons.len() < 50);
+        }
+    }
+}

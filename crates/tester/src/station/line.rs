@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What happens at each port, frame by frame: the loop's inside.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use hdrhistogram::Histogram;
+use packet::port::{RxQueue, TxQueue};
+use packet::{Batch, HEADROOM, Packet};
+
+use super::course::Course;
+use super::sample::Delays;
+use crate::account::Accounts;
+use crate::frame::{self, Received, Template};
+use crate::hosts;
+use crate::pace::Schedule;
+use crate::signature::{Key, Signature, since};
+
+/// Frames sent or received at a time.
+pub(super) const BURST: usize = 32;
+/// Latencies above are counted as this: 100 s.
+const LONGEST_NS: u64 = 100_000_000_000;
+
+/// One port's sending side.
+pub(super) struct Sender {
+    pub(super) tx: Box<dyn TxQueue>,
+    pub(super) templates: Vec<Template>,
+    /// Which of them are sent, in turn.
+    pub(super) active: Vec<u32>,
+    /// The number of its first flow among all.
+    pub(super) first_flow: u32,
+    /// How many frames it has sent.
+    pub(super) next: u64,
+    pub(super) batch: Batch,
+}
+
+/// One port's receiving side.
+pub(super) struct Receiver {
+    pub(super) rx: Box<dyn RxQueue>,
+    pub(super) batch: Batch,
+    pub(super) answers: Batch,
+}
+
+/// Where a flow's frames stand among those of its port.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    /// The port that sends them.
+    pub(super) port: usize,
+    /// The first one's number.
+    pub(super) place: u64,
+    /// How far apart they are: how many flows the port has.
+    pub(super) flows: u64,
+}
+
+/// What a run gathers.
+pub(super) struct Turn {
+    pub(super) key: Key,
+    pub(super) ports: RangeInclusive<u16>,
+    pub(super) schedule: Schedule,
+    pub(super) accounts: Accounts,
+    /// One, or one for each port where frames go everywhere.
+    pub(super) accounts_per_flow: u32,
+    pub(super) damaged: u64,
+    pub(super) foreign: u64,
+    pub(super) askers: BTreeSet<IpAddr>,
+    pub(super) latency: Histogram<u64>,
+    pub(super) response: Histogram<u64>,
+    pub(super) lateness: Histogram<u64>,
+    /// By flow; nothing for flows that are not sent.
+    pub(super) slots: Vec<Option<Slot>>,
+    pub(super) course: Option<Course>,
+    pub(super) delays: Option<Delays>,
+}
+
+/// For times in nanoseconds.
+pub(super) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, 3).unwrap_or_else(|_| unreachable!("these bounds are valid"))
+}
+
+impl Sender {
+    /// How many frames it is to send.
+    pub(super) fn intended(&self, schedule: &Schedule) -> u64 {
+        if self.active.is_empty() { 0 } else { schedule.frames() }
+    }
+
+    pub(super) fn is_done(&self, schedule: &Schedule) -> bool {
+        self.next >= self.intended(schedule)
+    }
+
+    /// Sends what is due, a burst at most.
+    pub(super) fn send(&mut self, turn: &mut Turn, now: impl Fn() -> u64) {
+        if self.active.is_empty() {
+            return;
+        }
+        let (schedule, key, departure_ns) = (&turn.schedule, &turn.key, now());
+        let due = schedule.due_until(departure_ns).saturating_sub(self.next).min(BURST as u64) as usize;
+        if due == 0 {
+            return;
+        }
+        let flows = self.active.len() as u64;
+        let (mut flow, mut sequence) = (self.next % flows, self.next / flows);
+        let len = self.templates[0].len();
+        let Sender { templates, active, batch, first_flow, .. } = self;
+        Packet::alloc_bulk(due, HEADROOM, len, |mut packet| {
+            let number = active[flow as usize];
+            let signature = Signature { flow: *first_flow + number, sequence: sequence as u32, departure_ns };
+            templates[number as usize].write(key, signature, packet.data_mut());
+            batch.push(packet);
+            flow += 1;
+            if flow == flows {
+                (flow, sequence) = (0, sequence + 1);
+            }
+        });
+        let sent = self.tx.transmit(&mut self.batch) as u64;
+        // What has no room yet is made anew when there is.
+        self.batch.free_all();
+        for number in self.next..self.next + sent {
+            turn.lateness.saturating_record(turn.schedule.lateness(number, departure_ns));
+        }
+        self.next += sent;
+    }
+}
+
+impl Receiver {
+    pub(super) fn receive(&mut self, turn: &mut Turn, port: u16, now: impl Fn() -> u64) {
+        if self.rx.receive(&mut self.batch, BURST) == 0 {
+            return;
+        }
+        let now = now();
+        for packet in self.batch.iter() {
+            match frame::read(packet.data(), &turn.key, &turn.ports) {
+                Received::Test(signature) => turn.arrived(signature, port, now),
+                Received::Damaged => turn.damaged += 1,
+                Received::Foreign => {
+                    turn.foreign += 1;
+                    turn.askers.extend(hosts::asker(packet.data()));
+                    self.answers.extend(hosts::answer(packet.data()));
+                }
+            }
+        }
+        self.batch.free_all();
+    }
+
+    /// Receives and forgets what still arrives, but for questions, which it answers. Adds who asked.
+    pub(super) fn drain(&mut self, tx: &mut dyn TxQueue, askers: &mut BTreeSet<IpAddr>) {
+        for _ in 0..1024 {
+            if self.rx.receive(&mut self.batch, BURST) == 0 {
+                break;
+            }
+            let mut answers: Batch = self.batch.iter().filter_map(|p| hosts::answer(p.data())).collect();
+            askers.extend(self.batch.iter().filter_map(|p| hosts::asker(p.data())));
+            self.batch.free_all();
+            tx.transmit(&mut answers);
+            answers.free_all();
+        }
+    }
+}
+
+impl Turn {
+    /// Takes a test frame into account.
+    #[inline]
+    fn arrived(&mut self, signature: Signature, port: u16, now: u64) {
+        let Signature { flow, sequence, departure_ns } = signature;
+        let is_received = match self.accounts_per_flow {
+            1 => self.accounts.arrived(flow, sequence, port),
+            ports => {
+                self.accounts.arrived(flow.saturating_mul(ports).saturating_add(port.into()), sequence, port)
+            }
+        };
+        let delay = since(departure_ns, now);
+        self.latency.saturating_record(delay);
+        let Some(Some(slot)) = self.slots.get(flow as usize) else { return };
+        let number = u64::from(sequence) * slot.flows + slot.place;
+        self.response.saturating_record(now.saturating_sub(self.schedule.due_ns(number)));
+        if is_received {
+            if let Some(course) = &mut self.course {
+                course.received(slot.port, number, &self.schedule, now);
+            }
+            if let Some(delays) = &mut self.delays {
+                delays.note(slot.port, number, delay);
+            }
+        }
+    }
+}

@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A test station: ports that send flows at a rate and check what arrives, on one thread.
+//!
+//! A turn of its loop sends what is due at each port and receives what has arrived at each. The clock is read once for each batch, so
+//! a departure or an arrival is exact to a batch: at rates where frames leave one by one, that is exact.
+//!
+//! What a port's queue does not take is made anew with a new departure when there is room again, for a frame that waited in the
+//! tester would look late by the device. How late frames left, against the schedule, is a histogram of its own.
+
+mod bridge;
+mod clock;
+mod course;
+mod line;
+mod procedures;
+mod sample;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use packet::Batch;
+use packet::port::{Device, Error, Link, RxQueue, TxQueue};
+
+pub use bridge::{BridgeStation, Exchanged, flow as host_flow};
+pub use procedures::{BurstStation, Reset, ResetStation};
+pub use sample::{DELAYS_MAX, Delays, Sampling};
+
+use crate::account::{ANYWHERE, Accounts, Counts};
+use crate::frame::{self, Flow, Template};
+use crate::pace::Schedule;
+use crate::search::stream::{Step, Timeline};
+use crate::signature::Key;
+use crate::trial::{Invalid, Outcome, Trial};
+
+use clock::Clock;
+use course::Course;
+use line::{Receiver, Sender, Slot, Turn, histogram};
+
+/// How long duplicates are waited for when all frames have arrived.
+const DUPLICATES_NS: u64 = 5_000_000;
+/// How much later than due the last frames may leave, at least and at most.
+const GRACE: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(10));
+/// Bits for the windows of all flows together: what fits the second-level cache.
+const WINDOWS: u32 = 1 << 20;
+
+/// A port of the device, as the tester has it: its other end.
+pub struct Port {
+    name: String,
+    device: std::sync::Arc<dyn Device>,
+    tx: Box<dyn TxQueue>,
+    rx: Box<dyn RxQueue>,
+}
+
+impl Port {
+    /// Takes the first queue pair of a device.
+    ///
+    /// # Errors
+    /// They are taken already, or cannot be opened.
+    pub fn new(name: &str, device: std::sync::Arc<dyn Device>) -> Result<Port, Error> {
+        Ok(Port { name: name.to_owned(), tx: device.tx(0)?, rx: device.rx(0)?, device })
+    }
+}
+
+/// What one port sends.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    /// Its flows, in turn, and the port at which each ought to arrive, if that is known.
+    pub flows: Vec<(Flow, Option<usize>)>,
+    /// The size of its frames in bytes, with FCS.
+    pub size: usize,
+}
+
+/// What is sent, and for how long stragglers are waited for.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// By port.
+    pub streams: Vec<Stream>,
+    /// Whether every frame ought to arrive at every other port, as broadcast frames do at a bridge: each of these copies counts
+    /// as a frame sent.
+    pub everywhere: bool,
+    /// How long after the last frame others may still arrive (RFC 2544, section 23: 2 s). A trial whose frames have all
+    /// arrived is over soon after.
+    pub stragglers: Duration,
+}
+
+/// All that a trial showed.
+#[derive(Clone, Debug)]
+pub struct Detail {
+    /// What procedures go by.
+    pub outcome: Outcome,
+    /// What became of the frames.
+    pub counts: Counts,
+    /// Frames that arrived damaged, or from a trial before.
+    pub damaged: u64,
+    /// Frames that are not the tester's.
+    pub foreign: u64,
+    /// From a frame's departure to its arrival, in nanoseconds.
+    pub latency: Histogram<u64>,
+    /// From when a frame was due to its arrival: what a user would see who sends on time (corrected for coordinated omission).
+    pub response: Histogram<u64>,
+    /// How late frames left the tester, in nanoseconds: its own pacing error.
+    pub lateness: Histogram<u64>,
+}
+
+/// What is offered.
+#[derive(Clone, Copy, Debug)]
+enum Offer<'a> {
+    /// Rates, one after the other.
+    Steps(&'a [Step]),
+    /// So many frames at a rate.
+    Burst { rate: f64, frames: u64 },
+}
+
+impl Offer<'_> {
+    fn steps(&self) -> &[Step] {
+        match self {
+            Offer::Steps(steps) => steps,
+            Offer::Burst { .. } => &[],
+        }
+    }
+
+    fn schedule(&self, start_ns: u64) -> Result<Schedule, Invalid> {
+        let steps: Vec<(f64, Duration)> =
+            self.steps().iter().map(|step| (step.rate, step.duration)).collect();
+        let schedule = match self {
+            Offer::Steps(_) => Schedule::steps(&steps, start_ns),
+            Offer::Burst { rate, frames } => Schedule::burst(*rate, *frames, start_ns),
+        };
+        schedule.ok_or_else(|| {
+            let rates: Vec<String> = steps.iter().map(|(rate, _)| rate.to_string()).collect();
+            Invalid::new(format!("a rate of {} frames a second cannot be", rates.join(", ")), "")
+        })
+    }
+}
+
+/// What a run is asked for.
+struct Job<'a> {
+    offer: Offer<'a>,
+    /// Instead of the plan's.
+    stragglers: Option<Duration>,
+    /// How much later than the schedule's end frames may leave, if that is not a hundredth of it.
+    grace: Option<Duration>,
+    /// Whether it lasts so long even if all frames have arrived.
+    is_patient: bool,
+    /// Width of the timeline's bins, if there is to be one.
+    bin: Option<Duration>,
+    /// Whose delays are kept.
+    sampling: Option<Sampling>,
+    /// What is done at some time after the start; it must not take long.
+    event: Option<(Duration, &'a mut dyn FnMut())>,
+}
+
+impl<'a> Job<'a> {
+    fn new(offer: Offer<'a>) -> Job<'a> {
+        Job {
+            offer,
+            stragglers: None,
+            grace: None,
+            is_patient: false,
+            bin: None,
+            sampling: None,
+            event: None,
+        }
+    }
+}
+
+/// What came of a job.
+struct Ran {
+    detail: Detail,
+    timeline: Option<Timeline>,
+    delays: Option<Delays>,
+}
+
+/// Ports with their flows, ready for trials.
+pub struct Station {
+    names: Vec<String>,
+    devices: Vec<std::sync::Arc<dyn Device>>,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    /// Where each flow ought to arrive.
+    expected: Vec<u16>,
+    /// Where each flow goes.
+    destinations: Vec<IpAddr>,
+    /// The device's own addresses, as far as it told them.
+    own: BTreeSet<IpAddr>,
+    ports: RangeInclusive<u16>,
+    /// At how many ports each frame ought to arrive.
+    copies: u64,
+    stragglers: Duration,
+    clock: Clock,
+    trials: u64,
+    seed: u64,
+}
+
+impl Station {
+    /// A station with these ports. `seed` makes the keys of its trials.
+    ///
+    /// # Errors
+    /// A flow has addresses of two families, or the size has no room for its frames, or there is none.
+    pub fn new(ports: Vec<Port>, plan: &Plan, seed: u64) -> Result<Station, Invalid> {
+        let (mut names, mut devices) = (Vec::new(), Vec::new());
+        let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+        for port in ports {
+            senders.push(Sender {
+                active: Vec::new(),
+                tx: port.tx,
+                templates: Vec::new(),
+                first_flow: 0,
+                next: 0,
+                batch: Batch::new(),
+            });
+            receivers.push(Receiver { rx: port.rx, batch: Batch::new(), answers: Batch::new() });
+            names.push(port.name);
+            devices.push(port.device);
+        }
+        let mut station = Station {
+            names,
+            devices,
+            senders,
+            receivers,
+            expected: Vec::new(),
+            destinations: Vec::new(),
+            own: BTreeSet::new(),
+            ports: 0..=0,
+            copies: 1,
+            stragglers: plan.stragglers,
+            clock: Clock::new(),
+            trials: 0,
+            seed,
+        };
+        station.replan(plan)?;
+        Ok(station)
+    }
+
+    /// Sends other flows from now on.
+    ///
+    /// # Errors
+    /// As [`Station::new`]; then nothing is sent until there is a plan that can be.
+    pub fn replan(&mut self, plan: &Plan) -> Result<(), Invalid> {
+        self.expected.clear();
+        let flows = plan.streams.iter().flat_map(|s| &s.flows);
+        let dst_ports = flows.clone().map(|(flow, _)| flow.dst_port);
+        let (Some(least), Some(greatest)) = (dst_ports.clone().min(), dst_ports.max()) else {
+            return Err(Invalid::new("no port has a flow to send", "say what is sent where"));
+        };
+        for (index, sender) in self.senders.iter_mut().enumerate() {
+            let stream = plan.streams.get(index).cloned().unwrap_or_default();
+            let mtu = self.devices[index].info().mtu + wire::ethernet::HEADER_LEN + frame::FCS;
+            sender.first_flow = self.expected.len() as u32;
+            sender.templates.clear();
+            sender.active.clear();
+            if !stream.flows.is_empty() && stream.size > mtu {
+                return Err(Invalid::new(
+                    format!(
+                        "{}: frames of {} bytes do not pass: its longest is {mtu}",
+                        self.names[index], stream.size
+                    ),
+                    "choose a smaller size, or a larger MTU",
+                ));
+            }
+            for (flow, to) in &stream.flows {
+                let template = Template::new(flow, stream.size).ok_or_else(|| {
+                    Invalid::new(
+                        format!("no frame of {} bytes from {} to {}", stream.size, flow.src, flow.dst),
+                        format!(
+                            "{} bytes is the least, with both addresses of one family",
+                            frame::smallest(flow.src)
+                        ),
+                    )
+                })?;
+                sender.templates.push(template);
+                self.expected.push(to.map_or(ANYWHERE, |port| port as u16));
+            }
+            sender.active = (0..sender.templates.len() as u32).collect();
+        }
+        self.destinations = flows.map(|(flow, _)| flow.dst).collect();
+        self.ports = least..=greatest;
+        self.copies = if plan.everywhere { self.senders.len() as u64 - 1 } else { 1 };
+        self.stragglers = plan.stragglers;
+        Ok(())
+    }
+
+    /// How many ports there are.
+    pub fn port_count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Sends a little of every flow until no more is lost than the time before, so that the device knows all neighbours. Flows to
+    /// addresses that turn out to be its own are left out from then on: it does not forward these ([`Station::left_out`]).
+    ///
+    /// # Errors
+    /// Nothing at all arrives within `patience`. Flows that alone never do are lost in the trials too, where it is counted.
+    pub fn warm_up(&mut self, patience: Duration) -> Result<(), Invalid> {
+        let (begun, mut before) = (Instant::now(), u64::MAX);
+        let flows = self.senders.iter().map(|s| s.templates.len()).max().unwrap_or(1) as f64;
+        loop {
+            // Each flow ten times in a tenth of a second.
+            let detail = self.run(Trial::new(flows * 100.0, Duration::from_millis(100)))?;
+            if self.leave_out() {
+                continue;
+            }
+            let heard = self.heard(&detail);
+            let lost = detail.outcome.lost();
+            // What is lost as before is not lost for want of neighbours.
+            if heard && (lost == 0 || lost >= before) {
+                return Ok(());
+            }
+            before = lost;
+            if begun.elapsed() > patience {
+                return if heard { Ok(()) } else { Err(self.silence(&detail)) };
+            }
+        }
+    }
+
+    /// Addresses of the device's own that flows would have gone to.
+    pub fn left_out(&self) -> Vec<IpAddr> {
+        let gone: BTreeSet<IpAddr> =
+            self.destinations.iter().copied().filter(|dst| self.own.contains(dst)).collect();
+        gone.into_iter().collect()
+    }
+
+    /// Leaves out the flows that go to the device itself. Whether there were any.
+    fn leave_out(&mut self) -> bool {
+        let mut any = false;
+        for sender in &mut self.senders {
+            let before = sender.active.len();
+            let own = |flow: &u32| self.own.contains(&self.destinations[(sender.first_flow + flow) as usize]);
+            // A port must have something to send; then it is the plan that is wrong, and shows.
+            if !sender.active.iter().all(own) {
+                sender.active.retain(|flow| !own(flow));
+            }
+            any |= sender.active.len() < before;
+        }
+        any
+    }
+
+    fn heard(&self, detail: &Detail) -> bool {
+        detail.outcome.received > 0
+    }
+
+    fn silence(&self, detail: &Detail) -> Invalid {
+        let Detail { outcome, damaged, foreign, counts, .. } = detail;
+        let mend = match (counts.misrouted, *damaged, *foreign) {
+            (1.., ..) => {
+                "frames come out of other ports than expected: compare its routes with the flows' addresses"
+            }
+            (0, 1.., _) => "frames come back damaged: it may rewrite what UDP's checksum covers",
+            (0, 0, 1..) => {
+                "it speaks, but forwards none of them: compare its addresses and routes with the flows'"
+            }
+            _ => "nothing at all comes from it: see that it runs, and that its ports are these",
+        };
+        Invalid::new(format!("the device returned none of {} frames", outcome.sent), mend)
+    }
+
+    /// Carries out a trial.
+    ///
+    /// # Errors
+    /// The rate is no positive number, a link is down, or a queue fails.
+    pub fn run(&mut self, trial: Trial) -> Result<Detail, Invalid> {
+        let steps = [Step { rate: trial.rate, duration: trial.duration }];
+        self.carry_out(Job::new(Offer::Steps(&steps))).map(|ran| ran.detail)
+    }
+
+    fn carry_out(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
+        self.links()?;
+        self.trials += 1;
+        // What the trial before left in the queues is none of this one's; neighbours may ask meanwhile.
+        for (sender, receiver) in self.senders.iter_mut().zip(&mut self.receivers) {
+            receiver.drain(&mut *sender.tx, &mut self.own);
+        }
+        let start = self.clock.now() + 20_000;
+        let mut turn = self.prepare(&job, start)?;
+        let whole = turn.schedule.end_ns() - start;
+        // A frame that is due at the very end may leave a little later.
+        let usual = (Duration::from_nanos(whole) / 100).clamp(GRACE.0, GRACE.1);
+        let end = start + whole + job.grace.unwrap_or(usual).as_nanos() as u64;
+        let mut event = job.event.take().map(|(after, begin)| (start + after.as_nanos() as u64, begin));
+        let mut now = self.clock.now();
+        while now < end && !self.senders.iter().all(|sender| sender.is_done(&turn.schedule)) {
+            self.turn(&mut turn, true);
+            now = self.clock.now();
+            if let Some((_, begin)) = event.take_if(|(at, _)| *at <= now) {
+                if let Some(course) = &mut turn.course {
+                    course.event(now);
+                }
+                begin();
+            }
+        }
+        self.await_stragglers(&mut turn, &job, now);
+        self.links()?;
+        self.own.append(&mut turn.askers);
+        Ok(self.sum_up(turn, Duration::from_nanos(now.saturating_sub(start))))
+    }
+
+    /// All that a run gathers, still empty.
+    fn prepare(&mut self, job: &Job<'_>, start: u64) -> Result<Turn, Invalid> {
+        let schedule = job.offer.schedule(start)?;
+        let mut slots = Vec::new();
+        for (port, sender) in self.senders.iter_mut().enumerate() {
+            sender.next = 0;
+            slots.resize(slots.len() + sender.templates.len(), None);
+            let flows = sender.active.len() as u64;
+            if flows > 0 && schedule.frames() / flows > u64::from(u32::MAX) {
+                return Err(Invalid::new(
+                    format!("{} frames of {flows} flows cannot be numbered", schedule.frames()),
+                    "a flow has at most 2^32: send more flows, or for a shorter time",
+                ));
+            }
+            for (place, flow) in (0..).zip(&sender.active) {
+                slots[(sender.first_flow + flow) as usize] = Some(Slot { port, place, flows });
+            }
+        }
+        // Of a frame that goes everywhere, each port has an account of its own.
+        let expected: Vec<u16> = match self.copies {
+            1 => self.expected.clone(),
+            _ => vec![ANYWHERE; self.expected.len() * self.senders.len()],
+        };
+        let window = (WINDOWS / expected.len().max(1) as u32).clamp(64, 1 << 17);
+        let intended = self.senders.iter().map(|sender| sender.intended(&schedule));
+        Ok(Turn {
+            key: Key::new(self.seed.wrapping_add(self.trials.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
+            ports: self.ports.clone(),
+            accounts: Accounts::new(expected, window),
+            accounts_per_flow: if self.copies == 1 { 1 } else { self.senders.len() as u32 },
+            damaged: 0,
+            foreign: 0,
+            askers: BTreeSet::new(),
+            latency: histogram(),
+            response: histogram(),
+            lateness: histogram(),
+            slots,
+            course: job.bin.map(|bin| Course::new(&schedule, start, bin, self.senders.len())),
+            delays: job.sampling.map(|sampling| Delays::new(sampling, intended)),
+            schedule,
+        })
+    }
+
+    /// Receives what still comes after the last frame has left at `now`.
+    fn await_stragglers(&mut self, turn: &mut Turn, job: &Job<'_>, now: u64) {
+        let sent: u64 = self.senders.iter().map(|s| s.next).sum();
+        let mut stop = now + job.stragglers.unwrap_or(self.stragglers).as_nanos() as u64;
+        let mut complete = job.is_patient;
+        while self.clock.now() < stop {
+            // Summing up the accounts takes a while where there are many flows.
+            for _ in 0..64 {
+                self.turn(turn, false);
+            }
+            if !complete && turn.accounts.all().received >= sent * self.copies {
+                complete = true;
+                stop = stop.min(self.clock.now() + DUPLICATES_NS);
+            }
+        }
+    }
+
+    fn sum_up(&self, turn: Turn, sending: Duration) -> Ran {
+        let sent: Vec<u64> = self.senders.iter().map(|sender| sender.next).collect();
+        let counts = turn.accounts.all();
+        let outcome = Outcome {
+            intended: self.copies
+                * self.senders.iter().map(|sender| sender.intended(&turn.schedule)).sum::<u64>(),
+            sent: self.copies * sent.iter().sum::<u64>(),
+            received: counts.received,
+            duration: sending.max(Duration::from_nanos(1)),
+        };
+        let delays = turn.delays.map(|mut delays| {
+            delays.cut(sent.iter().copied());
+            delays
+        });
+        let detail = Detail {
+            outcome,
+            counts,
+            damaged: turn.damaged,
+            foreign: turn.foreign,
+            latency: turn.latency,
+            response: turn.response,
+            lateness: turn.lateness,
+        };
+        let ports = self.senders.iter().map(|sender| (sender.intended(&turn.schedule), sender.next));
+        let ports: Vec<(u64, u64)> = ports.collect();
+        Ran { detail, timeline: turn.course.map(|course| course.timeline(&turn.schedule, &ports)), delays }
+    }
+
+    fn links(&self) -> Result<(), Invalid> {
+        for (name, device) in self.names.iter().zip(&self.devices) {
+            match device.link() {
+                Link::Up => {}
+                Link::Down => {
+                    return Err(Invalid::new(
+                        format!("{name}: the link is down"),
+                        "plug it in, or bring it up",
+                    ));
+                }
+                Link::Gone => return Err(Invalid::new(format!("{name}: the interface is gone"), "")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is due, if it may, and receives.
+    fn turn(&mut self, turn: &mut Turn, send: bool) {
+        let clock = &self.clock;
+        for (index, (sender, receiver)) in self.senders.iter_mut().zip(&mut self.receivers).enumerate() {
+            if send {
+                sender.send(turn, || clock.now());
+            }
+            receiver.receive(turn, index as u16, || clock.now());
+            if !receiver.answers.is_empty() {
+                sender.tx.transmit(&mut receiver.answers);
+                receiver.answers.free_all();
+            }
+            sender.tx.flush();
+        }
+    }
+}

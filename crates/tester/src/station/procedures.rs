@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What procedures ask of a station beside plain trials: bursts, streams whose loss has its time, resets, delays of single frames.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::{Delays, Detail, Job, Offer, Sampling, Station};
+use crate::search::back_to_back::Bursts;
+use crate::search::stream::{Resets, Step, Streams, Timeline};
+use crate::trial::{Invalid, Measurer, Outcome, Trial};
+
+/// A burst that the tester could not send in its time says nothing, and is sent again so often.
+const ATTEMPTS: usize = 3;
+/// Bins of a reset's timeline.
+const RESET_BIN: Duration = Duration::from_millis(100);
+/// Bins of a timeline at most.
+const BINS_MAX: u128 = 1_000_000;
+
+impl Measurer for Station {
+    fn measure(&mut self, trial: Trial) -> Result<Outcome, Invalid> {
+        self.run(trial).map(|detail| detail.outcome)
+    }
+}
+
+impl Station {
+    /// Carries out a trial, and keeps the delays of these frames.
+    ///
+    /// # Errors
+    /// As [`Station::run`].
+    pub fn observe(&mut self, trial: Trial, sampling: Sampling) -> Result<(Detail, Delays), Invalid> {
+        let steps = [Step { rate: trial.rate, duration: trial.duration }];
+        let job = Job { sampling: Some(sampling), ..Job::new(Offer::Steps(&steps)) };
+        let ran = self.carry_out(job)?;
+        Ok((ran.detail, ran.delays.unwrap_or_else(|| unreachable!("they were asked for"))))
+    }
+
+    /// This station, sending bursts at the medium's rate: frames a second for each sending port.
+    pub fn bursts(&mut self, line_rate: f64) -> BurstStation<'_> {
+        BurstStation { station: self, line_rate }
+    }
+
+    /// This station with a way to reset the device. `reset` runs in a thread of its own while the stream goes on, and returns when the
+    /// reset is done, or could not be.
+    pub fn resets<'a>(&'a mut self, reset: &'a mut Reset<'a>) -> ResetStation<'a> {
+        ResetStation { station: self, reset }
+    }
+
+    fn timeline(&mut self, job: Job<'_>) -> Result<Timeline, Invalid> {
+        let bin = job.bin.unwrap_or(RESET_BIN);
+        let whole: Duration = job.offer.steps().iter().map(|step| step.duration).sum();
+        if whole.as_nanos() / bin.as_nanos().max(1) > BINS_MAX {
+            return Err(Invalid::new(
+                format!(
+                    "{} s have more than {BINS_MAX} bins of {} s",
+                    whole.as_secs_f64(),
+                    bin.as_secs_f64()
+                ),
+                "choose wider bins",
+            ));
+        }
+        let ran = self.carry_out(Job { bin: Some(bin), ..job })?;
+        Ok(ran.timeline.unwrap_or_default())
+    }
+}
+
+impl Streams for Station {
+    fn stream(&mut self, steps: &[Step], bin: Duration) -> Result<Timeline, Invalid> {
+        self.timeline(Job { bin: Some(bin), ..Job::new(Offer::Steps(steps)) })
+    }
+}
+
+/// Resets the device.
+pub type Reset<'a> = dyn FnMut() -> Result<(), Invalid> + Send + 'a;
+
+/// A station that sends bursts.
+pub struct BurstStation<'a> {
+    station: &'a mut Station,
+    line_rate: f64,
+}
+
+impl Bursts for BurstStation<'_> {
+    fn burst(&mut self, frames: u64, settle: Duration) -> Result<Outcome, Invalid> {
+        let offer = Offer::Burst { rate: self.line_rate, frames };
+        let mut outcome = Outcome::default();
+        for _ in 0..ATTEMPTS {
+            let job = Job { stragglers: Some(settle), is_patient: true, ..Job::new(offer) };
+            outcome = self.station.carry_out(job)?.detail.outcome;
+            if outcome.tester_kept_up() {
+                break;
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+/// A station that can reset the device.
+pub struct ResetStation<'a> {
+    station: &'a mut Station,
+    reset: &'a mut Reset<'a>,
+}
+
+impl Resets for ResetStation<'_> {
+    fn reset(&mut self, rate: f64, before: Duration, after: Duration) -> Result<Timeline, Invalid> {
+        let (station, reset) = (&mut *self.station, &mut *self.reset);
+        let steps = [Step { rate, duration: before + after }];
+        std::thread::scope(|scope| {
+            let (go, wait) = mpsc::channel();
+            // Started before, so that at the moment itself a thread need only be woken.
+            let worker = scope.spawn(move || match wait.recv() {
+                Ok(()) => reset(),
+                Err(mpsc::RecvError) => Ok(()),
+            });
+            let mut begin = || {
+                // Nobody listens any more only after a panic, which is seen below.
+                let _ = go.send(());
+            };
+            let job = Job { event: Some((before, &mut begin)), ..Job::new(Offer::Steps(&steps)) };
+            let timeline = station.timeline(job);
+            drop(go);
+            let done = worker.join().unwrap_or_else(|_| Err(Invalid::new("the reset panicked", "")));
+            done.and(timeline)
+        })
+    }
+}

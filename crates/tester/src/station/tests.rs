@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stations on devices of known faults, on time that passes by being asked for: the same on every machine.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use packet::Packet;
+use packet::port::{Info, QueueStats};
+use wire::MacAddr;
+
+use super::*;
+use crate::search::bridge::Teacher as _;
+use crate::search::stream::{Resets as _, Streams as _};
+use crate::search::{back_to_back, bridge, delay, recovery, reset};
+use crate::trial::Measurer as _;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// A frame that comes into a device.
+struct In {
+    /// By which port.
+    port: usize,
+    /// Its number among all.
+    number: u64,
+    now_ns: u64,
+    packet: Packet,
+}
+
+/// What comes out instead of a frame: by which port, when, and what.
+type Out = Vec<(usize, u64, Packet)>;
+
+impl In {
+    /// It comes out as it is, so much later.
+    fn after(self, ns: u64) -> Out {
+        vec![(1 - self.port, self.now_ns + ns, self.packet)]
+    }
+}
+
+/// A device in the tester's own thread: what goes into one of two ports comes out of the other, but for its fate.
+struct Faulty {
+    clock: Arc<AtomicU64>,
+    link: Link,
+    state: Mutex<State>,
+}
+
+struct State {
+    fate: Box<dyn FnMut(In) -> Out + Send>,
+    /// How many frames came in.
+    number: u64,
+    /// What waits at each port, and from when on it may be received.
+    waiting: Vec<VecDeque<(u64, Packet)>>,
+}
+
+struct End(Arc<Faulty>, usize);
+
+impl Device for End {
+    fn info(&self) -> Info {
+        let (name, driver) = (format!("port{}", self.1), "test".to_owned());
+        Info { name, driver, mac: None, mtu: 1500, rx_queues: 1, tx_queues: 1 }
+    }
+
+    fn rx(&self, _: usize) -> Result<Box<dyn RxQueue>, Error> {
+        Ok(Box::new(End(self.0.clone(), self.1)))
+    }
+
+    fn tx(&self, _: usize) -> Result<Box<dyn TxQueue>, Error> {
+        Ok(Box::new(End(self.0.clone(), self.1)))
+    }
+
+    fn link(&self) -> Link {
+        self.0.link
+    }
+}
+
+impl RxQueue for End {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        let now = self.0.clock.load(Ordering::Relaxed);
+        let waiting = &mut self.0.state.lock().expect("not poisoned").waiting[self.1];
+        let n = waiting.iter().take(max).take_while(|(at, _)| *at <= now).count();
+        batch.extend(waiting.drain(..n).map(|(_, packet)| packet));
+        n
+    }
+
+    fn stats(&self) -> QueueStats {
+        QueueStats::default()
+    }
+}
+
+impl TxQueue for End {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let now_ns = self.0.clock.load(Ordering::Relaxed);
+        let State { fate, number, waiting } = &mut *self.0.state.lock().expect("not poisoned");
+        let n = batch.len();
+        for packet in batch.split_front(n).iter_mut() {
+            let packet = packet.share().expect("memory");
+            for (port, at, packet) in fate(In { port: self.1, number: *number, now_ns, packet }) {
+                waiting[port].push_back((at, packet));
+            }
+            *number += 1;
+        }
+        n
+    }
+
+    fn stats(&self) -> QueueStats {
+        QueueStats::default()
+    }
+}
+
+fn flow(i: u8) -> Flow {
+    Flow {
+        src_mac: MacAddr([2, 0, 0, 0, 0, 1]),
+        dst_mac: MacAddr([2, 0, 0, 0, 0, 2]),
+        src: [10, 0, 0, i + 2].into(),
+        dst: [10, 0, 1, i + 2].into(),
+        src_port: 4000,
+        dst_port: 7,
+    }
+}
+
+/// A station on a device of this fate and so many ports, which sends four flows into port 0.
+fn plugged(ports: usize, fate: impl FnMut(In) -> Out + Send + 'static, link: Link, to: usize) -> Station {
+    let clock = Arc::new(AtomicU64::new(0));
+    let waiting = (0..ports).map(|_| VecDeque::new()).collect();
+    let state = Mutex::new(State { fate: Box::new(fate), number: 0, waiting });
+    let faulty = Arc::new(Faulty { clock: clock.clone(), link, state });
+    let port = |i| Port::new(&format!("port{i}"), Arc::new(End(faulty.clone(), i))).expect("a port");
+    let stream = Stream { flows: (0..4).map(|i| (flow(i), Some(to))).collect(), size: 64 };
+    let plan = Plan { streams: vec![stream], stragglers: MILLISECOND, ..Plan::default() };
+    let mut station = Station::new((0..ports).map(port).collect(), &plan, 1).expect("a station");
+    station.clock = Clock::counted(&clock);
+    station
+}
+
+fn station(fate: impl FnMut(In) -> Out + Send + 'static) -> Station {
+    plugged(2, fate, Link::Up, 1)
+}
+
+/// What 4000 frames met with.
+fn met(fate: impl FnMut(In) -> Out + Send + 'static) -> Detail {
+    station(fate).run(Trial::new(40_000.0, MILLISECOND * 100)).expect("a trial")
+}
+
+/// Forwards so many frames a second, and holds so many.
+fn server(rate: f64, buffer: u64) -> impl FnMut(In) -> Out + Send {
+    let (service_ns, mut free_ns) = (1e9 / rate, 0.0f64);
+    move |frame: In| {
+        let waiting = ((free_ns - frame.now_ns as f64) / service_ns).max(0.0);
+        if waiting >= buffer as f64 {
+            return Vec::new();
+        }
+        free_ns = free_ns.max(frame.now_ns as f64) + service_ns;
+        vec![(1 - frame.port, free_ns as u64, frame.packet)]
+    }
+}
+
+#[test]
+fn a_cable_does_nothing() {
+    let detail = met(|frame| frame.after(0));
+    assert_eq!(detail.counts, Counts { received: 4000, ..Counts::default() });
+    let Outcome { intended, sent, received, .. } = detail.outcome;
+    assert_eq!([intended, sent, received], [4000; 3]);
+    assert_eq!([detail.latency.len(), detail.response.len(), detail.lateness.len()], [4000; 3]);
+}
+
+#[test]
+fn what_a_device_does_is_told_exactly() {
+    let lossy = met(|frame| if frame.number % 100 == 7 { Vec::new() } else { frame.after(0) });
+    assert_eq!((lossy.counts.received, lossy.outcome.lost()), (3960, 40));
+
+    let doubling = met(|mut frame| {
+        let copy = if frame.number % 1000 == 0 { frame.packet.share() } else { None };
+        let now_ns = frame.now_ns;
+        [Some(frame.packet), copy].into_iter().flatten().map(|packet| (1, now_ns, packet)).collect()
+    });
+    assert_eq!((doubling.counts.received, doubling.counts.duplicates, doubling.outcome.lost()), (4000, 4, 0));
+
+    // One in a thousand comes out behind the eight after it: of its flow, behind two.
+    let mut held = None;
+    let swapping = met(move |frame| match frame.number % 1000 {
+        500 => {
+            held = Some(frame.packet);
+            Vec::new()
+        }
+        508 => {
+            let now_ns = frame.now_ns;
+            [Some(frame.packet), held.take()]
+                .into_iter()
+                .flatten()
+                .map(|packet| (1, now_ns, packet))
+                .collect()
+        }
+        _ => frame.after(0),
+    });
+    assert_eq!((swapping.counts.received, swapping.counts.reordered), (4000, 4));
+
+    let damaging = met(|mut frame| {
+        frame.packet = frame.packet.duplicate().expect("memory");
+        if frame.number % 500 == 3 {
+            frame.packet.data_mut()[50] ^= 1;
+        }
+        frame.after(0)
+    });
+    assert_eq!((damaging.damaged, damaging.outcome.lost()), (8, 8));
+}
+
+#[test]
+fn one_lost_frame_is_found_and_when_it_was() {
+    let mut station = station(|frame| if frame.number == 77_777 { Vec::new() } else { frame.after(0) });
+    let steps = [Step { rate: 1e6, duration: MILLISECOND * 100 }];
+    let timeline = station.stream(&steps, MILLISECOND).expect("a stream");
+    let total = timeline.total();
+    assert_eq!((total.intended, total.sent, total.lost), (100_000, 100_000, 1));
+    assert_eq!(timeline.bins.iter().position(|bin| bin.lost > 0), Some(77));
+    let gap = timeline.gaps[0];
+    assert_eq!(
+        (gap.frames, gap.first_sent, gap.last_sent),
+        (1, gap.last_sent, Duration::from_micros(77_777))
+    );
+    assert!(timeline.gaps.len() == 1 && timeline.tester_kept_up());
+}
+
+/// The tester looks at its ports every few looks at the clock.
+const LOOK_NS: u64 = 2000;
+
+#[test]
+fn fifty_microseconds_are_fifty() {
+    let observe = |fate: fn(In) -> Out, sampling| {
+        let mut station = station(fate);
+        station.clock.look_ns = 200;
+        station.observe(Trial::new(10_000.0, MILLISECOND * 20), sampling).expect("a trial")
+    };
+    let all = Sampling::all(200, DELAYS_MAX);
+    let (detail, delays) = observe(|frame| frame.after(50_000), all);
+    let (least, greatest) = (detail.latency.min(), detail.latency.max());
+    // The histogram has three digits.
+    assert!(least >= 49_900 && greatest <= 50_100 + LOOK_NS, "{least} {greatest}");
+    assert_eq!((delays.received().len(), delays.lost()), (200, 0));
+    assert!(delays.received().iter().all(|ns| (50_000..=50_000 + LOOK_NS).contains(ns)));
+    assert!(delay::pdv_ns(&delays.received(), 0).expect("frames") <= LOOK_NS as f64);
+
+    // Every other frame later by 20 us, but none so that it comes behind the next; and one in a hundred lost.
+    let uneven = |frame: In| match frame.number {
+        number if number % 100 == 49 => Vec::new(),
+        number => frame.after(50_000 + number % 2 * 20_000),
+    };
+    let (_, delays) = observe(uneven, all);
+    let (look, ipdv) = (LOOK_NS as f64, delay::ipdv(&delays.in_order()).expect("pairs"));
+    assert!((ipdv.max_ns - 20_000.0).abs() <= look && (ipdv.min_ns + 20_000.0).abs() <= look, "{ipdv:?}");
+    // Each lost frame is missing from two pairs.
+    assert_eq!((ipdv.pairs, delays.lost()), (199 - 4, 2));
+    assert_eq!(delay::pdv_ns(&delays.received(), delays.lost()), Some(f64::INFINITY));
+
+    let (_, delays) = observe(|frame| frame.after(7000), Sampling::tags(200, 100, 50));
+    let tagged = delay::latency(&delays.received()).expect("tagged frames");
+    assert_eq!(tagged.frames, 50);
+    assert!((7000.0..=7000.0 + look).contains(&tagged.typical_ns), "{tagged:?}");
+}
+
+#[test]
+fn the_buffer_of_a_device_is_found_by_bursts() {
+    let (line, capacity) = (200_000.0, 100_000.0);
+    let mut station = station(server(capacity, 300));
+    let parameters = back_to_back::Parameters {
+        longest: MILLISECOND * 5,
+        longest_retry: MILLISECOND * 5,
+        // As long as the device takes to empty its buffer, and more.
+        settle: MILLISECOND * 5,
+        step_frames: 1,
+        repetitions: 2,
+        ..back_to_back::Parameters::quick(line, capacity)
+    };
+    let report = back_to_back::run(&mut station.bursts(line), &parameters).expect("a report");
+    // One frame leaves for each two that come.
+    assert!((report.frames.mean - 600.0).abs() <= 3.0, "{:?}", report.frames);
+    assert!((report.buffer_frames() - 300.0).abs() <= 2.0 && report.is_valid(), "{}", report.buffer_frames());
+}
+
+#[test]
+fn recovery_takes_as_long_as_the_queue_takes_to_shrink() {
+    // From overload the device goes on losing for 30 ms, as one that has to clean up.
+    let mut serve = server(50_000.0, 100);
+    let mut busy_until_ns = 0;
+    let mut station = station(move |frame| {
+        let (now_ns, out) = (frame.now_ns, serve(frame));
+        if out.is_empty() && now_ns < 100_000_000 {
+            busy_until_ns = now_ns + 30_000_000;
+        }
+        if now_ns < busy_until_ns && now_ns % 7 == 0 { Vec::new() } else { out }
+    });
+    let parameters = recovery::Parameters {
+        overload: MILLISECOND * 100,
+        watch: MILLISECOND * 100,
+        quiet: MILLISECOND * 50,
+        repetitions: 1,
+        ..recovery::Parameters::quick(100_000.0, 50_000.0)
+    };
+    let report = recovery::run(&mut station, &parameters).expect("a report");
+    let time_s = report.time_s().expect("it recovers").mean;
+    assert!(report.recoveries[0].overloaded, "{report:?}");
+    assert!((0.02..=0.03).contains(&time_s), "{time_s}");
+}
+
+#[test]
+fn a_reset_is_seen_from_its_beginning_to_its_end() {
+    let asked = Arc::new(AtomicU64::new(0));
+    let is_asked = asked.clone();
+    let mut down_until_ns = None;
+    let mut station = station(move |frame| {
+        // Soon after 10 ms another thread is told to reset the device. Time stands still until it had its turn.
+        if frame.now_ns > 11_000_000 && down_until_ns.is_none() {
+            while is_asked.load(Ordering::Acquire) == 0 {
+                std::thread::yield_now();
+            }
+            down_until_ns = Some(frame.now_ns + 20_000_000);
+        }
+        if down_until_ns.is_some_and(|until| frame.now_ns < until) { Vec::new() } else { frame.after(1000) }
+    });
+    let mut ask = || {
+        asked.fetch_add(1, Ordering::Release);
+        Ok(())
+    };
+    let parameters = reset::Parameters {
+        before: MILLISECOND * 10,
+        after: MILLISECOND * 100,
+        repetitions: 1,
+        ..reset::Parameters::quick(reset::Kind::Process, 10_000.0)
+    };
+    let report = reset::run(&mut station.resets(&mut ask), &parameters).expect("a report");
+    let outage = &report.outages[0];
+    let frame = report.uncertainty();
+    for time in [outage.by_loss, outage.by_timestamps] {
+        let time = time.expect("it comes back");
+        assert!(time.abs_diff(MILLISECOND * 20) <= frame * 2, "{time:?}");
+    }
+    assert_eq!(outage.interruptions, 1);
+    let mut fail = || Err(Invalid::new("no reset", "try again"));
+    let said =
+        station.resets(&mut fail).reset(1e3, MILLISECOND, MILLISECOND).expect_err("no reset").to_string();
+    assert_eq!(said, "no reset; try again");
+}
+
+/// A bridge of four ports that remembers so many addresses, learns so many a second, and is made to forget by the flag.
+fn learner(capacity: usize, rate: f64, forget: &Arc<AtomicBool>) -> impl FnMut(In) -> Out + Send + use<> {
+    let (forget, mut table, mut credit_ns) = (forget.clone(), HashMap::new(), 0.0);
+    move |mut frame: In| {
+        if forget.swap(false, Ordering::Relaxed) {
+            table.clear();
+        }
+        let [to, from] =
+            [0, 6].map(|at| MacAddr(frame.packet.data()[at..at + 6].try_into().expect("an address")));
+        // A bucket of two: what comes faster than the rate is not learnt.
+        let is_in_time = credit_ns <= frame.now_ns as f64 + 1e9 / rate;
+        if !table.contains_key(&from) && table.len() < capacity && is_in_time {
+            credit_ns = credit_ns.max(frame.now_ns as f64) + 1e9 / rate;
+            table.insert(from, frame.port);
+        }
+        let ports = match table.get(&to) {
+            Some(port) => vec![*port],
+            None => (0..4).filter(|port| *port != frame.port).collect(),
+        };
+        let mut copy = |port| (port, frame.now_ns, frame.packet.share().expect("memory"));
+        ports.into_iter().map(&mut copy).collect()
+    }
+}
+
+#[test]
+fn what_a_bridge_remembers_and_how_fast_it_learns_is_found() {
+    let flag = Arc::new(AtomicBool::new(false));
+    // One of what it remembers is the test port's.
+    let mut station = plugged(4, learner(61, 50_000.0, &flag), Link::Up, 1);
+    let mut forget = || {
+        flag.store(true, Ordering::Relaxed);
+        Ok(())
+    };
+    let usual = bridge::Parameters::rfc(40_000.0, 200_000.0);
+    let parameters = bridge::Parameters { first: 16, resolution: 0.05, ..usual };
+    let report = bridge::run(&mut station.teaches(64, &mut forget), &parameters).expect("a report");
+    assert_eq!((report.capacity, report.at_most), (60, false), "{report:?}");
+    let rate = report.rate.expect("it learns");
+    // Addresses within the bucket come on top of the rate.
+    assert!((45_000.0..=55_000.0).contains(&rate), "{rate}");
+    let mut few = self::station(|frame| frame.after(0));
+    let said = few.teaches(64, &mut || Ok(())).teach(1, 1e3).expect_err("too few ports").to_string();
+    assert!(said.contains("2 ports cannot tell what is flooded"), "{said}");
+}
+
+#[test]
+fn frames_to_all_count_once_for_each_port() {
+    let flag = Arc::default();
+    let mut station = plugged(4, learner(10, 1e9, &flag), Link::Up, 1);
+    let everyone = MacAddr([0xff; 6]);
+    let flows = vec![(Flow { dst_mac: everyone, ..flow(0) }, None)];
+    let streams = vec![Stream { flows, size: 64 }];
+    station.replan(&Plan { streams, everywhere: true, stragglers: MILLISECOND }).expect("a plan");
+    let detail = station.run(Trial::new(10_000.0, MILLISECOND * 10)).expect("a trial");
+    let Outcome { intended, sent, received, .. } = detail.outcome;
+    assert_eq!(([intended, sent, received], detail.counts.duplicates), ([300; 3], 0));
+}
+
+#[test]
+fn frames_are_known_by_their_bytes() {
+    let mut station = station(|frame| if frame.packet.len() > 1514 { Vec::new() } else { frame.after(0) });
+    let frames = [vec![7; 40], vec![8; 1515], vec![9; 60]];
+    let exchanged = station.exchange(0, &frames, 5, MILLISECOND).expect("a trial");
+    assert_eq!(exchanged.iter().map(|e| (e.sent, e.received)).collect::<Vec<_>>(), [(5, 5), (5, 0), (5, 5)]);
+}
+
+#[test]
+fn wrong_ports_and_silence_have_reasons() {
+    let cable = |frame: In| frame.after(0);
+    let mut wrong = plugged(2, cable, Link::Up, 0);
+    let said = wrong.warm_up(Duration::ZERO).expect_err("frames at the wrong port").to_string();
+    assert!(said.contains("come out of other ports"), "{said}");
+    let mut silent = station(|_| Vec::new());
+    let said = silent.warm_up(Duration::ZERO).expect_err("no frames").to_string();
+    assert!(said.contains("nothing at all comes from it"), "{said}");
+    let mut down = plugged(2, cable, Link::Down, 1);
+    let said = down.measure(Trial::new(1e3, MILLISECOND)).expect_err("no link").to_string();
+    assert!(said.contains("port0: the link is down"), "{said}");
+    let mut good = station(cable);
+    assert!(good.warm_up(Duration::from_secs(60)).is_ok());
+    assert!(good.measure(Trial::new(0.0, MILLISECOND)).is_err());
+    let long = Trial::new(1e9, Duration::from_secs(3600));
+    let said = good.measure(long).expect_err("too many frames").to_string();
+    assert!(said.contains("at most 2^32"), "{said}");
+    let steps = [Step { rate: 1.0, duration: Duration::from_secs(100_000_000) }];
+    let said = good.stream(&steps, MILLISECOND).expect_err("too many bins").to_string();
+    assert!(said.contains("choose wider bins"), "{said}");
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused() {
+    let faulty = || {
+        let fate = Box::new(|frame: In| frame.after(0));
+        let state = Mutex::new(State { fate, number: 0, waiting: Vec::new() });
+        Arc::new(Faulty { clock: Arc::default(), link: Link::Up, state })
+    };
+    for (size, what) in [(63, "64 bytes is the least"), (1519, "its longest is 1518")] {
+        let port = Port::new("port0", Arc::new(End(faulty(), 0))).expect("a port");
+        let streams = vec![Stream { flows: vec![(flow(0), None)], size }];
+        let plan = Plan { streams, ..Plan::default() };
+        let said = Station::new(vec![port], &plan, 1).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(said.contains(what), "{said}");
+    }
+    assert!(Station::new(Vec::new(), &Plan::default(), 1).is_err());
+}
