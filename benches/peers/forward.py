@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Processor time per forwarded packet: DPDK's l3fwd beside `junctor bench engine`, in turn. See run.sh."""
 
-import argparse, glob, json, os, signal, socket, statistics, subprocess, sys, time
+import argparse, glob, json, os, re, signal, socket, statistics, subprocess, sys, time
 
 PARSER = argparse.ArgumentParser(description=__doc__)
 PARSER.add_argument("--bin", required=True, help="where l3fwd is")
@@ -85,11 +85,11 @@ class L3fwd:
 class Ours:
     """`junctor bench engine`, started for each measurement."""
 
-    def __init__(self, name, conf):
-        self.name, self.conf, self.figures = name, conf, []
+    def __init__(self, name, conf, *more):
+        self.name, self.conf, self.more, self.figures = name, conf, more, []
 
     def measure(self):
-        run = subprocess.run([ARGS.junctor, "bench", "engine", "--json", "--runs", "3", "--run-ms", "200", self.conf],
+        run = subprocess.run([ARGS.junctor, "bench", "engine", "--json", "--runs", "3", "--run-ms", "200", *self.more, self.conf],
                              capture_output=True, text=True, check=False)
         if run.returncode:
             sys.exit(f"{self.conf}: {run.stderr}")
@@ -106,6 +106,25 @@ rt[0] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) ->
 """
 
 
+WIRE = """// bench: eth0 ether=02:00:00:00:00:01 src=192.0.2.0/24 dst={dst} flows={flows} length=60
+// bench: eth1 ether=02:00:00:00:00:02 src=198.51.100.0/24 dst={dst} flows={flows} length=60
+FromDevice(eth0) -> ToDevice(eth1);
+FromDevice(eth1) -> ToDevice(eth0);
+"""
+
+
+def full_router(prefixes):
+    """The whole router with packets to anywhere, and the file of its routes: 252 next hops at each of its two interfaces."""
+    with open(f"{ARGS.conf}/ip-router-noqueue.click", encoding="utf-8") as file:
+        text = file.read()
+    text = re.sub(r"dst=\S+ flows=\d+", f"dst=0.0.0.0/0 flows={ARGS.full // 2}", text)
+    # Half of the packets leave by where they came: nobody is to be told of a better way.
+    text = re.sub(r"PaintTee\(\d\)", "PaintTee(9)", text)
+    hops = [f"18.26.{net}.{host} {port}" for host in range(2, 254) for net, port in [(4, 1), (7, 2)]]
+    routes = "".join(f"{prefix} {hops[at * 2654435761 % 2**32 % len(hops)]}\n" for at, prefix in enumerate(prefixes))
+    return write("router-full.click", text), write("router-full.routes", routes + "0.0.0.0/0 18.26.4.2 1\n")
+
+
 def contestants():
     import array
     hosts = os.path.join(ARGS.data, "v4.one")
@@ -120,8 +139,12 @@ def contestants():
     chain_one = write("chain-one.click", CHAIN.format(dst="198.18.0.0/24", flows=1024, routes="198.18.0.0/24 0"))
     chain_full = write("chain-full.click", CHAIN.format(
         dst="0.0.0.0/0", flows=ARGS.full, routes=", ".join(f"{prefix} 0" for prefix in prefixes + ["0.0.0.0/0"])))
+    wire_one = write("wire-one.click", WIRE.format(dst="198.18.0.0/24", flows=1024))
+    wire_full = write("wire-full.click", WIRE.format(dst="0.0.0.0/0", flows=ARGS.full // 2))
+    router, routes = full_router(prefixes)
     return {
         "1 route, 1,024 packets": [
+            lambda: Ours("ours, bare wire: source and sink", wire_one),
             lambda: Ours("ours, CheckIPHeader - lookup - DecIPTTL - EtherEncap", chain_one),
             lambda: Ours("ours, whole IP router without queues", f"{ARGS.conf}/ip-router-noqueue.click"),
             lambda: L3fwd("l3fwd lpm", hosts, 1024, "lpm", one),
@@ -129,7 +152,9 @@ def contestants():
             lambda: L3fwd("mac swap on the same driver", hosts, 1024, "lpm", one, True),
         ],
         f"full table, {ARGS.full:,} packets to random destinations": [
+            lambda: Ours("ours, bare wire: source and sink", wire_full),
             lambda: Ours("ours, CheckIPHeader - lookup - DecIPTTL - EtherEncap", chain_full),
+            lambda: Ours("ours, whole IP router without queues", router, "-w", f"rt.load {routes}"),
             lambda: L3fwd("l3fwd fib", rand, ARGS.full, "fib", full),
             lambda: L3fwd("mac swap on the same driver", rand, ARGS.full, "lpm", one, True),
         ],
@@ -138,7 +163,8 @@ def contestants():
 
 def main():
     print(f"\n### Forwarding: processor time per packet in ns, median of {ARGS.rounds} interleaved rounds (least to most)\n")
-    print("l3fwd checks no headers and keeps no counts per element; its packets go round in DPDK's ring driver.\n")
+    print("l3fwd checks no headers and keeps no counts per element; its packets go round in DPDK's ring driver. The last column is what "
+          "the whole router costs more than a bare wire, over that figure.\n")
     for title, makers in contestants().items():
         running = []
         try:
@@ -153,12 +179,14 @@ def main():
         finally:
             for contestant in running:
                 contestant.stop()
-        print(f"| {title} | ns | ours / it |\n|---|---|---|")
-        first = running[0].figures
+        print(f"| {title} | ns | chain / it | router / it | (router - wire) / it |\n|---|---|---|---|---|")
+        wire, chain, router = (one.figures for one in running[:3])
+        net = [whole - bare for whole, bare in zip(router, wire)]
         for contestant in running:
             figures = contestant.figures
-            ratio = statistics.median(ours / theirs for ours, theirs in zip(first, figures))
-            print(f"| {contestant.name} | {statistics.median(figures):.1f} ({min(figures):.1f} to {max(figures):.1f}) | {ratio:.2f} |")
+            ratios = [statistics.median(ours / theirs for ours, theirs in zip(some, figures)) for some in (chain, router, net)]
+            print(f"| {contestant.name} | {statistics.median(figures):.1f} ({min(figures):.1f} to {max(figures):.1f}) | "
+                  + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |")
         print()
 
 

@@ -121,11 +121,41 @@ impl Way {
     }
 }
 
+/// Some outputs of a trunk's last element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outputs(u128);
+
+impl Outputs {
+    /// Whether output `port` is one of them.
+    #[inline]
+    pub const fn contains(self, port: usize) -> bool {
+        port < WAYS_MAX && self.0 >> port & 1 == 1
+    }
+
+    pub(crate) const fn and(self, others: Outputs) -> Outputs {
+        Outputs(self.0 | others.0)
+    }
+
+    pub(crate) const fn insert(&mut self, port: usize) {
+        if port < WAYS_MAX {
+            self.0 |= 1 << port;
+        }
+    }
+}
+
 /// What runs in place of a trunk and its branches.
 pub trait ForkPass: Send {
     /// As [`Pass::run`]; for each packet that is done there is its way in `ways`, which is as long as `batch`. Once a packet
     /// has left by an output, no packet behind it goes through a branch of that output: packets keep their order on every path.
-    fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], ways: &mut [Way], now: Nanos) -> usize;
+    /// By those in `used` packets ahead of this batch have left.
+    fn run(
+        &mut self,
+        chain: &Chain<'_>,
+        batch: &mut [Packet],
+        ways: &mut [Way],
+        used: Outputs,
+        now: Nanos,
+    ) -> usize;
 }
 
 /// The elements of a chain as a pass sees them while it runs.
@@ -163,6 +193,8 @@ pub(crate) struct Fused {
     /// Where the connections between them are counted: an index into the worker's output table for each but the last.
     pub(crate) links: Vec<usize>,
     pub(crate) run: Run,
+    /// The parts of a batch that go different ways, in the order of their first packets.
+    pub(crate) parts: Vec<Part>,
     /// Packets that go through the elements at once where the pass stops: many, after a batch of nothing but exceptions.
     pub(crate) slow: usize,
 }
@@ -181,8 +213,14 @@ pub(crate) struct Forked {
     pub(crate) branches: Vec<Branch>,
     /// For a batch, the way of each packet.
     pub(crate) ways: Vec<Way>,
-    /// The parts of a batch that go different ways, in the order of their first packets.
-    pub(crate) parts: Vec<(Way, Batch)>,
+}
+
+/// Packets of a batch that go the same way.
+pub(crate) struct Part {
+    pub(crate) way: Way,
+    pub(crate) batch: Batch,
+    /// How many of them the elements themselves have sent there, and counted.
+    pub(crate) counted: usize,
 }
 
 /// A chain behind an output of a trunk.
@@ -195,10 +233,30 @@ pub(crate) struct Branch {
 }
 
 impl Fused {
-    /// The element by whose output 0 packets leave the chain.
+    /// The elements of the chain, without those of branches.
     #[inline]
-    pub(crate) fn last(&self) -> u32 {
-        self.elements[self.elements.len() - 1]
+    pub(crate) fn trunk(&self) -> &[u32] {
+        match &self.run {
+            Run::Line(_) => &self.elements,
+            Run::Fork(fork) => &self.elements[..fork.trunk],
+        }
+    }
+
+    /// Adds packets that the pass has done, of which a fork has noted the ways, to the parts.
+    #[inline]
+    pub(crate) fn part(&mut self, front: Batch) {
+        match &mut self.run {
+            Run::Line(_) => join(&mut self.parts, Way::output(0), front, 0),
+            Run::Fork(fork) => fork.part(front, &mut self.parts),
+        }
+    }
+
+    /// Outputs by which a fork's packets have left, so that others must not go through the branches there.
+    pub(crate) fn used(&self) -> Outputs {
+        let mut used = Outputs::default();
+        let outputs = self.parts.iter().filter(|part| part.way.as_branch().is_none());
+        outputs.for_each(|part| used.insert(part.way.0.into()));
+        used
     }
 
     /// The element and the output by which packets of a way go on, and where else they are counted.
@@ -215,37 +273,46 @@ impl Fused {
 
     pub(crate) fn describe(&self) -> FusedChain {
         let indices = |elements: &[u32]| elements.iter().map(|e| *e as usize).collect();
-        let (trunk, branches) = match &self.run {
-            Run::Line(_) => (self.elements.len(), &[][..]),
-            Run::Fork(fork) => (fork.trunk, &fork.branches[..]),
+        let branches = match &self.run {
+            Run::Line(_) => &[][..],
+            Run::Fork(fork) => &fork.branches[..],
         };
         let branches = branches.iter().map(|b| (b.port, indices(&self.elements[b.elements.clone()])));
-        FusedChain {
-            name: self.name,
-            branches: branches.collect(),
-            elements: indices(&self.elements[..trunk]),
-        }
+        FusedChain { name: self.name, branches: branches.collect(), elements: indices(self.trunk()) }
     }
 }
 
 impl Forked {
     /// Sorts packets by their ways, in order for each, into `parts`.
-    pub(crate) fn part(&mut self, mut front: Batch) {
+    fn part(&self, mut front: Batch, parts: &mut Vec<Part>) {
         let ways = &self.ways[..front.len()];
         let Some(first) = ways.first().copied() else { return };
         // Most often all go one way, and stay where they are: asked without a branch for each.
         if ways.iter().fold(0, |differ, way| differ | (way.0 ^ first.0)) == 0 {
-            return self.parts.push((first, front));
+            return join(parts, first, front, 0);
         }
         let same = ways.iter().position(|way| *way != first).unwrap_or(ways.len());
         let mut others = front.split_off(same);
-        self.parts.push((first, front));
-        for (packet, way) in others.drain(..).zip(&ways[same..]) {
-            match self.parts.iter_mut().find(|(w, _)| w == way) {
-                Some((_, part)) => part.push(packet),
-                None => self.parts.push((*way, Batch::of(packet))),
-            }
+        join(parts, first, front, 0);
+        let mut others = others.drain(..);
+        for run in ways[same..].chunk_by(Way::eq) {
+            let at = parts.iter().position(|part| part.way == run[0]).unwrap_or_else(|| {
+                parts.push(Part { way: run[0], batch: Batch::new(), counted: 0 });
+                parts.len() - 1
+            });
+            parts[at].batch.extend(others.by_ref().take(run.len()));
         }
+    }
+}
+
+/// Adds packets to the part that goes this way, `counted` of them being counted already.
+pub(crate) fn join(parts: &mut Vec<Part>, way: Way, mut batch: Batch, counted: usize) {
+    match parts.iter_mut().find(|part| part.way == way) {
+        Some(part) => {
+            part.batch.append(&mut batch);
+            part.counted += counted;
+        }
+        None => parts.push(Part { way, batch, counted }),
     }
 }
 
@@ -299,7 +366,7 @@ impl<'a> Finder<'a, '_> {
         let (name, Offer { elements: n, pass }) =
             offers.max_by_key(|(_, o)| o.elements).filter(|(_, o)| o.elements >= 2)?;
         let (elements, links) = (row.indices[..n].to_vec(), row.links[..n - 1].to_vec());
-        Some(Fused { name, elements, links, run: Run::Line(pass), slow: 1 })
+        Some(Fused { name, elements, links, run: Run::Line(pass), parts: Vec::new(), slow: 1 })
     }
 
     fn fork(&self, row: &Row<'a>, fork: &Fork) -> Option<Fused> {
@@ -323,9 +390,9 @@ impl<'a> Finder<'a, '_> {
             links.extend(&behind.links[..n.checked_sub(1)?]);
             branches.push(Branch { port, elements: first..elements.len(), links });
         }
-        let forked = Forked { pass, trunk, branches, ways: Vec::new(), parts: Vec::new() };
+        let forked = Forked { pass, trunk, branches, ways: Vec::new() };
         let (name, links) = (fork.name, row.links[..last].to_vec());
-        Some(Fused { name, elements, links, run: Run::Fork(Box::new(forked)), slow: 1 })
+        Some(Fused { name, elements, links, run: Run::Fork(Box::new(forked)), parts: Vec::new(), slow: 1 })
     }
 }
 

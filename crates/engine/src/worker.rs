@@ -54,17 +54,13 @@ pub(crate) type Slot = Option<Box<dyn Element>>;
 struct Job {
     element: u32,
     port: u16,
-    /// The element itself is to run, not a pass that replaces its chain.
-    plain: bool,
-    /// How often a fork stopped at packets that came with these.
-    stops: u8,
     batch: Batch,
 }
 
 impl Job {
     #[inline]
     fn to(edge: Edge, batch: Batch) -> Job {
-        Job { element: edge.element, port: edge.port, plain: false, stops: 0, batch }
+        Job { element: edge.element, port: edge.port, batch }
     }
 }
 
@@ -594,9 +590,9 @@ impl Worker {
 
     #[inline]
     fn dispatch(&mut self, job: Job) {
-        let Job { element, port, plain, stops, batch } = job;
-        if self.fused[element as usize].is_some() && port == 0 && !plain {
-            self.dispatch_fused(element, stops, batch);
+        let Job { element, port, batch } = job;
+        if self.fused[element as usize].is_some() && port == 0 {
+            self.dispatch_fused(element, batch);
         } else {
             self.dispatch_plain(element, port, batch);
         }

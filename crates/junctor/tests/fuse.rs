@@ -323,3 +323,50 @@ fn forks_of_ipv6_are_the_same_with_and_without_fusion() {
         check_with(&text, &make, 1);
     }
 }
+
+/// An Ethernet frame with an empty datagram to 10.0.1.`host`, its header right or not.
+fn datagram(host: u8, good: bool) -> Vec<u8> {
+    let mut ip = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 10, 0, 1, host];
+    let sum = wire::checksum::internet(&ip) ^ u16::from(!good);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7, 8, 0][..], &ip, &[0; 26]].concat()
+}
+
+/// What is not ordinary takes its own way, and the packets around it stay together: one batch for each way, or two where it is
+/// so frequent that others go with it.
+#[test]
+fn exceptions_cut_no_batches() {
+    let text = format!(
+        "FromDevice(m0) -> Strip(14) -> c :: CheckIPHeader -> rt :: StaticIPLookup(10.0.1.0/25 0, 10.0.1.128/25 1);
+         rt[0] -> DecIPTTL -> e0 :: {ENCAP} -> ToDevice(m0);
+         rt[1] -> DecIPTTL -> e1 :: {ENCAP} -> ToDevice(m1);
+         c[1] -> bad :: Counter -> Discard;"
+    );
+    for (every, most) in [(2, 2), (3, 2), (7, 1), (40, 1)] {
+        let registry = elements::registry();
+        let time = TimeSource::Simulated(SIMULATION_EPOCH);
+        let mut router = Accounted::of(&registry, &text, 64, 1, time).unwrap_or_else(|why| panic!("{why}"));
+        let good = |i: u8| i % every != 1;
+        for i in 0..64u8 {
+            router.inject(0, &datagram(i * 4, good(i)));
+        }
+        router.run(Duration::from_millis(1));
+        let report = router.router().report();
+        let shared = router.router().shared().clone();
+        let sent = |name: &str| {
+            let at = shared.elements.iter().position(|e| e.name == name).expect(name);
+            report.elements[at].outputs[0]
+        };
+        let many = (0..64).filter(|i| good(*i)).count() as u64;
+        assert_eq!(sent("bad").packets, 64 - many, "one in {every}");
+        assert_eq!(sent("e0").packets + sent("e1").packets, many, "one in {every}");
+        assert!(sent("e0").batches <= most && sent("e1").batches <= most, "one in {every}");
+        let hosts = |at: usize, frames: &[(usize, Vec<u8>)]| -> Vec<u8> {
+            frames.iter().filter(|(device, _)| *device == at).map(|(_, frame)| frame[33]).collect()
+        };
+        let frames = router.collect();
+        let want =
+            |hosts: std::ops::Range<u8>| -> Vec<u8> { hosts.filter(|i| good(*i)).map(|i| i * 4).collect() };
+        assert_eq!((hosts(0, &frames), hosts(1, &frames)), (want(0..32), want(32..64)), "one in {every}");
+    }
+}

@@ -192,6 +192,15 @@ impl<H> View<H> {
         }
     }
 
+    /// The hop that `id` itself stands for; `None` if it stands for a group, or for nothing.
+    #[inline]
+    pub fn single(&self, id: NextHopId) -> Option<&H> {
+        match self.entries.get(id.0 as usize)? {
+            Entry::Hop(hop) => Some(hop),
+            Entry::Group(_) | Entry::Vacant => None,
+        }
+    }
+
     /// Follows groups down to a hop. Invariant 1 bounds the loop.
     #[inline(never)]
     fn select(&self, buckets: &[u16], flow_hash: u32) -> Option<&H> {

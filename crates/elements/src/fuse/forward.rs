@@ -12,7 +12,7 @@
 
 use engine::Element;
 use engine::clock::Nanos;
-use engine::fuse::{Ahead, Chain, ForkOffer, ForkPass, WAYS_MAX, Way, member};
+use engine::fuse::{Ahead, Chain, ForkOffer, ForkPass, Outputs, WAYS_MAX, Way, member};
 use packet::Packet;
 use tables::neighbour::Address;
 use tables::next_hop::{NextHopId, View};
@@ -42,8 +42,9 @@ pub(super) trait Kind: Sized + Send + 'static {
     fn input(trunk: &[&dyn Element]) -> Option<(usize, Self::Input)>;
     /// Reads the settings of the input's elements.
     fn entry<'a>(input: &Self::Input, chain: &'a Chain<'_>) -> Option<Entry<Self::Rules<'a>>>;
-    /// Checks the header that begins at byte `at`; `None` if the packet is not ordinary.
-    fn admit(rules: Self::Rules<'_>, packet: &Packet, at: usize) -> Option<Admitted<Self::Key>>;
+    /// Reads and checks the headers that begin at byte `at`, up to the first packet that is not ordinary, by [`Found::admit`]; returns
+    /// how many are.
+    fn admit(rules: Self::Rules<'_>, packets: &[Packet], at: usize, found: &mut Found<Self::Key>) -> usize;
     /// Finds the elements of an output, and says how many there are.
     fn output(branch: &[&dyn Element]) -> (usize, Self::Output);
     /// Prepares an output, whose elements begin at `first` in the chain, for a batch of packets of this paint.
@@ -96,7 +97,7 @@ struct Forward<K: Kind> {
 }
 
 /// What is known of each packet of a step.
-struct Found<A> {
+pub(super) struct Found<A> {
     /// Destination addresses, and once routes are known who the packets go to next.
     to: [A; STEP],
     /// Lengths of the datagrams in bytes.
@@ -153,7 +154,14 @@ enum Exit<L> {
 }
 
 impl<K: Kind> ForkPass for Forward<K> {
-    fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], ways: &mut [Way], now: Nanos) -> usize {
+    fn run(
+        &mut self,
+        chain: &Chain<'_>,
+        batch: &mut [Packet],
+        ways: &mut [Way],
+        used: Outputs,
+        now: Nanos,
+    ) -> usize {
         let Forward { input, lookup, outputs, branches, found } = self;
         let Some(entry) = K::entry(input, chain) else { return 0 };
         let Some((fib, hops)) = chain.get::<Lookup<K::Family>>(*lookup).and_then(Lookup::parts) else {
@@ -162,12 +170,16 @@ impl<K: Kind> ForkPass for Forward<K> {
         let mut exits = [Exit::Unknown; BRANCHES_MAX];
         let mut done = 0;
         for (packets, ways) in batch.chunks_mut(STEP).zip(ways.chunks_mut(STEP)) {
-            let mut n = found.admit::<K>(&entry, packets);
+            let mut n = K::admit(entry.rules, packets, entry.strip, found);
             K::Family::lookup(fib, chain.rcu(), &found.to[..n], &mut found.hops[..n]);
             n = found.follow::<K>(hops.read(chain.rcu()), entry.strip, &packets[..n], *outputs);
-            for (port, exit) in exits.iter_mut().enumerate().filter(|(port, _)| found.seen >> port & 1 == 1) {
+            let mut seen = found.seen;
+            while let Some(exit) = exits.get_mut(seen.trailing_zeros() as usize) {
+                let port = seen.trailing_zeros() as usize;
+                seen &= seen - 1;
                 if let Exit::Unknown = exit {
-                    *exit = open::<K>(branches[port].as_ref(), chain, entry.color, now);
+                    let branch = branches[port].as_ref().filter(|_| !used.contains(port));
+                    *exit = open::<K>(branch, chain, entry.color, now);
                 }
             }
             found.send::<K>(&entry, &mut packets[..n], &mut ways[..n], &mut exits);
@@ -193,17 +205,23 @@ fn open<'a, K: Kind>(
 }
 
 impl<A: Address> Found<A> {
-    /// Reads and checks headers up to the first packet that is not ordinary; returns how many are.
+    /// Notes what `admit` reads of headers, up to the first packet for which that is nothing; returns how many there are.
     // This one and the next are apart, so that their loops have all registers to themselves.
     #[inline(never)]
-    fn admit<K: Kind<Key = A>>(&mut self, entry: &Entry<K::Rules<'_>>, packets: &[Packet]) -> usize {
-        let (rules, at) = (entry.rules, entry.strip);
+    pub(super) fn admit(
+        &mut self,
+        packets: &[Packet],
+        admit: impl Fn(&Packet) -> Option<Admitted<A>>,
+    ) -> usize {
+        self.ports.fill(0);
         let notes = self.to.iter_mut().zip(&mut self.lens).zip(&mut self.ports);
         let mut n = 0;
         for (packet, ((to, len), port)) in packets.iter().zip(notes) {
-            let Some(admitted) = K::admit(rules, packet, at) else { break };
+            let Some(admitted) = admit(packet) else { break };
             (*to, *len) = (admitted.to, admitted.len);
-            *port = if admitted.plain { 0 } else { NOT_PLAIN };
+            if !admitted.plain {
+                *port = NOT_PLAIN;
+            }
             n += 1;
         }
         n
@@ -218,6 +236,9 @@ impl<A: Address> Found<A> {
         packets: &[Packet],
         outputs: usize,
     ) -> usize {
+        if let Some(hop) = self.common_hop(hops, packets.len()) {
+            return self.follow_all::<K>(hop, packets.len(), outputs);
+        }
         let (mut n, mut seen) = (0, 0);
         let answers = self.ports.iter_mut().zip(&mut self.to).zip(&self.hops).zip(&self.lens);
         for (packet, (((port, to), hop), len)) in packets.iter().zip(answers) {
@@ -238,6 +259,32 @@ impl<A: Address> Found<A> {
         n
     }
 
+    /// The next hop of all of the first `n` packets, if they have one in common.
+    #[inline]
+    fn common_hop<'v, H>(&self, hops: &'v View<H>, n: usize) -> Option<&'v H> {
+        let ids = &self.hops[..n];
+        if is_alike(ids) { hops.single(NextHopId(*ids.first()?)) } else { None }
+    }
+
+    /// As [`follow`](Self::follow), for `n` packets with this next hop.
+    #[inline]
+    fn follow_all<K: Kind<Key = A>>(
+        &mut self,
+        hop: &Hop<<K::Family as Family>::Addr>,
+        n: usize,
+        outputs: usize,
+    ) -> usize {
+        if hop.output as usize >= outputs {
+            return 0;
+        }
+        self.seen = 1u64.wrapping_shl(hop.output);
+        self.ports[..n].iter_mut().for_each(|port| *port |= hop.output as u8);
+        if hop.gateway != K::Family::UNSPECIFIED {
+            self.to[..n].fill(K::Family::key(hop.gateway));
+        }
+        n
+    }
+
     /// Sends packets on by their outputs: those in a row by the same one together.
     #[inline]
     fn send<K: Kind<Key = A>>(
@@ -249,9 +296,7 @@ impl<A: Address> Found<A> {
     ) {
         let n = packets.len();
         let (ports, lens, to) = (&self.ports[..n], &self.lens[..n], &self.to[..n]);
-        let Some(first) = ports.first() else { return };
-        // Most often all take the same: asked without a branch for each.
-        let alike = ports.iter().fold(0, |differ, port| differ | (port ^ first)) == 0;
+        let alike = is_alike(ports);
         let Entry { color, strip, .. } = *entry;
         let mut at = 0;
         while at < n {
@@ -283,6 +328,13 @@ impl<A: Address> Found<A> {
             at += 1;
         }
     }
+}
+
+/// Whether all of these are equal, as they most often are: asked without a branch for each.
+#[inline(always)]
+pub(super) fn is_alike<T: Copy + PartialEq>(list: &[T]) -> bool {
+    let (Some(first), Some(last)) = (list.first(), list.last()) else { return true };
+    first == last && list.iter().fold(true, |alike, one| alike & (one == first))
 }
 
 /// The hash of the flow of a packet with a datagram of `len` bytes behind the first `strip`.

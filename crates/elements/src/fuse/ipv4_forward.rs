@@ -6,15 +6,22 @@ use engine::clock::Nanos;
 use engine::fuse::{Chain, Fork};
 use packet::Packet;
 
-use super::forward::{self, Admitted, Entry, Kind};
+use super::forward::{self, Admitted, Entry, Found, Kind};
 use super::ipv4_input::{self, Input, Rules};
 use super::ipv4_output::{self, Live, Output};
 use super::output::Row;
+use crate::ip::check_ip_header;
 use crate::ip::lookup_ip_route::{V4, flow_hash};
 
 pub(super) const FORK: Fork = Fork { name: "IPv4 forwarding", find: forward::find::<Ipv4> };
 
 struct Ipv4;
+
+#[inline(always)]
+fn admitted(packet: &Packet, header: check_ip_header::Admitted) -> Option<Admitted<u32>> {
+    let to = u32::from_be_bytes(header.address);
+    Some(Admitted { to, len: header.ip_len, plain: ipv4_output::is_plain(packet, header.ttl, to) })
+}
 
 impl Kind for Ipv4 {
     type Family = V4;
@@ -36,11 +43,18 @@ impl Kind for Ipv4 {
         Some(Entry { rules, color, strip })
     }
 
-    #[inline(always)]
-    fn admit(rules: Rules<'_>, packet: &Packet, at: usize) -> Option<Admitted<u32>> {
-        let header = rules.admit(packet, at)?;
-        let to = u32::from_be_bytes(header.address);
-        Some(Admitted { to, len: header.ip_len, plain: ipv4_output::is_plain(packet, header.ttl, to) })
+    #[inline]
+    fn admit(rules: Rules<'_>, packets: &[Packet], at: usize, found: &mut Found<u32>) -> usize {
+        // What is the same for all packets is asked here, and not for each.
+        match rules {
+            Rules { header, addresses: None } if header.checksum => {
+                found.admit(packets, move |p| admitted(p, header.admit::<true>(p, at)?))
+            }
+            Rules { header, addresses: None } => {
+                found.admit(packets, move |p| admitted(p, header.admit::<false>(p, at)?))
+            }
+            rules => found.admit(packets, move |p| admitted(p, rules.admit(p, at)?)),
+        }
     }
 
     fn output(branch: &[&dyn Element]) -> (usize, Output) {

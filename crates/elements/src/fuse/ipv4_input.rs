@@ -62,15 +62,18 @@ pub(super) struct Live<'a> {
 /// What is asked of packets.
 #[derive(Clone, Copy)]
 pub(super) struct Rules<'a> {
-    header: &'a check_ip_header::Rules,
-    addresses: Option<&'a check_ip_addresses::Rules>,
+    pub(super) header: &'a check_ip_header::Rules,
+    pub(super) addresses: Option<&'a check_ip_addresses::Rules>,
 }
 
 impl Rules<'_> {
     /// Looks for a header without fault at byte `at`.
     #[inline(always)]
     pub(super) fn admit(&self, packet: &Packet, at: usize) -> Option<Admitted> {
-        let found = self.header.admit(packet, at)?;
+        let found = match self.header.checksum {
+            true => self.header.admit::<true>(packet, at)?,
+            false => self.header.admit::<false>(packet, at)?,
+        };
         match self.addresses {
             None => Some(found),
             Some(rules) => rules.pass(packet.chunk_at::<20>(at)?).then_some(found),

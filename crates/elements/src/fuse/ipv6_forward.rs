@@ -6,7 +6,7 @@ use engine::clock::Nanos;
 use engine::fuse::{Chain, Fork};
 use packet::Packet;
 
-use super::forward::{self, Admitted, Entry, Kind};
+use super::forward::{self, Admitted, Entry, Found, Kind};
 use super::ipv6_input::{self, Input};
 use super::ipv6_output::{self, Live, Output};
 use super::output::Row;
@@ -39,12 +39,19 @@ impl Kind for Ipv6 {
         Some(Entry { rules: (rules, options), color, strip })
     }
 
-    #[inline(always)]
-    fn admit((rules, options): (&Rules, bool), packet: &Packet, at: usize) -> Option<Admitted<u128>> {
-        let header = rules.admit(packet, at).filter(|h| !options || h.next_header != 0)?;
-        let plain = ipv6_output::is_plain(packet, &header);
-        let to = u128::from_be_bytes(header.destination);
-        Some(Admitted { to, len: u16::try_from(header.ip_len).ok()?, plain })
+    #[inline]
+    fn admit(
+        (rules, options): (&Rules, bool),
+        packets: &[Packet],
+        at: usize,
+        found: &mut Found<u128>,
+    ) -> usize {
+        found.admit(packets, move |packet| {
+            let header = rules.admit(packet, at).filter(|h| !options || h.next_header != 0)?;
+            let plain = ipv6_output::is_plain(packet, &header);
+            let to = u128::from_be_bytes(header.destination);
+            Some(Admitted { to, len: u16::try_from(header.ip_len).ok()?, plain })
+        })
     }
 
     fn output(branch: &[&dyn Element]) -> (usize, Output) {

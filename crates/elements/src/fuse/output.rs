@@ -8,6 +8,7 @@ use packet::{Facts, Packet};
 use tables::mac::Mac;
 use tables::neighbour::{Address, View};
 
+use super::forward::is_alike;
 use crate::basic::check_paint::CheckPaint;
 use crate::basic::paint_tee::PaintTee;
 use crate::ethernet::ether_encap::EtherEncap;
@@ -138,6 +139,25 @@ impl<'a, A: Address> Link<'a, A> {
         packets: &mut [Packet],
         row: &Row<'_, A>,
         mtu: usize,
+        change: impl Fn(&mut [u8; N]) + Copy,
+        note: impl Fn(&mut Packet, A) + Copy,
+    ) -> usize {
+        match row.color {
+            None => self.send_noted(packets, row, mtu, change, note),
+            Some(color) => self.send_noted(packets, row, mtu, change, move |p, to| {
+                note(p, to);
+                p.set_paint(color);
+            }),
+        }
+    }
+
+    /// As [`send`](Self::send), with the paint in what `note` notes.
+    #[inline]
+    fn send_noted<const N: usize>(
+        self,
+        packets: &mut [Packet],
+        row: &Row<'_, A>,
+        mtu: usize,
         change: impl Fn(&mut [u8; N]),
         note: impl Fn(&mut Packet, A),
     ) -> usize {
@@ -151,9 +171,14 @@ impl<'a, A: Address> Link<'a, A> {
         // No packet is longer.
         let strip = row.strip as u32;
         match self {
-            Link::Known(known, rest) => each(packets, row, change, note, move |p, len, to| {
-                p.relink(strip, len, known.get(to)?, &rest)
-            }),
+            Link::Known(known, rest) => match common_neighbour(known, row.to) {
+                Some(mac) => {
+                    each(packets, row, change, note, move |p, len, _| p.relink(strip, len, &mac, &rest))
+                }
+                None => each(packets, row, change, note, move |p, len, to| {
+                    p.relink(strip, len, known.get(to)?, &rest)
+                }),
+            },
             Link::Fixed(mac, rest) => {
                 each(packets, row, change, note, move |p, len, _| p.relink(strip, len, &mac, &rest))
             }
@@ -168,6 +193,12 @@ impl<'a, A: Address> Link<'a, A> {
     }
 }
 
+/// The address of the neighbour to which all packets of a row go, if it is one and known.
+#[inline]
+fn common_neighbour<A: Address>(known: View<'_, A>, to: &[A]) -> Option<Mac> {
+    if is_alike(to) { known.get(*to.first()?).copied() } else { None }
+}
+
 /// Lets `link` give each packet of a row its link header, and `change` change the header that this returns. Returns for how many it did.
 // Apart, so that the loop has all registers to itself; the closures have their settings by value for the same reason.
 #[inline(never)]
@@ -178,15 +209,11 @@ fn each<A: Address, const N: usize>(
     note: impl Fn(&mut Packet, A),
     link: impl for<'p> Fn(&'p mut Packet, u16, A) -> Option<&'p mut [u8; N]>,
 ) -> usize {
-    let color = row.color;
     let mut n = 0;
     for ((packet, len), to) in packets.iter_mut().zip(row.lens).zip(row.to) {
         let Some(header) = link(packet, *len, *to) else { break };
         change(header);
         note(packet, *to);
-        if let Some(color) = color {
-            packet.set_paint(color);
-        }
         n += 1;
     }
     n

@@ -69,7 +69,7 @@ pub(crate) struct CheckIpHeader {
 /// What is checked.
 pub(crate) struct Rules {
     pub(crate) offset: usize,
-    checksum: bool,
+    pub(crate) checksum: bool,
     /// In host order.
     bad_sources: Vec<u32>,
     /// Whether a source with this last byte may be bad, so that hardly any good source needs the list.
@@ -223,19 +223,20 @@ impl Rules {
 }
 
 impl Rules {
-    /// Looks for a header without options and without fault at byte `at`. `None` for any other packet; those are for
-    /// [`Rules::check`].
+    /// Looks for a header without options and without fault at byte `at`, its checksum included if `SUM`, as
+    /// [`checksum`](Self::checksum) says. `None` for any other packet; those are for [`Rules::check`].
     #[inline(always)]
-    pub(crate) fn admit(&self, packet: &Packet, at: usize) -> Option<Admitted> {
+    pub(crate) fn admit<const SUM: bool>(&self, packet: &Packet, at: usize) -> Option<Admitted> {
         let header = packet.chunk_at::<20>(at)?;
         // Each word is loaded once, and its fields are taken from it.
         let (first, rest) = header.split_first_chunk::<8>()?;
         let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*rest.first_chunk::<8>()?));
         let ip_len = ((first >> 16) as u16).swap_bytes();
+        // Shorter than the header becomes longer than the packet.
+        let (behind, room) = (usize::from(ip_len).wrapping_sub(20), packet.len() - at - 20);
         if first as u8 != 0x45
-            || ip_len < 20
-            || usize::from(ip_len) > packet.len() - at
-            || (self.checksum && !wire::checksum::header20_ok(header))
+            || behind > room
+            || (SUM && !wire::checksum::header20_ok(header))
             || (self.bad_last_bytes[(second >> 56) as usize] && !self.is_good_source(header))
         {
             return None;

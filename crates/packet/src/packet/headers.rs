@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a packet's headers lie.
 
-use super::{Packet, SHARED, UNSET};
+use super::{FOREIGN, HEAP, Packet, SHARED, UNSET};
 
 /// Header positions, as offsets in bytes from the packet's first byte. Positions stay with the bytes when the
 /// packet is stripped or unstripped, so they may lie before its first byte (a negative offset).
@@ -129,8 +129,8 @@ impl Packet {
 
     /// Gives the packet that begins `strip` bytes further on a new link header, `dst` and then `rest`, marks what follows as its network
     /// header of `N` bytes, and drops all behind the `len` bytes from there. Returns that header, to be changed. `None`, with
-    /// the packet untouched, where that is not to be had at once: another packet shares the bytes, the packet is
-    /// shorter, or there is no room for the link header.
+    /// the packet untouched, where that is not to be had at once: another packet shares the bytes, they lie in no frame of the packet's own,
+    /// the packet is shorter, or there is no room for the link header.
     #[inline(always)]
     pub fn relink<const N: usize>(
         &mut self,
@@ -141,13 +141,18 @@ impl Packet {
     ) -> Option<&mut [u8; N]> {
         const LINK: usize = 14;
         let m = self.meta_mut();
-        // None of the sums overflows 64 bits.
+        // Nothing overflows 64 bits. Where the datagram is shorter than its header, what it has beyond it becomes so large that no
+        // packet has it.
         let (strip, len) = (strip as usize, usize::from(len));
         let start = m.off as usize + strip;
-        let beyond = len < N || strip + len > m.len as usize || start + N >= usize::from(UNSET);
-        if m.flags & SHARED != 0 || start < LINK || beyond {
+        let beyond = (len as u32).wrapping_sub(N as u32);
+        let room = i64::from(m.len) - (strip + N) as i64;
+        let short = room < i64::from(beyond);
+        // In a frame of its own a packet begins where a position can name it.
+        if m.flags & (SHARED | FOREIGN | HEAP) != 0 || start < LINK || short {
             return None;
         }
+        debug_assert!(start + N < usize::from(UNSET));
         m.off = (start - LINK) as u32;
         m.len = (len + LINK) as u32;
         (m.mac, m.net, m.transport) = ((start - LINK) as u16, start as u16, (start + N) as u16);

@@ -26,6 +26,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sync::lines::{Line, Lines};
 use sync::prefetch::prefetch;
 
+#[cfg(target_arch = "x86_64")]
+mod gather;
+
 /// Addresses looked up side by side.
 const BATCH: usize = 32;
 /// The same for what is left of a batch; the rest goes one by one.
@@ -52,13 +55,20 @@ enum Level {
     /// AVX2, BMI1, BMI2: x86-64-v3.
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// AVX-512 with a vector population count, and gathers that are worth it.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
 }
 
 impl Walk {
     /// All slots name `line`, which must be a complete object before the first lookup.
     pub(super) fn new(lines: Lines, line: u32) -> Self {
+        Self::with_level(lines, line, level())
+    }
+
+    fn with_level(lines: Lines, line: u32, level: Level) -> Self {
         let slots = super::boxed_array(|| AtomicU32::new(line * LINE_BYTES));
-        Self { slots, lines, level: level() }
+        Self { slots, lines, level }
     }
 
     /// The line where a slot's object begins.
@@ -86,6 +96,9 @@ impl Walk {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { self.batches_avx2(addrs, out) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => unsafe { self.batches_avx512(addrs, out) },
         }
     }
 
@@ -232,7 +245,11 @@ fn level() -> Level {
         let v3 = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2");
-        return if v3 { Level::Avx2 } else { Level::Popcnt };
+        return match v3 {
+            true if gather::pays() => Level::Avx512,
+            true => Level::Avx2,
+            false => Level::Popcnt,
+        };
     }
     Level::Base
 }
@@ -273,11 +290,14 @@ mod tests {
                 check("base", &|addrs, out| walk.batches(addrs, out));
                 #[cfg(target_arch = "x86_64")]
                 {
-                    if matches!(walk.level, Level::Popcnt | Level::Avx2) {
+                    if !matches!(walk.level, Level::Base) {
                         check("popcnt", &|addrs, out| walk.batches_popcnt(addrs, out));
                     }
-                    if matches!(walk.level, Level::Avx2) {
+                    if matches!(walk.level, Level::Avx2 | Level::Avx512) {
                         check("avx2", &|addrs, out| walk.batches_avx2(addrs, out));
+                    }
+                    if gather::is_available() {
+                        check("avx512", &|addrs, out| walk.batches_avx512(addrs, out));
                     }
                 }
             }
