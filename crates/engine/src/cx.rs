@@ -296,6 +296,20 @@ impl Cx<'_> {
         self.worker.slots[self.element as usize] = Some(deputy);
     }
 
+    /// Answers what other threads ask of this worker, for an element that waits for another worker. `deputy` stands in the element's
+    /// place meanwhile.
+    pub(crate) fn answer(&mut self, deputy: impl FnOnce() -> Box<dyn Element>) {
+        let worker = &mut *self.worker;
+        if !worker.shared.mailboxes[worker.index].has_mail() {
+            return;
+        }
+        let here = worker.pulse.spot();
+        worker.slots[self.element as usize] = Some(deputy());
+        worker.serve();
+        worker.slots[self.element as usize] = None;
+        worker.pulse.enter(here);
+    }
+
     /// Calls [`Element::signal`] when the process receives `signal`, in place of what would happen otherwise.
     pub fn on_signal(&mut self, signal: i32) {
         let (element, worker) = (self.element, self.worker.index);

@@ -3,7 +3,8 @@
 //!
 //! Pushed batches never nest (an element returns before what it sent is processed), so a worker holds at most one
 //! such lock on the push side; pulls go upstream only, in the graph's order. Hence no two workers can wait for each
-//! other.
+//! other's locks. But an element may call a handler of another, and with its lock held wait for the worker that answers: so
+//! whoever waits for a lock answers calls meanwhile, and does not sleep.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -21,6 +22,9 @@ use crate::swap::Depot;
 /// How often, and how long each time, a lock is looked at that may never be free.
 const LOOKS: u32 = 1000;
 const LOOK_EVERY: Duration = Duration::from_micros(100);
+
+/// Looks at a lock before its waiter lets others have the processor.
+const SPINS: u32 = 100;
 
 type Guarded = Arc<AdaptiveLock<Box<dyn Element>>>;
 
@@ -46,12 +50,33 @@ impl Locked {
     }
 
     /// Once the router has stopped, nobody frees a lock any more whose holder was left behind.
-    fn get_at_end(&self, cx: &Cx<'_>) -> Option<AdaptiveGuard<'_, Box<dyn Element>>> {
-        if cx.router().is_stopped() { self.element.try_lock() } else { Some(self.get()) }
+    fn get_at_end(&self, cx: &mut Cx<'_>) -> Option<AdaptiveGuard<'_, Box<dyn Element>>> {
+        if cx.router().is_stopped() { self.element.try_lock() } else { Some(self.get_on(cx)) }
     }
 
+    /// For those who hold it while nobody runs.
     pub(crate) fn get(&self) -> AdaptiveGuard<'_, Box<dyn Element>> {
         self.element.lock()
+    }
+
+    /// For a worker that runs: it answers calls while it waits, this element's among them.
+    #[inline]
+    fn get_on(&self, cx: &mut Cx<'_>) -> AdaptiveGuard<'_, Box<dyn Element>> {
+        match self.element.try_lock() {
+            Some(guard) => guard,
+            None => self.wait_on(cx),
+        }
+    }
+
+    #[cold]
+    fn wait_on(&self, cx: &mut Cx<'_>) -> AdaptiveGuard<'_, Box<dyn Element>> {
+        let mut looks = 0;
+        self.element.lock_meanwhile(sync::lock::now_ns, || {
+            cx.answer(|| Box::new(Locked { element: self.element.clone(), first: self.first }));
+            // Most sections are over in less than it takes to give the processor away.
+            looks += 1;
+            if looks < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
+        })
     }
 }
 
@@ -70,27 +95,27 @@ impl Element for Locked {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
-        self.get().push(cx, port, batch);
+        self.get_on(cx).push(cx, port, batch);
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
-        self.get().pull(cx, port, max)
+        self.get_on(cx).pull(cx, port, max)
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        self.get().run_task(cx)
+        self.get_on(cx).run_task(cx)
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
-        self.get().run_timer(cx, timer);
+        self.get_on(cx).run_timer(cx, timer);
     }
 
     fn run_fd(&mut self, cx: &mut Cx<'_>, fd: RawFd) {
-        self.get().run_fd(cx, fd);
+        self.get_on(cx).run_fd(cx, fd);
     }
 
     fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
-        self.get().driver_stopped(cx);
+        self.get_on(cx).driver_stopped(cx);
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
@@ -99,7 +124,7 @@ impl Element for Locked {
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.get().write(cx, name, value)
+        self.get_on(cx).write(cx, name, value)
     }
 
     fn own_handlers(&self) -> Vec<(String, Access)> {
@@ -107,7 +132,7 @@ impl Element for Locked {
     }
 
     fn signal(&mut self, cx: &mut Cx<'_>, signal: i32) {
-        self.get().signal(cx, signal);
+        self.get_on(cx).signal(cx, signal);
     }
 
     fn provide(&self) -> Option<Provided> {

@@ -92,10 +92,18 @@ impl Mailbox {
         self.mail.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn collect(&self) -> VecDeque<Message> {
+    /// Messages that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.inner().queue.len()
+    }
+
+    /// Takes the first message. The others stay: one that makes its worker wait for another worker may be in need of what that one has
+    /// asked meanwhile.
+    pub(crate) fn next(&self) -> Option<Message> {
         let mut inner = self.inner();
-        self.mail.store(false, Ordering::Relaxed);
-        std::mem::take(&mut inner.queue)
+        let message = inner.queue.pop_front();
+        self.mail.store(!inner.queue.is_empty(), Ordering::Relaxed);
+        message
     }
 
     /// Refuses further messages, or takes them again.

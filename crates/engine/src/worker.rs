@@ -540,13 +540,14 @@ impl Worker {
 
     /// Executes the messages of other threads.
     pub(crate) fn serve(&mut self) -> bool {
-        let messages = self.shared.mailboxes[self.index].collect();
-        let any = !messages.is_empty();
-        for message in messages {
+        // Those that come meanwhile have their turn in the next round.
+        let waiting = self.shared.mailboxes[self.index].waiting();
+        for _ in 0..waiting {
+            let Some(message) = self.shared.mailboxes[self.index].next() else { break };
             message(self);
             self.drain();
         }
-        any
+        waiting > 0
     }
 
     /// Runs `f` on an element's instance, if it has one here that is not running already. What it sends waits for

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Elements of which there is one for all workers: who has one may wait for a worker that waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use junctor_engine::args::Args;
+use junctor_engine::clock::TimeSource;
+use junctor_engine::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Options, Registry, Router, Tasks,
+};
+use packet::port::{Device, Error, Provider, Spec};
+use packet::{Batch, Packet};
+
+/// How long the test waits for what must come.
+const SURELY: Duration = Duration::from_secs(60);
+/// Calls that must be answered.
+const CALLS: u64 = 200;
+
+/// Sends packets without end.
+#[derive(Default)]
+struct Source;
+
+impl Element for Source {
+    fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        Ok(Tasks::One)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        cx.push(0, Packet::copy_of(b"packet").into_iter().collect());
+        true
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok("here".to_owned())
+    }
+}
+
+/// Calls that were answered, and those that were not.
+static ANSWERED: AtomicU64 = AtomicU64::new(0);
+static FAILED: AtomicU64 = AtomicU64::new(0);
+
+/// With each packet it asks both sources, wherever they are, with its lock held.
+#[derive(Default)]
+struct Asker;
+
+impl Element for Asker {
+    fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, _: Batch) {
+        for source in ["one.where", "two.where"] {
+            match cx.read_handler(source, "") {
+                Ok(answer) if answer == "here" => ANSWERED.fetch_add(1, SeqCst),
+                _ if cx.router().is_stopped() => 0,
+                _ => FAILED.fetch_add(1, SeqCst),
+            };
+        }
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(ANSWERED.load(SeqCst).to_string())
+    }
+}
+
+static SOURCE: Class = Class::new("Source", "0/1", || Box::<Source>::default())
+    .processing("h/h")
+    .handlers(&[Handler::read("where")]);
+static ASKER: Class = Class::new("Asker", "-/0", || Box::<Asker>::default())
+    .processing("h/h")
+    .serial("who has it asks others")
+    .handlers(&[Handler::read("count")]);
+
+struct NoDevices;
+
+impl Provider for NoDevices {
+    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+        panic!("nobody opens {}", spec.device)
+    }
+}
+
+/// Each of two workers comes to the element with its packets, which calls handlers on both. Were a worker to sleep until the
+/// element is free, the other one would wait for its answer for ever.
+#[test]
+fn who_waits_for_an_element_answers_calls_meanwhile() {
+    let text = "one :: Source -> a :: Asker; two :: Source -> [1]a;";
+    let graph = lang::load_str("test", text, &lang::Options::default()).graph.expect("a graph");
+    let options = Options {
+        provider: Arc::new(NoDevices),
+        workers: 2,
+        reserve: 0,
+        cores: Vec::new(),
+        burst: 32,
+        time: TimeSource::Real,
+        seed: 1,
+        print: Some(Box::new(|_| ())),
+    };
+    let registry = Registry::new([&SOURCE, &ASKER]);
+    let mut router = Router::build(&graph, &registry, options).expect("a router");
+    let control = router.control();
+    std::thread::scope(|scope| {
+        scope.spawn(|| router.run());
+        let (begin, mut asked) = (Instant::now(), 0);
+        // Others call it, too, whichever worker has it.
+        while (ANSWERED.load(SeqCst) < CALLS || asked == 0) && begin.elapsed() < SURELY {
+            // It says that it is busy if its worker is in it this moment.
+            asked += u64::from(control.read("a.count", "").is_ok());
+        }
+        control.stop();
+        assert!(ANSWERED.load(SeqCst) >= CALLS, "{ANSWERED:?} calls were answered");
+        assert!(asked > 0, "the element itself answers");
+    });
+    assert_eq!(FAILED.load(SeqCst), 0);
+}
