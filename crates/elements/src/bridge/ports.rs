@@ -14,7 +14,7 @@ use sync::padded::CachePadded;
 /// Ports a bridge may have.
 pub const MAX_PORTS: usize = 256;
 
-/// What a port does with frames (IEEE 802.1D-2004, 7.4: MAC_Operational aside, learning and forwarding make three).
+/// What a port does with frames (IEEE 802.1D-2004, port states: learning and forwarding make three).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum PortState {

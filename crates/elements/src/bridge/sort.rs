@@ -142,9 +142,8 @@ impl Sight {
 /// A batch on its way through the stages; in each list, the frames in their order.
 #[derive(Debug, Default)]
 pub(super) struct Sights {
-    /// Source and destination in turn.
-    keys: Vec<Key>,
-    places: Vec<Place>,
+    /// Where source and destination stand in the table.
+    places: Vec<[Place; 2]>,
     /// Where the destinations are.
     ports: Vec<u16>,
     /// What comes out.
@@ -158,7 +157,7 @@ pub(super) struct Sights {
 impl Sights {
     /// A number that all frames of a conversation in this direction share.
     pub fn hash(&self, at: usize) -> u64 {
-        let [src, dst] = self.places.as_chunks().0.get(at).copied().unwrap_or_default();
+        let [src, dst] = self.places.get(at).copied().unwrap_or_default();
         (src.mix() ^ dst.mix().rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
@@ -198,6 +197,21 @@ pub(super) struct Learning {
     pub busy: u64,
 }
 
+impl Learning {
+    fn count(&mut self, noted: Noted, sources: u64) {
+        let count = match noted {
+            Noted::As(Learned::New) => &mut self.learned,
+            Noted::As(Learned::Moved(_)) => &mut self.moved,
+            Noted::Allowance => &mut self.over_rate,
+            Noted::PortLimit => &mut self.over_port_limit,
+            Noted::Full => &mut self.full,
+            Noted::Busy => &mut self.busy,
+            Noted::As(Learned::Known | Learned::Refused) | Noted::Static => return,
+        };
+        *count += sources;
+    }
+}
+
 /// What does not change while a batch is sorted.
 pub(super) struct Sorter<'a> {
     pub fdb: &'a Fdb,
@@ -232,19 +246,19 @@ impl Sorter<'_> {
     ) -> Option<Sight> {
         let n = batch.len();
         // What stands there is written over: mostly there are as many as the last time.
-        sights.keys.resize(2 * n, Key::default());
         sights.sights.resize(n, Sight::default());
         sights.ports.resize(n, fdb::UNKNOWN);
-        let keys = sights.keys.as_chunks_mut().0;
         match self.plan.aware {
-            false => self.look_all(batch, keys, &mut sights.sights),
+            false => self.look_all(batch, sights),
             true => {
-                for (packet, (keys, sight)) in batch.iter().zip(keys.iter_mut().zip(&mut sights.sights)) {
-                    *sight = self.look_tagged(packet, keys);
-                }
+                let look = |(packet, sight): (&Packet, &mut Sight)| {
+                    let (seen, keys) = self.look_tagged(packet);
+                    *sight = seen;
+                    keys
+                };
+                self.fdb.seek(batch.iter().zip(&mut sights.sights).map(look), &mut sights.places);
             }
         }
-        self.fdb.seek(&sights.keys, &mut sights.places);
         self.learn(sights, allowance, learning);
         self.decide(batch, sights)
     }
@@ -254,21 +268,47 @@ impl Sorter<'_> {
     fn learn(&self, sights: &mut Sights, allowance: &mut TokenBucket, learning: &mut Learning) {
         let mark = self.fdb.mark(self.reader, usize::from(self.member.leader));
         let mark = mark.filter(|_| self.state.learns());
-        let (frames, ports) = (sights.places.as_chunks().0, &mut sights.ports);
-        let (mut at, mut strangers) = (0, false);
-        loop {
-            at += self.fdb.answer(self.reader, mark, &frames[at..], &mut ports[at..]);
-            let (Some([src, dst]), Some(mark)) = (frames.get(at), mark) else { return };
-            if !std::mem::replace(&mut strangers, true) {
-                self.fdb.seek_strangers(&frames[at..]);
-                allowance.refill(self.now);
-            }
-            // Of others the keys mean nothing.
+        let at = self.fdb.answer(self.reader, mark, None, &sights.places, &mut sights.ports);
+        if at < sights.places.len()
+            && let Some(mark) = mark
+        {
+            self.learn_strangers(at, mark, sights, allowance, learning);
+        }
+    }
+
+    /// The same from the first frame on whose source is to be noted. Once one is refused, so are the others of the batch that
+    /// stand nowhere: in a storm they are counted and no more.
+    #[cold]
+    fn learn_strangers(
+        &self,
+        mut at: usize,
+        mark: Mark,
+        sights: &mut Sights,
+        allowance: &mut TokenBucket,
+        learning: &mut Learning,
+    ) {
+        let (frames, ports) = (&sights.places[..], &mut sights.ports);
+        self.fdb.seek_strangers(&frames[at..]);
+        allowance.refill(self.now);
+        // Of frames that are not forwarded the keys mean nothing.
+        let all_teach = sights.sights[at..].iter().all(|sight| sight.is_undecided());
+        let mut refused = None;
+        while let Some([src, dst]) = frames.get(at) {
             if sights.sights[at].is_undecided() {
-                self.note(*src, mark, allowance, learning);
+                let noted = self.note(*src, mark, allowance);
+                learning.count(noted, 1);
+                if all_teach && matches!(noted, Noted::Allowance | Noted::PortLimit | Noted::Full) {
+                    refused = Some(noted);
+                }
                 ports[at] = self.fdb.port(self.reader, self.fdb.find(*dst));
             }
             at += 1;
+            let mut count = 0;
+            let counted = refused.is_some().then_some(&mut count);
+            at += self.fdb.answer(self.reader, Some(mark), counted, &frames[at..], &mut ports[at..]);
+            if let Some(why) = refused {
+                learning.count(why, count);
+            }
         }
     }
 
@@ -313,28 +353,30 @@ impl Sorter<'_> {
         if self.plan.aware { self.open.and(&self.plan.vlan(vid).members) } else { self.open }
     }
 
-    /// Reads frames' addresses and judges them, where VLANs are not told apart.
+    /// Reads frames' addresses and judges them, where VLANs are not told apart, and asks for what the table says of them.
     #[inline(never)]
-    fn look_all(&self, batch: &[Packet], keys: &mut [[Key; 2]], sights: &mut [Sight]) {
+    fn look_all(&self, batch: &[Packet], sights: &mut Sights) {
         let (salt, plain) = (self.fdb.salt(0), Sight::new(0, false));
-        for (packet, (keys, sight)) in batch.iter().zip(keys.iter_mut().zip(sights)) {
-            *sight = self.look(packet.data(), plain, salt, keys);
-        }
+        let look = |(packet, sight): (&Packet, &mut Sight)| {
+            let (seen, keys) = self.look(packet.data(), plain, salt);
+            *sight = seen;
+            keys
+        };
+        self.fdb.seek(batch.iter().zip(&mut sights.sights).map(look), &mut sights.places);
     }
 
-    /// Reads a frame's addresses and judges them. `plain` says how it came.
+    /// Reads a frame's addresses and judges them. `plain` says how it came. The keys are those of its source and its destination.
     #[inline(always)]
-    fn look(&self, data: &[u8], plain: Sight, salt: u64, keys: &mut [Key; 2]) -> Sight {
+    fn look(&self, data: &[u8], plain: Sight, salt: u64) -> (Sight, [Key; 2]) {
         let Some(header) = data.first_chunk::<HEADER_LEN>() else {
-            return plain.with(Way::Drop(Reason::TooShort));
+            return (plain.with(Way::Drop(Reason::TooShort)), Default::default());
         };
         let [to, from] = addresses(header);
         if (from | to) & GROUP != 0 || from == 0 || from == self.own || data.len() > self.longest {
-            *keys = [Key::new(from, salt), Key::new(to, salt)];
-            return plain.with(self.look_closer(data, to, from));
+            let keys = [Key::new(from, salt), Key::new(to, salt)];
+            return (plain.with(self.look_closer(data, to, from)), keys);
         }
-        *keys = [Key::of_station(from, salt), Key::of_station(to, salt)];
-        plain
+        (plain, [Key::of_station(from, salt), Key::of_station(to, salt)])
     }
 
     /// The same for a frame that is not simply for a station.
@@ -351,7 +393,7 @@ impl Sorter<'_> {
 
     /// The same where VLANs are told apart.
     #[inline]
-    fn look_tagged(&self, packet: &Packet, keys: &mut [Key; 2]) -> Sight {
+    fn look_tagged(&self, packet: &Packet) -> (Sight, [Key; 2]) {
         let data = packet.data();
         let port = &self.member.port;
         let (vid, tagged) = match tags::tag(data) {
@@ -359,18 +401,18 @@ impl Sorter<'_> {
             _ => (0, false),
         };
         let own = if vid == 0 { port.pvid } else { vid };
-        let sight = self.look(data, Sight::new(own, tagged), self.fdb.salt(own), keys);
+        let (sight, keys) = self.look(data, Sight::new(own, tagged), self.fdb.salt(own));
         if sight.is_undecided() {
             if let Some(reason) = self.tag_fault(data, tagged, vid) {
-                return sight.with(Way::Drop(reason));
+                return (sight.with(Way::Drop(reason)), keys);
             }
             if !self.plan.vlan(own).members.contains(usize::from(self.member.leader))
                 || tagged && vid != 0 && !port.trunk
             {
-                return sight.with(Way::Drop(Reason::NoVlan));
+                return (sight.with(Way::Drop(Reason::NoVlan)), keys);
             }
         }
-        sight
+        (sight, keys)
     }
 
     /// What is wrong with a frame's tags.
@@ -409,20 +451,13 @@ impl Sorter<'_> {
         }
     }
 
-    #[cold]
-    fn note(&self, src: Place, mark: Mark, allowance: &mut TokenBucket, learning: &mut Learning) {
+    /// Learns a source, as far as the allowance goes.
+    fn note(&self, src: Place, mark: Mark, allowance: &mut TokenBucket) -> Noted {
         let mut left = u32::from(allowance.contains(1));
         let had = left;
-        match self.fdb.note(self.reader, src, mark, &mut left) {
-            Noted::As(Learned::New) => learning.learned += 1,
-            Noted::As(Learned::Moved(_)) => learning.moved += 1,
-            Noted::As(Learned::Known | Learned::Refused) | Noted::Static => {}
-            Noted::Allowance => learning.over_rate += 1,
-            Noted::PortLimit => learning.over_port_limit += 1,
-            Noted::Full => learning.full += 1,
-            Noted::Busy => learning.busy += 1,
-        }
+        let noted = self.fdb.note(self.reader, src, mark, &mut left);
         allowance.remove(u64::from(had - left));
+        noted
     }
 
     /// Where a frame to a station behind `port` goes, if there is more to be asked.

@@ -44,13 +44,16 @@
 //!
 //! **Handlers**
 //! * `table` read: lines of Ethernet address, VLAN (if told apart), port, age in seconds or `static`. `count` read: how many.
-//! * `capacity` read. `ageing` read/write.
+//! * `capacity` read. `ageing` read/write: whoever is known is remembered for a time between the former one and the new one, and
+//!   what was too old stays forgotten.
 //! * `set` write: as STATIC. `remove` write: `ETH [VLAN]`. `flush` write: nothing, `port N` or `vlan N`.
 //! * `ports` read: lines of port, state, `up` or `down`, addresses behind it. `state` write: `PORT discarding|learning|forwarding`.
 //! * `up`, `down` write: takes a port into service, or out of it; what was learned there is forgotten.
 //! * `traffic` read: lines of frames, `in` or `out`, port. `learning` read: lines of how many addresses were learned, moved, or not
 //!   learned and why.
 //! * `groups` read: lines of group, VLAN, ports.
+//!
+//! Testers of bridges (RFC 2889, sections 5.7 and 5.8) need `count`, `capacity`, `ageing` and `flush` between trials.
 //!
 //! ```click
 //! b :: Bridge(access 10, access 20, trunk 10 20, AGEING 60);

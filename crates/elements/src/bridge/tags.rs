@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Putting VLAN tags on frames and taking them off (IEEE 802.1Q, clause 9).
+//! Putting VLAN tags on frames and taking them off (IEEE 802.1Q, tagged frame format).
 
 use packet::Packet;
 

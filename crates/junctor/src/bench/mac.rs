@@ -168,7 +168,7 @@ fn look_up(table: &Filled, reader: &mut Reader, keys: &[Key]) {
 /// What a bridge keeps of a batch.
 #[derive(Default)]
 struct Asked {
-    places: Vec<Place>,
+    frames: Vec<[Place; 2]>,
 }
 
 impl Asked {
@@ -184,12 +184,12 @@ impl Asked {
 
     /// A batch of frames that come by port 0. Sources are noted as seen, but no new ones are learned.
     fn answer(&mut self, table: &Filled, reader: &Reader, batch: &[Key], ports: &mut [u16; BATCH]) {
-        table.fdb.seek(batch, &mut self.places);
-        let frames = self.places.as_chunks().0;
+        table.fdb.seek(batch.as_chunks().0.iter().copied(), &mut self.frames);
+        let frames = &self.frames[..];
         let mark = table.fdb.mark(reader, 0);
         let (mut at, mut strangers) = (0, false);
         loop {
-            at += table.fdb.answer(reader, mark, &frames[at..], &mut ports[at..]);
+            at += table.fdb.answer(reader, mark, None, &frames[at..], &mut ports[at..]);
             let (Some([src, dst]), Some(mark)) = (frames.get(at), mark) else { return };
             if !std::mem::replace(&mut strangers, true) {
                 table.fdb.seek_strangers(&frames[at..]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The filtering database (IEEE 802.1Q, 8.8) of a bridge that all workers run at once.
+//! The filtering database (IEEE 802.1Q) of a bridge that all workers run at once.
 //!
 //! Every frame asks twice: for its source, to learn, and for its destination. Both are the same read of one cache line, and for a
 //! station that is known and where it was, the learning ends there: nobody writes.
@@ -21,7 +21,8 @@
 //!   the next frame. Nobody ever waits.
 //! * *Ageing*: the first batch of a tick ([`Fdb::pass`]) moves the tick on with the (virtual) clock, and 1/64 of the buckets are swept
 //!   in it, 16 at a time with some batches, so that none waits for long. There is no timer: where no frames come nobody asks. What is
-//!   too old is not found from the moment that the tick says so; the sweep frees its place before the tick's 8 bits come round.
+//!   too old is not found from the moment that the tick says so; the sweep frees its place before the tick's 8 bits come round. Another
+//!   ageing time ([`Fdb::set_ageing_ns`]) is another limit in each handle, or another length of ticks: no entry is touched.
 //! * *Flush of a port*: it gets another handle, and the former one becomes nobody's: two stores, whatever the table holds. No lookup
 //!   that begins then finds what was learned before. One grace period later nobody learns under the former handle
 //!   any more; the sweep then frees places that have it, and one more grace period later, when nobody has a payload in hand that he read
@@ -506,7 +507,8 @@ impl Fdb {
 
     /// The lock under which a key enters. Both its places have it.
     fn stripe(&self, place: Place) -> &AtomicU32 {
-        &self.counts.stripes[(place.want >> 19) as usize & (self.counts.stripes.len() - 1)]
+        let first = place.bucket.min(self.layout.other(place).bucket);
+        &self.counts.stripes[first as usize & (self.counts.stripes.len() - 1)]
     }
 
     /// The word of a key in one of its buckets, and what it says.

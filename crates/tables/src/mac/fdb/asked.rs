@@ -6,15 +6,20 @@
 //! for their cache lines; [`Fdb::answer`] reads them. For an ordinary frame, its source known and where it was, nothing
 //! is written. At any other it stops, because what one frame teaches counts for the next one of its batch.
 //!
+//! In a storm of strangers, of whom no more are to be learned, it need not stop for each: they are counted, if they stand nowhere.
+//!
 //! # Eight words at once
 //!
-//! Where the processor has AVX2 a bucket is compared as a whole, with a third of the instructions. The words are atomics, of which
+//! Where the processor has AVX2 a bucket is compared as a whole, with a third of the instructions, and with AVX-512 (on registers
+//! of AVX2's length, for whose use no processor slows down) a quarter. The words are atomics, of which
 //! Rust has no loads of several at once. So these loads are assembly: to the compiler they may do what relaxed loads of each word do,
 //! and the processor does no less, as it reads aligned words of eight bytes in one piece. Of what they saw of a destination
 //! it is concluded only *which* word to look at, and that is then loaded as ever; of a source, that there is nothing to learn.
 
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 mod avx2;
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+mod avx512;
 
 use super::{Bucket, Fdb, Found, Key, Mark, PAYLOAD, Place, Reader, Relaxed, prefetch_bucket};
 
@@ -65,65 +70,89 @@ pub(super) enum Level {
     /// AVX2, BMI1, BMI2: x86-64-v3.
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     Avx2,
+    /// These and AVX-512 F and VL: a part of x86-64-v4.
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    Avx512,
 }
 
 impl Level {
-    pub(super) fn best() -> Level {
+    /// Those that the processor has, best last.
+    pub(super) fn all() -> impl Iterator<Item = Level> {
         #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-        if is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
         {
-            return Level::Avx2;
+            let v3 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2");
+            let v4 = v3 && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl");
+            [(Level::Base, true), (Level::Avx2, v3), (Level::Avx512, v4)]
+                .into_iter()
+                .filter_map(|(level, has)| has.then_some(level))
         }
-        Level::Base
+        #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
+        std::iter::once(Level::Base)
+    }
+
+    pub(super) fn best() -> Level {
+        Level::all().last().unwrap_or(Level::Base)
     }
 }
 
 impl Fdb {
-    /// Where to look for keys, and requests to bring all of it near.
+    /// Where to look for the source and the destination of each frame, and requests to bring all of it near.
     #[inline]
-    pub fn seek(&self, keys: &[Key], places: &mut Vec<Place>) {
+    pub fn seek(&self, keys: impl ExactSizeIterator<Item = [Key; 2]>, frames: &mut Vec<[Place; 2]>) {
         // What stands there is written over: mostly there are as many as the last time.
-        places.resize(keys.len(), Place::default());
-        self.seek_in(keys, places);
-    }
-
-    #[inline]
-    fn seek_in(&self, keys: &[Key], places: &mut [Place]) {
+        frames.resize(keys.len(), Default::default());
         match self.level {
-            Level::Base => self.places(keys, places),
+            Level::Base => self.places(keys, frames),
             // SAFETY: the processor has it.
             #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-            Level::Avx2 => unsafe { avx2::places(self, keys, places) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2::places(self, keys, frames) },
         }
     }
 
     #[inline(always)]
-    fn places(&self, keys: &[Key], places: &mut [Place]) {
+    fn places<const N: usize>(&self, keys: impl Iterator<Item = [Key; N]>, places: &mut [[Place; N]]) {
         let layout = self.layout;
-        for (key, place) in keys.iter().zip(places) {
-            *place = layout.place(key.0);
-            prefetch_bucket(&self.buckets, *place);
+        for (keys, places) in keys.zip(places) {
+            *places = keys.map(|key| {
+                let place = layout.place(key.0);
+                prefetch_bucket(&self.buckets, place);
+                place
+            });
         }
     }
 
     /// Goes through frames, each the [places](Self::seek) of its source and its destination, until one's source is to be
     /// [noted](Self::note) under `mark`. Returns how many are before it; `ports` then begins with their destinations' ports, or
-    /// [`UNKNOWN`]. Without a mark all of them.
+    /// [`UNKNOWN`]. Without a mark all of them. With `refused`, sources that stand nowhere in the table are counted there, and not to be noted.
     #[inline]
-    pub fn answer(&self, _: &Reader, mark: Option<Mark>, frames: &[[Place; 2]], ports: &mut [u16]) -> usize {
-        match (self.level, mark) {
+    pub fn answer(
+        &self,
+        _: &Reader,
+        mark: Option<Mark>,
+        refused: Option<&mut u64>,
+        frames: &[[Place; 2]],
+        ports: &mut [u16],
+    ) -> usize {
+        let (known, mark) = (mark.is_none(), mark.unwrap_or(Mark(0)));
+        match (self.level, known) {
             // SAFETY: nothing is needed.
-            (Level::Base, Some(mark)) => unsafe { self.frames::<Plain, true>(mark, frames, ports) },
+            (Level::Base, false) => unsafe { self.frames::<Plain, true>(mark, refused, frames, ports) },
             // SAFETY: nothing is needed.
-            (Level::Base, None) => unsafe { self.frames::<Plain, false>(Mark(0), frames, ports) },
+            (Level::Base, true) => unsafe { self.frames::<Plain, false>(mark, None, frames, ports) },
             // SAFETY: the processor has it.
             #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-            (Level::Avx2, Some(mark)) => unsafe { avx2::frames::<true>(self, mark, frames, ports) },
+            (Level::Avx2, false) => unsafe { avx2::frames::<true>(self, mark, refused, frames, ports) },
             // SAFETY: the processor has it.
             #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-            (Level::Avx2, None) => unsafe { avx2::frames::<false>(self, Mark(0), frames, ports) },
+            (Level::Avx2, true) => unsafe { avx2::frames::<false>(self, mark, None, frames, ports) },
+            // SAFETY: the processor has it.
+            #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+            (Level::Avx512, false) => unsafe { avx512::frames::<true>(self, mark, refused, frames, ports) },
+            // SAFETY: the processor has it.
+            #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+            (Level::Avx512, true) => unsafe { avx512::frames::<false>(self, mark, None, frames, ports) },
         }
     }
 
@@ -140,6 +169,7 @@ impl Fdb {
     unsafe fn frames<E: Eye, const LEARNS: bool>(
         &self,
         mark: Mark,
+        mut refused: Option<&mut u64>,
         frames: &[[Place; 2]],
         ports: &mut [u16],
     ) -> usize {
@@ -151,8 +181,14 @@ impl Fdb {
                 // SAFETY: the caller's promise.
                 let is_known =
                     bucket.is_some_and(|bucket| unsafe { E::has(bucket, src.want | u64::from(mark.0)) });
-                if !is_known && !self.is_known_elsewhere(*src, mark) {
-                    return before;
+                if !is_known {
+                    // SAFETY: the caller's promise.
+                    let found = unsafe { self.seen::<E>(buckets, *src) };
+                    match &mut refused {
+                        Some(count) if found == Found(0) => **count += 1,
+                        _ if self.is_known(found, mark) => {}
+                        _ => return before,
+                    }
                 }
             }
             // SAFETY: the caller's promise.
@@ -165,45 +201,51 @@ impl Fdb {
     /// Looks all of `keys` up; `ports` has as many places.
     #[inline]
     pub fn lookup_batch(&self, _: &Reader, keys: &[Key], ports: &mut [u16]) {
-        let mut places = [Place::default(); CHUNK];
         for (keys, ports) in keys.chunks(CHUNK).zip(ports.chunks_mut(CHUNK)) {
-            let places = &mut places[..keys.len()];
-            self.seek_in(keys, places);
             match self.level {
                 // SAFETY: nothing is needed.
-                Level::Base => unsafe { self.ports_of::<Plain>(places, ports) },
+                Level::Base => unsafe { self.ports_of::<Plain>(keys, ports) },
                 // SAFETY: the processor has it.
                 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-                Level::Avx2 => unsafe { avx2::ports_of(self, places, ports) },
+                Level::Avx2 => unsafe { avx2::ports_of(self, keys, ports) },
+                // SAFETY: the processor has it.
+                #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+                Level::Avx512 => unsafe { avx512::ports_of(self, keys, ports) },
             }
         }
     }
 
+    /// Looks up to [`CHUNK`] keys up.
+    ///
     /// # Safety
     /// The processor has what `E` needs.
     #[inline(always)]
-    unsafe fn ports_of<E: Eye>(&self, places: &[Place], ports: &mut [u16]) {
+    unsafe fn ports_of<E: Eye>(&self, keys: &[Key], ports: &mut [u16]) {
+        let mut places = [[Place::default()]; CHUNK];
+        let places = &mut places[..keys.len()];
+        self.places(keys.iter().map(|key| [*key]), places);
         let (buckets, tick) = (&self.buckets[..], self.common.tick.load(Relaxed));
-        for (place, port) in places.iter().zip(ports) {
+        for ([place], port) in places.iter().zip(ports) {
             // SAFETY: the caller's promise.
             *port = self.port_at(unsafe { self.seen::<E>(buckets, *place) }, tick);
         }
     }
 
+    /// What stands at a place, or at the other one of its key.
+    ///
     /// # Safety
     /// The processor has what `E` needs.
     #[inline(always)]
     unsafe fn seen<E: Eye>(&self, buckets: &[Bucket], place: Place) -> Found {
         // SAFETY: the caller's promise.
-        let best = buckets
-            .get(place.bucket as usize)
-            .map_or(u64::MAX, |bucket| unsafe { E::best(bucket, place.want) });
-        if best <= PAYLOAD { Found(best as u32) } else { self.find_other(place) }
-    }
-
-    /// Whether there is nothing to learn of a station of which the first bucket does not say what a sighting now would write.
-    #[inline(never)]
-    fn is_known_elsewhere(&self, place: Place, mark: Mark) -> bool {
-        self.is_known(self.find(place), mark)
+        let best = |place: Place| unsafe {
+            buckets.get(place.bucket as usize).map_or(u64::MAX, |bucket| E::best(bucket, place.want))
+        };
+        let first = best(place);
+        if first <= PAYLOAD {
+            return Found(first as u32);
+        }
+        let other = best(self.layout.other(place));
+        Found(if other <= PAYLOAD { other as u32 } else { 0 })
     }
 }

@@ -93,9 +93,10 @@ fn check(steps: &[Step]) {
                 known.insert((vlan, mac(number)), (port as u16, None));
             }
             Step::Age(ns) => {
-                // Conversion rounds ages; the oracle keeps to whole tables of one tick.
+                // The oracle does not follow ages from one division into ticks to another.
+                let tick_ns = fdb.tick_ns();
                 fdb.set_ageing_ns(ns, now);
-                if ns == 0 || fdb.tick_ns() != 1 || ageing == 0 {
+                if ns == 0 || fdb.tick_ns() != tick_ns || ageing == 0 {
                     fdb.flush_all(None);
                     known.retain(|_, (_, seen)| seen.is_none());
                 }
@@ -244,6 +245,44 @@ fn what_is_too_old_stays_forgotten_in_large_tables() {
     assert!(fdb.counts.of.iter().all(|count| count.load(Relaxed) == 0));
 }
 
+/// Of a time that is divided anew: who is known stays so for a time between both, and no longer than the new one from then on.
+#[test]
+fn ages_stay_between_the_former_time_and_the_new_one() {
+    let key = |n| Key::of(mac(n), 0);
+    for (was, new) in [(AGEING_NS, 100 * AGEING_NS), (100 * AGEING_NS, AGEING_NS), (AGEING_NS, AGEING_NS / 2)]
+    {
+        let (fdb, mut reader) = fdb(Config { vlans: 0, ageing_ns: was, ..CONFIG });
+        for n in 0..8 {
+            // Seen at different times, the first ones too old when the time is changed.
+            let now = u64::from(n) * was / 4;
+            fdb.advance(now);
+            assert_eq!(fdb.learn(&reader, key(n), 1, &mut 1), Noted::As(Learned::New));
+        }
+        let changed = 2 * was - was / 8;
+        fdb.set_ageing_ns(new, changed);
+        let mut last = [changed; 8];
+        let (step, mut now) = (was.min(new) / 32, changed);
+        while now < changed + was + 2 * new {
+            for n in 0..8 {
+                if fdb.lookup(&reader, key(n)) == 1 {
+                    last[usize::from(n)] = now;
+                }
+            }
+            now += step;
+            reader.quiescent();
+            fdb.pass(now);
+        }
+        for (n, last) in last.into_iter().enumerate() {
+            let (seen, slack) = (n as u64 * was / 4, step + was.max(new) / 64);
+            let least = (seen + was.min(new)).max(changed);
+            let most = (seen + was.max(new)).min(changed + new).max(changed);
+            let most = if n < 4 { changed } else { most + slack };
+            assert!(last + slack >= least && last <= most, "{n}, {was} to {new}: until {last}");
+        }
+        assert_eq!(fdb.entries(), []);
+    }
+}
+
 /// Each level of instructions gives the same answers: those of the lookup of one key.
 #[test]
 fn batches_answer_as_single_lookups_do() {
@@ -256,8 +295,7 @@ fn batches_answer_as_single_lookups_do() {
         fdb.learn(&reader, key(n), n as usize % 3, &mut 1);
     }
     fdb.insert_static([2, 0, 0, 0, 1, 0x90], 0, 2);
-    let best = fdb.level;
-    for level in [Level::Base, best] {
+    for level in Level::all() {
         fdb.level = level;
         for len in 0..70 {
             // Sources behind all ports and unknown ones, among them the static one, number 400.
@@ -267,15 +305,14 @@ fn batches_answer_as_single_lookups_do() {
             let mut ports = vec![0; keys.len()];
             fdb.lookup_batch(&reader, &keys, &mut ports);
             assert_eq!(ports, want, "{level:?}");
-            let mut places = Vec::new();
-            fdb.seek(&keys, &mut places);
-            let frames = places.as_chunks().0;
+            let mut frames = Vec::new();
+            fdb.seek(keys.as_chunks().0.iter().copied(), &mut frames);
             for port in [None, Some(0), Some(1)] {
                 let mark = port.and_then(|port| fdb.mark(&reader, port));
                 let (mut at, mut stops) = (0, Vec::new());
                 let mut ports = vec![7; frames.len()];
                 while at < frames.len() {
-                    at += fdb.answer(&reader, mark, &frames[at..], &mut ports[at..]);
+                    at += fdb.answer(&reader, mark, None, &frames[at..], &mut ports[at..]);
                     stops.extend((at < frames.len()).then_some(at));
                     at += 1;
                 }
@@ -286,6 +323,18 @@ fn batches_answer_as_single_lookups_do() {
                 for (at, port) in ports.iter().enumerate().filter(|(at, _)| !stops.contains(at)) {
                     assert_eq!(*port, want[2 * at + 1], "{level:?}");
                 }
+                // Where strangers are refused it stops at those that moved only.
+                let (mut at, mut refused) = (0, 0);
+                while at < frames.len() {
+                    at += fdb.answer(&reader, mark, Some(&mut refused), &frames[at..], &mut ports[at..]);
+                    assert!(
+                        at == frames.len() || stops.contains(&at) && want[2 * at] != UNKNOWN,
+                        "{level:?}"
+                    );
+                    at += 1;
+                }
+                let strangers = stops.iter().filter(|at| want[2 * **at] == UNKNOWN).count();
+                assert_eq!(refused, strangers as u64, "{level:?}");
             }
         }
     }

@@ -37,8 +37,9 @@ pub(super) struct Upkeep {
     /// The configured ageing time, and the one in use.
     ageing_ns: u64,
     tick_ns: u64,
-    /// Age in ticks that an entry may have.
+    /// Age in ticks that an entry may have, now and when all that was too old at the last change has gone.
     limit: u32,
+    next_limit: u32,
     /// Ticks passed, and when the count was right.
     tick: u64,
     base: (u64, u64),
@@ -85,6 +86,7 @@ impl Upkeep {
             ageing_ns: config.ageing_ns,
             tick_ns: ticks_of(config.ageing_ns),
             limit: limit_of(config.ageing_ns, ticks_of(config.ageing_ns)),
+            next_limit: limit_of(config.ageing_ns, ticks_of(config.ageing_ns)),
             tick: 0,
             base: (0, 0),
             cursor: 0,
@@ -140,6 +142,11 @@ impl Fdb {
         while up.tick < target {
             let step = STEP_TICKS.min(target - up.tick);
             up.tick += step;
+            if up.limit != up.next_limit {
+                // What was too old before these ticks is so after them.
+                let limit = up.next_limit.min(up.limit + step as u32);
+                self.limit_to(up, limit);
+            }
             self.common.tick.store(up.tick as u32, Relaxed);
             up.owed += (buckets * step).div_ceil(SWEEP_TICKS);
             self.sweep_owed(up, up.owed.saturating_sub(buckets * BEHIND_TICKS / SWEEP_TICKS));
@@ -377,15 +384,16 @@ impl Fdb {
         }
     }
 
-    /// Changes for how long stations are remembered; 0 ends learning and forgets all that was learned. Between a 32nd and all of the
-    /// time that the table was made for, the present entries are not touched; else each is converted.
+    /// Changes for how long stations are remembered; 0 ends learning and forgets all that was learned. No entry is touched, so it takes as
+    /// long as there are ports. What is too old stays so, though it may stand there still: a limit that grows does so by a tick with each.
+    ///
+    /// Between a 32nd and all of the time that was last divided into ticks, the division stays. Else ticks are longer or shorter from
+    /// now on, and ages in ticks are what they were: who is known is remembered for a time between the former and the new one, and no
+    /// longer than the new one from now.
     pub fn set_ageing_ns(&self, ageing_ns: u64, now_ns: u64) {
-        self.advance(now_ns);
         let mut up = self.up();
+        self.advance_in(&mut up, now_ns, SLICE);
         let was = std::mem::replace(&mut up.ageing_ns, ageing_ns);
-        // What was too old stays so, though it may stand there still.
-        let everything = self.buckets.len();
-        self.sweep(&mut up, everything);
         if ageing_ns == 0 {
             for current in &self.common.current {
                 let old = current.swap(0, AcqRel);
@@ -394,41 +402,30 @@ impl Fdb {
             self.recount();
             return;
         }
-        let ticks = ageing_ns.div_ceil(up.tick_ns);
-        if was > 0 && (AGEING_TICKS / 32..=AGEING_TICKS).contains(&ticks) {
-            up.limit = limit_of(ageing_ns, up.tick_ns);
-        } else {
-            up.limit = limit_of(ageing_ns, ticks_of(ageing_ns));
-            self.retick(&mut up, ageing_ns, now_ns);
+        if was == 0 || !(AGEING_TICKS / 32..=AGEING_TICKS).contains(&ageing_ns.div_ceil(up.tick_ns)) {
+            up.tick_ns = ticks_of(ageing_ns);
+            up.base = (now_ns, up.tick);
         }
-        for handle in &self.common.handles {
-            let word = handle.load(Relaxed);
-            if word as u16 != UNKNOWN && word & STATIC == 0 {
-                handle.store(word & 0xffff | up.limit << 16, Relaxed);
-            }
+        up.next_limit = limit_of(ageing_ns, up.tick_ns);
+        // Nobody is there whose age would matter, or nobody too old comes back.
+        if was == 0 || up.next_limit < up.limit {
+            let limit = up.next_limit;
+            self.limit_to(&mut up, limit);
         }
+        self.common.due_ns.store(0, Relaxed);
         drop(up);
         self.open_ports();
     }
 
-    /// Divides time anew, and converts the ages of all entries.
-    fn retick(&self, up: &mut Upkeep, ageing_ns: u64, now_ns: u64) {
-        let (old_ns, new_ns) = (up.tick_ns, ticks_of(ageing_ns));
-        for word in self.buckets.iter().flat_map(|bucket| &bucket.0) {
-            let old = word.load(Relaxed);
-            let payload = (old & PAYLOAD) as u32;
-            if old == 0 || self.handle(payload) & STATIC != 0 {
-                continue;
-            }
-            let age = u64::from((up.tick as u32).wrapping_sub(payload) as u8) * old_ns / new_ns;
-            let new = if age > AGEING_TICKS { 0 } else { old & !0xff | up.tick.wrapping_sub(age) & 0xff };
-            if word.compare_exchange(old, new, AcqRel, Relaxed).is_ok() && new == 0 {
-                self.gone(payload);
+    /// Lets entries get so old.
+    fn limit_to(&self, up: &mut Upkeep, limit: u32) {
+        up.limit = limit;
+        for handle in &self.common.handles {
+            let word = handle.load(Relaxed);
+            if word as u16 != UNKNOWN && word & STATIC == 0 {
+                handle.store(word & 0xffff | limit << 16, Relaxed);
             }
         }
-        up.tick_ns = new_ns;
-        up.base = (now_ns, up.tick);
-        self.common.due_ns.store(0, Relaxed);
     }
 
     /// Sets an entry that stays until it is removed, whatever frames say. False if there is no room, or no such port.

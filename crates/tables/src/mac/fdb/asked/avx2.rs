@@ -74,8 +74,8 @@ impl Eye for Avx2 {
 /// # Safety
 /// The processor has AVX2, BMI1 and BMI2.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-pub(super) unsafe fn places(fdb: &Fdb, keys: &[Key], places: &mut [Place]) {
-    fdb.places(keys, places);
+pub(super) unsafe fn places(fdb: &Fdb, keys: impl Iterator<Item = [Key; 2]>, frames: &mut [[Place; 2]]) {
+    fdb.places(keys, frames);
 }
 
 /// As [`Fdb::frames`].
@@ -86,11 +86,12 @@ pub(super) unsafe fn places(fdb: &Fdb, keys: &[Key], places: &mut [Place]) {
 pub(super) unsafe fn frames<const LEARNS: bool>(
     fdb: &Fdb,
     mark: Mark,
+    refused: Option<&mut u64>,
     frames: &[[Place; 2]],
     ports: &mut [u16],
 ) -> usize {
     // SAFETY: the caller's promise.
-    unsafe { fdb.frames::<Avx2, LEARNS>(mark, frames, ports) }
+    unsafe { fdb.frames::<Avx2, LEARNS>(mark, refused, frames, ports) }
 }
 
 /// As [`Fdb::ports_of`].
@@ -98,7 +99,7 @@ pub(super) unsafe fn frames<const LEARNS: bool>(
 /// # Safety
 /// The processor has AVX2, BMI1 and BMI2.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-pub(super) unsafe fn ports_of(fdb: &Fdb, places: &[Place], ports: &mut [u16]) {
+pub(super) unsafe fn ports_of(fdb: &Fdb, keys: &[Key], ports: &mut [u16]) {
     // SAFETY: the caller's promise.
-    unsafe { fdb.ports_of::<Avx2>(places, ports) }
+    unsafe { fdb.ports_of::<Avx2>(keys, ports) }
 }
