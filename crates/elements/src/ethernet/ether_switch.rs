@@ -21,6 +21,9 @@
 //! **Handlers**
 //! * `table` read: a line for each known station, its Ethernet address and port.
 //! * `timeout` read/write.
+//! * `count` read: how many stations are known. `capacity` read: how many there may be. `flush` write: forgets them all.
+//!
+//! Testers of switches (RFC 2889, sections 5.7 and 5.8) need the last ones between trials, and `timeout`.
 //!
 //! ```click
 //! s :: EtherSwitch(TIMEOUT 60);
@@ -43,7 +46,13 @@ use wire::ethernet::HEADER_LEN;
 use crate::tools::nanos;
 
 /// The handlers of both switches.
-pub(super) const HANDLERS: &[Handler] = &[Handler::read("table"), Handler::both("timeout")];
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::read("table"),
+    Handler::both("timeout"),
+    Handler::read("count"),
+    Handler::read("capacity"),
+    Handler::write("flush"),
+];
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("EtherSwitch", "-/=", || Box::new(EtherSwitch::new(false)))
@@ -181,15 +190,24 @@ impl Element for EtherSwitch {
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name == "timeout" {
-            return Ok((self.table.timeout_ns() as f64 / 1e9).to_string());
-        }
         let now_ns = cx.now();
         let line = |s: &tables::mac::Station| format!("{:#} {}\n", MacAddr(s.mac), s.port);
-        Ok(self.table.stations(now_ns).iter().map(line).collect())
+        Ok(match name {
+            "timeout" => (self.table.timeout_ns() as f64 / 1e9).to_string(),
+            "capacity" => DEFAULT_CAPACITY.to_string(),
+            "count" => {
+                self.table.expire(now_ns);
+                self.table.len().to_string()
+            }
+            _ => self.table.stations(now_ns).iter().map(line).collect(),
+        })
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if name == "flush" {
+            self.table.clear();
+            return Ok(());
+        }
         let timeout = Duration::from_arg(value.trim(), &Names::default());
         let timeout = timeout.map_err(|_| HandlerError::bad_value(name, value, "a number of seconds"))?;
         self.table.set_timeout_ns(nanos(timeout));
@@ -247,6 +265,9 @@ mod tests {
                 "02-00-00-00-00-01 0\n02-00-00-00-00-02 1\n02-00-00-00-00-03 1\n"
             );
             assert_eq!(run.drops("e"), [(Reason::Filtered, 1)]);
+            assert_eq!((run.read("e.count"), run.read("e.capacity")), ("3".to_owned(), "1048576".to_owned()));
+            run.write("e.flush", "").unwrap();
+            assert_eq!((run.read("e.count"), run.read("e.table")), ("0".to_owned(), String::new()));
         }
     }
 

@@ -13,7 +13,7 @@
 //! **Drops:** `too-short`, frames without a whole Ethernet header; `no-memory`.
 //!
 //! **Handlers**
-//! * `table` read, `timeout` read/write: as for EtherSwitch.
+//! * `table`, `count`, `capacity` read, `timeout` read/write, `flush` write: as for EtherSwitch.
 //!
 //! ```click
 //! s :: ListenEtherSwitch;
