@@ -5,7 +5,8 @@
 //! router can do; they go to hosts behind `m1` that answer ARP or neighbour solicitations. A flood comes by `m2`, at as many
 //! packets a second, at twice as many, and as fast as the worker takes it: to hosts behind `m1` that are not there, or fragments
 //! that nothing completes, forwarded or put together on the way. Or the three are ports of a bridge, and each frame of the flood comes
-//! from an Ethernet address that was never seen before, so that its table is full and it is always asked to learn.
+//! from an Ethernet address that was never seen before, so that its table is full and it is always asked to learn; or goes to one, so
+//! that it would leave by all ports, which storm control bounds, or does not.
 //!
 //! What can be asked of one worker: it takes as much from each interface in turn, so with a flood of any rate good packets have
 //! half of its rounds, and at a load of 0.3 a packet of the flood may cost 2.3 times what a good one does before any is
@@ -16,6 +17,7 @@
 //! ring as a device's does; what finds it full is lost.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -41,9 +43,12 @@ const RING: u64 = 1024;
 const FRAMES: usize = 65_536;
 /// Stations that send good frames through a bridge, and to as many others.
 const STATIONS: usize = 1024;
-/// The first of those that send, and of those sent to.
+/// The first of those that send, of those sent to, and of those from whom a flood comes whose sources are known.
 const SENDERS: &str = "02:00:00:01:00:00";
 const HOSTS: &str = "02:00:00:02:00:00";
+const ATTACKERS: &str = "02:00:00:03:00:00";
+/// Frames to unknown stations that each port of a bridge with storm control may have flooded in a second.
+const UNKNOWN_RATE: u64 = 10_000;
 /// How many times as fast as good packets a flood comes; the last is as fast as the worker takes it.
 const FACTORS: [(&str, f64); 3] = [("1", 1.0), ("2", 2.0), ("all", f64::INFINITY)];
 
@@ -52,7 +57,8 @@ const FACTORS: [(&str, f64); 3] = [("1", 1.0), ("2", 2.0), ("all", f64::INFINITY
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor bench flood
-  junctor bench flood --only unresolvable --load 0.3 --json")]
+  junctor bench flood --only unresolvable --load 0.3 --json
+  junctor bench flood --only unknown")]
 pub(crate) struct Args {
     /// Good packets offered, as a share of what the router forwards when nothing else comes.
     #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
@@ -63,7 +69,8 @@ pub(crate) struct Args {
     /// Length of a run in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 500)]
     run_ms: u64,
-    /// Measure only floods whose name begins so: unresolvable, fragments, reassembly, the same with 6 for IPv6, and stations.
+    /// Measure only floods whose name begins so: unresolvable, fragments, reassembly, the same with 6 for IPv6; through a bridge
+    /// stations (from unknown ones), unknown (to unknown ones) and unknown_unlimited (without storm control).
     #[arg(long, value_name = "NAME", default_value = "")]
     only: String,
     /// Print the result as JSON.
@@ -82,6 +89,22 @@ enum Kind {
     Reassembly,
     /// From stations that nobody has seen, through a bridge.
     Stations,
+    /// To such stations, through a bridge with storm control, and through one without.
+    Unknown,
+    UnknownUnlimited,
+}
+
+impl Kind {
+    const BRIDGED: [Kind; 3] = [Kind::Stations, Kind::Unknown, Kind::UnknownUnlimited];
+
+    /// The bytes of a frame where the address stands that was never seen.
+    fn forged(self) -> Option<Range<usize>> {
+        match self {
+            Kind::Stations => Some(6..12),
+            Kind::Unknown | Kind::UnknownUnlimited => Some(0..6),
+            Kind::Unresolvable | Kind::Fragments | Kind::Reassembly => None,
+        }
+    }
 }
 
 /// A flood of IPv4 or IPv6 packets.
@@ -95,7 +118,7 @@ impl Flood {
     fn all() -> impl Iterator<Item = Flood> {
         let kinds = [Kind::Unresolvable, Kind::Fragments, Kind::Reassembly];
         let routers = [false, true].into_iter().flat_map(move |six| kinds.map(|kind| Flood { kind, six }));
-        routers.chain([Flood { kind: Kind::Stations, six: false }])
+        routers.chain(Kind::BRIDGED.map(|kind| Flood { kind, six: false }))
     }
 
     fn name(self) -> String {
@@ -104,15 +127,19 @@ impl Flood {
             Kind::Fragments => "fragments",
             Kind::Reassembly => "reassembly",
             Kind::Stations => "stations",
+            Kind::Unknown => "unknown",
+            Kind::UnknownUnlimited => "unknown_unlimited",
         };
         format!("{kind}{}", if self.six { "6" } else { "" })
     }
 
-    /// The router that `junctor init router` writes; for reassembly, with a reassembler in the way of all packets.
+    /// The router that `junctor init router` writes; for reassembly, with a reassembler in the way of all packets. Or a bridge.
     fn config(self) -> Result<String, String> {
-        if self.kind == Kind::Stations {
+        if Kind::BRIDGED.contains(&self.kind) {
             let port = |n| format!("FromDevice(m{n}, PROMISC true) -> [{n}]b[{n}] -> ToDevice(m{n});\n");
-            return Ok("b :: Bridge(PORTS 3);\n".to_owned() + &(0..3).map(port).collect::<String>());
+            let limit = if self.kind == Kind::Unknown { UNKNOWN_RATE } else { 0 };
+            let bridge = format!("b :: Bridge(PORTS 3, UNKNOWN_RATE {limit});\n");
+            return Ok(bridge + &(0..3).map(port).collect::<String>());
         }
         let interfaces = match self.six {
             false => ["m0=10.1.0.1/16", "m1=10.2.0.1/16", "m2=10.3.0.1/16"],
@@ -151,10 +178,11 @@ impl Flood {
         } else {
             58
         };
-        let stations = match (self.kind, interface) {
-            (Kind::Stations, 2) => format!("from={HOSTS} to={SENDERS} stations={flows}"),
-            (Kind::Stations, _) => format!("from={SENDERS} to={HOSTS} stations={STATIONS}"),
-            _ => String::new(),
+        let stations = match (Kind::BRIDGED.contains(&self.kind), interface) {
+            (true, 2) => format!("from={HOSTS} to={SENDERS} stations={flows}"),
+            (true, 3) => format!("from={ATTACKERS} to={HOSTS} stations={STATIONS}"),
+            (true, _) => format!("from={SENDERS} to={HOSTS} stations={STATIONS}"),
+            (false, _) => String::new(),
         };
         let line = format!(
             "// bench: x {stations} ether=02:00:00:00:00:{interface:02x} src={from} dst={to} flows={flows} length={length}"
@@ -171,7 +199,8 @@ impl Flood {
             // A first piece or a later one, more to come.
             let offset = if rng.bool() { 0 } else { rng.u16(1..180) };
             match (self.kind, self.six) {
-                (Kind::Unresolvable, false) | (Kind::Stations, _) => {}
+                (Kind::Unresolvable, false) => {}
+                (kind, _) if kind.forged().is_some() => {}
                 (Kind::Unresolvable, true) => rng.fill(&mut frame[28..30]),
                 (_, false) => {
                     rng.fill(&mut frame[18..20]);
@@ -208,7 +237,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
     if results.is_empty() {
         return cli::usage(
-            "--only: floods are unresolvable, fragments, reassembly, the same with 6, and stations",
+            "--only: floods are unresolvable, fragments, reassembly, the same with 6, stations, unknown and unknown_unlimited",
         );
     }
     let conditions = json!({
@@ -319,9 +348,9 @@ struct Devices {
 impl Devices {
     fn new(flood: Flood) -> Self {
         // A bridge has to see each host once, or it floods what is for them.
-        let seen = match flood.kind {
-            Kind::Stations => flood.packets(2, "10.2.1.0/25", "10.1.0.0/16", STATIONS),
-            _ => Vec::new(),
+        let seen = match flood.kind.forged() {
+            Some(_) => flood.packets(2, "10.2.1.0/25", "10.1.0.0/16", STATIONS),
+            None => Vec::new(),
         };
         Self {
             flood,
@@ -336,14 +365,14 @@ impl Devices {
         }
     }
 
-    /// Lets frames come from stations that were never seen.
-    fn forge(&self, frames: &mut [Packet]) {
+    /// Puts addresses that were never seen into frames.
+    fn forge(&self, at: &Range<usize>, frames: &mut [Packet]) {
         let first = self.strangers.fetch_add(frames.len() as u64, Ordering::Relaxed);
         for (number, frame) in (first..).zip(frames) {
             let [.., a, b, c, d, e] =
                 number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).to_be_bytes();
-            if let Some(source) = frame.data_mut().get_mut(6..12) {
-                source.copy_from_slice(&[6, a, b, c, d, e]);
+            if let Some(address) = frame.data_mut().get_mut(at.clone()) {
+                address.copy_from_slice(&[6, a, b, c, d, e]);
             }
         }
     }
@@ -450,8 +479,8 @@ impl RxQueue for Rx {
             _ => {
                 let before = batch.len();
                 let (taken, _) = self.paced(batch, max, rate(&self.devices.bad));
-                if self.devices.flood.kind == Kind::Stations {
-                    self.devices.forge(&mut batch[before..]);
+                if let Some(at) = self.devices.flood.kind.forged() {
+                    self.devices.forge(&at, &mut batch[before..]);
                 }
                 (taken, taken, &self.devices.taken)
             }
