@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many packets a second our drivers forward between two virtual cables, against the kernel's own forwarding.
+//! How many packets a second our drivers carry between two virtual cables, against the kernel.
 //!
 //! ```text
 //! cargo build --release -p junctor-ports --example wire_bench
 //! sudo target/release/examples/wire_bench [ROUNDS [SECONDS]]
+//! sudo JUNCTOR=target/release/junctor target/release/examples/wire_bench bridge [ROUNDS [SECONDS]]
 //! ```
 //! Each candidate has its own rig of namespaces, all alike; rounds are interleaved, and medians and ratios within
 //! the run are what to quote. Core 0 generates 60-byte UDP packets faster than anybody forwards them; core 1 is the
 //! device under test:
-//! * the kernel forwards in a NAPI thread pinned to core 1;
+//! * the kernel forwards, or with `bridge` its bridge does, in a NAPI thread pinned to core 1;
 //! * our forwarder (rewrite addresses, decrement TTL) spins on core 1, fed by the receive interrupt on core 0;
-//! * with `JUNCTOR=target/release/junctor`, that program routes: header check, lookup, TTL, new Ethernet header.
+//! * with `JUNCTOR=target/release/junctor`, that program routes: header check, lookup, TTL, new Ethernet header; or it bridges
+//!   two ports whose stations it has learned, as the kernel's bridge has.
+//!
+//! With `bridge` the kernel is measured twice: the second time its bridge works in the receive interrupt, on the generator's core.
 //!
 //! Counted is what arrives at the far end, where a classifier drops it.
 
@@ -20,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use junctor_ports::SystemProvider;
 use junctor_ports::live::{Generator, Sink};
-use lab::rig::{Cable, Namespace, Rig, available};
+use lab::rig::{Cable, Namespace, Process, Rig, available};
 use packet::port::{Provider, Spec};
 use packet::{Batch, Packet};
 
@@ -29,45 +33,72 @@ type Failure = Box<dyn std::error::Error>;
 const BURST: usize = 64;
 const FRAMES_PER_CALL: u32 = 1 << 21;
 
+/// What is done with a packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Route,
+    Bridge,
+}
+
+/// Who does it.
+enum Who {
+    /// The kernel: in a thread on core 1, or where the generator is.
+    Kernel { threaded: bool },
+    /// The loop in this file, by a driver.
+    Loop(&'static str),
+    /// A program, by a driver.
+    Program(String, &'static str),
+}
+
 struct Candidate {
     name: &'static str,
-    /// `None`: the kernel.
-    method: Option<&'static str>,
-    /// The program that forwards, if it is not this one.
-    program: Option<String>,
+    who: Who,
+    work: Work,
     rig: Rig,
     packets_per_second: Vec<f64>,
 }
 
 impl Candidate {
-    fn new(name: &'static str, method: Option<&'static str>) -> Result<Candidate, Failure> {
+    fn new(name: &'static str, who: Who, work: Work) -> Result<Candidate, Failure> {
         let rig = Rig::new(Cable::default())?;
         rig.address_hosts()?;
         // NAPI on, or generated frames do not arrive.
         rig.dut.run(&["ethtool", "-K", "d0", "gro", "on"])?;
-        let b = rig.b.mac("b0")?.map(|byte| format!("{byte:02x}")).join(":");
-        if method.is_none() {
-            rig.route_by_kernel()?;
-            rig.dut.ip(&format!("neigh add 10.0.2.2 lladdr {b} dev d1"))?;
-            // The receive interrupt in a thread of its own, which can be pinned.
-            rig.dut.run(&["sh", "-c", "echo 1 > /sys/class/net/d0/threaded"])?;
-            rig.dut.run(&[
-                "sh",
-                "-c",
-                "pids=$(pgrep napi/d0-) && for p in $pids; do taskset -cp 1 $p; done",
-            ])?;
+        if let Who::Kernel { threaded } = who {
+            match work {
+                Work::Route => {
+                    let b = rig.b.mac("b0")?.map(|byte| format!("{byte:02x}")).join(":");
+                    rig.route_by_kernel()?;
+                    rig.dut.ip(&format!("neigh add 10.0.2.2 lladdr {b} dev d1"))?;
+                }
+                Work::Bridge => {
+                    rig.dut.ip("link add br0 type bridge")?;
+                    for port in ["d0", "d1"] {
+                        rig.dut.ip(&format!("link set {port} master br0"))?;
+                    }
+                    rig.dut.ip("link set br0 up")?;
+                }
+            }
+            if threaded {
+                // The receive interrupt in a thread of its own, which can be pinned.
+                rig.dut.run(&["sh", "-c", "echo 1 > /sys/class/net/d0/threaded"])?;
+                let pin = "pids=$(pgrep napi/d0-) && for p in $pids; do taskset -cp 1 $p; done";
+                rig.dut.run(&["sh", "-c", pin])?;
+            }
         }
-        Ok(Candidate { name, method, program: None, rig, packets_per_second: Vec::new() })
+        Ok(Candidate { name, who, work, rig, packets_per_second: Vec::new() })
     }
 
-    /// The same with a router run by `program`.
-    fn with_program(mut self, program: &str) -> Candidate {
-        self.program = Some(program.to_owned());
-        self
-    }
-
-    /// A router between d0 and d1.
-    fn router(&self, method: &str) -> Result<String, Failure> {
+    /// What a program runs between d0 and d1.
+    fn configuration(&self, method: &str) -> Result<String, Failure> {
+        if self.work == Work::Bridge {
+            let port = |n: u8| {
+                format!(
+                    "FromDevice(d{n}, METHOD {method}, PROMISC true) -> [{n}]b[{n}] -> ToDevice(d{n}, METHOD {method});\n"
+                )
+            };
+            return Ok(format!("b :: Bridge(PORTS 2);\n{}{}", port(0), port(1)));
+        }
         let text = |mac: [u8; 6]| mac.map(|byte| format!("{byte:02x}")).join(":");
         let (from, to) = (text(self.rig.dut.mac("d1")?), text(self.rig.b.mac("b0")?));
         Ok(format!(
@@ -78,24 +109,47 @@ impl Candidate {
         ))
     }
 
+    /// Starts the program, if one does the work.
+    fn start(&self) -> Result<Option<Process>, Failure> {
+        let Who::Program(program, method) = &self.who else { return Ok(None) };
+        let text = self.configuration(method)?;
+        let command = ["taskset", "-c", "1", program, "run", "-j", "1", "--control", "none", "-e", &text];
+        let mut process = self.rig.dut.spawn(&command)?;
+        process.wait_for_text("sends by", Duration::from_secs(20))?;
+        Ok(Some(process))
+    }
+
+    /// Lets a bridge see a frame of the far end, so that it knows where that is.
+    fn introduce(&self) -> Result<(), Failure> {
+        let frame = udp_frame([0xff; 6], self.rig.b.mac("b0")?);
+        let sent = self.rig.b.enter(|| -> Result<usize, String> {
+            let method = Some("AF_PACKET".to_owned());
+            let spec = Spec { device: "b0".to_owned(), method, ..Spec::default() };
+            let device = SystemProvider::new().open(&spec).map_err(|e| e.to_string())?;
+            let mut tx = device.tx(0).map_err(|e| e.to_string())?;
+            let sent = tx.transmit(&mut Batch::of(Packet::copy_of(&frame).ok_or("no packet memory")?));
+            tx.flush();
+            Ok(sent)
+        })??;
+        if sent == 1 { Ok(()) } else { Err("the far end cannot send".into()) }
+    }
+
     fn measure(&mut self, time: Duration) -> Result<(), Failure> {
         let stop = AtomicBool::new(false);
         let rig = &self.rig;
-        let frame = udp_frame(rig.dut.mac("d0")?, rig.a.mac("a0")?);
-        let program = match (&self.program, self.method) {
-            (Some(program), Some(method)) => {
-                let router = self.router(method)?;
-                let command =
-                    ["taskset", "-c", "1", program, "run", "-j", "1", "--control", "none", "-e", &router];
-                let mut process = rig.dut.spawn(&command)?;
-                process.wait_for_text("sends by", Duration::from_secs(20))?;
-                Some(process)
+        let program = self.start()?;
+        let to = match self.work {
+            Work::Route => rig.dut.mac("d0")?,
+            Work::Bridge => {
+                self.introduce()?;
+                rig.b.mac("b0")?
             }
-            _ => None,
         };
+        let frame = udp_frame(to, rig.a.mac("a0")?);
         let rate = std::thread::scope(|scope| {
-            let forwarder = self.method.filter(|_| self.program.is_none()).map(|method| {
-                let (stop, rig) = (&stop, &self.rig);
+            let method = if let Who::Loop(method) = self.who { Some(method) } else { None };
+            let forwarder = method.map(|method| {
+                let stop = &stop;
                 scope.spawn(move || rig.dut.enter(|| forward(rig, method, stop).map_err(|e| e.to_string())))
             });
             let generator = scope.spawn(|| {
@@ -206,21 +260,39 @@ fn pin(core: usize) {
     }
 }
 
+/// Who is measured at this work; ratios are to the first.
+fn candidates(work: Work) -> Result<Vec<Candidate>, Failure> {
+    let programs = match std::env::var("JUNCTOR") {
+        Ok(program) => vec![
+            ("junctor AF_XDP", Who::Program(program.clone(), "AF_XDP")),
+            ("junctor AF_PACKET", Who::Program(program, "AF_PACKET")),
+        ],
+        Err(_) => Vec::new(),
+    };
+    let all = match work {
+        Work::Route => vec![
+            ("kernel forwarding", Who::Kernel { threaded: true }),
+            ("AF_XDP", Who::Loop("AF_XDP")),
+            ("AF_PACKET", Who::Loop("AF_PACKET")),
+        ],
+        Work::Bridge => vec![
+            ("kernel bridge", Who::Kernel { threaded: true }),
+            ("the same, core 0", Who::Kernel { threaded: false }),
+        ],
+    };
+    all.into_iter().chain(programs).map(|(name, who)| Candidate::new(name, who, work)).collect()
+}
+
 fn run() -> Result<(), Failure> {
     available()?;
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args().skip(1).peekable();
+    let work = match arguments.next_if(|word| word == "bridge") {
+        Some(_) => Work::Bridge,
+        None => Work::Route,
+    };
     let rounds: usize = arguments.next().map_or(Ok(4), |a| a.parse())?;
     let seconds: f64 = arguments.next().map_or(Ok(2.0), |a| a.parse())?;
-    let mut candidates = vec![
-        Candidate::new("kernel forwarding", None)?,
-        Candidate::new("AF_XDP", Some("AF_XDP"))?,
-        Candidate::new("AF_PACKET", Some("AF_PACKET"))?,
-    ];
-    if let Ok(program) = std::env::var("JUNCTOR") {
-        for (name, method) in [("junctor AF_XDP", "AF_XDP"), ("junctor AF_PACKET", "AF_PACKET")] {
-            candidates.push(Candidate::new(name, Some(method))?.with_program(&program));
-        }
-    }
+    let mut candidates = candidates(work)?;
     for _ in 0..rounds {
         for candidate in &mut candidates {
             candidate.measure(Duration::from_secs_f64(seconds))?;
