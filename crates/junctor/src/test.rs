@@ -9,6 +9,7 @@ use tester::trial::Trial;
 use device::{Name, Plugged, Traffic};
 
 mod device;
+mod modifiers;
 mod procedures;
 mod reset;
 mod rfc2889;
@@ -65,6 +66,8 @@ pub(crate) struct Common {
     /// What makes the keys of the frames.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    modifiers: modifiers::Modifiers,
     /// Print one JSON object (docs/json.md).
     #[arg(long)]
     json: bool,
@@ -82,7 +85,12 @@ impl Common {
             return Err("-j must lie between 1 and 64".into());
         }
         let mut plugged = device::plug(&self.device, self.workers, &self.traffic(size))?;
-        plugged.station.warm_up(Duration::from_secs(5)).map_err(|why| why.to_string())?;
+        let patience = Duration::from_secs(5);
+        plugged.station.warm_up(patience).map_err(|why| why.to_string())?;
+        if self.modifiers.are_any() {
+            self.modifiers.apply(&mut plugged.station, self.seed)?;
+            plugged.station.warm_up(patience).map_err(|why| why.to_string())?;
+        }
         Ok(plugged)
     }
 }

@@ -61,6 +61,12 @@ fn a_cable_loses_nothing() {
     assert!(value("latency_us.max") >= value("latency_us.p50") && value("response_us.max") > 0.0);
 }
 
+/// One frame in a hundred goes this way; the others go on.
+fn one_in_a_hundred(way: &str) -> impl Fn(&str) -> f64 + use<> {
+    let others: String = (1..100).map(|i| format!("; s[{i}] -> out")).collect();
+    through(&format!("s :: RoundRobinSwitch -> {way}{others}"), "20")
+}
+
 /// One of the 16 flows goes this way, known by its source port; the others go on.
 fn one_flow(way: &str, seconds: &str) -> impl Fn(&str) -> f64 + use<> {
     through(&format!("c :: Classifier(34/0403, -); c[1] -> out; c -> {way}"), seconds)
@@ -90,6 +96,41 @@ fn what_elements_do_is_told() {
     let value = through("Queue(10000) -> DelayUnqueue(300ms) -> out", "60");
     let least = value("latency_us.min");
     assert!(least >= 150e3 && value("loss_share") == 0.0, "{least}");
+}
+
+#[test]
+fn one_in_a_hundred_is_one_in_a_hundred() {
+    assert_eq!(one_in_a_hundred("Discard")("loss_share"), 0.01);
+    let value = one_in_a_hundred("t :: Tee -> out; t[1] -> out");
+    // The last may come when nothing more is waited for.
+    assert!(
+        (7.0..=8.0).contains(&value("duplicates")) && value("loss_share") == 0.0,
+        "{}",
+        value("duplicates")
+    );
+}
+
+#[test]
+fn what_is_sent_can_be_changed() {
+    let file = device("out");
+    let name = format!("self:{}", file.path().display());
+    let trial = |more: &[&str]| {
+        let args = [&["trial", &name, "--stragglers", "20"][..], &SLOW, more].concat();
+        let run = || told(&args);
+        let found = (0..20).map(|_| run()).find(|(_, value)| value("unsent_share") == Some(0.0));
+        found.expect("a trial whose frames were all sent")
+    };
+    let (object, value) =
+        trial(&["--imix", "7a4d1g", "--burst", "16", "--random-ports", "--flows-per-port", "3"]);
+    assert_eq!((value("loss_share"), value("damaged")), (Some(0.0), Some(0.0)), "{object}");
+    assert_eq!(object["conditions"]["size"], 335);
+    assert_eq!(object["conditions"]["modifiers"]["imix"], "7a4d1g");
+    // Eight of them come out as what they are, beside the frames that are counted.
+    let (_, value) = trial(&["--beside", "broadcast,routing"]);
+    assert!(value("foreign").is_some_and(|frames| (8.0..=9.0).contains(&frames)), "{:?}", value("foreign"));
+    assert_eq!(value("loss_share"), Some(0.0));
+    let ran = test(&["trial", "cable", "--imix", "7q"]);
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("'q' is no size"));
 }
 
 #[test]

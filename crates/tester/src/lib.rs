@@ -13,7 +13,9 @@
 //! The device under test is whatever connects the ports: the tester sees ports and frames, never the engine.
 
 pub mod account;
+pub mod extras;
 pub mod frame;
+pub mod genome;
 pub mod hosts;
 pub mod pace;
 pub mod search;

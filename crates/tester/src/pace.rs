@@ -15,6 +15,8 @@ pub struct Pace {
     interval: u128,
     /// How many there are.
     frames: u64,
+    /// So many are due at a time, at the time of the first of them.
+    burst: u64,
 }
 
 impl Pace {
@@ -25,7 +27,7 @@ impl Pace {
         }
         let frames = (rate * duration.as_secs_f64()).round() as u64;
         let interval = (1e9 / rate * (1u64 << 32) as f64).round() as u128;
-        Some(Pace { start_ns, interval, frames })
+        Some(Pace { start_ns, interval, frames, burst: 1 })
     }
 
     /// How many frames there are.
@@ -33,10 +35,16 @@ impl Pace {
         self.frames
     }
 
+    /// The same with frames that come in bursts of so many (RFC 2544 21), each as close together as the sender can.
+    pub fn in_bursts(self, burst: u64) -> Pace {
+        Pace { burst: burst.max(1), ..self }
+    }
+
     /// When the frame of this number is due.
     #[inline]
     pub fn due_ns(&self, number: u64) -> u64 {
-        self.start_ns + ((self.interval * u128::from(number)) >> 32) as u64
+        let first = if self.burst == 1 { number } else { number - number % self.burst };
+        self.start_ns + ((self.interval * u128::from(first)) >> 32) as u64
     }
 
     /// How many frames are due until this moment.
@@ -46,14 +54,17 @@ impl Pace {
             None => 0,
             Some(passed) => {
                 let due = ((u128::from(passed) + 1) << 32).div_ceil(self.interval.max(1));
-                u64::try_from(due).map_or(self.frames, |due| due.min(self.frames))
+                let due = u64::try_from(due).unwrap_or(u64::MAX);
+                let due =
+                    if self.burst == 1 { due } else { due.div_ceil(self.burst).saturating_mul(self.burst) };
+                due.min(self.frames)
             }
         }
     }
 
     /// When the time is over: when a further frame would be due.
     pub fn end_ns(&self) -> u64 {
-        self.due_ns(self.frames)
+        self.start_ns + ((self.interval * u128::from(self.frames)) >> 32) as u64
     }
 }
 
@@ -67,12 +78,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Each rate in frames a second for its time, the first frame at `start_ns`. None if there is no step, or a rate is no positive
-    /// number.
-    pub fn steps(steps: &[(f64, Duration)], start_ns: u64) -> Option<Schedule> {
+    /// Each rate in frames a second for its time, the first frame at `start_ns`, in bursts of so many frames. None if there is no
+    /// step, or a rate is no positive number.
+    pub fn steps(steps: &[(f64, Duration)], burst: u64, start_ns: u64) -> Option<Schedule> {
         let (mut parts, mut frames, mut at) = (Vec::new(), 0, start_ns);
         for (rate, duration) in steps {
-            let pace = Pace::new(*rate, *duration, at)?;
+            let pace = Pace::new(*rate, *duration, at)?.in_bursts(burst);
             parts.push((frames, pace));
             frames += pace.frames;
             at += duration.as_nanos() as u64;
@@ -145,7 +156,7 @@ mod tests {
     #[test]
     fn rates_follow_each_other_without_a_gap() {
         let second = Duration::from_secs(1);
-        let schedule = Schedule::steps(&[(1000.0, second), (500.0, second * 2)], 77).expect("rates");
+        let schedule = Schedule::steps(&[(1000.0, second), (500.0, second * 2)], 1, 77).expect("rates");
         assert_eq!((schedule.frames(), schedule.end_ns()), (2000, 3_000_000_077));
         assert_eq!(schedule.starts_ns().collect::<Vec<_>>(), [77, 1_000_000_077]);
         for (number, due_ns) in [(0, 77), (999, 999_000_077), (1000, 1_000_000_077), (1001, 1_002_000_077)] {
@@ -156,18 +167,20 @@ mod tests {
         assert_eq!(schedule.due_until(u64::MAX), 2000);
         let burst = Schedule::burst(1e6, 5, 0).expect("a rate");
         assert_eq!((burst.frames(), burst.due_ns(4), burst.end_ns()), (5, 4000, 5000));
-        assert!(Schedule::steps(&[], 0).is_none() && Schedule::steps(&[(0.0, second)], 0).is_none());
+        assert!(Schedule::steps(&[], 1, 0).is_none() && Schedule::steps(&[(0.0, second)], 1, 0).is_none());
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
         #[test]
-        fn what_is_due_is_counted(rate in 1.0f64..1e8, number in 0u64..1_000_000) {
-            let pace = Pace::new(rate, Duration::from_secs(1_000_001), 77).expect("a rate");
-            prop_assume!(number + 1 < pace.frames());
+        fn what_is_due_is_counted(rate in 1.0f64..1e8, number in 0u64..1_000_000, burst in 1u64..70) {
+            let pace = Pace::new(rate, Duration::from_secs(1_000_001), 77).expect("a rate").in_bursts(burst);
+            prop_assume!(number + burst < pace.frames());
             let due = pace.due_ns(number);
             prop_assert!(pace.due_until(due) > number);
             prop_assert!(due == 77 || pace.due_until(due - 1) <= number);
+            prop_assert_eq!(pace.due_until(due) % burst, 0);
+            prop_assert_eq!(pace.due_ns(number - number % burst), due);
         }
     }
 }

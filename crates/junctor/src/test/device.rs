@@ -115,7 +115,7 @@ fn plan(patterns: &BTreeMap<String, Pattern>, traffic: &Traffic) -> Plan {
     let stream = |(index, pattern): (usize, &Pattern)| {
         let flows = if traffic.one_way && index > 0 { Vec::new() } else { pattern.test_flows() };
         let flows = flows.into_iter().map(|flow| (flow, home(flow.dst))).collect();
-        Stream { flows, size: traffic.size }
+        Stream { flows, sizes: vec![traffic.size], ..Stream::default() }
     };
     let streams = patterns.values().enumerate().map(stream).collect();
     Plan { streams, stragglers: traffic.stragglers, ..Plan::default() }

@@ -92,11 +92,16 @@ fn replan(site: &mut Site, streams: Vec<Vec<tester::frame::Flow>>, everywhere: b
     let port_of = |mac: MacAddr| (!everywhere).then(|| usize::from(mac.0[2]));
     let stream = |flows: Vec<tester::frame::Flow>| Stream {
         flows: flows.into_iter().map(|flow| (flow, port_of(flow.dst_mac))).collect(),
-        size: site.size,
+        sizes: vec![site.size],
+        ..Stream::default()
     };
     site.senders = streams.iter().filter(|flows| !flows.is_empty()).count();
-    let plan =
-        Plan { streams: streams.into_iter().map(stream).collect(), everywhere, stragglers: site.stragglers };
+    let plan = Plan {
+        streams: streams.into_iter().map(stream).collect(),
+        everywhere,
+        stragglers: site.stragglers,
+        ..Plan::default()
+    };
     site.station.replan(&plan).map_err(|why| why.to_string())?;
     site.station.warm_up(Duration::from_secs(5)).map_err(|why| why.to_string())
 }

@@ -57,6 +57,9 @@ const SIZES: [usize; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 
 impl Search {
     fn sizes(&self) -> Vec<usize> {
+        if let Some(average) = self.common.modifiers.average_size() {
+            return vec![average];
+        }
         match (&self.size[..], self.profile) {
             ([], Profile::Rfc) => SIZES.to_vec(),
             ([], Profile::Quick) => vec![64, 512, 1518],
@@ -472,6 +475,9 @@ fn one_size(
         found.text.insert_str(0, SHARED_CORE);
     }
     found.left_out = plugged.station.left_out();
+    if let Some(missing) = args.common.modifiers.missing(&plugged.station) {
+        found.text += &format!("  {missing}\n");
+    }
     let (station, running, senders) = (plugged.station, plugged.running, plugged.senders);
     let stragglers = args.common.stragglers;
     let mut site = Site { station, running, size, senders, rate_max, stragglers, throughput: None, show };
@@ -484,6 +490,7 @@ fn print(args: &Search, command: &str, sizes: &[usize], found: &Found) -> u8 {
             "device": args.common.device.to_string(), "sizes": sizes, "workers": args.common.workers,
             "profile": if args.profile == Profile::Rfc { "rfc" } else { "quick" },
             "link": args.link, "one_way": args.common.one_way, "own_core": !found.shared_core, "left_out": found.left_out, "seed": args.common.seed,
+            "modifiers": args.common.modifiers.json(),
         });
         let mut object = measure::object(command, &conditions, &found.results);
         object["deviations"] = json!(found.deviations);

@@ -53,15 +53,17 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 fn run(args: &Args) -> Result<String, String> {
-    let cable = calibrate(&args.common, args.size)?;
-    let mut plugged = args.common.plug(args.size)?;
+    let size = args.common.modifiers.average_size().unwrap_or(args.size);
+    let cable = calibrate(&args.common, size)?;
+    let mut plugged = args.common.plug(size)?;
     let detail = plugged.station.run(Trial::new(args.rate, args.time)).map_err(|why| why.to_string())?;
     if !args.common.json {
-        return Ok(text(args, &plugged, &detail, &cable));
+        return Ok(text(args, size, &plugged, &detail, &cable));
     }
     let conditions = json!({
-        "device": args.common.device.to_string(), "size": args.size, "rate": args.rate, "seconds": args.time.as_secs_f64(),
+        "device": args.common.device.to_string(), "size": size, "rate": args.rate, "seconds": args.time.as_secs_f64(),
         "senders": plugged.senders, "own_core": plugged.own_core, "left_out": plugged.station.left_out(), "workers": args.common.workers, "seed": args.common.seed,
+        "modifiers": args.common.modifiers.json(),
     });
     let mut results = results(&detail);
     results.push(Measured::new("test.cable.mpps", "Mpps", vec![cable.rate / 1e6]));
@@ -74,9 +76,9 @@ const QUANTILES: [(&str, f64); 6] =
     [("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// For people.
-fn text(args: &Args, plugged: &Plugged, detail: &Detail, cable: &Cable) -> String {
+fn text(args: &Args, size: usize, plugged: &Plugged, detail: &Detail, cable: &Cable) -> String {
     let Detail { outcome, counts, damaged, foreign, latency, response, lateness } = detail;
-    let (device, size) = (&args.common.device, args.size);
+    let device = &args.common.device;
     let each = match plugged.senders {
         1 => "1 port".to_owned(),
         n => format!("each of {n} ports"),

@@ -134,7 +134,7 @@ impl BridgeStation<'_> {
         let frames = flows.len() as u64;
         let mut streams = vec![Stream::default(); port];
         let flows = flows.into_iter().map(|flow| (flow, Some(to))).collect();
-        streams.push(Stream { flows, size: self.size });
+        streams.push(Stream { flows, sizes: vec![self.size], ..Stream::default() });
         let stragglers = self.station.stragglers;
         self.station.replan(&Plan { streams, stragglers, ..Plan::default() })?;
         let job = Job { grace: Some(grace), ..Job::new(Offer::Burst { rate, frames }) };

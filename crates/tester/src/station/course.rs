@@ -211,7 +211,7 @@ mod tests {
 
     /// A stream of 100 frames a second for `seconds`, of which these arrive 5 ms after they were due, in this order.
     fn timeline(seconds: u32, arrivals: &[u64], most: usize) -> Timeline {
-        let schedule = Schedule::steps(&[(100.0, SECOND * seconds)], 1000).expect("a rate");
+        let schedule = Schedule::steps(&[(100.0, SECOND * seconds)], 1, 1000).expect("a rate");
         let mut course = Course::new(&schedule, 1000, Duration::from_millis(100), 1);
         course.most = most;
         for number in arrivals {
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn nothing_at_all_is_one_gap_and_unsent_frames_are_none() {
-        let schedule = Schedule::steps(&[(100.0, SECOND)], 0).expect("a rate");
+        let schedule = Schedule::steps(&[(100.0, SECOND)], 1, 0).expect("a rate");
         // The third port was not to send anything.
         let mut course = Course::new(&schedule, 0, ms(500), 3);
         course.event(300_000_000);

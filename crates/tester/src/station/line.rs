@@ -11,6 +11,7 @@ use packet::{Batch, HEADROOM, Packet};
 
 use super::course::Course;
 use super::sample::Delays;
+use super::{Every, Extra};
 use crate::account::Accounts;
 use crate::frame::{self, Received, Template};
 use crate::hosts;
@@ -25,7 +26,13 @@ const LONGEST_NS: u64 = 100_000_000_000;
 /// One port's sending side.
 pub(super) struct Sender {
     pub(super) tx: Box<dyn TxQueue>,
+    /// For each flow one of each size.
     pub(super) templates: Vec<Template>,
+    /// How many sizes there are.
+    pub(super) sizes: usize,
+    /// Which of them the frames have, over and over; the last is the greatest.
+    pub(super) pattern: Vec<usize>,
+    pub(super) extras: Vec<Pending>,
     /// Which of them are sent, in turn.
     pub(super) active: Vec<u32>,
     /// The number of its first flow among all.
@@ -33,6 +40,12 @@ pub(super) struct Sender {
     /// How many frames it has sent.
     pub(super) next: u64,
     pub(super) batch: Batch,
+}
+
+/// A frame beside the test's, and when it is due: the number of the frame before which it leaves, or the time.
+pub(super) struct Pending {
+    pub(super) extra: Extra,
+    pub(super) next: u64,
 }
 
 /// One port's receiving side.
@@ -98,15 +111,25 @@ impl Sender {
         if due == 0 {
             return;
         }
+        if !self.extras.is_empty() {
+            self.send_extras(departure_ns);
+        }
         let flows = self.active.len() as u64;
         let (mut flow, mut sequence) = (self.next % flows, self.next / flows);
-        let len = self.templates[0].len();
-        let Sender { templates, active, batch, first_flow, .. } = self;
-        Packet::alloc_bulk(due, HEADROOM, len, |mut packet| {
-            let number = active[flow as usize];
-            let signature = Signature { flow: *first_flow + number, sequence: sequence as u32, departure_ns };
-            templates[number as usize].write(key, signature, packet.data_mut());
+        let Sender { templates, sizes, pattern, active, batch, first_flow, next, .. } = self;
+        let longest = templates[*sizes - 1].len();
+        let mut number = *next;
+        Packet::alloc_bulk(due, HEADROOM, longest, |mut packet| {
+            let index = active[flow as usize];
+            let signature = Signature { flow: *first_flow + index, sequence: sequence as u32, departure_ns };
+            let size = if *sizes == 1 { 0 } else { pattern[(number % pattern.len() as u64) as usize] };
+            let template = &templates[index as usize * *sizes + size];
+            if *sizes > 1 {
+                packet.trim(longest - template.len());
+            }
+            template.write(key, signature, packet.data_mut());
             batch.push(packet);
+            number += 1;
             flow += 1;
             if flow == flows {
                 (flow, sequence) = (0, sequence + 1);
@@ -119,6 +142,30 @@ impl Sender {
             turn.lateness.saturating_record(turn.schedule.lateness(number, departure_ns));
         }
         self.next += sent;
+    }
+}
+
+impl Sender {
+    /// Sends what is due beside the test's frames.
+    #[cold]
+    fn send_extras(&mut self, now_ns: u64) {
+        for pending in &mut self.extras {
+            let (is_due, next) = match pending.extra.every {
+                Every::Frames(frames) => (pending.next <= self.next, self.next + frames.max(1)),
+                Every::Time(time) => {
+                    let from = if pending.next == 0 { now_ns } else { pending.next };
+                    (pending.next <= now_ns, from + time.as_nanos() as u64)
+                }
+            };
+            if is_due {
+                pending.next = next;
+                if let Some(packet) = Packet::copy_of(&pending.extra.frame) {
+                    let mut batch = Batch::of(packet);
+                    self.tx.transmit(&mut batch);
+                    batch.free_all();
+                }
+            }
+        }
     }
 }
 

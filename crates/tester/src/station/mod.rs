@@ -38,7 +38,7 @@ use crate::trial::{Invalid, Outcome, Trial};
 
 use clock::Clock;
 use course::Course;
-use line::{Receiver, Sender, Slot, Turn, histogram};
+use line::{Pending, Receiver, Sender, Slot, Turn, histogram};
 
 /// How long duplicates are waited for when all frames have arrived.
 const DUPLICATES_NS: u64 = 5_000_000;
@@ -70,8 +70,28 @@ impl Port {
 pub struct Stream {
     /// Its flows, in turn, and the port at which each ought to arrive, if that is known.
     pub flows: Vec<(Flow, Option<usize>)>,
-    /// The size of its frames in bytes, with FCS.
-    pub size: usize,
+    /// The sizes of its frames in bytes, with FCS, over and over in this order (RFC 6985).
+    pub sizes: Vec<usize>,
+    /// Frames beside these, of which none is expected anywhere.
+    pub extras: Vec<Extra>,
+}
+
+/// A frame that is sent again and again beside the test's frames, to see what that costs the device (RFC 2544 11).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extra {
+    /// Without FCS.
+    pub frame: Vec<u8>,
+    /// How often.
+    pub every: Every,
+}
+
+/// How often something is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Every {
+    /// Before each so many frames of the test.
+    Frames(u64),
+    /// At the start, and then after each such time.
+    Time(Duration),
 }
 
 /// What is sent, and for how long stragglers are waited for.
@@ -82,6 +102,8 @@ pub struct Plan {
     /// Whether every frame ought to arrive at every other port, as broadcast frames do at a bridge: each of these copies counts
     /// as a frame sent.
     pub everywhere: bool,
+    /// Frames leave in bursts of so many (RFC 2544 21); 0 and 1 are none. The rate is that over many bursts.
+    pub burst: u64,
     /// How long after the last frame others may still arrive (RFC 2544, section 23: 2 s). A trial whose frames have all
     /// arrived is over soon after.
     pub stragglers: Duration,
@@ -123,11 +145,11 @@ impl Offer<'_> {
         }
     }
 
-    fn schedule(&self, start_ns: u64) -> Result<Schedule, Invalid> {
+    fn schedule(&self, burst: u64, start_ns: u64) -> Result<Schedule, Invalid> {
         let steps: Vec<(f64, Duration)> =
             self.steps().iter().map(|step| (step.rate, step.duration)).collect();
         let schedule = match self {
-            Offer::Steps(_) => Schedule::steps(&steps, start_ns),
+            Offer::Steps(_) => Schedule::steps(&steps, burst.max(1), start_ns),
             Offer::Burst { rate, frames } => Schedule::burst(*rate, *frames, start_ns),
         };
         schedule.ok_or_else(|| {
@@ -190,6 +212,7 @@ pub struct Station {
     ports: RangeInclusive<u16>,
     /// At how many ports each frame ought to arrive.
     copies: u64,
+    plan: Plan,
     stragglers: Duration,
     clock: Clock,
     trials: u64,
@@ -209,6 +232,9 @@ impl Station {
                 active: Vec::new(),
                 tx: port.tx,
                 templates: Vec::new(),
+                sizes: 1,
+                pattern: Vec::new(),
+                extras: Vec::new(),
                 first_flow: 0,
                 next: 0,
                 batch: Batch::new(),
@@ -227,6 +253,7 @@ impl Station {
             own: BTreeSet::new(),
             ports: 0..=0,
             copies: 1,
+            plan: Plan::default(),
             stragglers: plan.stragglers,
             clock: Clock::new(),
             trials: 0,
@@ -242,6 +269,7 @@ impl Station {
     /// As [`Station::new`]; then nothing is sent until there is a plan that can be.
     pub fn replan(&mut self, plan: &Plan) -> Result<(), Invalid> {
         self.expected.clear();
+        self.plan = plan.clone();
         let flows = plan.streams.iter().flat_map(|s| &s.flows);
         let dst_ports = flows.clone().map(|(flow, _)| flow.dst_port);
         let (Some(least), Some(greatest)) = (dst_ports.clone().min(), dst_ports.max()) else {
@@ -253,35 +281,66 @@ impl Station {
             sender.first_flow = self.expected.len() as u32;
             sender.templates.clear();
             sender.active.clear();
-            if !stream.flows.is_empty() && stream.size > mtu {
+            let longest = stream.sizes.iter().copied().max().unwrap_or(0);
+            if !stream.flows.is_empty() && longest > mtu {
                 return Err(Invalid::new(
                     format!(
-                        "{}: frames of {} bytes do not pass: its longest is {mtu}",
-                        self.names[index], stream.size
+                        "{}: frames of {longest} bytes do not pass: its longest is {mtu}",
+                        self.names[index]
                     ),
                     "choose a smaller size, or a larger MTU",
                 ));
             }
+            let mut sizes = stream.sizes.clone();
+            sizes.sort_unstable();
+            sizes.dedup();
+            if !stream.flows.is_empty() && sizes.is_empty() {
+                return Err(Invalid::new("there are frames, but no size", "say how long they are"));
+            }
+            sender.sizes = sizes.len();
+            let place = |size: &usize| sizes.binary_search(size).unwrap_or(0);
+            sender.pattern = stream.sizes.iter().map(place).collect();
+            sender.extras =
+                stream.extras.iter().map(|extra| Pending { extra: extra.clone(), next: 0 }).collect();
             for (flow, to) in &stream.flows {
-                let template = Template::new(flow, stream.size).ok_or_else(|| {
-                    Invalid::new(
-                        format!("no frame of {} bytes from {} to {}", stream.size, flow.src, flow.dst),
-                        format!(
-                            "{} bytes is the least, with both addresses of one family",
-                            frame::smallest(flow.src)
-                        ),
-                    )
-                })?;
-                sender.templates.push(template);
+                for size in &sizes {
+                    let template = Template::new(flow, *size).ok_or_else(|| {
+                        Invalid::new(
+                            format!("no frame of {size} bytes from {} to {}", flow.src, flow.dst),
+                            format!(
+                                "{} bytes is the least, with both addresses of one family",
+                                frame::smallest(flow.src)
+                            ),
+                        )
+                    })?;
+                    sender.templates.push(template);
+                }
                 self.expected.push(to.map_or(ANYWHERE, |port| port as u16));
             }
-            sender.active = (0..sender.templates.len() as u32).collect();
+            sender.active = (0..stream.flows.len() as u32).collect();
         }
         self.destinations = flows.map(|(flow, _)| flow.dst).collect();
         self.ports = least..=greatest;
         self.copies = if plan.everywhere { self.senders.len() as u64 - 1 } else { 1 };
         self.stragglers = plan.stragglers;
+        self.leave_out();
         Ok(())
+    }
+
+    /// The longest frame in bytes, with FCS, that all ports take.
+    pub fn longest(&self) -> usize {
+        let longest = self.devices.iter().map(|device| device.info().mtu).min().unwrap_or(0);
+        longest + wire::ethernet::HEADER_LEN + frame::FCS
+    }
+
+    /// The device's own addresses, as far as it told them by asking for neighbours.
+    pub fn own_addresses(&self) -> Vec<IpAddr> {
+        self.own.iter().copied().collect()
+    }
+
+    /// What is sent.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// How many ports there are.
@@ -296,7 +355,7 @@ impl Station {
     /// Nothing at all arrives within `patience`. Flows that alone never do are lost in the trials too, where it is counted.
     pub fn warm_up(&mut self, patience: Duration) -> Result<(), Invalid> {
         let (begun, mut before) = (Instant::now(), u64::MAX);
-        let flows = self.senders.iter().map(|s| s.templates.len()).max().unwrap_or(1) as f64;
+        let flows = self.senders.iter().map(|s| s.active.len()).max().unwrap_or(1) as f64;
         loop {
             // Each flow ten times in a tenth of a second.
             let detail = self.run(Trial::new(flows * 100.0, Duration::from_millis(100)))?;
@@ -399,11 +458,12 @@ impl Station {
 
     /// All that a run gathers, still empty.
     fn prepare(&mut self, job: &Job<'_>, start: u64) -> Result<Turn, Invalid> {
-        let schedule = job.offer.schedule(start)?;
+        let schedule = job.offer.schedule(self.plan.burst, start)?;
         let mut slots = Vec::new();
         for (port, sender) in self.senders.iter_mut().enumerate() {
             sender.next = 0;
-            slots.resize(slots.len() + sender.templates.len(), None);
+            sender.extras.iter_mut().for_each(|pending| pending.next = 0);
+            slots.resize(slots.len() + sender.templates.len() / sender.sizes.max(1), None);
             let flows = sender.active.len() as u64;
             if flows > 0 && schedule.frames() / flows > u64::from(u32::MAX) {
                 return Err(Invalid::new(

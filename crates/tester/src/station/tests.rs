@@ -125,7 +125,8 @@ fn plugged(ports: usize, fate: impl FnMut(In) -> Out + Send + 'static, link: Lin
     let state = Mutex::new(State { fate: Box::new(fate), number: 0, waiting });
     let faulty = Arc::new(Faulty { clock: clock.clone(), link, state });
     let port = |i| Port::new(&format!("port{i}"), Arc::new(End(faulty.clone(), i))).expect("a port");
-    let stream = Stream { flows: (0..4).map(|i| (flow(i), Some(to))).collect(), size: 64 };
+    let stream =
+        Stream { flows: (0..4).map(|i| (flow(i), Some(to))).collect(), sizes: vec![64], ..Stream::default() };
     let plan = Plan { streams: vec![stream], stragglers: MILLISECOND, ..Plan::default() };
     let mut station = Station::new((0..ports).map(port).collect(), &plan, 1).expect("a station");
     station.clock = Clock::counted(&clock);
@@ -391,11 +392,47 @@ fn frames_to_all_count_once_for_each_port() {
     let mut station = plugged(4, learner(10, 1e9, &flag), Link::Up, 1);
     let everyone = MacAddr([0xff; 6]);
     let flows = vec![(Flow { dst_mac: everyone, ..flow(0) }, None)];
-    let streams = vec![Stream { flows, size: 64 }];
-    station.replan(&Plan { streams, everywhere: true, stragglers: MILLISECOND }).expect("a plan");
+    let streams = vec![Stream { flows, sizes: vec![64], ..Stream::default() }];
+    station
+        .replan(&Plan { streams, everywhere: true, stragglers: MILLISECOND, ..Plan::default() })
+        .expect("a plan");
     let detail = station.run(Trial::new(10_000.0, MILLISECOND * 10)).expect("a trial");
     let Outcome { intended, sent, received, .. } = detail.outcome;
     assert_eq!(([intended, sent, received], detail.counts.duplicates), ([300; 3], 0));
+}
+
+#[test]
+fn sizes_follow_each_other_and_other_frames_come_between() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let inside = seen.clone();
+    let mut station = station(move |frame| {
+        inside.lock().expect("not poisoned").push((frame.packet.len(), frame.now_ns));
+        if frame.packet.len() == 60 && frame.packet.data()[0] == 0xff { Vec::new() } else { frame.after(0) }
+    });
+    let mut plan = station.plan().clone();
+    plan.streams[0].sizes = vec![64, 64, 1518, 512];
+    plan.streams[0].extras = vec![
+        Extra { frame: vec![0xff; 60], every: Every::Frames(100) },
+        Extra { frame: vec![0xfe; 42], every: Every::Time(MILLISECOND * 10) },
+    ];
+    plan.burst = 10;
+    station.replan(&plan).expect("a plan");
+    let detail = station.run(Trial::new(10_000.0, MILLISECOND * 100)).expect("a trial");
+    assert_eq!((detail.counts, detail.damaged), (Counts { received: 1000, ..Counts::default() }, 0));
+    // What is not the test's comes back as such, and is not counted.
+    assert_eq!(detail.foreign, 10);
+    let seen = seen.lock().expect("not poisoned");
+    let lengths: Vec<usize> = seen.iter().map(|(len, _)| *len).filter(|len| ![42].contains(len)).collect();
+    assert_eq!((lengths.len(), lengths[..6].to_vec()), (1010, vec![60, 60, 60, 1514, 508, 60]));
+    // Ten at a time, a millisecond apart.
+    let starts: Vec<u64> =
+        seen.iter().filter(|(len, _)| *len == 1514).map(|(_, ns)| *ns).step_by(5).collect();
+    assert!(
+        starts.windows(2).all(|pair| (1_900_000..2_100_000).contains(&(pair[1] - pair[0]))),
+        "{starts:?}"
+    );
+    plan.streams[0].sizes.clear();
+    assert!(station.replan(&plan).expect_err("no size").to_string().contains("but no size"));
 }
 
 #[test]
@@ -438,7 +475,7 @@ fn sizes_that_cannot_be_are_refused() {
     };
     for (size, what) in [(63, "64 bytes is the least"), (1519, "its longest is 1518")] {
         let port = Port::new("port0", Arc::new(End(faulty(), 0))).expect("a port");
-        let streams = vec![Stream { flows: vec![(flow(0), None)], size }];
+        let streams = vec![Stream { flows: vec![(flow(0), None)], sizes: vec![size], ..Stream::default() }];
         let plan = Plan { streams, ..Plan::default() };
         let said = Station::new(vec![port], &plan, 1).err().map(|e| e.to_string()).unwrap_or_default();
         assert!(said.contains(what), "{said}");

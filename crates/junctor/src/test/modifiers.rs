@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is changed about the frames that a device is sent: sizes, bursts, ports, who talks to whom, and what comes beside them.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use serde_json::{Value, json};
+use tester::extras;
+use tester::genome::Genome;
+use tester::station::{Every, Extra, Plan, Station};
+
+/// Frames beside the test's (RFC 2544, section 11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Beside {
+    /// One broadcast frame for each hundred of the test's (11.1).
+    Broadcast,
+    /// A question for the device's up-time by SNMP, each second (11.2).
+    Management,
+    /// RIP's updates at the start and each 30 s, of networks that the test does not use (11.3).
+    Routing,
+}
+
+/// How what is sent differs from one size, one frame after the other.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct Modifiers {
+    /// Frames of several sizes in this order, over and over, by the letters of RFC 6985: a 64, b 128, c 256, d 512, e 1024,
+    /// f 1280, g 1518, h 2112, i 9000, j 16000 bytes, z the longest that the ports take. A number says how often a letter
+    /// comes: 7a4d1g. Results have the average size in their names.
+    #[arg(long, value_name = "GENOME", value_parser = Genome::parse)]
+    imix: Option<Genome>,
+    /// Frames leave in bursts of so many, as close as the tester can, at the same rate on average (RFC 2544, section 21).
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    burst: Option<u64>,
+    /// Each flow has UDP ports drawn at random (RFC 4814).
+    #[arg(long)]
+    random_ports: bool,
+    /// Flows of each port: one is a single pair of addresses (RFC 2544, section 12) [default: all].
+    #[arg(long, value_name = "FLOWS", value_parser = clap::value_parser!(u32).range(1..))]
+    flows_per_port: Option<u32>,
+    /// Each port sends to all others in turn, whatever the flows say (RFC 2544, section 16).
+    #[arg(long)]
+    mesh: bool,
+    /// What is sent beside the frames that are counted.
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    beside: Vec<Beside>,
+}
+
+impl Modifiers {
+    /// Whether anything differs.
+    pub(super) fn are_any(&self) -> bool {
+        let Modifiers { imix, burst, random_ports, flows_per_port, mesh, beside } = self;
+        imix.is_some()
+            || burst.is_some()
+            || *random_ports
+            || flows_per_port.is_some()
+            || *mesh
+            || !beside.is_empty()
+    }
+
+    /// The average size of the frames, if there are several.
+    pub(super) fn average_size(&self) -> Option<usize> {
+        self.imix.as_ref().map(|genome| genome.average().round() as usize)
+    }
+
+    /// For the conditions of a result.
+    pub(super) fn json(&self) -> Value {
+        let beside: Vec<String> = self.beside.iter().map(|what| format!("{what:?}").to_lowercase()).collect();
+        json!({
+            "imix": self.imix.as_ref().map(ToString::to_string), "burst": self.burst, "random_ports": self.random_ports,
+            "flows_per_port": self.flows_per_port, "mesh": self.mesh, "beside": beside,
+        })
+    }
+
+    /// Changes what a station sends. Only a station that has talked to its device knows whom to ask for its up-time.
+    pub(super) fn apply(&self, station: &mut Station, seed: u64) -> Result<(), String> {
+        let mut plan = station.plan().clone();
+        if self.mesh {
+            mesh(&mut plan)?;
+        }
+        let longest = station.longest();
+        let mut random = fastrand::Rng::with_seed(seed);
+        for stream in &mut plan.streams {
+            if let Some(flows) = self.flows_per_port {
+                stream.flows.truncate(flows as usize);
+            }
+            if let Some(genome) = &self.imix {
+                stream.sizes = genome.sizes(longest);
+            }
+            for (flow, _) in stream.flows.iter_mut().filter(|_| self.random_ports) {
+                // RFC 4814 4.5: what clients and servers use.
+                (flow.src_port, flow.dst_port) = (random.u16(1024..=65535), random.u16(1..=49151));
+            }
+            stream.extras = self.extras(stream.flows.first().map(|(flow, _)| flow), &station.own_addresses());
+        }
+        plan.burst = self.burst.unwrap_or(1);
+        station.replan(&plan).map_err(|why| why.to_string())
+    }
+
+    fn extras(&self, flow: Option<&tester::frame::Flow>, own: &[IpAddr]) -> Vec<Extra> {
+        let Some(flow) = flow else { return Vec::new() };
+        let extra = |what: &Beside| match what {
+            Beside::Broadcast => {
+                Some(Extra { frame: extras::broadcast(flow.src_mac), every: Every::Frames(100) })
+            }
+            Beside::Management => {
+                let ask = |address: &IpAddr| extras::uptime(flow, address4(*address)?);
+                Some(Extra { frame: own.iter().find_map(ask)?, every: Every::Time(extras::MANAGEMENT) })
+            }
+            Beside::Routing => {
+                Some(Extra { frame: extras::routes(flow)?, every: Every::Time(extras::ROUTING) })
+            }
+        };
+        self.beside.iter().filter_map(extra).collect()
+    }
+
+    /// What was asked for and cannot be done with this device.
+    pub(super) fn missing(&self, station: &Station) -> Option<&'static str> {
+        let asks = self.beside.contains(&Beside::Management);
+        let has = station.own_addresses().iter().any(|address| address.is_ipv4());
+        (asks && !has)
+            .then_some("no management frames are sent: the device told no IPv4 address of its own to ask")
+    }
+}
+
+fn address4(address: IpAddr) -> Option<Ipv4Addr> {
+    match address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// Every port's hosts talk to every other port's. Where hosts' Ethernet addresses are sent to, as before a bridge, they still are.
+fn mesh(plan: &mut Plan) -> Result<(), String> {
+    let hosts: Vec<Vec<_>> =
+        plan.streams.iter().map(|stream| stream.flows.iter().map(|(flow, _)| *flow).collect()).collect();
+    let ports: Vec<usize> = (0..hosts.len()).filter(|port| !hosts[*port].is_empty()).collect();
+    if ports.len() < 2 {
+        return Err("a mesh takes two ports that send at least".to_owned());
+    }
+    let is_host = |mac| hosts.iter().flatten().any(|flow| flow.src_mac == mac);
+    for (place, port) in ports.iter().enumerate() {
+        let mut flows = Vec::new();
+        for (index, from) in hosts[*port].iter().enumerate() {
+            // Each flow to one of the others, beginning with the neighbour.
+            let to = ports[(place + 1 + index % (ports.len() - 1)) % ports.len()];
+            let host = &hosts[to][index % hosts[to].len()];
+            let dst_mac = if is_host(from.dst_mac) { host.src_mac } else { from.dst_mac };
+            flows.push((tester::frame::Flow { dst: host.src, dst_mac, ..*from }, Some(to)));
+        }
+        plan.streams[*port].flows = flows;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tester::frame::Flow;
+    use tester::station::Stream;
+    use wire::MacAddr;
+
+    use super::*;
+
+    fn flow(port: u8, host: u8, dst_mac: [u8; 6]) -> Flow {
+        Flow {
+            src_mac: MacAddr([2, port, 0, 0, 0, host]),
+            dst_mac: MacAddr(dst_mac),
+            src: [10, 0, port, host].into(),
+            dst: [10, 0, port ^ 1, host].into(),
+            src_port: 1,
+            dst_port: 7,
+        }
+    }
+
+    fn plan(dst_mac: impl Fn(u8, u8) -> [u8; 6]) -> Plan {
+        let stream = |port: u8| Stream {
+            flows: (0..4).map(|host| (flow(port, host, dst_mac(port, host)), None)).collect(),
+            sizes: vec![64],
+            ..Stream::default()
+        };
+        Plan { streams: (0..3).map(stream).chain([Stream::default()]).collect(), ..Plan::default() }
+    }
+
+    #[test]
+    fn in_a_mesh_all_talk_to_all() {
+        let mut routed = plan(|_, _| [9; 6]);
+        mesh(&mut routed).expect("three ports");
+        let to = |plan: &Plan, port: usize| -> Vec<Option<usize>> {
+            plan.streams[port].flows.iter().map(|(_, to)| *to).collect()
+        };
+        assert_eq!(to(&routed, 0), [Some(1), Some(2), Some(1), Some(2)]);
+        assert_eq!(to(&routed, 2), [Some(0), Some(1), Some(0), Some(1)]);
+        let (first, _) = routed.streams[1].flows[0];
+        assert_eq!((first.dst, first.dst_mac), ([10, 0, 2, 0].into(), MacAddr([9; 6])));
+        let mut bridged = plan(|port, host| [2, (port + 1) % 3, 0, 0, 0, host]);
+        mesh(&mut bridged).expect("three ports");
+        assert_eq!(bridged.streams[0].flows[1].0.dst_mac, MacAddr([2, 2, 0, 0, 0, 1]));
+        assert!(mesh(&mut Plan { streams: vec![Stream::default()], ..Plan::default() }).is_err());
+    }
+}
