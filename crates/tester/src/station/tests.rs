@@ -75,7 +75,8 @@ impl Device for End {
 
 impl RxQueue for End {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
-        let now = self.0.clock.load(Ordering::Relaxed);
+        // To look for frames takes time, too: waiting for none is over sooner.
+        let now = self.0.clock.fetch_add(50, Ordering::Relaxed);
         let waiting = &mut self.0.state.lock().expect("not poisoned").waiting[self.1];
         let n = waiting.iter().take(max).take_while(|(at, _)| *at <= now).count();
         batch.extend(waiting.drain(..n).map(|(_, packet)| packet));
