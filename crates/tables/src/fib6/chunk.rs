@@ -1,19 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The form of a chunk in cache lines: how it is written. `walk` reads it.
 //!
-//! A key within a chunk is 32 bits: the address's upper half shifted right by what the chunk's slot says, less the base.
+//! A key within a chunk is 32 bits: those of the address's upper half that the shift in the chunk's slot leaves lowest; above them, all
+//! keys of a chunk are equal.
 //! A separator is stored as the first key behind it less one, so that "how many separators are below the key" needs no special value for
-//! the unused ones: these are the greatest there is, and below no key. All are stored with the
-//! top bit turned over, because vector instructions compare signed numbers.
+//! the unused ones: these are the greatest there is, and below no key.
 
 use super::sweep::Run;
 use std::sync::atomic::Ordering;
 use sync::lines::{LINE_WORDS, Line};
 
+/// Names a chunk: its head's line (26 bits) and the shift of its keys (6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot(pub u32);
+
+impl Slot {
+    const SHIFT_BITS: u32 = 6;
+    /// Lines that slots can name.
+    pub(super) const LINES: usize = 1 << (u32::BITS - Self::SHIFT_BITS);
+
+    pub(super) fn new(line: u32, shift: u8) -> Self {
+        Self(line << Self::SHIFT_BITS | u32::from(shift))
+    }
+
+    /// Where the line begins, in bytes from the first.
+    #[inline(always)]
+    pub(super) fn line_byte(self) -> usize {
+        const { assert!(1 << Self::SHIFT_BITS == size_of::<Line>()) };
+        (self.0 & !(size_of::<Line>() as u32 - 1)) as usize
+    }
+
+    /// `key` shifted, of which 32 bits are enough.
+    #[inline(always)]
+    pub(super) fn key(self, key: u64) -> u32 {
+        (key >> (self.0 % (1 << Self::SHIFT_BITS))) as u32
+    }
+}
+
 /// Runs in a leaf line.
 pub(super) const LINE_RUNS: usize = 11;
 /// Leaf lines in a chunk: one more than its head has separators.
-pub(super) const LEAF_LINES: usize = 16;
+pub(super) const LEAF_LINES: usize = 17;
 /// Runs in a chunk.
 pub(super) const MAX_RUNS: usize = LINE_RUNS * LEAF_LINES;
 /// Lines of the largest chunk.
@@ -22,27 +49,23 @@ pub(super) const MAX_LINES: usize = 1 + LEAF_LINES;
 pub(super) const LEAVES_BYTE: usize = 4 * (LINE_RUNS - 1);
 
 const _: () = assert!(LEAVES_BYTE + 2 * LINE_RUNS <= size_of::<Line>());
-const _: () = assert!(4 * LEAF_LINES == size_of::<Line>(), "the base and 15 separators fill the head");
+const _: () = assert!(4 * (LEAF_LINES - 1) == size_of::<Line>(), "the separators fill the head");
 
-/// Turns the order of unsigned numbers into that of signed ones.
-pub(super) const FLIP: u32 = 1 << 31;
 /// Above every key.
-const UNUSED: u32 = u32::MAX ^ FLIP;
+const UNUSED: u32 = u32::MAX;
 
 /// Lines for a chunk of this many runs.
 pub(super) fn lines_for(runs: usize) -> usize {
     1 + runs.div_ceil(LINE_RUNS)
 }
 
-/// Writes a chunk that starts at `start` (its first run may begin before), with keys shifted by `shift`, to `lines` (as [`lines_for`] says).
-pub(super) fn write(runs: &[Run], start: u64, shift: u8, lines: &[Line]) {
-    let base = (start >> shift) as u32;
-    let separator = |run: &Run| ((run.start >> shift) as u32).wrapping_sub(base).wrapping_sub(1) ^ FLIP;
+/// Writes a chunk of `runs` (the first may begin before it), with keys shifted by `shift`, to `lines` (as [`lines_for`] says).
+pub(super) fn write(runs: &[Run], shift: u8, lines: &[Line]) {
+    let separator = |run: &Run| ((run.start >> shift) as u32).wrapping_sub(1);
     let (head, leaves) = lines.split_first().expect("a chunk has a head");
     assert_eq!(lines.len(), lines_for(runs.len()), "the lines taken for this chunk");
     let mut words = [UNUSED; 16];
-    words[0] = base;
-    for (word, runs) in words[1..].iter_mut().zip(runs.chunks(LINE_RUNS).skip(1)) {
+    for (word, runs) in words.iter_mut().zip(runs.chunks(LINE_RUNS).skip(1)) {
         *word = separator(&runs[0]);
     }
     store(head, &words);

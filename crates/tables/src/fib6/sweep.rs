@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From routes, which nest, to runs, which do not: one pass from the lowest key to the highest with a stack of the
-//! routes that contain the current key. Where the runs are too many for a chunk, a second pass cuts them into pieces.
+//! routes that contain the current key. Where the runs are too many for a chunk, they are cut into pieces.
 
 use super::{DEEP, LEAF_NONE};
 use std::ops::Range;
@@ -80,7 +80,7 @@ impl Run {
     }
 }
 
-/// How much goes into a piece before the next is begun. Routes that begin at one key stay together, even if they are more.
+/// How much goes into a piece at most. Routes that begin at one key stay together, even if they are more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
     pub routes: usize,
@@ -104,18 +104,16 @@ pub(super) struct Piece {
 /// The result of a pass, and its working memory.
 #[derive(Default)]
 pub(super) struct Sweep {
-    /// Behind one that is none. What follows the last is left over.
+    /// What follows the last is left over.
     runs: Vec<Run>,
     count: usize,
-    /// The routes that contain the current key: their last keys and leaves.
-    stack: Vec<(u64, u32)>,
     pub pieces: Vec<Piece>,
 }
 
 impl Sweep {
     /// The runs of the last pass.
     pub(super) fn runs(&self) -> &[Run] {
-        &self.runs[1..self.count]
+        &self.runs[..self.count]
     }
 
     /// Sweeps the keys `start` to `last`, in which `routes` (sorted) begin and of which `covers` contain the first.
@@ -123,7 +121,7 @@ impl Sweep {
         self.flatten(start, last, covers, routes);
         self.pieces.clear();
         let runs = self.runs();
-        let shift = shift_of(runs[1..].iter().fold(0, |bits, run| bits | run.start));
+        let shift = shift_of(low_bits(&runs[1..]));
         if runs.len() <= fill.runs && routes.len() <= fill.routes && fits(start, last, shift) {
             let (routes, runs) = (0..routes.len(), 0..runs.len());
             self.pieces.push(Piece { start, covers: covers.to_vec(), routes, runs, shift });
@@ -138,167 +136,186 @@ impl Sweep {
         if self.runs.len() < most {
             self.runs.resize(most, Run::NOTHING);
         }
-        self.runs[0] = Run::NOTHING;
-        let mut found = Found { runs: &mut self.runs, count: 1, last: Run::NOTHING };
-        let stack = &mut self.stack;
-        stack.clear();
-        stack.push((u64::MAX, LEAF_NONE.into()));
-        stack.extend(covers.iter().map(|route| (route.last(), u32::from(route.leaf))));
-        found.emit(start, stack[stack.len() - 1].1);
-        for route in routes {
-            let (_, above) = ended(stack, &mut found, route.key);
+        let mut found = Found { runs: &mut self.runs, count: 0, leaf: Run::NOTHING.leaf };
+        let mut stack = Stack::new();
+        covers.iter().for_each(|route| stack.push(route.last(), route.leaf.into()));
+        let next_key = |at: usize| routes.get(at).map(|route| route.key);
+        found.emit(start, stack.top.1, next_key(0) != Some(start));
+        for (at, route) in routes.iter().enumerate() {
+            while stack.top.0 < route.key {
+                let end = stack.pop();
+                found.emit(end + 1, stack.top.1, (end + 1 != route.key) & (stack.top.0 != end));
+            }
+            let above = stack.top.1;
             let leaf = if route.len == MARKER { u32::from(DEEP) | above } else { route.leaf.into() };
-            found.emit(route.key, leaf);
-            stack.push((route.last(), leaf));
+            found.emit(route.key, leaf, next_key(at + 1) != Some(route.key));
+            stack.push(route.last(), leaf);
         }
-        while let Some((end, _)) = stack.pop().filter(|(end, _)| *end < last) {
-            found.emit(end + 1, stack[stack.len() - 1].1);
+        while stack.top.0 < last {
+            let end = stack.pop();
+            found.emit(end + 1, stack.top.1, stack.top.0 != end);
         }
         self.count = found.count;
     }
 
-    /// Cuts the runs into pieces, each as full as may be.
+    /// Cuts the runs into pieces. Each begins at the roundest key between half full and full, so that few bits of a key find
+    /// the piece it lies in.
     fn cut(&mut self, start: u64, last: u64, covers: &[Route], routes: &[Route], fill: Fill) {
-        let runs = &self.runs[1..self.count];
-        let mut cutter = Cutter { pieces: &mut self.pieces, routes, low_bits: 0 };
-        cutter.open(start, 0, 0, covers.to_vec());
-        // Routes that begin before the run at hand.
-        let (mut at, mut from) = (1, 0);
-        let mut opened = true;
-        while at < runs.len() {
-            if std::mem::take(&mut opened) {
-                let skipped = cutter.skip(runs, at, last, fill);
-                if skipped > at {
-                    at = skipped;
-                    let start = runs[at - 1].start;
-                    from += routes[from..].iter().take(fill.routes).take_while(|r| r.key < start).count();
-                    continue;
-                }
+        let runs = &self.runs[..self.count];
+        let (mut start, mut covers) = (start, covers.to_vec());
+        // The run that `start` lies in, and the first route that begins there or behind.
+        let (mut run, mut route) = (0, 0);
+        loop {
+            let rest = Rest { runs: &runs[run..], routes: &routes[route..], start, last };
+            let next = rest.piece_end(fill);
+            let (runs_here, routes_here) = match next {
+                Some(next) => (
+                    rest.runs.partition_point(|run| run.start < next),
+                    rest.routes.partition_point(|route| route.key < next),
+                ),
+                None => (rest.runs.len(), rest.routes.len()),
+            };
+            let (piece_runs, piece_routes) = (run..run + runs_here, route..route + routes_here);
+            let shift = shift_of(low_bits(&runs[piece_runs.start + 1..piece_runs.end]));
+            let known = covers.iter().chain(&routes[piece_routes.clone()]);
+            let reach = |next: u64| -> Vec<Route> {
+                known.filter(|route| route.len != MARKER && route.contains(next)).copied().collect()
+            };
+            let ahead = next.map(|next| (next, reach(next)));
+            (run, route) = (piece_runs.end, piece_routes.end);
+            self.pieces.push(Piece { start, covers, routes: piece_routes, runs: piece_runs, shift });
+            let Some(ahead) = ahead else { return };
+            (start, covers) = ahead;
+            if runs.get(run).is_none_or(|run| run.start > start) {
+                run -= 1;
             }
-            let run = &runs[at];
-            let before = from;
-            while routes.get(from).is_some_and(|route| route.key < run.start) {
-                from += 1;
-            }
-            cutter.cut_many(at, before..from, runs[at - 1].start, fill);
-            let end = runs.get(at + 1).map_or(last, |next| next.start - 1);
-            let piece = cutter.piece();
-            let low_bits = cutter.low_bits | run.start;
-            let room = at - piece.runs.start < fill.runs && from - piece.routes.start < fill.routes;
-            if room && fits(piece.start, end, shift_of(low_bits)) {
-                cutter.low_bits = low_bits;
-            } else {
-                cutter.next(run.start, at, at, from);
-                opened = true;
-            }
-            at += 1;
         }
-        let rest = from..routes.len();
-        cutter.cut_many(runs.len(), rest, runs[runs.len() - 1].start, fill);
-        cutter.close(runs.len(), routes.len());
     }
 }
 
-/// Takes the routes that end before `key` off the stack; the one that is on top then.
-#[inline(always)]
-fn ended(stack: &mut Vec<(u64, u32)>, found: &mut Found<'_>, key: u64) -> (u64, u32) {
-    let mut top = stack[stack.len() - 1];
-    while top.0 < key {
-        stack.pop();
-        let end = top.0;
-        top = stack[stack.len() - 1];
-        found.emit(end + 1, top.1);
+/// What is to be cut still: the first run lies at `start` or reaches beyond it; the routes begin there or behind.
+struct Rest<'a> {
+    runs: &'a [Run],
+    routes: &'a [Route],
+    start: u64,
+    last: u64,
+}
+
+impl Rest<'_> {
+    /// Where the piece that begins at `start` ends; none if it takes all.
+    fn piece_end(&self, fill: Fill) -> Option<u64> {
+        // A piece ends behind `low` and not behind `high`.
+        let mut high = self.runs.get(fill.runs).map(|run| run.start);
+        if let Some(too_many) = self.routes.get(fill.routes) {
+            let at = match too_many.key {
+                key if key > self.start => Some(key),
+                _ => self.routes[fill.routes..]
+                    .iter()
+                    .find(|route| route.key > self.start)
+                    .map(|route| route.key),
+            };
+            high = high.into_iter().chain(at).min();
+        }
+        let before = |high: Option<u64>| {
+            high.map_or(self.runs.len(), |high| self.runs.partition_point(|run| run.start < high))
+        };
+        let runs = &self.runs[..before(high)];
+        let mut low = self.start;
+        if high.is_some() {
+            low = low.max(runs[runs.len() / 2].start);
+            let routes = self.routes.partition_point(|route| Some(route.key) < high);
+            low = self.routes[..routes].get(routes / 2).map_or(low, |route| low.max(route.key));
+        }
+        let end = high.map_or(self.last, |high| high - 1);
+        if !fits(self.start, end, shift_of(low_bits(&runs[1..]))) {
+            let (low, high) = self.narrow(runs);
+            return Some(roundest(low, high));
+        }
+        high.map(|high| roundest(low, high))
     }
-    top
+
+    /// Limits for the end of a piece of `runs`, as far as 32 bits tell its keys apart.
+    fn narrow(&self, runs: &[Run]) -> (u64, u64) {
+        // The greatest key of a piece that loses `shift` bits.
+        let most = |shift: u8| self.start | !block(shift);
+        let mut low = self.start;
+        let mut bits = 0;
+        for run in &runs[1..] {
+            if run.start > most(shift_of(bits | run.start)) {
+                // The next piece shall hold this run, for which it may begin no earlier than this.
+                let first = run.start & block(shift_of(run.start));
+                let high = run.start.min(most(shift_of(bits)).saturating_add(1));
+                if (low + 1..=high).contains(&first) {
+                    low = first - 1;
+                }
+                return (low, high);
+            }
+            bits |= run.start;
+            low = low.max(run.start);
+        }
+        (low, most(shift_of(bits)).saturating_add(1))
+    }
+}
+
+/// The multiple of the greatest power of two above `low` and not above `high`.
+fn roundest(low: u64, high: u64) -> u64 {
+    let differ = low ^ high;
+    high & (u64::MAX << differ.ilog2())
+}
+
+/// All starts, or-ed.
+fn low_bits(runs: &[Run]) -> u64 {
+    runs.iter().fold(0, |bits, run| bits | run.start)
+}
+
+/// The routes that contain the current key: their last keys and leaves.
+struct Stack {
+    top: (u64, u32),
+    below: [(u64, u32); Self::ROOM],
+    depth: usize,
+}
+
+impl Stack {
+    /// A power of two above the 66 that may contain a key.
+    const ROOM: usize = 128;
+
+    fn new() -> Self {
+        Self { top: (u64::MAX, LEAF_NONE.into()), below: [(0, 0); Self::ROOM], depth: 0 }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, last: u64, leaf: u32) {
+        self.below[self.depth % Self::ROOM] = self.top;
+        self.depth += 1;
+        self.top = (last, leaf);
+    }
+
+    /// Takes the top off; its last key.
+    #[inline(always)]
+    fn pop(&mut self) -> u64 {
+        let (last, _) = self.top;
+        self.depth -= 1;
+        self.top = self.below[self.depth % Self::ROOM];
+        last
+    }
 }
 
 /// The runs of a pass so far.
 struct Found<'a> {
     runs: &'a mut [Run],
     count: usize,
-    /// The last one, which the next step so need not wait to read.
-    last: Run,
+    /// The last one's.
+    leaf: u32,
 }
 
 impl Found<'_> {
-    /// From `start` on the answer is `leaf`, whatever was said of `start` before. Without branches: neither is predictable.
+    /// From `start` on the answer is `leaf`, if nothing else is said of `start` later (`lasts`). Without branches: neither that nor
+    /// whether it is another answer than before is predictable.
     #[inline(always)]
-    fn emit(&mut self, start: u64, leaf: u32) {
-        let again = self.last.start == start && self.last.leaf != Run::NOTHING.leaf;
-        let before = self.runs[self.count.saturating_sub(2)];
-        let below = if again { before } else { self.last };
-        let (at, changes) = (self.count - usize::from(again), below.leaf != leaf);
-        let run = Run { start, leaf };
-        self.runs[at] = run;
-        self.last = if changes { run } else { below };
-        self.count = at + usize::from(changes);
-    }
-}
-
-struct Cutter<'a> {
-    pieces: &'a mut Vec<Piece>,
-    routes: &'a [Route],
-    /// All starts of the piece's runs but the first, or-ed.
-    low_bits: u64,
-}
-
-impl Cutter<'_> {
-    fn piece(&self) -> &Piece {
-        self.pieces.last().expect("one is opened at the first key")
-    }
-
-    fn open(&mut self, start: u64, run: usize, from: usize, covers: Vec<Route>) {
-        self.low_bits = 0;
-        self.pieces.push(Piece { start, covers, routes: from..from, runs: run..run, shift: 0 });
-    }
-
-    fn close(&mut self, runs: usize, routes: usize) {
-        let shift = shift_of(self.low_bits);
-        let piece = self.pieces.last_mut().expect("one is opened at the first key");
-        piece.routes.end = routes;
-        piece.runs.end = runs;
-        piece.shift = shift;
-    }
-
-    /// Ends the piece before `start`, with `runs` runs done, and begins the next with run `run` and route `from`.
-    fn next(&mut self, start: u64, runs: usize, run: usize, from: usize) {
-        self.close(runs, from);
-        let piece = self.piece();
-        let known = piece.covers.iter().chain(&self.routes[piece.routes.clone()]);
-        let covers = known.filter(|route| route.len != MARKER && route.contains(start)).copied().collect();
-        self.open(start, run, from, covers);
-    }
-
-    /// Where the runs from `at` on end that surely go into the piece, taken together: all that one by one would, or half of them, or a
-    /// quarter... None of them needs a cut, for the routes before the last of them are fewer than a piece may have.
-    fn skip(&mut self, runs: &[Run], at: usize, last: u64, fill: Fill) -> usize {
-        let piece = self.piece();
-        let (first, start) = (piece.routes.start, piece.start);
-        let mut to = runs.len().min(piece.runs.start + fill.runs).max(at);
-        if let Some(too_many) = self.routes.get(first + fill.routes - 1) {
-            to = at + runs[at..to].partition_point(|run| run.start <= too_many.key);
-        }
-        while to > at {
-            let low_bits = runs[at..to].iter().fold(self.low_bits, |bits, run| bits | run.start);
-            let end = runs.get(to).map_or(last, |next| next.start - 1);
-            if fits(start, end, shift_of(low_bits)) {
-                self.low_bits = low_bits;
-                break;
-            }
-            to = at + (to - at) / 2;
-        }
-        to
-    }
-
-    /// Cuts where too many routes begin within one run: the one before `at`, which begins at `start` and in which `inside` begin.
-    fn cut_many(&mut self, at: usize, inside: Range<usize>, start: u64, fill: Fill) {
-        for from in inside {
-            let key = self.routes[from].key;
-            let first = from == 0 || self.routes[from - 1].key != key;
-            if first && key > start && from - self.piece().routes.start >= fill.routes {
-                self.next(key, at, at - 1, from);
-            }
-        }
+    fn emit(&mut self, start: u64, leaf: u32, lasts: bool) {
+        self.runs[self.count] = Run { start, leaf };
+        self.count += usize::from(lasts & (leaf != self.leaf));
+        self.leaf = if lasts { leaf } else { self.leaf };
     }
 }
 
@@ -309,5 +326,10 @@ fn shift_of(low_bits: u64) -> u8 {
 
 /// Whether 32 bits tell the keys of a chunk apart.
 fn fits(start: u64, last: u64, shift: u8) -> bool {
-    (last >> shift) - (start >> shift) <= u64::from(u32::MAX)
+    (start ^ last) & block(shift) == 0
+}
+
+/// The bits above 32 that follow `shift` lost ones.
+fn block(shift: u8) -> u64 {
+    u64::MAX.checked_shl(u32::from(shift) + u32::BITS).unwrap_or(0)
 }

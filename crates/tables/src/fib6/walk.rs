@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lookup itself, and the only `unsafe` of the table.
 //!
-//! Going down a node is one question: how many of a line's separators are below the key? A vector unit answers it with one
-//! comparison (AVX-512) or two (AVX2) and a count of bits, and none of it branches, so the 32 walks of a batch
-//! proceed side by side and wait for memory together. The separators of a node lie in the one line that the walk has to load anyway.
+//! Behind the table that the first 16 bits of an address choose from, going down is one question: how many of a line's separators are below
+//! the key? A vector unit answers it with one comparison (AVX-512) or two (AVX2) and a count of bits, and none of it branches, so
+//! the 32 walks of a batch proceed side by side and wait for memory together. The separators of a node lie in the one line that the walk
+//! has to load anyway.
 //!
 //! Vector instructions have no safe form on memory that another thread wrote, hence the `unsafe` here; bench `fib6` has
 //! the figures for each variant.
 //!
 //! What the unchecked loads rely on:
 //!
-//! * (a) Unused separators are below no key, so a walk through the top ends at a slot, and one through a chunk in a line of that chunk.
+//! * (a) Unused separators are below no key, so each step through a directory leads to one of its nodes, the last one to a chunk's
+//!   number ([`Directory`]), and a walk through a chunk ends in a line of it.
 //! * (b) A slot names a complete chunk within the slab (invariant 1 of the parent).
-//! * (c) The lines of a chunk are not written again while the caller's `Reader` is borrowed (invariant 2), and those of a top
-//!   never: after the Acquire loads of the root and the slot there is no concurrent store to them, of whatever
-//!   size, so loads of other sizes than the writer's stores are no race.
+//! * (c) The lines of a chunk are not written again while the caller's `Reader` is borrowed (invariant 2): after the Acquire loads
+//!   of the root and the slot there is no concurrent store to them, of whatever size, so loads of other sizes than the writer's
+//!   stores are no race.
 
 use super::{
-    DEEP, Variant,
-    chunk::{self, LEAVES_BYTE, LINE_RUNS},
-    top::{self, FANOUT, Root, SHIFT_BITS},
+    DEEP, Root, Variant,
+    chunk::{LEAVES_BYTE, LINE_RUNS, Slot},
+    directory::{self, Directory, Node, ROOT_BITS},
 };
 use crate::next_hop::NextHopId;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -32,6 +34,8 @@ use sync::{
 /// Addresses looked up side by side.
 const BATCH: usize = 32;
 
+const _: () = assert!(size_of::<Node>() == size_of::<Line>() && align_of::<Node>() == align_of::<Line>());
+
 /// What lookups read.
 pub(super) struct Walk {
     pub root: rcu::Cell<Root>,
@@ -39,17 +43,39 @@ pub(super) struct Walk {
     pub lines: Lines,
 }
 
+/// Where a walk through a chunk is, and the part of the key that is looked for there.
+#[derive(Clone, Copy)]
+struct Place {
+    line: *const Line,
+    key: u32,
+}
+
+/// A loop over two slices of one length, four at a time, which leaves little of what the loop itself costs. No closure: the
+/// compiler may make one a function of its own, without the vector instructions.
+macro_rules! by_fours {
+    (($a:pat, $b:pat) in ($many_a:expr, $many_b:expr) $body:block) => {
+        let (fours_a, rest_a) = $many_a.as_chunks_mut::<4>();
+        let (fours_b, rest_b) = $many_b.as_chunks::<4>();
+        for (four_a, four_b) in fours_a.iter_mut().zip(fours_b) {
+            for ($a, $b) in four_a.iter_mut().zip(four_b) $body
+        }
+        for ($a, $b) in rest_a.iter_mut().zip(rest_b) $body
+    };
+}
+
 /// How many separators of a line are below a key.
 ///
 /// # Safety
 /// For all functions: `line` is valid for reads of 64 bytes that nobody writes, and the processor has what the implementation needs.
 trait Rank {
-    /// Of eight of 64 bits.
-    unsafe fn node(line: *const Line, key: i64) -> u32;
+    /// Of seven of 64 bits, behind the first two words.
+    unsafe fn wide(line: *const Line, key: u64) -> u32;
     /// Of 15 of 32 bits, behind the first word.
-    unsafe fn head(line: *const Line, key: i32) -> u32;
+    unsafe fn narrow(line: *const Line, key: u32) -> u32;
+    /// Of 16 of 32 bits.
+    unsafe fn head(line: *const Line, key: u32) -> u32;
     /// Of ten of 32 bits.
-    unsafe fn leaves(line: *const Line, key: i32) -> u32;
+    unsafe fn leaves(line: *const Line, key: u32) -> u32;
 }
 
 /// For any processor.
@@ -57,33 +83,35 @@ struct Plain;
 
 impl Plain {
     #[inline(always)]
-    unsafe fn below<const FROM: usize, const TO: usize>(line: *const Line, key: i32) -> u32 {
+    unsafe fn below<const FROM: usize, const TO: usize>(line: *const Line, key: u32) -> u32 {
         // SAFETY: the caller's promise; an `AtomicU32` may be read wherever 4 aligned bytes may.
         let words = unsafe { &*line.cast::<[AtomicU32; 16]>() };
-        let below =
-            |word: &AtomicU32| u32::from(u32::from_le(word.load(Ordering::Relaxed)).cast_signed() < key);
-        words[FROM..TO].iter().map(below).sum()
+        words[FROM..TO].iter().map(|word| u32::from(u32::from_le(word.load(Ordering::Relaxed)) < key)).sum()
     }
 }
 
 impl Rank for Plain {
     #[inline(always)]
-    unsafe fn node(line: *const Line, key: i64) -> u32 {
+    unsafe fn wide(line: *const Line, key: u64) -> u32 {
         // SAFETY: the caller's promise.
         let words = unsafe { &*line.cast::<[AtomicU64; 8]>() };
-        let below =
-            |word: &AtomicU64| u32::from(u64::from_le(word.load(Ordering::Relaxed)).cast_signed() < key);
-        words.iter().map(below).sum()
+        words[1..].iter().map(|word| u32::from(u64::from_le(word.load(Ordering::Relaxed)) < key)).sum()
     }
 
     #[inline(always)]
-    unsafe fn head(line: *const Line, key: i32) -> u32 {
+    unsafe fn narrow(line: *const Line, key: u32) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { Self::below::<1, 16>(line, key) }
     }
 
     #[inline(always)]
-    unsafe fn leaves(line: *const Line, key: i32) -> u32 {
+    unsafe fn head(line: *const Line, key: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { Self::below::<0, 16>(line, key) }
+    }
+
+    #[inline(always)]
+    unsafe fn leaves(line: *const Line, key: u32) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { Self::below::<0, { LINE_RUNS - 1 }>(line, key) }
     }
@@ -100,12 +128,14 @@ mod x86 {
     impl Avx2 {
         /// Two bits for each of the line's 32-bit words in the order 0-3, 8-11, 4-7, 12-15: whether it is below the key.
         #[inline(always)]
-        unsafe fn below(line: *const Line, key: i32) -> u32 {
+        unsafe fn below(line: *const Line, key: u32) -> u32 {
             // SAFETY: the caller's promise: 64 readable bytes (lines are aligned to 64), AVX2.
             unsafe {
-                let (words, key) = (line.cast::<__m256i>(), _mm256_set1_epi32(key));
-                let low = _mm256_cmpgt_epi32(key, _mm256_load_si256(words));
-                let high = _mm256_cmpgt_epi32(key, _mm256_load_si256(words.add(1)));
+                // There is but a comparison of signed numbers: turned over, they have the order of unsigned ones.
+                let flip = _mm256_set1_epi32(i32::MIN);
+                let (words, key) = (line.cast::<__m256i>(), _mm256_set1_epi32(key.cast_signed() ^ i32::MIN));
+                let low = _mm256_cmpgt_epi32(key, _mm256_xor_si256(_mm256_load_si256(words), flip));
+                let high = _mm256_cmpgt_epi32(key, _mm256_xor_si256(_mm256_load_si256(words.add(1)), flip));
                 _mm256_movemask_epi8(_mm256_packs_epi32(low, high)).cast_unsigned()
             }
         }
@@ -113,53 +143,77 @@ mod x86 {
 
     impl Rank for Avx2 {
         #[inline(always)]
-        unsafe fn node(line: *const Line, key: i64) -> u32 {
-            // SAFETY: as in `below`. Packing makes four bits of each separator.
+        unsafe fn wide(line: *const Line, key: u64) -> u32 {
+            // SAFETY: as in `below`. Packing makes four bits of each separator; the first four words' come first.
             unsafe {
-                let (words, key) = (line.cast::<__m256i>(), _mm256_set1_epi64x(key));
-                let low = _mm256_cmpgt_epi64(key, _mm256_load_si256(words));
-                let high = _mm256_cmpgt_epi64(key, _mm256_load_si256(words.add(1)));
-                _mm256_movemask_epi8(_mm256_packs_epi32(low, high)).count_ones() / 4
+                let flip = _mm256_set1_epi64x(i64::MIN);
+                let (words, key) = (line.cast::<__m256i>(), _mm256_set1_epi64x(key.cast_signed() ^ i64::MIN));
+                let low = _mm256_cmpgt_epi64(key, _mm256_xor_si256(_mm256_load_si256(words), flip));
+                let high = _mm256_cmpgt_epi64(key, _mm256_xor_si256(_mm256_load_si256(words.add(1)), flip));
+                let below = _mm256_movemask_epi8(_mm256_packs_epi32(low, high)).cast_unsigned();
+                (below & !0b1111).count_ones() / 4
             }
         }
 
         #[inline(always)]
-        unsafe fn head(line: *const Line, key: i32) -> u32 {
+        unsafe fn narrow(line: *const Line, key: u32) -> u32 {
             // SAFETY: the caller's promise.
             unsafe { (Self::below(line, key) & !0b11).count_ones() / 2 }
         }
 
         #[inline(always)]
-        unsafe fn leaves(line: *const Line, key: i32) -> u32 {
+        unsafe fn head(line: *const Line, key: u32) -> u32 {
+            // SAFETY: the caller's promise.
+            unsafe { Self::below(line, key).count_ones() / 2 }
+        }
+
+        #[inline(always)]
+        unsafe fn leaves(line: *const Line, key: u32) -> u32 {
             const { assert!(LINE_RUNS - 1 == 10, "words 0 to 7, 8 and 9") };
             // SAFETY: the caller's promise.
             unsafe { (Self::below(line, key) & 0x00ff_0fff).count_ones() / 2 }
         }
     }
 
+    impl Avx512 {
+        /// A bit for each of the line's 32-bit words that `which` names: whether it is below the key.
+        #[inline(always)]
+        unsafe fn below(which: u16, line: *const Line, key: u32) -> u32 {
+            // SAFETY: the caller's promise: 64 readable bytes (lines are aligned to 64), AVX-512F.
+            unsafe {
+                let key = _mm512_set1_epi32(key.cast_signed());
+                _mm512_mask_cmpgt_epu32_mask(which, key, _mm512_load_si512(line.cast())).into()
+            }
+        }
+    }
+
     impl Rank for Avx512 {
         #[inline(always)]
-        unsafe fn node(line: *const Line, key: i64) -> u32 {
-            // SAFETY: the caller's promise: 64 readable bytes (lines are aligned to 64), AVX-512F.
-            let below =
-                unsafe { _mm512_cmpgt_epi64_mask(_mm512_set1_epi64(key), _mm512_load_si512(line.cast())) };
+        unsafe fn wide(line: *const Line, key: u64) -> u32 {
+            // SAFETY: as in `below`.
+            let below = unsafe {
+                let key = _mm512_set1_epi64(key.cast_signed());
+                _mm512_mask_cmpgt_epu64_mask(!1, key, _mm512_load_si512(line.cast()))
+            };
             u32::from(below).count_ones()
         }
 
         #[inline(always)]
-        unsafe fn head(line: *const Line, key: i32) -> u32 {
-            // SAFETY: as in `node`.
-            let below =
-                unsafe { _mm512_cmpgt_epi32_mask(_mm512_set1_epi32(key), _mm512_load_si512(line.cast())) };
-            (u32::from(below) & !1).count_ones()
+        unsafe fn narrow(line: *const Line, key: u32) -> u32 {
+            // SAFETY: the caller's promise.
+            unsafe { Self::below(!1, line, key).count_ones() }
         }
 
         #[inline(always)]
-        unsafe fn leaves(line: *const Line, key: i32) -> u32 {
-            // SAFETY: as in `node`.
-            let below =
-                unsafe { _mm512_cmpgt_epi32_mask(_mm512_set1_epi32(key), _mm512_load_si512(line.cast())) };
-            (u32::from(below) & ((1 << (LINE_RUNS - 1)) - 1)).count_ones()
+        unsafe fn head(line: *const Line, key: u32) -> u32 {
+            // SAFETY: the caller's promise.
+            unsafe { Self::below(!0, line, key).count_ones() }
+        }
+
+        #[inline(always)]
+        unsafe fn leaves(line: *const Line, key: u32) -> u32 {
+            // SAFETY: the caller's promise.
+            unsafe { Self::below((1 << (LINE_RUNS - 1)) - 1, line, key).count_ones() }
         }
     }
 }
@@ -255,65 +309,93 @@ impl Walk {
     /// As [`lookup`](Self::lookup).
     #[inline(always)]
     unsafe fn batch<R: Rank>(&self, root: &Root, addrs: &[u128], out: &mut [u32]) {
-        let count = addrs.len().min(BATCH);
-        let (mut places, mut keys) = ([0; BATCH], [0; BATCH]);
-        let (places, keys) = (&mut places[..count], &mut keys[..count]);
-        for level in &root.top.levels {
-            for (place, addr) in places.iter_mut().zip(addrs) {
-                // SAFETY: (a), (c).
-                *place = unsafe {
-                    let node = root.top.lines.as_ptr().add((*level + *place) as usize);
-                    *place * FANOUT as u32 + R::node(node, ((addr >> 64) as u64 ^ top::FLIP).cast_signed())
-                };
+        let mut places = [Place { line: std::ptr::null(), key: 0 }; BATCH];
+        let places = &mut places[..addrs.len().min(BATCH)];
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (root.directory.wide, root.directory.levels) {
+                (false, 1) => self.heads::<R, false, 1>(root, addrs, places),
+                (false, 2) => self.heads::<R, false, 2>(root, addrs, places),
+                (false, _) => self.heads::<R, false, 0>(root, addrs, places),
+                (true, _) => self.heads::<R, true, 0>(root, addrs, places),
             }
         }
-        for ((place, key), addr) in places.iter_mut().zip(&mut *keys).zip(addrs) {
-            // SAFETY: (a).
-            let slot = unsafe { root.top.slots.get_unchecked(*place as usize) }.load(Ordering::Acquire);
-            *place = slot >> SHIFT_BITS;
-            *key = ((addr >> 64) as u64 >> (slot % (1 << SHIFT_BITS))) as u32;
-            // SAFETY: (b).
-            prefetch(unsafe { self.lines.get_unchecked(*place as usize) });
-        }
-        for (place, key) in places.iter_mut().zip(&mut *keys) {
-            // SAFETY: (b), (c); a head begins with the base.
+        by_fours!((place, _) in (places, addrs) {
+            // SAFETY: (b), (c): a head, and the leaf lines that follow.
             unsafe {
-                let head = self.lines.as_ptr().add(*place as usize);
-                let base = u32::from_le((*head.cast::<AtomicU32>()).load(Ordering::Relaxed));
-                *key = key.wrapping_sub(base) ^ chunk::FLIP;
-                *place += 1 + R::head(head, key.cast_signed());
-                prefetch(&*self.lines.as_ptr().add(*place as usize));
+                place.line = place.line.add(1 + R::head(place.line, place.key) as usize);
+                prefetch(&*place.line);
             }
-        }
+        });
         let mut deep = 0;
-        for ((place, key), out) in places.iter().zip(keys).zip(&mut *out) {
+        by_fours!((out, place) in (out, places) {
             // SAFETY: (a), (b), (c); the rank is at most ten, and eleven leaves lie behind the separators.
-            let leaf = unsafe {
-                let line = self.lines.as_ptr().add(*place as usize);
-                let leaf = line
-                    .cast::<AtomicU16>()
-                    .add(LEAVES_BYTE / 2 + R::leaves(line, key.cast_signed()) as usize);
-                u16::from_le((*leaf).load(Ordering::Relaxed))
+            *out = unsafe {
+                let leaves = place.line.cast::<AtomicU16>().add(LEAVES_BYTE / 2);
+                let leaf = &*leaves.add(R::leaves(place.line, place.key) as usize);
+                u16::from_le(leaf.load(Ordering::Relaxed)).into()
             };
-            deep |= leaf;
-            *out = leaf.into();
-        }
-        if deep & DEEP != 0 {
+            deep |= *out;
+        });
+        if deep & u32::from(DEEP) != 0 {
             divided(root, addrs, out);
         }
         for leaf in out {
             *leaf = answer(*leaf);
         }
     }
+
+    /// The heads of the chunks that `addrs` lie in, by a directory whose nodes are `WIDE` and which has `LEVELS` of them (0: as many
+    /// as it says). Begins to load them.
+    ///
+    /// # Safety
+    /// As [`lookup`](Self::lookup).
+    #[inline(always)]
+    unsafe fn heads<R: Rank, const WIDE: bool, const LEVELS: u32>(
+        &self,
+        root: &Root,
+        addrs: &[u128],
+        places: &mut [Place],
+    ) {
+        let Directory { roots, nodes, levels, .. } = &*root.directory;
+        let levels = if LEVELS > 0 { LEVELS } else { *levels };
+        // Pointers at hand: the compiler would load them anew for each address, because of the ordering of the slot's load.
+        let (roots, nodes, slots) = (roots.as_ptr(), nodes.as_ptr(), root.slots.as_ptr());
+        let lines = self.lines.as_ptr();
+        by_fours!((place, addr) in (places, addrs) {
+            let key = (*addr >> 64) as u64;
+            // SAFETY: (a), (b). There is a root for every 16 bits.
+            unsafe {
+                let mut at = *roots.add((key >> (64 - ROOT_BITS)) as usize);
+                for _ in 0..levels {
+                    let node = nodes.add(at as usize);
+                    let below = if WIDE {
+                        R::wide(node.cast(), key)
+                    } else {
+                        R::narrow(node.cast(), directory::narrow(key))
+                    };
+                    at = u32::from_le((*node).0[0]) + below;
+                }
+                let slot = Slot((*slots.add(at as usize)).load(Ordering::Acquire));
+                *place = Place { line: lines.byte_add(slot.line_byte()), key: slot.key(key) };
+                prefetch(&*place.line);
+            }
+        });
+    }
 }
 
 /// Looks up the lower halves where the upper ones are divided.
-#[cold]
 #[inline(never)]
 fn divided(root: &Root, addrs: &[u128], out: &mut [u32]) {
+    const { assert!(BATCH <= u32::BITS as usize) };
     let deep = u32::from(DEEP);
-    for (leaf, addr) in out.iter_mut().zip(addrs).filter(|(leaf, _)| **leaf & deep != 0) {
-        *leaf = root.divided.lookup(*addr).map_or(*leaf & !deep, u32::from);
+    let bit = |(at, leaf): (usize, &u32)| (leaf / deep) << at;
+    let mut those = out.iter().enumerate().map(bit).fold(0, |all, bit| all | bit);
+    while those != 0 {
+        let at = those.trailing_zeros() as usize;
+        those &= those - 1;
+        let (leaf, addr) = (&mut out[at], addrs[at]);
+        *leaf = root.divided.lookup(addr).map_or(*leaf % deep, u32::from);
     }
 }
 
