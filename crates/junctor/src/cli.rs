@@ -80,6 +80,11 @@ pub(crate) fn main() -> u8 {
     }
 }
 
+/// What is wrong with a command line, without running it.
+pub(crate) fn check<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<(), clap::Error> {
+    Cli::try_parse_from(arguments).map(drop)
+}
+
 fn write_man_pages(directory: &std::path::Path) -> std::io::Result<()> {
     std::fs::create_dir_all(directory)?;
     clap_mangen::generate_to(Cli::command(), directory)

@@ -7,13 +7,9 @@
 
 mod bridge;
 mod forwarding;
-mod page;
 mod parallelism;
-mod plot;
-mod progress;
 mod report;
 mod shared;
-mod text;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +17,8 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use crate::cli;
-use progress::Progress;
+use crate::progress::Progress;
+use crate::report::{page, text};
 use report::Report;
 
 /// Repeat a published experiment on this machine, and see its figures beside the published ones.
@@ -85,7 +82,7 @@ impl Common {
 
     /// Prints the report of a lab and writes its files.
     fn publish(&self, report: &Report) -> u8 {
-        let json = report.json();
+        let (json, document) = (report.json(), report.document());
         if let Some(directory) = &self.out {
             let write = |suffix: &str, text: &str| {
                 let path = directory.join(format!("{}.{suffix}", report.name));
@@ -94,12 +91,12 @@ impl Common {
                 Ok::<_, String>(())
             };
             let written =
-                write("html", &page::render(report)).and_then(|()| write("json", &format!("{json}\n")));
+                write("html", &page::render(&document)).and_then(|()| write("json", &format!("{json}\n")));
             if let Err(why) = written {
                 return cli::fail(format!("cannot write the report: {why}"));
             }
         }
-        let out = if self.json { format!("{json}\n") } else { text::render(report) };
+        let out = if self.json { format!("{json}\n") } else { text::render(&document) };
         cli::print_or_fail(out.as_bytes())
     }
 }

@@ -25,7 +25,9 @@ mod measure;
 mod parallelize;
 mod place;
 mod plan;
+mod progress;
 mod reconfigure;
+mod report;
 mod run;
 mod test;
 

@@ -91,6 +91,13 @@ pub(crate) fn machine() -> Value {
     })
 }
 
+/// A machine in words, and what measured on it.
+pub(crate) fn machine_line(machine: &Value, version: &str) -> String {
+    let text = |key: &str| machine[key].as_str().unwrap_or("unknown").to_owned();
+    let (cpu, kernel, cores) = (text("cpu"), text("kernel"), &machine["cores"]);
+    format!("{cpu}, {cores} cores, Linux {kernel}; Junctor {version}.")
+}
+
 #[cfg(test)]
 mod tests {
     use super::Measured;

@@ -4,13 +4,23 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use tester::search::Ledger;
+use tester::search::setup::{self, Setup};
 use tester::trial::Trial;
 
 use device::{Name, Plugged, Traffic};
+use output::Output;
+use serde_json::{Map, Value, json};
 
+mod campaign;
+mod compare;
 mod device;
+mod log;
 mod modifiers;
+mod output;
 mod procedures;
+mod record;
+mod report;
 mod reset;
 mod rfc2889;
 mod search;
@@ -32,6 +42,8 @@ enum Command {
     Mlr(search::Mlr),
     Soak(search::Soak),
     Trial(trial::Args),
+    Compare(compare::Args),
+    Campaign(campaign::Args),
 }
 
 /// Runs the command.
@@ -44,6 +56,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         Command::Mlr(args) => search::mlr(args),
         Command::Soak(args) => search::soak(args),
         Command::Trial(args) => trial::main(args),
+        Command::Compare(args) => compare::main(args),
+        Command::Campaign(args) => campaign::main(args),
     }
 }
 
@@ -68,9 +82,8 @@ pub(crate) struct Common {
     seed: u64,
     #[command(flatten)]
     modifiers: modifiers::Modifiers,
-    /// Print one JSON object (docs/json.md).
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Common {
@@ -92,6 +105,62 @@ impl Common {
             plugged.station.warm_up(patience).map_err(|why| why.to_string())?;
         }
         Ok(plugged)
+    }
+}
+
+/// What only the running device tells.
+#[derive(Clone, Debug, Default)]
+struct Facts {
+    /// How many ports send.
+    senders: usize,
+    /// Flows of all these.
+    flows: usize,
+    /// Whether the tester has a core that the device does not use.
+    own_core: bool,
+    /// The device's own addresses, to which nothing is sent.
+    left_out: Vec<IpAddr>,
+    /// The tester's ports, with driver and mode.
+    ports: Vec<(String, String)>,
+}
+
+impl Facts {
+    fn of(plugged: &Plugged) -> Facts {
+        let station = &plugged.station;
+        Facts {
+            senders: plugged.senders,
+            flows: station.flows(),
+            own_core: plugged.own_core,
+            left_out: station.left_out(),
+            ports: station.drivers(),
+        }
+    }
+}
+
+impl Common {
+    /// Under which conditions a test ran, for its record.
+    fn conditions(&self, facts: &Facts) -> Map<String, Value> {
+        let ports: Vec<Value> =
+            facts.ports.iter().map(|(name, driver)| json!({ "name": name, "driver": driver })).collect();
+        let conditions = json!({
+            "device": self.device.to_string(), "configuration": self.device.configuration(),
+            "workers": self.workers, "one_way": self.one_way, "stragglers_s": self.stragglers.as_secs_f64(),
+            "seed": self.seed, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
+            "left_out": facts.left_out, "ports": ports, "modifiers": self.modifiers.json(),
+        });
+        conditions.as_object().cloned().unwrap_or_default()
+    }
+
+    /// What the documents ask of every test.
+    fn setup(&self, sizes: &[usize], medium: bool, facts: &Facts) -> Ledger {
+        setup::ledger(&Setup {
+            sizes: sizes.to_vec(),
+            senders: facts.senders,
+            flows: facts.flows,
+            stragglers: self.stragglers,
+            medium,
+            modified: self.modifiers.are_any(),
+            configuration: self.device == Name::Cable || self.device.configuration().is_some(),
+        })
     }
 }
 

@@ -155,8 +155,10 @@ fn searches_tell_what_they_found() {
         assert!(has(&told, [&device, &tester]), "{told:?}");
         assert!(told.contains(&format!("test.rfc2544.loss_share.{size}.100")), "{told:?}");
     }
-    let deviations = rfc["deviations"].as_array().expect("deviations");
-    assert!(deviations.iter().any(|d| d["section"] == "RFC 2544 24"), "{deviations:?}");
+    let ledger = rfc["ledger"].as_array().expect("ledger");
+    let fate = |section: &str| ledger.iter().find(|c| c["section"] == section).map(|c| c["met"].clone());
+    assert_eq!(fate("RFC 2544 24"), Some(Value::Bool(false)), "{ledger:?}");
+    assert_eq!(fate("RFC 2544 14"), Some(Value::Bool(true)), "{ledger:?}");
     let mlr = names(&found(&["mlr", "cable", "--link", "10M"]));
     for goal in ["ndr", "pdr"] {
         let [device, tester] =
@@ -275,7 +277,7 @@ fn a_bridge_is_tested_as_such() {
     }
     assert!(value("rfc2889.forwarding_mpps.64").is_some_and(|mpps| mpps > 0.0));
     assert_eq!(value("rfc2889.errored.undersize.64"), Some(1.0));
-    assert!(object["deviations"].to_string().contains("oversize and undersize"), "{object}");
+    assert!(object["ledger"].to_string().contains("oversize and undersize"), "{object}");
     // Two ports do not show what is flooded.
     let ran =
         test(&["rfc2889", "self:conf/bridge.click", "--size", "64", "--link", "10M", "--only", "addresses"]);

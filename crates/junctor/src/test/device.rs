@@ -41,6 +41,14 @@ impl Name {
             _ => Err("expected self:CONF or cable".to_owned()),
         }
     }
+
+    /// The device's configuration as a report has it; nothing where the tester does not see it.
+    pub(crate) fn configuration(&self) -> Option<String> {
+        match self {
+            Name::Own(conf) => std::fs::read_to_string(conf).ok(),
+            Name::Cable => None,
+        }
+    }
 }
 
 impl fmt::Display for Name {

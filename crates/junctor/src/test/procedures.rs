@@ -9,9 +9,12 @@ use tester::search::{Ledger, back_to_back, loss, recovery, reset, soak};
 use tester::station::{DELAYS_MAX, Sampling};
 use tester::trial::Trial;
 
+use super::log::{gather, latency_curve};
+use super::record::{BinRow, Curve, Found};
 use super::reset as resetting;
-use super::search::{Found, Profile, Search, Site};
+use super::search::{Profile, Search, Site};
 use crate::measure::Measured;
+use crate::report::{Axis, Scale};
 
 /// Which trials tell latency: how long, how many, and from when on frames are tagged.
 struct Latencies {
@@ -41,10 +44,10 @@ impl Latencies {
     }
 }
 
+/// Notes a quantity, and hands back the median.
 fn quantity(found: &mut Found, name: String, unit: &'static str, runs: Vec<f64>) -> f64 {
-    let measured = Measured::new(name, unit, runs);
-    let median = measured.median();
-    found.results.push(measured);
+    let median = Measured::new("", unit, runs.clone()).median();
+    found.note_runs(name, unit, runs);
     median
 }
 
@@ -57,7 +60,8 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
     let how = Latencies::new(args);
     let mut runs: [Vec<f64>; 4] = Default::default();
     let quantiles = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
-    let (mut averages, mut fewest) = (Vec::new(), usize::MAX);
+    let (mut averages, mut fewest, mut all) = (Vec::new(), usize::MAX, None);
+    site.log.begin("latency");
     for _ in 0..how.trials {
         let trial = Trial::new(rate, how.duration);
         let (detail, tagged) =
@@ -68,8 +72,12 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
         let tagged: Vec<f64> = tagged.received().iter().map(|ns| *ns as f64 / 1e3).collect();
         fewest = fewest.min(tagged.len());
         averages.push(mean(&tagged));
+        gather(&mut all, detail.latency);
     }
     let size = site.size;
+    if let Some(all) = all {
+        found.draw(latency_curve("Latency at the throughput", size, &all));
+    }
     let average = mean(&averages);
     quantity(found, format!("test.rfc2544.latency_us.tagged.{size}"), "us", averages);
     found.note(format!("test.rfc2544.latency_us.average.{size}"), "us", average);
@@ -90,15 +98,25 @@ pub(super) fn loss_by_load(site: &mut Site, args: &Search, found: &mut Found) ->
         Profile::Quick => loss::Parameters::quick(site.rate_max),
     };
     parameters.trial = args.trial.unwrap_or(parameters.trial);
-    let report = loss::run(&mut site.watched(), &parameters).map_err(|why| why.to_string())?;
+    site.log.begin("loss");
+    let report = loss::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
+    let mut points = Vec::new();
     for point in &report.points {
         let percent = (100.0 * point.share).round();
         found.note(format!("test.rfc2544.loss_share.{}.{percent}", site.size), "", point.loss_ratio());
         let mark = if point.done.outcome.tester_kept_up() { "" } else { "  (the tester did not keep up)" };
         let loss = 100.0 * point.loss_ratio();
+        points.push((percent, loss));
         found.text +=
             &format!("             loss at {percent:>3} % of the greatest rate: {loss:.4} %{mark}\n");
     }
+    found.draw(Curve {
+        name: "Loss by load".to_owned(),
+        size: Some(site.size),
+        x: Axis::new("load, % of the greatest rate", Scale::Linear),
+        y: Axis::new("frames lost, %", Scale::Linear),
+        points,
+    });
     found.deviate(&report.ledger);
     Ok(())
 }
@@ -130,6 +148,7 @@ pub(super) fn back_to_back(
     if !corrected {
         parameters.longest_retry = parameters.longest;
     }
+    site.log.begin("bursts");
     let mut bursts = site.station.bursts(line);
     let report = back_to_back::run(&mut bursts, &parameters).map_err(|why| why.to_string())?;
     let name = |what: &str| format!("test.{}.{what}.{size}", document.to_lowercase().replace(' ', ""));
@@ -175,6 +194,7 @@ pub(super) fn recovery(
     if let Some(time) = args.trial {
         (parameters.overload, parameters.watch, parameters.quiet) = (time, time, time / 5);
     }
+    site.log.begin("recovery");
     let report = recovery::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
     let times: Option<Vec<f64>> =
         report.recoveries.iter().map(|r| Some(r.time?.as_secs_f64() * 1e3)).collect();
@@ -213,6 +233,7 @@ pub(super) fn reset(
     if let Some(time) = args.trial {
         (parameters.before, parameters.after) = (time, time);
     }
+    site.log.begin("reset");
     let mut reset = how.of(site.running.as_mut())?;
     let mut station = site.station.resets(&mut *reset);
     let report = reset::run(&mut station, &parameters).map_err(|why| why.to_string())?;
@@ -244,6 +265,7 @@ pub(super) fn reset(
 
 /// Loss over a long time.
 pub(super) fn soak(site: &mut Site, parameters: &soak::Parameters, found: &mut Found) -> Result<(), String> {
+    site.log.begin("soak");
     let report = soak::run(&mut site.station, parameters).map_err(|why| why.to_string())?;
     let size = site.size;
     let ratio = |bin: &Bin| bin.lost as f64 / bin.sent.max(1) as f64;
@@ -281,9 +303,21 @@ pub(super) fn soak(site: &mut Site, parameters: &soak::Parameters, found: &mut F
             report.bins_unsent
         );
     }
-    for (index, bin) in report.timeline.bins.iter().enumerate().filter(|(_, bin)| bin.lost > 0) {
-        found.bins.push((size, index as f64 * bin_s, *bin));
+    let mut points = Vec::new();
+    for (index, bin) in report.timeline.bins.iter().enumerate() {
+        let start_s = index as f64 * bin_s;
+        points.push((start_s, 100.0 * ratio(bin)));
+        if bin.lost > 0 {
+            found.bins.push(BinRow { size, start_s, sent: bin.sent, lost: bin.lost });
+        }
     }
+    found.draw(Curve {
+        name: "Loss over time".to_owned(),
+        size: Some(size),
+        x: Axis::new("s", Scale::Linear),
+        y: Axis::new("frames lost, %", Scale::Linear),
+        points,
+    });
     found.text += &text;
     Ok(())
 }
@@ -296,6 +330,7 @@ pub(super) fn tagged_latency(
     found: &mut Found,
 ) -> Result<(), String> {
     let how = Latencies::new(args);
+    site.log.begin("latency");
     let (mut typical, mut worst, mut fewest) = (Vec::new(), Vec::new(), usize::MAX);
     for _ in 0..how.trials {
         let trial = Trial::new(rate, how.duration);

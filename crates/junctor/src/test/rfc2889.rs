@@ -10,8 +10,9 @@ use tester::station::{Plan, Reset, Stream, host_flow};
 use tester::trial::{Invalid, Trial};
 use wire::MacAddr;
 
+use super::record::Found;
 use super::reset::shell;
-use super::search::{Found, Profile, Search, Site, each_size, greatest_rate};
+use super::search::{Profile, Search, Site, each_size, greatest_rate};
 
 /// A procedure of RFC 2889, section 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

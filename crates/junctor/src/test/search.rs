@@ -5,20 +5,18 @@
 //! the tester could not send is not called the device's: it has another name in the output, and the text says so.
 
 use std::io::IsTerminal as _;
-use std::net::IpAddr;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tester::search::stream::Bin;
+use serde_json::json;
 use tester::search::throughput::Limit;
-use tester::search::{Ledger, Watched, medium, mlr as search, soak, throughput};
+use tester::search::{medium, mlr as search, setup, soak, throughput};
 use tester::station::Station;
-use tester::trial::{Invalid, Measurer, Outcome, Trial};
 
 use super::device::Running;
-use super::{Common, SHARED_CORE, calibrate, left_out, procedures, reset};
-use crate::measure::{self, Measured};
-use crate::{cli, exit};
+use super::log::Log;
+use super::record::{Cause, Found, Record};
+use super::{Common, Facts, SHARED_CORE, calibrate, left_out, procedures, reset};
+use crate::cli;
 
 /// How exactly a procedure is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -47,13 +45,13 @@ pub(super) struct Search {
     /// Bits a second of the links: k, M and G may follow the number [default: no link limits the rate].
     #[arg(long, value_name = "RATE", value_parser = super::bits)]
     link: Option<f64>,
+    /// How often the procedure is done for each size, for a comparison (junctor test compare).
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeat: u16,
     /// Print every trial on standard error, as is done on a terminal.
     #[arg(short, long)]
     verbose: bool,
 }
-
-/// The sizes of RFC 2544, section 9.1, for Ethernet.
-const SIZES: [usize; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 
 impl Search {
     fn sizes(&self) -> Vec<usize> {
@@ -61,7 +59,7 @@ impl Search {
             return vec![average];
         }
         match (&self.size[..], self.profile) {
-            ([], Profile::Rfc) => SIZES.to_vec(),
+            ([], Profile::Rfc) => setup::ETHERNET_SIZES.to_vec(),
             ([], Profile::Quick) => vec![64, 512, 1518],
             (sizes, _) => sizes.to_vec(),
         }
@@ -100,6 +98,7 @@ What the documents ask for and was not done is listed.
 
 Examples:
   junctor test rfc2544 self:conf/ip-router.click --size 64
+  junctor test rfc2544 self:conf/ip-router.click --link 10G --loss --report router.html --csv router.csv
   junctor test rfc2544 self:conf/ip-router.click --profile rfc --link 10G --json
   junctor test rfc2544 self:conf/ip-router.click --only reset --at 100k --reset swap")]
 pub(super) struct Rfc2544 {
@@ -218,38 +217,6 @@ pub(super) struct Mlr {
     search: Search,
 }
 
-/// What was found: quantities, and lines for people.
-#[derive(Default)]
-pub(super) struct Found {
-    pub(super) results: Vec<Measured>,
-    pub(super) text: String,
-    /// Intervals of a soak that saw loss: frame size, when, and what.
-    pub(super) bins: Vec<(usize, f64, Bin)>,
-    deviations: Vec<Value>,
-    /// The tester has no core of its own.
-    shared_core: bool,
-    /// The device's own addresses, to which nothing is sent.
-    left_out: Vec<IpAddr>,
-}
-
-impl Found {
-    pub(super) fn note(&mut self, name: String, unit: &'static str, value: f64) {
-        self.results.push(Measured::new(name, unit, vec![value]));
-    }
-
-    /// Lists what a document asks for and was not done, once.
-    pub(super) fn deviate(&mut self, ledger: &Ledger) {
-        for clause in ledger.deviations() {
-            let entry = json!({
-                "section": clause.section, "demand": clause.asks, "deviation": clause.deviation,
-            });
-            if !self.deviations.contains(&entry) {
-                self.deviations.push(entry);
-            }
-        }
-    }
-}
-
 /// Runs `junctor test rfc2544`.
 pub(super) fn rfc2544(args: &Rfc2544) -> u8 {
     let (search, wanted) = (&args.search, args.procedures());
@@ -308,7 +275,8 @@ pub(super) fn greatest_rate(
     if let Some(time) = args.trial {
         (parameters.search_trial, parameters.final_trial) = (time, time);
     }
-    let report = throughput::run(&mut site.watched(), &parameters).map_err(|why| why.to_string())?;
+    site.log.begin("throughput");
+    let report = throughput::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
     let (size, rate) = (site.size, report.rate());
     let (name, whose) = match report.limit() {
         Limit::Device => ("throughput_mpps", "the device's limit"),
@@ -369,7 +337,8 @@ pub(super) fn mlr(args: &Mlr) -> u8 {
                 goal.duration_sum = time * trials.max(1);
             }
         }
-        let report = search::run(&mut site.watched(), &parameters).map_err(|why| why.to_string())?;
+        site.log.begin("search");
+        let report = search::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
         for result in &report.results {
             let goal = if result.goal.loss_ratio == 0.0 { "ndr" } else { "pdr" };
             let open = result.upper.is_none() && args.search.link.is_none();
@@ -410,29 +379,13 @@ pub(super) struct Site {
     pub(super) stragglers: Duration,
     /// The greatest rate without loss, once it is known.
     throughput: Option<f64>,
-    show: bool,
+    /// All trials.
+    pub(super) log: Log,
 }
 
 impl Site {
     fn throughput(&self) -> f64 {
         self.throughput.unwrap_or(0.0)
-    }
-
-    /// The device, with every trial told as it ends.
-    pub(super) fn watched(&mut self) -> Watched<'_, impl FnMut(Trial, &Result<Outcome, Invalid>) + use<>> {
-        let (show, size) = (self.show, self.size);
-        let station: &mut dyn Measurer = &mut self.station;
-        Watched::new(station, move |trial: Trial, result: &Result<Outcome, Invalid>| {
-            if let (true, Ok(outcome)) = (show, result) {
-                eprintln!(
-                    "  {size} bytes, {:.4} Mpps for {} s: lost {}, unsent {}",
-                    trial.rate / 1e6,
-                    trial.duration.as_secs_f64(),
-                    outcome.lost(),
-                    outcome.unsent()
-                );
-            }
-        })
     }
 }
 
@@ -443,15 +396,37 @@ pub(super) fn each_size(
     mut procedure: impl FnMut(&mut Site, &mut Found) -> Result<(), String>,
 ) -> u8 {
     let sizes = args.sizes();
-    let mut found = Found::default();
+    if let Err(why) = args.common.output.prepare() {
+        return cli::fail(why);
+    }
+    let (mut found, mut facts) = (Found::default(), None);
     let mut failed = None;
     for size in &sizes {
-        if let Err(why) = one_size(args, *size, &mut found, &mut procedure) {
+        if let Err(why) = one_size(args, *size, &mut found, &mut facts, &mut procedure) {
+            found.invalid.push(Cause { size: Some(*size), cause: why.clone() });
             failed = Some(why);
             break;
         }
     }
-    let status = print(args, command, &sizes, &found);
+    found.size = None;
+    let facts: Facts = facts.unwrap_or_default();
+    // What is asked of a bridge's test is another document's, and nobody asks anything of a soak.
+    if !matches!(command, "test rfc2889" | "test soak") {
+        found.deviate(&args.common.setup(&sizes, args.link.is_some(), &facts));
+    }
+    let mut text = std::mem::take(&mut found.text);
+    let mut conditions = args.common.conditions(&facts);
+    conditions.insert("sizes".to_owned(), json!(sizes));
+    conditions
+        .insert("profile".to_owned(), json!(if args.profile == Profile::Rfc { "rfc" } else { "quick" }));
+    conditions.insert("link".to_owned(), json!(args.link));
+    conditions.insert("repeat".to_owned(), json!(args.repeat));
+    let record = found.record(command, conditions);
+    if !text.is_empty() {
+        text = frame(&record, &facts, &text);
+    }
+    let json = record.json();
+    let status = args.common.output.publish(&[record], &text, &json);
     match failed {
         Some(why) => cli::fail(why),
         None => status,
@@ -462,52 +437,55 @@ fn one_size(
     args: &Search,
     size: usize,
     found: &mut Found,
+    facts: &mut Option<Facts>,
     procedure: &mut impl FnMut(&mut Site, &mut Found) -> Result<(), String>,
 ) -> Result<(), String> {
+    found.size = Some(size);
     let cable = calibrate(&args.common, size)?;
     found.note(format!("test.cable.mpps.{size}"), "Mpps", cable.rate / 1e6);
-    let plugged = args.common.plug(size)?;
+    found.note(format!("test.cable.latency_us.p50.{size}"), "us", cable.latency_ns as f64 / 1e3);
+    let mut plugged = args.common.plug(size)?;
+    *facts = Some(Facts::of(&plugged));
+    let log = Log::of(&mut plugged.station, size, args.verbose || std::io::stderr().is_terminal());
     let own = cable.rate / plugged.senders.max(1) as f64;
     let rate_max = args.link.map_or(own, |bits| medium::ethernet_frames_per_s(bits as u64, size as u64));
-    let show = args.verbose || std::io::stderr().is_terminal();
-    if !plugged.own_core && !found.shared_core {
-        found.shared_core = true;
-        found.text.insert_str(0, SHARED_CORE);
-    }
-    found.left_out = plugged.station.left_out();
     if let Some(missing) = args.common.modifiers.missing(&plugged.station) {
         found.text += &format!("  {missing}\n");
     }
     let (station, running, senders) = (plugged.station, plugged.running, plugged.senders);
     let stragglers = args.common.stragglers;
-    let mut site = Site { station, running, size, senders, rate_max, stragglers, throughput: None, show };
-    procedure(&mut site, found)
+    let mut site = Site { station, running, size, senders, rate_max, stragglers, throughput: None, log };
+    let result = (0..args.repeat).try_for_each(|_| {
+        site.throughput = None;
+        procedure(&mut site, found)
+    });
+    found.trials.extend(site.log.take());
+    result
 }
 
-fn print(args: &Search, command: &str, sizes: &[usize], found: &Found) -> u8 {
-    if args.common.json {
-        let conditions = json!({
-            "device": args.common.device.to_string(), "sizes": sizes, "workers": args.common.workers,
-            "profile": if args.profile == Profile::Rfc { "rfc" } else { "quick" },
-            "link": args.link, "one_way": args.common.one_way, "own_core": !found.shared_core, "left_out": found.left_out, "seed": args.common.seed,
-            "modifiers": args.common.modifiers.json(),
-        });
-        let mut object = measure::object(command, &conditions, &found.results);
-        object["deviations"] = json!(found.deviations);
-        if command == "test soak" {
-            let bin = |(size, start_s, bin): &(usize, f64, Bin)| json!({ "size": size, "start_s": start_s, "sent": bin.sent, "lost": bin.lost });
-            object["bins"] = found.bins.iter().map(bin).collect();
-        }
-        return cli::print_or_fail(format!("{object}\n").as_bytes());
+/// What people get: what the procedure told, and the circumstances around it.
+fn frame(record: &Record, facts: &Facts, told: &str) -> String {
+    let mut text = format!("{}, rates of each sending port\n", record.device());
+    if !facts.own_core {
+        text += SHARED_CORE;
     }
-    let mut text = format!("{}, rates of each sending port\n{}", args.common.device, found.text);
-    text += &left_out(&found.left_out);
-    if !found.deviations.is_empty() {
+    text += told;
+    text += &left_out(&facts.left_out);
+    let repeated: Vec<_> =
+        record.results.iter().filter(|q| q.runs > 1 && record.number("repeat") > Some(1.0)).collect();
+    if !repeated.is_empty() {
+        text += "Median of the runs, least and greatest:\n";
+        for q in repeated {
+            text +=
+                &format!("  {:<40} {:>12.4} {:<6} {:.4} to {:.4}\n", q.name, q.value, q.unit, q.min, q.max);
+        }
+    }
+    if record.ledger.iter().any(|clause| !clause.met) {
         text += "Not as the documents have it:\n";
-        for entry in &found.deviations {
-            let part = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
-            text += &format!("  {}: {}: {}\n", part("section"), part("demand"), part("deviation"));
+        for clause in record.ledger.iter().filter(|clause| !clause.met) {
+            let deviation = clause.deviation.as_deref().unwrap_or_default();
+            text += &format!("  {}: {}: {deviation}\n", clause.section, clause.demand);
         }
     }
-    if found.text.is_empty() { exit::SUCCESS } else { cli::print_or_fail(text.as_bytes()) }
+    text
 }

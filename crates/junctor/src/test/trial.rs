@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use serde_json::json;
 use tester::station::Detail;
 use tester::trial::Trial;
 
-use super::device::Plugged;
-use super::{Cable, Common, SHARED_CORE, calibrate};
+use super::log::{Log, gather, latency_curve};
+use super::record::{Found, Record};
+use super::{Cable, Common, Facts, SHARED_CORE, calibrate};
 use crate::cli;
-use crate::measure::{self, Measured};
 
 /// Send at one rate, and tell what became of the frames.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,7 +30,8 @@ use crate::measure::{self, Measured};
 
 Examples:
   junctor test trial self:conf/ip-router.click --rate 1M
-  junctor test trial cable --rate 10M --time 2 --json")]
+  junctor test trial cable --rate 10M --time 2 --json
+  junctor test trial self:conf/ip-router.click --rate 1M --repeat 5 --report trial.html")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
@@ -42,33 +44,52 @@ pub(crate) struct Args {
     /// For how many seconds.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::seconds)]
     time: Duration,
+    /// How often, for a comparison (junctor test compare).
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeat: u16,
 }
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
+    if let Err(why) = args.common.output.prepare() {
+        return cli::fail(why);
+    }
     match run(args) {
-        Ok(report) => cli::print_or_fail(report.as_bytes()),
+        Ok((record, text)) => {
+            let json = record.json();
+            args.common.output.publish(&[record], &text, &json)
+        }
         Err(why) => cli::fail(why),
     }
 }
 
-fn run(args: &Args) -> Result<String, String> {
+fn run(args: &Args) -> Result<(Record, String), String> {
     let size = args.common.modifiers.average_size().unwrap_or(args.size);
+    let mut found = Found::of_size(size);
     let cable = calibrate(&args.common, size)?;
     let mut plugged = args.common.plug(size)?;
-    let detail = plugged.station.run(Trial::new(args.rate, args.time)).map_err(|why| why.to_string())?;
-    if !args.common.json {
-        return Ok(text(args, size, &plugged, &detail, &cable));
+    let facts = Facts::of(&plugged);
+    let log = Log::of(&mut plugged.station, size, false);
+    log.begin("trial");
+    let mut text = String::new();
+    let mut latency: Option<Histogram<u64>> = None;
+    for _ in 0..args.repeat {
+        let trial = Trial::new(args.rate, args.time);
+        let detail = plugged.station.run(trial).map_err(|why| why.to_string())?;
+        text += &self::text(args, size, &facts, &detail, &cable);
+        results(&detail, &mut found);
+        gather(&mut latency, detail.latency);
     }
-    let conditions = json!({
-        "device": args.common.device.to_string(), "size": size, "rate": args.rate, "seconds": args.time.as_secs_f64(),
-        "senders": plugged.senders, "own_core": plugged.own_core, "left_out": plugged.station.left_out(), "workers": args.common.workers, "seed": args.common.seed,
-        "modifiers": args.common.modifiers.json(),
-    });
-    let mut results = results(&detail);
-    results.push(Measured::new("test.cable.mpps", "Mpps", vec![cable.rate / 1e6]));
-    results.push(Measured::new("test.cable.latency_us.p50", "us", vec![cable.latency_ns as f64 / 1e3]));
-    Ok(format!("{}\n", measure::object("test trial", &conditions, &results)))
+    found.curves.extend(latency.map(|all| latency_curve("Latency", size, &all)));
+    found.trials = log.take();
+    found.note("test.cable.mpps".to_owned(), "Mpps", cable.rate / 1e6);
+    found.note("test.cable.latency_us.p50".to_owned(), "us", cable.latency_ns as f64 / 1e3);
+    found.deviate(&args.common.setup(&[size], false, &facts));
+    let mut conditions = args.common.conditions(&facts);
+    conditions.insert("size".to_owned(), json!(size));
+    conditions.insert("rate".to_owned(), json!(args.rate));
+    conditions.insert("seconds".to_owned(), json!(args.time.as_secs_f64()));
+    Ok((found.record("test trial", conditions), text))
 }
 
 /// Quantiles that are told.
@@ -76,10 +97,10 @@ const QUANTILES: [(&str, f64); 6] =
     [("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// For people.
-fn text(args: &Args, size: usize, plugged: &Plugged, detail: &Detail, cable: &Cable) -> String {
+fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail, cable: &Cable) -> String {
     let Detail { outcome, counts, damaged, foreign, latency, response, lateness } = detail;
     let device = &args.common.device;
-    let each = match plugged.senders {
+    let each = match facts.senders {
         1 => "1 port".to_owned(),
         n => format!("each of {n} ports"),
     };
@@ -120,8 +141,8 @@ fn text(args: &Args, size: usize, plugged: &Plugged, detail: &Detail, cable: &Ca
         cable.rate / 1e6,
         cable.latency_ns as f64 / 1e3
     );
-    text += &super::left_out(&plugged.station.left_out());
-    if !plugged.own_core {
+    text += &super::left_out(&facts.left_out);
+    if !facts.own_core {
         text += SHARED_CORE;
     }
     if !outcome.tester_kept_up() {
@@ -130,27 +151,28 @@ fn text(args: &Args, size: usize, plugged: &Plugged, detail: &Detail, cable: &Ca
     text
 }
 
-fn results(detail: &Detail) -> Vec<Measured> {
+fn results(detail: &Detail, found: &mut Found) {
     let Detail { outcome, counts, damaged, foreign, latency, response, lateness } = detail;
-    let one = |name: &str, unit, value: f64| Measured::new(format!("test.{name}"), unit, vec![value]);
+    let mut one = |name: &str, unit, value: f64| found.note(format!("test.{name}"), unit, value);
     let rate = |frames: u64| frames as f64 / outcome.duration.as_secs_f64() / 1e6;
-    let mut all = vec![
-        one("sent_mpps", "Mpps", rate(outcome.sent)),
-        one("received_mpps", "Mpps", rate(outcome.received)),
-        one("unsent_share", "", outcome.unsent() as f64 / outcome.intended.max(1) as f64),
-        one("loss_share", "", outcome.loss_ratio()),
-        one("reordered", "frames", counts.reordered as f64),
-        one("duplicates", "frames", counts.duplicates as f64),
-        one("stale", "frames", counts.stale as f64),
-        one("misrouted", "frames", counts.misrouted as f64),
-        one("damaged", "frames", *damaged as f64),
-        one("foreign", "frames", *foreign as f64),
-    ];
+    one("sent_mpps", "Mpps", rate(outcome.sent));
+    one("received_mpps", "Mpps", rate(outcome.received));
+    one("unsent_share", "", outcome.unsent() as f64 / outcome.intended.max(1) as f64);
+    one("loss_share", "", outcome.loss_ratio());
+    for (name, frames) in [
+        ("reordered", counts.reordered),
+        ("duplicates", counts.duplicates),
+        ("stale", counts.stale),
+        ("misrouted", counts.misrouted),
+        ("damaged", *damaged),
+        ("foreign", *foreign),
+    ] {
+        one(name, "frames", frames as f64);
+    }
     for (name, histogram) in [("latency_us", latency), ("response_us", response), ("lateness_us", lateness)] {
         for (quantile, q) in QUANTILES {
             let ns = histogram.value_at_quantile(q);
-            all.push(one(&format!("{name}.{quantile}"), "us", ns as f64 / 1e3));
+            one(&format!("{name}.{quantile}"), "us", ns as f64 / 1e3);
         }
     }
-    all
 }

@@ -128,6 +128,9 @@ pub struct Detail {
     pub lateness: Histogram<u64>,
 }
 
+/// Is shown trials.
+pub type Watcher = Box<dyn FnMut(Trial, Result<&Detail, &Invalid>)>;
+
 /// What is offered.
 #[derive(Clone, Copy, Debug)]
 enum Offer<'a> {
@@ -143,6 +146,27 @@ impl Offer<'_> {
             Offer::Steps(steps) => steps,
             Offer::Burst { .. } => &[],
         }
+    }
+
+    /// As a trial of one rate: that on average.
+    fn trial(&self) -> Trial {
+        let (frames, duration) = match self {
+            Offer::Steps(steps) => {
+                let frames = steps.iter().map(|step| step.rate * step.duration.as_secs_f64()).sum();
+                (frames, steps.iter().map(|step| step.duration).sum())
+            }
+            Offer::Burst { rate, frames } => {
+                let frames = *frames as f64;
+                (frames, Duration::try_from_secs_f64(frames / rate).unwrap_or_default())
+            }
+        };
+        // Of one step, exactly its rate.
+        let rate = match self {
+            Offer::Steps([step]) => step.rate,
+            Offer::Burst { rate, .. } => *rate,
+            Offer::Steps(_) => frames / duration.as_secs_f64(),
+        };
+        Trial::new(rate, duration)
     }
 
     fn schedule(&self, burst: u64, start_ns: u64) -> Result<Schedule, Invalid> {
@@ -217,6 +241,7 @@ pub struct Station {
     clock: Clock,
     trials: u64,
     seed: u64,
+    watcher: Option<Watcher>,
 }
 
 impl Station {
@@ -258,6 +283,7 @@ impl Station {
             clock: Clock::new(),
             trials: 0,
             seed,
+            watcher: None,
         };
         station.replan(plan)?;
         Ok(station)
@@ -382,6 +408,17 @@ impl Station {
         gone.into_iter().collect()
     }
 
+    /// The ports' names and how each is driven.
+    pub fn drivers(&self) -> Vec<(String, String)> {
+        let driver = |device: &std::sync::Arc<dyn Device>| device.info().driver;
+        self.names.iter().cloned().zip(self.devices.iter().map(driver)).collect()
+    }
+
+    /// How many flows are sent.
+    pub fn flows(&self) -> usize {
+        self.senders.iter().map(|sender| sender.active.len()).sum()
+    }
+
     /// Leaves out the flows that go to the device itself. Whether there were any.
     fn leave_out(&mut self) -> bool {
         let mut any = false;
@@ -425,7 +462,22 @@ impl Station {
         self.carry_out(Job::new(Offer::Steps(&steps))).map(|ran| ran.detail)
     }
 
-    fn carry_out(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
+    /// Shows every trial from now on to `watcher` when it is done: what was offered, on average and for how long, and what became of
+    /// it.
+    pub fn watch(&mut self, watcher: Watcher) {
+        self.watcher = Some(watcher);
+    }
+
+    fn carry_out(&mut self, job: Job<'_>) -> Result<Ran, Invalid> {
+        let trial = job.offer.trial();
+        let result = self.carry_out_unseen(job);
+        if let Some(show) = &mut self.watcher {
+            show(trial, result.as_ref().map(|ran| &ran.detail));
+        }
+        result
+    }
+
+    fn carry_out_unseen(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
         self.links()?;
         self.trials += 1;
         // What the trial before left in the queues is none of this one's; neighbours may ask meanwhile.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bridge's figures by frame size as tables, plots and sentences.
 
-use super::super::report::{Cell, Origin, Plot, Section, Series, Table};
+use super::super::report::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table};
 use super::super::shared::{NO_TURN, Setting, cell, cores_in_words as cores, too_few};
 use super::frames::Row;
 use super::published::{self, COUNTS};
@@ -118,8 +118,8 @@ fn plots(rows: &[Row]) -> Vec<Plot> {
     };
     let plot = |caption: &str, y: &str, series: Vec<Series>| Plot::Lines {
         caption: caption.into(),
-        x: "frame, bytes".into(),
-        y: y.into(),
+        x: Axis::new("frame, bytes", Scale::Whole),
+        y: Axis::new(y, Scale::Linear),
         series: series.into_iter().filter(|s| !s.points.is_empty()).collect(),
     };
     let lock = |name: &str, origin, value: &dyn Fn(&Row) -> Option<f64>| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The router's figures by frame size as tables, plots and sentences.
 
-use super::super::report::{Cell, Origin, Plot, Section, Series, Table};
+use super::super::report::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table};
 use super::super::shared::{Setting, cell, cores_in_words, ratios};
 use super::frames::{Found, Kind, Row, STUDY_CORES, Way, kinds};
 use crate::measure::Measured;
@@ -93,8 +93,8 @@ fn plots(cores: usize, rows: &[Row]) -> Vec<Plot> {
     };
     let plot = |caption: &str, series: Vec<Series>| Plot::Lines {
         caption: caption.into(),
-        x: "frame, bytes".into(),
-        y: "thousand packets/s".into(),
+        x: Axis::new("frame, bytes", Scale::Whole),
+        y: Axis::new("thousand packets/s", Scale::Linear),
         series: series.into_iter().filter(|s| !s.points.is_empty()).collect(),
     };
     let study = ["1 CPU", "2 CPUs, one locked table", "2 CPUs, a table per CPU"];

@@ -146,6 +146,7 @@ fn section(setting: &mut Setting<'_>, all: &[Rewritten]) -> Section {
         plots: Vec::new(),
         tables: vec![table],
         code,
+        folded: false,
     }
 }
 

@@ -383,7 +383,13 @@ fn section(
             bars: loads,
         });
     }
-    Section { title: "Who places tasks best".into(), text, plots, tables: vec![table, costs], code: None }
+    Section {
+        title: "Who places tasks best".into(),
+        text,
+        plots,
+        tables: vec![table, costs],
+        ..Section::default()
+    }
 }
 
 /// A share with its spread.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What more cores gain: the IP router, and the same with much work on each packet.
 
-use super::super::report::{Cell, Origin, Plot, Section, Series, Table};
+use super::super::report::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table};
 use super::super::shared::counts;
 use super::{STUDY_CORES, Setting, explain, graph};
 use crate::bench::{Run, Subject};
@@ -186,8 +186,8 @@ fn plot(found: &[Found]) -> Plot {
     }
     Plot::Lines {
         caption: "Rate over that of one core".into(),
-        x: "cores".into(),
-        y: "times one core".into(),
+        x: Axis::new("cores", Scale::Whole),
+        y: Axis::new("times one core", Scale::Linear),
         series,
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far a lab has come: a bar on a terminal, and a line for each part of the work elsewhere.
+//! How far long work has come: a bar on a terminal, and a line for each part of the work elsewhere.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
@@ -9,7 +9,7 @@ use std::time::Instant;
 const WIDTH: usize = 30;
 
 /// Steps of which the number is known before.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     steps: usize,
     done: usize,
     what: String,
@@ -19,13 +19,13 @@ pub(super) struct Progress {
 
 impl Progress {
     /// So many steps.
-    pub(super) fn new(steps: usize) -> Progress {
+    pub(crate) fn new(steps: usize) -> Progress {
         let terminal = std::io::stderr().is_terminal();
         Progress { steps: steps.max(1), done: 0, what: String::new(), terminal, started: Instant::now() }
     }
 
     /// A part of the work begins.
-    pub(super) fn part(&mut self, what: impl Into<String>) {
+    pub(crate) fn part(&mut self, what: impl Into<String>) {
         self.what = what.into();
         if self.terminal {
             self.draw();
@@ -34,13 +34,19 @@ impl Progress {
         }
     }
 
+    /// A line of its own, above the bar.
+    pub(crate) fn say(&self, what: &str) {
+        let clear = if self.terminal { "\r\x1b[K" } else { "" };
+        eprintln!("{clear}{what}");
+    }
+
     /// More steps than were thought.
-    pub(super) fn expect(&mut self, steps: usize) {
+    pub(crate) fn expect(&mut self, steps: usize) {
         self.steps += steps;
     }
 
     /// One step is done.
-    pub(super) fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         self.done += 1;
         if self.terminal {
             self.draw();

@@ -5,32 +5,29 @@
 use std::fmt::Write as _;
 
 use super::plot;
-use super::report::{Cell, Origin, Plot, Report, Section, Series, Table};
-use crate::measure;
+use super::{Cell, Document, Note, Origin, Plot, Section, Series, Table};
 
 const STYLE: &str = include_str!("page.css");
 
 /// The whole page.
-pub(super) fn render(report: &Report) -> String {
+pub(crate) fn render(document: &Document) -> String {
     let mut out = String::new();
-    let title = escape(report.title);
+    let title = escape(&document.title);
     let _ = write!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
     );
-    let _ = writeln!(out, "<p class=\"study\">{}</p>", escape(report.study));
-    list(&mut out, "found", "What was found", &report.findings);
-    list(&mut out, "lacks", "What this machine lacks", &report.lacks);
-    out.push_str(KEY);
-    for section in &report.sections {
-        write_section(&mut out, section);
+    let _ = writeln!(out, "<p class=\"study\">{}</p>", escape(&document.subtitle));
+    document.notes.iter().for_each(|note| list(&mut out, note));
+    if document.marks {
+        out.push_str(KEY);
     }
-    out.push_str("<section>\n<h2>How it was measured</h2>\n");
-    paragraphs(&mut out, &report.method);
-    write_machine(&mut out);
-    out.push_str("</section>\n</main>\n</body>\n</html>\n");
+    for section in &document.sections {
+        write_section(&mut out, section, document.marks);
+    }
+    out.push_str("</main>\n</body>\n</html>\n");
     out
 }
 
@@ -49,24 +46,32 @@ fn paragraphs(out: &mut String, all: &[String]) {
     }
 }
 
-fn list(out: &mut String, class: &str, head: &str, items: &[String]) {
-    if items.is_empty() {
+fn list(out: &mut String, note: &Note) {
+    if note.items.is_empty() {
         return;
     }
-    let _ = writeln!(out, "<div class=\"box {class}\">\n<h2>{head}</h2>\n<ul>");
-    for item in items {
+    let _ = writeln!(out, "<div class=\"box {}\">\n<h2>{}</h2>\n<ul>", note.class, escape(&note.head));
+    for item in &note.items {
         let _ = writeln!(out, "<li>{}</li>", escape(item));
     }
     out.push_str("</ul>\n</div>\n");
 }
 
-fn write_section(out: &mut String, section: &Section) {
+fn write_section(out: &mut String, section: &Section, marks: bool) {
     let _ = writeln!(out, "<section>\n<h2>{}</h2>", escape(&section.title));
     paragraphs(out, &section.text);
     for plot in &section.plots {
         write_plot(out, plot);
     }
-    section.tables.iter().for_each(|t| write_table(out, t));
+    for table in &section.tables {
+        if section.folded {
+            let _ = writeln!(out, "<details>\n<summary>{}</summary>", escape(&table.caption));
+            write_table(out, table, marks, false);
+            out.push_str("</details>\n");
+        } else {
+            write_table(out, table, marks, true);
+        }
+    }
     if let Some((caption, code)) = &section.code {
         let (caption, code) = (escape(caption), escape(code));
         let _ = writeln!(out, "<figure>\n<figcaption>{caption}</figcaption>\n<pre>{code}</pre>\n</figure>");
@@ -79,7 +84,10 @@ fn write_plot(out: &mut String, plot: &Plot) {
         Plot::Lines { caption, series, .. } => (caption, series),
         Plot::Bars { caption, .. } => (caption, &[]),
     };
-    let _ = writeln!(out, "<figure>\n<figcaption>{}</figcaption>", escape(caption));
+    out.push_str("<figure>\n");
+    if !caption.is_empty() {
+        let _ = writeln!(out, "<figcaption>{}</figcaption>", escape(caption));
+    }
     out.push_str(&plot::svg(plot));
     if !series.is_empty() {
         out.push_str("<ul class=\"legend\">\n");
@@ -95,6 +103,7 @@ fn write_plot(out: &mut String, plot: &Plot) {
 fn swatch(series: &Series) -> String {
     let colour = match series.origin {
         Origin::Name => "var(--grid)".to_owned(),
+        Origin::Theory => "currentColor".to_owned(),
         _ => format!("var(--s{})", series.colour % plot::COLOURS),
     };
     let (dashes, dot) = match series.origin {
@@ -109,6 +118,7 @@ fn swatch(series: &Series) -> String {
             " stroke-dasharray=\"2 4\"",
             format!("<rect x=\"13\" y=\"3\" width=\"8\" height=\"8\" fill=\"{colour}\"/>"),
         ),
+        Origin::Theory => (" stroke-dasharray=\"6 4\"", String::new()),
         Origin::Name => ("", String::new()),
     };
     format!(
@@ -117,16 +127,16 @@ fn swatch(series: &Series) -> String {
     )
 }
 
-fn write_table(out: &mut String, table: &Table) {
-    let _ = write!(
-        out,
-        "<figure class=\"table\">\n<figcaption>{}</figcaption>\n<div class=\"scroll\"><table>\n<thead><tr>",
-        escape(&table.caption)
-    );
+fn write_table(out: &mut String, table: &Table, marks: bool, captioned: bool) {
+    out.push_str("<figure class=\"table\">\n");
+    if captioned {
+        let _ = writeln!(out, "<figcaption>{}</figcaption>", escape(&table.caption));
+    }
+    out.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
     for (head, origin) in &table.columns {
         let mark = match origin.word() {
-            "" => String::new(),
-            word => format!("<br><span class=\"mark {word}\">{word}</span>"),
+            word if marks && !word.is_empty() => format!("<br><span class=\"mark {word}\">{word}</span>"),
+            _ => String::new(),
         };
         let class = if *origin == Origin::Name { "name" } else { origin.word() };
         let _ = write!(out, "<th scope=\"col\" class=\"{class}\">{}{mark}</th>", escape(head));
@@ -144,6 +154,7 @@ fn write_table(out: &mut String, table: &Table) {
 
 fn write_cell(out: &mut String, cell: &Cell, origin: Origin) {
     let class = match origin {
+        Origin::Name if cell.missing => "name missing",
         Origin::Name => "name",
         _ if cell.missing => "missing",
         _ => origin.word(),
@@ -152,23 +163,10 @@ fn write_cell(out: &mut String, cell: &Cell, origin: Origin) {
     let _ = write!(out, "<td class=\"{class}\">{}{}</td>", escape(&cell.text), spread.unwrap_or_default());
 }
 
-fn write_machine(out: &mut String) {
-    let machine = measure::machine();
-    let text = |key: &str| escape(machine[key].as_str().unwrap_or("unknown"));
-    let _ = writeln!(
-        out,
-        "<p class=\"machine\">{}, {} cores, Linux {}; Junctor {}.</p>",
-        text("cpu"),
-        machine["cores"],
-        text("kernel"),
-        env!("CARGO_PKG_VERSION")
-    );
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::{Axis, Scale};
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_page_needs_nothing_else_and_says_where_values_come_from() {
@@ -176,27 +174,27 @@ mod tests {
         table.row(vec![Cell::new("<x>"), Cell::missing("2 cores here")]);
         let series =
             Series { name: "s".into(), origin: Origin::Published, colour: 1, points: vec![(1.0, 2.0)] };
-        let plot = Plot::Lines { caption: "p".into(), x: "x".into(), y: "y".into(), series: vec![series] };
+        let axis = |name| Axis::new(name, Scale::Whole);
+        let plot = Plot::Lines { caption: "p".into(), x: axis("x"), y: axis("y"), series: vec![series] };
         let section =
             Section { title: "s".into(), plots: vec![plot], tables: vec![table], ..Section::default() };
-        let report = Report {
-            name: "test",
-            title: "T",
-            study: "S",
-            findings: vec!["f".into()],
-            lacks: vec!["l".into()],
-            method: vec!["m".into()],
-            conditions: json!({}),
-            sections: vec![section],
-            results: Vec::new(),
+        let folded = Section { folded: true, ..section.clone() };
+        let note = Note { class: "lacks", head: "Lacks".into(), items: vec!["l".into()] };
+        let document = Document {
+            title: "T".into(),
+            subtitle: "S".into(),
+            notes: vec![note],
+            marks: true,
+            sections: vec![section, folded],
         };
-        let page = render(&report);
+        let page = render(&document);
         for part in [
             "a &amp; b",
             "&lt;x&gt;",
             "mark modelled",
             "class=\"missing\">2 cores here",
             "prefers-color-scheme",
+            "<summary>t</summary>",
         ] {
             assert!(page.contains(part), "{part} in {page}");
         }
@@ -205,6 +203,7 @@ mod tests {
         for part in ["http:", "https:", "url(", "@import", "<script", "<link", "<img"] {
             assert!(!page.contains(part), "{part} in {page}");
         }
-        assert_eq!(report.json()["tables"][0]["rows"][0][1]["missing"], true);
+        let plain = render(&Document { marks: false, ..document });
+        assert!(!plain.contains("<span class=\"mark"), "{plain}");
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plots as SVG for a page: their colours are the page's, light or dark, so nothing here names one.
 
-use plotters::coord::types::RangedCoordf64;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::report::{Bar, Origin, Plot, Series, digits};
+use super::{Axis, Bar, Origin, Plot, Scale, Series, digits};
 
 /// Colours of series there are.
 pub(super) const COLOURS: usize = 5;
@@ -51,17 +51,16 @@ fn recolour(svg: &str) -> String {
 
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-fn lines(out: &mut String, x: &str, y: &str, series: &[Series]) -> Drawn {
+fn lines(out: &mut String, x: &Axis, y: &Axis, series: &[Series]) -> Drawn {
     let all = || series.iter().flat_map(|s| &s.points);
-    let x_max = all().map(|p| p.0).fold(1.0, f64::max);
-    let y_max = all().map(|p| p.1).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let (across, up) = (Range::of(x.scale, all().map(|p| p.0)), Range::of(y.scale, all().map(|p| p.1)));
     let root = SVGBackend::with_string(out, (WIDTH, HEIGHT)).into_drawing_area();
     {
         let mut chart = ChartBuilder::on(&root)
             .margin(8)
             .x_label_area_size(44)
-            .y_label_area_size(52)
-            .build_cartesian_2d(0.5..x_max + 0.5, 0.0..y_max * 1.06)?;
+            .y_label_area_size(58)
+            .build_cartesian_2d(across.clone(), up.clone())?;
         let style = ("sans-serif", LETTER).into_font().color(&TEXT);
         chart
             .configure_mesh()
@@ -69,21 +68,127 @@ fn lines(out: &mut String, x: &str, y: &str, series: &[Series]) -> Drawn {
             .light_line_style(TRANSPARENT)
             .bold_line_style(GRID)
             .axis_style(GRID)
-            .x_desc(x)
-            .y_desc(y)
+            .x_desc(&x.name)
+            .y_desc(&y.name)
             .axis_desc_style(style.clone())
             .label_style(style)
-            .x_labels((x_max as usize + 1).min(LABELS))
-            .x_label_formatter(&|x| if x.fract() == 0.0 { format!("{x:.0}") } else { String::new() })
-            .y_labels(6)
-            .y_label_formatter(&|y| label(*y))
+            .x_label_formatter(&|at| across.label(*at))
+            .y_label_formatter(&|at| up.label(*at))
             .draw()?;
         for s in series {
-            one_line(&mut chart, s)?;
+            let place = |(x, y): &(f64, f64)| Some((across.place(*x)?, up.place(*y)?));
+            let points: Vec<(f64, f64)> = s.points.iter().filter_map(place).collect();
+            one_line(&mut chart, s, &points)?;
         }
     }
     root.present()?;
     Ok(())
+}
+
+/// What an axis shows, from where to where, and where its numbers stand.
+#[derive(Clone)]
+struct Range {
+    scale: Scale,
+    from: f64,
+    to: f64,
+    ticks: Vec<f64>,
+}
+
+impl Range {
+    /// All of these values.
+    fn of(scale: Scale, values: impl Iterator<Item = f64>) -> Range {
+        let places = values.filter_map(|value| place(scale, value));
+        let (low, high) =
+            places.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| (low.min(at), high.max(at)));
+        let (low, high) = if low <= high { (low, high) } else { (0.0, 1.0) };
+        let (from, to) = match scale {
+            Scale::Whole => (0.5, high.max(1.0) + 0.5),
+            Scale::Linear => (0.0, high.max(f64::MIN_POSITIVE) * 1.06),
+            // Half as much and twice as much, so that one value has room, too.
+            Scale::Log => (low - 0.3, high + 0.3),
+            Scale::Quantile => (0.0, high.max(1.0) * 1.03),
+        };
+        Range { scale, from, to, ticks: ticks(scale, from, to) }
+    }
+
+    fn place(&self, value: f64) -> Option<f64> {
+        place(self.scale, value)
+    }
+
+    fn label(&self, at: f64) -> String {
+        match self.scale {
+            Scale::Whole | Scale::Linear => label(at),
+            Scale::Log => label(10_f64.powf(at)),
+            Scale::Quantile if at < 1.0 => format!("{:.0} %", 100.0 * (1.0 - 10_f64.powf(-at))),
+            Scale::Quantile => {
+                let decimals = (at.round() - 2.0).max(0.0) as usize;
+                format!("{:.decimals$} %", 100.0 * (1.0 - 10_f64.powf(-at)))
+            }
+        }
+    }
+}
+
+impl Ranged for Range {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, at: &f64, (first, last): (i32, i32)) -> i32 {
+        let share = (at - self.from) / (self.to - self.from);
+        first + (share * f64::from(last - first)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        // Lines between the numbers would have none.
+        if hint.weight().allow_light_points() { Vec::new() } else { self.ticks.clone() }
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        self.from..self.to
+    }
+}
+
+/// Where a value stands; nowhere, if the scale does not reach it.
+fn place(scale: Scale, value: f64) -> Option<f64> {
+    let at = match scale {
+        Scale::Whole | Scale::Linear => value,
+        Scale::Log => value.log10(),
+        Scale::Quantile => -(1.0 - value).log10(),
+    };
+    at.is_finite().then_some(at)
+}
+
+/// Where numbers stand.
+fn ticks(scale: Scale, from: f64, to: f64) -> Vec<f64> {
+    let every = |step: f64| {
+        let (first, last) = ((from / step).ceil() as i64, (to / step).floor() as i64);
+        (first..=last).map(|n| n as f64 * step).collect()
+    };
+    match scale {
+        Scale::Whole => every(step(to, LABELS).max(1.0)),
+        Scale::Linear => every(step(to, 6)),
+        Scale::Log if to - from > 2.5 => every(step(to - from, 8).max(1.0)),
+        Scale::Log => {
+            let decades = from.floor() as i32..=to.ceil() as i32;
+            let all = decades.flat_map(|n| [1_f64, 2.0, 5.0].map(|digit| digit.log10() + f64::from(n)));
+            all.filter(|at| (from..=to).contains(at)).collect()
+        }
+        Scale::Quantile => {
+            let whole: Vec<f64> = every(1.0);
+            let half = -(0.5_f64.log10());
+            whole.into_iter().chain([half]).collect()
+        }
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, of which at most `count` fit into `length`.
+fn step(length: f64, count: usize) -> f64 {
+    let least = length / count as f64;
+    let decade = 10_f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0]
+        .into_iter()
+        .map(|digit| digit * decade)
+        .find(|step| *step >= least)
+        .unwrap_or(10.0 * decade)
 }
 
 /// A number without zeros behind its point.
@@ -95,13 +200,13 @@ fn label(value: f64) -> String {
     }
 }
 
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Range, Range>>;
 
 /// Measured values are a solid line with full dots, modelled ones a dashed line with rings, published ones rectangles on a
-/// dotted line.
-fn one_line(chart: &mut Chart<'_, '_>, series: &Series) -> Drawn {
+/// dotted line, and what the medium allows a dashed line without dots.
+fn one_line(chart: &mut Chart<'_, '_>, series: &Series, points: &[(f64, f64)]) -> Drawn {
     let colour = series_colour(series.colour);
-    let points = || series.points.iter().copied();
+    let points = || points.iter().copied();
     let line = colour.stroke_width(2);
     match series.origin {
         Origin::Measured => {
@@ -116,6 +221,9 @@ fn one_line(chart: &mut Chart<'_, '_>, series: &Series) -> Drawn {
             chart.draw_series(DashedLineSeries::new(points(), 2, 4, line))?;
             let corner = |p| EmptyElement::at(p) + Rectangle::new([(-4, -4), (4, 4)], colour.filled());
             chart.draw_series(points().map(corner))?;
+        }
+        Origin::Theory => {
+            chart.draw_series(DashedLineSeries::new(points(), 6, 4, TEXT.stroke_width(2)))?;
         }
         Origin::Name => {
             chart.draw_series(LineSeries::new(points(), GRID.stroke_width(2)))?;
@@ -165,14 +273,33 @@ mod tests {
     }
 
     #[test]
+    fn numbers_stand_at_round_values() {
+        let told = |scale, values: &[f64]| {
+            let range = Range::of(scale, values.iter().copied());
+            range.ticks.iter().map(|at| range.label(*at)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(Scale::Whole, &[1.0, 4.0]), ["1", "2", "3", "4"]);
+        assert_eq!(told(Scale::Linear, &[0.0, 14.88]), ["0", "5", "10", "15"]);
+        assert_eq!(told(Scale::Log, &[2.0, 40.0]), ["2", "5", "10", "20", "50"]);
+        assert_eq!(told(Scale::Log, &[1.0, 1e5]), ["1", "10", "100", "1000", "10000", "100000"]);
+        assert_eq!(
+            told(Scale::Quantile, &[0.0, 0.9999]),
+            ["0 %", "90 %", "99 %", "99.9 %", "99.99 %", "50 %"]
+        );
+        // Without a value, and where the scale does not reach, there is an empty plot and no panic.
+        assert_eq!(told(Scale::Quantile, &[1.0]), ["0 %", "90 %", "50 %"]);
+        assert!(!told(Scale::Log, &[0.0]).is_empty() && !told(Scale::Linear, &[0.0]).is_empty());
+    }
+
+    #[test]
     fn plots_name_no_colour_and_hold_every_value() {
         let series = [Origin::Measured, Origin::Modelled, Origin::Published, Origin::Name].map(|origin| {
             Series { name: "a".into(), origin, colour: 2, points: vec![(1.0, 1.0), (2.0, 1.9)] }
         });
         let plot = Plot::Lines {
             caption: String::new(),
-            x: "cores".into(),
-            y: "times".into(),
+            x: Axis::new("cores", Scale::Whole),
+            y: Axis::new("times", Scale::Linear),
             series: series.into(),
         };
         let svg = svg(&plot);

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The file of a campaign, and the runs that it asks for.
+
+use std::ops::Range;
+use std::path::Path;
+
+use clap::error::{ContextKind, ContextValue};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toml::Spanned;
+
+use crate::cli;
+
+/// What a file asks for.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) title: String,
+    /// Each combination of the file's lists, procedures last.
+    pub(super) runs: Vec<Run>,
+}
+
+/// One run.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// For people.
+    pub(super) name: String,
+    /// Names the file of its result; other arguments have another key.
+    pub(super) key: String,
+    /// What follows the program's name.
+    pub(super) arguments: Vec<String>,
+    device: String,
+}
+
+/// The file as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    title: Option<String>,
+    devices: Spanned<Vec<Spanned<String>>>,
+    sizes: Spanned<Vec<Spanned<usize>>>,
+    cores: Option<Spanned<Vec<Spanned<usize>>>>,
+    #[serde(default)]
+    options: Vec<String>,
+    #[serde(rename = "procedure")]
+    procedures: Spanned<Vec<Procedure>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Procedure {
+    test: Spanned<String>,
+    #[serde(default)]
+    options: Vec<String>,
+}
+
+/// Commands of `junctor test` that measure nothing.
+const NO_PROCEDURES: [&str; 2] = ["campaign", "compare"];
+
+impl Plan {
+    /// Reads a file. What is wrong with it is said with its place and what to do about it.
+    pub(super) fn read(path: &Path) -> Result<Plan, String> {
+        let text = std::fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
+        let title = path.file_stem().unwrap_or_default().to_string_lossy();
+        parse(&title, &text).map_err(|(place, why)| {
+            let line = text[..place.start.min(text.len())].matches('\n').count() + 1;
+            let source = text.lines().nth(line - 1).unwrap_or_default().trim();
+            format!("{}, line {line}: {why}\n    {source}", path.display())
+        })
+    }
+}
+
+type Wrong = (Range<usize>, String);
+
+fn parse(title: &str, text: &str) -> Result<Plan, Wrong> {
+    let file: File = toml::from_str(text)
+        .map_err(|why| (why.span().unwrap_or_default(), why.message().trim().replace('\n', "; ")))?;
+    let empty = |span: Range<usize>, what: &str, such: &str| {
+        Err((span, format!("no {what}; name one, such as {such}")))
+    };
+    if file.devices.get_ref().is_empty() {
+        return empty(file.devices.span(), "device", "\"cable\"");
+    }
+    if file.sizes.get_ref().is_empty() {
+        return empty(file.sizes.span(), "frame size", "64");
+    }
+    if file.procedures.get_ref().is_empty() {
+        return empty(file.procedures.span(), "procedure", "[[procedure]] with test = \"rfc2544\"");
+    }
+    let one = vec![Spanned::new(0..0, 1)];
+    let cores = file.cores.as_ref().map_or(&one, Spanned::get_ref);
+    if cores.is_empty() {
+        return empty(file.cores.as_ref().map_or(0..0, Spanned::span), "number of cores", "1");
+    }
+    let mut runs: Vec<Run> = Vec::new();
+    for device in file.devices.get_ref() {
+        for procedure in file.procedures.get_ref() {
+            for count in cores {
+                for size in file.sizes.get_ref() {
+                    let run = run(&file.options, procedure, device, *count.get_ref(), *size.get_ref());
+                    check(&run, procedure, device, count, size)?;
+                    if runs.iter().any(|known| known.key == run.key) {
+                        return Err((size.span(), format!("{} is asked for twice; take one out", run.name)));
+                    }
+                    runs.push(run);
+                }
+            }
+        }
+    }
+    Ok(Plan { title: file.title.unwrap_or_else(|| title.to_owned()), runs })
+}
+
+fn run(common: &[String], procedure: &Procedure, device: &Spanned<String>, cores: usize, size: usize) -> Run {
+    let (test, device) = (procedure.test.get_ref(), device.get_ref());
+    let mut arguments = vec!["test".to_owned(), test.clone(), device.clone()];
+    arguments.extend(["--size".to_owned(), size.to_string(), "-j".to_owned(), cores.to_string()]);
+    arguments.extend(common.iter().chain(&procedure.options).cloned());
+    arguments.push("--json".to_owned());
+    let readable = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    let slug: String = format!("{test}-{device}-{size}-{cores}").chars().map(readable).take(80).collect();
+    let key = format!("{slug}-{:016x}", fnv(&arguments.join("\0")));
+    let workers = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
+    let name = format!("{test}, {device}, {size} bytes, {workers}");
+    Run { name, key, arguments, device: device.clone() }
+}
+
+/// A number that is the same for the same text, whatever the program's version (FNV-1a).
+fn fnv(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Whether the program would take a run's arguments.
+fn check(
+    run: &Run,
+    procedure: &Procedure,
+    device: &Spanned<String>,
+    cores: &Spanned<usize>,
+    size: &Spanned<usize>,
+) -> Result<(), Wrong> {
+    let test = procedure.test.get_ref().as_str();
+    if NO_PROCEDURES.contains(&test) {
+        return Err((
+            procedure.test.span(),
+            format!("{test:?} is no procedure; take one such as \"rfc2544\""),
+        ));
+    }
+    let arguments = ["junctor"].into_iter().chain(run.arguments.iter().map(String::as_str));
+    let Err(why) = cli::check(arguments) else { return Ok(()) };
+    let about = match why.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(about)) => about.clone(),
+        _ => String::new(),
+    };
+    let place = match () {
+        () if about.contains("DEVICE") => device.span(),
+        () if about.starts_with("-j") || about.contains("--threads") => cores.span(),
+        () if about.contains("--size") => size.span(),
+        () => procedure.test.span(),
+    };
+    let said = why.to_string();
+    // What follows is how the command is used in general.
+    let said = said.split("\n\nUsage").next().unwrap_or_default();
+    let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let said = said.join("; ");
+    Err((place, said.strip_prefix("error: ").unwrap_or(&said).to_owned()))
+}
+
+impl Run {
+    /// What a record of this run, made now, would have as the device's configuration.
+    pub(super) fn configuration(&self) -> Value {
+        let path = self.device.strip_prefix("self:");
+        json!(path.and_then(|path| std::fs::read_to_string(path).ok()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "devices = [\"cable\"]\nsizes = [64, 128]\ncores = [1, 2]\noptions = [\"--one-way\"]\n\
+                        [[procedure]]\ntest = \"rfc2544\"\noptions = [\"--loss\"]\n[[procedure]]\ntest = \"mlr\"\n";
+
+    #[test]
+    fn every_combination_is_a_run_with_a_key_of_its_own() {
+        let plan = parse("t", GOOD).unwrap();
+        assert_eq!((plan.title.as_str(), plan.runs.len()), ("t", 8));
+        let first = &plan.runs[0];
+        let wanted = ["test", "rfc2544", "cable", "--size", "64", "-j", "1", "--one-way", "--loss", "--json"];
+        assert_eq!(
+            (first.arguments.as_slice(), first.name.as_str()),
+            (&wanted.map(str::to_owned)[..], "rfc2544, cable, 64 bytes, 1 core")
+        );
+        // Known by its file in the next version, too.
+        assert!(first.key.starts_with("rfc2544-cable-64-1-"), "{}", first.key);
+        assert_eq!(parse("t", GOOD).unwrap().runs[0].key, first.key);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let check = |from: &str, to: &str, line: usize, says: &str| {
+            let text = GOOD.replacen(from, to, 1);
+            let (place, why) = parse("t", &text).unwrap_err();
+            let at = text[..place.start].matches('\n').count() + 1;
+            assert!(why.contains(says) && at == line, "{from}: line {at}: {why}");
+        };
+        check("sizes", "sises", 2, "unknown field `sises`, expected one of");
+        check("sizes = [64, 128]\n", "", 1, "missing field `sizes`");
+        check("128", "\"a\"", 2, "invalid type");
+        check("64, 128", "", 2, "no frame size; name one");
+        check("\"cable\"", "\"table\"", 1, "expected self:CONF");
+        check("\"mlr\"", "\"mlt\"", 9, "mlr");
+        check("\"mlr\"", "\"compare\"", 9, "is no procedure");
+        check("--loss", "--los", 6, "--loss");
+        check("128", "64", 2, "asked for twice");
+        check("devices = [", "devices = [,", 1, "");
+    }
+}

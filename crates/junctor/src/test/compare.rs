@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor test compare`: whether the second of two results is better, and how sure that is.
+
+mod pair;
+mod welch;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::record::{All, FORM, Record};
+use crate::report::{Cell, Document, Note, Origin, Section, Table, digits, text};
+use crate::{cli, exit};
+use pair::{Compared, Verdict};
+
+/// Tell whether the second of two results is better than the first.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Each quantity that both have is compared by Welch's t-test on its runs: a confidence interval of the difference of the means,
+and a p-value, corrected for the number of quantities (Holm). It is called better or worse if that is below 1 - confidence and the
+means differ by more than the margin. A quantity with a single run on either side decides nothing: repeat tests with --repeat 5.
+Rates of which the tester was the limit are lower bounds, and count only where a bound decides.
+
+Exit status: 0 if nothing is worse; 1 if something is, or nothing can be told; 2 if the two are unlike (procedure, frame
+sizes, links, profile, directions) or cannot be read. Devices, workers, machines and versions may differ; that is said.
+
+Examples:
+  junctor test rfc2544 self:conf/ip-router.click --size 64 --repeat 5 --json > before.json
+  junctor test rfc2544 self:new.click --size 64 --repeat 5 --json > after.json
+  junctor test compare before.json after.json
+  junctor test compare monday/campaign.json tuesday/campaign.json --margin 2 --json"
+)]
+pub(super) struct Args {
+    /// What was before: the JSON of a test or of a campaign.
+    #[arg(value_name = "A.json")]
+    a: PathBuf,
+    /// What may be better.
+    #[arg(value_name = "B.json")]
+    b: PathBuf,
+    /// Confidence in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 95.0, value_parser = confidence)]
+    confidence: f64,
+    /// Differences up to so many percent of A's mean count for nothing; a search is no finer than its resolution.
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = margin)]
+    margin: f64,
+    /// Print one JSON object (docs/json.md).
+    #[arg(long)]
+    json: bool,
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value| (50.0..=99.99).contains(value));
+    value.ok_or_else(|| "expected percent from 50 to 99.99".to_owned())
+}
+
+fn margin(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value| (0.0..=100.0).contains(value));
+    value.ok_or_else(|| "expected percent from 0 to 100".to_owned())
+}
+
+/// Runs the command.
+pub(super) fn main(args: &Args) -> u8 {
+    let both = read(&args.a).and_then(|a| Ok((a, read(&args.b)?)));
+    let (a, b) = match both {
+        Ok(both) => both,
+        Err(why) => return cli::usage(why),
+    };
+    let pairs = match pairs(&a, &b) {
+        Ok(pairs) => pairs,
+        Err(why) => {
+            let (a, b) = (args.a.display(), args.b.display());
+            return cli::usage(format!("{a} and {b} cannot be compared: {why}"));
+        }
+    };
+    let all = pair::compare(&pairs, args.confidence / 100.0, args.margin / 100.0);
+    let verdict = pair::overall(&all);
+    let notes = notes(&pairs);
+    let printed = if args.json {
+        format!("{}\n", object(args, &all, verdict, &notes))
+    } else {
+        text::render(&document(args, &all, verdict, notes))
+    };
+    match cli::print_or_fail(printed.as_bytes()) {
+        exit::SUCCESS if matches!(verdict, Verdict::Better | Verdict::Same) => exit::SUCCESS,
+        exit::SUCCESS => exit::FAILURE,
+        status => status,
+    }
+}
+
+/// The records of a test or a campaign.
+fn read(path: &Path) -> Result<Vec<Record>, String> {
+    let name = path.display();
+    let bytes = std::fs::read(path).map_err(|why| format!("{name}: {why}"))?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|why| {
+        format!("{name}, line {}: this is no JSON: {why}; it is what a test prints with --json", why.line())
+    })?;
+    if value["form"] != FORM {
+        let form = value["form"].as_str().unwrap_or("none");
+        return Err(format!(
+            "{name}: its form is {form:?} and not {FORM:?}; make it with 'junctor test ... --json' of this version"
+        ));
+    }
+    let broken = |why: serde_json::Error| format!("{name}: a part is missing or wrong: {why}");
+    let records = if value["command"] == "test campaign" {
+        serde_json::from_value::<All>(value).map_err(broken)?.records
+    } else {
+        vec![serde_json::from_value(value).map_err(broken)?]
+    };
+    if records.iter().all(|record| record.results.is_empty()) {
+        return Err(format!("{name}: there is no result in it"));
+    }
+    Ok(records)
+}
+
+/// Which record of A stands beside which of B.
+fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<(&'a Record, &'a Record)>, String> {
+    if let ([a], [b]) = (a, b) {
+        alike(a, b)?;
+        return Ok(vec![(a, b)]);
+    }
+    // In campaigns devices and workers are what is varied, so they tell runs apart.
+    let key = |record: &Record| {
+        (record.command.clone(), record.device().to_owned(), record.workers(), record.sizes())
+    };
+    let of_b: BTreeMap<_, &Record> = b.iter().map(|record| (key(record), record)).collect();
+    let of_a: BTreeMap<_, &Record> = a.iter().map(|record| (key(record), record)).collect();
+    let only = |this: &BTreeMap<_, &Record>, other: &BTreeMap<_, &Record>| {
+        this.keys().find(|key| !other.contains_key(*key)).map(|(command, device, workers, sizes)| {
+            format!("{command} of {device} with {workers} workers and frames of {sizes:?} bytes")
+        })
+    };
+    if let Some(run) = only(&of_a, &of_b) {
+        return Err(format!("the second has no {run}"));
+    }
+    if let Some(run) = only(&of_b, &of_a) {
+        return Err(format!("the first has no {run}"));
+    }
+    let pairs: Vec<_> = of_a.into_iter().filter_map(|(key, a)| Some((a, *of_b.get(&key)?))).collect();
+    pairs.iter().try_for_each(|(a, b)| alike(a, b))?;
+    Ok(pairs)
+}
+
+/// Refuses to compare what is not alike.
+fn alike(a: &Record, b: &Record) -> Result<(), String> {
+    if a.command != b.command {
+        return Err(format!("the procedures differ: {} and {}", a.command, b.command));
+    }
+    if a.sizes() != b.sizes() {
+        return Err(format!("the frame sizes differ: {:?} and {:?} bytes", a.sizes(), b.sizes()));
+    }
+    for (name, what) in [
+        ("profile", "the profiles"),
+        ("link", "the links' rates (--link)"),
+        ("one_way", "the directions (--one-way)"),
+        ("rate", "the rates offered"),
+        ("seconds", "the lengths of the trials"),
+    ] {
+        let (left, right) = (a.conditions.get(name), b.conditions.get(name));
+        if left != right {
+            let shown = |value: Option<&Value>| value.map_or_else(|| "none".to_owned(), Value::to_string);
+            return Err(format!("{what} differ: {} and {}", shown(left), shown(right)));
+        }
+    }
+    Ok(())
+}
+
+/// What differs and does not forbid the comparison.
+fn notes(pairs: &[(&Record, &Record)]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (a, b) in pairs {
+        let (left, right) = (a.workers().to_string(), b.workers().to_string());
+        for (what, a, b) in [
+            ("devices", a.device(), b.device()),
+            ("numbers of workers", &left, &right),
+            ("versions of Junctor", &a.version, &b.version),
+            ("processors", a.machine["cpu"].as_str().unwrap_or(""), b.machine["cpu"].as_str().unwrap_or("")),
+            (
+                "kernels",
+                a.machine["kernel"].as_str().unwrap_or(""),
+                b.machine["kernel"].as_str().unwrap_or(""),
+            ),
+        ] {
+            let note = format!("the {what} differ: {a} and {b}");
+            if a != b && !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    notes
+}
+
+fn document(args: &Args, all: &[Compared<'_>], verdict: Verdict, mut notes: Vec<String>) -> Document {
+    let interval = format!("{} % interval", args.confidence);
+    let heads = ["quantity", "unit", "A", "B", "change", &interval, "p", "B is"];
+    let origin = |head: &str| {
+        if matches!(head, "quantity" | "unit" | "B is") { Origin::Name } else { Origin::Measured }
+    };
+    let columns: Vec<(&str, Origin)> = heads.into_iter().map(|head| (head, origin(head))).collect();
+    let mut table = Table::new("means of the runs", &columns);
+    for compared in all {
+        table.row(row(compared));
+    }
+    notes.push(METHOD.to_owned());
+    let section = Section { title: "Quantities".into(), tables: vec![table], ..Section::default() };
+    Document {
+        title: format!("B is {}", verdict.sentence()),
+        subtitle: format!("A: {}. B: {}.", args.a.display(), args.b.display()),
+        notes: vec![Note { class: "lacks", head: "What to know".into(), items: notes }],
+        marks: false,
+        sections: vec![section],
+    }
+}
+
+/// How it is decided.
+const METHOD: &str = "Welch's t-test on the runs of each quantity, p-values corrected by Holm. Runs of one invocation share its circumstances: \
+what changes from one invocation to the next is not in the interval.";
+
+fn row(compared: &Compared<'_>) -> Vec<Cell> {
+    let percent = |share: f64| format!("{:+.2} %", 100.0 * share);
+    let empty = || Cell::new("");
+    let relative = |value: f64| match compared.a.mean {
+        mean if mean != 0.0 => percent(value / mean.abs()),
+        _ => digits(value),
+    };
+    let (change, interval, p) = match &compared.test {
+        Some(test) => (
+            Cell::new(relative(test.difference)),
+            Cell::new(format!("{} to {}", relative(test.low), relative(test.high))),
+            Cell::new(format!("{:.4}", compared.p_holm)),
+        ),
+        None => (Cell::new(relative(compared.b.mean - compared.a.mean)), empty(), empty()),
+    };
+    let mean = |summary: &tester::search::Summary| {
+        Cell::new(format!("{:.4} ({} runs)", summary.mean, summary.count))
+    };
+    vec![
+        Cell::new(compared.name.clone()),
+        Cell::new(compared.quantity.unit.clone()),
+        mean(&compared.a),
+        mean(&compared.b),
+        change,
+        interval,
+        p,
+        Cell::new(
+            compared.verdict.word().to_owned()
+                + &compared.why.map(|why| format!(": {why}")).unwrap_or_default(),
+        ),
+    ]
+}
+
+fn object(args: &Args, all: &[Compared<'_>], verdict: Verdict, notes: &[String]) -> Value {
+    let side = |s: &tester::search::Summary| json!({ "mean": s.mean, "stdev": s.stdev, "runs": s.count });
+    let quantities: Vec<Value> = all
+        .iter()
+        .map(|c| {
+            let test = c.test.as_ref();
+            json!({
+                "name": c.name, "size": c.quantity.size, "unit": c.quantity.unit, "better": c.quantity.better,
+                "a": side(&c.a), "b": side(&c.b), "difference": c.b.mean - c.a.mean,
+                "low": test.map(|t| t.low), "high": test.map(|t| t.high), "p": test.map(|t| t.p),
+                "p_holm": test.map(|_| c.p_holm), "verdict": c.verdict.word(), "why": c.why,
+            })
+        })
+        .collect();
+    json!({
+        "command": "test compare", "version": env!("CARGO_PKG_VERSION"), "a": args.a, "b": args.b,
+        "method": METHOD, "confidence": args.confidence / 100.0, "margin": args.margin / 100.0,
+        "verdict": verdict.word(), "notes": notes, "quantities": quantities,
+    })
+}

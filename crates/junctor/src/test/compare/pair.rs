@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Quantities of two records side by side, and what that says of the second.
+
+use tester::search::Summary;
+
+use super::super::record::{Better, Quantity, Record};
+use super::welch::{self, Test};
+
+/// What is said of B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Better,
+    Worse,
+    /// No difference that counts could be told.
+    Same,
+    /// Better in some quantities, worse in others.
+    Mixed,
+    /// Nothing can be told.
+    Unknown,
+}
+
+impl Verdict {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::Same => "same",
+            Verdict::Mixed => "mixed",
+            Verdict::Unknown => "unknown",
+        }
+    }
+
+    /// How it goes on after "B is".
+    pub(super) fn sentence(self) -> &'static str {
+        match self {
+            Verdict::Better => "better than A",
+            Verdict::Worse => "worse than A",
+            Verdict::Same => "not told apart from A",
+            Verdict::Mixed => "better than A in some quantities and worse in others",
+            Verdict::Unknown => "perhaps better than A, perhaps worse: the runs do not tell",
+        }
+    }
+}
+
+/// One quantity of both.
+pub(super) struct Compared<'a> {
+    /// B's.
+    pub(super) quantity: &'a Quantity,
+    /// Its name, with device and workers where there are several.
+    pub(super) name: String,
+    pub(super) a: Summary,
+    pub(super) b: Summary,
+    /// Nothing where there are too few runs.
+    pub(super) test: Option<Test>,
+    /// The p-value with regard to all the others.
+    pub(super) p_holm: f64,
+    pub(super) verdict: Verdict,
+    /// Why it is unknown.
+    pub(super) why: Option<&'static str>,
+    /// Which of the two are only lower bounds.
+    bounds: (bool, bool),
+}
+
+/// Compares all quantities of which one value is better than another.
+pub(super) fn compare<'a>(
+    pairs: &[(&'a Record, &'a Record)],
+    confidence: f64,
+    margin: f64,
+) -> Vec<Compared<'a>> {
+    let mut all = Vec::new();
+    for (a, b) in pairs {
+        let who = if pairs.len() > 1 {
+            format!("{}, {} workers: ", b.device(), b.workers())
+        } else {
+            String::new()
+        };
+        for quantity in b.results.iter().filter(|q| q.better.is_some()) {
+            let same = |q: &&Quantity| settled(&q.name) == settled(&quantity.name);
+            let Some(before) = a.results.iter().find(same) else { continue };
+            let (Some(of_a), Some(of_b)) = (Summary::of(&before.values), Summary::of(&quantity.values))
+            else {
+                continue;
+            };
+            let is_bound = |q: &Quantity| q.name.contains(".reached_");
+            all.push(Compared {
+                quantity,
+                name: format!("{who}{}", quantity.name),
+                a: of_a,
+                b: of_b,
+                test: welch::test(&of_a, &of_b, confidence),
+                p_holm: 1.0,
+                verdict: Verdict::Unknown,
+                why: None,
+                bounds: (is_bound(before), is_bound(quantity)),
+            });
+        }
+    }
+    let p: Vec<f64> = all.iter().filter_map(|c| Some(c.test?.p)).collect();
+    let mut corrected = welch::holm(&p).into_iter();
+    for compared in &mut all {
+        if compared.test.is_some() {
+            compared.p_holm = corrected.next().unwrap_or(1.0);
+        }
+        compared.decide(1.0 - confidence, margin);
+    }
+    all
+}
+
+/// The name, whoever was the limit.
+fn settled(name: &str) -> String {
+    name.replace(".reached_mpps.", ".throughput_mpps.")
+}
+
+impl Compared<'_> {
+    fn decide(&mut self, significance: f64, margin: f64) {
+        let Some(test) = self.test else {
+            return self.give_up("one run on a side; repeat the test with --repeat 5");
+        };
+        let counts = test.difference.abs() > margin * self.a.mean.abs() && self.p_holm < significance;
+        let more =
+            if self.quantity.better == Some(Better::Higher) { test.difference } else { -test.difference };
+        let tester = "the tester was the limit; the device may be faster";
+        self.verdict = match self.bounds {
+            (true, true) => return self.give_up(tester),
+            // A lower bound of B's above A says enough, and so does one of A's above B.
+            (false, true) if !(counts && more > 0.0) => return self.give_up(tester),
+            (true, false) if !(counts && more < 0.0) => return self.give_up(tester),
+            _ if !counts => Verdict::Same,
+            _ if more > 0.0 => Verdict::Better,
+            _ => Verdict::Worse,
+        };
+    }
+
+    fn give_up(&mut self, why: &'static str) {
+        (self.verdict, self.why) = (Verdict::Unknown, Some(why));
+    }
+}
+
+/// What all quantities say together.
+pub(super) fn overall(all: &[Compared<'_>]) -> Verdict {
+    let any = |verdict| all.iter().any(|c| c.verdict == verdict);
+    match (any(Verdict::Better), any(Verdict::Worse), any(Verdict::Same)) {
+        (true, true, _) => Verdict::Mixed,
+        (true, false, _) => Verdict::Better,
+        (false, true, _) => Verdict::Worse,
+        (false, false, true) => Verdict::Same,
+        (false, false, false) => Verdict::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::super::super::record::Found;
+    use super::*;
+
+    fn record(name: &str, unit: &str, values: &[f64]) -> Record {
+        let mut found = Found::of_size(64);
+        found.note_runs(format!("test.{name}.64"), unit, values.to_vec());
+        found.record("test rfc2544", Map::new())
+    }
+
+    fn verdict(a: (&str, &str, &[f64]), b: (&str, &str, &[f64])) -> Verdict {
+        let (a, b) = (record(a.0, a.1, a.2), record(b.0, b.1, b.2));
+        overall(&compare(&[(&a, &b)], 0.95, 0.01))
+    }
+
+    #[test]
+    fn verdicts() {
+        let (rate, reached, us) =
+            ("rfc2544.throughput_mpps", "rfc2544.reached_mpps", "rfc2544.latency_us.p50");
+        let (low, high) = (&[1.0, 1.01, 1.02, 0.99][..], &[1.2, 1.21, 1.19, 1.2][..]);
+        for (a, b, wanted) in [
+            ((rate, "Mpps", low), (rate, "Mpps", high), Verdict::Better),
+            ((rate, "Mpps", high), (rate, "Mpps", low), Verdict::Worse),
+            ((rate, "Mpps", low), (rate, "Mpps", low), Verdict::Same),
+            ((us, "us", low), (us, "us", high), Verdict::Worse),
+            ((us, "us", high), (us, "us", low), Verdict::Better),
+            // One run says nothing, and less than the margin counts for nothing.
+            ((rate, "Mpps", &low[..1]), (rate, "Mpps", high), Verdict::Unknown),
+            ((rate, "Mpps", &[1.0, 1.0]), (rate, "Mpps", &[1.005, 1.005]), Verdict::Same),
+            ((rate, "Mpps", &[1.0, 1.0]), (rate, "Mpps", &[1.02, 1.02]), Verdict::Better),
+            // Where the tester was the limit, there is only a lower bound.
+            ((rate, "Mpps", low), (reached, "Mpps", high), Verdict::Better),
+            ((rate, "Mpps", high), (reached, "Mpps", low), Verdict::Unknown),
+            ((reached, "Mpps", high), (rate, "Mpps", low), Verdict::Worse),
+            ((reached, "Mpps", low), (reached, "Mpps", high), Verdict::Unknown),
+            // The tester's own values are neither good nor bad.
+            (("cable.mpps", "Mpps", low), ("cable.mpps", "Mpps", high), Verdict::Unknown),
+        ] {
+            assert_eq!(verdict(a, b), wanted, "{a:?} {b:?}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All trials of a station, shown as they end and kept for the report.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use hdrhistogram::Histogram;
+use tester::station::Station;
+
+use super::record::{Curve, TrialRow};
+use crate::report::{Axis, Scale};
+
+/// The trials of one frame size.
+#[derive(Clone, Default)]
+pub(super) struct Log {
+    rows: Rc<RefCell<Vec<TrialRow>>>,
+    phase: Rc<Cell<&'static str>>,
+}
+
+impl Log {
+    /// Keeps every trial of this station from now on, with frames of `size` bytes; with `show` each is told on standard error.
+    pub(super) fn of(station: &mut Station, size: usize, show: bool) -> Log {
+        let log = Log::default();
+        let Log { rows, phase } = log.clone();
+        station.watch(Box::new(move |trial, result| {
+            let row = TrialRow::new(size, phase.get(), trial, result);
+            if show {
+                let (mpps, seconds) = (row.rate / 1e6, row.seconds);
+                let outcome = match &row.invalid {
+                    None => format!("lost {}, unsent {}", row.lost, row.unsent),
+                    Some(why) => format!("invalid: {why}"),
+                };
+                eprintln!("  {size} bytes, {mpps:.4} Mpps for {seconds} s: {outcome}");
+            }
+            rows.borrow_mut().push(row);
+        }));
+        log
+    }
+
+    /// What is being measured from now on.
+    pub(super) fn begin(&self, phase: &'static str) {
+        self.phase.set(phase);
+    }
+
+    /// All trials, in order.
+    pub(super) fn take(&self) -> Vec<TrialRow> {
+        self.rows.take()
+    }
+}
+
+/// The latencies of one more trial.
+pub(super) fn gather(all: &mut Option<Histogram<u64>>, one: Histogram<u64>) {
+    match all {
+        Some(all) => {
+            // Of one range and precision, they can be added.
+            let _ = all.add(&one);
+        }
+        None => *all = Some(one),
+    }
+}
+
+/// Latency by quantile, as far as there are frames enough.
+pub(super) fn latency_curve(name: &str, size: usize, latency: &Histogram<u64>) -> Curve {
+    let shares = [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998];
+    let finer = (3..=6).flat_map(|nines| [1.0, 0.5, 0.2].map(|part| 1.0 - part * 10_f64.powi(-nines)));
+    let shares = shares.into_iter().chain(finer).filter(|q| latency.len() as f64 * (1.0 - q) >= 1.0);
+    Curve {
+        name: name.to_owned(),
+        size: Some(size),
+        x: Axis::new("share of the frames", Scale::Quantile),
+        y: Axis::new("us", Scale::Log),
+        points: shares.map(|q| (q, latency.value_at_quantile(q) as f64 / 1e3)).collect(),
+    }
+}

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a test found, whatever its procedure: the object that `--json` prints, files keep, and reports and comparisons read.
+//!
+//! A procedure fills a [`Found`]: named quantities, curves, the demands of its document. Nothing that follows knows the procedure. The
+//! form is published as `docs/schema/test.json`.
+
+use std::time::{Instant, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tester::search::Ledger;
+use tester::station::Detail;
+use tester::trial::{Invalid, Trial};
+
+use crate::measure::{self, Measured};
+use crate::report::Axis;
+
+/// The form of [`Record`]; another number means that older readers are misled.
+pub(crate) const FORM: &str = "junctor-test-1";
+
+/// One run of a test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// `test rfc2544`, for instance.
+    pub(crate) command: String,
+    pub(crate) version: String,
+    /// [`FORM`].
+    pub(crate) form: String,
+    /// When it began (RFC 3339, UTC).
+    pub(crate) started: String,
+    pub(crate) elapsed_s: f64,
+    pub(crate) command_line: Vec<String>,
+    pub(crate) machine: Value,
+    pub(crate) conditions: Map<String, Value>,
+    pub(crate) results: Vec<Quantity>,
+    pub(crate) curves: Vec<Curve>,
+    pub(crate) trials: Vec<TrialRow>,
+    /// Of a soak.
+    #[serde(default)]
+    pub(crate) bins: Vec<BinRow>,
+    pub(crate) ledger: Vec<Clause>,
+    pub(crate) invalid: Vec<Cause>,
+}
+
+/// An interval in which frames were lost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BinRow {
+    pub(crate) size: usize,
+    /// When it began, from the begin of the trial.
+    pub(crate) start_s: f64,
+    pub(crate) sent: u64,
+    pub(crate) lost: u64,
+}
+
+/// All runs of a campaign.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct All {
+    /// `test campaign`.
+    pub(crate) command: String,
+    pub(crate) version: String,
+    /// [`FORM`].
+    pub(crate) form: String,
+    pub(crate) records: Vec<Record>,
+    /// Runs without a result.
+    pub(crate) invalid: Vec<Failed>,
+}
+
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failed {
+    /// Which.
+    pub(crate) run: String,
+    pub(crate) cause: String,
+}
+
+/// A named quantity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Quantity {
+    /// Stable name, listed in `docs/json.md`.
+    pub(crate) name: String,
+    /// Frame size in bytes with FCS, if it is of one.
+    pub(crate) size: Option<usize>,
+    pub(crate) unit: String,
+    /// The median.
+    pub(crate) value: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    pub(crate) runs: usize,
+    /// Of each run, in order.
+    pub(crate) values: Vec<f64>,
+    /// Which values are good; nothing where none is better.
+    pub(crate) better: Option<Better>,
+}
+
+/// Which values of a quantity are good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Better {
+    Higher,
+    Lower,
+}
+
+impl Quantity {
+    fn new(size: Option<usize>, name: String, unit: &str, values: Vec<f64>) -> Quantity {
+        let better = better(&name, unit);
+        let mut quantity = Quantity {
+            name,
+            size,
+            unit: unit.to_owned(),
+            value: 0.0,
+            min: 0.0,
+            max: 0.0,
+            runs: 0,
+            values,
+            better,
+        };
+        quantity.sum_up();
+        quantity
+    }
+
+    fn sum_up(&mut self) {
+        let measured = Measured::new("", "", self.values.clone());
+        (self.value, (self.min, self.max)) = (measured.median(), measured.spread());
+        self.runs = self.values.len();
+    }
+
+    /// The name without what all names have in common and without the size: `rfc2544.throughput_mpps`.
+    pub(crate) fn label(&self) -> String {
+        let name = self.name.strip_prefix("test.").unwrap_or(&self.name);
+        let Some(size) = self.size else { return name.to_owned() };
+        let size = format!(".{size}");
+        match name.strip_suffix(&size) {
+            Some(label) => label.to_owned(),
+            None => name.replacen(&format!("{size}."), ".", 1),
+        }
+    }
+}
+
+/// Which values are good, by name and unit: more is better of rates and of what fits into a device; less of times, losses and
+/// frames that went wrong. What is the tester's own is neither.
+fn better(name: &str, unit: &str) -> Option<Better> {
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    if has(&["test.cable.", ".sent_", "unsent", "lateness", "foreign"]) {
+        return None;
+    }
+    let is_rate = unit.ends_with("pps") || unit.ends_with("/s");
+    let fits = has(&["burst", "buffer", "capacity"]);
+    Some(if is_rate || fits { Better::Higher } else { Better::Lower })
+}
+
+/// Values over others, for a plot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Curve {
+    /// What it shows, `Latency at the throughput`: curves of one name are drawn together.
+    pub(crate) name: String,
+    pub(crate) size: Option<usize>,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// One trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TrialRow {
+    pub(crate) size: usize,
+    /// For what it was made.
+    pub(crate) phase: String,
+    /// Frames a second that each sending port was to offer.
+    pub(crate) rate: f64,
+    /// For how long.
+    pub(crate) seconds: f64,
+    pub(crate) intended: u64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) lost: u64,
+    /// Of those intended, what the tester did not send.
+    pub(crate) unsent: u64,
+    pub(crate) reordered: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) stale: u64,
+    pub(crate) misrouted: u64,
+    pub(crate) damaged: u64,
+    pub(crate) foreign: u64,
+    /// By quantile; nothing if no frame arrived.
+    pub(crate) latency_us: Option<Map<String, Value>>,
+    /// Why it says nothing about the device.
+    pub(crate) invalid: Option<String>,
+}
+
+/// Quantiles that each trial tells.
+pub(crate) const QUANTILES: [(&str, f64); 9] = [
+    ("min", 0.0),
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+    ("p99.999", 0.99999),
+    ("p99.9999", 0.999999),
+    ("max", 1.0),
+];
+
+impl TrialRow {
+    /// A trial and what became of it.
+    pub(crate) fn new(size: usize, phase: &str, trial: Trial, result: Result<&Detail, &Invalid>) -> TrialRow {
+        let mut row = TrialRow {
+            size,
+            phase: phase.to_owned(),
+            rate: trial.rate,
+            seconds: trial.duration.as_secs_f64(),
+            intended: 0,
+            sent: 0,
+            received: 0,
+            lost: 0,
+            unsent: 0,
+            reordered: 0,
+            duplicates: 0,
+            stale: 0,
+            misrouted: 0,
+            damaged: 0,
+            foreign: 0,
+            latency_us: None,
+            invalid: None,
+        };
+        match result {
+            Ok(detail) => row.fill(detail),
+            Err(why) => row.invalid = Some(why.to_string()),
+        }
+        row
+    }
+
+    fn fill(&mut self, detail: &Detail) {
+        let Detail { outcome, counts, damaged, foreign, latency, .. } = detail;
+        (self.intended, self.sent, self.received) = (outcome.intended, outcome.sent, outcome.received);
+        (self.lost, self.unsent) = (outcome.lost(), outcome.unsent());
+        (self.reordered, self.duplicates) = (counts.reordered, counts.duplicates);
+        (self.stale, self.misrouted) = (counts.stale, counts.misrouted);
+        (self.damaged, self.foreign) = (*damaged, *foreign);
+        let us = |q| Value::from(latency.value_at_quantile(q) as f64 / 1e3);
+        self.latency_us = (!latency.is_empty())
+            .then(|| QUANTILES.map(|(name, q)| (name.to_owned(), us(q))).into_iter().collect());
+    }
+}
+
+/// One demand of a document, and whether it was met.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Clause {
+    /// `RFC 2544 24`.
+    pub(crate) section: String,
+    /// `MUST`, `SHOULD`, or empty for a step that is described without such a word.
+    pub(crate) level: String,
+    pub(crate) demand: String,
+    pub(crate) met: bool,
+    /// What was done instead.
+    pub(crate) deviation: Option<String>,
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cause {
+    pub(crate) size: Option<usize>,
+    pub(crate) cause: String,
+}
+
+/// What a procedure found, as it goes.
+pub(crate) struct Found {
+    /// Lines for people.
+    pub(crate) text: String,
+    /// The size that is being measured.
+    pub(crate) size: Option<usize>,
+    pub(crate) results: Vec<Quantity>,
+    pub(crate) curves: Vec<Curve>,
+    pub(crate) trials: Vec<TrialRow>,
+    pub(crate) bins: Vec<BinRow>,
+    pub(crate) invalid: Vec<Cause>,
+    ledger: Vec<Clause>,
+    /// As it is before the tester takes a core of it.
+    machine: Value,
+    started: SystemTime,
+    clock: Instant,
+}
+
+impl Default for Found {
+    fn default() -> Found {
+        Found {
+            text: String::new(),
+            size: None,
+            results: Vec::new(),
+            curves: Vec::new(),
+            trials: Vec::new(),
+            bins: Vec::new(),
+            invalid: Vec::new(),
+            ledger: Vec::new(),
+            machine: measure::machine(),
+            started: SystemTime::now(),
+            clock: Instant::now(),
+        }
+    }
+}
+
+impl Found {
+    /// For frames of one size.
+    pub(crate) fn of_size(size: usize) -> Found {
+        Found { size: Some(size), ..Found::default() }
+    }
+
+    /// Notes a quantity. A name that is there already gets one more run.
+    pub(crate) fn note(&mut self, name: String, unit: &str, value: f64) {
+        self.note_runs(name, unit, vec![value]);
+    }
+
+    /// Notes a quantity that was measured several times.
+    pub(crate) fn note_runs(&mut self, name: String, unit: &str, values: Vec<f64>) {
+        if let Some(known) = self.results.iter_mut().find(|known| known.name == name) {
+            known.values.extend(values);
+            known.sum_up();
+        } else {
+            self.results.push(Quantity::new(self.size, name, unit, values));
+        }
+    }
+
+    /// Notes a curve; of several runs, the last is shown.
+    pub(crate) fn draw(&mut self, curve: Curve) {
+        self.curves.retain(|known| known.name != curve.name || known.size != curve.size);
+        self.curves.push(curve);
+    }
+
+    /// Notes what a document asks, and whether it was done. Where it was not, that counts, whatever other sizes did.
+    pub(crate) fn deviate(&mut self, ledger: &Ledger) {
+        for clause in &ledger.clauses {
+            let known =
+                self.ledger.iter_mut().find(|c| c.section == clause.section && c.demand == clause.asks);
+            match (known, &clause.deviation) {
+                (None, deviation) => self.ledger.push(Clause {
+                    section: clause.section.to_owned(),
+                    level: clause.level.word().to_owned(),
+                    demand: clause.asks.to_owned(),
+                    met: deviation.is_none(),
+                    deviation: deviation.clone(),
+                }),
+                (Some(known), Some(deviation)) => known.deviate(deviation),
+                (Some(_), None) => {}
+            }
+        }
+    }
+
+    /// What the device was the limit of in one run, and the tester in another, is the tester's.
+    fn settle(&mut self) {
+        let all = std::mem::take(&mut self.results);
+        for quantity in all {
+            let reached = quantity.name.replace(".throughput_mpps.", ".reached_mpps.");
+            let other = quantity.name.replace(".reached_mpps.", ".throughput_mpps.");
+            match self.results.iter_mut().find(|q| q.name == reached || q.name == other) {
+                Some(known) => {
+                    known.values.extend(quantity.values);
+                    known.name = reached;
+                    known.sum_up();
+                }
+                None => self.results.push(quantity),
+            }
+        }
+    }
+
+    /// The whole, once nothing more comes.
+    pub(crate) fn record(mut self, command: &str, conditions: Map<String, Value>) -> Record {
+        self.settle();
+        Record {
+            command: command.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            form: FORM.to_owned(),
+            started: humantime::format_rfc3339_seconds(self.started).to_string(),
+            elapsed_s: self.clock.elapsed().as_secs_f64(),
+            command_line: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+            machine: self.machine,
+            conditions,
+            results: self.results,
+            curves: self.curves,
+            trials: self.trials,
+            bins: self.bins,
+            ledger: self.ledger,
+            invalid: self.invalid,
+        }
+    }
+}
+
+impl Clause {
+    /// Was not met, in this way too.
+    pub(crate) fn deviate(&mut self, how: &str) {
+        self.met = false;
+        match &mut self.deviation {
+            Some(known) if known.split("; ").any(|part| part == how) => {}
+            Some(known) => *known += &format!("; {how}"),
+            None => self.deviation = Some(how.to_owned()),
+        }
+    }
+}
+
+impl Record {
+    /// As a line of JSON.
+    pub(crate) fn json(&self) -> String {
+        // A map's keys are strings and no number is infinite: nothing of this fails.
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+
+    /// A text of the conditions.
+    pub(crate) fn condition(&self, name: &str) -> &str {
+        self.conditions.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A number of the conditions.
+    pub(crate) fn number(&self, name: &str) -> Option<f64> {
+        self.conditions.get(name).and_then(Value::as_f64)
+    }
+
+    /// What was tested.
+    pub(crate) fn device(&self) -> &str {
+        self.condition("device")
+    }
+
+    /// Workers of the device.
+    pub(crate) fn workers(&self) -> usize {
+        self.number("workers").map_or(1, |workers| workers as usize)
+    }
+
+    /// The procedure: `rfc2544`.
+    pub(crate) fn procedure(&self) -> &str {
+        self.command.strip_prefix("test ").unwrap_or(&self.command)
+    }
+
+    /// The frame sizes of which there is a result.
+    pub(crate) fn sizes(&self) -> Vec<usize> {
+        let mut sizes: Vec<usize> = self.results.iter().filter_map(|q| q.size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tester::search::Level;
+
+    use super::*;
+
+    #[test]
+    fn runs_of_one_name_come_together_and_the_tester_s_limit_wins() {
+        let mut found = Found::of_size(64);
+        for (name, value) in [("throughput", 1.0), ("reached", 3.0), ("throughput", 2.0)] {
+            found.note(format!("test.rfc2544.{name}_mpps.64"), "Mpps", value);
+        }
+        found.note("test.rfc2544.loss_share.64.100".to_owned(), "", 0.5);
+        let record = found.record("test rfc2544", Map::new());
+        let [rate, loss] = &record.results[..] else { panic!("{:?}", record.results) };
+        assert_eq!((rate.name.as_str(), rate.value, rate.runs), ("test.rfc2544.reached_mpps.64", 2.0, 3));
+        assert_eq!(
+            (rate.label(), loss.label()),
+            ("rfc2544.reached_mpps".into(), "rfc2544.loss_share.100".into())
+        );
+        assert_eq!((rate.better, loss.better), (Some(Better::Higher), Some(Better::Lower)));
+        let again: Record = serde_json::from_str(&record.json()).unwrap();
+        assert_eq!(again, record);
+    }
+
+    #[test]
+    fn a_demand_that_one_size_misses_is_missed() {
+        let clause = |deviation: Option<&str>| tester::search::Clause {
+            section: "RFC 2544 24",
+            level: Level::Should,
+            asks: "60 s",
+            deviation: deviation.map(str::to_owned),
+        };
+        let mut found = Found::default();
+        for deviation in [None, Some("5 s"), Some("5 s"), None, Some("1 s")] {
+            found.deviate(&Ledger { clauses: vec![clause(deviation)] });
+        }
+        let [clause] = &found.ledger[..] else { panic!("{:?}", found.ledger) };
+        assert_eq!((clause.met, clause.deviation.as_deref()), (false, Some("5 s; 1 s")));
+        assert_eq!(clause.level, "SHOULD");
+    }
+
+    #[test]
+    fn more_is_better_of_rates_and_less_of_times() {
+        for (name, unit, wanted) in [
+            ("test.mlr.throughput_mpps.ndr.64", "Mpps", Some(Better::Higher)),
+            ("test.rfc2544.back_to_back.burst_frames.64", "frames", Some(Better::Higher)),
+            ("test.rfc2889.learning_rate.64", "addresses/s", Some(Better::Higher)),
+            ("test.rfc2544.latency_us.p50.64", "us", Some(Better::Lower)),
+            ("test.reordered", "frames", Some(Better::Lower)),
+            ("test.cable.mpps.64", "Mpps", None),
+            ("test.unsent_share", "", None),
+        ] {
+            assert_eq!(better(name, unit), wanted, "{name}");
+        }
+    }
+}

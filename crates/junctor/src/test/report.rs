@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The report of one test or of many: a [`Document`] from records, whatever their procedures.
+//!
+//! Everything here goes by what a record says of itself: quantities with a frame size become tables and plots by size, curves of one name
+//! one plot, demands the ledger. A new procedure needs nothing here.
+
+mod ledger;
+mod rates;
+mod tables;
+
+use std::collections::BTreeSet;
+
+use super::record::{Curve, Record};
+use crate::measure;
+use crate::report::{Document, Note, Origin, Plot, Section, Series};
+
+/// The report over all these records.
+pub(super) fn document(records: &[Record]) -> Document {
+    let names = Names::of(records);
+    let mut sections = vec![rates::by_size(records, &names)];
+    sections.extend(rates::by_workers(records));
+    sections.extend(curves(records, &names));
+    sections.push(tables::results(records, &names));
+    sections.push(ledger::section(records));
+    sections.push(tables::trials(records, &names));
+    sections.push(how(records));
+    sections.extend(configurations(records));
+    sections
+        .retain(|s| !(s.plots.is_empty() && s.tables.is_empty() && s.text.is_empty() && s.code.is_none()));
+    let notes = vec![
+        Note { class: "found", head: "What was found".into(), items: findings(records) },
+        Note { class: "lacks", head: "What to know".into(), items: remarks(records, &names) },
+    ];
+    Document { title: title(records), subtitle: subtitle(records), notes, marks: false, sections }
+}
+
+/// By what records are told apart: devices and workers, if there are several.
+struct Names {
+    procedures: bool,
+    devices: bool,
+    workers: bool,
+}
+
+impl Names {
+    fn of(records: &[Record]) -> Names {
+        let several =
+            |of: &dyn Fn(&Record) -> String| records.iter().map(of).collect::<BTreeSet<_>>().len() > 1;
+        Names {
+            procedures: several(&|r| r.command.clone()),
+            devices: several(&|r| r.device().to_owned()),
+            workers: several(&|r| r.workers().to_string()),
+        }
+    }
+
+    /// Of one record; empty if there is nothing to tell it from.
+    fn who(&self, record: &Record) -> String {
+        let mut parts = Vec::new();
+        if self.procedures {
+            parts.push(record.procedure().to_owned());
+        }
+        if self.devices {
+            parts.push(record.device().to_owned());
+        }
+        if self.workers {
+            parts.push(workers(record.workers()));
+        }
+        parts.join(", ")
+    }
+}
+
+fn workers(count: usize) -> String {
+    if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") }
+}
+
+/// Records by a key, in the order in which keys first come.
+fn groups<K: PartialEq>(records: &[Record], key: impl Fn(&Record) -> K) -> Vec<(K, Vec<&Record>)> {
+    let mut groups: Vec<(K, Vec<&Record>)> = Vec::new();
+    for record in records {
+        let key = key(record);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(record),
+            None => groups.push((key, vec![record])),
+        }
+    }
+    groups
+}
+
+/// A stable name in words: `latency_us.p99.9` is `latency p99.9`.
+fn words(record: &Record, label: &str) -> String {
+    let label =
+        label.strip_prefix(record.procedure()).and_then(|rest| rest.strip_prefix('.')).unwrap_or(label);
+    let label = label.replacen("_mpps", "", 1).replacen("_us", "", 1);
+    let mut out = String::new();
+    let mut before = "";
+    for part in label.split('.') {
+        let quantile = before.strip_prefix('p').is_some_and(|n| n.parse::<u8>().is_ok());
+        if !out.is_empty() {
+            out.push(if quantile && part.parse::<u32>().is_ok() { '.' } else { ' ' });
+        }
+        out += &part.replace('_', " ");
+        before = part;
+    }
+    out
+}
+
+fn title(records: &[Record]) -> String {
+    match records {
+        [one] => format!("junctor {}: {}", one.command, one.device()),
+        many => format!("junctor test: {} runs", many.len()),
+    }
+}
+
+fn subtitle(records: &[Record]) -> String {
+    let Some(first) = records.first() else { return "No run has a result.".to_owned() };
+    let begun = records.iter().map(|r| r.started.as_str()).min().unwrap_or(&first.started);
+    let seconds: f64 = records.iter().map(|r| r.elapsed_s).sum();
+    format!(
+        "Begun {begun}, {seconds:.0} s of measuring. {}",
+        measure::machine_line(&first.machine, &first.version)
+    )
+}
+
+/// The rates of a single run, in a sentence each; of many, how many there are.
+fn findings(records: &[Record]) -> Vec<String> {
+    let [record] = records else {
+        let devices: BTreeSet<&str> = records.iter().map(Record::device).collect();
+        return vec![format!("{} runs of {} devices under test.", records.len(), devices.len())];
+    };
+    let told = |q: &&super::record::Quantity| rates::is_rate(q);
+    let sentence = |q: &super::record::Quantity| {
+        let size = q.size.map(|size| format!("{size} bytes: ")).unwrap_or_default();
+        let share = q.size.and_then(|size| rates::share_of_link(record, size, q.value));
+        let share = share.map(|share| format!(", {:.1} % of the link", 100.0 * share)).unwrap_or_default();
+        format!("{size}{} {:.4} {}{share}.", words(record, &q.label()), q.value, q.unit)
+    };
+    record.results.iter().filter(told).map(sentence).collect()
+}
+
+/// What a reader must know before believing a figure.
+fn remarks(records: &[Record], names: &Names) -> Vec<String> {
+    let mut all = Vec::new();
+    for (who, group) in groups(records, |r| names.who(r)) {
+        let who = if who.is_empty() { who } else { format!("{who}: ") };
+        for cause in group.iter().flat_map(|r| &r.invalid) {
+            let size = cause.size.map(|size| format!("{size} bytes: ")).unwrap_or_default();
+            all.push(format!("{who}{size}no result: {}", cause.cause));
+        }
+        if group.iter().flat_map(|r| &r.results).any(rates::is_bound) {
+            all.push(format!(
+                "{who}where a rate is called reached, the tester was the limit: the device may be faster."
+            ));
+        }
+        let trials: Vec<_> = group.iter().flat_map(|r| &r.trials).collect();
+        let unsent = trials.iter().filter(|trial| trial.unsent > 0).count();
+        if unsent > 0 {
+            let of = trials.len();
+            all.push(format!("{who}in {unsent} of {of} trials the tester did not send all that was due; they say nothing of the device at that rate."));
+        }
+        let condition = |name: &str| group.iter().find_map(|r| r.conditions.get(name));
+        if condition("own_core").and_then(serde_json::Value::as_bool) == Some(false) {
+            all.push(format!("{who}the tester shared a core with the device; both were slower for it."));
+        }
+        let left_out = condition("left_out").and_then(|list| list.as_array());
+        if let Some(list) = left_out.filter(|list| !list.is_empty()) {
+            let list: Vec<&str> = list.iter().filter_map(|address| address.as_str()).collect();
+            all.push(format!("{who}no flows to {}: the device's own.", list.join(", ")));
+        }
+    }
+    all
+}
+
+/// Curves of one name in one plot, a line for each size.
+fn curves(records: &[Record], names: &Names) -> Vec<Section> {
+    let mut kinds: Vec<&str> = Vec::new();
+    for curve in records.iter().flat_map(|r| &r.curves) {
+        if !kinds.contains(&curve.name.as_str()) {
+            kinds.push(&curve.name);
+        }
+    }
+    let section = |kind: &str| {
+        let plots = groups(records, |r| names.who(r)).into_iter().filter_map(|(who, group)| {
+            let all: Vec<&Curve> = group.iter().flat_map(|r| &r.curves).filter(|c| c.name == kind).collect();
+            plot(all.first()?, &who, &all)
+        });
+        Section { title: kind.to_owned(), plots: plots.collect(), ..Section::default() }
+    };
+    kinds.into_iter().map(section).collect()
+}
+
+fn plot(first: &Curve, who: &str, all: &[&Curve]) -> Option<Plot> {
+    let line = |(colour, curve): (usize, &&Curve)| Series {
+        name: curve.size.map_or_else(|| curve.y.name.clone(), |size| format!("{size} bytes")),
+        origin: Origin::Measured,
+        colour,
+        points: curve.points.clone(),
+    };
+    let series: Vec<Series> = all.iter().enumerate().map(line).filter(|s| !s.points.is_empty()).collect();
+    // The section has the curve's name as its title.
+    let caption = who.to_owned();
+    (!series.is_empty()).then(|| Plot::Lines { caption, x: first.x.clone(), y: first.y.clone(), series })
+}
+
+/// Machine, drivers, command lines, seeds.
+fn how(records: &[Record]) -> Section {
+    let mut text = vec![
+        "Frame sizes count the checksum. Rates are those of each sending port. Latency is from when the tester gives a frame to its port until it takes it, whole, from the other one, so it includes the tester's own share, which is measured on a cable before; neither of RFC 1242's two definitions has exactly this. What the tester did not send is no loss.".to_owned(),
+    ];
+    let mut add = |line: String| {
+        if !text.contains(&line) {
+            text.push(line);
+        }
+    };
+    for record in records {
+        add(measure::machine_line(&record.machine, &record.version));
+        let ports = record.conditions.get("ports").and_then(|list| list.as_array());
+        for port in ports.into_iter().flatten() {
+            let part = |name: &str| port[name].as_str().unwrap_or("unknown").to_owned();
+            add(format!("Port {}: {}.", part("name"), part("driver")));
+        }
+        if let Some(seed) = record.number("seed") {
+            add(format!("Seed {seed}."));
+        }
+    }
+    if let [record] = records {
+        add(format!("Command line: {}", record.command_line.join(" ")));
+    }
+    Section { title: "How it was measured".into(), text, ..Section::default() }
+}
+
+/// The devices' configurations, each once.
+fn configurations(records: &[Record]) -> Vec<Section> {
+    let with =
+        records.iter().filter(|r| !r.condition("configuration").is_empty()).cloned().collect::<Vec<_>>();
+    let section = |(device, group): (String, Vec<&Record>)| Section {
+        title: format!("Configuration of {device}"),
+        code: Some((device, group[0].condition("configuration").to_owned())),
+        ..Section::default()
+    };
+    groups(&with, |r| r.device().to_owned()).into_iter().map(section).collect()
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rates by frame size, beside what the link allows, and by workers.
+
+use tester::search::medium::ethernet_frames_per_s;
+
+use super::super::record::{Better, Quantity, Record};
+use super::{Names, groups, words, workers};
+use crate::report::{Axis, Bar, Cell, Origin, Plot, Scale, Section, Series, Table, digits};
+
+/// Whether a quantity is a rate of the device's.
+pub(super) fn is_rate(quantity: &Quantity) -> bool {
+    quantity.unit.ends_with("pps") && quantity.better == Some(Better::Higher)
+}
+
+/// Whether a rate is a lower bound: the tester was the limit.
+pub(super) fn is_bound(quantity: &Quantity) -> bool {
+    quantity.name.contains(".reached_")
+}
+
+/// Adds a point to the line of this name. Who was the limit may differ from point to point; it is the same quantity, and the name
+/// says if some points are lower bounds.
+fn add(lines: &mut Vec<Series>, name: &str, quantity: &Quantity, point: (f64, f64)) {
+    let name = name.replace("reached", "throughput");
+    let bound = format!("{name}, in part reached only");
+    let colour = lines.len();
+    match lines.iter_mut().find(|line| line.name == name || line.name == bound) {
+        Some(known) => {
+            known.points.push(point);
+            known.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            if is_bound(quantity) {
+                known.name = bound;
+            }
+        }
+        None => {
+            let name = if is_bound(quantity) { bound } else { name };
+            lines.push(Series { name, origin: Origin::Measured, colour, points: vec![point] });
+        }
+    }
+}
+
+/// Share of the link that frames of `size` bytes take at so many millions a second, 0 to 1; nothing without a link.
+pub(super) fn share_of_link(record: &Record, size: usize, mpps: f64) -> Option<f64> {
+    let bits = record.number("link")?;
+    Some(mpps * 1e6 / ethernet_frames_per_s(bits as u64, size as u64))
+}
+
+/// A line for each rate of each device, and what bounds them.
+pub(super) fn by_size(records: &[Record], names: &Names) -> Section {
+    let mut series: Vec<Series> = Vec::new();
+    for record in records {
+        for quantity in record.results.iter().filter(|q| is_rate(q)) {
+            let Some(size) = quantity.size else { continue };
+            let (who, what) = (names.who(record), words(record, &quantity.label()));
+            let name = if who.is_empty() { what } else { format!("{who}: {what}") };
+            add(&mut series, &name, quantity, (size as f64, quantity.value));
+        }
+    }
+    let plots = if series.iter().any(|s| s.points.len() > 1) {
+        let bounds = bounds(records, &series);
+        series.extend(bounds);
+        let (x, y) =
+            (Axis::new("frame, bytes", Scale::Linear), Axis::new("Mpps of each port", Scale::Linear));
+        vec![Plot::Lines { caption: String::new(), x, y, series }]
+    } else {
+        bars(records, names)
+    };
+    Section { title: "Rate by frame size".into(), plots, ..Section::default() }
+}
+
+/// With a single size, a bar for each rate.
+fn bars(records: &[Record], names: &Names) -> Vec<Plot> {
+    let bar = |record: &Record, q: &Quantity| {
+        let (who, size) = (names.who(record), q.size.map(|s| format!(", {s} bytes")).unwrap_or_default());
+        let who = if who.is_empty() { who } else { format!("{who}: ") };
+        let spread = (q.runs > 1).then_some((q.min, q.max));
+        let name = format!("{who}{}{size}", words(record, &q.label()));
+        Bar { name, origin: Origin::Measured, value: q.value, spread }
+    };
+    let bars: Vec<Bar> = records
+        .iter()
+        .flat_map(|r| r.results.iter().filter(|q| is_rate(q)).map(move |q| bar(r, q)))
+        .collect();
+    if bars.is_empty() {
+        return Vec::new();
+    }
+    vec![Plot::Bars { caption: String::new(), unit: "Mpps".into(), bars }]
+}
+
+/// What no device on these links, and no measurement of this tester, can exceed.
+fn bounds(records: &[Record], measured: &[Series]) -> Vec<Series> {
+    let sizes = || measured.iter().flat_map(|s| &s.points).map(|p| p.0 as usize);
+    let (least, most) = (sizes().min().unwrap_or(64), sizes().max().unwrap_or(1518));
+    let mut lines: Vec<Series> = Vec::new();
+    let mut add = |name: String, points: Vec<(f64, f64)>| {
+        if points.len() > 1 && lines.iter().all(|line| line.name != name) {
+            lines.push(Series { name, origin: Origin::Theory, colour: 0, points });
+        }
+    };
+    for record in records {
+        match record.number("link") {
+            Some(bits) => {
+                let rate = |size: usize| ethernet_frames_per_s(bits as u64, size as u64) / 1e6;
+                let points = (least..=most).step_by(8).chain([most]).map(|size| (size as f64, rate(size)));
+                add(format!("a link of {} Gbit/s, in theory", digits(bits / 1e9)), points.collect());
+            }
+            None => {
+                let senders = record.number("senders").unwrap_or(1.0).max(1.0);
+                let cable = record.results.iter().filter(|q| q.name.starts_with("test.cable.mpps"));
+                let point = |q: &Quantity| q.size.map(|size| (size as f64, q.value / senders));
+                let mut points: Vec<(f64, f64)> = cable.filter_map(point).collect();
+                points.sort_by(|a, b| a.0.total_cmp(&b.0));
+                add("the tester alone, on a cable".to_owned(), points);
+            }
+        }
+    }
+    lines
+}
+
+/// Rates by workers, if a device was measured with several numbers of them.
+pub(super) fn by_workers(records: &[Record]) -> Vec<Section> {
+    let mut section = Section { title: "Rate by cores".into(), ..Section::default() };
+    for ((command, device), group) in groups(records, |r| (r.command.clone(), r.device().to_owned())) {
+        let mut counts: Vec<usize> = group.iter().map(|r| r.workers()).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        if counts.len() < 2 {
+            continue;
+        }
+        let (series, table) = scaling(&group, &counts, format!("{command}, {device}"));
+        if series.is_empty() {
+            continue;
+        }
+        let (x, y) =
+            (Axis::new("cores of the device", Scale::Whole), Axis::new("Mpps of each port", Scale::Linear));
+        let caption = format!("{command}, {device}");
+        section.plots.push(Plot::Lines { caption, x, y, series });
+        section.tables.push(table);
+    }
+    if section.plots.is_empty() { Vec::new() } else { vec![section] }
+}
+
+/// A line for each rate and size, and the same as a table.
+fn scaling(group: &[&Record], counts: &[usize], caption: String) -> (Vec<Series>, Table) {
+    let mut series: Vec<Series> = Vec::new();
+    for record in group {
+        for q in record.results.iter().filter(|q| is_rate(q)) {
+            let size = q.size.map(|size| format!(", {size} bytes")).unwrap_or_default();
+            let name = format!("{}{size}", words(record, &q.label()));
+            add(&mut series, &name, q, (record.workers() as f64, q.value));
+        }
+    }
+    let mut columns = vec![("rate, Mpps".to_owned(), Origin::Name)];
+    columns.extend(counts.iter().map(|count| (workers(*count), Origin::Measured)));
+    let mut table = Table { caption, columns, rows: Vec::new() };
+    for line in &series {
+        let first = line.points.first().map_or(0.0, |p| p.1);
+        let cell = |count: &usize| match line.points.iter().find(|p| p.0 == *count as f64) {
+            Some((_, rate)) if first > 0.0 => Cell {
+                text: digits(*rate),
+                spread: Some(format!("{:.2} times", rate / first)),
+                missing: false,
+            },
+            Some((_, rate)) => Cell::number(*rate),
+            None => Cell::missing("not measured"),
+        };
+        let cells = counts.iter().map(cell);
+        table.rows.push([Cell::new(line.name.clone())].into_iter().chain(cells).collect());
+    }
+    (series, table)
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All results by frame size, and all trials.
+
+use super::super::record::{Quantity, Record, TrialRow};
+use super::{Names, groups, rates, words};
+use crate::report::{Cell, Origin, Section, Table, digits};
+
+/// A table for each device and procedure: a row for each quantity, a column for each size.
+pub(super) fn results(records: &[Record], names: &Names) -> Section {
+    let one = |(_, group): (_, Vec<&Record>)| table(&group, names);
+    let key = |r: &Record| (r.command.clone(), r.device().to_owned(), r.workers());
+    let tables = groups(records, key).into_iter().map(one).filter(|t| !t.rows.is_empty()).collect();
+    Section { title: "All results".into(), tables, ..Section::default() }
+}
+
+fn table(group: &[&Record], names: &Names) -> Table {
+    let record = group[0];
+    let mut sizes: Vec<Option<usize>> = group.iter().flat_map(|r| &r.results).map(|q| q.size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut rows: Vec<(String, String)> = Vec::new();
+    for quantity in group.iter().flat_map(|r| &r.results) {
+        let row = (quantity.label(), quantity.unit.clone());
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    let head = |size: &Option<usize>| {
+        (size.map_or_else(|| "all".to_owned(), |size| format!("{size} bytes")), Origin::Measured)
+    };
+    let mut columns = vec![("quantity".to_owned(), Origin::Name), ("unit".to_owned(), Origin::Name)];
+    columns.extend(sizes.iter().map(head));
+    let who = names.who(record);
+    let caption = if who.is_empty() { format!("{}, {}", record.procedure(), record.device()) } else { who };
+    let mut table = Table { caption, columns, rows: Vec::new() };
+    for (label, unit) in rows {
+        let find = |size: &Option<usize>| {
+            let has = |q: &&Quantity| q.size == *size && q.label() == label;
+            group.iter().flat_map(|r| &r.results).find(has)
+        };
+        let cells: Vec<Option<&Quantity>> = sizes.iter().map(find).collect();
+        let name = Cell::new(words(record, &label));
+        let values = cells.iter().map(|found| found.map_or_else(|| Cell::new(""), cell));
+        table.rows.push([name.clone(), Cell::new(unit)].into_iter().chain(values).collect());
+        if record.number("link").is_some() && cells.iter().flatten().any(|q| rates::is_rate(q)) {
+            let share = |(size, found): (&Option<usize>, &Option<&Quantity>)| {
+                let share =
+                    (*found).zip(*size).and_then(|(q, size)| rates::share_of_link(record, size, q.value));
+                share.map_or_else(|| Cell::new(""), |share| Cell::new(format!("{:.2}", 100.0 * share)))
+            };
+            let name = Cell::new(format!("{}, of the link", name.text));
+            let shares = sizes.iter().zip(&cells).map(share);
+            table.rows.push([name, Cell::new("%")].into_iter().chain(shares).collect());
+        }
+    }
+    table
+}
+
+fn cell(quantity: &Quantity) -> Cell {
+    // A loss of one frame in millions is no zero.
+    let number = |value: f64| {
+        if value != 0.0 && value.abs() < 0.01 { format!("{value:.3e}") } else { digits(value) }
+    };
+    let spread = (quantity.runs > 1).then(|| format!("{} to {}", number(quantity.min), number(quantity.max)));
+    Cell { text: number(quantity.value), spread, missing: false }
+}
+
+/// Columns of the list of trials.
+const TRIAL: [&str; 11] =
+    ["for", "Mpps", "s", "intended", "sent", "received", "lost", "unsent", "p50, us", "p99, us", "max, us"];
+
+/// Every trial, a table for each device, procedure and size.
+pub(super) fn trials(records: &[Record], names: &Names) -> Section {
+    let mut tables = Vec::new();
+    for record in records {
+        let mut sizes: Vec<usize> = record.trials.iter().map(|trial| trial.size).collect();
+        sizes.dedup();
+        for size in sizes {
+            let all: Vec<&TrialRow> = record.trials.iter().filter(|trial| trial.size == size).collect();
+            let who = names.who(record);
+            let who = if who.is_empty() { who } else { format!("{who}, ") };
+            let columns: Vec<(&str, Origin)> = TRIAL
+                .iter()
+                .enumerate()
+                .map(|(i, head)| (*head, [Origin::Name, Origin::Measured][i.min(1)]))
+                .collect();
+            let mut table = Table::new(format!("{who}{size} bytes: {} trials", all.len()), &columns);
+            all.iter().for_each(|trial| table.row(trial_row(trial)));
+            tables.push(table);
+        }
+    }
+    Section { title: "Trials".into(), tables, folded: true, ..Section::default() }
+}
+
+fn trial_row(trial: &TrialRow) -> Vec<Cell> {
+    let us = |name: &str| {
+        let value = trial.latency_us.as_ref().and_then(|all| all.get(name)).and_then(|v| v.as_f64());
+        value.map_or_else(|| Cell::new(""), |value| Cell::new(format!("{value:.1}")))
+    };
+    let count = |frames: u64| Cell::new(frames.to_string());
+    let phase = match &trial.invalid {
+        Some(why) => Cell::missing(format!("invalid: {why}")),
+        None => Cell::new(trial.phase.clone()),
+    };
+    let marked = |frames: u64| Cell { missing: frames > 0, ..count(frames) };
+    vec![
+        phase,
+        Cell::new(format!("{:.4}", trial.rate / 1e6)),
+        Cell::new(trial.seconds.to_string()),
+        count(trial.intended),
+        count(trial.sent),
+        count(trial.received),
+        count(trial.lost),
+        marked(trial.unsent),
+        us("p50"),
+        us("p99"),
+        us("max"),
+    ]
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor test campaign`: what it leaves behind, also when it is interrupted. No speed is asked for.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// A cable, which always works; frames that are too short for the tester have no result.
+const TINY: &str = "title = \"Tiny\"\ndevices = [\"cable\"]\nsizes = [64, 128]\ncores = [1, 2]\n\
+    options = [\"--link\", \"1M\", \"--trial\", \"0.02\", \"--stragglers\", \"0.02\"]\n[[procedure]]\ntest = \"rfc2544\"\n";
+
+struct Campaign {
+    directory: tempfile::TempDir,
+}
+
+impl Campaign {
+    fn new(text: &str) -> Campaign {
+        let campaign = Campaign { directory: tempfile::tempdir().expect("a directory") };
+        campaign.write(text);
+        campaign
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::write(self.path("a.toml"), text).expect("written");
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn command(&self, program: &str, arguments: &[&str]) -> Output {
+        let mut command = Command::new(program);
+        command.current_dir(ROOT).args(arguments);
+        command.output().unwrap_or_else(|why| panic!("{program}: {why}"))
+    }
+
+    fn run(&self, options: &[&str]) -> Output {
+        let (file, out) = (self.path("a.toml"), self.path("out"));
+        let fixed =
+            ["test", "campaign", file.to_str().expect("a path"), "--dir", out.to_str().expect("a path")];
+        self.command(env!("CARGO_BIN_EXE_junctor"), &[&fixed, options].concat())
+    }
+
+    /// Finished runs: files and when each was written.
+    fn done(&self) -> Vec<(PathBuf, std::time::SystemTime)> {
+        let entries = std::fs::read_dir(self.path("out/runs")).into_iter().flatten().flatten();
+        let mut done: Vec<_> = entries
+            .filter(|entry| entry.path().extension().is_some_and(|end| end == "json"))
+            .map(|entry| (entry.path(), entry.metadata().and_then(|m| m.modified()).expect("a time")))
+            .collect();
+        done.sort();
+        done
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_slice(&std::fs::read(self.path(name)).expect("the file")).expect("JSON")
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn count(object: &Value, what: &str) -> usize {
+    object[what].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn every_combination_is_measured_and_reported() {
+    let campaign = Campaign::new(TINY);
+    let ran = campaign.run(&["--json"]);
+    let errors = text(&ran.stderr);
+    assert!(ran.status.success(), "{errors}");
+    assert!(errors.contains("[  0 %] rfc2544, cable, 64 bytes, 1 core"), "{errors}");
+    let all = campaign.json("out/campaign.json");
+    assert_eq!(all, serde_json::from_slice::<Value>(&ran.stdout).expect("JSON"));
+    assert_eq!((count(&all, "records"), count(&all, "invalid"), campaign.done().len()), (4, 0, 4));
+    let page = std::fs::read_to_string(campaign.path("out/report.html")).expect("the page");
+    for part in ["<h1>Tiny</h1>", "Rate by cores", "Rate by frame size", "2 workers"] {
+        assert!(page.contains(part), "{part} is not in the page");
+    }
+    let lines = std::fs::read_to_string(campaign.path("out/campaign.csv")).expect("the table");
+    assert!(lines.lines().count() > 8 && campaign.path("out/campaign.md").exists());
+    // A campaign beside itself is no better and no worse; a single run of each says so.
+    let file = campaign.path("out/campaign.json");
+    let file = file.to_str().expect("a path");
+    let compared = campaign.command(env!("CARGO_BIN_EXE_junctor"), &["test", "compare", file, file]);
+    assert!(text(&compared.stdout).starts_with("B is "), "{}", text(&compared.stderr));
+}
+
+#[test]
+fn what_is_done_is_not_repeated_and_what_is_missing_is_measured() {
+    let campaign = Campaign::new(TINY);
+    assert!(campaign.run(&[]).status.success());
+    let before = campaign.done();
+    let again = campaign.run(&[]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("has the results of 4 runs already; --resume goes on"));
+    // One is lost, one is damaged, and two stay.
+    std::fs::remove_file(&before[0].0).expect("removed");
+    std::fs::write(&before[1].0, "{").expect("written");
+    let resumed = campaign.run(&["--resume"]);
+    let said = text(&resumed.stderr);
+    assert!(resumed.status.success(), "{said}");
+    assert!(said.contains("2 of 4 runs are done already") && said.contains("its file is damaged"), "{said}");
+    let after = campaign.done();
+    assert_eq!((after.len(), &after[2..]), (4, &before[2..]));
+    assert!(after[0].1 > before[0].1 && after[1].1 > before[1].1);
+    // More sizes: only these are new.
+    campaign.write(&TINY.replace("128]", "128, 256]"));
+    let more = campaign.run(&["--resume"]);
+    assert!(text(&more.stderr).contains("4 of 6 runs are done already"), "{}", text(&more.stderr));
+    assert_eq!(count(&campaign.json("out/campaign.json"), "records"), 6);
+}
+
+#[test]
+fn what_fails_is_marked_with_its_cause_and_the_campaign_goes_on() {
+    let campaign = Campaign::new(&TINY.replace("[64, 128]", "[63, 64, 9000]").replace("[1, 2]", "[1]"));
+    let ran = campaign.run(&[]);
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(said.contains("2 of 3 runs have no result"), "{said}");
+    let all = campaign.json("out/campaign.json");
+    assert_eq!((count(&all, "records"), count(&all, "invalid"), campaign.done().len()), (1, 2, 1));
+    let cause = |n: usize| all["invalid"][n]["cause"].as_str().unwrap_or_default().to_owned();
+    assert!(cause(0).contains("64 bytes is the least") && cause(1).contains("its longest is 1518"), "{all}");
+    let page = std::fs::read_to_string(campaign.path("out/report.html")).expect("the page");
+    assert!(page.contains("its longest is 1518"));
+}
+
+/// Whatever stops the campaign, the results before are there and are not measured again.
+#[test]
+fn a_killed_campaign_goes_on_where_it_was() {
+    // The second procedure would take hours; the first is done when it begins.
+    let long = "[[procedure]]\ntest = \"trial\"\noptions = [\"--rate\", \"1k\", \"--time\", \"36000\"]\n";
+    let text_of = TINY.replace(", \"--trial\", \"0.02\"", "").replace("\"--link\", \"1M\", ", "");
+    let first = "[[procedure]]\ntest = \"trial\"\noptions = [\"--rate\", \"1k\", \"--time\", \"0.02\"]\n";
+    let text_of = text_of.replace("[64, 128]", "[64]").replace("[1, 2]", "[1]");
+    let text_of =
+        text_of.replace("[[procedure]]\ntest = \"rfc2544\"\n", first).replace(", \"--trial\", \"0.02\"", "");
+    let campaign = Campaign::new(&format!("{text_of}{long}"));
+    let (file, out) = (campaign.path("a.toml"), campaign.path("out"));
+    let mut child = Command::new("setsid")
+        .arg(env!("CARGO_BIN_EXE_junctor"))
+        .args(["test", "campaign"])
+        .arg(&file)
+        .arg("--dir")
+        .arg(&out)
+        .current_dir(ROOT)
+        .spawn()
+        .expect("setsid");
+    while campaign.done().is_empty() {
+        assert_eq!(child.try_wait().expect("a child"), None, "it ended before it was killed");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    // The whole session of it: the campaign and the run that it started.
+    let group = format!("-{}", child.id());
+    let killed = Command::new("kill").args(["-KILL", "--", &group]).status().expect("kill");
+    assert!(killed.success());
+    child.wait().expect("it ends");
+    campaign.write(&text_of);
+    let before = campaign.done();
+    let resumed = campaign.run(&["--resume"]);
+    assert!(resumed.status.success(), "{}", text(&resumed.stderr));
+    assert!(text(&resumed.stderr).contains("1 of 1 runs are done already"), "{}", text(&resumed.stderr));
+    assert_eq!(campaign.done(), before);
+}
+
+/// A limit on the size of files stands for a full disk: both end a write.
+#[test]
+fn without_room_nothing_is_measured_in_vain_and_nothing_is_lost() {
+    let campaign = Campaign::new(TINY);
+    let (file, out) = (campaign.path("a.toml"), campaign.path("out"));
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 100; exec {} test campaign {} --dir {}",
+        env!("CARGO_BIN_EXE_junctor"),
+        file.display(),
+        out.display()
+    );
+    let ran = campaign.command("bash", &["-c", &script]);
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(said.contains("there is no room for the next result") && said.contains("--resume"), "{said}");
+    let left = std::fs::read_dir(campaign.path("out/runs")).expect("a directory").count();
+    assert_eq!(left, 0, "nothing half written is left");
+    assert!(campaign.run(&["--resume"]).status.success());
+}
+
+#[test]
+fn a_wrong_file_is_refused_before_anything_is_measured() {
+    let example = std::fs::read_to_string(Path::new(ROOT).join("conf/campaign.toml")).expect("the example");
+    for (from, to, line, says) in [
+        ("sizes =", "sises =", 11, "unknown field `sises`"),
+        ("test = \"mlr\"", "test = \"mlt\"", 24, "a similar subcommand exists"),
+        ("\"--loss\"", "\"--lots\"", 20, "--lots"),
+        ("\"self:conf/bridge.click\"", "\"bridge\"", 8, "expected self:CONF"),
+        ("[64, 512, 1518]", "[64, 64]", 11, "asked for twice; take one out"),
+    ] {
+        let campaign = Campaign::new(&example.replace(from, to));
+        let ran = campaign.run(&[]);
+        let said = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{said}");
+        assert!(said.contains(says) && said.contains(&format!("a.toml, line {line}:")), "{from}: {said}");
+        assert!(!campaign.path("out").exists(), "{from}");
+    }
+}
+
+/// The example in small: its lists, but short trials.
+#[test]
+fn the_example_can_be_measured() {
+    let example = std::fs::read_to_string(Path::new(ROOT).join("conf/campaign.toml")).expect("the example");
+    let small = example
+        .replace("[64, 512, 1518]", "[128]")
+        .replace("[1, 2]", "[1]")
+        .replace("\"10G\"", "\"1M\", \"--trial\", \"0.02\", \"--stragglers\", \"0.1\"")
+        .replace("\"--repeat\", \"3\"", "\"--repeat\", \"1\"");
+    let campaign = Campaign::new(&small);
+    let ran = campaign.run(&[]);
+    let all = campaign.json("out/campaign.json");
+    assert_eq!(count(&all, "records"), 4, "{}", text(&ran.stderr));
+}

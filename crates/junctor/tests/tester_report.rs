@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What becomes of a test's results: the page, the tables, the JSON and its schema, and comparisons. No speed is asked for.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+fn test(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
+    command.current_dir(ROOT).arg("test").args(args).output().expect("junctor")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether a file is as the published schema has it, by a program that is not ours.
+fn fits_the_schema(file: &Path) {
+    let program = "import json, sys\ntry:\n    import jsonschema\nexcept ImportError:\n    sys.exit(3)\n\
+                   schema, found = (json.load(open(name)) for name in sys.argv[1:])\n\
+                   jsonschema.Draft202012Validator(schema).validate(found)\n";
+    let schema = format!("{ROOT}/docs/schema/test.json");
+    let mut python = Command::new("python3");
+    let Ok(ran) = python.args(["-c", program, &schema]).arg(file).output() else {
+        return eprintln!("skipped: there is no python3");
+    };
+    match ran.status.code() {
+        Some(3) => eprintln!("skipped: python3 has no jsonschema"),
+        code => assert_eq!(code, Some(0), "{}: {}", file.display(), text(&ran.stderr)),
+    }
+}
+
+/// Short trials on a slow link.
+const SHORT: [&str; 8] = ["--link", "1M", "--trial", "0.02", "--stragglers", "0.02", "--size", "64,128"];
+
+#[test]
+fn a_search_is_told_in_every_form() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    let (page, csv, json) = (path("a.html"), path("a.csv"), path("a.json"));
+    let args = [
+        &["rfc2544", "cable", "--loss", "--repeat", "2", "--json", "--report", &page, "--csv", &csv][..],
+        &SHORT,
+    ];
+    let ran = test(&args.concat());
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    std::fs::write(&json, &ran.stdout).expect("written");
+    fits_the_schema(Path::new(&json));
+
+    let object: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    let trials = object["trials"].as_array().expect("trials");
+    for phase in ["throughput", "latency", "loss"] {
+        assert!(trials.iter().any(|trial| trial["phase"] == phase), "{phase}");
+    }
+    assert!(trials.iter().all(|t| t["sent"].as_u64() <= t["intended"].as_u64()), "{trials:?}");
+    let results = object["results"].as_array().expect("results");
+    let rate = results.iter().find(|q| q["size"] == 64 && q["better"] == "higher").expect("a rate");
+    assert_eq!((&rate["runs"], rate["values"].as_array().map(Vec::len)), (&json!(2), Some(2)));
+    assert_eq!(object["conditions"]["ports"].as_array().map(Vec::len), Some(2));
+    assert_eq!(object["command_line"][1], "test");
+
+    let page = std::fs::read_to_string(page).expect("the page");
+    for part in [
+        "<svg",
+        "a link of 0.001 Gbit/s, in theory",
+        "Loss by load",
+        "Latency at the throughput",
+        "<summary>64 bytes:",
+        "RFC 2544 26.1",
+        "deviated",
+        "Seed 1.",
+        "--trial 0.02",
+        "prefers-color-scheme",
+    ] {
+        assert!(page.contains(part), "{part} is not in the page");
+    }
+    let bare = page.replace("http://www.w3.org/2000/svg", "");
+    for part in ["http:", "https:", "url(", "<script", "<link", "<img", "NaN", ">inf"] {
+        assert!(!bare.contains(part), "{part} is in the page");
+    }
+    let csv = std::fs::read_to_string(csv).expect("the table");
+    assert_eq!(csv.lines().count(), results.len() + 1, "{csv}");
+    assert!(csv.lines().all(|line| line.split(',').count() == 11), "{csv}");
+}
+
+#[test]
+fn markdown_is_tables() {
+    let ran = test(&["trial", "cable", "--rate", "1000", "--time", "0.05", "--markdown"]);
+    let said = text(&ran.stdout);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    for part in
+        ["# junctor test trial: cable\n", "## Conformance\n", "| quantity ", "| :---", "| RFC 2544 14"]
+    {
+        assert!(said.contains(part), "{part} is not in\n{said}");
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_said_before_anything_is_measured() {
+    for option in ["--report", "--csv"] {
+        let ran = test(&["trial", "cable", option, "/nowhere/a.html", "--time", "3600"]);
+        let said = text(&ran.stderr);
+        assert!(said.contains("cannot write /nowhere/a.html") && ran.status.code() == Some(1), "{said}");
+    }
+    let both = test(&["trial", "cable", "--json", "--markdown"]);
+    assert_eq!(both.status.code(), Some(2));
+}
+
+/// A record with these runs of one rate.
+fn record(size: usize, values: &[f64]) -> Value {
+    let quantity = json!({
+        "name": format!("test.rfc2544.throughput_mpps.{size}"), "size": size, "unit": "Mpps",
+        "value": values[0], "min": values[0], "max": values[0], "runs": values.len(), "values": values,
+        "better": "higher",
+    });
+    json!({
+        "command": "test rfc2544", "version": "0.1.0", "form": "junctor-test-1", "started": "2024-01-01T00:00:00Z",
+        "elapsed_s": 1.0, "command_line": ["junctor", "test"], "curves": [], "trials": [], "ledger": [], "invalid": [],
+        "machine": { "cpu": "a", "cores": 1, "kernel": "6" }, "results": [quantity],
+        "conditions": {
+            "device": "cable", "configuration": null, "workers": 1, "seed": 1, "senders": 2, "flows": 2,
+            "own_core": true, "left_out": [], "ports": [], "link": null, "profile": "quick",
+        },
+    })
+}
+
+#[test]
+fn comparisons_say_which_is_better_and_refuse_what_is_unlike() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, value: &Value| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, value.to_string()).expect("written");
+        path.to_str().expect("a path").to_owned()
+    };
+    let slow = write("slow.json", &record(64, &[1.0, 1.01, 0.99, 1.0]));
+    let fast = write("fast.json", &record(64, &[1.1, 1.11, 1.09, 1.1]));
+    let once = write("once.json", &record(64, &[1.3]));
+    fits_the_schema(Path::new(&slow));
+    let campaign = |values: &[f64]| {
+        let records = [record(64, values), record(128, values)];
+        json!({ "command": "test campaign", "version": "0.1.0", "form": "junctor-test-1", "records": records, "invalid": [] })
+    };
+    let many = write("many.json", &campaign(&[1.0, 1.01, 0.99]));
+    let more = write("more.json", &campaign(&[2.0, 2.01, 1.99]));
+    fits_the_schema(Path::new(&many));
+    for (a, b, status, says) in [
+        (&slow, &fast, 0, "B is better than A"),
+        (&fast, &slow, 1, "B is worse than A"),
+        (&slow, &slow, 0, "B is not told apart from A"),
+        (&slow, &once, 1, "one run on a side; repeat the test with --repeat 5"),
+        (&many, &more, 0, "B is better than A"),
+    ] {
+        let ran = test(&["compare", a, b]);
+        let said = text(&ran.stdout);
+        assert!(
+            said.contains(says) && ran.status.code() == Some(status),
+            "{a} {b}: {said}{}",
+            text(&ran.stderr)
+        );
+    }
+    let ran = test(&["compare", &slow, &fast, "--json"]);
+    let object: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    assert_eq!(
+        (&object["verdict"], &object["quantities"][0]["verdict"]),
+        (&json!("better"), &json!("better"))
+    );
+    let (low, high) = (&object["quantities"][0]["low"], &object["quantities"][0]["high"]);
+    assert!(low.as_f64() > Some(0.08) && high.as_f64() < Some(0.12), "{object}");
+
+    let other_size = write("size.json", &record(128, &[1.0, 1.0]));
+    let mut value = record(64, &[1.0, 1.0]);
+    value["command"] = json!("test mlr");
+    let other_procedure = write("procedure.json", &value);
+    let mut value = record(64, &[1.0, 1.0]);
+    value["conditions"]["link"] = json!(1e9);
+    let other_link = write("link.json", &value);
+    let mut value = record(64, &[1.0, 1.0]);
+    value["form"] = json!("junctor-test-0");
+    let other_form = write("form.json", &value);
+    let no_json = write("no.json", &json!("x"));
+    for (b, says) in [
+        (&other_size, "the frame sizes differ: [64] and [128] bytes"),
+        (&other_procedure, "the procedures differ: test rfc2544 and test mlr"),
+        (&other_link, "the links' rates (--link) differ: null and 1000000000.0"),
+        (&other_form, "its form is \"junctor-test-0\""),
+        (&no_json, "its form is \"none\""),
+        (&many, "the first has no test rfc2544 of cable"),
+        (&"/nowhere.json".to_owned(), "/nowhere.json"),
+    ] {
+        let ran = test(&["compare", &slow, b]);
+        let said = text(&ran.stderr);
+        assert!(said.contains(says) && ran.status.code() == Some(2), "{b}: {said}");
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What RFC 2544 asks of every test, whatever is measured: frame sizes, addresses, directions, waiting (sections 7 to 23).
+
+use std::time::Duration;
+
+use super::{Ledger, Level, seconds};
+
+/// Frame sizes for Ethernet in bytes, with FCS (RFC 2544 9.1).
+pub const ETHERNET_SIZES: [usize; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
+
+/// How a test was set up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// Frame sizes in bytes, with FCS.
+    pub sizes: Vec<usize>,
+    /// Ports that send.
+    pub senders: usize,
+    /// Flows of all these ports.
+    pub flows: usize,
+    /// For how long stragglers are waited for.
+    pub stragglers: Duration,
+    /// Whether the greatest rate is a medium's.
+    pub medium: bool,
+    /// Whether the tests ran under modifying conditions (mixed sizes, bursts, other frames beside the test's).
+    pub modified: bool,
+    /// Whether the report has the device's configuration.
+    pub configuration: bool,
+}
+
+/// Which of the demands this setup meets.
+pub fn ledger(setup: &Setup) -> Ledger {
+    use Level::{Must, Plain, Should};
+    let mut ledger = Ledger::default();
+    ledger.note(
+        "RFC 2544 7",
+        Must,
+        "the report has the device's exact configuration",
+        setup.configuration,
+        "the device was set up elsewhere, and the tester does not see its configuration",
+    );
+    sizes(&mut ledger, &setup.sizes);
+    ledger.note("RFC 2544 10", Should, "received frames that are not the test's are not counted", true, "");
+    ledger.note("RFC 2544 10", Should, "the length of received frames is verified", true, "");
+    ledger.note(
+        "RFC 2544 10",
+        Should,
+        "frames out of order, duplicates and gaps in the sequence are told",
+        false,
+        "frames out of order, duplicates and lost frames are told; the number of gaps is not",
+    );
+    ledger.note(
+        "RFC 2544 11",
+        Should,
+        "the tests run first without any modifying condition",
+        !setup.modified,
+        "they ran under those of the report's conditions only",
+    );
+    ledger.note(
+        "RFC 2544 11",
+        Should,
+        "they are repeated with broadcast frames, management frames, routing updates and filters, each by itself",
+        false,
+        if setup.modified { "they ran once" } else { "no modifier was applied" },
+    );
+    ledger.note(
+        "RFC 2544 12",
+        Should,
+        "first one pair of addresses, then random ones in 256 networks",
+        false,
+        format_args!("{} flows in turn, between the addresses that the device is given", setup.flows),
+    );
+    ledger.note(
+        "RFC 2544 14",
+        Should,
+        "the streams run in both directions",
+        setup.senders > 1,
+        "only one port sent",
+    );
+    ledger.note(
+        "RFC 2544 20",
+        Should,
+        "the greatest rate is the greatest of the medium",
+        setup.medium,
+        "no link was named: the greatest rate is what the tester reaches by itself",
+    );
+    ledger.note("RFC 2544 23 b", Plain, "the device learns addresses before the trials", true, "");
+    let wait = Duration::from_secs(2);
+    ledger.note(
+        "RFC 2544 23 d",
+        Plain,
+        "2 s are waited for frames that are still on their way",
+        setup.stragglers >= wait,
+        format_args!("at most {}", seconds(setup.stragglers)),
+    );
+    ledger.note(
+        "RFC 2544 23 e",
+        Plain,
+        "5 s are waited after each trial, for the device to settle",
+        false,
+        "the next trial begins when the frames of the last one are no longer waited for",
+    );
+    ledger
+}
+
+fn sizes(ledger: &mut Ledger, sizes: &[usize]) {
+    let (count, many) = (sizes.len(), if sizes.len() == 1 { "" } else { "s" });
+    ledger.note(
+        "RFC 2544 9",
+        Level::Should,
+        "at least five frame sizes",
+        count >= 5,
+        format_args!("{count} size{many}"),
+    );
+    let missing: Vec<String> =
+        ETHERNET_SIZES.iter().filter(|size| !sizes.contains(size)).map(usize::to_string).collect();
+    ledger.note(
+        "RFC 2544 9.1",
+        Level::Should,
+        "frames of 64, 128, 256, 512, 1024, 1280 and 1518 bytes",
+        missing.is_empty(),
+        format_args!("not measured: {} bytes", missing.join(", ")),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn demands_are_met_by_who_meets_them() {
+        let good = Setup {
+            sizes: ETHERNET_SIZES.to_vec(),
+            senders: 2,
+            flows: 512,
+            stragglers: Duration::from_secs(2),
+            medium: true,
+            modified: false,
+            configuration: true,
+        };
+        let missed = |setup: &Setup| -> Vec<&str> { ledger(setup).deviations().map(|c| c.section).collect() };
+        let always = ["RFC 2544 10", "RFC 2544 11", "RFC 2544 12", "RFC 2544 23 e"];
+        assert_eq!(missed(&good), always);
+        let bare = Setup { sizes: vec![64, 512], senders: 1, ..Setup::default() };
+        assert_eq!(missed(&bare).len(), always.len() + 6);
+        let ledger = ledger(&bare);
+        let sizes = ledger.deviations().find(|clause| clause.section == "RFC 2544 9.1").unwrap();
+        assert_eq!(sizes.deviation.as_deref(), Some("not measured: 128, 256, 1024, 1280, 1518 bytes"));
+    }
+}
