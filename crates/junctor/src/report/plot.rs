@@ -103,7 +103,7 @@ impl Range {
         let (low, high) = if low <= high { (low, high) } else { (0.0, 1.0) };
         let (from, to) = match scale {
             Scale::Whole => (0.5, high.max(1.0) + 0.5),
-            Scale::Linear => (0.0, high.max(f64::MIN_POSITIVE) * 1.06),
+            Scale::Linear => (0.0, if high > 0.0 { high * 1.06 } else { 1.0 }),
             // Half as much and twice as much, so that one value has room, too.
             Scale::Log => (low - 0.3, high + 0.3),
             Scale::Quantile => (0.0, high.max(1.0) * 1.03),

@@ -388,7 +388,7 @@ impl Clause {
     pub(crate) fn deviate(&mut self, how: &str) {
         self.met = false;
         match &mut self.deviation {
-            Some(known) if known.split("; ").any(|part| part == how) => {}
+            Some(known) if format!("; {known}; ").contains(&format!("; {how}; ")) => {}
             Some(known) => *known += &format!("; {how}"),
             None => self.deviation = Some(how.to_owned()),
         }
