@@ -12,6 +12,7 @@ use device::{Name, Plugged, Traffic};
 use output::Output;
 use serde_json::{Map, Value, json};
 
+mod agent;
 mod campaign;
 mod compare;
 mod device;
@@ -44,6 +45,8 @@ enum Command {
     Trial(trial::Args),
     Compare(compare::Args),
     Campaign(campaign::Args),
+    Agent(agent::Args),
+    Gather(agent::Gather),
 }
 
 /// Runs the command.
@@ -58,6 +61,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         Command::Trial(args) => trial::main(args),
         Command::Compare(args) => compare::main(args),
         Command::Campaign(args) => campaign::main(args),
+        Command::Agent(args) => agent::main(args),
+        Command::Gather(args) => agent::gather(args),
     }
 }
 

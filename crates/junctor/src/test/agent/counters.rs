@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a machine counts by itself: packets by interface, processor time, interrupts. Read straight from `/proc`, by no other program, so
+//! that reading disturbs little of what is measured.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime};
+
+use procfs::{CpuTime, CurrentSI as _, KernelStats};
+use serde::{Deserialize, Serialize};
+
+/// All counters at one time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Counters {
+    /// When they were read, by the machine's wall clock: nanoseconds since 1970.
+    pub(super) at_ns: u64,
+    /// The same since the agent began, by a clock that nobody sets.
+    pub(super) uptime_ns: u64,
+    /// How long reading took.
+    pub(super) reading_ns: u64,
+    /// By name.
+    pub(super) interfaces: BTreeMap<String, Interface>,
+    /// By number.
+    pub(super) processors: Vec<Processor>,
+    /// By number or name and who asks for it; one count for each processor.
+    pub(super) interrupts: BTreeMap<String, Vec<u64>>,
+    /// By kind; one count for each processor.
+    pub(super) softirqs: BTreeMap<String, Vec<u64>>,
+}
+
+/// What an interface counted since it is there (`/proc/net/dev`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Interface {
+    pub(super) rx_packets: u64,
+    pub(super) rx_bytes: u64,
+    pub(super) rx_dropped: u64,
+    pub(super) rx_errors: u64,
+    pub(super) tx_packets: u64,
+    pub(super) tx_bytes: u64,
+    pub(super) tx_dropped: u64,
+    pub(super) tx_errors: u64,
+}
+
+/// What a processor did since the machine runs, in ticks (`/proc/stat`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Processor {
+    /// Programs, those of lower priority too.
+    pub(super) user: u64,
+    pub(super) system: u64,
+    pub(super) irq: u64,
+    pub(super) softirq: u64,
+    /// Taken by the host of a virtual machine.
+    pub(super) steal: u64,
+    /// Nothing to do, or waiting for a disk.
+    pub(super) idle: u64,
+}
+
+impl Processor {
+    fn of(time: &CpuTime) -> Processor {
+        let some = |ticks: Option<u64>| ticks.unwrap_or(0);
+        Processor {
+            user: time.user + time.nice,
+            system: time.system,
+            irq: some(time.irq),
+            softirq: some(time.softirq),
+            steal: some(time.steal),
+            idle: time.idle + some(time.iowait),
+        }
+    }
+
+    /// Names and values, in the order in which they are told.
+    pub(super) fn parts(&self) -> [(&'static str, u64); 6] {
+        let Processor { user, system, irq, softirq, steal, idle } = *self;
+        [
+            ("user", user),
+            ("system", system),
+            ("irq", irq),
+            ("softirq", softirq),
+            ("steal", steal),
+            ("idle", idle),
+        ]
+    }
+}
+
+impl Counters {
+    /// Reads all of them. `began` is when the agent did.
+    pub(super) fn read(began: Instant) -> Result<Counters, String> {
+        let started = Instant::now();
+        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let stat = KernelStats::current().map_err(|why| format!("/proc/stat: {why}"))?;
+        let devices = procfs::net::dev_status().map_err(|why| format!("/proc/net/dev: {why}"))?;
+        let interface = |d: procfs::net::DeviceStatus| Interface {
+            rx_packets: d.recv_packets,
+            rx_bytes: d.recv_bytes,
+            rx_dropped: d.recv_drop,
+            rx_errors: d.recv_errs,
+            tx_packets: d.sent_packets,
+            tx_bytes: d.sent_bytes,
+            tx_dropped: d.sent_drop,
+            tx_errors: d.sent_errs,
+        };
+        let table = |path: &str| {
+            std::fs::read_to_string(path)
+                .map(|text| by_processor(&text))
+                .map_err(|why| format!("{path}: {why}"))
+        };
+        Ok(Counters {
+            at_ns: at.as_nanos() as u64,
+            uptime_ns: started.duration_since(began).as_nanos() as u64,
+            interfaces: devices.into_iter().map(|(name, device)| (name, interface(device))).collect(),
+            processors: stat.cpu_time.iter().map(Processor::of).collect(),
+            interrupts: table("/proc/interrupts")?,
+            softirqs: table("/proc/softirqs")?,
+            reading_ns: started.elapsed().as_nanos() as u64,
+        })
+    }
+}
+
+/// The rows of a table whose first line names processors: after each row's name a count for each of them, then perhaps words, which
+/// become part of the name. Rows that nothing was counted in are left out.
+fn by_processor(text: &str) -> BTreeMap<String, Vec<u64>> {
+    let mut lines = text.lines();
+    let processors = lines.next().map_or(0, |head| head.split_ascii_whitespace().count());
+    let row = |line: &str| {
+        let (name, rest) = line.split_once(':')?;
+        let words: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let counts: Vec<u64> = words.iter().take(processors).map_while(|word| word.parse().ok()).collect();
+        let name = [&[name.trim()], &words[counts.len()..]].concat().join(" ");
+        counts.iter().any(|count| *count > 0).then_some((name, counts))
+    };
+    lines.filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_interrupts_are_read() {
+        let text = "           CPU0       CPU1\n  0:        126          0   IO-APIC   2-edge      timer\n 24:          0          0  PCI-MSI 1-edge  eth0\n\
+                    NMI:          1          2   Non-maskable interrupts\nERR:          3\n";
+        let rows = by_processor(text);
+        let rows: Vec<(&str, &[u64])> =
+            rows.iter().map(|(name, counts)| (name.as_str(), &counts[..])).collect();
+        assert_eq!(
+            rows,
+            [
+                ("0 IO-APIC 2-edge timer", &[126, 0][..]),
+                ("ERR", &[3]),
+                ("NMI Non-maskable interrupts", &[1, 2])
+            ]
+        );
+        assert!(by_processor("").is_empty() && by_processor("CPU0\nno colon\n").is_empty());
+    }
+
+    #[test]
+    fn this_machine_counts() {
+        let began = Instant::now();
+        let first = Counters::read(began).expect("counters");
+        let second = Counters::read(began).expect("counters");
+        assert!(second.uptime_ns > first.uptime_ns && second.at_ns > 1_700_000_000_000_000_000);
+        assert!(
+            !first.processors.is_empty() && first.softirqs.keys().any(|kind| kind == "NET_RX"),
+            "{first:?}"
+        );
+        assert!(first.interfaces.contains_key("lo"));
+        let text = serde_json::to_string(&second).expect("JSON");
+        assert_eq!(serde_json::from_str::<Counters>(&text).expect("the same"), second);
+    }
+}
