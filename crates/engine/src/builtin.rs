@@ -28,18 +28,18 @@ pub(crate) const ALARM_TIMER: u32 = 1;
 
 /// Handlers of every element.
 pub(crate) static ELEMENT: [Handler; 7] = [
-    Handler::read("name"),
-    Handler::read("class"),
-    Handler::read("config"),
-    Handler::read("ports"),
-    Handler::read("handlers"),
-    Handler::read("drops").merge(Merge::Tally),
-    Handler::read("cycles").merge(Merge::Join),
+    Handler::read("name").common(),
+    Handler::read("class").common(),
+    Handler::read("config").common(),
+    Handler::read("ports").common(),
+    Handler::read("handlers").common(),
+    Handler::read("drops").merge(Merge::Tally).common(),
+    Handler::read("cycles").merge(Merge::Join).common(),
 ];
 
 /// Handlers of elements with a task.
 pub(crate) static TASK: [Handler; 3] =
-    [Handler::both("scheduled"), Handler::both("tickets"), Handler::both(HOME)];
+    [Handler::both("scheduled").common(), Handler::both("tickets").common(), Handler::both(HOME).common()];
 
 /// The router's own handlers.
 pub(crate) static GLOBAL: [Handler; 19] = [
@@ -63,12 +63,6 @@ pub(crate) static GLOBAL: [Handler; 19] = [
     Handler::read("balancer.placement"),
     Handler::write(HOTCONFIG),
 ];
-
-/// Whether the handler is one of these rather than its class's own.
-pub(crate) fn is_common(handler: &Handler) -> bool {
-    let same = |h: &Handler| std::ptr::eq(h.name, handler.name);
-    ELEMENT.iter().chain(&TASK).any(same)
-}
 
 impl Worker {
     /// Reads a handler wherever its element's instances are.
@@ -142,7 +136,7 @@ impl Worker {
         if target.element == ROUTER {
             return self.read_global(target.handler.name, param);
         }
-        if !is_common(&target.handler) {
+        if !target.handler.common {
             return self.read_here(target, param);
         }
         let shared = self.shared.clone();
@@ -183,7 +177,7 @@ impl Worker {
                 }
             };
         }
-        if !is_common(&target.handler) {
+        if !target.handler.common {
             return self.write_here(target, value);
         }
         let name = target.handler.name;

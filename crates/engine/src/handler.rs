@@ -45,27 +45,33 @@ pub struct Handler {
     pub everywhere: bool,
     /// Not for other programs: a control connection must not reach it.
     pub private: bool,
+    /// The engine answers it, for every element whose class has none of this name.
+    pub(crate) common: bool,
 }
 
 impl Handler {
+    const fn new(name: &'static str, access: Access) -> Handler {
+        Handler { name, access, merge: Merge::First, everywhere: false, private: false, common: false }
+    }
+
     /// A read handler whose instances answer alike.
     pub const fn read(name: &'static str) -> Handler {
-        Handler { name, access: Access::Read, merge: Merge::First, everywhere: false, private: false }
+        Handler::new(name, Access::Read)
     }
 
     /// A read handler whose instances' numbers are added.
     pub const fn sum(name: &'static str) -> Handler {
-        Handler { name, access: Access::Read, merge: Merge::Sum, everywhere: false, private: false }
+        Handler::read(name).merge(Merge::Sum)
     }
 
     /// A write handler.
     pub const fn write(name: &'static str) -> Handler {
-        Handler { name, access: Access::Write, merge: Merge::First, everywhere: false, private: false }
+        Handler::new(name, Access::Write)
     }
 
     /// A handler that can be read and written.
     pub const fn both(name: &'static str) -> Handler {
-        Handler { name, access: Access::ReadWrite, merge: Merge::First, everywhere: false, private: false }
+        Handler::new(name, Access::ReadWrite)
     }
 
     /// Writes it to all instances of an element that shares the rest of its state.
@@ -77,6 +83,12 @@ impl Handler {
     /// Sets how several instances answer a read.
     pub const fn merge(mut self, merge: Merge) -> Handler {
         self.merge = merge;
+        self
+    }
+
+    /// Leaves the handler to the engine.
+    pub(crate) const fn common(mut self) -> Handler {
+        self.common = true;
         self
     }
 

@@ -129,7 +129,7 @@ impl Target {
 
     /// Whether the element itself answers, not the engine in its place.
     pub fn is_own(&self) -> bool {
-        self.element != builtin::ROUTER && !builtin::is_common(&self.handler)
+        self.element != builtin::ROUTER && !self.handler.common
     }
 }
 
@@ -350,7 +350,7 @@ impl Shared {
             return vec![self.mailboxes.iter().position(|m| m.trouble().is_none()).unwrap_or(0)];
         }
         let place = &self.elements[target.element as usize].place;
-        let common = builtin::is_common(&target.handler);
+        let common = target.handler.common;
         let all = match place.mode {
             Mode::Single | Mode::Locked => common && target.handler.merge != Merge::First,
             Mode::PerCore => write || target.handler.merge != Merge::First,
