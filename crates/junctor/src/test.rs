@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use tester::search::Ledger;
-use tester::search::setup::{self, Setup};
+use tester::search::setup;
 use tester::trial::Trial;
 
-use device::{Name, Plugged, Traffic};
+use device::{Driver, FlowLine, Name, Plugged, Setup, Traffic};
 use output::Output;
 use serde_json::{Map, Value, json};
 
@@ -47,6 +47,12 @@ enum Command {
     Campaign(campaign::Args),
     Agent(agent::Args),
     Gather(agent::Gather),
+    /// Become a device's command, for the tester.
+    #[command(hide = true)]
+    StartDevice {
+        /// The command, for a shell.
+        line: String,
+    },
 }
 
 /// Runs the command.
@@ -63,16 +69,57 @@ pub(crate) fn main(args: &Args) -> u8 {
         Command::Campaign(args) => campaign::main(args),
         Command::Agent(args) => agent::main(args),
         Command::Gather(args) => agent::gather(args),
+        Command::StartDevice { line } => device::start_command(line),
     }
+}
+
+/// What is said of devices in the help of each test.
+const DEVICES: &str = "Devices:
+  self:CONF        a configuration in this process, on ports in memory; its lines '// bench: PORT KEY=VALUE ...'
+                   say what to send
+  kernel-router    the kernel's IP forwarding, kernel-bridge its bridge, in a rig: network namespaces and virtual
+                   cables that are built for the test and go with it (needs root)
+  passthrough      a plain user-space forwarder in such a rig: two packet sockets, two system calls for each frame
+  command:LINE     what a shell makes of LINE in such a rig; {IF1} {IF2} are the device's interfaces, {MAC1} {MAC2}
+                   their Ethernet addresses, {ADDR1} {ADDR2} the addresses a router is to have there, {NET1} {NET2}
+                   the hosts' networks, {CORES} the device's cores; also in the environment (JUNCTOR_IF1 ...)
+  ports:IF1,IF2    what is behind interfaces of this machine, which must have no addresses. A router there has
+                   198.18.0.1/24 and 198.19.0.1/24 (2001:2:0:1::1/64 and 2001:2:0:2::1/64), unless --flow says more
+  cable, veth      two ports of the tester's joined, in memory or by a virtual cable
+
+A flow's words: ether=MAC (the device's), via=ADDRESS (who is asked for it), src=PREFIX, dst=PREFIX[,PREFIX], flows=N;
+for bridges from=MAC to=MAC stations=N.
+  --flow 'eth1 via=10.0.0.1 src=10.0.0.128/25 dst=10.0.1.128/25 flows=100'
+
+Before each test the tester is measured on a cable of the same kind, driven likewise.
+";
+
+/// The end of a test's help: what is its own, and what it shares with the others.
+fn help(own: &str) -> String {
+    format!("{own}\n\n{DEVICES}")
 }
 
 /// What all tests need to know.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// The device under test: self:CONF runs a configuration in this process, on ports in memory; its lines
-    /// '// bench: DEVICE ...' say what to send. 'cable' joins two ports of the tester's.
+    /// The device under test: self:CONF, kernel-router, kernel-bridge, passthrough, command:LINE, ports:IF1,IF2, cable or veth.
     #[arg(value_name = "DEVICE", value_parser = Name::parse)]
     device: Name,
+    /// What drives the tester's ports where they are network interfaces.
+    #[arg(long, value_enum, default_value_t = Driver::Auto)]
+    driver: Driver,
+    /// What a port sends, beyond what is known of the device; may be repeated.
+    #[arg(long, value_name = "'PORT KEY=VALUE ...'", value_parser = FlowLine::parse)]
+    flow: Vec<FlowLine>,
+    /// The device is a bridge: frames are addressed to the hosts behind it.
+    #[arg(long)]
+    bridged: bool,
+    /// Flows of IPv6, where the device does not say.
+    #[arg(long)]
+    ipv6: bool,
+    /// Seconds that the device may take until it forwards.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    warm_up: Duration,
     /// Only the first port sends.
     #[arg(long)]
     one_way: bool,
@@ -97,17 +144,21 @@ impl Common {
         Traffic { size, one_way: self.one_way, stragglers: self.stragglers, seed: self.seed }
     }
 
+    fn setup(&self) -> Setup {
+        let Common { workers, driver, bridged, ipv6, .. } = *self;
+        Setup { workers, driver, flows: self.flow.clone(), bridged, ipv6 }
+    }
+
     /// Starts the device, and lets it learn who is where.
     fn plug(&self, size: usize) -> Result<Plugged, String> {
         if !(1..=64).contains(&self.workers) {
             return Err("-j must lie between 1 and 64".into());
         }
-        let mut plugged = device::plug(&self.device, self.workers, &self.traffic(size))?;
-        let patience = Duration::from_secs(5);
-        plugged.station.warm_up(patience).map_err(|why| why.to_string())?;
+        let mut plugged = device::plug(&self.device, &self.setup(), &self.traffic(size))?;
+        plugged.station.warm_up(self.warm_up).map_err(|why| why.to_string())?;
         if self.modifiers.are_any() {
             self.modifiers.apply(&mut plugged.station, self.seed)?;
-            plugged.station.warm_up(patience).map_err(|why| why.to_string())?;
+            plugged.station.warm_up(self.warm_up).map_err(|why| why.to_string())?;
         }
         Ok(plugged)
     }
@@ -126,10 +177,16 @@ struct Facts {
     left_out: Vec<IpAddr>,
     /// The tester's ports, with driver and mode.
     ports: Vec<(String, String)>,
+    /// They are in this process's memory.
+    in_memory: bool,
+    /// How the device was built.
+    notes: Vec<String>,
+    /// On what the tester was measured, and what it reached there.
+    cable: Option<Cable>,
 }
 
 impl Facts {
-    fn of(plugged: &Plugged) -> Facts {
+    fn of(plugged: &Plugged, cable: &Cable) -> Facts {
         let station = &plugged.station;
         Facts {
             senders: plugged.senders,
@@ -137,7 +194,22 @@ impl Facts {
             own_core: plugged.own_core,
             left_out: station.left_out(),
             ports: station.drivers(),
+            in_memory: plugged.in_memory,
+            notes: plugged.notes.clone(),
+            cable: Some(cable.clone()),
         }
+    }
+}
+
+impl Facts {
+    /// What drives the tester's ports, and how the device was built.
+    fn built(&self) -> String {
+        let mut text = self.cable.as_ref().map(Cable::text).unwrap_or_default();
+        if !self.in_memory {
+            self.ports.iter().for_each(|(name, driver)| text += &format!("  {name}: {driver}\n"));
+        }
+        self.notes.iter().for_each(|note| text += &format!("  {note}\n"));
+        text
     }
 }
 
@@ -150,14 +222,15 @@ impl Common {
             "device": self.device.to_string(), "configuration": self.device.configuration(),
             "workers": self.workers, "one_way": self.one_way, "stragglers_s": self.stragglers.as_secs_f64(),
             "seed": self.seed, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
-            "left_out": facts.left_out, "ports": ports, "modifiers": self.modifiers.json(),
+            "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
+            "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
         });
         conditions.as_object().cloned().unwrap_or_default()
     }
 
     /// What the documents ask of every test.
-    fn setup(&self, sizes: &[usize], medium: bool, facts: &Facts) -> Ledger {
-        setup::ledger(&Setup {
+    fn asked(&self, sizes: &[usize], medium: bool, facts: &Facts) -> Ledger {
+        setup::ledger(&setup::Setup {
             sizes: sizes.to_vec(),
             senders: facts.senders,
             flows: facts.flows,
@@ -181,22 +254,33 @@ fn left_out(addresses: &[IpAddr]) -> String {
 }
 
 /// What to say where there are too few cores.
-const SHARED_CORE: &str =
-    "  The tester shares a core with the device: both are slower for it. Fewer workers (-j) leave it one.\n";
+const SHARED_CORE: &str = "  The tester shares a core with the device: both are slower for it. \
+    Fewer workers (-j), or a machine with more cores, leave it one.\n";
 
 /// What the tester reaches by itself.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Cable {
     /// Frames a second, all ports together.
     rate: f64,
     /// Median latency of a frame at a hundredth of it.
     latency_ns: u64,
+    /// What joined its ports.
+    what: String,
 }
 
-/// Measures the tester on a cable, with frames of this size: what is faster than this is the tester's limit and not the device's.
+impl Cable {
+    /// For people.
+    fn text(&self) -> String {
+        let (mpps, us) = (self.rate / 1e6, self.latency_ns as f64 / 1e3);
+        format!("  The tester alone, on {}: {mpps:.3} Mpps, {us:.1} us.\n", self.what)
+    }
+}
+
+/// Measures the tester on a cable of the device's kind, with frames of this size: what is faster than this is the tester's limit and
+/// not the device's.
 fn calibrate(common: &Common, size: usize) -> Result<Cable, String> {
-    let traffic = Traffic { stragglers: Duration::ZERO, ..common.traffic(size) };
-    let mut cable = device::plug(&Name::Cable, 1, &traffic)?;
+    let traffic = Traffic { stragglers: Duration::from_millis(10), ..common.traffic(size) };
+    let (mut cable, what) = device::loopback(&common.device, &common.setup(), &traffic)?;
     let mut run = |rate| {
         let trial = Trial::new(rate, Duration::from_millis(100));
         cable.station.run(trial).map_err(|why| why.to_string())
@@ -205,7 +289,7 @@ fn calibrate(common: &Common, size: usize) -> Result<Cable, String> {
     let outcome = run(1e9)?.outcome;
     let rate = outcome.received as f64 / outcome.duration.as_secs_f64();
     let latency_ns = run((rate / 100.0).max(1e3))?.latency.value_at_quantile(0.5);
-    Ok(Cable { rate, latency_ns })
+    Ok(Cable { rate, latency_ns, what })
 }
 
 /// Reads a time in seconds.
@@ -249,10 +333,6 @@ mod tests {
         }
         for bad in ["", "M", "0", "-1", "2G", "1 M", "NaN", "ten"] {
             assert!(rate(bad).is_err(), "{bad}");
-        }
-        assert!(Name::parse("self:").is_err() && Name::parse("other").is_err());
-        for text in ["self:a:b", "cable"] {
-            assert_eq!(Name::parse(text).map(|name| name.to_string()), Ok(text.to_owned()));
         }
     }
 }

@@ -303,7 +303,7 @@ fn how_many_addresses_a_bridge_remembers_is_found() {
 #[test]
 fn what_cannot_be_is_refused() {
     for (args, status, what) in [
-        (&["trial", "nothing"][..], 2, "expected self:CONF or cable"),
+        (&["trial", "nothing"][..], 2, "expected self:CONF, kernel-router"),
         (&["trial", "self:/nowhere.click"], 1, "/nowhere.click"),
         (&["trial", "cable", "--rate", "0"], 2, "expected frames a second"),
         (&["trial", "cable", "--size", "63"], 1, "64 bytes is the least"),

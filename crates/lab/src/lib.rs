@@ -13,5 +13,6 @@ pub mod answers;
 pub mod flows;
 pub mod hostile;
 pub mod hostile6;
+pub mod process;
 pub mod rig;
 pub mod scapy;

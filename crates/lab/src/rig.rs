@@ -17,17 +17,24 @@
 //!
 //! Waiting is for conditions ([`wait_for`]), never for time to pass.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sched::{CloneFlags, setns};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+pub use crate::process::{Output, Process};
 
 /// How long an ordinary command may take.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
@@ -38,6 +45,13 @@ pub const PYTHON: &str = "/usr/bin/python3";
 /// Why something in the rig failed.
 #[derive(Debug)]
 pub struct RigError(String);
+
+impl RigError {
+    /// An error that says this.
+    pub(crate) fn new(what: impl ToString) -> RigError {
+        RigError(what.to_string())
+    }
+}
 
 impl fmt::Display for RigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,7 +74,7 @@ pub fn available() -> Result<(), RigError> {
             return Err(RigError(format!("{tool} is not installed")));
         }
     }
-    Namespace::new("try").map(drop)
+    Namespace::unnamed().map(drop)
 }
 
 /// Says that a test is skipped, and returns whether it is. Use as `if rig::skip("name") { return }`.
@@ -98,20 +112,15 @@ pub fn skip_without(test: &str, tools: &[&str]) -> bool {
 }
 
 /// A network namespace, removed on drop.
+///
+/// One with a name is there for other programs, such as `ip netns`, and is left behind when the process is killed. One without
+/// is held by a descriptor: it goes with the last process that has it, however that ends.
 #[derive(Debug)]
 pub struct Namespace {
+    /// As commands take it: a name, or the path of the descriptor.
     name: String,
-}
-
-/// What a finished command left.
-#[derive(Clone, Debug)]
-pub struct Output {
-    /// How it ended.
-    pub status: ExitStatus,
-    /// Its standard output.
-    pub stdout: String,
-    /// Its standard error.
-    pub stderr: String,
+    named: bool,
+    handle: File,
 }
 
 impl Namespace {
@@ -123,16 +132,38 @@ impl Namespace {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("jn{}-{}-{role}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         run_here("ip", ["netns", "add", &name])?;
-        let namespace = Namespace { name };
-        namespace.ip("link set lo up")?;
-        namespace.sysctl("net/ipv6/conf/all/disable_ipv6", "1")?;
-        namespace.sysctl("net/ipv6/conf/default/disable_ipv6", "1")?;
-        // Absent unless the bridge filter is loaded.
-        let _ = namespace.sysctl("net/bridge/bridge-nf-call-iptables", "0");
-        Ok(namespace)
+        let path = format!("/run/netns/{name}");
+        let handle = File::open(&path).map_err(|e| RigError(format!("{path}: {e}")))?;
+        Namespace { name, named: true, handle }.prepared()
     }
 
-    /// Its name, as `ip netns` knows it.
+    /// The same without a name.
+    ///
+    /// # Errors
+    /// As for [`Namespace::new`].
+    pub fn unnamed() -> Result<Namespace, RigError> {
+        let failed = |e: &dyn fmt::Display| RigError(format!("cannot make a network namespace: {e}"));
+        let made = thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            File::open("/proc/thread-self/ns/net")
+        });
+        let handle = made.join().map_err(|_| failed(&"its thread ended"))?.map_err(|e| failed(&e))?;
+        let name = format!("/proc/{}/fd/{}", std::process::id(), handle.as_raw_fd());
+        Namespace { name, named: false, handle }.prepared()
+    }
+
+    fn prepared(self) -> Result<Namespace, RigError> {
+        self.ip("link set lo up")?;
+        self.sysctl("net/ipv6/conf/all/disable_ipv6", "1")?;
+        self.sysctl("net/ipv6/conf/default/disable_ipv6", "1")?;
+        for filter in ["arptables", "iptables", "ip6tables"] {
+            // Absent unless the bridge filter is loaded.
+            let _ = self.sysctl(&format!("net/bridge/bridge-nf-call-{filter}"), "0");
+        }
+        Ok(self)
+    }
+
+    /// Its name, as `ip netns` knows it; of one without, what `ip link set DEVICE netns` takes instead.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -142,7 +173,7 @@ impl Namespace {
     /// # Errors
     /// `ip` failed.
     pub fn ip(&self, arguments: &str) -> Result<String, RigError> {
-        run_here("ip", ["-n", &self.name].into_iter().chain(arguments.split_whitespace()))
+        self.enter(|| run_here("ip", arguments.split_whitespace()))?
     }
 
     /// Writes a value under `/proc/sys`.
@@ -162,15 +193,19 @@ impl Namespace {
     /// # Panics
     /// When `work` does.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RigError> {
-        let path = format!("/run/netns/{}", self.name);
-        let file = File::open(&path).map_err(|e| RigError(format!("{path}: {e}")))?;
         thread::scope(|scope| {
             let inside = scope.spawn(|| {
-                setns(&file, CloneFlags::CLONE_NEWNET).map_err(|e| RigError(format!("{path}: {e}")))?;
+                self.move_in()?;
                 Ok(work())
             });
             inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+
+    /// Moves the calling thread into the namespace.
+    fn move_in(&self) -> Result<(), RigError> {
+        let failed = |e| RigError(format!("cannot enter network namespace {}: {e}", self.name));
+        setns(&self.handle, CloneFlags::CLONE_NEWNET).map_err(failed)
     }
 
     /// Runs a command in the namespace to its end.
@@ -186,14 +221,101 @@ impl Namespace {
         Err(RigError(format!("{}: {}\n{stdout}\n{stderr}", command.join(" "), output.status)))
     }
 
-    /// Starts a command in the namespace.
+    /// Starts a command in the namespace, with its interfaces under `/sys`.
     ///
     /// # Errors
     /// It cannot be started.
     pub fn spawn(&self, command: &[&str]) -> Result<Process, RigError> {
-        let mut whole = Command::new("ip");
-        whole.args(["netns", "exec", &self.name]).args(command);
-        Process::spawn(whole, command.join(" "))
+        let (program, arguments) = command.split_first().ok_or_else(|| RigError::new("no command"))?;
+        let mut whole = Command::new(program);
+        whole.args(arguments);
+        let what = command.join(" ");
+        self.enter(|| {
+            own_sysfs()?;
+            Process::spawn(whole, what)
+        })?
+    }
+
+    /// Starts a command that stays: in the namespace, on these CPUs (none means all), by a thread that lives as long as the
+    /// [`Resident`], so that the command may ask to end with its parent.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn settle(&self, command: Command, what: String, cpus: &[usize]) -> Result<Resident, RigError> {
+        let (keep, stay) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let here = self.handle.try_clone().map_err(RigError::new)?;
+        let here = Namespace { name: self.name.clone(), named: false, handle: here };
+        let cpus = cpus.to_vec();
+        let landlord = thread::spawn(move || {
+            let start = || {
+                here.move_in()?;
+                own_sysfs()?;
+                if !cpus.is_empty() {
+                    pin(Pid::from_raw(0), &cpus)?;
+                }
+                Process::spawn(command, what)
+            };
+            if tell.send(start()).is_ok() {
+                let _ = stay.recv();
+            }
+        });
+        let process = told.recv().map_err(|_| RigError::new("the thread that starts commands ended"))??;
+        Ok(Resident { process, keep: Some(keep), landlord: Some(landlord) })
+    }
+
+    /// Processes that live in it, this one excepted.
+    pub fn inhabitants(&self) -> Vec<i32> {
+        let Ok(here) = self.handle.metadata() else { return Vec::new() };
+        let lives_here = |pid: &i32| {
+            let home = std::fs::metadata(format!("/proc/{pid}/ns/net"));
+            home.is_ok_and(|home| (home.dev(), home.ino()) == (here.dev(), here.ino()))
+        };
+        let me = std::process::id() as i32;
+        processes().filter(|pid| *pid != me && lives_here(pid)).collect()
+    }
+
+    /// Asks all processes in it to end (SIGTERM), and kills those that have not after `patience`.
+    pub fn evict(&self, patience: Duration) {
+        for (signal, patience) in [(Signal::SIGTERM, patience), (Signal::SIGKILL, COMMAND_TIMEOUT)] {
+            for pid in self.inhabitants() {
+                let _ = kill(Pid::from_raw(pid), signal);
+            }
+            if wait_for("the processes' end", patience, || self.inhabitants().is_empty()).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Has the kernel receive from an interface in threads of its own, on these CPUs. NAPI must be on there: generic receive
+    /// offload, or an XDP program.
+    ///
+    /// # Errors
+    /// The kernel refuses, or there is no such thread.
+    pub fn receive_on(&self, interface: &str, cpus: &[usize]) -> Result<(), RigError> {
+        // They are named after the interface; another rig may have one of the same name.
+        let before = napi_threads(interface);
+        let path = format!("/sys/class/net/{interface}/threaded");
+        self.enter(|| {
+            own_sysfs()?;
+            std::fs::write(&path, "1").map_err(|e| RigError(format!("{path}: {e}")))
+        })??;
+        let threads: Vec<i32> = napi_threads(interface).difference(&before).copied().collect();
+        if threads.is_empty() {
+            return Err(RigError(format!("{interface} has no receive thread, although {path} was written")));
+        }
+        threads.into_iter().try_for_each(|thread| pin(Pid::from_raw(thread), cpus))
+    }
+
+    /// Waits until an interface carries frames.
+    ///
+    /// # Errors
+    /// It does not within [`COMMAND_TIMEOUT`].
+    pub fn wait_for_link(&self, interface: &str) -> Result<(), RigError> {
+        wait_for(&format!("the link of {interface}"), COMMAND_TIMEOUT, || {
+            self.ip(&format!("-o link show {interface}"))
+                .is_ok_and(|line| line.contains("LOWER_UP") && line.contains("state UP"))
+        })
     }
 
     /// The link-level address of an interface.
@@ -210,8 +332,63 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        let _ = run_here("ip", ["netns", "del", &self.name]);
+        if self.named {
+            let _ = run_here("ip", ["netns", "del", &self.name]);
+        }
     }
+}
+
+/// A command that lives in a namespace until this is dropped.
+#[derive(Debug)]
+pub struct Resident {
+    /// The command.
+    pub process: Process,
+    keep: Option<mpsc::Sender<()>>,
+    landlord: Option<thread::JoinHandle<()>>,
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        self.keep = None;
+        if let Some(landlord) = self.landlord.take() {
+            // It holds nothing that could be lost.
+            let _ = landlord.join();
+        }
+    }
+}
+
+/// Gives the calling thread a `/sys` of its own, which shows the interfaces of its network namespace.
+fn own_sysfs() -> Result<(), RigError> {
+    let failed = |e| RigError(format!("cannot mount /sys of the network namespace: {e}"));
+    let nothing = None::<&str>;
+    unshare(CloneFlags::CLONE_NEWNS).map_err(failed)?;
+    mount(nothing, "/", nothing, MsFlags::MS_SLAVE | MsFlags::MS_REC, nothing).map_err(failed)?;
+    // It need not have been mounted.
+    let _ = umount2("/sys", MntFlags::MNT_DETACH);
+    mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), nothing).map_err(failed)
+}
+
+/// Binds a thread to CPUs; thread 0 is the calling one.
+fn pin(thread: Pid, cpus: &[usize]) -> Result<(), RigError> {
+    let mut set = CpuSet::new();
+    let failed = |e| RigError(format!("cannot bind thread {thread} to CPUs {cpus:?}: {e}"));
+    cpus.iter().try_for_each(|cpu| set.set(*cpu)).map_err(failed)?;
+    sched_setaffinity(thread, &set).map_err(failed)
+}
+
+/// Numbers of all processes.
+fn processes() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The kernel's receive threads of interfaces of this name, in all namespaces.
+fn napi_threads(interface: &str) -> BTreeSet<i32> {
+    let prefix = format!("napi/{interface}-");
+    let named = |pid: &i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with(&prefix))
+    };
+    processes().filter(named).collect()
 }
 
 /// A virtual cable between two namespaces.
@@ -281,20 +458,10 @@ impl Rig {
         let rig = Rig { a: Namespace::new("a")?, dut: Namespace::new("d")?, b: Namespace::new("b")? };
         cable.lay(&rig.a, "a0", &rig.dut, "d0")?;
         cable.lay(&rig.b, "b0", &rig.dut, "d1")?;
-        rig.wait_for_links()?;
-        Ok(rig)
-    }
-
-    fn wait_for_links(&self) -> Result<(), RigError> {
-        for (namespace, interface) in [(&self.a, "a0"), (&self.dut, "d0"), (&self.dut, "d1"), (&self.b, "b0")]
-        {
-            wait_for("the links", COMMAND_TIMEOUT, || {
-                namespace
-                    .ip(&format!("-o link show {interface}"))
-                    .is_ok_and(|line| line.contains("LOWER_UP") && line.contains("state UP"))
-            })?;
+        for (namespace, interface) in [(&rig.a, "a0"), (&rig.dut, "d0"), (&rig.dut, "d1"), (&rig.b, "b0")] {
+            namespace.wait_for_link(interface)?;
         }
-        Ok(())
+        Ok(rig)
     }
 
     /// Gives the hosts addresses in two subnets, with the device under test as the router between them:
@@ -318,133 +485,6 @@ impl Rig {
         self.dut.ip("addr add 10.0.1.1/24 dev d0")?;
         self.dut.ip("addr add 10.0.2.1/24 dev d1")?;
         self.dut.sysctl("net/ipv4/ip_forward", "1")
-    }
-}
-
-/// A running command, killed on drop.
-#[derive(Debug)]
-pub struct Process {
-    child: Child,
-    what: String,
-    streams: [Arc<Stream>; 2],
-}
-
-/// What a command has written so far.
-#[derive(Debug, Default)]
-struct Stream {
-    text: Mutex<Vec<u8>>,
-    ended: std::sync::atomic::AtomicBool,
-}
-
-impl Stream {
-    fn follow(mut source: impl Read + Send + 'static) -> Arc<Stream> {
-        let stream = Arc::new(Stream::default());
-        let copy = stream.clone();
-        thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(n @ 1..) = source.read(&mut buffer) {
-                copy.text.lock().unwrap_or_else(PoisonError::into_inner).extend(&buffer[..n]);
-            }
-            copy.ended.store(true, Ordering::Release);
-        });
-        stream
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.text.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
-    }
-}
-
-impl Process {
-    fn spawn(mut command: Command, what: String) -> Result<Process, RigError> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|e| RigError(format!("{what}: {e}")))?;
-        let follow = |source: Option<Box<dyn Read + Send>>| source.map_or_else(Arc::default, Stream::follow);
-        let streams = [
-            follow(child.stdout.take().map(|s| Box::new(s) as _)),
-            follow(child.stderr.take().map(|s| Box::new(s) as _)),
-        ];
-        Ok(Process { child, what, streams })
-    }
-
-    /// What it has written to its standard output so far.
-    pub fn stdout(&self) -> String {
-        self.streams[0].text()
-    }
-
-    /// What it has written to its standard error so far.
-    pub fn stderr(&self) -> String {
-        self.streams[1].text()
-    }
-
-    /// Its process number.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Waits until it has written `text` to either stream.
-    ///
-    /// # Errors
-    /// It ended or took too long before.
-    pub fn wait_for_text(&mut self, text: &str, timeout: Duration) -> Result<(), RigError> {
-        let start = Instant::now();
-        loop {
-            let seen = self.streams.iter().any(|s| s.text().contains(text));
-            if seen {
-                return Ok(());
-            }
-            let ended = self.streams.iter().all(|s| s.ended.load(Ordering::Acquire));
-            if ended || start.elapsed() > timeout {
-                let (what, out, err) = (&self.what, self.stdout(), self.stderr());
-                return Err(RigError(format!("{what} never said {text:?}; it said:\n{out}\n{err}")));
-            }
-            thread::park_timeout(Duration::from_millis(2));
-        }
-    }
-
-    /// Waits for its end.
-    ///
-    /// # Errors
-    /// It took longer than `timeout`, and was killed.
-    pub fn finish(mut self, timeout: Duration) -> Result<Output, RigError> {
-        let start = Instant::now();
-        loop {
-            if let Some(status) =
-                self.child.try_wait().map_err(|e| RigError(format!("{}: {e}", self.what)))?
-            {
-                // The streams end with the process, unless it left children behind.
-                let patience = Instant::now();
-                while !self.streams.iter().all(|s| s.ended.load(Ordering::Acquire))
-                    && patience.elapsed() < Duration::from_secs(1)
-                {
-                    thread::park_timeout(Duration::from_millis(1));
-                }
-                return Ok(Output { status, stdout: self.stdout(), stderr: self.stderr() });
-            }
-            if start.elapsed() > timeout {
-                let (what, out, err) = (self.what.clone(), self.stdout(), self.stderr());
-                return Err(RigError(format!(
-                    "{what} did not end within {timeout:?}; it said:\n{out}\n{err}"
-                )));
-            }
-            thread::park_timeout(Duration::from_millis(2));
-        }
-    }
-
-    /// Asks it to end (SIGINT), and waits.
-    ///
-    /// # Errors
-    /// It did not end within `timeout`, and was killed.
-    pub fn interrupt(self, timeout: Duration) -> Result<Output, RigError> {
-        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
-        self.finish(timeout)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -233,7 +233,7 @@ impl Shared {
 }
 
 /// Binds a packet socket to an interface.
-fn bind(socket: &OwnedFd, protocol: u16, ifindex: u32) -> io::Result<()> {
+pub(crate) fn bind(socket: &OwnedFd, protocol: u16, ifindex: u32) -> io::Result<()> {
     // SAFETY: zeros are an address.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The hosts that the tester plays: whoever is asked for answers, be it by ARP (RFC 826) or by Neighbor Discovery (RFC 4861).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use packet::Packet;
 use wire::{EtherType, MacAddr, Protocol, arp, ethernet, icmpv6, ipv6, ndp};
@@ -19,6 +19,12 @@ pub fn answer(frame: &[u8]) -> Option<Packet> {
         [0x86, 0xdd] => advertise(frame),
         _ => None,
     }
+}
+
+/// For which neighbour a frame asks that [`answer`] answers.
+pub fn wanted(frame: &[u8]) -> Option<IpAddr> {
+    let reply = answer(frame)?;
+    told(reply.data()).map(|(who, _)| who)
 }
 
 /// Which address of its own the device tells by asking for a neighbour.
@@ -59,12 +65,17 @@ fn advertise(frame: &[u8]) -> Option<Packet> {
     let Ok(ndp::Repr::NeighborSolicit { target }) = ndp::Repr::parse(&view) else { return None };
     let here = mac(*target.octets().last_chunk()?);
     let advert = ndp::Repr::NeighborAdvert { target, flags: ndp::FLAG_SOLICITED | ndp::FLAG_OVERRIDE };
-    let header_len = advert.header_len();
+    let asker = MacAddr(frame[6..12].try_into().ok()?);
+    discovery(&advert, (here, target), (asker, ip.src()))
+}
+
+/// A message of Neighbor Discovery, with its sender's Ethernet address.
+fn discovery(message: &ndp::Repr, from: (MacAddr, Ipv6Addr), to: (MacAddr, Ipv6Addr)) -> Option<Packet> {
+    let ((here, src), (there, dst)) = (from, to);
+    let header_len = message.header_len();
     let payload_len = header_len + 8;
     let mut bytes = vec![0; ethernet::HEADER_LEN + ipv6::HEADER_LEN + payload_len];
-    let asker = MacAddr(frame[6..12].try_into().ok()?);
-    ethernet::Repr { dst: asker, src: here, ethertype: EtherType::IPV6 }.emit(&mut bytes).ok()?;
-    let (src, dst) = (target, ip.src());
+    ethernet::Repr { dst: there, src: here, ethertype: EtherType::IPV6 }.emit(&mut bytes).ok()?;
     let repr = ipv6::Repr {
         src,
         dst,
@@ -74,11 +85,54 @@ fn advertise(frame: &[u8]) -> Option<Packet> {
         ..ipv6::Repr::default()
     };
     repr.emit(&mut bytes[ethernet::HEADER_LEN..]).ok()?;
-    let message = &mut bytes[ethernet::HEADER_LEN + ipv6::HEADER_LEN..];
-    advert.emit(message).ok()?;
-    message[header_len..].copy_from_slice(&ndp::NdpOption::link_addr_bytes(true, here));
-    icmpv6::View::new_checked(message).ok()?.fill_checksum(src, dst);
+    let body = &mut bytes[ethernet::HEADER_LEN + ipv6::HEADER_LEN..];
+    message.emit(body).ok()?;
+    let advertises = matches!(message, ndp::Repr::NeighborAdvert { .. });
+    body[header_len..].copy_from_slice(&ndp::NdpOption::link_addr_bytes(advertises, here));
+    icmpv6::View::new_checked(body).ok()?.fill_checksum(src, dst);
     Packet::copy_of(&bytes)
+}
+
+/// A question for the Ethernet address of `target`, by the host `from`. None if their addresses are of two families.
+pub fn ask(from: (MacAddr, IpAddr), target: IpAddr) -> Option<Packet> {
+    match (from, target) {
+        ((mac, IpAddr::V4(src)), IpAddr::V4(target)) => {
+            Packet::copy_of(&arp::Repr::request(mac, src, target).to_frame())
+        }
+        ((mac, IpAddr::V6(src)), IpAddr::V6(target)) => {
+            // The solicited-node group of the target (RFC 4291, 2.7.1), and its Ethernet address (RFC 2464, 7).
+            let [.., a, b, c] = target.octets();
+            let group =
+                Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), u16::from_be_bytes([b, c]));
+            let to = (MacAddr([0x33, 0x33, 0xff, a, b, c]), group);
+            discovery(&ndp::Repr::NeighborSolicit { target }, (mac, src), to)
+        }
+        _ => None,
+    }
+}
+
+/// Who has which Ethernet address, by a frame that answers [`ask`].
+pub fn told(frame: &[u8]) -> Option<(IpAddr, MacAddr)> {
+    let network = frame.get(ethernet::HEADER_LEN..)?;
+    match frame[12..14] {
+        [8, 6] => {
+            let reply = arp::Repr::parse(&arp::View::new_checked(network).ok()?);
+            (reply.operation == arp::Operation::REPLY).then_some((reply.sender_ip.into(), reply.sender_mac))
+        }
+        [0x86, 0xdd] => {
+            let ip = ipv6::View::new_checked(network).ok()?;
+            let icmp = icmpv6::View::new_checked(ip.payload()).ok()?;
+            let Ok(ndp::Repr::NeighborAdvert { target, .. }) = ndp::Repr::parse(&icmp) else { return None };
+            let stated = ndp::OptionIter::of(&icmp).find_map(|option| match option {
+                Ok(ndp::NdpOption::TargetLinkAddr(mac)) => Some(mac),
+                _ => None,
+            });
+            // It may leave its address to the frame (RFC 4861, 4.4).
+            let mac = stated.unwrap_or(MacAddr(frame[6..12].try_into().ok()?));
+            (ip.next_header() == Protocol::ICMPV6).then_some((target.into(), mac))
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -123,5 +177,24 @@ mod tests {
         assert!(icmp.checksum_ok(ip.src(), ip.dst()) && ip.dst() == src && ip.hop_limit() == 255);
         assert!(icmp.to_string().contains("2001:db8::7"), "{icmp}");
         assert!(answer(reply.data()).is_none() && answer(&[]).is_none());
+    }
+    #[test]
+    fn questions_of_ours_are_answered_by_others() {
+        let me = MacAddr([2, 0, 0, 0, 0, 9]);
+        for (mine, yours) in [("10.0.0.1", "10.0.0.7"), ("2001:db8::1", "2001:db8::7")] {
+            let [mine, yours]: [IpAddr; 2] = [mine, yours].map(|text| text.parse().expect("an address"));
+            let question = ask((me, mine), yours).expect("a question");
+            assert_eq!((super::asker(question.data()), told(question.data())), (Some(mine), None));
+            assert_eq!(super::wanted(question.data()), Some(yours));
+            let reply = answer(question.data()).expect("an answer");
+            assert_eq!(
+                told(reply.data()),
+                Some((yours, MacAddr(reply.data()[6..12].try_into().expect("six"))))
+            );
+            assert!((0..reply.len()).all(|len| told(&reply.data()[..len]).is_none()));
+        }
+        assert!(
+            ask((me, "10.0.0.1".parse().expect("an address")), "::1".parse().expect("an address")).is_none()
+        );
     }
 }

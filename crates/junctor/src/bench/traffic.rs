@@ -193,6 +193,11 @@ impl Pattern {
         (0..self.flows as u32).filter_map(flow).collect()
     }
 
+    /// Sends to this Ethernet address from now on.
+    pub(crate) fn send_to(&mut self, ether: MacAddr) {
+        (self.ether, self.to) = (ether, None);
+    }
+
     /// Whether a host of this address sends from here.
     pub(crate) fn is_home_of(&self, address: IpAddr) -> bool {
         match (self.src, address) {

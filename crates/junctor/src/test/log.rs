@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All trials of a station, shown as they end and kept for the report.
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hdrhistogram::Histogram;
 use tester::station::Station;
@@ -13,8 +12,8 @@ use crate::report::{Axis, Scale};
 /// The trials of one frame size.
 #[derive(Clone, Default)]
 pub(super) struct Log {
-    rows: Rc<RefCell<Vec<TrialRow>>>,
-    phase: Rc<Cell<&'static str>>,
+    rows: Arc<Mutex<Vec<TrialRow>>>,
+    phase: Arc<Mutex<&'static str>>,
 }
 
 impl Log {
@@ -23,7 +22,7 @@ impl Log {
         let log = Log::default();
         let Log { rows, phase } = log.clone();
         station.watch(Box::new(move |trial, result| {
-            let row = TrialRow::new(size, phase.get(), trial, result);
+            let row = TrialRow::new(size, *held(&phase), trial, result);
             if show {
                 let (mpps, seconds) = (row.rate / 1e6, row.seconds);
                 let outcome = match &row.invalid {
@@ -32,20 +31,25 @@ impl Log {
                 };
                 eprintln!("  {size} bytes, {mpps:.4} Mpps for {seconds} s: {outcome}");
             }
-            rows.borrow_mut().push(row);
+            held(&rows).push(row);
         }));
         log
     }
 
     /// What is being measured from now on.
     pub(super) fn begin(&self, phase: &'static str) {
-        self.phase.set(phase);
+        *held(&self.phase) = phase;
     }
 
     /// All trials, in order.
     pub(super) fn take(&self) -> Vec<TrialRow> {
-        self.rows.take()
+        std::mem::take(&mut *held(&self.rows))
     }
+}
+
+/// What a lock holds; whoever panicked with it has said why.
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The latencies of one more trial.

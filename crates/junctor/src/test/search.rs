@@ -79,7 +79,7 @@ enum Procedure {
 
 /// Throughput, latency, loss by load, bursts, recovery and reset, as RFC 2544 has them.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "What is told for each frame size (names begin with test.rfc2544.):
+#[command(after_help = super::help("What is told for each frame size (names begin with test.rfc2544.):
   throughput_mpps.SIZE      the greatest rate without loss, of each sending port (section 26.1)
   reached_mpps.SIZE         instead of it, if the tester could not send more: the device may be faster
   latency_us.tagged.SIZE    at that rate: the average over the tagged frames of each trial (section 26.2), and
@@ -100,7 +100,8 @@ Examples:
   junctor test rfc2544 self:conf/ip-router.click --size 64
   junctor test rfc2544 self:conf/ip-router.click --link 10G --loss --report router.html --csv router.csv
   junctor test rfc2544 self:conf/ip-router.click --profile rfc --link 10G --json
-  junctor test rfc2544 self:conf/ip-router.click --only reset --at 100k --reset swap")]
+  junctor test rfc2544 self:conf/ip-router.click --only reset --at 100k --reset swap
+  sudo junctor test rfc2544 kernel-bridge --size 64,1518 --only throughput"))]
 pub(super) struct Rfc2544 {
     #[command(flatten)]
     search: Search,
@@ -179,7 +180,7 @@ pub(super) struct Rfc9004 {
 
 /// One rate for a long time, and when frames were lost.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "What is told for each frame size (names begin with test.soak.):
+#[command(after_help = super::help("What is told for each frame size (names begin with test.soak.):
   sent_frames, lost_frames, loss_share, unsent_share   of the whole time, of all ports
   bins, bins_with_loss                                 intervals, and in how many of them frames were lost
   worst_bin_loss_share, first_loss_s                   if frames were lost
@@ -188,7 +189,7 @@ With --json, 'bins' lists every interval that saw loss. Frames count when they w
 
 Examples:
   junctor test soak self:conf/ip-router.click --rate 100k --time 3600
-  junctor test soak self:conf/ip-router.click --rate 1M --time 60 --bin 0.1 --json")]
+  junctor test soak self:conf/ip-router.click --rate 1M --time 60 --bin 0.1 --json"))]
 pub(super) struct Soak {
     #[command(flatten)]
     search: Search,
@@ -205,13 +206,14 @@ pub(super) struct Soak {
 
 /// NDR and PDR by multiple loss ratio search (RFC 9971).
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "What is told for each frame size and goal (names begin with test.mlr.):
+#[command(after_help = super::help("What is told for each frame size and goal (names begin with test.mlr.):
   throughput_mpps.GOAL.SIZE   the conditional throughput of each sending port; GOAL is ndr, or pdr (loss up to 0.5 %)
   reached_mpps.GOAL.SIZE      instead of it, if the tester could not send more: the device may be faster
 
 Examples:
   junctor test mlr self:conf/ip-router.click --size 64
-  junctor test mlr cable --size 64,1518 --json")]
+  junctor test mlr cable --size 64,1518 --json
+  sudo junctor test mlr passthrough --size 64 --one-way"))]
 pub(super) struct Mlr {
     #[command(flatten)]
     search: Search,
@@ -412,7 +414,7 @@ pub(super) fn each_size(
     let facts: Facts = facts.unwrap_or_default();
     // What is asked of a bridge's test is another document's, and nobody asks anything of a soak.
     if !matches!(command, "test rfc2889" | "test soak") {
-        found.deviate(&args.common.setup(&sizes, args.link.is_some(), &facts));
+        found.deviate(&args.common.asked(&sizes, args.link.is_some(), &facts));
     }
     let mut text = std::mem::take(&mut found.text);
     let mut conditions = args.common.conditions(&facts);
@@ -445,10 +447,11 @@ fn one_size(
     found.note(format!("test.cable.mpps.{size}"), "Mpps", cable.rate / 1e6);
     found.note(format!("test.cable.latency_us.p50.{size}"), "us", cable.latency_ns as f64 / 1e3);
     let mut plugged = args.common.plug(size)?;
-    *facts = Some(Facts::of(&plugged));
+    *facts = Some(Facts::of(&plugged, &cable));
     let log = Log::of(&mut plugged.station, size, args.verbose || std::io::stderr().is_terminal());
     let own = cable.rate / plugged.senders.max(1) as f64;
-    let rate_max = args.link.map_or(own, |bits| medium::ethernet_frames_per_s(bits as u64, size as u64));
+    let link = args.link.or(plugged.link_bits.map(|bits| bits as f64));
+    let rate_max = link.map_or(own, |bits| medium::ethernet_frames_per_s(bits as u64, size as u64));
     if let Some(missing) = args.common.modifiers.missing(&plugged.station) {
         found.text += &format!("  {missing}\n");
     }
@@ -470,6 +473,7 @@ fn frame(record: &Record, facts: &Facts, told: &str) -> String {
         text += SHARED_CORE;
     }
     text += told;
+    text += &facts.built();
     text += &left_out(&facts.left_out);
     let repeated: Vec<_> =
         record.results.iter().filter(|q| q.runs > 1 && record.number("repeat") > Some(1.0)).collect();

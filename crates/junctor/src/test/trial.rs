@@ -5,23 +5,25 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde_json::json;
+use tester::search::medium;
 use tester::station::Detail;
 use tester::trial::Trial;
 
 use super::log::{Log, gather, latency_curve};
 use super::record::{Found, Record};
-use super::{Cable, Common, Facts, SHARED_CORE, calibrate};
+use super::{Common, Facts, SHARED_CORE, calibrate};
 use crate::cli;
 
 /// Send at one rate, and tell what became of the frames.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "What is told (names begin with test.):
+#[command(after_help = super::help("What is told (names begin with test.):
   sent_mpps, received_mpps       frames sent and received by all ports, millions a second
   unsent_share                   of the frames that the schedule held, those that the tester did not send: its fault, no loss
   loss_share                     of the frames sent, those that did not arrive
-  reordered, duplicates, stale, misrouted, damaged, foreign
+  reordered, duplicates, stale, misrouted, damaged, foreign, missed
                                  frames: overtaken in their flow; arrived twice; too late to tell; at a wrong port;
-                                 with a wrong checksum; not the tester's
+                                 with a wrong checksum; not the tester's; lost by the tester's own ports on arrival
+                                 (these count as not sent)
   latency_us.min, p50 ... max       from a frame's departure to its arrival
   response_us.min, p50 ... max      from when it was due: what a user sees who sends on time
   lateness_us.min, p50 ... max      how late frames left the tester: its own error
@@ -31,7 +33,10 @@ use crate::cli;
 Examples:
   junctor test trial self:conf/ip-router.click --rate 1M
   junctor test trial cable --rate 10M --time 2 --json
-  junctor test trial self:conf/ip-router.click --rate 1M --repeat 5 --report trial.html")]
+  junctor test trial self:conf/ip-router.click --rate 1M --repeat 5 --report trial.html
+  sudo junctor test trial kernel-router --rate 200k
+  sudo junctor test trial 'command:click -e \"FromDevice({IF1}) -> Queue -> ToDevice({IF2})\"' --bridged --one-way
+  sudo junctor test trial ports:eth1,eth2 --rate 1M --driver af_xdp"))]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
@@ -68,7 +73,16 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     let mut found = Found::of_size(size);
     let cable = calibrate(&args.common, size)?;
     let mut plugged = args.common.plug(size)?;
-    let facts = Facts::of(&plugged);
+    if let Some(bits) = plugged.link_bits {
+        let most = medium::ethernet_frames_per_s(bits, size as u64);
+        if args.rate > most {
+            return Err(format!(
+                "--rate {}: a link of {bits} bits a second carries {most:.0} frames of {} bytes a second at most",
+                args.rate, size
+            ));
+        }
+    }
+    let facts = Facts::of(&plugged, &cable);
     let log = Log::of(&mut plugged.station, size, false);
     log.begin("trial");
     let mut text = String::new();
@@ -76,7 +90,7 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     for _ in 0..args.repeat {
         let trial = Trial::new(args.rate, args.time);
         let detail = plugged.station.run(trial).map_err(|why| why.to_string())?;
-        text += &self::text(args, size, &facts, &detail, &cable);
+        text += &self::text(args, size, &facts, &detail);
         results(&detail, &mut found);
         gather(&mut latency, detail.latency);
     }
@@ -84,7 +98,7 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     found.trials = log.take();
     found.note("test.cable.mpps".to_owned(), "Mpps", cable.rate / 1e6);
     found.note("test.cable.latency_us.p50".to_owned(), "us", cable.latency_ns as f64 / 1e3);
-    found.deviate(&args.common.setup(&[size], false, &facts));
+    found.deviate(&args.common.asked(&[size], false, &facts));
     let mut conditions = args.common.conditions(&facts);
     conditions.insert("size".to_owned(), json!(size));
     conditions.insert("rate".to_owned(), json!(args.rate));
@@ -97,8 +111,8 @@ const QUANTILES: [(&str, f64); 6] =
     [("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// For people.
-fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail, cable: &Cable) -> String {
-    let Detail { outcome, counts, damaged, foreign, latency, response, lateness } = detail;
+fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
+    let Detail { outcome, counts, damaged, foreign, missed, latency, response, lateness } = detail;
     let device = &args.common.device;
     let each = match facts.senders {
         1 => "1 port".to_owned(),
@@ -118,6 +132,7 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail, cable: &Cable)
     line("lost", outcome.lost(), format!("{:.6} % of those sent", 100.0 * outcome.loss_ratio()));
     for (what, frames, note) in [
         ("unsent", outcome.unsent(), "the tester's fault"),
+        ("missed", *missed, "of these, left the tester, but were lost by its own ports on arrival"),
         ("reordered", counts.reordered, "overtaken in their flow"),
         ("duplicates", counts.duplicates, ""),
         ("stale", counts.stale, "too late to tell from duplicates"),
@@ -136,11 +151,8 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail, cable: &Cable)
         let values = QUANTILES.map(|(_, q)| histogram.value_at_quantile(q) as f64 / 1e3);
         values.iter().for_each(|us| text += &format!(" {us:>10.1}"));
     }
-    text += &format!(
-        "\n  The tester alone, on a cable: {:.3} Mpps, {:.1} us.\n",
-        cable.rate / 1e6,
-        cable.latency_ns as f64 / 1e3
-    );
+    text += "\n";
+    text += &facts.built();
     text += &super::left_out(&facts.left_out);
     if !facts.own_core {
         text += SHARED_CORE;
@@ -152,7 +164,7 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail, cable: &Cable)
 }
 
 fn results(detail: &Detail, found: &mut Found) {
-    let Detail { outcome, counts, damaged, foreign, latency, response, lateness } = detail;
+    let Detail { outcome, counts, damaged, foreign, missed, latency, response, lateness } = detail;
     let mut one = |name: &str, unit, value: f64| found.note(format!("test.{name}"), unit, value);
     let rate = |frames: u64| frames as f64 / outcome.duration.as_secs_f64() / 1e6;
     one("sent_mpps", "Mpps", rate(outcome.sent));
@@ -166,6 +178,7 @@ fn results(detail: &Detail, found: &mut Found) {
         ("misrouted", counts.misrouted),
         ("damaged", *damaged),
         ("foreign", *foreign),
+        ("missed", *missed),
     ] {
         one(name, "frames", frames as f64);
     }

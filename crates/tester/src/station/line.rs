@@ -53,6 +53,10 @@ pub(super) struct Receiver {
     pub(super) rx: Box<dyn RxQueue>,
     pub(super) batch: Batch,
     pub(super) answers: Batch,
+    /// Frames of any kind since the run began.
+    pub(super) heard: u64,
+    /// Neighbours that the device asked for here, ever.
+    pub(super) wanted: BTreeSet<IpAddr>,
 }
 
 /// Where a flow's frames stand among those of its port.
@@ -74,6 +78,8 @@ pub(super) struct Turn {
     pub(super) accounts: Accounts,
     /// One, or one for each port where frames go everywhere.
     pub(super) accounts_per_flow: u32,
+    /// Frames that the tester's ports had had no room for before.
+    pub(super) missed_before: u64,
     pub(super) damaged: u64,
     pub(super) foreign: u64,
     pub(super) askers: BTreeSet<IpAddr>,
@@ -175,6 +181,7 @@ impl Receiver {
             return;
         }
         let now = now();
+        self.heard += self.batch.len() as u64;
         for packet in self.batch.iter() {
             match frame::read(packet.data(), &turn.key, &turn.ports) {
                 Received::Test(signature) => turn.arrived(signature, port, now),
@@ -182,6 +189,7 @@ impl Receiver {
                 Received::Foreign => {
                     turn.foreign += 1;
                     turn.askers.extend(hosts::asker(packet.data()));
+                    self.wanted.extend(hosts::wanted(packet.data()));
                     self.answers.extend(hosts::answer(packet.data()));
                 }
             }
@@ -197,6 +205,7 @@ impl Receiver {
             }
             let mut answers: Batch = self.batch.iter().filter_map(|p| hosts::answer(p.data())).collect();
             askers.extend(self.batch.iter().filter_map(|p| hosts::asker(p.data())));
+            self.wanted.extend(self.batch.iter().filter_map(|p| hosts::wanted(p.data())));
             self.batch.free_all();
             tx.transmit(&mut answers);
             answers.free_all();

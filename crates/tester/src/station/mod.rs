@@ -44,6 +44,8 @@ use line::{Pending, Receiver, Sender, Slot, Turn, histogram};
 const DUPLICATES_NS: u64 = 5_000_000;
 /// How much later than due the last frames may leave, at least and at most.
 const GRACE: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(10));
+/// How often a look is taken, while frames are sent, at links and at whatever else a run needs.
+const LOOK_NS: u64 = 50_000_000;
 /// Bits for the windows of all flows together: what fits the second-level cache.
 const WINDOWS: u32 = 1 << 20;
 
@@ -120,6 +122,9 @@ pub struct Detail {
     pub damaged: u64,
     /// Frames that are not the tester's.
     pub foreign: u64,
+    /// Frames that arrived at the tester's ports and that it had no room for: its own fault. They count as not sent, since nothing
+    /// is known of what the device did to them.
+    pub missed: u64,
     /// From a frame's departure to its arrival, in nanoseconds.
     pub latency: Histogram<u64>,
     /// From when a frame was due to its arrival: what a user would see who sends on time (corrected for coordinated omission).
@@ -129,7 +134,7 @@ pub struct Detail {
 }
 
 /// Is shown trials.
-pub type Watcher = Box<dyn FnMut(Trial, Result<&Detail, &Invalid>)>;
+pub type Watcher = Box<dyn FnMut(Trial, Result<&Detail, &Invalid>) + Send>;
 
 /// What is offered.
 #[derive(Clone, Copy, Debug)]
@@ -242,7 +247,11 @@ pub struct Station {
     trials: u64,
     seed: u64,
     watcher: Option<Watcher>,
+    guard: Option<Guard>,
 }
+
+/// Says why a trial is worth nothing, as soon as that is so.
+type Guard = Box<dyn FnMut() -> Result<(), Invalid> + Send>;
 
 impl Station {
     /// A station with these ports. `seed` makes the keys of its trials.
@@ -264,7 +273,13 @@ impl Station {
                 next: 0,
                 batch: Batch::new(),
             });
-            receivers.push(Receiver { rx: port.rx, batch: Batch::new(), answers: Batch::new() });
+            receivers.push(Receiver {
+                rx: port.rx,
+                batch: Batch::new(),
+                answers: Batch::new(),
+                heard: 0,
+                wanted: BTreeSet::new(),
+            });
             names.push(port.name);
             devices.push(port.device);
         }
@@ -284,6 +299,7 @@ impl Station {
             trials: 0,
             seed,
             watcher: None,
+            guard: None,
         };
         station.replan(plan)?;
         Ok(station)
@@ -369,6 +385,17 @@ impl Station {
         &self.plan
     }
 
+    /// Has `guard` asked, now and then while trials run, whether what they need is still there. It must not take long.
+    pub fn guard(&mut self, guard: impl FnMut() -> Result<(), Invalid> + Send + 'static) {
+        self.guard = Some(Box::new(guard));
+    }
+
+    /// The ports' names and how each is driven.
+    pub fn drivers(&self) -> Vec<(String, String)> {
+        let driver = |device: &std::sync::Arc<dyn Device>| device.info().driver;
+        self.names.iter().cloned().zip(self.devices.iter().map(driver)).collect()
+    }
+
     /// How many ports there are.
     pub fn port_count(&self) -> usize {
         self.names.len()
@@ -408,12 +435,6 @@ impl Station {
         gone.into_iter().collect()
     }
 
-    /// The ports' names and how each is driven.
-    pub fn drivers(&self) -> Vec<(String, String)> {
-        let driver = |device: &std::sync::Arc<dyn Device>| device.info().driver;
-        self.names.iter().cloned().zip(self.devices.iter().map(driver)).collect()
-    }
-
     /// How many flows are sent.
     pub fn flows(&self) -> usize {
         self.senders.iter().map(|sender| sender.active.len()).sum()
@@ -450,13 +471,26 @@ impl Station {
             }
             _ => "nothing at all comes from it: see that it runs, and that its ports are these",
         };
-        Invalid::new(format!("the device returned none of {} frames", outcome.sent), mend)
+        let mut what = format!("the device returned none of {} frames", outcome.sent);
+        for (name, receiver) in self.names.iter().zip(&self.receivers) {
+            what += &match (receiver.heard, receiver.wanted.first()) {
+                (0, None) => format!("; {name} heard nothing"),
+                (heard, None) => format!("; {name} heard {heard} frames"),
+                (heard, Some(neighbour)) => {
+                    let more = receiver.wanted.len() - 1;
+                    format!(
+                        "; {name} heard {heard} frames, was asked for {neighbour} and {more} more neighbours, and answered"
+                    )
+                }
+            };
+        }
+        Invalid::new(what, mend)
     }
 
     /// Carries out a trial.
     ///
     /// # Errors
-    /// The rate is no positive number, a link is down, or a queue fails.
+    /// The rate is no positive number, a link is down or goes down meanwhile, or the guard ([`Station::watch`]) says so.
     pub fn run(&mut self, trial: Trial) -> Result<Detail, Invalid> {
         let steps = [Step { rate: trial.rate, duration: trial.duration }];
         self.carry_out(Job::new(Offer::Steps(&steps))).map(|ran| ran.detail)
@@ -478,11 +512,12 @@ impl Station {
     }
 
     fn carry_out_unseen(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
-        self.links()?;
+        self.look()?;
         self.trials += 1;
         // What the trial before left in the queues is none of this one's; neighbours may ask meanwhile.
         for (sender, receiver) in self.senders.iter_mut().zip(&mut self.receivers) {
             receiver.drain(&mut *sender.tx, &mut self.own);
+            receiver.heard = 0;
         }
         let start = self.clock.now() + 20_000;
         let mut turn = self.prepare(&job, start)?;
@@ -490,8 +525,10 @@ impl Station {
         // A frame that is due at the very end may leave a little later.
         let usual = (Duration::from_nanos(whole) / 100).clamp(GRACE.0, GRACE.1);
         let end = start + whole + job.grace.unwrap_or(usual).as_nanos() as u64;
+        let has_event = job.event.is_some();
         let mut event = job.event.take().map(|(after, begin)| (start + after.as_nanos() as u64, begin));
         let mut now = self.clock.now();
+        let mut look = now + LOOK_NS;
         while now < end && !self.senders.iter().all(|sender| sender.is_done(&turn.schedule)) {
             self.turn(&mut turn, true);
             now = self.clock.now();
@@ -501,9 +538,14 @@ impl Station {
                 }
                 begin();
             }
+            // A reset may well take a link down for a while.
+            if now > look && !has_event {
+                self.look()?;
+                look = now + LOOK_NS;
+            }
         }
         self.await_stragglers(&mut turn, &job, now);
-        self.links()?;
+        self.look()?;
         self.own.append(&mut turn.askers);
         Ok(self.sum_up(turn, Duration::from_nanos(now.saturating_sub(start))))
     }
@@ -539,6 +581,7 @@ impl Station {
             ports: self.ports.clone(),
             accounts: Accounts::new(expected, window),
             accounts_per_flow: if self.copies == 1 { 1 } else { self.senders.len() as u32 },
+            missed_before: self.missed(),
             damaged: 0,
             foreign: 0,
             askers: BTreeSet::new(),
@@ -572,10 +615,11 @@ impl Station {
     fn sum_up(&self, turn: Turn, sending: Duration) -> Ran {
         let sent: Vec<u64> = self.senders.iter().map(|sender| sender.next).collect();
         let counts = turn.accounts.all();
+        let missed = self.missed() - turn.missed_before;
         let outcome = Outcome {
             intended: self.copies
                 * self.senders.iter().map(|sender| sender.intended(&turn.schedule)).sum::<u64>(),
-            sent: self.copies * sent.iter().sum::<u64>(),
+            sent: (self.copies * sent.iter().sum::<u64>()).saturating_sub(missed).max(counts.received),
             received: counts.received,
             duration: sending.max(Duration::from_nanos(1)),
         };
@@ -588,6 +632,7 @@ impl Station {
             counts,
             damaged: turn.damaged,
             foreign: turn.foreign,
+            missed,
             latency: turn.latency,
             response: turn.response,
             lateness: turn.lateness,
@@ -595,6 +640,17 @@ impl Station {
         let ports = self.senders.iter().map(|sender| (sender.intended(&turn.schedule), sender.next));
         let ports: Vec<(u64, u64)> = ports.collect();
         Ran { detail, timeline: turn.course.map(|course| course.timeline(&turn.schedule, &ports)), delays }
+    }
+
+    /// Frames that the tester's ports had no room for, ever.
+    fn missed(&self) -> u64 {
+        self.receivers.iter().map(|receiver| receiver.rx.stats()).map(|s| s.missed + s.no_memory).sum()
+    }
+
+    /// Whether all that a trial needs is there.
+    fn look(&mut self) -> Result<(), Invalid> {
+        self.links()?;
+        self.guard.as_mut().map_or(Ok(()), |guard| guard())
     }
 
     fn links(&self) -> Result<(), Invalid> {

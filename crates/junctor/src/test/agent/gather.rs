@@ -180,10 +180,10 @@ fn rates(samples: &[Counters], count: impl Fn(&Counters) -> Option<u64>) -> Vec<
 }
 
 /// Names of interfaces, and of other rows, that any sample has.
-fn names<'a, T: 'a>(samples: &'a [Counters], of: impl Fn(&'a Counters) -> T) -> BTreeSet<&'a str>
-where
-    T: Iterator<Item = &'a String>,
-{
+fn names<'a, T: Iterator<Item = &'a String> + 'a>(
+    samples: &'a [Counters],
+    of: impl Fn(&'a Counters) -> T,
+) -> BTreeSet<&'a str> {
     samples.iter().flat_map(of).map(String::as_str).collect()
 }
 

@@ -36,7 +36,7 @@ impl Running {
         let (built, wait) = mpsc::channel();
         let run = move || {
             // What the device starts beside its workers inherits this core: it is not to wait for the tester's.
-            if let Some(first) = cores().first() {
+            if let Some(first) = cores::all().first() {
                 core_affinity::set_for_current(*first);
             }
             match build(&graph) {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two ports of the tester's, joined: what it reaches by itself.
+
+use std::sync::Arc;
+
+use ports::memory::{MemoryPort, Wire};
+use tester::station::Port;
+
+use super::rig::{self, Driver, Rig};
+use super::{Plugged, Traffic, flows};
+
+/// Packets that a port of a device in this process holds, as a network card's ring does.
+pub(super) const RING: usize = 1024;
+
+/// In memory.
+pub(super) fn plug(traffic: &Traffic) -> Result<Plugged, String> {
+    let names = ["a", "b"];
+    let wire = Wire::new("cable", RING);
+    let ports = names.into_iter().map(|name| tester_port(name, &wire)).collect::<Result<_, _>>()?;
+    Plugged::new(ports, &flows::of_ports(&flows::bridged(names, false), &[])?, traffic)
+}
+
+/// Between two network interfaces. Frames are handed over where they are in tests of devices: not on the tester's core.
+pub(super) fn plug_virtual(driver: Driver, traffic: &Traffic) -> Result<Plugged, String> {
+    let rig = Rig::cable(traffic)?;
+    let opened = rig.open(driver)?;
+    let known = flows::bridged(rig::TESTER, false);
+    let mut plugged = rig.station(opened, &flows::of_ports(&known, &[])?, traffic)?;
+    rig.receive_apart().map_err(|why| why.to_string())?;
+    rig.settle(&mut plugged);
+    plugged.beside = Some(Box::new(rig));
+    Ok(plugged)
+}
+
+/// A port of the tester's at one end of a wire.
+pub(super) fn tester_port(name: &str, wire: &Arc<Wire>) -> Result<Port, String> {
+    let port = MemoryPort::new(name, wire).map_err(|why| why.to_string())?;
+    Port::new(name, port).map_err(|why| why.to_string())
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel as the device: its IP forwarding, and its bridge.
+
+use lab::rig::RigError;
+use packet::{Batch, Packet};
+use wire::{MacAddr, arp};
+
+use super::rig::{DEVICE, Opened, Rig, TESTER, said};
+use super::{Plugged, Setup, Traffic, flows};
+
+/// Milliseconds for which a neighbour counts as reachable: a day, so that no trial meets with a probe.
+const REACHABLE_MS: &str = "86400000";
+
+/// IP forwarding between two networks.
+pub(super) fn router(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+    let rig = Rig::new(traffic)?;
+    configure_router(&rig, setup.ipv6).map_err(said)?;
+    let flows = flows::of_ports(&flows::routed(TESTER, rig.macs()?, setup.ipv6), &setup.flows)?;
+    let opened = rig.open(setup.driver)?;
+    finish(rig, opened, &flows, traffic)
+}
+
+fn configure_router(rig: &Rig, ipv6: bool) -> Result<(), RigError> {
+    let device = rig.device();
+    let family = if ipv6 { "ipv6" } else { "ipv4" };
+    for (interface, network) in DEVICE.iter().zip(flows::networks(ipv6)) {
+        if ipv6 {
+            device.sysctl(&format!("net/ipv6/conf/{interface}/disable_ipv6"), "0")?;
+            // Nobody else is there to have the same address.
+            device.sysctl(&format!("net/ipv6/conf/{interface}/accept_dad"), "0")?;
+        } else {
+            device.sysctl(&format!("net/ipv4/conf/{interface}/rp_filter"), "0")?;
+        }
+        let nodad = if ipv6 { " nodad" } else { "" };
+        device.ip(&format!("addr add {} dev {interface}{nodad}", network.device))?;
+        device.sysctl(&format!("net/{family}/neigh/{interface}/base_reachable_time_ms"), REACHABLE_MS)?;
+    }
+    if ipv6 {
+        device.sysctl("net/ipv6/conf/all/forwarding", "1")
+    } else {
+        device.sysctl("net/ipv4/conf/all/rp_filter", "0")?;
+        device.sysctl("net/ipv4/ip_forward", "1")
+    }
+}
+
+/// A bridge with two ports, which knows who is behind which.
+pub(super) fn bridge(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+    let rig = Rig::new(traffic)?;
+    configure_bridge(&rig).map_err(said)?;
+    let flows = flows::of_ports(&flows::bridged(TESTER, setup.ipv6), &setup.flows)?;
+    let opened = rig.open(setup.driver)?;
+    introduce(&opened, &flows)?;
+    finish(rig, opened, &flows, traffic)
+}
+
+fn configure_bridge(rig: &Rig) -> Result<(), RigError> {
+    let device = rig.device();
+    // Nobody is forgotten within a day.
+    device.ip("link add br0 type bridge stp_state 0 mcast_snooping 0 ageing_time 8640000")?;
+    for interface in DEVICE {
+        device.ip(&format!("link set {interface} master br0"))?;
+    }
+    device
+        .ip("link set br0 up")
+        .and_then(|_| DEVICE.iter().try_for_each(|interface| device.wait_for_link(interface)))
+}
+
+/// Lets every station send one frame, so that the bridge learns where it is, whichever ports send later.
+fn introduce(opened: &Opened, flows: &flows::Flows) -> Result<(), String> {
+    for ((_, device), (_, pattern)) in opened.iter().zip(flows) {
+        let mut tx = device.tx(0).map_err(|why| why.to_string())?;
+        let macs: std::collections::BTreeSet<[u8; 6]> =
+            pattern.test_flows().iter().map(|flow| flow.src_mac.octets()).collect();
+        for mac in macs {
+            let nobody = [0, 0, 0, 0].into();
+            let frame = arp::Repr::request(MacAddr(mac), nobody, nobody).to_frame();
+            let mut batch: Batch = Packet::copy_of(&frame).into_iter().collect();
+            tx.transmit(&mut batch);
+            tx.flush();
+            batch.free_all();
+        }
+    }
+    Ok(())
+}
+
+/// Plugs the tester in. The kernel receives from the device's interfaces on the device's cores, in threads of its own: without
+/// them it would forward on the core of whoever sends, which is the tester.
+fn finish(rig: Rig, opened: Opened, flows: &flows::Flows, traffic: &Traffic) -> Result<Plugged, String> {
+    let mut plugged = rig.station(opened, flows, traffic)?;
+    for interface in DEVICE {
+        rig.device().receive_on(interface, &rig.cores.device).map_err(said)?;
+    }
+    rig.place_wire(false)?;
+    rig.settle(&mut plugged);
+    plugged.beside = Some(Box::new(rig));
+    Ok(plugged)
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plain forwarder in user space: what arrives at one interface leaves by the other, frame by frame, with one system call to
+//! receive and one to send. It is what a program does that knows only sockets, and the lower bar for those that know more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use core_affinity::CoreId;
+use ports::plain::PlainSocket;
+
+use super::rig::{DEVICE, Rig, TESTER, said};
+use super::{Plugged, Setup, Traffic, flows};
+
+/// Room for the longest frame.
+const BUFFER: usize = 1 << 16;
+/// How long a thread waits for frames before it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Threads that forward, until this is dropped.
+struct Forwarder {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    _rig: Rig,
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // One that panics has said why.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts the forwarder and plugs the tester in.
+pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+    let rig = Rig::new(traffic)?;
+    let flows = flows::of_ports(&flows::bridged(TESTER, setup.ipv6), &setup.flows)?;
+    let opened = rig.open(setup.driver)?;
+    let mut plugged = rig.station(opened, &flows, traffic)?;
+    rig.place_wire(true)?;
+    let open = || DEVICE.map(|name| PlainSocket::open(name).map_err(|why| format!("{name}: {why}")));
+    let [a, b] = rig.device().enter(open).map_err(said)?;
+    let (a, b) = (Arc::new(a?), Arc::new(b?));
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut threads = Vec::new();
+    for (index, (from, to)) in [(a.clone(), b.clone()), (b, a)].into_iter().enumerate() {
+        let core = rig.cores.device.get(index % rig.cores.device.len().max(1)).copied();
+        let stop = stop.clone();
+        let run = move || {
+            if let Some(id) = core {
+                core_affinity::set_for_current(CoreId { id });
+            }
+            forward(&from, &to, &stop);
+        };
+        let thread = std::thread::Builder::new().name("passthrough".into()).spawn(run);
+        threads.push(thread.map_err(|why| format!("cannot start a thread: {why}"))?);
+    }
+    rig.settle(&mut plugged);
+    plugged.beside = Some(Box::new(Forwarder { stop, threads, _rig: rig }));
+    Ok(plugged)
+}
+
+fn forward(from: &PlainSocket, to: &PlainSocket, stop: &AtomicBool) {
+    let mut buffer = vec![0; BUFFER];
+    while !stop.load(Ordering::Relaxed) {
+        // What cannot be received or sent is lost, as by any such program; the tester counts it.
+        if let Ok(Some(len)) = from.receive(&mut buffer, LOOK) {
+            let _ = to.send(&buffer[..len]);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rig for devices that have network interfaces: two namespaces, two virtual cables, and the tester's ports.
+//!
+//! ```text
+//! the tester's namespace            the device's
+//!     t1 ------------------------------ d1
+//!     t2 ------------------------------ d2
+//! ```
+//! Neither has a name, a default route, or an interface of the machine's own. They go with the process, however it ends; what was
+//! started in the device's namespace is ended with the rig, or on a signal.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::time::Duration;
+
+use lab::rig::{self, Cable, Namespace, RigError};
+use packet::port::{Device, Provider as _, Spec, method};
+use ports::SystemProvider;
+use tester::frame::FCS;
+use tester::station::Port;
+use wire::{MacAddr, ethernet};
+
+use super::cores::Cores;
+use super::flows::Flows;
+use super::{Plugged, Traffic};
+
+/// The tester's interfaces.
+pub(super) const TESTER: [&str; 2] = ["t1", "t2"];
+/// The device's.
+pub(super) const DEVICE: [&str; 2] = ["d1", "d2"];
+/// What the studies go up to, with a little more.
+const MTU_MAX: usize = 9216;
+/// How long a device's processes may take to end when they are asked to.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What drives the tester's ports, where they are network interfaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Driver {
+    /// The best that works.
+    Auto,
+    /// AF_XDP, in copy mode where the interface has no other.
+    AfXdp,
+    /// Packet sockets.
+    AfPacket,
+}
+
+/// An open interface of the tester's, and its name.
+pub(super) type Opened = Vec<(String, Arc<dyn Device>)>;
+
+/// The namespaces of one device.
+pub(super) struct Rig {
+    tester: Namespace,
+    device: Option<Arc<Namespace>>,
+    pub(super) cores: Cores,
+}
+
+impl Rig {
+    /// The tester's ports, joined by a cable.
+    pub(super) fn cable(traffic: &Traffic) -> Result<Rig, String> {
+        let lay = |tester: &Namespace| {
+            let [here, there] = TESTER;
+            cable_for(traffic).lay(tester, here, tester, there)?;
+            tester.run(&["ethtool", "-K", there, "gro", "on"])?;
+            TESTER.iter().try_for_each(|end| tester.wait_for_link(end))
+        };
+        permitted()?;
+        let tester = Namespace::unnamed().map_err(said)?;
+        lay(&tester).map_err(said)?;
+        Ok(Rig { tester, device: None, cores: Cores::of_machine() })
+    }
+
+    /// The tester's ports, and a device's at the other ends.
+    pub(super) fn new(traffic: &Traffic) -> Result<Rig, String> {
+        permitted()?;
+        let build = || -> Result<Rig, RigError> {
+            let (tester, device) = (Namespace::unnamed()?, Namespace::unnamed()?);
+            for (here, there) in TESTER.iter().zip(DEVICE) {
+                cable_for(traffic).lay(&tester, here, &device, there)?;
+                // NAPI on: frames that a program redirects into the cable arrive, and threads can receive.
+                device.run(&["ethtool", "-K", there, "gro", "on"])?;
+            }
+            TESTER.iter().try_for_each(|end| tester.wait_for_link(end))?;
+            DEVICE.iter().try_for_each(|end| device.wait_for_link(end))?;
+            let device = Arc::new(device);
+            lock().push(Arc::downgrade(&device));
+            Ok(Rig { tester, device: Some(device), cores: Cores::of_machine() })
+        };
+        build().map_err(said)
+    }
+
+    /// The device's namespace. A mere cable has none but the tester's.
+    pub(super) fn device(&self) -> &Namespace {
+        self.device.as_deref().unwrap_or(&self.tester)
+    }
+
+    /// Ethernet addresses of the device's interfaces.
+    pub(super) fn macs(&self) -> Result<[MacAddr; 2], String> {
+        let [a, b] = DEVICE.map(|interface| self.device().mac(interface).map(MacAddr).map_err(said));
+        Ok([a?, b?])
+    }
+
+    /// Opens the tester's interfaces.
+    pub(super) fn open(&self, driver: Driver) -> Result<Opened, String> {
+        let open =
+            || TESTER.into_iter().map(|name| Ok((name.to_owned(), open(name, driver, None)?))).collect();
+        self.tester.enter(open).map_err(said)?
+    }
+
+    /// Plugs the tester in.
+    pub(super) fn station(
+        &self,
+        opened: Opened,
+        flows: &Flows,
+        traffic: &Traffic,
+    ) -> Result<Plugged, String> {
+        self.tester.enter(|| station(opened, flows, traffic)).map_err(said)?
+    }
+
+    /// Has what arrives at the tester's ports handed over apart from the tester.
+    pub(super) fn receive_apart(&self) -> Result<(), RigError> {
+        let cores = self.cores.hand_over();
+        TESTER.iter().try_for_each(|end| self.tester.receive_on(end, &cores))
+    }
+
+    /// Has the wire's core, where there is one, hand over what these interfaces of the device receive, and what the tester's do.
+    pub(super) fn place_wire(&self, device_too: bool) -> Result<(), String> {
+        if self.cores.wire.is_none() {
+            return Ok(());
+        }
+        self.receive_apart().map_err(said)?;
+        if device_too {
+            let cores = self.cores.hand_over();
+            DEVICE.iter().try_for_each(|end| self.device().receive_on(end, &cores)).map_err(said)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the tester's core, and says who has which.
+    pub(super) fn settle(&self, plugged: &mut Plugged) {
+        self.cores.take();
+        let Cores { tester: Some(tester), wire, .. } = self.cores else { return };
+        plugged.own_core = self.cores.disjoint();
+        let mut text = format!("Cores: the tester's {tester}, the device's {}", self.cores.list());
+        text += &match wire {
+            Some(wire) => format!(", the wire's {wire} (there what was sent is handed over)"),
+            None => "; what was sent is handed over by the sender's core".to_owned(),
+        };
+        plugged.notes.push(text);
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if let Some(device) = &self.device {
+            device.evict(FAREWELL);
+        }
+    }
+}
+
+fn cable_for(traffic: &Traffic) -> Cable {
+    let mtu = traffic.size.saturating_sub(ethernet::HEADER_LEN + FCS).clamp(1500, MTU_MAX);
+    Cable { mtu, ..Cable::default() }
+}
+
+/// Opens an interface of the calling thread's namespace for the tester alone. `queues`: as many receive queues.
+pub(super) fn open(name: &str, driver: Driver, queues: Option<usize>) -> Result<Arc<dyn Device>, String> {
+    let method = match driver {
+        Driver::Auto => None,
+        Driver::AfXdp => Some(method::AF_XDP.to_owned()),
+        Driver::AfPacket => Some(method::AF_PACKET.to_owned()),
+    };
+    let mut spec = Spec {
+        device: name.to_owned(),
+        method,
+        queues,
+        promiscuous: true,
+        // What the tester receives is none of the kernel's business.
+        sniffer: Some(false),
+        ..Spec::default()
+    };
+    let provider = SystemProvider::new();
+    let opened = provider.open(&spec).or_else(|why| {
+        // Older kernels cannot keep what packet sockets receive from their protocols; these find no address here.
+        spec.sniffer = None;
+        provider.open(&spec).map_err(|_| why)
+    });
+    opened.map_err(|why| why.to_string())
+}
+
+/// A station with these interfaces, which belong to the calling thread's namespace.
+pub(super) fn station(opened: Opened, flows: &Flows, traffic: &Traffic) -> Result<Plugged, String> {
+    let port = |(name, device): (String, Arc<dyn Device>)| Port::new(&name, device);
+    let ports = opened.into_iter().map(port).collect::<Result<_, _>>().map_err(|why| why.to_string())?;
+    Ok(Plugged { in_memory: false, ..Plugged::new(ports, flows, traffic)? })
+}
+
+/// A rig's error, as text.
+pub(super) fn said(why: RigError) -> String {
+    why.to_string()
+}
+
+/// Whether namespaces can be built here.
+fn permitted() -> Result<(), String> {
+    rig::available().map_err(|why| {
+        let line: Vec<String> = std::env::args().skip(1).collect();
+        format!(
+            "a rig cannot be built: {why}; sudo apt-get install iproute2 ethtool, and sudo junctor {}",
+            line.join(" ")
+        )
+    })
+}
+
+/// A signal ends this process: what ends from now on does so because it was told to.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal ends this process.
+pub(super) fn is_ending() -> bool {
+    ENDING.load(Ordering::Acquire)
+}
+
+/// The namespaces of devices that run.
+static RUNNING: Mutex<Vec<Weak<Namespace>>> = Mutex::new(Vec::new());
+
+fn lock() -> std::sync::MutexGuard<'static, Vec<Weak<Namespace>>> {
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    running.retain(|namespace| namespace.strong_count() > 0);
+    running
+}
+
+/// From now on, a signal that ends this process ends first what devices have started: a process's namespaces go with it, other
+/// processes do not.
+pub(super) fn evict_on_signals() -> Result<(), String> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    static ONCE: Once = Once::new();
+    let mut result = Ok(());
+    ONCE.call_once(|| {
+        let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]);
+        result = signals.map_err(|why| format!("cannot watch for signals: {why}")).map(|mut signals| {
+            std::thread::spawn(move || {
+                if let Some(signal) = signals.forever().next() {
+                    ENDING.store(true, Ordering::Release);
+                    let running: Vec<Arc<Namespace>> = lock().iter().filter_map(Weak::upgrade).collect();
+                    running.iter().for_each(|namespace| namespace.evict(FAREWELL));
+                    std::process::exit(128 + signal);
+                }
+            });
+        });
+    });
+    result
+}

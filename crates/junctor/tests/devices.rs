@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor test` on devices with network interfaces: the kernel, the plain forwarder, commands, and interfaces of somebody else's
+//! rig. The kernel is also the oracle: it forwards, refuses and counts by itself. No speed is asked for: a trial has fewer frames
+//! than the queues on its way hold.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use lab::rig::{self, Cable, Namespace, Process, wait_for};
+
+const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+/// Long enough for any machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Two times 200 frames of four flows each way.
+const SLOW: [&str; 8] = ["--rate", "1000", "--time", "0.2", "--stragglers", "60", "--warm-up", "60"];
+
+fn test(args: &[&str]) -> Output {
+    Command::new(JUNCTOR).arg("test").args(args).output().expect("junctor")
+}
+
+/// How many frames a line of the text names.
+fn frames(text: &str, what: &str) -> u64 {
+    let line = text.lines().find(|line| line.trim_start().starts_with(what));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+}
+
+/// What a trial tells in which frames were sent: on a busy machine not all may leave in time.
+fn told(mut trial: impl FnMut() -> Output) -> String {
+    for _ in 0..20 {
+        let ran = trial();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+        if frames(&text, "sent") > 0 {
+            return text;
+        }
+    }
+    panic!("no frame was ever sent");
+}
+
+#[test]
+fn devices_of_the_rig_forward_everything() {
+    if rig::skip("devices_of_the_rig_forward_everything") {
+        return;
+    }
+    let few = ["--flow", "t1 flows=4", "--flow", "t2 flows=4"];
+    let router = "command:sysctl -qw net.ipv4.ip_forward=1 && ip addr add {ADDR1} dev {IF1} && \
+                  ip addr add {ADDR2} dev $JUNCTOR_IF2 && sleep 1000";
+    for (device, more) in [
+        ("kernel-router", &["--size", "64"][..]),
+        ("kernel-router", &["--size", "128", "--ipv6", "--driver", "af_packet"]),
+        ("kernel-bridge", &["--size", "9000", "--driver", "af_packet"]),
+        ("kernel-bridge", &["--size", "1518", "--one-way"]),
+        // Its sockets' buffers hold so many short frames only.
+        ("passthrough", &["--size", "64"]),
+        (router, &["--driver", "af_xdp"]),
+    ] {
+        let text = told(|| test(&[&["trial", device][..], &few, &SLOW, more].concat()));
+        assert_eq!(frames(&text, "sent"), frames(&text, "received"), "{text}");
+        for none in ["reordered", "duplicates", "stale", "misrouted", "damaged"] {
+            assert_eq!(frames(&text, none), 0, "{text}");
+        }
+        let by = if more.contains(&"af_packet") { "t1: AF_PACKET" } else { "t1: AF_XDP" };
+        assert!(text.contains(by) && text.contains("The tester alone, on a virtual cable"), "{text}");
+    }
+}
+
+/// A tester's namespace with t1 and t2, and the kernel as a router behind them.
+struct Site {
+    tester: Namespace,
+    router: Namespace,
+}
+
+impl Site {
+    fn new() -> Site {
+        let (tester, router) = (Namespace::new("t").unwrap(), Namespace::new("r").unwrap());
+        for (here, there, address) in [("t1", "d1", "198.18.0.1/24"), ("t2", "d2", "198.19.0.1/24")] {
+            Cable::default().lay(&tester, here, &router, there).unwrap();
+            router.ip(&format!("addr add {address} dev {there}")).unwrap();
+            tester.wait_for_link(here).unwrap();
+        }
+        router.sysctl("net/ipv4/ip_forward", "1").unwrap();
+        Site { tester, router }
+    }
+
+    fn start(&self, args: &[&str]) -> Process {
+        self.tester.spawn(&[&[JUNCTOR, "test"], args].concat()).expect("junctor")
+    }
+
+    fn run(&self, args: &[&str]) -> rig::Output {
+        self.start(args).finish(PATIENCE).expect("an end")
+    }
+
+    /// What the kernel has counted at an interface: packets received and sent.
+    fn counted(&self, interface: &str) -> (u64, u64) {
+        let text = self.router.ip(&format!("-s -o link show {interface}")).unwrap();
+        let packets = |direction: &str| -> Option<u64> {
+            text.split_once(direction)?.1.split_once('\\')?.1.split_whitespace().nth(1)?.parse().ok()
+        };
+        (packets("RX:").expect("packets received"), packets("TX:").expect("packets sent"))
+    }
+}
+
+#[test]
+fn what_the_kernel_drops_is_what_is_lost() {
+    if rig::skip("what_the_kernel_drops_is_what_is_lost") {
+        return;
+    }
+    let site = Site::new();
+    // Every other flow goes there.
+    site.router.ip("route add blackhole 198.19.0.192/26").unwrap();
+    let args =
+        ["trial", "ports:t1,t2", "--one-way", "--flow", "t1 flows=4 dst=198.19.0.128/26,198.19.0.192/26"];
+    let pace = ["--rate", "1000", "--time", "0.2", "--stragglers", "5", "--warm-up", "60"];
+    for driver in ["af_xdp", "af_packet"] {
+        let before = (site.counted("d1").0, site.counted("d2").1);
+        let mut trials = (0..20).map(|_| {
+            let ran = site.run(&[&args[..], &pace, &["--driver", driver]].concat());
+            assert!(ran.status.success(), "{}", ran.stderr);
+            ran.stdout
+        });
+        // On a busy machine some do not leave in time, or arrive after it.
+        let text = trials.find(|text| frames(text, "sent") > 1);
+        let text = text.expect("a trial whose frames were sent");
+        let (sent, received) = (frames(&text, "sent"), frames(&text, "received"));
+        assert_eq!((received, frames(&text, "lost")), (sent.div_ceil(2), sent / 2), "{text}");
+        // The kernel saw at least what the tester counted, and its own drops between the two.
+        let (arrived, left) = (site.counted("d1").0 - before.0, site.counted("d2").1 - before.1);
+        assert!(
+            arrived >= sent && (received..=arrived - sent / 2).contains(&left),
+            "{arrived} {left}: {text}"
+        );
+    }
+}
+
+#[test]
+fn interfaces_that_cannot_be_tested_are_refused() {
+    if rig::skip("interfaces_that_cannot_be_tested_are_refused") {
+        return;
+    }
+    let site = Site::new();
+    let refused = |args: &[&str], what: &str| {
+        let ran = site.run(&[&["trial"], args].concat());
+        assert!(ran.stderr.contains(what) && ran.status.code() == Some(1), "{args:?}: {}", ran.stderr);
+    };
+    refused(&["ports:t1,t3"], "t3: no such network interface; did you mean");
+    refused(&["ports:t1,t2", "--size", "1519"], "its longest is 1518");
+    refused(&["ports:t1,t2", "--flow", "t3 flows=1"], "the ports are t1, t2");
+    // Nobody has this address.
+    refused(&["ports:t1,t2", "--flow", "t2 via=198.19.0.9"], "t2: nobody answers for 198.19.0.9");
+    // Somebody answers, but forwards nothing.
+    site.router.sysctl("net/ipv4/ip_forward", "0").unwrap();
+    refused(&["ports:t1,t2", "--warm-up", "0.1"], "the device returned none of");
+    site.tester.ip("addr add 10.9.9.9/24 dev t2").unwrap();
+    refused(&["ports:t1,t2"], "t2: it has the address 10.9.9.9");
+    site.tester.ip("addr flush dev t2").unwrap();
+    site.router.ip("link set d2 down").unwrap();
+    refused(&["ports:t1,t2"], "t2: the link is down");
+}
+
+#[test]
+fn a_link_that_goes_down_ends_the_trial() {
+    if rig::skip("a_link_that_goes_down_ends_the_trial") {
+        return;
+    }
+    let site = Site::new();
+    let begun = site.counted("d1").0;
+    let trial = site.start(&[
+        "trial",
+        "ports:t1,t2",
+        "--one-way",
+        "--rate",
+        "1000",
+        "--time",
+        "1000",
+        "--flow",
+        "t1 flows=4",
+    ]);
+    // The warm-up has far fewer.
+    wait_for("the trial", PATIENCE, || site.counted("d1").0 > begun + 20_000).unwrap();
+    site.router.ip("link set d2 down").unwrap();
+    let ran = trial.finish(PATIENCE).unwrap();
+    assert!(ran.stderr.contains("t2: the link is down") && ran.status.code() == Some(1), "{}", ran.stderr);
+}
+
+#[test]
+fn a_command_that_ends_is_quoted() {
+    if rig::skip("a_command_that_ends_is_quoted") {
+        return;
+    }
+    let ran = test(&["trial", "command:echo ready; echo {IF2} is broken >&2; exit 3"]);
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("ended (exit status: 3) saying:\n  d2 is broken"), "{said}");
+    assert_eq!(ran.status.code(), Some(1));
+}
+
+/// Whether a process lives.
+fn lives(pid: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !status.is_empty() && !status.contains(") Z ")
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    if rig::skip("nothing_is_left_behind") {
+        return;
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    // A forwarder with a child that stays when its parent goes, and wants to end by itself.
+    let line = |file: &Path| {
+        let file = file.display();
+        format!(
+            "command:ip addr add {{ADDR1}} dev {{IF1}}; (trap '' HUP INT TERM; exec sleep 1000) & echo $$ $! > {file}.new && mv {file}.new {file}; sleep 1000"
+        )
+    };
+    for (name, signal, status) in [("interrupted", "-INT", 130), ("terminated", "-TERM", 143)] {
+        let file = place.path().join(name);
+        let mut junctor = Command::new(JUNCTOR);
+        junctor.args(["test", "trial", &line(&file), "--warm-up", "1000"]);
+        let junctor = Process::spawn(junctor, name.to_owned()).expect("junctor");
+        wait_for("the command", PATIENCE, || file.exists()).unwrap();
+        let pids = std::fs::read_to_string(&file).expect("two numbers");
+        assert!(pids.split_whitespace().all(lives), "{pids}");
+        Command::new("kill").args([signal, &junctor.id().to_string()]).status().expect("kill");
+        let ran = junctor.finish(PATIENCE).unwrap();
+        assert_eq!(ran.status.code(), Some(status), "{}", ran.stderr);
+        assert!(!pids.split_whitespace().any(lives), "{pids}");
+    }
+    // Killed outright, it cannot clear up; the command itself goes nevertheless.
+    let file = place.path().join("killed");
+    let mut junctor = Command::new(JUNCTOR);
+    junctor.args(["test", "trial", &line(&file), "--warm-up", "1000"]);
+    let junctor = Process::spawn(junctor, "killed".to_owned()).expect("junctor");
+    wait_for("the command", PATIENCE, || file.exists()).unwrap();
+    drop(junctor);
+    let pids = std::fs::read_to_string(&file).expect("two numbers");
+    let (shell, child) = pids.trim().split_once(' ').expect("two numbers");
+    wait_for("the shell's end", PATIENCE, || !lives(shell)).unwrap();
+    Command::new("kill").args(["-KILL", child]).status().expect("kill");
+    // It was silent all the time, which ends a test too.
+    let file = place.path().join("silent");
+    let ran = test(&["trial", &line(&file), "--warm-up", "0.1"]);
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("t1 heard") && said.contains("t2 heard nothing"), "{said}");
+    let pids = std::fs::read_to_string(&file).expect("two numbers");
+    assert!(!pids.split_whitespace().any(lives), "{pids}");
+}
+
+#[test]
+fn without_rights_it_is_said_what_gives_them() {
+    use std::os::unix::process::CommandExt as _;
+    if rig::skip("without_rights_it_is_said_what_gives_them") {
+        return;
+    }
+    let mut command = Command::new(JUNCTOR);
+    command.args(["test", "trial", "kernel-router"]).uid(65534).gid(65534);
+    let Ok(ran) = command.output() else {
+        eprintln!("without_rights_it_is_said_what_gives_them skipped: nobody may run {JUNCTOR}");
+        return;
+    };
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("need root") && said.contains("sudo junctor test trial kernel-router"), "{said}");
+    assert_eq!(ran.status.code(), Some(1));
+}
