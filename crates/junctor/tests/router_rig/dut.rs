@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The device under test: `junctor run` in the middle namespace of a rig, and the report it leaves.
 
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ impl Dut {
         let run = [JUNCTOR, "run", "--report", "--control", &control];
         let process = rig.dut.spawn(&[&run, arguments, &[&file]].concat()).unwrap();
         let mut dut = Dut { process, scratch };
+        wait_for("the control socket", PATIENCE, || UnixStream::connect(&control).is_ok())
+            .unwrap_or_else(|e| panic!("{e}; said:\n{}", dut.text()));
         for device in ["d0", "d1"] {
             for action in ["receives", "sends"] {
                 dut.says(&format!("{device}: {action} by"));
