@@ -75,7 +75,9 @@ fn check_gateway(method: &str) {
     assert!(served.stdout.contains("peer 10.0.2.1"), "{served:?}");
     let counts =
         ["rewritten", "split", "failures"].map(|h| dut.ctl(&[&format!("ports.{h}")]).trim().to_owned());
-    assert_eq!(counts, ["5", "0", "0"]);
+    // A command that TCP sends again is rewritten again.
+    assert!(counts[0].parse::<u32>().is_ok_and(|rewritten| rewritten >= 5), "{counts:?}");
+    assert_eq!(counts[1..], ["0", "0"]);
     assert!(iperf(&rig.b, &rig.a, "10.0.2.2", "") > 1e6);
     let report = dut.stop();
     for reason in ["bad-checksum", "bad-arp", "no-route", "device-error", "no-memory"] {
