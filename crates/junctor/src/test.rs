@@ -4,13 +4,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use tester::search::Ledger;
-use tester::search::setup;
+use serde_json::{Map, Value, json};
+use tester::search::{Ledger, setup};
 use tester::trial::Trial;
 
 use device::{Driver, FlowLine, Name, Plugged, Setup, Traffic};
 use output::Output;
-use serde_json::{Map, Value, json};
 
 mod agent;
 mod campaign;
@@ -162,6 +161,33 @@ impl Common {
         }
         Ok(plugged)
     }
+
+    /// Under which conditions a test ran, for its record.
+    fn conditions(&self, facts: &Facts) -> Map<String, Value> {
+        let ports: Vec<Value> =
+            facts.ports.iter().map(|(name, driver)| json!({ "name": name, "driver": driver })).collect();
+        let conditions = json!({
+            "device": self.device.to_string(), "configuration": self.device.configuration(),
+            "workers": self.workers, "one_way": self.one_way, "stragglers_s": self.stragglers.as_secs_f64(),
+            "seed": self.seed, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
+            "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
+            "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
+        });
+        conditions.as_object().cloned().unwrap_or_default()
+    }
+
+    /// What the documents ask of every test.
+    fn asked(&self, sizes: &[usize], medium: bool, facts: &Facts) -> Ledger {
+        setup::ledger(&setup::Setup {
+            sizes: sizes.to_vec(),
+            senders: facts.senders,
+            flows: facts.flows,
+            stragglers: self.stragglers,
+            medium,
+            modified: self.modifiers.are_any(),
+            configuration: self.device == Name::Cable || self.device.configuration().is_some(),
+        })
+    }
 }
 
 /// What only the running device tells.
@@ -199,9 +225,7 @@ impl Facts {
             cable: Some(cable.clone()),
         }
     }
-}
 
-impl Facts {
     /// What drives the tester's ports, and how the device was built.
     fn built(&self) -> String {
         let mut text = self.cable.as_ref().map(Cable::text).unwrap_or_default();
@@ -210,35 +234,6 @@ impl Facts {
         }
         self.notes.iter().for_each(|note| text += &format!("  {note}\n"));
         text
-    }
-}
-
-impl Common {
-    /// Under which conditions a test ran, for its record.
-    fn conditions(&self, facts: &Facts) -> Map<String, Value> {
-        let ports: Vec<Value> =
-            facts.ports.iter().map(|(name, driver)| json!({ "name": name, "driver": driver })).collect();
-        let conditions = json!({
-            "device": self.device.to_string(), "configuration": self.device.configuration(),
-            "workers": self.workers, "one_way": self.one_way, "stragglers_s": self.stragglers.as_secs_f64(),
-            "seed": self.seed, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
-            "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
-            "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
-        });
-        conditions.as_object().cloned().unwrap_or_default()
-    }
-
-    /// What the documents ask of every test.
-    fn asked(&self, sizes: &[usize], medium: bool, facts: &Facts) -> Ledger {
-        setup::ledger(&setup::Setup {
-            sizes: sizes.to_vec(),
-            senders: facts.senders,
-            flows: facts.flows,
-            stragglers: self.stragglers,
-            medium,
-            modified: self.modifiers.are_any(),
-            configuration: self.device == Name::Cable || self.device.configuration().is_some(),
-        })
     }
 }
 

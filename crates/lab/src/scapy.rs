@@ -27,6 +27,9 @@ pub fn ask(script: impl AsRef<Path>, arguments: &[&OsStr]) -> Option<String> {
             _ => panic!("{arguments:?}: {}", String::from_utf8_lossy(&output.stderr)),
         }
     }
-    println!("skipped: no Python with scapy; set JUNCTOR_PYTHON");
+    println!(
+        "skipped: no Python that can import what {} does; set JUNCTOR_PYTHON",
+        script.as_ref().display()
+    );
     None
 }

@@ -39,15 +39,11 @@ pub(super) fn run(common: &Common) -> Result<Report, Wrong> {
 }
 
 fn report(setting: Setting<'_>, sections: Vec<Section>) -> Report {
-    let mut lacks = Vec::new();
-    if setting.cores < published::CORES {
-        lacks.push(format!(
-            "Cores: the study had {}, this run has {} of {}. Values for more are modelled, and stand apart.",
-            published::CORES,
-            setting.cores,
-            setting.here
-        ));
-    }
+    let mut lacks: Vec<String> = setting
+        .fewer_than(published::CORES)
+        .map(|cores| cores + " Values for more are modelled, and stand apart.")
+        .into_iter()
+        .collect();
     lacks.push("Ports: the study bridged two of four 1 GbE ports, which long frames fill before 8 cores are busy. Here frames are made and end in memory, so no wire sets a limit; but each frame is copied whole when it is made, which takes longer than bridging it when it is long.".to_owned());
     lacks.push(format!("System: the study's big lock is a kernel's, with interrupts and a protocol stack under it. Here it is one lock around what a worker does in a round, for up to {} frames from each port; so it changes hands less often than for each frame.", engine::DEFAULT_BURST));
     lacks.extend(setting.turns());

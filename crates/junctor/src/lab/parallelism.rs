@@ -50,14 +50,11 @@ pub(super) fn run(common: &Common) -> Result<Report, Wrong> {
 }
 
 fn report(setting: Setting<'_>, sections: Vec<Section>) -> Report {
-    let mut lacks = Vec::new();
-    if setting.cores < STUDY_CORES {
-        lacks.push(format!(
-            "Cores: the study had {STUDY_CORES}, this run has {} of {}. Values for more are modelled, and stand apart.",
-            setting.cores,
-            setting.here
-        ));
-    }
+    let mut lacks: Vec<String> = setting
+        .fewer_than(STUDY_CORES)
+        .map(|cores| cores + " Values for more are modelled, and stand apart.")
+        .into_iter()
+        .collect();
     lacks.push("Devices: the study forwarded between network cards and four hosts; here packets are made and end in memory, so that no card and no bus sets a limit.".to_owned());
     lacks.push("IPsec: the study's gateway encrypts by 3DES; here an element computes for a fixed number of steps on each packet instead; how much that is beside the router's own work stands below.".to_owned());
     let method = vec![

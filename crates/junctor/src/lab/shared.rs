@@ -93,6 +93,12 @@ impl<'a> Setting<'a> {
         )
     }
 
+    /// What to say where the study had more cores.
+    pub(super) fn fewer_than(&self, study: usize) -> Option<String> {
+        (self.cores < study)
+            .then(|| format!("Cores: the study had {study}, this run has {} of {}.", self.cores, self.here))
+    }
+
     /// What to say of values that are missing.
     pub(super) fn turns(&self) -> Option<String> {
         (self.missing > 0).then(|| {
