@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use junctor_engine::args::Args;
 use junctor_engine::clock::TimeSource;
@@ -185,8 +185,16 @@ fn watched_on(text: &str, cores: &[usize], test: impl FnOnce(&Control, &Receiver
     });
 }
 
+/// What an element of a worker that nothing holds has counted. On a busy machine also such a worker may seem to stall for
+/// a while, and is then not waited for.
 fn count(control: &Control, sink: &str) -> u64 {
-    control.read(&format!("{sink}.count"), "").unwrap().parse().unwrap()
+    let start = Instant::now();
+    loop {
+        match control.read(&format!("{sink}.count"), "") {
+            Ok(count) => return count.parse().unwrap(),
+            Err(why) => assert!(start.elapsed() < SURELY, "{why}"),
+        }
+    }
 }
 
 /// What is said of a worker that stalls, and when it goes on. A machine with much else to do may starve the other one, too.

@@ -25,15 +25,17 @@ fn rig6() -> Rig {
     rig
 }
 
-/// A small IPv6 router: fe80::1 on both links, 2001:db8:1::1 and 2001:db8:2::1; impatient, so that tests are short.
-fn router6(rig: &Rig, method: &str) -> String {
+/// How its tables ask where neighbours go away, so that tests are short.
+const IMPATIENT: &str = "POLL_TIMEOUT 1s, PROBE_DELAY 200ms, RETRY_INTERVAL 200ms";
+
+/// A small IPv6 router: fe80::1 on both links, 2001:db8:1::1 and 2001:db8:2::1. `patience` are arguments of its tables of neighbours.
+fn router6(rig: &Rig, method: &str, patience: &str) -> String {
     let mut config = String::from(
         "ip :: CheckIP6Header -> r :: Classifier(24/20010db800010000, 24/20010db800020000, -);
          r[2] -> Discard;\n",
     );
     for n in [0, 1] {
         let (link, mac) = (n + 1, text(rig.dut.mac(&format!("d{n}")).unwrap()));
-        let patience = "POLL_TIMEOUT 1s, PROBE_DELAY 200ms, RETRY_INTERVAL 200ms";
         config += &format!(
             "out{n} :: Queue(1000) -> ToDevice(d{n});
              FromDevice(d{n}) -> c{n} :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85,
@@ -74,7 +76,7 @@ fn until_answered(host: &Namespace, to: &str) {
 /// The kernel finds us, as router and as proxy; we find the kernel.
 fn check_discovery(method: &str) {
     let rig = rig6();
-    let dut = Dut::run(&rig, &router6(&rig, method), &["-h", "nt0.states", "-h", "nt1.states"]);
+    let dut = Dut::run(&rig, &router6(&rig, method, ""), &["-h", "nt0.states", "-h", "nt1.states"]);
     for (host, device) in [(&rig.a, "a0"), (&rig.b, "b0")] {
         wait_for("a default route by router advertisement", PATIENCE, || {
             host.ip("-6 route show default").unwrap().contains("via fe80::1 dev")
@@ -114,7 +116,7 @@ fn check_discovery(method: &str) {
 /// A host takes another Ethernet address, then goes away, then comes back: packets find it, are reported, find it again.
 fn check_expiry6(method: &str) {
     let rig = rig6();
-    let dut = Dut::run(&rig, &router6(&rig, method), &["-h", "nt1.states"]);
+    let dut = Dut::run(&rig, &router6(&rig, method, IMPATIENT), &["-h", "nt1.states"]);
     until_answered(&rig.a, "2001:db8:2::2");
     rig.b.ip("link set b0 address 02:00:00:00:00:99").unwrap();
     until_answered(&rig.a, "2001:db8:2::2");
@@ -174,7 +176,8 @@ const SCANNED: u64 = 2000;
 /// beside others and unoptimised. The table's tests do, on a virtual clock.)
 fn check_scan(method: &str) {
     let rig = rig6();
-    let dut = Dut::run(&rig, &router6(&rig, method), &["-h", "nt1.unresolved", "-h", "nt1.length"]);
+    let dut =
+        Dut::run(&rig, &router6(&rig, method, IMPATIENT), &["-h", "nt1.unresolved", "-h", "nt1.length"]);
     until_answered(&rig.a, "2001:db8:2::2");
     let program = format!(
         "import socket,time\n\
