@@ -18,9 +18,15 @@ use packet::{Batch, HEADROOM, Packet};
 use serde_json::json;
 use sync::padded::CachePadded;
 
+use self::floor::Floor;
 use super::subject::lengths;
 use crate::cli;
 use crate::measure::{self, Measured};
+
+mod floor;
+
+/// Packets that one burst may have at most.
+const MAX_BURST: usize = 256;
 
 /// Measure what moving a packet between two cores through a Queue costs: the busy time of both sides over packets moved.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,6 +39,8 @@ use crate::measure::{self, Measured};
                                   them on the other; the frames return through the shared pool
   handoff.one_core_memory_ns_per_packet
   handoff.take_ns_per_packet      of the first, what the core pays that takes the packets
+  handoff.floor_ns_per_packet     the same as the first without engine, queue and packets: two bare threads pass lists of
+                                  frames, and the second reads the two lines that the first wrote for each of them
   handoff.lock_contended_share    with a lock: of the times it was taken, the share that had to wait
   handoff.lock_wait_ns_per_packet how long, over packets moved
 handoff.ns_per_packet alone is that of the lock-free queue at burst 32. Times spent with a queue too full or empty to
@@ -401,8 +409,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(_) => return cli::usage(format!("--cores expects two cores such as 0,1, not '{}'", args.cores)),
         Err(why) => return cli::usage(why),
     };
-    if args.burst.iter().any(|burst| !(1..=256).contains(burst)) {
-        return cli::usage("--burst must lie between 1 and 256");
+    if args.burst.iter().any(|burst| !(1..=MAX_BURST).contains(burst)) {
+        return cli::usage(format!("--burst must lie between 1 and {MAX_BURST}"));
     }
     let mut results = Vec::new();
     for way in &args.sync {
@@ -422,12 +430,13 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 /// Quantities of a run, in the order in which they are told.
-const NAMES: [(&str, &str); 7] = [
+const NAMES: [(&str, &str); 8] = [
     ("ns_per_packet", "ns"),
     ("memory_ns_per_packet", "ns"),
     ("one_core_ns_per_packet", "ns"),
     ("one_core_memory_ns_per_packet", "ns"),
     ("take_ns_per_packet", "ns"),
+    ("floor_ns_per_packet", "ns"),
     ("lock_contended_share", ""),
     ("lock_wait_ns_per_packet", "ns"),
 ];
@@ -437,21 +446,23 @@ fn measure_one(args: &Args, way: &str, burst: usize, cores: &[usize]) -> Result<
     let length = Duration::from_millis(args.run_ms.max(1));
     let mut two = Moving::new(args.capacity, way, burst, cores.to_vec())?;
     let mut one = Moving::new(args.capacity, way, burst, cores[..1].to_vec())?;
+    let floor = Floor::new([cores[1], cores[0]], burst);
     for run in 0..=args.runs.max(1) {
         let before = two.contention();
         let [source, sink] = two.sides(length);
         let [apart, apart_memory] = [0, 1].map(|i| source[i] + sink[i]);
         let after = two.contention();
         let [together, together_memory] = one.run(length);
+        let floor = floor.run(length);
         if run == 0 {
             continue;
         }
-        let values = [apart, apart_memory, together, together_memory, sink[0]];
+        let values = [apart, apart_memory, together, together_memory, sink[0], floor];
         runs.iter_mut().zip(values).for_each(|(runs, value)| runs.push(value));
         if let (Some(before), Some(after)) = (before, after) {
             let [taken, contended, wait_ns] = [0, 1, 2].map(|i| after[i] - before[i]);
-            runs[5].push(contended / taken.max(1.0));
-            runs[6].push(wait_ns / two.moved().max(1.0));
+            runs[6].push(contended / taken.max(1.0));
+            runs[7].push(wait_ns / two.moved().max(1.0));
         }
     }
     let measured = NAMES.iter().zip(runs).filter(|(_, runs)| !runs.is_empty());
