@@ -76,7 +76,7 @@ fn run(text: &str) -> Result<Outcome, String> {
     // An example that went on for ever could do so without simulated time passing.
     let (control, (done, end)) = (router.control(), std::sync::mpsc::channel());
     let watch = std::thread::spawn(move || {
-        let late = end.recv_timeout(Duration::from_secs(60)).is_err();
+        let late = end.recv_timeout(Duration::from_secs(300)).is_err();
         if late {
             control.stop();
         }

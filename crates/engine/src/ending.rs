@@ -2,9 +2,10 @@
 //! The end of a router: in bounded time, also when a worker never comes back.
 //!
 //! A thread cannot be ended from outside. So workers run on threads that own them, and the thread that runs the router waits for each to bring
-//! its worker back. Where workers are watched, it waits for [`GRACE`] once the router has stopped, and longer only for one that gets no processor. Who does
-//! not come is left behind with all it owns: it is named, with its element, the packets in hand, and the instances that could not end. The
-//! others end as ever, and a worker without instances takes its place, so that counters and handlers of the rest can be asked.
+//! its worker back. Where workers are watched, it waits for [`GRACE`] once the router has stopped, and for [`GRACE_UNSERVED`] while one that
+//! is missing gets no processor. Who does not come is left behind with all it owns: it is named, with its element, the packets in hand, and the
+//! instances that could not end. The others end as ever, and a worker without instances takes its place, so that counters and handlers of the
+//! rest can be asked.
 //!
 //! The time limit of a run lies with the first worker. Where that one stands still, the waiting thread stops the router in its place.
 
@@ -20,12 +21,13 @@ use crate::turns;
 use crate::watchdog::{self, Used, Watched};
 use crate::worker::Worker;
 
-/// How long workers may take to end once the router has stopped.
-const GRACE: Duration = Duration::from_secs(2);
-/// How long those that others keep from a processor may.
-const GRACE_UNSERVED: Duration = Duration::from_secs(10);
-/// How often it is looked whether the router has stopped.
+/// How often it is looked whether the router has stopped, and whether its workers have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How many looks workers may take to end once the router has stopped: two seconds. It is looks that count, not time, so that the
+/// time does not pass in which the whole process, or machine, was kept from running.
+const GRACE: u32 = 20;
+/// How many those that others keep from a processor may: ten seconds.
+const GRACE_UNSERVED: u32 = 100;
 /// How long after its time a run is ended by whoever waits for it.
 const OVERDUE: Duration = Duration::from_millis(500);
 
@@ -109,7 +111,8 @@ pub(crate) fn run_group(plant: &Plant, group: &mut Vec<Worker>, core: Option<usi
 /// Waits until all have ended, or until it is no use any more.
 fn wait(plant: &Plant, parties: &mut [Party], ends: &Receiver<usize>, ended: &mut Ended) {
     let bounded = *lock(&plant.watched) != Watched::No;
-    let mut stopped: Option<Instant> = None;
+    // When the router was found to have stopped, and looks since.
+    let mut stopped: Option<(Instant, u32)> = None;
     while parties.iter().any(|p| p.thread.is_some()) {
         match ends.recv_timeout(LOOK_EVERY) {
             Ok(party) => {
@@ -125,22 +128,25 @@ fn wait(plant: &Plant, parties: &mut [Party], ends: &Receiver<usize>, ended: &mu
             Err(RecvTimeoutError::Timeout) => {}
         }
         let (now, shared) = (Instant::now(), plant.current());
-        match stopped {
+        match &mut stopped {
             _ if !bounded => {}
             None if shared.is_stopped() => {
-                stopped = Some(now);
+                stopped = Some((now, 0));
                 parties.iter_mut().for_each(|p| p.used = used(plant, &p.workers));
             }
             None if lock(&plant.ends_at).is_some_and(|at| now > at + OVERDUE) => shared.stop(),
-            Some(since) if now - since >= GRACE => {
-                let late = |p: &Party| p.thread.is_some() && !is_unserved(plant, p, now - since);
-                if now - since >= GRACE_UNSERVED || parties.iter().any(late) {
+            None => {}
+            Some((since, looks)) => {
+                *looks += 1;
+                let since = now - *since;
+                // One that stands still does not take along another that only waits for its turn.
+                let no_use = |p: &Party| p.thread.is_none() || !is_unserved(plant, p, since);
+                if *looks >= GRACE_UNSERVED || *looks >= GRACE && parties.iter().all(no_use) {
                     let left = parties.iter().filter(|p| p.thread.is_some()).flat_map(|p| &p.workers);
-                    left.for_each(|w| shared.print(&watchdog::told_at_end(&shared, *w, now - since)));
+                    left.for_each(|w| shared.print(&watchdog::told_at_end(&shared, *w, since)));
                     return;
                 }
             }
-            _ => {}
         }
     }
 }

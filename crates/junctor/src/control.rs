@@ -19,7 +19,7 @@ use crate::reconfigure::Offered;
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 32;
 /// How long a client may leave an answer unread.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where routers of this user listen: `/run/junctor` for root, else below `$XDG_RUNTIME_DIR` if that is set.
 pub(crate) fn directory() -> Option<PathBuf> {
@@ -59,13 +59,37 @@ pub(crate) fn listen_by_default(offered: Offered) -> Result<Option<Served>, Stri
 pub(crate) fn listen(path: &Path, offered: Offered) -> Result<Served, String> {
     remove_if_stale(path);
     let failed = |e: std::io::Error| format!("control socket {}: {e}", path.display());
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    let listener = bind(path).map_err(failed)?;
     let busy = Arc::new(Mutex::new(()));
     let served = Served { path: path.to_owned(), busy: busy.clone() };
     let body = move || accept(&listener, &offered, &busy);
     std::thread::Builder::new().name("control".into()).spawn(body).map_err(failed)?;
     Ok(served)
+}
+
+/// Binds a socket that only its owner may use. Bound, it has a name before it listens, and whoever came across it in between
+/// would take it for one that was left behind; so it gets its name when all is done.
+fn bind(path: &Path) -> std::io::Result<UnixListener> {
+    let owners = || std::fs::Permissions::from_mode(0o600);
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(format!(".{}", std::process::id()));
+    if let Ok(listener) = UnixListener::bind(&unfinished) {
+        let named = std::fs::set_permissions(&unfinished, owners())
+            .and_then(|()| std::fs::hard_link(&unfinished, path));
+        let _ = std::fs::remove_file(&unfinished);
+        match named {
+            Ok(()) => return Ok(listener),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(std::io::ErrorKind::AddrInUse.into());
+            }
+            // A file system without links.
+            Err(_) => {}
+        }
+    }
+    // The longer name may be too long for a socket.
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, owners())?;
+    Ok(listener)
 }
 
 impl Drop for Served {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{cli, control, exit};
 
 /// How long a router may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take to build another configuration.
 pub(crate) const BUILDING: Duration = Duration::from_secs(300);
 

@@ -31,7 +31,7 @@ impl Running {
     fn start(directory: &Path, args: &[&str]) -> Running {
         let socket = directory.join("control");
         let mut child = Command::new(env!("CARGO_BIN_EXE_junctor"))
-            .args(["run", "-j", "2", "--time", "200", "--control"])
+            .args(["run", "-j", "2", "--time", "600", "--control"])
             .arg(&socket)
             .args(args)
             .stdout(Stdio::null())
@@ -45,7 +45,7 @@ impl Running {
                 to.lock().unwrap().push_str(&(line + "\n"));
             }
         });
-        wait_for("the router's socket", || socket.exists());
+        wait_for("the router's socket", || UnixStream::connect(&socket).is_ok());
         Running { child, socket, said }
     }
 
@@ -183,7 +183,7 @@ fn apply_shows_what_changes_and_comes_back_unless_confirmed() {
     assert_eq!(router.read("src.limit"), "5");
     assert!(apply(&["status"]).0.starts_with("nothing to be confirmed"));
     // Confirmed.
-    assert_eq!(apply(&["--confirm", "100s", "-e", SECOND]).2, 0);
+    assert_eq!(apply(&["--confirm", "1000s", "-e", SECOND]).2, 0);
     assert!(apply(&["status"]).0.starts_with("to be confirmed within"));
     let (said, why, status) = apply(&["confirm"]);
     assert!(status == 0 && said.contains("stays"), "{said}{why}");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Routers are started, asked and stopped by `junctor ctl`.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ impl Running {
     /// Starts a router and waits until it listens.
     fn start(socket: &Path, text: &str) -> Running {
         let child = Command::new(env!("CARGO_BIN_EXE_junctor"))
-            .args(["run", "-j", "2", "--time", "100", "--control"])
+            .args(["run", "-j", "2", "--time", "600", "--control"])
             .arg(socket)
             .args(["-e", text])
             .stdout(Stdio::null())
@@ -26,7 +27,7 @@ impl Running {
             .expect("junctor run");
         let running = Running(child);
         let give_up = Instant::now() + Duration::from_secs(60);
-        while !socket.exists() {
+        while UnixStream::connect(socket).is_err() {
             assert!(Instant::now() < give_up, "the router does not listen");
             std::thread::yield_now();
         }

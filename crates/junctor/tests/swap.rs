@@ -154,7 +154,7 @@ impl Traffic {
             if self.ended.load(Ordering::Relaxed) {
                 let all = self.received.load(Ordering::Relaxed) == self.sent.load(Ordering::Relaxed);
                 let since = *patience.get_or_insert_with(Instant::now);
-                if all || since.elapsed() > Duration::from_secs(20) {
+                if all || since.elapsed() > Duration::from_secs(120) {
                     return;
                 }
             }

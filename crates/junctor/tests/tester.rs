@@ -47,7 +47,7 @@ fn through(path: &str, seconds: &str) -> impl Fn(&str) -> f64 + use<> {
     let file = device(path);
     let name = format!("self:{}", file.path().display());
     let mut trials =
-        (0..20).map(|_| results(&[&["trial", &name, "--stragglers", seconds][..], &SLOW].concat()));
+        (0..100).map(|_| results(&[&["trial", &name, "--stragglers", seconds][..], &SLOW].concat()));
     trials.find(|value| value("unsent_share") == 0.0).expect("a trial whose frames were all sent")
 }
 
@@ -117,7 +117,7 @@ fn what_is_sent_can_be_changed() {
     let trial = |more: &[&str]| {
         let args = [&["trial", &name, "--stragglers", "20"][..], &SLOW, more].concat();
         let run = || told(&args);
-        let found = (0..20).map(|_| run()).find(|(_, value)| value("unsent_share") == Some(0.0));
+        let found = (0..100).map(|_| run()).find(|(_, value)| value("unsent_share") == Some(0.0));
         found.expect("a trial whose frames were all sent")
     };
     let (object, value) =
@@ -224,7 +224,7 @@ fn a_soak_tells_in_which_intervals_frames_were_lost() {
     let name = format!("self:{}", file.path().display());
     let args = ["soak", &name, "--size", "64", "--one-way", "--stragglers", "5", "--rate", "2000"];
     let run = || told(&[&args[..], &["--time", "0.4", "--bin", "0.1"]].concat());
-    let found = (0..20).map(|_| run()).find(|(_, value)| value("soak.unsent_share.64") == Some(0.0));
+    let found = (0..100).map(|_| run()).find(|(_, value)| value("soak.unsent_share.64") == Some(0.0));
     let (object, value) = found.expect("a soak whose frames were all sent");
     for (name, expected) in [
         ("sent_frames", 800.0),
@@ -252,7 +252,7 @@ fn a_device_is_reset_while_frames_come() {
     assert_eq!(value("rfc2544.reset_lost_frames.64"), Some(0.0));
     // What comes while it is built anew is lost. How long that takes is the machine's business.
     let lost = |_| reset(&[])("rfc2544.reset_lost_frames.64").expect("told");
-    assert!((0..20).map(lost).any(|frames| frames > 0.0));
+    assert!((0..100).map(lost).any(|frames| frames > 0.0));
     let value = reset(&["--reset-command", "true"]);
     assert_eq!(value("rfc2544.reset_ms.by_loss.64"), Some(0.0));
     for (device, more, what) in [

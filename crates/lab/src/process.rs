@@ -96,10 +96,10 @@ impl Process {
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().ok().flatten()?;
-        // The streams end with the process, unless it left children behind.
+        // The streams end with the process, unless it left children behind; but whoever reads them may have to wait for a turn.
         let patience = Instant::now();
         while !self.streams.iter().all(|s| s.ended.load(Ordering::Acquire))
-            && patience.elapsed() < Duration::from_secs(1)
+            && patience.elapsed() < Duration::from_secs(20)
         {
             thread::park_timeout(Duration::from_millis(1));
         }
@@ -113,11 +113,12 @@ impl Process {
     pub fn wait_for_text(&mut self, text: &str, timeout: Duration) -> Result<(), RigError> {
         let start = Instant::now();
         loop {
+            // Asked first: what it says at its very end has been read then.
+            let ended = self.streams.iter().all(|s| s.ended.load(Ordering::Acquire));
             let seen = self.streams.iter().any(|s| s.text().contains(text));
             if seen {
                 return Ok(());
             }
-            let ended = self.streams.iter().all(|s| s.ended.load(Ordering::Acquire));
             if ended || start.elapsed() > timeout {
                 let (what, out, err) = (&self.what, self.stdout(), self.stderr());
                 return Err(RigError::new(format!("{what} never said {text:?}; it said:\n{out}\n{err}")));

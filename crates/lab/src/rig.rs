@@ -13,7 +13,9 @@
 //!   would forward both as they are ([`Cable::offloads`]);
 //! * host ends have generic receive offload on, which turns NAPI on; without it a virtual cable swallows frames that
 //!   an XDP program redirects into it;
-//! * bridges do not call into netfilter, and IPv6 is off, so that nobody but the test sends anything.
+//! * bridges do not call into netfilter, and IPv6 is off, so that nobody but the test sends anything;
+//! * hosts ask for a neighbour for a minute and not for three seconds only, since a router that waits for its turn answers
+//!   late ([`Namespace::ask_patiently`]).
 //!
 //! Waiting is for conditions ([`wait_for`]), never for time to pass.
 
@@ -36,8 +38,8 @@ use nix::unistd::Pid;
 
 pub use crate::process::{Output, Process};
 
-/// How long an ordinary command may take.
-pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long an ordinary command may take, on a machine that has much else to do.
+pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The Python that has the system's scapy; another one may come first in the path.
 pub const PYTHON: &str = "/usr/bin/python3";
@@ -307,6 +309,20 @@ impl Namespace {
         threads.into_iter().try_for_each(|thread| pin(Pid::from_raw(thread), cpus))
     }
 
+    /// Has the kernel ask once a second for a minute, and not for three seconds only, before it calls a neighbour at an interface
+    /// unreachable (and drops what waits for it).
+    ///
+    /// # Errors
+    /// There is no such interface.
+    pub fn ask_patiently(&self, interface: &str) -> Result<(), RigError> {
+        for family in ["ipv4", "ipv6"] {
+            for kind in ["mcast", "ucast"] {
+                self.sysctl(&format!("net/{family}/neigh/{interface}/{kind}_solicit"), "60")?;
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until an interface carries frames.
     ///
     /// # Errors
@@ -432,6 +448,7 @@ impl Cable {
             dut.run(&["ethtool", "-K", dut_end, "tx", "off", "tso", "off", "gso", "off"])?;
         }
         host.run(&["ethtool", "-K", host_end, "gro", "on"])?;
+        host.ask_patiently(host_end)?;
         host.ip(&format!("link set {host_end} up"))?;
         dut.ip(&format!("link set {dut_end} up"))?;
         Ok(())
@@ -529,7 +546,7 @@ mod tests {
         let rig = Rig::new(Cable { mtu: 9000, queues: 2, offloads: false }).unwrap();
         rig.address_hosts().unwrap();
         rig.route_by_kernel().unwrap();
-        rig.a.run(&["ping", "-c1", "-W5", "-s8000", "-Mdo", "10.0.2.2"]).unwrap();
+        rig.a.run(&["ping", "-c1", "-W60", "-s8000", "-Mdo", "10.0.2.2"]).unwrap();
         assert_eq!(rig.a.ip("route show default").unwrap(), "");
         assert_eq!(rig.a.mac("a0").unwrap()[0] & 1, 0);
         let name = rig.dut.name().to_owned();

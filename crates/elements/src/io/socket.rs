@@ -584,13 +584,16 @@ mod tests {
     use crate::io::testing::Temp;
     use crate::testing::Rig;
 
+    /// How long the tests wait for what must come.
+    const SURELY: Duration = Duration::from_secs(60);
+
     #[test]
     fn udp_serves_whoever_sent_last() {
         let text = "e :: Socket(UDP, 127.0.0.1, 0) -> c :: Counter(COUNT_CALL 3 stop) -> e;";
         let mut run = Rig::text(text).ready();
         let port: u16 = run.read("e.port").parse().unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.set_read_timeout(Some(SURELY)).unwrap();
         for text in [&b"one"[..], b"two", b"three"] {
             client.send_to(text, ("127.0.0.1", port)).unwrap();
         }
@@ -621,7 +624,7 @@ mod tests {
     #[test]
     fn udp_clients_send() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        server.set_read_timeout(Some(SURELY)).unwrap();
         let port = server.local_addr().unwrap().port();
         let text = format!("InfiniteSource(abc, 1, STOP true) -> Socket(UDP, 127.0.0.1, {port});");
         drop(Rig::text(&text).run());
@@ -638,7 +641,7 @@ mod tests {
         let peer = std::thread::spawn(move || {
             for text in [&b"first"[..], b"second"] {
                 let mut stream = UnixStream::connect(&path).unwrap();
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.set_read_timeout(Some(SURELY)).unwrap();
                 stream.write_all(text).unwrap();
                 let mut buffer = vec![0; text.len()];
                 stream.read_exact(&mut buffer).unwrap();
@@ -699,7 +702,7 @@ mod tests {
                 rustix::net::bind(&socket, &SocketAddr::from((from, 0))).unwrap();
                 rustix::net::connect(&socket, &SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
                 let stream = TcpStream::from(socket);
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.set_read_timeout(Some(SURELY)).unwrap();
                 stream
             };
             let mut buffer = [0; 2];

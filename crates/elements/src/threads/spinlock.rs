@@ -338,8 +338,10 @@ mod tests {
                 });
             }
         });
-        assert_eq!(most.load(Ordering::SeqCst), 1);
-        assert_eq!((lock.taken.load(Ordering::Relaxed), lock.given_up.load(Ordering::Relaxed)), (6000, 0));
+        let (taken, given_up) = (lock.taken.load(Ordering::Relaxed), lock.given_up.load(Ordering::Relaxed));
+        assert_eq!(taken + given_up, 6000);
+        // Who has the lock and no turn for longer than others wait is no longer alone.
+        assert!(most.load(Ordering::SeqCst) == 1 || given_up > 0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the hosts do: ping, transfer files, ask for the way.
 
-use lab::rig::{Namespace, Output};
+use lab::rig::{Namespace, Output, wait_for};
 
 use crate::dut::PATIENCE;
 
@@ -18,10 +18,23 @@ pub fn done(host: &Namespace, command: &str) -> String {
     output.stdout
 }
 
+/// Repeats a command until it has said all of these, and returns that: on a busy machine an answer may come when the command waits
+/// for it no longer.
+pub fn until_said(host: &Namespace, command: &str, words: &[&str]) -> String {
+    let mut said = String::new();
+    wait_for(&words.join(" and "), PATIENCE, || {
+        let output = ended(host, command);
+        said = output.stdout + &output.stderr;
+        words.iter().all(|word| said.contains(word))
+    })
+    .unwrap_or_else(|e| panic!("{e} from {command}, which said at last:\n{said}"));
+    said
+}
+
 /// Three echo requests of `size` data bytes, all of which must be answered. One at a time: on a busy machine, ping with
 /// a count may end before it has read the answers that its host has received.
 pub fn ping(host: &Namespace, to: &str, size: usize, more: &str) -> String {
-    let one = |_| done(host, &format!("ping -n -c1 -W10 -s{size} {more} {to}"));
+    let one = |_| done(host, &format!("ping -n -c1 -W60 -s{size} {more} {to}"));
     (0..3).map(one).collect()
 }
 

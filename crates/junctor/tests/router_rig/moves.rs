@@ -36,6 +36,20 @@ fn station(number: u32) -> String {
     format!("02-00-00-00-01-{number:02x}")
 }
 
+/// Waits until traffic reaches the link of this number, and the router knows it. A busy machine's host may answer later than an
+/// impatient router takes it for, so that a ping or the entry is lost now and then.
+fn finds(rig: &Rig, dut: &Dut, number: u32) {
+    wait_for("traffic by the link", PATIENCE, || {
+        ended(&rig.a, "ping -n -c1 -W1 10.0.2.2").status.success() && known(dut).contains(&station(number))
+    })
+    .unwrap_or_else(|e| panic!("{e} {number}: {}", known(dut)));
+}
+
+/// How often the router has asked for anybody.
+fn queries(dut: &Dut) -> u64 {
+    dut.ctl(&["arp1.queries"]).trim().parse().unwrap()
+}
+
 /// Nobody announces anything: the router's own probes find the new link, and all traffic in between is lost or waits, but
 /// none of it stops the recovery.
 fn check_probes(method: &str) {
@@ -44,16 +58,12 @@ fn check_probes(method: &str) {
     let patience = "POLL_TIMEOUT 1s, PROBE_DELAY 200ms, RETRY_INTERVAL 200ms";
     let edits = [("ARPQuerier(10.0.2.1, d1", &*format!("ARPQuerier(10.0.2.1, d1, {patience}"))];
     let dut = Dut::router(&rig, method, &edits, &[]);
-    ping(&rig.a, "10.0.2.2", 56, "");
-    assert!(known(&dut).contains(&station(1)), "{}", known(&dut));
+    finds(&rig, &dut, 1);
+    let before = queries(&dut);
     plug(&rig, 2, false);
-    assert!(known(&dut).contains(&station(1)), "nobody said anything: {}", known(&dut));
-    wait_for("traffic by the new link", PATIENCE, || {
-        ended(&rig.a, "ping -n -c1 -W1 10.0.2.2").status.success()
-    })
-    .unwrap();
-    assert!(known(&dut).contains(&station(2)), "{}", known(&dut));
-    ping(&rig.a, "10.0.2.2", 56, "");
+    finds(&rig, &dut, 2);
+    // It was told nothing: by the time that it knew, it had asked.
+    assert!(queries(&dut) > before);
     dut.stop();
 }
 
@@ -71,14 +81,14 @@ fn check_announcements(method: &str) {
     plug(&rig, 2, true);
     wait_for("the kernel's announcement", PATIENCE, || known(&dut).contains(&station(2)))
         .unwrap_or_else(|e| panic!("{e}: {}", known(&dut)));
-    done(&rig.a, "ping -n -c1 -W5 10.0.2.2");
+    done(&rig.a, "ping -n -c1 -W60 10.0.2.2");
     for (number, kind) in [(3, "request"), (4, "reply")] {
         plug(&rig, number, false);
         let (link, mac) = (format!("m{number}"), format!("02:00:00:00:01:{number:02x}"));
         scapy(&rig.b, &["announce", &link, "10.0.2.2", &mac, kind]);
         wait_for(kind, PATIENCE, || known(&dut).contains(&station(number)))
             .unwrap_or_else(|e| panic!("{e}: {}", known(&dut)));
-        done(&rig.a, "ping -n -c1 -W5 10.0.2.2");
+        done(&rig.a, "ping -n -c1 -W60 10.0.2.2");
     }
     let report = dut.stop();
     assert_eq!(report.drops("arp1", "bad-arp"), 0, "{}", report.0.stdout);

@@ -43,7 +43,7 @@ print("peer", place[0], flush=True)
 /// The standard library's client in active mode. Every command goes over one control connection.
 const CLIENT: &str = r#"
 import ftplib
-ftp = ftplib.FTP("10.0.2.2", timeout=30)
+ftp = ftplib.FTP("10.0.2.2", timeout=100)
 ftp.login()
 ftp.set_pasv(False)
 for name in ("7", "1000", "99999", "1", "250000"):

@@ -8,8 +8,9 @@
     packets.py flows FILE COUNT ETHERSRC ETHERDST              write a frame of each of COUNT flows to 10.9.0.0/16
     packets.py expired FILE COUNT ETHERSRC ETHERDST            write COUNT frames whose time to live ends at the router
     packets.py announce INTERFACE IP ETHER request|reply       send a gratuitous ARP message
-    packets.py send FILE INTERFACE [COUNT CAPTURE]             send a file's frames in order; no more than COUNT before
-                                                               they have arrived in a capture file, as long as they were
+    packets.py send FILE INTERFACE [COUNT CAPTURE [MTU]]       send a file's frames in order; no more than COUNT before
+                                                               they have arrived in a capture file, as long as they were,
+                                                               or in pieces of IPv4 packets of at most MTU bytes
     packets.py forwarded SENT GOT ETHERSRC ETHERDST            compare what arrived with what a router should make of it
     packets.py needfrag CAPTURE HOST ROUTER MTU                judge the ICMP errors "fragmentation needed" among what HOST sent
     packets.py option DST                                      send a bad option, print the answer
@@ -165,13 +166,15 @@ def announce(interface, ip, ether, kind):
     conf.L2socket(iface=interface).send(Ether(src=ether, dst="ff:ff:ff:ff:ff:ff") / message)
 
 
-def send(file, interface, count="0", capture=""):
-    link, n, length, end = conf.L2socket(iface=interface), 0, 24, time.monotonic() + 30
+def send(file, interface, count="0", capture="", mtu="65535"):
+    link, n, length, end = conf.L2socket(iface=interface), 0, 24, time.monotonic() + 120
     every = frames(file)
     for data in every:
         link.send(Raw(data))
         n += 1
-        length += 16 + len(data)
+        # Each piece has a record header, a link header and 20 bytes of its own; all but the last carry a multiple of eight.
+        pieces = max(1, -(-(len(data) - 34) // ((int(mtu) - 20) // 8 * 8)))
+        length += pieces * (16 + 34) + len(data) - 34
         while int(count) and (n % int(count) == 0 or n == len(every)) and os.path.getsize(capture) < length:
             assert time.monotonic() < end, f"{n} sent, {len(frames(capture))} arrived"
             time.sleep(0.0005)

@@ -30,8 +30,8 @@ peer.sendall(digest.hexdigest().encode())";
 const SOURCE: &str = "
 import hashlib, random, socket, sys
 data = random.Random(7).randbytes(int(sys.argv[2]))
-s = socket.create_connection((sys.argv[1], 7000), 20)
-s.settimeout(30)
+s = socket.create_connection((sys.argv[1], 7000), 100)
+s.settimeout(100)
 s.sendall(data)
 s.shutdown(socket.SHUT_WR)
 told = s.recv(64, socket.MSG_WAITALL).decode()
@@ -82,14 +82,14 @@ pub fn transfer(rig: &Rig, dut: &Dut) {
 
 /// A datagram that must stay whole is refused with the MTU, which the kernel keeps for that destination alone.
 pub fn refusal(rig: &Rig) {
-    let refused = ended(&rig.a, "ping -n -c2 -i0.1 -W10 -s1400 -Mdo 10.0.2.2");
+    let refused = ended(&rig.a, "ping -n -c2 -i0.1 -W60 -s1400 -Mdo 10.0.2.2");
     let text = format!("{}{}", refused.stdout, refused.stderr);
     assert!(text.contains("From 10.0.1.1") && text.contains("Frag needed and DF set (mtu = 1280)"), "{text}");
     assert!(learned(&rig.a, "10.0.2.2").contains("mtu 1280"), "{}", learned(&rig.a, "10.0.2.2"));
     assert!(!learned(&rig.a, "10.0.2.3").contains("mtu"), "{}", learned(&rig.a, "10.0.2.3"));
     // Now it is the sender that fragments; the receiver's answer is of any size that its own link carries.
-    done(&rig.a, "ping -n -c1 -W10 -s1400 -Mwant 10.0.2.2");
-    done(&rig.a, "ping -n -c1 -W10 -s1252 -Mdo 10.0.2.2");
+    done(&rig.a, "ping -n -c1 -W60 -s1400 -Mwant 10.0.2.2");
+    done(&rig.a, "ping -n -c1 -W60 -s1252 -Mdo 10.0.2.2");
 }
 
 // conformance: RFC1812-4.3.2.3-b RFC1812-4.3.2.4 RFC1812-4.3.3.1-d RFC1812-5.2.7.1-b

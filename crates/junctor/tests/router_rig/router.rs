@@ -38,7 +38,7 @@ fn check_reach(method: &str) {
         let mac = rig.dut.mac(device).unwrap().map(|b| format!("{b:02x}")).join(":");
         assert!(neighbour(host, gateway).contains(&mac), "{}", neighbour(host, gateway));
         for how in ["-I", "-U"] {
-            let way = done(host, &format!("traceroute -n -q1 -w10 {how} {other}"));
+            let way = done(host, &format!("traceroute -n -q1 -w60 {how} {other}"));
             let hops: Vec<&str> = way.lines().skip(1).filter_map(|l| l.split_whitespace().nth(1)).collect();
             assert_eq!(hops, [gateway, other], "{way}");
         }
@@ -77,7 +77,7 @@ fn check_jumbo(method: &str) {
 fn check_narrow(method: &str) {
     let rig = rig(9000, 1500);
     let dut = Dut::router(&rig, method, &[], &[]);
-    let refused = ended(&rig.a, "ping -n -c2 -i0.1 -W10 -s8000 -Mdo 10.0.2.2");
+    let refused = ended(&rig.a, "ping -n -c2 -i0.1 -W60 -s8000 -Mdo 10.0.2.2");
     let text = format!("{}{}", refused.stdout, refused.stderr);
     assert!(text.contains("From 10.0.1.1") && text.contains("Frag needed and DF set (mtu = 1500)"), "{text}");
     rig.a.ip("route flush cache").unwrap();
@@ -95,7 +95,7 @@ fn check_nobody(method: &str) {
     rig.a.ip("route add 10.0.3.0/24 via 10.0.1.1").unwrap();
     let dut = Dut::router(&rig, method, &[], &[]);
     ping(&rig.a, "10.0.2.2", 56, "");
-    let net = ended(&rig.a, "ping -n -c1 -W10 10.0.3.1");
+    let net = ended(&rig.a, "ping -n -c1 -W60 10.0.3.1");
     assert!(net.stdout.contains("From 10.0.1.1") && net.stdout.contains("Net Unreachable"), "{net:?}");
     let mut witness = rig.b.spawn(&["tcpdump", "-lni", "b0", "-c1", "arp host 10.0.2.77"]).unwrap();
     witness.wait_for_text("listening", COMMAND_TIMEOUT).unwrap();

@@ -77,7 +77,7 @@ fn check(method: &str, weights: &[(u8, u32)]) {
     let edits = [("0.0.0.0/0 3", &*table)];
     let dut = Dut::router(&rig, method, &edits, &[]);
     for (station, _) in weights {
-        done(&rig.a, &format!("ping -n -c1 -W10 10.0.2.{station}"));
+        done(&rig.a, &format!("ping -n -c1 -W60 10.0.2.{station}"));
     }
     let [source, gateway] = [rig.a.mac("a0").unwrap(), rig.dut.mac("d0").unwrap()].map(text);
     scapy(&rig.a, &["flows", &dut.file("flows.pcap"), &FLOWS.to_string(), &source, &gateway]);

@@ -4,7 +4,7 @@
 use lab::rig::{Namespace, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE, edited};
-use crate::hosts::{done, ended, ping, text};
+use crate::hosts::{done, ended, ping, text, until_said};
 use crate::judge::scapy;
 use crate::on_rig;
 
@@ -20,7 +20,7 @@ fn counter(host: &Namespace, name: &str) -> u64 {
 const SERVER: &str = "import socket; s = socket.create_server(('10.0.1.1', 2222)); print('ready', flush=True)
 while True: s.accept()[0].sendall(b'hello from the twin')";
 const CLIENT: &str =
-    "import socket; print(socket.create_connection(('10.0.1.1', 2222), 10).recv(100).decode())";
+    "import socket; print(socket.create_connection(('10.0.1.1', 2222), 100).recv(100).decode())";
 
 fn check_twins(method: &str) {
     let rig = crate::router::rig(1500, 1500);
@@ -37,9 +37,9 @@ fn check_twins(method: &str) {
     ping(&rig.a, "10.0.1.1", 56, "");
     ping(&rig.b, "10.0.1.1", 56, "");
     assert!(counter(&control, "OutEchoReps") >= 2);
-    let expired = ended(&rig.a, "ping -n -c1 -W5 -t1 10.0.2.2").stdout;
+    let expired = ended(&rig.a, "ping -n -c1 -W60 -t1 10.0.2.2").stdout;
     assert!(expired.contains("From 10.0.1.1") && expired.contains("Time to live exceeded"), "{expired}");
-    let route = done(&rig.a, "traceroute -n -q1 -w5 10.0.2.2");
+    let route = done(&rig.a, "traceroute -n -q1 -w60 10.0.2.2");
     assert!(route.contains(" 1  10.0.1.1 ") && route.contains(" 2  10.0.2.2 "), "{route}");
     assert!(counter(&control, "OutTimeExcds") >= 2);
     let server = ["python3", "-c", SERVER];
@@ -47,13 +47,11 @@ fn check_twins(method: &str) {
     wait_for("the server", PATIENCE, || server.stdout().contains("ready")).unwrap();
     assert_eq!(rig.a.run(&["python3", "-c", CLIENT]).unwrap().trim(), "hello from the twin");
     assert_eq!(rig.b.run(&["python3", "-c", CLIENT]).unwrap().trim(), "hello from the twin");
-    // No route leads there. The kernel, too, limits how often it says so, hence a few tries.
+    // No route leads there.
     rig.a.ip("route add 10.9.0.0/16 via 10.0.1.1").unwrap();
-    let nowhere = ended(&rig.a, "ping -n -c4 -W2 10.9.0.1").stdout;
-    assert!(nowhere.contains("From 10.0.1.1") && nowhere.contains("Net Unreachable"), "{nowhere}");
+    until_said(&rig.a, "ping -n -c4 -W2 10.9.0.1", &["From 10.0.1.1", "Net Unreachable"]);
     // Nobody has this address.
-    let nobody = ended(&rig.a, "ping -n -c8 -W6 10.0.2.77").stdout;
-    assert!(nobody.contains("Destination Host Unreachable"), "{nobody}");
+    until_said(&rig.a, "ping -n -c8 -W6 10.0.2.77", &["Destination Host Unreachable"]);
     drop(server);
     let report = dut.stop();
     for punt in ["forus", "ttl", "noneighbour", "noroute"] {
@@ -121,9 +119,10 @@ fn check_too_big(method: &str) {
 /// A flood for one reason uses up that reason's allowance, is counted, and leaves the others alone.
 // conformance: RFC1812-4.3.2.8-b RFC1812-4.3.2.8-c RFC1812-5.2.7.3
 fn check_limits(method: &str) {
-    const COUNT: u64 = 500;
+    // No more than the rings on the way hold, should the router have no turn meanwhile.
+    const COUNT: u64 = 100;
     let (rig, control) = (crate::router::rig(1500, 1500), control());
-    let limit = [("Punt(ttl-expired)", "Punt(ttl-expired, RATE 5, BURST 7)")];
+    let limit = [("Punt(ttl-expired)", "Punt(ttl-expired, RATE 1, BURST 7)")];
     let dut = compound(&rig, &control, method, &limit);
     ping(&rig.a, "10.0.2.2", 56, "");
     let flood = dut.file("flood.pcap");
@@ -132,8 +131,7 @@ fn check_limits(method: &str) {
     let before = counter(&control, "OutTimeExcds");
     scapy(&rig.a, &["send", &flood, "a0"]);
     rig.a.ip("route add 10.9.0.0/16 via 10.0.1.1").unwrap();
-    let nowhere = ended(&rig.a, "ping -n -c4 -W2 10.9.0.1").stdout;
-    assert!(nowhere.contains("From 10.0.1.1") && nowhere.contains("Net Unreachable"), "{nowhere}");
+    until_said(&rig.a, "ping -n -c4 -W2 10.9.0.1", &["From 10.0.1.1", "Net Unreachable"]);
     ping(&rig.a, "10.0.1.1", 56, "");
     ping(&rig.a, "10.0.2.2", 56, "");
     let (count, told) = (dut.ctl(&["r/ttl.count"]), counter(&control, "OutTimeExcds") - before);
@@ -141,7 +139,7 @@ fn check_limits(method: &str) {
     let (passed, dropped) = (report.sent("r/ttl", 0), report.drops("r/ttl", "punt-rate-limited"));
     assert_eq!(passed + dropped, COUNT, "{}", report.0.stdout);
     // The burst at once, and what the rate gave meanwhile: hardly a second's worth, but the machine may be busy.
-    assert!((7..=COUNT / 4).contains(&passed), "{passed} passed");
+    assert!((7..=COUNT / 2).contains(&passed), "{passed} passed");
     assert_eq!((count.trim(), told), (&*passed.to_string(), passed));
     for other in ["r/forus", "r/noroute", "r/noneighbour", "r/toobig", "r/options"] {
         assert_eq!(report.drops(other, "punt-rate-limited"), 0, "{other}: {}", report.0.stdout);

@@ -26,7 +26,7 @@ const TAG: usize = 16;
 /// The most bytes that one side may say at once.
 const MOST: usize = 16 << 20;
 /// How long a stranger has for saying the first words.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(15);
 const KEY: usize = 32;
 
 /// Why nothing was said or heard.

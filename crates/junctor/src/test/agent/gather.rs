@@ -16,7 +16,7 @@ use crate::cli;
 use crate::measure::{self, Measured};
 
 /// How long an agent may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Rows of interrupts in the text.
 const SHOWN: usize = 8;
 

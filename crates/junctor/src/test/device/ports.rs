@@ -15,8 +15,10 @@ use super::flows::{self, FlowLine, Flows};
 use super::rig::{self, Driver, Opened};
 use super::{Plugged, Setup, Traffic};
 
-/// How long the device may take to say its Ethernet address.
+/// How long the device may take to say its Ethernet address, and how often it is asked at least: who has no turn for long does
+/// not hear an answer that has come.
 const PATIENCE: Duration = Duration::from_secs(5);
+const QUESTIONS: u32 = 10;
 /// Between two questions for it.
 const AGAIN: Duration = Duration::from_millis(200);
 /// How long is listened for traffic of others.
@@ -146,13 +148,15 @@ fn resolve(name: &str, device: &dyn Device, host: (MacAddr, IpAddr), via: IpAddr
     let mut tx = device.tx(0).map_err(|why| why.to_string())?;
     let mut rx = device.rx(0).map_err(|why| why.to_string())?;
     let (mut batch, begun, mut asked) = (Batch::new(), Instant::now(), None::<Instant>);
-    while begun.elapsed() < PATIENCE {
+    let mut questions = 0;
+    while begun.elapsed() < PATIENCE || questions < QUESTIONS {
         if asked.is_none_or(|at| at.elapsed() > AGAIN) {
             let question = hosts::ask(host, via);
             let question =
                 question.ok_or_else(|| format!("{name}: {} and {via} are of two families", host.1))?;
             send(tx.as_mut(), [question].into_iter().collect());
             asked = Some(Instant::now());
+            questions += 1;
         }
         rx.receive(&mut batch, 64);
         let answer = batch.iter().filter_map(|p| hosts::told(p.data())).find(|(who, _)| *who == via);
