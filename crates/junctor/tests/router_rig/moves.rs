@@ -72,7 +72,8 @@ fn check_probes(method: &str) {
 fn check_announcements(method: &str) {
     let rig = crate::router::rig(1500, 1500);
     plug(&rig, 1, false);
-    let edits = [("ARPQuerier(10.0.2.1, d1", "ARPQuerier(10.0.2.1, d1, POLL_TIMEOUT 0, TIMEOUT 0")];
+    let edits =
+        [("ARPQuerier(10.0.2.1, d1", "ARPQuerier(10.0.2.1, d1, POLL_TIMEOUT 0, TIMEOUT 0, PROBE_DELAY 1h")];
     let dut = Dut::router(&rig, method, &edits, &[]);
     // Who is not known is not learned from an announcement, or a scan of forged ones would fill the table.
     assert_eq!(known(&dut), "");
