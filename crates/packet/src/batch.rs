@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
 use crate::memory::memory;
-use crate::packet::Packet;
+use crate::packet::{Packet, Rest8};
 use crate::pool;
 
 /// Packets a batch holds before its storage must grow.
@@ -55,8 +55,9 @@ impl Batch {
         front
     }
 
-    /// Appends a packet for each of `lines`, of the first `len` bytes of that line, after `headroom` bytes of headroom; returns how
-    /// many there was memory for. The rest of a line comes to lie in the tailroom: a line is copied faster than its part.
+    /// Appends a packet for each of `lines`, of the first `len` bytes of that line, after `headroom` bytes of headroom, marked as
+    /// [having arrived](Packet::arrive) at `wall_ns`; returns how many there was memory for. The rest of a line comes to lie in the
+    /// tailroom: a line is copied faster than its part.
     ///
     /// # Panics
     /// When a line has no `len` bytes, or does not fit a frame behind the headroom.
@@ -65,26 +66,30 @@ impl Batch {
         &mut self,
         headroom: usize,
         len: usize,
+        wall_ns: u64,
         lines: impl ExactSizeIterator<Item = &'a [u8; LINE]>,
     ) -> usize {
-        // `begin` adds up to a kilobyte to the headroom.
+        // `begin_arrived` adds up to a kilobyte to the headroom.
         let fits = headroom <= 512 && headroom + 1024 + LINE <= memory().frame_size();
         assert!(len <= LINE && fits, "a line that does not fit its frame");
         let n = lines.len();
         self.packets.reserve(n);
         let before = self.packets.len();
         let taken = pool::take_small_into(self.packets.spare_capacity_mut(), n);
-        for (at, line) in (before..before + taken).zip(lines) {
-            // SAFETY: there are `taken` frames behind the vector's end, within its capacity; each is begun, and so a packet,
-            // before it is counted in. Nobody else has it, and its buffer has room for a line, as asserted. Were `lines` to
-            // panic, the frames that follow would be lost, and nobody would see them.
+        let rest = Rest8::of_frames(memory().frame_size());
+        let mut begun = before;
+        for (frame, line) in self.packets.spare_capacity_mut()[..taken].iter_mut().zip(lines) {
+            // SAFETY: there are `taken` frames behind the vector's end. Nobody else has them, and a buffer has room for a line,
+            // as asserted.
             unsafe {
-                let packet = self.packets.as_mut_ptr().add(at);
-                (*packet).begin(headroom, len);
-                (*packet).first_byte().cast::<[u8; LINE]>().write(*line);
-                self.packets.set_len(at + 1);
+                let first = frame.assume_init_mut().begin_arrived(headroom, len, wall_ns, rest);
+                first.cast::<[u8; LINE]>().write(*line);
             }
+            begun += 1;
         }
+        // SAFETY: so many are packets now. Were `lines` to panic, or to be shorter than it said, frames would be lost, and nobody
+        // would see them.
+        unsafe { self.packets.set_len(begun) };
         taken
     }
 
@@ -124,14 +129,21 @@ impl Batch {
         }
     }
 
+    /// Frees all packets, and says how many bytes they had.
+    #[inline]
+    pub fn free_counting(&mut self) -> usize {
+        let (bytes, plain) = Packet::bytes_and_plain(&self.packets);
+        match plain {
+            true => pool::release_plain(&mut self.packets),
+            false => self.packets.clear(),
+        }
+        bytes
+    }
+
     /// Frees all packets.
     #[inline]
     pub fn free_all(&mut self) {
-        if Packet::all_plain(&self.packets) {
-            pool::release_plain(&mut self.packets);
-        } else {
-            self.packets.clear();
-        }
+        self.free_counting();
     }
 }
 
@@ -241,12 +253,14 @@ mod tests {
             let lines: Vec<[u8; 64]> = (0..700).map(|i| [i as u8; 64]).collect();
             for len in [0, 10, 64] {
                 // More than a thread keeps, so that some come from the spill.
-                assert_eq!(b.append_lines(128, len, lines.iter()), 700);
+                assert_eq!(b.append_lines(128, len, 9, lines.iter()), 700);
                 for (i, p) in b.iter_mut().enumerate() {
-                    assert_eq!((p.paint(), p.timestamp_ns(), p.mac_offset()), (0, 0, None));
+                    assert_eq!((p.paint(), p.timestamp_ns(), p.mac_offset()), (0, 9, Some(0)));
                     assert!(p.headroom() >= 128 && *p.data() == lines[i][..len]);
+                    assert_eq!((p.network_offset(), p.transport_offset(), p.anno_u32(0)), (None, None, 0));
                     p.set_paint(9);
-                    p.arrive(3);
+                    p.set_network(14, 20);
+                    p.set_anno(0, [1; 4]);
                 }
                 let clones: Vec<Packet> = b.iter_mut().step_by(3).filter_map(Packet::share).collect();
                 b.free_all();

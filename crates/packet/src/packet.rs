@@ -108,6 +108,48 @@ pub(crate) struct Rest {
 const _: () = assert!(size_of::<Meta>() == 128);
 const _: () = assert!(std::mem::offset_of!(Meta, rest) + std::mem::offset_of!(Rest, anno) == 64 - HOT_ANNO);
 
+/// What a new packet sets, from [`Rest::timestamp_ns`] to the end of the line, in words.
+#[repr(C)]
+struct Begin {
+    timestamp_ns: u64,
+    /// Length and offset.
+    extent: u64,
+    /// Of the headers, and the device.
+    positions: u64,
+    rest: u64,
+    anno: [u64; 2],
+}
+
+/// The word behind the header positions of an ordinary frame's new packet: its size, no flags, no type, the first annotations.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rest8(u64);
+
+impl Rest8 {
+    /// Of frames of so many bytes.
+    #[inline]
+    pub(crate) fn of_frames(bytes: usize) -> Rest8 {
+        // SAFETY: as many numbers as the word, without padding.
+        Rest8(unsafe { std::mem::transmute::<[u16; 4], u64>([(bytes / 64) as u16, 0, 0, 0]) })
+    }
+
+    /// Of a new packet in the frame of a descriptor.
+    fn of(m: &Rest) -> Rest8 {
+        Rest8::of_frames(usize::from(m.capacity_64) * 64)
+    }
+}
+
+const BEGIN: usize = std::mem::offset_of!(Rest, timestamp_ns);
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(Meta, rest) + BEGIN + size_of::<Begin>() == 64);
+    assert!(offset_of!(Rest, len) == BEGIN + offset_of!(Begin, extent));
+    assert!(offset_of!(Rest, off) == offset_of!(Rest, len) + 4);
+    assert!(offset_of!(Rest, mac) == BEGIN + offset_of!(Begin, positions));
+    assert!(offset_of!(Rest, device) == offset_of!(Rest, mac) + 6);
+    assert!(offset_of!(Rest, capacity_64) == BEGIN + offset_of!(Begin, rest));
+    assert!(offset_of!(Rest, flags) == offset_of!(Rest, capacity_64) + 2);
+};
+
 impl Meta {
     /// Prepares the descriptor of a frame that was never used.
     ///
@@ -218,7 +260,7 @@ impl Packet {
 
     /// Starts a packet's life in a free ordinary frame from the pool: a few stores to the first line.
     #[inline(always)]
-    pub(crate) fn begin(&mut self, headroom: usize, len: usize) {
+    fn begin(&mut self, headroom: usize, len: usize) {
         let off = colour(self.0, headroom, len);
         debug_assert!(self.meta().flags & KIND == 0 && std::ptr::eq(self.meta().owner, self.0.as_ptr()));
         let m = self.meta_mut();
@@ -248,11 +290,33 @@ impl Packet {
         Packet(meta)
     }
 
-    /// Where the bytes begin, in the whole buffer.
+    /// Starts a packet's life in a free ordinary frame from the pool and marks it as [`Packet::arrive`] does. Returns where its
+    /// bytes begin. The line is set in words: by fields it would take twice as many stores.
     #[inline(always)]
-    pub(crate) fn first_byte(&mut self) -> *mut u8 {
+    pub(crate) fn begin_arrived(
+        &mut self,
+        headroom: usize,
+        len: usize,
+        wall_ns: u64,
+        rest: Rest8,
+    ) -> *mut u8 {
+        let off = colour(self.0, headroom, len);
+        debug_assert!(self.meta().flags & KIND == 0 && std::ptr::eq(self.meta().owner, self.0.as_ptr()));
+        debug_assert!(off < usize::from(UNSET) && Rest8::of(self.meta()) == rest);
+        let begin = Begin {
+            timestamp_ns: wall_ns,
+            // SAFETY: as many numbers without padding as the word.
+            extent: unsafe { std::mem::transmute::<[u32; 2], u64>([len as u32, off as u32]) },
+            // SAFETY: likewise.
+            positions: unsafe { std::mem::transmute::<[u16; 4], u64>([off as u16, UNSET, UNSET, 0]) },
+            rest: rest.0,
+            anno: [0; 2],
+        };
         let m = self.meta_mut();
-        m.buf.wrapping_add(m.off as usize)
+        let first = m.buf.wrapping_add(off);
+        // SAFETY: these fields are the rest of the descriptor's first line, as asserted beside `Begin`, and ours.
+        unsafe { (&raw mut *m).cast::<u8>().add(BEGIN).cast::<Begin>().write(begin) };
+        first
     }
 
     #[inline]
@@ -690,10 +754,15 @@ impl Packet {
         unsafe { unref(owner) };
     }
 
-    /// Whether dropping these packets is just returning ordinary frames.
+    /// How many bytes these packets have, and whether dropping them is just returning ordinary frames.
     #[inline]
-    pub(crate) fn all_plain(packets: &[Packet]) -> bool {
-        packets.iter().fold(0, |flags, p| flags | p.meta().flags) & (SHARED | FOREIGN | KIND) == 0
+    pub(crate) fn bytes_and_plain(packets: &[Packet]) -> (usize, bool) {
+        let (mut bytes, mut flags) = (0, 0);
+        for m in packets.iter().map(Packet::meta) {
+            bytes += m.len as usize;
+            flags |= m.flags;
+        }
+        (bytes, flags & (SHARED | FOREIGN | KIND) == 0)
     }
 }
 

@@ -178,6 +178,19 @@ pub trait RxQueue: Send {
     /// A device in trouble returns 0, counts, and repairs itself in later calls.
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize;
 
+    /// The same for packets that are marked as [having arrived](crate::Packet::arrive) at `wall_ns`. Returns also the first bytes
+    /// of all of them, joined bit by bit: few batches hold a frame to a group. A driver that writes descriptors anyway does it in
+    /// the same pass.
+    fn receive_arrived(&mut self, batch: &mut Batch, max: usize, wall_ns: u64) -> (usize, u8) {
+        let before = batch.len();
+        let received = self.receive(batch, max);
+        let first = batch[before..].iter_mut().fold(0, |seen, packet| {
+            packet.arrive(wall_ns);
+            seen | packet.data().first().copied().unwrap_or(0)
+        });
+        (received, first)
+    }
+
     /// Delivers from now on only packets that the filter accepts, and says so; a driver that cannot do better than its
     /// caller leaves it to the caller.
     fn narrow(&mut self, _filter: &Arc<Filter>) -> bool {

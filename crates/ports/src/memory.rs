@@ -408,6 +408,8 @@ struct Templates {
     places: Vec<(u32, u32)>,
     /// Length of all packets, when it is the same and fits one line.
     one_line_len: Option<usize>,
+    /// The first bytes of all of them, joined bit by bit.
+    first_bytes: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -427,7 +429,8 @@ impl Templates {
         }
         let first = packets.first().map_or(0, Vec::len);
         let same = (1..=64).contains(&first) && packets.iter().all(|p| p.len() == first);
-        Templates { lines, places, one_line_len: same.then_some(first) }
+        let first_bytes = packets.iter().filter_map(|p| p.first()).fold(0, |seen, first| seen | first);
+        Templates { lines, places, one_line_len: same.then_some(first), first_bytes }
     }
 
     fn bytes(&self, packet: usize) -> impl Iterator<Item = &[u8]> {
@@ -516,13 +519,13 @@ struct ReplayRx {
 impl ReplayRx {
     /// The common case: short packets of one length, one copy of a line each.
     #[inline]
-    fn receive_lines(&mut self, batch: &mut Batch, max: usize, len: usize) -> usize {
+    fn receive_lines(&mut self, batch: &mut Batch, max: usize, len: usize, wall_ns: u64) -> usize {
         let lines = &self.templates.lines[..];
         let mut n = 0;
         while n < max {
             let run = &lines[self.next..];
             let run = &run[..run.len().min(max - n)];
-            let got = batch.append_lines(HEADROOM, len, run.iter().map(|line| &line.0));
+            let got = batch.append_lines(HEADROOM, len, wall_ns, run.iter().map(|line| &line.0));
             n += got;
             self.next = if self.next + got == lines.len() { 0 } else { self.next + got };
             if got < run.len() {
@@ -533,7 +536,7 @@ impl ReplayRx {
         n
     }
 
-    fn receive_any(&mut self, batch: &mut Batch, max: usize) -> usize {
+    fn receive_any(&mut self, batch: &mut Batch, max: usize, wall_ns: u64) -> usize {
         let (mut n, mut bytes) = (0, 0);
         while n < max {
             let len = self.templates.places[self.next].1 as usize;
@@ -541,6 +544,7 @@ impl ReplayRx {
             for (to, from) in packet.data_mut().chunks_mut(64).zip(self.templates.bytes(self.next)) {
                 to.copy_from_slice(from);
             }
+            packet.arrive(wall_ns);
             self.next = (self.next + 1) % self.templates.places.len();
             bytes += len;
             n += 1;
@@ -553,10 +557,14 @@ impl ReplayRx {
 
 impl RxQueue for ReplayRx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        self.receive_arrived(batch, max, 0).0
+    }
+
+    fn receive_arrived(&mut self, batch: &mut Batch, max: usize, wall_ns: u64) -> (usize, u8) {
         let max = usize::try_from(self.left).map_or(max, |left| max.min(left));
         let n = match self.templates.one_line_len {
-            Some(len) => self.receive_lines(batch, max, len),
-            None => self.receive_any(batch, max),
+            Some(len) => self.receive_lines(batch, max, len, wall_ns),
+            None => self.receive_any(batch, max, wall_ns),
         };
         if n < max {
             self.counters.no_memory(1);
@@ -564,7 +572,8 @@ impl RxQueue for ReplayRx {
         if self.left != u64::MAX {
             self.left -= n as u64;
         }
-        n
+        // Those of the whole rotation: whoever finds a group among them looks for himself.
+        (n, self.templates.first_bytes)
     }
 
     fn ended(&self) -> bool {
@@ -587,8 +596,7 @@ struct SinkTx {
 impl TxQueue for SinkTx {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         let n = batch.len();
-        let bytes = batch.iter().map(Packet::len).sum();
-        batch.free_all();
+        let bytes = batch.free_counting();
         self.counters.moved(n, bytes);
         n
     }

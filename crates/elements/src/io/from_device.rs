@@ -144,20 +144,15 @@ impl FromDevice {
         sum
     }
 
-    /// Marks what is known of fresh packets.
+    /// Drops fresh packets that are not wanted, and marks what is known of the others. `first` are the first bytes of all of them
+    /// together.
     #[inline]
-    fn prepare(&self, cx: &mut Cx<'_>, batch: &mut Batch) {
+    fn prepare(&self, cx: &mut Cx<'_>, batch: &mut Batch, first: u8) {
         if let (true, Some(filter)) = (self.filters, &self.filter) {
             let wanted =
                 |p: &mut Packet| filter.accepts(p.data(), p.len() + p.anno_u32(anno::EXTRA_LENGTH) as usize);
             batch.partition(wanted, |p| cx.drop(Reason::Filtered, p));
         }
-        let wall = if self.config.timestamp { cx.wall() } else { 0 };
-        // The first bytes of all of them together: few batches hold a frame to a group.
-        let first = batch.iter_mut().fold(0, |seen, p| {
-            p.arrive(wall);
-            seen | p.data().first().copied().unwrap_or(0)
-        });
         if self.told {
             let for_others = |p: &Packet| p.is_any(Facts::OTHER_HOST);
             if !self.config.spec.promiscuous && batch.iter().any(for_others) {
@@ -299,14 +294,15 @@ impl Element for FromDevice {
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
         let n = self.queues.len();
         let mut any = false;
-        for i in 0..n {
+        let wall = if self.config.timestamp { cx.wall() } else { 0 };
+        let begin = if self.first < n { self.first } else { 0 };
+        for at in (begin..n).chain(0..begin) {
             let mut batch = Batch::new();
-            let queue = &mut self.queues[(self.first + i) % n];
-            let got = queue.receive(&mut batch, self.config.burst);
+            let (got, first) = self.queues[at].receive_arrived(&mut batch, self.config.burst, wall);
             if got > 0 {
                 any = true;
                 self.count += got as u64;
-                self.prepare(cx, &mut batch);
+                self.prepare(cx, &mut batch, first);
                 cx.push(0, batch);
             }
         }

@@ -188,11 +188,11 @@ impl ToDevice {
         if self.config.pad {
             pad(cx, batch);
         }
-        let mut copies = Batch::new();
-        if !self.config.half && cx.connected(0) {
-            copies.extend(batch.iter_mut().filter_map(|p| p.share()));
+        let copies = (!self.config.half && cx.connected(0)).then(|| {
+            let copies: Batch = batch.iter_mut().filter_map(|p| p.share()).collect();
             cx.count_drops(Reason::NoMemory, (batch.len() - copies.len()) as u64);
-        }
+            copies
+        });
         let sent = self.offer(batch, offers);
         // What the device took after it had been down may be the first sign of its return.
         if sent.refused > 0 || !batch.is_empty() || self.down() {
@@ -200,7 +200,7 @@ impl ToDevice {
             let reason = if self.down() { Reason::DeviceDown } else { Reason::DeviceError };
             cx.count_drops(reason, sent.refused);
         }
-        if !copies.is_empty() {
+        if let Some(mut copies) = copies {
             let sent = copies.split_front(sent.taken);
             cx.push(0, sent);
         }

@@ -410,20 +410,28 @@ struct Rx {
 
 impl RxQueue for Rx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        self.receive_arrived(batch, max, 0).0
+    }
+
+    fn receive_arrived(&mut self, batch: &mut Batch, max: usize, wall_ns: u64) -> (usize, u8) {
         let answers = self.answers.take();
         if !answers.is_empty() {
             let n = answers.len();
-            batch.extend(answers);
-            return n;
+            batch.extend(answers.into_iter().map(|mut answer| {
+                answer.arrive(wall_ns);
+                answer
+            }));
+            // Some may be to a group.
+            return (n, u8::MAX);
         }
-        let Some(share) = &mut self.share else { return self.inner.receive(batch, max) };
+        let Some(share) = &mut self.share else { return self.inner.receive_arrived(batch, max, wall_ns) };
         let settled = self.settled.load(Ordering::Relaxed);
-        let n = match if settled { share.allows(max) } else { max } {
-            0 => 0,
-            allowed => self.inner.receive(batch, allowed),
+        let (n, first) = match if settled { share.allows(max) } else { max } {
+            0 => (0, 0),
+            allowed => self.inner.receive_arrived(batch, allowed, wall_ns),
         };
         share.take(n);
-        n
+        (n, first)
     }
 
     fn stats(&self) -> QueueStats {
