@@ -5,7 +5,7 @@ use super::{
     Fib6Error, Root, chunk,
     directory::Directory,
     divided::Divided,
-    sweep::{Piece, Route},
+    sweep::{Cut, List, Piece, Route},
     writer::{Block, Chunk, Fib6Writer, Touched},
 };
 use crate::arena::Arena;
@@ -18,8 +18,10 @@ use std::{
 };
 use sync::lines::Line;
 
-/// Routes that a replacement sweeps at once.
-const SEGMENT_ROUTES: usize = if cfg!(test) { 100 } else { 4096 };
+/// Runs that a replacement gathers before it makes chunks of them: few enough that they stay in the cache.
+const RUNS_AT_ONCE: usize = if cfg!(test) { 20 } else { 1024 };
+/// Routes of a list that a replacement looks at before it looks whether there are so many runs.
+const ROUTES_AT_ONCE: usize = 256;
 
 /// Chunks built to replace others.
 struct Staged {
@@ -27,6 +29,16 @@ struct Staged {
     old: Range<usize>,
     /// How the new ones divide the old ones' routes.
     new: Vec<(Piece, Block)>,
+}
+
+/// Chunks built of a list of routes from its beginning on, to replace all.
+#[derive(Default)]
+pub(super) struct Building {
+    new: Vec<(Piece, Block)>,
+    begun: bool,
+    /// Routes swept.
+    swept: usize,
+    cut: Cut,
 }
 
 impl Staged {
@@ -62,11 +74,15 @@ impl Fib6Writer {
         self.swap_root(staged, divided, None)
     }
 
-    /// Replaces all chunks by those of `routes`, and publishes them with `divided`.
-    pub(super) fn replace_chunks(&mut self, routes: &[Route], divided: Divided) -> Result<(), Fib6Error> {
-        let new = self.build_all(routes)?;
-        let staged = vec![Staged { old: 0..self.chunks.len(), new }];
-        self.swap_root(staged, divided, Some(routes))
+    /// Replaces all chunks by those built of `routes`, and publishes them with `divided`.
+    pub(super) fn replace_chunks(
+        &mut self,
+        built: Building,
+        routes: Vec<Route>,
+        divided: Divided,
+    ) -> Result<(), Fib6Error> {
+        let staged = vec![Staged { old: 0..self.chunks.len(), new: built.new }];
+        self.swap_root(staged, divided, Some(Arc::new(routes)))
     }
 
     /// Builds the touched chunks.
@@ -116,42 +132,62 @@ impl Fib6Writer {
         Ok(Staged { old, new: built? })
     }
 
-    /// Builds chunks for all of `routes`, a segment at a time, so that the working memory stays in the cache.
-    fn build_all(&mut self, routes: &[Route]) -> Result<Vec<(Piece, Block)>, Fib6Error> {
-        let (mut new, mut covers): (Vec<(Piece, Block)>, Vec<Route>) = (Vec::new(), Vec::new());
-        let (mut start, mut at, mut segment) = (0, 0, SEGMENT_ROUTES);
-        loop {
-            // Up to where the next route begins; routes that begin at one key stay together.
-            let mut to = routes.len().min(at + segment);
-            while to > 0 && routes.get(to).is_some_and(|next| next.key == routes[to - 1].key) {
-                to += 1;
-            }
-            let last = routes.get(to).map_or(u64::MAX, |next| next.key - 1);
-            self.sweep.sweep(start, last, &covers, &routes[at..to], self.sizes.fresh);
-            // The last piece ends where the segment happens to, so it is made anew with the next one.
-            let mut again = None;
-            if to < routes.len() {
-                if self.sweep.pieces.len() == 1 {
-                    segment *= 2;
-                    continue;
-                }
-                again = self.sweep.pieces.pop();
-            }
-            match self.take_blocks() {
-                Ok(built) => new.extend(built.into_iter().map(|(piece, block)| {
-                    let routes = piece.routes.start + at..piece.routes.end + at;
-                    (Piece { routes, ..piece }, block)
-                })),
-                Err(error) => {
-                    new.iter().for_each(|(_, block)| give_back(&mut self.arena, *block));
-                    return Err(error);
-                }
-            }
-            let Some(again) = again else { return Ok(new) };
-            (start, covers) = (again.start, again.covers);
-            at += again.routes.start;
-            segment = SEGMENT_ROUTES;
+    /// Builds chunks for all of `routes`.
+    pub(super) fn build_all(&mut self, routes: &[Route]) -> Result<Building, Fib6Error> {
+        let mut building = Building::default();
+        for to in (0..routes.len()).step_by(ROUTES_AT_ONCE).skip(1) {
+            self.build_on(&mut building, &routes[..to], false)?;
         }
+        self.build_on(&mut building, routes, true)?;
+        Ok(building)
+    }
+
+    /// Builds chunks for `routes` as far as they are known by now, `all` or the first ones, behind those built of them before. After an
+    /// error nothing is left of them.
+    pub(super) fn build_on(
+        &mut self,
+        building: &mut Building,
+        routes: &[Route],
+        all: bool,
+    ) -> Result<(), Fib6Error> {
+        // Routes that begin at one key are swept together.
+        let to = match routes {
+            _ if all => routes.len(),
+            [.., last] => routes.iter().rposition(|route| route.key != last.key).map_or(0, |at| at + 1),
+            [] => 0,
+        };
+        if to == 0 && !all {
+            return Ok(());
+        }
+        if !building.begun {
+            self.sweep.begin(0, &[], routes.first().map(|route| route.key));
+            self.sweep.pieces.clear();
+            building.begun = true;
+        }
+        if building.swept < to {
+            self.sweep.extend(&routes[building.swept..to], routes.get(to).map(|next| next.key));
+            building.swept = to;
+        }
+        if all {
+            self.sweep.finish(u64::MAX);
+        } else if self.sweep.runs().len() < RUNS_AT_ONCE {
+            return Ok(());
+        }
+        self.sweep.cut(&mut building.cut, all.then_some(u64::MAX), &routes[..to], self.sizes.fresh);
+        match self.take_blocks() {
+            Ok(new) => building.new.extend(new),
+            Err(error) => {
+                self.abandon(std::mem::take(building));
+                return Err(error);
+            }
+        }
+        self.sweep.forget(&mut building.cut);
+        Ok(())
+    }
+
+    /// Undoes what was built. Nobody has seen the chunks, so their lines are free at once.
+    pub(super) fn abandon(&mut self, building: Building) {
+        building.new.iter().for_each(|(_, block)| give_back(&mut self.arena, *block));
     }
 
     /// Publishes chunks that take the places of others one by one.
@@ -169,7 +205,7 @@ impl Fib6Writer {
         &mut self,
         staged: Vec<Staged>,
         divided: Divided,
-        routes: Option<&[Route]>,
+        routes: Option<Arc<Vec<Route>>>,
     ) -> Result<(), Fib6Error> {
         let (directory, slots) = match self.root_after(&staged, &divided) {
             Ok(parts) => parts,
@@ -186,18 +222,21 @@ impl Fib6Writer {
                 let Block { line, lines, .. } = chunk.block;
                 self.arena.retire(line, lines.into(), self.walk.root.domain());
             }
-            if let ([(_, block)], 1, None) = (&new[..], old.len(), routes) {
+            if let ([(_, block)], 1, None) = (&new[..], old.len(), &routes) {
                 self.chunks[old.start].block = *block;
                 continue;
             }
-            let moved = match routes {
+            let moved: Vec<Route> = match routes {
                 Some(_) => Vec::new(),
-                None => self.chunks[old.clone()].iter().flat_map(|chunk| &chunk.routes).copied().collect(),
+                None => self.chunks[old.clone()].iter().flat_map(|chunk| &*chunk.routes).copied().collect(),
             };
-            let all = routes.unwrap_or(&moved);
             let chunk = |(piece, block): (Piece, Block)| {
-                let Piece { start, covers, routes, .. } = piece;
-                Chunk { start, covers, routes: all[routes].to_vec(), block }
+                let Piece { start, covers, routes: part, .. } = piece;
+                let routes = match &routes {
+                    Some(all) => List::Part { all: all.clone(), part },
+                    None => List::Own(moved[part].to_vec()),
+                };
+                Chunk { start, covers, routes, block }
             };
             self.chunks.splice(old, new.into_iter().map(chunk));
         }

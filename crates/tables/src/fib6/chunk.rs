@@ -61,25 +61,44 @@ pub(super) fn lines_for(runs: usize) -> usize {
 
 /// Writes a chunk of `runs` (the first may begin before it), with keys shifted by `shift`, to `lines` (as [`lines_for`] says).
 pub(super) fn write(runs: &[Run], shift: u8, lines: &[Line]) {
-    let separator = |run: &Run| ((run.start >> shift) as u32).wrapping_sub(1);
     let (head, leaves) = lines.split_first().expect("a chunk has a head");
     assert_eq!(lines.len(), lines_for(runs.len()), "the lines taken for this chunk");
     let mut words = [UNUSED; 16];
     for (word, runs) in words.iter_mut().zip(runs.chunks(LINE_RUNS).skip(1)) {
-        *word = separator(&runs[0]);
+        *word = separator(&runs[0], shift);
     }
     store(head, &words);
-    for (line, runs) in leaves.iter().zip(runs.chunks(LINE_RUNS)) {
-        let mut words = [UNUSED; 16];
-        words[LINE_RUNS - 1..].fill(0);
-        for (word, run) in words.iter_mut().zip(&runs[1..]) {
-            *word = separator(run);
-        }
-        for (at, run) in runs.iter().enumerate() {
-            words[LEAVES_BYTE / 4 + at / 2] |= u32::from(run.leaf()) << (at % 2 * 16);
-        }
-        store(line, &words);
+    // Full lines apart, whose loops have a fixed length.
+    let (full, rest) = runs.as_chunks::<LINE_RUNS>();
+    for (line, runs) in leaves.iter().zip(full) {
+        write_leaves(line, runs, shift);
     }
+    if !rest.is_empty() {
+        write_leaves(&leaves[full.len()], rest, shift);
+    }
+}
+
+/// Writes a leaf line of up to [`LINE_RUNS`] runs.
+#[inline(always)]
+fn write_leaves(line: &Line, runs: &[Run], shift: u8) {
+    let mut words = [UNUSED; 16];
+    for (word, run) in words.iter_mut().zip(&runs[1..]) {
+        *word = separator(run, shift);
+    }
+    let mut leaves = [0; 12];
+    for (leaf, run) in leaves.iter_mut().zip(runs) {
+        *leaf = run.leaf();
+    }
+    for (word, [low, high]) in words[LEAVES_BYTE / 4..].iter_mut().zip(leaves.as_chunks::<2>().0) {
+        *word = u32::from(*low) | u32::from(*high) << 16;
+    }
+    store(line, &words);
+}
+
+/// A separator before a run.
+#[inline(always)]
+fn separator(run: &Run, shift: u8) -> u32 {
+    ((run.start >> shift) as u32).wrapping_sub(1)
 }
 
 /// Stores 32-bit numbers in little-endian order.

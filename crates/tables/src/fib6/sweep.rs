@@ -3,16 +3,22 @@
 //! routes that contain the current key. Where the runs are too many for a chunk, they are cut into pieces.
 
 use super::{DEEP, LEAF_NONE};
-use std::ops::Range;
+use std::{
+    ops::{Deref, Range},
+    sync::Arc,
+};
 
-/// A route within 64 bits of address.
+/// A route within 64 bits of address. Packed, because the time to replace a large table is largely that of its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, packed(4))]
 pub(super) struct Route {
     pub key: u64,
     /// Up to 64; [`MARKER`] where `key` is a /64 that longer routes divide.
     pub len: u8,
     pub leaf: u16,
 }
+
+const _: () = assert!(size_of::<Route>() == 12);
 
 /// Sorts a divided /64 behind the route for just that /64.
 pub(super) const MARKER: u8 = 65;
@@ -29,6 +35,43 @@ impl Route {
 
     pub(super) fn contains(&self, key: u64) -> bool {
         (self.key..=self.last()).contains(&key)
+    }
+}
+
+/// The routes that begin in a chunk, in order. A replacement of the whole table copies none of its routes: each chunk has its part of one
+/// list, until a change gives it a list of its own.
+pub(super) enum List {
+    Part { all: Arc<Vec<Route>>, part: Range<usize> },
+    Own(Vec<Route>),
+}
+
+impl List {
+    /// The list as one that can be changed.
+    pub(super) fn own(&mut self) -> &mut Vec<Route> {
+        if let Self::Part { .. } = self {
+            *self = Self::Own(self.to_vec());
+        }
+        match self {
+            Self::Own(list) => list,
+            Self::Part { .. } => unreachable!("made an own list above"),
+        }
+    }
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self::Own(Vec::new())
+    }
+}
+
+impl Deref for List {
+    type Target = [Route];
+
+    fn deref(&self) -> &[Route] {
+        match self {
+            Self::Part { all, part } => &all[part.clone()],
+            Self::Own(list) => list,
+        }
     }
 }
 
@@ -107,7 +150,20 @@ pub(super) struct Sweep {
     /// What follows the last is left over.
     runs: Vec<Run>,
     count: usize,
+    stack: Stack,
     pub pieces: Vec<Piece>,
+}
+
+/// How far the runs of a pass are cut into pieces.
+#[derive(Default)]
+pub(super) struct Cut {
+    /// Where the next piece starts, and the routes that contain this key and begin before it.
+    start: u64,
+    covers: Vec<Route>,
+    /// The run that `start` lies in.
+    run: usize,
+    /// The first route that begins at `start` or behind.
+    route: usize,
 }
 
 impl Sweep {
@@ -120,54 +176,69 @@ impl Sweep {
     pub(super) fn sweep(&mut self, start: u64, last: u64, covers: &[Route], routes: &[Route], fill: Fill) {
         self.flatten(start, last, covers, routes);
         self.pieces.clear();
-        let runs = self.runs();
-        let shift = shift_of(low_bits(&runs[1..]));
-        if runs.len() <= fill.runs && routes.len() <= fill.routes && fits(start, last, shift) {
-            let (routes, runs) = (0..routes.len(), 0..runs.len());
-            self.pieces.push(Piece { start, covers: covers.to_vec(), routes, runs, shift });
-        } else {
-            self.cut(start, last, covers, routes, fill);
-        }
+        let mut cut = Cut { start, covers: covers.to_vec(), ..Cut::default() };
+        self.cut(&mut cut, Some(last), routes, fill);
     }
 
     /// Finds the runs. Neighbours have different leaves.
     pub(super) fn flatten(&mut self, start: u64, last: u64, covers: &[Route], routes: &[Route]) {
-        let most = 2 + covers.len() + 2 * routes.len();
-        if self.runs.len() < most {
-            self.runs.resize(most, Run::NOTHING);
-        }
+        self.begin(start, covers, routes.first().map(|route| route.key));
+        self.extend(routes, None);
+        self.finish(last);
+    }
+
+    /// Begins a pass at `start`, which `covers` contain, and of which the first route begins at `next`.
+    pub(super) fn begin(&mut self, start: u64, covers: &[Route], next: Option<u64>) {
+        self.stack.clear();
+        covers.iter().for_each(|route| self.stack.push(route.last(), route.leaf.into()));
+        self.runs.resize(self.runs.len().max(1), Run::NOTHING);
         let mut found = Found { runs: &mut self.runs, count: 0, leaf: Run::NOTHING.leaf };
-        let mut stack = Stack::new();
-        covers.iter().for_each(|route| stack.push(route.last(), route.leaf.into()));
-        let next_key = |at: usize| routes.get(at).map(|route| route.key);
-        found.emit(start, stack.top.1, next_key(0) != Some(start));
-        for (at, route) in routes.iter().enumerate() {
-            while stack.top.0 < route.key {
-                let end = stack.pop();
-                found.emit(end + 1, stack.top.1, (end + 1 != route.key) & (stack.top.0 != end));
-            }
-            let above = stack.top.1;
-            let leaf = if route.len == MARKER { u32::from(DEEP) | above } else { route.leaf.into() };
-            found.emit(route.key, leaf, next_key(at + 1) != Some(route.key));
-            stack.push(route.last(), leaf);
+        found.emit(start, self.stack.top.1, next != Some(start));
+        self.count = found.count;
+    }
+
+    /// Goes on over `routes`, behind which one begins at `next`: another key than that of the last one. Afterwards all runs up to
+    /// the last one's key are found.
+    pub(super) fn extend(&mut self, routes: &[Route], next: Option<u64>) {
+        let Some(last) = routes.last() else { return };
+        // For each route a run at its start and one at its end, and those at the ends of the routes on the stack.
+        let most = 1 + self.count + self.stack.depth + 2 * routes.len();
+        if self.runs.len() < most {
+            self.runs.resize(2 * most, Run::NOTHING);
         }
-        while stack.top.0 < last {
-            let end = stack.pop();
-            found.emit(end + 1, stack.top.1, stack.top.0 != end);
+        let leaf = if self.count > 0 { self.runs[self.count - 1].leaf } else { Run::NOTHING.leaf };
+        let mut found = Found { runs: &mut self.runs, count: self.count, leaf };
+        for pair in routes.windows(2) {
+            found.route(&mut self.stack, pair[0], pair[0].key != pair[1].key);
+        }
+        found.route(&mut self.stack, *last, next != Some(last.key));
+        self.count = found.count;
+    }
+
+    /// Ends the pass at the key `last`.
+    pub(super) fn finish(&mut self, last: u64) {
+        let most = 1 + self.count + self.stack.depth;
+        self.runs.resize(self.runs.len().max(most), Run::NOTHING);
+        let leaf = if self.count > 0 { self.runs[self.count - 1].leaf } else { Run::NOTHING.leaf };
+        let mut found = Found { runs: &mut self.runs, count: self.count, leaf };
+        while self.stack.top.0 < last {
+            let end = self.stack.pop();
+            found.emit(end + 1, self.stack.top.1, self.stack.top.0 != end);
         }
         self.count = found.count;
     }
 
     /// Cuts the runs into pieces. Each begins at the roundest key between half full and full, so that few bits of a key find
-    /// the piece it lies in.
-    fn cut(&mut self, start: u64, last: u64, covers: &[Route], routes: &[Route], fill: Fill) {
+    /// the piece it lies in. If the pass has not come to its end (no `last`), only pieces to which nothing can be added are cut.
+    pub(super) fn cut(&mut self, cut: &mut Cut, last: Option<u64>, routes: &[Route], fill: Fill) {
         let runs = &self.runs[..self.count];
-        let (mut start, mut covers) = (start, covers.to_vec());
-        // The run that `start` lies in, and the first route that begins there or behind.
-        let (mut run, mut route) = (0, 0);
         loop {
-            let rest = Rest { runs: &runs[run..], routes: &routes[route..], start, last };
-            let next = rest.piece_end(fill);
+            let rest = Rest { runs: &runs[cut.run..], routes: &routes[cut.route..], start: cut.start };
+            let next = match (rest.full(fill), last) {
+                (None, None) => return,
+                (None, Some(last)) => rest.piece_end(None, last),
+                (Some(full), _) => rest.piece_end(Some(full), full - 1),
+            };
             let (runs_here, routes_here) = match next {
                 Some(next) => (
                     rest.runs.partition_point(|run| run.start < next),
@@ -175,21 +246,33 @@ impl Sweep {
                 ),
                 None => (rest.runs.len(), rest.routes.len()),
             };
-            let (piece_runs, piece_routes) = (run..run + runs_here, route..route + routes_here);
+            let piece_runs = cut.run..cut.run + runs_here;
+            let piece_routes = cut.route..cut.route + routes_here;
             let shift = shift_of(low_bits(&runs[piece_runs.start + 1..piece_runs.end]));
-            let known = covers.iter().chain(&routes[piece_routes.clone()]);
+            let known = cut.covers.iter().chain(&routes[piece_routes.clone()]);
+            // A route that contains a key behind its own is shorter than that key; nearly all are longer, and not looked at further.
             let reach = |next: u64| -> Vec<Route> {
-                known.filter(|route| route.len != MARKER && route.contains(next)).copied().collect()
+                let most = (64 - next.trailing_zeros()) as u8;
+                known.filter(|route| route.len < most && route.contains(next)).copied().collect()
             };
             let ahead = next.map(|next| (next, reach(next)));
-            (run, route) = (piece_runs.end, piece_routes.end);
+            (cut.run, cut.route) = (piece_runs.end, piece_routes.end);
+            let (start, covers) = (cut.start, std::mem::take(&mut cut.covers));
             self.pieces.push(Piece { start, covers, routes: piece_routes, runs: piece_runs, shift });
             let Some(ahead) = ahead else { return };
-            (start, covers) = ahead;
-            if runs.get(run).is_none_or(|run| run.start > start) {
-                run -= 1;
+            (cut.start, cut.covers) = ahead;
+            if runs.get(cut.run).is_none_or(|run| run.start > cut.start) {
+                cut.run -= 1;
             }
         }
+    }
+
+    /// Forgets the pieces, and the runs before those that are not cut yet.
+    pub(super) fn forget(&mut self, cut: &mut Cut) {
+        self.pieces.clear();
+        self.runs.copy_within(cut.run..self.count, 0);
+        self.count -= cut.run;
+        cut.run = 0;
     }
 }
 
@@ -198,40 +281,30 @@ struct Rest<'a> {
     runs: &'a [Run],
     routes: &'a [Route],
     start: u64,
-    last: u64,
 }
 
 impl Rest<'_> {
-    /// Where the piece that begins at `start` ends; none if it takes all.
-    fn piece_end(&self, fill: Fill) -> Option<u64> {
-        // A piece ends behind `low` and not behind `high`.
-        let mut high = self.runs.get(fill.runs).map(|run| run.start);
-        if let Some(too_many) = self.routes.get(fill.routes) {
-            let at = match too_many.key {
-                key if key > self.start => Some(key),
-                _ => self.routes[fill.routes..]
-                    .iter()
-                    .find(|route| route.key > self.start)
-                    .map(|route| route.key),
-            };
-            high = high.into_iter().chain(at).min();
-        }
-        let before = |high: Option<u64>| {
-            high.map_or(self.runs.len(), |high| self.runs.partition_point(|run| run.start < high))
-        };
-        let runs = &self.runs[..before(high)];
-        let mut low = self.start;
-        if high.is_some() {
-            low = low.max(runs[runs.len() / 2].start);
-            let routes = self.routes.partition_point(|route| Some(route.key) < high);
-            low = self.routes[..routes].get(routes / 2).map_or(low, |route| low.max(route.key));
-        }
-        let end = high.map_or(self.last, |high| high - 1);
-        if !fits(self.start, end, shift_of(low_bits(&runs[1..]))) {
+    /// Behind which key a piece that begins at `start` would have too many runs or routes.
+    fn full(&self, fill: Fill) -> Option<u64> {
+        let runs = self.runs.get(fill.runs).map(|run| run.start);
+        let behind = self.routes.get(fill.routes..).unwrap_or_default();
+        let routes = behind.iter().map(|route| route.key).find(|key| *key > self.start);
+        runs.into_iter().chain(routes).min()
+    }
+
+    /// Where the piece that begins at `start` ends, if not at `last` with all that is left; `full` if that is too much.
+    fn piece_end(&self, full: Option<u64>, last: u64) -> Option<u64> {
+        // A piece ends behind `low` and not behind `full`.
+        let before = full.map_or(self.runs.len(), |full| self.runs.partition_point(|run| run.start < full));
+        let runs = &self.runs[..before];
+        if !fits(self.start, last, shift_of(low_bits(&runs[1..]))) {
             let (low, high) = self.narrow(runs);
             return Some(roundest(low, high));
         }
-        high.map(|high| roundest(low, high))
+        let full = full?;
+        let routes = &self.routes[..self.routes.partition_point(|route| route.key < full)];
+        let low = self.start.max(runs[runs.len() / 2].start);
+        Some(roundest(routes.get(routes.len() / 2).map_or(low, |route| low.max(route.key)), full))
     }
 
     /// Limits for the end of a piece of `runs`, as far as 32 bits tell its keys apart.
@@ -278,9 +351,11 @@ struct Stack {
 impl Stack {
     /// A power of two above the 66 that may contain a key.
     const ROOM: usize = 128;
+    /// Under all: no route.
+    const BOTTOM: (u64, u32) = (u64::MAX, LEAF_NONE as u32);
 
-    fn new() -> Self {
-        Self { top: (u64::MAX, LEAF_NONE.into()), below: [(0, 0); Self::ROOM], depth: 0 }
+    fn clear(&mut self) {
+        (self.top, self.depth) = (Self::BOTTOM, 0);
     }
 
     #[inline(always)]
@@ -300,6 +375,12 @@ impl Stack {
     }
 }
 
+impl Default for Stack {
+    fn default() -> Self {
+        Self { top: Self::BOTTOM, below: [(0, 0); Self::ROOM], depth: 0 }
+    }
+}
+
 /// The runs of a pass so far.
 struct Found<'a> {
     runs: &'a mut [Run],
@@ -316,6 +397,19 @@ impl Found<'_> {
         self.runs[self.count] = Run { start, leaf };
         self.count += usize::from(lasts & (leaf != self.leaf));
         self.leaf = if lasts { leaf } else { self.leaf };
+    }
+
+    /// The runs up to the start of a route, behind those that end before it; it is the last one that begins there (`lasts`) or not.
+    #[inline(always)]
+    fn route(&mut self, stack: &mut Stack, route: Route, lasts: bool) {
+        while stack.top.0 < route.key {
+            let end = stack.pop();
+            self.emit(end + 1, stack.top.1, (end + 1 != route.key) & (stack.top.0 != end));
+        }
+        let above = stack.top.1;
+        let leaf = if route.len == MARKER { u32::from(DEEP) | above } else { route.leaf.into() };
+        self.emit(route.key, leaf, lasts);
+        stack.push(route.last(), leaf);
     }
 }
 

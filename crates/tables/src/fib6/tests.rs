@@ -77,10 +77,10 @@ fn check_form(writer: &Fib6Writer) {
         let last = writer.chunks.get(at + 1).map_or(u64::MAX, |next| next.start - 1);
         assert!(if at == 0 { chunk.start == 0 } else { chunk.start <= last });
         assert!(chunk.routes.is_sorted_by(|a, b| a.order() < b.order()));
-        assert!(chunk.routes.iter().all(|route| (chunk.start..=last).contains(&route.key)));
+        assert!(chunk.routes.iter().all(|route| (chunk.start..=last).contains(&{ route.key })));
         let above = |key: u64| (key >> chunk.block.shift) >> 32;
         assert_eq!(above(chunk.start), above(last), "the chunk at {:x}", chunk.start);
-        let before = writer.chunks[..at].iter().flat_map(|chunk| &chunk.routes);
+        let before = writer.chunks[..at].iter().flat_map(|chunk| &*chunk.routes);
         let covers: Vec<_> = before.filter(|r| r.len != MARKER && r.contains(chunk.start)).copied().collect();
         assert_eq!(chunk.covers, covers, "covers of {:x}", chunk.start);
         assert_eq!(writer.slots[at].load(Ordering::Relaxed), chunk.block.slot().0);

@@ -3,10 +3,11 @@
 
 use super::{
     Fib6Error, Fib6Reader, Memory, NextHopId, Prefix6, Root, Variant,
+    build::Building,
     chunk::{self, Slot},
     directory::Directory,
     divided::Divided,
-    sweep::{self, Fill, MARKER, Route, Sweep},
+    sweep::{self, Fill, List, MARKER, Route, Sweep},
     walk::Walk,
 };
 use crate::arena::Arena;
@@ -78,8 +79,8 @@ pub(super) struct Chunk {
     pub start: u64,
     /// Routes that contain `start` and begin before it, shortest first.
     pub covers: Vec<Route>,
-    /// Routes that begin here, in order.
-    pub routes: Vec<Route>,
+    /// Routes that begin here.
+    pub routes: List,
     pub block: Block,
 }
 
@@ -146,7 +147,7 @@ impl Fib6Writer {
         writer.sweep.sweep(0, u64::MAX, &[], &[], SIZES.fresh);
         let block = writer.take_blocks()?[0].1;
         writer.slots[0].store(block.slot().0, Ordering::Release);
-        writer.chunks.push(Chunk { start: 0, covers: Vec::new(), routes: Vec::new(), block });
+        writer.chunks.push(Chunk { start: 0, covers: Vec::new(), routes: List::default(), block });
         Ok(writer)
     }
 
@@ -197,19 +198,23 @@ impl Fib6Writer {
     where
         I: IntoIterator<Item = (Prefix6, NextHopId)>,
     {
-        let routes = routes.into_iter();
-        let (mut upper, mut lower) = (Vec::with_capacity(routes.size_hint().0), Vec::new());
-        for (prefix, id) in routes {
-            let (key, leaf) = (prefix.upper(), checked(prefix, id)?);
-            match prefix.len().checked_sub(64).filter(|len| *len > 0) {
-                Some(len) => {
-                    upper.push(Route { key, len: MARKER, leaf: 0 });
-                    lower.push((key, Route { key: prefix.lower(), len, leaf }));
-                }
-                None => upper.push(Route { key, len: prefix.len(), leaf }),
+        let mut routes = routes.into_iter();
+        let mut given = Given::new(routes.size_hint().0);
+        let mut building = Building::default();
+        // Chunks are built while the routes come in: waiting for these takes as long as building.
+        while given.take(&mut routes).inspect_err(|_| self.abandon(std::mem::take(&mut building)))? {
+            if given.sorted {
+                self.build_on(&mut building, &given.upper, false)?;
             }
         }
-        sweep::settle(&mut upper, Route::order);
+        let Given { mut upper, mut lower, sorted, .. } = given;
+        if sorted {
+            self.build_on(&mut building, &upper, true)?;
+        } else {
+            self.abandon(building);
+            sweep::settle(&mut upper, Route::order);
+            building = self.build_all(&upper)?;
+        }
         sweep::settle(&mut lower, |(upper, route)| (*upper, route.order()));
         let (mut divided, mut deep) = (Divided::new(), BTreeMap::<u64, Vec<Route>>::new());
         for (key, route) in &lower {
@@ -219,7 +224,7 @@ impl Fib6Writer {
             divided.set(*key, routes, &mut self.sweep);
         }
         let count = upper.len() - deep.len() + lower.len();
-        self.replace_chunks(&upper, divided)?;
+        self.replace_chunks(building, upper, divided)?;
         self.deep = deep;
         self.count = count;
         Ok(())
@@ -229,9 +234,9 @@ impl Fib6Writer {
     pub fn get(&self, prefix: Prefix6) -> Option<NextHopId> {
         let (list, key, len) = match prefix.len() {
             0..=64 => {
-                (Some(&self.chunks[self.chunk_of(prefix.upper())].routes), prefix.upper(), prefix.len())
+                (Some(&*self.chunks[self.chunk_of(prefix.upper())].routes), prefix.upper(), prefix.len())
             }
-            longer => (self.deep.get(&prefix.upper()), prefix.lower(), longer - 64),
+            longer => (self.deep.get(&prefix.upper()).map(Vec::as_slice), prefix.lower(), longer - 64),
         };
         let list = list?;
         let at = list.binary_search_by_key(&(key, len), Route::order).ok()?;
@@ -255,9 +260,9 @@ impl Fib6Writer {
 
     /// All routes by address, then length.
     pub fn iter(&self) -> impl Iterator<Item = (Prefix6, NextHopId)> + '_ {
-        self.chunks.iter().flat_map(|chunk| &chunk.routes).flat_map(|route| {
+        self.chunks.iter().flat_map(|chunk| &*chunk.routes).flat_map(|route| {
             let (whole, deep) = match route.len {
-                MARKER => (None, self.deep.get(&route.key)),
+                MARKER => (None, self.deep.get(&{ route.key })),
                 _ => (Some((join(*route), NextHopId(route.leaf.into()))), None),
             };
             let deep = deep.into_iter().flatten();
@@ -280,7 +285,14 @@ impl Fib6Writer {
     pub fn memory(&self) -> Memory {
         const LINE: usize = size_of::<Line>();
         let list = |list: &Vec<Route>| list.capacity() * size_of::<Route>();
-        let chunks = self.chunks.iter().map(|chunk| list(&chunk.covers) + list(&chunk.routes));
+        let mut shared = None;
+        let chunks = self.chunks.iter().map(|chunk| {
+            let routes = match &chunk.routes {
+                List::Own(routes) => list(routes),
+                List::Part { all, .. } => shared.replace(all).map_or(list(all), |_| 0),
+            };
+            list(&chunk.covers) + routes
+        });
         Memory {
             lookup_bytes: self.arena.used() * LINE + self.root_bytes() + self.divided.bytes(),
             spare_bytes: self.arena.spare() * LINE,
@@ -312,7 +324,7 @@ impl Fib6Writer {
         } else {
             let route = Route { key, len, leaf: leaf.unwrap_or_default() };
             let first = self.chunk_of(key);
-            let old = sweep::set(&mut self.chunks[first].routes, key, len, leaf);
+            let old = sweep::set(self.chunks[first].routes.own(), key, len, leaf);
             if old == leaf {
                 return old;
             }
@@ -349,10 +361,53 @@ impl Fib6Writer {
         }
         if before != after {
             let chunk = self.chunk_of(key);
-            sweep::set(&mut self.chunks[chunk].routes, key, MARKER, (!after).then_some(0));
+            sweep::set(self.chunks[chunk].routes.own(), key, MARKER, (!after).then_some(0));
             self.touched.chunks.push(chunk);
         }
         old
+    }
+}
+
+/// Routes of a replacement as far as they have been taken.
+struct Given {
+    upper: Vec<Route>,
+    /// Routes longer than /64, with the upper halves of their addresses.
+    lower: Vec<(u64, Route)>,
+    /// Whether each of `upper` stands behind the one before. Most callers have them in order.
+    sorted: bool,
+    last: Option<(u64, u8)>,
+}
+
+impl Given {
+    /// Routes taken at once: so few that the next ones come into the cache while chunks are built of these.
+    const AT_ONCE: usize = 16;
+
+    fn new(capacity: usize) -> Self {
+        Self { upper: Vec::with_capacity(capacity), lower: Vec::new(), sorted: true, last: None }
+    }
+
+    /// Takes some more; whether there were any.
+    fn take(&mut self, routes: &mut impl Iterator<Item = (Prefix6, NextHopId)>) -> Result<bool, Fib6Error> {
+        let mut any = false;
+        for (prefix, id) in routes.take(Self::AT_ONCE) {
+            any = true;
+            let (key, leaf) = (prefix.upper(), checked(prefix, id)?);
+            let route = match prefix.len().checked_sub(64).filter(|len| *len > 0) {
+                None => Route { key, len: prefix.len(), leaf },
+                Some(len) => {
+                    self.lower.push((key, Route { key: prefix.lower(), len, leaf }));
+                    Route { key, len: MARKER, leaf: 0 }
+                }
+            };
+            let order = Some(route.order());
+            if route.len == MARKER && self.last == order {
+                continue; // another of one divided /64
+            }
+            self.sorted &= self.last < order;
+            self.last = order;
+            self.upper.push(route);
+        }
+        Ok(any)
     }
 }
 
