@@ -42,6 +42,8 @@ use line::{Pending, Receiver, Sender, Slot, Turn, histogram};
 
 /// How long duplicates are waited for when all frames have arrived.
 const DUPLICATES_NS: u64 = 5_000_000;
+/// How long frames are waited for at most that only warm a device up.
+const SOON: Duration = Duration::from_secs(1);
 /// How much later than due the last frames may leave, at least and at most.
 const GRACE: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(10));
 /// How often a look is taken, while frames are sent, at links and at whatever else a run needs.
@@ -410,8 +412,11 @@ impl Station {
         let (begun, mut before) = (Instant::now(), u64::MAX);
         let flows = self.senders.iter().map(|s| s.active.len()).max().unwrap_or(1) as f64;
         loop {
-            // Each flow ten times in a tenth of a second.
-            let detail = self.run(Trial::new(flows * 100.0, Duration::from_millis(100)))?;
+            // Each flow ten times in a tenth of a second. To a device that is not ready yet it is said again soon.
+            let steps = [Step { rate: flows * 100.0, duration: Duration::from_millis(100) }];
+            let stragglers = Some(self.stragglers.min(SOON));
+            let job = Job { stragglers, ..Job::new(Offer::Steps(&steps)) };
+            let detail = self.carry_out(job)?.detail;
             if self.leave_out() {
                 continue;
             }
