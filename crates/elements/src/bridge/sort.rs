@@ -11,7 +11,7 @@ use engine::clock::Nanos;
 use packet::{Batch, Packet};
 use sync::rcu;
 use tables::mac::Learned;
-use tables::mac::fdb::{self, Fdb, Key, Mark, Noted, Place};
+use tables::mac::fdb::{self, Fdb, Key, Mark, Noted, Place, Places};
 use wire::MacAddr;
 
 use super::plan::{Member, Plan};
@@ -142,8 +142,10 @@ impl Sight {
 /// A batch on its way through the stages; in each list, the frames in their order.
 #[derive(Debug, Default)]
 pub(super) struct Sights {
-    /// Where source and destination stand in the table.
-    places: Vec<[Place; 2]>,
+    /// The keys of source and destination.
+    keys: Vec<[Key; 2]>,
+    /// Where these stand in the table.
+    places: Places,
     /// Where the destinations are.
     ports: Vec<u16>,
     /// What comes out.
@@ -157,7 +159,7 @@ pub(super) struct Sights {
 impl Sights {
     /// A number that all frames of a conversation in this direction share.
     pub fn hash(&self, at: usize) -> u64 {
-        let [src, dst] = self.places.get(at).copied().unwrap_or_default();
+        let [src, dst] = self.places.get(at).unwrap_or_default();
         (src.mix() ^ dst.mix().rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
@@ -248,17 +250,16 @@ impl Sorter<'_> {
         // What stands there is written over: mostly there are as many as the last time.
         sights.sights.resize(n, Sight::default());
         sights.ports.resize(n, fdb::UNKNOWN);
+        sights.keys.resize(n, Default::default());
         match self.plan.aware {
             false => self.look_all(batch, sights),
             true => {
-                let look = |(packet, sight): (&Packet, &mut Sight)| {
-                    let (seen, keys) = self.look_tagged(packet);
-                    *sight = seen;
-                    keys
-                };
-                self.fdb.seek(batch.iter().zip(&mut sights.sights).map(look), &mut sights.places);
+                for ((packet, sight), keys) in batch.iter().zip(&mut sights.sights).zip(&mut sights.keys) {
+                    (*sight, *keys) = self.look_tagged(packet);
+                }
             }
         }
+        self.fdb.seek(&sights.keys, &mut sights.places);
         self.learn(sights, allowance, learning);
         self.decide(batch, sights)
     }
@@ -268,7 +269,7 @@ impl Sorter<'_> {
     fn learn(&self, sights: &mut Sights, allowance: &mut TokenBucket, learning: &mut Learning) {
         let mark = self.fdb.mark(self.reader, usize::from(self.member.leader));
         let mark = mark.filter(|_| self.state.learns());
-        let at = self.fdb.answer(self.reader, mark, None, &sights.places, &mut sights.ports);
+        let at = self.fdb.answer(self.reader, mark, None, (&sights.places, 0), &mut sights.ports);
         if at < sights.places.len()
             && let Some(mark) = mark
         {
@@ -287,25 +288,25 @@ impl Sorter<'_> {
         allowance: &mut TokenBucket,
         learning: &mut Learning,
     ) {
-        let (frames, ports) = (&sights.places[..], &mut sights.ports);
-        self.fdb.seek_strangers(&frames[at..]);
+        let (frames, ports) = (&sights.places, &mut sights.ports);
+        self.fdb.seek_strangers(frames, at);
         allowance.refill(self.now);
         // Of frames that are not forwarded the keys mean nothing.
         let all_teach = sights.sights[at..].iter().all(|sight| sight.is_undecided());
         let mut refused = None;
         while let Some([src, dst]) = frames.get(at) {
             if sights.sights[at].is_undecided() {
-                let noted = self.note(*src, mark, allowance);
+                let noted = self.note(src, mark, allowance);
                 learning.count(noted, 1);
                 if all_teach && matches!(noted, Noted::Allowance | Noted::PortLimit | Noted::Full) {
                     refused = Some(noted);
                 }
-                ports[at] = self.fdb.port(self.reader, self.fdb.find(*dst));
+                ports[at] = self.fdb.port(self.reader, self.fdb.find(dst));
             }
             at += 1;
             let mut count = 0;
             let counted = refused.is_some().then_some(&mut count);
-            at += self.fdb.answer(self.reader, Some(mark), counted, &frames[at..], &mut ports[at..]);
+            at += self.fdb.answer(self.reader, Some(mark), counted, (frames, at), &mut ports[at..]);
             if let Some(why) = refused {
                 learning.count(why, count);
             }
@@ -353,16 +354,13 @@ impl Sorter<'_> {
         if self.plan.aware { self.open.and(&self.plan.vlan(vid).members) } else { self.open }
     }
 
-    /// Reads frames' addresses and judges them, where VLANs are not told apart, and asks for what the table says of them.
+    /// Reads frames' addresses and judges them, where VLANs are not told apart.
     #[inline(never)]
     fn look_all(&self, batch: &[Packet], sights: &mut Sights) {
         let (salt, plain) = (self.fdb.salt(0), Sight::new(0, false));
-        let look = |(packet, sight): (&Packet, &mut Sight)| {
-            let (seen, keys) = self.look(packet.data(), plain, salt);
-            *sight = seen;
-            keys
-        };
-        self.fdb.seek(batch.iter().zip(&mut sights.sights).map(look), &mut sights.places);
+        for ((packet, sight), keys) in batch.iter().zip(&mut sights.sights).zip(&mut sights.keys) {
+            (*sight, *keys) = self.look(packet.data(), plain, salt);
+        }
     }
 
     /// Reads a frame's addresses and judges them. `plain` says how it came. The keys are those of its source and its destination.

@@ -19,7 +19,7 @@ use core_affinity::CoreId;
 use fastrand::Rng;
 use serde_json::json;
 use sync::rcu::{Domain, Reader};
-use tables::mac::fdb::{Config, Fdb, Key, Place, UNKNOWN};
+use tables::mac::fdb::{Config, Fdb, Key, Places, UNKNOWN};
 
 use super::fib::thread_seconds;
 use crate::cli;
@@ -168,7 +168,7 @@ fn look_up(table: &Filled, reader: &mut Reader, keys: &[Key]) {
 /// What a bridge keeps of a batch.
 #[derive(Default)]
 struct Asked {
-    frames: Vec<[Place; 2]>,
+    frames: Places,
 }
 
 impl Asked {
@@ -184,18 +184,18 @@ impl Asked {
 
     /// A batch of frames that come by port 0. Sources are noted as seen, but no new ones are learned.
     fn answer(&mut self, table: &Filled, reader: &Reader, batch: &[Key], ports: &mut [u16; BATCH]) {
-        table.fdb.seek(batch.as_chunks().0.iter().copied(), &mut self.frames);
-        let frames = &self.frames[..];
+        table.fdb.seek(batch.as_chunks().0, &mut self.frames);
+        let frames = &self.frames;
         let mark = table.fdb.mark(reader, 0);
         let (mut at, mut strangers) = (0, false);
         loop {
-            at += table.fdb.answer(reader, mark, None, &frames[at..], &mut ports[at..]);
+            at += table.fdb.answer(reader, mark, None, (frames, at), &mut ports[at..]);
             let (Some([src, dst]), Some(mark)) = (frames.get(at), mark) else { return };
             if !std::mem::replace(&mut strangers, true) {
-                table.fdb.seek_strangers(&frames[at..]);
+                table.fdb.seek_strangers(frames, at);
             }
-            table.fdb.note(reader, *src, mark, &mut 0);
-            ports[at] = table.fdb.port(reader, table.fdb.find(*dst));
+            table.fdb.note(reader, src, mark, &mut 0);
+            ports[at] = table.fdb.port(reader, table.fdb.find(dst));
             at += 1;
         }
     }

@@ -10,6 +10,8 @@
 //! full. One word is an entry: the key (what the bucket does not say of it, see [`layout`]), a *handle* of 10 bits, and
 //! the *tick* of the last sighting, 8 bits. A handle is an index into a small table that says which port it stands for and how old its
 //! entries may get; a port has one at a time for what it learns. Twice the capacity in places, at least; 16 to 32 bytes a station.
+//! Beside each bucket, in a byte elsewhere, stands how many of its keys are in their second one: mostly none, and a stranger then
+//! costs one line, not two.
 //!
 //! # How it goes on
 //!
@@ -48,6 +50,9 @@
 //! 4. *A handle stands for one port as long as somebody may use it*: a reader or learner holds its worker's [`Reader`] from
 //!    the load of the handle to its last use, and the handle is given out anew after a grace period in which it was dead and
 //!    nowhere in the table. Test: `handles_come_back_however_often_ports_are_flushed`.
+//! 5. *Who stands in a second bucket is counted at the first as long as he may be found there*: from before his word is written until
+//!    after it is gone. A lookup that still sees none comes before the writing. Nothing but lookups goes by these counts: whoever
+//!    enters a key looks at all 16 places. Test: `stations_are_found_in_either_bucket`.
 
 #[allow(unsafe_code)]
 mod asked;
@@ -62,22 +67,23 @@ mod tests;
 #[cfg(loom)]
 use loom::sync::{
     Mutex,
-    atomic::{AtomicU32, AtomicU64},
+    atomic::{AtomicU8, AtomicU32, AtomicU64},
 };
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 #[cfg(not(loom))]
 use std::sync::{
     Mutex,
-    atomic::{AtomicU32, AtomicU64},
+    atomic::{AtomicU8, AtomicU32, AtomicU64},
 };
 
 use sync::padded::CachePadded;
 use sync::rcu::{Domain, Reader};
 
 use super::{Learned, Mac};
+pub use asked::Places;
 use asked::{Level, Plain};
 pub use layout::Place;
-use layout::{AGE_BITS, GROUP, HANDLES, Layout, PAYLOAD};
+use layout::{AGE_BITS, GROUP, HANDLES, Layout, OTHER, PAYLOAD};
 use upkeep::Upkeep;
 
 /// Ports that one table tells apart.
@@ -223,6 +229,9 @@ pub struct Fdb {
     level: Level,
     layout: Layout,
     buckets: Buckets,
+    /// Of each bucket: how many of its keys stand in the other one of theirs, at least until their words are gone. Few have any, and
+    /// who is not in the first bucket then need not be looked for in another. 256 keys of one bucket do not happen: see [`layout`].
+    strays: Box<[AtomicU8]>,
     common: CachePadded<Common>,
     counts: CachePadded<Counts>,
     config: Config,
@@ -230,13 +239,13 @@ pub struct Fdb {
     upkeep: Mutex<Upkeep>,
 }
 
-/// Begins to load a place's first bucket.
+/// Begins to load a bucket.
 #[inline(always)]
-fn prefetch_bucket(buckets: &Buckets, place: Place) {
+fn prefetch_bucket(buckets: &Buckets, bucket: u32) {
     #[cfg(not(loom))]
-    buckets.prefetch(place.bucket as usize);
+    buckets.prefetch(bucket as usize);
     #[cfg(loom)]
-    let _ = (buckets, place);
+    let _ = (buckets, bucket);
 }
 
 /// The buckets' memory.
@@ -269,6 +278,7 @@ impl Fdb {
         #[cfg(loom)]
         let buckets =
             (0..layout.buckets()).map(|_| Bucket(std::array::from_fn(|_| AtomicU64::new(0)))).collect();
+        let strays = (0..layout.buckets()).map(|_| AtomicU8::new(0)).collect();
         let words = |n: usize| (0..n).map(|_| AtomicU32::new(0)).collect::<Box<[_]>>();
         let handles = if cfg!(loom) { 8 } else { HANDLES };
         let common = Common {
@@ -289,6 +299,7 @@ impl Fdb {
             level: Level::best(),
             layout,
             buckets,
+            strays,
             common: CachePadded::new(common),
             counts: CachePadded::new(counts),
             config,
@@ -318,7 +329,7 @@ impl Fdb {
     #[inline(always)]
     pub fn place(&self, key: Key) -> Place {
         let place = self.layout.place(key.0);
-        prefetch_bucket(&self.buckets, place);
+        prefetch_bucket(&self.buckets, place.bucket);
         place
     }
 
@@ -331,8 +342,17 @@ impl Fdb {
 
     #[inline]
     fn find_other(&self, place: Place) -> Found {
+        if !self.has_strays(place.bucket) {
+            return Found(0);
+        }
         let best = self.best(self.layout.other(place));
         Found(if best <= PAYLOAD { best as u32 } else { 0 })
+    }
+
+    /// Whether keys of a bucket stand elsewhere.
+    #[inline(always)]
+    fn has_strays(&self, bucket: u32) -> bool {
+        self.strays.get(bucket as usize).is_some_and(|strays| strays.load(Relaxed) != 0)
     }
 
     /// The least of the bucket's words, each less what is wanted: the payload of the one that is.
@@ -490,7 +510,14 @@ impl Fdb {
         self.buckets[place.bucket as usize].0.iter().any(|word| {
             let old = word.load(Relaxed);
             let new = place.want | u64::from(payload);
-            let taken = self.is_free(old, tick) && word.compare_exchange(old, new, AcqRel, Relaxed).is_ok();
+            if !self.is_free(old, tick) {
+                return false;
+            }
+            // Before it is to be found there.
+            self.strays(place.bucket, new, |strays| strays.fetch_add(1, Relaxed));
+            let taken = word.compare_exchange(old, new, AcqRel, Relaxed).is_ok();
+            let left = if taken { old } else { new };
+            self.strays(place.bucket, left, |strays| strays.fetch_sub(1, Relaxed));
             if taken {
                 if old != 0 {
                     self.gone((old & PAYLOAD) as u32);
@@ -499,6 +526,25 @@ impl Fdb {
             }
             taken
         })
+    }
+
+    /// Takes note that a word came into `bucket` or left it, if it stands there in place of its key's first bucket.
+    fn strays(&self, bucket: u32, word: u64, note: impl Fn(&AtomicU8) -> u8) {
+        if word & OTHER != 0
+            && let Some(strays) = self.strays.get(self.layout.opposite(bucket, word) as usize)
+        {
+            note(strays);
+        }
+    }
+
+    /// Empties a place in `bucket`, if `old` stands there still.
+    fn empty(&self, bucket: u32, word: &AtomicU64, old: u64) -> bool {
+        let emptied = word.compare_exchange(old, 0, AcqRel, Relaxed).is_ok();
+        if emptied {
+            self.strays(bucket, old, |strays| strays.fetch_sub(1, Relaxed));
+            self.gone((old & PAYLOAD) as u32);
+        }
+        emptied
     }
 
     fn is_free(&self, word: u64, tick: u32) -> bool {

@@ -23,6 +23,36 @@ mod avx512;
 
 use super::{Bucket, Fdb, Found, Key, Mark, PAYLOAD, Place, Reader, Relaxed, prefetch_bucket};
 
+/// Where the sources and the destinations of a batch's frames belong, by [`Fdb::seek`].
+#[derive(Debug, Default)]
+pub struct Places {
+    /// Of each frame, its source's first bucket and its destination's.
+    buckets: Vec<[u32; 2]>,
+    /// The words to look for there.
+    wants: Vec<[u64; 2]>,
+}
+
+impl Places {
+    /// How many frames there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.buckets.is_empty()
+    }
+
+    /// Those of the source and of the destination of frame `at`.
+    #[inline]
+    pub fn get(&self, at: usize) -> Option<[Place; 2]> {
+        let ([a, b], [c, d]) = (*self.buckets.get(at)?, *self.wants.get(at)?);
+        Some([Place { bucket: a, want: c }, Place { bucket: b, want: d }])
+    }
+}
+
 /// Keys of which places are computed in one go.
 const CHUNK: usize = 32;
 
@@ -70,7 +100,7 @@ pub(super) enum Level {
     /// AVX2, BMI1, BMI2: x86-64-v3.
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     Avx2,
-    /// These and AVX-512 F and VL: a part of x86-64-v4.
+    /// These and AVX-512 F, DQ and VL: a part of x86-64-v4.
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     Avx512,
 }
@@ -83,7 +113,10 @@ impl Level {
             let v3 = is_x86_feature_detected!("avx2")
                 && is_x86_feature_detected!("bmi1")
                 && is_x86_feature_detected!("bmi2");
-            let v4 = v3 && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl");
+            let v4 = v3
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
             [(Level::Base, true), (Level::Avx2, v3), (Level::Avx512, v4)]
                 .into_iter()
                 .filter_map(|(level, has)| has.then_some(level))
@@ -100,41 +133,55 @@ impl Level {
 impl Fdb {
     /// Where to look for the source and the destination of each frame, and requests to bring all of it near.
     #[inline]
-    pub fn seek(&self, keys: impl ExactSizeIterator<Item = [Key; 2]>, frames: &mut Vec<[Place; 2]>) {
+    pub fn seek(&self, keys: &[[Key; 2]], places: &mut Places) {
         // What stands there is written over: mostly there are as many as the last time.
-        frames.resize(keys.len(), Default::default());
+        places.buckets.resize(keys.len(), Default::default());
+        places.wants.resize(keys.len(), Default::default());
+        let (buckets, wants) = (places.buckets.as_flattened_mut(), places.wants.as_flattened_mut());
+        self.locate(keys.as_flattened(), buckets, wants);
+    }
+
+    /// Where keys belong, with the best that the processor has.
+    #[inline]
+    fn locate(&self, keys: &[Key], buckets: &mut [u32], wants: &mut [u64]) {
         match self.level {
-            Level::Base => self.places(keys, frames),
+            Level::Base => self.places(keys, buckets, wants),
             // SAFETY: the processor has it.
             #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-            Level::Avx2 | Level::Avx512 => unsafe { avx2::places(self, keys, frames) },
+            Level::Avx2 => unsafe { avx2::places(self, keys, buckets, wants) },
+            // SAFETY: the processor has it.
+            #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+            Level::Avx512 => unsafe { avx512::places(self, keys, buckets, wants) },
         }
     }
 
+    /// Two loops: what the first one computes is there when the second asks for it.
     #[inline(always)]
-    fn places<const N: usize>(&self, keys: impl Iterator<Item = [Key; N]>, places: &mut [[Place; N]]) {
+    fn places(&self, keys: &[Key], buckets: &mut [u32], wants: &mut [u64]) {
         let layout = self.layout;
-        for (keys, places) in keys.zip(places) {
-            *places = keys.map(|key| {
-                let place = layout.place(key.0);
-                prefetch_bucket(&self.buckets, place);
-                place
-            });
+        for ((key, bucket), want) in keys.iter().zip(&mut *buckets).zip(wants) {
+            let place = layout.place(key.0);
+            (*bucket, *want) = (place.bucket, place.want);
+        }
+        for bucket in buckets {
+            prefetch_bucket(&self.buckets, *bucket);
         }
     }
 
-    /// Goes through frames, each the [places](Self::seek) of its source and its destination, until one's source is to be
-    /// [noted](Self::note) under `mark`. Returns how many are before it; `ports` then begins with their destinations' ports, or
-    /// [`UNKNOWN`]. Without a mark all of them. With `refused`, sources that stand nowhere in the table are counted there, and not to be noted.
+    /// Goes through the frames of a batch from number `from` on until one's source is to be [noted](Self::note) under `mark`. Returns
+    /// how many are before it; `ports` then begins with their destinations' ports, or [`UNKNOWN`](super::UNKNOWN). Without a mark all
+    /// of them. With `refused`, sources that stand nowhere in the table are counted there, and not to be noted.
     #[inline]
     pub fn answer(
         &self,
         _: &Reader,
         mark: Option<Mark>,
         refused: Option<&mut u64>,
-        frames: &[[Place; 2]],
+        (places, from): (&Places, usize),
         ports: &mut [u16],
     ) -> usize {
+        let frames =
+            (places.buckets.get(from..).unwrap_or_default(), places.wants.get(from..).unwrap_or_default());
         let (known, mark) = (mark.is_none(), mark.unwrap_or(Mark(0)));
         match (self.level, known) {
             // SAFETY: nothing is needed.
@@ -156,10 +203,15 @@ impl Fdb {
         }
     }
 
-    /// Requests to bring near what else is looked at for sources that are not known: where one of a batch is not, many are not.
-    pub fn seek_strangers(&self, frames: &[[Place; 2]]) {
-        for [src, _] in frames {
-            prefetch_bucket(&self.buckets, self.layout.other(*src));
+    /// Requests to bring near what else is looked at for sources that are not known, from frame `from` on: where one of a batch is
+    /// not, many are not.
+    pub fn seek_strangers(&self, places: &Places, from: usize) {
+        for at in from..places.len() {
+            if let Some([src, _]) = places.get(at)
+                && self.has_strays(src.bucket)
+            {
+                prefetch_bucket(&self.buckets, self.layout.other(src).bucket);
+            }
         }
     }
 
@@ -170,12 +222,13 @@ impl Fdb {
         &self,
         mark: Mark,
         mut refused: Option<&mut u64>,
-        frames: &[[Place; 2]],
+        (at, wants): (&[[u32; 2]], &[[u64; 2]]),
         ports: &mut [u16],
     ) -> usize {
         let (buckets, tick) = (&self.buckets[..], self.common.tick.load(Relaxed));
         let mut before = 0;
-        for ([src, dst], port) in frames.iter().zip(ports) {
+        for ((at, want), port) in at.iter().zip(wants).zip(ports) {
+            let [src, dst] = [0, 1].map(|end| Place { bucket: at[end], want: want[end] });
             if LEARNS {
                 let bucket = buckets.get(src.bucket as usize);
                 // SAFETY: the caller's promise.
@@ -183,7 +236,7 @@ impl Fdb {
                     bucket.is_some_and(|bucket| unsafe { E::has(bucket, src.want | u64::from(mark.0)) });
                 if !is_known {
                     // SAFETY: the caller's promise.
-                    let found = unsafe { self.seen::<E>(buckets, *src) };
+                    let found = unsafe { self.seen::<E>(buckets, src) };
                     match &mut refused {
                         Some(count) if found == Found(0) => **count += 1,
                         _ if self.is_known(found, mark) => {}
@@ -192,7 +245,7 @@ impl Fdb {
                 }
             }
             // SAFETY: the caller's promise.
-            *port = self.port_at(unsafe { self.seen::<E>(buckets, *dst) }, tick);
+            *port = self.port_at(unsafe { self.seen::<E>(buckets, dst) }, tick);
             before += 1;
         }
         before
@@ -221,13 +274,12 @@ impl Fdb {
     /// The processor has what `E` needs.
     #[inline(always)]
     unsafe fn ports_of<E: Eye>(&self, keys: &[Key], ports: &mut [u16]) {
-        let mut places = [[Place::default()]; CHUNK];
-        let places = &mut places[..keys.len()];
-        self.places(keys.iter().map(|key| [*key]), places);
+        let (mut at, mut wants) = ([0; CHUNK], [0; CHUNK]);
+        self.places(keys, &mut at[..keys.len()], &mut wants[..keys.len()]);
         let (buckets, tick) = (&self.buckets[..], self.common.tick.load(Relaxed));
-        for ([place], port) in places.iter().zip(ports) {
+        for ((bucket, want), port) in at.into_iter().zip(wants).zip(ports) {
             // SAFETY: the caller's promise.
-            *port = self.port_at(unsafe { self.seen::<E>(buckets, *place) }, tick);
+            *port = self.port_at(unsafe { self.seen::<E>(buckets, Place { bucket, want }) }, tick);
         }
     }
 
@@ -244,6 +296,9 @@ impl Fdb {
         let first = best(place);
         if first <= PAYLOAD {
             return Found(first as u32);
+        }
+        if !self.has_strays(place.bucket) {
+            return Found(0);
         }
         let other = best(self.layout.other(place));
         Found(if other <= PAYLOAD { other as u32 } else { 0 })

@@ -94,6 +94,12 @@ impl Layout {
         Place { bucket: place.bucket ^ self.distance(place.want), want: place.want ^ OTHER }
     }
 
+    /// The other one of the two buckets of a word in `bucket`.
+    #[inline(always)]
+    pub fn opposite(&self, bucket: u32, word: u64) -> u32 {
+        bucket ^ self.distance(word)
+    }
+
     #[inline(always)]
     fn distance(&self, word: u64) -> u32 {
         let rest = word >> REST_SHIFT;

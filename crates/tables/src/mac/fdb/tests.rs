@@ -217,6 +217,49 @@ fn handles_come_back_however_often_ports_are_flushed() {
     }
 }
 
+/// Whether as many words stand in the second bucket of their key as each first one counts.
+fn strays_are_counted(fdb: &Fdb) -> bool {
+    let mut strays = vec![0; fdb.buckets.len()];
+    for (bucket, line) in fdb.buckets.iter().enumerate() {
+        for word in line.0.iter().map(|word| word.load(Relaxed)).filter(|word| word & OTHER != 0) {
+            let key = fdb.layout.key(bucket as u32, word);
+            strays[fdb.layout.place(key).bucket as usize] += 1;
+        }
+    }
+    fdb.strays.iter().map(|strays| strays.load(Relaxed)).eq(strays)
+}
+
+/// In a table that is nearly full many stand in their second bucket; they are found as long as they are there.
+#[test]
+fn stations_are_found_in_either_bucket() {
+    let (fdb, reader) = fdb(Config { capacity: 60, vlans: 0, ..CONFIG });
+    let keys: Vec<Key> = (0..110).map(|n| Key::of(mac(n), 0)).collect();
+    let (mut ports, mut there) = (vec![0; keys.len()], vec![false; keys.len()]);
+    for step in 0..600u64 {
+        let number = (step * 0x9e37_79b9 >> 8) as u8 % 110;
+        match there[usize::from(number)] {
+            true => assert!(fdb.remove(mac(number), 0)),
+            false => assert!(fdb.insert_static(mac(number), 0, usize::from(number) % PORTS)),
+        }
+        there[usize::from(number)] ^= true;
+        fdb.lookup_batch(&reader, &keys, &mut ports);
+        for (at, port) in ports.iter().enumerate() {
+            let want = if there[at] { (at % PORTS) as u16 } else { UNKNOWN };
+            assert_eq!((*port, fdb.lookup(&reader, keys[at])), (want, want), "step {step}, station {at}");
+        }
+        assert!(strays_are_counted(&fdb), "step {step}");
+    }
+    // Until it is full: then one or the other finds no room.
+    for number in 0..110 {
+        there[usize::from(number)] = fdb.insert_static(mac(number), 0, 1);
+    }
+    for (key, there) in keys.iter().zip(there) {
+        assert_eq!(fdb.lookup(&reader, *key), if there { 1 } else { UNKNOWN });
+    }
+    assert!(fdb.strays.iter().any(|strays| strays.load(Relaxed) > 0));
+    assert!(strays_are_counted(&fdb));
+}
+
 /// Nobody comes back from the dead when the clock's eight bits come round, however seldom frames come.
 #[test]
 fn what_is_too_old_stays_forgotten_in_large_tables() {
@@ -305,14 +348,14 @@ fn batches_answer_as_single_lookups_do() {
             let mut ports = vec![0; keys.len()];
             fdb.lookup_batch(&reader, &keys, &mut ports);
             assert_eq!(ports, want, "{level:?}");
-            let mut frames = Vec::new();
-            fdb.seek(keys.as_chunks().0.iter().copied(), &mut frames);
+            let mut frames = Places::default();
+            fdb.seek(keys.as_chunks().0, &mut frames);
             for port in [None, Some(0), Some(1)] {
                 let mark = port.and_then(|port| fdb.mark(&reader, port));
                 let (mut at, mut stops) = (0, Vec::new());
                 let mut ports = vec![7; frames.len()];
                 while at < frames.len() {
-                    at += fdb.answer(&reader, mark, None, &frames[at..], &mut ports[at..]);
+                    at += fdb.answer(&reader, mark, None, (&frames, at), &mut ports[at..]);
                     stops.extend((at < frames.len()).then_some(at));
                     at += 1;
                 }
@@ -326,7 +369,7 @@ fn batches_answer_as_single_lookups_do() {
                 // Where strangers are refused it stops at those that moved only.
                 let (mut at, mut refused) = (0, 0);
                 while at < frames.len() {
-                    at += fdb.answer(&reader, mark, Some(&mut refused), &frames[at..], &mut ports[at..]);
+                    at += fdb.answer(&reader, mark, Some(&mut refused), (&frames, at), &mut ports[at..]);
                     assert!(
                         at == frames.len() || stops.contains(&at) && want[2 * at] != UNKNOWN,
                         "{level:?}"
@@ -388,4 +431,5 @@ fn threads_learn_move_and_flush_at_once() {
         fdb.counts.of.iter().all(|count| count.load(Relaxed) == 0),
         "places are counted as they are freed"
     );
+    assert!(strays_are_counted(&fdb));
 }

@@ -205,8 +205,8 @@ impl Fdb {
                 let gone = self.port_at(Found(payload), up.tick as u32) == UNKNOWN
                     || by_fid
                         && up.vlans[usize::from(layout::fid(self.layout.key(bucket as u32, old)))].is_none();
-                if gone && word.compare_exchange(old, 0, AcqRel, Relaxed).is_ok() {
-                    self.gone(payload);
+                if gone {
+                    self.empty(bucket as u32, word, old);
                 }
             }
         }
@@ -374,11 +374,8 @@ impl Fdb {
         for (bucket, line) in self.buckets.iter().enumerate() {
             for word in &line.0 {
                 let old = word.load(Relaxed);
-                if old != 0
-                    && which(self, bucket as u32, old)
-                    && word.compare_exchange(old, 0, AcqRel, Relaxed).is_ok()
-                {
-                    self.gone((old & PAYLOAD) as u32);
+                if old != 0 && which(self, bucket as u32, old) {
+                    self.empty(bucket as u32, word, old);
                 }
             }
         }
@@ -455,9 +452,7 @@ impl Fdb {
         self.locked(place, |fdb| {
             let counted =
                 |old| fdb.port_at(Found((old & PAYLOAD) as u32), fdb.common.tick.load(Relaxed)) != UNKNOWN;
-            [place, fdb.layout.other(place)]
-                .into_iter()
-                .any(|place| fdb.swap_in(place, 0).is_some_and(counted))
+            [place, fdb.layout.other(place)].into_iter().any(|place| fdb.take_out(place).is_some_and(counted))
         })
     }
 
@@ -475,7 +470,17 @@ impl Fdb {
         })
     }
 
-    /// Puts `new` in the place of the word that is wanted, if it is there.
+    /// Empties the place of the word that is wanted, if it is there.
+    fn take_out(&self, place: Place) -> Option<u64> {
+        loop {
+            let (word, old) = self.slot(place)?;
+            if self.empty(place.bucket, word, old) {
+                return Some(old);
+            }
+        }
+    }
+
+    /// Puts `new`, of the same key, in the place of the word that is wanted, if it is there.
     fn swap_in(&self, place: Place, new: u64) -> Option<u64> {
         loop {
             let (word, old) = self.slot(place)?;

@@ -4,7 +4,7 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::{Bucket, Eye, Fdb, Key, Mark, PAYLOAD, Place, Relaxed};
+use super::{Bucket, Eye, Fdb, Key, Mark, PAYLOAD, Relaxed};
 
 /// A bucket's words at once.
 struct Avx2;
@@ -74,8 +74,8 @@ impl Eye for Avx2 {
 /// # Safety
 /// The processor has AVX2, BMI1 and BMI2.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-pub(super) unsafe fn places(fdb: &Fdb, keys: impl Iterator<Item = [Key; 2]>, frames: &mut [[Place; 2]]) {
-    fdb.places(keys, frames);
+pub(super) unsafe fn places(fdb: &Fdb, keys: &[Key], buckets: &mut [u32], wants: &mut [u64]) {
+    fdb.places(keys, buckets, wants);
 }
 
 /// As [`Fdb::frames`].
@@ -87,7 +87,7 @@ pub(super) unsafe fn frames<const LEARNS: bool>(
     fdb: &Fdb,
     mark: Mark,
     refused: Option<&mut u64>,
-    frames: &[[Place; 2]],
+    frames: (&[[u32; 2]], &[[u64; 2]]),
     ports: &mut [u16],
 ) -> usize {
     // SAFETY: the caller's promise.

@@ -4,7 +4,7 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::{Bucket, Eye, Fdb, Key, Mark, PAYLOAD, Place, Relaxed};
+use super::{Bucket, Eye, Fdb, Key, Mark, PAYLOAD, Relaxed};
 
 /// A bucket's words at once.
 struct Avx512;
@@ -15,24 +15,27 @@ impl Eye for Avx512 {
     unsafe fn best(bucket: &Bucket, want: u64) -> u64 {
         let wanted = _mm256_set1_epi64x(want.cast_signed());
         let rest = _mm256_set1_epi64x((!PAYLOAD).cast_signed());
-        let (low, high): (__mmask8, __mmask8);
+        let (low, high): (u32, u32);
         // SAFETY: a bucket is 64 bytes, aligned to 64, which may be read. Others may write them meanwhile: see the parent's documentation.
         unsafe {
             asm!(
                 "vpxorq {words}, {wanted}, [{at}]",
-                "vptestnmq {low}, {words}, {rest}",
+                "vptestnmq {bits}, {words}, {rest}",
+                "kmovw {low:e}, {bits}",
                 "vpxorq {words}, {wanted}, [{at} + 32]",
-                "vptestnmq {high}, {words}, {rest}",
+                "vptestnmq {bits}, {words}, {rest}",
+                "kmovw {high:e}, {bits}",
                 at = in(reg) bucket,
                 wanted = in(ymm_reg) wanted,
                 rest = in(ymm_reg) rest,
                 words = out(ymm_reg) _,
-                low = out(kreg) low,
-                high = lateout(kreg) high,
+                bits = out(kreg) _,
+                low = out(reg) low,
+                high = lateout(reg) high,
                 options(readonly, nostack, preserves_flags),
             );
         }
-        let place = (u32::from(low) | u32::from(high) << 4).trailing_zeros();
+        let place = (low | high << 4).trailing_zeros();
         // Any word, if it is none of them.
         bucket.0[place as usize % bucket.0.len()].load(Relaxed) ^ want
     }
@@ -58,16 +61,25 @@ impl Eye for Avx512 {
     }
 }
 
+/// As [`Fdb::places`].
+///
+/// # Safety
+/// The processor has what this file needs: AVX2, BMI1, BMI2, AVX-512 F, DQ and VL.
+#[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl")]
+pub(super) unsafe fn places(fdb: &Fdb, keys: &[Key], buckets: &mut [u32], wants: &mut [u64]) {
+    fdb.places(keys, buckets, wants);
+}
+
 /// As [`Fdb::frames`].
 ///
 /// # Safety
-/// The processor has what this file needs: AVX2, BMI1, BMI2, AVX-512 F and VL.
+/// The processor has what this file needs: AVX2, BMI1, BMI2, AVX-512 F, DQ and VL.
 #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512vl")]
 pub(super) unsafe fn frames<const LEARNS: bool>(
     fdb: &Fdb,
     mark: Mark,
     refused: Option<&mut u64>,
-    frames: &[[Place; 2]],
+    frames: (&[[u32; 2]], &[[u64; 2]]),
     ports: &mut [u16],
 ) -> usize {
     // SAFETY: the caller's promise.
@@ -77,7 +89,7 @@ pub(super) unsafe fn frames<const LEARNS: bool>(
 /// As [`Fdb::ports_of`].
 ///
 /// # Safety
-/// The processor has what this file needs: AVX2, BMI1, BMI2, AVX-512 F and VL.
+/// The processor has what this file needs: AVX2, BMI1, BMI2, AVX-512 F, DQ and VL.
 #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512vl")]
 pub(super) unsafe fn ports_of(fdb: &Fdb, keys: &[Key], ports: &mut [u16]) {
     // SAFETY: the caller's promise.
