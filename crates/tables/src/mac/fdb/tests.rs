@@ -236,7 +236,7 @@ fn stations_are_found_in_either_bucket() {
     let keys: Vec<Key> = (0..110).map(|n| Key::of(mac(n), 0)).collect();
     let (mut ports, mut there) = (vec![0; keys.len()], vec![false; keys.len()]);
     for step in 0..600u64 {
-        let number = (step * 0x9e37_79b9 >> 8) as u8 % 110;
+        let number = ((step * 0x9e37_79b9) >> 8) as u8 % 110;
         match there[usize::from(number)] {
             true => assert!(fdb.remove(mac(number), 0)),
             false => assert!(fdb.insert_static(mac(number), 0, usize::from(number) % PORTS)),
