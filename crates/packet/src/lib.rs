@@ -6,6 +6,7 @@
 //! * [`Packet`] owns one frame, or shares its bytes with clones until somebody writes.
 //! * [`Batch`] is what elements exchange: a small vector of packets that recycles its own storage.
 //! * [`filter`] runs the packet filters that are written as for tcpdump.
+//! * [`ipv4`] reads and checks the headers of many packets together.
 //! * [`glance`](mod@glance) looks at packets that a stuck thread has in its hands.
 //! * [`port`] holds the traits between the elements that do input and output and the crate that knows devices.
 //!
@@ -15,6 +16,7 @@
 
 mod batch;
 pub mod filter;
+pub mod ipv4;
 mod memory;
 mod packet;
 mod pool;

@@ -67,7 +67,7 @@ mod timers;
 use crate::mac::Mac;
 use std::hash::Hash;
 
-pub use cache::{NeighbourCache, View};
+pub use cache::{NeighbourCache, PaddedMac, View, pad};
 pub use listen::{Fed, Message};
 pub use pace::Admission;
 pub use share::Share;
@@ -81,12 +81,25 @@ const SECOND: u64 = 1000 * MS;
 pub trait Address: Copy + Eq + Ord + Hash + Default + std::fmt::Debug + Send + 'static {
     /// The address, or what tells neighbours apart in it, in one word.
     fn word(self) -> u64;
+
+    /// Whether an address and a number are the same as these.
+    #[inline(always)]
+    fn is_same(one: (Self, u32), other: (Self, u32)) -> bool {
+        one == other
+    }
 }
 
 impl Address for u32 {
     #[inline(always)]
     fn word(self) -> u64 {
         self.into()
+    }
+
+    #[inline(always)]
+    fn is_same(one: (u32, u32), other: (u32, u32)) -> bool {
+        // Side by side they are one word, with one comparison.
+        let word = |(address, number): (u32, u32)| u64::from(address) | u64::from(number) << 32;
+        word(one) == word(other)
     }
 }
 

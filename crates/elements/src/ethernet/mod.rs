@@ -25,6 +25,7 @@ mod vlan_decap;
 mod vlan_encap;
 
 use packet::Packet;
+use tables::neighbour::pad;
 use wire::ethernet::HEADER_LEN;
 
 pub use neighbours::Table;
@@ -59,7 +60,7 @@ pub static CLASSES: &[engine::Class] = &[
 #[inline]
 pub(crate) fn prepend(packet: &mut Packet, header: &[u8; HEADER_LEN]) -> bool {
     let [a, b, c, d, e, f, rest @ ..] = header;
-    if packet.push_link_header(&[*a, *b, *c, *d, *e, *f], rest) {
+    if packet.push_link_header(&pad([*a, *b, *c, *d, *e, *f]), rest) {
         return true;
     }
     let Some(bytes) = packet.push(HEADER_LEN).and_then(|b| b.first_chunk_mut()) else { return false };

@@ -269,7 +269,10 @@ pub(crate) trait Resolver<A: Address>: Sized {
                 lost.note(packet, Loss::Cleared);
                 continue;
             }
-            let known = || self.client().known(now).and_then(|known| known.get(ip).copied());
+            let known = || {
+                let [a, b, c, d, e, f, ..] = *self.client().known(now)?.get(ip)?;
+                Some([a, b, c, d, e, f])
+            };
             if let Some(mac) = self.group(ip).or_else(known) {
                 // It was the header for which there was no room.
                 self.send_to(cx, mac, [packet]);

@@ -13,7 +13,7 @@
 use engine::Element;
 use engine::clock::Nanos;
 use engine::fuse::{Ahead, Chain, ForkOffer, ForkPass, Outputs, WAYS_MAX, Way, member};
-use packet::Packet;
+use packet::{Packet, ipv4};
 use tables::neighbour::Address;
 use tables::next_hop::{NextHopId, View};
 
@@ -34,6 +34,8 @@ pub(super) trait Kind: Sized + Send + 'static {
     type Output: Send;
     /// What they do to packets during a batch.
     type Live<'a>: Copy;
+    /// What is known of the packets of a step besides [`Found`].
+    type More: Default + Send;
 
     /// Length of a header without options in bytes.
     const HEADER: usize;
@@ -42,9 +44,15 @@ pub(super) trait Kind: Sized + Send + 'static {
     fn input(trunk: &[&dyn Element]) -> Option<(usize, Self::Input)>;
     /// Reads the settings of the input's elements.
     fn entry<'a>(input: &Self::Input, chain: &'a Chain<'_>) -> Option<Entry<Self::Rules<'a>>>;
-    /// Reads and checks the headers that begin at byte `at`, up to the first packet that is not ordinary, by [`Found::admit`]; returns
-    /// how many are.
-    fn admit(rules: Self::Rules<'_>, packets: &[Packet], at: usize, found: &mut Found<Self::Key>) -> usize;
+    /// Reads and checks the headers that begin at byte `at`, up to the first packet that is not ordinary, and notes in `found` all but
+    /// routes; returns how many are.
+    fn admit(
+        rules: Self::Rules<'_>,
+        packets: &[Packet],
+        at: usize,
+        found: &mut Found<Self::Key>,
+        more: &mut Self::More,
+    ) -> usize;
     /// Finds the elements of an output, and says how many there are.
     fn output(branch: &[&dyn Element]) -> (usize, Self::Output);
     /// Prepares an output, whose elements begin at `first` in the chain, for a batch of packets of this paint.
@@ -55,9 +63,14 @@ pub(super) trait Kind: Sized + Send + 'static {
         color: Option<u8>,
         now: Nanos,
     ) -> Option<Self::Live<'a>>;
-    /// Does what an output does to plain packets in a row, up to the first that is not ordinary, which is untouched. Returns how many
-    /// they are.
-    fn send(live: &Self::Live<'_>, packets: &mut [Packet], row: &Row<'_, Self::Key>) -> usize;
+    /// Does what an output does to plain packets in a row, up to the first that is not ordinary, which is untouched. `packets` are all
+    /// those of the step. Returns how many they are.
+    fn send(
+        live: &Self::Live<'_>,
+        packets: &mut [Packet],
+        row: Row<'_, Self::Key>,
+        more: &Self::More,
+    ) -> usize;
     /// Equal for all packets of a flow.
     fn flow_hash(datagram: &[u8], to: Self::Key) -> u32;
 }
@@ -75,14 +88,14 @@ pub(super) struct Entry<R> {
 pub(super) struct Admitted<A> {
     /// The destination.
     pub(super) to: A,
-    /// Length of the datagram in bytes.
-    pub(super) len: u16,
+    /// Bytes of the datagram behind the header.
+    pub(super) behind: u16,
     /// No output, whatever elements it has, finds a fault with the packet but for its length and its neighbour.
     pub(super) plain: bool,
 }
 
 /// Packets that a step is done for before the next step.
-const STEP: usize = 64;
+pub(super) const STEP: usize = ipv4::ROWS;
 /// Outputs of the route that are prepared for a batch; packets for further ones leave by the output.
 const BRANCHES_MAX: usize = 16;
 
@@ -94,24 +107,25 @@ struct Forward<K: Kind> {
     /// By output: its place among the branches, where its first element stands in the chain, and its pass.
     branches: Vec<Option<(usize, usize, K::Output)>>,
     found: Found<K::Key>,
+    more: K::More,
 }
 
 /// What is known of each packet of a step.
 pub(super) struct Found<A> {
     /// Destination addresses, and once routes are known who the packets go to next.
-    to: [A; STEP],
-    /// Lengths of the datagrams in bytes.
-    lens: [u16; STEP],
+    pub(super) to: [A; STEP],
+    /// Bytes of the datagrams behind their headers.
+    pub(super) behind: [u16; STEP],
     /// Numbers of next hops.
     hops: [u32; STEP],
     /// Outputs of the lookup, and [`NOT_PLAIN`].
-    ports: [u8; STEP],
+    pub(super) ports: [u8; STEP],
     /// Bits of the outputs that occur; of more than 64, several share one.
     seen: u64,
 }
 
 /// Set with the output of a packet that the elements behind it have to see.
-const NOT_PLAIN: u8 = 128;
+pub(super) const NOT_PLAIN: u8 = 128;
 const _: () = assert!(WAYS_MAX < NOT_PLAIN as usize);
 
 /// The pass for a family, if a lookup and what its input takes are ahead.
@@ -137,8 +151,9 @@ pub(super) fn find<K: Kind>(ahead: &Ahead<'_>) -> Option<ForkOffer> {
     });
     let branches = branches.collect();
     let to = [K::Key::default(); STEP];
-    let found = Found { to, lens: [0; STEP], hops: [0; STEP], ports: [0; STEP], seen: 0 };
-    let pass = Box::new(Forward::<K> { input, lookup, outputs, branches, found });
+    let found = Found { to, behind: [0; STEP], hops: [0; STEP], ports: [0; STEP], seen: 0 };
+    let more = K::More::default();
+    let pass = Box::new(Forward::<K> { input, lookup, outputs, branches, found, more });
     Some(ForkOffer { trunk: lookup + 1, branches: offered, pass })
 }
 
@@ -162,7 +177,7 @@ impl<K: Kind> ForkPass for Forward<K> {
         used: Outputs,
         now: Nanos,
     ) -> usize {
-        let Forward { input, lookup, outputs, branches, found } = self;
+        let Forward { input, lookup, outputs, branches, found, more } = self;
         let Some(entry) = K::entry(input, chain) else { return 0 };
         let Some((fib, hops)) = chain.get::<Lookup<K::Family>>(*lookup).and_then(Lookup::parts) else {
             return 0;
@@ -170,7 +185,7 @@ impl<K: Kind> ForkPass for Forward<K> {
         let mut exits = [Exit::Unknown; BRANCHES_MAX];
         let mut done = 0;
         for (packets, ways) in batch.chunks_mut(STEP).zip(ways.chunks_mut(STEP)) {
-            let mut n = K::admit(entry.rules, packets, entry.strip, found);
+            let mut n = K::admit(entry.rules, packets, entry.strip, found, more);
             K::Family::lookup(fib, chain.rcu(), &found.to[..n], &mut found.hops[..n]);
             n = found.follow::<K>(hops.read(chain.rcu()), entry.strip, &packets[..n], *outputs);
             let mut seen = found.seen;
@@ -182,7 +197,7 @@ impl<K: Kind> ForkPass for Forward<K> {
                     *exit = open::<K>(branch, chain, entry.color, now);
                 }
             }
-            found.send::<K>(&entry, &mut packets[..n], &mut ways[..n], &mut exits);
+            found.send::<K>(more, &entry, &mut packets[..n], &mut ways[..n], &mut exits);
             done += n;
             if n < packets.len() {
                 break;
@@ -214,11 +229,11 @@ impl<A: Address> Found<A> {
         admit: impl Fn(&Packet) -> Option<Admitted<A>>,
     ) -> usize {
         self.ports.fill(0);
-        let notes = self.to.iter_mut().zip(&mut self.lens).zip(&mut self.ports);
+        let notes = self.to.iter_mut().zip(&mut self.behind).zip(&mut self.ports);
         let mut n = 0;
-        for (packet, ((to, len), port)) in packets.iter().zip(notes) {
+        for (packet, ((to, behind), port)) in packets.iter().zip(notes) {
             let Some(admitted) = admit(packet) else { break };
-            (*to, *len) = (admitted.to, admitted.len);
+            (*to, *behind) = (admitted.to, admitted.behind);
             if !admitted.plain {
                 *port = NOT_PLAIN;
             }
@@ -240,9 +255,9 @@ impl<A: Address> Found<A> {
             return self.follow_all::<K>(hop, packets.len(), outputs);
         }
         let (mut n, mut seen) = (0, 0);
-        let answers = self.ports.iter_mut().zip(&mut self.to).zip(&self.hops).zip(&self.lens);
-        for (packet, (((port, to), hop), len)) in packets.iter().zip(answers) {
-            let hash = || hash_of::<K>(packet, strip, *len, *to);
+        let answers = self.ports.iter_mut().zip(&mut self.to).zip(&self.hops).zip(&self.behind);
+        for (packet, (((port, to), hop), behind)) in packets.iter().zip(answers) {
+            let hash = || hash_of::<K>(packet, strip, *behind, *to);
             let Some(hop) = hops.resolve(NextHopId(*hop), hash) else { break };
             if hop.output as usize >= outputs {
                 break;
@@ -289,13 +304,14 @@ impl<A: Address> Found<A> {
     #[inline]
     fn send<K: Kind<Key = A>>(
         &self,
+        more: &K::More,
         entry: &Entry<K::Rules<'_>>,
         packets: &mut [Packet],
         ways: &mut [Way],
         exits: &mut [Exit<K::Live<'_>>; BRANCHES_MAX],
     ) {
         let n = packets.len();
-        let (ports, lens, to) = (&self.ports[..n], &self.lens[..n], &self.to[..n]);
+        let ports = &self.ports[..n];
         let alike = is_alike(ports);
         let Entry { color, strip, .. } = *entry;
         let mut at = 0;
@@ -304,8 +320,8 @@ impl<A: Address> Found<A> {
             if let Some(Exit::Branch(live, through)) = exits.get(usize::from(port)) {
                 let same = || ports[at..].iter().take_while(|p| **p == port).count();
                 let end = if alike { n } else { at + same() };
-                let row = Row { strip, lens: &lens[at..end], to: &to[at..end], color };
-                let sent = K::send(live, &mut packets[at..end], &row);
+                let row = Row { strip, found: self, rows: at..end, color };
+                let sent = K::send(live, packets, row, more);
                 ways[at..at + sent].fill(*through);
                 at += sent;
                 if at == end {
@@ -316,8 +332,8 @@ impl<A: Address> Found<A> {
             let port = usize::from(port & !NOT_PLAIN);
             ways[at] = Way::output(port);
             let packet = &mut packets[at];
-            packet.enter_network(strip, lens[at].into(), 0, K::HEADER);
-            K::Family::set_destination(packet, K::Family::show_key(to[at]));
+            packet.enter_network(strip, K::HEADER + usize::from(self.behind[at]), 0, K::HEADER);
+            K::Family::set_destination(packet, K::Family::show_key(self.to[at]));
             if let Some(color) = color {
                 packet.set_paint(color);
             }
@@ -337,9 +353,9 @@ pub(super) fn is_alike<T: Copy + PartialEq>(list: &[T]) -> bool {
     first == last && list.iter().fold(true, |alike, one| alike & (one == first))
 }
 
-/// The hash of the flow of a packet with a datagram of `len` bytes behind the first `strip`.
+/// The hash of the flow of a packet with a datagram behind the first `strip` bytes that has `behind` bytes behind its header.
 #[inline(never)]
-fn hash_of<K: Kind>(packet: &Packet, strip: usize, len: u16, to: K::Key) -> u32 {
-    let datagram = packet.data().get(strip..).and_then(|d| d.get(..len.into()));
+fn hash_of<K: Kind>(packet: &Packet, strip: usize, behind: u16, to: K::Key) -> u32 {
+    let datagram = packet.data().get(strip..).and_then(|d| d.get(..K::HEADER + usize::from(behind)));
     K::flow_hash(datagram.unwrap_or_default(), to)
 }

@@ -4,23 +4,29 @@
 use engine::Element;
 use engine::clock::Nanos;
 use engine::fuse::{Chain, Fork};
-use packet::Packet;
+use packet::{Facts, Packet, anno, ipv4};
 
-use super::forward::{self, Admitted, Entry, Found, Kind};
+use super::forward::{self, Entry, Found, Kind, NOT_PLAIN, STEP};
 use super::ipv4_input::{self, Input, Rules};
 use super::ipv4_output::{self, Live, Output};
 use super::output::Row;
-use crate::ip::check_ip_header;
 use crate::ip::lookup_ip_route::{V4, flow_hash};
 
 pub(super) const FORK: Fork = Fork { name: "IPv4 forwarding", find: forward::find::<Ipv4> };
 
 struct Ipv4;
 
-#[inline(always)]
-fn admitted(packet: &Packet, header: check_ip_header::Admitted) -> Option<Admitted<u32>> {
-    let to = u32::from_be_bytes(header.address);
-    Some(Admitted { to, len: header.ip_len, plain: ipv4_output::is_plain(packet, header.ttl, to) })
+/// What is known of the headers of a step besides what is known for every family.
+pub(super) struct More {
+    headers: ipv4::Headers,
+    /// Third words of the headers, one hop further on.
+    aged: [u32; STEP],
+}
+
+impl Default for More {
+    fn default() -> Self {
+        More { headers: ipv4::Headers::default(), aged: [0; STEP] }
+    }
 }
 
 impl Kind for Ipv4 {
@@ -30,6 +36,7 @@ impl Kind for Ipv4 {
     type Rules<'a> = Rules<'a>;
     type Output = Output;
     type Live<'a> = Live<'a>;
+    type More = More;
 
     const HEADER: usize = 20;
 
@@ -44,16 +51,16 @@ impl Kind for Ipv4 {
     }
 
     #[inline]
-    fn admit(rules: Rules<'_>, packets: &[Packet], at: usize, found: &mut Found<u32>) -> usize {
-        // What is the same for all packets is asked here, and not for each.
-        match rules {
-            Rules { header, addresses: None } if header.checksum => {
-                found.admit(packets, move |p| admitted(p, header.admit::<true>(p, at)?))
-            }
-            Rules { header, addresses: None } => {
-                found.admit(packets, move |p| admitted(p, header.admit::<false>(p, at)?))
-            }
-            rules => found.admit(packets, move |p| admitted(p, rules.admit(p, at)?)),
+    fn admit(
+        rules: Rules<'_>,
+        packets: &[Packet],
+        at: usize,
+        found: &mut Found<u32>,
+        more: &mut More,
+    ) -> usize {
+        match rules.header.checksum {
+            true => admit::<true>(rules, packets, at, found, more),
+            false => admit::<false>(rules, packets, at, found, more),
         }
     }
 
@@ -72,11 +79,53 @@ impl Kind for Ipv4 {
     }
 
     #[inline(always)]
-    fn send(live: &Live<'_>, packets: &mut [Packet], row: &Row<'_, u32>) -> usize {
-        live.send(packets, row)
+    fn send(live: &Live<'_>, packets: &mut [Packet], row: Row<'_, u32>, more: &More) -> usize {
+        live.send(packets, row, &more.aged)
     }
 
     fn flow_hash(datagram: &[u8], to: u32) -> u32 {
         flow_hash(datagram, to)
     }
+}
+
+/// [`Kind::admit`], with checksums or without.
+// Apart, so that the loop has all registers to itself.
+#[inline(never)]
+fn admit<const SUM: bool>(
+    rules: Rules<'_>,
+    packets: &[Packet],
+    at: usize,
+    found: &mut Found<u32>,
+    more: &mut More,
+) -> usize {
+    let Found { to, behind, ports, .. } = found;
+    let columns = ipv4::Columns { to, behind, aged: &mut more.aged };
+    // What hardly any packet has is asked for together, and only if one has it for each.
+    let (mut facts, mut fix, mut doubt) = (Facts::NONE, 0, false);
+    let survey = more.headers.survey::<SUM>(packets, at, columns, |packet, words| {
+        facts = facts.and(packet.facts());
+        fix |= packet.anno_u8(anno::FIX_IP_SRC);
+        doubt |= rules.header.may_be_bad_source((words[3] >> 24) as u8);
+    });
+    let packets = &packets[..survey.rows];
+    let header = |packet: usize| packets[packet].chunk_at::<20>(at);
+    let mut n = packets.len();
+    if doubt {
+        let bad = |p: &usize| header(*p).is_none_or(|header| !rules.header.is_good_source(header));
+        n = (0..n).find(bad).unwrap_or(n);
+    }
+    if let Some(addresses) = rules.addresses {
+        let bad = |p: &usize| header(*p).is_none_or(|header| !addresses.pass(header));
+        n = (0..n).find(bad).unwrap_or(n);
+    }
+    ports.fill(0);
+    if survey.special || fix != 0 || facts.has_any(Facts::GROUP) {
+        for (i, port) in ports.iter_mut().enumerate().take(n) {
+            let ttl = header(i).map_or(0, |header| header[8]);
+            if !ipv4_output::is_plain(&packets[i], ttl, to[i]) {
+                *port = NOT_PLAIN;
+            }
+        }
+    }
+    n
 }

@@ -12,6 +12,7 @@ use packet::{Facts, Packet, anno};
 use wire::checksum::decrement_ttl;
 use wire::ethernet::HEADER_LEN;
 
+use super::forward::STEP;
 use super::output::{self, Common, Link, Row, ordinary};
 use crate::ethernet::arp_querier::ArpQuerier;
 use crate::ethernet::resolver::Resolver;
@@ -128,17 +129,21 @@ pub(super) struct Live<'a> {
 }
 
 impl Live<'_> {
-    /// Does what the chain does to [plain](is_plain) packets in a row, up to the first that is not ordinary, which is untouched.
-    /// Returns how many they are.
+    /// Does what the chain does to [plain](is_plain) packets in a row, up to the first that is not ordinary, which is untouched. `aged` are the
+    /// third words of all headers with one taken from their time to live. Returns how many packets they are.
     #[inline]
-    pub(super) fn send(&self, packets: &mut [Packet], row: &Row<'_, u32>) -> usize {
+    pub(super) fn send(&self, packets: &mut [Packet], row: Row<'_, u32>, aged: &[u32; STEP]) -> usize {
         let Demands { mtu, ttl, .. } = self.demands;
-        let change = move |header: &mut [u8; 20]| {
-            if ttl {
-                decrement_ttl(header);
+        let note = |p: &mut Packet, to: u32| p.set_dst_ip(to.to_be_bytes());
+        match ttl {
+            false => self.link.send(packets, row, mtu, |_: &mut [u8; 20], _| {}, note),
+            true => {
+                let change = move |header: &mut [u8; 20], at: usize| {
+                    [header[8], header[9], header[10], header[11]] = aged[at].to_le_bytes();
+                };
+                self.link.send(packets, row, mtu, change, note)
             }
-        };
-        self.link.send(packets, row, mtu, change, |p, to| p.set_dst_ip(to.to_be_bytes()))
+        }
     }
 }
 

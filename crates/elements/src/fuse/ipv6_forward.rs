@@ -26,6 +26,7 @@ impl Kind for Ipv6 {
     type Rules<'a> = (&'a Rules, bool);
     type Output = Output;
     type Live<'a> = Live<'a>;
+    type More = ();
 
     const HEADER: usize = HEADER_LEN;
 
@@ -45,12 +46,13 @@ impl Kind for Ipv6 {
         packets: &[Packet],
         at: usize,
         found: &mut Found<u128>,
+        (): &mut (),
     ) -> usize {
         found.admit(packets, move |packet| {
             let header = rules.admit(packet, at).filter(|h| !options || h.next_header != 0)?;
             let plain = ipv6_output::is_plain(packet, &header);
             let to = u128::from_be_bytes(header.destination);
-            Some(Admitted { to, len: u16::try_from(header.ip_len).ok()?, plain })
+            Some(Admitted { to, behind: u16::try_from(header.ip_len.checked_sub(HEADER_LEN)?).ok()?, plain })
         })
     }
 
@@ -69,7 +71,7 @@ impl Kind for Ipv6 {
     }
 
     #[inline(always)]
-    fn send(live: &Live<'_>, packets: &mut [Packet], row: &Row<'_, u128>) -> usize {
+    fn send(live: &Live<'_>, packets: &mut [Packet], row: Row<'_, u128>, (): &()) -> usize {
         live.send(packets, row)
     }
 

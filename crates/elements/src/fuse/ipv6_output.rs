@@ -118,9 +118,9 @@ impl Live<'_> {
     /// Does what the chain does to plain packets in a row, up to the first that is not ordinary, which is untouched. Returns how many
     /// they are.
     #[inline]
-    pub(super) fn send(&self, packets: &mut [Packet], row: &Row<'_, u128>) -> usize {
+    pub(super) fn send(&self, packets: &mut [Packet], row: Row<'_, u128>) -> usize {
         let hops = self.hops;
-        let change = move |header: &mut [u8; HEADER_LEN]| header[7] -= hops;
+        let change = move |header: &mut [u8; HEADER_LEN], _| header[7] -= hops;
         self.link.send(packets, row, self.mtu, change, |p, to| p.set_anno(anno::DST_IP, to.to_be_bytes()))
     }
 }

@@ -2,13 +2,14 @@
 //! What the outputs of both families have in common: how their elements are found, and what those that know no family ask of
 //! packets.
 
+use std::ops::Range;
+
 use engine::Element;
 use engine::fuse::{Chain, member};
 use packet::{Facts, Packet};
-use tables::mac::Mac;
-use tables::neighbour::{Address, View};
+use tables::neighbour::{Address, PaddedMac, View, pad};
 
-use super::forward::is_alike;
+use super::forward::{Found, STEP, is_alike};
 use crate::basic::check_paint::CheckPaint;
 use crate::basic::paint_tee::PaintTee;
 use crate::ethernet::ether_encap::EtherEncap;
@@ -108,38 +109,46 @@ impl Demands {
 #[derive(Clone, Copy)]
 pub(super) enum Link<'a, A> {
     None,
-    Fixed(Mac, [u8; 8]),
+    Fixed(PaddedMac, [u8; 8]),
     Known(View<'a, A>, [u8; 8]),
 }
 
-/// What is known of plain packets in a row with a header without options each, the same number of everything.
+/// Plain packets in a row, each with a header without options.
 pub(super) struct Row<'a, A> {
     /// Bytes before the header.
     pub(super) strip: usize,
-    /// Lengths of the datagrams in bytes.
-    pub(super) lens: &'a [u16],
-    /// The neighbours to which they go.
-    pub(super) to: &'a [A],
+    /// What is known of the packets.
+    pub(super) found: &'a Found<A>,
+    /// Which ones these are among those.
+    pub(super) rows: Range<usize>,
     /// The paint they get, if any.
     pub(super) color: Option<u8>,
+}
+
+impl<A: Address> Row<'_, A> {
+    /// Bytes behind the headers.
+    fn behind(&self) -> &[u16] {
+        &self.found.behind[self.rows.clone()]
+    }
 }
 
 impl<'a, A: Address> Link<'a, A> {
     /// The one that an [`EtherEncap`] puts in front, if there is one.
     pub(super) fn fixed(ether: Option<&EtherEncap>) -> Link<'a, A> {
         let Some([a, b, c, d, e, f, rest @ ..]) = ether.map(EtherEncap::header) else { return Link::None };
-        Link::Fixed([a, b, c, d, e, f], rest)
+        Link::Fixed(pad([a, b, c, d, e, f]), rest)
     }
 
-    /// Gives packets in a row their link header, lets `change` change the `N` bytes of their header and notes where they go, up to the
-    /// first that is longer than `mtu` or not ordinary, which is untouched. Returns how many they are.
+    /// Gives packets in a row their link header, lets `change` change the `N` bytes of the header of each, whose number it gets, and notes where
+    /// they go, up to the first that is longer than `mtu` or not ordinary, which is untouched. `packets` are all of which
+    /// something was found. Returns how many they are.
     #[inline]
     pub(super) fn send<const N: usize>(
         self,
         packets: &mut [Packet],
-        row: &Row<'_, A>,
+        row: Row<'_, A>,
         mtu: usize,
-        change: impl Fn(&mut [u8; N]) + Copy,
+        change: impl Fn(&mut [u8; N], usize) + Copy,
         note: impl Fn(&mut Packet, A) + Copy,
     ) -> usize {
         match row.color {
@@ -156,37 +165,36 @@ impl<'a, A: Address> Link<'a, A> {
     fn send_noted<const N: usize>(
         self,
         packets: &mut [Packet],
-        row: &Row<'_, A>,
+        mut row: Row<'_, A>,
         mtu: usize,
-        change: impl Fn(&mut [u8; N]),
+        change: impl Fn(&mut [u8; N], usize),
         note: impl Fn(&mut Packet, A),
     ) -> usize {
         // All lengths at once, which is a few comparisons.
-        let longest = row.lens.iter().fold(0, |longest, len| longest.max(*len));
-        let short = match usize::from(longest) > mtu {
-            true => row.lens.iter().take_while(|len| usize::from(**len) <= mtu).count(),
-            false => packets.len(),
-        };
-        let packets = &mut packets[..short];
+        let long = |behind: u16| usize::from(behind) + N > mtu;
+        let longest = row.behind().iter().fold(0, |longest, behind| longest.max(*behind));
+        if long(longest) {
+            row.rows.end = row.rows.start + row.behind().iter().take_while(|behind| !long(**behind)).count();
+        }
         // No packet is longer.
         let strip = row.strip as u32;
         match self {
-            Link::Known(known, rest) => match common_neighbour(known, row.to) {
+            Link::Known(known, rest) => match common_neighbour(known, &row.found.to[row.rows.clone()]) {
                 Some(mac) => {
-                    each(packets, row, change, note, move |p, len, _| p.relink(strip, len, &mac, &rest))
+                    each(packets, row, change, note, move |p, behind, _| p.relink(strip, behind, &mac, &rest))
                 }
-                None => each(packets, row, change, note, move |p, len, to| {
-                    p.relink(strip, len, known.get(to)?, &rest)
+                None => each(packets, row, change, note, move |p, behind, to| {
+                    p.relink(strip, behind, known.get(to)?, &rest)
                 }),
             },
             Link::Fixed(mac, rest) => {
-                each(packets, row, change, note, move |p, len, _| p.relink(strip, len, &mac, &rest))
+                each(packets, row, change, note, move |p, behind, _| p.relink(strip, behind, &mac, &rest))
             }
-            Link::None => each(packets, row, change, note, move |p, len, _| {
+            Link::None => each(packets, row, change, note, move |p, behind, _| {
                 if !p.is_sole() {
                     return None;
                 }
-                p.enter_network(strip as usize, len.into(), 0, N);
+                p.enter_network(strip as usize, usize::from(behind) + N, 0, N);
                 Some(p.sole_network()?.0)
             }),
         }
@@ -195,28 +203,32 @@ impl<'a, A: Address> Link<'a, A> {
 
 /// The address of the neighbour to which all packets of a row go, if it is one and known.
 #[inline]
-fn common_neighbour<A: Address>(known: View<'_, A>, to: &[A]) -> Option<Mac> {
+fn common_neighbour<A: Address>(known: View<'_, A>, to: &[A]) -> Option<PaddedMac> {
     if is_alike(to) { known.get(*to.first()?).copied() } else { None }
 }
 
 /// Lets `link` give each packet of a row its link header, and `change` change the header that this returns. Returns for how many it did.
-// Apart, so that the loop has all registers to itself; the closures have their settings by value for the same reason.
+// Apart, so that the loop has all registers to itself; the closures have their settings by value for the same reason, and columns are
+// reached by one place and one number.
+#[allow(clippy::needless_range_loop)]
 #[inline(never)]
 fn each<A: Address, const N: usize>(
     packets: &mut [Packet],
-    row: &Row<'_, A>,
-    change: impl Fn(&mut [u8; N]),
+    row: Row<'_, A>,
+    change: impl Fn(&mut [u8; N], usize),
     note: impl Fn(&mut Packet, A),
     link: impl for<'p> Fn(&'p mut Packet, u16, A) -> Option<&'p mut [u8; N]>,
 ) -> usize {
-    let mut n = 0;
-    for ((packet, len), to) in packets.iter_mut().zip(row.lens).zip(row.to) {
-        let Some(header) = link(packet, *len, *to) else { break };
-        change(header);
-        note(packet, *to);
-        n += 1;
+    let Row { found, rows, .. } = row;
+    let end = rows.end.min(packets.len()).min(STEP);
+    for i in rows.start..end {
+        let packet = &mut packets[i];
+        let to = found.to[i];
+        let Some(header) = link(packet, found.behind[i], to) else { return i - rows.start };
+        change(header, i);
+        note(packet, to);
     }
-    n
+    end - rows.start
 }
 
 /// How many packets `carry` takes before the first it does not.

@@ -209,7 +209,7 @@ impl Rules {
                 return Err(Reason::BadChecksum);
             }
         }
-        if self.bad_last_bytes[usize::from(header[15])] && !self.is_good_source(header) {
+        if self.may_be_bad_source(header[15]) && !self.is_good_source(header) {
             return Err(Reason::BadSource);
         }
         let destination = [header[16], header[17], header[18], header[19]];
@@ -228,25 +228,30 @@ impl Rules {
     #[inline(always)]
     pub(crate) fn admit<const SUM: bool>(&self, packet: &Packet, at: usize) -> Option<Admitted> {
         let header = packet.chunk_at::<20>(at)?;
-        // Each word is loaded once, and its fields are taken from it.
-        let (first, rest) = header.split_first_chunk::<8>()?;
-        let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*rest.first_chunk::<8>()?));
+        // The first word is loaded once, and its fields are taken from it.
+        let first = u64::from_le_bytes(*header.first_chunk::<8>()?);
         let ip_len = ((first >> 16) as u16).swap_bytes();
         // Shorter than the header becomes longer than the packet.
         let (behind, room) = (usize::from(ip_len).wrapping_sub(20), packet.len() - at - 20);
         if first as u8 != 0x45
             || behind > room
             || (SUM && !wire::checksum::header20_ok(header))
-            || (self.bad_last_bytes[(second >> 56) as usize] && !self.is_good_source(header))
+            || (self.may_be_bad_source(header[15]) && !self.is_good_source(header))
         {
             return None;
         }
-        Some(Admitted { address: *header.last_chunk::<4>()?, ip_len, ttl: second as u8 })
+        Some(Admitted { address: *header.last_chunk::<4>()?, ip_len })
+    }
+
+    /// Whether it takes a look at the list to tell whether a source address with this last byte may be one.
+    #[inline(always)]
+    pub(crate) fn may_be_bad_source(&self, last: u8) -> bool {
+        self.bad_last_bytes[usize::from(last)]
     }
 
     /// Whether the source address may be one, or the destination excuses it.
     #[cold]
-    fn is_good_source(&self, header: &[u8; 20]) -> bool {
+    pub(crate) fn is_good_source(&self, header: &[u8; 20]) -> bool {
         let address = |at: usize| u32::from_be_bytes(std::array::from_fn(|i| header[at + i]));
         !self.bad_sources.contains(&address(12)) || self.good_destinations.contains(&address(16))
     }
@@ -258,8 +263,6 @@ pub(crate) struct Admitted {
     pub(crate) address: [u8; 4],
     /// Length of the datagram in bytes.
     pub(crate) ip_len: u16,
-    /// Time to live.
-    pub(crate) ttl: u8,
 }
 
 impl Faults {

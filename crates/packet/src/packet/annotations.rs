@@ -53,8 +53,16 @@ impl Facts {
     pub const SHARED: Facts = Facts(u16::from_le_bytes([SHARED, 0]));
 
     /// These and the others.
+    #[inline(always)]
+    #[must_use]
     pub const fn and(self, others: Facts) -> Facts {
         Facts(self.0 | others.0)
+    }
+
+    /// Whether any of the others is among these.
+    #[inline(always)]
+    pub const fn has_any(self, others: Facts) -> bool {
+        self.0 & others.0 != 0
     }
 }
 
@@ -122,8 +130,14 @@ impl Packet {
     /// Whether any of these facts holds of the packet.
     #[inline(always)]
     pub fn is_any(&self, facts: Facts) -> bool {
+        self.facts().has_any(facts)
+    }
+
+    /// All facts that hold of the packet.
+    #[inline(always)]
+    pub fn facts(&self) -> Facts {
         let m = self.meta();
-        u16::from_le_bytes([m.flags, m.kind]) & facts.0 != 0
+        Facts(u16::from_le_bytes([m.flags, m.kind]))
     }
 
     /// The paint annotation.

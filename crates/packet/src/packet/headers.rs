@@ -106,10 +106,10 @@ impl Packet {
         }
     }
 
-    /// Puts `dst`, then `rest`, in front as the packet's link header, if no other packet shares the bytes and there is
+    /// Puts the first six bytes of `dst`, then `rest`, in front as the packet's link header, if no other packet shares the bytes and there is
     /// headroom for it; returns whether it did.
     #[inline]
-    pub fn push_link_header(&mut self, dst: &[u8; 6], rest: &[u8; 8]) -> bool {
+    pub fn push_link_header(&mut self, dst: &[u8; 8], rest: &[u8; 8]) -> bool {
         const LEN: u32 = 14;
         let m = self.meta_mut();
         if m.flags & SHARED != 0 || m.off < LEN {
@@ -121,45 +121,43 @@ impl Packet {
         // SAFETY: the headroom is inside the buffer, and no other packet refers to it.
         unsafe {
             let start = m.buf.add(m.off as usize);
-            start.cast::<[u8; 6]>().write(*dst);
+            start.cast::<[u8; 8]>().write(*dst);
             start.add(6).cast::<[u8; 8]>().write(*rest);
         }
         true
     }
 
-    /// Gives the packet that begins `strip` bytes further on a new link header, `dst` and then `rest`, marks what follows as its network
-    /// header of `N` bytes, and drops all behind the `len` bytes from there. Returns that header, to be changed. `None`, with
-    /// the packet untouched, where that is not to be had at once: another packet shares the bytes, they lie in no frame of the packet's own,
-    /// the packet is shorter, or there is no room for the link header.
+    /// Gives the packet that begins `strip` bytes further on a new link header, the first six bytes of `dst` and then `rest`, marks what
+    /// follows as its network header of `N` bytes, and drops all beyond the `behind` bytes behind that. Returns that header, to be
+    /// changed. `None`, with the packet untouched, where that is not to be had at once: another packet shares the bytes, they lie in no
+    /// frame of the packet's own, the packet is shorter, or there is no room for the link header.
     #[inline(always)]
     pub fn relink<const N: usize>(
         &mut self,
         strip: u32,
-        len: u16,
-        dst: &[u8; 6],
+        behind: u16,
+        dst: &[u8; 8],
         rest: &[u8; 8],
     ) -> Option<&mut [u8; N]> {
         const LINK: usize = 14;
         let m = self.meta_mut();
-        // Nothing overflows 64 bits. Where the datagram is shorter than its header, what it has beyond it becomes so large that no
-        // packet has it.
-        let (strip, len) = (strip as usize, usize::from(len));
+        // Nothing overflows 64 bits.
+        let (strip, behind) = (strip as usize, usize::from(behind));
         let start = m.off as usize + strip;
-        let beyond = (len as u32).wrapping_sub(N as u32);
         let room = i64::from(m.len) - (strip + N) as i64;
-        let short = room < i64::from(beyond);
         // In a frame of its own a packet begins where a position can name it.
-        if m.flags & (SHARED | FOREIGN | HEAP) != 0 || start < LINK || short {
+        if m.flags & (SHARED | FOREIGN | HEAP) != 0 || start < LINK || room < behind as i64 {
             return None;
         }
         debug_assert!(start + N < usize::from(UNSET));
         m.off = (start - LINK) as u32;
-        m.len = (len + LINK) as u32;
+        m.len = (behind + (LINK + N)) as u32;
         (m.mac, m.net, m.transport) = ((start - LINK) as u16, start as u16, (start + N) as u16);
-        // SAFETY: the link header and the `N` bytes behind it are inside the buffer, and no other packet refers to it.
+        // SAFETY: the link header and the `N` bytes behind it are inside the buffer, and no other packet refers to it. Two words
+        // that overlap by two bytes are the fewest stores.
         unsafe {
             let header = m.buf.add(start);
-            header.sub(14).cast::<[u8; 6]>().write(*dst);
+            header.sub(14).cast::<[u8; 8]>().write(*dst);
             header.sub(8).cast::<[u8; 8]>().write(*rest);
             Some(&mut *header.cast::<[u8; N]>())
         }

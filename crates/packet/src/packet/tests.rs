@@ -205,17 +205,17 @@ fn entering_the_network_layer_is_strip_trim_and_mark() {
 fn a_link_header_goes_into_headroom_of_our_own() {
     crate::alone(|| {
         let mut p = Packet::copy_of(b"ip").unwrap();
-        assert!(p.push_link_header(b"dstdst", b"srcsrcty"));
+        assert!(p.push_link_header(b"dstdst??", b"srcsrcty"));
         assert_eq!((p.data(), p.mac_offset()), (&b"dstdstsrcsrctyip"[..], Some(0)));
         let clone = p.share().unwrap();
-        assert!(!p.push_link_header(b"dstdst", b"srcsrcty"), "the bytes are shared");
+        assert!(!p.push_link_header(b"dstdst??", b"srcsrcty"), "the bytes are shared");
         assert_eq!(p.len(), 16);
         drop((p, clone));
         let mut tight = Packet::copy_of(&[7; 200]).unwrap();
         assert!(tight.unstrip(tight.headroom() - 13));
-        assert!(!tight.push_link_header(b"dstdst", b"srcsrcty"), "13 bytes are not enough");
+        assert!(!tight.push_link_header(b"dstdst??", b"srcsrcty"), "13 bytes are not enough");
         tight.strip(1);
-        assert!(tight.push_link_header(b"dstdst", b"srcsrcty"));
+        assert!(tight.push_link_header(b"dstdst??", b"srcsrcty"));
         assert_eq!(tight.headroom(), 0);
     });
 }
@@ -239,9 +239,9 @@ fn a_sole_network_header_knows_its_length() {
 #[test]
 fn relink_changes_all_or_nothing() {
     crate::alone(|| {
-        let (dst, rest) = ([1; 6], [2, 2, 2, 2, 2, 2, 8, 0]);
+        let (dst, rest) = ([1, 1, 1, 1, 1, 1, 7, 7], [2, 2, 2, 2, 2, 2, 8, 0]);
         let frame: Vec<u8> = (0..60).collect();
-        // Bytes to strip, length, headroom: whether it works.
+        // Bytes to strip, length with the header, headroom: whether it works.
         for (strip, len, headroom, good) in [
             (14, 40, 128, true),
             (14, 46, 0, true),
@@ -249,13 +249,13 @@ fn relink_changes_all_or_nothing() {
             (0, 60, 14, true),
             (0, 60, 13, false),
             (14, 47, 128, false),
-            (14, 19, 128, false),
+            (41, 20, 128, false),
             (u32::MAX, 20, 128, false),
         ] {
             for shared in [false, true] {
                 let mut p = with_headroom(headroom, &frame);
                 let twin = if shared { p.share() } else { None };
-                let got = p.relink::<20>(strip, len, &dst, &rest).map(|header| {
+                let got = p.relink::<20>(strip, len - 20, &dst, &rest).map(|header| {
                     header[0] = 99;
                 });
                 assert_eq!(got.is_some(), good && !shared, "{strip} {len} {headroom} {shared}");
@@ -264,7 +264,7 @@ fn relink_changes_all_or_nothing() {
                     continue;
                 }
                 let (at, end) = (strip as usize, strip as usize + usize::from(len));
-                let want = [&dst[..], &rest, &[99], &frame[at + 1..end]].concat();
+                let want = [&dst[..6], &rest, &[99], &frame[at + 1..end]].concat();
                 assert_eq!(p.data(), want);
                 let places = (p.mac_offset(), p.network_offset(), p.transport_offset());
                 assert_eq!(places, (Some(0), Some(14), Some(34)));

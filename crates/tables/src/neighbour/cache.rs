@@ -51,11 +51,21 @@ pub struct NeighbourCache<A = u32> {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 struct Slot<A> {
     ip: A,
     /// The lower half of the version, or zero with an empty place: versions begin at one.
     version: u32,
-    mac: Mac,
+    mac: PaddedMac,
+}
+
+/// An Ethernet address and two bytes that mean nothing, so that it is copied as one word.
+pub type PaddedMac = [u8; 8];
+
+/// An Ethernet address with two bytes behind it.
+#[inline]
+pub const fn pad([a, b, c, d, e, f]: Mac) -> PaddedMac {
+    [a, b, c, d, e, f, 0, 0]
 }
 
 const _: () = assert!(size_of::<Slot<u32>>() == 16);
@@ -71,16 +81,16 @@ pub struct View<'a, A> {
 impl<'a, A: Address> View<'a, A> {
     /// The address of `ip`, if it is kept.
     #[inline(always)]
-    pub fn get(&self, ip: A) -> Option<&'a Mac> {
+    pub fn get(&self, ip: A) -> Option<&'a PaddedMac> {
         let first = self.slots.get(first(ip, self.slots.len()))?;
-        if first.ip == ip && first.version == self.version {
+        if A::is_same((first.ip, first.version), (ip, self.version)) {
             return Some(&first.mac);
         }
         self.get_second(ip)
     }
 
     #[cold]
-    fn get_second(&self, ip: A) -> Option<&'a Mac> {
+    fn get_second(&self, ip: A) -> Option<&'a PaddedMac> {
         let good = |slot: &&Slot<A>| slot.ip == ip && slot.version == self.version;
         self.slots.get(second(ip, self.slots.len())).filter(good).map(|slot| &slot.mac)
     }
@@ -128,8 +138,8 @@ impl<A: Address> NeighbourCache<A> {
     pub fn lookup(&mut self, ip: A, now_ns: u64, ask: impl FnOnce() -> (Answer, u64)) -> Answer {
         // Before asking: if the table changes meanwhile, what is kept here is old at once.
         let version = self.version.load(Ordering::Acquire);
-        if let Some(mac) = self.view(now_ns).get(ip) {
-            return Answer::Known { mac: *mac, query: false };
+        if let Some([a, b, c, d, e, f, ..]) = self.view(now_ns).get(ip).copied() {
+            return Answer::Known { mac: [a, b, c, d, e, f], query: false };
         }
         if !self.filter.may_hold(ip) {
             return Answer::Unknown;
@@ -150,7 +160,7 @@ impl<A: Address> NeighbourCache<A> {
         }
         self.until_ns = self.until_ns.min(until_ns);
         let n = self.slots.len();
-        let mut homeless = Slot { ip, version: version as u32, mac };
+        let mut homeless = Slot { ip, version: version as u32, mac: pad(mac) };
         let mut at = first(ip, n);
         for _ in 0..MOVES_MAX {
             let old = std::mem::replace(&mut self.slots[at], homeless);
