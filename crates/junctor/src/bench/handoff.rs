@@ -453,7 +453,7 @@ fn measure_one(args: &Args, way: &str, burst: usize, cores: &[usize]) -> Result<
         let [apart, apart_memory] = [0, 1].map(|i| source[i] + sink[i]);
         let after = two.contention();
         let [together, together_memory] = one.run(length);
-        let floor = floor.run(length);
+        let floor = floor.sides(length).iter().sum();
         if run == 0 {
             continue;
         }
