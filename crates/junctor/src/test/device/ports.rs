@@ -61,14 +61,7 @@ fn open_one(name: &str, driver: Driver) -> Result<Arc<dyn Device>, String> {
         ));
     }
     let device = rig::open(name, driver, None)?;
-    match device.link() {
-        Link::Up => {}
-        _ => {
-            return Err(format!(
-                "{name}: the link is down; sudo ip link set {name} up, and see the other end"
-            ));
-        }
-    }
+    linked(name, device.as_ref())?;
     let info = device.info();
     if info.rx_queues == 1 {
         return Ok(device);
@@ -83,6 +76,13 @@ fn open_one(name: &str, driver: Driver) -> Result<Arc<dyn Device>, String> {
     }
     drop(device);
     rig::open(name, Driver::AfPacket, Some(1))
+}
+
+fn linked(name: &str, device: &dyn Device) -> Result<(), String> {
+    if device.link() == Link::Up {
+        return Ok(());
+    }
+    Err(format!("{name}: the link is down; sudo ip link set {name} up, and see the other end"))
 }
 
 /// Addresses of the interface that others may talk to. A link-local one comes by itself and says nothing.
@@ -151,6 +151,8 @@ fn resolve(name: &str, device: &dyn Device, host: (MacAddr, IpAddr), via: IpAddr
     let mut questions = 0;
     while begun.elapsed() < PATIENCE || questions < QUESTIONS {
         if asked.is_none_or(|at| at.elapsed() > AGAIN) {
+            // The kernel may tell a second late that it went down.
+            linked(name, device)?;
             let question = hosts::ask(host, via);
             let question =
                 question.ok_or_else(|| format!("{name}: {} and {via} are of two families", host.1))?;
