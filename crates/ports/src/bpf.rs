@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The few BPF operations that drivers need, by the `bpf` system call itself.
 //!
-//! Our programs have two and six instructions, so they are written here as numbers, and neither a compiler nor
-//! libbpf is needed. Programs are attached by links: the kernel detaches them when the last descriptor closes, so a
+//! Most of our programs have a handful of instructions and are written here as numbers, a longer one by name ([`asm`]): neither a
+//! compiler nor libbpf is needed. Programs are attached by links: the kernel detaches them when the last descriptor closes, so a
 //! crash leaves nothing behind.
+
+pub(crate) mod asm;
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::sys::Map;
 
 const MAP_CREATE: i32 = 0;
 const MAP_UPDATE: i32 = 2;
@@ -14,7 +18,10 @@ const MAP_DELETE: i32 = 3;
 const PROG_LOAD: i32 = 5;
 const LINK_CREATE: i32 = 28;
 
+const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_TYPE_XSKMAP: u32 = 17;
+/// The map's content can be mapped into a process.
+const MAP_MMAPABLE: u32 = 1 << 10;
 const PROG_TYPE_CLASSIFIER: u32 = 3;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
@@ -25,7 +32,7 @@ const PROG_FRAGS: u32 = 1 << 5;
 /// One instruction: opcode, registers (destination low, source high), offset, constant.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Instruction {
+pub(crate) struct Instruction {
     code: u8,
     registers: u8,
     offset: i16,
@@ -140,6 +147,22 @@ impl XskMap {
     }
 }
 
+/// An array map of one value of `len` bytes, which is mapped into this process too.
+pub(crate) fn shared_array(len: usize) -> io::Result<(OwnedFd, Map)> {
+    let value_size = u32::try_from(len).map_err(|_| io::Error::from_raw_os_error(libc::E2BIG))?;
+    let attributes =
+        MapCreate { kind: MAP_TYPE_ARRAY, key_size: 4, value_size, max_entries: 1, flags: MAP_MMAPABLE };
+    // SAFETY: no pointers.
+    let map = unsafe { call(MAP_CREATE, &attributes) }.map(owned)?;
+    let content = Map::new(&map, len, 0)?;
+    Ok((map, content))
+}
+
+/// Loads an XDP program.
+pub(crate) fn load_xdp(code: &[Instruction], name: &str) -> io::Result<OwnedFd> {
+    load(PROG_TYPE_XDP, code, 0, ATTACH_XDP, name)
+}
+
 fn load(kind: u32, code: &[Instruction], flags: u32, attach: u32, name: &str) -> io::Result<OwnedFd> {
     let license = c"Dual MIT/GPL";
     let mut attributes = ProgLoad {
@@ -250,8 +273,15 @@ struct TestRun {
     _pad: u32,
 }
 
-/// Runs an XDP program on `count` live copies of `frame`, as if received from `ifindex`.
-pub(crate) fn run_live(program: &OwnedFd, ifindex: u32, frame: &[u8], count: u32) -> io::Result<()> {
+/// Runs an XDP program on `count` live copies of `frame`, as if received from `ifindex`, `batch` (at most 256) between two looks
+/// for signals.
+pub(crate) fn run_live(
+    program: &OwnedFd,
+    ifindex: u32,
+    frame: &[u8],
+    count: u32,
+    batch: u32,
+) -> io::Result<()> {
     const TEST_RUN: i32 = 10;
     const LIVE_FRAMES: u32 = 1 << 1;
     // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
@@ -264,7 +294,7 @@ pub(crate) fn run_live(program: &OwnedFd, ifindex: u32, frame: &[u8], count: u32
         context_size_in: size_of_val(&context) as u32,
         context_in: context.as_ptr() as u64,
         flags: LIVE_FRAMES,
-        batch_size: 64,
+        batch_size: batch,
         ..Default::default()
     };
     // SAFETY: frame and context are read during the call.

@@ -10,11 +10,20 @@
 //! On a virtual cable the frames arrive only if NAPI runs at the other end: generic receive offload on, or an XDP
 //! program attached there.
 
+mod program;
+pub mod stream;
+
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bpf;
+use crate::bpf::asm::{Assembler, Op, Reg, Size};
 use crate::link::Interfaces;
+use crate::sys::Map;
+
+/// Frames that the kernel makes at a time.
+const BATCH: u32 = 64;
 
 /// Sends one frame over and over.
 #[derive(Debug)]
@@ -46,7 +55,7 @@ impl Generator {
     /// # Errors
     /// The interface has gone, or a signal came.
     pub fn send(&self, count: u32) -> io::Result<()> {
-        bpf::run_live(&self.program, self.ifindex, &self.frame, count)
+        bpf::run_live(&self.program, self.ifindex, &self.frame, count, BATCH)
     }
 }
 
@@ -64,5 +73,40 @@ impl Sink {
     /// No such interface, no permission, or a kernel before 6.6.
     pub fn new(name: &str) -> io::Result<Sink> {
         Ok(Sink { _link: bpf::swallow(Interfaces::new()?.index(name)?)? })
+    }
+}
+
+/// Counts and drops whatever an interface with one receive queue receives, in its driver's own hook: nothing costs a receiver less.
+#[derive(Debug)]
+pub struct HookSink {
+    counter: Map,
+    _map: OwnedFd,
+    _link: OwnedFd,
+}
+
+impl HookSink {
+    /// A sink on interface `name`.
+    ///
+    /// # Errors
+    /// No such interface, no permission, or a driver without such a hook.
+    pub fn new(name: &str) -> io::Result<HookSink> {
+        const XDP_DROP: i32 = 1;
+        let (map, counter) = bpf::shared_array(8)?;
+        let mut asm = Assembler::default();
+        asm.value_address(Reg::R1, &map, 0);
+        asm.load(Size::Double, Reg::R2, (Reg::R1, 0));
+        asm.op(Op::Add, Reg::R2, 1);
+        asm.store(Size::Double, (Reg::R1, 0), Reg::R2);
+        asm.exit(XDP_DROP);
+        let program = bpf::load_xdp(&asm.finish(), "junctor_count")?;
+        let link = bpf::attach_xdp(&program, Interfaces::new()?.index(name)?, false)?;
+        Ok(HookSink { counter, _map: map, _link: link })
+    }
+
+    /// How many frames it has had.
+    pub fn received(&self) -> u64 {
+        let counter = self.counter.at(0).cast::<AtomicU64>();
+        // SAFETY: the mapping holds eight bytes at least from a page's beginning on, and lives as long as `self`.
+        unsafe { &*counter }.load(Ordering::Relaxed)
     }
 }

@@ -212,12 +212,21 @@ pub(crate) fn coarse_ms() -> u64 {
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
-/// Nanoseconds since the epoch.
-pub(crate) fn wall_clock_ns() -> u64 {
+/// Nanoseconds on the monotonic clock, of which BPF programs read the same.
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes to `now`.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut now) };
+    unsafe { libc::clock_gettime(clock, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Nanoseconds since the epoch.
+pub(crate) fn wall_clock_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
 }
 
 /// Counters of one queue, those apart that the kernel keeps. One thread adds; others may read.

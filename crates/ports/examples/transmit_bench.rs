@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How many frames a second leave by a virtual cable, by what sends them.
+//!
+//! ```text
+//! cargo build --release -p junctor-ports --example transmit_bench
+//! sudo target/release/examples/transmit_bench [ROUNDS [SECONDS [CORE]]]
+//! ```
+//! Everybody sends 60-byte UDP frames as fast as he can on one core, which also does the receiver's part: a program in the hook at
+//! the other end counts and drops. With CORE the receiver has a thread of its own on that core. Each has his own cable; rounds are
+//! interleaved, and medians and ratios within the run are what to quote:
+//! * *replay*: `BPF_PROG_RUN`, one frame over and over ([`Generator`]);
+//! * *stream*: the same, 256 flows, numbered, signed, with the time and a checksum, by a schedule ([`Stream`]);
+//! * AF_XDP and AF_PACKET, which send what lies ready: no frame is made for them.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use junctor_ports::SystemProvider;
+use junctor_ports::live::stream::{Frame, Part, Plan, Stream, monotonic_ns};
+use junctor_ports::live::{Generator, HookSink};
+use lab::rig::{Cable, Rig, available};
+use packet::port::{Provider, Spec};
+use packet::{Batch, HEADROOM, Packet};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+const BURST: usize = 64;
+/// Frames of a call of the generator: few enough for a round to end in time.
+const CALL: u32 = 1 << 21;
+
+#[derive(Clone, Copy)]
+enum Way {
+    Replay,
+    Stream,
+    Queue(&'static str),
+}
+
+struct Candidate {
+    name: &'static str,
+    way: Way,
+    rig: Rig,
+    frames_per_second: Vec<f64>,
+}
+
+impl Candidate {
+    fn new(name: &'static str, way: Way, receiver: Option<usize>) -> Result<Candidate, Failure> {
+        let rig = Rig::new(Cable::default())?;
+        rig.dut.run(&["ethtool", "-K", "d0", "gro", "on"])?;
+        if let Some(core) = receiver {
+            rig.dut.receive_on("d0", &[core])?;
+        }
+        Ok(Candidate { name, way, rig, frames_per_second: Vec::new() })
+    }
+
+    fn measure(&mut self, time: Duration) -> Result<(), Failure> {
+        let sink = self.rig.dut.enter(|| HookSink::new("d0"))??;
+        let frame = udp_frame(self.rig.dut.mac("d0")?, self.rig.a.mac("a0")?);
+        let (frames, elapsed) = self.rig.a.enter(|| {
+            pin(0);
+            match self.way {
+                Way::Replay => replay(&frame, time, &sink),
+                Way::Stream => stream(&frame, time, &sink),
+                Way::Queue(method) => queue(&frame, method, time, &sink),
+            }
+        })??;
+        self.frames_per_second.push(frames as f64 / elapsed.as_secs_f64());
+        Ok(())
+    }
+
+    /// Median of the ratios to `other`, round by round: what disturbs the machine disturbs neighbours alike.
+    fn ratio(&self, other: &Candidate) -> f64 {
+        median(self.frames_per_second.iter().zip(&other.frames_per_second).map(|(mine, its)| mine / its))
+    }
+}
+
+fn replay(frame: &[u8], time: Duration, sink: &HookSink) -> Result<(u64, Duration), Failure> {
+    let generator = Generator::new("a0", frame, None)?;
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        generator.send(CALL)?;
+    }
+    Ok((sink.received(), begun.elapsed()))
+}
+
+fn stream(frame: &[u8], time: Duration, sink: &HookSink) -> Result<(u64, Duration), Failure> {
+    let mut stream = Stream::open("a0", || pin(0))?;
+    let frames: Vec<Frame> =
+        (0..256).map(|flow| Frame { bytes: frame.to_vec(), checksum_at: 40, sum: 0x1234, flow }).collect();
+    stream.load(&frames, 1, &[0])?;
+    stream.arm()?;
+    // All are due at once, more than anybody sends.
+    let parts = vec![Part { start_ns: 0, interval: 1, frames: 1 << 40 }];
+    stream.begin(&Plan { parts, burst: 1, origin_ns: monotonic_ns(), key: [1, 2] })?;
+    let begun = Instant::now();
+    std::thread::sleep(time);
+    let (received, elapsed) = (sink.received(), begun.elapsed());
+    drop(stream);
+    Ok((received, elapsed))
+}
+
+fn queue(frame: &[u8], method: &str, time: Duration, sink: &HookSink) -> Result<(u64, Duration), Failure> {
+    let method = Some(method.to_owned());
+    let device = SystemProvider::new().open(&Spec { device: "a0".to_owned(), method, ..Spec::default() })?;
+    let mut tx = device.tx(0)?;
+    let mut batch = Batch::new();
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        Packet::alloc_bulk(BURST - batch.len(), HEADROOM, frame.len(), |mut packet| {
+            packet.data_mut().copy_from_slice(frame);
+            batch.push(packet);
+        });
+        tx.transmit(&mut batch);
+        tx.flush();
+    }
+    batch.free_all();
+    Ok((sink.received(), begun.elapsed()))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn udp_frame(to: [u8; 6], from: [u8; 6]) -> Vec<u8> {
+    let mut frame = [to, from].concat();
+    frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 1, 2, 10, 0, 2, 2]);
+    frame.extend([0, 7, 0, 9, 0, 26, 0, 0]);
+    frame.resize(60, 0x55);
+    frame
+}
+
+fn pin(core: usize) {
+    // SAFETY: the set is a plain bit mask, read by the kernel.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    available()?;
+    let mut arguments = std::env::args().skip(1);
+    let rounds: usize = arguments.next().map_or(Ok(4), |a| a.parse())?;
+    let seconds: f64 = arguments.next().map_or(Ok(1.0), |a| a.parse())?;
+    let receiver: Option<usize> = arguments.next().map(|a| a.parse()).transpose()?;
+    let ways = [
+        ("replay", Way::Replay),
+        ("stream", Way::Stream),
+        ("AF_XDP", Way::Queue("AF_XDP")),
+        ("AF_PACKET", Way::Queue("AF_PACKET")),
+    ];
+    let candidates = ways.map(|(name, way)| Candidate::new(name, way, receiver));
+    let mut candidates = candidates.into_iter().collect::<Result<Vec<_>, _>>()?;
+    for _ in 0..rounds {
+        for candidate in &mut candidates {
+            candidate.measure(Duration::from_secs_f64(seconds))?;
+        }
+    }
+    println!("{:<10} {:>8} {:>8}  rounds (Mpps)", "60 bytes", "Mpps", "ratio");
+    for c in &candidates {
+        let rounds: Vec<String> = c.frames_per_second.iter().map(|r| format!("{:.3}", r / 1e6)).collect();
+        let (rate, ratio) = (median(c.frames_per_second.iter().copied()), c.ratio(&candidates[2]));
+        println!("{:<10} {:>8.3} {:>8.2}  {}", c.name, rate / 1e6, ratio, rounds.join(" "));
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("transmit_bench: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
