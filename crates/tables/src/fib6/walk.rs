@@ -24,7 +24,10 @@ use super::{
     directory::{self, Directory, Node, ROOT_BITS},
 };
 use crate::next_hop::NextHopId;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::{
+    mem::MaybeUninit,
+    sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
+};
 use sync::{
     lines::{Line, Lines},
     prefetch::prefetch,
@@ -67,18 +70,19 @@ macro_rules! by_fours {
 ///
 /// # Safety
 /// For all functions: `line` is valid for reads of 64 bytes that nobody writes, and the processor has what the implementation needs.
-trait Rank {
+trait Rank: Copy {
     /// Of seven of 64 bits, behind the first two words.
-    unsafe fn wide(line: *const Line, key: u64) -> u32;
+    unsafe fn wide(self, line: *const Line, key: u64) -> u32;
     /// Of 15 of 32 bits, behind the first word.
-    unsafe fn narrow(line: *const Line, key: u32) -> u32;
+    unsafe fn narrow(self, line: *const Line, key: u32) -> u32;
     /// Of 16 of 32 bits.
-    unsafe fn head(line: *const Line, key: u32) -> u32;
+    unsafe fn head(self, line: *const Line, key: u32) -> u32;
     /// Of ten of 32 bits.
-    unsafe fn leaves(line: *const Line, key: u32) -> u32;
+    unsafe fn leaves(self, line: *const Line, key: u32) -> u32;
 }
 
 /// For any processor.
+#[derive(Clone, Copy)]
 struct Plain;
 
 impl Plain {
@@ -92,26 +96,26 @@ impl Plain {
 
 impl Rank for Plain {
     #[inline(always)]
-    unsafe fn wide(line: *const Line, key: u64) -> u32 {
+    unsafe fn wide(self, line: *const Line, key: u64) -> u32 {
         // SAFETY: the caller's promise.
         let words = unsafe { &*line.cast::<[AtomicU64; 8]>() };
         words[1..].iter().map(|word| u32::from(u64::from_le(word.load(Ordering::Relaxed)) < key)).sum()
     }
 
     #[inline(always)]
-    unsafe fn narrow(line: *const Line, key: u32) -> u32 {
+    unsafe fn narrow(self, line: *const Line, key: u32) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { Self::below::<1, 16>(line, key) }
     }
 
     #[inline(always)]
-    unsafe fn head(line: *const Line, key: u32) -> u32 {
+    unsafe fn head(self, line: *const Line, key: u32) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { Self::below::<0, 16>(line, key) }
     }
 
     #[inline(always)]
-    unsafe fn leaves(line: *const Line, key: u32) -> u32 {
+    unsafe fn leaves(self, line: *const Line, key: u32) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { Self::below::<0, { LINE_RUNS - 1 }>(line, key) }
     }
@@ -120,10 +124,17 @@ impl Rank for Plain {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{LINE_RUNS, Line, Rank};
-    use std::arch::x86_64::*;
+    use std::{arch::x86_64::*, hint::black_box};
 
+    #[derive(Clone, Copy)]
     pub(super) struct Avx2;
-    pub(super) struct Avx512;
+
+    /// Which words of a line hold separators, as masks of comparisons.
+    #[derive(Clone, Copy)]
+    pub(super) struct Avx512 {
+        node: u16,
+        leaves: u16,
+    }
 
     impl Avx2 {
         /// Two bits for each of the line's 32-bit words in the order 0-3, 8-11, 4-7, 12-15: whether it is below the key.
@@ -143,7 +154,7 @@ mod x86 {
 
     impl Rank for Avx2 {
         #[inline(always)]
-        unsafe fn wide(line: *const Line, key: u64) -> u32 {
+        unsafe fn wide(self, line: *const Line, key: u64) -> u32 {
             // SAFETY: as in `below`. Packing makes four bits of each separator; the first four words' come first.
             unsafe {
                 let flip = _mm256_set1_epi64x(i64::MIN);
@@ -156,19 +167,19 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn narrow(line: *const Line, key: u32) -> u32 {
+        unsafe fn narrow(self, line: *const Line, key: u32) -> u32 {
             // SAFETY: the caller's promise.
             unsafe { (Self::below(line, key) & !0b11).count_ones() / 2 }
         }
 
         #[inline(always)]
-        unsafe fn head(line: *const Line, key: u32) -> u32 {
+        unsafe fn head(self, line: *const Line, key: u32) -> u32 {
             // SAFETY: the caller's promise.
             unsafe { Self::below(line, key).count_ones() / 2 }
         }
 
         #[inline(always)]
-        unsafe fn leaves(line: *const Line, key: u32) -> u32 {
+        unsafe fn leaves(self, line: *const Line, key: u32) -> u32 {
             const { assert!(LINE_RUNS - 1 == 10, "words 0 to 7, 8 and 9") };
             // SAFETY: the caller's promise.
             unsafe { (Self::below(line, key) & 0x00ff_0fff).count_ones() / 2 }
@@ -176,6 +187,13 @@ mod x86 {
     }
 
     impl Avx512 {
+        /// The compiler shall not know the masks: it would take constant ones out of the comparison, which has them for nothing, and
+        /// make an instruction of each.
+        #[inline(always)]
+        pub(super) fn new() -> Self {
+            Self { node: black_box(!1), leaves: black_box((1 << (LINE_RUNS - 1)) - 1) }
+        }
+
         /// A bit for each of the line's 32-bit words that `which` names: whether it is below the key.
         #[inline(always)]
         unsafe fn below(which: u16, line: *const Line, key: u32) -> u32 {
@@ -189,7 +207,7 @@ mod x86 {
 
     impl Rank for Avx512 {
         #[inline(always)]
-        unsafe fn wide(line: *const Line, key: u64) -> u32 {
+        unsafe fn wide(self, line: *const Line, key: u64) -> u32 {
             // SAFETY: as in `below`.
             let below = unsafe {
                 let key = _mm512_set1_epi64(key.cast_signed());
@@ -199,21 +217,21 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn narrow(line: *const Line, key: u32) -> u32 {
+        unsafe fn narrow(self, line: *const Line, key: u32) -> u32 {
             // SAFETY: the caller's promise.
-            unsafe { Self::below(!1, line, key).count_ones() }
+            unsafe { Self::below(self.node, line, key).count_ones() }
         }
 
         #[inline(always)]
-        unsafe fn head(line: *const Line, key: u32) -> u32 {
+        unsafe fn head(self, line: *const Line, key: u32) -> u32 {
             // SAFETY: the caller's promise.
             unsafe { Self::below(!0, line, key).count_ones() }
         }
 
         #[inline(always)]
-        unsafe fn leaves(line: *const Line, key: u32) -> u32 {
+        unsafe fn leaves(self, line: *const Line, key: u32) -> u32 {
             // SAFETY: the caller's promise.
-            unsafe { Self::below((1 << (LINE_RUNS - 1)) - 1, line, key).count_ones() }
+            unsafe { Self::below(self.leaves, line, key).count_ones() }
         }
     }
 }
@@ -264,7 +282,7 @@ impl Walk {
                 Variant::Avx512 => self.all_avx512(root, addrs, out),
                 #[cfg(target_arch = "x86_64")]
                 Variant::Avx2 => self.all_avx2(root, addrs, out),
-                _ => self.all::<Plain>(root, addrs, out),
+                _ => self.all(Plain, root, addrs, out),
             }
         }
     }
@@ -275,7 +293,7 @@ impl Walk {
     #[target_feature(enable = "popcnt,bmi1,bmi2,avx2,avx512f")]
     unsafe fn all_avx512(&self, root: &Root, addrs: &[u128], out: &mut [u32]) {
         // SAFETY: the caller's promise.
-        unsafe { self.all::<x86::Avx512>(root, addrs, out) }
+        unsafe { self.all(x86::Avx512::new(), root, addrs, out) }
     }
 
     /// # Safety
@@ -284,22 +302,22 @@ impl Walk {
     #[target_feature(enable = "popcnt,bmi1,bmi2,avx2")]
     unsafe fn all_avx2(&self, root: &Root, addrs: &[u128], out: &mut [u32]) {
         // SAFETY: the caller's promise.
-        unsafe { self.all::<x86::Avx2>(root, addrs, out) }
+        unsafe { self.all(x86::Avx2, root, addrs, out) }
     }
 
     /// # Safety
     /// As [`lookup`](Self::lookup).
     #[inline(always)]
-    unsafe fn all<R: Rank>(&self, root: &Root, addrs: &[u128], out: &mut [u32]) {
+    unsafe fn all<R: Rank>(&self, rank: R, root: &Root, addrs: &[u128], out: &mut [u32]) {
         let (addr_chunks, addr_rest) = addrs.as_chunks::<BATCH>();
         let (out_chunks, out_rest) = out.as_chunks_mut::<BATCH>();
         for (addrs, out) in addr_chunks.iter().zip(out_chunks) {
             // SAFETY: the caller's promise.
-            unsafe { self.batch::<R>(root, addrs, out) };
+            unsafe { self.batch(rank, root, addrs, out) };
         }
         if !addr_rest.is_empty() {
             // SAFETY: the caller's promise.
-            unsafe { self.batch::<R>(root, addr_rest, out_rest) };
+            unsafe { self.batch(rank, root, addr_rest, out_rest) };
         }
     }
 
@@ -308,31 +326,33 @@ impl Walk {
     /// # Safety
     /// As [`lookup`](Self::lookup).
     #[inline(always)]
-    unsafe fn batch<R: Rank>(&self, root: &Root, addrs: &[u128], out: &mut [u32]) {
-        let mut places = [Place { line: std::ptr::null(), key: 0 }; BATCH];
+    unsafe fn batch<R: Rank>(&self, rank: R, root: &Root, addrs: &[u128], out: &mut [u32]) {
+        let mut places = [const { MaybeUninit::uninit() }; BATCH];
         let places = &mut places[..addrs.len().min(BATCH)];
         // SAFETY: the caller's promise.
         unsafe {
             match (root.directory.wide, root.directory.levels) {
-                (false, 1) => self.heads::<R, false, 1>(root, addrs, places),
-                (false, 2) => self.heads::<R, false, 2>(root, addrs, places),
-                (false, _) => self.heads::<R, false, 0>(root, addrs, places),
-                (true, _) => self.heads::<R, true, 0>(root, addrs, places),
+                (false, 1) => self.heads::<R, false, 1>(rank, root, addrs, places),
+                (false, 2) => self.heads::<R, false, 2>(rank, root, addrs, places),
+                (false, _) => self.heads::<R, false, 0>(rank, root, addrs, places),
+                (true, _) => self.heads::<R, true, 0>(rank, root, addrs, places),
             }
         }
         by_fours!((place, _) in (places, addrs) {
-            // SAFETY: (b), (c): a head, and the leaf lines that follow.
+            // SAFETY: `heads` wrote all places. (b), (c): a head, and the leaf lines that follow.
             unsafe {
-                place.line = place.line.add(1 + R::head(place.line, place.key) as usize);
+                let place = place.assume_init_mut();
+                place.line = place.line.add(1 + rank.head(place.line, place.key) as usize);
                 prefetch(&*place.line);
             }
         });
         let mut deep = 0;
         by_fours!((out, place) in (out, places) {
-            // SAFETY: (a), (b), (c); the rank is at most ten, and eleven leaves lie behind the separators.
+            // SAFETY: as above; (a), (b), (c); the rank is at most ten, and eleven leaves lie behind the separators.
             *out = unsafe {
+                let place = place.assume_init_ref();
                 let leaves = place.line.cast::<AtomicU16>().add(LEAVES_BYTE / 2);
-                let leaf = &*leaves.add(R::leaves(place.line, place.key) as usize);
+                let leaf = &*leaves.add(rank.leaves(place.line, place.key) as usize);
                 u16::from_le(leaf.load(Ordering::Relaxed)).into()
             };
             deep |= *out;
@@ -346,16 +366,17 @@ impl Walk {
     }
 
     /// The heads of the chunks that `addrs` lie in, by a directory whose nodes are `WIDE` and which has `LEVELS` of them (0: as many
-    /// as it says). Begins to load them.
+    /// as it says): writes all places, and begins to load the heads.
     ///
     /// # Safety
     /// As [`lookup`](Self::lookup).
     #[inline(always)]
     unsafe fn heads<R: Rank, const WIDE: bool, const LEVELS: u32>(
         &self,
+        rank: R,
         root: &Root,
         addrs: &[u128],
-        places: &mut [Place],
+        places: &mut [MaybeUninit<Place>],
     ) {
         let Directory { roots, nodes, levels, .. } = &*root.directory;
         let levels = if LEVELS > 0 { LEVELS } else { *levels };
@@ -370,15 +391,16 @@ impl Walk {
                 for _ in 0..levels {
                     let node = nodes.add(at as usize);
                     let below = if WIDE {
-                        R::wide(node.cast(), key)
+                        rank.wide(node.cast(), key)
                     } else {
-                        R::narrow(node.cast(), directory::narrow(key))
+                        rank.narrow(node.cast(), directory::narrow(key))
                     };
                     at = u32::from_le((*node).0[0]) + below;
                 }
                 let slot = Slot((*slots.add(at as usize)).load(Ordering::Acquire));
-                *place = Place { line: lines.byte_add(slot.line_byte()), key: slot.key(key) };
-                prefetch(&*place.line);
+                let line = lines.byte_add(slot.line_byte());
+                place.write(Place { line, key: slot.key(key) });
+                prefetch(&*line);
             }
         });
     }
