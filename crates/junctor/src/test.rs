@@ -23,6 +23,7 @@ mod record;
 mod report;
 mod reset;
 mod rfc2889;
+mod rfc5180;
 mod search;
 mod trial;
 
@@ -37,6 +38,7 @@ pub(crate) struct Args {
 enum Command {
     Rfc2544(search::Rfc2544),
     Rfc2889(rfc2889::Rfc2889),
+    Rfc5180(Box<rfc5180::Rfc5180>),
     Rfc8219(search::Rfc8219),
     Rfc9004(search::Rfc9004),
     Mlr(search::Mlr),
@@ -59,6 +61,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     match &args.command {
         Command::Rfc2544(args) => search::rfc2544(args),
         Command::Rfc2889(args) => rfc2889::main(args),
+        Command::Rfc5180(args) => rfc5180::main(args),
         Command::Rfc8219(args) => search::rfc8219(args),
         Command::Rfc9004(args) => search::rfc9004(args),
         Command::Mlr(args) => search::mlr(args),
@@ -83,7 +86,7 @@ const DEVICES: &str = "Devices:
                    their Ethernet addresses, {ADDR1} {ADDR2} the addresses a router is to have there, {NET1} {NET2}
                    the hosts' networks, {CORES} the device's cores; also in the environment (JUNCTOR_IF1 ...)
   ports:IF1,IF2    what is behind interfaces of this machine, which must have no addresses. A router there has
-                   198.18.0.1/24 and 198.19.0.1/24 (2001:2:0:1::1/64 and 2001:2:0:2::1/64), unless --flow says more
+                   198.18.0.1/24 and 198.19.0.1/24 (2001:2:0:1::1/64 and 2001:2:0:8001::1/64), unless --flow says more
   cable, veth      two ports of the tester's joined, in memory or by a virtual cable
 
 A flow's words: ether=MAC (the device's), via=ADDRESS (who is asked for it), src=PREFIX, dst=PREFIX[,PREFIX], flows=N;
@@ -116,6 +119,9 @@ pub(crate) struct Common {
     /// Flows of IPv6, where the device does not say.
     #[arg(long)]
     ipv6: bool,
+    /// Flows of the other family are known, too.
+    #[arg(skip)]
+    both: bool,
     /// Seconds that the device may take until it forwards.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     warm_up: Duration,
@@ -144,8 +150,8 @@ impl Common {
     }
 
     fn setup(&self) -> Setup {
-        let Common { workers, driver, bridged, ipv6, .. } = *self;
-        Setup { workers, driver, flows: self.flow.clone(), bridged, ipv6 }
+        let Common { workers, driver, bridged, ipv6, both, .. } = *self;
+        Setup { workers, driver, flows: self.flow.clone(), bridged, ipv6, both }
     }
 
     /// Starts the device, and lets it learn who is where.

@@ -65,6 +65,38 @@ fn devices_of_the_rig_forward_everything() {
     }
 }
 
+#[test]
+fn the_kernel_forwards_extension_headers_and_both_families() {
+    if rig::skip("the_kernel_forwards_extension_headers_and_both_families") {
+        return;
+    }
+    let conditions =
+        ["routing", "destination", "fragment", "authentication", "chain", "hop-by-hop", "ipv4-50"];
+    let under = conditions.join(",");
+    let slow = ["--stragglers", "60", "--warm-up", "60", "--flows-per-port", "4", "--json"];
+    let mut args = vec!["rfc5180", "kernel-router", "--size", "128", "--under", &under, "--only", "latency"];
+    args.extend(["--at", "500", "--link", "10M", "--trial", "0.1"].iter().chain(&slow));
+    let ran = test(&args);
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let record: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    let trials = record["trials"].as_array().expect("trials");
+    for condition in conditions {
+        let phases = ["latency", "impact"].map(|what| format!("{what}, {}", condition.replace('-', " ")));
+        let (mut sent, mut received) = (0, 0);
+        for trial in trials.iter().filter(|trial| phases.iter().any(|phase| trial["phase"] == **phase)) {
+            sent += trial["sent"].as_u64().unwrap_or(0);
+            received += trial["received"].as_u64().unwrap_or(0);
+        }
+        assert!(sent > 0 && sent == received, "{condition}: {sent} {received} in {trials:?}");
+    }
+    let results = record["results"].as_array().expect("results");
+    let load = results.iter().find(|r| r["name"] == "test.rfc5180.hop_by_hop.device_load_share.128.50");
+    assert!(
+        load.and_then(|r| r["value"].as_f64()).is_some_and(|share| (0.0..=1.0).contains(&share)),
+        "{results:?}"
+    );
+}
+
 /// A tester's namespace with t1 and t2, and the kernel as a router behind them.
 struct Site {
     tester: Namespace,

@@ -167,6 +167,82 @@ fn searches_tell_what_they_found() {
     }
 }
 
+#[test]
+fn ipv6_is_measured_under_each_condition() {
+    let conditions = "plain,chain,fragment,hop-by-hop,ipv4,ipv4-50";
+    let (object, value) = told(&[
+        "rfc5180",
+        "cable",
+        "--size",
+        "84,128",
+        "--under",
+        conditions,
+        "--only",
+        "throughput",
+        "--trial",
+        "0.05",
+        "--link",
+        "2M",
+    ]);
+    // Who the limit is depends on the machine.
+    let rate = |condition: &str, size: u32| {
+        ["throughput", "reached"].iter().find_map(|w| value(&format!("rfc5180.{condition}.{w}_mpps.{size}")))
+    };
+    for condition in ["plain", "chain", "fragment", "ipv4", "ipv4_50"] {
+        assert!(rate(condition, 128).is_some(), "{condition} in {object}");
+    }
+    assert!(rate("plain", 84).is_some() && rate("chain", 84).is_none(), "{object}");
+    for percent in [1, 10, 50] {
+        assert!(value(&format!("rfc5180.hop_by_hop.loss_share.128.{percent}")).is_some(), "{object}");
+    }
+    let ledger = object["ledger"].as_array().expect("a ledger");
+    let deviation = |asks: &str| {
+        let clause = ledger.iter().find(|clause| clause["demand"].as_str().is_some_and(|d| d.contains(asks)));
+        clause.unwrap_or_else(|| panic!("{asks} in {object}"))["deviation"].clone()
+    };
+    assert_eq!(deviation("a chain of two or more"), Value::Null);
+    assert_eq!(deviation("lie in one half"), Value::Null);
+    assert_eq!(
+        deviation("the least frame size is the same"),
+        "the least size has no room for all of these headers"
+    );
+    assert_eq!(deviation("resources are monitored"), "its processors are not this machine's, or not known");
+    assert!(deviation("IPv4 alone, IPv6 alone").as_str().is_some_and(|d| d == "not 90 % IPv4, 10 % IPv4"));
+    let ran = test(&["rfc5180", "self:conf/ip-router.click", "--size", "128"]);
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("flows are IPv4; --flow"));
+}
+
+#[test]
+fn extension_headers_pass_an_ipv6_router() {
+    let (object, value) = told(&[
+        "rfc5180",
+        "self:conf/ip6-router.click",
+        "--size",
+        "128",
+        "--under",
+        "chain,authentication,hop-by-hop",
+        "--only",
+        "latency",
+        "--at",
+        "500",
+        "--link",
+        "10M",
+        "--trial",
+        "0.1",
+        "--one-way",
+        "--stragglers",
+        "20",
+        "--flows-per-port",
+        "4",
+    ]);
+    for condition in ["chain", "authentication"] {
+        let us = value(&format!("rfc5180.{condition}.latency_us.p50.128"));
+        assert!(us.is_some_and(|us| us > 0.0), "{condition} in {object}");
+    }
+    assert_eq!(object["conditions"]["device"], "self:conf/ip6-router.click");
+    assert!(value("rfc5180.hop_by_hop.latency_us.p99.128.1").is_some(), "{object}");
+}
+
 /// What a command with these arguments tells: the whole object, and its results by name.
 fn told(args: &[&str]) -> (Value, impl Fn(&str) -> Option<f64> + use<>) {
     let ran = test(&[args, &["--json"]].concat());

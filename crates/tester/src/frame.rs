@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Test frames: Ethernet, IPv4 or IPv6, UDP, and the [signature](crate::signature) at the head of the payload.
+//! Test frames: Ethernet, IPv4 or IPv6 with or without [extension headers](crate::extension), UDP, and the
+//! [signature](crate::signature) at the head of the payload.
 //!
 //! A flow's frames differ in their signature and UDP checksum alone. So each flow has a template, and a frame is a copy of it with 20
 //! bytes written anew; the checksum comes from the template's sum and the signature's.
@@ -8,13 +9,14 @@ use std::net::IpAddr;
 
 use wire::{EtherType, MacAddr, Protocol, checksum, ethernet, ipv4, ipv6, udp};
 
+use crate::extension::{self, Extension};
 use crate::signature::{self, Key, Signature};
 
 /// The frame check sequence, which sizes include and buffers do not.
 pub const FCS: usize = 4;
-/// The smallest test frame, with FCS, of these addresses' family: 64 or 84 bytes.
-pub fn smallest(address: IpAddr) -> usize {
-    let network = if address.is_ipv4() { 20 } else { ipv6::HEADER_LEN };
+/// The smallest test frame, with FCS, of these addresses' family: 64 or 84 bytes, and what extension headers take.
+pub fn smallest(address: IpAddr, headers: &[Extension]) -> usize {
+    let network = if address.is_ipv4() { 20 } else { ipv6::HEADER_LEN + extension::length(headers) };
     ethernet::HEADER_LEN + network + udp::HEADER_LEN + signature::LEN + FCS
 }
 
@@ -46,16 +48,17 @@ pub struct Template {
 }
 
 impl Template {
-    /// Frames of `size` bytes with FCS. None if the addresses are of two families, or the size has no room for a signature.
-    pub fn new(flow: &Flow, size: usize) -> Option<Template> {
-        if size < smallest(flow.src) || size > usize::from(u16::MAX) {
+    /// Frames of `size` bytes with FCS; those of IPv6 have these extension headers. None if the addresses are of two families, or
+    /// the size has no room for a signature.
+    pub fn new(flow: &Flow, size: usize, headers: &[Extension]) -> Option<Template> {
+        if size < smallest(flow.src, headers) || size > usize::from(u16::MAX) {
             return None;
         }
         let mut bytes = vec![0; size - FCS];
         let payload = bytes.len() - ethernet::HEADER_LEN;
         let (kind, header) = match flow.src {
             IpAddr::V4(_) => (EtherType::IPV4, 20),
-            IpAddr::V6(_) => (EtherType::IPV6, ipv6::HEADER_LEN),
+            IpAddr::V6(_) => (EtherType::IPV6, ipv6::HEADER_LEN + extension::length(headers)),
         };
         ethernet::Repr { dst: flow.dst_mac, src: flow.src_mac, ethertype: kind }.emit(&mut bytes).ok()?;
         let network = &mut bytes[ethernet::HEADER_LEN..];
@@ -75,12 +78,13 @@ impl Template {
                 let repr = ipv6::Repr {
                     src,
                     dst,
-                    next_header: Protocol::UDP,
-                    payload_len: (payload - header) as u16,
+                    next_header: headers.first().map_or(Protocol::UDP, |first| first.protocol()),
+                    payload_len: (payload - ipv6::HEADER_LEN) as u16,
                     hop_limit: 64,
                     ..ipv6::Repr::default()
                 };
                 repr.emit(network).ok()?;
+                extension::emit(headers, dst, &mut network[ipv6::HEADER_LEN..header]);
             }
             _ => return None,
         }
@@ -175,20 +179,30 @@ fn read4(packet: &[u8]) -> Option<(&[u8], bool)> {
     Some((segment, right && end <= packet.len()))
 }
 
-/// The same of an IPv6 packet.
+/// The same of an IPv6 packet. The routing header of a test frame names the destination itself, so that the checksum is the same
+/// with it and without.
 #[inline]
 fn read6(packet: &[u8]) -> Option<(&[u8], bool)> {
     let header = packet.first_chunk::<{ ipv6::HEADER_LEN }>()?;
-    if header[6] != Protocol::UDP.0 || header[0] >> 4 != 6 {
+    if header[0] >> 4 != 6 {
         return None;
     }
     let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let rest = &packet[ipv6::HEADER_LEN..];
-    let segment = &rest[..len.min(rest.len())];
+    let payload = &rest[..len.min(rest.len())];
+    let segment =
+        if header[6] == Protocol::UDP.0 { payload } else { behind_extensions(Protocol(header[6]), payload)? };
     let src: [u8; 16] = *header[8..].first_chunk()?;
     let dst: [u8; 16] = *header[24..].first_chunk()?;
     let right = checksum::transport_v6_ok(src.into(), dst.into(), Protocol::UDP, segment);
     Some((segment, right && len <= rest.len()))
+}
+
+/// The UDP segment behind extension headers.
+fn behind_extensions(first: Protocol, payload: &[u8]) -> Option<&[u8]> {
+    let upper = ipv6::upper_layer(first, payload).ok()?;
+    let whole = upper.fragment.is_none_or(|fragment| fragment.offset == 0 && !fragment.more);
+    (upper.protocol == Protocol::UDP && whole).then(|| payload.get(upper.offset..)).flatten()
 }
 
 #[cfg(test)]
@@ -216,10 +230,10 @@ mod tests {
     fn frames_of_all_sizes_are_whole() {
         let key = Key::new(1);
         for flow in flows() {
-            let least = smallest(flow.src);
-            assert!(Template::new(&flow, least - 1).is_none());
+            let least = smallest(flow.src, &[]);
+            assert!(Template::new(&flow, least - 1, &[]).is_none());
             for size in [least, least + 1, 128, 512, 1518, 9018] {
-                let template = Template::new(&flow, size).expect("a template");
+                let template = Template::new(&flow, size, &[]).expect("a template");
                 let mut frame = vec![0; template.len()];
                 assert_eq!(frame.len(), size - FCS);
                 for sequence in 0..300 {
@@ -229,13 +243,38 @@ mod tests {
                 }
             }
         }
-        assert_eq!(flows().map(|f| smallest(f.src)), [64, 84]);
-        assert!(Template::new(&flow("10.0.0.2", "::1"), 128).is_none());
+        assert_eq!(flows().map(|f| smallest(f.src, &[])), [64, 84]);
+        assert!(Template::new(&flow("10.0.0.2", "::1"), 128, &[]).is_none());
+    }
+
+    #[test]
+    fn extension_headers_stand_between_and_count_with_the_size() {
+        use extension::{CHAIN, Extension};
+        let (key, [four, six]) = (Key::new(1), flows());
+        let signature = Signature { flow: 9, sequence: 1, departure_ns: 12345 };
+        for headers in [&CHAIN[..], &[Extension::HopByHop], &[Extension::Authentication]] {
+            let least = smallest(six.src, headers);
+            assert_eq!(least, 84 + extension::length(headers));
+            assert!(Template::new(&six, least - 1, headers).is_none());
+            for size in [least, 256, 1518] {
+                let template = Template::new(&six, size, headers).expect("a template");
+                let mut frame = vec![0; template.len()];
+                template.write(&key, signature, &mut frame);
+                assert_eq!(read(&frame, &key, &PORTS), Received::Test(signature), "{headers:?} {size}");
+                // Damaged behind the headers; cut off within them it is nobody's any more.
+                *frame.last_mut().expect("bytes") ^= 1;
+                assert_eq!(read(&frame, &key, &PORTS), Received::Damaged, "{headers:?} {size}");
+                assert_eq!(read(&frame[..60], &key, &PORTS), Received::Foreign);
+            }
+        }
+        // IPv4 has none.
+        assert_eq!(smallest(four.src, &CHAIN), 64);
+        assert_eq!(Template::new(&four, 64, &CHAIN).map(|template| template.len()), Some(60));
     }
 
     #[test]
     fn damage_is_seen_wherever_it_is() {
-        let (key, template) = (Key::new(1), Template::new(&flows()[0], 128).expect("a template"));
+        let (key, template) = (Key::new(1), Template::new(&flows()[0], 128, &[]).expect("a template"));
         let mut good = vec![0; template.len()];
         template.write(&key, Signature { flow: 0, sequence: 0, departure_ns: 0 }, &mut good);
         for at in 42..good.len() {
@@ -253,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_a_router_changes_does_not_matter() {
-        let (key, template) = (Key::new(1), Template::new(&flows()[0], 64).expect("a template"));
+        let (key, template) = (Key::new(1), Template::new(&flows()[0], 64, &[]).expect("a template"));
         let mut frame = vec![0; template.len()];
         let signature = Signature { flow: 3, sequence: 4, departure_ns: 5 };
         template.write(&key, signature, &mut frame);

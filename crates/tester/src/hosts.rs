@@ -27,9 +27,13 @@ pub fn wanted(frame: &[u8]) -> Option<IpAddr> {
     told(reply.data()).map(|(who, _)| who)
 }
 
-/// Which address of its own the device tells by asking for a neighbour.
+/// Which address of its own the device tells: by asking for a neighbour, or by an error about a packet that was sent to it. Where a
+/// router asks from its link-local address (RFC 4861 7.2.2 leaves it that), only the error tells.
 pub fn asker(frame: &[u8]) -> Option<IpAddr> {
     let network = frame.get(ethernet::HEADER_LEN..)?;
+    if let Some(own) = complainer(&frame[12..14], network) {
+        return Some(own);
+    }
     match frame[12..14] {
         [8, 6] => {
             let view = arp::View::new_checked(network).ok()?;
@@ -40,6 +44,30 @@ pub fn asker(frame: &[u8]) -> Option<IpAddr> {
             let icmp = icmpv6::View::new_checked(ip.payload()).ok()?;
             let asks = matches!(ndp::Repr::parse(&icmp), Ok(ndp::Repr::NeighborSolicit { .. }));
             (ip.next_header() == Protocol::ICMPV6 && asks).then(|| ip.src().into())
+        }
+        _ => None,
+    }
+}
+
+/// Who says that a packet to himself could not be taken: the sender of an ICMP error, if the packet that it quotes was going there.
+fn complainer(ethertype: &[u8], network: &[u8]) -> Option<IpAddr> {
+    match ethertype {
+        [8, 0] => {
+            let header = usize::from(network.first()? & 15) * 4;
+            let icmp = network.get(header..)?;
+            // Destination unreachable (RFC 792); the quoted packet is behind eight bytes.
+            let is_error = network.get(9)? == &Protocol::ICMP.0 && icmp.first()? == &3;
+            let quoted = icmp.get(8 + 16..8 + 20)?;
+            let src: [u8; 4] = network.get(12..16)?.try_into().ok()?;
+            (is_error && quoted == src).then(|| src.into())
+        }
+        [0x86, 0xdd] => {
+            let icmp = network.get(ipv6::HEADER_LEN..)?;
+            // Destination unreachable, or parameter problem (RFC 4443 3.1, 3.4).
+            let is_error = network.get(6)? == &Protocol::ICMPV6.0 && matches!(icmp.first()?, 1 | 4);
+            let quoted = icmp.get(8 + 24..8 + 40)?;
+            let src: [u8; 16] = network.get(8..24)?.try_into().ok()?;
+            (is_error && quoted == src).then(|| src.into())
         }
         _ => None,
     }
@@ -178,6 +206,42 @@ mod tests {
         assert!(icmp.to_string().contains("2001:db8::7"), "{icmp}");
         assert!(answer(reply.data()).is_none() && answer(&[]).is_none());
     }
+
+    #[test]
+    fn who_cannot_take_a_packet_is_who_it_was_for() {
+        let error4 = |kind: u8, from: [u8; 4], to: [u8; 4]| {
+            let mut frame = vec![0; 14 + 20 + 8 + 28];
+            frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+            frame[14 + 9] = Protocol::ICMP.0;
+            frame[14 + 12..14 + 16].copy_from_slice(&from);
+            (frame[34], frame[35]) = (kind, 3);
+            frame[42 + 16..42 + 20].copy_from_slice(&to);
+            frame
+        };
+        let own = [10, 0, 1, 1];
+        assert_eq!(super::asker(&error4(3, own, own)), Some(own.into()));
+        // From a router on the way, and no error.
+        assert_eq!(super::asker(&error4(3, own, [10, 0, 1, 2])), None);
+        assert_eq!(super::asker(&error4(0, own, own)), None);
+        let error6 = |kind: u8, from: Ipv6Addr, to: Ipv6Addr| {
+            let mut frame = vec![0; 14 + 40 + 8 + 48];
+            frame[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+            frame[14 + 6] = Protocol::ICMPV6.0;
+            frame[14 + 8..14 + 24].copy_from_slice(&from.octets());
+            frame[54] = kind;
+            frame[62 + 24..62 + 40].copy_from_slice(&to.octets());
+            frame
+        };
+        let [own, other]: [Ipv6Addr; 2] =
+            ["2001:db8:2::1", "2001:db8:2::2"].map(|text| text.parse().expect("an address"));
+        for (kind, told) in [(1, Some(own.into())), (4, Some(own.into())), (2, None), (128, None)] {
+            assert_eq!(super::asker(&error6(kind, own, own)), told, "{kind}");
+            assert_eq!(super::asker(&error6(kind, other, own)), None, "{kind}");
+        }
+        let whole = error6(1, own, own);
+        assert!((0..62 + 40).all(|len| super::asker(&whole[..len]).is_none()));
+    }
+
     #[test]
     fn questions_of_ours_are_answered_by_others() {
         let me = MacAddr([2, 0, 0, 0, 0, 9]);

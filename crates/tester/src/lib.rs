@@ -13,6 +13,7 @@
 //! The device under test is whatever connects the ports: the tester sees ports and frames, never the engine.
 
 pub mod account;
+pub mod extension;
 pub mod extras;
 pub mod frame;
 pub mod genome;

@@ -18,9 +18,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli;
 use channel::{Channel, Key};
-use counters::Counters;
+use counters::{Counters, Ticks};
 
 pub(super) use gather::{Gather, main as gather};
+
+/// What these processors of this machine did until now; nothing if they are none of its.
+pub(super) fn processor_ticks(numbers: &[usize]) -> Option<Ticks> {
+    Ticks::of(numbers)
+}
 
 /// An agent hangs up on a controller that says nothing for so long.
 const IDLE: Duration = Duration::from_secs(600);

@@ -44,6 +44,8 @@ pub(crate) struct Setup {
     pub(crate) bridged: bool,
     /// Flows of IPv6, where nothing else says.
     pub(crate) ipv6: bool,
+    /// Those of the other family are made ready too, where they are known ([`Plugged::other`]).
+    pub(crate) both: bool,
 }
 
 /// What is sent to a device.
@@ -74,6 +76,10 @@ pub(crate) struct Plugged {
     pub(crate) link_bits: Option<u64>,
     /// The device, if it is one of this process.
     pub(crate) running: Option<Running>,
+    /// What is sent with addresses of the other family, if that was asked for and is known.
+    pub(crate) other: Option<Plan>,
+    /// Numbers of the device's processors, if they are this machine's.
+    pub(crate) device_cores: Vec<usize>,
     /// What else is there until this is dropped: the rig, and what runs in it.
     pub(crate) beside: Option<Box<dyn Any + Send>>,
 }
@@ -86,7 +92,33 @@ impl Plugged {
         let station = Station::new(ports, &plan, traffic.seed).map_err(|why| why.to_string())?;
         let (own_core, in_memory, notes) = (true, true, Vec::new());
         let (link_bits, running, beside) = (None, None, None);
-        Ok(Plugged { station, senders, own_core, in_memory, notes, link_bits, running, beside })
+        let (other, device_cores) = (None, Vec::new());
+        Ok(Plugged {
+            station,
+            senders,
+            own_core,
+            in_memory,
+            notes,
+            link_bits,
+            running,
+            other,
+            device_cores,
+            beside,
+        })
+    }
+
+    /// Adds the flows of the other family, if they are asked for; `known` are those of a family. What a user says of flows is said of
+    /// one family.
+    fn with_other(
+        mut self,
+        setup: &Setup,
+        traffic: &Traffic,
+        known: impl Fn(bool) -> Vec<(String, String)>,
+    ) -> Result<Plugged, String> {
+        if setup.both && setup.flows.is_empty() {
+            self.other = Some(plan(&flows::of_ports(&known(!setup.ipv6), &[])?, traffic));
+        }
+        Ok(self)
     }
 }
 
@@ -110,8 +142,8 @@ fn plan(patterns: &Flows, traffic: &Traffic) -> Plan {
 pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
     match name {
         Name::Own(conf) => own::plug(conf, setup, traffic),
-        Name::Cable => cable::plug(traffic),
-        Name::Veth => cable::plug_virtual(setup.driver, traffic),
+        Name::Cable => cable::plug(setup, traffic),
+        Name::Veth => cable::plug_virtual(setup.driver, setup, traffic),
         Name::KernelRouter => kernel::router(setup, traffic),
         Name::KernelBridge => kernel::bridge(setup, traffic),
         Name::Passthrough => passthrough::plug(setup, traffic),
@@ -124,12 +156,12 @@ pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plug
 /// what joins them.
 pub(crate) fn loopback(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<(Plugged, String), String> {
     match name {
-        Name::Own(_) | Name::Cable => Ok((cable::plug(traffic)?, "a cable in memory".to_owned())),
+        Name::Own(_) | Name::Cable => Ok((cable::plug(setup, traffic)?, "a cable in memory".to_owned())),
         Name::Ports(interfaces) => {
             let driver = ports::driver(interfaces, setup.driver)?;
             let what = "a virtual cable (what a cable between these two ports would show, ports:... --bridged tells)";
-            Ok((cable::plug_virtual(driver, traffic)?, what.to_owned()))
+            Ok((cable::plug_virtual(driver, setup, traffic)?, what.to_owned()))
         }
-        _ => Ok((cable::plug_virtual(setup.driver, traffic)?, "a virtual cable".to_owned())),
+        _ => Ok((cable::plug_virtual(setup.driver, setup, traffic)?, "a virtual cable".to_owned())),
     }
 }

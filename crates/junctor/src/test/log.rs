@@ -13,7 +13,7 @@ use crate::report::{Axis, Scale};
 #[derive(Clone, Default)]
 pub(super) struct Log {
     rows: Arc<Mutex<Vec<TrialRow>>>,
-    phase: Arc<Mutex<&'static str>>,
+    phase: Arc<Mutex<String>>,
 }
 
 impl Log {
@@ -22,7 +22,7 @@ impl Log {
         let log = Log::default();
         let Log { rows, phase } = log.clone();
         station.watch(Box::new(move |trial, result| {
-            let row = TrialRow::new(size, *held(&phase), trial, result);
+            let row = TrialRow::new(size, &held(&phase), trial, result);
             if show {
                 let (mpps, seconds) = (row.rate / 1e6, row.seconds);
                 let outcome = match &row.invalid {
@@ -37,8 +37,8 @@ impl Log {
     }
 
     /// What is being measured from now on.
-    pub(super) fn begin(&self, phase: &'static str) {
-        *held(&self.phase) = phase;
+    pub(super) fn begin(&self, phase: &str) {
+        phase.clone_into(&mut held(&self.phase));
     }
 
     /// All trials, in order.

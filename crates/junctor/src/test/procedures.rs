@@ -61,7 +61,7 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
     let mut runs: [Vec<f64>; 4] = Default::default();
     let quantiles = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
     let (mut averages, mut fewest, mut all) = (Vec::new(), usize::MAX, None);
-    site.log.begin("latency");
+    site.begin("latency");
     for _ in 0..how.trials {
         let trial = Trial::new(rate, how.duration);
         let (detail, tagged) =
@@ -74,16 +74,15 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
         averages.push(mean(&tagged));
         gather(&mut all, detail.latency);
     }
-    let size = site.size;
     if let Some(all) = all {
-        found.draw(latency_curve("Latency at the throughput", size, &all));
+        found.draw(latency_curve(&site.titled("Latency at the throughput"), site.size, &all));
     }
     let average = mean(&averages);
-    quantity(found, format!("test.rfc2544.latency_us.tagged.{size}"), "us", averages);
-    found.note(format!("test.rfc2544.latency_us.average.{size}"), "us", average);
+    quantity(found, site.name("latency_us.tagged"), "us", averages);
+    found.note(site.name("latency_us.average"), "us", average);
     found.text += &format!("             latency at this rate, us:  tagged frames {average:.1}, every frame");
     for (runs, (name, _)) in runs.into_iter().zip(quantiles) {
-        let median = quantity(found, format!("test.rfc2544.latency_us.{name}.{size}"), "us", runs);
+        let median = quantity(found, site.name(&format!("latency_us.{name}")), "us", runs);
         found.text += &format!("  {name} {median:.1}");
     }
     found.text += "\n";
@@ -98,12 +97,12 @@ pub(super) fn loss_by_load(site: &mut Site, args: &Search, found: &mut Found) ->
         Profile::Quick => loss::Parameters::quick(site.rate_max),
     };
     parameters.trial = args.trial.unwrap_or(parameters.trial);
-    site.log.begin("loss");
+    site.begin("loss");
     let report = loss::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
     let mut points = Vec::new();
     for point in &report.points {
         let percent = (100.0 * point.share).round();
-        found.note(format!("test.rfc2544.loss_share.{}.{percent}", site.size), "", point.loss_ratio());
+        found.note(format!("{}.{percent}", site.name("loss_share")), "", point.loss_ratio());
         let mark = if point.done.outcome.tester_kept_up() { "" } else { "  (the tester did not keep up)" };
         let loss = 100.0 * point.loss_ratio();
         points.push((percent, loss));
@@ -111,7 +110,7 @@ pub(super) fn loss_by_load(site: &mut Site, args: &Search, found: &mut Found) ->
             &format!("             loss at {percent:>3} % of the greatest rate: {loss:.4} %{mark}\n");
     }
     found.draw(Curve {
-        name: "Loss by load".to_owned(),
+        name: site.titled("Loss by load"),
         size: Some(site.size),
         x: Axis::new("load, % of the greatest rate", Scale::Linear),
         y: Axis::new("frames lost, %", Scale::Linear),
@@ -129,7 +128,7 @@ pub(super) fn back_to_back(
     document: &str,
     found: &mut Found,
 ) -> Result<(), String> {
-    let (line, size) = (site.rate_max, site.size);
+    let line = site.rate_max;
     let throughput = throughput.min(line);
     let corrected = document == "RFC 9004";
     if corrected && throughput >= line {
@@ -148,18 +147,17 @@ pub(super) fn back_to_back(
     if !corrected {
         parameters.longest_retry = parameters.longest;
     }
-    site.log.begin("bursts");
+    site.begin("bursts");
     let mut bursts = site.station.bursts(line);
     let report = back_to_back::run(&mut bursts, &parameters).map_err(|why| why.to_string())?;
-    let name = |what: &str| format!("test.{}.{what}.{size}", document.to_lowercase().replace(' ', ""));
     let whose = match () {
         () if report.limited_by_tester => ", the tester's limit: the device may hold more",
         () if report.at_longest > 0 => ", the longest that was tried: the device may hold more",
         () => "",
     };
     let mean = report.frames.mean;
-    quantity(found, name("burst_frames"), "frames", report.bursts.iter().map(|n| *n as f64).collect());
-    found.note(name("burst_frames.average"), "frames", mean);
+    quantity(found, site.name("burst_frames"), "frames", report.bursts.iter().map(|n| *n as f64).collect());
+    found.note(site.name("burst_frames.average"), "frames", mean);
     found.text += &format!(
         "             longest burst without loss: {mean:.1} frames on average (standard deviation {:.1}){whose}\n",
         report.frames.stdev
@@ -167,9 +165,9 @@ pub(super) fn back_to_back(
     if corrected {
         let [implied, buffer] =
             [report.implied_buffer_time(), report.corrected_buffer_time()].map(|t| t.as_secs_f64() * 1e6);
-        found.note(name("implied_buffer_us"), "us", implied);
-        found.note(name("corrected_buffer_us"), "us", buffer);
-        found.note(name("buffer_frames"), "frames", report.buffer_frames());
+        found.note(site.name("implied_buffer_us"), "us", implied);
+        found.note(site.name("corrected_buffer_us"), "us", buffer);
+        found.note(site.name("buffer_frames"), "frames", report.buffer_frames());
         found.text += &format!(
             "             buffer: {:.1} frames; time: implied {implied:.1} us, corrected {buffer:.1} us\n",
             report.buffer_frames()
@@ -194,7 +192,7 @@ pub(super) fn recovery(
     if let Some(time) = args.trial {
         (parameters.overload, parameters.watch, parameters.quiet) = (time, time, time / 5);
     }
-    site.log.begin("recovery");
+    site.begin("recovery");
     let report = recovery::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
     let times: Option<Vec<f64>> =
         report.recoveries.iter().map(|r| Some(r.time?.as_secs_f64() * 1e3)).collect();
@@ -203,9 +201,8 @@ pub(super) fn recovery(
         None => "             recovery from overload: it still lost frames at the end\n".to_owned(),
         Some(times) => {
             let average = mean(&times);
-            let size = site.size;
-            quantity(found, format!("test.rfc2544.recovery_ms.{size}"), "ms", times);
-            found.note(format!("test.rfc2544.recovery_ms.average.{size}"), "ms", average);
+            quantity(found, site.name("recovery_ms"), "ms", times);
+            found.note(site.name("recovery_ms.average"), "ms", average);
             let note =
                 if overloaded { "" } else { "  (the greatest rate was no overload: nothing was lost)" };
             format!("             recovery from overload: {average:.3} ms on average{note}\n")
@@ -233,11 +230,11 @@ pub(super) fn reset(
     if let Some(time) = args.trial {
         (parameters.before, parameters.after) = (time, time);
     }
-    site.log.begin("reset");
-    let mut reset = how.of(site.running.as_mut())?;
-    let mut station = site.station.resets(&mut *reset);
-    let report = reset::run(&mut station, &parameters).map_err(|why| why.to_string())?;
-    let size = site.size;
+    site.begin("reset");
+    let report = {
+        let mut reset = how.of(site.running.as_mut())?;
+        reset::run(&mut site.station.resets(&mut *reset), &parameters).map_err(|why| why.to_string())?
+    };
     let mut text = format!("             {kind}:");
     for (method, times) in [
         ("by_loss", report.outages.iter().map(|o| o.by_loss).collect::<Option<Vec<_>>>()),
@@ -249,15 +246,14 @@ pub(super) fn reset(
             Some(times) => {
                 let times: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
                 text += &format!("  {words} {:.3} ms", mean(&times));
-                quantity(found, format!("test.rfc2544.reset_ms.{method}.{size}"), "ms", times);
+                quantity(found, site.name(&format!("reset_ms.{method}")), "ms", times);
             }
         }
     }
     let lost = report.outages.iter().map(|outage| outage.lost as f64).collect();
-    quantity(found, format!("test.rfc2544.reset_lost_frames.{size}"), "frames", lost);
+    quantity(found, site.name("reset_lost_frames"), "frames", lost);
     let interruptions = report.outages.iter().map(|outage| outage.interruptions as f64).collect();
-    let interruptions =
-        quantity(found, format!("test.rfc2544.reset_interruptions.{size}"), "", interruptions);
+    let interruptions = quantity(found, site.name("reset_interruptions"), "", interruptions);
     found.text += &format!("{text}, interruptions {interruptions}\n");
     found.deviate(&report.ledger);
     Ok(())
@@ -265,7 +261,7 @@ pub(super) fn reset(
 
 /// Loss over a long time.
 pub(super) fn soak(site: &mut Site, parameters: &soak::Parameters, found: &mut Found) -> Result<(), String> {
-    site.log.begin("soak");
+    site.begin("soak");
     let report = soak::run(&mut site.station, parameters).map_err(|why| why.to_string())?;
     let size = site.size;
     let ratio = |bin: &Bin| bin.lost as f64 / bin.sent.max(1) as f64;
@@ -330,7 +326,7 @@ pub(super) fn tagged_latency(
     found: &mut Found,
 ) -> Result<(), String> {
     let how = Latencies::new(args);
-    site.log.begin("latency");
+    site.begin("latency");
     let (mut typical, mut worst, mut fewest) = (Vec::new(), Vec::new(), usize::MAX);
     for _ in 0..how.trials {
         let trial = Trial::new(rate, how.duration);
@@ -341,9 +337,8 @@ pub(super) fn tagged_latency(
         worst.push(latency.worst_ns / 1e3);
         fewest = fewest.min(latency.frames);
     }
-    let size = site.size;
-    let typical = quantity(found, format!("test.rfc8219.latency_us.typical.{size}"), "us", typical);
-    let worst = quantity(found, format!("test.rfc8219.latency_us.worst.{size}"), "us", worst);
+    let typical = quantity(found, site.name("latency_us.typical"), "us", typical);
+    let worst = quantity(found, site.name("latency_us.worst"), "us", worst);
     found.text += &format!("             latency, us: typical {typical:.1}, worst case {worst:.1}\n");
     found.deviate(&how.ledger(fewest).of("RFC 8219"));
     Ok(())
@@ -368,17 +363,16 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
         let values = [ipdv.min_ns, ipdv.median_ns, ipdv.max_ns, ipdv.mean_absolute_ns];
         ipdvs.iter_mut().zip(values).for_each(|((_, runs), ns)| runs.push(ns / 1e3));
     }
-    let size = site.size;
     // Where more than one frame in a thousand is lost, there is no finite value, and JSON has no other.
     let finite = pdvs.iter().all(|pdv| pdv.is_finite());
     let mut text = if finite {
-        let pdv = quantity(found, format!("test.rfc8219.pdv_us.{size}"), "us", pdvs);
+        let pdv = quantity(found, site.name("pdv_us"), "us", pdvs);
         format!("             delay variation, us: PDV {pdv:.1}; IPDV")
     } else {
         "             delay variation, us: no PDV (more than 0.1 % of the frames was lost); IPDV".to_owned()
     };
     for (name, runs) in ipdvs {
-        let median = quantity(found, format!("test.rfc8219.ipdv_us.{name}.{size}"), "us", runs);
+        let median = quantity(found, site.name(&format!("ipdv_us.{name}")), "us", runs);
         text += &format!(" {} {median:.1}", name.replace('_', " "));
     }
     found.text += &text;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 use tester::search::throughput::Limit;
 use tester::search::{medium, mlr as search, setup, soak, throughput};
-use tester::station::Station;
+use tester::station::{Plan, Station};
 
 use super::device::Running;
 use super::log::Log;
@@ -54,7 +54,22 @@ pub(super) struct Search {
 }
 
 impl Search {
-    fn sizes(&self) -> Vec<usize> {
+    /// The same for flows of IPv6, with those of IPv4 at hand, and with other sizes unless some are asked for.
+    pub(super) fn with_both_families(&self, usual: &[usize]) -> Search {
+        let mut search = self.clone();
+        (search.common.ipv6, search.common.both) = (true, true);
+        if search.size.is_empty() {
+            search.size = usual.to_vec();
+        }
+        search
+    }
+
+    /// How long the device may take until it forwards.
+    pub(super) fn warm_up(&self) -> Duration {
+        self.common.warm_up
+    }
+
+    pub(super) fn sizes(&self) -> Vec<usize> {
         if let Some(average) = self.common.modifiers.average_size() {
             return vec![average];
         }
@@ -68,7 +83,7 @@ impl Search {
 
 /// A procedure of RFC 2544, section 26.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Procedure {
+pub(super) enum Procedure {
     Throughput,
     Latency,
     Loss,
@@ -105,6 +120,13 @@ Examples:
 pub(super) struct Rfc2544 {
     #[command(flatten)]
     search: Search,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+/// Which of RFC 2544's procedures are done, and how.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Wanted {
     /// Which procedures are done [default: throughput and latency; with --profile rfc all but reset].
     #[arg(long, value_enum, value_name = "PROCEDURE", value_delimiter = ',')]
     only: Vec<Procedure>,
@@ -118,10 +140,10 @@ pub(super) struct Rfc2544 {
     reset: reset::Args,
 }
 
-impl Rfc2544 {
-    fn procedures(&self) -> Vec<Procedure> {
+impl Wanted {
+    fn procedures(&self, profile: Profile) -> Vec<Procedure> {
         use Procedure::{BackToBack, Latency, Loss, Recovery, Throughput};
-        let mut all = match (&self.only[..], self.search.profile) {
+        let mut all = match (&self.only[..], profile) {
             ([], Profile::Quick) => vec![Throughput, Latency],
             ([], Profile::Rfc) => vec![Throughput, Latency, Loss, BackToBack, Recovery],
             (only, _) => only.to_vec(),
@@ -130,6 +152,37 @@ impl Rfc2544 {
             all.push(Loss);
         }
         all
+    }
+
+    /// Carries them out; a reset only with the `least` of all sizes.
+    pub(super) fn run(
+        &self,
+        site: &mut Site,
+        search: &Search,
+        least: usize,
+        found: &mut Found,
+    ) -> Result<(), String> {
+        for procedure in self.procedures(search.profile) {
+            // Loss by load needs no throughput, all else does.
+            let mut rate = || throughput(site, search, self.at, found);
+            match procedure {
+                Procedure::Loss => procedures::loss_by_load(site, search, found)?,
+                Procedure::Throughput => {
+                    rate()?;
+                }
+                _ if rate()? == 0.0 => {}
+                Procedure::Latency => procedures::latency(site, search, site.throughput(), found)?,
+                Procedure::BackToBack => {
+                    procedures::back_to_back(site, search, site.throughput(), "RFC 2544", found)?;
+                }
+                Procedure::Recovery => procedures::recovery(site, search, site.throughput(), found)?,
+                Procedure::Reset if site.size == least => {
+                    procedures::reset(site, search, &self.reset, site.throughput(), found)?;
+                }
+                Procedure::Reset => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -221,31 +274,8 @@ pub(super) struct Mlr {
 
 /// Runs `junctor test rfc2544`.
 pub(super) fn rfc2544(args: &Rfc2544) -> u8 {
-    let (search, wanted) = (&args.search, args.procedures());
-    let least = search.sizes().into_iter().min();
-    each_size(search, "test rfc2544", |site, found| {
-        for procedure in &wanted {
-            // Loss by load needs no throughput, all else does.
-            let mut rate = || throughput(site, search, args.at, found);
-            match procedure {
-                Procedure::Loss => procedures::loss_by_load(site, search, found)?,
-                Procedure::Throughput => {
-                    rate()?;
-                }
-                _ if rate()? == 0.0 => {}
-                Procedure::Latency => procedures::latency(site, search, site.throughput(), found)?,
-                Procedure::BackToBack => {
-                    procedures::back_to_back(site, search, site.throughput(), "RFC 2544", found)?;
-                }
-                Procedure::Recovery => procedures::recovery(site, search, site.throughput(), found)?,
-                Procedure::Reset if Some(site.size) == least => {
-                    procedures::reset(site, search, &args.reset, site.throughput(), found)?;
-                }
-                Procedure::Reset => {}
-            }
-        }
-        Ok(())
-    })
+    let least = args.search.sizes().into_iter().min().unwrap_or(0);
+    each_size(&args.search, "test rfc2544", |site, found| args.wanted.run(site, &args.search, least, found))
 }
 
 /// The greatest rate without loss, measured once for each size, unless it is known.
@@ -258,7 +288,10 @@ fn throughput(site: &mut Site, args: &Search, known: Option<f64>, found: &mut Fo
         site.throughput = known;
         return Ok(rate);
     }
-    let rate = greatest_rate(site, args, "rfc2544", found)?;
+    // Where a document only refers to it, it has RFC 2544's name.
+    let document = if site.document == "rfc5180" { "rfc5180" } else { "rfc2544" };
+    let names = site.prefix(document);
+    let rate = greatest_rate(site, args, &names, found)?;
     site.throughput = Some(rate);
     Ok(rate)
 }
@@ -277,7 +310,7 @@ pub(super) fn greatest_rate(
     if let Some(time) = args.trial {
         (parameters.search_trial, parameters.final_trial) = (time, time);
     }
-    site.log.begin("throughput");
+    site.begin("throughput");
     let report = throughput::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
     let (size, rate) = (site.size, report.rate());
     let (name, whose) = match report.limit() {
@@ -286,7 +319,8 @@ pub(super) fn greatest_rate(
         Limit::Medium | Limit::Tester => ("reached_mpps", "the tester's limit: the device may be faster"),
     };
     found.note(format!("test.{document}.{name}.{size}"), "Mpps", rate / 1e6);
-    let what = if document.ends_with("broadcast") { "broadcast " } else { "" };
+    let what = document.split_once('.').map_or(String::new(), |(_, series)| format!("{series} "));
+    let what = what.replace('_', " ");
     found.text += &format!("{size:>6} bytes  {what}throughput {:>9.4} Mpps  ({whose})\n", rate / 1e6);
     found.deviate(&report.ledger);
     Ok(rate)
@@ -339,7 +373,7 @@ pub(super) fn mlr(args: &Mlr) -> u8 {
                 goal.duration_sum = time * trials.max(1);
             }
         }
-        site.log.begin("search");
+        site.begin("search");
         let report = search::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
         for result in &report.results {
             let goal = if result.goal.loss_ratio == 0.0 { "ndr" } else { "pdr" };
@@ -379,6 +413,14 @@ pub(super) struct Site {
     pub(super) rate_max: f64,
     /// For how long stragglers are waited for.
     pub(super) stragglers: Duration,
+    /// What is sent with addresses of the other family, where that is known.
+    pub(super) other: Option<Plan>,
+    /// Numbers of the device's processors, if they are this machine's.
+    pub(super) device_cores: Vec<usize>,
+    /// Whose procedures are done, as names of results have it: `rfc2544`.
+    document: String,
+    /// Under which condition, if there are several: `chain`.
+    series: String,
     /// The greatest rate without loss, once it is known.
     throughput: Option<f64>,
     /// All trials.
@@ -386,6 +428,36 @@ pub(super) struct Site {
 }
 
 impl Site {
+    /// What is done from now on is told under this name; nothing is known of it yet.
+    pub(super) fn begin_series(&mut self, name: &str) {
+        name.clone_into(&mut self.series);
+        self.throughput = None;
+    }
+
+    /// How names of a document's results begin here, without `test.`.
+    fn prefix(&self, document: &str) -> String {
+        if self.series.is_empty() { document.to_owned() } else { format!("{document}.{}", self.series) }
+    }
+
+    /// The stable name of a quantity: `test.rfc2544.latency_us.p50.64`.
+    pub(super) fn name(&self, what: &str) -> String {
+        format!("test.{}.{what}.{}", self.prefix(&self.document), self.size)
+    }
+
+    /// A title with the condition, if there are several.
+    pub(super) fn titled(&self, title: &str) -> String {
+        if self.series.is_empty() {
+            title.to_owned()
+        } else {
+            format!("{title}, {}", self.series.replace('_', " "))
+        }
+    }
+
+    /// What is being measured from now on, for the list of trials.
+    pub(super) fn begin(&self, phase: &str) {
+        self.log.begin(&self.titled(phase));
+    }
+
     fn throughput(&self) -> f64 {
         self.throughput.unwrap_or(0.0)
     }
@@ -404,7 +476,7 @@ pub(super) fn each_size(
     let (mut found, mut facts) = (Found::default(), None);
     let mut failed = None;
     for size in &sizes {
-        if let Err(why) = one_size(args, *size, &mut found, &mut facts, &mut procedure) {
+        if let Err(why) = one_size(args, command, *size, &mut found, &mut facts, &mut procedure) {
             found.invalid.push(Cause { size: Some(*size), cause: why.clone() });
             failed = Some(why);
             break;
@@ -437,6 +509,7 @@ pub(super) fn each_size(
 
 fn one_size(
     args: &Search,
+    command: &str,
     size: usize,
     found: &mut Found,
     facts: &mut Option<Facts>,
@@ -455,9 +528,20 @@ fn one_size(
     if let Some(missing) = args.common.modifiers.missing(&plugged.station) {
         found.text += &format!("  {missing}\n");
     }
-    let (station, running, senders) = (plugged.station, plugged.running, plugged.senders);
-    let stragglers = args.common.stragglers;
-    let mut site = Site { station, running, size, senders, rate_max, stragglers, throughput: None, log };
+    let mut site = Site {
+        station: plugged.station,
+        running: plugged.running,
+        size,
+        senders: plugged.senders,
+        rate_max,
+        stragglers: args.common.stragglers,
+        other: plugged.other,
+        device_cores: plugged.device_cores,
+        document: command.strip_prefix("test ").unwrap_or(command).to_owned(),
+        series: String::new(),
+        throughput: None,
+        log,
+    };
     let result = (0..args.repeat).try_for_each(|_| {
         site.throughput = None;
         procedure(&mut site, found)

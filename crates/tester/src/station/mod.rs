@@ -30,6 +30,7 @@ pub use procedures::{BurstStation, Reset, ResetStation};
 pub use sample::{DELAYS_MAX, Delays, Sampling};
 
 use crate::account::{ANYWHERE, Accounts, Counts};
+use crate::extension::Extension;
 use crate::frame::{self, Flow, Template};
 use crate::pace::Schedule;
 use crate::search::stream::{Step, Timeline};
@@ -76,6 +77,8 @@ pub struct Stream {
     pub flows: Vec<(Flow, Option<usize>)>,
     /// The sizes of its frames in bytes, with FCS, over and over in this order (RFC 6985).
     pub sizes: Vec<usize>,
+    /// Extension headers of those frames that are IPv6.
+    pub headers: Vec<Extension>,
     /// Frames beside these, of which none is expected anywhere.
     pub extras: Vec<Extra>,
 }
@@ -348,12 +351,12 @@ impl Station {
                 stream.extras.iter().map(|extra| Pending { extra: extra.clone(), next: 0 }).collect();
             for (flow, to) in &stream.flows {
                 for size in &sizes {
-                    let template = Template::new(flow, *size).ok_or_else(|| {
+                    let template = Template::new(flow, *size, &stream.headers).ok_or_else(|| {
                         Invalid::new(
                             format!("no frame of {size} bytes from {} to {}", flow.src, flow.dst),
                             format!(
                                 "{} bytes is the least, with both addresses of one family",
-                                frame::smallest(flow.src)
+                                frame::smallest(flow.src, &stream.headers)
                             ),
                         )
                     })?;

@@ -81,6 +81,31 @@ impl Processor {
     }
 }
 
+/// What some processors together did since the machine runs, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::test) struct Ticks {
+    busy: u64,
+    idle: u64,
+}
+
+impl Ticks {
+    /// Of the processors with these numbers. None if there are none, or they are not there.
+    pub(in crate::test) fn of(numbers: &[usize]) -> Option<Ticks> {
+        let stat = KernelStats::current().ok().filter(|_| !numbers.is_empty())?;
+        let one = |number: &usize| stat.cpu_time.get(*number).map(Processor::of);
+        let all = numbers.iter().map(one).collect::<Option<Vec<Processor>>>()?;
+        // What the host took was nobody's here.
+        let busy = all.iter().map(|p| p.user + p.system + p.irq + p.softirq).sum();
+        Some(Ticks { busy, idle: all.iter().map(|p| p.idle).sum() })
+    }
+
+    /// Share of the time until `later` in which they were busy, 0 to 1. None if no time has gone by.
+    pub(in crate::test) fn share_until(&self, later: &Ticks) -> Option<f64> {
+        let (busy, idle) = (later.busy.saturating_sub(self.busy), later.idle.saturating_sub(self.idle));
+        (busy + idle > 0).then(|| busy as f64 / (busy + idle) as f64)
+    }
+}
+
 impl Counters {
     /// Reads all of them. `began` is when the agent did.
     pub(super) fn read(began: Instant) -> Result<Counters, String> {
@@ -150,6 +175,15 @@ mod tests {
             ]
         );
         assert!(by_processor("").is_empty() && by_processor("CPU0\nno colon\n").is_empty());
+    }
+
+    #[test]
+    fn the_load_of_processors_is_the_busy_share_of_their_ticks() {
+        let ticks = |busy, idle| Ticks { busy, idle };
+        assert_eq!(ticks(100, 100).share_until(&ticks(130, 110)), Some(0.75));
+        assert_eq!(ticks(100, 100).share_until(&ticks(100, 100)), None);
+        assert!(Ticks::of(&[0]).is_some_and(|ticks| ticks.busy + ticks.idle > 0));
+        assert_eq!((Ticks::of(&[]), Ticks::of(&[0, 1 << 20])), (None, None));
     }
 
     #[test]

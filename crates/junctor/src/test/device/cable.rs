@@ -7,25 +7,28 @@ use ports::memory::{MemoryPort, Wire};
 use tester::station::Port;
 
 use super::rig::{self, Driver, Rig};
-use super::{Plugged, Traffic, flows};
+use super::{Plugged, Setup, Traffic, flows};
 
 /// Packets that a port of a device in this process holds, as a network card's ring does.
 pub(super) const RING: usize = 1024;
 
 /// In memory.
-pub(super) fn plug(traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
     let names = ["a", "b"];
     let wire = Wire::new("cable", RING);
     let ports = names.into_iter().map(|name| tester_port(name, &wire)).collect::<Result<_, _>>()?;
-    Plugged::new(ports, &flows::of_ports(&flows::bridged(names, false), &[])?, traffic)
+    let known = |ipv6| flows::bridged(names, ipv6);
+    Plugged::new(ports, &flows::of_ports(&known(setup.ipv6), &[])?, traffic)?
+        .with_other(setup, traffic, known)
 }
 
 /// Between two network interfaces. Frames are handed over where they are in tests of devices: not on the tester's core.
-pub(super) fn plug_virtual(driver: Driver, traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn plug_virtual(driver: Driver, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
     let rig = Rig::cable(traffic)?;
     let opened = rig.open(driver)?;
-    let known = flows::bridged(rig::TESTER, false);
-    let mut plugged = rig.station(opened, &flows::of_ports(&known, &[])?, traffic)?;
+    let known = |ipv6| flows::bridged(rig::TESTER, ipv6);
+    let flows = flows::of_ports(&known(setup.ipv6), &[])?;
+    let mut plugged = rig.station(opened, &flows, traffic)?.with_other(setup, traffic, known)?;
     rig.receive_apart().map_err(|why| why.to_string())?;
     rig.settle(&mut plugged);
     plugged.beside = Some(Box::new(rig));

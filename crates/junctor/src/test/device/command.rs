@@ -49,18 +49,19 @@ fn filled(line: &str, told: &[(String, String)]) -> String {
 /// Starts the command and plugs the tester in.
 pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
     let rig = Rig::new(traffic)?;
-    let known = if setup.bridged {
-        flows::bridged(TESTER, setup.ipv6)
-    } else {
-        flows::routed(TESTER, rig.macs()?, setup.ipv6)
+    let macs = rig.macs()?;
+    let known = |ipv6| match setup.bridged {
+        true => flows::bridged(TESTER, ipv6),
+        false => flows::routed(TESTER, macs, ipv6),
     };
-    let flows = flows::of_ports(&known, &setup.flows)?;
+    let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     if setup.ipv6 {
         for interface in DEVICE {
             rig.device().sysctl(&format!("net/ipv6/conf/{interface}/disable_ipv6"), "0").map_err(said)?;
         }
     }
     let opened = rig.open(setup.driver)?;
+    // Whether the command's device knows both families is nothing that the tester could know.
     let mut plugged = rig.station(opened, &flows, traffic)?;
     rig.place_wire(true)?;
     rig::evict_on_signals()?;

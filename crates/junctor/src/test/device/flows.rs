@@ -24,10 +24,10 @@ const NETWORKS4: [Network; 2] = [
     Network { hosts: "198.18.0.128/25", device: "198.18.0.1/24" },
     Network { hosts: "198.19.0.128/25", device: "198.19.0.1/24" },
 ];
-/// The same for IPv6 (RFC 5180, section 8).
+/// The same for IPv6 (RFC 5180, section 8, as corrected by erratum 1752): one from each half of them (5.2.1).
 const NETWORKS6: [Network; 2] = [
     Network { hosts: "2001:2:0:1:1::/80", device: "2001:2:0:1::1/64" },
-    Network { hosts: "2001:2:0:2:1::/80", device: "2001:2:0:2::1/64" },
+    Network { hosts: "2001:2:0:8001:1::/80", device: "2001:2:0:8001::1/64" },
 ];
 
 /// The networks of a rig.

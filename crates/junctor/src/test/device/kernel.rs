@@ -15,9 +15,14 @@ const REACHABLE_MS: &str = "86400000";
 pub(super) fn router(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
     let rig = Rig::new(traffic)?;
     configure_router(&rig, setup.ipv6).map_err(said)?;
-    let flows = flows::of_ports(&flows::routed(TESTER, rig.macs()?, setup.ipv6), &setup.flows)?;
+    if setup.both {
+        configure_router(&rig, !setup.ipv6).map_err(said)?;
+    }
+    let macs = rig.macs()?;
+    let known = |ipv6| flows::routed(TESTER, macs, ipv6);
+    let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     let opened = rig.open(setup.driver)?;
-    finish(rig, opened, &flows, traffic)
+    finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)
 }
 
 fn configure_router(rig: &Rig, ipv6: bool) -> Result<(), RigError> {
@@ -47,10 +52,11 @@ fn configure_router(rig: &Rig, ipv6: bool) -> Result<(), RigError> {
 pub(super) fn bridge(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
     let rig = Rig::new(traffic)?;
     configure_bridge(&rig).map_err(said)?;
-    let flows = flows::of_ports(&flows::bridged(TESTER, setup.ipv6), &setup.flows)?;
+    let known = |ipv6| flows::bridged(TESTER, ipv6);
+    let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     let opened = rig.open(setup.driver)?;
     introduce(&opened, &flows)?;
-    finish(rig, opened, &flows, traffic)
+    finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)
 }
 
 fn configure_bridge(rig: &Rig) -> Result<(), RigError> {

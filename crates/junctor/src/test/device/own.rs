@@ -85,6 +85,7 @@ pub(super) fn plug(conf: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugg
     let mut plugged = Plugged::new(ports, &patterns, traffic)?;
     // The tester takes the core after the workers', if there is one.
     plugged.own_core = cores::all().get(workers).is_some_and(|core| core_affinity::set_for_current(*core));
+    plugged.device_cores = cores::all().iter().take(workers).map(|core| core.id).collect();
     plugged.running = Some(running);
     Ok(plugged)
 }

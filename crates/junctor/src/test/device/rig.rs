@@ -141,6 +141,9 @@ impl Rig {
         self.cores.take();
         let Cores { tester: Some(tester), wire, .. } = self.cores else { return };
         plugged.own_core = self.cores.disjoint();
+        if self.device.is_some() {
+            plugged.device_cores.clone_from(&self.cores.device);
+        }
         let mut text = format!("Cores: the tester's {tester}, the device's {}", self.cores.list());
         text += &match wire {
             Some(wire) => format!(", the wire's {wire} (there what was sent is handed over)"),
