@@ -35,7 +35,7 @@ enum Command {
     Lab(lab::Args),
     Parallelize(parallelize::Args),
     Plan(plan::Args),
-    Test(test::Args),
+    Test(Box<test::Args>),
     /// Print a shell completion script.
     #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
     Completions {

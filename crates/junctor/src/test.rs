@@ -2,6 +2,7 @@
 //! `junctor test`: the tester, against any device under test.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -87,6 +88,10 @@ const DEVICES: &str = "Devices:
                    the hosts' networks, {CORES} the device's cores; also in the environment (JUNCTOR_IF1 ...)
   ports:IF1,IF2    what is behind interfaces of this machine, which must have no addresses. A router there has
                    198.18.0.1/24 and 198.19.0.1/24 (2001:2:0:1::1/64 and 2001:2:0:8001::1/64), unless --flow says more
+  agents:A/IF1,B/IF2
+                   what is between interfaces of other machines, on each of which an agent runs (junctor test agent): A and B
+                   are [NAME=]ADDRESS:PORT of these, --key names the file of their key. Interfaces, flows and routers as with
+                   ports:, with NAME, or ADDRESS:PORT/IF, as the port's name
   cable, veth      two ports of the tester's joined, in memory or by a virtual cable
 
 A flow's words: ether=MAC (the device's), via=ADDRESS (who is asked for it), src=PREFIX, dst=PREFIX[,PREFIX], flows=N;
@@ -104,7 +109,8 @@ fn help(own: &str) -> String {
 /// What all tests need to know.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// The device under test: self:CONF, kernel-router, kernel-bridge, passthrough, command:LINE, ports:IF1,IF2, cable or veth.
+    /// The device under test: self:CONF, kernel-router, kernel-bridge, passthrough, command:LINE, ports:IF1,IF2,
+    /// agents:AGENT/IF1,AGENT/IF2, cable or veth.
     #[arg(value_name = "DEVICE", value_parser = Name::parse)]
     device: Name,
     /// What drives the tester's ports where they are network interfaces.
@@ -122,6 +128,9 @@ pub(crate) struct Common {
     /// Flows of the other family are known, too.
     #[arg(skip)]
     both: bool,
+    /// File with the key of the agents that have the ports.
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
     /// Seconds that the device may take until it forwards.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     warm_up: Duration,
@@ -151,7 +160,7 @@ impl Common {
 
     fn setup(&self) -> Setup {
         let Common { workers, driver, bridged, ipv6, both, .. } = *self;
-        Setup { workers, driver, flows: self.flow.clone(), bridged, ipv6, both }
+        Setup { workers, driver, flows: self.flow.clone(), bridged, ipv6, both, key: self.key.clone() }
     }
 
     /// Starts the device, and lets it learn who is where.
@@ -178,6 +187,7 @@ impl Common {
             "seed": self.seed, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
             "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
             "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
+            "agents": facts.agents,
         });
         conditions.as_object().cloned().unwrap_or_default()
     }
@@ -215,6 +225,8 @@ struct Facts {
     notes: Vec<String>,
     /// On what the tester was measured, and what it reached there.
     cable: Option<Cable>,
+    /// The machines that have the ports, if they are not this one.
+    agents: Value,
 }
 
 impl Facts {
@@ -229,6 +241,7 @@ impl Facts {
             in_memory: plugged.in_memory,
             notes: plugged.notes.clone(),
             cable: Some(cable.clone()),
+            agents: plugged.agents.clone(),
         }
     }
 
@@ -277,11 +290,19 @@ impl Cable {
     }
 }
 
+/// For how long stragglers are waited for where the tester is measured.
+const CALIBRATED: Duration = Duration::from_millis(10);
+
 /// Measures the tester on a cable of the device's kind, with frames of this size: what is faster than this is the tester's limit and
 /// not the device's.
 fn calibrate(common: &Common, size: usize) -> Result<Cable, String> {
-    let traffic = Traffic { stragglers: Duration::from_millis(10), ..common.traffic(size) };
-    let (mut cable, what) = device::loopback(&common.device, &common.setup(), &traffic)?;
+    let traffic = Traffic { stragglers: CALIBRATED, ..common.traffic(size) };
+    let (reach, what) = device::loopback(&common.device, &common.setup(), &traffic)?;
+    Ok(Cable { rate: reach.rate, latency_ns: reach.latency_ns, what })
+}
+
+/// What the tester reaches on a cable.
+fn reach(cable: &mut Plugged) -> Result<agent::Reach, String> {
     let mut run = |rate| {
         let trial = Trial::new(rate, Duration::from_millis(100));
         cable.station.run(trial).map_err(|why| why.to_string())
@@ -290,7 +311,7 @@ fn calibrate(common: &Common, size: usize) -> Result<Cable, String> {
     let outcome = run(1e9)?.outcome;
     let rate = outcome.received as f64 / outcome.duration.as_secs_f64();
     let latency_ns = run((rate / 100.0).max(1e3))?.latency.value_at_quantile(0.5);
-    Ok(Cable { rate, latency_ns, what })
+    Ok(agent::Reach { rate, latency_ns })
 }
 
 /// Reads a time in seconds.

@@ -7,8 +7,10 @@
 //!
 //! A frame is *reordered* if its number is less than one that arrived before it (RFC 4737, section 3.3: Type-P-Reordered).
 
+use serde::{Deserialize, Serialize};
+
 /// What was counted, of one flow or of all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Frames that arrived at the right port for the first time.
     pub received: u64,

@@ -5,10 +5,11 @@
 use std::fmt;
 use std::net::Ipv6Addr;
 
+use serde::{Deserialize, Serialize};
 use wire::Protocol;
 
 /// One extension header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Extension {
     /// Hop-by-hop options: padding. Every router on the way may look at it.
     HopByHop,

@@ -7,6 +7,7 @@
 
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
 use wire::{EtherType, MacAddr, Protocol, checksum, ethernet, ipv4, ipv6, udp};
 
 use crate::extension::{self, Extension};
@@ -21,11 +22,13 @@ pub fn smallest(address: IpAddr, headers: &[Extension]) -> usize {
 }
 
 /// Who talks to whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     /// The tester's Ethernet address.
+    #[serde(with = "mac")]
     pub src_mac: MacAddr,
     /// The device's.
+    #[serde(with = "mac")]
     pub dst_mac: MacAddr,
     /// Source address.
     pub src: IpAddr,
@@ -35,6 +38,28 @@ pub struct Flow {
     pub src_port: u16,
     /// UDP destination port.
     pub dst_port: u16,
+}
+
+/// Ethernet addresses as data.
+pub mod mac {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+    use wire::MacAddr;
+
+    /// Writes six bytes.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(address: &MacAddr, serializer: S) -> Result<S::Ok, S::Error> {
+        address.0.serialize(serializer)
+    }
+
+    /// Reads six bytes.
+    ///
+    /// # Errors
+    /// They are none.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MacAddr, D::Error> {
+        <[u8; 6]>::deserialize(deserializer).map(MacAddr)
+    }
 }
 
 /// What all frames of a flow have in common.

@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// What a trial shall do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
@@ -60,7 +62,7 @@ impl Outcome {
 }
 
 /// Why a trial says nothing about the device.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
 #[error("{what}{}{}", if .mend.is_empty() { "" } else { "; " }, .mend)]
 pub struct Invalid {
     /// What happened.

@@ -1,26 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor test agent` and `junctor test gather`: counters of the machines that take part in a test, with the times at which they were read.
+//! `junctor test agent` and `junctor test gather`: the machines that take part in a test.
 //!
-//! An agent runs on each machine (generator, device, sink) and tells controllers what they ask. It answers only holders of its key
-//! ([`channel`]).
+//! An agent runs on each machine (generator, device, sink). It tells controllers what its machine counts, and sends and receives for one
+//! controller at a time ([`driven`]), which drives it as a [`remote`] member of its station. It answers only holders of its key
+//! ([`channel`]), and sends nothing any more once its controller is gone or silent.
 
 mod channel;
 mod counters;
+mod driven;
 mod gather;
+mod remote;
+mod words;
 
 use std::io::{self, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use tester::station::Member as _;
+use tester::trial::Invalid;
 
 use crate::cli;
-use channel::{Channel, Key};
+use channel::Channel;
 use counters::{Counters, Ticks};
+use driven::{Driven, Wheel};
 
+pub(super) use channel::Key;
 pub(super) use gather::{Gather, main as gather};
+pub(super) use remote::Remote;
+pub(super) use words::{Ask, Hello, Opened, PortWord, Question, Reach};
 
 /// What these processors of this machine did until now; nothing if they are none of its.
 pub(super) fn processor_ticks(numbers: &[usize]) -> Option<Ticks> {
@@ -29,19 +39,24 @@ pub(super) fn processor_ticks(numbers: &[usize]) -> Option<Ticks> {
 
 /// An agent hangs up on a controller that says nothing for so long.
 const IDLE: Duration = Duration::from_secs(600);
+/// In a trial, each side hears from the other at least so often, or it is over.
+const LEASE: Duration = Duration::from_secs(10);
 /// Connections at a time.
 const PLACES: usize = 16;
 
-/// Tell a controller what this machine counts, until stopped.
+/// Tell controllers what this machine counts, and send and receive for them, until stopped.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "An agent tells packet counters of interfaces, processor time, interrupts and softirqs, read from /proc when asked, with the time. It
-answers only who has the same key, and encrypts what it says (Noise NNpsk0).
+    after_help = "An agent tells packet counters of interfaces, processor time, interrupts and softirqs, read from /proc when asked, with the time.
+For one controller at a time it also sends and receives the frames of a test (agents:..., see junctor test trial --help), which
+needs root. It answers only who has the same key, and encrypts what it says (Noise NNpsk0). It stops sending when its controller
+hangs up, or says nothing for 10 s in a trial.
 
 Examples:
   junctor test agent --new-key agents.key        make a key; copy the file to all machines
   junctor test agent --key agents.key --listen 10.0.0.2:7001
-  junctor test gather --key agents.key dut=10.0.0.2:7001 sink=10.0.0.3:7001 --time 10"
+  junctor test gather --key agents.key dut=10.0.0.2:7001 sink=10.0.0.3:7001 --time 10
+  junctor test trial agents:10.0.0.1:7001/eth1,10.0.0.3:7001/eth1 --key agents.key --one-way"
 )]
 pub(crate) struct Args {
     /// File with the key that controller and agents share.
@@ -53,22 +68,6 @@ pub(crate) struct Args {
     /// Address and port to be called at; with port 0 a free one, which is printed.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7001")]
     listen: String,
-}
-
-/// What a controller may ask.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-enum Ask {
-    /// Who are you?
-    Hello,
-    /// What have you counted?
-    Counters,
-}
-
-/// Who an agent is.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Hello {
-    version: String,
-    machine: serde_json::Value,
 }
 
 /// Runs the agent.
@@ -93,7 +92,7 @@ fn run(args: &Args) -> Result<(), String> {
     println!("listening on {address}");
     io::stdout().flush().map_err(|why| why.to_string())?;
     let began = Instant::now();
-    let serving = AtomicUsize::new(0);
+    let (serving, wheel) = (AtomicUsize::new(0), Wheel::default());
     std::thread::scope(|scope| {
         loop {
             let (stream, who) = match listener.accept() {
@@ -107,9 +106,9 @@ fn run(args: &Args) -> Result<(), String> {
                 eprintln!("{who}: {PLACES} others are served already");
                 continue;
             }
-            let (key, serving) = (&key, &serving);
+            let (key, serving, wheel) = (&key, &serving, &wheel);
             scope.spawn(move || {
-                if let Err(why) = serve(stream, key, began) {
+                if let Err(why) = serve(stream, who, key, began, wheel) {
                     eprintln!("{who}: {why}");
                 }
                 serving.fetch_sub(1, Relaxed);
@@ -118,10 +117,19 @@ fn run(args: &Args) -> Result<(), String> {
     })
 }
 
-/// Serves one controller until it hangs up.
-fn serve(stream: TcpStream, key: &Key, began: Instant) -> Result<(), channel::Error> {
+/// Serves one controller until it hangs up. What it had the agent drive ends with that.
+fn serve(
+    stream: TcpStream,
+    who: SocketAddr,
+    key: &Key,
+    began: Instant,
+    wheel: &Wheel,
+) -> Result<(), channel::Error> {
     let mut channel = Channel::accept(stream, key, IDLE)?;
+    let mut driven: Option<Driven> = None;
+    let mut in_trial = false;
     loop {
+        channel.wait_at_most(if in_trial { LEASE } else { IDLE })?;
         let asked = match channel.hear() {
             Ok(asked) => asked,
             Err(channel::Error::Io(why)) if why.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
@@ -131,8 +139,61 @@ fn serve(stream: TcpStream, key: &Key, began: Instant) -> Result<(), channel::Er
             Ask::Hello => channel.say(&Hello {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 machine: crate::measure::machine(),
+                clock: clock(),
             })?,
             Ask::Counters => channel.say(&Counters::read(began))?,
+            Ask::Open(ports, driver) => {
+                driven = None;
+                let opened = Driven::open(wheel, who, ports, driver).map(|new| driven.insert(new).opened());
+                channel.say(&opened)?;
+            }
+            Ask::Close => {
+                (driven, in_trial) = (None, false);
+                channel.say(&())?;
+            }
+            Ask::Abandon => {
+                if let Some(post) = driven.as_mut().and_then(|driven| driven.post.as_mut()) {
+                    post.abandon();
+                }
+                in_trial = false;
+                channel.say(&())?;
+            }
+            other => {
+                in_trial = match other {
+                    Ask::Prepare(_) => true,
+                    Ask::Finish | Ask::Plan(_) => false,
+                    _ => in_trial,
+                };
+                match &mut driven {
+                    Some(driven) => drive(&mut channel, driven, other)?,
+                    None => channel.say(&Err::<(), _>("no interface is taken"))?,
+                }
+            }
         }
     }
+}
+
+/// Does what is asked of one who has interfaces.
+fn drive(channel: &mut Channel, driven: &mut Driven<'_>, asked: Ask) -> Result<(), channel::Error> {
+    fn told<T: Serialize>(channel: &mut Channel, told: &Result<T, Invalid>) -> Result<(), channel::Error> {
+        channel.say(told)
+    }
+    match asked {
+        Ask::Calibrate(size) => channel.say(&driven.calibrate(size)),
+        Ask::Resolve(question) => channel.say(&driven.resolve(&question)),
+        Ask::Plan(plan) => told(channel, &driven.plan(&plan)),
+        Ask::Prepare(order) => told(channel, &driven.post().and_then(|post| post.prepare(&order))),
+        Ask::Go(start_ns) => told(channel, &driven.post().and_then(|post| post.go(start_ns))),
+        Ask::Progress(count) => told(channel, &driven.post().and_then(|post| post.progress(count))),
+        Ask::Finish => told(channel, &driven.post().and_then(|post| post.finish())),
+        // Answered without interfaces too.
+        Ask::Hello | Ask::Counters | Ask::Open(..) | Ask::Close | Ask::Abandon => Ok(()),
+    }
+}
+
+/// What all have in common who read one steady clock: the kernel's run, and the namespace that may shift its clocks.
+fn clock() -> String {
+    let run = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    format!("{} {}", run.trim(), namespace.display())
 }

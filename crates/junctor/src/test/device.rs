@@ -2,17 +2,22 @@
 //! Devices under test: what the tester's ports are plugged into.
 //!
 //! A device in this process has ports in memory ([`own`], [`cable`]). Others have network interfaces: those of a rig that is built
-//! for them ([`rig`]: the kernel's router and bridge, the plain forwarder, a command), or two of the machine's ([`ports`]). Whatever
-//! is started for a device ends with its [`Plugged`], and on a signal ([`rig`]).
+//! for them ([`rig`]: the kernel's router and bridge, the plain forwarder, a command), two of the machine's ([`ports`]), or some of
+//! other machines' ([`agents`]). Whatever is started for a device ends with its [`Plugged`], and on a signal ([`rig`]).
 
 use std::any::Any;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use tester::station::{Plan, Port, Station, Stream};
 
+use super::agent::Reach;
 use crate::bench::Pattern;
 use flows::Flows;
 
+mod agents;
 mod cable;
 mod command;
 mod cores;
@@ -21,7 +26,7 @@ mod kernel;
 mod name;
 mod own;
 mod passthrough;
-mod ports;
+pub(super) mod ports;
 mod rig;
 mod running;
 
@@ -46,6 +51,8 @@ pub(crate) struct Setup {
     pub(crate) ipv6: bool,
     /// Those of the other family are made ready too, where they are known ([`Plugged::other`]).
     pub(crate) both: bool,
+    /// File with the key of agents.
+    pub(crate) key: Option<PathBuf>,
 }
 
 /// What is sent to a device.
@@ -74,6 +81,8 @@ pub(crate) struct Plugged {
     pub(crate) notes: Vec<String>,
     /// Bits a second of the slowest of the ports' links, if they have a speed.
     pub(crate) link_bits: Option<u64>,
+    /// The machines that have the tester's ports, if they are not this one.
+    pub(crate) agents: Value,
     /// The device, if it is one of this process.
     pub(crate) running: Option<Running>,
     /// What is sent with addresses of the other family, if that was asked for and is known.
@@ -91,7 +100,7 @@ impl Plugged {
         let senders = plan.streams.iter().filter(|s| !s.flows.is_empty()).count();
         let station = Station::new(ports, &plan, traffic.seed).map_err(|why| why.to_string())?;
         let (own_core, in_memory, notes) = (true, true, Vec::new());
-        let (link_bits, running, beside) = (None, None, None);
+        let (link_bits, agents, running, beside) = (None, Value::Null, None, None);
         let (other, device_cores) = (None, Vec::new());
         Ok(Plugged {
             station,
@@ -100,6 +109,7 @@ impl Plugged {
             in_memory,
             notes,
             link_bits,
+            agents,
             running,
             other,
             device_cores,
@@ -149,19 +159,29 @@ pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plug
         Name::Passthrough => passthrough::plug(setup, traffic),
         Name::Command(line) => command::plug(line, setup, traffic),
         Name::Ports(interfaces) => ports::plug(interfaces, setup, traffic),
+        Name::Agents(places) => agents::plug(places, setup, traffic),
     }
 }
 
-/// Two ports joined as directly as ports of the device's kind can be: what the tester reaches there is its own limit. Returns also
+/// Two interfaces joined by a virtual cable.
+pub(super) fn virtual_cable(driver: Driver, traffic: &Traffic) -> Result<Plugged, String> {
+    let (flows, key) = (Vec::new(), None);
+    let setup = Setup { workers: 1, driver, flows, bridged: true, ipv6: false, both: false, key };
+    cable::plug_virtual(driver, &setup, traffic)
+}
+
+/// What the tester reaches on two ports joined as directly as ports of the device's kind can be: that is its own limit. Returns also
 /// what joins them.
-pub(crate) fn loopback(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<(Plugged, String), String> {
-    match name {
-        Name::Own(_) | Name::Cable => Ok((cable::plug(setup, traffic)?, "a cable in memory".to_owned())),
+pub(super) fn loopback(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<(Reach, String), String> {
+    let (mut plugged, what) = match name {
+        Name::Agents(places) => return agents::loopback(places, setup, traffic),
+        Name::Own(_) | Name::Cable => (cable::plug(setup, traffic)?, "a cable in memory"),
         Name::Ports(interfaces) => {
             let driver = ports::driver(interfaces, setup.driver)?;
             let what = "a virtual cable (what a cable between these two ports would show, ports:... --bridged tells)";
-            Ok((cable::plug_virtual(driver, setup, traffic)?, what.to_owned()))
+            (cable::plug_virtual(driver, setup, traffic)?, what)
         }
-        _ => Ok((cable::plug_virtual(setup.driver, setup, traffic)?, "a virtual cable".to_owned())),
-    }
+        _ => (cable::plug_virtual(setup.driver, setup, traffic)?, "a virtual cable"),
+    };
+    Ok((super::reach(&mut plugged)?, what.to_owned()))
 }

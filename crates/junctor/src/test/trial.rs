@@ -36,7 +36,8 @@ Examples:
   junctor test trial self:conf/ip-router.click --rate 1M --repeat 5 --report trial.html
   sudo junctor test trial kernel-router --rate 200k
   sudo junctor test trial 'command:click -e \"FromDevice({IF1}) -> Queue -> ToDevice({IF2})\"' --bridged --one-way
-  sudo junctor test trial ports:eth1,eth2 --rate 1M --driver af_xdp"))]
+  sudo junctor test trial ports:eth1,eth2 --rate 1M --driver af_xdp
+  junctor test trial agents:gen=10.0.0.1:7001/eth1,sink=10.0.0.3:7001/eth1 --key agents.key --one-way --rate 1M"))]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
@@ -147,6 +148,9 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
     text += &format!("  {:<12}", "microseconds");
     QUANTILES.iter().for_each(|(name, _)| text += &format!(" {name:>10}"));
     for (what, histogram) in [("latency", latency), ("response", response), ("lateness", lateness)] {
+        if histogram.is_empty() {
+            continue;
+        }
         text += &format!("\n  {what:<12}");
         let values = QUANTILES.map(|(_, q)| histogram.value_at_quantile(q) as f64 / 1e3);
         values.iter().for_each(|us| text += &format!(" {us:>10.1}"));
@@ -183,6 +187,10 @@ fn results(detail: &Detail, found: &mut Found) {
         one(name, "frames", frames as f64);
     }
     for (name, histogram) in [("latency_us", latency), ("response_us", response), ("lateness_us", lateness)] {
+        // Of what did not arrive, or whose clock is another's, nothing is known.
+        if histogram.is_empty() {
+            continue;
+        }
         for (quantile, q) in QUANTILES {
             let ns = histogram.value_at_quantile(q);
             one(&format!("{name}.{quantile}"), "us", ns as f64 / 1e3);

@@ -6,10 +6,12 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::trial::Invalid;
 
 /// A part of a stream: one rate for a while.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Frames a second that each sending port offers.
     pub rate: f64,

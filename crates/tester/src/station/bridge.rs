@@ -56,7 +56,7 @@ impl Station {
     /// last. Frames are known by their bytes; what is shorter than Ethernet's least size may come back longer.
     ///
     /// # Errors
-    /// A link is down, or there is no memory for a frame.
+    /// A link is down, there is no memory for a frame, or the ports are elsewhere.
     pub fn exchange(
         &mut self,
         port: usize,
@@ -65,9 +65,13 @@ impl Station {
         wait: Duration,
     ) -> Result<Vec<Exchanged>, Invalid> {
         self.links()?;
-        for (sender, receiver) in self.senders.iter_mut().zip(&mut self.receivers) {
-            receiver.drain(&mut *sender.tx, &mut self.own);
+        if self.crew.is_some() {
+            return Err(Invalid::new(
+                "frames known by their bytes are sent by ports of this machine only",
+                "test a device that is plugged in here",
+            ));
         }
+        self.drain();
         let mut exchanged = vec![Exchanged::default(); frames.len()];
         for _ in 0..times {
             for (frame, exchanged) in frames.iter().zip(&mut exchanged) {
@@ -137,7 +141,8 @@ impl BridgeStation<'_> {
         streams.push(Stream { flows, sizes: vec![self.size], ..Stream::default() });
         let stragglers = self.station.stragglers;
         self.station.replan(&Plan { streams, stragglers, ..Plan::default() })?;
-        let job = Job { grace: Some(grace), ..Job::new(Offer::Burst { rate, frames }) };
+        let mut job = Job::new(Offer::Burst { rate, frames });
+        job.order.grace = Some(grace);
         Ok(self.station.carry_out(job)?.detail)
     }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The station's clock: nanoseconds from when it was made.
+//! The station's clock: nanoseconds of the machine's steady clock, which all stations on one machine share.
 
-use std::time::Instant;
+use rustix::time::{ClockId, clock_gettime};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
-    begun: Instant,
     /// In tests, time that passes by being asked for, and so is the same on every machine.
     #[cfg(test)]
     counted: Option<std::sync::Arc<std::sync::atomic::AtomicU64>>,
@@ -15,20 +14,10 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn new() -> Clock {
-        Clock {
-            begun: Instant::now(),
-            #[cfg(test)]
-            counted: None,
-            #[cfg(test)]
-            look_ns: 0,
-        }
-    }
-
     /// A clock of which each look takes a microsecond.
     #[cfg(test)]
     pub(super) fn counted(ns: &std::sync::Arc<std::sync::atomic::AtomicU64>) -> Clock {
-        Clock { begun: Instant::now(), counted: Some(ns.clone()), look_ns: 1000 }
+        Clock { counted: Some(ns.clone()), look_ns: 1000 }
     }
 
     #[inline]
@@ -37,6 +26,7 @@ impl Clock {
         if let Some(ns) = &self.counted {
             return ns.fetch_add(self.look_ns, std::sync::atomic::Ordering::Relaxed);
         }
-        self.begun.elapsed().as_nanos() as u64
+        let now = clock_gettime(ClockId::Monotonic);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     }
 }

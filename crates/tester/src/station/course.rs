@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::pace::Schedule;
 use crate::search::stream::{Bin, Gap, Timeline};
 
@@ -14,7 +16,7 @@ use crate::search::stream::{Bin, Gap, Timeline};
 const RUNS: usize = 1 << 16;
 
 /// Frames of a port that are missing: `frames` out of those from `first` to `last`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Run {
     first: u64,
     last: u64,
@@ -32,7 +34,7 @@ impl Run {
 }
 
 /// One port's frames.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Track {
     /// The number after the greatest seen.
     next: u64,
@@ -73,7 +75,7 @@ impl Track {
 }
 
 /// How a stream fares.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Course {
     start_ns: u64,
     bin_ns: u64,
@@ -94,6 +96,38 @@ impl Course {
         let marks_ns = schedule.starts_ns().collect();
         let most = RUNS.max(4 * bins);
         Course { start_ns, bin_ns, tracks: vec![track; ports], marks_ns, event_ns: None, most }
+    }
+
+    /// The stream starts then, although what was prepared had it start at 0.
+    pub(super) fn starts(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+        self.marks_ns.iter_mut().for_each(|mark| *mark += start_ns);
+    }
+
+    /// The same with all times from the start.
+    pub(super) fn rebased(mut self) -> Course {
+        let start_ns = std::mem::take(&mut self.start_ns);
+        let since = |ns: &mut u64| *ns = ns.saturating_sub(start_ns);
+        self.marks_ns.iter_mut().chain(&mut self.event_ns).for_each(since);
+        for track in &mut self.tracks {
+            track.last_ns.iter_mut().for_each(since);
+            track
+                .runs
+                .iter_mut()
+                .flat_map(|run| run.before_ns.iter_mut().chain(&mut run.after_ns))
+                .for_each(since);
+        }
+        self
+    }
+
+    /// Adds what others saw of the same stream. Of each port's frames, those of one of them are taken: where the most arrived.
+    pub(super) fn add(&mut self, others: Course) {
+        let arrived = |track: &Track| track.bins.iter().sum::<u64>();
+        for (track, other) in self.tracks.iter_mut().zip(others.tracks) {
+            if arrived(&other) > arrived(track) {
+                *track = other;
+            }
+        }
     }
 
     /// Something is done to the device now.

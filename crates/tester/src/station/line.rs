@@ -25,6 +25,8 @@ const LONGEST_NS: u64 = 100_000_000_000;
 
 /// One port's sending side.
 pub(super) struct Sender {
+    /// Whether its port is here; if not, it is only known what is sent there.
+    pub(super) is_here: bool,
     pub(super) tx: Box<dyn TxQueue>,
     /// For each flow one of each size.
     pub(super) templates: Vec<Template>,
@@ -83,6 +85,8 @@ pub(super) struct Turn {
     pub(super) damaged: u64,
     pub(super) foreign: u64,
     pub(super) askers: BTreeSet<IpAddr>,
+    /// Whether departures are told by the clock that arrivals are.
+    pub(super) is_timed: bool,
     pub(super) latency: Histogram<u64>,
     pub(super) response: Histogram<u64>,
     pub(super) lateness: Histogram<u64>,
@@ -98,18 +102,18 @@ pub(super) fn histogram() -> Histogram<u64> {
 }
 
 impl Sender {
-    /// How many frames it is to send.
+    /// How many frames it is to send, wherever its port is.
     pub(super) fn intended(&self, schedule: &Schedule) -> u64 {
         if self.active.is_empty() { 0 } else { schedule.frames() }
     }
 
     pub(super) fn is_done(&self, schedule: &Schedule) -> bool {
-        self.next >= self.intended(schedule)
+        !self.is_here || self.next >= self.intended(schedule)
     }
 
     /// Sends what is due, a burst at most.
     pub(super) fn send(&mut self, turn: &mut Turn, now: impl Fn() -> u64) {
-        if self.active.is_empty() {
+        if self.active.is_empty() || !self.is_here {
             return;
         }
         let (schedule, key, departure_ns) = (&turn.schedule, &turn.key, now());
@@ -225,10 +229,14 @@ impl Turn {
             }
         };
         let delay = since(departure_ns, now);
-        self.latency.saturating_record(delay);
+        if self.is_timed {
+            self.latency.saturating_record(delay);
+        }
         let Some(Some(slot)) = self.slots.get(flow as usize) else { return };
         let number = u64::from(sequence) * slot.flows + slot.place;
-        self.response.saturating_record(now.saturating_sub(self.schedule.due_ns(number)));
+        if self.is_timed {
+            self.response.saturating_record(now.saturating_sub(self.schedule.due_ns(number)));
+        }
         if is_received {
             if let Some(course) = &mut self.course {
                 course.received(slot.port, number, &self.schedule, now);

@@ -10,7 +10,11 @@
 mod bridge;
 mod clock;
 mod course;
+mod crew;
 mod line;
+mod offer;
+mod port;
+mod post;
 mod procedures;
 mod sample;
 #[cfg(test)]
@@ -23,23 +27,29 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use packet::Batch;
-use packet::port::{Device, Error, Link, RxQueue, TxQueue};
+use packet::port::{Device, Link};
+use serde::{Deserialize, Serialize};
 
 pub use bridge::{BridgeStation, Exchanged, flow as host_flow};
+pub use crew::{Member, Progress, Tally};
+pub use offer::{Offer, Order};
+pub use port::Port;
+pub use post::Post;
 pub use procedures::{BurstStation, Reset, ResetStation};
 pub use sample::{DELAYS_MAX, Delays, Sampling};
 
 use crate::account::{ANYWHERE, Accounts, Counts};
 use crate::extension::Extension;
 use crate::frame::{self, Flow, Template};
-use crate::pace::Schedule;
 use crate::search::stream::{Step, Timeline};
 use crate::signature::Key;
 use crate::trial::{Invalid, Outcome, Trial};
 
 use clock::Clock;
 use course::Course;
+use crew::Crew;
 use line::{Pending, Receiver, Sender, Slot, Turn, histogram};
+use offer::Job;
 
 /// How long duplicates are waited for when all frames have arrived.
 const DUPLICATES_NS: u64 = 5_000_000;
@@ -52,26 +62,8 @@ const LOOK_NS: u64 = 50_000_000;
 /// Bits for the windows of all flows together: what fits the second-level cache.
 const WINDOWS: u32 = 1 << 20;
 
-/// A port of the device, as the tester has it: its other end.
-pub struct Port {
-    name: String,
-    device: std::sync::Arc<dyn Device>,
-    tx: Box<dyn TxQueue>,
-    rx: Box<dyn RxQueue>,
-}
-
-impl Port {
-    /// Takes the first queue pair of a device.
-    ///
-    /// # Errors
-    /// They are taken already, or cannot be opened.
-    pub fn new(name: &str, device: std::sync::Arc<dyn Device>) -> Result<Port, Error> {
-        Ok(Port { name: name.to_owned(), tx: device.tx(0)?, rx: device.rx(0)?, device })
-    }
-}
-
 /// What one port sends.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Stream {
     /// Its flows, in turn, and the port at which each ought to arrive, if that is known.
     pub flows: Vec<(Flow, Option<usize>)>,
@@ -84,7 +76,7 @@ pub struct Stream {
 }
 
 /// A frame that is sent again and again beside the test's frames, to see what that costs the device (RFC 2544 11).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extra {
     /// Without FCS.
     pub frame: Vec<u8>,
@@ -93,7 +85,7 @@ pub struct Extra {
 }
 
 /// How often something is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Every {
     /// Before each so many frames of the test.
     Frames(u64),
@@ -102,7 +94,7 @@ pub enum Every {
 }
 
 /// What is sent, and for how long stragglers are waited for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// By port.
     pub streams: Vec<Stream>,
@@ -117,7 +109,7 @@ pub struct Plan {
 }
 
 /// All that a trial showed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Detail {
     /// What procedures go by.
     pub outcome: Outcome,
@@ -140,89 +132,6 @@ pub struct Detail {
 
 /// Is shown trials.
 pub type Watcher = Box<dyn FnMut(Trial, Result<&Detail, &Invalid>) + Send>;
-
-/// What is offered.
-#[derive(Clone, Copy, Debug)]
-enum Offer<'a> {
-    /// Rates, one after the other.
-    Steps(&'a [Step]),
-    /// So many frames at a rate.
-    Burst { rate: f64, frames: u64 },
-}
-
-impl Offer<'_> {
-    fn steps(&self) -> &[Step] {
-        match self {
-            Offer::Steps(steps) => steps,
-            Offer::Burst { .. } => &[],
-        }
-    }
-
-    /// As a trial of one rate: that on average.
-    fn trial(&self) -> Trial {
-        let (frames, duration) = match self {
-            Offer::Steps(steps) => {
-                let frames = steps.iter().map(|step| step.rate * step.duration.as_secs_f64()).sum();
-                (frames, steps.iter().map(|step| step.duration).sum())
-            }
-            Offer::Burst { rate, frames } => {
-                let frames = *frames as f64;
-                (frames, Duration::try_from_secs_f64(frames / rate).unwrap_or_default())
-            }
-        };
-        // Of one step, exactly its rate.
-        let rate = match self {
-            Offer::Steps([step]) => step.rate,
-            Offer::Burst { rate, .. } => *rate,
-            Offer::Steps(_) => frames / duration.as_secs_f64(),
-        };
-        Trial::new(rate, duration)
-    }
-
-    fn schedule(&self, burst: u64, start_ns: u64) -> Result<Schedule, Invalid> {
-        let steps: Vec<(f64, Duration)> =
-            self.steps().iter().map(|step| (step.rate, step.duration)).collect();
-        let schedule = match self {
-            Offer::Steps(_) => Schedule::steps(&steps, burst.max(1), start_ns),
-            Offer::Burst { rate, frames } => Schedule::burst(*rate, *frames, start_ns),
-        };
-        schedule.ok_or_else(|| {
-            let rates: Vec<String> = steps.iter().map(|(rate, _)| rate.to_string()).collect();
-            Invalid::new(format!("a rate of {} frames a second cannot be", rates.join(", ")), "")
-        })
-    }
-}
-
-/// What a run is asked for.
-struct Job<'a> {
-    offer: Offer<'a>,
-    /// Instead of the plan's.
-    stragglers: Option<Duration>,
-    /// How much later than the schedule's end frames may leave, if that is not a hundredth of it.
-    grace: Option<Duration>,
-    /// Whether it lasts so long even if all frames have arrived.
-    is_patient: bool,
-    /// Width of the timeline's bins, if there is to be one.
-    bin: Option<Duration>,
-    /// Whose delays are kept.
-    sampling: Option<Sampling>,
-    /// What is done at some time after the start; it must not take long.
-    event: Option<(Duration, &'a mut dyn FnMut())>,
-}
-
-impl<'a> Job<'a> {
-    fn new(offer: Offer<'a>) -> Job<'a> {
-        Job {
-            offer,
-            stragglers: None,
-            grace: None,
-            is_patient: false,
-            bin: None,
-            sampling: None,
-            event: None,
-        }
-    }
-}
 
 /// What came of a job.
 struct Ran {
@@ -253,6 +162,8 @@ pub struct Station {
     seed: u64,
     watcher: Option<Watcher>,
     guard: Option<Guard>,
+    /// Those who have the ports, if this station only leads.
+    crew: Option<Crew>,
 }
 
 /// Says why a trial is worth nothing, as soon as that is so.
@@ -268,6 +179,7 @@ impl Station {
         let (mut senders, mut receivers) = (Vec::new(), Vec::new());
         for port in ports {
             senders.push(Sender {
+                is_here: port.is_here,
                 active: Vec::new(),
                 tx: port.tx,
                 templates: Vec::new(),
@@ -300,11 +212,12 @@ impl Station {
             copies: 1,
             plan: Plan::default(),
             stragglers: plan.stragglers,
-            clock: Clock::new(),
+            clock: Clock::default(),
             trials: 0,
             seed,
             watcher: None,
             guard: None,
+            crew: None,
         };
         station.replan(plan)?;
         Ok(station)
@@ -371,7 +284,7 @@ impl Station {
         self.copies = if plan.everywhere { self.senders.len() as u64 - 1 } else { 1 };
         self.stragglers = plan.stragglers;
         self.leave_out();
-        Ok(())
+        self.crew.as_mut().map_or(Ok(()), |crew| crew.replan(plan))
     }
 
     /// The longest frame in bytes, with FCS, that all ports take.
@@ -416,9 +329,9 @@ impl Station {
         let flows = self.senders.iter().map(|s| s.active.len()).max().unwrap_or(1) as f64;
         loop {
             // Each flow ten times in a tenth of a second. To a device that is not ready yet it is said again soon.
-            let steps = [Step { rate: flows * 100.0, duration: Duration::from_millis(100) }];
+            let step = Step { rate: flows * 100.0, duration: Duration::from_millis(100) };
             let stragglers = Some(self.stragglers.min(SOON));
-            let job = Job { stragglers, ..Job::new(Offer::Steps(&steps)) };
+            let job = Job { stragglers, ..Job::new(Offer::Steps(vec![step])) };
             let detail = self.carry_out(job)?.detail;
             if self.leave_out() {
                 continue;
@@ -500,8 +413,7 @@ impl Station {
     /// # Errors
     /// The rate is no positive number, a link is down or goes down meanwhile, or the guard ([`Station::watch`]) says so.
     pub fn run(&mut self, trial: Trial) -> Result<Detail, Invalid> {
-        let steps = [Step { rate: trial.rate, duration: trial.duration }];
-        self.carry_out(Job::new(Offer::Steps(&steps))).map(|ran| ran.detail)
+        self.carry_out(Job::new(Offer::from(trial))).map(|ran| ran.detail)
     }
 
     /// Shows every trial from now on to `watcher` when it is done: what was offered, on average and for how long, and what became of
@@ -510,57 +422,84 @@ impl Station {
         self.watcher = Some(watcher);
     }
 
-    fn carry_out(&mut self, job: Job<'_>) -> Result<Ran, Invalid> {
-        let trial = job.offer.trial();
-        let result = self.carry_out_unseen(job);
+    fn carry_out(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
+        let trial = job.order.offer.trial();
+        self.trials += 1;
+        job.order.key = self.seed.wrapping_add(self.trials.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let result = self.look().and_then(|()| match self.crew.take() {
+            None => self.carry_out_here(job),
+            Some(mut crew) => {
+                let result = crew.carry_out(self, job);
+                self.crew = Some(crew);
+                result
+            }
+        });
         if let Some(show) = &mut self.watcher {
             show(trial, result.as_ref().map(|ran| &ran.detail));
         }
         result
     }
 
-    fn carry_out_unseen(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
-        self.look()?;
-        self.trials += 1;
-        // What the trial before left in the queues is none of this one's; neighbours may ask meanwhile.
-        for (sender, receiver) in self.senders.iter_mut().zip(&mut self.receivers) {
-            receiver.drain(&mut *sender.tx, &mut self.own);
-            receiver.heard = 0;
-        }
+    fn carry_out_here(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
+        self.drain();
         let start = self.clock.now() + 20_000;
-        let mut turn = self.prepare(&job, start)?;
-        let whole = turn.schedule.end_ns() - start;
-        // A frame that is due at the very end may leave a little later.
-        let usual = (Duration::from_nanos(whole) / 100).clamp(GRACE.0, GRACE.1);
-        let end = start + whole + job.grace.unwrap_or(usual).as_nanos() as u64;
-        let has_event = job.event.is_some();
+        let mut turn = self.prepare(&job.order, start)?;
         let mut event = job.event.take().map(|(after, begin)| (start + after.as_nanos() as u64, begin));
-        let mut now = self.clock.now();
-        let mut look = now + LOOK_NS;
-        while now < end && !self.senders.iter().all(|sender| sender.is_done(&turn.schedule)) {
-            self.turn(&mut turn, true);
-            now = self.clock.now();
+        let mut begin = |turn: &mut Turn, now| {
             if let Some((_, begin)) = event.take_if(|(at, _)| *at <= now) {
                 if let Some(course) = &mut turn.course {
                     course.event(now);
                 }
                 begin();
             }
+            Ok(())
+        };
+        let now = self.send(&mut turn, &job.order, start, &mut begin)?;
+        self.await_stragglers(&mut turn, &job, now);
+        self.look()?;
+        let tally = self.tally(turn, now.saturating_sub(start));
+        self.sum_up(&job.order, tally)
+    }
+
+    /// What the trial before left in the queues is none of the next one's; neighbours may ask meanwhile.
+    fn drain(&mut self) {
+        for (sender, receiver) in self.senders.iter_mut().zip(&mut self.receivers) {
+            receiver.drain(&mut *sender.tx, &mut self.own);
+            receiver.heard = 0;
+        }
+    }
+
+    /// Sends, and receives meanwhile, until all has left or it is too late for it. `meanwhile` is called after each turn. Returns when
+    /// that was.
+    fn send(
+        &mut self,
+        turn: &mut Turn,
+        order: &Order,
+        start: u64,
+        mut meanwhile: impl FnMut(&mut Turn, u64) -> Result<(), Invalid>,
+    ) -> Result<u64, Invalid> {
+        let whole = turn.schedule.end_ns() - start;
+        // A frame that is due at the very end may leave a little later.
+        let usual = (Duration::from_nanos(whole) / 100).clamp(GRACE.0, GRACE.1);
+        let end = start + whole + order.grace.unwrap_or(usual).as_nanos() as u64;
+        let mut now = self.clock.now();
+        let mut look = now + LOOK_NS;
+        while now < end && !self.senders.iter().all(|sender| sender.is_done(&turn.schedule)) {
+            self.turn(turn, true);
+            now = self.clock.now();
+            meanwhile(turn, now)?;
             // A reset may well take a link down for a while.
-            if now > look && !has_event {
+            if now > look && !order.is_reset {
                 self.look()?;
                 look = now + LOOK_NS;
             }
         }
-        self.await_stragglers(&mut turn, &job, now);
-        self.look()?;
-        self.own.append(&mut turn.askers);
-        Ok(self.sum_up(turn, Duration::from_nanos(now.saturating_sub(start))))
+        Ok(now)
     }
 
     /// All that a run gathers, still empty.
-    fn prepare(&mut self, job: &Job<'_>, start: u64) -> Result<Turn, Invalid> {
-        let schedule = job.offer.schedule(self.plan.burst, start)?;
+    fn prepare(&mut self, order: &Order, start: u64) -> Result<Turn, Invalid> {
+        let schedule = order.offer.schedule(self.plan.burst, start)?;
         let mut slots = Vec::new();
         for (port, sender) in self.senders.iter_mut().enumerate() {
             sender.next = 0;
@@ -585,7 +524,7 @@ impl Station {
         let window = (WINDOWS / expected.len().max(1) as u32).clamp(64, 1 << 17);
         let intended = self.senders.iter().map(|sender| sender.intended(&schedule));
         Ok(Turn {
-            key: Key::new(self.seed.wrapping_add(self.trials.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
+            key: Key::new(order.key),
             ports: self.ports.clone(),
             accounts: Accounts::new(expected, window),
             accounts_per_flow: if self.copies == 1 { 1 } else { self.senders.len() as u32 },
@@ -593,12 +532,13 @@ impl Station {
             damaged: 0,
             foreign: 0,
             askers: BTreeSet::new(),
+            is_timed: order.is_timed,
             latency: histogram(),
             response: histogram(),
             lateness: histogram(),
             slots,
-            course: job.bin.map(|bin| Course::new(&schedule, start, bin, self.senders.len())),
-            delays: job.sampling.map(|sampling| Delays::new(sampling, intended)),
+            course: order.bin.map(|bin| Course::new(&schedule, start, bin, self.senders.len())),
+            delays: order.sampling.map(|sampling| Delays::new(sampling, intended)),
             schedule,
         })
     }
@@ -623,34 +563,45 @@ impl Station {
         }
     }
 
-    fn sum_up(&self, turn: Turn, sending: Duration) -> Ran {
-        let sent: Vec<u64> = self.senders.iter().map(|sender| sender.next).collect();
-        let counts = turn.accounts.all();
-        let missed = self.missed() - turn.missed_before;
-        let outcome = Outcome {
-            intended: self.copies
-                * self.senders.iter().map(|sender| sender.intended(&turn.schedule)).sum::<u64>(),
-            sent: (self.copies * sent.iter().sum::<u64>()).saturating_sub(missed).max(counts.received),
-            received: counts.received,
-            duration: sending.max(Duration::from_nanos(1)),
-        };
-        let delays = turn.delays.map(|mut delays| {
-            delays.cut(sent.iter().copied());
-            delays
-        });
-        let detail = Detail {
-            outcome,
-            counts,
+    /// What a run gathered at the ports that are here.
+    fn tally(&self, turn: Turn, sending_ns: u64) -> Tally {
+        Tally {
+            sent: self.senders.iter().map(|sender| sender.next).collect(),
+            counts: turn.accounts.all(),
             damaged: turn.damaged,
             foreign: turn.foreign,
-            missed,
+            missed: self.missed() - turn.missed_before,
             latency: turn.latency,
             response: turn.response,
             lateness: turn.lateness,
+            askers: turn.askers,
+            heard: self.receivers.iter().map(|r| (r.heard, r.wanted.clone())).collect(),
+            sending: Duration::from_nanos(sending_ns),
+            course: turn.course.map(Course::rebased),
+            delays: turn.delays,
+        }
+    }
+
+    /// What a run came to, by what all ports gathered.
+    fn sum_up(&mut self, order: &Order, tally: Tally) -> Result<Ran, Invalid> {
+        let schedule = order.offer.schedule(self.plan.burst, 0)?;
+        let Tally { sent, counts, damaged, foreign, missed, latency, response, lateness, .. } = tally;
+        let outcome = Outcome {
+            intended: self.copies * self.senders.iter().map(|sender| sender.intended(&schedule)).sum::<u64>(),
+            sent: (self.copies * sent.iter().sum::<u64>()).saturating_sub(missed).max(counts.received),
+            received: counts.received,
+            duration: tally.sending.max(Duration::from_nanos(1)),
         };
-        let ports = self.senders.iter().map(|sender| (sender.intended(&turn.schedule), sender.next));
+        self.own.extend(tally.askers);
+        let delays = tally.delays.map(|mut delays| {
+            delays.cut(sent.iter().copied());
+            delays
+        });
+        let ports = self.senders.iter().zip(&sent).map(|(sender, sent)| (sender.intended(&schedule), *sent));
         let ports: Vec<(u64, u64)> = ports.collect();
-        Ran { detail, timeline: turn.course.map(|course| course.timeline(&turn.schedule, &ports)), delays }
+        let timeline = tally.course.map(|course| course.timeline(&schedule, &ports));
+        let detail = Detail { outcome, counts, damaged, foreign, missed, latency, response, lateness };
+        Ok(Ran { detail, timeline, delays })
     }
 
     /// Frames that the tester's ports had no room for, ever.

@@ -28,8 +28,8 @@ impl Station {
     /// # Errors
     /// As [`Station::run`].
     pub fn observe(&mut self, trial: Trial, sampling: Sampling) -> Result<(Detail, Delays), Invalid> {
-        let steps = [Step { rate: trial.rate, duration: trial.duration }];
-        let job = Job { sampling: Some(sampling), ..Job::new(Offer::Steps(&steps)) };
+        let mut job = Job::new(Offer::from(trial));
+        job.order.sampling = Some(sampling);
         let ran = self.carry_out(job)?;
         Ok((ran.detail, ran.delays.unwrap_or_else(|| unreachable!("they were asked for"))))
     }
@@ -45,9 +45,9 @@ impl Station {
         ResetStation { station: self, reset }
     }
 
-    fn timeline(&mut self, job: Job<'_>) -> Result<Timeline, Invalid> {
-        let bin = job.bin.unwrap_or(RESET_BIN);
-        let whole: Duration = job.offer.steps().iter().map(|step| step.duration).sum();
+    fn timeline(&mut self, mut job: Job<'_>, bin: Duration) -> Result<Timeline, Invalid> {
+        job.order.bin = Some(bin);
+        let whole: Duration = job.order.offer.steps().iter().map(|step| step.duration).sum();
         if whole.as_nanos() / bin.as_nanos().max(1) > BINS_MAX {
             return Err(Invalid::new(
                 format!(
@@ -58,14 +58,14 @@ impl Station {
                 "choose wider bins",
             ));
         }
-        let ran = self.carry_out(Job { bin: Some(bin), ..job })?;
+        let ran = self.carry_out(job)?;
         Ok(ran.timeline.unwrap_or_default())
     }
 }
 
 impl Streams for Station {
     fn stream(&mut self, steps: &[Step], bin: Duration) -> Result<Timeline, Invalid> {
-        self.timeline(Job { bin: Some(bin), ..Job::new(Offer::Steps(steps)) })
+        self.timeline(Job::new(Offer::Steps(steps.to_vec())), bin)
     }
 }
 
@@ -83,7 +83,7 @@ impl Bursts for BurstStation<'_> {
         let offer = Offer::Burst { rate: self.line_rate, frames };
         let mut outcome = Outcome::default();
         for _ in 0..ATTEMPTS {
-            let job = Job { stragglers: Some(settle), is_patient: true, ..Job::new(offer) };
+            let job = Job { stragglers: Some(settle), is_patient: true, ..Job::new(offer.clone()) };
             outcome = self.station.carry_out(job)?.detail.outcome;
             if outcome.tester_kept_up() {
                 break;
@@ -102,7 +102,7 @@ pub struct ResetStation<'a> {
 impl Resets for ResetStation<'_> {
     fn reset(&mut self, rate: f64, before: Duration, after: Duration) -> Result<Timeline, Invalid> {
         let (station, reset) = (&mut *self.station, &mut *self.reset);
-        let steps = [Step { rate, duration: before + after }];
+        let step = Step { rate, duration: before + after };
         std::thread::scope(|scope| {
             let (go, wait) = mpsc::channel();
             // Started before, so that at the moment itself a thread need only be woken.
@@ -114,8 +114,9 @@ impl Resets for ResetStation<'_> {
                 // Nobody listens any more only after a panic, which is seen below.
                 let _ = go.send(());
             };
-            let job = Job { event: Some((before, &mut begin)), ..Job::new(Offer::Steps(&steps)) };
-            let timeline = station.timeline(job);
+            let mut job = Job { event: Some((before, &mut begin)), ..Job::new(Offer::Steps(vec![step])) };
+            job.order.is_reset = true;
+            let timeline = station.timeline(job, RESET_BIN);
             drop(go);
             let done = worker.join().unwrap_or_else(|_| Err(Invalid::new("the reset panicked", "")));
             done.and(timeline)

@@ -6,6 +6,8 @@
 //! blocks of successive frames are left out at equal distances, so that what is kept still has neighbours to be compared with.
 //! Delays above 4.29 s count as this.
 
+use serde::{Deserialize, Serialize};
+
 /// Frames whose delays are kept at most.
 pub const DELAYS_MAX: u64 = 1 << 22;
 /// Successive frames that are kept together where not all are.
@@ -14,7 +16,7 @@ const BLOCK: u64 = 1024;
 const MISSING: u32 = u32::MAX;
 
 /// Which frames of each port are looked at one by one: from one on, a block of so many out of every so many blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
     from: u64,
     block: u64,
@@ -59,7 +61,7 @@ impl Sampling {
 }
 
 /// Delays of the frames of a sample.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Delays {
     sampling: Sampling,
     /// By port: nanoseconds, or [`MISSING`].
@@ -78,6 +80,14 @@ impl Delays {
         let Some(place) = self.sampling.place(number) else { return };
         if let Some(kept) = self.ports[port].get_mut(place) {
             *kept = delay_ns.min(u64::from(MISSING) - 1) as u32;
+        }
+    }
+
+    /// Adds what others received of the same frames.
+    pub(super) fn add(&mut self, others: &Delays) {
+        for (port, other) in self.ports.iter_mut().zip(&others.ports) {
+            // What is missing is greater than any delay.
+            port.iter_mut().zip(other).for_each(|(delay, other)| *delay = (*delay).min(*other));
         }
     }
 

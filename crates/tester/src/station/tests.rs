@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use packet::Packet;
-use packet::port::{Info, QueueStats};
+use packet::port::{Error, Info, QueueStats, RxQueue, TxQueue};
+use packet::{Batch, Packet};
 use wire::MacAddr;
 
 use super::*;
@@ -119,19 +119,35 @@ fn flow(i: u8) -> Flow {
     }
 }
 
-/// A station on a device of this fate and so many ports, which sends four flows into port 0.
-fn plugged(ports: usize, fate: impl FnMut(In) -> Out + Send + 'static, link: Link, to: usize) -> Station {
-    let clock = Arc::new(AtomicU64::new(0));
+/// A device of this fate.
+fn device(ports: usize, fate: impl FnMut(In) -> Out + Send + 'static, link: Link) -> Arc<Faulty> {
     let waiting = (0..ports).map(|_| VecDeque::new()).collect();
     let state = Mutex::new(State { fate: Box::new(fate), number: 0, waiting });
-    let faulty = Arc::new(Faulty { clock: clock.clone(), link, state });
-    let port = |i| Port::new(&format!("port{i}"), Arc::new(End(faulty.clone(), i))).expect("a port");
-    let stream =
-        Stream { flows: (0..4).map(|i| (flow(i), Some(to))).collect(), sizes: vec![64], ..Stream::default() };
-    let plan = Plan { streams: vec![stream], stragglers: MILLISECOND, ..Plan::default() };
-    let mut station = Station::new((0..ports).map(port).collect(), &plan, 1).expect("a station");
-    station.clock = Clock::counted(&clock);
+    Arc::new(Faulty { clock: Arc::default(), link, state })
+}
+
+/// One of its ports.
+fn port(faulty: &Arc<Faulty>, i: usize) -> Port {
+    Port::new(&format!("port{i}"), Arc::new(End(faulty.clone(), i))).expect("a port")
+}
+
+/// Four flows to a port.
+fn stream(to: usize) -> Stream {
+    Stream { flows: (0..4).map(|i| (flow(i), Some(to))).collect(), sizes: vec![64], ..Stream::default() }
+}
+
+/// A station with these ports of a device.
+fn station_at(faulty: &Arc<Faulty>, ports: Vec<Port>, plan: &Plan) -> Station {
+    let mut station = Station::new(ports, plan, 1).expect("a station");
+    station.clock = Clock::counted(&faulty.clock);
     station
+}
+
+/// A station on a device of this fate and so many ports, which sends four flows into port 0.
+fn plugged(ports: usize, fate: impl FnMut(In) -> Out + Send + 'static, link: Link, to: usize) -> Station {
+    let faulty = device(ports, fate, link);
+    let plan = Plan { streams: vec![stream(to)], stragglers: MILLISECOND, ..Plan::default() };
+    station_at(&faulty, (0..ports).map(|i| port(&faulty, i)).collect(), &plan)
 }
 
 fn station(fate: impl FnMut(In) -> Out + Send + 'static) -> Station {
@@ -469,17 +485,145 @@ fn wrong_ports_and_silence_have_reasons() {
 
 #[test]
 fn sizes_that_cannot_be_are_refused() {
-    let faulty = || {
-        let fate = Box::new(|frame: In| frame.after(0));
-        let state = Mutex::new(State { fate, number: 0, waiting: Vec::new() });
-        Arc::new(Faulty { clock: Arc::default(), link: Link::Up, state })
-    };
     for (size, what) in [(63, "64 bytes is the least"), (1519, "its longest is 1518")] {
-        let port = Port::new("port0", Arc::new(End(faulty(), 0))).expect("a port");
+        let port = port(&device(1, |frame| frame.after(0), Link::Up), 0);
         let streams = vec![Stream { flows: vec![(flow(0), None)], sizes: vec![size], ..Stream::default() }];
         let plan = Plan { streams, ..Plan::default() };
         let said = Station::new(vec![port], &plan, 1).err().map(|e| e.to_string()).unwrap_or_default();
         assert!(said.contains(what), "{said}");
     }
     assert!(Station::new(Vec::new(), &Plan::default(), 1).is_err());
+}
+
+/// A fate that each frame has by what it says of itself, whatever else comes between.
+fn by_sequence() -> impl FnMut(In) -> Out + Send {
+    let mut held = [None, None];
+    move |mut frame: In| {
+        let number = |at| u32::from_be_bytes(frame.packet.data()[at..at + 4].try_into().expect("four bytes"));
+        let (flow, sequence) = (number(42), number(46));
+        let (port, now_ns) = (frame.port, frame.now_ns);
+        match (flow % 4, sequence % 100) {
+            (1, 30..=34) => Vec::new(),
+            (2, 50) => {
+                frame.packet = frame.packet.duplicate().expect("memory");
+                frame.packet.data_mut()[50] ^= 1;
+                frame.after(0)
+            }
+            (3, 60) => {
+                held[port] = Some(frame.packet);
+                Vec::new()
+            }
+            (3, 63) => {
+                let both = [Some(frame.packet), held[port].take()];
+                both.into_iter().flatten().map(|packet| (1 - port, now_ns, packet)).collect()
+            }
+            (0, 70) => vec![
+                (1 - port, now_ns, frame.packet.share().expect("memory")),
+                (1 - port, now_ns, frame.packet),
+            ],
+            (0, 80) => vec![(port, now_ns, frame.packet)],
+            _ => frame.after(0),
+        }
+    }
+}
+
+/// A station that only leads: each of two ports has another post.
+fn led(fate: impl FnMut(In) -> Out + Send + 'static, plan: &Plan) -> Station {
+    let faulty = device(2, fate, Link::Up);
+    let elsewhere = |i| Port::elsewhere(&format!("port{i}"), "test", 1500);
+    let post = |here| -> Box<dyn Member> {
+        let ports = (0..2).map(|i| if i == here { port(&faulty, i) } else { elsewhere(i) });
+        Box::new(Post::new(station_at(&faulty, ports.collect(), plan), || {}).expect("a thread"))
+    };
+    let mut station = Station::new((0..2).map(elsewhere).collect(), plan, 1).expect("a station");
+    station.lead(vec![post(0), post(1)], vec![0, 1], true).expect("posts");
+    station
+}
+
+#[test]
+fn posts_see_together_what_one_station_sees() {
+    let streams = |count| [1, 0].into_iter().take(count).map(stream).collect();
+    for ways in [1, 2] {
+        let plan = Plan { streams: streams(ways), stragglers: Duration::from_secs(60), ..Plan::default() };
+        let faulty = device(2, by_sequence(), Link::Up);
+        let alone = station_at(&faulty, (0..2).map(|i| port(&faulty, i)).collect(), &plan);
+        let run = |mut station: Station| {
+            // While one thread has its turn, time passes for the other too.
+            let step = Step { rate: 40_000.0, duration: MILLISECOND * 25 };
+            let mut job = Job::new(Offer::Steps(vec![step]));
+            job.order.grace = Some(Duration::from_secs(1_000_000));
+            job.order.bin = Some(MILLISECOND * 5);
+            job.order.sampling = Some(Sampling::all(1000, DELAYS_MAX));
+            // Told that it is over, a post still takes twice as many frames as there are.
+            job.stragglers = Some(MILLISECOND);
+            station.carry_out(job).expect("a trial")
+        };
+        let (alone, together) = (run(alone), run(led(by_sequence(), &plan)));
+        let counts = |ran: &Ran| {
+            let Detail { outcome: Outcome { intended, sent, received, .. }, damaged, foreign, .. } =
+                ran.detail;
+            let histograms =
+                [&ran.detail.latency, &ran.detail.response, &ran.detail.lateness].map(Histogram::len);
+            (ran.detail.counts, [intended, sent, received, damaged, foreign], histograms)
+        };
+        assert_eq!(counts(&alone), counts(&together));
+        assert!(
+            alone.detail.counts.reordered > 0 && alone.detail.counts.misrouted > 0,
+            "{:?}",
+            alone.detail.counts
+        );
+        let delays = |ran: &Ran| {
+            let delays = ran.delays.as_ref().expect("delays");
+            (delays.received().len(), delays.lost())
+        };
+        assert_eq!(delays(&alone), delays(&together));
+        let course = |ran: &Ran| {
+            let timeline = ran.timeline.as_ref().expect("a timeline");
+            let gaps = timeline.gaps.iter().map(|gap| (gap.frames, gap.first_sent, gap.last_sent));
+            (timeline.bins.clone(), gaps.collect::<Vec<_>>(), timeline.end)
+        };
+        assert_eq!(course(&alone), course(&together));
+    }
+}
+
+#[test]
+fn a_post_that_cannot_go_on_ends_the_trial_and_the_next_is_whole() {
+    let plan = Plan { streams: vec![stream(1)], stragglers: Duration::from_secs(60), ..Plan::default() };
+    let mut station = led(|frame| frame.after(0), &plan);
+    let said =
+        station.run(Trial::new(1e9, Duration::from_secs(3600))).expect_err("too many frames").to_string();
+    assert!(said.contains("at most 2^32"), "{said}");
+    let mut calls = 0;
+    station.guard(move || {
+        calls += 1;
+        if calls == 3 { Err(Invalid::new("the device is gone", "")) } else { Ok(()) }
+    });
+    let long = Trial::new(1000.0, Duration::from_secs(1_000_000));
+    assert_eq!(station.run(long), Err(Invalid::new("the device is gone", "")));
+    let mut job = Job::new(Offer::Burst { rate: 1e5, frames: 100 });
+    job.order.grace = Some(Duration::from_secs(1_000_000));
+    let outcome = station.carry_out(job).expect("a trial").detail.outcome;
+    assert_eq!((outcome.sent, outcome.received), (100, 100));
+}
+
+#[test]
+fn what_members_say_is_the_same_as_text() {
+    let mut station = station(by_sequence());
+    let mut order = Job::new(Offer::Steps(vec![Step { rate: 1e6 / 3.0, duration: MILLISECOND }])).order;
+    order.sampling = Some(Sampling::all(300, DELAYS_MAX));
+    let text = serde_json::to_string(&order).expect("text");
+    assert_eq!(serde_json::from_str::<Order>(&text).expect("an order"), order);
+    let plan = serde_json::to_string(station.plan()).expect("text");
+    let plan: Plan = serde_json::from_str(&plan).expect("a plan");
+    assert_eq!(plan.streams[0].flows, station.plan().streams[0].flows);
+    let start = station.clock.now();
+    order.bin = Some(MILLISECOND);
+    let mut turn = station.prepare(&order, start).expect("a turn");
+    station.send(&mut turn, &order, start, |_, _| Ok(())).expect("sent");
+    let tally = station.tally(turn, 1);
+    let text = serde_json::to_string(&tally).expect("text");
+    let read: Tally = serde_json::from_str(&text).expect("a tally");
+    assert_eq!(read.lateness, tally.lateness);
+    assert_eq!(format!("{:?}", read.course), format!("{:?}", tally.course));
+    assert_eq!(serde_json::to_string(&read).expect("text"), text);
 }

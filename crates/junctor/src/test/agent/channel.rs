@@ -24,7 +24,7 @@ const FIRST: usize = 48;
 /// What Noise adds to a message.
 const TAG: usize = 16;
 /// The most bytes that one side may say at once.
-const MOST: usize = 16 << 20;
+const MOST: usize = 64 << 20;
 /// How long a stranger has for saying the first words.
 const PATIENCE: Duration = Duration::from_secs(15);
 const KEY: usize = 32;
@@ -32,7 +32,7 @@ const KEY: usize = 32;
 /// Why nothing was said or heard.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("{0}")]
+    #[error("{}", said(.0))]
     Io(#[from] io::Error),
     #[error("not the same key, or no agent of junctor's")]
     Stranger,
@@ -46,11 +46,11 @@ pub(super) enum Error {
 
 /// A secret that controller and agents share.
 #[derive(Clone)]
-pub(super) struct Key([u8; KEY]);
+pub(in crate::test) struct Key([u8; KEY]);
 
 impl Key {
     /// Reads it from a file of 64 hexadecimal digits that only its owner may read.
-    pub(super) fn read(path: &Path) -> Result<Key, String> {
+    pub(in crate::test) fn read(path: &Path) -> Result<Key, String> {
         let name = path.display();
         let wrong =
             |why: io::Error| format!("{name}: {why}; 'junctor test agent --new-key {name}' makes one");
@@ -144,6 +144,11 @@ impl Channel {
         Ok(Channel { stream, noise, sealed: vec![0; LONGEST] })
     }
 
+    /// From now on, each word of the other side may take so long.
+    pub(super) fn wait_at_most(&mut self, patience: Duration) -> Result<(), Error> {
+        Ok(self.stream.set_read_timeout(Some(patience))?)
+    }
+
     /// Says something.
     pub(super) fn say(&mut self, what: &impl Serialize) -> Result<(), Error> {
         let text = serde_json::to_vec(what)?;
@@ -182,6 +187,16 @@ fn builder(key: &Key) -> Result<Builder<'_>, Error> {
     let pattern = PATTERN.parse().map_err(|_| Error::Stranger)?;
     let builder = Builder::new(pattern).psk(0, &key.0).and_then(|builder| builder.prologue(PROLOGUE));
     builder.map_err(|_| Error::Stranger)
+}
+
+/// An error in the words of those who talk to each other.
+fn said(why: &io::Error) -> String {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+    match why.kind() {
+        BrokenPipe | ConnectionReset | UnexpectedEof => "the other side hung up".to_owned(),
+        TimedOut | WouldBlock => "the other side said nothing for too long".to_owned(),
+        _ => why.to_string(),
+    }
 }
 
 /// Who hangs up, or says nothing, during the introduction is a stranger.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::channel::{self, Channel, Key};
 use super::counters::{Counters, Interface, Processor};
-use super::{Ask, Hello};
+use super::words::{Ask, Hello};
 use crate::cli;
 use crate::measure::{self, Measured};
 

@@ -20,13 +20,57 @@ pub(crate) enum Name {
     Passthrough,
     /// What is behind interfaces of this machine.
     Ports(Vec<String>),
+    /// What is behind interfaces of machines where agents run.
+    Agents(Vec<Place>),
     /// What a command starts in a rig.
     Command(String),
 }
 
+/// An interface where an agent is: `[NAME=]ADDRESS:PORT/INTERFACE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// What the port is called, if it has a name.
+    name: Option<String>,
+    /// Where the agent listens.
+    pub(crate) address: String,
+    pub(crate) interface: String,
+}
+
+impl Place {
+    fn parse(text: &str) -> Option<Place> {
+        let (name, place) = match text.split_once('=') {
+            Some((name, place)) => (Some(name.to_owned()), place),
+            None => (None, text),
+        };
+        let (address, interface) = place.rsplit_once('/')?;
+        let (host, port) = address.rsplit_once(':')?;
+        let whole = !host.is_empty() && port.parse::<u16>().is_ok() && !interface.is_empty();
+        let named = name.as_ref().is_none_or(|name| !name.is_empty() && !name.contains(char::is_whitespace));
+        (whole && named).then(|| Place { name, address: address.to_owned(), interface: interface.to_owned() })
+    }
+
+    /// What its port was named.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// What its port is called.
+    pub(crate) fn port(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("{}/{}", self.address, self.interface))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name}=")?;
+        }
+        write!(f, "{}/{}", self.address, self.interface)
+    }
+}
+
 /// All forms, for messages and help.
-pub(crate) const FORMS: &str =
-    "self:CONF, kernel-router, kernel-bridge, passthrough, command:LINE, ports:IF1,IF2, cable or veth";
+pub(crate) const FORMS: &str = "self:CONF, kernel-router, kernel-bridge, passthrough, command:LINE, ports:IF1,IF2, agents:AGENT/IF1,AGENT/IF2, cable or veth";
 
 impl Name {
     /// Reads the command line's form.
@@ -50,6 +94,24 @@ impl Name {
                     return Err("ports: needs two different interfaces, such as ports:eth1,eth2".to_owned());
                 }
                 Ok(Name::Ports(names))
+            }
+            (_, Some(("agents", list))) => {
+                let places: Option<Vec<Place>> = list.split(',').map(Place::parse).collect();
+                let places = places.filter(|places| places.len() >= 2).ok_or(
+                    "agents: needs two or more of [NAME=]ADDRESS:PORT/INTERFACE, such as agents:10.0.0.1:7001/eth1,10.0.0.3:7001/eth1",
+                )?;
+                for (i, place) in places.iter().enumerate() {
+                    let same = |other: &&Place| {
+                        (&other.address, &other.interface) == (&place.address, &place.interface)
+                            || other.port() == place.port()
+                    };
+                    if let Some(other) = places[..i].iter().find(same) {
+                        return Err(format!(
+                            "agents: {other} and {place} are the same; each port needs an interface and a name of its own"
+                        ));
+                    }
+                }
+                Ok(Name::Agents(places))
             }
             _ => Err(format!("expected {FORMS}")),
         }
@@ -75,6 +137,10 @@ impl fmt::Display for Name {
             Name::KernelBridge => write!(f, "kernel-bridge"),
             Name::Passthrough => write!(f, "passthrough"),
             Name::Ports(names) => write!(f, "ports:{}", names.join(",")),
+            Name::Agents(places) => {
+                let places: Vec<String> = places.iter().map(Place::to_string).collect();
+                write!(f, "agents:{}", places.join(","))
+            }
             Name::Command(line) => write!(f, "command:{line}"),
         }
     }
@@ -94,12 +160,25 @@ mod tests {
             "kernel-bridge",
             "passthrough",
             "ports:a,b",
+            "agents:10.0.0.1:7001/eth1,sink=[::1]:7001/eth2",
             "command:x y",
         ] {
             assert_eq!(Name::parse(text).map(|name| name.to_string()), Ok(text.to_owned()));
         }
         for bad in ["", "self:", "other", "command: ", "kernel"] {
             assert!(Name::parse(bad).is_err_and(|why| why.contains("kernel-router")), "{bad}");
+        }
+        for bad in
+            ["", "1.2.3.4:5/a", "1.2.3.4:5/a,1.2.3.4:5", "1.2.3.4/a,host:1/b", "=h:1/a,h:1/b", "h:1/,h:1/b"]
+        {
+            let said = Name::parse(&format!("agents:{bad}"));
+            assert!(said.is_err_and(|why| why.contains("[NAME=]ADDRESS:PORT/INTERFACE")), "{bad}");
+        }
+        for bad in ["h:1/a,h:1/a", "x=h:1/a,x=h:1/b", "x=h:1/a,y=h:1/a"] {
+            assert!(
+                Name::parse(&format!("agents:{bad}")).is_err_and(|why| why.contains("are the same")),
+                "{bad}"
+            );
         }
         for bad in ["ports:", "ports:a", "ports:a,", "ports:a,a"] {
             assert!(Name::parse(bad).is_err_and(|why| why.contains("two different")), "{bad}");

@@ -29,7 +29,8 @@ const CHATTER: usize = 5;
 /// Plugs the tester into these interfaces.
 pub(super) fn plug(interfaces: &[String], setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
     let opened = open(interfaces, setup.driver)?;
-    let flows = flows_of(&opened, setup)?;
+    let names: Vec<&str> = interfaces.iter().map(String::as_str).collect();
+    let flows = flows_of(&names, setup, |i, host, via| resolve(names[i], opened[i].1.as_ref(), host, via))?;
     let noisy = opened.iter().map(|(name, device)| noise(name, device.as_ref()));
     let notes: Vec<String> = noisy.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
     let cores = Cores::of_machine();
@@ -52,7 +53,7 @@ fn open(interfaces: &[String], driver: Driver) -> Result<Opened, String> {
     interfaces.iter().map(|name| Ok((name.clone(), open_one(name, driver)?))).collect()
 }
 
-fn open_one(name: &str, driver: Driver) -> Result<Arc<dyn Device>, String> {
+pub(in crate::test) fn open_one(name: &str, driver: Driver) -> Result<Arc<dyn Device>, String> {
     let own = addresses(name);
     if let Some(address) = own.first() {
         return Err(format!(
@@ -98,16 +99,20 @@ fn addresses(name: &str) -> Vec<IpAddr> {
 }
 
 /// Bits a second of a card's link. What virtual interfaces say of theirs means nothing.
-fn speed(name: &str) -> Option<u64> {
+pub(in crate::test) fn speed(name: &str) -> Option<u64> {
     let path = std::path::Path::new("/sys/class/net").join(name);
     path.join("device").exists().then_some(())?;
     let megabits: i64 = std::fs::read_to_string(path.join("speed")).ok()?.trim().parse().ok()?;
     u64::try_from(megabits).ok().filter(|speed| *speed > 0).map(|speed| speed * 1_000_000)
 }
 
-/// What is sent where: by what `--flow` says, and else between the networks of a rig.
-fn flows_of(opened: &Opened, setup: &Setup) -> Result<Flows, String> {
-    let names: Vec<&str> = opened.iter().map(|(name, _)| name.as_str()).collect();
+/// What is sent where: by what `--flow` says, and else between the networks of a rig. `resolve` finds the device's Ethernet address by
+/// that of a port's host and the device's own.
+pub(super) fn flows_of(
+    names: &[&str],
+    setup: &Setup,
+    mut resolve: impl FnMut(usize, (MacAddr, IpAddr), IpAddr) -> Result<MacAddr, String>,
+) -> Result<Flows, String> {
     let known = match names[..] {
         [a, b] if setup.bridged => flows::bridged([a, b], setup.ipv6),
         [a, b] => flows::routed([a, b], [MacAddr::default(); 2], setup.ipv6),
@@ -125,8 +130,8 @@ fn flows_of(opened: &Opened, setup: &Setup) -> Result<Flows, String> {
         return Ok(flows);
     }
     let usual = flows::networks(setup.ipv6).map(|network| flows::address(network.device));
-    for (i, ((name, device), (_, pattern))) in opened.iter().zip(&mut flows).enumerate() {
-        let usual = usual.get(i).copied().flatten().filter(|_| opened.len() == 2);
+    for (i, (name, (_, pattern))) in names.iter().zip(&mut flows).enumerate() {
+        let usual = usual.get(i).copied().flatten().filter(|_| names.len() == 2);
         let given = FlowLine::is_addressed(&setup.flows, name);
         let Some(via) = flows::gateway(name, &setup.flows, usual) else {
             if given {
@@ -138,13 +143,18 @@ fn flows_of(opened: &Opened, setup: &Setup) -> Result<Flows, String> {
         };
         let first = pattern.test_flows();
         let Some(host) = first.first().map(|flow| (flow.src_mac, flow.src)) else { continue };
-        pattern.send_to(resolve(name, device.as_ref(), host, via)?);
+        pattern.send_to(resolve(i, host, via)?);
     }
     Ok(flows)
 }
 
 /// Asks for the Ethernet address of the device.
-fn resolve(name: &str, device: &dyn Device, host: (MacAddr, IpAddr), via: IpAddr) -> Result<MacAddr, String> {
+pub(in crate::test) fn resolve(
+    name: &str,
+    device: &dyn Device,
+    host: (MacAddr, IpAddr),
+    via: IpAddr,
+) -> Result<MacAddr, String> {
     let mut tx = device.tx(0).map_err(|why| why.to_string())?;
     let mut rx = device.rx(0).map_err(|why| why.to_string())?;
     let (mut batch, begun, mut asked) = (Batch::new(), Instant::now(), None::<Instant>);
@@ -186,7 +196,7 @@ fn send(tx: &mut dyn packet::port::TxQueue, mut packets: Batch) {
 }
 
 /// Says what an interface hears that is not the tester's.
-fn noise(name: &str, device: &dyn Device) -> Result<Option<String>, String> {
+pub(in crate::test) fn noise(name: &str, device: &dyn Device) -> Result<Option<String>, String> {
     let mut rx = device.rx(0).map_err(|why| why.to_string())?;
     let (mut batch, begun, mut heard) = (Batch::new(), Instant::now(), 0);
     let quiet =

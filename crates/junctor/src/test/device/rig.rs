@@ -16,6 +16,7 @@ use std::time::Duration;
 use lab::rig::{self, Cable, Namespace, RigError};
 use packet::port::{Device, Provider as _, Spec, method};
 use ports::SystemProvider;
+use serde::{Deserialize, Serialize};
 use tester::frame::FCS;
 use tester::station::Port;
 use wire::{MacAddr, ethernet};
@@ -34,7 +35,7 @@ const MTU_MAX: usize = 9216;
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What drives the tester's ports, where they are network interfaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Driver {
     /// The best that works.

@@ -3,6 +3,8 @@
 //! rig. The kernel is also the oracle: it forwards, refuses and counts by itself. No speed is asked for: a trial has fewer frames
 //! than the queues on its way hold.
 
+mod agents;
+
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -123,14 +125,18 @@ impl Site {
         self.start(args).finish(PATIENCE).expect("an end")
     }
 
-    /// What the kernel has counted at an interface: packets received and sent.
     fn counted(&self, interface: &str) -> (u64, u64) {
-        let text = self.router.ip(&format!("-s -o link show {interface}")).unwrap();
-        let packets = |direction: &str| -> Option<u64> {
-            text.split_once(direction)?.1.split_once('\\')?.1.split_whitespace().nth(1)?.parse().ok()
-        };
-        (packets("RX:").expect("packets received"), packets("TX:").expect("packets sent"))
+        counted(&self.router, interface)
     }
+}
+
+/// What the kernel has counted at an interface: packets received and sent.
+fn counted(namespace: &Namespace, interface: &str) -> (u64, u64) {
+    let text = namespace.ip(&format!("-s -o link show {interface}")).unwrap();
+    let packets = |direction: &str| -> Option<u64> {
+        text.split_once(direction)?.1.split_once('\\')?.1.split_whitespace().nth(1)?.parse().ok()
+    };
+    (packets("RX:").expect("packets received"), packets("TX:").expect("packets sent"))
 }
 
 #[test]

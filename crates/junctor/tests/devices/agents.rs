@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Generator, device and sink apart: each in a namespace of its own, the controller in a fourth, and the words between them on cables of
+//! their own. The device is the kernel, which counts by itself.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use lab::rig::{self, Cable, Namespace, Process, wait_for};
+
+use super::{JUNCTOR, PATIENCE, SLOW, counted, frames};
+
+/// Four namespaces: `g1` of the generator leads to `d1` of the router, `d2` to `s1` of the sink; agents run with generator and sink.
+struct Site {
+    controller: Namespace,
+    router: Namespace,
+    agents: Vec<(Process, String)>,
+    /// What keeps the agents' namespaces and the key.
+    ends: Vec<Namespace>,
+    directory: tempfile::TempDir,
+}
+
+impl Site {
+    fn new() -> Site {
+        let (controller, router) = (Namespace::new("c").unwrap(), Namespace::new("r").unwrap());
+        router.sysctl("net/ipv4/ip_forward", "1").unwrap();
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut site = Site { controller, router, agents: Vec::new(), ends: Vec::new(), directory };
+        site.key("key", "0123456789abcdef");
+        for (number, role, here, there) in [(8, "g", "g1", "d1"), (9, "s", "s1", "d2")] {
+            let end = Namespace::new(role).unwrap();
+            Cable::default().lay(&end, here, &site.router, there).unwrap();
+            site.router.ip(&format!("addr add 198.1{number}.0.1/24 dev {there}")).unwrap();
+            Cable::default().lay(&end, "words", &site.controller, &format!("words{role}")).unwrap();
+            end.ip(&format!("addr add 10.99.{number}.2/24 dev words")).unwrap();
+            site.controller.ip(&format!("addr add 10.99.{number}.1/24 dev words{role}")).unwrap();
+            end.wait_for_link(here).unwrap();
+            end.wait_for_link("words").unwrap();
+            let address = format!("10.99.{number}.2");
+            let agent = site.start_agent(&end, &address);
+            site.agents.push(agent);
+            site.ends.push(end);
+        }
+        site
+    }
+
+    /// A file with a key of 16 digits, over and over.
+    fn key(&self, name: &str, digits: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        std::fs::write(&path, digits.repeat(4)).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+        path
+    }
+
+    fn start_agent(&self, end: &Namespace, address: &str) -> (Process, String) {
+        let key = self.directory.path().join("key").display().to_string();
+        let listen = format!("{address}:7001");
+        let command = [JUNCTOR, "test", "agent", "--key", &key, "--listen", &listen];
+        let mut agent = end.spawn(&command).expect("an agent");
+        agent.wait_for_text("listening on", PATIENCE).unwrap();
+        (agent, listen)
+    }
+
+    /// The device as the command line has it.
+    fn device(&self) -> String {
+        let [(_, generator), (_, sink)] = &self.agents[..] else { panic!("two agents") };
+        format!("agents:gen={generator}/g1,sink={sink}/s1")
+    }
+
+    fn start_at(&self, device: &str, key: &str, args: &[&str]) -> Process {
+        let key = self.directory.path().join(key).display().to_string();
+        let command = [&[JUNCTOR, "test", "trial", device, "--key", &key], args].concat();
+        self.controller.spawn(&command).expect("junctor")
+    }
+
+    fn start(&self, args: &[&str]) -> Process {
+        self.start_at(&self.device(), "key", args)
+    }
+
+    /// What a trial tells in which frames were sent: on a busy machine not all may leave in time.
+    fn told(&self, args: &[&str]) -> String {
+        for _ in 0..100 {
+            let ran = self.start(args).finish(PATIENCE).expect("an end");
+            assert!(ran.status.success(), "{}", ran.stderr);
+            if frames(&ran.stdout, "sent") > 1 {
+                return ran.stdout;
+            }
+        }
+        panic!("no frame was ever sent");
+    }
+
+    /// The same as a JSON object.
+    fn told_json(&self, args: &[&str]) -> serde_json::Value {
+        let ran = self.start(&[args, &["--json"]].concat()).finish(PATIENCE).expect("an end");
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|why| panic!("{why}: {}{}", ran.stdout, ran.stderr))
+    }
+
+    /// Starts a trial that does not end, and waits until it is under way.
+    fn endless(&self) -> Process {
+        let before = counted(&self.router, "d1").0;
+        let trial = self.start(&["--one-way", "--rate", "1000", "--time", "100000", "--flow", "gen flows=4"]);
+        // The warm-up has far fewer.
+        wait_for("the trial", PATIENCE, || counted(&self.router, "d1").0 > before + 5_000).unwrap();
+        trial
+    }
+}
+
+/// Nothing happened to frames but that some were lost.
+fn only_lost(text: &str) {
+    for none in ["reordered", "duplicates", "stale", "misrouted", "damaged"] {
+        assert_eq!(frames(text, none), 0, "{text}");
+    }
+}
+
+#[test]
+fn what_the_kernel_drops_between_two_machines_is_what_is_lost() {
+    if rig::skip("what_the_kernel_drops_between_two_machines_is_what_is_lost") {
+        return;
+    }
+    let site = Site::new();
+    // Every other flow goes there.
+    site.router.ip("route add blackhole 198.19.0.192/26").unwrap();
+    let flow = ["--one-way", "--flow", "gen flows=4 dst=198.19.0.128/26,198.19.0.192/26"];
+    for driver in ["af_xdp", "af_packet"] {
+        let before = (counted(&site.router, "d1").0, counted(&site.router, "d2").1);
+        let pace = ["--rate", "1000", "--time", "0.2", "--stragglers", "5", "--warm-up", "60"];
+        let text = site.told(&[&flow[..], &pace, &["--driver", driver]].concat());
+        let (sent, received) = (frames(&text, "sent"), frames(&text, "received"));
+        assert_eq!((received, frames(&text, "lost")), (sent.div_ceil(2), sent / 2), "{text}");
+        only_lost(&text);
+        // One kernel runs them all, so there is one clock.
+        assert!(
+            text.contains("\n  latency") && text.contains("a virtual cable on each agent's machine"),
+            "{text}"
+        );
+        let (arrived, left) =
+            (counted(&site.router, "d1").0 - before.0, counted(&site.router, "d2").1 - before.1);
+        assert!(
+            arrived >= sent && (received..=arrived - sent / 2).contains(&left),
+            "{arrived} {left}: {text}"
+        );
+    }
+    // Nothing is said that nobody asked for, and what went wrong elsewhere would be.
+    assert!(site.agents.iter().all(|(agent, _)| agent.stderr().is_empty()));
+}
+
+#[test]
+fn two_machines_send_to_each_other() {
+    if rig::skip("two_machines_send_to_each_other") {
+        return;
+    }
+    let site = Site::new();
+    let few = ["--flow", "gen flows=4", "--flow", "sink flows=4"];
+    let text = site.told(&[&few[..], &SLOW].concat());
+    assert_eq!(frames(&text, "sent"), frames(&text, "received"), "{text}");
+    only_lost(&text);
+    let json = site.told_json(&[&few[..], &SLOW].concat());
+    let agents = json["conditions"]["agents"].as_array().expect("agents");
+    assert_eq!(
+        (agents.len(), &agents[0]["ports"][0], &agents[1]["interfaces"][0]),
+        (2, &"gen".into(), &"s1".into())
+    );
+    assert!(agents.iter().all(|agent| agent["machine"]["kernel"].is_string()), "{json}");
+    assert_eq!(json["trials"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn agents_that_cannot_be_driven_are_told() {
+    if rig::skip("agents_that_cannot_be_driven_are_told") {
+        return;
+    }
+    let site = Site::new();
+    let refused = |device: &str, key: &str, args: &[&str], what: &str| {
+        let ran = site.start_at(device, key, args).finish(PATIENCE).expect("an end");
+        assert!(ran.stderr.contains(what) && !ran.status.success(), "{device}: {}", ran.stderr);
+    };
+    let [(_, generator), (_, sink)] = &site.agents[..] else { panic!("two agents") };
+    let at = |a: &str, b: &str| format!("agents:{generator}/{a},{sink}/{b}");
+    site.key("other", "fedcba9876543210");
+    refused(&site.device(), "other", &[], "10.99.8.2:7001): not the same key");
+    refused(&site.device(), "none", &[], "none: No such file");
+    refused(&at("g1", "s2"), "key", &[], "s2: no such network interface; did you mean \"s1\"");
+    refused(&at("g1", "words"), "key", &[], "words: it has the address 10.99.9.2");
+    refused(&format!("agents:{sink}/s1,{sink}/s1"), "key", &[], "are the same");
+    refused(
+        &format!("agents:{generator}/g1,10.99.9.2:7002/s1"),
+        "key",
+        &[],
+        "agent 10.99.9.2:7002: Connection refused",
+    );
+    refused(
+        &at("g1", "s1"),
+        "key",
+        &["--flow", "10.99.8.2:7001/g1 via=198.18.0.9"],
+        "nobody answers for 198.18.0.9",
+    );
+    refused(&at("g1", "s1"), "key", &["--size", "1519"], "its longest is 1518");
+    // One at a time.
+    let first = site.endless();
+    refused(&site.device(), "key", &[], "another controller drives this agent, at 10.99.8.1:");
+    // It is gone without a word, and its place is free, its sending over: nothing of it arrives in the next trial.
+    drop(first);
+    let text = site.told(&[&["--one-way", "--flow", "gen flows=4"][..], &SLOW].concat());
+    assert_eq!(frames(&text, "sent"), frames(&text, "received"), "{text}");
+    only_lost(&text);
+}
+
+#[test]
+fn who_is_lost_in_mid_trial_makes_it_invalid() {
+    if rig::skip("who_is_lost_in_mid_trial_makes_it_invalid") {
+        return;
+    }
+    let mut site = Site::new();
+    let ended = |trial: Process, what: &str| {
+        let ran = trial.finish(PATIENCE).expect("an end");
+        assert!(ran.stderr.contains(what) && ran.status.code() == Some(1), "{}", ran.stderr);
+    };
+    let trial = site.endless();
+    site.router.ip("link set d2 down").unwrap();
+    ended(trial, "sink: the link is down");
+    site.router.ip("link set d2 up").unwrap();
+    site.ends[1].wait_for_link("s1").unwrap();
+    let trial = site.endless();
+    drop(site.agents.pop());
+    ended(trial, "agent sink (10.99.9.2:7001) is lost: the other side hung up");
+    // The other one is not: it sends for the next as if nothing had been.
+    let sink = site.start_agent(&site.ends[1], "10.99.9.2");
+    site.agents.push(sink);
+    let text = site.told(&[&["--one-way", "--flow", "gen flows=4"][..], &SLOW].concat());
+    assert_eq!(frames(&text, "sent"), frames(&text, "received"), "{text}");
+    only_lost(&text);
+}

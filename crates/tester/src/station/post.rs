@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A station in a thread of its own that does its part in trials that somebody else leads.
+//!
+//! The thread neither waits nor asks while a trial runs: what its leader wants to tell it or to know stands in a few words of memory
+//! that it looks at each turn.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+
+use super::clock::Clock;
+use super::line::Turn;
+use super::{LOOK_NS, Member, Order, Plan, Progress, Station, Tally};
+use crate::trial::Invalid;
+
+/// What passes between a trial's leader and a post.
+#[derive(Debug, Default)]
+struct Lead {
+    /// When sending begins; 0 until that is known.
+    start_ns: AtomicU64,
+    /// Nothing more is waited for.
+    is_over: AtomicBool,
+    /// The trial is worth nothing.
+    is_abandoned: AtomicBool,
+    /// The leader wants to know how many frames have arrived.
+    is_asked: AtomicBool,
+    /// All frames of the schedule have left, or it is too late for the others.
+    has_sent: AtomicBool,
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl Lead {
+    fn go_on(&self) -> Result<(), Invalid> {
+        if self.is_abandoned.load(Relaxed) {
+            return Err(Invalid::new("the trial was given up", ""));
+        }
+        Ok(())
+    }
+}
+
+/// What a post's thread is told to do.
+enum Command {
+    Plan(Plan),
+    Follow(Order, Arc<Lead>),
+}
+
+/// What it answers.
+enum Reply {
+    Planned(Result<(), Invalid>),
+    /// By its clock.
+    Ready(u64),
+    Over(Box<Result<Tally, Invalid>>),
+}
+
+/// A station that is led.
+pub struct Post {
+    clock: Clock,
+    /// Nothing once the thread is to end.
+    commands: Option<Sender<Command>>,
+    replies: Receiver<Reply>,
+    lead: Arc<Lead>,
+    is_running: bool,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Post {
+    /// Has a station led. Its thread calls `settle` first, for its processor and its priority.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn new(mut station: Station, settle: impl FnOnce() + Send + 'static) -> Result<Post, Invalid> {
+        let clock = station.clock.clone();
+        let (commands, orders) = mpsc::channel();
+        let (tell, replies) = mpsc::channel();
+        let work = move || {
+            settle();
+            // Whoever listens no more has dropped the post.
+            while let Ok(command) = orders.recv() {
+                let told = match command {
+                    Command::Plan(plan) => tell.send(Reply::Planned(station.replan(&plan))),
+                    Command::Follow(order, lead) => {
+                        let ready = |now_ns| drop(tell.send(Reply::Ready(now_ns)));
+                        let result = station.follow(&order, &lead, ready);
+                        tell.send(Reply::Over(Box::new(result)))
+                    }
+                };
+                if told.is_err() {
+                    break;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("post".to_owned()).spawn(work);
+        let thread = thread.map_err(|why| Invalid::new(format!("cannot start a thread: {why}"), ""))?;
+        let (lead, is_running) = (Arc::default(), false);
+        Ok(Post { clock, commands: Some(commands), replies, lead, is_running, thread: Some(thread) })
+    }
+
+    fn command(&mut self, command: Command) -> Result<Reply, Invalid> {
+        let sent = self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok());
+        if sent { self.reply() } else { Err(gone()) }
+    }
+
+    fn reply(&mut self) -> Result<Reply, Invalid> {
+        self.replies.recv().map_err(|mpsc::RecvError| gone())
+    }
+
+    /// What a trial came to that has ended by itself or was told to.
+    fn ended(&mut self, reply: Reply) -> Result<Tally, Invalid> {
+        match reply {
+            Reply::Over(result) => {
+                self.is_running = false;
+                *result
+            }
+            Reply::Planned(_) | Reply::Ready(_) => Err(gone()),
+        }
+    }
+}
+
+/// Of a thread that panicked, which has said why.
+fn gone() -> Invalid {
+    Invalid::new("the thread that sends and receives has ended", "")
+}
+
+impl Member for Post {
+    fn plan(&mut self, plan: &Plan) -> Result<(), Invalid> {
+        self.abandon();
+        match self.command(Command::Plan(plan.clone()))? {
+            Reply::Planned(result) => result,
+            Reply::Ready(_) | Reply::Over(_) => Err(gone()),
+        }
+    }
+
+    fn prepare(&mut self, order: &Order) -> Result<u64, Invalid> {
+        self.abandon();
+        self.lead = Arc::default();
+        self.is_running = true;
+        match self.command(Command::Follow(order.clone(), self.lead.clone()))? {
+            Reply::Ready(now_ns) => Ok(now_ns),
+            other => Err(self.ended(other).err().unwrap_or_else(gone)),
+        }
+    }
+
+    fn go(&mut self, start_ns: u64) -> Result<bool, Invalid> {
+        let in_time = self.clock.now() < start_ns;
+        if in_time {
+            self.lead.start_ns.store(start_ns, Release);
+        }
+        Ok(in_time)
+    }
+
+    fn progress(&mut self, count: bool) -> Result<Progress, Invalid> {
+        if let Ok(reply) = self.replies.try_recv() {
+            // Nobody told it to end.
+            return Err(self.ended(reply).err().unwrap_or_else(gone));
+        }
+        if count {
+            self.lead.is_asked.store(true, Release);
+        }
+        Ok(Progress {
+            is_sending: !self.lead.has_sent.load(Acquire),
+            sent: self.lead.sent.load(Relaxed),
+            received: self.lead.received.load(Relaxed),
+        })
+    }
+
+    fn finish(&mut self) -> Result<Tally, Invalid> {
+        if !self.is_running {
+            return Err(Invalid::new("no trial runs", ""));
+        }
+        self.lead.is_over.store(true, Release);
+        let reply = self.reply()?;
+        self.ended(reply)
+    }
+
+    fn abandon(&mut self) {
+        self.lead.is_abandoned.store(true, Release);
+        while self.is_running {
+            match self.reply() {
+                Ok(Reply::Ready(_) | Reply::Planned(_)) => {}
+                Ok(Reply::Over(_)) | Err(_) => self.is_running = false,
+            }
+        }
+    }
+}
+
+impl Drop for Post {
+    fn drop(&mut self) {
+        self.lead.is_abandoned.store(true, Release);
+        self.commands = None;
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said why.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Station {
+    /// Does its part in a trial. It receives from the time on at which it calls `ready`, with what its clock shows.
+    fn follow(&mut self, order: &Order, lead: &Lead, ready: impl FnOnce(u64)) -> Result<Tally, Invalid> {
+        self.own.extend(&order.own);
+        self.leave_out();
+        self.look()?;
+        self.drain();
+        let mut turn = self.prepare(order, 0)?;
+        ready(self.clock.now());
+        let start_ns = loop {
+            lead.go_on()?;
+            match lead.start_ns.load(Acquire) {
+                0 => self.turn(&mut turn, false),
+                start_ns => break start_ns,
+            }
+        };
+        turn.schedule = order.offer.schedule(self.plan.burst, start_ns)?;
+        if let Some(course) = &mut turn.course {
+            course.starts(start_ns);
+        }
+        let now = self.send(&mut turn, order, start_ns, |_, _| lead.go_on())?;
+        lead.sent.store(self.senders.iter().map(|sender| sender.next).sum(), Relaxed);
+        lead.has_sent.store(true, Release);
+        self.receive_until_over(&mut turn, order, lead)?;
+        self.look()?;
+        Ok(self.tally(turn, now.saturating_sub(start_ns)))
+    }
+
+    fn receive_until_over(&mut self, turn: &mut Turn, order: &Order, lead: &Lead) -> Result<(), Invalid> {
+        let mut look = self.clock.now() + LOOK_NS;
+        let mut is_over = false;
+        while !is_over {
+            // Looked at first: a station that had no turn for long still takes what has come meanwhile.
+            is_over = lead.is_over.load(Acquire);
+            for _ in 0..64 {
+                self.turn(turn, false);
+            }
+            lead.go_on()?;
+            if lead.is_asked.swap(false, Relaxed) {
+                lead.received.store(turn.accounts.all().received, Relaxed);
+            }
+            let now = self.clock.now();
+            if now > look && !order.is_reset {
+                self.look()?;
+                look = now + LOOK_NS;
+            }
+        }
+        Ok(())
+    }
+}
