@@ -154,6 +154,19 @@ pub struct Run {
 }
 
 impl Run {
+    /// What the engine has counted.
+    pub fn report(&self) -> engine::Report {
+        self.router.report()
+    }
+
+    /// The index of an element.
+    ///
+    /// # Panics
+    /// There is none of this name.
+    pub fn index(&self, name: &str) -> usize {
+        self.router.shared().lookup(name, None).expect("an element")
+    }
+
     /// Runs on, after handlers were written for instance.
     pub fn again(mut self) -> Run {
         self.router.run();

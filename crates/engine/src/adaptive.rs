@@ -11,9 +11,9 @@
 //! with nothing. Reading counters and moving tasks is done by others (`live`), so that all it does can be tested without
 //! threads and clocks.
 //!
-//! *Costs.* A task's busy time holds what it pays for packets that change workers now. That is taken off by price (packets
-//! for each second, times nanoseconds for each), and every placement is charged with what would cross in it
-//! ([`balance`](crate::balance)).
+//! *Costs.* A task's busy time holds what it pays for packets that change workers now. That is taken off by price (for packets,
+//! the batches they come in, and frames that do not return by themselves: [`Handoff`]), and every placement is charged with what would
+//! cross in it ([`balance`](crate::balance)). Which task hands how much to which is counted in those of their runs that are timed.
 //!
 //! *Credit.* A placement whose busiest worker would have less to do earns its gain in every period, at most 4 %, and comes when it
 //! has earned 8 %: a large gain after two periods, a small one when it has been there for four. What is worth less than 2 %
@@ -27,14 +27,10 @@
 mod live;
 mod log;
 
-use crate::balance::{Item, Link, Problem};
+use crate::balance::{Handoff, Item, Link, Problem};
 
 pub(crate) use live::Live;
 pub use log::{Entry, Log, Outcome};
-
-/// What a packet costs each of the two workers between which it changes, in nanoseconds: half of the difference between two cores and
-/// one that `junctor bench handoff` shows at burst 32 (docs/measurements/parallelism.md).
-pub const HANDOFF_NS: f64 = 12.0;
 
 /// A placement comes when it has earned this share.
 const CREDIT: f64 = 0.08;
@@ -72,6 +68,19 @@ pub struct TaskSample {
     pub packets: f64,
 }
 
+/// Packets that one task hands to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Flow {
+    /// The task that brings them.
+    pub from: usize,
+    /// The one that takes them.
+    pub to: usize,
+    /// For each second.
+    pub packets: f64,
+    /// Packets in a batch.
+    pub batch: f64,
+}
+
 /// What the router did in a period.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
@@ -79,8 +88,8 @@ pub struct Sample {
     pub at: f64,
     /// Tasks; the same and in the same order until [`Balancer::reset`].
     pub tasks: Vec<TaskSample>,
-    /// Tasks that hand packets to others: from, to, packets for each second.
-    pub flows: Vec<(usize, usize, f64)>,
+    /// What tasks hand to others.
+    pub flows: Vec<Flow>,
     /// Workers that take part.
     pub workers: usize,
 }
@@ -111,7 +120,7 @@ struct Trial {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Balancer {
-    handoff_ns: f64,
+    handoff: Handoff,
     /// Costs of tasks, smoothed.
     costs: Vec<f64>,
     credit: f64,
@@ -127,7 +136,7 @@ pub struct Balancer {
 impl Default for Balancer {
     fn default() -> Self {
         Balancer {
-            handoff_ns: HANDOFF_NS,
+            handoff: Handoff::USUAL,
             costs: Vec::new(),
             credit: 0.0,
             trial: None,
@@ -145,14 +154,14 @@ fn peak(loads: &[f64]) -> f64 {
 }
 
 impl Balancer {
-    /// What a packet costs each of two workers that hand it over, in nanoseconds.
-    pub fn set_handoff_ns(&mut self, ns: f64) {
-        self.handoff_ns = ns;
+    /// What handing packets over costs, from now on.
+    pub fn set_handoff(&mut self, handoff: Handoff) {
+        self.handoff = handoff;
     }
 
     /// What it reckons with.
-    pub fn handoff_ns(&self) -> f64 {
-        self.handoff_ns
+    pub fn handoff(&self) -> Handoff {
+        self.handoff
     }
 
     /// Forgets what it knows of the tasks: there are others.
@@ -204,19 +213,13 @@ impl Balancer {
 
     /// What the tasks cost and hand to each other, apart from what is paid for hand-offs now.
     fn problem(&mut self, sample: &Sample) -> Problem {
-        let price = self.handoff_ns * 1e-9;
-        let links: Vec<Link> = sample.flows.iter().map(|(a, b, n)| Link::even((*a, *b), n * price)).collect();
-        let mut costs: Vec<f64> = sample.tasks.iter().map(|t| t.busy).collect();
-        for Link { ends: (a, b), costs: paid } in &links {
-            if sample.tasks[*a].home != sample.tasks[*b].home {
-                costs[*a] -= paid[0];
-                costs[*b] -= paid[1];
-            }
-        }
+        let mut problem = self.paid(sample);
+        let paid: Vec<f64> = paid_by_task(&problem, &sample.homes());
+        let costs: Vec<f64> = sample.tasks.iter().zip(paid).map(|(task, paid)| task.busy - paid).collect();
         let all: f64 = sample.tasks.iter().map(|t| t.busy).sum();
         // What cost a task has can't be less than this part of what it was busy: the rest was taken for hand-offs.
         let least = |i: usize| sample.tasks[i].busy * 0.1;
-        costs = costs.iter().enumerate().map(|(i, c)| c.max(least(i))).collect();
+        let costs: Vec<f64> = costs.iter().enumerate().map(|(i, c)| c.max(least(i))).collect();
         if self.costs.len() == costs.len() {
             for (known, now) in self.costs.iter_mut().zip(&costs) {
                 // Noise is smoothed, other traffic is believed at once.
@@ -226,12 +229,29 @@ impl Balancer {
         } else {
             self.costs = costs;
         }
-        let item = |(task, cost): (&TaskSample, &f64)| {
+        for ((item, task), cost) in problem.items.iter_mut().zip(&sample.tasks).zip(&self.costs) {
             let fixed = task.fixed || *cost < NEGLIGIBLE * all;
-            Item { cost: *cost, fixed: fixed.then_some(task.home) }
+            (item.cost, item.fixed) = (*cost, fixed.then_some(task.home));
+        }
+        problem
+    }
+
+    /// What tasks hand to each other, at its price; they themselves cost nothing.
+    fn paid(&self, sample: &Sample) -> Problem {
+        let seconds = |ns: [f64; 2], packets: f64| ns.map(|ns| ns * 1e-9 * packets);
+        let mut items = vec![Item { cost: 0.0, fixed: None, begun: 0.0 }; sample.tasks.len()];
+        let link = |flow: &Flow| {
+            items[flow.from].begun += flow.packets;
+            items[flow.to].begun -= flow.packets;
+            Link { ends: (flow.from, flow.to), costs: seconds(self.handoff.ns(flow.batch), flow.packets) }
         };
-        let items = sample.tasks.iter().zip(&self.costs).map(item).collect();
-        Problem { items, links, workers: sample.workers.max(1) }
+        let links = sample.flows.iter().map(link).collect();
+        Problem {
+            items,
+            links,
+            frame_costs: seconds(self.handoff.memory_ns, 1.0),
+            workers: sample.workers.max(1),
+        }
     }
 
     /// A placement that is worth its while and not banned, and its gain.
@@ -315,6 +335,25 @@ impl Balancer {
         });
         Some(trial.before)
     }
+}
+
+/// What each task pays for hand-offs under a placement. What a worker pays for frames is shared among those that begin more than they
+/// end, or end more than they begin, whichever they are too many of.
+fn paid_by_task(problem: &Problem, homes: &[usize]) -> Vec<f64> {
+    let mut paid = vec![0.0; problem.items.len()];
+    for Link { ends: (a, b), costs } in problem.links.iter().filter(|l| homes[l.ends.0] != homes[l.ends.1]) {
+        paid[*a] += costs[0];
+        paid[*b] += costs[1];
+    }
+    for worker in 0..problem.workers {
+        let here = || (0..homes.len()).filter(|i| homes[*i] == worker);
+        let begun: f64 = here().map(|i| problem.items[i].begun).sum();
+        let price = if begun > 0.0 { problem.frame_costs[0] } else { problem.frame_costs[1] };
+        let same = |i: &usize| problem.items[*i].begun * begun > 0.0;
+        let all: f64 = here().filter(same).map(|i| problem.items[i].begun).sum();
+        here().filter(same).for_each(|i| paid[i] += begun.abs() * price * problem.items[i].begun / all);
+    }
+    paid
 }
 
 fn moves(sample: &Sample, from: &[usize], to: &[usize]) -> Vec<(String, usize, usize)> {

@@ -13,6 +13,8 @@ pub struct Item {
     pub cost: f64,
     /// The only worker that may run it.
     pub fixed: Option<usize>,
+    /// Packets that begin with it less those that end, which is what it hands to other tasks less what it takes from them.
+    pub begun: f64,
 }
 
 /// Two tasks one of which hands packets to the other.
@@ -31,6 +33,35 @@ impl Link {
     }
 }
 
+/// What a packet costs two workers one of which hands it to the other, in nanoseconds beyond what the same costs on one core. Each
+/// pair is of the worker that brings it and the one that takes it. `junctor bench handoff` measures them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Handoff {
+    /// For each packet.
+    pub per_packet_ns: [f64; 2],
+    /// For each batch.
+    pub per_batch_ns: [f64; 2],
+    /// For each frame that a worker needs beyond those that end with it, or frees beyond those that begin with it: these
+    /// return from one to the other through the common pool.
+    pub memory_ns: [f64; 2],
+}
+
+impl Handoff {
+    /// If nobody has measured it: what the machines at hand took.
+    pub const USUAL: Handoff =
+        Handoff { per_packet_ns: [2.0, 5.0], per_batch_ns: [60.0, 190.0], memory_ns: [14.0, 2.0] };
+
+    /// The same for each packet and both sides, whatever the batches.
+    pub fn flat(ns: f64) -> Handoff {
+        Handoff { per_packet_ns: [ns; 2], per_batch_ns: [0.0; 2], memory_ns: [0.0; 2] }
+    }
+
+    /// What each side pays for a packet that is handed over in batches of this size.
+    pub fn ns(&self, batch: f64) -> [f64; 2] {
+        [0, 1].map(|side| self.per_packet_ns[side] + self.per_batch_ns[side] / batch.max(1.0))
+    }
+}
+
 /// Tasks, what they hand to each other, and how many workers there are.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -38,6 +69,9 @@ pub struct Problem {
     pub items: Vec<Item>,
     /// What they hand to each other.
     pub links: Vec<Link>,
+    /// What a worker pays for a packet that begins with it and ends with another, and for one the other way round, as far as
+    /// these do not make up for each other: frames stay where packets end.
+    pub frame_costs: [f64; 2],
     /// Workers, at least one.
     pub workers: usize,
 }
@@ -69,6 +103,13 @@ impl Problem {
                 loads[homes[*a]] += costs[0];
                 loads[homes[*b]] += costs[1];
             }
+        }
+        if self.frame_costs != [0.0; 2] {
+            let mut begun = vec![0.0; loads.len()];
+            self.items.iter().zip(homes).for_each(|(item, home)| begun[*home] += item.begun);
+            let [taken, freed] = self.frame_costs;
+            let cost = |begun: f64| if begun > 0.0 { begun * taken } else { -begun * freed };
+            loads.iter_mut().zip(begun).for_each(|(load, begun)| *load += cost(begun));
         }
         loads
     }
@@ -217,9 +258,9 @@ mod tests {
     use super::*;
 
     fn problem(costs: &[f64], links: &[(usize, usize, f64)], workers: usize) -> Problem {
-        let items = costs.iter().map(|cost| Item { cost: *cost, fixed: None }).collect();
+        let items = costs.iter().map(|cost| Item { cost: *cost, fixed: None, begun: 0.0 }).collect();
         let links = links.iter().map(|(a, b, cost)| Link::even((*a, *b), *cost)).collect();
-        Problem { items, links, workers }
+        Problem { items, links, frame_costs: [0.0; 2], workers }
     }
 
     /// The least peak of all placements there are.
@@ -278,6 +319,34 @@ mod tests {
             assert!(found <= least * 1.03, "{workers} workers: {found} against {least}");
             assert!(found <= p.peak(&p.largest_first()));
         }
+    }
+
+    #[test]
+    fn frames_cost_what_does_not_return() {
+        // One begins what two end.
+        let mut p = problem(&[60.0, 40.0, 20.0], &[], 2);
+        p.frame_costs = [10.0, 2.0];
+        for (item, begun) in p.items.iter_mut().zip([1.0, 0.0, -1.0]) {
+            item.begun = begun;
+        }
+        for (homes, want) in [([0, 0, 0], [120.0, 0.0]), ([0, 1, 0], [80.0, 40.0]), ([0, 1, 1], [70.0, 62.0])]
+        {
+            assert_eq!(p.loads(&homes), want, "{homes:?}");
+        }
+        // Each sends to the other: frames go both ways.
+        let mut p = problem(&[30.0, 5.0, 30.0, 5.0], &[], 2);
+        p.frame_costs = [10.0, 2.0];
+        for (item, begun) in p.items.iter_mut().zip([1.0, -1.0, 1.0, -1.0]) {
+            item.begun = begun;
+        }
+        assert_eq!(p.loads(&[0, 1, 1, 0]), [35.0, 35.0]);
+    }
+
+    #[test]
+    fn batches_share_a_price() {
+        let handoff = Handoff { per_packet_ns: [2.0, 5.0], per_batch_ns: [80.0, 160.0], memory_ns: [0.0; 2] };
+        assert_eq!((handoff.ns(32.0), handoff.ns(0.0)), ([4.5, 10.0], [82.0, 165.0]));
+        assert_eq!(Handoff::flat(12.0).ns(1.0), [12.0; 2]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Counters of a whole router: what each element sent, dropped, held and cost.
 
 use crate::drops::Reason;
-use crate::worker::{CycleStats, PortStats, TaskStats, Worker};
+use crate::worker::{CycleStats, Handed, PortStats, TaskStats, Worker};
 
 /// Counters of a router at one moment, over all workers.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,8 @@ pub struct ElementReport {
     pub cycles: CycleStats,
     /// Sampled cost of its tasks, with all that followed from them.
     pub tasks: TaskStats,
+    /// What its tasks handed to others in the timed runs, by the element between them.
+    pub handed: Vec<(usize, Handed)>,
     /// Packets that the element holds.
     pub held: usize,
 }
@@ -50,6 +52,12 @@ impl ElementReport {
         self.tasks.runs += other.tasks.runs;
         self.tasks.timed += other.tasks.timed;
         self.tasks.cycles += other.tasks.cycles;
+        for (queue, handed) in &other.handed {
+            match self.handed.iter_mut().find(|(known, _)| known == queue) {
+                Some((_, known)) => known.add(handed),
+                None => self.handed.push((*queue, *handed)),
+            }
+        }
         self.held += other.held;
         for (reason, n) in &other.drops {
             match self.drops.iter_mut().find(|d| d.0 == *reason) {
@@ -89,6 +97,7 @@ impl Worker {
             drops: self.drops(e as u32).iter().collect(),
             cycles: self.cycle_stats(e),
             tasks: self.task_stats(e),
+            handed: self.traffic.of(e),
             held: self.slots[e].as_ref().map_or(0, |i| i.held()),
         };
         Report { elements: (0..self.slots.len()).map(element).collect(), gone: Vec::new() }

@@ -95,6 +95,12 @@ impl ElementInfo {
     pub fn is_queue(&self) -> bool {
         self.class.sharing == Sharing::Queue
     }
+
+    /// Whether it keeps packets that are pushed into it until somebody pulls them out.
+    pub fn stores(&self) -> bool {
+        self.inputs.iter().any(|i| i.0 == Processing::Push)
+            && self.outputs.iter().any(|o| o.0 == Processing::Pull)
+    }
 }
 
 /// A handler of an element of this router.

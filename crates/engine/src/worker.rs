@@ -34,6 +34,10 @@ use crate::turns::{Common, Turns};
 use crate::watch::Watch;
 
 mod passes;
+mod traffic;
+
+pub use traffic::Handed;
+use traffic::Traffic;
 
 /// Rounds without work after which a worker sleeps until a descriptor, a timer or a message wakes it.
 const IDLE_ROUNDS: u32 = 2000;
@@ -179,6 +183,7 @@ pub struct Worker {
     sampled: Sampler,
     pub(crate) task_stats: Vec<TaskStats>,
     sampled_tasks: Sampler,
+    pub(crate) traffic: Traffic,
     pub(crate) drops: Vec<DropCounts>,
     pub(crate) rcu: sync::rcu::Reader,
     pub(crate) clock: Clock,
@@ -231,6 +236,7 @@ impl Worker {
             sampled: Sampler::one_in(SAMPLE),
             task_stats: vec![TaskStats::default(); shared.elements.len()],
             sampled_tasks: Sampler::one_in(TASK_SAMPLE),
+            traffic: Traffic::new(&shared),
             drops: vec![DropCounts::default(); shared.elements.len()],
             random: fastrand::Rng::with_seed(shared.seed.wrapping_add(index as u64)),
             rcu: shared.rcu.register(format!("worker {index}")),
@@ -335,7 +341,10 @@ impl Worker {
     /// Runs an element's task and carries what it sends. Returns whether there was work.
     #[inline]
     pub(crate) fn run_task(&mut self, element: u32) -> bool {
-        let before = self.sampled_tasks.picks().then(sync::tsc);
+        let before = self.sampled_tasks.picks().then(|| {
+            self.traffic.note(&self.sent, &self.fetched);
+            sync::tsc()
+        });
         let mut worked =
             self.with_doing(element, Doing::Task, |instance, cx| instance.run_task(cx)).unwrap_or(false);
         worked |= !self.stack.is_empty();
@@ -345,6 +354,7 @@ impl Worker {
         // An idle run says nothing of what work costs.
         if let Some(before) = before.filter(|_| worked) {
             stats.time(sync::tsc().saturating_sub(before));
+            self.traffic.count(element as usize, &self.sent, &self.fetched);
         }
         worked
     }

@@ -15,8 +15,9 @@ use serde_json::json;
 
 use crate::bench::{Failed, Subject};
 use crate::config::{Form, Loaded, Source};
-use crate::plan::{Handoff, Prediction, Trial};
+use crate::plan::{Prediction, Trial};
 use crate::{cli, exit, measure};
+use engine::balance::Handoff;
 
 /// Rewrite a configuration so that it feeds more cores: flows are spread over workers where one task brings all packets, and
 /// every flow keeps its order.

@@ -9,14 +9,14 @@ mod trial;
 
 use std::fmt::Write as _;
 
-use engine::balance::Problem;
+use engine::balance::{Handoff, Problem};
 use serde_json::{Value, json};
 
 use crate::bench::Subject;
 use crate::config::{Form, Source};
 use crate::measure;
 use crate::{cli, exit};
-pub(crate) use costs::{Costs, Handoff};
+pub(crate) use costs::{Costs, handoff, median_handoff};
 pub(crate) use model::Prediction;
 pub(crate) use trial::Trial;
 

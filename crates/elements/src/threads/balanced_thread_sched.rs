@@ -81,19 +81,50 @@ mod tests {
         check("BalancedThreadSched(INTERVAL 20)", ["true", "20ms"]);
         let mut run = Rig::text(&format!("{TEXT} StaticThreadSched(u 1)")).workers(2).ready();
         assert_eq!(run.read("balancer.placement"), "i 0\nu 1 fixed: as configured\n");
-        for (handler, value) in
-            [("balancer.period", "1ms"), ("balancer.active", "so so"), ("balancer.handoff_ns", "-1")]
-        {
+        for (handler, value) in [
+            ("balancer.period", "1ms"),
+            ("balancer.active", "so so"),
+            ("balancer.handoff_ns", "-1"),
+            ("balancer.handoff_ns", "1 2 3"),
+        ] {
             assert!(run.write(handler, value).is_err(), "{handler}");
         }
         assert_eq!(
             (run.write("balancer.handoff_ns", "20"), run.read("balancer.handoff_ns")),
-            (Ok(()), "20".into())
+            (Ok(()), "20.0 20.0 0.0 0.0 0.0 0.0".into())
         );
         assert_eq!(
             (run.write("balancer.active", "true"), run.read("balancer.active")),
             (Ok(()), "true".into())
         );
+    }
+
+    #[test]
+    fn who_hands_what_to_whom_is_counted_in_timed_runs() {
+        let run = Rig::text(
+            "a :: InfiniteSource(LIMIT 60000, BURST 30) -> q :: Queue -> u :: Unqueue(BURST 8) -> Discard;
+             b :: InfiniteSource(LIMIT 20000, BURST 10) -> q;
+             c :: InfiniteSource(LIMIT 20000, BURST 10) -> r :: Queue -> v :: Unqueue -> Discard;",
+        )
+        .run();
+        let report = run.report();
+        let handed = |task: &str, queue: &str| {
+            let queue = run.index(queue);
+            let found = report.elements[run.index(task)].handed.iter().find(|(q, _)| *q == queue);
+            found.map(|(_, handed)| *handed).unwrap_or_default()
+        };
+        for (task, queue, burst) in [("a", "q", 30), ("b", "q", 10), ("c", "r", 10)] {
+            let (given, taken) = (handed(task, queue).given, handed(task, queue).taken);
+            assert!(given.batches >= 10 && given.packets == burst * given.batches, "{task}: {given:?}");
+            assert_eq!(taken.packets, 0, "{task}");
+        }
+        for (task, queue) in [("u", "q"), ("v", "r")] {
+            let handed = handed(task, queue);
+            assert!(handed.taken.packets > 0 && handed.given.packets == 0, "{task}: {handed:?}");
+        }
+        for (task, queue) in [("a", "r"), ("b", "r"), ("c", "q"), ("u", "r"), ("v", "q")] {
+            assert_eq!(handed(task, queue), engine::Handed::default(), "{task}, {queue}");
+        }
     }
 
     #[test]

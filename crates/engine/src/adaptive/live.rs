@@ -10,7 +10,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use super::{Balancer, Sample, TaskSample};
+use super::{Balancer, Flow, Sample, TaskSample};
+use crate::balance::Handoff;
 use crate::build::{Plant, lock};
 use crate::handler::HandlerError;
 use crate::ports::Processing;
@@ -19,6 +20,7 @@ use crate::report::Report;
 use crate::router::Shared;
 use crate::swap::Placement;
 use crate::values::parse_duration;
+use crate::worker::Handed;
 
 /// The usual period.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -61,7 +63,7 @@ impl Live {
         Some(match name {
             "balancer.active" => state.active.to_string(),
             "balancer.period" => format!("{:?}", state.period),
-            "balancer.handoff_ns" => state.balancer.handoff_ns().to_string(),
+            "balancer.handoff_ns" => prices(&state.balancer.handoff()),
             "balancer.log" => state.balancer.log.to_string(),
             "balancer.placement" => placement(shared, &state.last),
             _ => return None,
@@ -88,12 +90,12 @@ impl Live {
                 }
                 None => bad("a time of 10 ms at least"),
             },
-            "balancer.handoff_ns" => match text.parse().ok().filter(|ns| (0.0..1e6).contains(ns)) {
-                Some(ns) => {
-                    state.balancer.set_handoff_ns(ns);
+            "balancer.handoff_ns" => match parse_prices(text) {
+                Some(handoff) => {
+                    state.balancer.set_handoff(handoff);
                     Ok(())
                 }
-                None => bad("nanoseconds"),
+                None => bad(PRICES),
             },
             _ => return None,
         };
@@ -251,11 +253,29 @@ impl Counters {
         let mut loads = vec![0.0; shared.workers()];
         tasks.iter().for_each(|t| loads[t.home] += t.busy);
         tasks.iter_mut().for_each(|t| t.busy /= f64::max(loads[t.home], 1.0));
-        let flows = flows(shared, &tasks, &elements, |e| {
-            (self.sent(e, None) - before.sent(e, None)).max(0.0) / seconds
-        });
+        let sent = |e: usize| (self.sent(e, None) - before.sent(e, None)).max(0.0) / seconds;
+        let handed = |i: usize, queue: usize| {
+            let (e, w) = (elements[i], tasks[i].home);
+            self.handed(e, w, queue).map_or([0.0; 3], |now| {
+                let then = before.handed(e, w, queue).unwrap_or_default();
+                let grown = |now: u64, then: u64| now.saturating_sub(then) as f64;
+                let (given, taken) = (now.given, now.taken);
+                [
+                    grown(given.packets, then.given.packets),
+                    grown(given.batches, then.given.batches),
+                    grown(taken.packets, then.taken.packets),
+                ]
+            })
+        };
+        let flows = flows(shared, &tasks, &elements, sent, handed);
         let at = control_time(shared);
         (Sample { at, tasks, flows, workers: shared.active }, elements)
+    }
+
+    /// What the task of element `e` on worker `w` handed over by a queue, in timed runs.
+    fn handed(&self, e: usize, w: usize, queue: usize) -> Option<Handed> {
+        let element = self.by_worker.get(w)?.elements.get(e)?;
+        element.handed.iter().find(|(q, _)| *q == queue).map(|(_, handed)| *handed)
     }
 }
 
@@ -268,30 +288,37 @@ fn control_time(shared: &Shared) -> f64 {
     })
 }
 
-/// Which tasks hand packets to which others: through elements that are pushed into and pulled from.
+/// Which tasks hand packets to which others, by elements that are pushed into and pulled from. `handed` tells how many packets a task gave
+/// in how many batches, and how many it took, in its timed runs.
 fn flows(
     shared: &Shared,
     tasks: &[TaskSample],
     elements: &[usize],
     sent: impl Fn(usize) -> f64,
-) -> Vec<(usize, usize, f64)> {
+    handed: impl Fn(usize, usize) -> [f64; 3],
+) -> Vec<Flow> {
     let mut flows = Vec::new();
     for (queue, info) in shared.elements.iter().enumerate() {
-        let stores = info.inputs.iter().any(|i| i.0 == Processing::Push)
-            && info.outputs.iter().any(|o| o.0 == Processing::Pull);
-        if !stores || info.place.mode == crate::Mode::PerCore {
+        if !info.stores() || info.place.mode == crate::Mode::PerCore {
             continue;
         }
-        let (before, behind) = (around(shared, queue, false), around(shared, queue, true));
-        let those = |reached: &[bool]| (0..tasks.len()).filter(|i| reached[elements[*i]]).collect::<Vec<_>>();
-        let (from, to) = (those(&before), those(&behind));
-        // Who brings more packets brings more of those that cross, as far as one can tell.
-        let sum = |some: &[usize]| some.iter().map(|i| tasks[*i].packets).sum::<f64>().max(1e-9);
-        let (all_from, all_to, packets) = (sum(&from), sum(&to), sent(queue));
-        for a in &from {
-            for b in to.iter().filter(|b| *b != a) {
-                let share = tasks[*a].packets / all_from * tasks[*b].packets / all_to;
-                flows.push((*a, *b, packets * share));
+        let all: Vec<[f64; 3]> = (0..tasks.len()).map(|i| handed(i, queue)).collect();
+        let sum = |what: usize| all.iter().map(|handed| handed[what]).sum::<f64>();
+        let batch = if sum(1) > 0.0 { sum(0) / sum(1) } else { shared.burst as f64 };
+        // No timed run in which it was used: who moves more packets moves more of these, as far as one can tell.
+        let guessed = |behind: bool| -> Vec<f64> {
+            let reached = around(shared, queue, behind);
+            let packets = |(task, e): (&TaskSample, &usize)| if reached[*e] { task.packets } else { 0.0 };
+            tasks.iter().zip(elements).map(packets).collect()
+        };
+        let known = |what: usize| all.iter().map(|handed| handed[what]).collect();
+        let given: Vec<f64> = if sum(0) > 0.0 { known(0) } else { guessed(false) };
+        let taken: Vec<f64> = if sum(2) > 0.0 { known(2) } else { guessed(true) };
+        let whole = (given.iter().sum::<f64>() * taken.iter().sum::<f64>()).max(1e-9);
+        let packets = sent(queue);
+        for (from, given) in given.iter().enumerate().filter(|(_, n)| **n > 0.0) {
+            for (to, taken) in taken.iter().enumerate().filter(|(to, n)| **n > 0.0 && *to != from) {
+                flows.push(Flow { from, to, packets: packets * given * taken / whole, batch });
             }
         }
     }
@@ -315,6 +342,24 @@ fn around(shared: &Shared, queue: usize, behind: bool) -> Vec<bool> {
         }
     }
     seen
+}
+
+/// What `balancer.handoff_ns` takes.
+const PRICES: &str = "nanoseconds for each packet, or six numbers: for each packet, for each batch and for each frame, \
+                      of the worker that brings it and the one that takes it";
+
+fn prices(handoff: &Handoff) -> String {
+    let all = [handoff.per_packet_ns, handoff.per_batch_ns, handoff.memory_ns];
+    all.as_flattened().iter().map(|ns| format!("{ns:.1}")).collect::<Vec<_>>().join(" ")
+}
+
+fn parse_prices(text: &str) -> Option<Handoff> {
+    let numbers = text.split_whitespace().map(|word| word.parse().ok().filter(|ns| (0.0..1e6).contains(ns)));
+    Some(match numbers.collect::<Option<Vec<f64>>>()?[..] {
+        [ns] => Handoff::flat(ns),
+        [a, b, c, d, e, f] => Handoff { per_packet_ns: [a, b], per_batch_ns: [c, d], memory_ns: [e, f] },
+        _ => return None,
+    })
 }
 
 /// A line for each task: worker, load, packets, and whether it may be moved.

@@ -3,6 +3,13 @@
 
 use super::*;
 
+/// What the balancers take a packet to cost each of the two workers between which it changes.
+const BELIEVED_NS: f64 = 12.0;
+
+fn balancer() -> Balancer {
+    Balancer { handoff: Handoff::flat(BELIEVED_NS), ..Balancer::default() }
+}
+
 /// A router that is not there: what its tasks cost, and what they hand to each other.
 struct Router {
     /// Nanoseconds of each task for a packet.
@@ -25,7 +32,7 @@ impl Router {
         Router {
             costs: costs.to_vec(),
             flows,
-            handoff_ns: HANDOFF_NS,
+            handoff_ns: BELIEVED_NS,
             workers,
             homes,
             noise: 0.0,
@@ -40,11 +47,12 @@ impl Router {
 
     /// What a placement really means.
     fn truth(&self) -> Problem {
-        let item = |i: usize| Item { cost: self.costs[i] * 1e-9 * self.offered(i), fixed: None };
+        let item = |i: usize| Item { cost: self.costs[i] * 1e-9 * self.offered(i), fixed: None, begun: 0.0 };
         let links = self.flows.iter().map(|(a, b, n)| Link::even((*a, *b), n * self.handoff_ns * 1e-9));
         Problem {
             items: (0..self.costs.len()).map(item).collect(),
             links: links.collect(),
+            frame_costs: [0.0; 2],
             workers: self.workers,
         }
     }
@@ -72,7 +80,11 @@ impl Router {
             packets: offered[i] * served(i),
         });
         let tasks = tasks.collect();
-        let flows = self.flows.iter().map(|(a, b, n)| (*a, *b, n * served(*a).min(served(*b)))).collect();
+        let flow = |(from, to, n): &(usize, usize, f64)| {
+            let packets = n * served(*from).min(served(*to));
+            Flow { from: *from, to: *to, packets, batch: 32.0 }
+        };
+        let flows = self.flows.iter().map(flow).collect();
         Sample { at: f64::from(self.period), tasks, flows, workers }
     }
 
@@ -142,7 +154,7 @@ fn twelve_uneven_streams_are_placed_within_five_periods_of_a_shift() {
                 workers,
             );
             router.noise = 0.002;
-            let mut balancer = Balancer::default();
+            let mut balancer = balancer();
             // Twice the traffic goes elsewhere.
             for rates in [[0.5, 0.3, 0.2, 0.1], [0.1, 0.2, 0.2, 0.6], [0.4, 0.1, 0.5, 0.2]] {
                 router.flows = streams(rates.map(|r| r * rate), &mut rng);
@@ -171,7 +183,7 @@ fn twelve_uneven_streams_are_placed_within_five_periods_of_a_shift() {
 fn what_is_predicted_is_observed() {
     let mut rng = fastrand::Rng::with_seed(5);
     let mut router = Router::new(&COSTS, streams([1.5e6, 0.9e6, 0.5e6, 0.2e6], &mut rng), 2);
-    let mut balancer = Balancer::default();
+    let mut balancer = balancer();
     assert_eq!(router.run(&mut balancer, 6), 1);
     let entry = balancer.log.iter().next().unwrap();
     let (predicted, observed) = (entry.predicted, entry.observed.unwrap());
@@ -186,7 +198,7 @@ fn a_disappointment_is_undone_and_not_repeated() {
     // Moving a packet costs ten times what it is taken for: two tasks are better left together.
     let mut router = Router::new(&[50.0, 50.0], vec![(0, 1, 8e6)], 2);
     router.handoff_ns = 120.0;
-    let mut balancer = Balancer::default();
+    let mut balancer = balancer();
     let mut homes = Vec::new();
     for _ in 0..30 {
         router.run(&mut balancer, 1);
@@ -206,7 +218,7 @@ fn nothing_moves_without_reason() {
     let check = |what: &str, costs: &[f64], flows: Vec<(usize, usize, f64)>, workers: usize, noise: f64| {
         let mut router = Router::new(costs, flows, workers);
         router.noise = noise;
-        let mut balancer = Balancer::default();
+        let mut balancer = balancer();
         assert_eq!(router.run(&mut balancer, 50), 0, "{what}:\n{}", balancer.log);
     };
     check("one worker", &COSTS, vec![(0, 4, 1e6), (1, 5, 1e6)], 1, 0.0);
@@ -216,14 +228,14 @@ fn nothing_moves_without_reason() {
     // Two loads that differ by chance.
     let mut router = Router::new(&[100.0, 100.0], vec![(0, 0, 4e6), (1, 1, 4e6)], 2);
     (router.homes, router.noise) = (vec![0, 1], 0.08);
-    let mut balancer = Balancer::default();
+    let mut balancer = balancer();
     assert_eq!(router.run(&mut balancer, 100), 0, "{}", balancer.log);
 }
 
 #[test]
 fn fixed_tasks_stay_and_refusals_are_remembered() {
     let mut router = Router::new(&[100.0; 4], (0..4).map(|i| (i, i, 2e6)).collect(), 2);
-    let mut balancer = Balancer::default();
+    let mut balancer = balancer();
     let mut sample = router.measure();
     sample.tasks[0].fixed = true;
     sample.tasks[1].fixed = true;
@@ -238,7 +250,7 @@ fn fixed_tasks_stay_and_refusals_are_remembered() {
 fn an_overloaded_router_shows_its_gain_in_packets() {
     // Both take all that a worker has.
     let mut router = Router::new(&[100.0, 300.0], vec![(0, 0, 1e7), (1, 1, 1e7)], 2);
-    let mut balancer = Balancer::default();
+    let mut balancer = balancer();
     assert_eq!(router.run(&mut balancer, 20), 1, "{}", balancer.log);
     let entry = balancer.log.iter().next().unwrap();
     assert!(entry.outcome == Outcome::Kept && entry.observed.unwrap() > 0.3, "{entry}");

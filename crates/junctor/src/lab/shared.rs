@@ -7,7 +7,7 @@ use super::report::Cell;
 use super::{Common, Progress, Wrong};
 use crate::bench::Failed;
 use crate::measure::Measured;
-use crate::plan::Handoff;
+use engine::balance::Handoff;
 
 /// What all parts of a lab need to know, and where they put what they find.
 pub(super) struct Setting<'a> {

@@ -2,6 +2,7 @@
 //! What a configuration costs on one core, task by task, and what two cores cost each other.
 
 use engine::Report;
+use engine::balance::Handoff;
 
 use super::trial::median;
 use crate::bench::{Distance, Moved};
@@ -18,8 +19,8 @@ pub(crate) struct Costs {
     pub(crate) through: Vec<f64>,
     /// Packets in a batch that leaves an element, by index and output; 0 where none did.
     pub(crate) batches: Vec<Vec<f64>>,
-    /// Packets that leave an element by each output for one that leaves the router.
-    pub(crate) left: Vec<Vec<f64>>,
+    /// What the tasks of each element put into queues and took out of them where that was looked at, by index.
+    pub(crate) handed: Vec<Vec<(usize, engine::Handed)>>,
     /// How many times as much a packet costs on each of two cores that share nothing as on the first alone, if there are two. Cores
     /// differ: whoever else uses a machine uses one of them more.
     pub(crate) together: Option<[f64; 2]>,
@@ -65,9 +66,8 @@ impl Costs {
         });
         let batch = |o: &engine::PortStats| o.packets as f64 / o.batches.max(1) as f64;
         let batches = elements.iter().map(|e| e.outputs.iter().map(batch).collect()).collect();
-        let share = |o: &engine::PortStats| o.packets as f64 / packets;
-        let left = elements.iter().map(|e| e.outputs.iter().map(share).collect()).collect();
-        Costs { ns_per_packet, tasks, elements: own.collect(), batches, left, through, together }
+        let handed = elements.iter().map(|e| e.handed.clone()).collect();
+        Costs { ns_per_packet, tasks, elements: own.collect(), batches, handed, through, together }
     }
 
     /// How many times as much a packet costs on each of so many cores as on the first alone. Of two it was measured; beyond, each
@@ -95,64 +95,37 @@ impl Costs {
             elements: vec![30.0; shared.elements.len()],
             through: vec![1.0; shared.elements.len()],
             batches: vec![Vec::new(); shared.elements.len()],
-            left: vec![Vec::new(); shared.elements.len()],
+            handed: vec![Vec::new(); shared.elements.len()],
             together: None,
         }
     }
 }
 
-/// What two cores pay for a packet that one hands to the other, beyond what the same costs on one core; each pair is of the core that
-/// brings it and the one that takes it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Handoff {
-    /// For each packet, and for each batch.
-    pub(crate) per_packet_ns: [f64; 2],
-    pub(crate) per_batch_ns: [f64; 2],
-    /// For each packet that ends on another core than it began on: taking frames that the other core freed, and freeing them.
-    pub(crate) memory_ns: [f64; 2],
+/// What handing packets over costs, from what was measured at both sizes of batches.
+pub(crate) fn handoff(moved: &Moved) -> Handoff {
+    let [small, large] = Distance::BATCHES.map(|n| n as f64);
+    let extra =
+        |i: usize, side: usize| (moved.apart[i].moving[side] - moved.together[i].moving[side]).max(0.0);
+    // The line through both, as long as it falls with the size.
+    let per_batch = |side| ((extra(0, side) - extra(1, side)) / (1.0 / small - 1.0 / large)).max(0.0);
+    let per_batch_ns = [0, 1].map(per_batch);
+    let per_packet_ns = [0, 1].map(|side| (extra(1, side) - per_batch_ns[side] / large).max(0.0));
+    let memory = |side: usize| (moved.apart[1].memory[side] - moved.together[1].memory[side]).max(0.0);
+    Handoff { per_packet_ns, per_batch_ns, memory_ns: [0, 1].map(memory) }
 }
 
-impl Handoff {
-    /// If nobody has measured it: what the machines at hand took ('junctor bench handoff').
-    pub(crate) const USUAL: Handoff =
-        Handoff { per_packet_ns: [2.0, 5.0], per_batch_ns: [60.0, 190.0], memory_ns: [14.0, 2.0] };
-
-    /// The same for each packet and both sides, whatever the batches.
-    pub(crate) fn flat(ns: f64) -> Handoff {
-        Handoff { per_packet_ns: [ns; 2], per_batch_ns: [0.0; 2], memory_ns: [0.0; 2] }
-    }
-
-    /// From what was measured at both sizes of batches.
-    pub(crate) fn of(moved: &Moved) -> Handoff {
-        let [small, large] = Distance::BATCHES.map(|n| n as f64);
-        let extra =
-            |i: usize, side: usize| (moved.apart[i].moving[side] - moved.together[i].moving[side]).max(0.0);
-        // The line through both, as long as it falls with the size.
-        let per_batch = |side| ((extra(0, side) - extra(1, side)) / (1.0 / small - 1.0 / large)).max(0.0);
-        let per_batch_ns = [0, 1].map(per_batch);
-        let per_packet_ns = [0, 1].map(|side| (extra(1, side) - per_batch_ns[side] / large).max(0.0));
-        let memory = |side: usize| (moved.apart[1].memory[side] - moved.together[1].memory[side]).max(0.0);
-        Handoff { per_packet_ns, per_batch_ns, memory_ns: [0, 1].map(memory) }
-    }
-
-    /// Each price for itself; nothing, if there is no measurement.
-    pub(crate) fn median(all: impl Iterator<Item = Handoff>) -> Option<Handoff> {
-        let all: Vec<Handoff> = all.collect();
-        let price = |of: fn(&Handoff) -> [f64; 2]| {
-            let [a, b] = [0, 1].map(|side| median(all.iter().map(|h| of(h)[side])));
-            Some([a?, b?])
-        };
-        Some(Handoff {
-            per_packet_ns: price(|h| h.per_packet_ns)?,
-            per_batch_ns: price(|h| h.per_batch_ns)?,
-            memory_ns: price(|h| h.memory_ns)?,
-        })
-    }
-
-    /// What each side pays for a packet that is handed over in batches of this size.
-    pub(crate) fn ns(&self, batch: f64) -> [f64; 2] {
-        [0, 1].map(|side| self.per_packet_ns[side] + self.per_batch_ns[side] / batch.max(1.0))
-    }
+/// The median of each price by itself; nothing, if there is no measurement.
+pub(crate) fn median_handoff(all: impl Iterator<Item = Handoff>) -> Option<Handoff> {
+    let all: Vec<Handoff> = all.collect();
+    let price = |of: fn(&Handoff) -> [f64; 2]| {
+        let [a, b] = [0, 1].map(|side| median(all.iter().map(|h| of(h)[side])));
+        Some([a?, b?])
+    };
+    Some(Handoff {
+        per_packet_ns: price(|h| h.per_packet_ns)?,
+        per_batch_ns: price(|h| h.per_batch_ns)?,
+        memory_ns: price(|h| h.memory_ns)?,
+    })
 }
 
 #[cfg(test)]
@@ -169,16 +142,14 @@ mod tests {
             moved.together[i].memory = [4.0, 1.0];
             moved.apart[i].memory = [14.0, 3.0];
         }
-        let handoff = Handoff::of(&moved);
+        let found = handoff(&moved);
         let close = |found: [f64; 2], want: [f64; 2]| {
             assert!(found.iter().zip(want).all(|(f, w)| (f - w).abs() < 1e-9), "{found:?}, not {want:?}");
         };
-        close(handoff.per_packet_ns, [2.0, 5.0]);
-        close(handoff.per_batch_ns, [80.0, 160.0]);
-        close(handoff.memory_ns, [10.0, 2.0]);
-        close(handoff.ns(32.0), [4.5, 10.0]);
-        close(Handoff::flat(12.0).ns(1.0), [12.0; 2]);
-        assert_eq!(Handoff::median([handoff; 3].into_iter()), Some(handoff));
-        assert_eq!(Handoff::median(std::iter::empty()), None);
+        close(found.per_packet_ns, [2.0, 5.0]);
+        close(found.per_batch_ns, [80.0, 160.0]);
+        close(found.memory_ns, [10.0, 2.0]);
+        assert_eq!(median_handoff([found; 3].into_iter()), Some(found));
+        assert_eq!(median_handoff(std::iter::empty()), None);
     }
 }

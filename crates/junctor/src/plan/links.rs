@@ -3,39 +3,57 @@
 //!
 //! Two things cost. At each queue between them, the packets' descriptors and headers go to the core that takes them, by batches: a
 //! batch has a price of its own, so a stream that was split into many costs more for each packet. And a packet that ends on
-//! another core than it began on leaves its frame there, which must come back; one that returns before it ends brings its frame along.
+//! another core than it began on leaves its frame there. As many as come back that way are taken again; the others must come back by
+//! themselves.
 
-use engine::balance::Link;
-use engine::{ElementInfo, Mode, Processing};
+use engine::balance::{Handoff, Item, Link};
+use engine::{ElementInfo, Handed, Mode, Processing};
 
-use super::costs::{Costs, Handoff};
+use super::costs::Costs;
 
-/// Links between tasks: `items` are the tasks' elements, `homes` their workers.
+/// Links between tasks: `items` are their elements. Notes how many packets begin with each more than end with it.
 pub(super) fn links(
     costs: &Costs,
     elements: &[ElementInfo],
     items: &[usize],
-    homes: &[usize],
+    parts: &mut [Item],
     handoff: &Handoff,
 ) -> Vec<Link> {
-    let (mut links, mut hops) = (Vec::new(), Vec::new());
-    for (queue, info) in elements.iter().enumerate().filter(|(_, e)| e.is_queue()) {
-        let tasks =
-            |reached: Vec<bool>| -> Vec<usize> { (0..items.len()).filter(|i| reached[items[*i]]).collect() };
-        let (from, to) = (tasks(reached(elements, queue, false)), tasks(reached(elements, queue, true)));
-        let pairs = || from.iter().flat_map(|a| to.iter().map(move |b| (*a, *b)));
-        // A queue of which every worker has its own hands nothing over.
-        if info.place.mode == Mode::PerCore {
-            hops.extend(pairs().filter(|(a, b)| homes[*a] == homes[*b]));
-            continue;
+    let mut links = Vec::new();
+    // A queue of which every worker has its own hands nothing over.
+    let hands_over = |(_, e): &(usize, &ElementInfo)| e.stores() && e.place.mode != Mode::PerCore;
+    for (queue, info) in elements.iter().enumerate().filter(hands_over) {
+        let ns = handoff.ns(batch_into(costs, info));
+        let (from, to) =
+            (shares(costs, elements, items, queue, false), shares(costs, elements, items, queue, true));
+        for (a, given) in from.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+            for (b, taken) in to.iter().enumerate().filter(|(b, share)| **share > 0.0 && *b != a) {
+                let packets = costs.through[queue] * given * taken;
+                parts[a].begun += packets;
+                parts[b].begun -= packets;
+                links.push(Link { ends: (a, b), costs: ns.map(|ns| ns * packets) });
+            }
         }
-        hops.extend(pairs());
-        let share = costs.through[queue] / (from.len() * to.len()).max(1) as f64;
-        let ns = handoff.ns(batch_into(costs, info)).map(|ns| ns * share);
-        links.extend(pairs().filter(|(a, b)| a != b).map(|ends| Link { ends, costs: ns }));
     }
-    links.extend(frames(costs, elements, items, &hops, handoff));
     links
+}
+
+/// Of the packets that go through a queue, the share that each task puts in, or takes out.
+fn shares(costs: &Costs, elements: &[ElementInfo], items: &[usize], queue: usize, behind: bool) -> Vec<f64> {
+    let counted = |e: usize| {
+        let handed = costs.handed.get(e)?.iter().find(|(q, _)| *q == queue);
+        let packets = |handed: Handed| if behind { handed.taken.packets } else { handed.given.packets };
+        // Its tasks have an equal part in what it hands over.
+        Some(packets(handed?.1) as f64 / items.iter().filter(|i| **i == e).count() as f64)
+    };
+    let mut all: Vec<f64> = items.iter().map(|e| counted(*e).unwrap_or(0.0)).collect();
+    if all.iter().sum::<f64>() == 0.0 {
+        // Nobody looked: those that can, alike.
+        let reached = reached(elements, queue, behind);
+        all = items.iter().map(|e| f64::from(u8::from(reached[*e]))).collect();
+    }
+    let sum = all.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+    all.iter().map(|packets| packets / sum).collect()
 }
 
 /// Packets in a batch that is pushed into an element.
@@ -49,50 +67,6 @@ fn batch_into(costs: &Costs, info: &ElementInfo) -> f64 {
     if batches > 0.0 { packets / batches } else { engine::DEFAULT_BURST as f64 }
 }
 
-/// Links between the tasks with which packets begin and those with which they end: frames go from these to those.
-fn frames(
-    costs: &Costs,
-    elements: &[ElementInfo],
-    items: &[usize],
-    hops: &[(usize, usize)],
-    handoff: &Handoff,
-) -> Vec<Link> {
-    let connected = |ports: &[(Processing, Vec<(usize, usize)>)]| ports.iter().any(|p| !p.1.is_empty());
-    // Packets that end with each task.
-    let mut ended = vec![0.0; items.len()];
-    for (e, info) in elements.iter().enumerate().filter(|(_, e)| !connected(&e.outputs)) {
-        let feeding = info.inputs.iter().flat_map(|(_, peers)| peers);
-        let arriving: f64 = feeding.filter_map(|(peer, port)| costs.left.get(*peer)?.get(*port)).sum();
-        let before = reached(elements, e, false);
-        let who: Vec<usize> = (0..items.len()).filter(|i| items[*i] == e || before[items[*i]]).collect();
-        who.iter().for_each(|i| ended[*i] += arriving / who.len() as f64);
-    }
-    let mut links = Vec::new();
-    for s in (0..items.len()).filter(|i| !connected(&elements[items[*i]].inputs)) {
-        let alike = items.iter().filter(|e| **e == items[s]).count() as f64;
-        let begun = costs.left.get(items[s]).map_or(0.0, |left| left.iter().sum::<f64>()) / alike;
-        let there = closure(s, hops, items.len());
-        let all: f64 = (0..items.len()).filter(|t| there[*t]).map(|t| ended[t]).sum();
-        for t in (0..items.len()).filter(|t| *t != s && there[*t] && ended[*t] > 0.0) {
-            let packets = begun * ended[t] / all;
-            links.push(Link { ends: (s, t), costs: handoff.memory_ns.map(|ns| ns * packets) });
-        }
-    }
-    links
-}
-
-/// The tasks that packets of this one may come to.
-fn closure(from: usize, hops: &[(usize, usize)], tasks: usize) -> Vec<bool> {
-    let mut seen = vec![false; tasks];
-    let mut todo = vec![from];
-    while let Some(task) = todo.pop() {
-        if !std::mem::replace(&mut seen[task], true) {
-            todo.extend(hops.iter().filter(|(a, _)| *a == task).map(|(_, b)| *b));
-        }
-    }
-    seen
-}
-
 /// Elements before a queue (whose pushes may end in it), or behind it (whose pulls may), up to the next queue.
 fn reached(elements: &[ElementInfo], queue: usize, behind: bool) -> Vec<bool> {
     let mut seen = vec![false; elements.len()];
@@ -104,7 +78,7 @@ fn reached(elements: &[ElementInfo], queue: usize, behind: bool) -> Vec<bool> {
         };
         for (_, peers) in ports.iter().filter(|(p, _)| *p == works) {
             for (peer, _) in peers {
-                if !std::mem::replace(&mut seen[*peer], true) && !elements[*peer].is_queue() {
+                if !std::mem::replace(&mut seen[*peer], true) && !elements[*peer].stores() {
                     todo.push(*peer);
                 }
             }

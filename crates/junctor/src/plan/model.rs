@@ -4,10 +4,10 @@
 //!
 //! The traffic is taken to arrive in the proportions in which it was measured on one worker.
 
-use engine::balance::{Item, Problem};
+use engine::balance::{Handoff, Item, Problem};
 use engine::{Mode, Shared};
 
-use super::costs::{Costs, Handoff};
+use super::costs::Costs;
 use super::links::links;
 
 /// What a configuration would do on a number of workers.
@@ -36,11 +36,11 @@ impl Prediction {
                 homes.push(*worker);
                 // A task that every worker has cannot be moved: it serves the worker's own queue of the device.
                 let fixed = (on.len() > 1).then_some(*worker);
-                parts.push(Item { cost: task.ns / on.len() as f64, fixed });
+                parts.push(Item { cost: task.ns / on.len() as f64, fixed, begun: 0.0 });
             }
         }
-        let links = links(costs, elements, &items, &homes, handoff);
-        let problem = Problem { items: parts, links, workers };
+        let links = links(costs, elements, &items, &mut parts, handoff);
+        let problem = Problem { items: parts, links, frame_costs: handoff.memory_ns, workers };
         // Cores share a cache and a memory, and are not all as fast.
         let loads = problem.loads(&homes).into_iter().zip(costs.slower(workers));
         let loads = loads.map(|(load, slower)| load * slower).collect();
@@ -130,8 +130,7 @@ mod tests {
         let subject = Subject::new(&graph, text).expect("patterns");
         let Ok(router) = subject.build(2) else { panic!("does not build") };
         let shared = router.shared();
-        let mut costs = Costs::made_up(shared, &[("s", 60.0), ("u", 40.0), ("v", 20.0)]);
-        costs.left.fill(vec![1.0]);
+        let costs = Costs::made_up(shared, &[("s", 60.0), ("u", 40.0), ("v", 20.0)]);
         let handoff = Handoff { memory_ns: [10.0, 2.0], ..Handoff::flat(1.0) };
         let problem = Prediction::new(&costs, shared, 2, &handoff).problem;
         for (homes, want) in [([0, 0, 0], [120.0, 0.0]), ([0, 1, 0], [82.0, 42.0]), ([0, 1, 1], [71.0, 63.0])]

@@ -6,7 +6,9 @@
 
 use crate::bench::{Distance, Failed, Prepared, Run, Subject, run_together, task_cycles};
 
-use super::costs::{Costs, Handoff};
+use engine::balance::Handoff;
+
+use super::costs::{self, Costs};
 
 /// A configuration with all routers that its rounds need.
 pub(crate) struct Trial {
@@ -70,7 +72,7 @@ impl Trial {
         };
         let checked =
             self.checks.iter_mut().map(|(_, router)| router.run_timed()).collect::<Result<_, _>>()?;
-        let handoff = self.distance.as_mut().and_then(Distance::run).map(|moved| Handoff::of(&moved));
+        let handoff = self.distance.as_mut().and_then(Distance::run).map(|moved| costs::handoff(&moved));
         self.rounds.push(Round { one_ns, tasks, pair_ns, checked, handoff });
         Ok(())
     }
@@ -96,7 +98,7 @@ impl Trial {
 
     /// What moving a packet costs two cores.
     pub(crate) fn handoff(&self) -> Option<Handoff> {
-        Handoff::median(self.rounds.iter().filter_map(|r| r.handoff))
+        costs::median_handoff(self.rounds.iter().filter_map(|r| r.handoff))
     }
 
     /// The runs with this number of workers, round by round.

@@ -7,7 +7,8 @@ use super::super::shared::{Setting, counts, explain, graph, ratios, with_traffic
 use super::published::{self, ROWS};
 use crate::bench::{Failed, Prepared, Run, Subject};
 use crate::measure::Measured;
-use crate::plan::{Handoff, Prediction, Trial};
+use crate::plan::{Prediction, Trial};
+use engine::balance::Handoff;
 
 const BRIDGE: &str = include_str!("../../../../../conf/bridge.click");
 /// Stations behind each port, and flows from each port. Few enough for their frames to stay in a cache: what is to be seen is the bridge.

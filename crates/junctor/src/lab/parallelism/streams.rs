@@ -220,8 +220,9 @@ struct Settled {
 fn settle(setting: &mut Setting<'_>, subject: &Subject<'_>, tasks: &Tasks) -> Result<Settled, String> {
     setting.progress.part("streams: the balancer places tasks while they run");
     let mut router = subject.prepare(tasks.problem.workers).map_err(explain)?;
-    let handoff = setting.handoff.ns(engine::DEFAULT_BURST as f64);
-    router.write("balancer.handoff_ns", &format!("{:.1}", (handoff[0] + handoff[1]) / 2.0))?;
+    let prices = [setting.handoff.per_packet_ns, setting.handoff.per_batch_ns, setting.handoff.memory_ns];
+    let prices: Vec<String> = prices.as_flattened().iter().map(|ns| format!("{ns:.1}")).collect();
+    router.write("balancer.handoff_ns", &prices.join(" "))?;
     router.write("balancer.period", &format!("{}ms", PERIOD.as_millis()))?;
     router.write("balancer.active", "true")?;
     let periods = if setting.common.quick { PERIODS / 3 } else { PERIODS };
@@ -451,7 +452,8 @@ fn costs(tasks: &Tasks) -> Table {
             (_, b) if b == i => l.costs[1],
             _ => 0.0,
         };
-        let links: f64 = tasks.problem.links.iter().map(end).sum();
+        let frames = tasks.problem.frame_costs[usize::from(item.begun < 0.0)] * item.begun.abs();
+        let links = tasks.problem.links.iter().map(end).sum::<f64>() + frames;
         table.row(vec![Cell::new(name.clone()), Cell::number(item.cost), Cell::new(digits(links))]);
     }
     table
