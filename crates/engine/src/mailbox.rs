@@ -28,8 +28,14 @@ pub(crate) struct Trouble {
 }
 
 struct Inner {
-    queue: VecDeque<Message>,
+    queue: VecDeque<Letter>,
     open: bool,
+}
+
+struct Letter {
+    message: Message,
+    /// No worker waits for it, and it may ask other workers: it waits while its own is parked.
+    unhurried: bool,
 }
 
 /// See the module. Its worker looks at it in every round, so it shares no line with another's.
@@ -75,12 +81,22 @@ impl Mailbox {
 
     /// Leaves a message and wakes the worker; false when it has ended.
     pub(crate) fn post(&self, message: Message) -> bool {
+        self.leave(Letter { message, unhurried: false })
+    }
+
+    /// The same for a message that waits while workers are parked so that they can be exchanged. What it runs may ask other workers, which
+    /// at that time may have nothing left to answer with. Not for messages for which a worker waits: it could never park.
+    pub(crate) fn post_unhurried(&self, message: Message) -> bool {
+        self.leave(Letter { message, unhurried: true })
+    }
+
+    fn leave(&self, letter: Letter) -> bool {
         {
             let mut inner = self.inner();
             if !inner.open {
                 return false;
             }
-            inner.queue.push_back(message);
+            inner.queue.push_back(letter);
             self.mail.store(true, Ordering::Release);
         }
         self.wake();
@@ -100,10 +116,20 @@ impl Mailbox {
     /// Takes the first message. The others stay: one that makes its worker wait for another worker may be in need of what that one has
     /// asked meanwhile.
     pub(crate) fn next(&self) -> Option<Message> {
+        self.take(|_| true)
+    }
+
+    /// The same without those that wait while workers are parked.
+    pub(crate) fn next_urgent(&self) -> Option<Message> {
+        self.take(|letter| !letter.unhurried)
+    }
+
+    fn take(&self, which: impl Fn(&Letter) -> bool) -> Option<Message> {
         let mut inner = self.inner();
-        let message = inner.queue.pop_front();
+        let at = inner.queue.iter().position(which)?;
+        let letter = inner.queue.remove(at);
         self.mail.store(!inner.queue.is_empty(), Ordering::Relaxed);
-        message
+        letter.map(|letter| letter.message)
     }
 
     /// Refuses further messages, or takes them again.
@@ -151,5 +177,25 @@ impl Mailbox {
         if self.asleep.load(Ordering::Relaxed) {
             self.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_no_hurry_waits_while_parked() {
+        let mailbox = Mailbox::new();
+        let nothing = || -> Message { Box::new(|_| ()) };
+        assert!(
+            mailbox.post_unhurried(nothing()) && mailbox.post(nothing()) && mailbox.post_unhurried(nothing())
+        );
+        let urgent = mailbox.next_urgent();
+        assert!(urgent.is_some() && mailbox.next_urgent().is_none());
+        // The others are still there, and their worker knows.
+        assert!(mailbox.has_mail() && mailbox.waiting() == 2);
+        assert!(mailbox.next().is_some() && mailbox.has_mail());
+        assert!(mailbox.next().is_some() && !mailbox.has_mail() && mailbox.next().is_none());
     }
 }

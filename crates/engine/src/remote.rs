@@ -42,7 +42,7 @@ enum Missed {
 /// placed on another worker meanwhile.
 fn deliver(shared: &Arc<Shared>, signal: i32, (element, worker): (u32, usize)) {
     let meant = shared.clone();
-    shared.mailboxes[worker].post(Box::new(move |w: &mut Worker| {
+    shared.mailboxes[worker].post_unhurried(Box::new(move |w: &mut Worker| {
         if Arc::ptr_eq(&meant, &w.shared) {
             w.with(element, |instance, cx| instance.signal(cx, signal));
         } else if Arc::ptr_eq(&meant.lineage, &w.shared.lineage) {
@@ -71,7 +71,7 @@ impl Control {
     /// Asks the driver to stop, see [`Cx::please_stop`](crate::Cx::please_stop).
     pub fn please_stop(&self) {
         let first = &self.plant.mailboxes[0];
-        if first.trouble().is_some() || !first.post(Box::new(|w| w.please_stop())) {
+        if first.trouble().is_some() || !first.post_unhurried(Box::new(|w| w.please_stop())) {
             self.stop();
         }
     }
@@ -223,7 +223,7 @@ impl Control {
                 if Arc::ptr_eq(&meant, &worker.shared) { Ok(f(worker)) } else { Err(Missed::Replaced) };
             let _ = tx.send(answer);
         });
-        if !self.plant.mailboxes[w].post(message) {
+        if !self.plant.mailboxes[w].post_unhurried(message) {
             return Err(Missed::Stopped);
         }
         loop {

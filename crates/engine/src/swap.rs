@@ -332,7 +332,7 @@ impl Worker {
             match order {
                 Err(RecvTimeoutError::Timeout) => {
                     self.pulse.beat();
-                    self.serve();
+                    self.serve_parked();
                 }
                 Ok(Order::HandOver(hull)) => {
                     let old = std::mem::replace(self, *hull);

@@ -76,6 +76,8 @@ enum Unit {
     Drain,
     /// Execute messages.
     Serve,
+    /// Those that may be executed while workers are parked.
+    ServeParked,
     /// Run the timer that is due.
     Timer,
     /// Run the task that is next.
@@ -267,6 +269,7 @@ impl Conductor {
             }
             Unit::Drain => worker.drain(),
             Unit::Serve => self.worked |= worker.serve(),
+            Unit::ServeParked => self.worked |= worker.serve_parked(),
             Unit::Task => self.worked |= worker.run_next_task(),
             Unit::EachTask => self.worked |= worker.run_each_task(),
             Unit::Wait(time) => self.worked |= worker.wait(Some(time)),
@@ -358,7 +361,7 @@ impl Conductor {
     }
 
     fn serve_parked(&mut self) {
-        (0..self.count).for_each(|w| self.run(w, Unit::Serve));
+        (0..self.count).for_each(|w| self.run(w, Unit::ServeParked));
         self.pause();
     }
 

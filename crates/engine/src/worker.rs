@@ -23,6 +23,7 @@ use crate::cx::Cx;
 use crate::drops::{DropCounts, Reason};
 use crate::element::{Element, Provided};
 use crate::fuse::Fused;
+use crate::mailbox::{Mailbox, Message};
 use crate::plan::Mode;
 use crate::pulse::{Doing, Pulse, Spot};
 use crate::router::{Shared, Target};
@@ -550,10 +551,19 @@ impl Worker {
 
     /// Executes the messages of other threads.
     pub(crate) fn serve(&mut self) -> bool {
+        self.execute(Mailbox::next)
+    }
+
+    /// The same while it is parked: others that are not yet may wait for an answer.
+    pub(crate) fn serve_parked(&mut self) -> bool {
+        self.execute(Mailbox::next_urgent)
+    }
+
+    fn execute(&mut self, next: fn(&Mailbox) -> Option<Message>) -> bool {
         // Those that come meanwhile have their turn in the next round.
         let waiting = self.shared.mailboxes[self.index].waiting();
         for _ in 0..waiting {
-            let Some(message) = self.shared.mailboxes[self.index].next() else { break };
+            let Some(message) = next(&self.shared.mailboxes[self.index]) else { break };
             message(self);
             self.drain();
         }
@@ -725,7 +735,7 @@ impl Worker {
                     }
                 });
                 let mailbox = &self.shared.mailboxes[worker];
-                if mailbox.trouble().is_some() || !mailbox.post(message) {
+                if mailbox.trouble().is_some() || !mailbox.post_unhurried(message) {
                     self.shared.stop();
                 }
             }

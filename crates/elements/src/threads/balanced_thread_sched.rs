@@ -102,10 +102,11 @@ mod tests {
     #[test]
     fn who_hands_what_to_whom_is_counted_in_timed_runs() {
         let run = Rig::text(
-            "a :: InfiniteSource(LIMIT 60000, BURST 30) -> q :: Queue -> u :: Unqueue(BURST 8) -> Discard;
+            "a :: InfiniteSource(LIMIT 60000, BURST 30) -> q :: Queue -> u :: Unqueue(BURST 64) -> Discard;
              b :: InfiniteSource(LIMIT 20000, BURST 10) -> q;
              c :: InfiniteSource(LIMIT 20000, BURST 10) -> r :: Queue -> v :: Unqueue -> Discard;",
         )
+        .burst(64)
         .run();
         let report = run.report();
         let handed = |task: &str, queue: &str| {
