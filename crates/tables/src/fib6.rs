@@ -18,17 +18,18 @@
 //!  +-------------------------------------+----------+
 //!  | 10 separators of 32 bits | 11 leaves of 16 bits| x 1 to 17
 //!  +--------------------------+---------------------+
-//! leaf:  0 iiiiiiiiiiiiiii  next hop id; all ones: no route
-//!        1 iiiiiiiiiiiiiii  the /64 may be divided by longer routes: search the lower half among the divided /64s,
-//!                           else the id
+//! leaf:  0 iiiiiiiiiiiiiii  next hop id
+//!        1 111111111111111  no route
+//!        either of these with its first bit turned over: the /64 may be divided by longer routes; search the lower half
+//!                           among the divided /64s, else take what the leaf says with the bit turned back
 //! ```
 //!
 //! A chunk's keys need 32 bits only, because all its runs begin at multiples of a power of two (usually 2^16: /48s) and
 //! lie close together: so a line has 17 children instead of 9, and leaves stand in the line of their separators. Where the two
 //! do not hold, chunks are cut smaller. They are cut at keys as round as may be, so that 32 bits behind the first 16 tell them apart, too.
 //!
-//! A lookup of 32 addresses goes through the directory, for all 32 to a chunk's head, then for all 32 to one leaf line. Only the
-//! latter two miss the first cache, and are asked for ahead. No step branches.
+//! A lookup of 32 addresses takes one step for all 32 before the next one: a level of the directory, the next level, a chunk's head, one
+//! leaf line. Only the latter two miss the first cache, and are asked for ahead. No step branches.
 //!
 //! Ideas: runs in place of prefixes as in Lampson, Srinivasan and Varghese, *IP Lookups using Multiway and Multicolumn
 //! Search* (INFOCOM 1998), who also put a table of the first 16 bits before their search; trees without pointers in cache lines as in
@@ -102,11 +103,11 @@ use std::{
 use sync::rcu;
 
 /// No route, as a leaf.
-const LEAF_NONE: u16 = (1 << 15) - 1;
-/// The leaf's /64 may be divided.
+const LEAF_NONE: u16 = u16::MAX;
+/// Turned over in a leaf whose /64 may be divided.
 const DEEP: u16 = 1 << 15;
 
-const _: () = assert!(NextHopId::MAX.0 + 1 == LEAF_NONE as u32, "every id fits a leaf");
+const _: () = assert!(NextHopId::MAX.0 < (LEAF_NONE ^ DEEP) as u32, "every id fits a leaf");
 
 /// One version of all that is replaced as a whole.
 struct Root {

@@ -22,12 +22,15 @@ const FANOUT: [usize; 2] = [16, 8];
 #[repr(C, align(64))]
 pub(super) struct Node(pub [u32; 16]);
 
+/// A node's size.
+pub(super) const NODE_BYTES: u32 = size_of::<Node>() as u32;
+
 /// From keys to the numbers of chunks. `walk` has the lookup.
 ///
 /// For each key the tree's root, and then `levels` times the child at the first child plus the number of separators below the key, is one
 /// of `nodes`, the last one a chunk's number.
 pub(super) struct Directory {
-    /// By the first bits of a key.
+    /// By the first bits of a key: where the tree's root lies, in bytes from the first node.
     pub roots: Vec<u32>,
     pub nodes: Vec<Node>,
     pub levels: u32,
@@ -91,12 +94,12 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Makes a tree of `levels` over `chunks`; its root.
+    /// Makes a tree of `levels` over `chunks`; where its root lies, in bytes.
     fn tree(&mut self, chunks: std::ops::Range<usize>, levels: u32) -> u32 {
         let root = self.nodes.len();
         self.nodes.push(Node([0; 16]));
         self.fill(root, chunks, levels);
-        root as u32
+        NODE_BYTES * root as u32
     }
 
     fn fill(&mut self, node: usize, chunks: std::ops::Range<usize>, levels: u32) {
@@ -142,7 +145,7 @@ mod tests {
 
     /// As `walk` does it, with every step checked.
     fn chunk(directory: &Directory, key: u64) -> usize {
-        let mut place = directory.roots[(key >> (64 - ROOT_BITS)) as usize] as usize;
+        let mut place = (directory.roots[(key >> (64 - ROOT_BITS)) as usize] / NODE_BYTES) as usize;
         for _ in 0..directory.levels {
             let words = directory.nodes[place].0.map(u32::from_le);
             let below = if directory.wide {

@@ -407,7 +407,7 @@ impl Found<'_> {
             self.emit(end + 1, stack.top.1, (end + 1 != route.key) & (stack.top.0 != end));
         }
         let above = stack.top.1;
-        let leaf = if route.len == MARKER { u32::from(DEEP) | above } else { route.leaf.into() };
+        let leaf = if route.len == MARKER { u32::from(DEEP) ^ above } else { route.leaf.into() };
         self.emit(route.key, leaf, lasts);
         stack.push(route.last(), leaf);
     }

@@ -19,15 +19,12 @@
 //!   stores are no race.
 
 use super::{
-    DEEP, Root, Variant,
+    DEEP, LEAF_NONE, Root, Variant,
     chunk::{LEAVES_BYTE, LINE_RUNS, Slot},
-    directory::{self, Directory, Node, ROOT_BITS},
+    directory::{self, Directory, NODE_BYTES, Node, ROOT_BITS},
 };
 use crate::next_hop::NextHopId;
-use std::{
-    mem::MaybeUninit,
-    sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use sync::{
     lines::{Line, Lines},
     prefetch::prefetch,
@@ -46,12 +43,20 @@ pub(super) struct Walk {
     pub lines: Lines,
 }
 
-/// Where a walk through a chunk is, and the part of the key that is looked for there.
+/// How far a walk has come.
 #[derive(Clone, Copy)]
 struct Place {
-    line: *const Line,
+    /// In the directory: the node to look at next, in bytes from the first.
+    node: u32,
+    /// In a chunk: the part of the key that is looked for there.
     key: u32,
+    /// In a chunk: the head, then the line before the leaves.
+    line: *const Line,
 }
+
+/// What the steps leave for each other, at the beginning of a cache line.
+#[repr(align(64))]
+struct Aligned<T>([T; BATCH]);
 
 /// A loop over two slices of one length, four at a time, which leaves little of what the loop itself costs. No closure: the
 /// compiler may make one a function of its own, without the vector instructions.
@@ -321,14 +326,15 @@ impl Walk {
         }
     }
 
-    /// Step by step over up to [`BATCH`] addresses, so that each step's cache misses overlap.
+    /// Step by step over up to [`BATCH`] addresses, so that each step's cache misses overlap, and so that no step is long: a
+    /// processor waits for few instructions at once.
     ///
     /// # Safety
     /// As [`lookup`](Self::lookup).
     #[inline(always)]
     unsafe fn batch<R: Rank>(&self, rank: R, root: &Root, addrs: &[u128], out: &mut [u32]) {
-        let mut places = [const { MaybeUninit::uninit() }; BATCH];
-        let places = &mut places[..addrs.len().min(BATCH)];
+        let mut places = Aligned([Place { node: 0, key: 0, line: std::ptr::null() }; BATCH]);
+        let places = &mut places.0[..addrs.len().min(BATCH)];
         // SAFETY: the caller's promise.
         unsafe {
             match (root.directory.wide, root.directory.levels) {
@@ -339,34 +345,34 @@ impl Walk {
             }
         }
         by_fours!((place, _) in (places, addrs) {
-            // SAFETY: `heads` wrote all places. (b), (c): a head, and the leaf lines that follow.
+            // SAFETY: (b), (c): a head, and the leaf lines that follow.
             unsafe {
-                let place = place.assume_init_mut();
-                place.line = place.line.add(1 + rank.head(place.line, place.key) as usize);
-                prefetch(&*place.line);
+                place.line = place.line.add(rank.head(place.line, place.key) as usize);
+                prefetch(&*place.line.add(1));
             }
         });
-        let mut deep = 0;
-        by_fours!((out, place) in (out, places) {
-            // SAFETY: as above; (a), (b), (c); the rank is at most ten, and eleven leaves lie behind the separators.
-            *out = unsafe {
-                let place = place.assume_init_ref();
-                let leaves = place.line.cast::<AtomicU16>().add(LEAVES_BYTE / 2);
-                let leaf = &*leaves.add(rank.leaves(place.line, place.key) as usize);
-                u16::from_le(leaf.load(Ordering::Relaxed)).into()
+        let mut leaves = Aligned([0; BATCH]);
+        let leaves = &mut leaves.0[..places.len()];
+        by_fours!((leaf, place) in (leaves, places) {
+            // SAFETY: (a), (b), (c); the rank is at most ten, and eleven leaves lie behind the separators.
+            *leaf = unsafe {
+                let line = place.line.add(1);
+                let leaves = line.cast::<AtomicU16>().add(LEAVES_BYTE / 2);
+                u16::from_le((*leaves.add(rank.leaves(line, place.key) as usize)).load(Ordering::Relaxed))
             };
-            deep |= *out;
         });
-        if deep & u32::from(DEEP) != 0 {
-            divided(root, addrs, out);
+        let mut any = 0;
+        for (out, leaf) in out.iter_mut().zip(leaves) {
+            *out = answer(*leaf);
+            any |= out.wrapping_add(1);
         }
-        for leaf in out {
-            *leaf = answer(*leaf);
+        if any >= FIRST_DEEP {
+            divided(root, addrs, out);
         }
     }
 
     /// The heads of the chunks that `addrs` lie in, by a directory whose nodes are `WIDE` and which has `LEVELS` of them (0: as many
-    /// as it says): writes all places, and begins to load the heads.
+    /// as it says). Begins to load them.
     ///
     /// # Safety
     /// As [`lookup`](Self::lookup).
@@ -376,7 +382,7 @@ impl Walk {
         rank: R,
         root: &Root,
         addrs: &[u128],
-        places: &mut [MaybeUninit<Place>],
+        places: &mut [Place],
     ) {
         let Directory { roots, nodes, levels, .. } = &*root.directory;
         let levels = if LEVELS > 0 { LEVELS } else { *levels };
@@ -385,45 +391,64 @@ impl Walk {
         let lines = self.lines.as_ptr();
         by_fours!((place, addr) in (places, addrs) {
             let key = (*addr >> 64) as u64;
-            // SAFETY: (a), (b). There is a root for every 16 bits.
+            // SAFETY: (a). There is a root for every 16 bits.
+            place.node = unsafe {
+                let tree = *roots.add((key >> (64 - ROOT_BITS)) as usize);
+                if levels > 1 { NODE_BYTES * child::<R, WIDE>(rank, nodes, tree, key) } else { tree }
+            };
+        });
+        for _ in 2..levels {
+            by_fours!((place, addr) in (places, addrs) {
+                // SAFETY: (a).
+                place.node = unsafe { NODE_BYTES * child::<R, WIDE>(rank, nodes, place.node, (*addr >> 64) as u64) };
+            });
+        }
+        by_fours!((place, addr) in (places, addrs) {
+            let key = (*addr >> 64) as u64;
+            // SAFETY: (a), (b).
             unsafe {
-                let mut at = *roots.add((key >> (64 - ROOT_BITS)) as usize);
-                for _ in 0..levels {
-                    let node = nodes.add(at as usize);
-                    let below = if WIDE {
-                        rank.wide(node.cast(), key)
-                    } else {
-                        rank.narrow(node.cast(), directory::narrow(key))
-                    };
-                    at = u32::from_le((*node).0[0]) + below;
-                }
-                let slot = Slot((*slots.add(at as usize)).load(Ordering::Acquire));
-                let line = lines.byte_add(slot.line_byte());
-                place.write(Place { line, key: slot.key(key) });
-                prefetch(&*line);
+                let chunk = child::<R, WIDE>(rank, nodes, place.node, key);
+                let slot = Slot((*slots.add(chunk as usize)).load(Ordering::Acquire));
+                place.line = lines.byte_add(slot.line_byte());
+                place.key = slot.key(key);
+                prefetch(&*place.line);
             }
         });
+    }
+}
+
+/// The child to which `key` belongs, of the node that begins `at` so many bytes: a node's number, or on the lowest level a chunk's.
+///
+/// # Safety
+/// (a); and as for [`Rank`].
+#[inline(always)]
+unsafe fn child<R: Rank, const WIDE: bool>(rank: R, nodes: *const Node, at: u32, key: u64) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let node = nodes.byte_add(at as usize);
+        let below =
+            if WIDE { rank.wide(node.cast(), key) } else { rank.narrow(node.cast(), directory::narrow(key)) };
+        u32::from_le((*node).0[0]) + below
     }
 }
 
 /// Looks up the lower halves where the upper ones are divided.
 #[inline(never)]
 fn divided(root: &Root, addrs: &[u128], out: &mut [u32]) {
-    const { assert!(BATCH <= u32::BITS as usize) };
-    let deep = u32::from(DEEP);
-    let bit = |(at, leaf): (usize, &u32)| (leaf / deep) << at;
-    let mut those = out.iter().enumerate().map(bit).fold(0, |all, bit| all | bit);
-    while those != 0 {
-        let at = those.trailing_zeros() as usize;
-        those &= those - 1;
-        let (leaf, addr) = (&mut out[at], addrs[at]);
-        *leaf = root.divided.lookup(addr).map_or(*leaf % deep, u32::from);
+    for (out, addr) in out.iter_mut().zip(addrs) {
+        if out.wrapping_add(1) >= FIRST_DEEP {
+            *out = answer(root.divided.lookup(*addr).unwrap_or(*out as u16 ^ DEEP));
+        }
     }
 }
 
-/// The next hop id that a leaf holds.
+/// The answer that a leaf holds: as a signed number of more bits, it is the next hop's id, or [`NextHopId::NONE`]. Plus one (which makes
+/// 0 of the latter) it is less than [`FIRST_DEEP`], unless the leaf is turned over.
 #[inline(always)]
-fn answer(leaf: u32) -> u32 {
-    // No branch: ids are a fifteen-bit number, "no route" is all ones of it.
-    if leaf == u32::from(super::LEAF_NONE) { NextHopId::NONE.0 } else { leaf }
+fn answer(leaf: u16) -> u32 {
+    i32::from(leaf.cast_signed()).cast_unsigned()
 }
+
+const FIRST_DEEP: u32 = DEEP as u32;
+
+const _: () = assert!(LEAF_NONE.cast_signed() == -1 && NextHopId::NONE.0.cast_signed() == -1);
