@@ -18,6 +18,7 @@ mod compare;
 mod device;
 mod log;
 mod modifiers;
+mod networks;
 mod output;
 mod procedures;
 mod record;
@@ -201,6 +202,8 @@ impl Common {
             stragglers: self.stragglers,
             medium,
             modified: self.modifiers.are_any(),
+            networks: self.modifiers.networks(),
+            routing: facts.routing.clone(),
             configuration: self.device == Name::Cable || self.device.configuration().is_some(),
         })
     }
@@ -223,6 +226,8 @@ struct Facts {
     in_memory: bool,
     /// How the device was built.
     notes: Vec<String>,
+    /// How it gets routes.
+    routing: String,
     /// On what the tester was measured, and what it reached there.
     cable: Option<Cable>,
     /// The machines that have the ports, if they are not this one.
@@ -240,6 +245,7 @@ impl Facts {
             ports: station.drivers(),
             in_memory: plugged.in_memory,
             notes: plugged.notes.clone(),
+            routing: plugged.routing.words().to_owned(),
             cable: Some(cable.clone()),
             agents: plugged.agents.clone(),
         }

@@ -212,6 +212,50 @@ fn ipv6_is_measured_under_each_condition() {
     assert!(String::from_utf8_lossy(&ran.stderr).contains("flows are IPv4; --flow"));
 }
 
+/// Frames sent and received in the trials of a phase.
+fn carried(object: &Value, phase: &str) -> (u64, u64) {
+    let trials = object["trials"].as_array().expect("trials").iter().filter(|trial| trial["phase"] == phase);
+    trials.fold((0, 0), |(sent, received), trial| {
+        let count = |what: &str| trial[what].as_u64().expect("a number");
+        (sent + count("sent"), received + count("received"))
+    })
+}
+
+#[test]
+fn random_networks_follow_one_pair_and_their_routes_are_set() {
+    for device in ["self:conf/ip-router.click", "cable"] {
+        let more = ["--networks", "256", "--only", "latency", "--trial", "0.5", "--at", "1000"];
+        let (object, value) = told(&[&slow("rfc2544", device)[..7], &["--link", "10M"], &more].concat());
+        for variant in ["one_pair", "networks_256"] {
+            let us = value(&format!("rfc2544.{variant}.latency_us.p50.64"));
+            assert!(us.is_some_and(|us| us > 0.0), "{variant} in {object}");
+            let (sent, received) = carried(&object, &format!("latency, {}", variant.replace('_', " ")));
+            assert!(sent > 0 && sent == received, "{variant}: {received} of {sent}");
+        }
+        let ledger = object["ledger"].as_array().expect("a ledger");
+        let deviation =
+            |section| ledger.iter().find(|c| c["section"] == section).map(|c| c["deviation"].clone());
+        assert_eq!(deviation("RFC 2544 12"), Some(Value::Null), "{object}");
+        let how = deviation("RFC 2544 13").expect("a demand").to_string();
+        let wanted = if device == "cable" { "needs no routes" } else { "by its handlers" };
+        assert!(how.contains(wanted), "{how}");
+    }
+    let refused = |args: &[&str]| String::from_utf8_lossy(&test(args).stderr).into_owned();
+    assert!(refused(&["rfc2889", "cable", "--networks", "4"]).contains("for routers"));
+    assert!(refused(&["rfc2544", "cable", "--networks", "1"]).contains("2..=760"));
+}
+
+#[test]
+fn a_worker_is_retired_and_added_again() {
+    let device = "self:conf/ip-router.click";
+    let reset = ["--only", "reset", "--reset", "worker", "--trial", "0.3"];
+    let (object, value) = told(&[&slow("rfc2544", device)[..], &reset, &["-j", "2"]].concat());
+    assert!(value("rfc2544.reset_lost_frames.64").is_some(), "{object}");
+    let ran = test(&[&slow("rfc2544", device)[..], &reset].concat());
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success() && said.contains("needs another one; -j 2"), "{said}");
+}
+
 #[test]
 fn extension_headers_pass_an_ipv6_router() {
     let (object, value) = told(&[

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tester::station::{Plan, Port, Station, Stream};
 
 use super::agent::Reach;
+use super::networks::{Route, covering};
 use crate::bench::Pattern;
 use flows::Flows;
 
@@ -68,6 +69,47 @@ pub(crate) struct Traffic {
     pub(crate) seed: u64,
 }
 
+/// Puts routes on a device.
+type Put = dyn Fn(&[Route]) -> Result<(), String> + Send;
+
+/// How a device gets routes to networks behind its neighbours.
+pub(crate) enum Routing {
+    /// It needs none: it forwards whatever comes.
+    Needless,
+    /// The tester puts them there: in these words, by this.
+    Ours(&'static str, Box<Put>),
+    /// Only its owner can.
+    Theirs,
+}
+
+impl Routing {
+    /// What a report says of it.
+    pub(crate) fn words(&self) -> &'static str {
+        match self {
+            Routing::Needless => "the device needs no routes",
+            Routing::Ours(how, _) => how,
+            Routing::Theirs => "the device's owner has set the routes: no update was sent",
+        }
+    }
+
+    /// Sees that the device has these. Returns what its owner must have done.
+    pub(crate) fn put(&self, routes: &[Route]) -> Result<Option<String>, String> {
+        match self {
+            Routing::Needless => Ok(None),
+            Routing::Ours(_, put) => put(routes).map(|()| None),
+            Routing::Theirs => {
+                let mut words: Vec<String> =
+                    routes.iter().map(|r| format!("{} via {}", covering(r), r.via)).collect();
+                words.dedup();
+                Ok(Some(format!(
+                    "the device must have the routes {}: the tester cannot set them",
+                    words.join(", ")
+                )))
+            }
+        }
+    }
+}
+
 /// A device that runs, with the tester's ports plugged in.
 pub(crate) struct Plugged {
     pub(crate) station: Station,
@@ -89,6 +131,8 @@ pub(crate) struct Plugged {
     pub(crate) other: Option<Plan>,
     /// Numbers of the device's processors, if they are this machine's.
     pub(crate) device_cores: Vec<usize>,
+    /// How the device gets routes.
+    pub(crate) routing: Routing,
     /// What else is there until this is dropped: the rig, and what runs in it.
     pub(crate) beside: Option<Box<dyn Any + Send>>,
 }
@@ -113,6 +157,7 @@ impl Plugged {
             running,
             other,
             device_cores,
+            routing: Routing::Theirs,
             beside,
         })
     }
@@ -150,7 +195,7 @@ fn plan(patterns: &Flows, traffic: &Traffic) -> Plan {
 
 /// Starts a device and plugs the tester in.
 pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    match name {
+    let plugged = match name {
         Name::Own(conf) => own::plug(conf, setup, traffic),
         Name::Cable => cable::plug(setup, traffic),
         Name::Veth => cable::plug_virtual(setup.driver, setup, traffic),
@@ -160,7 +205,12 @@ pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plug
         Name::Command(line) => command::plug(line, setup, traffic),
         Name::Ports(interfaces) => ports::plug(interfaces, setup, traffic),
         Name::Agents(places) => agents::plug(places, setup, traffic),
+    };
+    let mut plugged = plugged?;
+    if setup.bridged || matches!(name, Name::Cable | Name::Veth | Name::KernelBridge | Name::Passthrough) {
+        plugged.routing = Routing::Needless;
     }
+    Ok(plugged)
 }
 
 /// Two interfaces joined by a virtual cable.

@@ -2,11 +2,15 @@
 //! What is changed about the frames that a device is sent: sizes, bursts, ports, who talks to whom, and what comes beside them.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tester::extras;
 use tester::genome::Genome;
 use tester::station::{Every, Extra, Plan, Station};
+
+use super::device::Routing;
+use super::networks;
 
 /// Frames beside the test's (RFC 2544, section 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -39,6 +43,11 @@ pub(super) struct Modifiers {
     /// Each port sends to all others in turn, whatever the flows say (RFC 2544, section 16).
     #[arg(long)]
     mesh: bool,
+    /// Everything is done with one pair of addresses for each port first, and then with destinations chosen at random in so many
+    /// networks, whose routes are set where the tester can (RFC 2544, section 12: 256). Results have one_pair or networks_N in
+    /// their names.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=760), conflicts_with = "mesh")]
+    networks: Option<u32>,
     /// What is sent beside the frames that are counted.
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     beside: Vec<Beside>,
@@ -47,13 +56,26 @@ pub(super) struct Modifiers {
 impl Modifiers {
     /// Whether anything differs.
     pub(super) fn are_any(&self) -> bool {
-        let Modifiers { imix, burst, random_ports, flows_per_port, mesh, beside } = self;
+        let Modifiers { imix, burst, random_ports, flows_per_port, mesh, beside, networks: _ } = self;
         imix.is_some()
             || burst.is_some()
             || *random_ports
             || flows_per_port.is_some()
             || *mesh
             || !beside.is_empty()
+    }
+
+    /// In how many networks destinations are chosen at random, if they are.
+    pub(super) fn networks(&self) -> Option<u32> {
+        self.networks
+    }
+
+    /// Under which addresses everything is done, one after the other.
+    pub(super) fn variants(&self) -> Vec<Variant> {
+        match self.networks {
+            Some(count) => vec![Variant::OnePair, Variant::Networks(count)],
+            None => vec![Variant::Given],
+        }
     }
 
     /// The average size of the frames, if there are several.
@@ -67,12 +89,14 @@ impl Modifiers {
         json!({
             "imix": self.imix.as_ref().map(ToString::to_string), "burst": self.burst, "random_ports": self.random_ports,
             "flows_per_port": self.flows_per_port, "mesh": self.mesh, "beside": beside,
+            "networks": self.networks,
         })
     }
 
     /// Changes what a station sends. Only a station that has talked to its device knows whom to ask for its up-time.
     pub(super) fn apply(&self, station: &mut Station, seed: u64) -> Result<(), String> {
         let mut plan = station.plan().clone();
+        forwarded(&mut plan, &station.own_addresses());
         if self.mesh {
             mesh(&mut plan)?;
         }
@@ -118,6 +142,62 @@ impl Modifiers {
         let has = station.own_addresses().iter().any(|address| address.is_ipv4());
         (asks && !has)
             .then_some("no management frames are sent: the device told no IPv4 address of its own to ask")
+    }
+}
+
+/// Leaves out the flows to the device itself, but for a port that has no others.
+fn forwarded(plan: &mut Plan, own: &[IpAddr]) {
+    for stream in &mut plan.streams {
+        if !stream.flows.iter().all(|(flow, _)| own.contains(&flow.dst)) {
+            stream.flows.retain(|(flow, _)| !own.contains(&flow.dst));
+        }
+    }
+}
+
+/// Between whom frames are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Variant {
+    /// As the device's flows say.
+    Given,
+    /// From one address of each port to one.
+    OnePair,
+    /// From one address of each port to random ones in so many networks.
+    Networks(u32),
+}
+
+impl Variant {
+    /// As names of results have it.
+    pub(super) fn name(self) -> String {
+        match self {
+            Variant::Given => String::new(),
+            Variant::OnePair => "one_pair".to_owned(),
+            Variant::Networks(count) => format!("networks_{count}"),
+        }
+    }
+
+    /// Has a station send so from now on, whose plan was `given`. Returns what the device's owner must have done.
+    pub(super) fn begin(
+        self,
+        station: &mut Station,
+        routing: &Routing,
+        (given, seed): (&Plan, u64),
+        warm_up: Duration,
+    ) -> Result<Option<String>, String> {
+        let mut plan = given.clone();
+        let mut needs = None;
+        forwarded(&mut plan, &station.own_addresses());
+        match self {
+            Variant::Given => return Ok(None),
+            Variant::OnePair => plan.streams.iter_mut().for_each(|stream| stream.flows.truncate(1)),
+            Variant::Networks(count) => {
+                let routes = networks::spread(&mut plan, count as usize, seed)?;
+                needs = routing.put(&routes)?;
+            }
+        }
+        station.replan(&plan).map_err(|why| why.to_string())?;
+        let warm = station.warm_up(warm_up).map_err(|why| why.to_string());
+        warm.map_err(|why| needs.as_ref().map_or(why.clone(), |needs| format!("{why}; {needs}")))?;
+        Ok(needs)
     }
 }
 
@@ -177,6 +257,19 @@ mod tests {
             ..Stream::default()
         };
         Plan { streams: (0..3).map(stream).chain([Stream::default()]).collect(), ..Plan::default() }
+    }
+
+    #[test]
+    fn the_device_itself_is_sent_nothing() {
+        let given = plan(|_, _| [9; 6]);
+        let dst = |host: u8| IpAddr::from([10, 0, 1, host]);
+        let mut some = given.clone();
+        forwarded(&mut some, &[dst(0), dst(2)]);
+        let left: Vec<IpAddr> = some.streams[0].flows.iter().map(|(flow, _)| flow.dst).collect();
+        assert_eq!((left, some.streams[1].flows.len()), (vec![dst(1), dst(3)], 4));
+        let mut all = given.clone();
+        forwarded(&mut all, &[0, 1, 2, 3].map(dst));
+        assert_eq!(all.streams[0].flows.len(), given.streams[0].flows.len(), "something must be sent");
     }
 
     #[test]

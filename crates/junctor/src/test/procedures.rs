@@ -266,7 +266,7 @@ pub(super) fn soak(site: &mut Site, parameters: &soak::Parameters, found: &mut F
     let size = site.size;
     let ratio = |bin: &Bin| bin.lost as f64 / bin.sent.max(1) as f64;
     let Bin { intended, sent, lost } = report.total;
-    let mut note = |what: &str, unit, value| found.note(format!("test.soak.{what}.{size}"), unit, value);
+    let mut note = |what: &str, unit, value| found.note(site.name(what), unit, value);
     note("sent_frames", "frames", sent as f64);
     note("lost_frames", "frames", lost as f64);
     note("loss_share", "", report.loss_ratio());

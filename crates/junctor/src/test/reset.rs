@@ -16,6 +16,8 @@ enum Way {
     Restart,
     /// It is swapped for itself while it runs.
     Swap,
+    /// One of its workers (-j) is retired and added again.
+    Worker,
 }
 
 /// What is reset, as RFC 6201 tells resets apart.
@@ -63,7 +65,11 @@ impl Args {
                 Ok(Box::new(move || shell(&command)))
             }
             (None, Some(running)) => Ok(Box::new(move || {
-                let done = if way == Way::Swap { running.swap() } else { running.restart() };
+                let done = match way {
+                    Way::Restart => running.restart(),
+                    Way::Swap => running.swap(),
+                    Way::Worker => running.cycle_worker(),
+                };
                 done.map_err(|why| Invalid::new(format!("the device could not be reset: {why}"), ""))
             })),
             (None, None) => Err("how is this device reset? Say it with --reset-command".to_owned()),

@@ -13,6 +13,7 @@ use wire::MacAddr;
 use super::record::Found;
 use super::reset::shell;
 use super::search::{Profile, Search, Site, each_size, greatest_rate};
+use crate::cli;
 
 /// A procedure of RFC 2889, section 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -67,6 +68,9 @@ const PORTS_FOR_ADDRESSES: usize = 3;
 /// Runs `junctor test rfc2889`.
 pub(super) fn main(args: &Rfc2889) -> u8 {
     use Procedure::{Addresses, Broadcast, Errored, Forwarding};
+    if args.search.networks().is_some() {
+        return cli::fail("--networks is for routers: a bridge's test has addresses of its own");
+    }
     each_size(&args.search, "test rfc2889", |site, found| {
         let few = site.station.port_count() < PORTS_FOR_ADDRESSES;
         let wanted = match &args.only[..] {

@@ -160,7 +160,7 @@ pub(super) fn main(args: &Rfc5180) -> u8 {
             );
         }
         done.sizes.push(site.size);
-        done.senders = site.senders;
+        (done.senders, done.random) = (site.senders, search.networks().is_some());
         done.in_place = base.streams.iter().flat_map(|s| &s.flows).all(|(flow, _)| ipv6::is_in_place(flow));
         for condition in args.conditions() {
             site.begin_series(condition.name());

@@ -64,6 +64,11 @@ impl Search {
         search
     }
 
+    /// In how many networks destinations are chosen at random, if they are.
+    pub(super) fn networks(&self) -> Option<u32> {
+        self.common.modifiers.networks()
+    }
+
     /// How long the device may take until it forwards.
     pub(super) fn warm_up(&self) -> Duration {
         self.common.warm_up
@@ -176,7 +181,8 @@ impl Wanted {
                     procedures::back_to_back(site, search, site.throughput(), "RFC 2544", found)?;
                 }
                 Procedure::Recovery => procedures::recovery(site, search, site.throughput(), found)?,
-                Procedure::Reset if site.size == least => {
+                // RFC 2544 26.6: only with networks to which the device is connected.
+                Procedure::Reset if site.size == least && !site.variant.starts_with("networks") => {
                     procedures::reset(site, search, &self.reset, site.throughput(), found)?;
                 }
                 Procedure::Reset => {}
@@ -392,7 +398,7 @@ pub(super) fn mlr(args: &Mlr) -> u8 {
                 ),
             };
             let size = site.size;
-            found.note(format!("test.mlr.{name}.{goal}.{size}"), "Mpps", rate / 1e6);
+            found.note(format!("test.{}.{name}.{goal}.{size}", site.prefix("mlr")), "Mpps", rate / 1e6);
             found.text +=
                 &format!("{size:>6} bytes  {} {:>9.4} Mpps{whose}\n", goal.to_uppercase(), rate / 1e6);
         }
@@ -419,6 +425,8 @@ pub(super) struct Site {
     pub(super) device_cores: Vec<usize>,
     /// Whose procedures are done, as names of results have it: `rfc2544`.
     document: String,
+    /// With which addresses, if that changes: `networks_256`.
+    variant: String,
     /// Under which condition, if there are several: `chain`.
     series: String,
     /// The greatest rate without loss, once it is known.
@@ -435,8 +443,9 @@ impl Site {
     }
 
     /// How names of a document's results begin here, without `test.`.
-    fn prefix(&self, document: &str) -> String {
-        if self.series.is_empty() { document.to_owned() } else { format!("{document}.{}", self.series) }
+    pub(super) fn prefix(&self, document: &str) -> String {
+        let parts = [document, &self.variant, &self.series];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".")
     }
 
     /// The stable name of a quantity: `test.rfc2544.latency_us.p50.64`.
@@ -446,11 +455,8 @@ impl Site {
 
     /// A title with the condition, if there are several.
     pub(super) fn titled(&self, title: &str) -> String {
-        if self.series.is_empty() {
-            title.to_owned()
-        } else {
-            format!("{title}, {}", self.series.replace('_', " "))
-        }
+        let parts = [title, &self.variant, &self.series].into_iter().filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join(", ").replace('_', " ")
     }
 
     /// What is being measured from now on, for the list of trials.
@@ -538,12 +544,23 @@ fn one_size(
         other: plugged.other,
         device_cores: plugged.device_cores,
         document: command.strip_prefix("test ").unwrap_or(command).to_owned(),
+        variant: String::new(),
         series: String::new(),
         throughput: None,
         log,
     };
-    let result = (0..args.repeat).try_for_each(|_| {
-        site.throughput = None;
+    let given = site.station.plan().clone();
+    let (variants, seed) = (args.common.modifiers.variants(), args.common.seed);
+    let all = (0..args.repeat).flat_map(|_| &variants);
+    let result = all.into_iter().try_for_each(|variant| {
+        site.variant = variant.name();
+        site.begin_series("");
+        site.begin("warm-up");
+        let needs =
+            variant.begin(&mut site.station, &plugged.routing, (&given, seed), args.common.warm_up)?;
+        if let Some(needs) = needs.filter(|needs| !found.text.contains(needs)) {
+            found.text += &format!("  {needs}\n");
+        }
         procedure(&mut site, found)
     });
     found.trials.extend(site.log.take());

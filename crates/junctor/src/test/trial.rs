@@ -83,6 +83,15 @@ fn run(args: &Args) -> Result<(Record, String), String> {
             ));
         }
     }
+    let variant = args.common.modifiers.variants().pop();
+    let given = plugged.station.plan().clone();
+    let needs = variant.map(|variant| {
+        let seed = args.common.seed;
+        variant.begin(&mut plugged.station, &plugged.routing, (&given, seed), args.common.warm_up)
+    });
+    if let Some(needs) = needs.transpose()?.flatten() {
+        plugged.notes.push(needs);
+    }
     let facts = Facts::of(&plugged, &cable);
     let log = Log::of(&mut plugged.station, size, false);
     log.begin("trial");

@@ -99,6 +99,37 @@ fn the_kernel_forwards_extension_headers_and_both_families() {
     );
 }
 
+#[test]
+fn the_kernel_gets_routes_to_random_networks() {
+    if rig::skip("the_kernel_gets_routes_to_random_networks") {
+        return;
+    }
+    for family in [&[][..], &["--ipv6"]] {
+        let slow = ["--stragglers", "60", "--warm-up", "60", "--link", "10M", "--trial", "0.2", "--json"];
+        let args = [
+            "rfc2544",
+            "kernel-router",
+            "--size",
+            "128",
+            "--networks",
+            "256",
+            "--only",
+            "latency",
+            "--at",
+            "500",
+        ];
+        let ran = test(&[&args[..], &slow, family].concat());
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let record: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+        let trials = record["trials"].as_array().expect("trials");
+        let trials = trials.iter().filter(|trial| trial["phase"] == "latency, networks 256");
+        let (sent, received) = trials.fold((0, 0), |(sent, received), trial| {
+            (sent + trial["sent"].as_u64().unwrap_or(0), received + trial["received"].as_u64().unwrap_or(0))
+        });
+        assert!(sent > 0 && sent == received, "{received} of {sent}: {record}");
+    }
+}
+
 /// A tester's namespace with t1 and t2, and the kernel as a router behind them.
 struct Site {
     tester: Namespace,

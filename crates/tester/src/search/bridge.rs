@@ -191,14 +191,14 @@ fn ledger(parameters: &Parameters, lessons: &[(u64, f64, Lesson)], capacity: u64
     ledger.note("RFC 2889 5.7", Level::Must, "a learning, a test and a monitoring port", true, "");
     ledger.note(
         "RFC 2889 5.7",
-        Level::Should,
+        Level::Plain,
         "the number of addresses is raised until frames are lost or flooded",
         capacity < parameters.most,
         format_args!("no more than {} were tried", parameters.most),
     );
     ledger.note(
         "RFC 2889 5.8",
-        Level::Must,
+        Level::Plain,
         "learning frames are offered at the rate asked for",
         lessons.iter().all(|(_, _, lesson)| lesson.unsent == 0),
         "the tester could not offer some rates; they count as failed by the tester",
@@ -224,7 +224,7 @@ pub fn errored_ledger() -> Ledger {
     let mut ledger = Ledger::default();
     ledger.note(
         "RFC 2889 5.9",
-        Level::Should,
+        Level::Must,
         "oversize, undersize, CRC, dribble bit and alignment errors",
         false,
         "the tester's ports send whole frames with a right FCS only: oversize and undersize",

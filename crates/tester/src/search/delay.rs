@@ -212,7 +212,7 @@ pub fn variation_ledger(how: &How) -> Ledger {
     );
     ledger.note(
         "RFC 8219 7.3",
-        Level::Must,
+        Level::Plain,
         "the delay of every frame is measured",
         how.one_in <= 1,
         format_args!("of one frame in {}, in blocks of successive ones", how.one_in),

@@ -145,7 +145,7 @@ fn ledger(parameters: &Parameters, recoveries: &[Recovery]) -> Ledger {
     let mut ledger = Ledger::default();
     ledger.note(
         "RFC 2544 26.5",
-        Level::Must,
+        Level::Plain,
         "the overload lasts at least 60 s",
         parameters.overload >= Duration::from_secs(60),
         format_args!("it lasted {}", seconds(parameters.overload)),
@@ -159,7 +159,7 @@ fn ledger(parameters: &Parameters, recoveries: &[Recovery]) -> Ledger {
     );
     ledger.note(
         "RFC 2544 26.5",
-        Level::Must,
+        Level::Plain,
         "the rate is 110 % of the throughput, or the medium's rate",
         recoveries.iter().all(|recovery| recovery.timeline.tester_kept_up()),
         "the tester could not offer the rate",
@@ -167,7 +167,7 @@ fn ledger(parameters: &Parameters, recoveries: &[Recovery]) -> Ledger {
     let overloaded = recoveries.iter().all(|recovery| recovery.overloaded);
     ledger.note(
         "RFC 2544 26.5",
-        Level::Should,
+        Level::Plain,
         "the device is overloaded before its recovery is timed",
         overloaded,
         "the device lost nothing at the greatest rate: there was nothing to recover from",

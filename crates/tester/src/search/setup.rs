@@ -23,6 +23,10 @@ pub struct Setup {
     pub medium: bool,
     /// Whether the tests ran under modifying conditions (mixed sizes, bursts, other frames beside the test's).
     pub modified: bool,
+    /// In how many networks destinations were chosen at random, after one pair of addresses.
+    pub networks: Option<u32>,
+    /// How the device got the routes to them.
+    pub routing: String,
     /// Whether the report has the device's configuration.
     pub configuration: bool,
 }
@@ -62,13 +66,7 @@ pub fn ledger(setup: &Setup) -> Ledger {
         false,
         if setup.modified { "they ran once" } else { "no modifier was applied" },
     );
-    ledger.note(
-        "RFC 2544 12",
-        Should,
-        "first one pair of addresses, then random ones in 256 networks",
-        false,
-        format_args!("{} flows in turn, between the addresses that the device is given", setup.flows),
-    );
+    addresses(&mut ledger, setup);
     ledger.note(
         "RFC 2544 14",
         Should,
@@ -100,6 +98,29 @@ pub fn ledger(setup: &Setup) -> Ledger {
         "the next trial begins when the frames of the last one are no longer waited for",
     );
     ledger
+}
+
+fn addresses(ledger: &mut Ledger, setup: &Setup) {
+    let done = match setup.networks {
+        Some(networks) => format!("one pair, and then random ones in {networks} networks"),
+        None => format!("{} flows in turn, between the addresses that the device is given", setup.flows),
+    };
+    ledger.note(
+        "RFC 2544 12",
+        Level::Should,
+        "first one pair of addresses, then random ones in 256 networks",
+        setup.networks.is_some_and(|networks| networks >= 256),
+        done,
+    );
+    if setup.networks.is_some() {
+        ledger.note(
+            "RFC 2544 13",
+            Level::Must,
+            "a routing update with all networks of a trial is sent at its start",
+            false,
+            &setup.routing,
+        );
+    }
 }
 
 fn sizes(ledger: &mut Ledger, sizes: &[usize]) {
@@ -136,10 +157,14 @@ mod tests {
             medium: true,
             modified: false,
             configuration: true,
+            ..Setup::default()
         };
         let missed = |setup: &Setup| -> Vec<&str> { ledger(setup).deviations().map(|c| c.section).collect() };
         let always = ["RFC 2544 10", "RFC 2544 11", "RFC 2544 12", "RFC 2544 23 e"];
         assert_eq!(missed(&good), always);
+        let networks = |count| Setup { networks: Some(count), routing: "by hand".to_owned(), ..good.clone() };
+        assert_eq!(missed(&networks(256)), ["RFC 2544 10", "RFC 2544 11", "RFC 2544 13", "RFC 2544 23 e"]);
+        assert!(missed(&networks(16)).contains(&"RFC 2544 12"));
         let bare = Setup { sizes: vec![64, 512], senders: 1, ..Setup::default() };
         assert_eq!(missed(&bare).len(), always.len() + 6);
         let ledger = ledger(&bare);

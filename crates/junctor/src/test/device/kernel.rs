@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel as the device: its IP forwarding, and its bridge.
 
-use lab::rig::RigError;
+use std::io::Write as _;
+
+use lab::rig::{Namespace, RigError};
 use packet::{Batch, Packet};
 use wire::{MacAddr, arp};
 
 use super::rig::{DEVICE, Opened, Rig, TESTER, said};
-use super::{Plugged, Setup, Traffic, flows};
+use super::{Plugged, Route, Routing, Setup, Traffic, flows};
 
 /// Milliseconds for which a neighbour counts as reachable: a day, so that no trial meets with a probe.
 const REACHABLE_MS: &str = "86400000";
@@ -22,7 +24,25 @@ pub(super) fn router(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String
     let known = |ipv6| flows::routed(TESTER, macs, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     let opened = rig.open(setup.driver)?;
-    finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)
+    let namespace = rig.shared();
+    let mut plugged = finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)?;
+    plugged.routing = Routing::Ours("they were set by ip route before the first trial", {
+        Box::new(move |routes| namespace.as_deref().map_or(Ok(()), |device| add_routes(device, routes)))
+    });
+    Ok(plugged)
+}
+
+/// Gives the kernel these routes, all with one call.
+fn add_routes(device: &Namespace, routes: &[Route]) -> Result<(), String> {
+    let line = |route: &Route| {
+        let (prefix, via, interface) = (route.prefix(), route.via, DEVICE[route.port]);
+        format!("route replace {prefix} via {via} dev {interface}\n")
+    };
+    let text: String = routes.iter().map(line).collect();
+    let cannot = |why: std::io::Error| format!("a list of routes cannot be written: {why}");
+    let mut file = tempfile::NamedTempFile::new().map_err(cannot)?;
+    file.write_all(text.as_bytes()).map_err(cannot)?;
+    device.run(&["ip", "-batch", &file.path().to_string_lossy()]).map(drop).map_err(said)
 }
 
 fn configure_router(rig: &Rig, ipv6: bool) -> Result<(), RigError> {

@@ -11,7 +11,8 @@ use ports::memory::{MemoryPort, Wire};
 
 use super::cable::{RING, tester_port};
 use super::flows::{Flows, amended};
-use super::{Plugged, Running, Setup, Traffic, cores};
+use super::running::Handle;
+use super::{Plugged, Route, Routing, Running, Setup, Traffic, cores};
 use crate::bench::Pattern;
 use crate::config::{Form, Source};
 
@@ -42,6 +43,43 @@ impl Provider for Wires {
         wires.insert(spec.device.clone(), (wire, Arc::downgrade(&port)));
         Ok(port)
     }
+}
+
+/// Gives every table that knows the way to a route's next hop that route too.
+fn add_routes(handle: &Handle, routes: &[Route]) -> Result<(), String> {
+    let Some(control) = handle.control() else { return Err("the device does not run".to_owned()) };
+    let shared = control.shared();
+    let tables = shared.elements.iter().enumerate().filter(|(index, _)| {
+        ["lookup", "ctrl"].iter().all(|name| shared.handlers(*index).any(|handler| handler.name == *name))
+    });
+    let tables: Vec<String> = tables.map(|(_, element)| element.name.clone()).collect();
+    let mut known = 0;
+    for table in &tables {
+        let mut lines = String::new();
+        for route in routes {
+            // OUTPUT, or OUTPUT GATEWAY; a negative output leads nowhere.
+            let way = control.read(&format!("{table}.lookup"), &route.via.to_string());
+            let Ok(way) = way else { continue };
+            let (output, gateway) = way.trim().split_once(' ').unwrap_or((way.trim(), ""));
+            if output.parse::<u32>().is_err() {
+                continue;
+            }
+            let gateway = if gateway.is_empty() { route.via.to_string() } else { gateway.to_owned() };
+            lines += &format!("set {} {gateway} {output}\n", route.prefix());
+            known += 1;
+        }
+        if !lines.is_empty() {
+            let set = control.write(&format!("{table}.ctrl"), &lines);
+            set.map_err(|why| format!("{table} does not take the routes: {why}"))?;
+        }
+    }
+    if known < routes.len() {
+        let via = routes.first().map(|route| route.via.to_string()).unwrap_or_default();
+        return Err(format!(
+            "routes cannot be set: no table of the configuration that can be changed knows the way to {via}"
+        ));
+    }
+    Ok(())
 }
 
 /// Starts a configuration and plugs the tester in.
@@ -86,6 +124,10 @@ pub(super) fn plug(conf: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugg
     // The tester takes the core after the workers', if there is one.
     plugged.own_core = cores::all().get(workers).is_some_and(|core| core_affinity::set_for_current(*core));
     plugged.device_cores = cores::all().iter().take(workers).map(|core| core.id).collect();
+    plugged.routing = Routing::Ours("they were set by its handlers before the first trial", {
+        let handle = running.handle();
+        Box::new(move |routes| add_routes(&handle, routes))
+    });
     plugged.running = Some(running);
     Ok(plugged)
 }

@@ -95,6 +95,11 @@ impl Rig {
         self.device.as_deref().unwrap_or(&self.tester)
     }
 
+    /// The same for who may outlive the rig.
+    pub(super) fn shared(&self) -> Option<Arc<Namespace>> {
+        self.device.clone()
+    }
+
     /// Ethernet addresses of the device's interfaces.
     pub(super) fn macs(&self) -> Result<[MacAddr; 2], String> {
         let [a, b] = DEVICE.map(|interface| self.device().mac(interface).map(MacAddr).map_err(said));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A configuration that runs in this process beside the tester, and that can be started anew while the tester goes on.
 
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use engine::swap::SwapError;
@@ -18,6 +18,22 @@ pub(crate) struct Running {
     graph: Arc<Graph>,
     build: Arc<Build>,
     device: Option<(Control, JoinHandle<()>)>,
+    handle: Handle,
+}
+
+/// Reaches the configuration that runs, also when it was started anew.
+#[derive(Clone, Default)]
+pub(super) struct Handle(Arc<Mutex<Option<Control>>>);
+
+impl Handle {
+    /// Of the one that runs, if one does.
+    pub(super) fn control(&self) -> Option<Control> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, control: Option<Control>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = control;
+    }
 }
 
 impl Running {
@@ -26,7 +42,8 @@ impl Running {
         graph: Graph,
         build: impl Fn(&Graph) -> Result<Router, String> + Send + Sync + 'static,
     ) -> Result<Running, String> {
-        let mut running = Running { graph: Arc::new(graph), build: Arc::new(build), device: None };
+        let (graph, build, handle) = (Arc::new(graph), Arc::new(build), Handle::default());
+        let mut running = Running { graph, build: build as Arc<Build>, device: None, handle };
         running.begin()?;
         Ok(running)
     }
@@ -53,11 +70,18 @@ impl Running {
         let thread = thread.map_err(|why| format!("cannot start a thread: {why}"))?;
         let control =
             wait.recv().unwrap_or_else(|_| Err("the device panicked when it was built".to_owned()))?;
+        self.handle.set(Some(control.clone()));
         self.device = Some((control, thread));
         Ok(())
     }
 
+    /// Reaches it from elsewhere.
+    pub(super) fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
     fn end(&mut self) {
+        self.handle.set(None);
         if let Some((control, thread)) = self.device.take() {
             control.stop();
             // A worker that panics has said why.
@@ -69,6 +93,20 @@ impl Running {
     pub(crate) fn restart(&mut self) -> Result<(), String> {
         self.end();
         self.begin()
+    }
+
+    /// Retires a worker, whose tasks go to the others, and adds it again.
+    pub(crate) fn cycle_worker(&mut self) -> Result<(), String> {
+        let Some((control, _)) = &self.device else { return Err("the device does not run".to_owned()) };
+        let control = control.clone();
+        let workers = control.shared().active_workers();
+        if workers < 2 {
+            return Err("who retires a worker needs another one; -j 2".to_owned());
+        }
+        for count in [workers - 1, workers] {
+            control.write("threads", &count.to_string()).map_err(|why| why.to_string())?;
+        }
+        Ok(())
     }
 
     /// Puts the same configuration in place of the running one, which hands over what it holds.

@@ -130,6 +130,7 @@ pub(super) fn by_workers(records: &[Record]) -> Vec<Section> {
         if series.is_empty() {
             continue;
         }
+        let series = [&series[..], &in_proportion(&series, &counts)].concat();
         let (x, y) =
             (Axis::new("cores of the device", Scale::Whole), Axis::new("Mpps of each port", Scale::Linear));
         let caption = format!("{command}, {device}");
@@ -137,6 +138,21 @@ pub(super) fn by_workers(records: &[Record]) -> Vec<Section> {
         section.tables.push(table);
     }
     if section.plots.is_empty() { Vec::new() } else { vec![section] }
+}
+
+/// What each line would be if its rate grew as the number of workers does, from the fewest on.
+fn in_proportion(measured: &[Series], counts: &[usize]) -> Vec<Series> {
+    let ideal = |line: &Series| {
+        let (first, rate) =
+            line.points.first().copied().filter(|(first, rate)| *first > 0.0 && *rate > 0.0)?;
+        let from_there = counts.iter().map(|count| *count as f64).filter(|count| *count >= first);
+        let points: Vec<(f64, f64)> = from_there.map(|count| (count, rate * count / first)).collect();
+        let measured = line.name.trim_end_matches(", in part reached only");
+        let name = format!("{measured}, in proportion to the cores");
+        // Dashed, in the colour of the line that it belongs to.
+        (points.len() > 1).then_some(Series { name, origin: Origin::Modelled, colour: line.colour, points })
+    };
+    measured.iter().filter_map(ideal).collect()
 }
 
 /// A line for each rate and size, and the same as a table.
@@ -167,4 +183,28 @@ fn scaling(group: &[&Record], counts: &[usize], caption: String) -> (Vec<Series>
         table.rows.push([Cell::new(line.name.clone())].into_iter().chain(cells).collect());
     }
     (series, table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proportional_line_begins_with_the_fewest_cores() {
+        let line = |name: &str, points: &[(f64, f64)]| Series {
+            name: name.to_owned(),
+            origin: Origin::Measured,
+            colour: 1,
+            points: points.to_vec(),
+        };
+        let measured = [
+            line("a, in part reached only", &[(2.0, 3.0), (4.0, 5.0)]),
+            line("none", &[(2.0, 0.0)]),
+            line("last", &[(4.0, 1.0)]),
+        ];
+        let ideal = in_proportion(&measured, &[1, 2, 4]);
+        let [only] = &ideal[..] else { panic!("{ideal:?}") };
+        assert_eq!(only.name, "a, in proportion to the cores");
+        assert_eq!((only.points.clone(), only.colour), (vec![(2.0, 3.0), (4.0, 6.0)], 1));
+    }
 }
