@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tester::search::{Ledger, setup};
+use tester::station::Station;
 use tester::trial::Trial;
 
+use agent::{Agent, Key, Machines, Remote};
 use device::{Driver, FlowLine, Name, Plugged, Setup, Traffic};
+use log::Log;
 use output::Output;
 
 mod agent;
@@ -129,9 +132,12 @@ pub(crate) struct Common {
     /// Flows of the other family are known, too.
     #[arg(skip)]
     both: bool,
-    /// File with the key of the agents that have the ports.
+    /// File with the key of the agents.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// An agent on another machine of the test, such as the device: in each trial it tells what that machine counts; may be repeated.
+    #[arg(long, value_name = "NAME=ADDRESS:PORT", value_parser = Agent::parse, requires = "key")]
+    agent: Vec<Agent>,
     /// Seconds that the device may take until it forwards.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     warm_up: Duration,
@@ -176,6 +182,28 @@ impl Common {
             plugged.station.warm_up(self.warm_up).map_err(|why| why.to_string())?;
         }
         Ok(plugged)
+    }
+
+    /// Keeps all trials from now on, and what the machines whose agents are known do in each.
+    fn keep(&self, station: &mut Station, size: usize, show: bool) -> Result<Log, String> {
+        let log = Log::of(station, size, show);
+        let mut agents = self.device.agents();
+        agents.extend(self.agent.iter().map(|agent| (agent.name.clone(), agent.address.clone())));
+        if agents.is_empty() {
+            return Ok(log);
+        }
+        let key = Key::read(self.key.as_ref().ok_or("--key names the file of the agents' key")?)?;
+        let mut connected: Vec<(String, Remote)> = Vec::new();
+        for (name, address) in agents {
+            if connected.iter().any(|(known, _)| *known == name) {
+                return Err(format!("two agents are called {name}; --agent NAME=ADDRESS:PORT names one"));
+            }
+            let agent = Remote::connect(format!("{name} ({address})"), &address, &key)?;
+            connected.push((name, agent));
+        }
+        let readings = log.clone();
+        station.gauge(Machines::new(connected, move |all| readings.read(all))?);
+        Ok(log)
     }
 
     /// Under which conditions a test ran, for its record.

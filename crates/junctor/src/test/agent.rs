@@ -9,6 +9,7 @@ mod channel;
 mod counters;
 mod driven;
 mod gather;
+mod gauge;
 mod remote;
 mod words;
 
@@ -28,7 +29,8 @@ use counters::{Counters, Ticks};
 use driven::{Driven, Wheel};
 
 pub(super) use channel::Key;
-pub(super) use gather::{Gather, main as gather};
+pub(super) use gather::{Agent, Gather, main as gather};
+pub(super) use gauge::{Machines, Reading};
 pub(super) use remote::Remote;
 pub(super) use words::{Ask, Hello, Opened, PortWord, Question, Reach};
 
@@ -56,7 +58,7 @@ Examples:
   junctor test agent --new-key agents.key        make a key; copy the file to all machines
   junctor test agent --key agents.key --listen 10.0.0.2:7001
   junctor test gather --key agents.key dut=10.0.0.2:7001 sink=10.0.0.3:7001 --time 10
-  junctor test trial agents:10.0.0.1:7001/eth1,10.0.0.3:7001/eth1 --key agents.key --one-way"
+  junctor test trial agents:10.0.0.1:7001/eth1,10.0.0.3:7001/eth1 --agent dut=10.0.0.2:7001 --key agents.key"
 )]
 pub(crate) struct Args {
     /// File with the key that controller and agents share.

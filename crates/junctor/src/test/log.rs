@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hdrhistogram::Histogram;
 use tester::station::Station;
 
+use super::agent::Reading;
 use super::record::{Curve, TrialRow};
 use crate::report::{Axis, Scale};
 
@@ -14,15 +15,22 @@ use crate::report::{Axis, Scale};
 pub(super) struct Log {
     rows: Arc<Mutex<Vec<TrialRow>>>,
     phase: Arc<Mutex<String>>,
+    /// What machines did in the trial that has just ended.
+    readings: Arc<Mutex<Vec<Reading>>>,
+    /// The same of all trials.
+    read: Arc<Mutex<Vec<Reading>>>,
 }
 
 impl Log {
     /// Keeps every trial of this station from now on, with frames of `size` bytes; with `show` each is told on standard error.
     pub(super) fn of(station: &mut Station, size: usize, show: bool) -> Log {
         let log = Log::default();
-        let Log { rows, phase } = log.clone();
+        let Log { rows, phase, readings, read } = log.clone();
         station.watch(Box::new(move |trial, result| {
-            let row = TrialRow::new(size, &held(&phase), trial, result);
+            let mut row = TrialRow::new(size, &held(&phase), trial, result);
+            let mut readings = std::mem::take(&mut *held(&readings));
+            row.tell_machines(&readings);
+            held(&read).append(&mut readings);
             if show {
                 let (mpps, seconds) = (row.rate / 1e6, row.seconds);
                 let outcome = match &row.invalid {
@@ -39,6 +47,16 @@ impl Log {
     /// What is being measured from now on.
     pub(super) fn begin(&self, phase: &str) {
         phase.clone_into(&mut held(&self.phase));
+    }
+
+    /// What machines did in a trial that ends now.
+    pub(super) fn read(&self, readings: Vec<Reading>) {
+        *held(&self.readings) = readings;
+    }
+
+    /// What machines did in all trials.
+    pub(super) fn readings(&self) -> Vec<Reading> {
+        std::mem::take(&mut *held(&self.read))
     }
 
     /// All trials, in order.

@@ -4,6 +4,7 @@
 //! A procedure fills a [`Found`]: named quantities, curves, the demands of its document. Nothing that follows knows the procedure. The
 //! form is published as `docs/schema/test.json`.
 
+use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use tester::search::Ledger;
 use tester::station::Detail;
 use tester::trial::{Invalid, Trial};
 
+use super::agent::Reading;
 use crate::measure::{self, Measured};
 use crate::report::Axis;
 
@@ -140,7 +142,7 @@ impl Quantity {
 /// frames that went wrong. What is the tester's own is neither.
 fn better(name: &str, unit: &str) -> Option<Better> {
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
-    if has(&["test.cable.", ".sent_", "unsent", "lateness", "foreign"]) {
+    if has(&["gather.", "test.cable.", ".sent_", "unsent", "lateness", "foreign"]) {
         return None;
     }
     let is_rate = unit.ends_with("pps") || unit.ends_with("/s");
@@ -183,8 +185,31 @@ pub(crate) struct TrialRow {
     pub(crate) foreign: u64,
     /// By quantile; nothing if no frame arrived.
     pub(crate) latency_us: Option<Map<String, Value>>,
+    /// By machine, what its agent counted while frames were sent, a second or as a share.
+    #[serde(default)]
+    pub(crate) machines: BTreeMap<String, MachineRow>,
     /// Why it says nothing about the device.
     pub(crate) invalid: Option<String>,
+}
+
+/// What a machine did in a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct MachineRow {
+    /// When its counters were read, by its wall clock: nanoseconds since 1970.
+    pub(crate) at_ns: [u64; 2],
+    /// Share of the time of all its processors in which they were busy.
+    pub(crate) busy_share: f64,
+    /// The same that softirqs took.
+    pub(crate) softirq_share: f64,
+    /// By names as `test gather` has them, what was not zero.
+    pub(crate) counted: BTreeMap<String, f64>,
+}
+
+impl MachineRow {
+    /// What was counted of this kind, all names that begin with it together.
+    pub(crate) fn sum(&self, kind: &str) -> f64 {
+        self.counted.iter().filter(|(name, _)| name.starts_with(kind)).map(|(_, value)| value).sum()
+    }
 }
 
 /// Quantiles that each trial tells.
@@ -220,6 +245,7 @@ impl TrialRow {
             damaged: 0,
             foreign: 0,
             latency_us: None,
+            machines: BTreeMap::new(),
             invalid: None,
         };
         match result {
@@ -227,6 +253,18 @@ impl TrialRow {
             Err(why) => row.invalid = Some(why.to_string()),
         }
         row
+    }
+
+    /// Adds what machines did meanwhile.
+    pub(crate) fn tell_machines(&mut self, readings: &[Reading]) {
+        for reading in readings {
+            let prefix = format!("gather.{}.", reading.machine);
+            let name = |name: &str| name.strip_prefix(&prefix).unwrap_or(name).to_owned();
+            let [busy_share, softirq_share] = reading.busy;
+            let counted = reading.counted.iter().map(|q| (name(&q.name), q.median())).collect();
+            let row = MachineRow { at_ns: reading.at_ns, busy_share, softirq_share, counted };
+            self.machines.insert(reading.machine.clone(), row);
+        }
     }
 
     fn fill(&mut self, detail: &Detail) {

@@ -23,6 +23,7 @@ pub(super) fn document(records: &[Record]) -> Document {
     sections.push(tables::results(records, &names));
     sections.push(ledger::section(records));
     sections.push(tables::trials(records, &names));
+    sections.push(tables::machines(records, &names));
     sections.push(how(records));
     sections.extend(configurations(records));
     sections

@@ -527,7 +527,8 @@ fn one_size(
     found.note(format!("test.cable.latency_us.p50.{size}"), "us", cable.latency_ns as f64 / 1e3);
     let mut plugged = args.common.plug(size)?;
     *facts = Some(Facts::of(&plugged, &cable));
-    let log = Log::of(&mut plugged.station, size, args.verbose || std::io::stderr().is_terminal());
+    let show = args.verbose || std::io::stderr().is_terminal();
+    let log = args.common.keep(&mut plugged.station, size, show)?;
     let own = cable.rate / plugged.senders.max(1) as f64;
     let link = args.link.or(plugged.link_bits.map(|bits| bits as f64));
     let rate_max = link.map_or(own, |bits| medium::ethernet_frames_per_s(bits as u64, size as u64));

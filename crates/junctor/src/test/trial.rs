@@ -9,7 +9,8 @@ use tester::search::medium;
 use tester::station::Detail;
 use tester::trial::Trial;
 
-use super::log::{Log, gather, latency_curve};
+use super::agent::Reading;
+use super::log::{gather, latency_curve};
 use super::record::{Found, Record};
 use super::{Common, Facts, SHARED_CORE, calibrate};
 use crate::cli;
@@ -27,6 +28,7 @@ use crate::cli;
   latency_us.min, p50 ... max       from a frame's departure to its arrival
   response_us.min, p50 ... max      from when it was due: what a user sees who sends on time
   lateness_us.min, p50 ... max      how late frames left the tester: its own error
+  gather.AGENT...                with agents, what their machines did while frames were sent (see junctor test gather)
   cable.mpps, cable.latency_us.p50
                                  what the tester reaches on a cable, measured before
 
@@ -93,7 +95,7 @@ fn run(args: &Args) -> Result<(Record, String), String> {
         plugged.notes.push(needs);
     }
     let facts = Facts::of(&plugged, &cable);
-    let log = Log::of(&mut plugged.station, size, false);
+    let log = args.common.keep(&mut plugged.station, size, false)?;
     log.begin("trial");
     let mut text = String::new();
     let mut latency: Option<Histogram<u64>> = None;
@@ -102,6 +104,10 @@ fn run(args: &Args) -> Result<(Record, String), String> {
         let detail = plugged.station.run(trial).map_err(|why| why.to_string())?;
         text += &self::text(args, size, &facts, &detail);
         results(&detail, &mut found);
+        for reading in log.readings() {
+            text += &machine_text(&reading);
+            reading.counted.into_iter().for_each(|q| found.note(q.name.clone(), q.unit, q.median()));
+        }
         gather(&mut latency, detail.latency);
     }
     found.curves.extend(latency.map(|all| latency_curve("Latency", size, &all)));
@@ -174,6 +180,24 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
         text += "  The tester did not keep up with this rate: what the device could do is not known. Ask for less.\n";
     }
     text
+}
+
+/// What a machine did meanwhile, for people.
+fn machine_text(reading: &Reading) -> String {
+    let sum = |kind: &str| -> f64 {
+        let prefix = format!("gather.{}.{kind}", reading.machine);
+        reading.counted.iter().filter(|q| q.name.starts_with(&prefix)).map(|q| q.median()).sum()
+    };
+    let [busy, softirq] = reading.busy.map(|share| 100.0 * share);
+    format!(
+        "  {}: its processors {busy:.1} % busy, of all their time {softirq:.1} % in softirqs; a second {:.0} interrupts, {:.0} softirqs, \
+         {:.4} million packets received and {:.4} sent\n",
+        reading.machine,
+        sum("interrupts_per_s."),
+        sum("softirqs_per_s."),
+        sum("rx_mpps."),
+        sum("tx_mpps.")
+    )
 }
 
 fn results(detail: &Detail, found: &mut Found) {

@@ -62,7 +62,7 @@ impl Site {
 
     /// The device as the command line has it.
     fn device(&self) -> String {
-        let [(_, generator), (_, sink)] = &self.agents[..] else { panic!("two agents") };
+        let [(_, generator), (_, sink), ..] = &self.agents[..] else { panic!("two agents") };
         format!("agents:gen={generator}/g1,sink={sink}/s1")
     }
 
@@ -161,6 +161,72 @@ fn two_machines_send_to_each_other() {
     );
     assert!(agents.iter().all(|agent| agent["machine"]["kernel"].is_string()), "{json}");
     assert_eq!(json["trials"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn what_the_devices_machine_counts_stands_beside_each_trial() {
+    if rig::skip("what_the_devices_machine_counts_stands_beside_each_trial") {
+        return;
+    }
+    let mut site = Site::new();
+    // The device's own agent, on a cable of its own.
+    Cable::default().lay(&site.router, "words", &site.controller, "wordsr").unwrap();
+    site.router.ip("addr add 10.99.7.2/24 dev words").unwrap();
+    site.controller.ip("addr add 10.99.7.1/24 dev wordsr").unwrap();
+    site.router.wait_for_link("words").unwrap();
+    let agent = site.start_agent(&site.router, "10.99.7.2");
+    site.agents.push(agent);
+    let args = [&["--one-way", "--flow", "gen flows=4", "--agent", "dut=10.99.7.2:7001"][..], &SLOW].concat();
+    let told = site.told(&args);
+    assert!(told.contains("  dut: its processors") && told.contains("  sink: its processors"), "{told}");
+    let json = site.told_json(&args);
+    let machines = &json["trials"][0]["machines"];
+    for machine in ["gen", "dut", "sink"] {
+        let row = &machines[machine];
+        assert!(row["at_ns"][1].as_u64() > row["at_ns"][0].as_u64(), "{machine}: {json}");
+        assert!(
+            row["busy_share"].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)),
+            "{machine}: {row}"
+        );
+    }
+    // Nothing was sent before the first reading, and all had been before the second, but for what a busy machine delays.
+    let [at, until] = [0, 1].map(|i| machines["dut"]["at_ns"][i].as_u64().expect("a time") as f64 / 1e9);
+    let counted = |name: &str| machines["dut"]["counted"][name].as_f64().unwrap_or(0.0) * 1e6 * (until - at);
+    let frames = json["trials"][0]["received"].as_f64().expect("a count");
+    assert!(counted("tx_mpps.d2") <= frames + 20.0, "{} {frames}", counted("tx_mpps.d2"));
+    let names =
+        json["results"].as_array().expect("results").iter().filter_map(|result| result["name"].as_str());
+    assert!(names.clone().any(|name| name.starts_with("gather.dut.softirqs_per_s.")), "{json}");
+    drop(site.agents.pop());
+    let ran = site.start(&args).finish(PATIENCE).expect("an end");
+    assert!(ran.stderr.contains("agent dut (10.99.7.2:7001): Connection refused"), "{}", ran.stderr);
+}
+
+#[test]
+fn procedures_do_not_know_where_ports_are() {
+    if rig::skip("procedures_do_not_know_where_ports_are") {
+        return;
+    }
+    let site = Site::new();
+    let key = site.directory.path().join("key").display().to_string();
+    let device = site.device();
+    let common =
+        ["--key", &key, "--size", "64", "--flow", "gen flows=4", "--one-way", "--stragglers", "60", "--json"];
+    // Slow enough for any machine, as if the link were.
+    let quick = ["--trial", "0.1", "--link", "2M"];
+    for args in
+        [&["rfc2544", &device, "--only", "loss"][..], &["soak", &device, "--rate", "1000", "--time", "1"]]
+    {
+        let more = if args[0] == "soak" { &quick[..0] } else { &quick[..] };
+        let command = [&[JUNCTOR, "test"], args, &common, more].concat();
+        let ran = site.controller.spawn(&command).expect("junctor").finish(PATIENCE).expect("an end");
+        assert!(ran.status.success(), "{}", ran.stderr);
+        let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let trials = json["trials"].as_array().expect("trials");
+        assert!(!trials.is_empty() && trials.iter().all(|trial| trial["invalid"].is_null()), "{json}");
+        let lost: u64 = trials.iter().filter_map(|trial| trial["lost"].as_u64()).sum();
+        assert_eq!(lost, 0, "{json}");
+    }
 }
 
 #[test]

@@ -257,8 +257,12 @@ impl Crew {
                 return Ok(None);
             }
         }
+        std::thread::sleep(begun.saturating_duration_since(Instant::now()));
+        station.gauge.begin()?;
         let event = self.await_sent(station, job, begun, whole)?;
+        station.gauge.end();
         self.await_stragglers(station, job)?;
+        station.gauge.done()?;
         let mut tally: Option<Tally> = None;
         for member in &mut self.members {
             let one = member.finish()?;

@@ -11,6 +11,7 @@ mod bridge;
 mod clock;
 mod course;
 mod crew;
+mod gauge;
 mod line;
 mod offer;
 mod port;
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize};
 
 pub use bridge::{BridgeStation, Exchanged, flow as host_flow};
 pub use crew::{Member, Progress, Tally};
+pub use gauge::Gauge;
 pub use offer::{Offer, Order};
 pub use port::Port;
 pub use post::Post;
@@ -162,6 +164,7 @@ pub struct Station {
     seed: u64,
     watcher: Option<Watcher>,
     guard: Option<Guard>,
+    gauge: Box<dyn Gauge>,
     /// Those who have the ports, if this station only leads.
     crew: Option<Crew>,
 }
@@ -217,6 +220,7 @@ impl Station {
             seed,
             watcher: None,
             guard: None,
+            gauge: Box::new(gauge::Blind),
             crew: None,
         };
         station.replan(plan)?;
@@ -306,6 +310,11 @@ impl Station {
     /// Has `guard` asked, now and then while trials run, whether what they need is still there. It must not take long.
     pub fn guard(&mut self, guard: impl FnMut() -> Result<(), Invalid> + Send + 'static) {
         self.guard = Some(Box::new(guard));
+    }
+
+    /// Has this gauge read in every trial from now on.
+    pub fn gauge(&mut self, gauge: impl Gauge + 'static) {
+        self.gauge = Box::new(gauge);
     }
 
     /// The ports' names and how each is driven.
@@ -441,6 +450,7 @@ impl Station {
     }
 
     fn carry_out_here(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
+        self.gauge.begin()?;
         self.drain();
         let start = self.clock.now() + 20_000;
         let mut turn = self.prepare(&job.order, start)?;
@@ -455,7 +465,9 @@ impl Station {
             Ok(())
         };
         let now = self.send(&mut turn, &job.order, start, &mut begin)?;
+        self.gauge.end();
         self.await_stragglers(&mut turn, &job, now);
+        self.gauge.done()?;
         self.look()?;
         let tally = self.tally(turn, now.saturating_sub(start));
         self.sum_up(&job.order, tally)

@@ -51,13 +51,13 @@ pub(crate) struct Gather {
 
 /// An agent as the command line names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Agent {
-    name: String,
-    address: String,
+pub(in crate::test) struct Agent {
+    pub(in crate::test) name: String,
+    pub(in crate::test) address: String,
 }
 
 impl Agent {
-    fn parse(text: &str) -> Result<Agent, String> {
+    pub(in crate::test) fn parse(text: &str) -> Result<Agent, String> {
         let (name, address) = text.split_once('=').unwrap_or((text, text));
         let port = address
             .rsplit_once(':')
@@ -222,7 +222,21 @@ fn sum(counts: Option<&Vec<u64>>) -> Option<u64> {
     counts.map(|counts| counts.iter().sum())
 }
 
-fn results(agent: &str, samples: &[Counters]) -> Vec<Measured> {
+/// How busy all processors together were between two readings, and what share of their time softirqs took; 0 to 1.
+pub(super) fn busy(pair: &[Counters; 2]) -> [f64; 2] {
+    let mut spent = [0; 6];
+    for (now, then) in pair[1].processors.iter().zip(&pair[0].processors) {
+        let parts =
+            now.parts().into_iter().zip(then.parts()).map(|((_, now), (_, then))| now.saturating_sub(then));
+        spent.iter_mut().zip(parts).for_each(|(sum, ticks)| *sum += ticks);
+    }
+    let [_, _, _, softirq, steal, idle] = spent;
+    let all = spent.iter().sum::<u64>().max(1) as f64;
+    [1.0 - (steal + idle) as f64 / all, softirq as f64 / all].map(|share| share.max(0.0))
+}
+
+/// All that happened between these readings, by names that begin with the agent's.
+pub(super) fn results(agent: &str, samples: &[Counters]) -> Vec<Measured> {
     let mut all = Vec::new();
     let mut note = |name: String, unit, runs: Vec<f64>| {
         if !runs.is_empty() {

@@ -10,6 +10,7 @@ use wire::MacAddr;
 
 use super::LEASE;
 use super::channel::{self, Channel, Key};
+use super::counters::Counters;
 use super::words::{Ask, Hello, Opened, PortWord, Question, Reach};
 use crate::test::device::Driver;
 
@@ -65,6 +66,12 @@ impl Remote {
     fn try_ask<T: DeserializeOwned>(&mut self, ask: &Ask) -> Result<T, String> {
         let told = self.ask::<Result<T, String>>(ask, PATIENCE).map_err(|why| why.to_string())?;
         told.map_err(|why| format!("agent {}: {why}", self.label))
+    }
+
+    /// What its machine has counted.
+    pub(super) fn counters(&mut self) -> Result<Counters, Invalid> {
+        let told: Result<Counters, String> = self.ask(&Ask::Counters, PATIENCE)?;
+        told.map_err(|why| Invalid::new(format!("agent {}: {why}", self.label), ""))
     }
 
     /// Has it take these ports. Returns what is known of those that are its own.

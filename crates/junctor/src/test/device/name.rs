@@ -117,6 +117,19 @@ impl Name {
         }
     }
 
+    /// The agents that have its ports: what they are called, and their addresses.
+    pub(crate) fn agents(&self) -> Vec<(String, String)> {
+        let Name::Agents(places) = self else { return Vec::new() };
+        let mut agents: Vec<(String, String)> = Vec::new();
+        for place in places {
+            if agents.iter().all(|(_, address)| *address != place.address) {
+                let name = place.name().unwrap_or(&place.address).to_owned();
+                agents.push((name, place.address.clone()));
+            }
+        }
+        agents
+    }
+
     /// The device's configuration as a report has it; nothing where the tester does not see it.
     pub(crate) fn configuration(&self) -> Option<String> {
         match self {

@@ -92,6 +92,53 @@ pub(super) fn trials(records: &[Record], names: &Names) -> Section {
     Section { title: "Trials".into(), tables, folded: true, ..Section::default() }
 }
 
+/// Columns of what machines did.
+const MACHINE: [&str; 10] = [
+    "for",
+    "Mpps",
+    "machine",
+    "busy, %",
+    "softirqs, %",
+    "interrupts/s",
+    "softirqs/s",
+    "received, Mpps",
+    "sent, Mpps",
+    "dropped/s",
+];
+
+/// What the machines of a test did in each trial, as their agents told; a table for each device and procedure.
+pub(super) fn machines(records: &[Record], names: &Names) -> Section {
+    let columns: Vec<(&str, Origin)> = MACHINE
+        .iter()
+        .map(|head| (*head, if ["for", "machine"].contains(head) { Origin::Name } else { Origin::Measured }))
+        .collect();
+    let mut tables = Vec::new();
+    for record in records {
+        let mut table = Table::new(names.who(record), &columns);
+        for trial in &record.trials {
+            for (machine, row) in &trial.machines {
+                let share = |share: f64| Cell::new(format!("{:.1}", 100.0 * share));
+                let rate = |kind: &str| Cell::new(format!("{:.0}", row.sum(kind)));
+                let mpps = |kind: &str| Cell::new(format!("{:.4}", row.sum(kind)));
+                table.row(vec![
+                    Cell::new(trial.phase.clone()),
+                    Cell::new(format!("{:.4}", trial.rate / 1e6)),
+                    Cell::new(machine.clone()),
+                    share(row.busy_share),
+                    share(row.softirq_share),
+                    rate("interrupts_per_s."),
+                    rate("softirqs_per_s."),
+                    mpps("rx_mpps."),
+                    mpps("tx_mpps."),
+                    Cell::new(format!("{:.0}", row.sum("rx_dropped_per_s.") + row.sum("tx_dropped_per_s."))),
+                ]);
+            }
+        }
+        tables.extend((!table.rows.is_empty()).then_some(table));
+    }
+    Section { title: "What the machines did".into(), tables, folded: true, ..Section::default() }
+}
+
 fn trial_row(trial: &TrialRow) -> Vec<Cell> {
     let us = |name: &str| {
         let value = trial.latency_us.as_ref().and_then(|all| all.get(name)).and_then(|v| v.as_f64());
