@@ -102,6 +102,12 @@ A flow's words: ether=MAC (the device's), via=ADDRESS (who is asked for it), src
 for bridges from=MAC to=MAC stations=N.
   --flow 'eth1 via=10.0.0.1 src=10.0.0.128/25 dst=10.0.1.128/25 flows=100'
 
+Drivers: af_xdp and af_packet send what the tester writes, frame by frame. With bpf the kernel generates the frames by the same
+schedule (BPF_PROG_RUN on live frames: Linux 5.18, CAP_BPF and CAP_NET_ADMIN): several times as many, of up to 3372 bytes,
+IPv4 or IPv6 at one port but not both. It takes a core for each port that sends; where there are too few, the tester's, and
+then one direction (--one-way) is paced best. The driver of the interface must send what XDP programs redirect; a virtual cable
+does when its other end has 'ethtool -K OTHER_END gro on'.
+
 Before each test the tester is measured on a cable of the same kind, driven likewise.
 ";
 
@@ -117,7 +123,7 @@ pub(crate) struct Common {
     /// agents:AGENT/IF1,AGENT/IF2, cable or veth.
     #[arg(value_name = "DEVICE", value_parser = Name::parse)]
     device: Name,
-    /// What drives the tester's ports where they are network interfaces.
+    /// What drives the tester's ports where they are network interfaces: bpf has the kernel generate the frames.
     #[arg(long, value_enum, default_value_t = Driver::Auto)]
     driver: Driver,
     /// What a port sends, beyond what is known of the device; may be repeated.

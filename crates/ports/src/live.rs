@@ -10,6 +10,7 @@
 //! On a virtual cable the frames arrive only if NAPI runs at the other end: generic receive offload on, or an XDP
 //! program attached there.
 
+mod features;
 mod program;
 pub mod stream;
 

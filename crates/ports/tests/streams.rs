@@ -190,6 +190,11 @@ fn what_cannot_be_sent_is_refused() {
         return;
     }
     let (rig, _rx) = rig();
+    // Without NAPI there, the cable's other end would receive nothing.
+    rig.dut.run(&["ethtool", "-K", "d0", "gro", "off"]).unwrap();
+    let error = rig.a.enter(|| Stream::open("a0", || {}).map(drop)).unwrap().unwrap_err();
+    assert!(error.to_string().contains("ethtool -K OTHER_END gro on"), "{error}");
+    rig.dut.run(&["ethtool", "-K", "d0", "gro", "on"]).unwrap();
     let error = rig.a.enter(|| Stream::open("a1", || {}).map(drop)).unwrap().unwrap_err();
     assert!(error.to_string().starts_with("a1: no such network interface"), "{error}");
     let mut stream = rig.a.enter(|| Stream::open("a0", || {})).unwrap().unwrap();

@@ -17,6 +17,19 @@ pub fn before_workers() -> Result<()> {
     before(unsafe { libc::getpid() })
 }
 
+/// Lets the calling thread run only when nobody else wants its processor, and give way at once. One at a real-time priority keeps it:
+/// others take a higher one ([`before_workers`]).
+///
+/// # Errors
+/// The kernel does not allow it.
+pub fn after_others() -> Result<()> {
+    // SAFETY: it has no preconditions and cannot fail.
+    match real_time(unsafe { libc::gettid() })? {
+        Some(_) => Ok(()),
+        None => set(libc::SCHED_IDLE, 0),
+    }
+}
+
 /// Lets the calling thread go before this one.
 fn before(thread: libc::pid_t) -> Result<()> {
     let Some((policy, priority)) = real_time(thread)? else { return Ok(()) };

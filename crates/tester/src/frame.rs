@@ -7,6 +7,7 @@
 
 use std::net::IpAddr;
 
+use ports::live::stream::Frame;
 use serde::{Deserialize, Serialize};
 use wire::{EtherType, MacAddr, Protocol, checksum, ethernet, ipv4, ipv6, udp};
 
@@ -130,6 +131,12 @@ impl Template {
     #[expect(clippy::len_without_is_empty, reason = "a frame is never empty")]
     pub fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// For a source that generates the frames of this flow.
+    pub(crate) fn generated(&self, flow: u32) -> Frame {
+        let Template { bytes, checksum_at, sum } = self;
+        Frame { bytes: bytes.clone(), checksum_at: *checksum_at, sum: *sum, flow }
     }
 
     /// Writes a frame into a buffer of [`Template::len`] bytes.

@@ -116,6 +116,16 @@ impl Schedule {
         part.map_or(0, |(first, pace)| first + pace.due_until(now_ns))
     }
 
+    /// The parts: when the first frame is due, how long it takes to the next in 2^-32 ns, and how many there are.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (u64, u128, u64)> {
+        self.parts.iter().map(|(_, pace)| (pace.start_ns, pace.interval, pace.frames))
+    }
+
+    /// How many frames are due at a time.
+    pub(crate) fn burst_frames(&self) -> u64 {
+        self.parts.first().map_or(1, |(_, pace)| pace.burst)
+    }
+
     /// When each part begins.
     pub fn starts_ns(&self) -> impl Iterator<Item = u64> {
         self.parts.iter().map(|(_, pace)| pace.start_ns)

@@ -36,6 +36,11 @@ impl Key {
         Key([mixed, mix(mixed ^ 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db) | 1])
     }
 
+    /// Both halves: with what a signature's words are mixed.
+    pub(crate) fn halves(&self) -> [u64; 2] {
+        self.0
+    }
+
     /// A frame's signature as it stands in the payload.
     #[inline]
     pub fn sign(&self, signature: Signature) -> [u8; LEN] {

@@ -56,13 +56,21 @@ fn devices_of_the_rig_forward_everything() {
         // Its sockets' buffers hold so many short frames only.
         ("passthrough", &["--size", "64"]),
         (router, &["--driver", "af_xdp"]),
+        ("kernel-router", &["--size", "64", "--driver", "bpf"]),
+        ("kernel-router", &["--size", "200", "--ipv6", "--one-way", "--driver", "bpf"]),
+        ("kernel-bridge", &["--imix", "7a4d1g", "--beside", "broadcast", "--driver", "bpf"]),
+        ("veth", &["--size", "1518", "--driver", "bpf"]),
     ] {
         let text = told(|| test(&[&["trial", device][..], &few, &SLOW, more].concat()));
         assert_eq!(frames(&text, "sent"), frames(&text, "received"), "{text}");
         for none in ["reordered", "duplicates", "stale", "misrouted", "damaged"] {
             assert_eq!(frames(&text, none), 0, "{text}");
         }
-        let by = if more.contains(&"af_packet") { "t1: AF_PACKET" } else { "t1: AF_XDP" };
+        let by = match more.last() {
+            Some(&"af_packet") => "t1: AF_PACKET",
+            Some(&"bpf") => "t1: BPF_PROG_RUN, receiving by AF_XDP",
+            _ => "t1: AF_XDP",
+        };
         assert!(text.contains(by) && text.contains("The tester alone, on a virtual cable"), "{text}");
     }
 }
@@ -181,7 +189,13 @@ fn what_the_kernel_drops_is_what_is_lost() {
     let args =
         ["trial", "ports:t1,t2", "--one-way", "--flow", "t1 flows=4 dst=198.19.0.128/26,198.19.0.192/26"];
     let pace = ["--rate", "1000", "--time", "0.2", "--stragglers", "5", "--warm-up", "60"];
-    for driver in ["af_xdp", "af_packet"] {
+    for driver in ["af_xdp", "af_packet", "bpf"] {
+        if driver == "bpf" {
+            // What the kernel generates would not arrive.
+            let refused = site.run(&[&args[..], &pace, &["--driver", driver]].concat());
+            assert!(!refused.status.success() && refused.stderr.contains("t1: its driver does not send"));
+            site.router.run(&["ethtool", "-K", "d1", "gro", "on"]).unwrap();
+        }
         let before = (site.counted("d1").0, site.counted("d2").1);
         let mut trials = (0..100).map(|_| {
             let ran = site.run(&[&args[..], &pace, &["--driver", driver]].concat());

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use packet::port::Error;
 
+use super::features::Features;
 use super::program::{self, BUCKETS, Layout, PARTS_MAX, PartCell, Row, SIGNATURE, State};
 use crate::bpf;
 use crate::link::Interfaces;
@@ -85,6 +86,8 @@ pub fn monotonic_ns() -> u64 {
 pub struct Stream {
     name: String,
     ifindex: u32,
+    /// Of the namespace in which it was opened.
+    features: Option<Features>,
     state: Arc<Shared>,
     frames: Option<Arc<Loaded>>,
     calls: Option<mpsc::Sender<Arc<Loaded>>>,
@@ -151,8 +154,15 @@ impl Stream {
         };
         let thread = std::thread::Builder::new().name(format!("stream {name}")).spawn(serve);
         let thread = Some(thread.map_err(|why| failed(&why))?);
-        let mut stream =
-            Stream { name: name.to_owned(), ifindex, state, frames: None, calls: Some(calls), thread };
+        let mut stream = Stream {
+            name: name.to_owned(),
+            ifindex,
+            features: Features::new(),
+            state,
+            frames: None,
+            calls: Some(calls),
+            thread,
+        };
         stream.probe()?;
         Ok(stream)
     }
@@ -163,7 +173,18 @@ impl Stream {
         self.load(&[Frame { bytes, checksum_at: 40, sum: 0, flow: 0 }], 1, &[0])?;
         let Some(loaded) = &self.frames else { return Ok(()) };
         let ran = bpf::run_live(&loaded.program, self.ifindex, &loaded.example, 1, BATCH);
-        ran.map_err(|why| explain(&self.name, &why))
+        ran.map_err(|why| explain(&self.name, &why))?;
+        self.passes()
+    }
+
+    /// Whether the interface sends what programs redirect to it.
+    fn passes(&self) -> Result<(), Error> {
+        if self.features.as_ref().and_then(|asked| asked.transmits(self.ifindex)) != Some(false) {
+            return Ok(());
+        }
+        let what = "its driver does not send the frames that the kernel generates (XDP redirect)";
+        let mend = "if it is one end of a virtual cable, sudo ethtool -K OTHER_END gro on; else choose another driver";
+        Err(Error::new(&self.name, what, mend))
     }
 
     /// Sends these frames from the next schedule on: flows in turn, each with its `sizes` frames from the shortest to the longest, of
@@ -190,8 +211,15 @@ impl Stream {
     /// Nothing is loaded, or the kernel refuses.
     pub fn arm(&mut self) -> Result<(), Error> {
         self.settle()?;
+        self.passes()?;
         let state = self.state.state();
         state.go.store(0, Ordering::Release);
+        for cell in [&state.next, &state.flow, &state.sequence, &state.place, &state.now.end] {
+            cell.store(0, Ordering::Relaxed);
+        }
+        // The first run turns to the part after this one.
+        state.part.store(u64::MAX, Ordering::Relaxed);
+        state.lateness.iter().for_each(|count| count.store(0, Ordering::Relaxed));
         let before = state.beat.load(Ordering::Relaxed);
         let Some(loaded) = &self.frames else {
             return Err(Error::new(&self.name, "no frames were loaded", ""));
@@ -203,7 +231,8 @@ impl Stream {
             if !self.state.is_running.load(Ordering::Acquire) || begun.elapsed() > PATIENCE {
                 break;
             }
-            std::thread::yield_now();
+            // Asleep, so that whoever has this processor at a real-time priority lets the kernel get ready.
+            std::thread::park_timeout(Duration::from_micros(100));
         }
         if state.beat.load(Ordering::Acquire) != before {
             return Ok(());
@@ -223,11 +252,6 @@ impl Stream {
             return Err(Error::new(&self.name, what, format!("{PARTS_MAX} at most")));
         }
         let state = self.state.state();
-        for cell in [&state.next, &state.flow, &state.sequence, &state.place, &state.now.end] {
-            cell.store(0, Ordering::Relaxed);
-        }
-        // The first run turns to the part after this one.
-        state.part.store(u64::MAX, Ordering::Relaxed);
         state.parts.store(plan.parts.len() as u64, Ordering::Relaxed);
         let mut end = 0;
         for (part, cell) in plan.parts.iter().zip(&state.schedule) {
@@ -243,12 +267,11 @@ impl Stream {
         for (cell, key) in state.key.iter().zip(plan.key) {
             cell.store(key, Ordering::Relaxed);
         }
-        state.lateness.iter().for_each(|count| count.store(0, Ordering::Relaxed));
         state.go.store(1, Ordering::Release);
         Ok(())
     }
 
-    /// How many frames were sent since [`Stream::begin`].
+    /// How many frames were sent since [`Stream::arm`].
     pub fn sent(&self) -> u64 {
         self.state.state().next.load(Ordering::Acquire)
     }
@@ -353,7 +376,13 @@ fn layout(name: &str, frames: &[Frame], sizes: usize, pattern: &[usize]) -> Resu
     }
     let checksum_at = frames[0].checksum_at;
     let least = checksum_at + 2 + SIGNATURE;
-    if frames.iter().any(|frame| frame.checksum_at != checksum_at) || !matches!(checksum_at, 40 | 60) {
+    if frames.iter().any(|frame| !matches!(frame.checksum_at, 40 | 60)) {
+        return bad(
+            "frames with extension headers cannot be generated in the kernel",
+            "choose another driver",
+        );
+    }
+    if frames.iter().any(|frame| frame.checksum_at != checksum_at) {
         let what = "frames generated in the kernel have headers of one length";
         return bad(what, "send IPv4 or IPv6 from a port, not both, or choose another driver");
     }

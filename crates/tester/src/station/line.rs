@@ -11,6 +11,7 @@ use packet::{Batch, HEADROOM, Packet};
 
 use super::course::Course;
 use super::sample::Delays;
+use super::source::Source;
 use super::{Every, Extra};
 use crate::account::Accounts;
 use crate::frame::{self, Received, Template};
@@ -28,6 +29,8 @@ pub(super) struct Sender {
     /// Whether its port is here; if not, it is only known what is sent there.
     pub(super) is_here: bool,
     pub(super) tx: Box<dyn TxQueue>,
+    /// Generates its frames, if it does not make them itself.
+    pub(super) source: Option<Source>,
     /// For each flow one of each size.
     pub(super) templates: Vec<Template>,
     /// How many sizes there are.
@@ -116,6 +119,9 @@ impl Sender {
         if self.active.is_empty() || !self.is_here {
             return;
         }
+        if self.source.is_some() {
+            return self.follow(now());
+        }
         let (schedule, key, departure_ns) = (&turn.schedule, &turn.key, now());
         let due = schedule.due_until(departure_ns).saturating_sub(self.next).min(BURST as u64) as usize;
         if due == 0 {
@@ -158,9 +164,13 @@ impl Sender {
 impl Sender {
     /// Sends what is due beside the test's frames.
     #[cold]
-    fn send_extras(&mut self, now_ns: u64) {
+    pub(super) fn send_extras(&mut self, now_ns: u64) {
         for pending in &mut self.extras {
             let (is_due, next) = match pending.extra.every {
+                // A source is seen to have sent many at a time.
+                Every::Frames(frames) if self.source.is_some() => {
+                    (pending.next <= self.next, pending.next + frames.max(1))
+                }
                 Every::Frames(frames) => (pending.next <= self.next, self.next + frames.max(1)),
                 Every::Time(time) => {
                     let from = if pending.next == 0 { now_ns } else { pending.next };
@@ -180,9 +190,11 @@ impl Sender {
 }
 
 impl Receiver {
-    pub(super) fn receive(&mut self, turn: &mut Turn, port: u16, now: impl Fn() -> u64) {
-        if self.rx.receive(&mut self.batch, BURST) == 0 {
-            return;
+    /// Receives a burst at most, and says how many frames.
+    pub(super) fn receive(&mut self, turn: &mut Turn, port: u16, now: impl Fn() -> u64) -> usize {
+        let received = self.rx.receive(&mut self.batch, BURST);
+        if received == 0 {
+            return 0;
         }
         let now = now();
         self.heard += self.batch.len() as u64;
@@ -199,6 +211,7 @@ impl Receiver {
             }
         }
         self.batch.free_all();
+        received
     }
 
     /// Receives and forgets what still arrives, but for questions, which it answers. Adds who asked.

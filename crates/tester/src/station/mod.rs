@@ -6,6 +6,9 @@
 //!
 //! What a port's queue does not take is made anew with a new departure when there is room again, for a frame that waited in the
 //! tester would look late by the device. How late frames left, against the schedule, is a histogram of its own.
+//!
+//! Where the kernel generates a port's frames, it does so by the same schedule in a thread of its own, and the station receives
+//! (`source`).
 
 mod bridge;
 mod clock;
@@ -18,6 +21,7 @@ mod port;
 mod post;
 mod procedures;
 mod sample;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -52,6 +56,7 @@ use course::Course;
 use crew::Crew;
 use line::{Pending, Receiver, Sender, Slot, Turn, histogram};
 use offer::Job;
+use source::{LEAD_NS, Sleep, Source};
 
 /// How long duplicates are waited for when all frames have arrived.
 const DUPLICATES_NS: u64 = 5_000_000;
@@ -167,6 +172,8 @@ pub struct Station {
     gauge: Box<dyn Gauge>,
     /// Those who have the ports, if this station only leads.
     crew: Option<Crew>,
+    /// What it sleeps on when nothing comes, if it may not keep its core.
+    sleep: Option<Sleep>,
 }
 
 /// Says why a trial is worth nothing, as soon as that is so.
@@ -185,6 +192,7 @@ impl Station {
                 is_here: port.is_here,
                 active: Vec::new(),
                 tx: port.tx,
+                source: port.source,
                 templates: Vec::new(),
                 sizes: 1,
                 pattern: Vec::new(),
@@ -222,6 +230,7 @@ impl Station {
             guard: None,
             gauge: Box::new(gauge::Blind),
             crew: None,
+            sleep: None,
         };
         station.replan(plan)?;
         Ok(station)
@@ -245,6 +254,7 @@ impl Station {
             sender.first_flow = self.expected.len() as u32;
             sender.templates.clear();
             sender.active.clear();
+            sender.source.iter_mut().for_each(Source::forget);
             let longest = stream.sizes.iter().copied().max().unwrap_or(0);
             if !stream.flows.is_empty() && longest > mtu {
                 return Err(Invalid::new(
@@ -319,8 +329,11 @@ impl Station {
 
     /// The ports' names and how each is driven.
     pub fn drivers(&self) -> Vec<(String, String)> {
-        let driver = |device: &std::sync::Arc<dyn Device>| device.info().driver;
-        self.names.iter().cloned().zip(self.devices.iter().map(driver)).collect()
+        let driver = |(device, sender): (&std::sync::Arc<dyn Device>, &Sender)| match &sender.source {
+            None => device.info().driver,
+            Some(_) => format!("BPF_PROG_RUN, receiving by {}", device.info().driver),
+        };
+        self.names.iter().cloned().zip(self.devices.iter().zip(&self.senders).map(driver)).collect()
     }
 
     /// How many ports there are.
@@ -451,9 +464,11 @@ impl Station {
 
     fn carry_out_here(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
         self.gauge.begin()?;
+        self.arm_sources()?;
         self.drain();
-        let start = self.clock.now() + 20_000;
-        let mut turn = self.prepare(&job.order, start)?;
+        let start = self.clock.now() + if self.has_sources() { LEAD_NS } else { 20_000 };
+        let prepared = self.prepare(&job.order, start);
+        let mut turn = prepared.inspect_err(|_| self.disarm_sources())?;
         let mut event = job.event.take().map(|(after, begin)| (start + after.as_nanos() as u64, begin));
         let mut begin = |turn: &mut Turn, now| {
             if let Some((_, begin)) = event.take_if(|(at, _)| *at <= now) {
@@ -484,6 +499,19 @@ impl Station {
     /// Sends, and receives meanwhile, until all has left or it is too late for it. `meanwhile` is called after each turn. Returns when
     /// that was.
     fn send(
+        &mut self,
+        turn: &mut Turn,
+        order: &Order,
+        start: u64,
+        meanwhile: impl FnMut(&mut Turn, u64) -> Result<(), Invalid>,
+    ) -> Result<u64, Invalid> {
+        let begun = self.begin_sources(turn);
+        let sent = begun.and_then(|()| self.send_all(turn, order, start, meanwhile));
+        let ended = self.end_sources(turn);
+        sent.and_then(|now| ended.map(|()| now))
+    }
+
+    fn send_all(
         &mut self,
         turn: &mut Turn,
         order: &Order,
@@ -646,16 +674,20 @@ impl Station {
     /// Sends what is due, if it may, and receives.
     fn turn(&mut self, turn: &mut Turn, send: bool) {
         let clock = &self.clock;
+        let mut received = 0;
         for (index, (sender, receiver)) in self.senders.iter_mut().zip(&mut self.receivers).enumerate() {
             if send {
                 sender.send(turn, || clock.now());
             }
-            receiver.receive(turn, index as u16, || clock.now());
+            received += receiver.receive(turn, index as u16, || clock.now());
             if !receiver.answers.is_empty() {
                 sender.tx.transmit(&mut receiver.answers);
                 receiver.answers.free_all();
             }
             sender.tx.flush();
+        }
+        if let Some(sleep) = self.sleep.as_mut().filter(|_| received == 0) {
+            sleep.nap();
         }
     }
 }

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use packet::Batch;
 use packet::port::{Device, Error, Info, QueueStats, RxQueue, TxQueue};
+use ports::live::stream::Stream;
+
+use super::source::Source;
 
 /// A port of the device, as the tester has it: its other end.
 pub struct Port {
@@ -13,6 +16,7 @@ pub struct Port {
     pub(super) device: Arc<dyn Device>,
     pub(super) tx: Box<dyn TxQueue>,
     pub(super) rx: Box<dyn RxQueue>,
+    pub(super) source: Option<Source>,
 }
 
 impl Port {
@@ -22,7 +26,13 @@ impl Port {
     /// They are taken already, or cannot be opened.
     pub fn new(name: &str, device: Arc<dyn Device>) -> Result<Port, Error> {
         let (tx, rx) = (device.tx(0)?, device.rx(0)?);
-        Ok(Port { name: name.to_owned(), is_here: true, tx, rx, device })
+        Ok(Port { name: name.to_owned(), is_here: true, tx, rx, device, source: None })
+    }
+
+    /// The same port, with frames that the kernel generates at its interface.
+    #[must_use]
+    pub fn generated(self, stream: Stream) -> Port {
+        Port { source: Some(Source::new(stream)), ..self }
     }
 
     /// A port that another station has, driven like this. Frames are expected there, and sent there, by others.
@@ -41,6 +51,7 @@ impl Port {
             device: Arc::new(Elsewhere(info)),
             tx: Box::new(Nothing),
             rx: Box::new(Nothing),
+            source: None,
         }
     }
 }

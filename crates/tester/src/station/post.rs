@@ -205,9 +205,10 @@ impl Station {
         self.look()?;
         self.drain();
         let mut turn = self.prepare(order, 0)?;
+        self.arm_sources()?;
         ready(self.clock.now());
         let start_ns = loop {
-            lead.go_on()?;
+            lead.go_on().inspect_err(|_| self.disarm_sources())?;
             match lead.start_ns.load(Acquire) {
                 0 => self.turn(&mut turn, false),
                 start_ns => break start_ns,

@@ -73,6 +73,9 @@ impl<'a> Driven<'a> {
         ports: Vec<PortWord>,
         driver: Driver,
     ) -> Result<Driven<'a>, String> {
+        if driver == Driver::Bpf {
+            return Err("agents send by sockets: --driver af_xdp or af_packet".to_owned());
+        }
         wheel.take(who)?;
         let (opened, devices) = (Vec::new(), Vec::new());
         let mut driven = Driven { wheel, driver, ports, opened, devices, post: None };

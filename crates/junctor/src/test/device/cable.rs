@@ -24,8 +24,8 @@ pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> 
 
 /// Between two network interfaces. Frames are handed over where they are in tests of devices: not on the tester's core.
 pub(super) fn plug_virtual(driver: Driver, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::cable(traffic)?;
-    let opened = rig.open(driver)?;
+    let rig = Rig::cable(driver, traffic)?;
+    let opened = rig.open()?;
     let known = |ipv6| flows::bridged(rig::TESTER, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &[])?;
     let mut plugged = rig.station(opened, &flows, traffic)?.with_other(setup, traffic, known)?;

@@ -48,7 +48,7 @@ fn filled(line: &str, told: &[(String, String)]) -> String {
 
 /// Starts the command and plugs the tester in.
 pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(traffic)?;
+    let rig = Rig::new(setup.driver, traffic)?;
     let macs = rig.macs()?;
     let known = |ipv6| match setup.bridged {
         true => flows::bridged(TESTER, ipv6),
@@ -60,7 +60,7 @@ pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugg
             rig.device().sysctl(&format!("net/ipv6/conf/{interface}/disable_ipv6"), "0").map_err(said)?;
         }
     }
-    let opened = rig.open(setup.driver)?;
+    let opened = rig.open()?;
     // Whether the command's device knows both families is nothing that the tester could know.
     let mut plugged = rig.station(opened, &flows, traffic)?;
     rig.place_wire(true)?;

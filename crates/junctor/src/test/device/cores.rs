@@ -3,6 +3,9 @@
 //!
 //! With three cores or more, the last is the tester's, and the one before it does for the wire what a network card does: it hands
 //! over what was sent. The rest is the device's. With two, whoever sends also hands over: the kernel works so by itself.
+//!
+//! Where the kernel generates a port's frames, that takes a core as long as it lasts: its own, if there is one for each such port
+//! beside the tester's and the device's, or else the tester's, who then sleeps between two arrivals.
 
 use std::sync::OnceLock;
 
@@ -21,24 +24,30 @@ pub(super) struct Cores {
     /// Where frames are handed over.
     pub(super) wire: Option<usize>,
     pub(super) device: Vec<usize>,
+    /// Where the kernel generates frames, by port that sends.
+    pub(super) sources: Vec<usize>,
+    /// Whether it does so on the tester's.
+    pub(super) is_shared: bool,
 }
 
 impl Cores {
-    /// Those of this machine that the process may use.
-    pub(super) fn of_machine() -> Cores {
+    /// Those of this machine that the process may use, for so many ports whose frames the kernel generates, and a device that needs a
+    /// core or none.
+    pub(super) fn of_machine(sources: usize, is_device_here: bool) -> Cores {
         let all: Vec<usize> = all().iter().map(|core| core.id).collect();
-        Cores::among(&all)
+        Cores::among(&all, sources, usize::from(is_device_here))
     }
 
-    fn among(all: &[usize]) -> Cores {
-        match all {
-            [] => Cores::default(),
-            [only] => Cores { tester: Some(*only), wire: None, device: vec![*only] },
-            [device, tester] => Cores { tester: Some(*tester), wire: None, device: vec![*device] },
-            [device @ .., wire, tester] => {
-                Cores { tester: Some(*tester), wire: Some(*wire), device: device.to_vec() }
-            }
-        }
+    fn among(all: &[usize], sources: usize, needed: usize) -> Cores {
+        let Some((tester, rest)) = all.split_last() else { return Cores::default() };
+        let is_shared = rest.len() < sources + needed;
+        let (rest, sources) = rest.split_at(if is_shared { rest.len() } else { rest.len() - sources });
+        let (wire, device) = match rest {
+            [] => (None, vec![*tester]),
+            [only] => (None, vec![*only]),
+            [device @ .., wire] => (Some(*wire), device.to_vec()),
+        };
+        Cores { tester: Some(*tester), wire, device, sources: sources.to_vec(), is_shared }
     }
 
     /// Whether the tester has one to itself.
@@ -46,10 +55,38 @@ impl Cores {
         self.tester.is_some_and(|tester| !self.device.contains(&tester))
     }
 
-    /// Takes the tester's for the calling thread.
+    /// What the thread does first in which the kernel generates a port's frames.
+    pub(super) fn place_source(&self, port: usize) -> impl FnOnce() + Send + use<> {
+        let (own, tester) = (self.sources.get(port).copied(), self.tester);
+        move || {
+            if let Some(id) = own.or(tester) {
+                core_affinity::set_for_current(CoreId { id });
+            }
+            if own.is_none() {
+                // Without leave it takes turns with the tester, and pacing shows it.
+                let _ = sync::priority::after_others();
+            }
+        }
+    }
+
+    /// For people: where frames are generated, if they are.
+    pub(super) fn told_of_sources(&self) -> Option<String> {
+        if self.is_shared {
+            return Some("The kernel generates frames on the tester's core, when nothing arrives".to_owned());
+        }
+        let cores: Vec<String> = self.sources.iter().map(usize::to_string).collect();
+        (!cores.is_empty())
+            .then(|| format!("The kernel generates frames on cores of their own: {}", cores.join(",")))
+    }
+
+    /// Takes the tester's for the calling thread, which goes before one that generates frames there.
     pub(super) fn take(&self) {
         if let Some(id) = self.tester {
             core_affinity::set_for_current(CoreId { id });
+        }
+        if self.is_shared {
+            // Without leave, or a higher priority, they take turns, and pacing shows it.
+            let _ = sync::priority::before_workers();
         }
     }
 
@@ -71,7 +108,8 @@ mod tests {
     #[test]
     fn cores_are_kept_apart_as_far_as_there_are_some() {
         let cores = |all: &[usize]| {
-            let Cores { tester, wire, device } = Cores::among(all);
+            let Cores { tester, wire, device, sources, is_shared: _ } = Cores::among(all, 0, 1);
+            assert!(sources.is_empty());
             (tester, wire, device)
         };
         assert_eq!(cores(&[]), (None, None, vec![]));
@@ -79,15 +117,25 @@ mod tests {
         assert_eq!(cores(&[0, 2]), (Some(2), None, vec![0]));
         assert_eq!(cores(&[0, 1, 2]), (Some(2), Some(1), vec![0]));
         assert_eq!(cores(&[0, 1, 2, 3]), (Some(3), Some(2), vec![0, 1]));
-        assert!(
-            !Cores::among(&[]).disjoint()
-                && !Cores::among(&[4]).disjoint()
-                && Cores::among(&[0, 2]).disjoint()
-        );
-        assert_eq!(Cores::among(&[0, 1, 2, 3]).list(), "0,1");
-        assert_eq!(
-            (Cores::among(&[0, 2]).hand_over(), Cores::among(&[0, 1, 2]).hand_over()),
-            (vec![0], vec![1])
-        );
+        let among = |all: &[usize]| Cores::among(all, 0, 1);
+        assert!(!among(&[]).disjoint() && !among(&[4]).disjoint() && among(&[0, 2]).disjoint());
+        assert_eq!(among(&[0, 1, 2, 3]).list(), "0,1");
+        assert_eq!((among(&[0, 2]).hand_over(), among(&[0, 1, 2]).hand_over()), (vec![0], vec![1]));
+    }
+
+    #[test]
+    fn sources_have_cores_of_their_own_or_the_testers() {
+        let cores = |all: &[usize], sources, needed| {
+            let cores = Cores::among(all, sources, needed);
+            (cores.tester, cores.wire, cores.device, cores.sources)
+        };
+        assert_eq!(cores(&[], 1, 1), (None, None, vec![], vec![]));
+        assert_eq!(cores(&[0], 1, 1), (Some(0), None, vec![0], vec![]));
+        assert_eq!(cores(&[0, 1], 1, 1), (Some(1), None, vec![0], vec![]));
+        assert_eq!(cores(&[0, 1], 1, 0), (Some(1), None, vec![1], vec![0]));
+        assert_eq!(cores(&[0, 1, 2], 1, 1), (Some(2), None, vec![0], vec![1]));
+        assert_eq!(cores(&[0, 1, 2], 2, 1), (Some(2), Some(1), vec![0], vec![]));
+        assert_eq!(cores(&[0, 1, 2, 3], 2, 1), (Some(3), None, vec![0], vec![1, 2]));
+        assert_eq!(cores(&[0, 1, 2, 3, 4, 5], 2, 1), (Some(5), Some(2), vec![0, 1], vec![3, 4]));
     }
 }

@@ -15,7 +15,7 @@ const REACHABLE_MS: &str = "86400000";
 
 /// IP forwarding between two networks.
 pub(super) fn router(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(traffic)?;
+    let rig = Rig::new(setup.driver, traffic)?;
     configure_router(&rig, setup.ipv6).map_err(said)?;
     if setup.both {
         configure_router(&rig, !setup.ipv6).map_err(said)?;
@@ -23,7 +23,7 @@ pub(super) fn router(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String
     let macs = rig.macs()?;
     let known = |ipv6| flows::routed(TESTER, macs, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
-    let opened = rig.open(setup.driver)?;
+    let opened = rig.open()?;
     let namespace = rig.shared();
     let mut plugged = finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)?;
     plugged.routing = Routing::Ours("they were set by ip route before the first trial", {
@@ -70,11 +70,11 @@ fn configure_router(rig: &Rig, ipv6: bool) -> Result<(), RigError> {
 
 /// A bridge with two ports, which knows who is behind which.
 pub(super) fn bridge(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(traffic)?;
+    let rig = Rig::new(setup.driver, traffic)?;
     configure_bridge(&rig).map_err(said)?;
     let known = |ipv6| flows::bridged(TESTER, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
-    let opened = rig.open(setup.driver)?;
+    let opened = rig.open()?;
     introduce(&opened, &flows)?;
     finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)
 }

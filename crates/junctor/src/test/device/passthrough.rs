@@ -37,10 +37,10 @@ impl Drop for Forwarder {
 
 /// Starts the forwarder and plugs the tester in.
 pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(traffic)?;
+    let rig = Rig::new(setup.driver, traffic)?;
     let known = |ipv6| flows::bridged(TESTER, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
-    let opened = rig.open(setup.driver)?;
+    let opened = rig.open()?;
     let mut plugged = rig.station(opened, &flows, traffic)?.with_other(setup, traffic, known)?;
     rig.place_wire(true)?;
     let open = || DEVICE.map(|name| PlainSocket::open(name).map_err(|why| format!("{name}: {why}")));

@@ -33,17 +33,21 @@ pub(super) fn plug(interfaces: &[String], setup: &Setup, traffic: &Traffic) -> R
     let flows = flows_of(&names, setup, |i, host, via| resolve(names[i], opened[i].1.as_ref(), host, via))?;
     let noisy = opened.iter().map(|(name, device)| noise(name, device.as_ref()));
     let notes: Vec<String> = noisy.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-    let cores = Cores::of_machine();
-    let mut plugged = rig::station(opened, &flows, traffic)?;
+    // Nothing else of this machine is the device's.
+    let cores = Cores::of_machine(setup.driver.sources(traffic, opened.len()), false);
+    let mut plugged = rig::station(opened, (setup.driver, &cores), &flows, traffic)?;
     plugged.link_bits = interfaces.iter().filter_map(|name| speed(name)).min();
     plugged.notes = notes;
-    // Nothing else of this machine is the device's.
+    plugged.notes.extend(cores.told_of_sources());
     cores.take();
     Ok(plugged)
 }
 
 /// By which driver these interfaces are used.
 pub(super) fn driver(interfaces: &[String], wanted: Driver) -> Result<Driver, String> {
+    if wanted == Driver::Bpf {
+        return Ok(wanted);
+    }
     let opened = open(interfaces, wanted)?;
     let by_xdp = opened.iter().all(|(_, device)| device.info().driver.starts_with("AF_XDP"));
     Ok(if by_xdp { Driver::AfXdp } else { Driver::AfPacket })

@@ -16,6 +16,7 @@ use std::time::Duration;
 use lab::rig::{self, Cable, Namespace, RigError};
 use packet::port::{Device, Provider as _, Spec, method};
 use ports::SystemProvider;
+use ports::live::stream::Stream;
 use serde::{Deserialize, Serialize};
 use tester::frame::FCS;
 use tester::station::Port;
@@ -44,6 +45,19 @@ pub(crate) enum Driver {
     AfXdp,
     /// Packet sockets.
     AfPacket,
+    /// Frames that the kernel generates (BPF_PROG_RUN); what arrives is received by the best of the others.
+    Bpf,
+}
+
+impl Driver {
+    /// How many ports have frames that the kernel generates.
+    pub(super) fn sources(self, traffic: &Traffic, ports: usize) -> usize {
+        match self {
+            Driver::Bpf if traffic.one_way => 1,
+            Driver::Bpf => ports,
+            _ => 0,
+        }
+    }
 }
 
 /// An open interface of the tester's, and its name.
@@ -53,12 +67,13 @@ pub(super) type Opened = Vec<(String, Arc<dyn Device>)>;
 pub(super) struct Rig {
     tester: Namespace,
     device: Option<Arc<Namespace>>,
+    driver: Driver,
     pub(super) cores: Cores,
 }
 
 impl Rig {
     /// The tester's ports, joined by a cable.
-    pub(super) fn cable(traffic: &Traffic) -> Result<Rig, String> {
+    pub(super) fn cable(driver: Driver, traffic: &Traffic) -> Result<Rig, String> {
         let lay = |tester: &Namespace| {
             let [here, there] = TESTER;
             cable_for(traffic).lay(tester, here, tester, there)?;
@@ -68,11 +83,12 @@ impl Rig {
         permitted()?;
         let tester = Namespace::unnamed().map_err(said)?;
         lay(&tester).map_err(said)?;
-        Ok(Rig { tester, device: None, cores: Cores::of_machine() })
+        let cores = Cores::of_machine(driver.sources(traffic, TESTER.len()), true);
+        Ok(Rig { tester, device: None, driver, cores })
     }
 
     /// The tester's ports, and a device's at the other ends.
-    pub(super) fn new(traffic: &Traffic) -> Result<Rig, String> {
+    pub(super) fn new(driver: Driver, traffic: &Traffic) -> Result<Rig, String> {
         permitted()?;
         let build = || -> Result<Rig, RigError> {
             let (tester, device) = (Namespace::unnamed()?, Namespace::unnamed()?);
@@ -85,7 +101,8 @@ impl Rig {
             DEVICE.iter().try_for_each(|end| device.wait_for_link(end))?;
             let device = Arc::new(device);
             lock().push(Arc::downgrade(&device));
-            Ok(Rig { tester, device: Some(device), cores: Cores::of_machine() })
+            let cores = Cores::of_machine(driver.sources(traffic, TESTER.len()), true);
+            Ok(Rig { tester, device: Some(device), driver, cores })
         };
         build().map_err(said)
     }
@@ -107,9 +124,9 @@ impl Rig {
     }
 
     /// Opens the tester's interfaces.
-    pub(super) fn open(&self, driver: Driver) -> Result<Opened, String> {
+    pub(super) fn open(&self) -> Result<Opened, String> {
         let open =
-            || TESTER.into_iter().map(|name| Ok((name.to_owned(), open(name, driver, None)?))).collect();
+            || TESTER.into_iter().map(|name| Ok((name.to_owned(), open(name, self.driver, None)?))).collect();
         self.tester.enter(open).map_err(said)?
     }
 
@@ -120,7 +137,7 @@ impl Rig {
         flows: &Flows,
         traffic: &Traffic,
     ) -> Result<Plugged, String> {
-        self.tester.enter(|| station(opened, flows, traffic)).map_err(said)?
+        self.tester.enter(|| station(opened, (self.driver, &self.cores), flows, traffic)).map_err(said)?
     }
 
     /// Has what arrives at the tester's ports handed over apart from the tester.
@@ -146,6 +163,7 @@ impl Rig {
     pub(super) fn settle(&self, plugged: &mut Plugged) {
         self.cores.take();
         let Cores { tester: Some(tester), wire, .. } = self.cores else { return };
+        plugged.notes.extend(self.cores.told_of_sources());
         plugged.own_core = self.cores.disjoint();
         if self.device.is_some() {
             plugged.device_cores.clone_from(&self.cores.device);
@@ -175,7 +193,7 @@ fn cable_for(traffic: &Traffic) -> Cable {
 /// Opens an interface of the calling thread's namespace for the tester alone. `queues`: as many receive queues.
 pub(super) fn open(name: &str, driver: Driver, queues: Option<usize>) -> Result<Arc<dyn Device>, String> {
     let method = match driver {
-        Driver::Auto => None,
+        Driver::Auto | Driver::Bpf => None,
         Driver::AfXdp => Some(method::AF_XDP.to_owned()),
         Driver::AfPacket => Some(method::AF_PACKET.to_owned()),
     };
@@ -198,10 +216,27 @@ pub(super) fn open(name: &str, driver: Driver, queues: Option<usize>) -> Result<
 }
 
 /// A station with these interfaces, which belong to the calling thread's namespace.
-pub(super) fn station(opened: Opened, flows: &Flows, traffic: &Traffic) -> Result<Plugged, String> {
-    let port = |(name, device): (String, Arc<dyn Device>)| Port::new(&name, device);
-    let ports = opened.into_iter().map(port).collect::<Result<_, _>>().map_err(|why| why.to_string())?;
-    Ok(Plugged { in_memory: false, ..Plugged::new(ports, flows, traffic)? })
+pub(super) fn station(
+    opened: Opened,
+    (driver, cores): (Driver, &Cores),
+    flows: &Flows,
+    traffic: &Traffic,
+) -> Result<Plugged, String> {
+    let port = |(index, (name, device)): (usize, (String, Arc<dyn Device>))| {
+        let port = Port::new(&name, device)?;
+        if driver != Driver::Bpf || traffic.one_way && index > 0 {
+            return Ok(port);
+        }
+        let place = cores.place_source(index);
+        Ok(port.generated(Stream::open(&name, place)?))
+    };
+    let ports: Result<Vec<Port>, packet::port::Error> = opened.into_iter().enumerate().map(port).collect();
+    let ports = ports.map_err(|why| why.to_string())?;
+    let mut plugged = Plugged { in_memory: false, ..Plugged::new(ports, flows, traffic)? };
+    if cores.is_shared {
+        plugged.station.share_core().map_err(|why| why.to_string())?;
+    }
+    Ok(plugged)
 }
 
 /// A rig's error, as text.
