@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use lab::rig::{self, Cable, Namespace, Process, wait_for};
 
-use super::{JUNCTOR, PATIENCE, SLOW, counted, frames};
+use super::{JUNCTOR, PATIENCE, SLOW, counted, forwarded, frames};
 
 /// Four namespaces: `g1` of the generator leads to `d1` of the router, `d2` to `s1` of the sink; agents run with generator and sink.
 struct Site {
@@ -121,7 +121,7 @@ fn what_the_kernel_drops_between_two_machines_is_what_is_lost() {
     site.router.ip("route add blackhole 198.19.0.192/26").unwrap();
     let flow = ["--one-way", "--flow", "gen flows=4 dst=198.19.0.128/26,198.19.0.192/26"];
     for driver in ["af_xdp", "af_packet"] {
-        let before = (counted(&site.router, "d1").0, counted(&site.router, "d2").1);
+        let before = forwarded(&site.router);
         let pace = ["--rate", "1000", "--time", "0.2", "--stragglers", "5", "--warm-up", "60"];
         let text = site.told(&[&flow[..], &pace, &["--driver", driver]].concat());
         let (sent, received) = (frames(&text, "sent"), frames(&text, "received"));
@@ -132,8 +132,8 @@ fn what_the_kernel_drops_between_two_machines_is_what_is_lost() {
             text.contains("\n  latency") && text.contains("a virtual cable on each agent's machine"),
             "{text}"
         );
-        let (arrived, left) =
-            (counted(&site.router, "d1").0 - before.0, counted(&site.router, "d2").1 - before.1);
+        let after = forwarded(&site.router);
+        let (arrived, left) = (after.0 - before.0, after.1 - before.1);
         assert!(
             arrived >= sent && (received..=arrived - sent / 2).contains(&left),
             "{arrived} {left}: {text}"

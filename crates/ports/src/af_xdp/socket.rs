@@ -16,8 +16,8 @@ use crate::sys::{self, check};
 
 /// How many frames one system call may send in copy mode (Linux 6.17; the default is 32).
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
-/// How long the kernel may take to end a former user of a queue: it does so in the background.
-const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
+/// How long the kernel may take to end a former user of a queue: it does so in the background, and on a busy machine takes seconds.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a socket is to be bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
