@@ -152,11 +152,13 @@ fn wrappers(dir: &Path, workers: usize) -> std::io::Result<PathBuf> {
         let own = "case \" $* \" in *\" -j \"*) exec";
         let ran = format!(": > \"$GOLDEN_RAN\"; exec {real}");
         let moved = "${GOLDEN_RESTLESS:+--restless $GOLDEN_RESTLESS}";
+        // A machine that does something else for seconds is no part of a case.
+        let patient = "--watchdog 5min";
         let script = match name {
             "click" => format!("#!/bin/sh\n{own} {real} \"$@\";; esac\n{ran} -j {threads} {moved} \"$@\"\n"),
             _ => format!(
                 "#!/bin/sh\n{own} {real} \"$@\";; esac\n\
-                 if [ \"$1\" = run ]; then shift; {ran} run -j {threads} {moved} \"$@\"; fi\nexec {real} \"$@\"\n"
+                 if [ \"$1\" = run ]; then shift; {ran} run -j {threads} {patient} {moved} \"$@\"; fi\nexec {real} \"$@\"\n"
             ),
         };
         std::fs::write(bin.join(name), script)?;
