@@ -119,4 +119,35 @@ mod tests {
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
     }
+
+    /// All examples in the help of a command and of those below it.
+    fn examples(command: &clap::Command, into: &mut Vec<String>) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
+        let ours = lines.map(|line| line.strip_prefix("sudo ").unwrap_or(line));
+        into.extend(ours.filter(|line| line.starts_with("junctor ")).map(str::to_owned));
+        command.get_subcommands().for_each(|below| examples(below, into));
+    }
+
+    /// The words that a shell makes of a line. What stands behind three spaces explains it; where output goes is the shell's business.
+    fn words(line: &str) -> Vec<String> {
+        let ends = ["   ", " > ", " < ", " | ", "; "];
+        let command = ends.iter().fold(line, |rest, end| rest.split(end).next().unwrap_or(rest));
+        let script = format!("printf '%s\\n' {command}");
+        let shell = std::process::Command::new("sh").args(["-c", &script]).output().expect("a shell");
+        assert!(shell.status.success(), "{line}");
+        String::from_utf8_lossy(&shell.stdout).lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_help_gives_as_an_example_is_understood() {
+        let mut all = Vec::new();
+        examples(&Cli::command(), &mut all);
+        assert!(all.len() > 80, "{}", all.len());
+        for line in all {
+            if let Err(why) = check(words(&line).iter().map(String::as_str)) {
+                panic!("{line}\n{why}");
+            }
+        }
+    }
 }

@@ -12,6 +12,8 @@
 //! * *stream*: the same, 256 flows, numbered, signed, with the time and a checksum, by a schedule ([`Stream`]);
 //! * AF_XDP and AF_PACKET, which send what lies ready: no frame is made for them.
 
+mod shared;
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -22,7 +24,7 @@ use lab::rig::{Cable, Rig, available};
 use packet::port::{Provider, Spec};
 use packet::{Batch, HEADROOM, Packet};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+use shared::{Failure, Rounds, finish, pin, print_table, udp_frame};
 
 const BURST: usize = 64;
 /// Frames of a call of the generator: few enough for a round to end in time.
@@ -52,6 +54,10 @@ impl Candidate {
         Ok(Candidate { name, way, rig, frames_per_second: Vec::new() })
     }
 
+    fn rounds(&self) -> Rounds<'_> {
+        Rounds { name: self.name, frames_per_second: &self.frames_per_second }
+    }
+
     fn measure(&mut self, time: Duration) -> Result<(), Failure> {
         let sink = self.rig.dut.enter(|| HookSink::new("d0"))??;
         let frame = udp_frame(self.rig.dut.mac("d0")?, self.rig.a.mac("a0")?);
@@ -68,11 +74,6 @@ impl Candidate {
         })??;
         self.frames_per_second.push(frames as f64 / elapsed.as_secs_f64());
         Ok(())
-    }
-
-    /// Median of the ratios to `other`, round by round: what disturbs the machine disturbs neighbours alike.
-    fn ratio(&self, other: &Candidate) -> f64 {
-        median(self.frames_per_second.iter().zip(&other.frames_per_second).map(|(mine, its)| mine / its))
     }
 }
 
@@ -119,29 +120,6 @@ fn queue(frame: &[u8], method: &str, time: Duration, sink: &HookSink) -> Result<
     Ok((sink.received(), begun.elapsed()))
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-fn udp_frame(to: [u8; 6], from: [u8; 6]) -> Vec<u8> {
-    let mut frame = [to, from].concat();
-    frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 1, 2, 10, 0, 2, 2]);
-    frame.extend([0, 7, 0, 9, 0, 26, 0, 0]);
-    frame.resize(60, 0x55);
-    frame
-}
-
-fn pin(core: usize) {
-    // SAFETY: the set is a plain bit mask, read by the kernel.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set);
-    }
-}
-
 fn run() -> Result<(), Failure> {
     available()?;
     let mut arguments = std::env::args().skip(1);
@@ -161,21 +139,10 @@ fn run() -> Result<(), Failure> {
             candidate.measure(Duration::from_secs_f64(seconds))?;
         }
     }
-    println!("{:<10} {:>8} {:>8}  rounds (Mpps)", "60 bytes", "Mpps", "ratio");
-    for c in &candidates {
-        let rounds: Vec<String> = c.frames_per_second.iter().map(|r| format!("{:.3}", r / 1e6)).collect();
-        let (rate, ratio) = (median(c.frames_per_second.iter().copied()), c.ratio(&candidates[2]));
-        println!("{:<10} {:>8.3} {:>8.2}  {}", c.name, rate / 1e6, ratio, rounds.join(" "));
-    }
+    print_table("60 bytes", 2, &candidates.iter().map(Candidate::rounds).collect::<Vec<_>>());
     Ok(())
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("transmit_bench: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    finish("transmit_bench", run())
 }

@@ -18,6 +18,8 @@
 //!
 //! Counted is what arrives at the far end, where a classifier drops it.
 
+mod shared;
+
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -28,7 +30,7 @@ use lab::rig::{Cable, Namespace, Process, Rig, available};
 use packet::port::{Provider, Spec};
 use packet::{Batch, Packet};
 
-type Failure = Box<dyn std::error::Error>;
+use shared::{Failure, Rounds, finish, pin, print_table, udp_frame};
 
 const BURST: usize = 64;
 const FRAMES_PER_CALL: u32 = 1 << 21;
@@ -55,7 +57,7 @@ struct Candidate {
     who: Who,
     work: Work,
     rig: Rig,
-    packets_per_second: Vec<f64>,
+    frames_per_second: Vec<f64>,
 }
 
 impl Candidate {
@@ -86,7 +88,7 @@ impl Candidate {
                 rig.dut.run(&["sh", "-c", pin])?;
             }
         }
-        Ok(Candidate { name, who, work, rig, packets_per_second: Vec::new() })
+        Ok(Candidate { name, who, work, rig, frames_per_second: Vec::new() })
     }
 
     /// What a program runs between d0 and d1.
@@ -134,6 +136,10 @@ impl Candidate {
         if sent == 1 { Ok(()) } else { Err("the far end cannot send".into()) }
     }
 
+    fn rounds(&self) -> Rounds<'_> {
+        Rounds { name: self.name, frames_per_second: &self.frames_per_second }
+    }
+
     fn measure(&mut self, time: Duration) -> Result<(), Failure> {
         let stop = AtomicBool::new(false);
         let rig = &self.rig;
@@ -178,31 +184,9 @@ impl Candidate {
             Ok::<f64, Failure>(rate??)
         })?;
         drop(program);
-        self.packets_per_second.push(rate);
+        self.frames_per_second.push(rate);
         Ok(())
     }
-
-    /// Median of the ratios to `other`, round by round: what disturbs the machine disturbs neighbours alike.
-    fn ratio(&self, other: &Candidate) -> f64 {
-        median(self.packets_per_second.iter().zip(&other.packets_per_second).map(|(mine, its)| mine / its))
-    }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-fn udp_frame(to: [u8; 6], from: [u8; 6]) -> Vec<u8> {
-    let mut frame = [to, from].concat();
-    frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 1, 2, 10, 0, 2, 2]);
-    let sum: u32 = frame[14..34].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
-    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
-    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
-    frame.extend([0, 7, 0, 9, 0, 26, 0, 0]);
-    frame.resize(60, 0x55);
-    frame
 }
 
 /// Forwards from d0 to d1 until told to stop.
@@ -251,15 +235,6 @@ fn received(b: &Namespace) -> Result<u64, String> {
     packets.ok_or_else(|| format!("no counters in {text}"))
 }
 
-fn pin(core: usize) {
-    // SAFETY: the set is a plain bit mask, read by the kernel.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set);
-    }
-}
-
 /// Who is measured at this work; ratios are to the first.
 fn candidates(work: Work) -> Result<Vec<Candidate>, Failure> {
     let programs = match std::env::var("JUNCTOR") {
@@ -298,21 +273,10 @@ fn run() -> Result<(), Failure> {
             candidate.measure(Duration::from_secs_f64(seconds))?;
         }
     }
-    println!("{:<18} {:>8} {:>8}  rounds (Mpps)", "60-byte frames", "Mpps", "ratio");
-    for c in &candidates {
-        let rounds: Vec<String> = c.packets_per_second.iter().map(|r| format!("{:.3}", r / 1e6)).collect();
-        let (rate, ratio) = (median(c.packets_per_second.iter().copied()), c.ratio(&candidates[0]));
-        println!("{:<18} {:>8.3} {:>8.2}  {}", c.name, rate / 1e6, ratio, rounds.join(" "));
-    }
+    print_table("60-byte frames", 0, &candidates.iter().map(Candidate::rounds).collect::<Vec<_>>());
     Ok(())
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("wire_bench: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    finish("wire_bench", run())
 }

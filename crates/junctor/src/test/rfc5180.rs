@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum as _;
 use tester::extension::{self, CHAIN, Extension};
 use tester::frame;
 use tester::search::ipv6::{self, Done, HOP_BY_HOP_PERCENT};
@@ -49,41 +50,9 @@ enum Kind {
 }
 
 impl Condition {
-    const ALL: [Condition; 11] = {
-        use Condition::{
-            Authentication, Chain, Destination, Fragment, HopByHop, Ipv4, Ipv4_10, Ipv4_50, Ipv4_90, Plain,
-            Routing,
-        };
-        [
-            Plain,
-            Routing,
-            Destination,
-            Fragment,
-            Authentication,
-            Chain,
-            HopByHop,
-            Ipv4,
-            Ipv4_90,
-            Ipv4_50,
-            Ipv4_10,
-        ]
-    };
-
-    /// As names of results have it.
-    fn name(self) -> &'static str {
-        match self {
-            Condition::Plain => "plain",
-            Condition::Routing => "routing",
-            Condition::Destination => "destination",
-            Condition::Fragment => "fragment",
-            Condition::Authentication => "authentication",
-            Condition::Chain => "chain",
-            Condition::HopByHop => "hop_by_hop",
-            Condition::Ipv4 => "ipv4",
-            Condition::Ipv4_90 => "ipv4_90",
-            Condition::Ipv4_50 => "ipv4_50",
-            Condition::Ipv4_10 => "ipv4_10",
-        }
+    /// As names of results have it: that of the command line with `_` for `-`.
+    fn name(self) -> String {
+        self.to_possible_value().map_or(String::new(), |value| value.get_name().replace('-', "_"))
     }
 
     fn kind(self) -> Kind {
@@ -116,7 +85,7 @@ IPv4 beside IPv6 takes a device of a rig; one whose flows are given has those of
 
 Examples:
   junctor test rfc5180 self:conf/ip6-router.click
-  sudo junctor test rfc5180 kernel-router --size 128 --under plain,chain,ipv4_50
+  sudo junctor test rfc5180 kernel-router --size 128 --under plain,chain,ipv4-50
   sudo junctor test rfc5180 kernel-router --profile rfc --link 10G --json"))]
 pub(super) struct Rfc5180 {
     #[command(flatten)]
@@ -131,7 +100,7 @@ pub(super) struct Rfc5180 {
 impl Rfc5180 {
     fn conditions(&self) -> Vec<Condition> {
         match (&self.under[..], self.search.profile) {
-            ([], Profile::Rfc) => Condition::ALL.to_vec(),
+            ([], Profile::Rfc) => Condition::value_variants().to_vec(),
             ([], Profile::Quick) => vec![Condition::Plain, Condition::Chain, Condition::HopByHop],
             (some, _) => some.to_vec(),
         }
@@ -163,7 +132,7 @@ pub(super) fn main(args: &Rfc5180) -> u8 {
         (done.senders, done.random) = (site.senders, search.networks().is_some());
         done.in_place = base.streams.iter().flat_map(|s| &s.flows).all(|(flow, _)| ipv6::is_in_place(flow));
         for condition in args.conditions() {
-            site.begin_series(condition.name());
+            site.begin_series(&condition.name());
             under(site, args, &search, condition, (&base, least), &mut done, found)?;
         }
         site.begin_series("");
@@ -296,6 +265,15 @@ mod tests {
     use wire::MacAddr;
 
     use super::*;
+
+    #[test]
+    fn conditions_keep_their_names() {
+        let names: Vec<String> =
+            Condition::value_variants().iter().map(|condition| condition.name()).collect();
+        let documented =
+            "plain routing destination fragment authentication chain hop_by_hop ipv4 ipv4_90 ipv4_50 ipv4_10";
+        assert_eq!(names.join(" "), documented);
+    }
 
     #[test]
     fn a_mix_has_so_many_of_each_ten() {

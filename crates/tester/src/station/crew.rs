@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::course::Course;
 use super::offer::{Job, Order};
-use super::{DUPLICATES_NS, Delays, Plan, Ran, Station};
+use super::run::DUPLICATES_NS;
+use super::{Delays, Plan, Ran, Station};
 use crate::account::Counts;
 use crate::trial::Invalid;
 

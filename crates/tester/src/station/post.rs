@@ -12,7 +12,8 @@ use std::thread::JoinHandle;
 
 use super::clock::Clock;
 use super::line::Turn;
-use super::{LOOK_NS, Member, Order, Plan, Progress, Station, Tally};
+use super::run::LOOK_NS;
+use super::{Member, Order, Plan, Progress, Station, Tally};
 use crate::trial::Invalid;
 
 /// What passes between a trial's leader and a post.

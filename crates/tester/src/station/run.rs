@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A run from its first frame to its last straggler, and what it came to.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::course::Course;
+use super::crew::Tally;
+use super::line::{Slot, Turn, histogram};
+use super::offer::{Job, Order};
+use super::sample::Delays;
+use super::source::LEAD_NS;
+use super::{Detail, Ran, Station};
+use crate::account::{ANYWHERE, Accounts};
+use crate::signature::Key;
+use crate::trial::{Invalid, Outcome};
+
+/// How long duplicates are waited for when all frames have arrived.
+pub(super) const DUPLICATES_NS: u64 = 5_000_000;
+/// How much later than due the last frames may leave, at least and at most.
+const GRACE: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(10));
+/// How often a look is taken, while frames are sent, at links and at whatever else a run needs.
+pub(super) const LOOK_NS: u64 = 50_000_000;
+/// Bits for the windows of all flows together: what fits the second-level cache.
+const WINDOWS: u32 = 1 << 20;
+
+impl Station {
+    pub(super) fn carry_out(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
+        let trial = job.order.offer.trial();
+        self.trials += 1;
+        job.order.key = self.seed.wrapping_add(self.trials.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let result = self.look().and_then(|()| match self.crew.take() {
+            None => self.carry_out_here(job),
+            Some(mut crew) => {
+                let result = crew.carry_out(self, job);
+                self.crew = Some(crew);
+                result
+            }
+        });
+        if let Some(show) = &mut self.watcher {
+            show(trial, result.as_ref().map(|ran| &ran.detail));
+        }
+        result
+    }
+
+    fn carry_out_here(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
+        self.gauge.begin()?;
+        self.arm_sources()?;
+        self.drain();
+        let start = self.clock.now() + if self.has_sources() { LEAD_NS } else { 20_000 };
+        let prepared = self.prepare(&job.order, start);
+        let mut turn = prepared.inspect_err(|_| self.disarm_sources())?;
+        let mut event = job.event.take().map(|(after, begin)| (start + after.as_nanos() as u64, begin));
+        let mut begin = |turn: &mut Turn, now| {
+            if let Some((_, begin)) = event.take_if(|(at, _)| *at <= now) {
+                if let Some(course) = &mut turn.course {
+                    course.event(now);
+                }
+                begin();
+            }
+            Ok(())
+        };
+        let now = self.send(&mut turn, &job.order, start, &mut begin)?;
+        self.gauge.end();
+        self.await_stragglers(&mut turn, &job, now);
+        self.gauge.done()?;
+        self.look()?;
+        let tally = self.tally(turn, now.saturating_sub(start));
+        self.sum_up(&job.order, tally)
+    }
+
+    /// What the trial before left in the queues is none of the next one's; neighbours may ask meanwhile.
+    pub(super) fn drain(&mut self) {
+        for (sender, receiver) in self.senders.iter_mut().zip(&mut self.receivers) {
+            receiver.drain(&mut *sender.tx, &mut self.own);
+            receiver.heard = 0;
+        }
+    }
+
+    /// Sends, and receives meanwhile, until all has left or it is too late for it. `meanwhile` is called after each turn. Returns when
+    /// that was.
+    pub(super) fn send(
+        &mut self,
+        turn: &mut Turn,
+        order: &Order,
+        start: u64,
+        meanwhile: impl FnMut(&mut Turn, u64) -> Result<(), Invalid>,
+    ) -> Result<u64, Invalid> {
+        let begun = self.begin_sources(turn);
+        let sent = begun.and_then(|()| self.send_all(turn, order, start, meanwhile));
+        let ended = self.end_sources(turn);
+        sent.and_then(|now| ended.map(|()| now))
+    }
+
+    fn send_all(
+        &mut self,
+        turn: &mut Turn,
+        order: &Order,
+        start: u64,
+        mut meanwhile: impl FnMut(&mut Turn, u64) -> Result<(), Invalid>,
+    ) -> Result<u64, Invalid> {
+        let whole = turn.schedule.end_ns() - start;
+        // A frame that is due at the very end may leave a little later.
+        let usual = (Duration::from_nanos(whole) / 100).clamp(GRACE.0, GRACE.1);
+        let end = start + whole + order.grace.unwrap_or(usual).as_nanos() as u64;
+        let mut now = self.clock.now();
+        let mut look = now + LOOK_NS;
+        while now < end && !self.senders.iter().all(|sender| sender.is_done(&turn.schedule)) {
+            self.turn(turn, true);
+            now = self.clock.now();
+            meanwhile(turn, now)?;
+            // A reset may well take a link down for a while.
+            if now > look && !order.is_reset {
+                self.look()?;
+                look = now + LOOK_NS;
+            }
+        }
+        Ok(now)
+    }
+
+    /// All that a run gathers, still empty.
+    pub(super) fn prepare(&mut self, order: &Order, start: u64) -> Result<Turn, Invalid> {
+        let schedule = order.offer.schedule(self.plan.burst, start)?;
+        let mut slots = Vec::new();
+        for (port, sender) in self.senders.iter_mut().enumerate() {
+            sender.next = 0;
+            sender.extras.iter_mut().for_each(|pending| pending.next = 0);
+            slots.resize(slots.len() + sender.templates.len() / sender.sizes.max(1), None);
+            let flows = sender.active.len() as u64;
+            if flows > 0 && schedule.frames() / flows > u64::from(u32::MAX) {
+                return Err(Invalid::new(
+                    format!("{} frames of {flows} flows cannot be numbered", schedule.frames()),
+                    "a flow has at most 2^32: send more flows, or for a shorter time",
+                ));
+            }
+            for (place, flow) in (0..).zip(&sender.active) {
+                slots[(sender.first_flow + flow) as usize] = Some(Slot { port, place, flows });
+            }
+        }
+        // Of a frame that goes everywhere, each port has an account of its own.
+        let expected: Vec<u16> = match self.copies {
+            1 => self.expected.clone(),
+            _ => vec![ANYWHERE; self.expected.len() * self.senders.len()],
+        };
+        let window = (WINDOWS / expected.len().max(1) as u32).clamp(64, 1 << 17);
+        let intended = self.senders.iter().map(|sender| sender.intended(&schedule));
+        Ok(Turn {
+            key: Key::new(order.key),
+            ports: self.ports.clone(),
+            accounts: Accounts::new(expected, window),
+            accounts_per_flow: if self.copies == 1 { 1 } else { self.senders.len() as u32 },
+            missed_before: self.missed(),
+            damaged: 0,
+            foreign: 0,
+            askers: BTreeSet::new(),
+            is_timed: order.is_timed,
+            latency: histogram(),
+            response: histogram(),
+            lateness: histogram(),
+            slots,
+            course: order.bin.map(|bin| Course::new(&schedule, start, bin, self.senders.len())),
+            delays: order.sampling.map(|sampling| Delays::new(sampling, intended)),
+            schedule,
+        })
+    }
+
+    /// Receives what still comes after the last frame has left at `now`.
+    pub(super) fn await_stragglers(&mut self, turn: &mut Turn, job: &Job<'_>, now: u64) {
+        let sent: u64 = self.senders.iter().map(|s| s.next).sum();
+        let mut stop = now + job.stragglers.unwrap_or(self.stragglers).as_nanos() as u64;
+        let mut complete = job.is_patient;
+        let mut over = false;
+        while !over {
+            // Looked at first: a tester that had no turn for so long still takes what has come meanwhile.
+            over = self.clock.now() >= stop;
+            // Summing up the accounts takes a while where there are many flows.
+            for _ in 0..64 {
+                self.turn(turn, false);
+            }
+            if !complete && turn.accounts.all().received >= sent * self.copies {
+                complete = true;
+                stop = stop.min(self.clock.now() + DUPLICATES_NS);
+            }
+        }
+    }
+
+    /// What a run gathered at the ports that are here.
+    pub(super) fn tally(&self, turn: Turn, sending_ns: u64) -> Tally {
+        Tally {
+            sent: self.senders.iter().map(|sender| sender.next).collect(),
+            counts: turn.accounts.all(),
+            damaged: turn.damaged,
+            foreign: turn.foreign,
+            missed: self.missed() - turn.missed_before,
+            latency: turn.latency,
+            response: turn.response,
+            lateness: turn.lateness,
+            askers: turn.askers,
+            heard: self.receivers.iter().map(|r| (r.heard, r.wanted.clone())).collect(),
+            sending: Duration::from_nanos(sending_ns),
+            course: turn.course.map(Course::rebased),
+            delays: turn.delays,
+        }
+    }
+
+    /// What a run came to, by what all ports gathered.
+    pub(super) fn sum_up(&mut self, order: &Order, tally: Tally) -> Result<Ran, Invalid> {
+        let schedule = order.offer.schedule(self.plan.burst, 0)?;
+        let Tally { sent, counts, damaged, foreign, missed, latency, response, lateness, .. } = tally;
+        let outcome = Outcome {
+            intended: self.copies * self.senders.iter().map(|sender| sender.intended(&schedule)).sum::<u64>(),
+            sent: (self.copies * sent.iter().sum::<u64>()).saturating_sub(missed).max(counts.received),
+            received: counts.received,
+            duration: tally.sending.max(Duration::from_nanos(1)),
+        };
+        self.own.extend(tally.askers);
+        let delays = tally.delays.map(|mut delays| {
+            delays.cut(sent.iter().copied());
+            delays
+        });
+        let ports = self.senders.iter().zip(&sent).map(|(sender, sent)| (sender.intended(&schedule), *sent));
+        let ports: Vec<(u64, u64)> = ports.collect();
+        let timeline = tally.course.map(|course| course.timeline(&schedule, &ports));
+        let detail = Detail { outcome, counts, damaged, foreign, missed, latency, response, lateness };
+        Ok(Ran { detail, timeline, delays })
+    }
+
+    /// Frames that the tester's ports had no room for, ever.
+    fn missed(&self) -> u64 {
+        self.receivers.iter().map(|receiver| receiver.rx.stats()).map(|s| s.missed + s.no_memory).sum()
+    }
+
+    /// Sends what is due, if it may, and receives.
+    pub(super) fn turn(&mut self, turn: &mut Turn, send: bool) {
+        let clock = &self.clock;
+        let mut received = 0;
+        for (index, (sender, receiver)) in self.senders.iter_mut().zip(&mut self.receivers).enumerate() {
+            if send {
+                sender.send(turn, || clock.now());
+            }
+            received += receiver.receive(turn, index as u16, || clock.now());
+            if !receiver.answers.is_empty() {
+                sender.tx.transmit(&mut receiver.answers);
+                receiver.answers.free_all();
+            }
+            sender.tx.flush();
+        }
+        if let Some(sleep) = self.sleep.as_mut().filter(|_| received == 0) {
+            sleep.nap();
+        }
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Ports that are elsewhere.
+
+use super::super::*;
+use super::MILLISECOND;
+use super::faulty::*;
+use crate::search::stream::Step;
+
+/// A fate that each frame has by what it says of itself, whatever else comes between.
+fn by_sequence() -> impl FnMut(In) -> Out + Send {
+    let mut held = [None, None];
+    move |mut frame: In| {
+        let number = |at| u32::from_be_bytes(frame.packet.data()[at..at + 4].try_into().expect("four bytes"));
+        let (flow, sequence) = (number(42), number(46));
+        let (port, now_ns) = (frame.port, frame.now_ns);
+        match (flow % 4, sequence % 100) {
+            (1, 30..=34) => Vec::new(),
+            (2, 50) => {
+                frame.packet = frame.packet.duplicate().expect("memory");
+                frame.packet.data_mut()[50] ^= 1;
+                frame.after(0)
+            }
+            (3, 60) => {
+                held[port] = Some(frame.packet);
+                Vec::new()
+            }
+            (3, 63) => {
+                let both = [Some(frame.packet), held[port].take()];
+                both.into_iter().flatten().map(|packet| (1 - port, now_ns, packet)).collect()
+            }
+            (0, 70) => vec![
+                (1 - port, now_ns, frame.packet.share().expect("memory")),
+                (1 - port, now_ns, frame.packet),
+            ],
+            (0, 80) => vec![(port, now_ns, frame.packet)],
+            _ => frame.after(0),
+        }
+    }
+}
+
+/// A station that only leads: each of two ports has another post.
+fn led(fate: impl FnMut(In) -> Out + Send + 'static, plan: &Plan) -> Station {
+    let faulty = device(2, fate, Link::Up);
+    let elsewhere = |i| Port::elsewhere(&format!("port{i}"), "test", 1500);
+    let post = |here| -> Box<dyn Member> {
+        let ports = (0..2).map(|i| if i == here { port(&faulty, i) } else { elsewhere(i) });
+        Box::new(Post::new(station_at(&faulty, ports.collect(), plan), || {}).expect("a thread"))
+    };
+    let mut station = Station::new((0..2).map(elsewhere).collect(), plan, 1).expect("a station");
+    station.lead(vec![post(0), post(1)], vec![0, 1], true).expect("posts");
+    station
+}
+
+#[test]
+fn posts_see_together_what_one_station_sees() {
+    let streams = |count| [1, 0].into_iter().take(count).map(stream).collect();
+    for ways in [1, 2] {
+        let plan = Plan { streams: streams(ways), stragglers: Duration::from_secs(60), ..Plan::default() };
+        let faulty = device(2, by_sequence(), Link::Up);
+        let alone = station_at(&faulty, (0..2).map(|i| port(&faulty, i)).collect(), &plan);
+        let run = |mut station: Station| {
+            // While one thread has its turn, time passes for the other too.
+            let step = Step { rate: 40_000.0, duration: MILLISECOND * 25 };
+            let mut job = Job::new(Offer::Steps(vec![step]));
+            job.order.grace = Some(Duration::from_secs(1_000_000));
+            job.order.bin = Some(MILLISECOND * 5);
+            job.order.sampling = Some(Sampling::all(1000, DELAYS_MAX));
+            // Told that it is over, a post still takes twice as many frames as there are.
+            job.stragglers = Some(MILLISECOND);
+            station.carry_out(job).expect("a trial")
+        };
+        let (alone, together) = (run(alone), run(led(by_sequence(), &plan)));
+        let counts = |ran: &Ran| {
+            let Detail { outcome: Outcome { intended, sent, received, .. }, damaged, foreign, .. } =
+                ran.detail;
+            let histograms =
+                [&ran.detail.latency, &ran.detail.response, &ran.detail.lateness].map(Histogram::len);
+            (ran.detail.counts, [intended, sent, received, damaged, foreign], histograms)
+        };
+        assert_eq!(counts(&alone), counts(&together));
+        assert!(
+            alone.detail.counts.reordered > 0 && alone.detail.counts.misrouted > 0,
+            "{:?}",
+            alone.detail.counts
+        );
+        let delays = |ran: &Ran| {
+            let delays = ran.delays.as_ref().expect("delays");
+            (delays.received().len(), delays.lost())
+        };
+        assert_eq!(delays(&alone), delays(&together));
+        let course = |ran: &Ran| {
+            let timeline = ran.timeline.as_ref().expect("a timeline");
+            let gaps = timeline.gaps.iter().map(|gap| (gap.frames, gap.first_sent, gap.last_sent));
+            (timeline.bins.clone(), gaps.collect::<Vec<_>>(), timeline.end)
+        };
+        assert_eq!(course(&alone), course(&together));
+    }
+}
+
+#[test]
+fn a_post_that_cannot_go_on_ends_the_trial_and_the_next_is_whole() {
+    let plan = Plan { streams: vec![stream(1)], stragglers: Duration::from_secs(60), ..Plan::default() };
+    let mut station = led(|frame| frame.after(0), &plan);
+    let said =
+        station.run(Trial::new(1e9, Duration::from_secs(3600))).expect_err("too many frames").to_string();
+    assert!(said.contains("at most 2^32"), "{said}");
+    let mut calls = 0;
+    station.guard(move || {
+        calls += 1;
+        if calls == 3 { Err(Invalid::new("the device is gone", "")) } else { Ok(()) }
+    });
+    let long = Trial::new(1000.0, Duration::from_secs(1_000_000));
+    assert_eq!(station.run(long), Err(Invalid::new("the device is gone", "")));
+    let mut job = Job::new(Offer::Burst { rate: 1e5, frames: 100 });
+    job.order.grace = Some(Duration::from_secs(1_000_000));
+    let outcome = station.carry_out(job).expect("a trial").detail.outcome;
+    assert_eq!((outcome.sent, outcome.received), (100, 100));
+}
+
+#[test]
+fn what_members_say_is_the_same_as_text() {
+    let mut station = station(by_sequence());
+    let mut order = Job::new(Offer::Steps(vec![Step { rate: 1e6 / 3.0, duration: MILLISECOND }])).order;
+    order.sampling = Some(Sampling::all(300, DELAYS_MAX));
+    let text = serde_json::to_string(&order).expect("text");
+    assert_eq!(serde_json::from_str::<Order>(&text).expect("an order"), order);
+    let plan = serde_json::to_string(station.plan()).expect("text");
+    let plan: Plan = serde_json::from_str(&plan).expect("a plan");
+    assert_eq!(plan.streams[0].flows, station.plan().streams[0].flows);
+    let start = station.clock.now();
+    order.bin = Some(MILLISECOND);
+    let mut turn = station.prepare(&order, start).expect("a turn");
+    station.send(&mut turn, &order, start, |_, _| Ok(())).expect("sent");
+    let tally = station.tally(turn, 1);
+    let text = serde_json::to_string(&tally).expect("text");
+    let read: Tally = serde_json::from_str(&text).expect("a tally");
+    assert_eq!(read.lateness, tally.lateness);
+    assert_eq!(format!("{:?}", read.course), format!("{:?}", tally.course));
+    assert_eq!(serde_json::to_string(&read).expect("text"), text);
+}
