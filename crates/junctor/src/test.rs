@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor test`: the tester, against any device under test.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,11 +15,13 @@ use agent::{Agent, Key, Machines, Remote};
 use device::{Driver, FlowLine, Name, Plugged, Setup, Traffic};
 use log::Log;
 use output::Output;
+use variant::Seen;
 
 mod agent;
 mod campaign;
 mod compare;
 mod device;
+mod filters;
 mod log;
 mod modifiers;
 mod networks;
@@ -31,6 +34,7 @@ mod rfc2889;
 mod rfc5180;
 mod search;
 mod trial;
+mod variant;
 
 /// Test a device: how much it forwards, how late, and what it does to the frames.
 #[derive(Debug, clap::Args)]
@@ -222,7 +226,7 @@ impl Common {
             "seed": self.seed, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
             "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
             "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
-            "agents": facts.agents,
+            "agents": facts.agents, "filters": facts.filter_lists(),
         });
         conditions.as_object().cloned().unwrap_or_default()
     }
@@ -237,6 +241,7 @@ impl Common {
             medium,
             modified: self.modifiers.are_any(),
             networks: self.modifiers.networks(),
+            filters: self.modifiers.filters().then(|| facts.filters_seen()),
             routing: facts.routing.clone(),
             configuration: self.device == Name::Cable || self.device.configuration().is_some(),
         })
@@ -266,9 +271,26 @@ struct Facts {
     cable: Option<Cable>,
     /// The machines that have the ports, if they are not this one.
     agents: Value,
+    /// The lists of filters that were set, for which results, and what was seen of them.
+    filters: Vec<(String, String, Seen)>,
 }
 
 impl Facts {
+    /// The filters, by the names that results have.
+    fn filter_lists(&self) -> Value {
+        let lists = self.filters.iter().map(|(name, list, _)| (name.clone(), list.lines().collect()));
+        if self.filters.is_empty() { Value::Null } else { Value::Object(lists.collect()) }
+    }
+
+    /// What of these a document asks for.
+    fn filters_seen(&self) -> setup::Filters {
+        let not_seen = self.filters.iter().filter(|(_, _, seen)| !matches!(seen, Seen::Stopped(_)));
+        setup::Filters {
+            cases: self.filters.iter().map(|(name, ..)| name).collect::<BTreeSet<_>>().len(),
+            doubt: not_seen.map(|(name, _, seen)| format!("{name}: {}", seen.words())).next(),
+        }
+    }
+
     fn of(plugged: &Plugged, cable: &Cable) -> Facts {
         let station = &plugged.station;
         Facts {
@@ -282,6 +304,7 @@ impl Facts {
             routing: plugged.routing.words().to_owned(),
             cable: Some(cable.clone()),
             agents: plugged.agents.clone(),
+            filters: Vec::new(),
         }
     }
 

@@ -246,6 +246,51 @@ fn random_networks_follow_one_pair_and_their_routes_are_set() {
 }
 
 #[test]
+fn filters_are_put_on_a_configuration_and_seen_to_be_in_force() {
+    let device = "self:conf/ip-router.click";
+    let more = ["--filters", "--only", "latency", "--trial", "0.3", "--at", "1000", "--link", "10M"];
+    let (object, value) =
+        told(&[&["rfc2544", device, "--size", "64", "--stragglers", "5"], &more[..]].concat());
+    for variant in ["", "filters_1.", "filters_25."] {
+        let us = value(&format!("rfc2544.{variant}latency_us.p50.64"));
+        assert!(us.is_some_and(|us| us > 0.0), "{variant} in {object}");
+    }
+    for variant in ["latency, filters 1", "latency, filters 25"] {
+        let (sent, received) = carried(&object, variant);
+        assert!(sent > 0 && sent == received, "{variant}: {received} of {sent}");
+    }
+    let ledger = object["ledger"].as_array().expect("a ledger");
+    let of_filters: Vec<&Value> = ledger.iter().filter(|c| c["section"] == "RFC 2544 11.4").collect();
+    assert!(of_filters.len() == 2 && of_filters.iter().all(|c| c["met"] == true), "{of_filters:?}");
+    let lists = &object["conditions"]["filters"];
+    assert_eq!(lists["filters_1"].as_array().map(Vec::len), Some(2), "one for each direction: {lists}");
+    let all = lists["filters_25"].as_array().expect("a list");
+    assert_eq!((all.len(), &all[23]), (26, &Value::from("deny 198.18.24.24 to 198.19.124.24")), "{lists}");
+}
+
+#[test]
+fn filters_of_others_are_set_by_a_command_which_is_not_believed() {
+    let args =
+        [&slow("rfc2544", "cable")[..], &["--filters", "--only", "latency", "--trial", "0.1"]].concat();
+    let ran = test(&args);
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success() && said.contains("--filter-command COMMAND says how"), "{said}");
+    let told = tempfile::NamedTempFile::new().expect("a file");
+    let command = format!(
+        "{{ echo $JUNCTOR_FILTERS; tail -n 1 $JUNCTOR_FILTER_LIST; }} >> {}",
+        told.path().to_string_lossy()
+    );
+    let ran = test(&[&args[..], &["--filter-command", &command]].concat());
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success() && said.contains("they are not in force"), "{said}");
+    let text = std::fs::read_to_string(told.path()).expect("text");
+    assert!(text.starts_with("0\n0\n1\nallow 198.18."), "{text}");
+    let refused = |args: &[&str]| String::from_utf8_lossy(&test(args).stderr).into_owned();
+    assert!(refused(&["rfc2889", "cable", "--filters"]).contains("RFC 2889 has no tests with filters"));
+    assert!(refused(&["rfc2544", "cable", "--filters", "--networks", "4"]).contains("cannot be used with"));
+}
+
+#[test]
 fn a_worker_is_retired_and_added_again() {
     let device = "self:conf/ip-router.click";
     let reset = ["--only", "reset", "--reset", "worker", "--trial", "0.3"];

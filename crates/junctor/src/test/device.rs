@@ -14,6 +14,7 @@ use serde_json::Value;
 use tester::station::{Plan, Port, Station, Stream};
 
 use super::agent::Reach;
+use super::filters::Filters;
 use super::networks::{Route, covering};
 use crate::bench::Pattern;
 use flows::Flows;
@@ -110,6 +111,19 @@ impl Routing {
     }
 }
 
+/// Takes the filters off a device, or puts these on it.
+type Filter = dyn Fn(Option<&Filters>) -> Result<(), String> + Send;
+
+/// How a device gets filters.
+pub(crate) enum Filtering {
+    /// It is a configuration of this process, in whose way they are put ([`Running::filter`]).
+    Swap,
+    /// The tester puts them there by this.
+    Ours(Box<Filter>),
+    /// Only its owner can.
+    Theirs,
+}
+
 /// A device that runs, with the tester's ports plugged in.
 pub(crate) struct Plugged {
     pub(crate) station: Station,
@@ -133,6 +147,10 @@ pub(crate) struct Plugged {
     pub(crate) device_cores: Vec<usize>,
     /// How the device gets routes.
     pub(crate) routing: Routing,
+    /// How it gets filters.
+    pub(crate) filtering: Filtering,
+    /// It looks at Ethernet addresses only.
+    pub(crate) bridged: bool,
     /// What else is there until this is dropped: the rig, and what runs in it.
     pub(crate) beside: Option<Box<dyn Any + Send>>,
 }
@@ -158,6 +176,8 @@ impl Plugged {
             other,
             device_cores,
             routing: Routing::Theirs,
+            filtering: Filtering::Theirs,
+            bridged: false,
             beside,
         })
     }
@@ -207,6 +227,7 @@ pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plug
         Name::Agents(places) => agents::plug(places, setup, traffic),
     };
     let mut plugged = plugged?;
+    plugged.bridged = setup.bridged || matches!(name, Name::KernelBridge);
     if setup.bridged || matches!(name, Name::Cable | Name::Veth | Name::KernelBridge | Name::Passthrough) {
         plugged.routing = Routing::Needless;
     }

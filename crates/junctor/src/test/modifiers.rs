@@ -2,15 +2,14 @@
 //! What is changed about the frames that a device is sent: sizes, bursts, ports, who talks to whom, and what comes beside them.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tester::extras;
 use tester::genome::Genome;
 use tester::station::{Every, Extra, Plan, Station};
 
-use super::device::Routing;
-use super::networks;
+use super::filters::COUNTS;
+use super::variant::Variant;
 
 /// Frames beside the test's (RFC 2544, section 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -48,6 +47,17 @@ pub(super) struct Modifiers {
     /// their names.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=760), conflicts_with = "mesh")]
     networks: Option<u32>,
+    /// Everything is done without filters first, then with one that permits the test's frames, and then with 25 of which only the
+    /// last does (RFC 2544, section 11.4): in a configuration of this process, by an IPFilter behind whatever checks IP headers;
+    /// in the kernel, by nftables. Results have filters_1 or filters_25 in their names. Frames that no filter permits
+    /// are sent to see that the filters are in force.
+    #[arg(long, conflicts_with = "networks")]
+    filters: bool,
+    /// For --filters: a shell command that sets the filters of another device. JUNCTOR_FILTERS is how many there are to be (0, 1 or
+    /// 25), JUNCTOR_FILTER_LIST names a file of them, one a line: 'deny ADDRESS to ADDRESS' or 'allow PREFIX to PREFIX' (for a
+    /// bridge, 'deny MAC' or 'allow MAC, ...'). What none permits must be dropped.
+    #[arg(long, value_name = "COMMAND", requires = "filters")]
+    filter_command: Option<String>,
     /// What is sent beside the frames that are counted.
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     beside: Vec<Beside>,
@@ -56,7 +66,17 @@ pub(super) struct Modifiers {
 impl Modifiers {
     /// Whether anything differs.
     pub(super) fn are_any(&self) -> bool {
-        let Modifiers { imix, burst, random_ports, flows_per_port, mesh, beside, networks: _ } = self;
+        let Modifiers {
+            imix,
+            burst,
+            random_ports,
+            flows_per_port,
+            mesh,
+            beside,
+            networks: _,
+            filters: _,
+            filter_command: _,
+        } = self;
         imix.is_some()
             || burst.is_some()
             || *random_ports
@@ -70,10 +90,24 @@ impl Modifiers {
         self.networks
     }
 
-    /// Under which addresses everything is done, one after the other.
+    /// Whether filters are put on the device.
+    pub(super) fn filters(&self) -> bool {
+        self.filters
+    }
+
+    /// The command that does.
+    pub(super) fn filter_command(&self) -> Option<&str> {
+        self.filter_command.as_deref()
+    }
+
+    /// Under what everything is done, one after the other.
     pub(super) fn variants(&self) -> Vec<Variant> {
         match self.networks {
             Some(count) => vec![Variant::OnePair, Variant::Networks(count)],
+            None if self.filters => {
+                let filters = COUNTS.map(Variant::Filters);
+                [Variant::Unfiltered].into_iter().chain(filters).collect()
+            }
             None => vec![Variant::Given],
         }
     }
@@ -89,7 +123,7 @@ impl Modifiers {
         json!({
             "imix": self.imix.as_ref().map(ToString::to_string), "burst": self.burst, "random_ports": self.random_ports,
             "flows_per_port": self.flows_per_port, "mesh": self.mesh, "beside": beside,
-            "networks": self.networks,
+            "networks": self.networks, "filters": self.filters, "filter_command": self.filter_command,
         })
     }
 
@@ -146,58 +180,11 @@ impl Modifiers {
 }
 
 /// Leaves out the flows to the device itself, but for a port that has no others.
-fn forwarded(plan: &mut Plan, own: &[IpAddr]) {
+pub(super) fn forwarded(plan: &mut Plan, own: &[IpAddr]) {
     for stream in &mut plan.streams {
         if !stream.flows.iter().all(|(flow, _)| own.contains(&flow.dst)) {
             stream.flows.retain(|(flow, _)| !own.contains(&flow.dst));
         }
-    }
-}
-
-/// Between whom frames are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Variant {
-    /// As the device's flows say.
-    Given,
-    /// From one address of each port to one.
-    OnePair,
-    /// From one address of each port to random ones in so many networks.
-    Networks(u32),
-}
-
-impl Variant {
-    /// As names of results have it.
-    pub(super) fn name(self) -> String {
-        match self {
-            Variant::Given => String::new(),
-            Variant::OnePair => "one_pair".to_owned(),
-            Variant::Networks(count) => format!("networks_{count}"),
-        }
-    }
-
-    /// Has a station send so from now on, whose plan was `given`. Returns what the device's owner must have done.
-    pub(super) fn begin(
-        self,
-        station: &mut Station,
-        routing: &Routing,
-        (given, seed): (&Plan, u64),
-        warm_up: Duration,
-    ) -> Result<Option<String>, String> {
-        let mut plan = given.clone();
-        let mut needs = None;
-        forwarded(&mut plan, &station.own_addresses());
-        match self {
-            Variant::Given => return Ok(None),
-            Variant::OnePair => plan.streams.iter_mut().for_each(|stream| stream.flows.truncate(1)),
-            Variant::Networks(count) => {
-                let routes = networks::spread(&mut plan, count as usize, seed)?;
-                needs = routing.put(&routes)?;
-            }
-        }
-        station.replan(&plan).map_err(|why| why.to_string())?;
-        let warm = station.warm_up(warm_up).map_err(|why| why.to_string());
-        warm.map_err(|why| needs.as_ref().map_or(why.clone(), |needs| format!("{why}; {needs}")))?;
-        Ok(needs)
     }
 }
 

@@ -79,8 +79,13 @@ impl Args {
 
 /// Runs a shell command to its end.
 pub(super) fn shell(command: &str) -> Result<(), Invalid> {
+    shell_with(command, &[])
+}
+
+/// The same with these words in its environment.
+pub(super) fn shell_with(command: &str, environment: &[(&str, &str)]) -> Result<(), Invalid> {
     let failed = |how: String| Invalid::new(format!("'{command}' {how}"), "see that it runs by itself");
-    let output = Command::new("sh").args(["-c", command]).output();
+    let output = Command::new("sh").args(["-c", command]).envs(environment.iter().copied()).output();
     let output = output.map_err(|why| failed(format!("could not be started: {why}")))?;
     let said = String::from_utf8_lossy(&output.stderr);
     match said.trim().lines().last() {

@@ -71,6 +71,9 @@ pub(super) fn main(args: &Rfc2889) -> u8 {
     if args.search.networks().is_some() {
         return cli::fail("--networks is for routers: a bridge's test has addresses of its own");
     }
+    if let Err(why) = args.search.without_filters("RFC 2889") {
+        return cli::fail(why);
+    }
     each_size(&args.search, "test rfc2889", |site, found| {
         let few = site.station.port_count() < PORTS_FOR_ADDRESSES;
         let wanted = match &args.only[..] {

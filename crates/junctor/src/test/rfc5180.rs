@@ -13,6 +13,7 @@ use tester::trial::Trial;
 use super::agent;
 use super::record::Found;
 use super::search::{Profile, Search, Site, Wanted, each_size};
+use crate::cli;
 
 /// Under what the procedures are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -117,6 +118,9 @@ impl Rfc5180 {
 
 /// Runs `junctor test rfc5180`.
 pub(super) fn main(args: &Rfc5180) -> u8 {
+    if let Err(why) = args.search.without_filters("RFC 5180") {
+        return cli::fail(why);
+    }
     let search = args.search.with_both_families(&args.sizes());
     let sizes = search.sizes();
     let (least, last) = (sizes.iter().copied().min().unwrap_or(0), sizes.last().copied());

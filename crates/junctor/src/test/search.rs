@@ -15,6 +15,7 @@ use tester::station::{Plan, Station};
 use super::device::Running;
 use super::log::Log;
 use super::record::{Cause, Found, Record};
+use super::variant::Scene;
 use super::{Common, Facts, SHARED_CORE, calibrate, left_out, procedures, reset};
 use crate::cli;
 
@@ -62,6 +63,14 @@ impl Search {
             search.size = usual.to_vec();
         }
         search
+    }
+
+    /// Refuses what only a router's test with one set of flows can do.
+    pub(super) fn without_filters(&self, document: &str) -> Result<(), String> {
+        match self.common.modifiers.filters() {
+            true => Err(format!("--filters is RFC 2544's; {document} has no tests with filters")),
+            false => Ok(()),
+        }
     }
 
     /// In how many networks destinations are chosen at random, if they are.
@@ -557,10 +566,23 @@ fn one_size(
         site.variant = variant.name();
         site.begin_series("");
         site.begin("warm-up");
-        let needs =
-            variant.begin(&mut site.station, &plugged.routing, (&given, seed), args.common.warm_up)?;
-        if let Some(needs) = needs.filter(|needs| !found.text.contains(needs)) {
+        let begun = variant.begin(&mut Scene {
+            station: &mut site.station,
+            routing: &plugged.routing,
+            filtering: &plugged.filtering,
+            filter_command: args.common.modifiers.filter_command(),
+            running: site.running.as_mut(),
+            bridged: plugged.bridged,
+            given: &given,
+            seed,
+            warm_up: args.common.warm_up,
+        })?;
+        if let Some(needs) = begun.needs.filter(|needs| !found.text.contains(needs)) {
             found.text += &format!("  {needs}\n");
+        }
+        if let (Some((list, seen)), Some(facts)) = (begun.filters, facts.as_mut()) {
+            found.text += &format!("{size:>6} bytes  {}: {}\n", site.variant.replace('_', " "), seen.words());
+            facts.filters.push((site.variant.clone(), list, seen));
         }
         procedure(&mut site, found)
     });

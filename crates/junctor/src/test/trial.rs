@@ -12,6 +12,7 @@ use tester::trial::Trial;
 use super::agent::Reading;
 use super::log::{gather, latency_curve};
 use super::record::{Found, Record};
+use super::variant::{Scene, Variant};
 use super::{Common, Facts, SHARED_CORE, calibrate};
 use crate::cli;
 
@@ -87,14 +88,27 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     }
     let variant = args.common.modifiers.variants().pop();
     let given = plugged.station.plan().clone();
-    let needs = variant.map(|variant| {
-        let seed = args.common.seed;
-        variant.begin(&mut plugged.station, &plugged.routing, (&given, seed), args.common.warm_up)
+    let begun = variant.map(|variant| {
+        variant.begin(&mut Scene {
+            station: &mut plugged.station,
+            routing: &plugged.routing,
+            filtering: &plugged.filtering,
+            filter_command: args.common.modifiers.filter_command(),
+            running: plugged.running.as_mut(),
+            bridged: plugged.bridged,
+            given: &given,
+            seed: args.common.seed,
+            warm_up: args.common.warm_up,
+        })
     });
-    if let Some(needs) = needs.transpose()?.flatten() {
-        plugged.notes.push(needs);
+    let begun = begun.transpose()?.unwrap_or_default();
+    plugged.notes.extend(begun.needs);
+    let mut facts = Facts::of(&plugged, &cable);
+    if let Some((list, seen)) = begun.filters {
+        plugged.notes.push(format!("Filters {}.", seen.words()));
+        facts.notes.clone_from(&plugged.notes);
+        facts.filters.push((variant.map(Variant::name).unwrap_or_default(), list, seen));
     }
-    let facts = Facts::of(&plugged, &cable);
     let log = args.common.keep(&mut plugged.station, size, false)?;
     log.begin("trial");
     let mut text = String::new();

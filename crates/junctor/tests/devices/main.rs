@@ -138,6 +138,29 @@ fn the_kernel_gets_routes_to_random_networks() {
     }
 }
 
+#[test]
+fn the_kernels_filters_stop_what_they_do_not_permit() {
+    if rig::skip_without("the_kernels_filters_stop_what_they_do_not_permit", &["nft"]) {
+        return;
+    }
+    for device in [&["kernel-router"][..], &["kernel-router", "--ipv6"], &["kernel-bridge"]] {
+        let few = ["--size", "128", "--filters", "--only", "latency", "--at", "500", "--flows-per-port", "4"];
+        let slow = ["--stragglers", "60", "--warm-up", "60", "--link", "10M", "--trial", "0.2", "--json"];
+        let ran = test(&[&["rfc2544"], device, &few, &slow].concat());
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let record: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+        for case in ["latency", "latency, filters 1", "latency, filters 25"] {
+            let trials = record["trials"].as_array().expect("trials").iter().filter(|t| t["phase"] == case);
+            let count = |what: &str| trials.clone().filter_map(|t| t[what].as_u64()).sum::<u64>();
+            assert!(count("sent") > 0 && count("sent") == count("received"), "{case}: {record}");
+        }
+        // Met only if frames that none permits were stopped, which came through without them.
+        let ledger = record["ledger"].as_array().expect("a ledger");
+        let of_filters = ledger.iter().filter(|clause| clause["section"] == "RFC 2544 11.4");
+        assert!(of_filters.clone().count() == 2 && of_filters.clone().all(|c| c["met"] == true), "{record}");
+    }
+}
+
 /// A tester's namespace with t1 and t2, and the kernel as a router behind them.
 struct Site {
     tester: Namespace,

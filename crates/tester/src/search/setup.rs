@@ -27,8 +27,19 @@ pub struct Setup {
     pub networks: Option<u32>,
     /// How the device got the routes to them.
     pub routing: String,
+    /// Filters that were set on the device, after a run without, if that was asked for.
+    pub filters: Option<Filters>,
     /// Whether the report has the device's configuration.
     pub configuration: bool,
+}
+
+/// Filters on the device (RFC 2544 11.4).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filters {
+    /// In how many of the two cases.
+    pub cases: usize,
+    /// Why it is not known that they were in force, if so.
+    pub doubt: Option<String>,
 }
 
 /// Which of the demands this setup meets.
@@ -64,8 +75,15 @@ pub fn ledger(setup: &Setup) -> Ledger {
         Should,
         "they are repeated with broadcast frames, management frames, routing updates and filters, each by itself",
         false,
-        if setup.modified { "they ran once" } else { "no modifier was applied" },
+        match (setup.modified, &setup.filters) {
+            (_, Some(_)) => "they were repeated with filters",
+            (true, None) => "they ran once",
+            (false, None) => "no modifier was applied",
+        },
     );
+    if let Some(done) = &setup.filters {
+        filters(&mut ledger, done);
+    }
     addresses(&mut ledger, setup);
     ledger.note(
         "RFC 2544 14",
@@ -98,6 +116,25 @@ pub fn ledger(setup: &Setup) -> Ledger {
         "the next trial begins when the frames of the last one are no longer waited for",
     );
     ledger
+}
+
+fn filters(ledger: &mut Ledger, done: &Filters) {
+    let doubt = done.doubt.as_deref().unwrap_or("not both were set");
+    ledger.note(
+        "RFC 2544 11.4",
+        Level::Should,
+        "first with one filter, which permits the test's frames, then with 25, of which only the last does",
+        done.cases == 2 && done.doubt.is_none(),
+        doubt,
+    );
+    ledger.note("RFC 2544 11.4", Level::Should, "the report has the filters", done.cases > 0, doubt);
+    ledger.note(
+        "RFC 2544 11.4.1",
+        Level::Plain,
+        "filters of given addresses, of which the thirteenth of 25 permits the test's frames",
+        false,
+        "the last of 25, as 11.4 has it; it permits the addresses of all flows of a port",
+    );
 }
 
 fn addresses(ledger: &mut Ledger, setup: &Setup) {
@@ -165,6 +202,14 @@ mod tests {
         let networks = |count| Setup { networks: Some(count), routing: "by hand".to_owned(), ..good.clone() };
         assert_eq!(missed(&networks(256)), ["RFC 2544 10", "RFC 2544 11", "RFC 2544 13", "RFC 2544 23 e"]);
         assert!(missed(&networks(16)).contains(&"RFC 2544 12"));
+        let filtered = |cases, doubt: Option<&str>| {
+            let filters = Some(Filters { cases, doubt: doubt.map(str::to_owned) });
+            missed(&Setup { filters, ..good.clone() })
+                .iter()
+                .filter(|section| **section == "RFC 2544 11.4")
+                .count()
+        };
+        assert_eq!([filtered(2, None), filtered(1, None), filtered(2, Some("who knows"))], [0, 1, 1]);
         let bare = Setup { sizes: vec![64, 512], senders: 1, ..Setup::default() };
         assert_eq!(missed(&bare).len(), always.len() + 6);
         let ledger = ledger(&bare);

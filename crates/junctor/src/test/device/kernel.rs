@@ -8,7 +8,8 @@ use packet::{Batch, Packet};
 use wire::{MacAddr, arp};
 
 use super::rig::{DEVICE, Opened, Rig, TESTER, said};
-use super::{Plugged, Route, Routing, Setup, Traffic, flows};
+use super::{Filtering, Plugged, Route, Routing, Setup, Traffic, flows};
+use crate::test::filters::{self, Filters};
 
 /// Milliseconds for which a neighbour counts as reachable: a day, so that no trial meets with a probe.
 const REACHABLE_MS: &str = "86400000";
@@ -24,11 +25,12 @@ pub(super) fn router(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String
     let known = |ipv6| flows::routed(TESTER, macs, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     let opened = rig.open()?;
-    let namespace = rig.shared();
+    let (namespace, filtering) = (rig.shared(), filtering(&rig, false));
     let mut plugged = finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)?;
     plugged.routing = Routing::Ours("they were set by ip route before the first trial", {
         Box::new(move |routes| namespace.as_deref().map_or(Ok(()), |device| add_routes(device, routes)))
     });
+    plugged.filtering = filtering;
     Ok(plugged)
 }
 
@@ -39,10 +41,33 @@ fn add_routes(device: &Namespace, routes: &[Route]) -> Result<(), String> {
         format!("route replace {prefix} via {via} dev {interface}\n")
     };
     let text: String = routes.iter().map(line).collect();
-    let cannot = |why: std::io::Error| format!("a list of routes cannot be written: {why}");
+    run_file(device, &["ip", "-batch"], &text)
+}
+
+/// Runs a command in the device's namespace, whose last argument is a file of this text.
+fn run_file(device: &Namespace, command: &[&str], text: &str) -> Result<(), String> {
+    let cannot = |why: std::io::Error| format!("a file for {} cannot be written: {why}", command[0]);
     let mut file = tempfile::NamedTempFile::new().map_err(cannot)?;
     file.write_all(text.as_bytes()).map_err(cannot)?;
-    device.run(&["ip", "-batch", &file.path().to_string_lossy()]).map(drop).map_err(said)
+    let name = file.path().to_string_lossy();
+    device.run(&[command, &[&name]].concat()).map(drop).map_err(said)
+}
+
+/// Filters of the kernel's, by nftables.
+fn filtering(rig: &Rig, bridged: bool) -> Filtering {
+    let namespace = rig.shared();
+    Filtering::Ours(Box::new(move |filters: Option<&Filters>| {
+        let Some(device) = namespace.as_deref() else { return Ok(()) };
+        // To delete a table that may not be there, it is made first.
+        let table = filters::table(bridged);
+        let mut text = format!("add table {table}\ndelete table {table}\n");
+        if let Some(filters) = filters {
+            text += &filters.nft(&DEVICE);
+        }
+        run_file(device, &["nft", "-f"], &text).map_err(|why| {
+            format!("--filters: {why}; the kernel's are set by nft: sudo apt-get install nftables")
+        })
+    }))
 }
 
 fn configure_router(rig: &Rig, ipv6: bool) -> Result<(), RigError> {
@@ -76,7 +101,9 @@ pub(super) fn bridge(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     let opened = rig.open()?;
     introduce(&opened, &flows)?;
-    finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)
+    let filtering = filtering(&rig, true);
+    let plugged = finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)?;
+    Ok(Plugged { filtering, ..plugged })
 }
 
 fn configure_bridge(rig: &Rig) -> Result<(), RigError> {

@@ -12,7 +12,7 @@ use ports::memory::{MemoryPort, Wire};
 use super::cable::{RING, tester_port};
 use super::flows::{Flows, amended};
 use super::running::Handle;
-use super::{Plugged, Route, Routing, Running, Setup, Traffic, cores};
+use super::{Filtering, Plugged, Route, Routing, Running, Setup, Traffic, cores};
 use crate::bench::Pattern;
 use crate::config::{Form, Source};
 
@@ -128,6 +128,7 @@ pub(super) fn plug(conf: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugg
         let handle = running.handle();
         Box::new(move |routes| add_routes(&handle, routes))
     });
+    plugged.filtering = Filtering::Swap;
     plugged.running = Some(running);
     Ok(plugged)
 }

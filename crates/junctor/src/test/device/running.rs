@@ -6,15 +6,19 @@ use std::thread::JoinHandle;
 
 use engine::swap::SwapError;
 use engine::{Control, Router};
-use lang::Graph;
+use lang::{Connection, Element, Graph, PortRef};
 
 use super::cores;
+use crate::test::filters::Filters;
 
 /// Makes a router of a configuration, each time it is started.
 type Build = dyn Fn(&Graph) -> Result<Router, String> + Send + Sync;
 
 /// A configuration that runs until this is dropped.
 pub(crate) struct Running {
+    /// As its author wrote it.
+    original: Arc<Graph>,
+    /// As it runs.
     graph: Arc<Graph>,
     build: Arc<Build>,
     device: Option<(Control, JoinHandle<()>)>,
@@ -43,7 +47,8 @@ impl Running {
         build: impl Fn(&Graph) -> Result<Router, String> + Send + Sync + 'static,
     ) -> Result<Running, String> {
         let (graph, build, handle) = (Arc::new(graph), Arc::new(build), Handle::default());
-        let mut running = Running { graph, build: build as Arc<Build>, device: None, handle };
+        let mut running =
+            Running { original: graph.clone(), graph, build: build as Arc<Build>, device: None, handle };
         running.begin()?;
         Ok(running)
     }
@@ -111,8 +116,12 @@ impl Running {
 
     /// Puts the same configuration in place of the running one, which hands over what it holds.
     pub(crate) fn swap(&mut self) -> Result<(), String> {
+        self.swap_for(&self.graph)
+    }
+
+    fn swap_for(&self, graph: &Graph) -> Result<(), String> {
         let Some((control, _)) = &self.device else { return Err("the device does not run".to_owned()) };
-        control.swap(&self.graph, || {}).map(drop).map_err(|why| match why {
+        control.swap(graph, || {}).map(drop).map_err(|why| match why {
             SwapError::Refused(errors) => {
                 errors.first().map_or_else(String::new, |error| error.message.clone())
             }
@@ -121,6 +130,55 @@ impl Running {
             SwapError::Stalled(worker) => worker,
         })
     }
+}
+
+impl Running {
+    /// Takes filters out of the way of packets again, or puts these there: behind whatever has checked an IP header.
+    pub(crate) fn filter(&mut self, filters: Option<&Filters>) -> Result<(), String> {
+        let graph = match filters {
+            None if Arc::ptr_eq(&self.graph, &self.original) => return Ok(()),
+            None => self.original.clone(),
+            Some(filters) => Arc::new(filtered(&self.original, &filters.ip_filter()?)?),
+        };
+        self.swap_for(&graph).map_err(|why| format!("--filters: the device does not take them: {why}"))?;
+        self.graph = graph;
+        Ok(())
+    }
+}
+
+/// Element classes behind which packets are known to be IPv4's.
+const CHECKS: [&str; 4] = ["CheckIPHeader", "CheckIPHeader2", "MarkIPHeader", "IPInputCombo"];
+
+/// The graph with an `IPFilter` of these rules behind each element that has checked IP headers.
+fn filtered(graph: &Graph, rules: &str) -> Result<Graph, String> {
+    let mut graph = graph.clone();
+    let checks: Vec<usize> = (0..graph.elements.len())
+        .filter(|index| CHECKS.contains(&graph.elements[*index].class.as_str()))
+        .collect();
+    if checks.is_empty() {
+        let classes = CHECKS.join(", ");
+        return Err(format!(
+            "--filters: they are put behind elements that check IP headers ({classes}), and the configuration has none"
+        ));
+    }
+    for check in checks {
+        let filter = graph.elements.len();
+        let element = Element {
+            name: format!("{}/filters", graph.elements[check].name),
+            class: "IPFilter".to_owned(),
+            config: rules.to_owned(),
+            config_span: None,
+            ..graph.elements[check].clone()
+        };
+        let span = element.span;
+        graph.elements.push(element);
+        let checked = PortRef { element: check, port: 0 };
+        let passed = PortRef { element: filter, port: 0 };
+        graph.connections.iter_mut().filter(|wire| wire.from == checked).for_each(|wire| wire.from = passed);
+        graph.connections.push(Connection { from: checked, to: passed, span });
+    }
+    graph.connections.sort_by_key(|wire| (wire.from, wire.to));
+    Ok(graph)
 }
 
 impl Drop for Running {

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Filters on a device (RFC 2544, section 11.4): one that permits the test's frames, or 25 of which only the last does.
+//!
+//! What no filter permits is dropped. The first 24 of 25 block pairs of addresses in the form of the document's list (11.4.1), which
+//! the test does not use; the last permits what each port sends, all else is looked at and found not to fit. A device may look faster than
+//! in order: that is its own merit.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use tester::frame::Flow;
+use tester::station::{Plan, Stream};
+use wire::MacAddr;
+
+/// How many filters there are in the two cases.
+pub(super) const COUNTS: [u32; 2] = [1, 25];
+
+/// An address and how many of its bits count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Prefix(IpAddr, u8);
+
+impl Prefix {
+    /// The longest that holds all of these, of one family.
+    fn over(mut all: impl Iterator<Item = IpAddr>) -> Option<Prefix> {
+        let first = all.next()?;
+        let (number, width) = bits(first);
+        let common = all.fold(width, |common, address| {
+            let differ = bits(address).0 ^ number;
+            common.min(width - (u128::BITS - differ.leading_zeros()) as u8)
+        });
+        let host = u128::MAX.checked_shl((width - common).into()).unwrap_or(0);
+        Some(Prefix(address(number & host, first), common))
+    }
+
+    fn holds(&self, address: IpAddr) -> bool {
+        let ((own, width), (other, _)) = (bits(self.0), bits(address));
+        self.0.is_ipv4() == address.is_ipv4()
+            && (own ^ other).checked_shr((width - self.1).into()).unwrap_or(0) == 0
+    }
+}
+
+impl std::fmt::Display for Prefix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.0, self.1)
+    }
+}
+
+/// An address as a number, and its width.
+fn bits(address: IpAddr) -> (u128, u8) {
+    match address {
+        IpAddr::V4(address) => (u32::from(address).into(), 32),
+        IpAddr::V6(address) => (address.into(), 128),
+    }
+}
+
+/// A number as an address of the family of `like`.
+fn address(number: u128, like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => Ipv4Addr::from(number as u32).into(),
+        IpAddr::V6(_) => Ipv6Addr::from(number).into(),
+    }
+}
+
+/// What one port sends, and may pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Permit {
+    port: usize,
+    src: Prefix,
+    dst: Prefix,
+    /// Where the frames are addressed to, for bridges.
+    macs: Vec<MacAddr>,
+}
+
+/// The filters of one case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Filters {
+    /// Pairs of addresses that are blocked first.
+    blocks: Vec<(IpAddr, IpAddr)>,
+    /// The last filter, for each port that sends.
+    permits: Vec<Permit>,
+    /// They look at Ethernet addresses.
+    bridged: bool,
+}
+
+impl Filters {
+    /// So many for what this plan sends.
+    pub(super) fn new(count: u32, plan: &Plan, bridged: bool) -> Result<Filters, String> {
+        let sent = || plan.streams.iter().flat_map(|stream| &stream.flows).map(|(flow, _)| flow);
+        let six = sent().any(|flow| flow.src.is_ipv6());
+        if sent().any(|flow| flow.src.is_ipv6() != six) {
+            return Err("--filters: flows of one family only".to_owned());
+        }
+        let blocks: Vec<(IpAddr, IpAddr)> = (1..count).map(|number| blocked(number as u8, six)).collect();
+        if let Some(flow) = sent().find(|flow| blocks.contains(&(flow.src, flow.dst))) {
+            return Err(format!(
+                "--filters: the filters of RFC 2544 block {} to {}, which is a flow of the test; --flow gives others",
+                flow.src, flow.dst
+            ));
+        }
+        let permit = |(port, stream): (usize, &Stream)| {
+            let flows = || stream.flows.iter().map(|(flow, _)| flow);
+            let mut macs: Vec<MacAddr> = flows().map(|flow| flow.dst_mac).collect();
+            macs.sort_unstable();
+            macs.dedup();
+            let (src, dst) =
+                (Prefix::over(flows().map(|flow| flow.src))?, Prefix::over(flows().map(|flow| flow.dst))?);
+            Some(Permit { port, src, dst, macs })
+        };
+        Ok(Filters { blocks, permits: plan.streams.iter().enumerate().filter_map(permit).collect(), bridged })
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.blocks.len() + 1
+    }
+
+    /// For people, and for commands that set them: a filter a line, in order; what none permits is to be dropped.
+    pub(super) fn list(&self) -> String {
+        let mut text = String::new();
+        for (number, (src, dst)) in (1..).zip(&self.blocks) {
+            let _ = if self.bridged {
+                writeln!(text, "deny {}", blocked_mac(number))
+            } else {
+                writeln!(text, "deny {src} to {dst}")
+            };
+        }
+        for Permit { src, dst, macs, .. } in &self.permits {
+            let _ = if self.bridged {
+                writeln!(text, "allow {}", listed(macs))
+            } else {
+                writeln!(text, "allow {src} to {dst}")
+            };
+        }
+        text
+    }
+
+    /// What an `IPFilter` of a configuration is told. It drops what no rule matches.
+    pub(super) fn ip_filter(&self) -> Result<String, String> {
+        if self.bridged || self.permits.iter().any(|permit| permit.src.0.is_ipv6()) {
+            return Err("--filters: in a configuration IPFilter filters, which knows IPv4 only; \
+                 for others --filter-command says how filters are set"
+                .to_owned());
+        }
+        let mut rules: Vec<String> =
+            self.blocks.iter().map(|(src, dst)| format!("deny src host {src} and dst host {dst}")).collect();
+        let permits: Vec<String> =
+            self.permits.iter().map(|p| format!("(src net {} and dst net {})", p.src, p.dst)).collect();
+        rules.push(format!("allow {}", permits.join(" or ")));
+        Ok(rules.join(", "))
+    }
+
+    /// What `nft -f` is told: a chain for each of these interfaces, through which goes what it receives to be forwarded.
+    pub(super) fn nft(&self, interfaces: &[&str]) -> String {
+        let family = table(self.bridged);
+        let mut text = format!("table {family} {{\n");
+        let mut jumps = Vec::new();
+        for permit in &self.permits {
+            let six = permit.src.0.is_ipv6();
+            let ip = if six { "ip6" } else { "ip" };
+            let name = interfaces[permit.port];
+            let _ = writeln!(text, "  chain from_{name} {{");
+            for (number, (src, dst)) in (1..).zip(&self.blocks) {
+                let _ = if self.bridged {
+                    writeln!(text, "    ether daddr {} drop", blocked_mac(number))
+                } else {
+                    writeln!(text, "    {ip} saddr {src} {ip} daddr {dst} drop")
+                };
+            }
+            let _ = if self.bridged {
+                writeln!(text, "    ether daddr {{ {} }} accept", listed(&permit.macs))
+            } else {
+                writeln!(text, "    {ip} saddr {} {ip} daddr {} accept", permit.src, permit.dst)
+            };
+            text += "  }\n";
+            jumps.push(format!("\"{name}\" : jump from_{name}"));
+        }
+        let _ = write!(
+            text,
+            "  chain forward {{\n    type filter hook forward priority 0; policy drop;\n    iifname vmap {{ {} }}\n  }}\n}}\n",
+            jumps.join(", ")
+        );
+        text
+    }
+
+    /// What no filter permits, but would arrive if there were none: one flow for each port, if there is such an address.
+    pub(super) fn probe(&self, plan: &Plan) -> Option<Plan> {
+        let stream = |(port, stream): (usize, &Stream)| {
+            let Some((flow, to)) = stream.flows.first() else { return Some(Stream::default()) };
+            let permit = self.permits.iter().find(|permit| permit.port == port)?;
+            let flow =
+                if self.bridged { Flow { dst_mac: NOBODY, ..*flow } } else { self.outside(permit, flow)? };
+            Some(Stream { flows: vec![(flow, *to)], sizes: stream.sizes.clone(), ..Stream::default() })
+        };
+        let streams: Option<Vec<Stream>> = plan.streams.iter().enumerate().map(stream).collect();
+        Some(Plan { streams: streams?, ..plan.clone() })
+    }
+
+    /// The flow from another network.
+    fn outside(&self, permit: &Permit, flow: &Flow) -> Option<Flow> {
+        let (number, width) = bits(flow.src);
+        let others = (width - permit.src.1..width).map(|bit| address(number ^ 1 << bit, flow.src));
+        let passes = |src: &IpAddr| self.permits.iter().any(|p| p.src.holds(*src) && p.dst.holds(flow.dst));
+        let src = others.into_iter().find(|src| !passes(src) && !src.is_loopback() && !src.is_multicast())?;
+        Some(Flow { src, ..*flow })
+    }
+}
+
+/// The family and name of our table.
+pub(super) fn table(bridged: bool) -> &'static str {
+    if bridged { "bridge junctor" } else { "inet junctor" }
+}
+
+/// An Ethernet address that nobody has.
+const NOBODY: MacAddr = MacAddr([2, 0, 0, 0xfb, 0xff, 0xff]);
+
+fn blocked_mac(number: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0xfb, 0, number])
+}
+
+/// The pair of addresses that filter `number` blocks: from one of the networks for tests to the other.
+fn blocked(number: u8, six: bool) -> (IpAddr, IpAddr) {
+    if six {
+        let host =
+            |net: u16| Ipv6Addr::new(0x2001, 2, 0, net + u16::from(number), 0, 0, 0, number.into()).into();
+        return (host(0x4000), host(0xc000));
+    }
+    ([198, 18, number, number].into(), [198, 19, 100 + number, number].into())
+}
+
+fn listed(macs: &[MacAddr]) -> String {
+    macs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(src: &str, dst: &str) -> Flow {
+        let [src, dst] = [src, dst].map(|text| text.parse().expect("an address"));
+        Flow { src_mac: MacAddr([2; 6]), dst_mac: MacAddr([4; 6]), src, dst, src_port: 1, dst_port: 7 }
+    }
+
+    fn plan(flows: &[&[(&str, &str)]]) -> Plan {
+        let stream = |flows: &&[(&str, &str)]| Stream {
+            flows: flows.iter().map(|(src, dst)| (flow(src, dst), None)).collect(),
+            sizes: vec![64],
+            ..Stream::default()
+        };
+        Plan { streams: flows.iter().map(stream).collect(), ..Plan::default() }
+    }
+
+    #[test]
+    fn a_prefix_covers_what_it_must_and_no_more() {
+        let over =
+            |all: &[&str]| Prefix::over(all.iter().map(|a| a.parse().expect("an address"))).expect("some");
+        for (all, prefix) in [
+            (&["10.0.0.7"][..], "10.0.0.7/32"),
+            (&["10.0.0.2", "10.0.0.3"], "10.0.0.2/31"),
+            (&["10.0.0.1", "10.0.0.200", "10.0.0.17"], "10.0.0.0/24"),
+            (&["10.0.0.1", "192.0.2.1"], "0.0.0.0/0"),
+            (&["2001:2::1", "2001:2::ffff:1"], "2001:2::/96"),
+            (&["::", "ffff::"], "::/0"),
+        ] {
+            let covering = over(all);
+            assert_eq!(covering.to_string(), prefix);
+            assert!(all.iter().all(|a| covering.holds(a.parse().expect("an address"))));
+        }
+        assert!(!over(&["10.0.0.2", "10.0.0.3"]).holds([10, 0, 0, 4].into()));
+        assert!(!over(&["10.0.0.2"]).holds("2001:2::1".parse().expect("an address")));
+    }
+
+    #[test]
+    fn the_last_of_25_permits_both_directions() {
+        let both: [&[_]; 2] =
+            [&[("10.0.0.2", "10.0.1.2"), ("10.0.0.3", "10.0.1.3")], &[("10.0.1.2", "10.0.0.2")]];
+        let plan = plan(&both);
+        let one = Filters::new(1, &plan, false).expect("filters");
+        let permit = "allow (src net 10.0.0.2/31 and dst net 10.0.1.2/31) or (src net 10.0.1.2/32 and dst net 10.0.0.2/32)";
+        assert_eq!(one.ip_filter().as_deref(), Ok(permit));
+        let all = Filters::new(25, &plan, false).expect("filters");
+        let config = all.ip_filter().expect("IPv4");
+        assert_eq!(config.matches("deny").count(), 24);
+        assert!(
+            config.starts_with("deny src host 198.18.1.1 and dst host 198.19.101.1, ")
+                && config.ends_with(permit)
+        );
+        assert!(
+            all.list().contains("deny 198.18.24.24 to 198.19.124.24\nallow 10.0.0.2/31 to 10.0.1.2/31\n")
+        );
+        let nft = all.nft(&["d1", "d2"]);
+        assert_eq!((nft.matches(" drop\n").count(), nft.matches(" accept\n").count()), (48, 2), "{nft}");
+        let bridge = Filters::new(25, &plan, true).expect("filters");
+        assert!(bridge.nft(&["d1", "d2"]).contains("ether daddr { 04:04:04:04:04:04 } accept"));
+        assert!(bridge.ip_filter().is_err_and(|why| why.contains("--filter-command")));
+    }
+
+    #[test]
+    fn a_probe_is_what_only_the_filters_stop() {
+        let given =
+            plan(&[&[("10.0.0.2", "10.0.1.2"), ("10.0.0.3", "10.0.1.3")], &[("10.0.1.2", "10.0.0.2")], &[]]);
+        for count in COUNTS {
+            let filters = Filters::new(count, &given, false).expect("filters");
+            let probe = filters.probe(&given).expect("there is room");
+            for (port, stream) in probe.streams.iter().enumerate().take(2) {
+                let (flow, _) = stream.flows[0];
+                assert_eq!(flow.dst, given.streams[port].flows[0].0.dst);
+                assert!(filters.permits.iter().all(|p| !(p.src.holds(flow.src) && p.dst.holds(flow.dst))));
+            }
+            assert!(probe.streams[2].flows.is_empty());
+        }
+        // Whoever sends from everywhere leaves no such address.
+        let all = plan(&[&[("1.0.0.1", "10.0.1.2"), ("129.0.0.1", "10.0.1.2")]]);
+        assert_eq!(Filters::new(1, &all, false).expect("filters").probe(&all).map(|plan| plan.burst), None);
+    }
+
+    #[test]
+    fn what_the_filters_block_must_not_be_tested() {
+        let clash = plan(&[&[("198.18.3.3", "198.19.103.3")]]);
+        assert!(Filters::new(1, &clash, false).is_ok());
+        assert!(
+            Filters::new(25, &clash, false).is_err_and(|why| why.contains("which is a flow of the test"))
+        );
+    }
+}
