@@ -10,11 +10,11 @@
 //! slots: 65,536 x u32 (256 KiB)          lines: 64-byte cache lines
 //! +-----+-----+-- --+-----+
 //! |  17 |  17 | ... | 906 |--------> line 906 +---------------------------------------------------------+
-//! +-----+-----+-- --+-----+                   | run starts: 256 bits, one for each third octet | 32 bytes|
-//!    |     |                                  | ones before each of the four words, u8 x 4    |  4 bytes|
-//!    +-----+--> line 17: the object shared    | leaves 0..13, u16 each                        | 28 bytes|
+//! +-----+-----+-- --+-----+                   | 16 groups of 16 third octets, 3 bytes each:   | 48 bytes|
+//!    |     |                                  | run starts before the group, u8; 16 bits      |         |
+//!    +-----+--> line 17: the object shared    | leaves 0..7, u16 each                         | 16 bytes|
 //!               by all /16s that are wholly   +---------------------------------------------------------+
-//!               one next hop                  | leaves 14..45                                 | 64 bytes| line 907
+//!               one next hop                  | leaves 8..39                                  | 64 bytes| line 907
 //!                                             +---------------------------------------------------------+
 //! leaf, 16 bits:  0 iiiiiiiiiiiiiii  next hop id
 //!                 1 ooooooooooooooo  the /24 is divided: an object of the same form, for the last octet, begins
@@ -23,17 +23,18 @@
 //! ```
 //!
 //! A *run* is a stretch of neighbouring /24s with the same answer; it takes one leaf. Bit *i* says that run starts at
-//! *i*, so the leaf's number is the count of ones up to *i*: one word's population count plus the count
-//! before that word. There is no branch between the load of the slot and that of the leaf, so 32 lookups of a batch overlap
-//! their cache misses; whether any of them needs the third step is asked once per batch.
+//! *i*, so the leaf's number is the count of ones up to *i*: the population count of a part of its group plus the count before
+//! the group, both in one load of 32 bits, of which processors with gathers make sixteen at a time. There is no branch between the load of
+//! the slot and that of the leaf, so 32 or 64 lookups of a batch overlap their cache misses; whether any of them needs the third step is
+//! asked once for all.
 //!
 //! Ideas: run-compressed leaves with a population count as in Degermark et al., *Small Forwarding Tables for Fast Routing
 //! Lookups* (SIGCOMM 1997) and Eatherton's tree bitmap (2004); two strides as in DIR-24-8 (Gupta et al., INFOCOM 1998).
 //!
 //! # Size
 //!
-//! 256 KiB of slots, and for each /16 that is not of one next hop a line or more: 2 bytes for each run, 36 of head. For the
-//! 1,042,325 routes of RIPE RIS AS3333 (2026-05-11, 256 next hops) that makes 3.0 MB (bench `fib4`).
+//! 256 KiB of slots, and for each /16 that is not of one next hop a line or more: 2 bytes for each run, 48 of head. For the
+//! 1,042,325 routes of RIPE RIS AS3333 (2026-05-11, 256 next hops) that makes 3.3 MB (bench `fib4`).
 //! The control side ([`Fib4Writer`]) keeps the routes themselves besides: 6 bytes each, in one sorted list for each /16.
 //!
 //! # Trade-offs

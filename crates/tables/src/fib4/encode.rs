@@ -9,10 +9,12 @@ use sync::lines::{LINE_WORDS, Line};
 pub(super) const LEAF_DIVIDED: u16 = 0x8000;
 /// Leaf: no route.
 pub(super) const LEAF_NONE: u16 = u16::MAX;
-/// The word whose low half holds the four counts; its high half begins the leaves.
-pub(super) const COUNTS_WORD: usize = 4;
-/// Where leaf 0 stands, in units of 16 bits from the object's start.
-pub(super) const FIRST_LEAF_HALF: u32 = 18;
+/// Bytes of a group: how many runs start before it, then a bit for each of its entries, the first lowest.
+pub(super) const GROUP_BYTES: usize = 3;
+/// Entries of a group.
+pub(super) const GROUP: usize = 16;
+/// Where leaf 0 stands, in bytes from the object's start.
+pub(super) const FIRST_LEAF: usize = ENTRIES / GROUP * GROUP_BYTES;
 
 const ENTRIES: usize = 256;
 
@@ -147,21 +149,27 @@ impl Level {
 
     /// Appends whole lines of words to `out`. Each leaf passes through `leaf`, which gets the level's size in lines too.
     fn words(&self, out: &mut Vec<u64>, leaf: impl Fn(u16, u16) -> u16) {
-        let halves = FIRST_LEAF_HALF as usize + self.runs;
-        let lines = halves.div_ceil(4 * LINE_WORDS);
+        let lines = (FIRST_LEAF + 2 * self.runs).div_ceil(LINE_WORDS * 8);
         let first = out.len();
-        out.extend_from_slice(&self.starts);
+        out.extend(self.groups().as_chunks::<8>().0.iter().map(|eight| u64::from_le_bytes(*eight)));
         out.resize(first + lines * LINE_WORDS, 0);
         let words = &mut out[first..];
-        let (mut before, mut counts) = (0, 0);
-        for (word, starts) in self.starts.iter().enumerate() {
-            counts |= u64::from(before) << (8 * word);
-            before += starts.count_ones();
-        }
-        words[COUNTS_WORD] = counts;
         for (run, value) in self.leaves[..self.runs].iter().enumerate() {
-            let half = FIRST_LEAF_HALF as usize + run;
+            let half = FIRST_LEAF / 2 + run;
             words[half / 4] |= u64::from(leaf(*value, lines as u16)) << (half % 4 * 16);
         }
+    }
+
+    /// The groups: where runs start.
+    fn groups(&self) -> [u8; FIRST_LEAF] {
+        let mut groups = [0; FIRST_LEAF];
+        let mut before = 0;
+        for (at, group) in groups.as_chunks_mut::<GROUP_BYTES>().0.iter_mut().enumerate() {
+            let starts = (self.starts[at / 4] >> (at % 4 * GROUP)) as u16;
+            let [low, high] = starts.to_le_bytes();
+            *group = [before, low, high];
+            before += starts.count_ones() as u8;
+        }
+        groups
     }
 }

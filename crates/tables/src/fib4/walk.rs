@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lookup itself: the one place of this crate with `unsafe` in it, kept small for that reason.
 //!
-//! A lookup is about twenty-five instructions, so bounds checks and the shifting of leaves out of words, which safe
+//! A lookup is some twenty instructions, so bounds checks and the shifting of leaves out of words, which safe
 //! code needs, would cost a fifth of the speed. What costs more are cache misses: the objects of a full table take 3 MB, beyond
 //! the second-level cache. So a batch goes step by step: all slots are read and the objects' first lines asked for, then
 //! all leaves' places computed and their lines asked for, then all leaves read. Without the two prefetches the
@@ -89,7 +89,7 @@ impl Walk {
     pub(super) unsafe fn lookup(&self, addrs: &[u32], out: &mut [u32]) {
         match self.level {
             // SAFETY: the caller's promise.
-            Level::Base => unsafe { self.batches(addrs, out) },
+            Level::Base => unsafe { self.batches_base(addrs, out) },
             // SAFETY: `level` has found the feature; the rest is the caller's promise.
             #[cfg(target_arch = "x86_64")]
             Level::Popcnt => unsafe { self.batches_popcnt(addrs, out) },
@@ -100,6 +100,16 @@ impl Walk {
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => unsafe { self.batches_avx512(addrs, out) },
         }
+    }
+
+    /// Apart, so that whoever looks up has no room on the stack to make for it.
+    ///
+    /// # Safety
+    /// As [`lookup`](Self::lookup).
+    #[inline(never)]
+    unsafe fn batches_base(&self, addrs: &[u32], out: &mut [u32]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.batches(addrs, out) }
     }
 
     /// # Safety
@@ -148,8 +158,8 @@ impl Walk {
     /// As [`lookup`](Self::lookup).
     #[inline(always)]
     unsafe fn batch<const N: usize>(&self, addrs: &[u32; N], out: &mut [u32; N]) {
-        let words: [u32; N] = std::array::from_fn(|at| word(addrs[at] >> 8));
-        let shifts: [u32; N] = std::array::from_fn(|at| shift(addrs[at] >> 8));
+        let groups: [u32; N] = std::array::from_fn(|at| group(addrs[at] >> 8));
+        let starts: [u32; N] = std::array::from_fn(|at| kept(addrs[at] >> 8));
         let mut objects = [0; N];
         for at in 0..N {
             objects[at] = self.slots[(addrs[at] >> 16) as usize].load(Ordering::Acquire);
@@ -159,7 +169,7 @@ impl Walk {
         let mut places = [0; N];
         for at in 0..N {
             // SAFETY: (a); (c) by the caller.
-            places[at] = unsafe { self.place(objects[at], words[at], shifts[at]) };
+            places[at] = unsafe { self.place(objects[at], groups[at], starts[at]) };
             // SAFETY: (b).
             prefetch(unsafe { &*self.at(places[at]) });
         }
@@ -172,7 +182,7 @@ impl Walk {
                 if is_divided(out[at]) {
                     let lower = objects[at] + LINE_BYTES * (out[at] & LEAF_LINES);
                     // SAFETY: a divided leaf names a level of the same object (b); (c) by the caller.
-                    out[at] = unsafe { self.leaf(self.place(lower, word(addrs[at]), shift(addrs[at]))) };
+                    out[at] = unsafe { self.leaf(self.place(lower, group(addrs[at]), kept(addrs[at]))) };
                 }
             }
         }
@@ -187,21 +197,18 @@ impl Walk {
         unsafe { self.lines.as_ptr().cast::<u8>().add(offset as usize) }
     }
 
-    /// Where the leaf for an entry stands, in bytes from the slab's start; the entry by its [`word`] and [`shift`].
+    /// Where the leaf for an entry stands, in bytes from the slab's start; the entry by its [`group`] and what is [`kept`] of it.
     ///
     /// # Safety
-    /// At `object` begins a level of an object, complete (a) and not being written (c); `word` is below four.
+    /// At `object` begins a level of an object, complete (a) and not being written (c); `group` is that of an entry.
     #[inline(always)]
-    unsafe fn place(&self, object: u32, word: u32, shift: u32) -> u32 {
-        // SAFETY: the line is within the slab (a); a line begins with four words of run starts and four bytes of
-        // counts, and there is no concurrent store (c).
-        let (starts, before) = unsafe {
-            let head = self.at(object);
-            let starts = head.cast::<u64>().add(word as usize).read();
-            (u64::from_le(starts), head.add(encode::COUNTS_WORD * 8 + word as usize).read())
-        };
-        let run = u32::from(before) + (starts << (shift & 63)).count_ones();
-        object + (2 * encode::FIRST_LEAF_HALF + 2 * run)
+    unsafe fn place(&self, object: u32, group: u32, kept: u32) -> u32 {
+        // SAFETY: the line is within the slab (a); the groups end before the line does, by more than the byte that is read
+        // beyond the last one, and there is no concurrent store (c).
+        let group = unsafe { self.at(object + group).cast::<u32>().read_unaligned() };
+        let group = u32::from_le(group);
+        let run = (group & 0xff) + (group & kept).count_ones();
+        object + (encode::FIRST_LEAF as u32 + 2 * run)
     }
 
     /// The leaf, its sign spread: "no route" becomes the number of [`NextHopId::NONE`](super::NextHopId::NONE).
@@ -221,16 +228,19 @@ const LINE_BYTES: u32 = size_of::<Line>() as u32;
 /// What a divided leaf says of where the next level begins.
 const LEAF_LINES: u32 = !encode::LEAF_DIVIDED as u32;
 
-/// Which of the four words of run starts tells of the entry that the lowest octet of `bits` names.
+/// Where the group stands that tells of the entry that the lowest octet of `bits` names, in bytes from its level's start.
 #[inline(always)]
-const fn word(bits: u32) -> u32 {
-    bits >> 6 & 3
+const fn group(bits: u32) -> u32 {
+    ((bits / encode::GROUP as u32) & 15) * encode::GROUP_BYTES as u32
 }
 
-/// How far left the word is to be shifted to keep the bits up to that entry, in the lowest six bits.
+/// The starts in a group, behind its count.
+const STARTS: u32 = 0xffff << 8;
+
+/// The starts up to that entry.
 #[inline(always)]
-const fn shift(bits: u32) -> u32 {
-    !bits
+const fn kept(bits: u32) -> u32 {
+    (STARTS >> (!bits & 15)) & STARTS
 }
 
 /// Whether a leaf, its sign spread, is negative and not "no route".

@@ -1,29 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lookup by AVX-512: sixteen addresses at a time, for processors with a vector population count.
+//! The lookup by AVX-512: sixteen addresses in a vector, for processors with a vector population count.
 //!
-//! Slots change while they are read, so each is loaded by itself, in order (Acquire), and its object's first line asked for. From
-//! there on nothing that is read is being written, and the rest goes by four gathers for sixteen addresses.
+//! Three gathers answer for sixteen addresses: their slots, the groups of run starts, the leaves. Each step is taken for up to 64 addresses
+//! before the next one, so that the cache misses of all of them overlap; nothing is asked for ahead.
+//!
+//! *Slots change while they are read*, which no ordinary load may meet. So they are gathered by an instruction that the compiler
+//! cannot see into ([`slots`]). To the processor it is sixteen loads of aligned words, each of which is one access, in any order among
+//! themselves; towards other instructions, a gather follows the ordering of ordinary loads (Intel SDM, VPGATHERDD), so whatever is loaded
+//! behind it by what it brought is as new as that: the Acquire that the parent's ordering argument asks for. From there on
+//! nothing that is read is being written.
 //!
 //! A processor may have the instructions and yet be slow at them: those with the leak of CVE-2022-40982 got gathers that are
 //! several times slower. So both ways are timed, once.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 use std::hint::black_box;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::{LEAF_LINES, LINE_BYTES, Level, Walk};
-use crate::fib4::encode;
-use sync::lines::{Line, Lines};
-use sync::prefetch::prefetch;
+use super::{LEAF_LINES, LINE_BYTES, Level, STARTS, Walk};
+use crate::fib4::encode::{FIRST_LEAF, GROUP};
+use sync::lines::Lines;
 
-/// Addresses whose slots are read before the first object is.
-const STEP: usize = 64;
 /// Addresses in a vector.
 const LANES: usize = 16;
+/// All lanes of a vector.
+const ALL: __mmask16 = __mmask16::MAX;
+/// Vectors that go step by step together.
+const WIDE: usize = 4;
+/// The same for what is left.
+const NARROW: usize = 2;
 /// Gathers take their offsets as signed, so these are this much smaller, and counted from this far behind the slab's start.
 const BIAS: u32 = 1 << 31;
+
+const _: () = assert!(GROUP == 16, "a group is found by four bits");
 
 /// Whether the processor has the instructions, and gathers by them faster than one by one.
 pub(super) fn pays() -> bool {
@@ -33,15 +44,15 @@ pub(super) fn pays() -> bool {
 
 /// Whether the processor has the instructions.
 pub(super) fn is_available() -> bool {
-    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vpopcntdq")
+    !cfg!(miri) && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vpopcntdq")
 }
 
 /// Looks up the same addresses both ways; whether gathers take less time. `None` without memory.
 fn measure() -> Option<bool> {
     // Zeros are a complete object, and all slots name it.
     let walk = Walk::with_level(Lines::zeroed(1).ok()?, 0, Level::Avx2);
-    let addrs: [u32; STEP] = std::array::from_fn(|at| (at as u32) << 20);
-    let mut out = [0; STEP];
+    let addrs: [u32; WIDE * LANES] = std::array::from_fn(|at| (at as u32) << 20);
+    let mut out = [0; WIDE * LANES];
     let mut best = [u128::MAX; 2];
     for round in 0..16 {
         let start = Instant::now();
@@ -61,93 +72,187 @@ fn measure() -> Option<bool> {
     Some(best[1] < best[0])
 }
 
+/// The slots of these addresses, in these lanes; zeros in the others.
+///
+/// # Safety
+/// AVX-512.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn slots(walk: &Walk, lanes: __mmask16, addrs: __m512i) -> __m512i {
+    let mut slots = _mm512_setzero_si512();
+    // SAFETY: the high halves of addresses number the slots there are. Whatever the compiler knows of memory it forgets here, as at
+    // an atomic load; what else is assumed of the instruction stands in the module's text.
+    unsafe {
+        asm!(
+            "vpgatherdd {slots}{{{lanes}}}, [{base} + {at} * 4]",
+            slots = inout(zmm_reg) slots,
+            lanes = inout(kreg) lanes => _,
+            base = in(reg) walk.slots.as_ptr(),
+            at = in(zmm_reg) _mm512_srli_epi32::<16>(addrs),
+            options(nostack, preserves_flags),
+        );
+    }
+    slots
+}
+
 impl Walk {
     /// # Safety
     /// As [`lookup`](Self::lookup), on a processor that has the features.
     #[target_feature(enable = "popcnt,bmi1,bmi2,avx2,avx512f,avx512vpopcntdq")]
     pub(super) unsafe fn batches_avx512(&self, addrs: &[u32], out: &mut [u32]) {
-        for (addrs, out) in addrs.chunks(STEP).zip(out.chunks_mut(STEP)) {
-            let mut objects = [0; STEP];
-            for (object, addr) in objects.iter_mut().zip(addrs) {
-                *object = self.slots[(addr >> 16) as usize].load(Ordering::Acquire);
-                // SAFETY: (a).
-                prefetch(unsafe { &*self.at(*object).cast::<Line>() });
-            }
-            let (objects, _) = objects.as_chunks();
-            for ((objects, addrs), out) in objects.iter().zip(addrs.chunks(LANES)).zip(out.chunks_mut(LANES))
-            {
-                // SAFETY: (a); (c) by the caller; the chunks are of one length.
-                unsafe { self.vector(objects, addrs, out) };
+        let (addrs, addrs_left) = addrs.as_chunks();
+        let (out, out_left) = out.as_chunks_mut();
+        // SAFETY: the caller's promise; what is left is of one length.
+        unsafe {
+            let (addrs, out) = self.groups::<WIDE>(addrs, out);
+            let (addrs, out) = self.groups::<NARROW>(addrs, out);
+            self.groups::<1>(addrs, out);
+            if !addrs_left.is_empty() {
+                self.part(addrs_left, out_left);
             }
         }
     }
 
-    /// Answers for up to [`LANES`] addresses with their objects.
+    /// Answers for groups of `N` vectors, as many as there are; returns what is left.
     ///
     /// # Safety
-    /// As [`batches_avx512`](Self::batches_avx512); both slices have the same length, which is not zero; the slots of these
-    /// addresses named these objects.
+    /// As [`batches_avx512`](Self::batches_avx512).
     #[inline]
     #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-    unsafe fn vector(&self, objects: &[u32; LANES], addrs: &[u32], out: &mut [u32]) {
+    unsafe fn groups<'a, const N: usize>(
+        &self,
+        addrs: &'a [[u32; LANES]],
+        out: &'a mut [[u32; LANES]],
+    ) -> (&'a [[u32; LANES]], &'a mut [[u32; LANES]]) {
+        let (addrs, addrs_left) = addrs.as_chunks();
+        let (out, out_left) = out.as_chunks_mut();
+        for (addrs, out) in addrs.iter().zip(out) {
+            // SAFETY: the caller's promise.
+            unsafe { self.vectors::<N>(addrs, out) };
+        }
+        (addrs_left, out_left)
+    }
+
+    /// Answers for `N` vectors of addresses, step by step.
+    ///
+    /// # Safety
+    /// As [`batches_avx512`](Self::batches_avx512).
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
+    unsafe fn vectors<const N: usize>(&self, addrs: &[[u32; LANES]; N], out: &mut [[u32; LANES]; N]) {
+        let mut least = _mm512_setzero_si512();
+        // SAFETY: the arrays are as long as a vector; (a), (b), and (c) by the caller.
+        unsafe {
+            let addrs = addrs.map(|addrs| _mm512_loadu_epi32(addrs.as_ptr().cast()));
+            let objects = addrs.map(|addrs| biased(slots(self, ALL, addrs)));
+            let mut leaves = objects;
+            for (leaves, addrs) in leaves.iter_mut().zip(addrs) {
+                *leaves = self.places(ALL, *leaves, _mm512_srli_epi32::<8>(addrs));
+            }
+            for leaves in &mut leaves {
+                *leaves = self.leaves(ALL, *leaves);
+                least = _mm512_min_epi32(least, *leaves);
+            }
+            if divided(ALL, least) != 0 {
+                for ((leaves, objects), addrs) in leaves.iter_mut().zip(objects).zip(addrs) {
+                    *leaves = self.below(ALL, objects, *leaves, addrs);
+                }
+            }
+            for (out, leaves) in out.iter_mut().zip(leaves) {
+                _mm512_storeu_epi32(out.as_mut_ptr().cast(), leaves);
+            }
+        }
+    }
+
+    /// Answers for less than a vector of addresses.
+    ///
+    /// # Safety
+    /// As [`batches_avx512`](Self::batches_avx512); both slices have the same length, from 1 to [`LANES`].
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
+    unsafe fn part(&self, addrs: &[u32], out: &mut [u32]) {
         debug_assert!(addrs.len() == out.len() && (1..=LANES).contains(&addrs.len()));
-        let lanes = u16::MAX >> (LANES - addrs.len());
-        // SAFETY: of either slice no more lanes are touched than it has; (a), (b) and (c) for the gathers.
+        let lanes = ALL >> (LANES - addrs.len());
+        // SAFETY: of either slice no more lanes are touched than it has; (a), (b), and (c) by the caller.
         unsafe {
             let addrs = _mm512_maskz_loadu_epi32(lanes, addrs.as_ptr().cast());
-            let objects = _mm512_loadu_epi32(objects.as_ptr().cast());
-            let objects = _mm512_sub_epi32(objects, _mm512_set1_epi32(BIAS.cast_signed()));
-            let mut leaves = self.leaves(lanes, objects, _mm512_srli_epi32::<8>(addrs));
-            let divided = _mm512_mask_cmplt_epi32_mask(lanes, leaves, _mm512_set1_epi32(-1));
-            if divided != 0 {
-                // The next levels of the same objects (b).
-                let lines = _mm512_and_epi32(leaves, _mm512_set1_epi32(LEAF_LINES.cast_signed()));
-                let lower = _mm512_slli_epi32::<{ LINE_BYTES.trailing_zeros() }>(lines);
-                let lower = self.leaves(divided, _mm512_add_epi32(objects, lower), addrs);
-                leaves = _mm512_mask_mov_epi32(leaves, divided, lower);
-            }
+            let objects = biased(slots(self, lanes, addrs));
+            let leaves = self.leaves(lanes, self.places(lanes, objects, _mm512_srli_epi32::<8>(addrs)));
+            let leaves = self.below(lanes, objects, leaves, addrs);
             _mm512_mask_storeu_epi32(out.as_mut_ptr().cast(), lanes, leaves);
         }
     }
 
-    /// The leaves, signs spread, that levels of objects have for the entries that the lowest octets of `bits` name, in these lanes.
+    /// The answers where `leaves`, found in `objects`, are of divided /24s, in these lanes; the others as they are.
+    ///
+    /// # Safety
+    /// In these lanes the leaves are those of complete objects that are not being written (c).
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
+    unsafe fn below(&self, lanes: __mmask16, objects: __m512i, leaves: __m512i, addrs: __m512i) -> __m512i {
+        let divided = divided(lanes, leaves);
+        if divided == 0 {
+            return leaves;
+        }
+        let lines = _mm512_and_epi32(leaves, _mm512_set1_epi32(LEAF_LINES.cast_signed()));
+        let lower = _mm512_slli_epi32::<{ LINE_BYTES.trailing_zeros() }>(lines);
+        // SAFETY: the next levels of the same objects (b); the caller's promise.
+        let lower =
+            unsafe { self.leaves(divided, self.places(divided, _mm512_add_epi32(objects, lower), addrs)) };
+        _mm512_mask_mov_epi32(leaves, divided, lower)
+    }
+
+    /// Where the leaves stand for the entries that the lowest octets of `bits` name, in levels of objects, in these lanes: by how
+    /// much farther than [`FIRST_LEAF`] behind the slab's start, less [`BIAS`].
     ///
     /// # Safety
     /// In these lanes a level of an object begins at each of `levels` and [`BIAS`], complete (a) and not being written (c).
     #[inline]
     #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-    unsafe fn leaves(&self, lanes: __mmask16, levels: __m512i, bits: __m512i) -> __m512i {
+    unsafe fn places(&self, lanes: __mmask16, levels: __m512i, bits: __m512i) -> __m512i {
         let base = self.lines.as_ptr().cast::<u8>().wrapping_add(BIAS as usize);
-        let zero = _mm512_setzero_si512();
-        // Which word of run starts, and how far left to shift it: see `word` and `shift`.
-        let words = _mm512_and_epi32(_mm512_srli_epi32::<6>(bits), _mm512_set1_epi32(3));
-        let starts = _mm512_add_epi32(levels, _mm512_slli_epi32::<3>(words));
-        let shifts = _mm512_andnot_epi32(bits, _mm512_set1_epi32(63));
-        let counts = base.wrapping_add(encode::COUNTS_WORD * 8);
-        // SAFETY: the head of a level, within the slab (a), and no concurrent store (c). A gather touches the given lanes only.
-        let (low, high, counts) = unsafe {
-            let low = _mm512_castsi512_si256(starts);
-            let high = _mm512_extracti64x4_epi64::<1>(starts);
-            (
-                _mm512_mask_i32gather_epi64::<1>(zero, lanes as __mmask8, low, base.cast()),
-                _mm512_mask_i32gather_epi64::<1>(zero, (lanes >> 8) as __mmask8, high, base.cast()),
-                _mm512_mask_i32gather_epi32::<1>(zero, lanes, levels, counts.cast()),
-            )
+        // See `group` and `kept` of the parent.
+        let number = _mm512_and_epi32(_mm512_srli_epi32::<4>(bits), _mm512_set1_epi32(15));
+        let thrice = _mm512_add_epi32(number, _mm512_slli_epi32::<1>(number));
+        let starts = _mm512_set1_epi32(STARTS.cast_signed());
+        let after = _mm512_andnot_epi32(bits, _mm512_set1_epi32(15));
+        let kept = _mm512_and_epi32(_mm512_srlv_epi32(starts, after), starts);
+        // SAFETY: within the level's first line (a), and no concurrent store (c). A gather touches the given lanes only.
+        let group = unsafe {
+            let zero = _mm512_setzero_si512();
+            _mm512_mask_i32gather_epi32::<1>(zero, lanes, _mm512_add_epi32(levels, thrice), base.cast())
         };
-        let low_shifts = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(shifts));
-        let high_shifts = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64::<1>(shifts));
-        let low = _mm512_popcnt_epi64(_mm512_sllv_epi64(low, low_shifts));
-        let high = _mm512_popcnt_epi64(_mm512_sllv_epi64(high, high_shifts));
-        let within = _mm512_castsi256_si512(_mm512_cvtepi64_epi32(low));
-        let within = _mm512_inserti64x4::<1>(within, _mm512_cvtepi64_epi32(high));
-        let before = _mm512_srlv_epi32(counts, _mm512_slli_epi32::<3>(words));
-        let before = _mm512_and_epi32(before, _mm512_set1_epi32(0xff));
-        let runs = _mm512_add_epi32(before, within);
-        let places = _mm512_add_epi32(levels, _mm512_slli_epi32::<1>(runs));
+        let before = _mm512_and_epi32(group, _mm512_set1_epi32(0xff));
+        let run = _mm512_add_epi32(before, _mm512_popcnt_epi32(_mm512_and_epi32(group, kept)));
+        _mm512_add_epi32(levels, _mm512_slli_epi32::<1>(run))
+    }
+
+    /// The leaves, signs spread, at these [`places`](Self::places), in these lanes.
+    ///
+    /// # Safety
+    /// As [`places`](Self::places), which gave them.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn leaves(&self, lanes: __mmask16, places: __m512i) -> __m512i {
         // With the two bytes before it, which are the level's too, so that the leaf comes to lie in the upper half.
-        let leaves = base.wrapping_add(2 * encode::FIRST_LEAF_HALF as usize - 2);
+        let base = self.lines.as_ptr().cast::<u8>().wrapping_add(BIAS as usize + FIRST_LEAF - 2);
         // SAFETY: within the level (b), and no concurrent store (c).
-        let pairs = unsafe { _mm512_mask_i32gather_epi32::<1>(zero, lanes, places, leaves.cast()) };
+        let pairs =
+            unsafe { _mm512_mask_i32gather_epi32::<1>(_mm512_setzero_si512(), lanes, places, base.cast()) };
         _mm512_srai_epi32::<16>(pairs)
     }
+}
+
+/// Byte offsets less [`BIAS`].
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn biased(offsets: __m512i) -> __m512i {
+    _mm512_sub_epi32(offsets, _mm512_set1_epi32(BIAS.cast_signed()))
+}
+
+/// The lanes, of these, whose leaf is that of a divided /24.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn divided(lanes: __mmask16, leaves: __m512i) -> __mmask16 {
+    _mm512_mask_cmplt_epi32_mask(lanes, leaves, _mm512_set1_epi32(-1))
 }
