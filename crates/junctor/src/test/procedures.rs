@@ -55,6 +55,16 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
+/// Says of latency that it is not measured, where generator and sink have clocks of their own.
+pub(super) fn is_untimed(site: &Site, section: &'static str, found: &mut Found) -> bool {
+    let untimed = !site.station.is_timed();
+    if untimed {
+        found.text += "             latency: not measured, for generator and sink have clocks of their own\n";
+        found.deviate(&delay::unmeasured_ledger(section));
+    }
+    untimed
+}
+
 /// Latency at a rate: of tagged frames, and of every frame (RFC 2544 26.2).
 pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), String> {
     let how = Latencies::new(args);

@@ -240,12 +240,13 @@ fn hop_by_hop(site: &mut Site, search: &Search, done: &mut Done, found: &mut Fou
         let loss = detail.outcome.loss_ratio();
         found.note(name("loss_share"), "", loss);
         let mark = if detail.outcome.tester_kept_up() { "" } else { "  (the tester did not keep up)" };
-        let p99 = detail.latency.value_at_quantile(0.99) as f64 / 1e3;
         found.text += &format!(
-            "             hop-by-hop header at {percent:>2} % of the greatest rate: {:.4} % lost, latency p99 {p99:.1} us",
+            "             hop-by-hop header at {percent:>2} % of the greatest rate: {:.4} % lost",
             100.0 * loss
         );
         if !detail.latency.is_empty() {
+            let p99 = detail.latency.value_at_quantile(0.99) as f64 / 1e3;
+            found.text += &format!(", latency p99 {p99:.1} us");
             found.note(name("latency_us.p99"), "us", p99);
         }
         done.load_seen = true;

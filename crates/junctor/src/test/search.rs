@@ -176,7 +176,13 @@ impl Wanted {
         least: usize,
         found: &mut Found,
     ) -> Result<(), String> {
+        if self.only == [Procedure::Latency] {
+            site.timed()?;
+        }
         for procedure in self.procedures(search.profile) {
+            if procedure == Procedure::Latency && procedures::is_untimed(site, "RFC 2544 26.2", found) {
+                continue;
+            }
             // Loss by load needs no throughput, all else does.
             let mut rate = || throughput(site, search, self.at, found);
             match procedure {
@@ -277,6 +283,8 @@ pub(super) struct Soak {
 #[command(after_help = super::help("What is told for each frame size and goal (names begin with test.mlr.):
   throughput_mpps.GOAL.SIZE   the conditional throughput of each sending port; GOAL is ndr, or pdr (loss up to 0.5 %)
   reached_mpps.GOAL.SIZE      instead of it, if the tester could not send more: the device may be faster
+  lower_bound_mpps.GOAL.SIZE, upper_bound_mpps.GOAL.SIZE
+                              the relevant bounds: rates offered that the device carries, and that are too much
 
 Examples:
   junctor test mlr self:conf/ip-router.click --size 64
@@ -344,6 +352,7 @@ pub(super) fn greatest_rate(
 /// Runs `junctor test rfc8219`.
 pub(super) fn rfc8219(args: &Rfc8219) -> u8 {
     each_size(&args.search, "test rfc8219", |site, found| {
+        site.timed()?;
         let rate = throughput(site, &args.search, args.at, found)?;
         if rate > 0.0 {
             procedures::tagged_latency(site, &args.search, rate, found)?;
@@ -408,8 +417,18 @@ pub(super) fn mlr(args: &Mlr) -> u8 {
             };
             let size = site.size;
             found.note(format!("test.{}.{name}.{goal}.{size}", site.prefix("mlr")), "Mpps", rate / 1e6);
+            let bounds = [("lower_bound_mpps", result.lower), ("upper_bound_mpps", result.upper)];
+            for (name, bound) in bounds.into_iter().filter_map(|(name, bound)| Some((name, bound?))) {
+                let name = format!("test.{}.{name}.{goal}.{size}", site.prefix("mlr"));
+                found.note(name, "Mpps", bound.rate / 1e6);
+            }
             found.text +=
                 &format!("{size:>6} bytes  {} {:>9.4} Mpps{whose}\n", goal.to_uppercase(), rate / 1e6);
+            let bound = |bound: Option<search::Bound>| {
+                bound.map_or("none".to_owned(), |bound| format!("{:.4}", bound.rate / 1e6))
+            };
+            found.text +=
+                &format!("             bounds {} and {}\n", bound(result.lower), bound(result.upper));
         }
         found.deviate(&report.ledger);
         Ok(())
@@ -471,6 +490,15 @@ impl Site {
     /// What is being measured from now on, for the list of trials.
     pub(super) fn begin(&self, phase: &str) {
         self.log.begin(&self.titled(phase));
+    }
+
+    /// Refuses a test of nothing but latency where that cannot be measured.
+    fn timed(&self) -> Result<(), String> {
+        if self.station.is_timed() {
+            return Ok(());
+        }
+        Err("generator and sink have clocks of their own, so latency cannot be measured; have one agent generate and receive"
+            .to_owned())
     }
 
     fn throughput(&self) -> f64 {

@@ -19,8 +19,16 @@ struct Site {
     directory: tempfile::TempDir,
 }
 
+/// Starts what follows in a time namespace of its own, whose steady clock is another than the machine's.
+const OTHER_CLOCK: [&str; 6] = ["unshare", "--time", "--monotonic", "1000", "--fork", "--kill-child"];
+
 impl Site {
     fn new() -> Site {
+        Site::with_sink(&[])
+    }
+
+    /// The sink's agent is started by this command.
+    fn with_sink(command: &[&str]) -> Site {
         let (controller, router) = (Namespace::new("c").unwrap(), Namespace::new("r").unwrap());
         router.sysctl("net/ipv4/ip_forward", "1").unwrap();
         let directory = tempfile::tempdir().expect("a directory");
@@ -36,7 +44,8 @@ impl Site {
             end.wait_for_link(here).unwrap();
             end.wait_for_link("words").unwrap();
             let address = format!("10.99.{number}.2");
-            let agent = site.start_agent(&end, &address);
+            let by = if role == "s" { command } else { &[] };
+            let agent = site.start_agent_by(by, &end, &address);
             site.agents.push(agent);
             site.ends.push(end);
         }
@@ -52,9 +61,13 @@ impl Site {
     }
 
     fn start_agent(&self, end: &Namespace, address: &str) -> (Process, String) {
+        self.start_agent_by(&[], end, address)
+    }
+
+    fn start_agent_by(&self, by: &[&str], end: &Namespace, address: &str) -> (Process, String) {
         let key = self.directory.path().join("key").display().to_string();
         let listen = format!("{address}:7001");
-        let command = [JUNCTOR, "test", "agent", "--key", &key, "--listen", &listen];
+        let command = [by, &[JUNCTOR, "test", "agent", "--key", &key, "--listen", &listen]].concat();
         let mut agent = end.spawn(&command).expect("an agent");
         agent.wait_for_text("listening on", PATIENCE).unwrap();
         (agent, listen)
@@ -92,6 +105,27 @@ impl Site {
     fn told_json(&self, args: &[&str]) -> serde_json::Value {
         let ran = self.start(&[args, &["--json"]].concat()).finish(PATIENCE).expect("an end");
         serde_json::from_str(&ran.stdout).unwrap_or_else(|why| panic!("{why}: {}{}", ran.stdout, ran.stderr))
+    }
+
+    /// Runs a procedure on short trials with few flows, at most as many frames as 2 Mbit/s carry.
+    fn procedure(&self, name: &str, args: &[&str]) -> rig::Output {
+        let key = self.directory.path().join("key").display().to_string();
+        let device = self.device();
+        let common =
+            ["test", name, &device, "--key", &key, "--size", "64", "--flow", "gen flows=4", "--json"];
+        let short = ["--one-way", "--stragglers", "60", "--trial", "0.1", "--link", "2M"];
+        let command = [&[JUNCTOR], &common[..], &short, args].concat();
+        self.controller.spawn(&command).expect("junctor").finish(PATIENCE).expect("an end")
+    }
+
+    /// The same for one that ends well.
+    fn carried_out(&self, name: &str, args: &[&str]) -> serde_json::Value {
+        let ran = self.procedure(name, args);
+        assert!(ran.status.success(), "{name}: {}", ran.stderr);
+        let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let trials = json["trials"].as_array().expect("trials");
+        assert!(!trials.is_empty() && trials.iter().all(|trial| trial["invalid"].is_null()), "{json}");
+        json
     }
 
     /// Starts a trial that does not end, and waits until it is under way.
@@ -208,25 +242,75 @@ fn procedures_do_not_know_where_ports_are() {
         return;
     }
     let site = Site::new();
-    let key = site.directory.path().join("key").display().to_string();
-    let device = site.device();
-    let common =
-        ["--key", &key, "--size", "64", "--flow", "gen flows=4", "--one-way", "--stragglers", "60", "--json"];
-    // Slow enough for any machine, as if the link were.
-    let quick = ["--trial", "0.1", "--link", "2M"];
-    for args in
-        [&["rfc2544", &device, "--only", "loss"][..], &["soak", &device, "--rate", "1000", "--time", "1"]]
-    {
-        let more = if args[0] == "soak" { &quick[..0] } else { &quick[..] };
-        let command = [&[JUNCTOR, "test"], args, &common, more].concat();
-        let ran = site.controller.spawn(&command).expect("junctor").finish(PATIENCE).expect("an end");
-        assert!(ran.status.success(), "{}", ran.stderr);
-        let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    for (name, args) in [("rfc2544", &["--only", "loss"][..]), ("soak", &["--rate", "1000", "--time", "1"])] {
+        let json = site.carried_out(name, args);
         let trials = json["trials"].as_array().expect("trials");
-        assert!(!trials.is_empty() && trials.iter().all(|trial| trial["invalid"].is_null()), "{json}");
         let lost: u64 = trials.iter().filter_map(|trial| trial["lost"].as_u64()).sum();
         assert_eq!(lost, 0, "{json}");
     }
+}
+
+/// The value of a result whose name begins so.
+fn value(json: &serde_json::Value, name: &str) -> Option<f64> {
+    let results = json["results"].as_array().expect("results");
+    let found = results.iter().find(|r| r["name"].as_str().is_some_and(|known| known.starts_with(name)));
+    found.and_then(|r| r["value"].as_f64())
+}
+
+#[test]
+fn what_needs_no_common_clock_is_measured_without_one() {
+    if rig::skip("what_needs_no_common_clock_is_measured_without_one") {
+        return;
+    }
+    let site = Site::with_sink(&OTHER_CLOCK);
+    // Throughput and latency, of which only one can be.
+    let json = site.carried_out("rfc2544", &[]);
+    let rate = ["throughput", "reached"].map(|what| value(&json, &format!("test.rfc2544.{what}_mpps.64")));
+    assert!(rate.into_iter().flatten().next().is_some_and(|mpps| mpps >= 0.0), "{json}");
+    assert_eq!(value(&json, "test.rfc2544.latency"), None, "{json}");
+    let ledger = json["ledger"].as_array().expect("a ledger").iter();
+    let said: Vec<String> =
+        ledger.filter(|c| c["section"] == "RFC 2544 26.2").map(|c| c["deviation"].to_string()).collect();
+    assert!(said.len() == 1 && said[0].contains("clocks of their own"), "{said:?}");
+    assert!(json["conditions"]["notes"].to_string().contains("Latency is not measured"), "{json}");
+    // Whoever asks for nothing else is told at once.
+    for (name, args) in [("rfc8219", &[][..]), ("rfc2544", &["--only", "latency"])] {
+        let ran = site.procedure(name, args);
+        assert!(!ran.status.success() && ran.stderr.contains("latency cannot be measured"), "{}", ran.stderr);
+    }
+    let json = site.carried_out("rfc2544", &["--only", "reset", "--at", "1000", "--reset-command", "true"]);
+    assert!(value(&json, "test.rfc2544.reset_lost_frames.64").is_some(), "{json}");
+    let json = site.carried_out("mlr", &[]);
+    for goal in ["ndr", "pdr"] {
+        let rate =
+            ["throughput", "reached"].map(|what| value(&json, &format!("test.mlr.{what}_mpps.{goal}.64")));
+        assert!(rate.into_iter().flatten().next().is_some(), "{goal}: {json}");
+    }
+}
+
+#[test]
+fn a_bridge_is_tested_by_agents_but_for_frames_that_they_do_not_send() {
+    if rig::skip("a_bridge_is_tested_by_agents_but_for_frames_that_they_do_not_send") {
+        return;
+    }
+    let site = Site::with_sink(&OTHER_CLOCK);
+    site.router.ip("link add br0 type bridge stp_state 0 mcast_snooping 0").unwrap();
+    for port in ["d1", "d2"] {
+        site.router.ip(&format!("link set {port} master br0")).unwrap();
+    }
+    site.router.ip("link set br0 up").unwrap();
+    let json = site.carried_out("rfc2889", &["--bridged"]);
+    assert!(value(&json, "test.rfc2889.forwarding_mpps.64").is_some_and(|mpps| mpps > 0.0), "{json}");
+    for prefix in ["rfc2889", "rfc2889.broadcast"] {
+        let rate =
+            ["throughput", "reached"].map(|what| value(&json, &format!("test.{prefix}.{what}_mpps.64")));
+        assert!(rate.into_iter().flatten().next().is_some(), "{prefix}: {json}");
+    }
+    assert_eq!(value(&json, "test.rfc2889.broadcast.latency"), None, "{json}");
+    assert_eq!(value(&json, "test.rfc2889.errored"), None, "{json}");
+    assert!(json["ledger"].to_string().contains("agents send what makes up flows only"), "{json}");
+    let ran = site.procedure("rfc2889", &["--bridged", "--only", "errored"]);
+    assert!(!ran.status.success() && ran.stderr.contains("ports of this machine only"), "{}", ran.stderr);
 }
 
 #[test]

@@ -193,6 +193,19 @@ pub fn latency_ledger(how: &How) -> Ledger {
     ledger
 }
 
+/// What is said of a test of latency in a `section` that could not be carried out.
+pub fn unmeasured_ledger(section: &'static str) -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.note(
+        section,
+        Level::Plain,
+        "the time from a frame's departure to its arrival is measured",
+        false,
+        "generator and sink are machines with clocks of their own: what lies between two readings of different clocks is not known",
+    );
+    ledger
+}
+
 /// What RFC 8219 asks of a test of delay variation, given how it was done.
 pub fn variation_ledger(how: &How) -> Ledger {
     let mut ledger = Ledger::default();

@@ -159,6 +159,11 @@ impl Station {
         Ok(())
     }
 
+    /// Whether the ports are this station's own, and not those of whom it leads.
+    pub fn is_here(&self) -> bool {
+        self.crew.is_none()
+    }
+
     /// Whether it can be told how long frames are on their way: all ports are driven by one clock.
     pub fn is_timed(&self) -> bool {
         self.crew.as_ref().is_none_or(|crew| crew.is_timed)
