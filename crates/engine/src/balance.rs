@@ -6,6 +6,9 @@
 //! apart that were better left together. Here that packing is only where the search begins: single moves and exchanges
 //! follow, as long as they lower the load of the busiest worker, hand-offs included.
 
+use std::fmt;
+use std::str::FromStr;
+
 /// A task to be placed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Item {
@@ -56,9 +59,37 @@ impl Handoff {
         Handoff { per_packet_ns: [ns; 2], per_batch_ns: [0.0; 2], memory_ns: [0.0; 2] }
     }
 
+    /// How its textual form is to be written.
+    pub const FORM: &str = "nanoseconds for each packet, or six numbers: for each packet, for each batch and for each frame, \
+                            of the worker that brings it and the one that takes it";
+
     /// What each side pays for a packet that is handed over in batches of this size.
     pub fn ns(&self, batch: f64) -> [f64; 2] {
         [0, 1].map(|side| self.per_packet_ns[side] + self.per_batch_ns[side] / batch.max(1.0))
+    }
+}
+
+/// As `balancer.handoff_ns` has it: six numbers.
+impl fmt::Display for Handoff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [[a, b], [c, d], [e, g]] = [self.per_packet_ns, self.per_batch_ns, self.memory_ns];
+        write!(f, "{a:.1} {b:.1} {c:.1} {d:.1} {e:.1} {g:.1}")
+    }
+}
+
+/// Six numbers, or one for each packet alone, in nanoseconds.
+impl FromStr for Handoff {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Handoff, &'static str> {
+        let number = |word: &str| word.parse().ok().filter(|ns| (0.0..1e6).contains(ns));
+        match text.split_whitespace().map(number).collect::<Option<Vec<f64>>>().as_deref() {
+            Some([ns]) => Ok(Handoff::flat(*ns)),
+            Some([a, b, c, d, e, f]) => {
+                Ok(Handoff { per_packet_ns: [*a, *b], per_batch_ns: [*c, *d], memory_ns: [*e, *f] })
+            }
+            _ => Err(Handoff::FORM),
+        }
     }
 }
 
@@ -347,6 +378,11 @@ mod tests {
         let handoff = Handoff { per_packet_ns: [2.0, 5.0], per_batch_ns: [80.0, 160.0], memory_ns: [0.0; 2] };
         assert_eq!((handoff.ns(32.0), handoff.ns(0.0)), ([4.5, 10.0], [82.0, 165.0]));
         assert_eq!(Handoff::flat(12.0).ns(1.0), [12.0; 2]);
+        assert_eq!(handoff.to_string(), "2.0 5.0 80.0 160.0 0.0 0.0");
+        assert_eq!((handoff.to_string().parse(), "12".parse()), (Ok(handoff), Ok(Handoff::flat(12.0))));
+        for bad in ["", "-1", "1 2 3", "1e9", "x"] {
+            assert_eq!(bad.parse::<Handoff>(), Err(Handoff::FORM), "{bad}");
+        }
     }
 
     #[test]

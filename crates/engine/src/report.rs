@@ -44,8 +44,7 @@ impl ElementReport {
     fn add(&mut self, other: &ElementReport) {
         self.outputs.resize(self.outputs.len().max(other.outputs.len()), PortStats::default());
         for (mine, theirs) in self.outputs.iter_mut().zip(&other.outputs) {
-            mine.packets += theirs.packets;
-            mine.batches += theirs.batches;
+            *mine += *theirs;
         }
         self.cycles.cycles += other.cycles.cycles;
         self.cycles.packets += other.cycles.packets;
@@ -54,7 +53,7 @@ impl ElementReport {
         self.tasks.cycles += other.tasks.cycles;
         for (queue, handed) in &other.handed {
             match self.handed.iter_mut().find(|(known, _)| known == queue) {
-                Some((_, known)) => known.add(handed),
+                Some((_, known)) => *known += *handed,
                 None => self.handed.push((*queue, *handed)),
             }
         }

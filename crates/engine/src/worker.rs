@@ -10,6 +10,7 @@
 //! instance is taken out of its slot while it runs; who reaches an element that is already running (a pull loop)
 //! finds the slot empty, which is counted, not a crash.
 
+use std::ops::{AddAssign, Sub};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,8 +38,8 @@ use crate::watch::Watch;
 mod passes;
 mod traffic;
 
-pub use traffic::Handed;
 use traffic::Traffic;
+pub use traffic::{Handed, around_queue};
 
 /// Rounds without work after which a worker sleeps until a descriptor, a timer or a message wakes it.
 const IDLE_ROUNDS: u32 = 2000;
@@ -110,6 +111,22 @@ pub struct PortStats {
     pub packets: u64,
     /// Batches.
     pub batches: u64,
+}
+
+impl AddAssign for PortStats {
+    fn add_assign(&mut self, more: PortStats) {
+        self.packets += more.packets;
+        self.batches += more.batches;
+    }
+}
+
+impl Sub for PortStats {
+    type Output = PortStats;
+
+    /// What came since.
+    fn sub(self, before: PortStats) -> PortStats {
+        PortStats { packets: self.packets - before.packets, batches: self.batches - before.batches }
+    }
 }
 
 /// Sampled cost of an element on one worker.

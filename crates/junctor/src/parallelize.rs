@@ -41,9 +41,10 @@ pub(crate) struct Args {
     /// Least gain, in percent, for which the configuration is changed.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     threshold: f64,
-    /// What one packet costs each of two cores when it goes from one to the other, in nanoseconds, instead of measuring that.
+    /// What handing packets from core to core costs, instead of measuring that: nanoseconds for each packet and core, or six numbers
+    /// as balancer.handoff_ns has them.
     #[arg(long, value_name = "NS")]
-    handoff_ns: Option<f64>,
+    handoff_ns: Option<Handoff>,
     /// Say what would be done, and print no configuration.
     #[arg(long)]
     dry_run: bool,
@@ -113,7 +114,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         cores: usize::from(args.cores),
         queues: args.queues,
         threshold: args.threshold,
-        handoff: args.handoff_ns.map(Handoff::flat),
+        handoff: args.handoff_ns,
         runs: (9, 60),
     };
     match rewrite(&graph, &notes, &goal) {

@@ -45,9 +45,10 @@ pub(crate) struct Args {
     /// Length of a run in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 60)]
     run_ms: u64,
-    /// What one packet costs each of two cores when it goes from one to the other, in nanoseconds, instead of measuring that.
+    /// What handing packets from core to core costs, instead of measuring that: nanoseconds for each packet and core, or six numbers
+    /// as balancer.handoff_ns has them.
     #[arg(long, value_name = "NS")]
-    handoff_ns: Option<f64>,
+    handoff_ns: Option<Handoff>,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -91,7 +92,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         let checks: Vec<usize> = [1, 2].into_iter().filter(|w| *w <= here).collect();
         let trial = Trial::new(&subject, here, &checks)?.with_distance(&subject).rounds(args.runs)?;
         let costs = trial.costs();
-        let handoff = args.handoff_ns.map(Handoff::flat).or(trial.handoff()).unwrap_or(Handoff::USUAL);
+        let handoff = args.handoff_ns.or(trial.handoff()).unwrap_or(Handoff::USUAL);
         let mut held = Vec::new();
         for workers in checks {
             let router = subject.build(workers)?;

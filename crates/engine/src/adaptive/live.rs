@@ -20,7 +20,7 @@ use crate::report::Report;
 use crate::router::Shared;
 use crate::swap::Placement;
 use crate::values::parse_duration;
-use crate::worker::Handed;
+use crate::worker::{Handed, around_queue};
 
 /// The usual period.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -63,7 +63,7 @@ impl Live {
         Some(match name {
             "balancer.active" => state.active.to_string(),
             "balancer.period" => format!("{:?}", state.period),
-            "balancer.handoff_ns" => prices(&state.balancer.handoff()),
+            "balancer.handoff_ns" => state.balancer.handoff().to_string(),
             "balancer.log" => state.balancer.log.to_string(),
             "balancer.placement" => placement(shared, &state.last),
             _ => return None,
@@ -90,12 +90,12 @@ impl Live {
                 }
                 None => bad("a time of 10 ms at least"),
             },
-            "balancer.handoff_ns" => match parse_prices(text) {
-                Some(handoff) => {
+            "balancer.handoff_ns" => match text.parse::<Handoff>() {
+                Ok(handoff) => {
                     state.balancer.set_handoff(handoff);
                     Ok(())
                 }
-                None => bad(PRICES),
+                Err(form) => bad(form),
             },
             _ => return None,
         };
@@ -307,7 +307,7 @@ fn flows(
         let batch = if sum(1) > 0.0 { sum(0) / sum(1) } else { shared.burst as f64 };
         // No timed run in which it was used: who moves more packets moves more of these, as far as one can tell.
         let guessed = |behind: bool| -> Vec<f64> {
-            let reached = around(shared, queue, behind);
+            let reached = around_queue(&shared.elements, queue, behind);
             let packets = |(task, e): (&TaskSample, &usize)| if reached[*e] { task.packets } else { 0.0 };
             tasks.iter().zip(elements).map(packets).collect()
         };
@@ -323,43 +323,6 @@ fn flows(
         }
     }
     flows
-}
-
-/// Elements from which pushes end in a queue, or into which what is pulled out of it goes, up to the next queue.
-fn around(shared: &Shared, queue: usize, behind: bool) -> Vec<bool> {
-    let mut seen = vec![false; shared.elements.len()];
-    let mut todo = vec![queue];
-    while let Some(e) = todo.pop() {
-        let info = &shared.elements[e];
-        let (ports, works) = match behind {
-            true => (&info.outputs, Processing::Pull),
-            false => (&info.inputs, Processing::Push),
-        };
-        for (peer, _) in ports.iter().filter(|(p, _)| *p == works).flat_map(|(_, peers)| peers) {
-            if !std::mem::replace(&mut seen[*peer], true) {
-                todo.push(*peer);
-            }
-        }
-    }
-    seen
-}
-
-/// What `balancer.handoff_ns` takes.
-const PRICES: &str = "nanoseconds for each packet, or six numbers: for each packet, for each batch and for each frame, \
-                      of the worker that brings it and the one that takes it";
-
-fn prices(handoff: &Handoff) -> String {
-    let all = [handoff.per_packet_ns, handoff.per_batch_ns, handoff.memory_ns];
-    all.as_flattened().iter().map(|ns| format!("{ns:.1}")).collect::<Vec<_>>().join(" ")
-}
-
-fn parse_prices(text: &str) -> Option<Handoff> {
-    let numbers = text.split_whitespace().map(|word| word.parse().ok().filter(|ns| (0.0..1e6).contains(ns)));
-    Some(match numbers.collect::<Option<Vec<f64>>>()?[..] {
-        [ns] => Handoff::flat(ns),
-        [a, b, c, d, e, f] => Handoff { per_packet_ns: [a, b], per_batch_ns: [c, d], memory_ns: [e, f] },
-        _ => return None,
-    })
 }
 
 /// A line for each task: worker, load, packets, and whether it may be moved.

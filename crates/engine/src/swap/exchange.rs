@@ -100,12 +100,10 @@ pub(super) fn add_counters(old: &mut Worker, new: &mut Worker, o: usize, n: usiz
         let Some(at) = new.outputs.at(n as u32, port) else { continue };
         let edge = new.outputs.edges[at];
         // A pull output is counted where it is asked.
-        let counts = match new.inputs.at(edge.element, usize::from(edge.port)) {
+        *match new.inputs.at(edge.element, usize::from(edge.port)) {
             Some(fed) if *processing == Processing::Pull => &mut new.fetched[fed],
             _ => &mut new.sent[at],
-        };
-        counts.packets += before.packets;
-        counts.batches += before.batches;
+        } += before;
     }
 }
 

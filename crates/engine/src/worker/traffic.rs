@@ -4,8 +4,11 @@
 //! Elements count packets, not whose they are. So the counters of all connections that lead into a queue or out of one are noted before
 //! a timed run, and what they grew by belongs to its task. All other runs cost nothing by it.
 
+use std::ops::AddAssign;
+
 use super::{PortStats, PortTable};
-use crate::router::Shared;
+use crate::ports::Processing;
+use crate::router::{ElementInfo, Shared};
 
 /// What a task put into a queue, and took out of it, in timed runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,13 +19,29 @@ pub struct Handed {
     pub taken: PortStats,
 }
 
-impl Handed {
-    pub(crate) fn add(&mut self, more: &Handed) {
-        for (mine, theirs) in [(&mut self.given, more.given), (&mut self.taken, more.taken)] {
-            mine.packets += theirs.packets;
-            mine.batches += theirs.batches;
+impl AddAssign for Handed {
+    fn add_assign(&mut self, more: Handed) {
+        self.given += more.given;
+        self.taken += more.taken;
+    }
+}
+
+/// Elements before a queue, whose pushes may end in it, or behind it, whose pulls may come to it; the next queue is the last.
+pub fn around_queue(elements: &[ElementInfo], queue: usize, behind: bool) -> Vec<bool> {
+    let mut seen = vec![false; elements.len()];
+    let mut todo = vec![queue];
+    while let Some(e) = todo.pop() {
+        let (ports, works) = match behind {
+            true => (&elements[e].outputs, Processing::Pull),
+            false => (&elements[e].inputs, Processing::Push),
+        };
+        for (peer, _) in ports.iter().filter(|(p, _)| *p == works).flat_map(|(_, peers)| peers) {
+            if !std::mem::replace(&mut seen[*peer], true) && !elements[*peer].stores() {
+                todo.push(*peer);
+            }
         }
     }
+    seen
 }
 
 /// A connection to a queue.
@@ -78,9 +97,7 @@ impl Traffic {
     pub(super) fn count(&mut self, element: usize, sent: &[PortStats], fetched: &[PortStats]) {
         let handed = &mut self.handed[element];
         let grow = |sum: &mut PortStats, link: &Link, counters: &[PortStats]| {
-            let now = counters[link.counter];
-            sum.packets += now.packets - link.before.packets;
-            sum.batches += now.batches - link.before.batches;
+            *sum += counters[link.counter] - link.before;
         };
         // An element may have been told to run a task that it has not: it has no counts.
         for link in &self.into {

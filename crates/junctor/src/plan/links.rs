@@ -7,7 +7,7 @@
 //! themselves.
 
 use engine::balance::{Handoff, Item, Link};
-use engine::{ElementInfo, Handed, Mode, Processing};
+use engine::{ElementInfo, Handed, Mode};
 
 use super::costs::Costs;
 
@@ -49,7 +49,7 @@ fn shares(costs: &Costs, elements: &[ElementInfo], items: &[usize], queue: usize
     let mut all: Vec<f64> = items.iter().map(|e| counted(*e).unwrap_or(0.0)).collect();
     if all.iter().sum::<f64>() == 0.0 {
         // Nobody looked: those that can, alike.
-        let reached = reached(elements, queue, behind);
+        let reached = engine::around_queue(elements, queue, behind);
         all = items.iter().map(|e| f64::from(u8::from(reached[*e]))).collect();
     }
     let sum = all.iter().sum::<f64>().max(f64::MIN_POSITIVE);
@@ -65,24 +65,4 @@ fn batch_into(costs: &Costs, info: &ElementInfo) -> f64 {
         (sum.0 + packets, sum.1 + packets / size)
     });
     if batches > 0.0 { packets / batches } else { engine::DEFAULT_BURST as f64 }
-}
-
-/// Elements before a queue (whose pushes may end in it), or behind it (whose pulls may), up to the next queue.
-fn reached(elements: &[ElementInfo], queue: usize, behind: bool) -> Vec<bool> {
-    let mut seen = vec![false; elements.len()];
-    let mut todo = vec![queue];
-    while let Some(e) = todo.pop() {
-        let (ports, works) = match behind {
-            true => (&elements[e].outputs, Processing::Pull),
-            false => (&elements[e].inputs, Processing::Push),
-        };
-        for (_, peers) in ports.iter().filter(|(p, _)| *p == works) {
-            for (peer, _) in peers {
-                if !std::mem::replace(&mut seen[*peer], true) && !elements[*peer].stores() {
-                    todo.push(*peer);
-                }
-            }
-        }
-    }
-    seen
 }

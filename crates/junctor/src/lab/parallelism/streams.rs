@@ -220,9 +220,7 @@ struct Settled {
 fn settle(setting: &mut Setting<'_>, subject: &Subject<'_>, tasks: &Tasks) -> Result<Settled, String> {
     setting.progress.part("streams: the balancer places tasks while they run");
     let mut router = subject.prepare(tasks.problem.workers).map_err(explain)?;
-    let prices = [setting.handoff.per_packet_ns, setting.handoff.per_batch_ns, setting.handoff.memory_ns];
-    let prices: Vec<String> = prices.as_flattened().iter().map(|ns| format!("{ns:.1}")).collect();
-    router.write("balancer.handoff_ns", &prices.join(" "))?;
+    router.write("balancer.handoff_ns", &setting.handoff.to_string())?;
     router.write("balancer.period", &format!("{}ms", PERIOD.as_millis()))?;
     router.write("balancer.active", "true")?;
     let periods = if setting.common.quick { PERIODS / 3 } else { PERIODS };
