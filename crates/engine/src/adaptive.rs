@@ -22,12 +22,27 @@
 //! *Judgement.* In the period after a move its gain is measured: the work that was done (packets, at the prices that their tasks had
 //! before) over the load of the busiest worker. With that, a router that was overloaded shows its gain in packets, and
 //! one that was not in spare time. Less than a quarter of what was predicted is a contradiction: the tasks go back, and this placement is
-//! banned for 30 periods. When other tasks have the traffic than before, nothing can be said, and the move stays.
+//! banned for 30 periods, unless the period after the return says that the machine was slower, not the placement: then it comes again.
+//! When other tasks have the traffic than before, nothing can be said, and the move stays.
+//!
+//! *Learning.* What each task took under a placement that was tried, beside what the model expected, teaches what the model does not know of
+//! pairs of tasks, and how sure that is ([`learn`]). All predictions count it in.
+//!
+//! *Trials.* When nothing promises a gain, no traffic is new and a worker is half busy at least, a placement is tried for one period that would
+//! gain 2 % if its prediction is off as far as it may well be ([`probe`]). The tasks go back whatever comes, for a machine's speed changes
+//! from second to second, and a placement is compared with the mean of the periods before and after it; if these differ much, it
+//! is tried again. If it is better, it comes again and stays. The more trials were in vain since one was not, the longer is the time until the next.
 
+mod learn;
 mod live;
 mod log;
+mod probe;
+mod trial;
 
 use crate::balance::{Handoff, Item, Link, Problem};
+use learn::Learnt;
+use probe::Probe;
+use trial::{Look, Trial};
 
 pub(crate) use live::Live;
 pub use log::{Entry, Log, Outcome};
@@ -52,6 +67,14 @@ const NOISE: f64 = 0.02;
 const OTHER_TRAFFIC: f64 = 0.2;
 /// A worker that is that busy takes all packets it can.
 const FULL: f64 = 0.95;
+/// The busiest worker's load from which another placement is tried only to see.
+const BUSY: f64 = 0.5;
+/// Periods for which no move was due, nor other traffic came, before that.
+const CALM: u64 = 5;
+/// The most periods between two such trials that brought nothing.
+const REST_MAX: u64 = 100;
+/// The least gain for which a placement stays that was tried.
+const KEEP: f64 = 0.01;
 
 /// What one task did in a period.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,17 +129,6 @@ impl Sample {
     }
 }
 
-/// A move whose gain has not been measured yet.
-#[derive(Clone, Debug)]
-struct Trial {
-    before: Vec<usize>,
-    predicted: f64,
-    /// What a packet of each task cost before, as share of a second.
-    prices: Vec<f64>,
-    work: Vec<f64>,
-    peak: f64,
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Balancer {
@@ -129,6 +141,15 @@ pub struct Balancer {
     rest_until: u64,
     /// Placements that disappointed, and until when they are not tried again.
     banned: Vec<(Vec<usize>, u64)>,
+    /// What the model misses; nothing while the traffic is unknown.
+    learnt: Learnt,
+    /// The placement of the last period, and the share of all packets that each task had.
+    usual: (Vec<usize>, Vec<f64>),
+    /// Two periods under one placement, with one of another between, differ by so much.
+    noise: f64,
+    /// Trials that brought nothing since the last that did, and when there may be the next.
+    vain: u32,
+    probe_at: u64,
     /// What was done, and why.
     pub log: Log,
 }
@@ -143,6 +164,11 @@ impl Default for Balancer {
             period: 0,
             rest_until: 0,
             banned: Vec::new(),
+            learnt: Learnt::default(),
+            usual: (Vec::new(), Vec::new()),
+            noise: NOISE,
+            vain: 0,
+            probe_at: 0,
             log: Log::default(),
         }
     }
@@ -169,6 +195,13 @@ impl Balancer {
         self.costs.clear();
         self.banned.clear();
         (self.credit, self.trial) = (0.0, None);
+        self.forget();
+    }
+
+    /// Forgets what it has learnt under another traffic.
+    fn forget(&mut self) {
+        self.learnt = Learnt::default();
+        (self.vain, self.probe_at) = (0, self.period + CALM);
     }
 
     /// Takes note of a period, and says where tasks should run from now on, if that is not where they do.
@@ -178,27 +211,70 @@ impl Balancer {
         if self.costs.len() != sample.tasks.len() {
             self.reset();
         }
-        if let Some(back) = self.judge(sample) {
-            return Some(back);
+        self.watch_traffic(sample);
+        if let Some(next) = self.judge(sample) {
+            return Some(next);
         }
         let problem = self.problem(sample);
         let homes = sample.homes();
-        let quiet = peak(&sample.loads()) < IDLE || self.period < self.rest_until;
-        if sample.workers < 2 || quiet || homes.iter().any(|w| *w >= sample.workers) {
+        let busy = peak(&sample.loads());
+        if sample.workers < 2 || busy < IDLE || homes.iter().any(|w| *w >= sample.workers) {
             self.credit = 0.0;
             return None;
         }
-        let Some((better, gain)) = self.better(&problem, &homes) else {
+        let rests = self.period < self.rest_until;
+        let Some((better, gain)) = self.better(&problem, &homes).filter(|_| !rests) else {
             self.credit = 0.0;
-            return None;
+            return self.probe(sample, &problem, &homes);
         };
+        self.probe_at = self.probe_at.max(self.period + CALM);
         self.credit += gain.min(CREDIT_OF_PERIOD);
         if self.credit < CREDIT - 1e-9 {
             return None;
         }
         self.credit = 0.0;
-        self.begin(sample, &problem, &better, gain);
-        Some(better)
+        self.begin(sample, &problem, Probe { homes: better, gain, margin: None });
+        self.trial.as_ref().map(|trial| trial.homes.clone())
+    }
+
+    /// A placement that may be better than the model thinks, now and then.
+    fn probe(&mut self, sample: &Sample, problem: &Problem, homes: &[usize]) -> Option<Vec<usize>> {
+        if self.period < self.probe_at || self.learnt.is_empty() || peak(&sample.loads()) < BUSY {
+            return None;
+        }
+        let banned = |pattern: &[usize]| self.banned.iter().any(|(homes, _)| homes == pattern);
+        let probe = probe::most_promising(problem, &self.learnt, homes, banned)?;
+        if probe.gain + probe.margin.unwrap_or(0.0) < LEAST_GAIN {
+            return None;
+        }
+        self.begin(sample, problem, probe);
+        self.trial.as_ref().map(|trial| trial.homes.clone())
+    }
+
+    /// Forgets what was learnt when other tasks have the packets than before, and it's not because they were moved.
+    fn watch_traffic(&mut self, sample: &Sample) {
+        let (homes, all) = (sample.homes(), sample.tasks.iter().map(|t| t.packets).sum::<f64>().max(1e-9));
+        let shares: Vec<f64> = sample.tasks.iter().map(|t| t.packets / all).collect();
+        let limit = if peak(&sample.loads()) < FULL { OTHER_TRAFFIC } else { 2.0 * OTHER_TRAFFIC };
+        if self.usual.0 != homes {
+            self.usual = (homes, shares);
+        } else if shifted(&self.usual.1, &shares) > limit {
+            self.usual.1 = shares;
+            self.forget();
+        }
+    }
+
+    /// Whether tasks are where they are only for a trial.
+    pub fn is_trying(&self) -> bool {
+        self.trial.as_ref().is_some_and(|trial| trial.probe && trial.tried.is_none())
+    }
+
+    /// Gives up a trial: where the tasks belong that are at `homes`.
+    pub fn give_up(&mut self, homes: &[usize]) -> Option<Vec<usize>> {
+        let trying = self.is_trying();
+        let trial = self.trial.take().filter(|trial| trying && trial.homes == homes)?;
+        self.log.last_to(&trial.homes)?.outcome = Outcome::Unknown;
+        Some(trial.before)
     }
 
     /// A move that was asked for could not be made.
@@ -229,6 +305,10 @@ impl Balancer {
         } else {
             self.costs = costs;
         }
+        if self.learnt.is_empty() {
+            let shares: Vec<f64> = self.costs.iter().map(|cost| cost / all.max(1e-9)).collect();
+            self.learnt = Learnt::new(&shares);
+        }
         for ((item, task), cost) in problem.items.iter_mut().zip(&sample.tasks).zip(&self.costs) {
             let fixed = task.fixed || *cost < NEGLIGIBLE * all;
             (item.cost, item.fixed) = (*cost, fixed.then_some(task.home));
@@ -245,7 +325,8 @@ impl Balancer {
             items[flow.to].begun -= flow.packets;
             Link { ends: (flow.from, flow.to), costs: seconds(self.handoff.ns(flow.batch), flow.packets) }
         };
-        let links = sample.flows.iter().map(link).collect();
+        let mut links: Vec<Link> = sample.flows.iter().map(link).collect();
+        links.extend(self.learnt.links(sample.tasks.iter().map(|t| t.busy).sum()));
         Problem {
             items,
             links,
@@ -274,67 +355,41 @@ impl Balancer {
         })
     }
 
-    fn begin(&mut self, sample: &Sample, problem: &Problem, better: &[usize], gain: f64) {
+    /// Begins a trial of a placement.
+    fn begin(&mut self, sample: &Sample, problem: &Problem, to: Probe) {
         let before = sample.homes();
         let price = |t: &TaskSample| if t.packets > 0.0 { t.busy / t.packets } else { 0.0 };
-        self.trial = Some(Trial {
-            prices: sample.tasks.iter().map(price).collect(),
-            work: sample.tasks.iter().map(|t| t.busy).collect(),
-            peak: peak(&sample.loads()),
-            predicted: gain,
-            before: before.clone(),
-        });
-        let moves = moves(sample, &before, better);
+        let prices: Vec<f64> = sample.tasks.iter().map(price).collect();
+        let work = sample.tasks.iter().map(|t| t.busy).sum::<f64>().max(1e-9);
+        let paid = paid_by_task(problem, &to.homes).into_iter().zip(paid_by_task(problem, &before));
         self.log.push(Entry {
             at: sample.at,
-            moves,
-            homes: better.to_vec(),
+            moves: moves(sample, &before, &to.homes),
+            homes: to.homes.clone(),
             loads: sample.loads(),
-            expected: problem.loads(better),
-            predicted: gain,
+            expected: problem.loads(&to.homes),
+            predicted: to.gain,
+            margin: to.margin,
             observed: None,
             outcome: Outcome::Moved,
         });
-    }
-
-    /// Compares the last move's gain with what was predicted; the way back if it disappointed.
-    fn judge(&mut self, sample: &Sample) -> Option<Vec<usize>> {
-        let trial = self.trial.take()?;
-        let work: Vec<f64> = sample.tasks.iter().zip(&trial.prices).map(|(t, p)| t.packets * p).collect();
-        let (before, after) = (trial.work.iter().sum::<f64>().max(1e-9), work.iter().sum::<f64>());
-        let loads = sample.loads();
-        let observed = (after / peak(&loads)) / (before / trial.peak) - 1.0;
-        let share = |(then, now): (&f64, &f64)| (then / before - now / after.max(1e-9)).abs();
-        let shifted = trial.work.iter().zip(&work).map(share).sum::<f64>() / 2.0;
-        let other = (shifted > OTHER_TRAFFIC && peak(&loads) < FULL) || peak(&loads) < IDLE;
-        let now = sample.homes();
-        let entry = self.log.last_mut()?;
-        entry.observed = Some(observed);
-        // Somebody else has moved tasks meanwhile.
-        if now != entry.homes || other {
-            entry.outcome = Outcome::Unknown;
-            return None;
-        }
-        if observed >= trial.predicted / 4.0 - NOISE {
-            entry.outcome = Outcome::Kept;
-            return None;
-        }
-        entry.outcome = Outcome::Disappointed;
-        self.banned.push((pattern(&now), self.period + BAN));
-        self.rest_until = self.period + REST;
-        self.credit = 0.0;
-        self.log.push(Entry {
-            at: sample.at,
-            moves: moves(sample, &now, &trial.before),
-            homes: trial.before.clone(),
-            loads,
-            expected: Vec::new(),
-            predicted: 0.0,
-            observed: None,
-            outcome: Outcome::Returned,
+        self.trial = Some(Trial {
+            probe: to.margin.is_some(),
+            first: Look::new(sample, &prices),
+            expected: paid.map(|(then, now)| (then - now) / work).collect(),
+            predicted: to.gain,
+            prices,
+            before,
+            homes: to.homes,
+            tried: None,
+            repeated: 0,
         });
-        Some(trial.before)
     }
+}
+
+/// How much of all has gone from some to others.
+fn shifted(then: &[f64], now: &[f64]) -> f64 {
+    then.iter().zip(now).map(|(then, now)| (then - now).abs()).sum::<f64>() / 2.0
 }
 
 /// What each task pays for hand-offs under a placement. What a worker pays for frames is shared among those that begin more than they

@@ -42,7 +42,7 @@ pub(crate) static TASK: [Handler; 3] =
     [Handler::both("scheduled").common(), Handler::both("tickets").common(), Handler::both(HOME).common()];
 
 /// The router's own handlers.
-pub(crate) static GLOBAL: [Handler; 19] = [
+pub(crate) static GLOBAL: [Handler; 20] = [
     Handler::read("version"),
     Handler::read("driver"),
     Handler::read("config"),
@@ -61,6 +61,7 @@ pub(crate) static GLOBAL: [Handler; 19] = [
     Handler::both("balancer.handoff_ns"),
     Handler::read("balancer.log"),
     Handler::read("balancer.placement"),
+    Handler::read("balancer.trying"),
     Handler::write(HOTCONFIG),
 ];
 

@@ -38,6 +38,8 @@ struct State {
     running: bool,
     /// Wakes the thread, if there is one.
     thread: Option<Sender<()>>,
+    /// Of the configuration that it knows.
+    lineage: Option<Arc<()>>,
     /// What was measured last.
     last: Sample,
 }
@@ -51,6 +53,7 @@ impl Default for Live {
             active: false,
             running: false,
             thread: None,
+            lineage: None,
             last: Sample::default(),
         }))
     }
@@ -66,6 +69,7 @@ impl Live {
             "balancer.handoff_ns" => state.balancer.handoff().to_string(),
             "balancer.log" => state.balancer.log.to_string(),
             "balancer.placement" => placement(shared, &state.last),
+            "balancer.trying" => state.balancer.is_trying().to_string(),
             _ => return None,
         })
     }
@@ -142,6 +146,9 @@ fn run(plant: &Weak<Plant>, woken: &Receiver<()>) {
         let slept = woken.recv_timeout(period);
         let Some(plant) = plant.upgrade() else { return };
         let over = !lock(&plant.balancer.0).running || matches!(slept, Err(RecvTimeoutError::Disconnected));
+        if !over && !lock(&plant.balancer.0).active {
+            give_up(&Control::new(plant.clone()));
+        }
         {
             // Who switches it on sees this thread, or none.
             let mut state = lock(&plant.balancer.0);
@@ -158,8 +165,13 @@ fn run(plant: &Weak<Plant>, woken: &Receiver<()>) {
         let Some(now) = Counters::read(&control) else { continue };
         if let Some(before) = before.as_ref().filter(|b| Arc::ptr_eq(&b.shared, &now.shared)) {
             balance(&control, before, &now);
-        } else if before.as_ref().is_none_or(|b| !Arc::ptr_eq(&b.shared.lineage, &now.shared.lineage)) {
-            lock(&plant.balancer.0).balancer.reset();
+        } else {
+            // Another configuration has other tasks.
+            let mut state = lock(&plant.balancer.0);
+            let known = state.lineage.replace(now.shared.lineage.clone());
+            if known.is_none_or(|known| !Arc::ptr_eq(&known, &now.shared.lineage)) {
+                state.balancer.reset();
+            }
         }
         // After a move the counters have other homes.
         before =
@@ -176,12 +188,27 @@ fn balance(control: &Control, before: &Counters, now: &Counters) {
         state.last = sample.clone();
         state.balancer.step(&sample)
     };
-    let Some(homes) = decided else { return };
-    let moved =
-        homes.iter().zip(&sample.tasks).zip(&elements).filter(|((home, task), _)| **home != task.home);
+    if let Some(homes) = decided {
+        place(control, now, (&sample, &elements), &homes);
+    }
+}
+
+/// What was only tried goes back now that the balancer is switched off.
+fn give_up(control: &Control) {
+    let Some(now) = Counters::read(control) else { return };
+    let (sample, elements) = now.since(&now);
+    let back = lock(&control.plant.balancer.0).balancer.give_up(&sample.homes());
+    if let Some(homes) = back {
+        place(control, &now, (&sample, &elements), &homes);
+    }
+}
+
+/// Moves the tasks of a sample, which are those of these elements.
+fn place(control: &Control, now: &Counters, (sample, elements): (&Sample, &[usize]), homes: &[usize]) {
+    let moved = homes.iter().zip(&sample.tasks).zip(elements).filter(|((home, task), _)| **home != task.home);
     let homes = moved.map(|((home, _), element)| (*element, vec![*home])).collect();
     if let Err(why) = control.place(&now.shared, &Placement { homes, ..Placement::default() }) {
-        lock(&live.0).balancer.refused(&why.to_string());
+        lock(&control.plant.balancer.0).balancer.refused(&why.to_string());
     }
 }
 

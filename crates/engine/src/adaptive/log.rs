@@ -20,6 +20,10 @@ pub enum Outcome {
     Unknown,
     /// This was the way back.
     Returned,
+    /// It was tried for one period.
+    Tried,
+    /// What was tried, or had disappointed, is better than the periods around it, and comes again.
+    Again,
     /// The tasks could not be moved.
     Refused(String),
 }
@@ -39,7 +43,9 @@ pub struct Entry {
     pub expected: Vec<f64>,
     /// How much more the busiest worker could do, as predicted.
     pub predicted: f64,
-    /// The same as measured one period later.
+    /// How much more than predicted it may be, if that is why it was tried.
+    pub margin: Option<f64>,
+    /// The same as measured one period later, and then beside what came after it.
     pub observed: Option<f64>,
     /// What came of it.
     pub outcome: Outcome,
@@ -52,19 +58,25 @@ impl fmt::Display for Entry {
         let moves = self.moves.iter().map(|(name, from, to)| format!("{name} {from}->{to}"));
         let moves = moves.collect::<Vec<_>>().join(", ");
         write!(f, "{:.3} ", self.at)?;
-        if self.outcome == Outcome::Returned {
-            return write!(f, "back: {moves}; loads {}", percent(&self.loads));
+        match self.outcome {
+            Outcome::Returned => return write!(f, "back: {moves}; loads {}", percent(&self.loads)),
+            Outcome::Again => return write!(f, "again: {moves}; loads {}", percent(&self.loads)),
+            _ => {}
         }
-        write!(f, "moved {moves}; loads {}, predicted {}", percent(&self.loads), percent(&self.expected))?;
+        let what = if self.margin.is_some() { "tried" } else { "moved" };
+        write!(f, "{what} {moves}; loads {}, predicted {}", percent(&self.loads), percent(&self.expected))?;
         write!(f, "; gain predicted {:+.1}%", self.predicted * 100.0)?;
+        if let Some(margin) = self.margin {
+            write!(f, " and up to {:.1}% more", margin * 100.0)?;
+        }
         if let Some(observed) = self.observed {
             write!(f, ", observed {:+.1}%", observed * 100.0)?;
         }
         match &self.outcome {
             Outcome::Moved => write!(f, ", not measured yet"),
-            Outcome::Kept | Outcome::Returned => Ok(()),
+            Outcome::Kept | Outcome::Returned | Outcome::Tried | Outcome::Again => Ok(()),
             Outcome::Disappointed => write!(f, ": a contradiction"),
-            Outcome::Unknown => write!(f, ": other traffic, nothing can be said"),
+            Outcome::Unknown => write!(f, ": other traffic, or others moved tasks: nothing can be said"),
             Outcome::Refused(why) => write!(f, "; not done: {why}"),
         }
     }
@@ -84,6 +96,12 @@ impl Log {
 
     pub(super) fn last_mut(&mut self) -> Option<&mut Entry> {
         self.0.back_mut()
+    }
+
+    /// The last to bring a placement for the sake of a gain.
+    pub(super) fn last_to(&mut self, homes: &[usize]) -> Option<&mut Entry> {
+        let gains = |e: &Entry| !matches!(e.outcome, Outcome::Returned | Outcome::Again);
+        self.0.iter_mut().rev().find(|e| gains(e) && e.homes == homes)
     }
 
     /// All that are remembered, the oldest first.

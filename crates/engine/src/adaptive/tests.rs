@@ -18,10 +18,15 @@ struct Router {
     flows: Vec<(usize, usize, f64)>,
     /// What a packet that changes workers costs each, in truth.
     handoff_ns: f64,
+    /// What the balancers know nothing of: how much more a task costs, as a share, for each other one on its worker.
+    crowding: Vec<Vec<f64>>,
     workers: usize,
     homes: Vec<usize>,
     /// Measurements are wrong by up to this share.
     noise: f64,
+    /// The machine changes its speed by up to this share from one period to the next, in all within a third.
+    drift: f64,
+    slowness: f64,
     rng: fastrand::Rng,
     period: u32,
 }
@@ -33,9 +38,12 @@ impl Router {
             costs: costs.to_vec(),
             flows,
             handoff_ns: BELIEVED_NS,
+            crowding: vec![vec![0.0; costs.len()]; costs.len()],
             workers,
             homes,
             noise: 0.0,
+            drift: 0.0,
+            slowness: 1.0,
             rng,
             period: 0,
         }
@@ -47,11 +55,16 @@ impl Router {
 
     /// What a placement really means.
     fn truth(&self) -> Problem {
-        let item = |i: usize| Item { cost: self.costs[i] * 1e-9 * self.offered(i), fixed: None, begun: 0.0 };
+        let cost = |i: usize| self.costs[i] * 1e-9 * self.offered(i);
+        let all = |i: usize| cost(i) * (1.0 + self.crowding[i].iter().sum::<f64>());
+        let item = |i: usize| Item { cost: all(i), fixed: None, begun: 0.0 };
+        let pairs = (0..self.costs.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let spared = |i: usize, j: usize| -cost(i) * self.crowding[i][j];
+        let roomy = pairs.map(|(a, b)| Link { ends: (a, b), costs: [spared(a, b), spared(b, a)] });
         let links = self.flows.iter().map(|(a, b, n)| Link::even((*a, *b), n * self.handoff_ns * 1e-9));
         Problem {
             items: (0..self.costs.len()).map(item).collect(),
-            links: links.collect(),
+            links: links.chain(roomy).collect(),
             frame_costs: [0.0; 2],
             workers: self.workers,
         }
@@ -60,14 +73,17 @@ impl Router {
     /// What one period shows. A worker with too much to do takes the same share of all its packets.
     fn measure(&mut self) -> Sample {
         let truth = self.truth();
-        let loads = truth.loads(&self.homes);
+        self.slowness = (self.slowness + self.drift * (2.0 * self.rng.f64() - 1.0)).clamp(1.0, 1.33);
+        let slowness = self.slowness;
+        let loads: Vec<f64> = truth.loads(&self.homes).into_iter().map(|load| load * slowness).collect();
         self.period += 1;
         let (noise, homes, workers) = (self.noise, self.homes.clone(), self.workers);
         let mut noisy = |x: f64| x * (1.0 + noise * (2.0 * self.rng.f64() - 1.0));
         let served = |i: usize| 1.0 / loads[homes[i]].max(1.0);
         let crossing = |i: usize| -> f64 {
             let mine = truth.links.iter().filter(|l| l.ends.0 == i || l.ends.1 == i);
-            mine.filter(|l| homes[l.ends.0] != homes[l.ends.1]).map(|l| l.costs[0]).sum()
+            let apart = mine.filter(|l| homes[l.ends.0] != homes[l.ends.1]);
+            apart.map(|l| l.costs[usize::from(l.ends.1 == i)]).sum()
         };
         let offered: Vec<f64> = (0..homes.len())
             .map(|i| self.flows.iter().filter(|f| f.0 == i || f.1 == i).map(|f| f.2).sum())
@@ -76,7 +92,7 @@ impl Router {
             name: format!("t{i}"),
             home: homes[i],
             fixed: false,
-            busy: noisy((truth.items[i].cost + crossing(i)) * served(i)),
+            busy: noisy((truth.items[i].cost + crossing(i)) * slowness * served(i)),
             packets: offered[i] * served(i),
         });
         let tasks = tasks.collect();
@@ -138,6 +154,16 @@ fn streams(rates: [f64; 4], uneven: &mut fastrand::Rng) -> Vec<(usize, usize, f6
     flows
 }
 
+/// How often tasks were moved for a gain, and not only for a trial.
+fn moved(balancer: &Balancer) -> usize {
+    balancer.log.iter().filter(|e| e.margin.is_none() && e.outcome != Outcome::Again).count()
+}
+
+/// Where tasks are when nothing is tried.
+fn at_rest<'a>(balancer: &'a Balancer, router: &'a Router) -> &'a [usize] {
+    balancer.trial.as_ref().filter(|t| t.tried.is_none()).map_or(&router.homes, |t| &t.before)
+}
+
 /// Receiving and sending, nanoseconds for a packet.
 const COSTS: [f64; 8] = [180.0, 180.0, 180.0, 180.0, 110.0, 110.0, 110.0, 110.0];
 
@@ -170,7 +196,15 @@ fn twelve_uneven_streams_are_placed_within_five_periods_of_a_shift() {
                 best += least;
                 blind += truth.peak(&truth.largest_first());
             }
-            assert!(router.run(&mut balancer, 20) <= 1, "it comes to rest:\n{}", balancer.log);
+            let before = moved(&balancer);
+            router.run(&mut balancer, 20);
+            assert!(moved(&balancer) <= before + 1, "it comes to rest:\n{}", balancer.log);
+            let (found, least) = (router.truth().peak(at_rest(&balancer, &router)), router.best());
+            assert!(
+                found <= least * 1.03,
+                "trials lead nowhere else: {found} against {least}\n{}",
+                balancer.log
+            );
         }
     }
     assert!(
@@ -209,8 +243,8 @@ fn a_disappointment_is_undone_and_not_repeated() {
     let outcomes: Vec<_> = balancer.log.iter().map(|e| e.outcome.clone()).collect();
     assert_eq!(outcomes, [Outcome::Disappointed, Outcome::Returned]);
     assert!(balancer.log.iter().next().unwrap().observed.unwrap() < 0.0);
-    router.run(&mut balancer, 10);
-    assert_eq!(balancer.log.iter().count(), 4, "after a long time it is tried again:\n{}", balancer.log);
+    router.run(&mut balancer, 30);
+    assert_eq!(moved(&balancer), 2, "that has been learnt, and no ban is needed:\n{}", balancer.log);
 }
 
 #[test]
@@ -254,4 +288,113 @@ fn an_overloaded_router_shows_its_gain_in_packets() {
     assert_eq!(router.run(&mut balancer, 20), 1, "{}", balancer.log);
     let entry = balancer.log.iter().next().unwrap();
     assert!(entry.outcome == Outcome::Kept && entry.observed.unwrap() > 0.3, "{entry}");
+}
+
+/// Twelve streams on two workers that are about three quarters busy, with tasks that stand in each other's way by up to 20 % a pair, of
+/// which the balancers know nothing.
+fn crowded(seed: u64, most: f64) -> Router {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut rates = [0.5, 0.25, 0.17, 0.08].map(|share| share * 3.4e6);
+    rng.shuffle(&mut rates);
+    let mut router = Router::new(&COSTS, streams(rates, &mut rng), 2);
+    for (i, row) in router.crowding.iter_mut().enumerate() {
+        row.iter_mut().enumerate().filter(|(j, _)| *j != i).for_each(|(_, share)| *share = most * rng.f64());
+    }
+    (router.noise, router.drift, router.rng) = (0.02, 0.02, rng);
+    router
+}
+
+#[test]
+fn what_the_model_does_not_know_is_learnt() {
+    let (mut predicted, mut learnt, n) = (0.0, 0.0, 6);
+    for seed in 0..n {
+        let (mut router, mut balancer) = (crowded(seed, 0.2), balancer());
+        router.run(&mut balancer, 5);
+        let best = router.best();
+        predicted += best / router.truth().peak(at_rest(&balancer, &router)) / n as f64;
+        router.run(&mut balancer, 55);
+        let share = best / router.truth().peak(at_rest(&balancer, &router));
+        assert!(share > 0.97, "seed {seed}: {share} of the best\n{}", balancer.log);
+        learnt += share / n as f64;
+    }
+    assert!(predicted < 0.96 && learnt > 0.985, "predicted {predicted} of the best, learnt {learnt}");
+}
+
+#[test]
+fn noise_makes_it_neither_wander_nor_try_for_ever() {
+    for (seed, noise, drift) in [(0, 0.02, 0.02), (1, 0.05, 0.05)] {
+        let (mut router, mut balancer) = (crowded(seed, 0.0), balancer());
+        (router.noise, router.drift) = (noise, drift);
+        let best = router.best();
+        let mut all = |periods: usize| -> f64 {
+            let one = |_| {
+                router.run(&mut balancer, 1);
+                best / router.peak()
+            };
+            (0..periods).map(one).sum::<f64>() / periods as f64
+        };
+        all(10);
+        let (early, late) = (all(150), all(150));
+        assert!(early > 0.98 && late > 0.985, "{early}, then {late} of the best:\n{}", balancer.log);
+        let tried = |from: f64, to: f64| {
+            balancer.log.iter().filter(|e| e.margin.is_some() && e.at > from && e.at <= to).count()
+        };
+        let (early, late) = (tried(10.0, 160.0), tried(160.0, 310.0));
+        assert!(early < 25 && late <= 10, "tried {early} times, then {late} times:\n{}", balancer.log);
+        assert!(moved(&balancer) < 8, "{}", balancer.log);
+    }
+}
+
+#[test]
+fn trials_wait_for_work_and_for_traffic_that_stays() {
+    // Next to nothing to do.
+    let (mut router, mut balancer) = (crowded(3, 0.2), balancer());
+    router.flows.iter_mut().for_each(|flow| flow.2 /= 2.0);
+    router.run(&mut balancer, 40);
+    assert!(balancer.log.iter().all(|e| e.margin.is_none()), "{}", balancer.log);
+    // Other traffic every few periods.
+    let mut router = crowded(3, 0.2);
+    let offered = router.flows.clone();
+    for turn in 0..10 {
+        router.flows = offered
+            .iter()
+            .map(|(a, b, n)| (*a, *b, if (a + turn) % 2 == 0 { *n } else { n / 8.0 }))
+            .collect();
+        router.run(&mut balancer, 4);
+    }
+    assert!(balancer.log.iter().all(|e| e.margin.is_none()), "{}", balancer.log);
+    let mut router = crowded(3, 0.2);
+    router.run(&mut balancer, 40);
+    let text = balancer.log.to_string();
+    assert!(text.contains(" tried t") && text.contains("% more, observed "), "{text}");
+}
+
+#[test]
+fn a_slow_moment_of_the_machine_is_no_contradiction() {
+    let mut rng = fastrand::Rng::with_seed(5);
+    let mut router = Router::new(&COSTS, streams([1.5e6, 0.9e6, 0.5e6, 0.2e6], &mut rng), 2);
+    let mut balancer = balancer();
+    while router.run(&mut balancer, 1) == 0 {}
+    let homes = router.homes.clone();
+    router.slowness = 1.33;
+    router.costs.iter_mut().for_each(|cost| *cost *= 4.0);
+    router.run(&mut balancer, 1);
+    assert_ne!(router.homes, homes, "it seems to be a bad placement:\n{}", balancer.log);
+    router.run(&mut balancer, 3);
+    assert_eq!(router.homes, homes, "but all are:\n{}", balancer.log);
+    assert!(balancer.banned.is_empty() && balancer.log.to_string().contains(" again: t"), "{}", balancer.log);
+}
+
+#[test]
+fn a_trial_that_is_given_up_goes_back() {
+    let (mut router, mut balancer) = (crowded(3, 0.2), balancer());
+    let mut homes = Vec::new();
+    while !balancer.is_trying() {
+        homes = router.homes.clone();
+        router.run(&mut balancer, 1);
+        assert!(router.period < 40, "{}", balancer.log);
+    }
+    assert_eq!(balancer.clone().give_up(&homes), None, "somebody has moved the tasks");
+    assert_eq!(balancer.give_up(&router.homes), Some(homes));
+    assert!(!balancer.is_trying() && balancer.log.to_string().ends_with("nothing can be said\n"));
 }

@@ -21,7 +21,7 @@ const TRIED_MAX: usize = 256;
 const FINALISTS: usize = 8;
 /// How long the balancer's periods are here, and how many of them it has until it must have settled.
 const PERIOD: Duration = Duration::from_millis(100);
-const PERIODS: u32 = 30;
+const PERIODS: u32 = 80;
 
 /// The router between four hosts, with what they send. None of it is for the router itself: what does not come out again would look
 /// as if it were on its way for ever.
@@ -223,8 +223,15 @@ fn settle(setting: &mut Setting<'_>, subject: &Subject<'_>, tasks: &Tasks) -> Re
     router.write("balancer.handoff_ns", &setting.handoff.to_string())?;
     router.write("balancer.period", &format!("{}ms", PERIOD.as_millis()))?;
     router.write("balancer.active", "true")?;
-    let periods = if setting.common.quick { PERIODS / 3 } else { PERIODS };
+    let periods = if setting.common.quick { PERIODS / 8 } else { PERIODS };
     router.run_for(PERIOD * periods);
+    // A run may end while a placement is only tried.
+    for _ in 0..10 {
+        if router.read("balancer.trying").as_deref() != Some("true") {
+            break;
+        }
+        router.run_for(PERIOD * 4);
+    }
     router.write("balancer.active", "false")?;
     let log = router.read("balancer.log").unwrap_or_default();
     let shared = router.router().shared();
