@@ -18,6 +18,8 @@ pub(crate) const HOTCONFIG: &str = "hotconfig";
 pub(crate) const HOME: &str = "home_thread";
 /// The handler that says how many workers take part.
 pub(crate) const THREADS: &str = "threads";
+/// What drops at elements are listed as that a swap has taken away.
+pub(crate) const GONE: &str = "(gone)";
 /// What the lock around all processing is listed as.
 pub(crate) const BIG_LOCK: &str = "(big lock)";
 
@@ -42,7 +44,7 @@ pub(crate) static TASK: [Handler; 3] =
     [Handler::both("scheduled").common(), Handler::both("tickets").common(), Handler::both(HOME).common()];
 
 /// The router's own handlers.
-pub(crate) static GLOBAL: [Handler; 20] = [
+pub(crate) static GLOBAL: [Handler; 21] = [
     Handler::read("version"),
     Handler::read("driver"),
     Handler::read("config"),
@@ -54,6 +56,7 @@ pub(crate) static GLOBAL: [Handler; 20] = [
     Handler::read("time"),
     Handler::read("big_lock"),
     Handler::read("locks"),
+    Handler::read("drops").merge(Merge::Tally),
     Handler::write("stop"),
     Handler::both(THREADS),
     Handler::both("balancer.active"),
@@ -89,7 +92,7 @@ impl Worker {
     ) -> Result<Vec<R>, HandlerError> {
         let mut answers = Vec::new();
         for w in self.shared.answering(target, write) {
-            if w == self.index || target.element == ROUTER {
+            if w == self.index || (target.element == ROUTER && target.handler.merge == Merge::First) {
                 answers.push(f(self, target)?);
                 continue;
             }
@@ -241,6 +244,7 @@ impl Worker {
                 .iter()
                 .map(|l| format!("{} {} {} {}\n", l.name, l.how, l.stats, l.made_at))
                 .collect(),
+            "drops" => self.all_drops(),
             "time" => format!("{:.9}", self.clock.wall() as f64 / 1e9),
             other => {
                 let plant = shared.plant.upgrade();
@@ -248,6 +252,17 @@ impl Worker {
                 return answer.ok_or_else(|| HandlerError::unknown(other));
             }
         })
+    }
+
+    /// What this worker dropped, by element; the first worker knows of elements that are gone since a swap, too.
+    fn all_drops(&self) -> String {
+        let names = self.shared.elements.iter().map(|e| e.name.as_str());
+        let counts =
+            names.enumerate().flat_map(|(e, name)| self.drops(e as u32).iter().map(move |d| (name, d)));
+        let gone =
+            self.shared.plant.upgrade().filter(|_| self.index == 0).map_or_else(Vec::new, |p| p.gone());
+        let gone = gone.into_iter().map(|d| (GONE, d));
+        counts.chain(gone).map(|(name, (reason, n))| format!("{name} {reason} {n}\n")).collect()
     }
 
     /// Ports as Click's `ports` handler prints them: how they work, counts, and peers.

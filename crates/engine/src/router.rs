@@ -351,6 +351,9 @@ impl Shared {
 
     /// Workers whose instances answer a call.
     pub(crate) fn answering(&self, target: &Target, write: bool) -> Vec<usize> {
+        if target.element == builtin::ROUTER && target.handler.merge != Merge::First {
+            return (0..self.mailboxes.len()).collect();
+        }
         if target.element == builtin::ROUTER {
             // Any can, so one that is not stuck.
             return vec![self.mailboxes.iter().position(|m| m.trouble().is_none()).unwrap_or(0)];

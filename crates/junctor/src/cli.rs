@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
-    affinity, apply, bench, check, ctl, demo, describe, doctor, exit, fib, init, lab, parallelize, plan, run,
-    test,
+    affinity, apply, bench, check, ctl, demo, describe, doctor, drops, exit, fib, init, lab, parallelize,
+    plan, run, test,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -29,6 +29,7 @@ enum Command {
     Bench(bench::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
+    Drops(drops::Args),
     Elements(describe::Args),
     Fib(Box<fib::Args>),
     Init(init::Args),
@@ -61,6 +62,7 @@ pub(crate) fn main() -> u8 {
         Command::Bench(args) => bench::main(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Doctor(args) => doctor::main(&args),
+        Command::Drops(args) => drops::main(&args),
         Command::Elements(args) => describe::main(&args),
         Command::Fib(args) => fib::main(&args),
         Command::Init(args) => init::main(&args),

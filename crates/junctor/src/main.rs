@@ -17,6 +17,7 @@ mod demo;
 mod describe;
 mod devices;
 mod doctor;
+mod drops;
 mod explain;
 mod fib;
 mod init;

@@ -89,6 +89,45 @@ fn a_router_is_asked_and_stopped() {
 }
 
 #[test]
+fn drops_are_told_by_reason_and_element() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let text = "InfiniteSource(LIMIT 7) -> bad :: CheckIPHeader -> Discard; InfiniteSource(LIMIT 3) -> all :: Discard;";
+    let router = Running::start(&socket, text);
+    let drops = |args: &[&str]| {
+        let mut all = vec!["drops", "--socket", socket.to_str().unwrap()];
+        all.extend(args);
+        let output = junctor(&all);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr), output.status.code().unwrap_or(-1))
+    };
+    let want = "7  bad-version\n7    bad\n3  discarded\n3    all\n";
+    let give_up = Instant::now() + Duration::from_secs(60);
+    let mut got = drops(&[]);
+    while got.0 != want && Instant::now() < give_up {
+        got = drops(&[]);
+    }
+    assert_eq!(got, (want.to_owned(), String::new(), 0));
+    let json = "{\"drops\":[{\"elements\":[{\"element\":\"bad\",\"packets\":7}],\"packets\":7,\"reason\":\"bad-version\"}]}\n";
+    assert_eq!(drops(&["--json", "bad-version"]).0, json);
+    assert_eq!(
+        drops(&["no-route"]).0,
+        "no-route: The routing table has no entry for the destination.\nnothing was dropped for this reason\n"
+    );
+    let (_, why, status) = drops(&["no-rout"]);
+    assert!(status == 2 && why.contains("did you mean 'no-route'?"), "{why}");
+    drop(router);
+    let (meaning, why, status) = drops(&["no-route"]);
+    assert!(meaning.starts_with("no-route: ") && why.contains("no router") && status == 1, "{meaning}{why}");
+    let list = junctor(&["drops", "--list"]);
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    assert!(
+        list.lines().any(|l| l.starts_with("queue-full ") && l.ends_with("A queue was at its capacity.")),
+        "{list}"
+    );
+}
+
+#[test]
 fn two_cannot_listen_at_one_place() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
