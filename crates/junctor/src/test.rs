@@ -22,6 +22,7 @@ mod campaign;
 mod compare;
 mod device;
 mod filters;
+pub(crate) mod inside;
 mod log;
 mod modifiers;
 mod networks;

@@ -98,13 +98,26 @@ fn forwarding_writes_a_page_and_json() {
     let value =
         |name: &str| results.iter().find(|r| r["name"] == format!("forwarding.{name}")).map(|r| &r["value"]);
     let said = object["conditions"]["lacks"].to_string().contains("Turns:");
-    let mut names = vec!["kpps.lock_1.64", "kpps.rcu_1.1514", "scaling.rcu_1.512", "lock_taken.lock_1.64"];
+    let mut names = vec![
+        "throughput_kpps.lock_1.64",
+        "kpps.lock_1.64",
+        "kpps.rcu_1.1514",
+        "scaling.rcu_1.512",
+        "lock_taken.lock_1.64",
+    ];
     if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
-        names.extend(["kpps.percore_2.64", "scaling.lock_2.1280", "lock_wait_ns.lock_2.64"]);
+        names.extend([
+            "throughput_kpps.rcu_2.1280",
+            "kpps.percore_2.64",
+            "scaling.lock_2.1280",
+            "lock_wait_ns.lock_2.64",
+        ]);
     }
     for name in names {
         assert!(value(name).map_or(said, Value::is_f64), "{name} is neither there nor missing");
     }
+    let throughput = object["tables"][2]["rows"].as_array().expect("rows");
+    assert_eq!((throughput.len(), throughput[0][2]["text"].as_str()), (8, Some("323.4")), "{throughput:?}");
     // Nobody waits for the lock of a single worker.
     assert!(value("lock_contended.lock_1.64").is_none_or(|v| v == 0.0), "{results:?}");
     let page = std::fs::read_to_string(dir.path().join("forwarding.html")).expect("the page");

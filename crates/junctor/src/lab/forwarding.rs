@@ -8,6 +8,7 @@
 mod frames;
 mod published;
 mod tables;
+mod throughput;
 mod waiting;
 
 use super::report::Report;
@@ -31,10 +32,13 @@ pub(super) struct Args {
 pub(super) fn run(common: &Common) -> Result<Report, Wrong> {
     let mut setting = Setting::new(common)?;
     let rows = frames::measure(&mut setting)?;
-    let sections = vec![tables::section(&mut setting, &rows), waiting::section(&mut setting, &rows)];
+    let rates = tables::section(&mut setting, &rows);
+    let throughput = throughput::section(&mut setting)?;
+    let sections = vec![rates, throughput, waiting::section(&mut setting, &rows)];
     let mut lacks: Vec<String> = setting.fewer_than(frames::STUDY_CORES).into_iter().collect();
     lacks.push("Ports: the study forwarded between two ports of 1 Gb/s, which carried 800 Mb/s by its own figures and which long frames fill. Here frames are made and end in memory, so no wire sets a limit; but each frame is copied whole when it is made.".to_owned());
-    lacks.push("Procedure: the study's rates are throughput by RFC 2544, the greatest rate without loss. Here devices in memory offer as much as is taken, and nothing is lost: what the workers' processor time suffices for. A search for that rate beside the router takes a core more than the router's ('junctor test rfc2544').".to_owned());
+    lacks.push("Procedure: the study's rates are throughput by RFC 2544, the greatest rate without loss. In the first tables devices in memory offer as much as is taken, and nothing is lost: what the workers' processor time suffices for. The table of throughput has the study's own procedure.".to_owned());
+    lacks.extend(throughput::lacks(&setting));
     lacks.push(format!("Lock: the study's router takes its lock for each packet. Here a worker takes it for the packets of a batch together, up to {}, so it changes hands less often.", engine::DEFAULT_BURST));
     lacks.extend(setting.turns());
     let method = vec![

@@ -159,7 +159,8 @@ fn write_cell(out: &mut String, cell: &Cell, origin: Origin) {
         _ if cell.missing => "missing",
         _ => origin.word(),
     };
-    let spread = cell.spread.as_ref().map(|s| format!("<br><small>{}</small>", escape(s)));
+    let lines = |text: &String| text.split("; ").map(escape).collect::<Vec<_>>().join("<br>");
+    let spread = cell.spread.as_ref().map(|s| format!("<br><small>{}</small>", lines(s)));
     let _ = write!(out, "<td class=\"{class}\">{}{}</td>", escape(&cell.text), spread.unwrap_or_default());
 }
 

@@ -17,6 +17,7 @@ use super::agent::Reach;
 use super::filters::Filters;
 use super::networks::{Route, covering};
 use crate::bench::Pattern;
+use crate::config::Source;
 use flows::Flows;
 
 mod agents;
@@ -232,6 +233,12 @@ pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plug
         plugged.routing = Routing::Needless;
     }
     Ok(plugged)
+}
+
+/// Starts a configuration of this text in this process, and plugs the tester in.
+pub(super) fn plug_text(name: &str, text: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+    let source = Source { expression: Some(text.to_owned()), ..Source::default() };
+    own::plug_source(name, &source, setup, traffic)
 }
 
 /// Two interfaces joined by a virtual cable.

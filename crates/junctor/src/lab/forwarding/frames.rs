@@ -91,7 +91,7 @@ impl Row {
 }
 
 /// The router with frames of so many bytes in memory, and its table shared in this way.
-fn text(bytes: usize, way: Way) -> String {
+pub(super) fn text(bytes: usize, way: Way) -> String {
     let text = ROUTER.replace(TABLE, &format!("{TABLE}SYNC {}, ", way.key()));
     with_traffic(&text, &[("length", bytes)])
 }

@@ -16,6 +16,11 @@ impl Row {
         Row { frame_bytes, one, two_locked, two_per_core }
     }
 
+    /// The study's three ways.
+    pub(super) fn rates(&self) -> [f64; 3] {
+        [self.one, self.two_locked, self.two_per_core]
+    }
+
     /// Bytes of the frame without its checksum, as memory has it. The longest size is given without, the others with.
     pub(super) fn bytes_in_memory(&self) -> usize {
         if self.frame_bytes == LONGEST { LONGEST } else { self.frame_bytes - CHECKSUM }
@@ -27,7 +32,8 @@ impl Row {
     }
 }
 
-const CHECKSUM: usize = 4;
+/// Bytes of a frame's checksum.
+pub(super) const CHECKSUM: usize = 4;
 const LONGEST: usize = 1514;
 
 /// All of them.

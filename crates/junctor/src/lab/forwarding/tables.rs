@@ -27,11 +27,6 @@ pub(super) fn name(kind: Kind) -> String {
     format!("{}, {}", cores_in_words(kind.workers), kind.way.in_words())
 }
 
-/// The study's three ways.
-fn published(row: &Row) -> [f64; 3] {
-    [row.study.one, row.study.two_locked, row.study.two_per_core]
-}
-
 /// The kinds of a table: also those of the study for which this machine has too few cores.
 fn columns(cores: usize) -> Vec<Kind> {
     kinds(cores.max(STUDY_CORES))
@@ -58,7 +53,7 @@ fn rates(setting: &Setting<'_>, rows: &[Row]) -> Table {
     for row in rows {
         let mut cells = vec![Cell::new(row.study.frame_bytes.to_string())];
         let full = |rate: f64| if rate > 0.999 * row.study.line_rate() { " (link full)" } else { "" };
-        cells.extend(published(row).map(|rate| Cell::new(format!("{:.1}{}", rate / 1e3, full(rate)))));
+        cells.extend(row.study.rates().map(|rate| Cell::new(format!("{:.1}{}", rate / 1e3, full(rate)))));
         cells.extend(kinds.iter().map(|kind| value(setting, row, *kind, |f| f.rate.as_ref())));
         table.row(cells);
     }
@@ -77,7 +72,7 @@ fn scaling(setting: &Setting<'_>, rows: &[Row]) -> Table {
     let caption = "How many times as many as one core with one locked table";
     let mut table = Table { caption: caption.into(), columns: columns_of, rows: Vec::new() };
     for row in rows {
-        let [one, locked, per_core] = published(row);
+        let [one, locked, per_core] = row.study.rates();
         let mut cells = vec![Cell::new(row.study.frame_bytes.to_string())];
         cells.extend([locked / one, per_core / one].map(Cell::number));
         cells.extend(kinds.iter().map(|kind| value(setting, row, *kind, |f| f.times.as_ref())));
@@ -99,7 +94,7 @@ fn plots(cores: usize, rows: &[Row]) -> Vec<Plot> {
     };
     let study = ["1 CPU", "2 CPUs, one locked table", "2 CPUs, a table per CPU"];
     let study = study.into_iter().enumerate().map(|(i, name)| {
-        line(name.to_owned(), Origin::Published, [0, 2, 3][i], &move |row| Some(published(row)[i] / 1e3))
+        line(name.to_owned(), Origin::Published, [0, 2, 3][i], &move |row| Some(row.study.rates()[i] / 1e3))
     });
     let here = kinds(cores).into_iter().enumerate().map(|(i, kind)| {
         let rate = move |row: &Row| Some(row.get(kind.way, kind.workers)?.rate.as_ref()?.median());
@@ -114,7 +109,7 @@ fn plots(cores: usize, rows: &[Row]) -> Vec<Plot> {
 /// Says what the shortest frames show.
 fn find(setting: &mut Setting<'_>, rows: &[Row]) {
     let Some(first) = rows.first() else { return };
-    let [one, locked, per_core] = published(first);
+    let [one, locked, per_core] = first.study.rates();
     let times = |way| first.get(way, STUDY_CORES).and_then(|f| f.times.as_ref()).map(Measured::median);
     if let (Some(lock), Some(each), Some(rcu)) = (times(Way::Lock), times(Way::PerCore), times(Way::Rcu)) {
         setting.find(format!(

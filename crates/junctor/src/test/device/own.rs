@@ -82,10 +82,19 @@ fn add_routes(handle: &Handle, routes: &[Route]) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts a configuration and plugs the tester in.
+/// Starts the configuration of a file and plugs the tester in.
 pub(super) fn plug(conf: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+    plug_source(conf, &Source { words: vec![conf.to_owned()], ..Source::default() }, setup, traffic)
+}
+
+/// Starts a configuration, which is called `conf`, and plugs the tester in.
+pub(super) fn plug_source(
+    conf: &str,
+    source: &Source,
+    setup: &Setup,
+    traffic: &Traffic,
+) -> Result<Plugged, String> {
     let workers = setup.workers;
-    let source = Source { words: vec![conf.to_owned()], ..Source::default() };
     let mut loaded = source.load()?;
     loaded.report(&loaded.diagnostics, Form::Full, true);
     let graph = loaded.graph.take().ok_or_else(|| format!("{conf} has errors"))?;
