@@ -24,6 +24,7 @@ mod device;
 mod filters;
 pub(crate) mod inside;
 mod log;
+mod mlr;
 mod modifiers;
 mod networks;
 mod output;
@@ -51,7 +52,7 @@ enum Command {
     Rfc5180(Box<rfc5180::Rfc5180>),
     Rfc8219(search::Rfc8219),
     Rfc9004(search::Rfc9004),
-    Mlr(search::Mlr),
+    Mlr(mlr::Mlr),
     Soak(search::Soak),
     Trial(trial::Args),
     Compare(compare::Args),
@@ -74,7 +75,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Command::Rfc5180(args) => rfc5180::main(args),
         Command::Rfc8219(args) => search::rfc8219(args),
         Command::Rfc9004(args) => search::rfc9004(args),
-        Command::Mlr(args) => search::mlr(args),
+        Command::Mlr(args) => mlr::main(args),
         Command::Soak(args) => search::soak(args),
         Command::Trial(args) => trial::main(args),
         Command::Compare(args) => compare::main(args),

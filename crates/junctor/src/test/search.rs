@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor test rfc2544`, `mlr`, `rfc8219`, `rfc9004` and `soak`: what a device carries, by frame size.
+//! `junctor test rfc2544`, `rfc8219`, `rfc9004` and `soak`: what a device carries, by frame size.
 //!
 //! The greatest rate that is tried is that of the link, if one is named, and else what the tester reaches on a cable. A rate that
 //! the tester could not send is not called the device's: it has another name in the output, and the text says so.
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tester::search::throughput::Limit;
-use tester::search::{medium, mlr as search, setup, soak, throughput};
+use tester::search::{medium, setup, soak, throughput};
 use tester::station::{Plan, Station};
 
 use super::device::Running;
@@ -45,7 +45,7 @@ pub(super) struct Search {
     pub(super) trial: Option<Duration>,
     /// Bits a second of the links: k, M and G may follow the number [default: no link limits the rate].
     #[arg(long, value_name = "RATE", value_parser = super::bits)]
-    link: Option<f64>,
+    pub(super) link: Option<f64>,
     /// How often the procedure is done for each size, for a comparison (junctor test compare).
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeat: u16,
@@ -278,23 +278,6 @@ pub(super) struct Soak {
     bin: Option<Duration>,
 }
 
-/// NDR and PDR by multiple loss ratio search (RFC 9971).
-#[derive(Clone, Debug, clap::Args)]
-#[command(after_help = super::help("What is told for each frame size and goal (names begin with test.mlr.):
-  throughput_mpps.GOAL.SIZE   the conditional throughput of each sending port; GOAL is ndr, or pdr (loss up to 0.5 %)
-  reached_mpps.GOAL.SIZE      instead of it, if the tester could not send more: the device may be faster
-  lower_bound_mpps.GOAL.SIZE, upper_bound_mpps.GOAL.SIZE
-                              the relevant bounds: rates offered that the device carries, and that are too much
-
-Examples:
-  junctor test mlr self:conf/ip-router.click --size 64
-  junctor test mlr cable --size 64,1518 --json
-  sudo junctor test mlr passthrough --size 64 --one-way"))]
-pub(super) struct Mlr {
-    #[command(flatten)]
-    search: Search,
-}
-
 /// Runs `junctor test rfc2544`.
 pub(super) fn rfc2544(args: &Rfc2544) -> u8 {
     let least = args.search.sizes().into_iter().min().unwrap_or(0);
@@ -380,59 +363,6 @@ pub(super) fn soak(args: &Soak) -> u8 {
     let bin = args.bin.unwrap_or(usual.bin).min(duration);
     let parameters = soak::Parameters { duration, bin, ..usual };
     each_size(&args.search, "test soak", |site, found| procedures::soak(site, &parameters, found))
-}
-
-/// Runs `junctor test mlr`.
-pub(super) fn mlr(args: &Mlr) -> u8 {
-    each_size(&args.search, "test mlr", |site, found| {
-        let mut parameters = match args.search.profile {
-            Profile::Rfc => search::Parameters::rfc(site.rate_max),
-            Profile::Quick => search::Parameters::quick(site.rate_max),
-        };
-        if let Some(time) = args.search.trial {
-            for goal in &mut parameters.goals {
-                let trials =
-                    (goal.duration_sum.as_secs_f64() / goal.final_trial.as_secs_f64()).round() as u32;
-                (goal.initial_trial, goal.final_trial) = (time, time);
-                goal.duration_sum = time * trials.max(1);
-            }
-        }
-        site.begin("search");
-        let report = search::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
-        for result in &report.results {
-            let goal = if result.goal.loss_ratio == 0.0 { "ndr" } else { "pdr" };
-            let open = result.upper.is_none() && args.search.link.is_none();
-            let (name, rate, whose) = match result.conditional_throughput() {
-                Some(rate) if !open => ("throughput_mpps", rate, ""),
-                Some(rate) => ("reached_mpps", rate, "  (the tester's limit: the device may be faster)"),
-                None if result.limited_by_tester => {
-                    let reached = result.lower.map_or(0.0, |lower| lower.rate * lower.forwarding_ratio);
-                    ("reached_mpps", reached, "  (the tester's limit: the device may be faster)")
-                }
-                None => (
-                    "throughput_mpps",
-                    0.0,
-                    "  (nothing found: even the least load is too much, or time ran out)",
-                ),
-            };
-            let size = site.size;
-            found.note(format!("test.{}.{name}.{goal}.{size}", site.prefix("mlr")), "Mpps", rate / 1e6);
-            let bounds = [("lower_bound_mpps", result.lower), ("upper_bound_mpps", result.upper)];
-            for (name, bound) in bounds.into_iter().filter_map(|(name, bound)| Some((name, bound?))) {
-                let name = format!("test.{}.{name}.{goal}.{size}", site.prefix("mlr"));
-                found.note(name, "Mpps", bound.rate / 1e6);
-            }
-            found.text +=
-                &format!("{size:>6} bytes  {} {:>9.4} Mpps{whose}\n", goal.to_uppercase(), rate / 1e6);
-            let bound = |bound: Option<search::Bound>| {
-                bound.map_or("none".to_owned(), |bound| format!("{:.4}", bound.rate / 1e6))
-            };
-            found.text +=
-                &format!("             bounds {} and {}\n", bound(result.lower), bound(result.upper));
-        }
-        found.deviate(&report.ledger);
-        Ok(())
-    })
 }
 
 /// A device, for frames of one size.

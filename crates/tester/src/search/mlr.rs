@@ -259,7 +259,7 @@ pub struct GoalResult {
     pub upper: Option<Bound>,
     /// Whether the bounds are as close as the goal wants, or one of them is the limit of the search.
     pub finished: bool,
-    /// Whether a bound rests on a trial in which the tester did not keep up.
+    /// Whether a bound, or the share of it that comes through, would be another if the tester had kept up in all trials.
     pub limited_by_tester: bool,
 }
 
@@ -506,13 +506,22 @@ impl Search<'_> {
             (None, Some(upper)) => upper == 0,
             (None, None) => false,
         };
-        let unsent = |index: &usize| self.trials[index].iter().any(|seen| seen.unsent);
+        // As if the tester had kept up wherever it did not, and all that it did not send had come through.
+        let forgiven = |index: usize| -> Vec<Seen> {
+            let of_device =
+                |seen: &Seen| Seen { loss_ratio: if seen.unsent { 0.0 } else { seen.loss_ratio }, ..*seen };
+            self.trials[&index].iter().map(of_device).collect()
+        };
+        let rests_on_tester = upper.is_some_and(|index| goal.classify(&forgiven(index)) != Class::Upper)
+            || lower.is_some_and(|index| {
+                goal.forwarding_ratio(&forgiven(index)) > goal.forwarding_ratio(&self.trials[&index])
+            });
         GoalResult {
             goal,
             lower: lower.map(bound),
             upper: upper.map(bound),
             finished,
-            limited_by_tester: lower.iter().chain(&upper).any(unsent),
+            limited_by_tester: rests_on_tester,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod faulty;
 mod posts;
+mod searches;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

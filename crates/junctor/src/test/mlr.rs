@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor test mlr`: several rates from one search (RFC 9971), each by a goal of its own.
+
+use tester::search::mlr::{self, Goal, GoalResult, Parameters};
+
+use super::record::Found;
+use super::search::{Profile, Search, Site, each_size};
+
+/// NDR and PDR, or other goals, by multiple loss ratio search (RFC 9971).
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = super::help("What is told for each frame size and goal (names begin with test.mlr.):
+  throughput_mpps.GOAL.SIZE   the conditional throughput of each sending port; GOAL is ndr, or pdr (loss up to 0.5 %), or has
+                              the name that --goal gives it
+  reached_mpps.GOAL.SIZE      instead of it, if the tester could not send more: the device may be faster
+  lower_bound_mpps.GOAL.SIZE, upper_bound_mpps.GOAL.SIZE
+                              the relevant bounds: rates offered that the device carries, and that are too much
+
+A goal's words: loss=PERCENT of a trial that is good, exceed=PERCENT of the time that may go to others, width=PERCENT within which
+the bounds come, initial=SECONDS of the first trials, final=SECONDS of those that count in full, sum=SECONDS for each rate.
+Without a word: loss=0 exceed=50 width=0.5 initial=1 final=1 sum=21.
+
+Examples:
+  junctor test mlr self:conf/ip-router.click --size 64
+  junctor test mlr cable --size 64,1518 --json
+  junctor test mlr self:conf/ip-router.click --goal 'ndr exceed=0 final=60 sum=60' --goal 'pdr1 loss=1 width=0.1'
+  sudo junctor test mlr passthrough --size 64 --one-way"))]
+pub(super) struct Mlr {
+    #[command(flatten)]
+    search: Search,
+    /// What is searched for, instead of ndr and pdr; may be repeated.
+    #[arg(long, value_name = "'NAME KEY=VALUE ...'", value_parser = Named::parse)]
+    goal: Vec<Named>,
+}
+
+/// A goal and its name.
+#[derive(Clone, Debug, PartialEq)]
+struct Named {
+    name: String,
+    goal: Goal,
+}
+
+impl Named {
+    fn parse(text: &str) -> Result<Named, String> {
+        let mut words = text.split_ascii_whitespace();
+        let is_name =
+            |name: &&str| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        let name = words.next().filter(is_name);
+        let name = name.ok_or("expected 'NAME KEY=VALUE ...', with a name of small letters, digits and _")?;
+        let mut goal = Goal::ndr();
+        for word in words {
+            let (key, value) = word.split_once('=').ok_or_else(|| format!("'{word}' is no KEY=VALUE"))?;
+            let percent = || {
+                let number = value.parse().ok().filter(|number| (0.0..100.0).contains(number));
+                number
+                    .map(|n: f64| n / 100.0)
+                    .ok_or_else(|| format!("'{word}': expected percent, from 0 to below 100"))
+            };
+            let time = || super::seconds(value).map_err(|why| format!("'{word}': {why}"));
+            match key {
+                "loss" => goal.loss_ratio = percent()?,
+                "exceed" => goal.exceed_ratio = percent()?,
+                "width" => goal.width = percent()?,
+                "initial" => goal.initial_trial = time()?,
+                "final" => goal.final_trial = time()?,
+                "sum" => goal.duration_sum = time()?,
+                _ => return Err(format!("'{key}' is none of loss, exceed, width, initial, final and sum")),
+            }
+        }
+        // Whoever says how long the last trials are need not say that the first ones are no longer, nor that they are there.
+        goal.initial_trial = goal.initial_trial.min(goal.final_trial);
+        goal.duration_sum = goal.duration_sum.max(goal.final_trial);
+        Ok(Named { name: name.to_owned(), goal })
+    }
+}
+
+impl Mlr {
+    fn goals(&self) -> Vec<Named> {
+        let usual = match self.search.profile {
+            Profile::Rfc => vec![("ndr", Goal::ndr_rfc2544())],
+            Profile::Quick => vec![("ndr", Goal::ndr()), ("pdr", Goal::pdr())],
+        };
+        let mut goals = self.goal.clone();
+        if goals.is_empty() {
+            goals = usual.into_iter().map(|(name, goal)| Named { name: name.to_owned(), goal }).collect();
+        }
+        if let Some(time) = self.search.trial {
+            for Named { goal, .. } in &mut goals {
+                let trials =
+                    (goal.duration_sum.as_secs_f64() / goal.final_trial.as_secs_f64()).round() as u32;
+                (goal.initial_trial, goal.final_trial) = (time, time);
+                goal.duration_sum = time * trials.max(1);
+            }
+        }
+        goals
+    }
+}
+
+/// Runs `junctor test mlr`.
+pub(super) fn main(args: &Mlr) -> u8 {
+    let goals = args.goals();
+    each_size(&args.search, "test mlr", |site, found| {
+        let mut parameters = match args.search.profile {
+            Profile::Rfc => Parameters::rfc(site.rate_max),
+            Profile::Quick => Parameters::quick(site.rate_max),
+        };
+        parameters.goals = goals.iter().map(|named| named.goal).collect();
+        site.begin("search");
+        let report = mlr::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
+        for (named, result) in goals.iter().zip(&report.results) {
+            tell(site, &named.name, result, args.search.link.is_some(), found);
+        }
+        found.deviate(&report.ledger);
+        Ok(())
+    })
+}
+
+/// What was found for a goal. Where a link is named, its rate is the greatest there is, and no limit of the tester's.
+fn tell(site: &Site, goal: &str, result: &GoalResult, linked: bool, found: &mut Found) {
+    let open = result.upper.is_none() && !linked;
+    let (name, rate, whose) = match result.conditional_throughput() {
+        Some(rate) if !open => ("throughput_mpps", rate, ""),
+        Some(rate) => ("reached_mpps", rate, "  (the tester's limit: the device may be faster)"),
+        None if result.limited_by_tester => {
+            let reached = result.lower.map_or(0.0, |lower| lower.rate * lower.forwarding_ratio);
+            ("reached_mpps", reached, "  (the tester's limit: the device may be faster)")
+        }
+        None => {
+            ("throughput_mpps", 0.0, "  (nothing found: even the least load is too much, or time ran out)")
+        }
+    };
+    let size = site.size;
+    let mut note = |what: &str, rate: f64| {
+        found.note(format!("test.{}.{what}.{goal}.{size}", site.prefix("mlr")), "Mpps", rate / 1e6);
+    };
+    note(name, rate);
+    let mut bounds = Vec::new();
+    for (what, bound) in [("lower_bound_mpps", result.lower), ("upper_bound_mpps", result.upper)] {
+        bounds.push(bound.map_or("none".to_owned(), |bound| format!("{:.4}", bound.rate / 1e6)));
+        if let Some(bound) = bound {
+            note(what, bound.rate);
+        }
+    }
+    let (goal, rate) = (goal.to_uppercase(), rate / 1e6);
+    found.text += &format!("{size:>6} bytes  {goal} {rate:>9.4} Mpps{whose}\n");
+    found.text += &format!("             bounds {}\n", bounds.join(" and "));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn goals_are_read() {
+        let read = Named::parse("pdr1 loss=1 exceed=0 width=0.1 final=0.5 sum=2").expect("a goal");
+        let half = Duration::from_millis(500);
+        let goal = Goal {
+            loss_ratio: 0.01,
+            exceed_ratio: 0.0,
+            width: 0.001,
+            initial_trial: half,
+            final_trial: half,
+            duration_sum: half * 4,
+        };
+        assert_eq!(read, Named { name: "pdr1".to_owned(), goal });
+        assert_eq!(Named::parse("ndr").map(|named| named.goal), Ok(Goal::ndr()));
+        assert_eq!(Named::parse("a final=60").expect("a goal").goal.duration_sum, Duration::from_secs(60));
+        for (bad, what) in [
+            ("", "NAME KEY=VALUE"),
+            ("NDR", "small letters"),
+            ("ndr loss", "no KEY=VALUE"),
+            ("ndr loss=100", "percent"),
+            ("ndr sum=-1", "seconds"),
+            ("ndr depth=3", "none of loss"),
+        ] {
+            let why = Named::parse(bad).expect_err(bad);
+            assert!(why.contains(what), "{bad}: {why}");
+        }
+    }
+}
