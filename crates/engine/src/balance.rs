@@ -111,7 +111,10 @@ pub struct Problem {
 const FEW: usize = 64;
 
 /// The most placements that are all looked at.
-const ALL: usize = 1 << 14;
+const ALL: usize = 1 << 12;
+
+/// What it costs to split a pair that is moved as one, as a share of the busiest worker's load, at least.
+const MUCH: f64 = 0.005;
 
 /// How bad a placement is: the load of the busiest worker, then the sum of squares, which tells two placements with the same
 /// busiest worker apart.
@@ -126,6 +129,12 @@ impl Problem {
     /// The load of each worker under a placement: `homes[i]` runs item `i`.
     pub fn loads(&self, homes: &[usize]) -> Vec<f64> {
         let mut loads = vec![0.0; self.workers.max(1)];
+        self.fill(homes, &mut loads);
+        loads
+    }
+
+    /// Adds up the loads, which are 0 before.
+    fn fill(&self, homes: &[usize], loads: &mut [f64]) {
         for (item, home) in self.items.iter().zip(homes) {
             loads[*home] += item.cost;
         }
@@ -136,17 +145,26 @@ impl Problem {
             }
         }
         if self.frame_costs != [0.0; 2] {
-            let mut begun = vec![0.0; loads.len()];
-            self.items.iter().zip(homes).for_each(|(item, home)| begun[*home] += item.begun);
             let [taken, freed] = self.frame_costs;
-            let cost = |begun: f64| if begun > 0.0 { begun * taken } else { -begun * freed };
-            loads.iter_mut().zip(begun).for_each(|(load, begun)| *load += cost(begun));
+            for (worker, load) in loads.iter_mut().enumerate() {
+                let here = self.items.iter().zip(homes).filter(|(_, home)| **home == worker);
+                let begun: f64 = here.map(|(item, _)| item.begun).sum();
+                *load += if begun > 0.0 { begun * taken } else { -begun * freed };
+            }
         }
-        loads
     }
 
     fn badness(&self, homes: &[usize]) -> Badness {
-        let loads = self.loads(homes);
+        // The search asks this many thousand times: mostly there is no need to allocate.
+        let (mut few, mut many) = ([0.0; 16], Vec::new());
+        let loads = match few.get_mut(..self.workers.max(1)) {
+            Some(few) => few,
+            None => {
+                many.resize(self.workers, 0.0);
+                &mut many[..]
+            }
+        };
+        self.fill(homes, loads);
         (loads.iter().copied().fold(0.0, f64::max), loads.iter().map(|l| l * l).sum())
     }
 
@@ -235,6 +253,7 @@ impl Problem {
         // Each step lowers the badness, so this ends; the bound keeps it short for hundreds of tasks.
         for _ in 0..10 * self.items.len().max(1) {
             let mut step: Option<Vec<(usize, usize)>> = None;
+            let much = best.0 * MUCH;
             let mut consider = |change: Vec<(usize, usize)>, homes: &mut Vec<usize>| {
                 let before: Vec<usize> = change.iter().map(|(i, _)| homes[*i]).collect();
                 change.iter().for_each(|(i, w)| homes[*i] = *w);
@@ -272,7 +291,7 @@ impl Problem {
                 }
             }
             // A pair that costs much to split moves as one.
-            for Link { ends: (i, j), .. } in &self.links {
+            for Link { ends: (i, j), .. } in self.links.iter().filter(|l| l.costs[0] + l.costs[1] > much) {
                 for w in (0..self.workers).filter(|w| self.allows(*i, *w) && self.allows(*j, *w)) {
                     consider(vec![(*i, w), (*j, w)], &mut homes);
                 }

@@ -13,7 +13,9 @@
 use crate::balance::Link;
 
 /// More tasks than that teach too little about each pair, and take too long.
-const TASKS_MAX: usize = 24;
+const TASKS_MAX: usize = 16;
+/// Numbers that are less than this share of all work are left out.
+const LEAST: f64 = 2e-4;
 /// How much of its own cost a task may be off by for each other task, before anything is known.
 const PAIR: f64 = 0.1;
 
@@ -82,7 +84,7 @@ impl Learnt {
         let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
         let link = |(a, b): (usize, usize)| {
             let costs = [self.rows[a].mean[b] * work, self.rows[b].mean[a] * work];
-            (costs != [0.0; 2]).then_some(Link { ends: (a, b), costs })
+            costs.iter().any(|cost| cost.abs() > LEAST * work).then_some(Link { ends: (a, b), costs })
         };
         pairs.filter_map(link).collect()
     }
