@@ -9,8 +9,10 @@ use crate::search::back_to_back::Bursts;
 use crate::search::stream::{Resets, Step, Streams, Timeline};
 use crate::trial::{Invalid, Measurer, Outcome, Trial};
 
-/// A burst that the tester could not send in its time says nothing, and is sent again so often.
+/// A burst, or a trial in which the tester was interrupted, says nothing if not all was sent in its time, and is repeated so often.
 const ATTEMPTS: usize = 3;
+/// A tester that leaves out more than this share is not interrupted, but too slow.
+const INTERRUPTED: f64 = 0.05;
 /// Bins of a reset's timeline.
 const RESET_BIN: Duration = Duration::from_millis(100);
 /// Bins of a timeline at most.
@@ -18,7 +20,15 @@ const BINS_MAX: u128 = 1_000_000;
 
 impl Measurer for Station {
     fn measure(&mut self, trial: Trial) -> Result<Outcome, Invalid> {
-        self.run(trial).map(|detail| detail.outcome)
+        let mut outcome = Outcome::default();
+        for _ in 0..ATTEMPTS {
+            outcome = self.run(trial)?.outcome;
+            let slow = outcome.unsent() as f64 > INTERRUPTED * outcome.intended as f64;
+            if outcome.tester_kept_up() || slow {
+                break;
+            }
+        }
+        Ok(outcome)
     }
 }
 

@@ -28,8 +28,8 @@ const QUICK_EACH: usize = 3;
 /// What the searches for a frame size in one way found.
 struct Found {
     kind: Kind,
-    /// Thousands of frames a second for each port.
-    rates: Measured,
+    /// Thousands of frames a second for each port, if a search came to an end.
+    rates: Option<Measured>,
     /// What is to be said beside them.
     remarks: Vec<&'static str>,
 }
@@ -91,7 +91,13 @@ fn row(setting: &mut Setting<'_>, study: published::Row, searches: usize) -> Res
     for _ in 0..searches {
         for (kind, rates, remarks) in &mut all {
             let text = text(study.bytes_in_memory(), kind.way);
-            let found = inside::throughput("lab forwarding", &text, kind.workers, size, &search)?;
+            let found = match inside::throughput("lab forwarding", &text, kind.workers, size, &search) {
+                Ok(found) => found,
+                Err(why) => {
+                    setting.progress.say(&format!("{} bytes, {}: {why}", study.frame_bytes, name(*kind)));
+                    continue;
+                }
+            };
             rates.push(found.report.rate() / 1e3);
             let mut remark = |holds, what| {
                 if holds && !remarks.contains(&what) {
@@ -107,13 +113,14 @@ fn row(setting: &mut Setting<'_>, study: published::Row, searches: usize) -> Res
     let found = all.into_iter().map(|(kind, rates, remarks)| {
         let name =
             format!("forwarding.throughput_kpps.{}_{}.{}", kind.way.key(), kind.workers, study.frame_bytes);
-        Found { kind, rates: setting.note(name, "kpps", rates), remarks }
+        Found { kind, rates: setting.note_if_any(name, "kpps", rates), remarks }
     });
     Ok(Row { study, found: found.collect(), alone: Some(alone / 1e3) })
 }
 
 fn cell(found: &Found) -> Cell {
-    let mut cell = Cell::measured(&found.rates);
+    let Some(rates) = &found.rates else { return Cell::missing("no result") };
+    let mut cell = Cell::measured(rates);
     let beside: Vec<&str> = cell.spread.as_deref().into_iter().chain(found.remarks.iter().copied()).collect();
     cell.spread = (!beside.is_empty()).then(|| beside.join("; "));
     cell
@@ -127,13 +134,13 @@ fn table(setting: &Setting<'_>, rows: &[Row]) -> Table {
         (format!("{}{}", if i == 0 { "here: " } else { "" }, name(*kind)), Origin::Measured)
     };
     columns.extend(KINDS.iter().enumerate().map(head));
-    columns.push(("the tester alone".to_owned(), Origin::Measured));
+    columns.push(("tester alone".to_owned(), Origin::Measured));
     let caption = "Throughput without loss: thousands of packets a second for each port, both ports loaded";
     let mut table = Table { caption: caption.into(), columns, rows: Vec::new() };
     for row in rows {
         let mut cells = vec![Cell::new(row.study.frame_bytes.to_string())];
         cells.extend(row.study.rates().map(|rate| Cell::new(format!("{:.1}", rate / 1e3))));
-        let left_out = || Cell::missing("not with --quick");
+        let left_out = || Cell::missing("left out");
         cells.extend(KINDS.map(|kind| match row.found.iter().find(|found| found.kind == kind) {
             Some(found) => cell(found),
             None if row.alone.is_none() => left_out(),
@@ -148,7 +155,8 @@ fn table(setting: &Setting<'_>, rows: &[Row]) -> Table {
 fn plot(rows: &[Row]) -> Plot {
     // Those that the ways have in the plot of processor time.
     let line = |(colour, kind): (usize, Kind)| {
-        let rate = |row: &Row| Some(row.found.iter().find(|found| found.kind == kind)?.rates.median());
+        let rate =
+            |row: &Row| Some(row.found.iter().find(|found| found.kind == kind)?.rates.as_ref()?.median());
         let points = rows.iter().filter_map(|row| Some((row.study.frame_bytes as f64, rate(row)?))).collect();
         Series { name: name(kind), origin: Origin::Measured, colour, points }
     };
@@ -165,13 +173,17 @@ fn plot(rows: &[Row]) -> Plot {
 fn find(setting: &mut Setting<'_>, rows: &[Row]) {
     let Some(first) = rows.first() else { return };
     let one = |found: &Found| {
-        let mut text = format!("{} on {}", digits(found.rates.median()), name(found.kind));
+        let rate = found.rates.as_ref()?.median();
+        let mut text = format!("{} on {}", digits(rate), name(found.kind));
         if !found.remarks.is_empty() {
             text += &format!(" ({})", found.remarks.join(", "));
         }
-        text
+        Some(text)
     };
-    let all: Vec<String> = first.found.iter().map(one).collect();
+    let all: Vec<String> = first.found.iter().filter_map(one).collect();
+    if all.is_empty() {
+        return;
+    }
     setting.find(format!(
         "Without loss, thousands of frames of {} bytes a second for each port: {}.",
         first.study.frame_bytes,
@@ -196,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_rate_says_whose_limit_it_is() {
-        let rates = Measured::new("", "kpps", vec![100.0, 120.0, 110.0]);
+        let rates = Some(Measured::new("", "kpps", vec![100.0, 120.0, 110.0]));
         let kind = KINDS[1];
         let found = Found { kind, rates, remarks: vec!["shared core"] };
         assert_eq!(cell(&found).spread.as_deref(), Some("100 to 120; shared core"));

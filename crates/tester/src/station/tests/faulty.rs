@@ -35,7 +35,7 @@ impl In {
 
 /// A device in the tester's own thread: what goes into one of two ports comes out of the other, but for its fate.
 pub(super) struct Faulty {
-    clock: Arc<AtomicU64>,
+    pub(super) clock: Arc<AtomicU64>,
     link: Link,
     state: Mutex<State>,
 }

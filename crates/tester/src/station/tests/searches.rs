@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The same search over and over, on a device whose rate is known and on time that nobody takes away.
+//! The same search over and over, on a device whose rate is known and on time that nobody takes away; and what becomes of a trial when
+//! somebody does.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::super::*;
+use super::MILLISECOND;
 use super::faulty::*;
 use crate::search::mlr::Goal;
 use crate::search::{Summary, mlr, throughput};
+use crate::trial::Measurer as _;
 
 /// What the device forwards a second, on average.
 const CAPACITY: f64 = 100_000.0;
@@ -27,9 +33,41 @@ fn uneven(seed: u64) -> impl FnMut(In) -> Out + Send {
     }
 }
 
+/// What a trial comes to when the tester has no turn for `gap_ns` while frame 3950 of all that it sends is on its way, and how many
+/// trials it took. 4000 frames make a trial.
+fn interrupted(gap_ns: u64) -> (Outcome, u64) {
+    let clock: Arc<OnceLock<Arc<AtomicU64>>> = Arc::default();
+    let later = clock.clone();
+    let stops = move |frame: In| {
+        if frame.number == 3950 {
+            later.get().expect("a clock").fetch_add(gap_ns, Ordering::Relaxed);
+        }
+        frame.after(0)
+    };
+    let faulty = device(2, stops, Link::Up);
+    clock.set(faulty.clock.clone()).expect("once");
+    let plan = Plan { streams: vec![stream(1)], stragglers: MILLISECOND, ..Plan::default() };
+    let mut station = station_at(&faulty, (0..2).map(|i| port(&faulty, i)).collect(), &plan);
+    let outcome = station.measure(Trial::new(40_000.0, MILLISECOND * 100)).expect("a trial");
+    (outcome, station.trials)
+}
+
+#[test]
+fn a_trial_in_which_the_tester_had_no_turn_is_repeated() {
+    let (whole, trials) = interrupted(0);
+    assert_eq!((whole.sent, whole.unsent(), trials), (4000, 0, 1));
+    let (repeated, trials) = interrupted(20_000_000);
+    assert_eq!((repeated.sent, repeated.unsent(), trials), (4000, 0, 2));
+}
+
 /// Ten searches lie within 0.5 % of each other, and find what is there.
 fn agree(search: impl Fn(&mut Station) -> f64) {
-    let rates: Vec<f64> = (0..10).map(|seed| search(&mut station(uneven(seed)))).collect();
+    let one = |seed| {
+        let mut station = station(uneven(seed));
+        station.clock.look_ns = 2000;
+        search(&mut station)
+    };
+    let rates: Vec<f64> = (0..10).map(one).collect();
     let Summary { min, max, mean, .. } = Summary::of(&rates).expect("ten");
     assert!((max - min) / max <= 0.005, "{rates:?}");
     assert!((mean / CAPACITY - 1.0).abs() <= 0.01, "{rates:?}");
