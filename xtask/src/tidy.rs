@@ -16,11 +16,15 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("engine", &["packet", "sync", "lang", "wire"]),
     ("elements", &["engine", "tables", "packet", "wire", "sync", "lang"]),
     ("ports", &["packet", "wire", "sync"]),
+    ("profile", &["sync"]),
     ("tester", &["packet", "wire", "sync", "ports"]),
     ("lab", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports"]),
     (
         "junctor",
-        &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "tester", "lab"],
+        &[
+            "wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "profile", "tester",
+            "lab",
+        ],
     ),
 ];
 

@@ -170,13 +170,15 @@ impl Mailbox {
         }
     }
 
-    /// Wakes the worker if it sleeps, after work was left for it elsewhere.
+    /// Wakes the worker if it sleeps, after work was left for it elsewhere. Returns whether it slept.
     #[inline]
-    pub(crate) fn wake_if_asleep(&self) {
+    pub(crate) fn wake_if_asleep(&self) -> bool {
         sync::barrier::light();
-        if self.asleep.load(Ordering::Relaxed) {
+        let asleep = self.asleep.load(Ordering::Relaxed);
+        if asleep {
             self.wake();
         }
+        asleep
     }
 }
 

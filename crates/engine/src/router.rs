@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use lang::{Diagnostic, Graph};
 use packet::port::Provider;
+use sync::events::{self, Kind, Mask};
 use sync::lock::AdaptiveLock;
 use sync::padded::CachePadded;
 
@@ -345,7 +346,9 @@ impl Shared {
     #[inline(never)]
     pub(crate) fn wake_sleepers_after(&self, element: usize, by: usize) {
         for w in self.elements[element].place.drained_by.iter().filter(|w| **w != by) {
-            self.mailboxes[*w].wake_if_asleep();
+            if self.mailboxes[*w].wake_if_asleep() && events::recorded().meets(Mask::CONTROL) {
+                events::push(sync::tsc(), Kind::Wake, (*w as u32, element as u32), (0, by as u32));
+            }
         }
     }
 

@@ -23,6 +23,7 @@ mod holdings;
 #[cfg(test)]
 mod model;
 mod rehome;
+mod telling;
 
 use std::any::Any;
 use std::fmt;
@@ -192,8 +193,9 @@ impl Control {
         let (mut swapped, left) = exchange::exchange(plant, &mut old, &mut prepared.workers);
         plant.set_current(&prepared.shared);
         *lock(&plant.wanted) = Wanted::default();
-        halted.resume(plant, prepared.workers);
+        let at = halted.resume(plant, prepared.workers);
         swapped.pause = since.elapsed();
+        telling::swap(at, &swapped);
         exchange::retire(old, left);
         Ok(swapped)
     }
@@ -313,11 +315,14 @@ impl Halted {
         }
     }
 
-    fn resume(&self, plant: &Plant, workers: Vec<Worker>) {
+    /// Lets them go on as these; returns when, in cycles.
+    fn resume(&self, plant: &Plant, workers: Vec<Worker>) -> u64 {
+        let at = sync::tsc();
         plant.mailboxes.iter().for_each(|m| m.set_away(false));
         for (order, worker) in self.orders.iter().zip(workers) {
             let _ = order.send(Order::Become(Box::new(worker)));
         }
+        at
     }
 }
 

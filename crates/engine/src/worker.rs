@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll};
 use packet::Batch;
+use sync::events::Kind;
 use sync::lock::AdaptiveLock;
 
 use crate::clock::{Clock, Nanos};
@@ -36,8 +37,10 @@ use crate::turns::{Common, Turns};
 use crate::watch::Watch;
 
 mod passes;
+mod telling;
 mod traffic;
 
+use telling::Telling;
 use traffic::Traffic;
 pub use traffic::{Handed, around_queue};
 
@@ -202,6 +205,7 @@ pub struct Worker {
     pub(crate) task_stats: Vec<TaskStats>,
     sampled_tasks: Sampler,
     pub(crate) traffic: Traffic,
+    telling: Telling,
     pub(crate) drops: Vec<DropCounts>,
     pub(crate) rcu: sync::rcu::Reader,
     pub(crate) clock: Clock,
@@ -255,6 +259,7 @@ impl Worker {
             task_stats: vec![TaskStats::default(); shared.elements.len()],
             sampled_tasks: Sampler::one_in(TASK_SAMPLE),
             traffic: Traffic::new(&shared),
+            telling: Telling::new(&shared),
             drops: vec![DropCounts::default(); shared.elements.len()],
             random: fastrand::Rng::with_seed(shared.seed.wrapping_add(index as u64)),
             rcu: shared.rcu.register(format!("worker {index}")),
@@ -328,6 +333,7 @@ impl Worker {
     /// One round: messages, expired timers, every scheduled task once. Returns whether there was work.
     fn free_round(&mut self) -> bool {
         self.pulse.beat();
+        self.listen();
         self.clock.expire();
         self.rcu.quiescent();
         let mut worked = self.shared.mailboxes[self.index].has_mail() && self.serve();
@@ -363,10 +369,15 @@ impl Worker {
             self.traffic.note(&self.sent, &self.fetched);
             sync::tsc()
         });
+        let begun = self.tell_begin();
         let mut worked =
             self.with_doing(element, Doing::Task, |instance, cx| instance.run_task(cx)).unwrap_or(false);
         worked |= !self.stack.is_empty();
-        self.drain();
+        if worked {
+            self.tell_own(element, Doing::Task);
+            self.drain();
+            self.tell_end(Kind::Task, element, begun);
+        }
         let stats = &mut self.task_stats[element as usize];
         stats.runs += u64::from(worked);
         // An idle run says nothing of what work costs.
@@ -408,8 +419,11 @@ impl Worker {
                 Due::Never => return,
             }
         }
+        let begun = self.tell_begin();
         self.with_doing(element, Doing::Timer, |instance, cx| instance.run_timer(cx, timer));
+        self.tell_own(element, Doing::Timer);
         self.drain();
+        self.tell_end(Kind::Timer, element, begun);
     }
 
     /// Sets or clears a timer of an element that has them in common, on its home.
@@ -533,7 +547,9 @@ impl Worker {
                 .timers
                 .next_at()
                 .map_or(LONGEST_SLEEP, |at| Duration::from_nanos(at.saturating_sub(now)).min(LONGEST_SLEEP));
+            let begun = sync::tsc();
             self.wait(Some(timeout));
+            self.tell_sleep(begun);
         }
         shared.mailboxes[self.index].announce_sleep(false);
         // Having slept, look around for a short while only.
@@ -557,8 +573,11 @@ impl Worker {
             for event in &events {
                 let fd = event.token().0 as RawFd;
                 if let Some(watch) = self.watched.iter().find(|w| w.fd == fd && w.calls).copied() {
+                    let begun = self.tell_begin();
                     self.with_doing(watch.element, Doing::Descriptor, |instance, cx| instance.run_fd(cx, fd));
+                    self.tell_own(watch.element, Doing::Descriptor);
                     self.drain();
+                    self.tell_end(Kind::Task, watch.element, begun);
                     worked = true;
                 }
             }
@@ -582,6 +601,7 @@ impl Worker {
         for _ in 0..waiting {
             let Some(message) = next(&self.shared.mailboxes[self.index]) else { break };
             message(self);
+            self.tell_begin();
             self.drain();
         }
         waiting > 0
@@ -645,12 +665,13 @@ impl Worker {
         };
         self.pulse.carry(Spot::new(element, Doing::Push, port), &batch);
         let floor = std::mem::replace(&mut self.floor, self.stack.len());
+        let packets = batch.len();
         if self.sampled.picks() {
-            let (packets, before) = (batch.len() as u64, sync::tsc());
+            let before = sync::tsc();
             instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
             let cycles = &mut self.cycles[element as usize];
             cycles.cycles += sync::tsc().saturating_sub(before);
-            cycles.packets += packets;
+            cycles.packets += packets as u64;
         } else {
             instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
         }
@@ -660,6 +681,9 @@ impl Worker {
             self.stack[self.floor..].reverse();
         }
         self.floor = floor;
+        if self.telling.spans() {
+            self.tell_batch(element, Doing::Push, port, packets);
+        }
     }
 
     /// Puts a batch on its way out of push output `port`.
@@ -704,6 +728,7 @@ impl Worker {
         };
         let asker = self.pulse.spot();
         self.pulse.enter(Spot::new(edge.element, Doing::Pull, edge.port));
+        let begun = self.telling.spans().then(sync::tsc);
         let batch =
             instance.pull(&mut Cx { worker: self, element: edge.element }, usize::from(edge.port), max);
         self.pulse.enter(asker);
@@ -711,6 +736,9 @@ impl Worker {
         let stats = &mut self.fetched[at];
         stats.packets += batch.len() as u64;
         stats.batches += u64::from(!batch.is_empty());
+        if let Some(begun) = begun {
+            self.tell_pull(edge.element, edge.port, begun, batch.len());
+        }
         batch
     }
 
@@ -728,6 +756,7 @@ impl Worker {
     pub(crate) fn count_drops(&mut self, element: u32, reason: Reason, n: u64) {
         if n > 0 {
             self.drops[element as usize].add(reason, n);
+            self.tell_drops(element, reason, n);
         }
     }
 
@@ -780,8 +809,11 @@ impl Worker {
     /// Executes a read handler on this worker's instance.
     pub(crate) fn read_here(&mut self, target: &Target, param: &str) -> Result<String, crate::HandlerError> {
         let running = || crate::HandlerError::failed("the element is running this very call");
-        self.with_doing(target.element, Doing::Read, |instance, cx| instance.read(cx, target.name(), param))
-            .ok_or_else(running)?
+        let begun = self.tell_call();
+        let read = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.read(cx, target.name(), param);
+        let value = self.with_doing(target.element, Doing::Read, read);
+        self.tell_called(begun, target.element, false);
+        value.ok_or_else(running)?
     }
 
     /// Executes a write handler on this worker's instance.
@@ -790,7 +822,10 @@ impl Worker {
             .touched
             .store(true, std::sync::atomic::Ordering::Relaxed);
         let running = || crate::HandlerError::failed("the element is running this very call");
-        self.with_doing(target.element, Doing::Write, |instance, cx| instance.write(cx, target.name(), value))
-            .ok_or_else(running)?
+        let begun = self.tell_call();
+        let write = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.write(cx, target.name(), value);
+        let written = self.with_doing(target.element, Doing::Write, write);
+        self.tell_called(begun, target.element, true);
+        written.ok_or_else(running)?
     }
 }

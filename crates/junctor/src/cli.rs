@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
     affinity, apply, bench, check, ctl, demo, describe, doctor, drops, exit, fib, init, lab, parallelize,
-    plan, run, test,
+    plan, profile, run, test,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -36,6 +36,7 @@ enum Command {
     Lab(lab::Args),
     Parallelize(parallelize::Args),
     Plan(plan::Args),
+    Profile(Box<profile::Args>),
     Test(Box<test::Args>),
     /// Print a shell completion script.
     #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
@@ -69,6 +70,7 @@ pub(crate) fn main() -> u8 {
         Command::Lab(args) => lab::main(&args),
         Command::Parallelize(args) => parallelize::main(&args),
         Command::Plan(args) => plan::main(&args),
+        Command::Profile(args) => profile::main(*args),
         Command::Test(args) => test::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -26,6 +26,7 @@ mod measure;
 mod parallelize;
 mod place;
 mod plan;
+mod profile;
 mod progress;
 mod reconfigure;
 mod report;

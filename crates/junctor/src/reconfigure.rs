@@ -11,6 +11,7 @@ use engine::{Access, Control, HandlerError};
 use lang::Graph;
 
 use crate::config::Loaded;
+use crate::profile::live::{Live, RECORDING};
 use crate::run::Args;
 
 /// Puts diagnostics into words.
@@ -217,24 +218,35 @@ impl Keeper {
     }
 }
 
-/// The handlers that the control socket offers: the router's, and those of [`Keeper`].
+/// The handlers that the control socket offers: the router's, those of [`Keeper`], and the recording.
 #[derive(Clone)]
 pub(crate) struct Offered {
-    pub(crate) control: Control,
-    pub(crate) keeper: Arc<Keeper>,
+    control: Control,
+    keeper: Arc<Keeper>,
+    recording: Arc<Live>,
+}
+
+impl Offered {
+    pub(crate) fn new(control: Control, keeper: Arc<Keeper>) -> Offered {
+        Offered { recording: Arc::new(Live::new(control.clone())), control, keeper }
+    }
 }
 
 impl Handlers for Offered {
     fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
         match name {
-            APPLY => Ok(Access::ReadWrite),
+            APPLY | RECORDING => Ok(Access::ReadWrite),
             CONFIRM | ROLLBACK => Ok(Access::Write),
             _ => self.control.access(name),
         }
     }
 
     fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
-        if name == APPLY { Ok(self.keeper.status()) } else { Handlers::read(&mut self.control, name, param) }
+        match name {
+            APPLY => Ok(self.keeper.status()),
+            RECORDING => Ok(self.recording.status()),
+            _ => Handlers::read(&mut self.control, name, param),
+        }
     }
 
     fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
@@ -242,6 +254,7 @@ impl Handlers for Offered {
             APPLY => self.keeper.apply(value),
             CONFIRM => self.keeper.confirm(),
             ROLLBACK => self.keeper.rollback(),
+            RECORDING => self.recording.write(value),
             _ => return Handlers::write(&mut self.control, name, value),
         };
         done.map_err(HandlerError::Failed)

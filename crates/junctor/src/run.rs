@@ -119,6 +119,16 @@ pub(crate) fn main(args: Args) -> u8 {
 
 /// Runs a configuration with diagnostics in this form; returns the exit status.
 pub(crate) fn execute(args: &Args, form: Form) -> u8 {
+    execute_beside(args, form, |_| Ok(|| exit::SUCCESS))
+}
+
+/// The same with something beside: `begin` is called when the router is built, and what it returns when the run has ended. Its status is that of all
+/// if the run itself succeeded.
+pub(crate) fn execute_beside<E: FnOnce() -> u8>(
+    args: &Args,
+    form: Form,
+    begin: impl FnOnce(&Router) -> Result<E, String>,
+) -> u8 {
     // Click knows one status for all that is wrong before the run.
     let unusable = if form == Form::Click { 1 } else { exit::USAGE };
     let usage = |why: String| {
@@ -176,6 +186,7 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
     if args.allow_reconfigure {
         router.control().allow_reconfigure(keeper.by_handler());
     }
+    let mut beside = exit::SUCCESS;
     if !args.quit {
         if graph.elements.is_empty() {
             warn(args, "configuration has no elements, exiting");
@@ -184,14 +195,22 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
                 Ok(socket) => socket,
                 Err(why) => return cli::fail(why),
             };
+            let end = match begin(&router) {
+                Ok(end) => end,
+                Err(why) => return cli::fail(why),
+            };
             let started = Instant::now();
             run(&mut router, limit, args.source.path().map(|_| keeper));
             if args.print_time {
                 println!("{:.3}", started.elapsed().as_secs_f64());
             }
+            beside = end();
         }
     }
-    finish(args, &mut router)
+    match finish(args, &mut router) {
+        exit::SUCCESS => beside,
+        status => status,
+    }
 }
 
 /// Lets tasks move to where they are best.
@@ -213,7 +232,7 @@ fn control_socket(
     router: &Router,
     keeper: &Arc<Keeper>,
 ) -> Result<Option<control::Served>, String> {
-    let offered = || Offered { control: router.control(), keeper: keeper.clone() };
+    let offered = || Offered::new(router.control(), keeper.clone());
     match args.control.as_deref() {
         Some("none") => Ok(None),
         Some(path) => control::listen(std::path::Path::new(path), offered()).map(Some),

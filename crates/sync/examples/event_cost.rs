@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Instant;
 
-use junctor_sync::events::{Level, record};
+use junctor_sync::events::{Mask, record};
 use junctor_sync::lock::SpinLock;
 
 /// A lock that counts as ours do, and tells nobody.
@@ -54,7 +54,7 @@ fn take_bare(lock: &Bare, rounds: u64) {
 fn main() {
     let bare = Bare { held: AtomicUsize::new(0), acquisitions: AtomicU64::new(0), value: AtomicU64::new(0) };
     let lock = SpinLock::new(0u64);
-    let levels = [("off", Level::Off), ("waits", Level::Waits), ("all", Level::All)];
+    let levels = [("off", Mask::NOTHING), ("waits", Mask::WAITS), ("all", Mask::LOCKS)];
     let mut bare_times = Vec::new();
     let args: Vec<String> = std::env::args().skip(1).collect();
     if let [name, rounds] = &args[..] {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events: what locks tell a profiler, in a ring of each thread's own.
+//! Events: what locks, grace periods and the engine's workers tell a profiler, in a ring of each thread's own.
 //!
-//! A thread writes records of 32 bytes into its ring by ordinary stores, and older ones give way to newer ones, like in a flight recorder.
-//! Whoever wants them reads all rings ([`Reader`]) while they are written, and learns how many were lost to it.
+//! A thread writes records of 32 bytes into its ring by ordinary stores. Whoever wants them reads all rings ([`Reader`]) while they are written, and
+//! learns how many were lost to it, thread by thread. In a full ring older records give way to newer ones, like in a flight recorder, or, if
+//! that is asked for, newer ones have no room until older ones have been read ([`WhenFull`]).
+//!
+//! What is recorded is a set ([`Mask`]), one for the whole process; what is not in it costs a look at a word that nobody writes. A span is
+//! written once, after its end: when that was, and how long it took.
 //!
 //! What a record costs is a look at the cycle counter when the lock is taken, another when it is released, and about 50 instructions: the thread's
 //! ring is found by a pointer, its slots lie side by side in whole lines, and nothing is divided, compared with a limit or allocated.
@@ -18,56 +22,226 @@
 //!    Model: `a_reader_takes_no_torn_record`.
 //! 2. *What is done is whole, also when the reader comes back later.* `done` (Release, then Acquire) carries the words of all records below it.
 //!    Model: `what_is_done_is_read_or_counted_as_lost`.
+//! 3. *Where newer records have no room, older ones are never written over.* A reader raises `limit` (Release) when it has read; the writer looks at it
+//!    (Acquire) before it writes, so what it writes over has been read. Model: `where_there_is_no_room_nothing_is_written_over`.
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::padded::CachePadded;
-use crate::prim::{AtomicU64, Ordering, fence};
+use crate::prim::Ordering;
 
 #[cfg(all(test, loom))]
 mod models;
+mod ring;
 
-/// Records that a thread's ring holds.
-pub const RING: usize = if cfg!(loom) { 2 } else { 4096 };
+use ring::Ring;
+
+/// Records that a thread's ring holds unless something else is asked for.
+pub const RING_RECORDS: usize = if cfg!(loom) { 2 } else { 4096 };
 
 /// Threads that have ended whose rings are kept.
 const ENDED_KEPT: usize = 16;
 
-/// What is recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Level {
+/// A set of what is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mask(u32);
+
+impl Mask {
     /// Nothing.
-    Off = 0,
+    pub const NOTHING: Mask = Mask(0);
     /// Locks that somebody had to wait for.
-    Waits = 1,
+    pub const WAITS: Mask = Mask(1);
     /// Every lock that is taken.
-    All = 2,
+    pub const LOCKS: Mask = Mask(2);
+    /// Runs of tasks and timers.
+    pub const TASKS: Mask = Mask(4);
+    /// Batches in elements.
+    pub const BATCHES: Mask = Mask(8);
+    /// Batches into queues and out of them.
+    pub const QUEUES: Mask = Mask(16);
+    /// Dropped packets.
+    pub const DROPS: Mask = Mask(32);
+    /// What is rare: sleeping and waking, grace periods, calls of handlers, other configurations and placements.
+    pub const CONTROL: Mask = Mask(64);
+    /// All of them.
+    pub const ALL: Mask = Mask(127);
+
+    /// Their names.
+    pub const NAMES: [(&str, Mask); 8] = [
+        ("waits", Mask::WAITS),
+        ("locks", Mask::LOCKS),
+        ("tasks", Mask::TASKS),
+        ("batches", Mask::BATCHES),
+        ("queues", Mask::QUEUES),
+        ("drops", Mask::DROPS),
+        ("control", Mask::CONTROL),
+        ("all", Mask::ALL),
+    ];
+
+    /// Both.
+    #[must_use]
+    pub const fn with(self, other: Mask) -> Mask {
+        Mask(self.0 | other.0)
+    }
+
+    /// What is in this one and not in the other.
+    #[must_use]
+    pub const fn without(self, other: Mask) -> Mask {
+        Mask(self.0 & !other.0)
+    }
+
+    /// Whether they have something in common.
+    #[inline(always)]
+    pub const fn meets(self, other: Mask) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether nothing is in it.
+    #[inline(always)]
+    pub const fn is_nothing(self) -> bool {
+        self.0 == 0
+    }
 }
 
-static LEVEL: AtomicU8 = AtomicU8::new(Level::Off as u8);
+/// By names with commas between them.
+impl std::str::FromStr for Mask {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mask, String> {
+        text.split(',').try_fold(Mask::NOTHING, |mask, name| {
+            let found = Mask::NAMES.iter().find(|(known, _)| *known == name.trim());
+            let names = || Mask::NAMES.map(|(name, _)| name).join(", ");
+            found
+                .map(|(_, more)| mask.with(*more))
+                .ok_or_else(|| format!("'{name}' is none of the events there are: {}", names()))
+        })
+    }
+}
+
+impl fmt::Display for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Mask::ALL {
+            return f.write_str("all");
+        }
+        let names = Mask::NAMES.iter().filter(|(_, mask)| *mask != Mask::ALL && self.meets(*mask));
+        f.write_str(&names.map(|(name, _)| *name).collect::<Vec<_>>().join(","))
+    }
+}
+
+/// What becomes of a record for which a ring has no free place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It takes the place of the oldest.
+    #[default]
+    Oldest,
+    /// It is not written, and counted.
+    Stop,
+}
+
+static MASK: CachePadded<AtomicU32> = CachePadded::new(AtomicU32::new(0));
+/// Records of rings to come.
+static RECORDS_EACH: AtomicUsize = AtomicUsize::new(RING_RECORDS);
+/// [`WhenFull::Stop`].
+static STOPS: AtomicBool = AtomicBool::new(false);
 
 /// Says what is recorded from now on, in the whole process.
-pub fn record(level: Level) {
-    LEVEL.store(level as u8, Ordering::Relaxed);
+pub fn record(mask: Mask) {
+    MASK.store(mask.0, Ordering::Relaxed);
 }
 
-/// Whether so much is recorded.
+/// What is recorded.
 #[inline(always)]
-pub(crate) fn records(level: Level) -> bool {
-    LEVEL.load(Ordering::Relaxed) >= level as u8
+pub fn recorded() -> Mask {
+    Mask(MASK.load(Ordering::Relaxed))
 }
 
-/// What happened.
+/// One in so many runs of tasks is told of.
+static ONE_IN: AtomicU32 = AtomicU32::new(1);
+
+/// Says that one in `n` runs of tasks is to be recorded, with all that follows from it. For who records runs: other events are recorded all the same.
+pub fn set_one_in(n: u32) {
+    ONE_IN.store(n.max(1), Ordering::Relaxed);
+}
+
+/// One in so many runs of tasks is to be recorded.
+pub fn one_in() -> u32 {
+    ONE_IN.load(Ordering::Relaxed)
+}
+
+/// Says how many records the rings of threads hold, rounded up to a power of two, and what becomes of those that find no place. A thread that has a
+/// ring of another size keeps it until it calls [`renew`].
+pub fn set_rings(records: usize, when_full: WhenFull) {
+    RECORDS_EACH.store(records.clamp(2, 1 << 26).next_power_of_two(), Ordering::Relaxed);
+    let stops = when_full == WhenFull::Stop;
+    STOPS.store(stops, Ordering::Relaxed);
+    known().iter().filter_map(|k| k.ring.as_ref()).for_each(|ring| ring.set_stops(stops));
+}
+
+/// What happened. Where nothing else is said, it is a span that has ended `at`, and has taken `first` cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
     /// A lock was released: `subject` is its number ([`lock::all`](crate::lock::all)), `other` the thread that held it when this
     /// one asked (0 if it was free), `first` the cycles waited, `second` the cycles held.
     Lock = 1,
+    /// A task of element `subject` has run, with all that followed; `second` is the worker.
+    Task = 2,
+    /// Element `subject` has done a batch; `other` says as what and at which port, `second` how many packets.
+    Batch = 3,
+    /// The same where packets came into a queue.
+    Enqueue = 4,
+    /// The same where packets were taken out of a queue.
+    Dequeue = 5,
+    /// A queue, element `subject`, had nothing when it was asked, for the first time since it had something.
+    Empty = 6,
+    /// Element `subject` has dropped `second` packets, for the reason of number `other`.
+    Drop = 7,
+    /// Worker `subject` has slept.
+    Sleep = 8,
+    /// Worker `subject` slept, and was woken for the sake of element `other`.
+    Wake = 9,
+    /// A grace period was waited for.
+    Grace = 10,
+    /// A timer of element `subject` has run, with all that followed; `second` is the worker.
+    Timer = 11,
+    /// A handler of element `subject` was read (`other` 0) or written (1).
+    Call = 12,
+    /// Another configuration has come; `first` is how many microseconds workers stood still, `second` how many packets it cost.
+    Swap = 13,
+    /// The task of element `subject` has come from worker `other` to worker `second`; workers stood still for `first` microseconds.
+    Move = 14,
+}
+
+impl Kind {
+    /// All, in the order of their numbers, from 1 on.
+    pub const ALL: [Kind; 14] = [
+        Kind::Lock,
+        Kind::Task,
+        Kind::Batch,
+        Kind::Enqueue,
+        Kind::Dequeue,
+        Kind::Empty,
+        Kind::Drop,
+        Kind::Sleep,
+        Kind::Wake,
+        Kind::Grace,
+        Kind::Timer,
+        Kind::Call,
+        Kind::Swap,
+        Kind::Move,
+    ];
+
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        const NAMES: [&str; 14] = [
+            "lock", "task", "batch", "enqueue", "dequeue", "empty", "drop", "sleep", "wake", "grace",
+            "timer", "call", "swap", "move",
+        ];
+        NAMES[self as usize - 1]
+    }
 }
 
 /// A record. Cycles are those of [`tsc`](crate::tsc), at most `u32::MAX`.
@@ -89,87 +263,47 @@ pub struct Event {
     pub second: u32,
 }
 
-const _: () = assert!(size_of::<Event>() == 32);
+/// Bytes of a record, in memory and in files.
+pub const EVENT_BYTES: usize = 32;
+
+const _: () = assert!(size_of::<Event>() == EVENT_BYTES);
 
 const fn two(low: u32, high: u32) -> u64 {
     low as u64 | (high as u64) << 32
 }
 
 impl Event {
-    fn words(self) -> [u64; 4] {
+    /// As four words, which is how it lies in rings and, little-endian, in files.
+    #[inline(always)]
+    pub fn words(self) -> [u64; 4] {
         let Event { at, kind, thread, subject, other, first, second } = self;
         [at, two(kind as u32, thread), two(subject, other), two(first, second)]
     }
 
-    fn from_words(words: [u64; 4]) -> Option<Event> {
+    /// From such words; `None` if no kind has this number.
+    pub fn from_words(words: [u64; 4]) -> Option<Event> {
         let [at, what, who, how] = words;
         let part = |word: u64| (word as u32, (word >> 32) as u32);
         let (((kind, thread), (subject, other)), (first, second)) = ((part(what), part(who)), part(how));
-        let kind = (kind == Kind::Lock as u32).then_some(Kind::Lock)?;
+        let kind = *Kind::ALL.get((kind as usize).checked_sub(1)?)?;
         Some(Event { at, kind, thread, subject, other, first, second })
     }
 }
 
-/// Where a record lies: never on two lines.
-#[repr(align(32))]
-struct Slot([AtomicU64; 4]);
-
-/// The ring of a thread.
-struct Ring {
-    /// Records begun and done since the thread's first.
-    begun: CachePadded<AtomicU64>,
-    done: AtomicU64,
-    /// The number of its thread.
-    thread: u32,
-    /// So many, as the type says: places in it need no check.
-    slots: Box<[Slot; RING]>,
+/// A number of cycles as records hold it.
+#[inline(always)]
+pub fn short(cycles: u64) -> u32 {
+    cycles.min(u64::from(u32::MAX)) as u32
 }
 
-impl Ring {
-    fn new(thread: u32) -> Ring {
-        let slot = |_| Slot(std::array::from_fn(|_| AtomicU64::new(0)));
-        let slots: Box<[Slot]> = (0..RING).map(slot).collect();
-        let slots = slots.try_into().unwrap_or_else(|_| unreachable!("there are so many"));
-        Ring { begun: CachePadded::new(AtomicU64::new(0)), done: AtomicU64::new(0), thread, slots }
-    }
-
-    /// To be called by its thread only.
-    #[inline(always)]
-    fn push(&self, event: Event) {
-        let n = self.done.load(Ordering::Relaxed);
-        self.begun.store(n + 1, Ordering::Relaxed);
-        fence(Ordering::Release);
-        for (slot, word) in self.slots[n as usize % RING].0.iter().zip(event.words()) {
-            slot.store(word, Ordering::Relaxed);
-        }
-        self.done.store(n + 1, Ordering::Release);
-    }
-
-    /// Takes records from number `from` on; returns the number of the next one, and how many were lost.
-    fn read(&self, from: u64, mut each: impl FnMut(Event)) -> (u64, u64) {
-        let done = self.done.load(Ordering::Acquire);
-        let mut at = from.max(done.saturating_sub(RING as u64));
-        let mut lost = at - from;
-        while at < done {
-            let slot = &self.slots[at as usize % RING].0;
-            let words = std::array::from_fn(|i| slot[i].load(Ordering::Relaxed));
-            fence(Ordering::Acquire);
-            // Record `at + RING` lies in the same slot.
-            if self.begun.load(Ordering::Relaxed) > at + RING as u64 {
-                lost += 1;
-            } else if let Some(event) = Event::from_words(words) {
-                each(event);
-            }
-            at += 1;
-        }
-        (done, lost)
-    }
-}
-
-/// A thread that has had to do with locks.
+/// A thread that has had to do with events.
 struct Known {
     name: String,
+    /// The kernel's number for it, 0 if that is not known.
+    kernel_id: u32,
     ring: Option<Arc<Ring>>,
+    /// What rings that were given up held in all.
+    written: u64,
 }
 
 static THREADS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
@@ -209,26 +343,48 @@ pub(crate) fn me() -> u32 {
 fn introduce() -> u32 {
     let name = std::thread::current().name().unwrap_or("(unnamed)").to_owned();
     let mut known = known();
-    known.push(Known { name, ring: None });
+    known.push(Known { name, kernel_id: kernel_id(), ring: None, written: 0 });
     let number = known.len() as u32;
     NUMBER.set(number);
     number
 }
 
-/// Names of the threads that have taken locks: that of number `n` stands at `n - 1`.
-pub fn threads() -> Vec<String> {
-    known().iter().map(|k| k.name.clone()).collect()
+#[cfg(not(any(miri, loom)))]
+fn kernel_id() -> u32 {
+    // SAFETY: it takes nothing and touches no memory.
+    unsafe { libc::gettid() }.unsigned_abs()
+}
+
+#[cfg(any(miri, loom))]
+fn kernel_id() -> u32 {
+    0
+}
+
+/// A thread as events name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its name.
+    pub name: String,
+    /// The kernel's number for it, 0 if that is not known.
+    pub kernel_id: u32,
+}
+
+/// The threads that have taken locks or recorded something: that of number `n` stands at `n - 1`.
+pub fn threads() -> Vec<Thread> {
+    known().iter().map(|k| Thread { name: k.name.clone(), kernel_id: k.kernel_id }).collect()
 }
 
 /// Gives up the rings of all threads that have ended but the last few.
 fn forget_old(known: &mut [Known]) {
     let ended = known.iter_mut().rev().filter(|k| k.ring.as_ref().is_some_and(|r| Arc::strong_count(r) == 1));
-    ended.skip(ENDED_KEPT).for_each(|k| k.ring = None);
+    for old in ended.skip(ENDED_KEPT) {
+        old.written = old.ring.take().map_or(0, |ring| ring.done());
+    }
 }
 
 /// Adds a record to the calling thread's ring: at this time, about a subject and who else had to do with it, with two numbers.
 #[inline(always)]
-pub(crate) fn push(at: u64, kind: Kind, (subject, other): (u32, u32), (first, second): (u32, u32)) {
+pub fn push(at: u64, kind: Kind, (subject, other): (u32, u32), (first, second): (u32, u32)) {
     let event = |thread| Event { at, kind, thread, subject, other, first, second };
     // SAFETY: the pointer is that of the ring which `OWN`, of this thread, keeps; it is reset before that is dropped (`Own`).
     match unsafe { RECORDS.get().as_ref() } {
@@ -248,15 +404,31 @@ fn push_first(event: Event) {
     }
 }
 
+/// Gives the calling thread a ring of the size that was asked for last, if it has none of that. What is in the former is counted as lost unless it
+/// was read.
+pub fn renew() {
+    let records = RECORDS_EACH.load(Ordering::Relaxed);
+    // SAFETY: as in `push`.
+    if unsafe { RECORDS.get().as_ref() }.is_none_or(|ring| ring.records() != records) {
+        begin();
+    }
+}
+
 /// Gives the calling thread a ring, unless it is about to end.
 fn begin() -> *const Ring {
     let number = me();
-    let ring = Arc::new(Ring::new(number));
+    let mut known = known();
+    let mine = &known[number as usize - 1];
+    // Records are counted on, so that no reader takes new ones for old ones.
+    let (first, refused) = mine.ring.as_ref().map_or((mine.written, 0), |r| (r.done(), r.refused()));
+    let ring = Ring::new(number, RECORDS_EACH.load(Ordering::Relaxed), first, refused);
+    ring.set_stops(STOPS.load(Ordering::Relaxed));
+    let ring = Arc::new(ring);
     let records = Arc::as_ptr(&ring);
+    RECORDS.set(std::ptr::null());
     if OWN.try_with(|own| own.set(Some(Own { _ring: ring.clone() }))).is_err() {
         return std::ptr::null();
     }
-    let mut known = known();
     forget_old(&mut known);
     known[number as usize - 1].ring = Some(ring);
     RECORDS.set(records);
@@ -265,37 +437,67 @@ fn begin() -> *const Ring {
 
 /// Reads what all threads record, from the moment that it is made.
 pub struct Reader {
-    /// For each thread, the number of the next record.
-    next: Vec<u64>,
+    threads: Vec<Progress>,
+}
+
+/// How far a reader is with a thread.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// The number of the next record.
+    next: u64,
+    /// Records refused so far.
+    refused: u64,
+    /// Records that the reader has not seen and will not see.
+    lost: u64,
 }
 
 impl Reader {
     /// From now on.
     #[expect(clippy::new_without_default, reason = "when it is made means something")]
     pub fn new() -> Reader {
-        let done = |k: &Known| k.ring.as_ref().map_or(0, |r| r.done.load(Ordering::Relaxed));
-        Reader { next: known().iter().map(done).collect() }
+        let progress = |k: &Known| {
+            let (next, refused) = k.ring.as_ref().map_or((k.written, 0), |r| (r.done(), r.refused()));
+            k.ring.iter().for_each(|ring| ring.make_room(next));
+            Progress { next, refused, lost: 0 }
+        };
+        Reader { threads: known().iter().map(progress).collect() }
     }
 
     /// Gives `each` what was recorded since the last time, thread by thread; returns how many records were lost.
     pub fn read(&mut self, mut each: impl FnMut(Event)) -> u64 {
-        let rings: Vec<_> = known().iter().map(|k| k.ring.clone()).collect();
-        self.next.resize(rings.len().max(self.next.len()), 0);
+        let rings: Vec<_> = known().iter().map(|k| (k.ring.clone(), k.written)).collect();
+        self.threads.resize(rings.len().max(self.threads.len()), Progress::default());
         let mut all_lost = 0;
-        for (next, ring) in self.next.iter_mut().zip(&rings) {
-            if let Some(ring) = ring {
-                let lost;
-                (*next, lost) = ring.read(*next, &mut each);
-                all_lost += lost;
-            }
+        for (at, (ring, written)) in self.threads.iter_mut().zip(&rings) {
+            let lost = match ring {
+                Some(ring) => {
+                    let (next, lost) = ring.read(at.next, &mut each);
+                    ring.make_room(next);
+                    let (refused, before) = (ring.refused(), at.refused);
+                    (at.next, at.refused) = (next, refused);
+                    lost + refused.saturating_sub(before)
+                }
+                None => {
+                    let before = at.next;
+                    at.next = before.max(*written);
+                    at.next - before
+                }
+            };
+            at.lost += lost;
+            all_lost += lost;
         }
         all_lost
+    }
+
+    /// Records lost so far, by thread: of number `n` at `n - 1`.
+    pub fn lost(&self) -> Vec<u64> {
+        self.threads.iter().map(|t| t.lost).collect()
     }
 }
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").field("threads", &self.next.len()).finish()
+        f.debug_struct("Reader").field("threads", &self.threads.len()).finish()
     }
 }
 
@@ -309,52 +511,24 @@ pub(crate) fn next_subject() -> u32 {
 mod tests {
     use super::*;
 
-    fn event(n: u32) -> Event {
-        Event {
-            at: u64::from(n) << 20,
-            kind: Kind::Lock,
-            thread: n,
-            subject: n,
-            other: n,
-            first: n,
-            second: n,
+    #[test]
+    fn masks_are_written_as_they_are_read() {
+        for (name, mask) in Mask::NAMES {
+            assert_eq!((name.parse(), mask.to_string()), (Ok(mask), name.to_owned()));
         }
+        let some: Mask = "tasks, drops".parse().unwrap();
+        assert_eq!((some.to_string().as_str(), some.meets(Mask::DROPS)), ("tasks,drops", true));
+        assert!("tasks,dops".parse::<Mask>().unwrap_err().contains("'dops'"));
     }
 
     #[test]
-    fn a_ring_gives_back_what_it_holds_and_counts_the_rest() {
-        let ring = Ring::new(1);
-        let read = |from| {
-            let mut all = Vec::new();
-            let (next, lost) = ring.read(from, |e| all.push(e));
-            (all, next, lost)
-        };
-        assert_eq!(read(0), (vec![], 0, 0));
-        (1..=3).for_each(|n| ring.push(event(n)));
-        assert_eq!(read(0), (vec![event(1), event(2), event(3)], 3, 0));
-        assert_eq!(read(2), (vec![event(3)], 3, 0));
-        (4..=RING as u32 + 5).for_each(|n| ring.push(event(n)));
-        let (all, next, lost) = read(3);
-        assert_eq!((all.len(), all[0], next, lost), (RING, event(6), RING as u64 + 5, 2));
-    }
-
-    #[test]
-    fn a_reader_beside_a_writer_takes_whole_records_in_order() {
-        let rounds = if cfg!(miri) { 50 } else { 200_000 };
-        let ring = Ring::new(1);
-        std::thread::scope(|scope| {
-            scope.spawn(|| (1..=rounds).for_each(|n| ring.push(event(n))));
-            let (mut next, mut lost, mut seen, mut last) = (0, 0, 0, 0);
-            while next < u64::from(rounds) {
-                let more;
-                (next, more) = ring.read(next, |e| {
-                    assert_eq!(e, event(e.thread));
-                    assert!(e.thread > last);
-                    (last, seen) = (e.thread, seen + 1);
-                });
-                lost += more;
-            }
-            assert_eq!(seen + lost, u64::from(rounds));
-        });
+    fn events_are_what_their_words_say() {
+        for kind in Kind::ALL {
+            let event =
+                Event { at: 1 << 40, kind, thread: 2, subject: 3, other: 4, first: 5, second: u32::MAX };
+            assert_eq!(Event::from_words(event.words()), Some(event), "{}", kind.name());
+        }
+        assert_eq!(Event::from_words([1, 0, 0, 0]), None);
+        assert_eq!(Event::from_words([1, Kind::ALL.len() as u64 + 1, 0, 0]), None);
     }
 }

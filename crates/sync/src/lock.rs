@@ -21,7 +21,7 @@
 //! 1. *A holder sees what the former did.* Release store on unlocking, Acquire exchange on locking. *Only one holds*: the
 //!    exchange is one atomic step. Model: `one_at_a_time`.
 
-use crate::events::{self, Kind, Level};
+use crate::events::{self, Kind, Mask, short};
 use crate::prim::{AtomicUsize, Ordering, UnsafeCell, spin_until};
 use crate::tsc;
 use std::{
@@ -202,19 +202,14 @@ impl Stamps {
     /// Taken at once.
     #[inline(always)]
     fn free() -> Stamps {
-        Stamps { taken: if events::records(Level::All) { tsc() } else { 0 }, wait: 0 }
+        Stamps { taken: if events::recorded().meets(Mask::LOCKS) { tsc() } else { 0 }, wait: 0 }
     }
 
     /// Taken after a wait since `asked` for this thread.
     fn waited(asked: u64, owner: u32) -> Stamps {
-        let taken = if events::records(Level::Waits) { tsc() } else { 0 };
+        let taken = if events::recorded().meets(Mask::WAITS.with(Mask::LOCKS)) { tsc() } else { 0 };
         Stamps { taken, wait: u64::from(short(taken.saturating_sub(asked))) | u64::from(owner) << 32 }
     }
-}
-
-#[inline(always)]
-fn short(cycles: u64) -> u32 {
-    cycles.min(u64::from(u32::MAX)) as u32
 }
 
 /// What is recorded when the lock has been released, if anything.
@@ -644,7 +639,7 @@ mod tests {
         let mut reader = events::Reader::new();
         drop(spin.lock());
         assert_eq!(told(&mut reader, listed[0].number), []);
-        events::record(Level::Waits);
+        events::record(Mask::WAITS);
         drop(spin.lock());
         assert_eq!(told(&mut reader, listed[0].number), [], "nobody waited");
         // The waiter asks its clock when it has seen the lock held.
@@ -661,13 +656,13 @@ mod tests {
         let events = told(&mut reader, listed[0].number);
         assert_eq!(events.len(), 1, "{events:?}");
         assert_eq!(events[0].other, events::me());
-        assert_eq!(events::threads()[events[0].thread as usize - 1], "waiter");
+        assert_eq!(events::threads()[events[0].thread as usize - 1].name, "waiter");
         if tsc() != 0 {
             assert!(events[0].first > 0);
         }
-        events::record(Level::All);
+        events::record(Mask::LOCKS);
         drop(adaptive.lock());
-        events::record(Level::Off);
+        events::record(Mask::NOTHING);
         drop(adaptive.lock());
         let events = told(&mut reader, listed[1].number);
         assert_eq!(events.iter().map(|e| (e.other, e.first)).collect::<Vec<_>>(), [(0, 0)]);

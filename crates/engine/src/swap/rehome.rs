@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::{Depot, Halted, Heritage, Holdings, SwapError, exchange, same};
+use super::{Depot, Halted, Heritage, Holdings, SwapError, exchange, same, telling};
 use crate::args::Names;
 use crate::build::{Blueprint, Plant, lock};
 use crate::clock::Nanos;
@@ -445,8 +445,9 @@ impl Control {
             }
         }
         let (new, mut moved) = plan.carry_out(plant, &mut old);
-        halted.resume(plant, new);
+        let at = halted.resume(plant, new);
         moved.pause = since.elapsed();
+        telling::moves(at, meant, &moved);
         exchange::retire(old, Depot::default());
         Ok(moved)
     }

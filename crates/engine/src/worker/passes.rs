@@ -70,6 +70,9 @@ impl Worker {
         if done > 0 {
             self.count_links(&fused.links, done);
         }
+        if self.telling.spans() {
+            self.tell_batch(first as u32, Doing::Pass, 0, done);
+        }
         done
     }
 

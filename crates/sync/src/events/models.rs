@@ -4,6 +4,10 @@
 use super::*;
 use loom::thread;
 
+fn ring() -> Ring {
+    Ring::new(1, RING_RECORDS, 0, 0)
+}
+
 fn bounded(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -30,7 +34,7 @@ fn read(ring: &Ring, from: u64, last: &mut u32) -> (u64, u64, u64) {
 #[test]
 fn a_reader_takes_no_torn_record() {
     bounded(|| {
-        let ring = Arc::new(Ring::new(1));
+        let ring = Arc::new(ring());
         (1..=2).for_each(|n| ring.push(event(n)));
         let writing = {
             let ring = ring.clone();
@@ -46,7 +50,7 @@ fn a_reader_takes_no_torn_record() {
 #[test]
 fn what_is_done_is_read_or_counted_as_lost() {
     bounded(|| {
-        let ring = Arc::new(Ring::new(1));
+        let ring = Arc::new(ring());
         let writing = {
             let ring = ring.clone();
             thread::spawn(move || (1..=3).for_each(|n| ring.push(event(n))))
@@ -58,5 +62,25 @@ fn what_is_done_is_read_or_counted_as_lost() {
         let (end, more, also) = read(&ring, next, &mut last);
         assert_eq!((end, seen + more + lost + also), (3, 3));
         assert_eq!(last, 3, "the last one is always there");
+    });
+}
+
+/// Case 3: a writer without room beside a reader that makes some.
+#[test]
+fn where_there_is_no_room_nothing_is_written_over() {
+    bounded(|| {
+        let ring = Arc::new(ring());
+        ring.set_stops(true);
+        let writing = {
+            let ring = ring.clone();
+            thread::spawn(move || (1..=4).for_each(|n| ring.push(event(n))))
+        };
+        let mut last = 0;
+        let (next, seen, lost) = read(&ring, 0, &mut last);
+        ring.make_room(next);
+        writing.join().unwrap();
+        let (_, more, also) = read(&ring, next, &mut last);
+        assert_eq!((lost, also), (0, 0));
+        assert_eq!(seen + more + ring.refused(), 4);
     });
 }

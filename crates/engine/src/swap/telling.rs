@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a profiler is told of exchanges: that another configuration has come, and which tasks have come to other workers.
+
+use sync::events::{self, Kind, Mask, short};
+
+use super::{Moved, Swapped};
+use crate::router::Shared;
+
+/// The workers have gone on at this time with another configuration.
+pub(super) fn swap(at: u64, swapped: &Swapped) {
+    if events::recorded().meets(Mask::CONTROL) {
+        let paused_us = short(swapped.pause.as_micros() as u64);
+        events::push(at, Kind::Swap, (0, 0), (paused_us, short(swapped.lost())));
+    }
+}
+
+/// The workers have gone on at this time with tasks placed otherwise.
+pub(super) fn moves(at: u64, shared: &Shared, moved: &Moved) {
+    if !events::recorded().meets(Mask::CONTROL) {
+        return;
+    }
+    let paused_us = short(moved.pause.as_micros() as u64);
+    for (name, before, now) in &moved.tasks {
+        let Some(element) = shared.named(name) else { continue };
+        for (from, to) in before.iter().zip(now).filter(|(from, to)| from != to) {
+            events::push(at, Kind::Move, (element as u32, *from as u32), (paused_us, *to as u32));
+        }
+    }
+}

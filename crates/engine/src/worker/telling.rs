@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a worker tells a profiler (`sync::events`): its tasks, the batches that elements do, what goes through queues, what is dropped.
+//!
+//! A worker looks once a round whether somebody records, and keeps the answer in a field of its own, at which it looks once for each batch; never for a
+//! packet. While somebody does, one look at the cycle counter ends what was done and begins what follows.
+
+use sync::events::{self, Kind, Mask, short};
+use sync::tsc;
+
+use super::Worker;
+use crate::drops::Reason;
+use crate::pulse::Doing;
+use crate::router::Shared;
+use crate::sample::Sampler;
+
+/// What has a beginning and an end.
+const SPANS: Mask = Mask::TASKS.with(Mask::BATCHES).with(Mask::QUEUES);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Telling {
+    /// What is to be recorded, as the round began.
+    asked: Mask,
+    /// What is recorded of the run that is under way: of one that was not picked, no spans.
+    mask: Mask,
+    /// Which runs are told of.
+    picked: Sampler,
+    /// When what was done last ended, in cycles.
+    mark: u64,
+    /// Elements that keep packets until others fetch them.
+    queues: Vec<bool>,
+    /// Queues that had nothing when they were asked last.
+    dry: Vec<bool>,
+}
+
+impl Telling {
+    pub(super) fn new(shared: &Shared) -> Telling {
+        let queues: Vec<bool> = shared.elements.iter().map(crate::ElementInfo::stores).collect();
+        let dry = vec![false; queues.len()];
+        Telling {
+            asked: Mask::NOTHING,
+            mask: Mask::NOTHING,
+            picked: Sampler::one_in(1),
+            mark: 0,
+            queues,
+            dry,
+        }
+    }
+
+    /// Whether what elements do is recorded.
+    #[inline(always)]
+    pub(super) fn spans(&self) -> bool {
+        self.mask.meets(SPANS)
+    }
+
+    #[inline(always)]
+    fn tells(&self, what: Mask) -> bool {
+        self.mask.meets(what)
+    }
+}
+
+/// What an element did with a batch, as records have it: how it came to it, and the port.
+fn way(doing: Doing, port: u16) -> u32 {
+    u32::from(port) | (doing as u32) << 16
+}
+
+impl Worker {
+    /// Looks whether somebody records. To be called between two batches.
+    #[inline(always)]
+    pub(super) fn listen(&mut self) {
+        let mask = events::recorded();
+        if mask != self.telling.asked {
+            self.begin_telling(mask);
+        }
+    }
+
+    #[cold]
+    fn begin_telling(&mut self, mask: Mask) {
+        self.telling.asked = mask;
+        self.telling.mask = mask.without(SPANS);
+        self.telling.picked = Sampler::one_in(events::one_in());
+        self.telling.dry.fill(false);
+        if !mask.is_nothing() {
+            events::renew();
+        }
+    }
+
+    /// A task, timer or the like begins: when, or 0 if it is not told of.
+    #[inline(always)]
+    pub(super) fn tell_begin(&mut self) -> u64 {
+        if self.telling.asked.meets(SPANS) { self.tell_picked() } else { 0 }
+    }
+
+    #[inline(never)]
+    fn tell_picked(&mut self) -> u64 {
+        let telling = &mut self.telling;
+        if !telling.picked.picks() {
+            telling.mask = telling.asked.without(SPANS);
+            return 0;
+        }
+        telling.mask = telling.asked;
+        telling.mark = tsc();
+        telling.mark
+    }
+
+    /// What an element was asked for itself has ended; what follows from it has not.
+    #[inline(always)]
+    pub(super) fn tell_own(&mut self, element: u32, doing: Doing) {
+        if self.telling.spans() {
+            let sent = self.stack[self.floor..].iter().map(|job| job.batch.len()).sum();
+            self.tell_batch(element, doing, 0, sent);
+        }
+    }
+
+    /// All that followed has ended, too.
+    #[inline(always)]
+    pub(super) fn tell_end(&mut self, kind: Kind, element: u32, begun: u64) {
+        if begun != 0 && self.telling.tells(Mask::TASKS) {
+            let at = self.telling.mark;
+            events::push(at, kind, (element, 0), (short(at.saturating_sub(begun)), self.index as u32));
+        }
+    }
+
+    /// A batch has been done.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_batch(&mut self, element: u32, doing: Doing, port: u16, packets: usize) {
+        let at = tsc();
+        let telling = &mut self.telling;
+        let took = at.saturating_sub(std::mem::replace(&mut telling.mark, at));
+        let queue = doing == Doing::Push && telling.queues[element as usize];
+        let (kind, of) = if queue { (Kind::Enqueue, Mask::QUEUES) } else { (Kind::Batch, Mask::BATCHES) };
+        if telling.tells(of) {
+            events::push(at, kind, (element, way(doing, port)), (short(took), short(packets as u64)));
+        }
+    }
+
+    /// An element was asked for packets at `begun`, and has given so many.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_pull(&mut self, element: u32, port: u16, begun: u64, packets: usize) {
+        let telling = &mut self.telling;
+        let queue = telling.queues[element as usize];
+        let (kind, of) = if queue { (Kind::Dequeue, Mask::QUEUES) } else { (Kind::Batch, Mask::BATCHES) };
+        let was_dry = std::mem::replace(&mut telling.dry[element as usize], packets == 0);
+        if !telling.tells(of) || (packets == 0 && (was_dry || !queue)) {
+            return;
+        }
+        let at = tsc();
+        let kind = if packets == 0 { Kind::Empty } else { kind };
+        let took = short(at.saturating_sub(begun));
+        events::push(at, kind, (element, way(Doing::Pull, port)), (took, short(packets as u64)));
+    }
+
+    /// Packets have been dropped.
+    #[inline(always)]
+    pub(super) fn tell_drops(&self, element: u32, reason: Reason, n: u64) {
+        if self.telling.tells(Mask::DROPS) {
+            push_drops(element, reason, n);
+        }
+    }
+
+    /// A handler of an element is called: returns when, if that is recorded.
+    pub(super) fn tell_call(&self) -> Option<u64> {
+        events::recorded().meets(Mask::CONTROL).then(tsc)
+    }
+
+    /// It has been answered.
+    pub(super) fn tell_called(&self, begun: Option<u64>, element: u32, written: bool) {
+        if let Some(begun) = begun {
+            let at = tsc();
+            events::push(at, Kind::Call, (element, u32::from(written)), (short(at.saturating_sub(begun)), 0));
+        }
+    }
+
+    /// It has slept since `begun`.
+    pub(super) fn tell_sleep(&self, begun: u64) {
+        if events::recorded().meets(Mask::CONTROL) {
+            let at = tsc();
+            events::push(at, Kind::Sleep, (self.index as u32, 0), (short(at.saturating_sub(begun)), 0));
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn push_drops(element: u32, reason: Reason, n: u64) {
+    events::push(tsc(), Kind::Drop, (element, reason as u32), (0, short(n)));
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor profile`: what a router's threads and the kernel did, on one timeline.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use profile::analyse::Report;
+use profile::export;
+use profile::file::Recording;
+use serde_json::json;
+
+use crate::{cli, exit};
+
+pub(crate) mod live;
+mod record;
+
+/// Record what a router and the kernel do, and look into it.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor profile record -o run.prof --time 5s router.click
+  junctor profile record -o run.prof -- -j 2 --burst 32 router.click    options of 'junctor run' behind --
+  junctor profile record -o run.prof --pid 4711 --time 10s              a router that runs
+  junctor profile report run.prof
+  junctor profile export run.prof --format perfetto -o run.pftrace      for ui.perfetto.dev")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Command {
+    Record(record::Args),
+    Report(ReportArgs),
+    Export(ExportArgs),
+}
+
+/// Say what a recording shows: where time goes, who waits for whom, and what to do about it.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor profile report run.prof
+  junctor profile report run.prof --json | jq '.report.findings'")]
+struct ReportArgs {
+    /// The recording.
+    file: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Turn a recording into what other programs read.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor profile export run.prof --format perfetto -o run.pftrace      for ui.perfetto.dev
+  junctor profile export run.prof --format csv | head")]
+struct ExportArgs {
+    /// The recording.
+    file: PathBuf,
+    /// What to write.
+    #[arg(long, value_enum, default_value_t = Format::Perfetto)]
+    format: Format,
+    /// Where to write it [default: standard output].
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Perfetto's protobuf.
+    Perfetto,
+    /// Chrome's JSON, for small recordings.
+    Chrome,
+    /// One event a line.
+    Csv,
+}
+
+/// Runs the command.
+pub(crate) fn main(args: Args) -> u8 {
+    match args.command {
+        Command::Record(args) => record::main(args),
+        Command::Report(args) => report(&args),
+        Command::Export(args) => export(&args),
+    }
+}
+
+fn load(path: &Path) -> Result<Recording, u8> {
+    let bytes = std::fs::read(path).map_err(|e| cli::usage(format!("{}: {e}", path.display())))?;
+    Recording::read(&bytes).map_err(|e| cli::usage(format!("{}: {e}", path.display())))
+}
+
+fn report(args: &ReportArgs) -> u8 {
+    let recording = match load(&args.file) {
+        Ok(recording) => recording,
+        Err(status) => return status,
+    };
+    let report = Report::new(&recording);
+    let text = if args.json {
+        let version = env!("CARGO_PKG_VERSION");
+        let object = json!({"command": "profile report", "version": version, "recording": recording.header, "report": report});
+        format!("{object}\n")
+    } else {
+        report.to_string()
+    };
+    cli::print_or_fail(text.as_bytes())
+}
+
+fn export(args: &ExportArgs) -> u8 {
+    let recording = match load(&args.file) {
+        Ok(recording) => recording,
+        Err(status) => return status,
+    };
+    if recording.end.is_none() {
+        eprintln!("junctor: the recording has no end; what was kept of it is exported");
+    }
+    let named = |e: std::io::Error| {
+        let place =
+            args.output.as_ref().map_or_else(|| "standard output".into(), |p| p.display().to_string());
+        cli::fail(format!("{place}: {e}"))
+    };
+    let done = match &args.output {
+        Some(path) => {
+            std::fs::File::create(path).and_then(|file| write(args.format, &recording, BufWriter::new(file)))
+        }
+        None => write(args.format, &recording, BufWriter::new(std::io::stdout().lock())),
+    };
+    match done {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => named(e),
+        _ => exit::SUCCESS,
+    }
+}
+
+fn write(format: Format, recording: &Recording, out: impl Write) -> std::io::Result<()> {
+    match format {
+        Format::Perfetto => export::perfetto::write(recording, out),
+        Format::Chrome => export::chrome::write(recording, out),
+        Format::Csv => export::csv::write(recording, out),
+    }
+}

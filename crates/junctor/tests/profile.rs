@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor profile`: recorded, reported and exported; contention that a configuration brings about is named, and none where there is none. No speed is
+//! asked for.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn junctor(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_junctor")).args(args).output().expect("it runs")
+}
+
+fn words(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { dir: tempfile::tempdir().expect("a directory") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        std::fs::write(self.path(name), text).expect("written");
+        self.path(name)
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+/// The report of a recording.
+fn report(file: &Path) -> Value {
+    let output = junctor(&["profile", "report", text(file), "--json"]);
+    assert!(output.status.success(), "{}", words(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Packets that end by themselves, through a queue.
+const LINE: &str = "s :: InfiniteSource(LIMIT 200000, STOP true) -> c :: Counter -> q :: Queue -> u :: Unqueue -> d :: Discard";
+
+#[test]
+fn a_run_is_recorded_reported_and_exported() {
+    let place = Place::new();
+    let (conf, file) = (place.write("line.click", LINE), place.path("line.prof"));
+    let output = junctor(&[
+        "profile",
+        "record",
+        "-o",
+        text(&file),
+        "--one-in",
+        "1",
+        "--",
+        "-j",
+        "2",
+        "--control",
+        "none",
+        text(&conf),
+    ]);
+    assert!(output.status.success() && words(&output).contains("engine events"), "{}", words(&output));
+
+    let json = report(&file);
+    assert_eq!((&json["command"], &json["report"]["complete"]), (&"profile report".into(), &true.into()));
+    let rows = |what: &str| json["report"][what].as_array().cloned().unwrap_or_default();
+    let named = |what: &str, name: &str| rows(what).into_iter().find(|row| row["name"] == name);
+    // What rings lost is not among the packets, so there are no more than were sent.
+    let counter = named("elements", "c").expect("the counter worked");
+    let packets = counter["packets"].as_u64().expect("a number");
+    assert!(packets > 0 && packets <= 200_000, "{counter}");
+    if json["report"]["lost"] == 0 {
+        let drops = rows("drops").into_iter().filter(|d| d["reason"] != "inactive");
+        assert_eq!(packets, 200_000);
+        assert_eq!(drops.map(|d| d["packets"].as_u64().unwrap_or(0)).sum::<u64>(), 200_000, "{json}");
+    }
+    assert!(named("queues", "q").is_some() && !rows("threads").is_empty());
+    assert!(!rows("findings").iter().any(|f| f["kind"] == "lock"), "{json}");
+
+    let plain = junctor(&["profile", "report", text(&file)]);
+    for part in ["Findings", "Elements", "c :: Counter", "Queues", "Drops", "discarded"] {
+        assert!(words(&plain).contains(part), "{part} in {}", words(&plain));
+    }
+    let out = place.path("line.pftrace");
+    let exported = junctor(&["profile", "export", text(&file), "-o", text(&out)]);
+    assert!(exported.status.success(), "{}", words(&exported));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profile_perfetto.py");
+    if let Some(counts) = lab::scapy::ask(script, &[out.as_os_str()]) {
+        let counts: Vec<u64> = counts.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+        assert!(counts[0] > 100 && counts[1] > 0, "spans and flows: {counts:?}");
+    }
+    let chrome = junctor(&["profile", "export", text(&file), "--format", "chrome"]);
+    let chrome: Value = serde_json::from_slice(&chrome.stdout).expect("JSON");
+    assert!(chrome["traceEvents"].as_array().is_some_and(|e| e.iter().any(|e| e["name"] == "c")));
+    let csv = junctor(&["profile", "export", text(&file), "--format", "csv"]);
+    let csv = String::from_utf8_lossy(&csv.stdout).into_owned();
+    assert!(
+        csv.starts_with("at_ns,source,where,kind,subject,") && csv.contains(",batch,c,"),
+        "{}",
+        &csv[..200]
+    );
+}
+
+/// Two workers that fill one queue under a lock wait for each other, sooner or later: longer runs until they have.
+#[test]
+fn contention_is_found_and_named() {
+    let place = Place::new();
+    let lines = "s0 :: InfiniteSource -> q :: Queue(64, SYNC spin); s1 :: InfiniteSource -> q; q -> Unqueue -> Discard;";
+    let (conf, file) = (place.write("spin.click", lines), place.path("spin.prof"));
+    for ms in [200, 400, 800, 1600, 3200, 6400] {
+        let time = format!("{ms}ms");
+        let output = junctor(&[
+            "profile",
+            "record",
+            "-o",
+            text(&file),
+            "--time",
+            &time,
+            "--no-kernel",
+            "--",
+            "-j",
+            "2",
+            "--big-lock",
+            "--control",
+            "none",
+            text(&conf),
+        ]);
+        assert!(output.status.success(), "{}", words(&output));
+        let json = report(&file);
+        let locks = json["report"]["findings"].as_array().cloned().unwrap_or_default();
+        let Some(found) = locks.iter().find(|f| f["kind"] == "lock") else { continue };
+        let said = found["text"].as_str().unwrap_or_default();
+        assert!(said.contains("wait") && said.contains(".rs:"), "{found}");
+        assert!(
+            found["mend"].as_str().is_some_and(|m| m.contains("--big-lock") || m.contains("SYNC lockfree")),
+            "{found}"
+        );
+        let table = json["report"]["locks"].as_array().cloned().unwrap_or_default();
+        assert!(table.iter().any(|l| l["name"] == found["subject"]
+            && l["pairs"][0]["waiter"].as_str().is_some_and(|w| w.starts_with("worker-"))));
+        return;
+    }
+    panic!("two workers under one lock never waited for each other");
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let place = Place::new();
+    let conf = place.write("line.click", LINE);
+    let check = |args: &[&str], status: i32, said: &[&str]| {
+        let output = junctor(args);
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {}", words(&output));
+        said.iter().for_each(|part| assert!(words(&output).contains(part), "{part} in {}", words(&output)));
+    };
+    let missing = place.path("no/such/dir/x.prof");
+    let record = |file: &str, said: &[&str]| {
+        check(
+            &[
+                "profile",
+                "record",
+                "-o",
+                file,
+                "--no-kernel",
+                "--",
+                "-j",
+                "1",
+                "--control",
+                "none",
+                text(&conf),
+            ],
+            1,
+            said,
+        );
+    };
+    record(text(&missing), &["no/such/dir", "No such file"]);
+    // A disk that is full.
+    record("/dev/full", &["/dev/full", "No space left"]);
+    let other = place.write("other.prof", "something else");
+    check(&["profile", "report", text(&other)], 2, &["other.prof", "no recording"]);
+    check(&["profile", "report", text(&missing)], 2, &["No such file"]);
+    check(&["profile", "record", "-o", "x", "--events", "tasks,dops", text(&conf)], 2, &["dops", "drops"]);
+    check(&["profile", "record", "-o", "x", "--time", "soon", text(&conf)], 2, &["--time", "soon"]);
+    let socket = place.path("none.sock");
+    check(&["profile", "record", "-o", "x", "--socket", text(&socket)], 1, &["no router answers"]);
+}
+
+/// A router that goes on until it is told, and its socket.
+struct Running {
+    child: std::process::Child,
+    socket: PathBuf,
+}
+
+impl Running {
+    fn start(place: &Place) -> Running {
+        let conf =
+            place.write("running.click", "s :: InfiniteSource -> q :: Queue -> u :: Unqueue -> d :: Discard");
+        let socket = place.path("r.sock");
+        let child = Command::new(env!("CARGO_BIN_EXE_junctor"))
+            .args(["run", "-j", "2", "--control", text(&socket), text(&conf)])
+            .spawn()
+            .expect("it runs");
+        while !socket.exists() {
+            std::thread::yield_now();
+        }
+        Running { child, socket }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_running_router_is_recorded_over_its_socket() {
+    let place = Place::new();
+    let mut router = Running::start(&place);
+    let (file, socket) = (place.path("live.prof"), router.socket.clone());
+    let record = |time: &str| {
+        junctor(&["profile", "record", "-o", text(&file), "--socket", text(&socket), "--time", time])
+    };
+    // On a busy machine workers may have no turn in a short time.
+    let seen = ["300ms", "1s", "3s", "9s", "27s"].into_iter().any(|time| {
+        let output = record(time);
+        assert!(output.status.success() && words(&output).contains("recorded"), "{}", words(&output));
+        let json = report(&file);
+        assert!(json["report"]["complete"] == true, "{json}");
+        json["report"]["elements"].as_array().is_some_and(|all| all.iter().any(|e| e["name"] == "q"))
+    });
+    assert!(seen, "no batch of a queue in half a minute");
+
+    // One at a time, and a router that is gone is named with what was kept.
+    let ctl = |words: &[&str]| junctor(&[&["ctl", "--socket", text(&socket)], words].concat());
+    let start = format!("start kernel=false\n{}", text(&place.path("gone.prof")));
+    let output = ctl(&["recording", &start]);
+    assert!(output.status.success(), "{}", words(&output));
+    let output = record("300ms");
+    assert!(
+        !output.status.success() && words(&output).contains("being recorded already"),
+        "{}",
+        words(&output)
+    );
+    let written = || words(&ctl(&["--read", "recording"]));
+    loop {
+        let status = written();
+        assert!(status.starts_with("recording: "), "{status}");
+        if !status.starts_with("recording: 0 engine") {
+            break;
+        }
+    }
+    router.child.kill().expect("it lives");
+    router.child.wait().expect("it ends");
+    let json = report(&place.path("gone.prof"));
+    assert_eq!(
+        (&json["report"]["complete"], json["report"]["events"].as_u64() > Some(0)),
+        (&false.into(), true)
+    );
+}

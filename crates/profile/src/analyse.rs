@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a recording says: where time goes, who waits for whom, and what to do about it.
+//!
+//! Counts of what tasks and elements did are of the runs that were recorded (one in [`Header::one_in`](crate::names::Header)), shares of time are scaled
+//! up to all of them; waiting for locks, drops, sleeping and all that the kernel tells is recorded each time.
+
+use serde::Serialize;
+
+use crate::clock::Timeline;
+use crate::file::Recording;
+use crate::names::Missing;
+
+mod elements;
+mod findings;
+mod locks;
+mod processors;
+mod stalls;
+mod text;
+
+pub use elements::{Drops, Element, Queue};
+pub use findings::Finding;
+pub use locks::{Lock, Pair};
+pub use processors::{Processor, Share, Thread};
+pub use stalls::Stall;
+
+/// See the module.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// From the first event to the end, in milliseconds.
+    pub duration_ms: f64,
+    /// Frequency of the time stamp counter, GHz.
+    pub counter_ghz: f64,
+    /// Engine events in the recording.
+    pub events: u64,
+    /// Kernel events in it.
+    pub kernel_events: u64,
+    /// Events that were lost.
+    pub lost: u64,
+    /// One in so many runs of tasks was recorded.
+    pub one_in: u32,
+    /// Whether the recording came to its end; one that was cut off says less.
+    pub complete: bool,
+    /// What could not be recorded.
+    pub missing: Vec<Missing>,
+    /// What is to be known first, the gravest at the beginning.
+    pub findings: Vec<Finding>,
+    /// The processors, if the kernel was recorded.
+    pub processors: Vec<Processor>,
+    /// The router's threads.
+    pub threads: Vec<Thread>,
+    /// Elements that worked.
+    pub elements: Vec<Element>,
+    /// Queues that were used.
+    pub queues: Vec<Queue>,
+    /// Locks that were told of.
+    pub locks: Vec<Lock>,
+    /// Dropped packets.
+    pub drops: Vec<Drops>,
+    /// The longest that something stood still.
+    pub stalls: Vec<Stall>,
+}
+
+/// What all parts of the analysis look at.
+struct Trace<'a> {
+    recording: &'a Recording,
+    time: Timeline,
+    /// From the beginning to the end, in cycles.
+    from: u64,
+    to: u64,
+}
+
+impl Trace<'_> {
+    fn new(recording: &Recording) -> Trace<'_> {
+        let time = recording.timeline();
+        let first = recording.pairs.first().map(|p| p.cycles);
+        let from = first.unwrap_or_else(|| recording.events.iter().map(|e| e.at).min().unwrap_or(0));
+        let last = recording.events.iter().map(|e| e.at).max().unwrap_or(from);
+        let ended = recording.end.as_ref().map_or(0, |e| e.at);
+        Trace { recording, time, from, to: last.max(ended).max(from) }
+    }
+
+    /// How long it took, in cycles, one at least.
+    fn cycles(&self) -> f64 {
+        ((self.to - self.from) as f64).max(1.0)
+    }
+
+    fn one_in(&self) -> f64 {
+        f64::from(self.recording.header.one_in.max(1))
+    }
+
+    /// What element `index` was called at a time, and its class.
+    fn element(&self, index: u32, at: u64) -> (String, String) {
+        let names = self.recording.names_at(at);
+        match names.and_then(|n| n.elements.get(index as usize)) {
+            Some(element) => (element.name.clone(), element.class.clone()),
+            None => (format!("element {index}"), String::new()),
+        }
+    }
+
+    /// The thread of this number.
+    fn thread(&self, number: u32) -> String {
+        let index = (number as usize).wrapping_sub(1);
+        let named = self.recording.names.iter().rev().find_map(|n| n.threads.get(index));
+        named.map_or_else(|| format!("thread {number}"), |t| t.name.clone())
+    }
+
+    /// Milliseconds from the beginning.
+    fn at_ms(&self, cycles: u64) -> f64 {
+        self.time.span_ns(cycles.saturating_sub(self.from)) / 1e6
+    }
+}
+
+impl Report {
+    /// Analyses a recording.
+    pub fn new(recording: &Recording) -> Report {
+        let trace = Trace::new(recording);
+        let lost = recording.end.as_ref().map_or(0, |e| e.lost.iter().sum::<u64>() + e.lost_kernel);
+        let (elements, queues) = elements::tables(&trace);
+        let (processors, threads) = processors::tables(&trace);
+        let mut report = Report {
+            duration_ms: trace.at_ms(trace.to),
+            counter_ghz: trace.time.ghz(),
+            events: recording.events.len() as u64,
+            kernel_events: recording.kernel.len() as u64,
+            lost,
+            one_in: recording.header.one_in.max(1),
+            complete: recording.end.is_some(),
+            missing: recording.header.missing.clone(),
+            findings: Vec::new(),
+            processors,
+            threads,
+            elements,
+            queues,
+            locks: locks::table(&trace),
+            drops: elements::drops(&trace),
+            stalls: stalls::longest(&trace),
+        };
+        report.findings = findings::find(&report, recording);
+        report
+    }
+}
+
+#[cfg(test)]
+mod tests;

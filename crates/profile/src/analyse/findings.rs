@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Findings in words, each with what to do about it.
+
+use serde::Serialize;
+
+use super::{Lock, Queue, Report, Thread};
+use crate::file::Recording;
+
+/// Something that costs the router speed or packets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Finding {
+    /// What kind: `lock`, `queue-full`, `processor-shared`, `interrupts`, `imbalance`, `migrations`, `lost-events`.
+    pub kind: String,
+    /// What it is about: an element, a thread, a processor.
+    pub subject: String,
+    /// Of the time or packets concerned, how much it takes.
+    pub share: f64,
+    /// What was found.
+    pub text: String,
+    /// What to do about it.
+    pub mend: String,
+}
+
+/// Waiting that takes less than this of the waiters' time is not worth a word.
+const WAITING: f64 = 0.01;
+/// Less waits than this may be chance.
+const WAITS: u64 = 10;
+/// The same of a worker that has no processor.
+const READY: f64 = 0.05;
+/// The same of interrupts.
+const INTERRUPTS: f64 = 0.1;
+/// A worker is busy, and another is not.
+const BUSY: f64 = 0.8;
+const FREE: f64 = 0.5;
+/// Moves of a worker from processor to processor in a second.
+const MIGRATIONS_PER_S: f64 = 10.0;
+/// Lost events, of all.
+const LOST: f64 = 0.01;
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// All that is found, the gravest first.
+pub(super) fn find(report: &Report, recording: &Recording) -> Vec<Finding> {
+    let mut found: Vec<Finding> = report.locks.iter().filter_map(|lock| waits(lock, recording)).collect();
+    found.extend(report.queues.iter().filter_map(full));
+    found.extend(report.threads.iter().filter_map(|thread| shared(thread, report)));
+    found.extend(report.processors.iter().filter(|p| p.router > FREE).filter_map(|p| {
+        let share = p.interrupts + p.softirqs;
+        (share > INTERRUPTS).then(|| Finding {
+            kind: "interrupts".into(),
+            subject: format!("CPU {}", p.cpu),
+            share,
+            text: format!(
+                "interrupts and softirqs take {} of CPU {}, where a worker runs",
+                percent(share),
+                p.cpu
+            ),
+            mend: "move them to other cores: junctor affinity spread, or set".into(),
+        })
+    }));
+    found.extend(imbalance(report));
+    found.extend(report.threads.iter().filter_map(|thread| migrations(thread, report)));
+    found.sort_by(|a, b| b.share.total_cmp(&a.share));
+    found.extend(lost(report));
+    found
+}
+
+fn waits(lock: &Lock, recording: &Recording) -> Option<Finding> {
+    if lock.share < WAITING || lock.contended < WAITS {
+        return None;
+    }
+    let elements = recording.names.iter().flat_map(|n| &n.elements);
+    let class = elements.into_iter().find(|e| e.name == lock.name).map(|e| e.class.as_str());
+    let n = lock.waiters.len();
+    let text = format!(
+        "{n} {} {} of {} time for the lock of `{}`{} ({} lock made at {}; {} waits, {:.1} us the longest)",
+        if n == 1 { "thread waits" } else { "threads wait" },
+        percent(lock.share),
+        if n == 1 { "its" } else { "their" },
+        lock.name,
+        class.map_or(String::new(), |c| format!(", a {c}")),
+        lock.how,
+        lock.at,
+        lock.contended,
+        lock.worst_wait_us,
+    );
+    let mend = mend(class.unwrap_or(""), &lock.at);
+    Some(Finding { kind: "lock".into(), subject: lock.name.clone(), share: lock.share, text, mend })
+}
+
+/// What to do about a lock, by the class of its element and the file that makes it.
+fn mend(class: &str, at: &str) -> String {
+    if class.is_empty() && at.contains("engine/") {
+        return "run without --big-lock".into();
+    }
+    if at.contains("engine/src/locked") {
+        return "its class allows one instance for all workers; 'junctor check --explain' says why and how to avoid it".into();
+    }
+    match class {
+        _ if class.ends_with("Queue") => "use SYNC lockfree, its default".into(),
+        _ if class.contains("IP") && class.contains("Lookup")
+            || class.ends_with("Route")
+            || class.ends_with("Router") =>
+        {
+            "use SYNC rcu, its default: who reads it then waits for nobody".into()
+        }
+        _ => "'junctor check --explain' says who takes it and how to avoid it".into(),
+    }
+}
+
+fn full(queue: &Queue) -> Option<Finding> {
+    if queue.full_packets == 0 {
+        return None;
+    }
+    let drained = if queue.drained_by.is_empty() {
+        "nobody that was told of".into()
+    } else {
+        queue.drained_by.join(", ")
+    };
+    Some(Finding {
+        kind: "queue-full".into(),
+        subject: queue.name.clone(),
+        share: 0.0,
+        text: format!("`{}` had no room for {} packets; {drained} drains it", queue.name, queue.full_packets),
+        mend: "who drains it is the bottleneck: give it a core with less to do (--adaptive, --place), or for bursts a larger capacity".into(),
+    })
+}
+
+fn shared(thread: &Thread, report: &Report) -> Option<Finding> {
+    if thread.worker.is_none() || thread.ready < READY {
+        return None;
+    }
+    let others = report.processors.iter().filter(|p| p.threads.iter().any(|t| t.id == thread.id));
+    let others = others.flat_map(|p| p.threads.iter().filter(|t| t.id != thread.id).take(3));
+    let names: Vec<String> = others.map(|t| format!("{} ({})", t.name, percent(t.share))).collect();
+    Some(Finding {
+        kind: "processor-shared".into(),
+        subject: thread.name.clone(),
+        share: thread.ready,
+        text: format!(
+            "{} had no processor for {} of the time though it had work; beside it ran {}",
+            thread.name,
+            percent(thread.ready),
+            if names.is_empty() { "others".into() } else { names.join(", ") }
+        ),
+        mend: "give workers cores of their own: choose them by -j, keep others off them by cpusets".into(),
+    })
+}
+
+fn imbalance(report: &Report) -> Option<Finding> {
+    let workers = report.threads.iter().filter(|t| t.worker.is_some());
+    let by_load = |a: &&Thread, b: &&Thread| a.working.total_cmp(&b.working);
+    let (most, least) = (workers.clone().max_by(by_load)?, workers.min_by(by_load)?);
+    (most.working > BUSY && least.working < FREE).then(|| Finding {
+        kind: "imbalance".into(),
+        subject: most.name.clone(),
+        share: most.working - least.working,
+        text: format!(
+            "{} works {} of the time, {} only {}",
+            most.name,
+            percent(most.working.min(1.0)),
+            least.name,
+            percent(least.working)
+        ),
+        mend: "place tasks otherwise: --adaptive, or by hand with --place; 'junctor parallelize' rewrites the configuration".into(),
+    })
+}
+
+fn migrations(thread: &Thread, report: &Report) -> Option<Finding> {
+    let per_s = thread.migrations as f64 / (report.duration_ms / 1e3).max(0.1);
+    (thread.worker.is_some() && per_s > MIGRATIONS_PER_S).then(|| Finding {
+        kind: "migrations".into(),
+        subject: thread.name.clone(),
+        share: 0.0,
+        text: format!("{} changed its processor {} times", thread.name, thread.migrations),
+        mend: "name the workers' cores, so that each stays on its own: -j 0,1".into(),
+    })
+}
+
+fn lost(report: &Report) -> Option<Finding> {
+    let all = (report.events + report.kernel_events + report.lost) as f64;
+    let share = report.lost as f64 / all.max(1.0);
+    (share > LOST).then(|| Finding {
+        kind: "lost-events".into(),
+        subject: "recording".into(),
+        share,
+        text: format!("{} events ({}) were lost, so sums are too low", report.lost, percent(share)),
+        mend: "larger rings (--ring), fewer runs (--one-in), or fewer kinds of events (--events)".into(),
+    })
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who waited for which lock, how long, and because of whom.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sync::events::Kind;
+
+use super::Trace;
+use crate::names::LockName;
+
+/// A lock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Lock {
+    /// The element that it was made for.
+    pub name: String,
+    /// What waiters do.
+    pub how: String,
+    /// The line of the source that makes it.
+    pub at: String,
+    /// Times it was taken, as far as told: each time, or only after waits.
+    pub acquisitions: u64,
+    /// Times that somebody had to wait.
+    pub contended: u64,
+    /// Time waited in all, in microseconds, and the longest.
+    pub wait_us: f64,
+    /// See above.
+    pub worst_wait_us: f64,
+    /// How long it was held in the mean when it was told of, and at most, in nanoseconds.
+    pub held_ns: f64,
+    /// See above.
+    pub worst_held_ns: f64,
+    /// Threads that waited.
+    pub waiters: Vec<String>,
+    /// Time waited over the time of those threads.
+    pub share: f64,
+    /// Who waited for whom.
+    pub pairs: Vec<Pair>,
+}
+
+/// Waits of one thread for another.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Pair {
+    /// The thread that held the lock.
+    pub owner: String,
+    /// The thread that waited.
+    pub waiter: String,
+    /// How often.
+    pub waits: u64,
+    /// How long in all, in microseconds.
+    pub wait_us: f64,
+}
+
+#[derive(Default)]
+struct Sums {
+    acquisitions: u64,
+    contended: u64,
+    wait: u64,
+    worst_wait: u64,
+    held: u64,
+    worst_held: u64,
+    /// Waits and cycles by owner and waiter.
+    pairs: BTreeMap<(u32, u32), (u64, u64)>,
+}
+
+/// Locks that were told of, the one most waited for first.
+pub(super) fn table(trace: &Trace<'_>) -> Vec<Lock> {
+    let mut sums: BTreeMap<u32, Sums> = BTreeMap::new();
+    for event in trace.recording.events.iter().filter(|e| e.kind == Kind::Lock) {
+        let (wait, held) = (u64::from(event.first), u64::from(event.second));
+        let lock = sums.entry(event.subject).or_default();
+        lock.acquisitions += 1;
+        (lock.held, lock.worst_held) = (lock.held + held, lock.worst_held.max(held));
+        if wait > 0 {
+            lock.contended += 1;
+            (lock.wait, lock.worst_wait) = (lock.wait + wait, lock.worst_wait.max(wait));
+            let pair = lock.pairs.entry((event.other, event.thread)).or_default();
+            *pair = (pair.0 + 1, pair.1 + wait);
+        }
+    }
+    let mut locks: Vec<Lock> = sums.into_iter().map(|(number, sums)| lock(trace, number, &sums)).collect();
+    locks.sort_by(|a, b| b.wait_us.total_cmp(&a.wait_us));
+    locks
+}
+
+fn lock(trace: &Trace<'_>, number: u32, sums: &Sums) -> Lock {
+    let named = trace.recording.names.iter().flat_map(|n| &n.locks).find(|l| l.number == number);
+    let unnamed = || LockName { number, name: format!("lock {number}"), ..LockName::default() };
+    let LockName { name, how, at, .. } = named.cloned().unwrap_or_else(unnamed);
+    let ns = |cycles: u64| trace.time.span_ns(cycles);
+    let mut waiters: Vec<u32> = sums.pairs.keys().map(|(_, waiter)| *waiter).collect();
+    waiters.sort_unstable();
+    waiters.dedup();
+    let pair = |((owner, waiter), (waits, cycles)): (&(u32, u32), &(u64, u64))| Pair {
+        // Whoever held it may have let it go by the time that the waiter looked.
+        owner: if *owner == 0 { "(gone)".into() } else { trace.thread(*owner) },
+        waiter: trace.thread(*waiter),
+        waits: *waits,
+        wait_us: ns(*cycles) / 1e3,
+    };
+    Lock {
+        name,
+        how,
+        at,
+        acquisitions: sums.acquisitions,
+        contended: sums.contended,
+        wait_us: ns(sums.wait) / 1e3,
+        worst_wait_us: ns(sums.worst_wait) / 1e3,
+        held_ns: ns(sums.held) / (sums.acquisitions as f64).max(1.0),
+        worst_held_ns: ns(sums.worst_held),
+        share: sums.wait as f64 / (trace.cycles() * (waiters.len() as f64).max(1.0)),
+        waiters: waiters.iter().map(|t| trace.thread(*t)).collect(),
+        pairs: sums.pairs.iter().map(pair).collect(),
+    }
+}

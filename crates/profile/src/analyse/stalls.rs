@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The longest that something took which should be short.
+
+use serde::Serialize;
+use sync::events::{Event, Kind};
+
+use super::Trace;
+
+/// Something that took long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Stall {
+    /// When it ended, in milliseconds from the beginning.
+    pub at_ms: f64,
+    /// How long it took, in microseconds.
+    pub took_us: f64,
+    /// The thread.
+    pub thread: String,
+    /// What it was.
+    pub what: String,
+}
+
+/// So many are told.
+const MOST: usize = 10;
+
+/// The longest first.
+pub(super) fn longest(trace: &Trace<'_>) -> Vec<Stall> {
+    let mut all: Vec<(u32, &Event)> = Vec::new();
+    for event in &trace.recording.events {
+        let took = match event.kind {
+            Kind::Lock | Kind::Task | Kind::Timer | Kind::Grace | Kind::Call => event.first,
+            _ => continue,
+        };
+        if took > 0 {
+            all.push((took, event));
+        }
+        // Sorted now and then, so that what is kept stays small.
+        if all.len() > 4096 {
+            keep(&mut all);
+        }
+    }
+    keep(&mut all);
+    all.into_iter().map(|(took, event)| stall(trace, took, event)).collect()
+}
+
+fn keep(all: &mut Vec<(u32, &Event)>) {
+    all.sort_by_key(|(took, _)| std::cmp::Reverse(*took));
+    all.truncate(MOST);
+}
+
+fn stall(trace: &Trace<'_>, took: u32, event: &Event) -> Stall {
+    let element = || trace.element(event.subject, event.at).0;
+    let what = match event.kind {
+        Kind::Lock => {
+            let locks = trace.recording.names.iter().flat_map(|n| &n.locks);
+            let name = locks.into_iter().find(|l| l.number == event.subject).map(|l| l.name.as_str());
+            let owner = if event.other == 0 {
+                String::new()
+            } else {
+                format!(", which {} held", trace.thread(event.other))
+            };
+            format!("wait for the lock of {}{owner}", name.unwrap_or("somebody"))
+        }
+        Kind::Task => format!("task of {} with all that followed", element()),
+        Kind::Timer => format!("timer of {} with all that followed", element()),
+        Kind::Call => format!("handler of {}", element()),
+        _ => "wait for a grace period".into(),
+    };
+    Stall {
+        at_ms: trace.at_ms(event.at),
+        took_us: trace.time.span_ns(u64::from(took)) / 1e3,
+        thread: trace.thread(event.thread),
+        what,
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recordings made by hand, of which the answers are known.
+
+use sync::events::{Event, Kind};
+
+use super::*;
+use crate::clock::Pair;
+use crate::kernel::event::{KernelEvent, KernelKind};
+use crate::names::{ElementName, End, Header, LockName, Names, ThreadName};
+
+/// One second at 1 GHz, in which two workers did nothing yet: cycles and nanoseconds are one.
+fn second() -> Recording {
+    let element = |name: &str, class: &str| ElementName {
+        name: name.into(),
+        class: class.into(),
+        config: String::new(),
+    };
+    let thread = |name: &str, kernel_id| ThreadName { name: name.into(), kernel_id };
+    let at = "crates/elements/src/x.rs:7:1".to_owned();
+    let names = Names {
+        since: 0,
+        elements: vec![element("rt", "StaticIPLookup"), element("q", "Queue"), element("in", "FromDevice")],
+        reasons: vec!["discarded".into(), "queue-full".into()],
+        threads: vec![thread("worker-0", 100), thread("worker-1", 101)],
+        locks: vec![LockName { number: 5, name: "rt".into(), how: "spin".into(), at }],
+    };
+    Recording {
+        header: Header { one_in: 1, ..Header::default() },
+        names: vec![names],
+        pairs: vec![Pair { cycles: 0, ns: 0 }, Pair { cycles: 1_000_000_000, ns: 1_000_000_000 }],
+        end: Some(End { at: 1_000_000_000, ..End::default() }),
+        ..Recording::default()
+    }
+}
+
+fn event(
+    at: u64,
+    kind: Kind,
+    thread: u32,
+    (subject, other): (u32, u32),
+    (first, second): (u32, u32),
+) -> Event {
+    Event { at, kind, thread, subject, other, first, second }
+}
+
+fn kinds(report: &Report) -> Vec<&str> {
+    report.findings.iter().map(|f| f.kind.as_str()).collect()
+}
+
+#[test]
+fn contention_is_found_and_named_with_its_share() {
+    let mut recording = second();
+    // Each of both waits a hundred times 3.1 ms... of a second, so 31 % of its time; the other holds the lock.
+    for i in 0..100u64 {
+        for thread in [1, 2] {
+            let at = i * 10_000_000 + 5_000_000;
+            recording.events.push(event(at, Kind::Lock, thread, (5, 3 - thread), (3_100_000, 500_000)));
+        }
+    }
+    let report = Report::new(&recording);
+    assert_eq!(kinds(&report), ["lock"]);
+    let finding = &report.findings[0];
+    assert!((finding.share - 0.31).abs() < 1e-6, "{}", finding.share);
+    assert!(
+        finding.text.starts_with("2 threads wait 31 % of their time for the lock of `rt`, a StaticIPLookup"),
+        "{}",
+        finding.text
+    );
+    assert!(finding.text.contains("x.rs:7:1") && finding.mend.contains("SYNC rcu"), "{finding:?}");
+    let lock = &report.locks[0];
+    assert_eq!(
+        (lock.contended, lock.acquisitions, lock.worst_wait_us, lock.held_ns),
+        (200, 200, 3100.0, 500_000.0)
+    );
+    let pairs: Vec<_> = lock.pairs.iter().map(|p| (p.owner.as_str(), p.waiter.as_str(), p.waits)).collect();
+    assert_eq!(pairs, [("worker-0", "worker-1", 100), ("worker-1", "worker-0", 100)]);
+    assert_eq!(report.stalls[0].took_us, 3100.0);
+    assert!(report.stalls[0].what.contains("lock of rt, which worker-"), "{:?}", report.stalls[0]);
+}
+
+#[test]
+fn nothing_is_found_where_there_is_nothing() {
+    let mut recording = second();
+    for i in 1..1000u64 {
+        let at = i * 1_000_000;
+        // Taken by all, all the time, and never waited for; once in a while a wait of a microsecond.
+        recording.events.push(event(at, Kind::Lock, 1 + (i % 2) as u32, (5, 0), (0, 200)));
+        if i % 100 == 0 {
+            recording.events.push(event(at + 10, Kind::Lock, 1, (5, 2), (1000, 200)));
+        }
+        recording.events.push(event(at + 900_000, Kind::Task, 1, (2, 0), (500_000, 0)));
+        recording.events.push(event(at + 900_000, Kind::Task, 2, (2, 0), (500_000, 1)));
+    }
+    let report = Report::new(&recording);
+    assert_eq!(kinds(&report), Vec::<&str>::new(), "{report}");
+    assert!(report.to_string().contains("none: no lock"));
+    assert_eq!(report.locks[0].contended, 9);
+}
+
+#[test]
+fn what_elements_and_queues_cost_is_their_own_time() {
+    let mut recording = second();
+    let way = |doing: u32| doing << 16;
+    recording.events = vec![
+        // A task of 1000 cycles: 300 of them its own, 100 in the queue that it asked, 600 for the batch.
+        event(1100, Kind::Dequeue, 1, (1, way(2)), (100, 32)),
+        event(1400, Kind::Batch, 1, (2, way(3)), (400, 32)),
+        event(2000, Kind::Batch, 1, (0, way(0)), (600, 30)),
+        event(2000, Kind::Task, 1, (2, 0), (1000, 0)),
+        event(1500, Kind::Enqueue, 2, (1, way(0)), (200, 40)),
+        event(1500, Kind::Drop, 2, (1, 1), (0, 8)),
+        event(1700, Kind::Empty, 1, (1, way(2)), (10, 0)),
+        event(1800, Kind::Wake, 2, (0, 1), (0, 1)),
+    ];
+    let report = Report::new(&recording);
+    let element = |name: &str| report.elements.iter().find(|e| e.name == name).unwrap();
+    assert_eq!((element("in").cycles_per_packet, element("in").packets_per_batch), (300.0 / 32.0, 32.0));
+    assert_eq!(element("rt").cycles_per_packet, 20.0);
+    assert!((element("rt").share - 600.0 / 1200.0).abs() < 1e-9);
+    let queue = &report.queues[0];
+    assert_eq!((queue.cycles_per_packet_in, queue.cycles_per_packet_out), (5.0, 100.0 / 32.0));
+    assert_eq!((queue.full_packets, queue.empty, queue.wakes), (8, 1, 1));
+    assert_eq!(
+        (&queue.filled_by[..], &queue.drained_by[..]),
+        (&["worker-1".to_owned()][..], &["worker-0".to_owned()][..])
+    );
+    assert_eq!(report.drops[0], Drops { element: "q".into(), reason: "queue-full".into(), packets: 8 });
+    assert_eq!(kinds(&report), ["queue-full"]);
+}
+
+#[test]
+fn names_hold_from_the_exchange_on() {
+    let mut recording = second();
+    let mut other = recording.names[0].clone();
+    (other.since, other.elements[0].name) = (5000, "new".into());
+    recording.names.push(other);
+    for at in [4000, 6000] {
+        recording.events.push(event(at, Kind::Batch, 1, (0, 0), (100, 1)));
+    }
+    let mut names: Vec<String> = Report::new(&recording).elements.into_iter().map(|e| e.name).collect();
+    names.sort();
+    assert_eq!(names, ["new", "rt"]);
+}
+
+/// A worker that has its processor for 600 ms, waits 200 ms for it while another process is there, and is then blocked.
+#[test]
+fn the_kernel_tells_who_had_processors() {
+    let mut recording = second();
+    let ms = 1_000_000u64;
+    let kernel = |at, kind, thread, a, b| KernelEvent { at_ns: at * ms, kind, cpu: 0, thread, a, b, c: 0 };
+    recording.commands.insert(999, "cc1".into());
+    recording.kernel = vec![
+        kernel(0, KernelKind::Switch, 0, 0, 100),
+        kernel(600, KernelKind::Switch, 100, 0, 999),
+        kernel(800, KernelKind::Switch, 999, 1, 100),
+        // 10 ms of interrupt with 5 ms of softirq in it.
+        kernel(810, KernelKind::IrqBegin, 100, 3, 0),
+        kernel(812, KernelKind::SoftirqBegin, 100, 3, 0),
+        kernel(817, KernelKind::SoftirqEnd, 100, 3, 0),
+        kernel(820, KernelKind::IrqEnd, 100, 3, 0),
+        kernel(900, KernelKind::Switch, 100, 1, 0),
+        kernel(950, KernelKind::Wakeup, 0, 100, 0),
+        kernel(1000, KernelKind::Switch, 0, 0, 100),
+    ];
+    recording.events.push(event(10, Kind::Task, 1, (2, 0), (5, 0)));
+    let report = Report::new(&recording);
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
+    let cpu = &report.processors[0];
+    assert!(near(cpu.router, 0.69) && near(cpu.others, 0.2) && near(cpu.idle, 0.1), "{cpu:?}");
+    assert!(near(cpu.interrupts, 0.005) && near(cpu.softirqs, 0.005), "{cpu:?}");
+    let worker = &report.threads[0];
+    assert!(
+        near(worker.running, 0.7) && near(worker.ready, 0.25) && near(worker.blocked, 0.05),
+        "{worker:?}"
+    );
+    assert_eq!((worker.preempted, worker.yielded), (1, 1));
+    let finding = &report.findings[0];
+    assert_eq!((finding.kind.as_str(), finding.subject.as_str()), ("processor-shared", "worker-0"));
+    assert!(finding.text.contains("25 %") && finding.text.contains("cc1 (20 %)"), "{}", finding.text);
+}
+
+#[test]
+fn a_recording_that_lost_much_or_was_cut_off_says_so() {
+    let mut recording = second();
+    recording.events.push(event(10, Kind::Task, 1, (2, 0), (5, 0)));
+    recording.end = Some(End { at: 1_000_000_000, lost: vec![7, 2], lost_kernel: 1, why: String::new() });
+    let report = Report::new(&recording);
+    assert_eq!((report.lost, kinds(&report)), (10, vec!["lost-events"]));
+    recording.end = None;
+    let report = Report::new(&recording);
+    assert!(!report.complete && report.to_string().contains("has no end"));
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A report as text.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::Report;
+
+/// Rows of cells, the first column to the left, the others to the right.
+fn table(f: &mut Formatter<'_>, title: &str, head: &[&str], rows: &[Vec<String>]) -> fmt::Result {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let widest = |column: usize| {
+        let cells = rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count());
+        cells.chain([head[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(widest).collect();
+    writeln!(f, "\n{title}")?;
+    let head: Vec<String> = head.iter().map(|h| (*h).to_owned()).collect();
+    for row in std::iter::once(&head).chain(rows) {
+        let mut line = String::new();
+        for (i, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let cell = if i == 0 { format!("  {cell:<width$}") } else { format!("  {cell:>width$}") };
+            line.push_str(&cell);
+        }
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:.1} ms; {} engine events, {} kernel events, {} lost; one in {} runs of tasks",
+            self.duration_ms, self.events, self.kernel_events, self.lost, self.one_in
+        )?;
+        if !self.complete {
+            writeln!(
+                f,
+                "The recording has no end: the router ended in mid-record, or its disk was full. This is what was kept."
+            )?;
+        }
+        for missing in &self.missing {
+            writeln!(f, "not recorded: {}: {}", missing.what, missing.why)?;
+            if !missing.mend.is_empty() {
+                writeln!(f, "  mend: {}", missing.mend)?;
+            }
+        }
+        writeln!(f, "\nFindings")?;
+        if self.findings.is_empty() {
+            writeln!(f, "  none: no lock, queue, interrupt or neighbour costs this router worth a word")?;
+        }
+        for finding in &self.findings {
+            writeln!(f, "  {}\n    -> {}", finding.text, finding.mend)?;
+        }
+        self.processors(f)?;
+        self.engine(f)?;
+        self.waits(f)
+    }
+}
+
+impl Report {
+    fn processors(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let rows: Vec<Vec<String>> = self
+            .processors
+            .iter()
+            .map(|p| {
+                let shares = [p.router, p.others, p.interrupts, p.softirqs, p.idle].map(percent);
+                let most =
+                    p.threads.first().map_or(String::new(), |t| format!("{} {}", t.name, percent(t.share)));
+                std::iter::once(format!("CPU {}", p.cpu)).chain(shares).chain([most]).collect()
+            })
+            .collect();
+        table(f, "Processors", &["", "router", "others", "irq", "softirq", "idle", "most"], &rows)?;
+        let rows: Vec<Vec<String>> = self
+            .threads
+            .iter()
+            .map(|t| {
+                let shares =
+                    [t.working, t.waiting_for_locks, t.sleeping, t.running, t.ready, t.blocked].map(percent);
+                let counts = [t.migrations, t.preempted, t.yielded].map(|n| n.to_string());
+                std::iter::once(t.name.clone()).chain(shares).chain(counts).collect()
+            })
+            .collect();
+        let head = [
+            "",
+            "working",
+            "lock waits",
+            "sleeping",
+            "running",
+            "ready",
+            "blocked",
+            "moves",
+            "preempted",
+            "yielded",
+        ];
+        table(f, "Threads of the router", &head, &rows)
+    }
+
+    fn engine(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let rows: Vec<Vec<String>> = self
+            .elements
+            .iter()
+            .map(|e| {
+                vec![
+                    format!("{} :: {}", e.name, e.class),
+                    percent(e.share),
+                    format!("{:.1}", e.cycles_per_packet),
+                    format!("{:.1}", e.ns_per_packet),
+                    format!("{:.1}", e.packets_per_batch),
+                    e.batches.to_string(),
+                ]
+            })
+            .collect();
+        table(
+            f,
+            "Elements",
+            &["", "share", "cycles/packet", "ns/packet", "packets/batch", "batches"],
+            &rows,
+        )?;
+        let rows: Vec<Vec<String>> = self
+            .queues
+            .iter()
+            .map(|q| {
+                let per =
+                    |packets: u64, batches: u64| format!("{:.1}", packets as f64 / (batches as f64).max(1.0));
+                vec![
+                    q.name.clone(),
+                    q.filled_by.join(","),
+                    q.drained_by.join(","),
+                    per(q.packets_in, q.batches_in),
+                    per(q.packets_out, q.batches_out),
+                    format!("{:.1}", q.cycles_per_packet_in),
+                    format!("{:.1}", q.cycles_per_packet_out),
+                    q.full_packets.to_string(),
+                    q.empty.to_string(),
+                    q.wakes.to_string(),
+                ]
+            })
+            .collect();
+        let head = [
+            "",
+            "filled by",
+            "drained by",
+            "in/batch",
+            "out/batch",
+            "cycles in",
+            "cycles out",
+            "no room",
+            "empty",
+            "wakes",
+        ];
+        table(f, "Queues", &head, &rows)?;
+        let drops =
+            self.drops.iter().map(|d| vec![d.element.clone(), d.reason.clone(), d.packets.to_string()]);
+        table(f, "Drops", &["", "reason", "packets"], &drops.collect::<Vec<_>>())
+    }
+
+    fn waits(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let rows: Vec<Vec<String>> = self
+            .locks
+            .iter()
+            .map(|l| {
+                vec![
+                    format!("{} ({})", l.name, l.how),
+                    percent(l.share),
+                    l.acquisitions.to_string(),
+                    l.contended.to_string(),
+                    format!("{:.1}", l.wait_us),
+                    format!("{:.1}", l.worst_wait_us),
+                    format!("{:.0}", l.held_ns),
+                    l.at.clone(),
+                ]
+            })
+            .collect();
+        let head = ["", "waiters' time", "told", "waits", "waited us", "worst us", "held ns", "made at"];
+        table(f, "Locks", &head, &rows)?;
+        let pairs = self.locks.iter().flat_map(|l| l.pairs.iter().map(move |p| (l, p)));
+        let rows: Vec<Vec<String>> = pairs
+            .map(|(l, p)| {
+                let (waits, us) = (p.waits.to_string(), format!("{:.1}", p.wait_us));
+                vec![l.name.clone(), p.owner.clone(), p.waiter.clone(), waits, us]
+            })
+            .collect();
+        table(f, "Who waited for whom", &["", "owner", "waiter", "waits", "waited us"], &rows)?;
+        let rows: Vec<Vec<String>> = self
+            .stalls
+            .iter()
+            .map(|s| {
+                vec![s.what.clone(), s.thread.clone(), format!("{:.3}", s.at_ms), format!("{:.1}", s.took_us)]
+            })
+            .collect();
+        table(f, "Longest", &["", "thread", "at ms", "took us"], &rows)
+    }
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a timeline draws: a lane for each thread, with spans that lie in each other or apart, and moments.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use sync::events::{Event, Kind};
+
+use crate::clock::Timeline;
+use crate::file::Recording;
+use crate::kernel::event::{KernelEvent, KernelKind};
+
+/// Something that took time, or none if it is a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    /// An index of [`Lanes::names`].
+    pub(super) name: usize,
+    pub(super) kind: SpanKind,
+    /// Packets, where it has to do with some.
+    pub(super) packets: Option<u32>,
+    /// The number of the hand-off that begins here.
+    pub(super) gives: Option<u64>,
+    /// The number of the one that ends here.
+    pub(super) takes: Option<u64>,
+}
+
+/// What a span is; its category in other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpanKind {
+    Task,
+    Batch,
+    Queue,
+    LockWait,
+    LockHeld,
+    Sleep,
+    Drop,
+    Control,
+}
+
+impl SpanKind {
+    pub(super) const ALL: [SpanKind; 8] = [
+        SpanKind::Task,
+        SpanKind::Batch,
+        SpanKind::Queue,
+        SpanKind::LockWait,
+        SpanKind::LockHeld,
+        SpanKind::Sleep,
+        SpanKind::Drop,
+        SpanKind::Control,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        ["task", "batch", "queue", "lock wait", "lock held", "sleep", "drop", "control"][self as usize]
+    }
+}
+
+/// A thread's.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lane {
+    /// The thread's number in the recording, its name, and the kernel's number for it.
+    pub(super) thread: u32,
+    pub(super) name: String,
+    pub(super) id: u32,
+    /// By beginning; those that begin together, the longest first.
+    pub(super) spans: Vec<Span>,
+}
+
+/// A beginning or an end of a span, or a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Edge {
+    Begin,
+    End,
+    Moment,
+}
+
+impl Lane {
+    /// Goes through all beginnings and ends in time, so that spans lie in each other as brackets do.
+    pub(super) fn walk(&self, mut each: impl FnMut(Edge, u64, &Span)) {
+        let mut open: Vec<(u64, &Span)> = Vec::new();
+        for span in &self.spans {
+            while let Some((to, outer)) = open.pop_if(|(to, _)| *to <= span.from_ns) {
+                each(Edge::End, to, outer);
+            }
+            if span.to_ns == span.from_ns {
+                each(Edge::Moment, span.from_ns, span);
+                continue;
+            }
+            // One that outlasts what it lies in, by a rounding, is cut.
+            let to = open.last().map_or(span.to_ns, |(outer, _)| span.to_ns.min(*outer));
+            each(Edge::Begin, span.from_ns, span);
+            open.push((to, span));
+        }
+        while let Some((to, span)) = open.pop() {
+            each(Edge::End, to, span);
+        }
+    }
+}
+
+/// All lanes of a recording.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lanes {
+    pub(super) names: Vec<String>,
+    pub(super) lanes: Vec<Lane>,
+}
+
+/// Builds lanes.
+struct Builder<'a> {
+    recording: &'a Recording,
+    time: Timeline,
+    names: Vec<String>,
+    by_name: HashMap<(u32, u32, usize), usize>,
+    lanes: BTreeMap<u32, Vec<Span>>,
+    /// Batches in queues that nobody has taken yet: the number of the hand-off, and packets.
+    waiting: HashMap<u32, VecDeque<(u64, u32)>>,
+    /// Wake-ups that the woken have not seen yet, by worker.
+    woken: HashMap<u32, u64>,
+    handoffs: u64,
+}
+
+impl Lanes {
+    pub(super) fn new(recording: &Recording) -> Lanes {
+        let mut builder = Builder {
+            recording,
+            time: recording.timeline(),
+            names: Vec::new(),
+            by_name: HashMap::new(),
+            lanes: BTreeMap::new(),
+            waiting: HashMap::new(),
+            woken: HashMap::new(),
+            handoffs: 0,
+        };
+        // Hand-offs go from thread to thread, so all threads are gone through at once.
+        let mut events: Vec<&Event> = recording.events.iter().collect();
+        events.sort_by_key(|e| e.at);
+        events.into_iter().for_each(|event| builder.add(event));
+        let Builder { names, lanes, .. } = builder;
+        let threads = recording.names.last().map_or(&[][..], |n| &n.threads);
+        let lane = |(thread, mut spans): (u32, Vec<Span>)| {
+            spans.sort_by_key(|s| (s.from_ns, std::cmp::Reverse(s.to_ns)));
+            let known = threads.get((thread as usize).wrapping_sub(1));
+            let name = known.map_or_else(|| format!("thread {thread}"), |t| t.name.clone());
+            // What the kernel does not number gets a number that it does not give.
+            let id = known.map_or(0, |t| t.kernel_id);
+            Lane { thread, name, id: if id == 0 { 1 << 30 | thread } else { id }, spans }
+        };
+        Lanes { names, lanes: lanes.into_iter().map(lane).collect() }
+    }
+}
+
+impl Builder<'_> {
+    fn add(&mut self, event: &Event) {
+        let (kind, packets) = match event.kind {
+            Kind::Lock => return self.add_lock(event),
+            Kind::Task | Kind::Timer => (SpanKind::Task, None),
+            Kind::Batch => (SpanKind::Batch, Some(event.second)),
+            Kind::Enqueue | Kind::Dequeue | Kind::Empty => (SpanKind::Queue, Some(event.second)),
+            Kind::Sleep => (SpanKind::Sleep, None),
+            Kind::Drop => (SpanKind::Drop, Some(event.second)),
+            Kind::Wake | Kind::Grace | Kind::Call | Kind::Swap | Kind::Move => (SpanKind::Control, None),
+        };
+        let took = if matches!(event.kind, Kind::Swap | Kind::Move) { 0 } else { event.first };
+        let name = self.name(event, 0);
+        let mut span = self.span(event, event.at.saturating_sub(u64::from(took)), event.at, name, kind);
+        span.packets = packets;
+        (span.gives, span.takes) = self.handoff(event);
+        self.lanes.entry(event.thread).or_default().push(span);
+    }
+
+    fn add_lock(&mut self, event: &Event) {
+        let taken = event.at.saturating_sub(u64::from(event.second));
+        let asked = taken.saturating_sub(u64::from(event.first));
+        let parts = [(asked, taken, SpanKind::LockWait), (taken, event.at, SpanKind::LockHeld)];
+        for (i, (from, to, kind)) in parts.into_iter().enumerate().filter(|(_, (from, to, _))| to > from) {
+            let name = self.name(event, i);
+            let span = self.span(event, from, to, name, kind);
+            self.lanes.entry(event.thread).or_default().push(span);
+        }
+    }
+
+    fn span(&self, _: &Event, from: u64, to: u64, name: usize, kind: SpanKind) -> Span {
+        let (from_ns, to_ns) = (self.time.ns(from), self.time.ns(to));
+        Span { from_ns, to_ns: to_ns.max(from_ns), name, kind, packets: None, gives: None, takes: None }
+    }
+
+    /// The number of the hand-off that an event gives and takes.
+    fn handoff(&mut self, event: &Event) -> (Option<u64>, Option<u64>) {
+        match event.kind {
+            Kind::Wake => {
+                self.handoffs += 1;
+                self.woken.insert(event.subject, self.handoffs);
+                (Some(self.handoffs), None)
+            }
+            Kind::Sleep => (None, self.woken.remove(&event.subject)),
+            // Packets can be followed through a queue only if all of its batches were told of.
+            Kind::Enqueue if self.recording.header.one_in <= 1 => {
+                self.handoffs += 1;
+                self.waiting.entry(event.subject).or_default().push_back((self.handoffs, event.second));
+                (Some(self.handoffs), None)
+            }
+            Kind::Dequeue => {
+                let Some(waiting) = self.waiting.get_mut(&event.subject) else { return (None, None) };
+                let first = waiting.front().map(|(number, _)| *number);
+                let mut left = event.second;
+                while let Some((_, packets)) = waiting.front_mut() {
+                    if *packets > left {
+                        *packets -= left;
+                        break;
+                    }
+                    left -= *packets;
+                    waiting.pop_front();
+                }
+                (None, first)
+            }
+            _ => (None, None),
+        }
+    }
+
+    /// What an event is called. `part` tells the parts of one apart.
+    fn name(&mut self, event: &Event, part: usize) -> usize {
+        let names = self.recording.names_at(event.at);
+        let generation = names.map_or(0, |n| n.since);
+        // Drops are told apart by their reason, too; swaps have no subject.
+        let detail = if event.kind == Kind::Drop { event.other } else { 0 };
+        let key = (event.kind as u32 | detail << 8, event.subject, part << 32 ^ generation as usize);
+        if let Some(known) = self.by_name.get(&key) {
+            return *known;
+        }
+        let element = names.and_then(|n| n.elements.get(event.subject as usize)).map(|e| e.name.clone());
+        let element = element.unwrap_or_else(|| format!("element {}", event.subject));
+        let lock = || {
+            let mut all = self.recording.names.iter().flat_map(|n| &n.locks);
+            all.find(|l| l.number == event.subject)
+                .map_or_else(|| event.subject.to_string(), |l| l.name.clone())
+        };
+        let text = match event.kind {
+            Kind::Lock if part == 0 => format!("wait for lock of {}", lock()),
+            Kind::Lock => format!("lock of {}", lock()),
+            Kind::Task => format!("task {element}"),
+            Kind::Timer => format!("timer {element}"),
+            Kind::Batch => element,
+            Kind::Enqueue => format!("into {element}"),
+            Kind::Dequeue => format!("out of {element}"),
+            Kind::Empty => format!("{element} is empty"),
+            Kind::Drop => {
+                let reason = names.and_then(|n| n.reasons.get(event.other as usize));
+                format!("{element} drops: {}", reason.map_or("unknown", String::as_str))
+            }
+            Kind::Sleep => "sleep".into(),
+            Kind::Wake => format!("wake worker {}", event.subject),
+            Kind::Grace => "wait for a grace period".into(),
+            Kind::Call => format!("call of {element}"),
+            Kind::Swap => "another configuration".into(),
+            Kind::Move => format!("{element} moves"),
+        };
+        self.names.push(text);
+        self.by_name.insert(key, self.names.len() - 1);
+        self.names.len() - 1
+    }
+}
+
+/// A processor with a thread for some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stay {
+    pub(super) cpu: u16,
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    pub(super) thread: u32,
+}
+
+/// Which threads processors were with; idle times are left out.
+pub(super) fn stays(kernel: &[KernelEvent]) -> Vec<Stay> {
+    let mut events: Vec<&KernelEvent> = kernel.iter().filter(|e| e.kind == KernelKind::Switch).collect();
+    events.sort_by_key(|e| e.at_ns);
+    let mut present: BTreeMap<u16, (u32, u64)> = BTreeMap::new();
+    let mut stays = Vec::new();
+    for event in events {
+        if let Some((thread, from_ns)) = present.insert(event.cpu, (event.b, event.at_ns))
+            && thread != 0
+        {
+            stays.push(Stay { cpu: event.cpu, from_ns, to_ns: event.at_ns, thread });
+        }
+    }
+    stays
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_walked_as_brackets() {
+        let span = |from_ns, to_ns| Span {
+            from_ns,
+            to_ns,
+            name: 0,
+            kind: SpanKind::Batch,
+            packets: None,
+            gives: None,
+            takes: None,
+        };
+        let spans = [(0, 10), (0, 4), (2, 2), (4, 12), (20, 21)].map(|(a, b)| span(a, b)).to_vec();
+        let lane = Lane { spans, ..Lane::default() };
+        let mut edges = Vec::new();
+        lane.walk(|edge, at, _| edges.push((edge, at)));
+        use Edge::{Begin, End, Moment};
+        let expected = [
+            (Begin, 0),
+            (Begin, 0),
+            (Moment, 2),
+            (End, 4),
+            (Begin, 4),
+            (End, 10),
+            (End, 10),
+            (Begin, 20),
+            (End, 21),
+        ];
+        assert_eq!(edges, expected);
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel tells, in records of 32 bytes like those of threads.
+
+/// Bytes of a record.
+pub const KERNEL_EVENT_BYTES: usize = 32;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u16)]
+pub enum KernelKind {
+    /// A processor went from one thread to another: `a` is the state in which the first was left, `b` the second.
+    Switch = 1,
+    /// Thread `a` may run again, on processor `b`.
+    Wakeup = 2,
+    /// The handler of interrupt `a` began.
+    IrqBegin = 3,
+    /// It ended.
+    IrqEnd = 4,
+    /// Softirq `a` began.
+    SoftirqBegin = 5,
+    /// It ended.
+    SoftirqEnd = 6,
+    /// A device was polled: `a` packets of at most `b`.
+    NapiPoll = 7,
+    /// An XDP program on interface `b` failed, or its verdict `a` could not be carried out.
+    XdpException = 8,
+    /// A lock of the kernel, `c`, was not free; `a` says of what kind it is.
+    ContentionBegin = 9,
+    /// It was taken, or given up.
+    ContentionEnd = 10,
+    /// A thread called `futex` on address `c` to do `a`.
+    FutexBegin = 11,
+    /// The call ended.
+    FutexEnd = 12,
+    /// Thread `a` was moved from processor `b` to `c`.
+    Migrate = 13,
+}
+
+impl KernelKind {
+    /// All, in the order of their numbers, from 1 on.
+    pub const ALL: [KernelKind; 13] = [
+        KernelKind::Switch,
+        KernelKind::Wakeup,
+        KernelKind::IrqBegin,
+        KernelKind::IrqEnd,
+        KernelKind::SoftirqBegin,
+        KernelKind::SoftirqEnd,
+        KernelKind::NapiPoll,
+        KernelKind::XdpException,
+        KernelKind::ContentionBegin,
+        KernelKind::ContentionEnd,
+        KernelKind::FutexBegin,
+        KernelKind::FutexEnd,
+        KernelKind::Migrate,
+    ];
+
+    /// In words, as event logs have it.
+    pub fn name(self) -> &'static str {
+        const NAMES: [&str; 13] = [
+            "sched_switch",
+            "sched_wakeup",
+            "irq_begin",
+            "irq_end",
+            "softirq_begin",
+            "softirq_end",
+            "napi_poll",
+            "xdp_exception",
+            "contention_begin",
+            "contention_end",
+            "futex_begin",
+            "futex_end",
+            "migrate",
+        ];
+        NAMES[self as usize - 1]
+    }
+}
+
+/// A record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelEvent {
+    /// When, on the monotonic clock.
+    pub at_ns: u64,
+    /// What.
+    pub kind: KernelKind,
+    /// On which processor.
+    pub cpu: u16,
+    /// The thread that ran there.
+    pub thread: u32,
+    /// Depends on the kind.
+    pub a: u32,
+    /// Depends on the kind.
+    pub b: u32,
+    /// Depends on the kind.
+    pub c: u64,
+}
+
+impl KernelEvent {
+    /// As it lies in files.
+    pub fn to_bytes(self) -> [u8; KERNEL_EVENT_BYTES] {
+        let KernelEvent { at_ns, kind, cpu, thread, a, b, c } = self;
+        let what = kind as u64 | u64::from(cpu) << 16 | u64::from(thread) << 32;
+        let words = [at_ns, what, u64::from(a) | u64::from(b) << 32, c];
+        let mut bytes = [0; KERNEL_EVENT_BYTES];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// From four words of a file; `None` if no kind has this number.
+    pub fn from_words([at_ns, what, ab, c]: [u64; 4]) -> Option<KernelEvent> {
+        let kind = *KernelKind::ALL.get(usize::from(what as u16).checked_sub(1)?)?;
+        let (cpu, thread) = ((what >> 16) as u16, (what >> 32) as u32);
+        Some(KernelEvent { at_ns, kind, cpu, thread, a: ab as u32, b: (ab >> 32) as u32, c })
+    }
+}
+
+/// What a softirq of this number does.
+pub fn softirq_name(number: u32) -> &'static str {
+    const NAMES: [&str; 10] =
+        ["hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu"];
+    NAMES.get(number as usize).copied().unwrap_or("other")
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the numbers in a recording mean, and how it was made.
+
+use serde::{Deserialize, Serialize};
+
+/// How a recording was made: the first section of its file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Header {
+    /// The program that wrote it.
+    pub program: String,
+    /// The command line of the router.
+    pub command: String,
+    /// Its process.
+    pub pid: u32,
+    /// The processor's name, and the kernel's version.
+    pub cpu: String,
+    /// See `cpu`.
+    pub kernel: String,
+    /// Processors.
+    pub cores: usize,
+    /// Seconds after the epoch when it began.
+    pub began_unix_s: u64,
+    /// What engine events were recorded (`sync::events::Mask`).
+    pub events: String,
+    /// One in so many runs of tasks was recorded, with all that followed from it.
+    pub one_in: u32,
+    /// Records that a thread's ring held.
+    pub ring_records: usize,
+    /// How rings were emptied.
+    pub mode: String,
+    /// Kinds of kernel events recorded.
+    pub kernel_events: Vec<String>,
+    /// What could not be recorded, why, and how to mend it.
+    pub missing: Vec<Missing>,
+}
+
+/// Something that could not be recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// What.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// What to do about it; empty if nothing can be done.
+    #[serde(default)]
+    pub mend: String,
+}
+
+/// What numbers mean in events from a certain time on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Names {
+    /// From this time on, in cycles.
+    pub since: u64,
+    /// Elements, by index.
+    pub elements: Vec<ElementName>,
+    /// Reasons for which packets are dropped, by number.
+    pub reasons: Vec<String>,
+    /// Threads: number `n` at `n - 1`.
+    pub threads: Vec<ThreadName>,
+    /// Locks.
+    pub locks: Vec<LockName>,
+}
+
+/// An element.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ElementName {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its class.
+    pub class: String,
+    /// Its configuration string.
+    pub config: String,
+}
+
+/// A thread that recorded events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThreadName {
+    /// Its name.
+    pub name: String,
+    /// The kernel's number for it, 0 if that is not known.
+    pub kernel_id: u32,
+}
+
+/// A lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LockName {
+    /// Its number in events.
+    pub number: u32,
+    /// The element that it was made for.
+    pub name: String,
+    /// What waiters do: `spin` or `adaptive`.
+    pub how: String,
+    /// The line of the source that makes it.
+    pub at: String,
+}
+
+/// How a recording ended: the last section of its file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct End {
+    /// When, in cycles.
+    pub at: u64,
+    /// Engine events lost, by thread: of number `n` at `n - 1`.
+    pub lost: Vec<u64>,
+    /// Kernel events lost.
+    pub lost_kernel: u64,
+    /// Why it ended.
+    pub why: String,
+}

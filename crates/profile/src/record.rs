@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recording: a thread beside the workers that empties their rings, and the kernel's, into a file.
+//!
+//! There is one recording at a time in a process, since there is one set of rings. What cannot be written (a full disk) ends it; what was written
+//! until then is a file that can be read.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use sync::events::{self, Event, Mask, Reader, WhenFull};
+
+use crate::clock::Pair;
+use crate::file::Writer;
+use crate::kernel::Capture;
+use crate::kernel::event::KernelEvent;
+use crate::names::{End, Header, LockName, Missing, Names, ThreadName};
+
+/// How rings are emptied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// All the time: the file gets everything, as far as rings do not run over in between.
+    #[default]
+    Stream,
+    /// At the end: the file gets what happened last.
+    Flight,
+    /// At the end, and full rings take no more: the file gets what happened first.
+    Stop,
+}
+
+const MODES: [(&str, Mode); 3] = [("stream", Mode::Stream), ("flight", Mode::Flight), ("stop", Mode::Stop)];
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mode, String> {
+        let found = MODES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, mode)| *mode).ok_or_else(|| format!("'{text}' is none of stream, flight and stop"))
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MODES.iter().find(|(_, mode)| mode == self).map_or("", |(name, _)| name))
+    }
+}
+
+/// What is recorded, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What threads tell.
+    pub events: Mask,
+    /// One in so many runs of tasks is told of, with all that follows from it.
+    pub one_in: u32,
+    /// Records that a thread's ring holds.
+    pub ring_records: usize,
+    /// How rings are emptied.
+    pub mode: Mode,
+    /// Whether the kernel is recorded, too.
+    pub kernel: bool,
+    /// When it ends by itself.
+    pub time: Option<Duration>,
+}
+
+/// What is recorded unless something else is asked for: all but locks that nobody waits for.
+pub const USUAL: Mask = Mask::WAITS
+    .with(Mask::TASKS)
+    .with(Mask::BATCHES)
+    .with(Mask::QUEUES)
+    .with(Mask::DROPS)
+    .with(Mask::CONTROL);
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            events: USUAL,
+            one_in: 16,
+            ring_records: 1 << 16,
+            mode: Mode::Stream,
+            kernel: true,
+            time: None,
+        }
+    }
+}
+
+/// How often rings are emptied.
+const EVERY: Duration = Duration::from_millis(5);
+/// How often both clocks are read.
+const CLOCKS_EVERY: Duration = Duration::from_millis(500);
+/// Kernel events that are kept where rings are emptied at the end.
+const KERNEL_KEPT: usize = 1 << 20;
+
+/// Gives the names of elements and reasons when it is first asked, and again when they have changed.
+pub type Source = Box<dyn FnMut() -> Option<Names> + Send>;
+
+/// Only one recording at a time.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// How far a recording is.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Engine events written.
+    pub events: AtomicU64,
+    /// Kernel events written.
+    pub kernel_events: AtomicU64,
+    /// Events of both kinds lost.
+    pub lost: AtomicU64,
+    /// Bytes written.
+    pub bytes: AtomicU64,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [events, kernel, lost, bytes] =
+            [&self.events, &self.kernel_events, &self.lost, &self.bytes].map(|n| n.load(Ordering::Relaxed));
+        write!(f, "{events} engine events, {kernel} kernel events, {lost} lost, {bytes} bytes")
+    }
+}
+
+/// A recording that goes on until it is [ended](Recorder::end), or dropped.
+#[derive(Debug)]
+pub struct Recorder {
+    stop: Arc<AtomicBool>,
+    progress: Arc<Progress>,
+    missing: Vec<Missing>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+/// Why a recording did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is one already.
+    #[error("this process is being recorded already; end that recording first")]
+    Busy,
+    /// This processor has no cycle counter that could be read.
+    #[error("events are stamped by the processor's time stamp counter, which this one has not (x86-64 has)")]
+    NoCounter,
+    /// The file cannot be made.
+    #[error("{0}: {1}")]
+    File(String, io::Error),
+}
+
+impl Recorder {
+    /// Begins to record into a new file.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start(
+        path: &Path,
+        options: Options,
+        command: &str,
+        names: Source,
+    ) -> Result<Recorder, StartError> {
+        if sync::tsc() == 0 {
+            return Err(StartError::NoCounter);
+        }
+        if TAKEN.swap(true, Ordering::Acquire) {
+            return Err(StartError::Busy);
+        }
+        let failed = |e| {
+            TAKEN.store(false, Ordering::Release);
+            StartError::File(path.display().to_string(), e)
+        };
+        let file = File::create(path).map_err(failed)?;
+        let (capture, missing) = if options.kernel { Capture::open() } else { (Capture::none(), Vec::new()) };
+        let header = header(&options, command, &capture, &missing);
+        let writer = Writer::new(file, &header).map_err(failed)?;
+        let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::<Progress>::default());
+        let mut session = Session {
+            writer,
+            capture,
+            names,
+            options,
+            reader: None,
+            progress: progress.clone(),
+            events: Vec::new(),
+            kernel: Vec::new(),
+            known: Names::default(),
+            next_clock: Instant::now(),
+        };
+        let (here, begun) = std::sync::mpsc::channel();
+        let stopping = stop.clone();
+        let body = move || {
+            // Without it, rings run over while workers never sleep.
+            let _ = sync::priority::before_workers();
+            let started = session.begin();
+            let _ = here.send(());
+            let done = started.and_then(|()| session.run(&stopping));
+            events::record(Mask::NOTHING);
+            TAKEN.store(false, Ordering::Release);
+            done
+        };
+        let thread = std::thread::Builder::new().name("profile".into()).spawn(body).map_err(failed)?;
+        let _ = begun.recv();
+        Ok(Recorder { stop, progress, missing, thread: Some(thread) })
+    }
+
+    /// What could not be recorded.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Whether it goes on: it ends by itself when its file takes no more.
+    pub fn goes_on(&self) -> bool {
+        self.thread.as_ref().is_some_and(|t| !t.is_finished())
+    }
+
+    /// Ends it; the file is complete then.
+    ///
+    /// # Errors
+    /// Why not all was written.
+    pub fn end(&mut self) -> io::Result<()> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        self.stop.store(true, Ordering::Relaxed);
+        thread.thread().unpark();
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the recording thread panicked")))
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // What was not written stays unsaid: whoever wants to know ends it.
+        let _ = self.end();
+    }
+}
+
+fn header(options: &Options, command: &str, capture: &Capture, missing: &[Missing]) -> Header {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    let model = cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split(": ").nth(1));
+    Header {
+        program: format!("junctor {}", env!("CARGO_PKG_VERSION")),
+        command: command.to_owned(),
+        pid: std::process::id(),
+        cpu: model.unwrap_or("unknown").to_owned(),
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        began_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        events: options.events.to_string(),
+        one_in: options.one_in.max(1),
+        ring_records: options.ring_records,
+        mode: options.mode.to_string(),
+        kernel_events: capture.recorded(),
+        missing: missing.to_vec(),
+    }
+}
+
+/// What the recording thread works with.
+struct Session {
+    writer: Writer<File>,
+    capture: Capture,
+    names: Source,
+    options: Options,
+    reader: Option<Reader>,
+    progress: Arc<Progress>,
+    events: Vec<Event>,
+    kernel: Vec<KernelEvent>,
+    /// The names written last.
+    known: Names,
+    next_clock: Instant,
+}
+
+impl Session {
+    fn begin(&mut self) -> io::Result<()> {
+        let when_full = if self.options.mode == Mode::Stop { WhenFull::Stop } else { WhenFull::Oldest };
+        events::set_rings(self.options.ring_records, when_full);
+        events::set_one_in(self.options.one_in);
+        self.reader = Some(Reader::new());
+        self.writer.clock(Pair::now())?;
+        self.write_names()?;
+        self.capture.start()?;
+        events::record(self.options.events);
+        Ok(())
+    }
+
+    fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let until = self.options.time.and_then(|time| Instant::now().checked_add(time));
+        let is_over = || until.is_some_and(|until| Instant::now() >= until);
+        while !stop.load(Ordering::Relaxed) && !is_over() {
+            std::thread::park_timeout(EVERY);
+            self.step()?;
+        }
+        self.capture.stop();
+        events::record(Mask::NOTHING);
+        let at = sync::tsc();
+        self.capture.read(&mut self.kernel);
+        self.take_events();
+        self.write_all()?;
+        self.writer.clock(Pair::now())?;
+        self.write_names()?;
+        self.writer.commands(self.capture.names())?;
+        let lost = self.reader.as_ref().map_or_else(Vec::new, Reader::lost);
+        let end = End { at, lost, lost_kernel: self.capture.lost(), why: "ended as it was told".into() };
+        self.writer.end(&end)
+    }
+
+    /// What is done now and then.
+    fn step(&mut self) -> io::Result<()> {
+        self.capture.read(&mut self.kernel);
+        if self.options.mode == Mode::Stream {
+            self.take_events();
+            self.write_all()?;
+        } else if self.kernel.len() > 2 * KERNEL_KEPT {
+            self.kernel.drain(..self.kernel.len() - KERNEL_KEPT);
+        }
+        if Instant::now() >= self.next_clock {
+            self.next_clock = Instant::now() + CLOCKS_EVERY;
+            self.writer.clock(Pair::now())?;
+        }
+        self.write_names()
+    }
+
+    fn take_events(&mut self) {
+        let Some(reader) = &mut self.reader else { return };
+        let events = &mut self.events;
+        let lost = reader.read(|event| events.push(event));
+        self.progress.lost.fetch_add(lost, Ordering::Relaxed);
+    }
+
+    fn write_all(&mut self) -> io::Result<()> {
+        // Sections that are not too long for the file's form.
+        for part in self.events.chunks(1 << 20) {
+            self.writer.events(part)?;
+            self.progress.events.fetch_add(part.len() as u64, Ordering::Relaxed);
+        }
+        for part in self.kernel.chunks(1 << 20) {
+            self.writer.kernel(part)?;
+            self.progress.kernel_events.fetch_add(part.len() as u64, Ordering::Relaxed);
+        }
+        self.events.clear();
+        self.kernel.clear();
+        self.progress.bytes.store(self.writer.written(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes names if they are others than before.
+    fn write_names(&mut self) -> io::Result<()> {
+        let mut names = match (self.names)() {
+            Some(names) => Names { since: sync::tsc(), ..names },
+            None => self.known.clone(),
+        };
+        if self.known == Names::default() {
+            names.since = 0;
+        }
+        names.threads = threads();
+        names.locks = locks();
+        if names != self.known {
+            self.writer.names(&names)?;
+            self.known = names;
+        }
+        Ok(())
+    }
+}
+
+fn threads() -> Vec<ThreadName> {
+    let name = |t: events::Thread| ThreadName { name: t.name, kernel_id: t.kernel_id };
+    events::threads().into_iter().map(name).collect()
+}
+
+fn locks() -> Vec<LockName> {
+    let name = |l: sync::lock::Described| {
+        let (how, at) = (l.how.to_string(), l.made_at.to_string());
+        LockName { number: l.number, name: l.name, how, at }
+    };
+    sync::lock::all().into_iter().map(name).collect()
+}
