@@ -5,12 +5,11 @@
 //! The timer lives in the router: whoever cut himself off by the new configuration cannot confirm it, and is let in again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use crate::config::{self, Form, Source};
-use crate::ctl::{self, Client, Failure};
+use crate::ctl::{self, Client, Failure, Which};
 use crate::reconfigure::{APPLY, CONFIRM, ROLLBACK};
 use crate::{cli, exit};
 
@@ -36,12 +35,8 @@ pub(crate) struct Args {
     /// Show what would change and let the router build it beside the present one, but change nothing.
     #[arg(long, conflicts_with = "confirm")]
     dry_run: bool,
-    /// The router's control socket.
-    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
-    socket: Option<PathBuf>,
-    /// The router's process.
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
+    #[command(flatten)]
+    router: Which,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -99,7 +94,7 @@ fn execute(args: &Args) -> Result<(Option<Diff>, String), Trouble> {
         _ => None,
     };
     let connect = || -> Result<Client, Failure> {
-        let client = Client::new(ctl::find(args.socket.as_deref(), args.pid)?).map_err(ctl::lost)?;
+        let client = Client::new(ctl::find(&args.router)?).map_err(ctl::lost)?;
         client.be_patient().map_err(ctl::lost)?;
         Ok(client)
     };

@@ -39,15 +39,22 @@ pub(crate) struct Args {
     /// Write, also without a value.
     #[arg(long)]
     write: bool,
+    #[command(flatten)]
+    router: Which,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which running router is meant; none need be named if there is one.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Which {
     /// The router's control socket; also a ControlSocket element's of kind UNIX.
     #[arg(long, value_name = "PATH", conflicts_with = "pid")]
     socket: Option<PathBuf>,
     /// The router's process.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// What came of it.
@@ -72,7 +79,7 @@ pub(crate) enum Failure {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let done = find(args.socket.as_deref(), args.pid).and_then(|stream| call(args, stream));
+    let done = find(&args.router).and_then(|stream| call(args, stream));
     let (status, object) = match &done {
         Ok(Done::Read(value)) => (exit::SUCCESS, json!({ "handler": args.handler, "value": value })),
         Ok(Done::Written(said)) if said.is_empty() => {
@@ -107,8 +114,8 @@ fn failure(args: &Args, code: Value, why: &str) -> Value {
 }
 
 /// Connects to the router that is meant.
-pub(crate) fn find(socket: Option<&Path>, pid: Option<u32>) -> Result<UnixStream, Failure> {
-    if let Some(path) = socket {
+pub(crate) fn find(router: &Which) -> Result<UnixStream, Failure> {
+    if let Some(path) = &router.socket {
         let failed = |e| Failure::Unreachable(format!("no router answers at {}: {e}", path.display()));
         return UnixStream::connect(path).map_err(failed);
     }
@@ -117,7 +124,7 @@ pub(crate) fn find(socket: Option<&Path>, pid: Option<u32>) -> Result<UnixStream
                    name a socket by 'junctor run --control PATH' and 'junctor ctl --socket PATH'";
         return Err(Failure::Unreachable(why.into()));
     };
-    choose(&directory, pid)
+    choose(&directory, router.pid)
 }
 
 /// The router that listens in this directory, of this process if one is named.

@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use engine::Reason;
 use serde_json::{Value, json};
 
-use crate::ctl::{self, Client, Failure};
+use crate::ctl::{self, Client, Failure, Which};
 use crate::{cli, exit};
 
 /// What a running router dropped, by reason and element, or what the reasons mean.
@@ -28,12 +27,8 @@ pub(crate) struct Args {
     /// All reasons and what they mean; asks no router.
     #[arg(long, conflicts_with_all = ["socket", "pid"])]
     list: bool,
-    /// The router's control socket.
-    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
-    socket: Option<PathBuf>,
-    /// The router's process.
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
+    #[command(flatten)]
+    router: Which,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -101,7 +96,7 @@ fn list_json() -> Value {
 
 /// Asks the router, which answers a line for each element and reason.
 fn read(args: &Args) -> Result<Drops, Failure> {
-    let mut client = Client::new(ctl::find(args.socket.as_deref(), args.pid)?).map_err(ctl::lost)?;
+    let mut client = Client::new(ctl::find(&args.router)?).map_err(ctl::lost)?;
     let mut drops = Drops::new();
     for line in client.read("drops")?.lines() {
         let mut words = line.split(' ');

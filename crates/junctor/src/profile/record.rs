@@ -11,7 +11,7 @@ use sync::events::Mask;
 
 use super::live::{self, RECORDING};
 use crate::config::Form;
-use crate::ctl::{self, Client, Failure};
+use crate::ctl::{self, Client, Failure, Which};
 use crate::{cli, exit, run};
 
 /// Record what a router and the kernel do.
@@ -47,12 +47,8 @@ pub(super) struct Args {
     /// Leave the kernel's events out.
     #[arg(long)]
     no_kernel: bool,
-    /// The control socket of a router that runs.
-    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
-    socket: Option<PathBuf>,
-    /// The process of a router that runs.
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
+    #[command(flatten)]
+    router: Which,
     /// A configuration, or behind -- what 'junctor run' takes.
     #[arg(value_name = "RUN", num_args = 0.., trailing_var_arg = true, conflicts_with_all = ["socket", "pid"])]
     run: Vec<String>,
@@ -147,7 +143,7 @@ fn running(args: &Args, options: Options) -> u8 {
         Ok(file) => file,
         Err(e) => return cli::usage(format!("{}: {e}", args.output.display())),
     };
-    let done = ctl::find(args.socket.as_deref(), args.pid).and_then(|stream| {
+    let done = ctl::find(&args.router).and_then(|stream| {
         let mut client = Client::new(stream).map_err(ctl::lost)?;
         let order = format!("start {}\n{}", live::options_to_words(&options), file.display());
         let said = client.write(RECORDING, &order)?;
