@@ -77,6 +77,16 @@ pub(crate) enum Failure {
     Unclear(String),
 }
 
+impl Failure {
+    /// Says it; returns the exit status.
+    pub(crate) fn tell(&self) -> u8 {
+        match self {
+            Failure::Unclear(why) => cli::usage(why),
+            Failure::Refused(_, why) | Failure::Unreachable(why) => cli::fail(why),
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let done = find(&args.router).and_then(|stream| call(args, stream));

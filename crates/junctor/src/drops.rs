@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use engine::Reason;
 use serde_json::{Value, json};
 
+use crate::cli;
 use crate::ctl::{self, Client, Failure, Which};
-use crate::{cli, exit};
 
 /// What a running router dropped, by reason and element, or what the reasons mean.
 ///
@@ -44,27 +44,21 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
     let only = match args.reason.as_deref().map(find_reason).transpose() {
         Ok(only) => only,
-        Err(why) => return fail(exit::USAGE, &why),
+        Err(why) => return cli::usage(why),
     };
     match read(args) {
         Ok(mut drops) => {
             drops.retain(|name, _| only.is_none_or(|only| only.name() == name));
             print(args.json, &json!({ "drops": drops_json(&drops) }), &drops_text(&drops, only))
         }
-        Err(Failure::Unclear(why)) => fail(exit::USAGE, &why),
-        // What the reason means can be said without a router.
-        Err(Failure::Refused(_, why) | Failure::Unreachable(why)) => {
-            if let Some(only) = only {
+        Err(why) => {
+            // What the reason means can be said without a router.
+            if let Some(only) = only.filter(|_| !args.json) {
                 println!("{only}: {}", only.text());
             }
-            fail(exit::FAILURE, &why)
+            why.tell()
         }
     }
-}
-
-fn fail(status: u8, why: &str) -> u8 {
-    eprintln!("junctor: {why}");
-    status
 }
 
 fn print(as_json: bool, object: &Value, text: &str) -> u8 {

@@ -79,6 +79,19 @@ const FIRST: &str = "src :: InfiniteSource(x, 5) -> c :: Counter -> d :: Discard
 const SECOND: &str = "src :: InfiniteSource(x, 8) -> Null -> c :: Counter -> d :: Discard;";
 
 #[test]
+fn drops_are_told_after_their_elements_are_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = "InfiniteSource(LIMIT 5) -> q :: Queue(10) -> Idle; \
+        InfiniteSource(LIMIT 7) -> bad :: CheckIPHeader -> Discard;";
+    let router = Running::start(dir.path(), &["-R", "-e", first]);
+    let drops = || router.ask("drops", &[]).0;
+    wait_for("the packets", || router.read("q.length") == "5" && drops() == "7  bad-version\n7    bad\n");
+    let (_, why, status) = router.ask("ctl", &["hotconfig", "Idle -> c :: Counter -> Discard;"]);
+    assert_eq!(status, 0, "{why}");
+    assert_eq!(drops(), "7  bad-version\n7    (gone)\n5  hot-swap\n5    (gone)\n");
+}
+
+#[test]
 fn hotconfig_needs_permission_and_tells_what_it_did() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("second.click");

@@ -24,7 +24,7 @@ use sync::events::{EVENT_BYTES, Event, Kind};
 
 use crate::clock::{Pair, Timeline};
 use crate::kernel::event::{KERNEL_EVENT_BYTES, KernelEvent};
-use crate::names::{End, Header, Names};
+use crate::names::{End, Header, LockName, Names};
 
 /// How a file begins.
 const MAGIC: [u8; 8] = *b"JNCTPROF";
@@ -265,6 +265,11 @@ impl Recording {
     /// What numbers meant at a time.
     pub fn names_at(&self, cycles: u64) -> Option<&Names> {
         self.names.iter().rev().find(|n| n.since <= cycles).or(self.names.first())
+    }
+
+    /// The lock of this number.
+    pub fn lock(&self, number: u32) -> Option<&LockName> {
+        self.names.iter().flat_map(|n| &n.locks).find(|l| l.number == number)
     }
 }
 

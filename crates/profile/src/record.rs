@@ -91,7 +91,7 @@ impl Default for Options {
 
 /// How often rings are emptied.
 const EVERY: Duration = Duration::from_millis(5);
-/// How often both clocks are read.
+/// How often both clocks are read, and threads and locks asked for their names.
 const CLOCKS_EVERY: Duration = Duration::from_millis(500);
 /// Kernel events that are kept where rings are emptied at the end.
 const KERNEL_KEPT: usize = 1 << 20;
@@ -317,8 +317,13 @@ impl Session {
         if Instant::now() >= self.next_clock {
             self.next_clock = Instant::now() + CLOCKS_EVERY;
             self.writer.clock(Pair::now())?;
+            return self.write_names();
         }
-        self.write_names()
+        // Of threads and locks it is asked no more often, which costs a lock and a text for each.
+        match (self.names)() {
+            Some(names) => self.write_new(Names { since: sync::tsc(), ..names }),
+            None => Ok(()),
+        }
     }
 
     fn take_events(&mut self) {
@@ -346,10 +351,15 @@ impl Session {
 
     /// Writes names if they are others than before.
     fn write_names(&mut self) -> io::Result<()> {
-        let mut names = match (self.names)() {
+        let names = match (self.names)() {
             Some(names) => Names { since: sync::tsc(), ..names },
             None => self.known.clone(),
         };
+        self.write_new(names)
+    }
+
+    /// The same of these elements and reasons.
+    fn write_new(&mut self, mut names: Names) -> io::Result<()> {
         if self.known == Names::default() {
             names.since = 0;
         }

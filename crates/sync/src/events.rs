@@ -180,67 +180,66 @@ pub fn set_rings(records: usize, when_full: WhenFull) {
     known().iter().filter_map(|k| k.ring.as_ref()).for_each(|ring| ring.set_stops(stops));
 }
 
-/// What happened. Where nothing else is said, it is a span that has ended `at`, and has taken `first` cycles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Kind {
-    /// A lock was released: `subject` is its number ([`lock::all`](crate::lock::all)), `other` the thread that held it when this
-    /// one asked (0 if it was free), `first` the cycles waited, `second` the cycles held.
-    Lock = 1,
-    /// A task of element `subject` has run, with all that followed; `second` is the worker.
-    Task = 2,
-    /// Element `subject` has done a batch; `other` says as what and at which port, `second` how many packets.
-    Batch = 3,
-    /// The same where packets came into a queue.
-    Enqueue = 4,
-    /// The same where packets were taken out of a queue.
-    Dequeue = 5,
-    /// A queue, element `subject`, had nothing when it was asked, for the first time since it had something.
-    Empty = 6,
-    /// Element `subject` has dropped `second` packets, for the reason of number `other`.
-    Drop = 7,
-    /// Worker `subject` has slept.
-    Sleep = 8,
-    /// Worker `subject` slept, and was woken for the sake of element `other`.
-    Wake = 9,
-    /// A grace period was waited for.
-    Grace = 10,
-    /// A timer of element `subject` has run, with all that followed; `second` is the worker.
-    Timer = 11,
-    /// A handler of element `subject` was read (`other` 0) or written (1).
-    Call = 12,
-    /// Another configuration has come; `first` is how many microseconds workers stood still, `second` how many packets it cost.
-    Swap = 13,
-    /// The task of element `subject` has come from worker `other` to worker `second`; workers stood still for `first` microseconds.
-    Move = 14,
+/// An enumeration whose kinds are numbered from 1 on, in order, and have names: `ALL`, `name` and `of_number` are made of one list.
+#[macro_export]
+macro_rules! numbered_kinds {
+    ($(#[$meta:meta])* pub enum $enum:ident: $repr:ident { $($(#[$doc:meta])* $kind:ident = $number:literal $name:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr($repr)]
+        pub enum $enum {
+            $($(#[$doc])* $kind = $number,)*
+        }
+
+        impl $enum {
+            /// All, in the order of their numbers.
+            pub const ALL: &'static [$enum] = &[$($enum::$kind),*];
+
+            /// The name, as event logs have it.
+            pub const fn name(self) -> &'static str {
+                match self { $($enum::$kind => $name),* }
+            }
+
+            /// The kind of this number, if there is one.
+            pub fn of_number(number: $repr) -> Option<$enum> {
+                match number { $($number => Some($enum::$kind),)* _ => None }
+            }
+        }
+    };
 }
 
-impl Kind {
-    /// All, in the order of their numbers, from 1 on.
-    pub const ALL: [Kind; 14] = [
-        Kind::Lock,
-        Kind::Task,
-        Kind::Batch,
-        Kind::Enqueue,
-        Kind::Dequeue,
-        Kind::Empty,
-        Kind::Drop,
-        Kind::Sleep,
-        Kind::Wake,
-        Kind::Grace,
-        Kind::Timer,
-        Kind::Call,
-        Kind::Swap,
-        Kind::Move,
-    ];
-
-    /// In a word.
-    pub fn name(self) -> &'static str {
-        const NAMES: [&str; 14] = [
-            "lock", "task", "batch", "enqueue", "dequeue", "empty", "drop", "sleep", "wake", "grace",
-            "timer", "call", "swap", "move",
-        ];
-        NAMES[self as usize - 1]
+numbered_kinds! {
+    /// What happened. Where nothing else is said, it is a span that has ended `at`, and has taken `first` cycles.
+    pub enum Kind: u32 {
+        /// A lock was released: `subject` is its number ([`lock::all`](crate::lock::all)), `other` the thread that held it when this
+        /// one asked (0 if it was free), `first` the cycles waited, `second` the cycles held.
+        Lock = 1 "lock",
+        /// A task of element `subject` has run, with all that followed; `second` is the worker.
+        Task = 2 "task",
+        /// Element `subject` has done a batch; `other` says as what and at which port, `second` how many packets.
+        Batch = 3 "batch",
+        /// The same where packets came into a queue.
+        Enqueue = 4 "enqueue",
+        /// The same where packets were taken out of a queue.
+        Dequeue = 5 "dequeue",
+        /// A queue, element `subject`, had nothing when it was asked, for the first time since it had something.
+        Empty = 6 "empty",
+        /// Element `subject` has dropped `second` packets, for the reason of number `other`.
+        Drop = 7 "drop",
+        /// Worker `subject` has slept.
+        Sleep = 8 "sleep",
+        /// Worker `subject` slept, and was woken for the sake of element `other`.
+        Wake = 9 "wake",
+        /// A grace period was waited for.
+        Grace = 10 "grace",
+        /// A timer of element `subject` has run, with all that followed; `second` is the worker.
+        Timer = 11 "timer",
+        /// A handler of element `subject` was read (`other` 0) or written (1).
+        Call = 12 "call",
+        /// Another configuration has come; `first` is how many microseconds workers stood still, `second` how many packets it cost.
+        Swap = 13 "swap",
+        /// The task of element `subject` has come from worker `other` to worker `second`; workers stood still for `first` microseconds.
+        Move = 14 "move",
     }
 }
 
@@ -285,7 +284,7 @@ impl Event {
         let [at, what, who, how] = words;
         let part = |word: u64| (word as u32, (word >> 32) as u32);
         let (((kind, thread), (subject, other)), (first, second)) = ((part(what), part(who)), part(how));
-        let kind = *Kind::ALL.get((kind as usize).checked_sub(1)?)?;
+        let kind = Kind::of_number(kind)?;
         Some(Event { at, kind, thread, subject, other, first, second })
     }
 }
@@ -523,7 +522,7 @@ mod tests {
 
     #[test]
     fn events_are_what_their_words_say() {
-        for kind in Kind::ALL {
+        for &kind in Kind::ALL {
             let event =
                 Event { at: 1 << 40, kind, thread: 2, subject: 3, other: 4, first: 5, second: u32::MAX };
             assert_eq!(Event::from_words(event.words()), Some(event), "{}", kind.name());

@@ -159,8 +159,7 @@ fn running(args: &Args, options: Options) -> u8 {
             );
             exit::SUCCESS
         }
-        Err(Failure::Unclear(why)) => cli::usage(why),
-        Err(Failure::Refused(_, why) | Failure::Unreachable(why)) => cli::fail(why),
+        Err(why) => why.tell(),
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What elements cost, what goes through queues, what is dropped.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 use sync::events::{Event, Kind};
@@ -123,8 +123,8 @@ struct QueueSums {
     empty: u64,
     wakes: u64,
     full: u64,
-    fillers: BTreeMap<u32, ()>,
-    drainers: BTreeMap<u32, ()>,
+    fillers: BTreeSet<u32>,
+    drainers: BTreeSet<u32>,
 }
 
 /// Elements, the dearest first, and queues by name.
@@ -145,11 +145,11 @@ pub(super) fn tables(trace: &Trace<'_>) -> (Vec<Element>, Vec<Queue>) {
                 match event.kind {
                     Kind::Enqueue => queue(&mut queues, event.subject, &mut |q| {
                         q.into.add(event, own);
-                        q.fillers.insert(event.thread, ());
+                        q.fillers.insert(event.thread);
                     }),
                     Kind::Dequeue => queue(&mut queues, event.subject, &mut |q| {
                         q.out_of.add(event, own);
-                        q.drainers.insert(event.thread, ());
+                        q.drainers.insert(event.thread);
                     }),
                     _ => {}
                 }
@@ -175,7 +175,7 @@ pub(super) fn tables(trace: &Trace<'_>) -> (Vec<Element>, Vec<Queue>) {
     };
     let mut elements: Vec<Element> = elements.into_iter().map(element).collect();
     elements.sort_by(|a, b| b.share.total_cmp(&a.share));
-    let names = |threads: &BTreeMap<u32, ()>| threads.keys().map(|t| trace.thread(*t)).collect();
+    let names = |threads: &BTreeSet<u32>| threads.iter().map(|t| trace.thread(*t)).collect();
     let queue = |(name, sums): (String, QueueSums)| Queue {
         name,
         batches_in: sums.into.batches,

@@ -84,9 +84,8 @@ pub(super) fn table(trace: &Trace<'_>) -> Vec<Lock> {
 }
 
 fn lock(trace: &Trace<'_>, number: u32, sums: &Sums) -> Lock {
-    let named = trace.recording.names.iter().flat_map(|n| &n.locks).find(|l| l.number == number);
     let unnamed = || LockName { number, name: format!("lock {number}"), ..LockName::default() };
-    let LockName { name, how, at, .. } = named.cloned().unwrap_or_else(unnamed);
+    let LockName { name, how, at, .. } = trace.recording.lock(number).cloned().unwrap_or_else(unnamed);
     let ns = |cycles: u64| trace.time.span_ns(cycles);
     let mut waiters: Vec<u32> = sums.pairs.keys().map(|(_, waiter)| *waiter).collect();
     waiters.sort_unstable();

@@ -51,8 +51,7 @@ fn stall(trace: &Trace<'_>, took: u32, event: &Event) -> Stall {
     let element = || trace.element(event.subject, event.at).0;
     let what = match event.kind {
         Kind::Lock => {
-            let locks = trace.recording.names.iter().flat_map(|n| &n.locks);
-            let name = locks.into_iter().find(|l| l.number == event.subject).map(|l| l.name.as_str());
+            let name = trace.recording.lock(event.subject).map(|l| l.name.as_str());
             let owner = if event.other == 0 {
                 String::new()
             } else {

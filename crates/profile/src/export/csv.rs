@@ -66,8 +66,7 @@ fn subject(recording: &Recording, event: &Event) -> (String, String) {
         Kind::Batch | Kind::Enqueue | Kind::Dequeue | Kind::Drop => (element(), event.second.to_string()),
         Kind::Task | Kind::Timer | Kind::Call | Kind::Empty | Kind::Move => (element(), String::new()),
         Kind::Lock => {
-            let mut locks = recording.names.iter().flat_map(|n| &n.locks);
-            let lock = locks.find(|l| l.number == event.subject);
+            let lock = recording.lock(event.subject);
             (lock.map_or_else(|| event.subject.to_string(), |l| l.name.clone()), String::new())
         }
         Kind::Sleep | Kind::Wake => (format!("worker {}", event.subject), String::new()),

@@ -229,9 +229,7 @@ impl Builder<'_> {
         let element = names.and_then(|n| n.elements.get(event.subject as usize)).map(|e| e.name.clone());
         let element = element.unwrap_or_else(|| format!("element {}", event.subject));
         let lock = || {
-            let mut all = self.recording.names.iter().flat_map(|n| &n.locks);
-            all.find(|l| l.number == event.subject)
-                .map_or_else(|| event.subject.to_string(), |l| l.name.clone())
+            self.recording.lock(event.subject).map_or_else(|| event.subject.to_string(), |l| l.name.clone())
         };
         let text = match event.kind {
             Kind::Lock if part == 0 => format!("wait for lock of {}", lock()),

@@ -4,74 +4,35 @@
 /// Bytes of a record.
 pub const KERNEL_EVENT_BYTES: usize = 32;
 
-/// What happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u16)]
-pub enum KernelKind {
-    /// A processor went from one thread to another: `a` is the state in which the first was left, `b` the second.
-    Switch = 1,
-    /// Thread `a` may run again, on processor `b`.
-    Wakeup = 2,
-    /// The handler of interrupt `a` began.
-    IrqBegin = 3,
-    /// It ended.
-    IrqEnd = 4,
-    /// Softirq `a` began.
-    SoftirqBegin = 5,
-    /// It ended.
-    SoftirqEnd = 6,
-    /// A device was polled: `a` packets of at most `b`.
-    NapiPoll = 7,
-    /// An XDP program on interface `b` failed, or its verdict `a` could not be carried out.
-    XdpException = 8,
-    /// A lock of the kernel, `c`, was not free; `a` says of what kind it is.
-    ContentionBegin = 9,
-    /// It was taken, or given up.
-    ContentionEnd = 10,
-    /// A thread called `futex` on address `c` to do `a`.
-    FutexBegin = 11,
-    /// The call ended.
-    FutexEnd = 12,
-    /// Thread `a` was moved from processor `b` to `c`.
-    Migrate = 13,
-}
-
-impl KernelKind {
-    /// All, in the order of their numbers, from 1 on.
-    pub const ALL: [KernelKind; 13] = [
-        KernelKind::Switch,
-        KernelKind::Wakeup,
-        KernelKind::IrqBegin,
-        KernelKind::IrqEnd,
-        KernelKind::SoftirqBegin,
-        KernelKind::SoftirqEnd,
-        KernelKind::NapiPoll,
-        KernelKind::XdpException,
-        KernelKind::ContentionBegin,
-        KernelKind::ContentionEnd,
-        KernelKind::FutexBegin,
-        KernelKind::FutexEnd,
-        KernelKind::Migrate,
-    ];
-
-    /// In words, as event logs have it.
-    pub fn name(self) -> &'static str {
-        const NAMES: [&str; 13] = [
-            "sched_switch",
-            "sched_wakeup",
-            "irq_begin",
-            "irq_end",
-            "softirq_begin",
-            "softirq_end",
-            "napi_poll",
-            "xdp_exception",
-            "contention_begin",
-            "contention_end",
-            "futex_begin",
-            "futex_end",
-            "migrate",
-        ];
-        NAMES[self as usize - 1]
+sync::numbered_kinds! {
+    /// What happened.
+    pub enum KernelKind: u16 {
+        /// A processor went from one thread to another: `a` is the state in which the first was left, `b` the second.
+        Switch = 1 "sched_switch",
+        /// Thread `a` may run again, on processor `b`.
+        Wakeup = 2 "sched_wakeup",
+        /// The handler of interrupt `a` began.
+        IrqBegin = 3 "irq_begin",
+        /// It ended.
+        IrqEnd = 4 "irq_end",
+        /// Softirq `a` began.
+        SoftirqBegin = 5 "softirq_begin",
+        /// It ended.
+        SoftirqEnd = 6 "softirq_end",
+        /// A device was polled: `a` packets of at most `b`.
+        NapiPoll = 7 "napi_poll",
+        /// An XDP program on interface `b` failed, or its verdict `a` could not be carried out.
+        XdpException = 8 "xdp_exception",
+        /// A lock of the kernel, `c`, was not free; `a` says of what kind it is.
+        ContentionBegin = 9 "contention_begin",
+        /// It was taken, or given up.
+        ContentionEnd = 10 "contention_end",
+        /// A thread called `futex` on address `c` to do `a`.
+        FutexBegin = 11 "futex_begin",
+        /// The call ended.
+        FutexEnd = 12 "futex_end",
+        /// Thread `a` was moved from processor `b` to `c`.
+        Migrate = 13 "migrate",
     }
 }
 
@@ -109,7 +70,7 @@ impl KernelEvent {
 
     /// From four words of a file; `None` if no kind has this number.
     pub fn from_words([at_ns, what, ab, c]: [u64; 4]) -> Option<KernelEvent> {
-        let kind = *KernelKind::ALL.get(usize::from(what as u16).checked_sub(1)?)?;
+        let kind = KernelKind::of_number(what as u16)?;
         let (cpu, thread) = ((what >> 16) as u16, (what >> 32) as u32);
         Some(KernelEvent { at_ns, kind, cpu, thread, a: ab as u32, b: (ab >> 32) as u32, c })
     }
