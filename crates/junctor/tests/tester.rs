@@ -247,25 +247,30 @@ fn random_networks_follow_one_pair_and_their_routes_are_set() {
 
 #[test]
 fn filters_are_put_on_a_configuration_and_seen_to_be_in_force() {
-    let device = "self:conf/ip-router.click";
-    let more = ["--filters", "--only", "latency", "--trial", "0.3", "--at", "1000", "--link", "10M"];
-    let (object, value) =
-        told(&[&["rfc2544", device, "--size", "64", "--stragglers", "5"], &more[..]].concat());
-    for variant in ["", "filters_1.", "filters_25."] {
-        let us = value(&format!("rfc2544.{variant}latency_us.p50.64"));
-        assert!(us.is_some_and(|us| us > 0.0), "{variant} in {object}");
+    for (device, size, twenty_fourth) in [
+        ("self:conf/ip-router.click", "64", "deny 198.18.24.24 to 198.19.124.24"),
+        ("self:conf/ip6-router.click", "128", "deny 2001:2:0:4018::18 to 2001:2:0:c018::18"),
+        ("self:conf/bridge.click", "64", "deny 02:00:00:fb:00:18"),
+    ] {
+        let more = ["--filters", "--only", "latency", "--trial", "0.3", "--at", "1000", "--link", "10M"];
+        let few = ["--size", size, "--stragglers", "5", "--flows-per-port", "16"];
+        let (object, value) = told(&[&["rfc2544", device], &few[..], &more[..]].concat());
+        for variant in ["", "filters_1.", "filters_25."] {
+            let us = value(&format!("rfc2544.{variant}latency_us.p50.{size}"));
+            assert!(us.is_some_and(|us| us > 0.0), "{variant} in {object}");
+        }
+        for variant in ["latency, filters 1", "latency, filters 25"] {
+            let (sent, received) = carried(&object, variant);
+            assert!(sent > 0 && sent == received, "{device} {variant}: {received} of {sent}");
+        }
+        let ledger = object["ledger"].as_array().expect("a ledger");
+        let of_filters: Vec<&Value> = ledger.iter().filter(|c| c["section"] == "RFC 2544 11.4").collect();
+        assert!(of_filters.len() == 2 && of_filters.iter().all(|c| c["met"] == true), "{of_filters:?}");
+        let lists = &object["conditions"]["filters"];
+        assert_eq!(lists["filters_1"].as_array().map(Vec::len), Some(2), "one for each direction: {lists}");
+        let all = lists["filters_25"].as_array().expect("a list");
+        assert_eq!((all.len(), &all[23]), (26, &Value::from(twenty_fourth)), "{lists}");
     }
-    for variant in ["latency, filters 1", "latency, filters 25"] {
-        let (sent, received) = carried(&object, variant);
-        assert!(sent > 0 && sent == received, "{variant}: {received} of {sent}");
-    }
-    let ledger = object["ledger"].as_array().expect("a ledger");
-    let of_filters: Vec<&Value> = ledger.iter().filter(|c| c["section"] == "RFC 2544 11.4").collect();
-    assert!(of_filters.len() == 2 && of_filters.iter().all(|c| c["met"] == true), "{of_filters:?}");
-    let lists = &object["conditions"]["filters"];
-    assert_eq!(lists["filters_1"].as_array().map(Vec::len), Some(2), "one for each direction: {lists}");
-    let all = lists["filters_25"].as_array().expect("a list");
-    assert_eq!((all.len(), &all[23]), (26, &Value::from("deny 198.18.24.24 to 198.19.124.24")), "{lists}");
 }
 
 #[test]

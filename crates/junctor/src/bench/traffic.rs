@@ -193,6 +193,11 @@ impl Pattern {
         (0..self.flows as u32).filter_map(flow).collect()
     }
 
+    /// Frames go to the Ethernet addresses of hosts: what receives them is a bridge.
+    pub(crate) fn is_bridged(&self) -> bool {
+        self.to.is_some()
+    }
+
     /// Sends to this Ethernet address from now on.
     pub(crate) fn send_to(&mut self, ether: MacAddr) {
         (self.ether, self.to) = (ether, None);

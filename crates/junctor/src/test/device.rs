@@ -228,7 +228,7 @@ pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plug
         Name::Agents(places) => agents::plug(places, setup, traffic),
     };
     let mut plugged = plugged?;
-    plugged.bridged = setup.bridged || matches!(name, Name::KernelBridge);
+    plugged.bridged |= setup.bridged || matches!(name, Name::KernelBridge);
     if setup.bridged || matches!(name, Name::Cable | Name::Veth | Name::KernelBridge | Name::Passthrough) {
         plugged.routing = Routing::Needless;
     }

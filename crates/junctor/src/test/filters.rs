@@ -3,7 +3,7 @@
 //!
 //! What no filter permits is dropped. The first 24 of 25 block pairs of addresses in the form of the document's list (11.4.1), which
 //! the test does not use; the last permits what each port sends, all else is looked at and found not to fit. A device may look faster than
-//! in order: that is its own merit.
+//! in order: that is its own merit. Filters of bridges look at the Ethernet addresses that frames are sent to.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,6 +11,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tester::frame::Flow;
 use tester::station::{Plan, Stream};
 use wire::MacAddr;
+
+mod graph;
 
 /// How many filters there are in the two cases.
 pub(super) const COUNTS: [u32; 2] = [1, 25];
@@ -61,6 +63,48 @@ fn address(number: u128, like: IpAddr) -> IpAddr {
     }
 }
 
+/// An Ethernet address, and which of its bits count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MacMask {
+    address: u64,
+    mask: u64,
+}
+
+impl MacMask {
+    /// That in which most bits count, of those that hold all of these.
+    fn over(mut all: impl Iterator<Item = MacAddr>) -> Option<MacMask> {
+        let first = all.next()?.to_u64();
+        let mask = all.fold(MacAddr::BROADCAST.to_u64(), |mask, mac| mask & !(mac.to_u64() ^ first));
+        Some(MacMask { address: first & mask, mask })
+    }
+
+    fn exactly(mac: MacAddr) -> MacMask {
+        MacMask { address: mac.to_u64(), mask: MacAddr::BROADCAST.to_u64() }
+    }
+
+    fn holds(self, mac: MacAddr) -> bool {
+        mac.to_u64() & self.mask == self.address
+    }
+
+    /// As nftables compares it.
+    fn nft(self) -> String {
+        let (address, mask) = (MacAddr::from_u64(self.address), MacAddr::from_u64(self.mask));
+        match mask {
+            MacAddr::BROADCAST => format!("ether daddr {address}"),
+            _ => format!("ether daddr & {mask} == {address}"),
+        }
+    }
+}
+
+impl std::fmt::Display for MacMask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match MacAddr::from_u64(self.mask) {
+            MacAddr::BROADCAST => write!(f, "{}", MacAddr::from_u64(self.address)),
+            mask => write!(f, "{}/{mask}", MacAddr::from_u64(self.address)),
+        }
+    }
+}
+
 /// What one port sends, and may pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Permit {
@@ -68,7 +112,7 @@ struct Permit {
     src: Prefix,
     dst: Prefix,
     /// Where the frames are addressed to, for bridges.
-    macs: Vec<MacAddr>,
+    mac: MacMask,
 }
 
 /// The filters of one case.
@@ -99,12 +143,12 @@ impl Filters {
         }
         let permit = |(port, stream): (usize, &Stream)| {
             let flows = || stream.flows.iter().map(|(flow, _)| flow);
-            let mut macs: Vec<MacAddr> = flows().map(|flow| flow.dst_mac).collect();
-            macs.sort_unstable();
-            macs.dedup();
-            let (src, dst) =
-                (Prefix::over(flows().map(|flow| flow.src))?, Prefix::over(flows().map(|flow| flow.dst))?);
-            Some(Permit { port, src, dst, macs })
+            Some(Permit {
+                port,
+                src: Prefix::over(flows().map(|flow| flow.src))?,
+                dst: Prefix::over(flows().map(|flow| flow.dst))?,
+                mac: MacMask::over(flows().map(|flow| flow.dst_mac))?,
+            })
         };
         Ok(Filters { blocks, permits: plan.streams.iter().enumerate().filter_map(permit).collect(), bridged })
     }
@@ -124,29 +168,14 @@ impl Filters {
                 writeln!(text, "deny {src} to {dst}")
             };
         }
-        for Permit { src, dst, macs, .. } in &self.permits {
+        for Permit { src, dst, mac, .. } in &self.permits {
             let _ = if self.bridged {
-                writeln!(text, "allow {}", listed(macs))
+                writeln!(text, "allow {mac}")
             } else {
                 writeln!(text, "allow {src} to {dst}")
             };
         }
         text
-    }
-
-    /// What an `IPFilter` of a configuration is told. It drops what no rule matches.
-    pub(super) fn ip_filter(&self) -> Result<String, String> {
-        if self.bridged || self.permits.iter().any(|permit| permit.src.0.is_ipv6()) {
-            return Err("--filters: in a configuration IPFilter filters, which knows IPv4 only; \
-                 for others --filter-command says how filters are set"
-                .to_owned());
-        }
-        let mut rules: Vec<String> =
-            self.blocks.iter().map(|(src, dst)| format!("deny src host {src} and dst host {dst}")).collect();
-        let permits: Vec<String> =
-            self.permits.iter().map(|p| format!("(src net {} and dst net {})", p.src, p.dst)).collect();
-        rules.push(format!("allow {}", permits.join(" or ")));
-        Ok(rules.join(", "))
     }
 
     /// What `nft -f` is told: a chain for each of these interfaces, through which goes what it receives to be forwarded.
@@ -161,13 +190,13 @@ impl Filters {
             let _ = writeln!(text, "  chain from_{name} {{");
             for (number, (src, dst)) in (1..).zip(&self.blocks) {
                 let _ = if self.bridged {
-                    writeln!(text, "    ether daddr {} drop", blocked_mac(number))
+                    writeln!(text, "    {} drop", MacMask::exactly(blocked_mac(number)).nft())
                 } else {
                     writeln!(text, "    {ip} saddr {src} {ip} daddr {dst} drop")
                 };
             }
             let _ = if self.bridged {
-                writeln!(text, "    ether daddr {{ {} }} accept", listed(&permit.macs))
+                writeln!(text, "    {} accept", permit.mac.nft())
             } else {
                 writeln!(text, "    {ip} saddr {} {ip} daddr {} accept", permit.src, permit.dst)
             };
@@ -187,8 +216,11 @@ impl Filters {
         let stream = |(port, stream): (usize, &Stream)| {
             let Some((flow, to)) = stream.flows.first() else { return Some(Stream::default()) };
             let permit = self.permits.iter().find(|permit| permit.port == port)?;
-            let flow =
-                if self.bridged { Flow { dst_mac: NOBODY, ..*flow } } else { self.outside(permit, flow)? };
+            let flow = match self.bridged {
+                true if self.permits.iter().any(|permit| permit.mac.holds(NOBODY)) => return None,
+                true => Flow { dst_mac: NOBODY, ..*flow },
+                false => self.outside(permit, flow)?,
+            };
             Some(Stream { flows: vec![(flow, *to)], sizes: stream.sizes.clone(), ..Stream::default() })
         };
         let streams: Option<Vec<Stream>> = plan.streams.iter().enumerate().map(stream).collect();
@@ -227,20 +259,16 @@ fn blocked(number: u8, six: bool) -> (IpAddr, IpAddr) {
     ([198, 18, number, number].into(), [198, 19, 100 + number, number].into())
 }
 
-fn listed(macs: &[MacAddr]) -> String {
-    macs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn flow(src: &str, dst: &str) -> Flow {
+    pub(super) fn flow(src: &str, dst: &str) -> Flow {
         let [src, dst] = [src, dst].map(|text| text.parse().expect("an address"));
         Flow { src_mac: MacAddr([2; 6]), dst_mac: MacAddr([4; 6]), src, dst, src_port: 1, dst_port: 7 }
     }
 
-    fn plan(flows: &[&[(&str, &str)]]) -> Plan {
+    pub(super) fn plan(flows: &[&[(&str, &str)]]) -> Plan {
         let stream = |flows: &&[(&str, &str)]| Stream {
             flows: flows.iter().map(|(src, dst)| (flow(src, dst), None)).collect(),
             sizes: vec![64],
@@ -274,24 +302,33 @@ mod tests {
         let both: [&[_]; 2] =
             [&[("10.0.0.2", "10.0.1.2"), ("10.0.0.3", "10.0.1.3")], &[("10.0.1.2", "10.0.0.2")]];
         let plan = plan(&both);
-        let one = Filters::new(1, &plan, false).expect("filters");
-        let permit = "allow (src net 10.0.0.2/31 and dst net 10.0.1.2/31) or (src net 10.0.1.2/32 and dst net 10.0.0.2/32)";
-        assert_eq!(one.ip_filter().as_deref(), Ok(permit));
         let all = Filters::new(25, &plan, false).expect("filters");
-        let config = all.ip_filter().expect("IPv4");
-        assert_eq!(config.matches("deny").count(), 24);
-        assert!(
-            config.starts_with("deny src host 198.18.1.1 and dst host 198.19.101.1, ")
-                && config.ends_with(permit)
-        );
         assert!(
             all.list().contains("deny 198.18.24.24 to 198.19.124.24\nallow 10.0.0.2/31 to 10.0.1.2/31\n")
         );
         let nft = all.nft(&["d1", "d2"]);
         assert_eq!((nft.matches(" drop\n").count(), nft.matches(" accept\n").count()), (48, 2), "{nft}");
         let bridge = Filters::new(25, &plan, true).expect("filters");
-        assert!(bridge.nft(&["d1", "d2"]).contains("ether daddr { 04:04:04:04:04:04 } accept"));
-        assert!(bridge.ip_filter().is_err_and(|why| why.contains("--filter-command")));
+        assert!(bridge.nft(&["d1", "d2"]).contains("ether daddr 04:04:04:04:04:04 accept"));
+    }
+
+    #[test]
+    fn a_mask_covers_what_it_must() {
+        let mac = |text: &str| text.parse::<MacAddr>().expect("an address");
+        let over = |all: &[&str]| MacMask::over(all.iter().map(|text| mac(text))).expect("some");
+        for (all, text, nft) in [
+            (&["2:0:0:1:0:9"][..], "02:00:00:01:00:09", "ether daddr 02:00:00:01:00:09"),
+            (
+                &["2:0:0:1:0:1", "2:0:0:1:3:2"],
+                "02:00:00:01:00:00/ff:ff:ff:ff:fc:fc",
+                "ether daddr & ff:ff:ff:ff:fc:fc == 02:00:00:01:00:00",
+            ),
+        ] {
+            let covering = over(all);
+            assert_eq!((&*covering.to_string(), &*covering.nft()), (text, nft));
+            assert!(all.iter().all(|text| covering.holds(mac(text))));
+            assert!(!covering.holds(NOBODY));
+        }
     }
 
     #[test]

@@ -48,14 +48,14 @@ pub(super) struct Modifiers {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=760), conflicts_with = "mesh")]
     networks: Option<u32>,
     /// Everything is done without filters first, then with one that permits the test's frames, and then with 25 of which only the
-    /// last does (RFC 2544, section 11.4): in a configuration of this process, by an IPFilter behind whatever checks IP headers;
-    /// in the kernel, by nftables. Results have filters_1 or filters_25 in their names. Frames that no filter permits
+    /// last does (RFC 2544, section 11.4): in a configuration of this process, by an IPFilter or Classifier behind whatever checks IP
+    /// headers, or, in a bridge, behind FromDevice; in the kernel, by nftables. Results have filters_1 or filters_25 in their names. Frames that no filter permits
     /// are sent to see that the filters are in force.
     #[arg(long, conflicts_with = "networks")]
     filters: bool,
     /// For --filters: a shell command that sets the filters of another device. JUNCTOR_FILTERS is how many there are to be (0, 1 or
     /// 25), JUNCTOR_FILTER_LIST names a file of them, one a line: 'deny ADDRESS to ADDRESS' or 'allow PREFIX to PREFIX' (for a
-    /// bridge, 'deny MAC' or 'allow MAC, ...'). What none permits must be dropped.
+    /// bridge, 'deny MAC' or 'allow MAC/MASK'). What none permits must be dropped.
     #[arg(long, value_name = "COMMAND", requires = "filters")]
     filter_command: Option<String>,
     /// What is sent beside the frames that are counted.

@@ -137,6 +137,7 @@ pub(super) fn plug_source(
         let handle = running.handle();
         Box::new(move |routes| add_routes(&handle, routes))
     });
+    plugged.bridged = patterns.iter().all(|(_, pattern)| pattern.is_bridged());
     plugged.filtering = Filtering::Swap;
     plugged.running = Some(running);
     Ok(plugged)

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use engine::swap::SwapError;
 use engine::{Control, Router};
-use lang::{Connection, Element, Graph, PortRef};
+use lang::Graph;
 
 use super::cores;
 use crate::test::filters::Filters;
@@ -133,52 +133,17 @@ impl Running {
 }
 
 impl Running {
-    /// Takes filters out of the way of packets again, or puts these there: behind whatever has checked an IP header.
+    /// Takes filters out of the way of packets again, or puts these there.
     pub(crate) fn filter(&mut self, filters: Option<&Filters>) -> Result<(), String> {
         let graph = match filters {
             None if Arc::ptr_eq(&self.graph, &self.original) => return Ok(()),
             None => self.original.clone(),
-            Some(filters) => Arc::new(filtered(&self.original, &filters.ip_filter()?)?),
+            Some(filters) => Arc::new(filters.put_in(&self.original)?),
         };
         self.swap_for(&graph).map_err(|why| format!("--filters: the device does not take them: {why}"))?;
         self.graph = graph;
         Ok(())
     }
-}
-
-/// Element classes behind which packets are known to be IPv4's.
-const CHECKS: [&str; 4] = ["CheckIPHeader", "CheckIPHeader2", "MarkIPHeader", "IPInputCombo"];
-
-/// The graph with an `IPFilter` of these rules behind each element that has checked IP headers.
-fn filtered(graph: &Graph, rules: &str) -> Result<Graph, String> {
-    let mut graph = graph.clone();
-    let checks: Vec<usize> = (0..graph.elements.len())
-        .filter(|index| CHECKS.contains(&graph.elements[*index].class.as_str()))
-        .collect();
-    if checks.is_empty() {
-        let classes = CHECKS.join(", ");
-        return Err(format!(
-            "--filters: they are put behind elements that check IP headers ({classes}), and the configuration has none"
-        ));
-    }
-    for check in checks {
-        let filter = graph.elements.len();
-        let element = Element {
-            name: format!("{}/filters", graph.elements[check].name),
-            class: "IPFilter".to_owned(),
-            config: rules.to_owned(),
-            config_span: None,
-            ..graph.elements[check].clone()
-        };
-        let span = element.span;
-        graph.elements.push(element);
-        let checked = PortRef { element: check, port: 0 };
-        let passed = PortRef { element: filter, port: 0 };
-        graph.connections.iter_mut().filter(|wire| wire.from == checked).for_each(|wire| wire.from = passed);
-        graph.connections.push(Connection { from: checked, to: passed, span });
-    }
-    graph.connections.sort_by_key(|wire| (wire.from, wire.to));
-    Ok(graph)
 }
 
 impl Drop for Running {
