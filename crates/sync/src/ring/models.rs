@@ -4,6 +4,8 @@
 use super::*;
 use loom::thread;
 
+mod handover;
+
 fn bounded(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
