@@ -234,15 +234,17 @@ impl Common {
     }
 
     /// What the documents ask of every test.
-    fn asked(&self, sizes: &[usize], medium: bool, facts: &Facts) -> Ledger {
+    fn asked(&self, sizes: &[usize], medium: bool, settle: Duration, facts: &Facts) -> Ledger {
         setup::ledger(&setup::Setup {
             sizes: sizes.to_vec(),
             senders: facts.senders,
             flows: facts.flows,
             stragglers: self.stragglers,
+            settle,
             medium,
             modified: self.modifiers.are_any(),
             networks: self.modifiers.networks(),
+            each_modifier: self.modifiers.each().then(|| facts.undone.clone()),
             filters: self.modifiers.filters().then(|| facts.filters_seen()),
             routing: facts.routing.clone(),
             configuration: self.device == Name::Cable || self.device.configuration().is_some(),
@@ -273,6 +275,8 @@ struct Facts {
     cable: Option<Cable>,
     /// The machines that have the ports, if they are not this one.
     agents: Value,
+    /// Modifiers that were asked for and could not be applied, and why.
+    undone: Vec<String>,
     /// The lists of filters that were set, for which results, and what was seen of them.
     filters: Vec<(String, String, Seen)>,
 }
@@ -306,6 +310,7 @@ impl Facts {
             routing: plugged.routing.words().to_owned(),
             cable: Some(cable.clone()),
             agents: plugged.agents.clone(),
+            undone: Vec::new(),
             filters: Vec::new(),
         }
     }
@@ -383,6 +388,11 @@ fn reach(cable: &mut Plugged) -> Result<agent::Reach, String> {
 fn seconds(text: &str) -> Result<Duration, String> {
     let time = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()).filter(|t| !t.is_zero());
     time.ok_or_else(|| "expected seconds, such as 60 or 0.5".to_owned())
+}
+
+/// Reads a time in seconds that may be none.
+fn pause(text: &str) -> Result<Duration, String> {
+    if text.parse() == Ok(0.0) { Ok(Duration::ZERO) } else { seconds(text) }
 }
 
 /// A number that k, M or G may follow.

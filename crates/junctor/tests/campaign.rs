@@ -189,6 +189,62 @@ fn without_room_nothing_is_measured_in_vain_and_nothing_is_lost() {
     assert!(campaign.run(&["--resume"]).status.success());
 }
 
+/// A file system that is full in earnest, seen by this script alone, which makes room in it by and by.
+const FULL: &str = r#"set -e
+run() { "$JUNCTOR" test campaign "$FILE" --dir "$OUT/results" "$@" > "$OUT.printed" 2> "$OUT.said" || echo "status $?"; }
+kept() { (cd "$OUT/results/runs" && stat -c '%n %i %Y' *.json && ls -A | grep -v json || true); }
+mount -t tmpfs -o size=1028k none "$OUT"
+echo '# the second run has no room'; run; cat "$OUT.said"; kept
+echo '# still none'; run --resume; cat "$OUT.said"; kept
+mount -o remount,size=2m "$OUT"
+echo '# room for runs'; run --resume; cat "$OUT.said"; kept
+head -c 100m /dev/zero > "$OUT/filler" 2> /dev/null || true
+rm "$OUT"/results/campaign.* "$OUT"/results/report.html
+cat /dev/zero > "$OUT/more" 2> /dev/null || true
+echo '# none for the report'; run --resume; cat "$OUT.said"; kept
+rm "$OUT/filler" "$OUT/more"
+echo '# room'; run --resume; cat "$OUT.said"; kept; ls "$OUT/results"
+"#;
+
+#[test]
+fn on_a_full_disk_a_campaign_stops_says_so_and_goes_on() {
+    if lab::rig::skip("on_a_full_disk_a_campaign_stops_says_so_and_goes_on") {
+        return;
+    }
+    let campaign = Campaign::new(TINY);
+    std::fs::create_dir(campaign.path("disk")).expect("a directory");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "bash", "-c", FULL]).current_dir(ROOT);
+    command.env("JUNCTOR", env!("CARGO_BIN_EXE_junctor"));
+    let ran = command.env("FILE", campaign.path("a.toml")).env("OUT", campaign.path("disk")).output();
+    let ran = ran.expect("unshare");
+    let all = text(&ran.stdout);
+    assert!(ran.status.success(), "{all}{}", text(&ran.stderr));
+    let parts: Vec<&str> = all.split("# ").skip(1).collect();
+    let [second, still, runs, report, room] = parts[..] else { panic!("five parts in {all}") };
+    // Which files there are, and that they are the same ones.
+    let kept = |part: &str| -> Vec<String> {
+        part.lines().filter(|line| line.contains(".json ")).map(str::to_owned).collect()
+    };
+    for part in [second, still] {
+        assert!(part.contains("status 1") && part.contains("there is no room for the next result"), "{all}");
+        assert!(part.contains("No space left on device"), "{all}");
+        assert!(!part.lines().any(|line| line.starts_with(".junctor-")), "nothing half written stays: {all}");
+        assert_eq!((kept(part).len(), kept(part)), (1, kept(second)), "{all}");
+    }
+    assert!(still.contains("1 of 4 runs are done already"), "{all}");
+    assert!(
+        !runs.contains("status") && kept(runs).len() == 4 && kept(runs).contains(&kept(second)[0]),
+        "{all}"
+    );
+    assert!(report.contains("status 1") && report.contains("--resume writes the report"), "{all}");
+    assert_eq!([kept(report), kept(room)], [kept(runs), kept(runs)], "{all}");
+    assert!(room.contains("4 of 4 runs are done already") && !room.contains("status"), "{all}");
+    for file in ["campaign.json", "campaign.csv", "campaign.md", "report.html"] {
+        assert!(room.lines().any(|line| line == file), "{file} is not in {all}");
+    }
+}
+
 #[test]
 fn a_wrong_file_is_refused_before_anything_is_measured() {
     let example = std::fs::read_to_string(Path::new(ROOT).join("conf/campaign.toml")).expect("the example");

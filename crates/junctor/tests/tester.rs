@@ -274,6 +274,60 @@ fn filters_are_put_on_a_configuration_and_seen_to_be_in_force() {
 }
 
 #[test]
+fn each_modifier_is_applied_by_itself_where_it_can_be() {
+    let few = ["--each-modifier", "--only", "latency", "--trial", "0.2", "--at", "1000", "--link", "10M"];
+    let more = ["--size", "128", "--stragglers", "5", "--flows-per-port", "8"];
+    let run = |device| told(&[&["rfc2544", device], &few[..], &more[..]].concat());
+    let repeated = |object: &Value| {
+        let ledger = object["ledger"].as_array().expect("a ledger").iter();
+        let all: Vec<Value> = ledger.filter(|c| c["section"] == "RFC 2544 11").cloned().collect();
+        all.iter()
+            .find(|c| c["demand"].as_str().is_some_and(|d| d.contains("repeated")))
+            .cloned()
+            .expect("it")
+    };
+    let (object, value) = run("self:conf/ip-router.click");
+    for variant in ["", "broadcast.", "management.", "routing.", "filters_1.", "filters_25."] {
+        let us = value(&format!("rfc2544.{variant}latency_us.p50.128"));
+        assert!(us.is_some_and(|us| us > 0.0), "{variant} in {object}");
+    }
+    assert_eq!(repeated(&object)["met"], true, "{object}");
+    let (object, value) = run("cable");
+    assert!(value("rfc2544.broadcast.latency_us.p50.128").is_some(), "{object}");
+    assert!(value("rfc2544.filters_1.latency_us.p50.128").is_none(), "{object}");
+    let why = repeated(&object)["deviation"].as_str().expect("a reason").to_owned();
+    assert!(why.contains("management: ") && why.contains("cannot set filters on this device"), "{why}");
+    let refused = test(&["trial", "cable", "--rate", "1k", "--each-modifier"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--each-modifier is for procedures"));
+}
+
+#[test]
+fn results_outlast_what_has_no_room_for_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let shell = |more: &str| {
+        let line = format!(
+            "cd {}; exec {} test trial cable --rate 1k --time 0.05 --stragglers 0.1 --json {more}",
+            directory.path().display(),
+            env!("CARGO_BIN_EXE_junctor")
+        );
+        let ran = Command::new("bash").args(["-c", &line]).output().expect("bash");
+        assert!(!ran.status.success(), "{more}");
+        (ran.stdout, String::from_utf8_lossy(&ran.stderr).into_owned())
+    };
+    for file in ["--report /dev/full", "--csv /dev/full"] {
+        let (printed, said) = shell(file);
+        assert!(said.contains("cannot write /dev/full: No space left on device"), "{said}");
+        let record: Value = serde_json::from_slice(&printed).expect("what was measured");
+        assert_eq!(record["command"], "test trial");
+    }
+    let (_, said) = shell("> /dev/full");
+    assert!(said.contains("standard output: No space left on device"), "{said}");
+    let place = said.split("the results are in ").nth(1).expect("a place").trim();
+    let kept = std::fs::read(directory.path().join(place)).expect("the results");
+    assert_eq!(serde_json::from_slice::<Value>(&kept).expect("JSON")["command"], "test trial");
+}
+
+#[test]
 fn filters_of_others_are_set_by_a_command_which_is_not_believed() {
     let args =
         [&slow("rfc2544", "cable")[..], &["--filters", "--only", "latency", "--trial", "0.1"]].concat();

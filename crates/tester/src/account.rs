@@ -5,7 +5,8 @@
 //! each, in a ring. What arrives from before the window can no longer be told from a duplicate, and is counted as such by name
 //! ([`Counts::stale`]): it is neither received nor lost twice over.
 //!
-//! A frame is *reordered* if its number is less than one that arrived before it (RFC 4737, section 3.3: Type-P-Reordered).
+//! A frame is *reordered* if its number is less than one that arrived before it (RFC 4737, section 3.3: Type-P-Reordered). A *gap* in
+//! the numbering (RFC 2544, section 10) is where the number of a frame that arrives is greater than that after the greatest before.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,8 @@ pub struct Counts {
     pub received: u64,
     /// Of these, frames that a later one overtook.
     pub reordered: u64,
+    /// How often numbers were passed over: their frames are lost, or come later.
+    pub gaps: u64,
     /// Frames that had arrived before.
     pub duplicates: u64,
     /// Frames so old that it cannot be told whether they had arrived before.
@@ -31,6 +34,7 @@ impl Counts {
     pub fn add(&mut self, other: &Counts) {
         self.received += other.received;
         self.reordered += other.reordered;
+        self.gaps += other.gaps;
         self.duplicates += other.duplicates;
         self.stale += other.stale;
         self.misrouted += other.misrouted;
@@ -101,6 +105,7 @@ impl Accounts {
             skip(seen, self.mask, flow.next, sequence);
             seen[((sequence & self.mask) / 64) as usize] |= bit;
             flow.counts.received += 1;
+            flow.counts.gaps += 1;
             flow.next = sequence.wrapping_add(1);
             let ahead = flow.next & self.mask;
             seen[(ahead / 64) as usize] &= !(1u64 << (ahead % 64));
@@ -170,13 +175,14 @@ mod tests {
         let received = |received| Counts { received, ..Counts::default() };
         for (arrivals, expected) in [
             (&[0, 1, 2, 3][..], received(4)),
-            (&[0, 2, 3], received(3)),
-            (&[0, 2, 1, 3], Counts { reordered: 1, ..received(4) }),
-            (&[3, 2, 1, 0], Counts { reordered: 3, ..received(4) }),
+            (&[0, 2, 3, 7], Counts { gaps: 2, ..received(4) }),
+            (&[1, 2], Counts { gaps: 1, ..received(2) }),
+            (&[0, 2, 1, 3], Counts { reordered: 1, gaps: 1, ..received(4) }),
+            (&[3, 2, 1, 0], Counts { reordered: 3, gaps: 1, ..received(4) }),
             (&[0, 1, 1, 2, 0], Counts { duplicates: 2, ..received(3) }),
-            (&[0, 64], received(2)),
-            (&[0, 200, 0, 137], Counts { stale: 2, ..received(2) }),
-            (&[0, 200, 138, 138], Counts { reordered: 1, duplicates: 1, ..received(3) }),
+            (&[0, 64], Counts { gaps: 1, ..received(2) }),
+            (&[0, 200, 0, 137], Counts { stale: 2, gaps: 1, ..received(2) }),
+            (&[0, 200, 138, 138], Counts { reordered: 1, duplicates: 1, gaps: 1, ..received(3) }),
         ] {
             assert_eq!(counts(64, arrivals), expected, "{arrivals:?}");
         }
@@ -212,6 +218,7 @@ mod tests {
                 } else {
                     expected.received += 1;
                     expected.reordered += u64::from(*number < next);
+                    expected.gaps += u64::from(*number > next);
                     next = next.max(number + 1);
                 }
             }

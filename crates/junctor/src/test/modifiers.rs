@@ -13,13 +13,55 @@ use super::variant::Variant;
 
 /// Frames beside the test's (RFC 2544, section 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Beside {
+pub(super) enum Beside {
     /// One broadcast frame for each hundred of the test's (11.1).
     Broadcast,
     /// A question for the device's up-time by SNMP, each second (11.2).
     Management,
     /// RIP's updates at the start and each 30 s, of networks that the test does not use (11.3).
     Routing,
+}
+
+impl Beside {
+    /// As results and reports have it.
+    pub(super) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// What is sent where this flow is, past a device with these addresses, if there is such a thing.
+    fn extra(self, flow: &tester::frame::Flow, own: &[IpAddr]) -> Option<Extra> {
+        let (frame, every) = match self {
+            Beside::Broadcast => (extras::broadcast(flow.src_mac), Every::Frames(100)),
+            Beside::Management => {
+                let ask = |address: &IpAddr| extras::uptime(flow, address4(*address)?);
+                (own.iter().find_map(ask)?, Every::Time(extras::MANAGEMENT))
+            }
+            Beside::Routing => (extras::routes(flow)?, Every::Time(extras::ROUTING)),
+        };
+        Some(Extra { frame, every })
+    }
+
+    /// Why there is none.
+    fn why_not(self) -> &'static str {
+        match self {
+            Beside::Broadcast => "no broadcast frames are sent: no port sends anything",
+            Beside::Management => {
+                "no management frames are sent: the device told no IPv4 address of its own to ask"
+            }
+            Beside::Routing => "no routing updates are sent: they are RIP's, of IPv4, and the flows are not",
+        }
+    }
+
+    /// Has it sent by every port that sends, or says why it cannot be.
+    pub(super) fn add(self, plan: &mut Plan, own: &[IpAddr]) -> Result<(), String> {
+        let mut any = false;
+        for stream in &mut plan.streams {
+            let extra = stream.flows.first().and_then(|(flow, _)| self.extra(flow, own));
+            any |= extra.is_some();
+            stream.extras.extend(extra);
+        }
+        if any { Ok(()) } else { Err(self.why_not().to_owned()) }
+    }
 }
 
 /// How what is sent differs from one size, one frame after the other.
@@ -51,12 +93,17 @@ pub(super) struct Modifiers {
     /// last does (RFC 2544, section 11.4): in a configuration of this process, by an IPFilter or Classifier behind whatever checks IP
     /// headers, or, in a bridge, behind FromDevice; in the kernel, by nftables. Results have filters_1 or filters_25 in their names. Frames that no filter permits
     /// are sent to see that the filters are in force.
-    #[arg(long, conflicts_with = "networks")]
+    #[arg(long, conflicts_with = "networks", group = "filtering")]
     filters: bool,
+    /// Everything is done without modifiers first, and then again with each of RFC 2544, section 11, by itself: broadcast frames,
+    /// management frames and routing updates beside the test's, one filter, 25 filters. Results have broadcast, management, routing,
+    /// filters_1 or filters_25 in their names. What cannot be done on a device is said, and left out.
+    #[arg(long, conflicts_with_all = ["networks", "beside"], group = "filtering")]
+    each_modifier: bool,
     /// For --filters: a shell command that sets the filters of another device. JUNCTOR_FILTERS is how many there are to be (0, 1 or
     /// 25), JUNCTOR_FILTER_LIST names a file of them, one a line: 'deny ADDRESS to ADDRESS' or 'allow PREFIX to PREFIX' (for a
     /// bridge, 'deny MAC' or 'allow MAC/MASK'). What none permits must be dropped.
-    #[arg(long, value_name = "COMMAND", requires = "filters")]
+    #[arg(long, value_name = "COMMAND", requires = "filtering")]
     filter_command: Option<String>,
     /// What is sent beside the frames that are counted.
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
@@ -75,6 +122,7 @@ impl Modifiers {
             beside,
             networks: _,
             filters: _,
+            each_modifier: _,
             filter_command: _,
         } = self;
         imix.is_some()
@@ -92,7 +140,12 @@ impl Modifiers {
 
     /// Whether filters are put on the device.
     pub(super) fn filters(&self) -> bool {
-        self.filters
+        self.filters || self.each_modifier
+    }
+
+    /// Whether everything is done with each modifier by itself.
+    pub(super) fn each(&self) -> bool {
+        self.each_modifier
     }
 
     /// The command that does.
@@ -104,9 +157,12 @@ impl Modifiers {
     pub(super) fn variants(&self) -> Vec<Variant> {
         match self.networks {
             Some(count) => vec![Variant::OnePair, Variant::Networks(count)],
-            None if self.filters => {
+            None if self.filters() => {
+                let beside =
+                    <Beside as clap::ValueEnum>::value_variants().iter().copied().map(Variant::Beside);
+                let beside = beside.filter(|_| self.each_modifier);
                 let filters = COUNTS.map(Variant::Filters);
-                [Variant::Unfiltered].into_iter().chain(filters).collect()
+                [Variant::Unfiltered].into_iter().chain(beside).chain(filters).collect()
             }
             None => vec![Variant::Given],
         }
@@ -119,11 +175,11 @@ impl Modifiers {
 
     /// For the conditions of a result.
     pub(super) fn json(&self) -> Value {
-        let beside: Vec<String> = self.beside.iter().map(|what| format!("{what:?}").to_lowercase()).collect();
+        let beside: Vec<String> = self.beside.iter().map(|what| what.name()).collect();
         json!({
             "imix": self.imix.as_ref().map(ToString::to_string), "burst": self.burst, "random_ports": self.random_ports,
             "flows_per_port": self.flows_per_port, "mesh": self.mesh, "beside": beside,
-            "networks": self.networks, "filters": self.filters, "filter_command": self.filter_command,
+            "networks": self.networks, "filters": self.filters, "each_modifier": self.each_modifier, "filter_command": self.filter_command,
         })
     }
 
@@ -155,27 +211,14 @@ impl Modifiers {
 
     fn extras(&self, flow: Option<&tester::frame::Flow>, own: &[IpAddr]) -> Vec<Extra> {
         let Some(flow) = flow else { return Vec::new() };
-        let extra = |what: &Beside| match what {
-            Beside::Broadcast => {
-                Some(Extra { frame: extras::broadcast(flow.src_mac), every: Every::Frames(100) })
-            }
-            Beside::Management => {
-                let ask = |address: &IpAddr| extras::uptime(flow, address4(*address)?);
-                Some(Extra { frame: own.iter().find_map(ask)?, every: Every::Time(extras::MANAGEMENT) })
-            }
-            Beside::Routing => {
-                Some(Extra { frame: extras::routes(flow)?, every: Every::Time(extras::ROUTING) })
-            }
-        };
-        self.beside.iter().filter_map(extra).collect()
+        self.beside.iter().filter_map(|what| what.extra(flow, own)).collect()
     }
 
     /// What was asked for and cannot be done with this device.
     pub(super) fn missing(&self, station: &Station) -> Option<&'static str> {
         let asks = self.beside.contains(&Beside::Management);
         let has = station.own_addresses().iter().any(|address| address.is_ipv4());
-        (asks && !has)
-            .then_some("no management frames are sent: the device told no IPv4 address of its own to ask")
+        (asks && !has).then_some(Beside::Management.why_not())
     }
 }
 
@@ -257,6 +300,22 @@ mod tests {
         let mut all = given.clone();
         forwarded(&mut all, &[0, 1, 2, 3].map(dst));
         assert_eq!(all.streams[0].flows.len(), given.streams[0].flows.len(), "something must be sent");
+    }
+
+    #[test]
+    fn each_modifier_is_sent_by_all_that_send() {
+        let own = [IpAddr::from([10, 0, 0, 1])];
+        for (what, own, sent) in [
+            (Beside::Broadcast, &[][..], true),
+            (Beside::Management, &[], false),
+            (Beside::Management, &own, true),
+            (Beside::Routing, &[], true),
+        ] {
+            let mut plan = plan(|_, _| [9; 6]);
+            assert_eq!(what.add(&mut plan, own).is_ok(), sent, "{what:?}");
+            let extras: Vec<usize> = plan.streams.iter().map(|stream| stream.extras.len()).collect();
+            assert_eq!(extras, [sent.into(), sent.into(), sent.into(), 0], "{what:?}");
+        }
     }
 
     #[test]

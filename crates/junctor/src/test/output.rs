@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where what a test found goes: standard output as text, Markdown or JSON, and files.
+//! Where what a test found goes: standard output as text, Markdown or JSON, and files. What was measured is not lost because one of
+//! these has no room for it: if standard output takes nothing, the results are put where there is room.
 
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -31,24 +32,30 @@ impl Output {
     /// Sees that the files can be written, before anything is measured in vain.
     pub(super) fn prepare(&self) -> Result<(), String> {
         for path in self.report.iter().chain(&self.csv) {
-            beside(path).map_err(|why| cannot(path, &why))?;
+            let tried = if takes_its_place(path) { beside(path).map(drop) } else { open(path).map(drop) };
+            tried.map_err(|why| cannot(path, &why))?;
         }
         Ok(())
     }
 
     /// Writes the files and prints; `text` is what people get who ask for nothing else.
     pub(super) fn publish(&self, records: &[Record], text: &str, json: &str) -> u8 {
-        if let Err(why) = self.write(records) {
-            return cli::fail(why);
-        }
-        match () {
+        let written = self.write(records);
+        let mut status = match () {
             () if self.json => cli::print_or_fail(json.as_bytes()),
             () if self.markdown => {
                 cli::print_or_fail(markdown::render(&report::document(records)).as_bytes())
             }
             () if text.is_empty() => exit::SUCCESS,
             () => cli::print_or_fail(text.as_bytes()),
+        };
+        if status != exit::SUCCESS {
+            rescue(json);
         }
+        if let Err(why) = written {
+            status = cli::fail(why);
+        }
+        status
     }
 
     fn write(&self, records: &[Record]) -> Result<(), String> {
@@ -67,6 +74,31 @@ fn cannot(path: &Path, why: &io::Error) -> String {
     format!("cannot write {}: {why}", path.display())
 }
 
+/// Puts results somewhere else, and says where: here, or where temporary files go, or on standard error.
+fn rescue(json: &str) {
+    let keep = |directory: PathBuf| -> io::Result<PathBuf> {
+        let mut builder = tempfile::Builder::new();
+        let mut file = builder.prefix("junctor-results-").suffix(".json").tempfile_in(directory)?;
+        file.write_all(json.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.keep().map(|(_, path)| path).map_err(|why| why.error)
+    };
+    match [PathBuf::from("."), std::env::temp_dir()].into_iter().find_map(|place| keep(place).ok()) {
+        Some(path) => eprintln!("junctor: the results are in {}", path.display()),
+        None => eprintln!("{}", json.trim_end()),
+    }
+}
+
+/// Whether a new file can take the place of what is there: a device or a pipe is written to.
+fn takes_its_place(path: &Path) -> bool {
+    let is_system = ["/dev", "/proc"].iter().any(|system| path.starts_with(system));
+    !is_system && std::fs::metadata(path).map_or(true, |found| found.is_file() || found.is_dir())
+}
+
+fn open(path: &Path) -> io::Result<std::fs::File> {
+    std::fs::OpenOptions::new().write(true).open(path)
+}
+
 /// A file without a name yet, where `path` is to be.
 fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -79,8 +111,13 @@ fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     builder.prefix(".junctor-").tempfile_in(directory.unwrap_or(Path::new(".")))
 }
 
-/// Puts a file in the place of what was there, whole or not at all.
+/// Puts a file in the place of what was there, whole or not at all; what is no file is written to.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if !takes_its_place(path) {
+        return open(path)?.write_all(bytes);
+    }
+    // Behind a name for another file, that is the one.
+    let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut file = beside(path)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
@@ -134,5 +171,20 @@ mod tests {
         }
         assert!(replace(&path.join("b"), b"x").is_err() && replace(directory.path(), b"x").is_err());
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing half written is left");
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        replace(&link, b"through").unwrap();
+        assert!(link.is_symlink() && std::fs::read(&path).unwrap() == b"through");
+    }
+
+    #[test]
+    fn devices_and_pipes_stay_what_they_are() {
+        assert!(!takes_its_place(Path::new("/dev/stdout")) && !takes_its_place(Path::new("/dev/null")));
+        replace(Path::new("/dev/null"), b"x").unwrap();
+        let why = replace(Path::new("/dev/full"), b"x").unwrap_err();
+        assert_eq!(why.kind(), io::ErrorKind::StorageFull);
+        for device in ["/dev/null", "/dev/full"] {
+            assert!(!std::fs::metadata(device).unwrap().is_file(), "{device}");
+        }
     }
 }

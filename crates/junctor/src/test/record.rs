@@ -178,6 +178,9 @@ pub(crate) struct TrialRow {
     /// Of those intended, what the tester did not send.
     pub(crate) unsent: u64,
     pub(crate) reordered: u64,
+    /// Records of before have none.
+    #[serde(default)]
+    pub(crate) gaps: u64,
     pub(crate) duplicates: u64,
     pub(crate) stale: u64,
     pub(crate) misrouted: u64,
@@ -239,6 +242,7 @@ impl TrialRow {
             lost: 0,
             unsent: 0,
             reordered: 0,
+            gaps: 0,
             duplicates: 0,
             stale: 0,
             misrouted: 0,
@@ -271,7 +275,7 @@ impl TrialRow {
         let Detail { outcome, counts, damaged, foreign, latency, .. } = detail;
         (self.intended, self.sent, self.received) = (outcome.intended, outcome.sent, outcome.received);
         (self.lost, self.unsent) = (outcome.lost(), outcome.unsent());
-        (self.reordered, self.duplicates) = (counts.reordered, counts.duplicates);
+        (self.reordered, self.gaps, self.duplicates) = (counts.reordered, counts.gaps, counts.duplicates);
         (self.stale, self.misrouted) = (counts.stale, counts.misrouted);
         (self.damaged, self.foreign) = (*damaged, *foreign);
         let us = |q| Value::from(latency.value_at_quantile(q) as f64 / 1e3);

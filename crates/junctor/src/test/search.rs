@@ -15,7 +15,7 @@ use tester::station::{Plan, Station};
 use super::device::Running;
 use super::log::Log;
 use super::record::{Cause, Found, Record};
-use super::variant::Scene;
+use super::variant::{Scene, Variant};
 use super::{Common, Facts, SHARED_CORE, calibrate, left_out, procedures, reset};
 use crate::cli;
 
@@ -43,6 +43,9 @@ pub(super) struct Search {
     /// reset), instead of the profile's.
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
     pub(super) trial: Option<Duration>,
+    /// Seconds for which the device is left alone after each trial [default: 5 with rfc (RFC 2544 23 e), 0 with quick].
+    #[arg(long, value_name = "SECONDS", value_parser = super::pause)]
+    settle: Option<Duration>,
     /// Bits a second of the links: k, M and G may follow the number [default: no link limits the rate].
     #[arg(long, value_name = "RATE", value_parser = super::bits)]
     pub(super) link: Option<f64>,
@@ -65,10 +68,12 @@ impl Search {
         search
     }
 
-    /// Refuses what only a router's test with one set of flows can do.
+    /// Refuses what only a test with one set of flows can do.
     pub(super) fn without_filters(&self, document: &str) -> Result<(), String> {
         match self.common.modifiers.filters() {
-            true => Err(format!("--filters is RFC 2544's; {document} has no tests with filters")),
+            true => Err(format!(
+                "--filters and --each-modifier are RFC 2544's; {document} has no tests with filters"
+            )),
             false => Ok(()),
         }
     }
@@ -81,6 +86,14 @@ impl Search {
     /// How long the device may take until it forwards.
     pub(super) fn warm_up(&self) -> Duration {
         self.common.warm_up
+    }
+
+    /// For how long it is left alone after each trial.
+    fn settle(&self) -> Duration {
+        self.settle.unwrap_or(match self.profile {
+            Profile::Rfc => setup::SETTLE,
+            Profile::Quick => Duration::ZERO,
+        })
     }
 
     pub(super) fn sizes(&self) -> Vec<usize> {
@@ -459,7 +472,7 @@ pub(super) fn each_size(
     let facts: Facts = facts.unwrap_or_default();
     // What is asked of a bridge's test is another document's, and nobody asks anything of a soak.
     if !matches!(command, "test rfc2889" | "test soak") {
-        found.deviate(&args.common.asked(&sizes, args.link.is_some(), &facts));
+        found.deviate(&args.common.asked(&sizes, args.link.is_some(), args.settle(), &facts));
     }
     let mut text = std::mem::take(&mut found.text);
     let mut conditions = args.common.conditions(&facts);
@@ -468,6 +481,7 @@ pub(super) fn each_size(
         .insert("profile".to_owned(), json!(if args.profile == Profile::Rfc { "rfc" } else { "quick" }));
     conditions.insert("link".to_owned(), json!(args.link));
     conditions.insert("repeat".to_owned(), json!(args.repeat));
+    conditions.insert("settle_s".to_owned(), json!(args.settle().as_secs_f64()));
     let record = found.record(command, conditions);
     if !text.is_empty() {
         text = frame(&record, &facts, &text);
@@ -517,8 +531,10 @@ fn one_size(
         throughput: None,
         log,
     };
+    site.station.settle(args.settle());
     let given = site.station.plan().clone();
-    let (variants, seed) = (args.common.modifiers.variants(), args.common.seed);
+    let (modifiers, seed) = (&args.common.modifiers, args.common.seed);
+    let variants = modifiers.variants();
     let all = (0..args.repeat).flat_map(|_| &variants);
     let result = all.into_iter().try_for_each(|variant| {
         site.variant = variant.name();
@@ -528,13 +544,27 @@ fn one_size(
             station: &mut site.station,
             routing: &plugged.routing,
             filtering: &plugged.filtering,
-            filter_command: args.common.modifiers.filter_command(),
+            filter_command: modifiers.filter_command(),
             running: site.running.as_mut(),
             bridged: plugged.bridged,
+            is_optional: modifiers.each(),
+            filtered: facts.as_ref().is_some_and(|facts| !facts.filters.is_empty()),
             given: &given,
             seed,
             warm_up: args.common.warm_up,
-        })?;
+        });
+        let begun = match (begun, facts.as_mut()) {
+            (Err(why), Some(facts)) if modifiers.each() && variant.modifies() => {
+                let name = site.variant.replace('_', " ");
+                found.text += &format!("{size:>6} bytes  {name}: left out: {why}\n");
+                facts.undone.push(format!("{name}: {why}"));
+                return Ok(());
+            }
+            (begun, _) => begun?,
+        };
+        if let Variant::Beside(what) = variant {
+            found.text += &format!("{size:>6} bytes  with {} frames beside these\n", what.name());
+        }
         if let Some(needs) = begun.needs.filter(|needs| !found.text.contains(needs)) {
             found.text += &format!("  {needs}\n");
         }

@@ -22,7 +22,7 @@ use crate::cli;
   sent_mpps, received_mpps       frames sent and received by all ports, millions a second
   unsent_share                   of the frames that the schedule held, those that the tester did not send: its fault, no loss
   loss_share                     of the frames sent, those that did not arrive
-  reordered, duplicates, stale, misrouted, damaged, foreign, missed
+  reordered, gaps, duplicates, stale, misrouted, damaged, foreign, missed
                                  frames: overtaken in their flow; arrived twice; too late to tell; at a wrong port;
                                  with a wrong checksum; not the tester's; lost by the tester's own ports on arrival
                                  (these count as not sent)
@@ -73,7 +73,11 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 fn run(args: &Args) -> Result<(Record, String), String> {
-    let size = args.common.modifiers.average_size().unwrap_or(args.size);
+    let modifiers = &args.common.modifiers;
+    if modifiers.each() {
+        return Err("--each-modifier is for procedures; --beside and --filters choose a trial's".to_owned());
+    }
+    let size = modifiers.average_size().unwrap_or(args.size);
     let mut found = Found::of_size(size);
     let cable = calibrate(&args.common, size)?;
     let mut plugged = args.common.plug(size)?;
@@ -86,16 +90,18 @@ fn run(args: &Args) -> Result<(Record, String), String> {
             ));
         }
     }
-    let variant = args.common.modifiers.variants().pop();
+    let variant = modifiers.variants().pop();
     let given = plugged.station.plan().clone();
     let begun = variant.map(|variant| {
         variant.begin(&mut Scene {
             station: &mut plugged.station,
             routing: &plugged.routing,
             filtering: &plugged.filtering,
-            filter_command: args.common.modifiers.filter_command(),
+            filter_command: modifiers.filter_command(),
             running: plugged.running.as_mut(),
             bridged: plugged.bridged,
+            is_optional: false,
+            filtered: false,
             given: &given,
             seed: args.common.seed,
             warm_up: args.common.warm_up,
@@ -128,7 +134,7 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     found.trials = log.take();
     found.note("test.cable.mpps".to_owned(), "Mpps", cable.rate / 1e6);
     found.note("test.cable.latency_us.p50".to_owned(), "us", cable.latency_ns as f64 / 1e3);
-    found.deviate(&args.common.asked(&[size], false, &facts));
+    found.deviate(&args.common.asked(&[size], false, Duration::ZERO, &facts));
     let mut conditions = args.common.conditions(&facts);
     conditions.insert("size".to_owned(), json!(size));
     conditions.insert("rate".to_owned(), json!(args.rate));
@@ -164,6 +170,7 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
         ("unsent", outcome.unsent(), "the tester's fault"),
         ("missed", *missed, "of these, left the tester, but were lost by its own ports on arrival"),
         ("reordered", counts.reordered, "overtaken in their flow"),
+        ("gaps", counts.gaps, "before which numbers of their flow were passed over"),
         ("duplicates", counts.duplicates, ""),
         ("stale", counts.stale, "too late to tell from duplicates"),
         ("misrouted", counts.misrouted, "at a wrong port"),
@@ -224,6 +231,7 @@ fn results(detail: &Detail, found: &mut Found) {
     one("loss_share", "", outcome.loss_ratio());
     for (name, frames) in [
         ("reordered", counts.reordered),
+        ("gaps", counts.gaps),
         ("duplicates", counts.duplicates),
         ("stale", counts.stale),
         ("misrouted", counts.misrouted),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything several times over: with other addresses (RFC 2544, section 12), or with filters on the device (section 11.4).
+//! Everything several times over: with other addresses (RFC 2544, section 12), or with modifiers (section 11), such as filters on the
+//! device (11.4).
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tester::trial::Trial;
 
 use super::device::{Filtering, Routing, Running};
 use super::filters::Filters;
-use super::modifiers::forwarded;
+use super::modifiers::{Beside, forwarded};
 use super::networks;
 use super::reset::shell_with;
 
@@ -29,6 +30,8 @@ pub(super) enum Variant {
     Networks(u32),
     /// As the device's flows say, before there are filters.
     Unfiltered,
+    /// The same, with frames beside the test's.
+    Beside(Beside),
     /// The same, past so many filters.
     Filters(u32),
 }
@@ -44,6 +47,10 @@ pub(super) struct Scene<'a> {
     pub(super) running: Option<&'a mut Running>,
     /// It looks at Ethernet addresses only.
     pub(super) bridged: bool,
+    /// What the device cannot have is left out.
+    pub(super) is_optional: bool,
+    /// It has had filters from the tester.
+    pub(super) filtered: bool,
     /// What is sent if nothing is changed.
     pub(super) given: &'a Plan,
     pub(super) seed: u64,
@@ -91,13 +98,20 @@ impl Variant {
         match self {
             Variant::Given | Variant::Unfiltered => String::new(),
             Variant::OnePair => "one_pair".to_owned(),
+            Variant::Beside(what) => what.name(),
             Variant::Networks(count) => format!("networks_{count}"),
             Variant::Filters(count) => format!("filters_{count}"),
         }
     }
 
+    /// Whether the device is to have something that it may not be able to have.
+    pub(super) fn modifies(self) -> bool {
+        matches!(self, Variant::Beside(_) | Variant::Filters(_))
+    }
+
     /// Has the station send so from now on, and the device be so.
     pub(super) fn begin(self, scene: &mut Scene<'_>) -> Result<Begun, String> {
+        let is_optional = scene.is_optional;
         let mut plan = scene.given.clone();
         let mut begun = Begun::default();
         forwarded(&mut plan, &scene.station.own_addresses());
@@ -108,7 +122,9 @@ impl Variant {
                 let routes = networks::spread(&mut plan, count as usize, scene.seed)?;
                 begun.needs = scene.routing.put(&routes)?;
             }
+            Variant::Unfiltered if is_optional && !scene.filtered => {}
             Variant::Unfiltered => scene.filter(None)?,
+            Variant::Beside(what) => what.add(&mut plan, &scene.station.own_addresses())?,
             Variant::Filters(count) => {
                 let filters = Filters::new(count, &plan, scene.bridged)?;
                 begun.filters = Some((filters.list(), scene.see(&filters, &plan)?));

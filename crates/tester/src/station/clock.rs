@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The station's clock: nanoseconds of the machine's steady clock, which all stations on one machine share.
 
+use std::time::Duration;
+
 use rustix::time::{ClockId, clock_gettime};
 
 #[derive(Clone, Debug, Default)]
@@ -18,6 +20,16 @@ impl Clock {
     #[cfg(test)]
     pub(super) fn counted(ns: &std::sync::Arc<std::sync::atomic::AtomicU64>) -> Clock {
         Clock { counted: Some(ns.clone()), look_ns: 1000 }
+    }
+
+    /// Waits for so long.
+    pub(super) fn sleep(&self, time: Duration) {
+        #[cfg(test)]
+        if let Some(ns) = &self.counted {
+            ns.fetch_add(time.as_nanos() as u64, std::sync::atomic::Ordering::Relaxed);
+            return;
+        }
+        std::thread::sleep(time);
     }
 
     #[inline]

@@ -107,6 +107,9 @@ pub struct Station {
     copies: u64,
     plan: Plan,
     stragglers: Duration,
+    /// For how long the device is left alone after each trial, and until when it is.
+    settle: Duration,
+    settled_ns: u64,
     clock: Clock,
     trials: u64,
     seed: u64,
@@ -166,6 +169,8 @@ impl Station {
             copies: 1,
             plan: Plan::default(),
             stragglers: plan.stragglers,
+            settle: Duration::ZERO,
+            settled_ns: 0,
             clock: Clock::default(),
             trials: 0,
             seed,
@@ -287,6 +292,12 @@ impl Station {
     /// How many flows are sent.
     pub fn flows(&self) -> usize {
         self.senders.iter().map(|sender| sender.active.len()).sum()
+    }
+
+    /// Leaves the device alone for so long after each trial from now on, so that it settles (RFC 2544 23 e). What only warms a device up
+    /// does not wait for that.
+    pub fn settle(&mut self, time: Duration) {
+        self.settle = time;
     }
 
     /// Carries out a trial.

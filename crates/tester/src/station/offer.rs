@@ -102,6 +102,8 @@ pub(super) struct Job<'a> {
     pub(super) stragglers: Option<Duration>,
     /// Whether it lasts so long even if all frames have arrived.
     pub(super) is_patient: bool,
+    /// Whether it only warms the device up.
+    pub(super) is_warm_up: bool,
     /// What is done at some time after the start; it must not take long.
     pub(super) event: Option<(Duration, &'a mut dyn FnMut())>,
 }
@@ -118,6 +120,6 @@ impl<'a> Job<'a> {
             is_reset: false,
             is_timed: true,
         };
-        Job { order, stragglers: None, is_patient: false, event: None }
+        Job { order, stragglers: None, is_patient: false, is_warm_up: false, event: None }
     }
 }

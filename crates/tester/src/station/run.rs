@@ -21,12 +21,17 @@ pub(super) const DUPLICATES_NS: u64 = 5_000_000;
 const GRACE: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(10));
 /// How often a look is taken, while frames are sent, at links and at whatever else a run needs.
 pub(super) const LOOK_NS: u64 = 50_000_000;
+/// How often neighbours are answered while the device settles.
+const SETTLING: Duration = Duration::from_millis(10);
 /// Bits for the windows of all flows together: what fits the second-level cache.
 const WINDOWS: u32 = 1 << 20;
 
 impl Station {
     pub(super) fn carry_out(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
         let trial = job.order.offer.trial();
+        if !job.is_warm_up {
+            self.let_settle();
+        }
         self.trials += 1;
         job.order.key = self.seed.wrapping_add(self.trials.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let result = self.look().and_then(|()| match self.crew.take() {
@@ -37,10 +42,26 @@ impl Station {
                 result
             }
         });
+        self.settled_ns = self.clock.now() + self.settle.as_nanos() as u64;
         if let Some(show) = &mut self.watcher {
             show(trial, result.as_ref().map(|ran| &ran.detail));
         }
         result
+    }
+
+    /// Waits until the device has been left alone for long enough. Neighbours may ask meanwhile.
+    fn let_settle(&mut self) {
+        if self.settle.is_zero() {
+            return;
+        }
+        loop {
+            self.drain();
+            let left = Duration::from_nanos(self.settled_ns.saturating_sub(self.clock.now()));
+            if left.is_zero() {
+                return;
+            }
+            self.clock.sleep(left.min(SETTLING));
+        }
     }
 
     fn carry_out_here(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {

@@ -34,7 +34,7 @@ fn a_cable_does_nothing() {
 #[test]
 fn what_a_device_does_is_told_exactly() {
     let lossy = met(|frame| if frame.number % 100 == 7 { Vec::new() } else { frame.after(0) });
-    assert_eq!((lossy.counts.received, lossy.outcome.lost()), (3960, 40));
+    assert_eq!((lossy.counts.received, lossy.outcome.lost(), lossy.counts.gaps), (3960, 40, 40));
 
     let doubling = met(|mut frame| {
         let copy = if frame.number % 1000 == 0 { frame.packet.share() } else { None };
@@ -70,6 +70,35 @@ fn what_a_device_does_is_told_exactly() {
         frame.after(0)
     });
     assert_eq!((damaging.damaged, damaging.outcome.lost()), (8, 8));
+}
+
+#[test]
+fn a_device_is_left_alone_between_trials_and_not_before() {
+    let frames = Arc::new(Mutex::new(Vec::new()));
+    let seen = frames.clone();
+    let mut station = station(move |frame| {
+        seen.lock().unwrap().push(frame.now_ns);
+        frame.after(0)
+    });
+    let mut last_ns = 0;
+    // How long after the last frame of the one before a trial, or a warm-up, begins.
+    let mut pause = |station: &mut Station, is_warm_up| {
+        if is_warm_up {
+            station.warm_up(MILLISECOND).expect("an answer");
+        } else {
+            station.run(Trial::new(40_000.0, MILLISECOND)).expect("a trial");
+        }
+        let all = std::mem::take(&mut *frames.lock().unwrap());
+        Duration::from_nanos(all[0] - std::mem::replace(&mut last_ns, all[all.len() - 1]))
+    };
+    let settle = Duration::from_secs(5);
+    pause(&mut station, false);
+    assert!(pause(&mut station, false) < settle);
+    station.settle(settle);
+    pause(&mut station, true);
+    assert!(pause(&mut station, false) >= settle);
+    assert!(pause(&mut station, false) >= settle);
+    assert!(pause(&mut station, true) < settle);
 }
 
 #[test]

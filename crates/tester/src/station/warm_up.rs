@@ -26,7 +26,7 @@ impl Station {
             // Each flow ten times in a tenth of a second. To a device that is not ready yet it is said again soon.
             let step = Step { rate: flows * 100.0, duration: Duration::from_millis(100) };
             let stragglers = Some(self.stragglers.min(SOON));
-            let job = Job { stragglers, ..Job::new(Offer::Steps(vec![step])) };
+            let job = Job { stragglers, is_warm_up: true, ..Job::new(Offer::Steps(vec![step])) };
             let detail = self.carry_out(job)?.detail;
             if self.leave_out() {
                 continue;
