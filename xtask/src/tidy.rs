@@ -17,13 +17,14 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("elements", &["engine", "tables", "packet", "wire", "sync", "lang"]),
     ("ports", &["packet", "wire", "sync"]),
     ("profile", &["sync"]),
+    ("stats", &["sync"]),
     ("tester", &["packet", "wire", "sync", "ports"]),
     ("lab", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports"]),
     (
         "junctor",
         &[
-            "wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "profile", "tester",
-            "lab",
+            "wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "profile", "stats",
+            "tester", "lab",
         ],
     ),
 ];

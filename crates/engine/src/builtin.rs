@@ -19,7 +19,7 @@ pub(crate) const HOME: &str = "home_thread";
 /// The handler that says how many workers take part.
 pub(crate) const THREADS: &str = "threads";
 /// What drops at elements are listed as that a swap has taken away.
-pub(crate) const GONE: &str = "(gone)";
+pub const GONE: &str = "(gone)";
 /// What the lock around all processing is listed as.
 pub(crate) const BIG_LOCK: &str = "(big lock)";
 

@@ -23,6 +23,7 @@ use crate::fuse::{Fork, Fusion};
 use crate::handler::{Access, Handler, HandlerError};
 use crate::homes::Home;
 use crate::locks::LockUse;
+use crate::stats::Stat;
 use crate::swap::Depot;
 
 /// How the instances of a class behave when several workers reach an element.
@@ -338,6 +339,10 @@ pub trait Element: Send + Any {
     fn held(&self) -> usize {
         0
     }
+
+    /// Tells what others should see of this instance all the time, by [`crate::stats`]: numbers that lie at hand, without waiting for anybody, for
+    /// a worker asks in the midst of its work. Where instances share what they tell of ([`Sharing::Shared`]), each may tell the same, or only one.
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {}
 
     /// Takes over, when a new configuration replaces one that runs, what `old` has gathered: counts, tables, packets.
     /// `old` is an instance of the element of the same name and class ([`swap::same`](crate::swap::same) tells its

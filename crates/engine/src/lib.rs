@@ -5,6 +5,8 @@
 //! what, and how instances share). [`router`] makes a configuration into instances; [`graph`] checks it; [`args`]
 //! reads elements' arguments; [`handler`] and [`builtin`] are the window for users.
 //!
+//! [`stats`] is for those who look at a running router all the time.
+//!
 //! The engine sees no device: elements open them through [`packet::port::Provider`]. It holds no `unsafe`.
 #![forbid(unsafe_code)]
 
@@ -39,6 +41,7 @@ mod router;
 mod sample;
 mod schedule;
 mod signals;
+pub mod stats;
 pub mod swap;
 mod timers;
 mod turns;
@@ -47,6 +50,7 @@ mod watch;
 mod watchdog;
 mod worker;
 
+pub use builtin::GONE;
 pub use cx::{Cx, InitCx, OpenCx};
 pub use drops::Reason;
 pub use element::{Class, Element, Foreign, Provided, Registry, Sharing, Tasks};

@@ -17,6 +17,7 @@ use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
 use crate::element::{Element, Provided, Tasks};
 use crate::handler::{Access, HandlerError};
+use crate::stats::{self, Stat};
 use crate::swap::Depot;
 
 /// How often, and how long each time, a lock is looked at that may never be free.
@@ -152,6 +153,17 @@ impl Element for Locked {
             }
         }
         0
+    }
+
+    /// Nothing while another worker is in it: this one does not wait.
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        if !self.first {
+            return;
+        }
+        if let Some(element) = self.element.try_lock() {
+            put(&stats::HELD, element.held() as u64);
+            element.stats(put);
+        }
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use crate::build::{Plant, lock};
@@ -29,13 +29,20 @@ pub struct Control {
 }
 
 /// Why a worker did not do what it was asked.
-enum Missed {
+pub(crate) enum Missed {
     /// The router has stopped.
     Stopped,
     /// Another configuration has come.
     Replaced,
     /// The worker is stuck.
     Stalled(String),
+}
+
+/// What a worker has been asked for.
+pub(crate) struct Asked<R> {
+    answer: Receiver<Result<R, Missed>>,
+    /// Set by who comes first: the worker that does it, or the one who asked and waits no longer.
+    claim: Arc<AtomicBool>,
 }
 
 /// Tells one of the elements that asked for a signal that it came, wherever it is when the message is read: it may have been
@@ -211,7 +218,17 @@ impl Control {
         w: usize,
         f: impl FnOnce(&mut Worker) -> R + Send + 'static,
     ) -> Result<R, Missed> {
-        let (tx, rx) = std::sync::mpsc::sync_channel(1);
+        self.answer(w, &self.post(shared, w, f)?)
+    }
+
+    /// Asks a worker for something, see [`Control::on_worker`].
+    pub(crate) fn post<R: Send + 'static>(
+        &self,
+        shared: &Arc<Shared>,
+        w: usize,
+        f: impl FnOnce(&mut Worker) -> R + Send + 'static,
+    ) -> Result<Asked<R>, Missed> {
+        let (tx, answer) = std::sync::mpsc::sync_channel(1);
         let meant = shared.clone();
         let claim = Arc::new(AtomicBool::new(false));
         let claimed = claim.clone();
@@ -223,17 +240,20 @@ impl Control {
                 if Arc::ptr_eq(&meant, &worker.shared) { Ok(f(worker)) } else { Err(Missed::Replaced) };
             let _ = tx.send(answer);
         });
-        if !self.plant.mailboxes[w].post_unhurried(message) {
-            return Err(Missed::Stopped);
-        }
+        let posted = self.plant.mailboxes[w].post_unhurried(message);
+        if posted { Ok(Asked { answer, claim }) } else { Err(Missed::Stopped) }
+    }
+
+    /// Waits for a worker's answer.
+    pub(crate) fn answer<R>(&self, w: usize, asked: &Asked<R>) -> Result<R, Missed> {
         loop {
-            match rx.recv_timeout(ASK_AGAIN) {
+            match asked.answer.recv_timeout(ASK_AGAIN) {
                 Ok(answer) => return answer,
                 Err(RecvTimeoutError::Disconnected) => return Err(Missed::Stopped),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if let Some(trouble) = self.plant.mailboxes[w].trouble() {
-                let begun = claim.swap(true, Ordering::Relaxed);
+                let begun = asked.claim.swap(true, Ordering::Relaxed);
                 let when = if begun { "; this very call may be what it is stuck in" } else { "" };
                 return Err(Missed::Stalled(trouble.refusal(w) + when));
             }

@@ -79,7 +79,7 @@ impl Seen {
 /// What the kernel counts of a thread: nanoseconds it ran, and nanoseconds it waited for a processor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Used {
-    ran: u64,
+    pub(crate) ran: u64,
     pub(crate) waited: u64,
 }
 

@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
     affinity, apply, bench, check, ctl, demo, describe, doctor, drops, exit, fib, init, lab, parallelize,
-    plan, profile, run, test,
+    plan, profile, run, test, top,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -38,6 +38,7 @@ enum Command {
     Plan(plan::Args),
     Profile(Box<profile::Args>),
     Test(Box<test::Args>),
+    Top(top::Args),
     /// Print a shell completion script.
     #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
     Completions {
@@ -72,6 +73,7 @@ pub(crate) fn main() -> u8 {
         Command::Plan(args) => plan::main(&args),
         Command::Profile(args) => profile::main(*args),
         Command::Test(args) => test::main(&args),
+        Command::Top(args) => top::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "junctor", &mut script);

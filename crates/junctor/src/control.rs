@@ -92,6 +92,13 @@ fn bind(path: &Path) -> std::io::Result<UnixListener> {
     Ok(listener)
 }
 
+impl Served {
+    /// The socket.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
@@ -104,7 +111,11 @@ impl Drop for Served {
 pub(crate) fn remove_if_stale(path: &Path) -> bool {
     use std::io::ErrorKind::ConnectionRefused;
     let refused = matches!(UnixStream::connect(path), Err(e) if e.kind() == ConnectionRefused);
-    refused && std::fs::remove_file(path).is_ok()
+    let removed = refused && std::fs::remove_file(path).is_ok();
+    if removed {
+        let _ = std::fs::remove_file(crate::publish::path_beside(path));
+    }
+    removed
 }
 
 fn accept(listener: &UnixListener, offered: &Offered, busy: &Arc<Mutex<()>>) {

@@ -125,9 +125,14 @@ fn failure(args: &Args, code: Value, why: &str) -> Value {
 
 /// Connects to the router that is meant.
 pub(crate) fn find(router: &Which) -> Result<UnixStream, Failure> {
+    locate(router).map(|(_, stream)| stream)
+}
+
+/// The same, with the path of its socket.
+pub(crate) fn locate(router: &Which) -> Result<(PathBuf, UnixStream), Failure> {
     if let Some(path) = &router.socket {
         let failed = |e| Failure::Unreachable(format!("no router answers at {}: {e}", path.display()));
-        return UnixStream::connect(path).map_err(failed);
+        return UnixStream::connect(path).map(|stream| (path.clone(), stream)).map_err(failed);
     }
     let Some(directory) = control::directory() else {
         let why = "routers of this user listen nowhere by default, because XDG_RUNTIME_DIR is not set; \
@@ -138,11 +143,11 @@ pub(crate) fn find(router: &Which) -> Result<UnixStream, Failure> {
 }
 
 /// The router that listens in this directory, of this process if one is named.
-fn choose(directory: &Path, pid: Option<u32>) -> Result<UnixStream, Failure> {
+fn choose(directory: &Path, pid: Option<u32>) -> Result<(PathBuf, UnixStream), Failure> {
     let mut live = sockets(directory);
     if let Some(pid) = pid {
         live.retain(|(p, ..)| *p == pid);
-        return live.pop().map(|(.., stream)| stream).ok_or_else(|| {
+        return live.pop().map(|(_, path, stream)| (path, stream)).ok_or_else(|| {
             Failure::Unreachable(format!(
                 "process {pid} is no router that listens in {}",
                 directory.display()
@@ -154,7 +159,10 @@ fn choose(directory: &Path, pid: Option<u32>) -> Result<UnixStream, Failure> {
             "no router is running (none listens in {}); start one by 'junctor run', or name its socket by --socket",
             directory.display()
         ))),
-        1 => Ok(live.remove(0).2),
+        1 => {
+            let (_, path, stream) = live.remove(0);
+            Ok((path, stream))
+        }
         _ => {
             let list = live
                 .iter()
@@ -323,7 +331,7 @@ mod tests {
     fn the_only_live_socket_is_chosen() {
         let dir = tempfile::tempdir().unwrap();
         let path = |pid: u32| dir.path().join(format!("{pid}.sock"));
-        let why = |r: Result<UnixStream, Failure>| match r {
+        let why = |r: Result<(PathBuf, UnixStream), Failure>| match r {
             Err(Failure::Unreachable(why) | Failure::Unclear(why) | Failure::Refused(_, why)) => why,
             Ok(_) => String::new(),
         };

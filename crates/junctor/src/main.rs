@@ -28,10 +28,12 @@ mod place;
 mod plan;
 mod profile;
 mod progress;
+mod publish;
 mod reconfigure;
 mod report;
 mod run;
 mod test;
+mod top;
 
 #[global_allocator]
 static HEAP: sync::heap::LineHeap = sync::heap::LineHeap;

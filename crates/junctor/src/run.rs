@@ -9,7 +9,7 @@ use engine::{Control, Options, Router};
 
 use crate::config::{self, Form, Source};
 use crate::reconfigure::{self, Keeper, Offered};
-use crate::{cli, control, devices, exit, place};
+use crate::{cli, control, devices, exit, place, publish};
 
 /// Run a configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -65,6 +65,10 @@ pub(crate) struct Args {
     /// root, else in $XDG_RUNTIME_DIR/junctor; none on simulated time].
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<String>,
+    /// How often counters are published for 'junctor top' and others, in a file beside the control socket, or 'none'. Costs workers
+    /// nothing that can be measured; a very large configuration is published less often.
+    #[arg(long, value_name = "PERIOD", default_value = "250ms")]
+    pub(crate) stats: String,
     /// Provide a writable 'hotconfig' handler, which takes another configuration and puts it in this one's place.
     #[arg(short = 'R', long)]
     pub(crate) allow_reconfigure: bool,
@@ -147,6 +151,10 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
         (Ok(options), Ok(limit), Ok(patience)) => (options, limit, patience),
         (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => return usage(why),
     };
+    let stats = match stats_period(args) {
+        Ok(stats) => stats,
+        Err(why) => return usage(why),
+    };
     let listed = args.threads.as_ref().is_some_and(|text| text.parse::<usize>().is_err());
     let cores = if listed { &options.cores[..options.workers] } else { &[] };
     let workers = place::Workers { count: options.workers, cores };
@@ -191,10 +199,14 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
         if graph.elements.is_empty() {
             warn(args, "configuration has no elements, exiting");
         } else {
-            let _socket = match control_socket(args, form, &router, &keeper) {
+            let socket = match control_socket(args, form, &router, &keeper) {
                 Ok(socket) => socket,
                 Err(why) => return cli::fail(why),
             };
+            let _published = stats.zip(socket.as_ref()).and_then(|(period, socket)| {
+                let begun = publish::begin(router.control(), &publish::path_beside(socket.path()), period);
+                begun.map_err(|why| warn(args, &format!("'junctor top' cannot see this router: {why}"))).ok()
+            });
             let end = match begin(&router) {
                 Ok(end) => end,
                 Err(why) => return cli::fail(why),
@@ -308,6 +320,9 @@ fn reserve(
     Ok((most - workers, cores))
 }
 
+const MIN_STATS_PERIOD: Duration = Duration::from_millis(10);
+const MAX_STATS_PERIOD: Duration = Duration::from_secs(3600);
+
 /// Workers that a router may have.
 const MOST_WORKERS: usize = 256;
 
@@ -365,6 +380,19 @@ fn time_limit(args: &Args) -> Result<Option<Duration>, String> {
     let time = engine::parse_duration(text);
     time.map(Some)
         .ok_or_else(|| format!("--time expects seconds, or a time with unit such as 500ms, not '{text}'"))
+}
+
+/// How often counters are published, if they are.
+fn stats_period(args: &Args) -> Result<Option<Duration>, String> {
+    match (args.stats.as_str(), engine::parse_duration(&args.stats)) {
+        ("none", _) => Ok(None),
+        // On simulated time, what a worker is asked would take its turn.
+        _ if args.simtime.is_some() => Ok(None),
+        (_, Some(period)) if (MIN_STATS_PERIOD..=MAX_STATS_PERIOD).contains(&period) => Ok(Some(period)),
+        (text, _) => {
+            Err(format!("--stats expects a time from 10 ms to 1 h, such as 250ms, or none, not '{text}'"))
+        }
+    }
 }
 
 /// How long a worker may stand still.

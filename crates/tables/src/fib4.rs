@@ -395,11 +395,16 @@ impl Fib4Writer {
         self.len() == 0
     }
 
+    /// Bytes that lookups can touch, which is known without counting.
+    pub fn lookup_bytes(&self) -> usize {
+        size_of::<[u32; SLOTS]>() + self.arena.used() * size_of::<sync::lines::Line>()
+    }
+
     /// What the table occupies.
     pub fn memory(&self) -> Memory {
         const LINE: usize = size_of::<sync::lines::Line>();
         Memory {
-            lookup_bytes: size_of::<[u32; SLOTS]>() + self.arena.used() * LINE,
+            lookup_bytes: self.lookup_bytes(),
             spare_bytes: self.arena.spare() * LINE,
             rib_bytes: self.rib.bytes(),
         }

@@ -69,6 +69,7 @@ use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
 use engine::clock::SECOND;
+use engine::stats::{self, Stat};
 use engine::{Class, Cx, Element, Handler, HandlerError, Merge, Provided, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use sync::rcu;
@@ -714,6 +715,14 @@ impl Element for Bridge {
         match &self.common {
             Some(common) => common.write(now, name, value),
             None => Err(HandlerError::unknown(name)),
+        }
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        if let Some(common) = &self.common {
+            let stations: usize = (0..common.ports).map(|port| common.fdb.stations(port)).sum();
+            put(&stats::TABLE_ENTRIES, stations as u64);
+            put(&stats::TABLE_CAPACITY, common.capacity as u64);
         }
     }
 

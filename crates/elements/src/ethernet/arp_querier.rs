@@ -54,6 +54,7 @@ use std::net::Ipv4Addr;
 
 use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
+use engine::stats::Stat;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
@@ -358,6 +359,10 @@ impl Element for ArpQuerier {
 
     fn held(&self) -> usize {
         self.client.held()
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        self.client.stats(put);
     }
 }
 

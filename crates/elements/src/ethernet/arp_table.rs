@@ -56,6 +56,7 @@
 use std::sync::Arc;
 
 use engine::args::Args;
+use engine::stats::Stat;
 use engine::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Sharing, swap};
 use tables::neighbour::Config;
 
@@ -119,6 +120,10 @@ impl Element for ArpTable {
 
     fn held(&self) -> usize {
         if self.first { self.table.neighbours.lock().waiting() } else { 0 }
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        self.table.stats(put);
     }
 }
 

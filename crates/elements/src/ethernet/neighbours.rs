@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use engine::args::Args;
 use engine::clock::Nanos;
+use engine::stats::{self, Stat};
 use engine::{Cx, HandlerError, LockUse, Reason, When};
 use packet::{Batch, Packet};
 use sync::lock::{AdaptiveLock, How};
@@ -116,6 +117,13 @@ impl<A: Address> Table<A> {
     pub fn take(&self, old: &Table<A>) {
         if !std::ptr::eq(self, old) {
             self.neighbours.lock().take(&mut old.neighbours.lock());
+        }
+    }
+
+    /// How many it has, unless somebody is in it at the moment.
+    pub fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        if let Some(neighbours) = self.neighbours.try_lock() {
+            put(&stats::TABLE_ENTRIES, neighbours.len() as u64);
         }
     }
 

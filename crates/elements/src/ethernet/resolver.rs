@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::clock::Nanos;
+use engine::stats::Stat;
 use engine::{Cx, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
@@ -170,6 +171,13 @@ impl<A: Address> Client<A> {
     pub(crate) fn held(&self) -> usize {
         let counts = self.first && self.table_name.is_none();
         if counts { self.table.neighbours.lock().waiting() } else { 0 }
+    }
+
+    /// Of a table of its own. One by name tells itself.
+    pub(crate) fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        if self.table_name.is_none() {
+            self.table.stats(put);
+        }
     }
 }
 

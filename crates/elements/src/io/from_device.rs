@@ -57,6 +57,7 @@ use std::sync::atomic::Ordering;
 use std::os::fd::RawFd;
 
 use engine::args::Args;
+use engine::stats::{self, Stat};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, swap};
 use packet::filter::Filter;
 use packet::port::{Link, QueueStats, RxQueue, Spec, link_type};
@@ -135,7 +136,7 @@ pub(super) struct FromDevice {
 }
 
 impl FromDevice {
-    fn stats(&self) -> QueueStats {
+    fn queue_stats(&self) -> QueueStats {
         let mut sum = QueueStats::default();
         for stats in self.queues.iter().map(|q| q.stats()) {
             sum.missed += stats.missed;
@@ -323,16 +324,23 @@ impl Element for FromDevice {
         }
         Ok(match name {
             "count" => self.count.to_string(),
-            "kernel_drops" => (self.stats().missed - self.before.missed).to_string(),
-            "no_memory" => (self.stats().no_memory - self.before.no_memory).to_string(),
+            "kernel_drops" => (self.queue_stats().missed - self.before.missed).to_string(),
+            "no_memory" => (self.queue_stats().no_memory - self.before.no_memory).to_string(),
             _ => self.config.active.to_string(),
         })
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        let of_queues = self.queue_stats();
+        put(&stats::DEVICE_PACKETS, self.count);
+        put(&stats::DEVICE_MISSED, of_queues.missed.saturating_sub(self.before.missed));
+        put(&stats::DEVICE_NO_MEMORY, of_queues.no_memory.saturating_sub(self.before.no_memory));
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         if name == "reset_counts" {
             self.count = 0;
-            self.before = self.stats();
+            self.before = self.queue_stats();
             return Ok(());
         }
         self.config.active = tools::boolean(name, value)?;

@@ -43,6 +43,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::args::Args;
+use engine::stats::{self, Stat};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Reason, Tasks, When, swap};
 use packet::Batch;
 use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
@@ -446,6 +447,11 @@ impl Element for ToDevice {
 
     fn held(&self) -> usize {
         self.unsent.len()
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        put(&stats::DEVICE_PACKETS, self.count);
+        put(&stats::DEVICE_BYTES, self.bytes);
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {

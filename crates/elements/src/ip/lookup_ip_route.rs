@@ -188,6 +188,10 @@ impl Family for V4 {
     fn len(fib: &Fib4Writer) -> usize {
         fib.len()
     }
+
+    fn bytes(fib: &Fib4Writer) -> usize {
+        fib.lookup_bytes()
+    }
 }
 
 #[cfg(test)]

@@ -90,6 +90,8 @@ pub(crate) trait Family: Send + Sync + 'static {
     fn longest_match(fib: &Self::Writer, key: Self::Key) -> Option<NextHopId>;
     fn routes(fib: &Self::Writer) -> Box<dyn Iterator<Item = (Self::Prefix, NextHopId)> + '_>;
     fn len(fib: &Self::Writer) -> usize;
+    /// Bytes that lookups can touch.
+    fn bytes(fib: &Self::Writer) -> usize;
 }
 
 /// Where a route leads.

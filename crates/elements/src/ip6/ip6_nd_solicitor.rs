@@ -47,6 +47,7 @@ use std::net::Ipv6Addr;
 
 use engine::args::{Args, FromArg, Raw};
 use engine::clock::Nanos;
+use engine::stats::Stat;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
@@ -270,6 +271,10 @@ impl Element for Solicitor {
 
     fn held(&self) -> usize {
         self.client.held()
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        self.client.stats(put);
     }
 }
 

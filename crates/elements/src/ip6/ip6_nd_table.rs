@@ -52,6 +52,7 @@
 use std::sync::Arc;
 
 use engine::args::Args;
+use engine::stats::Stat;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Sharing, swap};
 
 use super::ip6_nd::{default_config, vary_reachable_time};
@@ -122,6 +123,10 @@ impl Element for NdTable {
 
     fn held(&self) -> usize {
         if self.first { self.table.neighbours.lock().waiting() } else { 0 }
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        self.table.stats(put);
     }
 }
 

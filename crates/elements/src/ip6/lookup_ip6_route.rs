@@ -169,6 +169,10 @@ impl Family for V6 {
     fn len(fib: &Fib6Writer) -> usize {
         fib.len()
     }
+
+    fn bytes(fib: &Fib6Writer) -> usize {
+        fib.lookup_bytes()
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use sync::lock::{AdaptiveLock, How};
 
 use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
+use engine::stats::{self, Stat};
 use engine::{
     Access, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, When, parse_integer, swap,
 };
@@ -418,6 +419,14 @@ impl<F: Family> Element for Rewriter<F> {
             }
         }
         true
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        // Mappings of another's table are told by that one.
+        if let (Capacity::Number(_), Some(all)) = (&self.handle.capacity, self.mappings.try_lock()) {
+            put(&stats::TABLE_ENTRIES, all.table().len() as u64);
+            put(&stats::TABLE_CAPACITY, all.table().capacity() as u64);
+        }
     }
 
     fn own_handlers(&self) -> Vec<(String, Access)> {

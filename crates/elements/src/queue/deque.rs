@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use engine::args::Args;
+use engine::stats::{self, Stat};
 use engine::{Cx, HandlerError, Provided, Reason};
 use packet::{Batch, Packet};
 
@@ -60,6 +61,12 @@ impl Deque {
             self.drops += packets.len() as u64;
             cx.push_or_drop(1, packets, Reason::QueueFull);
         }
+    }
+
+    pub(super) fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        put(&stats::QUEUE_LENGTH, self.packets.len() as u64);
+        put(&stats::QUEUE_CAPACITY, self.capacity as u64);
+        put(&stats::QUEUE_HIGHWATER, self.highwater as u64);
     }
 
     pub(super) fn read(&self, name: &str) -> String {

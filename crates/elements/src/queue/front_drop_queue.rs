@@ -27,6 +27,7 @@
 //! See also: Queue, MixedQueue
 
 use engine::args::Args;
+use engine::stats::Stat;
 use engine::{Class, Cx, Element, HandlerError, Provided, swap};
 use packet::Batch;
 
@@ -82,6 +83,10 @@ impl Element for FrontDropQueue {
 
     fn held(&self) -> usize {
         self.0.packets.len()
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        self.0.stats(put);
     }
 }
 

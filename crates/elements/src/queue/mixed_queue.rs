@@ -28,6 +28,7 @@
 //! See also: Queue, FrontDropQueue
 
 use engine::args::Args;
+use engine::stats::Stat;
 use engine::{Class, Cx, Element, HandlerError, Provided, swap};
 use packet::Batch;
 
@@ -89,6 +90,10 @@ impl Element for MixedQueue {
 
     fn held(&self) -> usize {
         self.0.packets.len()
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        self.0.stats(put);
     }
 }
 

@@ -40,6 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use engine::args::Args;
+use engine::stats::{self, Stat};
 use engine::{
     Class, Cx, Element, Handler, HandlerError, LockUse, Merge, Provided, Reason, Sharing, When, swap,
 };
@@ -228,6 +229,14 @@ impl Element for Queue {
 
     fn held(&self) -> usize {
         if self.first { self.rings.len() } else { 0 }
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        if self.first {
+            put(&stats::QUEUE_LENGTH, self.rings.len() as u64);
+            put(&stats::QUEUE_CAPACITY, self.rings.capacity() as u64);
+            put(&stats::QUEUE_HIGHWATER, self.rings.highwater.load(Ordering::Relaxed) as u64);
+        }
     }
 }
 

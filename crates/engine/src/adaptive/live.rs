@@ -74,6 +74,15 @@ impl Live {
         })
     }
 
+    /// The last decisions, in words.
+    pub(crate) fn decisions(&self, most: usize) -> Vec<String> {
+        let state = lock(&self.0);
+        let mut last: Vec<String> =
+            state.balancer.log.iter().rev().take(most).map(ToString::to_string).collect();
+        last.reverse();
+        last
+    }
+
     /// Executes a write to `balancer.NAME`.
     pub(crate) fn write(&self, name: &str, value: &str) -> Option<Result<(), HandlerError>> {
         let mut state = lock(&self.0);

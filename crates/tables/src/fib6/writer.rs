@@ -281,6 +281,11 @@ impl Fib6Writer {
         self.count == 0
     }
 
+    /// Bytes that lookups can touch, which is known without counting.
+    pub fn lookup_bytes(&self) -> usize {
+        self.arena.used() * size_of::<Line>() + self.root_bytes() + self.divided.bytes()
+    }
+
     /// What the table occupies.
     pub fn memory(&self) -> Memory {
         const LINE: usize = size_of::<Line>();
@@ -294,7 +299,7 @@ impl Fib6Writer {
             list(&chunk.covers) + routes
         });
         Memory {
-            lookup_bytes: self.arena.used() * LINE + self.root_bytes() + self.divided.bytes(),
+            lookup_bytes: self.lookup_bytes(),
             spare_bytes: self.arena.spare() * LINE,
             rib_bytes: chunks.chain(self.deep.values().map(list)).sum::<usize>()
                 + self.chunks.capacity() * size_of::<Chunk>(),

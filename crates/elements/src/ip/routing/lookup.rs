@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use engine::args::Args;
+use engine::stats::{self, Stat};
 
 use engine::{Cx, Element, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Tasks, When, swap};
 use packet::{Batch, Packet};
@@ -332,6 +333,13 @@ impl<F: Family> Element for Lookup<F> {
         }
         let mut outputs = found.iter();
         splitter.split(cx, batch, |_| outputs.next().map_or(0, |o| *o as usize));
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        if let Some((routes, bytes)) = self.shared().size() {
+            put(&stats::TABLE_ENTRIES, routes as u64);
+            put(&stats::TABLE_MEMORY, bytes as u64);
+        }
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {

@@ -108,6 +108,11 @@ impl<F: Family> Routes<F> {
         self.tables.values().map(F::len).sum()
     }
 
+    /// Bytes that lookups in all tables can touch.
+    pub(crate) fn bytes(&self) -> usize {
+        self.tables.values().map(F::bytes).sum()
+    }
+
     /// Executes one `add`, `set` or `remove`.
     pub(crate) fn command(&mut self, verb: &str, text: &str) -> Result<(), String> {
         self.transaction([(verb, text)]).map_err(|(_, why)| why)

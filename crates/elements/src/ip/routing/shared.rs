@@ -163,6 +163,18 @@ impl<F: Family> SharedRoutes<F> {
         }
     }
 
+    /// Routes and the bytes of their tables, unless somebody changes them at the moment or locks are taken for them.
+    pub(crate) fn size(&self) -> Option<(usize, usize)> {
+        match &self.store {
+            Store::Rcu { control, .. } => control.try_lock().map(|routes| (routes.len(), routes.bytes())),
+            Store::Locked(copies) => {
+                let copies = copies.try_lock().ok()?;
+                let first = copies.first()?.try_lock()?;
+                Some((first.routes.len(), first.routes.bytes() * copies.len()))
+            }
+        }
+    }
+
     /// Makes a change in every copy. The first copy's refusal leaves all as they were; the others are equal and their
     /// domains have no other readers, so that they agree with it.
     pub(crate) fn change(&self, change: impl Fn(&mut Routes<F>) -> Result<(), String>) -> Result<(), String> {

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counters of a running router for those who look at it all the time: the statistics segment.
+//!
+//! Workers count in plain words of their own, and go on doing so: nobody else reads these words, and no store is added for those who
+//! would like to. Instead each worker is asked a few times a second, by one message, to copy its counters between two rounds, when no packet is on its way on
+//! it; so what it hands out is of one moment, and all of it fits together. The memory for the copy goes back and forth, so that the worker
+//! allocates nothing. A look at the counters from outside would find each in the middle of something, and take their lines away from the worker that writes them.
+//!
+//! What elements know beside what the engine counts (the length of a queue, the entries of a table) they tell in the same moment:
+//! [`Element::stats`](crate::Element::stats).
+
+use std::sync::Arc;
+
+use crate::drops::Reason;
+use crate::mailbox::Mailbox;
+use crate::plan::Mode;
+use crate::remote::{Control, Missed};
+use crate::router::Shared;
+use crate::watchdog::Used;
+use crate::worker::{CycleStats, PortStats, TaskStats, Worker};
+
+/// How a number behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatKind {
+    /// It only grows, until what it counts is replaced.
+    Counter,
+    /// It is what it is at the moment.
+    Gauge,
+}
+
+/// What a number that an element tells means.
+#[derive(Debug)]
+pub struct Stat {
+    /// Its name; stable.
+    pub name: &'static str,
+    /// How it behaves.
+    pub kind: StatKind,
+    /// In what it is measured.
+    pub unit: &'static str,
+    /// What it tells, in a sentence.
+    pub text: &'static str,
+}
+
+macro_rules! stats {
+    ($($name:ident $kind:ident $full:literal $unit:literal $text:literal;)*) => {
+        $(#[doc = $text] pub static $name: Stat =
+            Stat { name: $full, kind: StatKind::$kind, unit: $unit, text: $text };)*
+    };
+}
+
+stats! {
+    HELD Gauge "element.held" "packets" "Packets that the element holds.";
+    QUEUE_LENGTH Gauge "queue.length" "packets" "Packets in the queue.";
+    QUEUE_CAPACITY Gauge "queue.capacity" "packets" "Packets for which the queue has room.";
+    QUEUE_HIGHWATER Gauge "queue.highwater" "packets" "The most packets that were in the queue at once.";
+    TABLE_ENTRIES Gauge "table.entries" "entries" "Entries of the table.";
+    TABLE_CAPACITY Gauge "table.capacity" "entries" "Entries for which the table has room.";
+    TABLE_MEMORY Gauge "table.memory" "bytes" "Memory that the table takes.";
+    DEVICE_PACKETS Counter "device.packets" "packets" "Packets that came from the device or went to it.";
+    DEVICE_BYTES Counter "device.bytes" "bytes" "Bytes that came from the device or went to it.";
+    DEVICE_MISSED Counter "device.missed" "packets" "Packets that the device or the kernel lost before they were fetched.";
+    DEVICE_NO_MEMORY Counter "device.no_memory" "times" "Times for which there was no free frame to receive into.";
+}
+
+/// The counters of one worker at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerSample {
+    /// When, in cycles of the time stamp counter.
+    pub cycles_at: u64,
+    /// How many of these the worker took to tell.
+    pub took_cycles: u64,
+    /// What left by outputs: those of the first element, those of the second, and so on.
+    pub outputs: Vec<PortStats>,
+    /// Sampled cost, by element.
+    pub cost: Vec<CycleStats>,
+    /// Of tasks, by element.
+    pub tasks: Vec<TaskStats>,
+    /// Drops, where there are any: by element.
+    pub drops: Vec<(u32, Reason, u64)>,
+    /// What elements tell.
+    pub stats: Vec<(u32, &'static Stat, u64)>,
+}
+
+/// What can be seen of a worker without asking it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerState {
+    /// The kernel's number of its thread; `None` while it does not run.
+    pub thread: Option<u32>,
+    /// Rounds that it has ended, also those in which there was nothing to do.
+    pub rounds: u64,
+    /// It has been found to stand still.
+    pub stalled: bool,
+    /// Time that its thread had a processor, and that it waited for one, in nanoseconds.
+    pub ran_ns: u64,
+    /// See above.
+    pub waited_ns: u64,
+}
+
+/// The counters of all workers.
+#[derive(Default)]
+pub struct Samples {
+    /// By worker. That of one which has stalled is as it was.
+    pub workers: Vec<WorkerSample>,
+    /// Of which configuration they are.
+    of: Option<Arc<Shared>>,
+    /// What the next samples are written over.
+    spare: Vec<WorkerSample>,
+}
+
+impl Samples {
+    /// Asks all workers. Returns the configuration and placement whose counters they are, `None` when the router has stopped.
+    pub fn take(&mut self, control: &Control) -> Option<Arc<Shared>> {
+        'anew: loop {
+            let shared = control.shared();
+            if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, &shared)) {
+                self.workers.clear();
+                self.workers.resize_with(shared.workers(), WorkerSample::default);
+                self.of = Some(shared.clone());
+            }
+            // All are asked before the first answer is waited for: their moments lie close together.
+            let mut asked = Vec::with_capacity(self.workers.len());
+            for w in 0..self.workers.len() {
+                let mut sample = self.spare.pop().unwrap_or_default();
+                let tell = move |worker: &mut Worker| {
+                    worker.tell_stats(&mut sample);
+                    sample
+                };
+                asked.push(control.post(&shared, w, tell));
+            }
+            for (w, asked) in asked.into_iter().enumerate() {
+                match asked.and_then(|asked| control.answer(w, &asked)) {
+                    Ok(sample) => self.spare.push(std::mem::replace(&mut self.workers[w], sample)),
+                    Err(Missed::Stalled(_)) => {}
+                    Err(Missed::Replaced) => {
+                        self.of = None;
+                        continue 'anew;
+                    }
+                    Err(Missed::Stopped) => return None,
+                }
+            }
+            return Some(shared);
+        }
+    }
+}
+
+impl Control {
+    /// What can be seen of workers without asking them.
+    pub fn worker_states(&self) -> Vec<WorkerState> {
+        let state = |mailbox: &Mailbox| {
+            let thread = mailbox.pulse.thread();
+            let used = thread.and_then(Used::of);
+            WorkerState {
+                thread,
+                rounds: mailbox.pulse.beats(),
+                stalled: mailbox.trouble().is_some(),
+                ran_ns: used.map_or(0, |used| used.ran),
+                waited_ns: used.map_or(0, |used| used.waited),
+            }
+        };
+        self.plant.mailboxes.iter().map(state).collect()
+    }
+
+    /// The last decisions of the balancer, in words, the latest last.
+    pub fn decisions(&self, most: usize) -> Vec<String> {
+        self.plant.balancer.decisions(most)
+    }
+
+    /// Drops at elements that are gone since a hot swap.
+    pub fn gone(&self) -> Vec<(Reason, u64)> {
+        self.plant.gone()
+    }
+}
+
+impl Shared {
+    /// Whether both are placements of one configuration.
+    pub fn is_of_one_configuration(&self, other: &Shared) -> bool {
+        Arc::ptr_eq(&self.lineage, &other.lineage)
+    }
+}
+
+impl Worker {
+    /// Copies this worker's counters.
+    fn tell_stats(&mut self, into: &mut WorkerSample) {
+        into.cycles_at = sync::tsc();
+        into.outputs.clear();
+        into.drops.clear();
+        into.stats.clear();
+        into.cost.clone_from(&self.cycles);
+        into.tasks.clone_from(&self.task_stats);
+        let shared = self.shared.clone();
+        for (e, info) in shared.elements.iter().enumerate() {
+            into.outputs.extend((0..info.outputs.len()).map(|port| self.output_stats(e, port)));
+            let element = e as u32;
+            into.drops.extend(self.drops(element).iter().map(|(reason, n)| (element, reason, n)));
+            let Some(instance) = &self.slots[e] else { continue };
+            let mut put = |stat: &'static Stat, value| into.stats.push((element, stat, value));
+            // What is behind a lock tells all it has to tell itself, if it is free.
+            if info.place.mode != Mode::Locked {
+                put(&HELD, instance.held() as u64);
+            }
+            instance.stats(&mut put);
+        }
+        into.took_cycles = sync::tsc().saturating_sub(into.cycles_at);
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The terminal: keys come in, screens go out, and it is put back as it was on every way out (an end, an error, a signal, a panic).
+
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use stats::Reading;
+
+use super::app::{App, Wish};
+use super::look::Look;
+use super::screen::{self, Colours};
+use super::watch::{Gone, Watch};
+use super::{Args, LONGEST, SHORTEST, open};
+use crate::{cli, exit};
+
+/// How long keys are waited for at a time: a signal that ends the program waits as long.
+const WAIT: Duration = Duration::from_millis(200);
+/// When the second look comes at the latest.
+const FIRST: Duration = Duration::from_millis(400);
+
+/// Shows the router until the user has seen enough, or it is gone; returns the exit status.
+pub(super) fn main(args: &Args, interval: Duration) -> u8 {
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        return cli::usage("a live view needs a terminal; 'junctor top --once' prints one look");
+    }
+    let first = match open(&args.router) {
+        Ok(watch) => Some(watch),
+        Err(_) if args.wait => None,
+        Err((why, status)) => {
+            eprintln!("junctor: {why}");
+            return status;
+        }
+    };
+    let over = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP, signal_hook::consts::SIGINT] {
+        // Without it, the signal ends the program, and the terminal stays as it is.
+        let _ = signal_hook::flag::register(signal, over.clone());
+    }
+    // Also puts the terminal back when there is a panic.
+    let mut terminal = match ratatui::try_init() {
+        Ok(terminal) => terminal,
+        Err(why) => return cli::fail(format!("the terminal: {why}")),
+    };
+    let mut view =
+        View { args, interval, app: App::new(&args.filter), watch: first, last: None, next: Instant::now() };
+    let done = view.run(&mut terminal, &over);
+    ratatui::restore();
+    match done {
+        Ok(()) => exit::SUCCESS,
+        Err(End::Gone(why)) => cli::fail(why),
+        Err(End::Terminal(why)) => cli::fail(format!("the terminal: {why}")),
+    }
+}
+
+/// Why the view ended otherwise than asked.
+enum End {
+    Gone(Gone),
+    Terminal(std::io::Error),
+}
+
+impl From<std::io::Error> for End {
+    fn from(why: std::io::Error) -> End {
+        End::Terminal(why)
+    }
+}
+
+struct View<'a> {
+    args: &'a Args,
+    interval: Duration,
+    app: App,
+    /// Nothing while a router is waited for.
+    watch: Option<Watch>,
+    last: Option<Reading>,
+    /// When the next look is due.
+    next: Instant,
+}
+
+impl View<'_> {
+    fn run(&mut self, terminal: &mut DefaultTerminal, over: &AtomicBool) -> Result<(), End> {
+        let colours = Colours(std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()));
+        while !over.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            if now >= self.next {
+                self.look()?;
+                // The first one has no rates yet.
+                let first = self.app.look().is_none_or(|look| look.seconds == 0.0);
+                self.next = now + if first { self.interval.min(FIRST) } else { self.interval };
+                terminal.draw(|frame| screen::draw(frame, &mut self.app, colours))?;
+            }
+            let wait = self.next.saturating_duration_since(Instant::now()).min(WAIT);
+            if !event::poll(wait)? {
+                continue;
+            }
+            if let Event::Key(key) = event::read()?
+                && key.kind == KeyEventKind::Press
+            {
+                match self.app.press(key) {
+                    Wish::Quit => return Ok(()),
+                    Wish::Faster => self.interval = (self.interval / 2).max(SHORTEST),
+                    Wish::Slower => self.interval = (self.interval * 2).min(LONGEST),
+                    Wish::Nothing => {}
+                }
+            }
+            // Also when the terminal has another size.
+            terminal.draw(|frame| screen::draw(frame, &mut self.app, colours))?;
+        }
+        Ok(())
+    }
+
+    /// Takes a look.
+    fn look(&mut self) -> Result<(), End> {
+        if self.watch.is_none() {
+            self.watch = open(&self.args.router).ok();
+            self.last = None;
+        }
+        let Some(watch) = &mut self.watch else {
+            self.app.forget("waiting for a router; q ends".into());
+            return Ok(());
+        };
+        match watch.read() {
+            Ok(now) => {
+                // Nothing new: what was seen last still holds.
+                if self.last.as_ref().is_some_and(|last| last.number == now.number) {
+                    return Ok(());
+                }
+                let before = self.last.as_ref().unwrap_or(&now);
+                self.app.take(Look::new(&watch.router(), before, &now));
+                self.last = Some(now);
+                Ok(())
+            }
+            Err(_) if self.args.wait => {
+                self.watch = None;
+                self.app.forget("the router has ended; waiting for another; q ends".into());
+                Ok(())
+            }
+            Err(why) => Err(End::Gone(why)),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The statistics segment: what a running router counts, as a file in shared memory that other processes read.
+//!
+//! A router's *publisher* writes a snapshot a few times a second; whoever may open the file takes the newest with two or three system calls
+//! ([`Segment::read`]), and neither the router nor its workers notice. The layout is published: docs/stats-segment.md, version [`VERSION`].
+//!
+//! * [`directory`]: what is counted: names, kinds, units, whose. Numbered; another one comes when a configuration does.
+//! * [`snapshot`]: the values at one moment, in the directory's order.
+//! * [`segment`]: the file: [`Publisher`] and [`Segment`]. How one writes while others read is [`sync::slots`]'s business.
+//!
+//! The crate knows nothing of engines and elements: a reader in another program needs no more than this crate.
+#![forbid(unsafe_code)]
+
+mod bytes;
+pub mod directory;
+pub mod segment;
+pub mod snapshot;
+
+pub use directory::{Directory, Entry, Kind, Metric, Object, Series};
+pub use segment::{Error, Publisher, Reading, Segment, State, VERSION};
+pub use snapshot::Snapshot;
