@@ -291,16 +291,16 @@ impl Forked {
         if ways.iter().fold(0, |differ, way| differ | (way.0 ^ first.0)) == 0 {
             return join(parts, first, front, 0);
         }
-        let same = ways.iter().position(|way| *way != first).unwrap_or(ways.len());
-        let mut others = front.split_off(same);
-        join(parts, first, front, 0);
-        let mut others = others.drain(..);
-        for run in ways[same..].chunk_by(Way::eq) {
-            let at = parts.iter().position(|part| part.way == run[0]).unwrap_or_else(|| {
-                parts.push(Part { way: run[0], batch: Batch::new(), counted: 0 });
-                parts.len() - 1
-            });
-            parts[at].batch.extend(others.by_ref().take(run.len()));
+        // Which way is next can't be foretold: a packet's part is looked up, not asked for.
+        let mut places = [u8::MAX; 1 << u8::BITS];
+        parts.iter().enumerate().for_each(|(at, part)| places[usize::from(part.way.0)] = at as u8);
+        for (way, packet) in ways.iter().zip(front.drain(..)) {
+            let place = &mut places[usize::from(way.0)];
+            if *place == u8::MAX {
+                *place = parts.len() as u8;
+                parts.push(Part { way: *way, batch: Batch::new(), counted: 0 });
+            }
+            parts[usize::from(*place)].batch.push(packet);
         }
     }
 }

@@ -15,6 +15,11 @@ const BLOCK: usize = 16;
 /// Length of a header without options in bytes.
 const HEADER: usize = 20;
 
+/// Mark of a header with a time to live of less than two.
+pub const DYING: u8 = 128;
+/// Mark of a header with a destination of class D.
+pub const MULTICAST: u8 = 1;
+
 /// What is read of headers and found out about them, row by row in the order of the packets.
 pub struct Headers {
     /// All but the last of the words, as they lie in memory, the first byte lowest.
@@ -35,6 +40,8 @@ pub struct Columns<'a> {
     pub behind: &'a mut [u16; ROWS],
     /// Bytes 8 to 11 of the headers, as they lie in memory, with one taken from the time to live and the checksum mended.
     pub aged: &'a mut [u32; ROWS],
+    /// [`DYING`] and [`MULTICAST`].
+    pub marks: &'a mut [u8; ROWS],
 }
 
 /// What was found.
@@ -43,8 +50,8 @@ pub struct Survey {
     /// From the first packet on, how many have an ordinary header: one of 20 bytes, with a right checksum if that was asked, of a
     /// datagram that is all in the packet. Only their rows say something.
     pub rows: usize,
-    /// Whether any of them has a time to live of less than two, or a destination of class D or E; perhaps also if none has.
-    pub special: bool,
+    /// The marks that any of them has; perhaps also some that none has.
+    pub marks: u8,
 }
 
 impl Default for Headers {
@@ -65,112 +72,126 @@ impl Headers {
         &mut self,
         packets: &[Packet],
         at: usize,
-        columns: Columns<'_>,
-        see: impl FnMut(&Packet, [u32; 5]),
+        mut columns: Columns<'_>,
+        mut see: impl FnMut(&Packet, [u32; 5]),
     ) -> Survey {
-        let Columns { to, behind, aged } = columns;
-        let n = self.read(packets, at, to, see);
         let end = at.saturating_add(HEADER) as u32;
-        let (refused, special) = self.check::<SUM>(n, end, to, behind, aged);
-        let first = || self.refused[..n].iter().position(|refused| *refused != 0);
-        Survey { rows: if refused { first().unwrap_or(n) } else { n }, special }
+        let mut survey = Survey { rows: 0, marks: 0 };
+        // A block is checked before the next is read: what follows a packet that is not ordinary will be read again.
+        for (block, packets) in packets.chunks(BLOCK).take(ROWS / BLOCK).enumerate() {
+            let n = self.read(packets, block * BLOCK, at, columns.to, &mut see);
+            let (refused, marks) = self.check::<SUM>(block, end, &mut columns);
+            survey.marks |= marks;
+            let rows = &self.refused[block * BLOCK..][..n];
+            let first = || rows.iter().position(|refused| *refused != 0);
+            let ordinary = if refused { first().unwrap_or(n) } else { n };
+            survey.rows += ordinary;
+            if ordinary < packets.len() {
+                break;
+            }
+        }
+        survey
     }
 
-    /// Fills columns with the headers' words; returns for how many packets.
+    /// Fills columns with the headers' words, from this row on; returns for how many packets.
     #[allow(clippy::needless_range_loop)]
     #[inline]
     fn read(
         &mut self,
         packets: &[Packet],
+        first: usize,
         at: usize,
         to: &mut [u32; ROWS],
-        mut see: impl FnMut(&Packet, [u32; 5]),
+        see: &mut impl FnMut(&Packet, [u32; 5]),
     ) -> usize {
-        let n = packets.len().min(ROWS);
+        let n = packets.len().min(ROWS - first);
         for i in 0..n {
             let packet = &packets[i];
             let Some(header) = packet.chunk_at::<HEADER>(at) else { return i };
             let (words, _) = header.as_chunks::<4>();
-            let words = std::array::from_fn(|word| u32::from_le_bytes(words[word]));
-            self.words[0][i] = words[0];
-            self.words[1][i] = words[1];
-            self.words[2][i] = words[2];
-            self.words[3][i] = words[3];
-            to[i] = words[4];
-            self.len[i] = packet.len() as u32;
+            let word = |at: usize| u32::from_le_bytes(words[at]);
+            let words = [word(0), word(1), word(2), word(3), word(4)];
+            let row = first + i;
+            self.words[0][row] = words[0];
+            self.words[1][row] = words[1];
+            self.words[2][row] = words[2];
+            self.words[3][row] = words[3];
+            to[row] = words[4];
+            self.len[row] = packet.len() as u32;
             see(packet, words);
         }
         n
     }
 
-    /// Checks the first `n` rows, of headers that end at byte `end` of their packets; returns whether any may be refused, and whether any may
-    /// be special.
+    /// Checks the rows of a block, of headers that end at byte `end` of their packets; returns whether any may be refused, and what marks
+    /// there may be.
     #[inline]
-    fn check<const SUM: bool>(
-        &mut self,
-        n: usize,
-        end: u32,
-        to: &mut [u32; ROWS],
-        behind: &mut [u16; ROWS],
-        aged: &mut [u32; ROWS],
-    ) -> (bool, bool) {
+    fn check<const SUM: bool>(&mut self, block: usize, end: u32, columns: &mut Columns<'_>) -> (bool, u8) {
+        // One by one: of columns that are arguments the compiler knows that they lie apart.
+        let Columns { to, behind, aged, marks } = columns;
         #[cfg(target_arch = "x86_64")]
         if self.avx2 {
             // SAFETY: the processor has AVX2, as was found when this was made. Benchmark: `bench engine conf/ip-router-noqueue.click`.
-            return unsafe { self.check_avx2::<SUM>(n, end, to, behind, aged) };
+            return unsafe { self.check_avx2::<SUM>(block, end, to, behind, aged, marks) };
         }
-        self.check_rows::<SUM>(n, end, to, behind, aged)
+        self.check_rows::<SUM>(block, end, to, behind, aged, marks)
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     fn check_avx2<const SUM: bool>(
         &mut self,
-        n: usize,
+        block: usize,
         end: u32,
         to: &mut [u32; ROWS],
         behind: &mut [u16; ROWS],
         aged: &mut [u32; ROWS],
-    ) -> (bool, bool) {
-        self.check_rows::<SUM>(n, end, to, behind, aged)
+        marks: &mut [u8; ROWS],
+    ) -> (bool, u8) {
+        self.check_rows::<SUM>(block, end, to, behind, aged, marks)
     }
 
-    /// Rows up to the end of a block are checked, too: what they hold is of no use, but may be found refused or special.
+    /// All rows of the block are checked: what those behind the last packet hold is of no use, but may be found refused or marked.
     #[allow(clippy::needless_range_loop)]
     #[inline(always)]
     fn check_rows<const SUM: bool>(
         &mut self,
-        n: usize,
+        block: usize,
         end: u32,
         to: &mut [u32; ROWS],
         behind: &mut [u16; ROWS],
         aged: &mut [u32; ROWS],
-    ) -> (bool, bool) {
-        let (mut any_refused, mut any_special) = (0, 0);
-        // Of constant numbers the compiler knows that all columns have them.
-        for block in 0..ROWS / BLOCK {
-            if block * BLOCK >= n {
-                break;
-            }
-            for i in block * BLOCK..(block + 1) * BLOCK {
-                let [a, b, c, d] = &self.words;
-                let row = Row::of::<SUM>([a[i], b[i], c[i], d[i], to[i]], self.len[i].wrapping_sub(end));
-                self.refused[i] = row.refused;
-                (to[i], behind[i], aged[i]) = (to[i].swap_bytes(), row.behind as u16, row.aged);
-                any_refused |= row.refused;
-                any_special |= row.special;
-            }
+        marks: &mut [u8; ROWS],
+    ) -> (bool, u8) {
+        let Headers { words: [a, b, c, d], len, refused, .. } = self;
+        let [a, b, c, d, len] = [a, b, c, d, len].map(|column| &column.as_chunks::<BLOCK>().0[block]);
+        let (to, refused) = (block_of(to, block), block_of(refused, block));
+        let (behind, aged, marks) = (block_of(behind, block), block_of(aged, block), block_of(marks, block));
+        let (mut any_refused, mut any_marks) = (0, 0);
+        for i in 0..BLOCK {
+            let row = Row::of::<SUM>([a[i], b[i], c[i], d[i], to[i]], len[i].wrapping_sub(end));
+            refused[i] = row.refused;
+            (to[i], behind[i], aged[i]) = (to[i].swap_bytes(), row.behind as u16, row.aged);
+            marks[i] = row.marks as u8;
+            any_refused |= row.refused;
+            any_marks |= row.marks;
         }
-        (any_refused != 0, any_special != 0)
+        (any_refused != 0, any_marks as u8)
     }
+}
+
+/// The rows of a block.
+#[inline(always)]
+fn block_of<T>(column: &mut [T; ROWS], block: usize) -> &mut [T; BLOCK] {
+    &mut column.as_chunks_mut().0[block]
 }
 
 /// What there is to know of a header.
 struct Row {
     /// Not zero if it is not ordinary.
     refused: u32,
-    /// Not zero if its packet is special, see [`Survey::special`].
-    special: u32,
+    /// As in [`Columns::marks`].
+    marks: u32,
     /// Bytes of the datagram behind it.
     behind: u32,
     /// Its third word one hop further on.
@@ -193,8 +214,9 @@ impl Row {
         // `wire::checksum::decrement_ttl`.
         let carry = ((words[2] >> 16) + 2) & 0x1_0000;
         let aged = words[2].wrapping_add(0xffff).wrapping_add(carry);
-        let special = u32::from(words[2] & 0xfe == 0) | u32::from(words[4] & 0xe0 == 0xe0);
-        Row { refused: version | short | wrong, special, behind, aged }
+        let dying = u32::from(words[2] & 0xfe == 0) * u32::from(DYING);
+        let multicast = u32::from(words[4] & 0xf0 == 0xe0) * u32::from(MULTICAST);
+        Row { refused: version | short | wrong, marks: dying | multicast, behind, aged }
     }
 }
 
@@ -247,8 +269,8 @@ mod tests {
         for (avx2, sum) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut headers = Headers::default();
             headers.avx2 &= avx2;
-            let (mut to, mut behind, mut aged) = ([7; ROWS], [7; ROWS], [7; ROWS]);
-            let columns = Columns { to: &mut to, behind: &mut behind, aged: &mut aged };
+            let (mut to, mut behind, mut aged, mut marks) = ([7; ROWS], [7; ROWS], [7; ROWS], [7; ROWS]);
+            let columns = Columns { to: &mut to, behind: &mut behind, aged: &mut aged, marks: &mut marks };
             let mut seen = 0;
             let see = |p: &Packet, words: [u32; 5]| {
                 assert_eq!(p.data()[at..at + HEADER], *words.map(u32::to_le_bytes).as_flattened());
@@ -264,8 +286,12 @@ mod tests {
                 .map(|i| (to[i], behind[i], (frames[i][at + 8] > 0).then_some(aged[i].to_le_bytes())));
             assert_eq!(got.collect::<Vec<_>>(), want, "AVX2 {avx2}, checksums {sum}");
             assert!(seen >= survey.rows);
-            let special = |f: &&Vec<u8>| f[at + 8] < 2 || f[at + 16] >= 0xe0;
-            assert!(survey.special || !frames[..survey.rows].iter().any(|f| special(&f)));
+            for (mark, frame) in marks.iter().zip(&frames[..survey.rows]) {
+                let dying = if frame[at + 8] < 2 { DYING } else { 0 };
+                let multicast = if (224..240).contains(&frame[at + 16]) { MULTICAST } else { 0 };
+                assert_eq!(*mark, dying | multicast);
+                assert_eq!(survey.marks & mark, *mark);
+            }
         }
     }
 

@@ -300,7 +300,7 @@ impl<A: Address> Found<A> {
         n
     }
 
-    /// Sends packets on by their outputs: those in a row by the same one together.
+    /// Sends packets on by their outputs: those by the same one together.
     #[inline]
     fn send<K: Kind<Key = A>>(
         &self,
@@ -312,39 +312,115 @@ impl<A: Address> Found<A> {
     ) {
         let n = packets.len();
         let ports = &self.ports[..n];
-        let alike = is_alike(ports);
+        // All marks at once, which is a few operations.
+        let marked = ports.iter().fold(0, |marks, port| marks | port) & NOT_PLAIN != 0;
+        if is_alike(ports) {
+            return self.send_group::<K>(
+                more,
+                entry,
+                packets,
+                ways,
+                exits,
+                Group { rows: &IN_ORDER[..n], marked },
+            );
+        }
+        let sorted = self.by_output(n);
+        let mut rest = &sorted[..n];
+        while let Some(first) = rest.first() {
+            let output = |row: &u8| self.ports[usize::from(*row)] & !NOT_PLAIN;
+            let rows = rest.iter().take_while(|row| output(row) == output(first)).count();
+            let (rows, others) = rest.split_at(rows);
+            self.send_group::<K>(more, entry, packets, ways, exits, Group { rows, marked });
+            rest = others;
+        }
+    }
+
+    /// The first `n` rows by their outputs, in order for each. Which output is next can't be foretold, so there is no branch that asks.
+    #[inline(never)]
+    fn by_output(&self, n: usize) -> [u8; STEP] {
+        let output = |row: &u8| usize::from(self.ports[usize::from(*row) % STEP] & !NOT_PLAIN);
+        let rows = &IN_ORDER[..n];
+        let mut ends = [0u8; NOT_PLAIN as usize];
+        rows.iter().for_each(|row| ends[output(row)] += 1);
+        let mut sum = 0;
+        for end in &mut ends {
+            sum += *end;
+            *end = sum;
+        }
+        let mut sorted = [0; STEP];
+        for row in rows.iter().rev() {
+            let end = &mut ends[output(row)];
+            *end -= 1;
+            sorted[usize::from(*end) % STEP] = *row;
+        }
+        sorted
+    }
+
+    /// Sends packets on that have an output in common.
+    #[inline]
+    fn send_group<K: Kind<Key = A>>(
+        &self,
+        more: &K::More,
+        entry: &Entry<K::Rules<'_>>,
+        packets: &mut [Packet],
+        ways: &mut [Way],
+        exits: &mut [Exit<K::Live<'_>>; BRANCHES_MAX],
+        Group { rows, marked }: Group<'_>,
+    ) {
+        let Some(first) = rows.first() else { return };
+        let port = |row: u8| self.ports[usize::from(row) % STEP];
+        let output = usize::from(port(*first) & !NOT_PLAIN);
         let Entry { color, strip, .. } = *entry;
-        let mut at = 0;
-        while at < n {
-            let port = ports[at];
-            if let Some(Exit::Branch(live, through)) = exits.get(usize::from(port)) {
-                let same = || ports[at..].iter().take_while(|p| **p == port).count();
-                let end = if alike { n } else { at + same() };
-                let row = Row { strip, found: self, rows: at..end, color };
-                let sent = K::send(live, packets, row, more);
-                ways[at..at + sent].fill(*through);
-                at += sent;
-                if at == end {
-                    continue;
-                }
+        let mut sent = 0;
+        if let Some(Exit::Branch(live, through)) = exits.get(output) {
+            let plain = match marked {
+                false => rows,
+                true => &rows[..rows.iter().take_while(|row| port(**row) & NOT_PLAIN == 0).count()],
+            };
+            sent = K::send(live, packets, Row { strip, found: self, rows: plain, color }, more);
+            if sent == ways.len() {
+                ways.fill(*through);
+            } else {
+                rows[..sent].iter().for_each(|row| ways[usize::from(*row)] = *through);
             }
-            // This one leaves by the output.
-            let port = usize::from(port & !NOT_PLAIN);
-            ways[at] = Way::output(port);
-            let packet = &mut packets[at];
-            packet.enter_network(strip, K::HEADER + usize::from(self.behind[at]), 0, K::HEADER);
-            K::Family::set_destination(packet, K::Family::show_key(self.to[at]));
+        }
+        if sent == rows.len() {
+            return;
+        }
+        // The others leave by the output: none must overtake the first of them.
+        if let Some(exit) = exits.get_mut(output) {
+            *exit = Exit::Output;
+        }
+        for row in rows[sent..].iter().map(|row| usize::from(*row)) {
+            ways[row] = Way::output(output);
+            let packet = &mut packets[row];
+            packet.enter_network(strip, K::HEADER + usize::from(self.behind[row]), 0, K::HEADER);
+            K::Family::set_destination(packet, K::Family::show_key(self.to[row]));
             if let Some(color) = color {
                 packet.set_paint(color);
             }
-            // What follows it must not overtake it.
-            if let Some(exit) = exits.get_mut(port) {
-                *exit = Exit::Output;
-            }
-            at += 1;
         }
     }
 }
+
+/// Rows of a step whose packets have an output in common.
+#[derive(Clone, Copy)]
+struct Group<'a> {
+    rows: &'a [u8],
+    /// Some rows of the step are not plain.
+    marked: bool,
+}
+
+/// All rows of a step.
+const IN_ORDER: [u8; STEP] = {
+    let mut rows = [0; STEP];
+    let mut at = 0;
+    while at < STEP {
+        rows[at] = at as u8;
+        at += 1;
+    }
+    rows
+};
 
 /// Whether all of these are equal, as they most often are: asked without a branch for each.
 #[inline(always)]

@@ -21,11 +21,16 @@ pub(super) struct More {
     headers: ipv4::Headers,
     /// Third words of the headers, one hop further on.
     aged: [u32; STEP],
+    /// Their marks.
+    marks: [u8; STEP],
 }
+
+/// Who is about to die is not plain.
+const _: () = assert!(ipv4::DYING == NOT_PLAIN);
 
 impl Default for More {
     fn default() -> Self {
-        More { headers: ipv4::Headers::default(), aged: [0; STEP] }
+        More { headers: ipv4::Headers::default(), aged: [0; STEP], marks: [0; STEP] }
     }
 }
 
@@ -80,7 +85,7 @@ impl Kind for Ipv4 {
 
     #[inline(always)]
     fn send(live: &Live<'_>, packets: &mut [Packet], row: Row<'_, u32>, more: &More) -> usize {
-        live.send(packets, row, &more.aged)
+        live.send(packets, row, &more.aged, &more.marks)
     }
 
     fn flow_hash(datagram: &[u8], to: u32) -> u32 {
@@ -99,7 +104,7 @@ fn admit<const SUM: bool>(
     more: &mut More,
 ) -> usize {
     let Found { to, behind, ports, .. } = found;
-    let columns = ipv4::Columns { to, behind, aged: &mut more.aged };
+    let columns = ipv4::Columns { to, behind, aged: &mut more.aged, marks: &mut more.marks };
     // What hardly any packet has is asked for together, and only if one has it for each.
     let (mut facts, mut fix, mut doubt) = (Facts::NONE, 0, false);
     let survey = more.headers.survey::<SUM>(packets, at, columns, |packet, words| {
@@ -118,11 +123,14 @@ fn admit<const SUM: bool>(
         let bad = |p: &usize| header(*p).is_none_or(|header| !addresses.pass(header));
         n = (0..n).find(bad).unwrap_or(n);
     }
-    ports.fill(0);
-    if survey.special || fix != 0 || facts.has_any(Facts::GROUP) {
-        for (i, port) in ports.iter_mut().enumerate().take(n) {
-            let ttl = header(i).map_or(0, |header| header[8]);
-            if !ipv4_output::is_plain(&packets[i], ttl, to[i]) {
+    if survey.marks & ipv4::DYING == 0 {
+        ports.fill(0);
+    } else {
+        ports.iter_mut().zip(&more.marks).for_each(|(port, mark)| *port = mark & NOT_PLAIN);
+    }
+    if fix != 0 || facts.has_any(Facts::GROUP) {
+        for (port, packet) in ports.iter_mut().zip(&packets[..n]) {
+            if !ipv4_output::is_plain(packet) {
                 *port = NOT_PLAIN;
             }
         }

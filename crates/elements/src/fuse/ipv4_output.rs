@@ -8,6 +8,7 @@
 use engine::Element;
 use engine::clock::Nanos;
 use engine::fuse::{Chain, Fusion, Offer, Pass, member};
+use packet::ipv4::MULTICAST;
 use packet::{Facts, Packet, anno};
 use wire::checksum::decrement_ttl;
 use wire::ethernet::HEADER_LEN;
@@ -129,11 +130,21 @@ pub(super) struct Live<'a> {
 }
 
 impl Live<'_> {
-    /// Does what the chain does to [plain](is_plain) packets in a row, up to the first that is not ordinary, which is untouched. `aged` are the
-    /// third words of all headers with one taken from their time to live. Returns how many packets they are.
+    /// Does what the chain does to [plain](is_plain) packets that live, up to the first that is not ordinary, which is untouched. `aged` are the
+    /// third words of all headers with one taken from their time to live, and `marks` those of the headers. Returns how many packets they are.
     #[inline]
-    pub(super) fn send(&self, packets: &mut [Packet], row: Row<'_, u32>, aged: &[u32; STEP]) -> usize {
-        let Demands { mtu, ttl, .. } = self.demands;
+    pub(super) fn send(
+        &self,
+        packets: &mut [Packet],
+        mut row: Row<'_, u32>,
+        aged: &[u32; STEP],
+        marks: &[u8; STEP],
+    ) -> usize {
+        let Demands { mtu, ttl, unicast, .. } = self.demands;
+        if unicast {
+            let is_unicast = |row: &&u8| marks[usize::from(**row) % STEP] & MULTICAST == 0;
+            row.rows = &row.rows[..row.rows.iter().take_while(is_unicast).count()];
+        }
         let note = |p: &mut Packet, to: u32| p.set_dst_ip(to.to_be_bytes());
         match ttl {
             false => self.link.send(packets, row, mtu, |_: &mut [u8; 20], _| {}, note),
@@ -147,11 +158,10 @@ impl Live<'_> {
     }
 }
 
-/// Whether no output, whatever elements it has, finds a fault with a packet to this address but for its length and its neighbour.
+/// Whether no output, whatever elements it has, finds a fault with a packet but for what its header says, its length and its neighbour.
 #[inline(always)]
-pub(super) fn is_plain(p: &Packet, ttl: u8, to: u32) -> bool {
-    const MULTICAST: u32 = 0xe000_0000;
-    ttl > 1 && to < MULTICAST && !p.is_any(Facts::GROUP) && p.anno_u8(anno::FIX_IP_SRC) == 0
+pub(super) fn is_plain(p: &Packet) -> bool {
+    !p.is_any(Facts::GROUP) && p.anno_u8(anno::FIX_IP_SRC) == 0
 }
 
 impl Pass for Output {

@@ -2,14 +2,12 @@
 //! What the outputs of both families have in common: how their elements are found, and what those that know no family ask of
 //! packets.
 
-use std::ops::Range;
-
 use engine::Element;
 use engine::fuse::{Chain, member};
 use packet::{Facts, Packet};
 use tables::neighbour::{Address, PaddedMac, View, pad};
 
-use super::forward::{Found, STEP, is_alike};
+use super::forward::{Found, STEP};
 use crate::basic::check_paint::CheckPaint;
 use crate::basic::paint_tee::PaintTee;
 use crate::ethernet::ether_encap::EtherEncap;
@@ -113,23 +111,16 @@ pub(super) enum Link<'a, A> {
     Known(View<'a, A>, [u8; 8]),
 }
 
-/// Plain packets in a row, each with a header without options.
+/// Plain packets, each with a header without options.
 pub(super) struct Row<'a, A> {
     /// Bytes before the header.
     pub(super) strip: usize,
-    /// What is known of the packets.
+    /// What is known of the packets of the step.
     pub(super) found: &'a Found<A>,
-    /// Which ones these are among those.
-    pub(super) rows: Range<usize>,
+    /// Which ones these are among those, in order.
+    pub(super) rows: &'a [u8],
     /// The paint they get, if any.
     pub(super) color: Option<u8>,
-}
-
-impl<A: Address> Row<'_, A> {
-    /// Bytes behind the headers.
-    fn behind(&self) -> &[u16] {
-        &self.found.behind[self.rows.clone()]
-    }
 }
 
 impl<'a, A: Address> Link<'a, A> {
@@ -139,7 +130,7 @@ impl<'a, A: Address> Link<'a, A> {
         Link::Fixed(pad([a, b, c, d, e, f]), rest)
     }
 
-    /// Gives packets in a row their link header, lets `change` change the `N` bytes of the header of each, whose number it gets, and notes where
+    /// Gives packets their link header, lets `change` change the `N` bytes of the header of each, whose number it gets, and notes where
     /// they go, up to the first that is longer than `mtu` or not ordinary, which is untouched. `packets` are all of which
     /// something was found. Returns how many they are.
     #[inline]
@@ -170,16 +161,17 @@ impl<'a, A: Address> Link<'a, A> {
         change: impl Fn(&mut [u8; N], usize),
         note: impl Fn(&mut Packet, A),
     ) -> usize {
-        // All lengths at once, which is a few comparisons.
+        let found = row.found;
+        // All lengths of the step at once, which is a few comparisons; what rows had before may still stand in some.
         let long = |behind: u16| usize::from(behind) + N > mtu;
-        let longest = row.behind().iter().fold(0, |longest, behind| longest.max(*behind));
-        if long(longest) {
-            row.rows.end = row.rows.start + row.behind().iter().take_while(|behind| !long(**behind)).count();
+        if long(found.behind.iter().fold(0, |longest, behind| longest.max(*behind))) {
+            let fits = |row: &&u8| !long(found.behind[usize::from(**row)]);
+            row.rows = &row.rows[..row.rows.iter().take_while(fits).count()];
         }
         // No packet is longer.
         let strip = row.strip as u32;
         match self {
-            Link::Known(known, rest) => match common_neighbour(known, &row.found.to[row.rows.clone()]) {
+            Link::Known(known, rest) => match common_neighbour(known, &row) {
                 Some(mac) => {
                     each(packets, row, change, note, move |p, behind, _| p.relink(strip, behind, &mac, &rest))
                 }
@@ -201,16 +193,18 @@ impl<'a, A: Address> Link<'a, A> {
     }
 }
 
-/// The address of the neighbour to which all packets of a row go, if it is one and known.
+/// The address of the neighbour to which all these packets go, if it is one and known.
 #[inline]
-fn common_neighbour<A: Address>(known: View<'_, A>, to: &[A]) -> Option<PaddedMac> {
-    if is_alike(to) { known.get(*to.first()?).copied() } else { None }
+fn common_neighbour<A: Address>(known: View<'_, A>, row: &Row<'_, A>) -> Option<PaddedMac> {
+    let to = |at: &u8| row.found.to[usize::from(*at) % STEP];
+    let (first, last) = (to(row.rows.first()?), to(row.rows.last()?));
+    let alike = first == last && row.rows.iter().fold(true, |alike, row| alike & (to(row) == first));
+    if alike { known.get(first).copied() } else { None }
 }
 
-/// Lets `link` give each packet of a row its link header, and `change` change the header that this returns. Returns for how many it did.
+/// Lets `link` give each packet its link header, and `change` change the header that this returns. Returns for how many it did.
 // Apart, so that the loop has all registers to itself; the closures have their settings by value for the same reason, and columns are
 // reached by one place and one number.
-#[allow(clippy::needless_range_loop)]
 #[inline(never)]
 fn each<A: Address, const N: usize>(
     packets: &mut [Packet],
@@ -220,15 +214,15 @@ fn each<A: Address, const N: usize>(
     link: impl for<'p> Fn(&'p mut Packet, u16, A) -> Option<&'p mut [u8; N]>,
 ) -> usize {
     let Row { found, rows, .. } = row;
-    let end = rows.end.min(packets.len()).min(STEP);
-    for i in rows.start..end {
+    for (done, i) in rows.iter().enumerate() {
+        let i = usize::from(*i) % STEP;
         let packet = &mut packets[i];
         let to = found.to[i];
-        let Some(header) = link(packet, found.behind[i], to) else { return i - rows.start };
+        let Some(header) = link(packet, found.behind[i], to) else { return done };
         change(header, i);
         note(packet, to);
     }
-    end - rows.start
+    rows.len()
 }
 
 /// How many packets `carry` takes before the first it does not.
