@@ -12,4 +12,4 @@ from :: FromDevice(in)
   -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02)
   -> Queue -> to :: ToDevice(out);
 
-StaticThreadSched(stage 1, WRAP true);
+StaticThreadSched(stage 1, to 0, WRAP true);

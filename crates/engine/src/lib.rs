@@ -65,4 +65,4 @@ pub use report::{ElementReport, Report};
 pub use router::{Check, DEFAULT_BURST, ElementInfo, Options, Router, Shared, Target, check};
 pub use schedule::{DEFAULT_TICKETS, MAX_TICKETS};
 pub use values::{parse_duration, parse_integer};
-pub use worker::{CycleStats, Handed, PortStats, TaskStats, around_queue};
+pub use worker::{CycleStats, Handed, PortStats, TaskStats, Turn, around_queue};

@@ -37,7 +37,7 @@ use crate::signals::Signals;
 use crate::swap::{self, Holdings};
 use crate::timers::CommonTimers;
 use crate::watchdog::{self, Watched};
-use crate::worker::{Edge, PortTable, Worker};
+use crate::worker::{Edge, PortTable, Turn, TurnPlace, Worker};
 
 /// Takes a line that an element prints.
 pub type Print = Box<dyn Fn(&str) + Send + Sync>;
@@ -616,6 +616,16 @@ impl Router {
     /// From now on no worker sleeps for want of work: for measurements with devices that wake nobody.
     pub fn stay_awake(&mut self) {
         self.workers.iter_mut().for_each(|w| w.awake = true);
+    }
+
+    /// From now on workers go through their rounds one after the other, each on its core, and never sleep: for measurements of what it
+    /// costs that things move between cores, without waiting. Routers that share `turn` go in turn with each other, too: `first` is the
+    /// place of this one's first worker among `of` in all.
+    pub fn take_turns(&mut self, turn: &Turn, first: usize, of: usize) {
+        for (i, worker) in self.workers.iter_mut().enumerate() {
+            worker.turn = Some(TurnPlace { turn: turn.clone(), place: first + i, of });
+        }
+        self.stay_awake();
     }
 
     /// Runs one worker on the calling thread until something stops the router, and the others not at all: for tests and tools

@@ -36,10 +36,13 @@ use crate::timers::Due;
 use crate::turns::{Common, Turns};
 use crate::watch::Watch;
 
+mod alternate;
 mod passes;
 mod telling;
 mod traffic;
 
+pub(crate) use alternate::Place as TurnPlace;
+pub use alternate::Turn;
 use telling::Telling;
 use traffic::Traffic;
 pub use traffic::{Handed, around_queue};
@@ -228,6 +231,8 @@ pub struct Worker {
     pub(crate) big_lock: Option<Arc<AdaptiveLock<()>>>,
     /// Never sleep for want of work.
     pub(crate) awake: bool,
+    /// Whose round it is, if workers go one after the other.
+    pub(crate) turn: Option<TurnPlace>,
     /// How it shares simulated time with others.
     pub(crate) turns: Option<Arc<Turns>>,
 }
@@ -278,6 +283,7 @@ impl Worker {
             halt: None,
             big_lock: None,
             awake: false,
+            turn: None,
             turns: None,
             shared,
         }
@@ -297,7 +303,11 @@ impl Worker {
             if self.halt.is_some() {
                 self.park();
             }
-            if self.round() {
+            let worked = match self.turn.clone() {
+                None => self.round(),
+                Some(place) => self.round_in_turn(&place),
+            };
+            if worked {
                 self.idle = 0;
             } else if self.shared.is_stopped() || !self.rest() {
                 // A stopped router must not rest: simulated time would go on to the next timer.

@@ -17,7 +17,7 @@ mod traffic;
 use clap::Subcommand;
 
 pub(crate) use handoff::{Distance, Moved};
-pub(crate) use subject::{Failed, Prepared, Run, Subject, run_together, task_cycles};
+pub(crate) use subject::{Failed, Prepared, Run, Subject, run_together};
 pub(crate) use traffic::{Bench, Pattern};
 
 /// Measure the engine's own parts.

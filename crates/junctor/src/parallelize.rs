@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::bench::{Failed, Subject};
 use crate::config::{Form, Loaded, Source};
-use crate::plan::{Prediction, Trial};
+use crate::plan::{Against, Prediction, Trial};
 use crate::{cli, exit, measure};
 use engine::balance::Handoff;
 
@@ -85,15 +85,19 @@ pub(crate) struct Outcome {
     pub(crate) steps: Vec<Step>,
     pub(crate) before_mpps: f64,
     pub(crate) after_mpps: f64,
-    /// The same as measured, if there are so many cores.
-    pub(crate) measured_mpps: Option<[f64; 2]>,
+    /// The rounds before and after, if there are so many cores.
+    pub(crate) against: Option<[Against; 2]>,
 }
 
 impl Outcome {
     /// How far the model lies off, before and after, from rates measured in the rounds that fed it.
     pub(crate) fn errors(&self) -> Option<[f64; 2]> {
-        let [before, after] = self.measured_mpps?;
-        Some([self.before_mpps / before - 1.0, self.after_mpps / after - 1.0])
+        Some(self.against.as_ref()?.each_ref().map(Against::error))
+    }
+
+    /// The rates that were measured.
+    fn measured(&self) -> Option<[f64; 2]> {
+        Some(self.against.as_ref()?.each_ref().map(Against::measured_mpps))
     }
 
     fn gain(&self) -> f64 {
@@ -115,7 +119,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         queues: args.queues,
         threshold: args.threshold,
         handoff: args.handoff_ns,
-        runs: (9, 60),
+        runs: (31, 12),
     };
     match rewrite(&graph, &notes, &goal) {
         Ok(outcome) => print(&outcome, args),
@@ -149,19 +153,15 @@ pub(crate) fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome
     let here = std::thread::available_parallelism().map_or(1, usize::from);
     let checks: Vec<usize> = [cores].into_iter().filter(|cores| *cores <= here).collect();
     let mut trial = Trial::new(&before, here, &checks)?;
-    if goal.handoff.is_none() {
-        trial = trial.with_distance(&before);
-    }
-    trial = trial.rounds(goal.runs.0)?;
-    let handoff = |trial: &Trial| goal.handoff.or(trial.handoff()).unwrap_or(Handoff::USUAL);
-    let old = Prediction::new(&trial.costs(), router.shared(), cores, &handoff(&trial));
+    trial = trial.with_distance(&before, goal.handoff).rounds(goal.runs.0)?;
+    let old = Prediction::new(&trial.costs(), router.shared(), cores, &trial.handoff());
     let before_mpps = old.mpps();
     let unchanged = |before_mpps| Outcome {
         text: graph.to_click(),
         steps: Vec::new(),
         before_mpps,
         after_mpps: before_mpps,
-        measured_mpps: None,
+        against: None,
     };
     let steps = steps(graph, router.shared(), &old, cores);
     if steps.is_empty() {
@@ -172,18 +172,23 @@ pub(crate) fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome
     let new_graph = parsed.graph.ok_or(Failed::Configuration(parsed.diagnostics))?;
     let after = subject(&new_graph)?;
     // Both in turn, so that a slow phase of the machine does not look like a loss or a gain.
-    let mut after_trial = Trial::new(&after, here, &checks)?;
+    let mut after_trial = Trial::new(&after, here, &checks)?.with_distance(&after, goal.handoff);
     for _ in 0..goal.runs.0.max(1) {
         trial.round()?;
         after_trial.round()?;
     }
-    let handoff = handoff(&trial);
-    let before_mpps = Prediction::new(&trial.costs(), router.shared(), cores, &handoff).mpps();
-    let router = after.build(cores)?;
-    let after_mpps = Prediction::new(&after_trial.costs(), router.shared(), cores, &handoff).mpps();
-    let measured = |trial: &Trial| trial.measured_mpps(cores);
-    let measured_mpps = measured(&trial).zip(measured(&after_trial)).map(|(before, after)| [before, after]);
-    let outcome = Outcome { text: format!("{notes}{text}"), steps, before_mpps, after_mpps, measured_mpps };
+    let new_router = after.build(cores)?;
+    let both = [(&trial, router.shared()), (&after_trial, new_router.shared())];
+    let against = both.map(|(trial, shared)| trial.against(shared, cores));
+    let against = match against {
+        [Some(before), Some(after)] => Some([before, after]),
+        _ => None,
+    };
+    let [before_mpps, after_mpps] = match &against {
+        Some(both) => both.each_ref().map(Against::predicted_mpps),
+        None => both.map(|(t, shared)| Prediction::new(&t.costs(), shared, cores, &trial.handoff()).mpps()),
+    };
+    let outcome = Outcome { text: format!("{notes}{text}"), steps, before_mpps, after_mpps, against };
     if outcome.gain() * 100.0 < goal.threshold { Ok(unchanged(before_mpps)) } else { Ok(outcome) }
 }
 
@@ -292,9 +297,14 @@ fn print(outcome: &Outcome, args: &Args) -> u8 {
             value("parallelize.before_mpps", outcome.before_mpps),
             value("parallelize.after_mpps", outcome.after_mpps),
         ];
-        if let Some([before, after]) = outcome.measured_mpps {
+        if let Some([before, after]) = outcome.measured() {
             results.push(value("parallelize.measured_before_mpps", before));
             results.push(value("parallelize.measured_after_mpps", after));
+        }
+        for (name, against) in ["before", "after"].iter().zip(outcome.against.iter().flatten()) {
+            let ([low, high], error) = (against.half(), against.error());
+            let name = format!("parallelize.error_{name}");
+            results.push(json!({ "name": name, "value": error, "unit": "ratio", "min": low, "max": high, "runs": against.rounds() }));
         }
         let object = json!({
             "command": "parallelize", "version": env!("CARGO_PKG_VERSION"), "machine": measure::machine(),
@@ -347,8 +357,7 @@ fn explain(outcome: &Outcome, args: &Args) -> String {
         outcome.after_mpps,
         100.0 * outcome.gain()
     );
-    if let Some(([before, after], [before_error, after_error])) = outcome.measured_mpps.zip(outcome.errors())
-    {
+    if let Some(([before, after], [before_error, after_error])) = outcome.measured().zip(outcome.errors()) {
         let _ = writeln!(
             text,
             "Measured here:         {before:.2} Mpps before, {after:.2} after ({:+.0} %). Predicted over measured: {:+.1} % before, {:+.1} % \

@@ -6,6 +6,7 @@ mod costs;
 mod links;
 mod model;
 mod trial;
+mod waiting;
 
 use std::fmt::Write as _;
 
@@ -18,7 +19,7 @@ use crate::measure;
 use crate::{cli, exit};
 pub(crate) use costs::{Costs, handoff, median_handoff};
 pub(crate) use model::Prediction;
-pub(crate) use trial::Trial;
+pub(crate) use trial::{Against, Trial};
 
 /// Predict throughput, bottleneck and placement of a configuration on a number of cores, more than this machine's too.
 #[derive(Clone, Debug, clap::Args)]
@@ -27,9 +28,11 @@ pub(crate) use trial::Trial;
   junctor plan conf/ip-router.click --cores 4 --json
 
 The costs come from runs of the configuration on one core, on in-memory devices (see 'junctor bench engine --help' for their
-traffic), from two such runs side by side, and from packets moved between two cores. The model is held against what this
+traffic), on two cores whose workers go round by round in turn, so that all moves that would move but nobody waits, from two
+copies side by side, and from packets moved between two cores. Waiting is computed. The model is held against what this
 machine can measure: beside each prediction for 1 and 2 workers stands the measured rate, of processor time, and the error.
-All of it is measured in turn, in rounds, so that a slow phase of the machine meets everything alike.")]
+All of it is measured in many short rounds, and a prediction compared with what its own round measured: cores that others use,
+too, change their speed from one moment to the next.")]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
@@ -40,10 +43,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NUMBER")]
     queues: Option<usize>,
     /// Rounds, in each of which everything is measured once.
-    #[arg(long, value_name = "NUMBER", default_value_t = 15)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 45)]
     runs: usize,
     /// Length of a run in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 60)]
+    #[arg(long, value_name = "MS", default_value_t = 12)]
     run_ms: u64,
     /// What handing packets from core to core costs, instead of measuring that: nanoseconds for each packet and core, or six numbers
     /// as balancer.handoff_ns has them.
@@ -54,19 +57,12 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A prediction and, where this machine has the cores, what it measured.
+/// A prediction for as many workers as this machine has cores, and what it measured.
 struct Held {
     prediction: Prediction,
-    measured_mpps: Option<f64>,
+    against: Against,
     /// What the workers' tasks took for each packet, waiting not counted.
     measured_loads: Vec<f64>,
-}
-
-impl Held {
-    /// How far the prediction lies off, as a share of what was measured.
-    fn error(&self) -> Option<f64> {
-        self.measured_mpps.map(|m| self.prediction.mpps() / m - 1.0)
-    }
 }
 
 /// Runs the command.
@@ -90,15 +86,17 @@ pub(crate) fn main(args: &Args) -> u8 {
     let here = std::thread::available_parallelism().map_or(1, usize::from);
     let planned = (|| {
         let checks: Vec<usize> = [1, 2].into_iter().filter(|w| *w <= here).collect();
-        let trial = Trial::new(&subject, here, &checks)?.with_distance(&subject).rounds(args.runs)?;
-        let costs = trial.costs();
-        let handoff = args.handoff_ns.or(trial.handoff()).unwrap_or(Handoff::USUAL);
+        let trial = Trial::new(&subject, here, &checks)?
+            .with_distance(&subject, args.handoff_ns)
+            .rounds(args.runs)?;
+        let (costs, handoff) = (trial.costs(), trial.handoff());
         let mut held = Vec::new();
         for workers in checks {
             let router = subject.build(workers)?;
             let prediction = Prediction::new(&costs, router.shared(), workers, &handoff);
             let measured_loads = trial.measured_loads(workers);
-            held.push(Held { prediction, measured_mpps: trial.measured_mpps(workers), measured_loads });
+            let against = trial.against(router.shared(), workers);
+            held.extend(against.map(|against| Held { prediction, against, measured_loads }));
         }
         let router = subject.build(usize::from(args.cores))?;
         let shared = router.shared().clone();
@@ -183,15 +181,18 @@ fn to_text(
         None => text.push_str("\nNo better placement of these tasks was found.\n"),
     }
     text.push_str("\nThe model against this machine:\n");
-    for Held { prediction, measured_mpps, measured_loads } in held {
-        let measured = measured_mpps.unwrap_or_default();
+    for Held { prediction, against, measured_loads } in held {
+        let [low, high] = against.half();
         let _ = writeln!(
             text,
-            "  {} worker{}: predicted {:.2} Mpps, measured {measured:.2}: {:+.1} %",
+            "  {} worker{}: predicted {:.2} Mpps, measured {:.2}: {:+.1} % (half of the rounds: {:+.1} to {:+.1} %)",
             prediction.workers,
             if prediction.workers == 1 { " " } else { "s" },
-            prediction.mpps(),
-            100.0 * (prediction.mpps() / measured - 1.0)
+            against.predicted_mpps(),
+            against.measured_mpps(),
+            100.0 * against.error(),
+            100.0 * low,
+            100.0 * high,
         );
         let loads = |loads: &[f64]| loads.iter().map(|ns| format!("{ns:.1}")).collect::<Vec<_>>().join(" ");
         let _ = writeln!(
@@ -203,8 +204,10 @@ fn to_text(
     }
     let _ = writeln!(
         text,
-        "Handing a packet over costs those who bring and take it {:.1} and {:.1} ns more than on one core, and a batch {:.0} and {:.0};\n\
-         a frame that ends on another core than it began on costs them {:.1} and {:.1}.",
+        "Each is the median of rounds, of which each predicts its own measurement; the error is that of their ratios.\n\
+         Handing a packet over costs those who bring and take it {:.1} and {:.1} ns more than on one core, and a batch {:.0} and {:.0};\n\
+         a frame that ends on another core than it began on costs them {:.1} and {:.1}. For two workers it is not these that count, but\n\
+         what their tasks took when they went round by round in turn; for more, these are corrected by that.",
         handoff.per_packet_ns[0],
         handoff.per_packet_ns[1],
         handoff.per_batch_ns[0],
@@ -235,9 +238,12 @@ fn to_json(costs: &Costs, held: &[Held], prediction: &Prediction, shared: &engin
     ];
     for h in held {
         let w = h.prediction.workers;
-        results.push(value(&format!("plan.predicted_mpps_{w}"), h.prediction.mpps(), "Mpps"));
-        results.extend(h.measured_mpps.map(|m| value(&format!("plan.measured_mpps_{w}"), m, "Mpps")));
-        results.extend(h.error().map(|e| value(&format!("plan.error_{w}"), e, "ratio")));
+        results.push(value(&format!("plan.predicted_mpps_{w}"), h.against.predicted_mpps(), "Mpps"));
+        results.push(value(&format!("plan.measured_mpps_{w}"), h.against.measured_mpps(), "Mpps"));
+        let [low, high] = h.against.half();
+        let error = h.against.error();
+        let name = format!("plan.error_{w}");
+        results.push(json!({ "name": name, "value": error, "unit": "ratio", "min": low, "max": high, "runs": h.against.rounds() }));
     }
     let places: Vec<Value> = prediction
         .items

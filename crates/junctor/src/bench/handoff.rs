@@ -25,6 +25,8 @@ use crate::measure::{self, Measured};
 
 mod floor;
 
+/// More than any packet takes in any batch: whoever had it was interrupted.
+const INTERRUPTED_NS: f64 = 1e4;
 /// Packets that one burst may have at most.
 const MAX_BURST: usize = 256;
 
@@ -382,12 +384,12 @@ impl Distance {
         Ok(Distance { two: moving(&cores)?, one: moving(&cores[..1])?, length })
     }
 
-    /// Runs all until each side had a turn.
+    /// Runs all until each side had a turn, and none was interrupted for so long that its figure says nothing.
     pub(crate) fn run(&mut self) -> Option<Moved> {
         lengths(self.length).find_map(|length| self.run_for(length))
     }
 
-    /// Runs all once. Nothing, if a side had no turn.
+    /// Runs all once. Nothing, if a side had no turn, or next to none.
     fn run_for(&mut self, length: Duration) -> Option<Moved> {
         let run = |moving: &mut Moving| {
             let [source, sink] = moving.sides(length);
@@ -395,7 +397,7 @@ impl Distance {
         };
         let moved = Moved { apart: self.two.each_mut().map(run), together: self.one.each_mut().map(run) };
         let all = moved.apart.iter().chain(&moved.together);
-        all.flat_map(|ends| ends.moving).all(|ns| ns > 0.0).then_some(moved)
+        all.flat_map(|ends| ends.moving).all(|ns| ns > 0.0 && ns < INTERRUPTED_NS).then_some(moved)
     }
 }
 

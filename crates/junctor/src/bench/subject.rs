@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
-use engine::{Options, Report, Router, TaskStats};
+use engine::{Options, Report, Router, TaskStats, Turn};
 use lang::{Diagnostic, Graph};
 
 use super::traffic::{Bench, Pattern};
@@ -95,6 +95,25 @@ impl<'a> Subject<'a> {
         Ok(copies)
     }
 
+    /// A router on two workers, pinned to the first two cores, that go round by round in turn, and that has run once.
+    pub(crate) fn prepare_in_turn(&self) -> Result<Prepared, Failed> {
+        let mut prepared = self.prepare(2)?;
+        prepared.router.take_turns(&Turn::default(), 0, 2);
+        Ok(prepared)
+    }
+
+    /// Two copies as those of [`Subject::prepare_pair`] that do so with each other.
+    pub(crate) fn prepare_pair_in_turn(&self) -> Result<[Prepared; 2], Failed> {
+        let (mut pair, turn) = (self.prepare_pair()?, Turn::default());
+        pair.iter_mut().enumerate().for_each(|(i, copy)| copy.router.take_turns(&turn, i, 2));
+        Ok(pair)
+    }
+
+    /// Whether what its devices receive keeps to fixed proportions.
+    pub(crate) fn in_proportion(&self) -> bool {
+        self.patterns.values().any(Pattern::has_share)
+    }
+
     /// How long a run takes.
     pub(crate) fn length(&self) -> Duration {
         self.run
@@ -162,10 +181,25 @@ impl Prepared {
         self.router.run();
         let wall_ns = started.elapsed().as_nanos() as f64;
         let ns_per_cycle = wall_ns / sync::tsc().saturating_sub(tsc).max(1) as f64;
-        let both = self.router.reports().into_iter().zip(&reports);
-        let busy_ns = both.map(|(now, then)| busy(&now, then) * ns_per_cycle).collect();
+        let now = self.router.reports();
+        let both = || now.iter().zip(&reports);
+        let in_ns = |cycles: Vec<f64>| cycles.into_iter().map(|cycles| cycles * ns_per_cycle).collect();
+        let task_ns: Vec<Vec<f64>> = both().map(|(now, then)| in_ns(task_cycles(now, then))).collect();
+        let mut element_ns = vec![0.0; now.first().map_or(0, |report| report.elements.len())];
+        for own in both().map(|(now, then)| in_ns(own_cycles(now, then))) {
+            let own: Vec<f64> = own;
+            element_ns.iter_mut().zip(own).for_each(|(sum, ns)| *sum += ns);
+        }
+        let busy_ns = task_ns.iter().map(|tasks| tasks.iter().sum()).collect();
         let used = self.router.cpu_ns().into_iter().zip(before).map(|(now, then)| (now - then) as f64);
-        Run { packets: self.bench.sent() - sent, worker_ns: used.collect(), busy_ns, wall_ns }
+        Run {
+            packets: self.bench.sent() - sent,
+            worker_ns: used.collect(),
+            busy_ns,
+            task_ns,
+            element_ns,
+            wall_ns,
+        }
     }
 
     /// Runs until packets come out.
@@ -193,13 +227,9 @@ impl Prepared {
     }
 }
 
-/// Cycles that a worker's tasks took between two reports, as far as they did work: by the runs that were timed.
-fn busy(now: &Report, then: &Report) -> f64 {
-    task_cycles(now, then).iter().sum()
-}
-
-/// The same by element. Where a task has gone to another worker meanwhile, its counts may have gone with it: it then counts for nothing.
-pub(crate) fn task_cycles(now: &Report, then: &Report) -> Vec<f64> {
+/// Cycles that each element's tasks took between two reports, as far as they did work: by the runs that were timed. Where a task
+/// has gone to another worker meanwhile, its counts may have gone with it: it then counts for nothing.
+fn task_cycles(now: &Report, then: &Report) -> Vec<f64> {
     let tasks = now.elements.iter().zip(&then.elements).map(|(now, then)| (now.tasks, then.tasks));
     let cycles = tasks.map(|(now, then)| TaskStats {
         runs: now.runs.saturating_sub(then.runs),
@@ -210,11 +240,24 @@ pub(crate) fn task_cycles(now: &Report, then: &Report) -> Vec<f64> {
     cycles.map(|stats| stats.all_cycles()).collect()
 }
 
-/// Runs several routers at once.
-pub(crate) fn run_together(routers: &mut [Prepared]) -> Result<Vec<Run>, Failed> {
+/// Cycles that each element's own passes took between two reports, judged by those that were timed.
+fn own_cycles(now: &Report, then: &Report) -> Vec<f64> {
+    let sent = |e: &engine::ElementReport| e.outputs.iter().map(|o| o.packets).sum::<u64>();
+    let both = now.elements.iter().zip(&then.elements);
+    let own = both.map(|(now, then)| {
+        let timed = now.cycles.packets.saturating_sub(then.cycles.packets);
+        let cycles = now.cycles.cycles.saturating_sub(then.cycles.cycles);
+        cycles as f64 / timed.max(1) as f64 * sent(now).saturating_sub(sent(then)) as f64
+    });
+    own.collect()
+}
+
+/// Runs several routers at once, until packets come out of each and tasks of each were timed.
+pub(crate) fn run_together<const N: usize>(routers: &mut [Prepared; N]) -> Result<[Run; N], Failed> {
     let length = routers.first().map_or(LONGEST, |router| router.length);
-    let mut tries = lengths(length).map(|length| all_at_once(routers, length));
-    tries.find(|runs| runs.iter().all(|run| run.packets > 0)).ok_or(Failed::Silent)
+    let tell = |runs: &[Run; N]| runs.iter().all(|run| run.packets > 0 && run.busiest_ns() > 0.0);
+    let mut tries = lengths(length).map(|length| <[Run; N]>::try_from(all_at_once(routers, length)));
+    tries.find_map(|runs| runs.ok().filter(tell)).ok_or(Failed::Silent)
 }
 
 fn all_at_once(routers: &mut [Prepared], length: Duration) -> Vec<Run> {
@@ -243,6 +286,10 @@ pub(crate) struct Run {
     worker_ns: Vec<f64>,
     /// The part of it in which its tasks did work.
     busy_ns: Vec<f64>,
+    /// The same by worker and element.
+    task_ns: Vec<Vec<f64>>,
+    /// What each element took by itself, on all workers, judged by the passes that were timed.
+    element_ns: Vec<f64>,
     /// Elapsed time.
     pub(super) wall_ns: f64,
 }
@@ -251,6 +298,16 @@ impl Run {
     /// Processor time of all workers.
     fn cpu_ns(&self) -> f64 {
         self.worker_ns.iter().sum()
+    }
+
+    /// Packets that left the router.
+    pub(crate) fn packets(&self) -> f64 {
+        self.packets as f64
+    }
+
+    /// Processor time of the worker that used least.
+    pub(crate) fn least_ns(&self) -> f64 {
+        self.worker_ns.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
     /// Processor time of all workers for each packet.
@@ -267,6 +324,21 @@ impl Run {
     /// The same of each worker.
     pub(crate) fn loads_ns(&self) -> Vec<f64> {
         self.busy_ns.iter().map(|ns| ns / self.packets.max(1) as f64).collect()
+    }
+
+    /// What an element's tasks on a worker took for each packet that left the router.
+    pub(crate) fn task_ns(&self, worker: usize, element: usize) -> f64 {
+        self.task_ns[worker][element] / self.packets.max(1) as f64
+    }
+
+    /// How many elements there are.
+    pub(crate) fn elements(&self) -> usize {
+        self.element_ns.len()
+    }
+
+    /// What an element took by itself for each packet that left the router.
+    pub(crate) fn element_ns(&self, element: usize) -> f64 {
+        self.element_ns[element] / self.packets.max(1) as f64
     }
 
     /// How many times as busy the busiest worker is as all are in the mean.

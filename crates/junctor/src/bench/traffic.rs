@@ -126,6 +126,11 @@ impl Pattern {
         Ok(patterns)
     }
 
+    /// Whether it has a share of all packets.
+    pub(super) fn has_share(&self) -> bool {
+        self.share.is_some()
+    }
+
     fn set(&mut self, word: &str) -> Option<()> {
         let (key, value) = word.split_once('=')?;
         match key {

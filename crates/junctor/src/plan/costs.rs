@@ -8,6 +8,7 @@ use super::trial::median;
 use crate::bench::{Distance, Moved};
 
 /// Measured costs, all in nanoseconds for each packet that leaves the router.
+#[derive(Clone)]
 pub(crate) struct Costs {
     /// On one worker, with everything.
     pub(crate) ns_per_packet: f64,
@@ -24,32 +25,100 @@ pub(crate) struct Costs {
     /// How many times as much a packet costs on each of two cores that share nothing as on the first alone, if there are two. Cores
     /// differ: whoever else uses a machine uses one of them more.
     pub(crate) together: Option<[f64; 2]>,
+    /// What two workers pay that take turns, if that was tried.
+    pub(crate) in_turn: Option<InTurn>,
+    /// Whether all traffic keeps to fixed proportions: then no worker runs ahead of another.
+    pub(crate) in_proportion: bool,
 }
 
 /// What one task costs with all that follows from its runs.
+#[derive(Clone)]
 pub(crate) struct TaskCost {
     pub(crate) element: usize,
     pub(crate) ns: f64,
 }
 
+/// What two workers pay for a packet that leaves the router if they go round by round in turn: packets, rings, tables and what lies
+/// behind locks move between their cores, but nobody waits. In time of each core while the other one works, too.
+#[derive(Clone, Debug)]
+pub(crate) struct InTurn {
+    /// By worker and element with tasks.
+    pub(crate) tasks: [Vec<f64>; 2],
+    /// What each element costs by itself, by index.
+    pub(crate) elements: Vec<f64>,
+}
+
+/// What rounds measured, or one of them.
+pub(super) struct Measures {
+    pub(super) ns_per_packet: f64,
+    /// By element, in any unit.
+    pub(super) tasks: Vec<f64>,
+    pub(super) elements: Vec<f64>,
+    pub(super) together: Option<[f64; 2]>,
+    pub(super) in_turn: Option<InTurn>,
+}
+
+/// How many times its median an element's cost in a round may be before an interruption must be in it.
+const INTERRUPTED: f64 = 3.0;
+
+/// Gives each round the mean of what elements by themselves cost in all, as shares of what all tasks did: a round times few of their
+/// passes.
+pub(super) fn share_out_elements(rounds: &mut [Measures]) {
+    let all =
+        |m: &Measures| Some(m.in_turn.as_ref()?.tasks.iter().flatten().sum::<f64>()).filter(|ns| *ns > 0.0);
+    let elements = rounds.iter().filter_map(|m| Some(m.in_turn.as_ref()?.elements.len())).max().unwrap_or(0);
+    for e in 0..elements {
+        // None in a round in which no pass was timed.
+        let timed = |m: &Measures| Some(m.in_turn.as_ref()?.elements[e]).filter(|ns| *ns > 0.0);
+        let shares = rounds.iter().filter_map(|m| Some(timed(m)? / all(m)?));
+        let shares: Vec<f64> = shares.collect();
+        let most = INTERRUPTED * median(shares.iter().copied()).unwrap_or_default();
+        let sound: Vec<f64> = shares.into_iter().filter(|share| *share <= most).collect();
+        let mean = sound.iter().sum::<f64>() / sound.len().max(1) as f64;
+        for m in rounds.iter_mut() {
+            let ns = all(m).unwrap_or_default() * mean;
+            m.in_turn.iter_mut().for_each(|in_turn| in_turn.elements[e] = ns);
+        }
+    }
+}
+
+impl Measures {
+    /// Medians of rounds, each by itself; parts are taken as shares of the packet's cost in their round.
+    pub(super) fn medians(rounds: &[Measures]) -> Measures {
+        let all = |of: &dyn Fn(&Measures) -> Option<f64>| median(rounds.iter().filter_map(of));
+        let ns_per_packet = all(&|m| Some(m.ns_per_packet)).unwrap_or_default();
+        let list = |of: &dyn Fn(&Measures) -> Option<&Vec<f64>>| {
+            let n = rounds.iter().find_map(of).map_or(0, Vec::len);
+            let share = |e: usize| all(&|m| Some(of(m)?[e] / m.ns_per_packet)).unwrap_or(0.0) * ns_per_packet;
+            (0..n).map(share).collect::<Vec<f64>>()
+        };
+        let core = |i: usize| all(&|m| Some(m.together?[i]));
+        let in_turn = rounds.iter().any(|m| m.in_turn.is_some()).then(|| InTurn {
+            tasks: [0, 1].map(|w| list(&|m| Some(&m.in_turn.as_ref()?.tasks[w]))),
+            elements: list(&|m| Some(&m.in_turn.as_ref()?.elements)),
+        });
+        Measures {
+            ns_per_packet,
+            tasks: list(&|m| Some(&m.tasks)),
+            elements: list(&|m| Some(&m.elements)),
+            together: core(0).zip(core(1)).map(|(first, second)| [first, second]),
+            in_turn,
+        }
+    }
+}
+
 impl Costs {
-    /// From what the elements did on one worker, where `sent` packets left the router and each cost this much; `cycles` are those of
-    /// each element's tasks for a packet.
-    pub(super) fn new(
-        report: &Report,
-        sent: u64,
-        mut cycles: Vec<f64>,
-        ns_per_packet: f64,
-        together: Option<[f64; 2]>,
-    ) -> Costs {
+    /// From what the elements did on one worker, where `sent` packets left the router, and what was measured.
+    pub(super) fn new(report: &Report, sent: u64, measures: Measures, in_proportion: bool) -> Costs {
+        let Measures { ns_per_packet, tasks: mut shares, elements: own, together, in_turn } = measures;
         let elements = &report.elements;
         // Too short to time a single run: then they count alike.
-        if cycles.iter().all(|c| *c == 0.0) {
-            cycles = elements.iter().map(|e| e.tasks.runs as f64).collect();
+        if shares.iter().all(|c| *c == 0.0) {
+            shares = elements.iter().map(|e| e.tasks.runs as f64).collect();
         }
-        // The share of each task is known better than its cycles, in which lies all that interrupted it.
-        let all: f64 = cycles.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-        let mut tasks: Vec<TaskCost> = cycles
+        // The share of each task is known better than its time, in which lies all that interrupted it.
+        let all: f64 = shares.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let mut tasks: Vec<TaskCost> = shares
             .iter()
             .enumerate()
             .filter(|(_, c)| **c > 0.0)
@@ -57,17 +126,22 @@ impl Costs {
             .collect();
         tasks.sort_by(|a, b| b.ns.total_cmp(&a.ns));
         let packets = sent.max(1) as f64;
-        let ns_per_cycle = ns_per_packet / all;
         let left = |e: &engine::ElementReport| e.outputs.iter().map(|o| o.packets).sum::<u64>() as f64;
         let through: Vec<f64> = elements.iter().map(|e| left(e) / packets).collect();
-        let own = elements.iter().zip(&through).map(|(e, through)| {
-            let sampled = e.cycles.packets.max(1) as f64;
-            e.cycles.cycles as f64 / sampled * ns_per_cycle * through
-        });
         let batch = |o: &engine::PortStats| o.packets as f64 / o.batches.max(1) as f64;
         let batches = elements.iter().map(|e| e.outputs.iter().map(batch).collect()).collect();
         let handed = elements.iter().map(|e| e.handed.clone()).collect();
-        Costs { ns_per_packet, tasks, elements: own.collect(), batches, handed, through, together }
+        Costs {
+            ns_per_packet,
+            tasks,
+            elements: own,
+            batches,
+            handed,
+            through,
+            together,
+            in_turn,
+            in_proportion,
+        }
     }
 
     /// How many times as much a packet costs on each of so many cores as on the first alone. Of two it was measured; beyond, each
@@ -97,6 +171,8 @@ impl Costs {
             batches: vec![Vec::new(); shared.elements.len()],
             handed: vec![Vec::new(); shared.elements.len()],
             together: None,
+            in_turn: None,
+            in_proportion: true,
         }
     }
 }

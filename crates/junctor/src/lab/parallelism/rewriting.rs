@@ -36,8 +36,9 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
             cores,
             queues: 1,
             threshold: 5.0,
-            handoff: Some(setting.handoff),
-            runs: (setting.common.rounds().min(5), setting.run_ms()),
+            handoff: None,
+            // Short rounds, and more of them.
+            runs: (4 * setting.common.rounds().min(8), setting.run_ms().div_ceil(4)),
         };
         let outcome = parallelize::rewrite(&before, &notes, &goal).map_err(explain)?;
         let measured = if cores <= setting.cores { Some(measure(setting, &outcome, cores)?) } else { None };

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Workers that go round by round, one after the other, each on its core: for measurements.
+//!
+//! What a worker finds in the other's cache it has to fetch, as it would if both ran at once: packets, rings, tables, what lies
+//! behind locks. But nobody waits for a lock or a queue, and no two use the memory at once. So these three can be told apart.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sync::padded::CachePadded;
+
+use super::Worker;
+
+/// Whose round it is of all workers that share this, counted without end.
+#[derive(Clone, Debug, Default)]
+pub struct Turn(Arc<CachePadded<AtomicUsize>>);
+
+/// A worker's place among those that take turns.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) turn: Turn,
+    pub(crate) place: usize,
+    pub(crate) of: usize,
+}
+
+/// Looks at whose turn it is before a worker goes on anyway: whoever's it is may have ended, or be off its processor.
+const PATIENCE: u32 = 1 << 12;
+
+impl Worker {
+    /// One round, when it is this worker's turn.
+    #[cold]
+    pub(super) fn round_in_turn(&mut self, place: &Place) -> bool {
+        let Place { turn: Turn(turn), place, of } = place;
+        let mut now = turn.load(Ordering::Acquire);
+        for _ in 0..PATIENCE {
+            if now % of == *place || self.shared.is_stopped() {
+                break;
+            }
+            // Whoever asks for the workers, or for an answer of this one, has not to wait for its turn.
+            if self.shared.mailboxes[self.index].has_mail() {
+                return self.serve();
+            }
+            std::hint::spin_loop();
+            now = turn.load(Ordering::Acquire);
+        }
+        let worked = self.round();
+        if now % of != *place {
+            return worked;
+        }
+        turn.store(now.wrapping_add(1), Ordering::Release);
+        worked
+    }
+}
