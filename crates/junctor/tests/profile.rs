@@ -45,8 +45,9 @@ fn report(file: &Path) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Packets that end by themselves, through a queue.
-const LINE: &str = "s :: InfiniteSource(LIMIT 200000, STOP true) -> c :: Counter -> q :: Queue -> u :: Unqueue -> d :: Discard";
+/// Packets through a queue, none of which has a header that would be one.
+const LINE: &str = "s :: InfiniteSource(LIMIT 200000, STOP true) -> c :: Counter -> q :: Queue -> u :: Unqueue \
+    -> bad :: CheckIPHeader -> Discard";
 
 #[test]
 fn a_run_is_recorded_reported_and_exported() {
@@ -85,7 +86,7 @@ fn a_run_is_recorded_reported_and_exported() {
     assert!(!rows("findings").iter().any(|f| f["kind"] == "lock"), "{json}");
 
     let plain = junctor(&["profile", "report", text(&file)]);
-    for part in ["Findings", "Elements", "c :: Counter", "Queues", "Drops", "discarded"] {
+    for part in ["Findings", "Elements", "c :: Counter", "Queues", "Drops", "bad-version"] {
         assert!(words(&plain).contains(part), "{part} in {}", words(&plain));
     }
     let out = place.path("line.pftrace");

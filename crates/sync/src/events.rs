@@ -62,7 +62,7 @@ impl Mask {
     pub const BATCHES: Mask = Mask(8);
     /// Batches into queues and out of them.
     pub const QUEUES: Mask = Mask(16);
-    /// Dropped packets.
+    /// Packets that were lost, with the reason; not those that a configuration discards.
     pub const DROPS: Mask = Mask(32);
     /// What is rare: sleeping and waking, grace periods, calls of handlers, other configurations and placements.
     pub const CONTROL: Mask = Mask(64);

@@ -152,10 +152,10 @@ impl Worker {
         events::push(at, kind, (element, way(Doing::Pull, port)), (took, short(packets as u64)));
     }
 
-    /// Packets have been dropped.
+    /// Packets have been dropped. Those that were to be discarded are no loss, and may be all that there are: their element's batches tell of them.
     #[inline(always)]
     pub(super) fn tell_drops(&self, element: u32, reason: Reason, n: u64) {
-        if self.telling.tells(Mask::DROPS) {
+        if self.telling.tells(Mask::DROPS) && reason != Reason::Discarded {
             push_drops(element, reason, n);
         }
     }
