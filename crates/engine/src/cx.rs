@@ -84,20 +84,29 @@ impl Cx<'_> {
     /// Drops a packet and counts it under `reason`.
     #[inline]
     pub fn drop(&mut self, reason: Reason, packet: Packet) {
-        self.count_drops(reason, 1);
+        if self.worker.is_witnessed() {
+            self.worker.show_drops(self.element, reason, std::slice::from_ref(&packet));
+        }
+        self.worker.count_drops(self.element, reason, 1);
         drop(packet);
     }
 
     /// Drops a batch and counts its packets under `reason`.
     #[inline]
     pub fn drop_batch(&mut self, reason: Reason, batch: Batch) {
-        self.count_drops(reason, batch.len() as u64);
+        if self.worker.is_witnessed() {
+            self.worker.show_drops(self.element, reason, &batch);
+        }
+        self.worker.count_drops(self.element, reason, batch.len() as u64);
         drop(batch);
     }
 
     /// Counts `n` drops whose packets the caller frees.
     #[inline]
     pub fn count_drops(&mut self, reason: Reason, n: u64) {
+        if self.worker.is_witnessed() {
+            self.worker.show_lost(self.element, reason, n);
+        }
         self.worker.count_drops(self.element, reason, n);
     }
 
@@ -132,6 +141,9 @@ impl Cx<'_> {
 
     /// Sets timer `timer` of this instance to expire at `at` nanoseconds since the router started.
     pub fn set_timer(&mut self, timer: u32, at: Nanos) {
+        if self.worker.only_tries {
+            return;
+        }
         match self.has_common_timers() {
             true => self.worker.set_common_timer(self.element, timer, Some(at)),
             false => self.worker.timers.set(self.element, timer, at),
@@ -210,11 +222,17 @@ impl Cx<'_> {
 
     /// Writes a line where the user sees it, standard error unless redirected.
     pub fn print(&self, text: &str) {
+        if self.worker.only_tries {
+            return;
+        }
         self.worker.shared.print(text);
     }
 
     /// Writes a line the first time that this element does, on whatever worker.
     pub fn print_once(&self, text: &str) {
+        if self.worker.only_tries {
+            return;
+        }
         let told = &self.worker.shared.elements[self.element as usize].told;
         if !told.swap(true, std::sync::atomic::Ordering::Relaxed) {
             self.print(text);

@@ -117,6 +117,12 @@ impl DropCounts {
         Reason::ALL.iter().zip(counts).filter(|(_, n)| **n > 0).map(|(r, n)| (*r, *n))
     }
 
+    /// A reason for which more were dropped than `before`.
+    pub(crate) fn since(&self, before: &DropCounts) -> Option<Reason> {
+        let earlier = |reason: Reason| before.0.as_ref().map_or(0, |counts| counts[reason as usize]);
+        self.iter().find(|(reason, n)| *n > earlier(*reason)).map(|(reason, _)| reason)
+    }
+
     /// All drops.
     pub fn total(&self) -> u64 {
         self.iter().map(|(_, n)| n).sum()

@@ -15,7 +15,7 @@ use std::any::Any;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use packet::Batch;
+use packet::{Batch, Packet};
 
 use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
@@ -23,6 +23,7 @@ use crate::fuse::{Fork, Fusion};
 use crate::handler::{Access, Handler, HandlerError};
 use crate::homes::Home;
 use crate::locks::LockUse;
+use crate::rehearsal::Rehearsed;
 use crate::stats::Stat;
 use crate::swap::Depot;
 
@@ -57,6 +58,8 @@ pub struct Class {
     pub why_one: &'static str,
     /// Handlers beyond those that every element has.
     pub handlers: &'static [Handler],
+    /// What its elements do with a packet leaves nothing behind: they remember, count and learn nothing by it, and send by outputs only.
+    pub pure: bool,
     /// Makes an unconfigured instance.
     pub make: fn() -> Box<dyn Element>,
     /// The file that implements the class and holds its manual: `file!()`.
@@ -74,6 +77,7 @@ impl Class {
             sharing: Sharing::PerCore,
             why_one: "",
             handlers: &[],
+            pure: false,
             make,
             file: "",
         }
@@ -101,6 +105,13 @@ impl Class {
     pub const fn serial(mut self, why_one: &'static str) -> Class {
         self.sharing = Sharing::Serial;
         self.why_one = why_one;
+        self
+    }
+
+    /// Says that what its elements do with a packet leaves nothing behind, so that a packet may pass that is only tried
+    /// (`junctor trace --packet`).
+    pub const fn pure(mut self) -> Class {
+        self.pure = true;
         self
     }
 
@@ -285,6 +296,19 @@ pub trait Element: Send + Any {
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
         let batch = cx.pull(0, max);
         if batch.is_empty() { batch } else { self.process(cx, batch) }
+    }
+
+    /// A copy of it for packets that are only tried, which gets its memory of its own: it may count and remember, and is then thrown away. `None` where
+    /// a packet changes what copies would share.
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        None
+    }
+
+    /// What it would do with a packet at input `port`, pushed or pulled, without remembering, counting or learning anything: for
+    /// packets that are only tried, see [`rehearsal`](crate::rehearsal). Not asked of classes that are [pure](Class::pure), nor of those that
+    /// can be [copied](Element::copy).
+    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::Unknown("what it does depends on state that it would change".into())
     }
 
     /// Runs the element's task once; returns whether it found work. A task runs again and again until

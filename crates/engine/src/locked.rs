@@ -10,13 +10,14 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use packet::Batch;
+use packet::{Batch, Packet};
 use sync::lock::{AdaptiveGuard, AdaptiveLock};
 
 use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
 use crate::element::{Element, Provided, Tasks};
 use crate::handler::{Access, HandlerError};
+use crate::rehearsal::Rehearsed;
 use crate::stats::{self, Stat};
 use crate::swap::Depot;
 
@@ -101,6 +102,14 @@ impl Element for Locked {
 
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
         self.get_on(cx).pull(cx, port, max)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
+        self.get_on(cx).process(cx, batch)
+    }
+
+    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
+        crate::rehearsal::rehearse(&mut **self.get_on(cx), cx, port, packet)
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {

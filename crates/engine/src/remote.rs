@@ -16,6 +16,7 @@ use crate::handler::HandlerError;
 use crate::report::Report;
 use crate::router::{Shared, Target, readable, writable};
 use crate::watchdog::ASK_AGAIN;
+use crate::witness::{Wants, Witness};
 use crate::worker::Worker;
 
 /// What a write to `hotconfig` does: takes the text of a configuration and swaps it in. It calls its last argument once when
@@ -26,6 +27,15 @@ pub type Reconfigure = Box<dyn Fn(&Control, &str, &mut dyn FnMut()) -> Result<St
 #[derive(Clone)]
 pub struct Control {
     pub(crate) plant: Arc<Plant>,
+}
+
+/// Why nobody sees a configuration any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// The router has stopped.
+    Stopped,
+    /// Another configuration or placement has come.
+    Replaced,
 }
 
 /// Why a worker did not do what it was asked.
@@ -210,9 +220,45 @@ impl Control {
         }
     }
 
+    /// Calls witnesses to all workers of this configuration, under a key by which they are dismissed again. Returns the workers that could
+    /// not be asked, which are stuck, with the reason; they see nothing.
+    ///
+    /// # Errors
+    /// [`Gone`]; then no worker has any of them.
+    pub fn call_witnesses(
+        &self,
+        shared: &Arc<Shared>,
+        key: u64,
+        wants: &Wants,
+        witness: &dyn Fn() -> Box<dyn Witness>,
+    ) -> Result<Vec<String>, Gone> {
+        let mut stuck = Vec::new();
+        for w in 0..shared.workers() {
+            let (wants, witness) = (wants.clone(), witness());
+            match self.on_worker(shared, w, move |worker| worker.call_witness(key, wants, witness)) {
+                Ok(()) => {}
+                Err(Missed::Stalled(why)) => stuck.push(why),
+                Err(Missed::Stopped) => return Err(Gone::Stopped),
+                // What took its place has none of them; others may still have.
+                Err(Missed::Replaced) => {
+                    self.dismiss_witnesses(shared, key);
+                    return Err(Gone::Replaced);
+                }
+            }
+        }
+        Ok(stuck)
+    }
+
+    /// Sends the witnesses of a key away.
+    pub fn dismiss_witnesses(&self, shared: &Arc<Shared>, key: u64) {
+        for w in 0..shared.workers() {
+            let _ = self.on_worker(shared, w, move |worker| worker.dismiss_witness(key));
+        }
+    }
+
     /// Lets a worker do something, if it runs this configuration. One that is found to be stuck is not waited for, and does
     /// not do it later either.
-    fn on_worker<R: Send + 'static>(
+    pub(crate) fn on_worker<R: Send + 'static>(
         &self,
         shared: &Arc<Shared>,
         w: usize,

@@ -38,14 +38,17 @@ use crate::watch::Watch;
 
 mod alternate;
 mod passes;
+mod rehearsing;
 mod telling;
 mod traffic;
+mod witnessing;
 
 pub(crate) use alternate::Place as TurnPlace;
 pub use alternate::Turn;
 use telling::Telling;
 use traffic::Traffic;
 pub use traffic::{Handed, around_queue};
+use witnessing::Witnessing;
 
 /// Rounds without work after which a worker sleeps until a descriptor, a timer or a message wakes it.
 const IDLE_ROUNDS: u32 = 2000;
@@ -66,13 +69,15 @@ pub(crate) type Slot = Option<Box<dyn Element>>;
 struct Job {
     element: u32,
     port: u16,
+    /// The output that it has left by.
+    out: u16,
     batch: Batch,
 }
 
 impl Job {
     #[inline]
-    fn to(edge: Edge, batch: Batch) -> Job {
-        Job { element: edge.element, port: edge.port, batch }
+    fn to(edge: Edge, out: u16, batch: Batch) -> Job {
+        Job { element: edge.element, port: edge.port, out, batch }
     }
 }
 
@@ -209,6 +214,12 @@ pub struct Worker {
     sampled_tasks: Sampler,
     pub(crate) traffic: Traffic,
     telling: Telling,
+    /// Those who want to see packets, if there are any.
+    witnessing: Option<Box<Witnessing>>,
+    /// The element that ran last by itself, and not because a batch had come.
+    acting: u32,
+    /// What elements do at the moment is to have no effect.
+    pub(crate) only_tries: bool,
     pub(crate) drops: Vec<DropCounts>,
     pub(crate) rcu: sync::rcu::Reader,
     pub(crate) clock: Clock,
@@ -265,6 +276,9 @@ impl Worker {
             sampled_tasks: Sampler::one_in(TASK_SAMPLE),
             traffic: Traffic::new(&shared),
             telling: Telling::new(&shared),
+            witnessing: None,
+            acting: u32::MAX,
+            only_tries: false,
             drops: vec![DropCounts::default(); shared.elements.len()],
             random: fastrand::Rng::with_seed(shared.seed.wrapping_add(index as u64)),
             rcu: shared.rcu.register(format!("worker {index}")),
@@ -638,6 +652,7 @@ impl Worker {
         let mut instance = self.slots[element as usize].take()?;
         let before = self.pulse.spot();
         self.pulse.enter(Spot::new(element, doing, 0));
+        self.acting = element;
         let result = f(&mut *instance, &mut Cx { worker: self, element });
         self.pulse.enter(before);
         self.slots[element as usize] = Some(instance);
@@ -647,6 +662,9 @@ impl Worker {
     /// Carries what the running element has sent, or what lies there when none runs, until nothing is left of it.
     #[inline]
     pub(crate) fn drain(&mut self) {
+        if self.is_witnessed() {
+            return self.drain_witnessed();
+        }
         let floor = self.floor;
         self.stack[floor..].reverse();
         while self.stack.len() > floor {
@@ -658,7 +676,7 @@ impl Worker {
 
     #[inline]
     fn dispatch(&mut self, job: Job) {
-        let Job { element, port, batch } = job;
+        let Job { element, port, batch, .. } = job;
         if self.fused[element as usize].is_some() && port == 0 {
             self.dispatch_fused(element, batch);
         } else {
@@ -670,8 +688,7 @@ impl Worker {
     #[inline]
     fn dispatch_plain(&mut self, element: u32, port: u16, batch: Batch) {
         let Some(mut instance) = self.slots[element as usize].take() else {
-            self.count_drops(element, Reason::LoopDetected, batch.len() as u64);
-            return;
+            return self.drop_batch(element, Reason::LoopDetected, batch);
         };
         self.pulse.carry(Spot::new(element, Doing::Push, port), &batch);
         let floor = std::mem::replace(&mut self.floor, self.stack.len());
@@ -703,25 +720,24 @@ impl Worker {
             return;
         }
         let Some(at) = self.outputs.at(element, port) else {
-            self.count_drops(element, Reason::NoOutput, batch.len() as u64);
-            return;
+            return self.drop_batch(element, Reason::NoOutput, batch);
         };
         let edge = self.outputs.edges[at];
         let stats = &mut self.sent[at];
         stats.packets += batch.len() as u64;
         stats.batches += 1;
-        self.send(edge, batch);
+        self.send(edge, port as u16, batch);
     }
 
     /// Leaves a batch on the stack for the element that an output leads to.
     #[inline]
-    fn send(&mut self, edge: Edge, mut batch: Batch) {
+    fn send(&mut self, edge: Edge, out: u16, mut batch: Batch) {
         if self.burst == 1 && batch.len() > 1 {
             for packet in batch.drain(..) {
-                self.stack.push(Job::to(edge, Batch::of(packet)));
+                self.stack.push(Job::to(edge, out, Batch::of(packet)));
             }
         } else {
-            self.stack.push(Job::to(edge, batch));
+            self.stack.push(Job::to(edge, out, batch));
         }
         if edge.wakes {
             self.shared.wake_sleepers_after(edge.element as usize, self.index);
@@ -739,7 +755,7 @@ impl Worker {
         let asker = self.pulse.spot();
         self.pulse.enter(Spot::new(edge.element, Doing::Pull, edge.port));
         let begun = self.telling.spans().then(sync::tsc);
-        let batch =
+        let mut batch =
             instance.pull(&mut Cx { worker: self, element: edge.element }, usize::from(edge.port), max);
         self.pulse.enter(asker);
         self.slots[edge.element as usize] = Some(instance);
@@ -748,6 +764,9 @@ impl Worker {
         stats.batches += u64::from(!batch.is_empty());
         if let Some(begun) = begun {
             self.tell_pull(edge.element, edge.port, begun, batch.len());
+        }
+        if self.is_witnessed() {
+            self.show_fetched(edge, element, port, &mut batch);
         }
         batch
     }
@@ -768,6 +787,15 @@ impl Worker {
             self.drops[element as usize].add(reason, n);
             self.tell_drops(element, reason, n);
         }
+    }
+
+    /// Drops packets that could not be sent.
+    #[cold]
+    fn drop_batch(&mut self, element: u32, reason: Reason, batch: Batch) {
+        if self.is_witnessed() {
+            self.show_drops(element, reason, &batch);
+        }
+        self.count_drops(element, reason, batch.len() as u64);
     }
 
     pub(crate) fn drops(&self, element: u32) -> &DropCounts {
@@ -808,7 +836,7 @@ impl Worker {
     /// Ends all instances: packets on the stack are dropped and counted, then each element finishes.
     pub(crate) fn finish(&mut self) {
         while let Some(job) = self.stack.pop() {
-            self.count_drops(job.element, Reason::RouterStopped, job.batch.len() as u64);
+            self.drop_batch(job.element, Reason::RouterStopped, job.batch);
         }
         for element in 0..self.slots.len() as u32 {
             self.with(element, |instance, cx| instance.finish(cx));

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
-    affinity, apply, bench, check, ctl, demo, describe, doctor, drops, exit, fib, init, lab, parallelize,
-    plan, profile, run, test, top,
+    affinity, apply, bench, capture, check, ctl, demo, describe, doctor, drops, exit, fib, init, lab,
+    parallelize, plan, profile, run, test, top, trace,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -27,6 +27,7 @@ enum Command {
     Apply(apply::Args),
     Ctl(ctl::Args),
     Bench(bench::Args),
+    Capture(capture::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
     Drops(drops::Args),
@@ -39,6 +40,7 @@ enum Command {
     Profile(Box<profile::Args>),
     Test(Box<test::Args>),
     Top(top::Args),
+    Trace(trace::Args),
     /// Print a shell completion script.
     #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
     Completions {
@@ -62,6 +64,7 @@ pub(crate) fn main() -> u8 {
         Command::Apply(args) => apply::main(&args),
         Command::Ctl(args) => ctl::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Capture(args) => capture::main(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Drops(args) => drops::main(&args),
@@ -74,6 +77,7 @@ pub(crate) fn main() -> u8 {
         Command::Profile(args) => profile::main(*args),
         Command::Test(args) => test::main(&args),
         Command::Top(args) => top::main(&args),
+        Command::Trace(args) => trace::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "junctor", &mut script);

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 mod affinity;
 mod apply;
 mod bench;
+mod capture;
 mod check;
 mod cli;
 mod click;
@@ -23,6 +24,7 @@ mod fib;
 mod init;
 mod lab;
 mod measure;
+mod observe;
 mod parallelize;
 mod place;
 mod plan;
@@ -34,6 +36,7 @@ mod report;
 mod run;
 mod test;
 mod top;
+mod trace;
 
 #[global_allocator]
 static HEAP: sync::heap::LineHeap = sync::heap::LineHeap;

@@ -11,6 +11,8 @@ use engine::{Access, Control, HandlerError};
 use lang::Graph;
 
 use crate::config::Loaded;
+use crate::observe::OBSERVE;
+use crate::observe::session::Observers;
 use crate::profile::live::{Live, RECORDING};
 use crate::run::Args;
 
@@ -224,11 +226,13 @@ pub(crate) struct Offered {
     control: Control,
     keeper: Arc<Keeper>,
     recording: Arc<Live>,
+    observers: Arc<Observers>,
 }
 
 impl Offered {
     pub(crate) fn new(control: Control, keeper: Arc<Keeper>) -> Offered {
-        Offered { recording: Arc::new(Live::new(control.clone())), control, keeper }
+        let recording = Arc::new(Live::new(control.clone()));
+        Offered { recording, observers: Arc::new(Observers::new(control.clone())), control, keeper }
     }
 }
 
@@ -236,7 +240,7 @@ impl Handlers for Offered {
     fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
         match name {
             APPLY | RECORDING => Ok(Access::ReadWrite),
-            CONFIRM | ROLLBACK => Ok(Access::Write),
+            CONFIRM | ROLLBACK | OBSERVE => Ok(Access::Write),
             _ => self.control.access(name),
         }
     }
@@ -255,6 +259,7 @@ impl Handlers for Offered {
             CONFIRM => self.keeper.confirm(),
             ROLLBACK => self.keeper.rollback(),
             RECORDING => self.recording.write(value),
+            OBSERVE => self.observers.obey(value),
             _ => return Handlers::write(&mut self.control, name, value),
         };
         done.map_err(HandlerError::Failed)

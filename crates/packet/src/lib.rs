@@ -24,7 +24,7 @@ pub mod port;
 
 pub use batch::Batch;
 pub use memory::{Config, Memory, MemoryError, Pages, Usage, memory};
-pub use packet::{ANNO_SIZE, Facts, HEADROOM, Packet, PacketType, anno, glance};
+pub use packet::{ANNO_SIZE, Facts, HEADROOM, Packet, PacketType, anno, followed, glance};
 
 /// Tests count frames of the one memory, so they take turns, each in a thread whose cache is gone before the next.
 #[cfg(test)]

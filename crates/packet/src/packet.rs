@@ -20,6 +20,7 @@ use crate::memory::{JUMBO_SIZE, memory};
 use crate::pool;
 
 mod annotations;
+pub mod followed;
 pub mod glance;
 mod headers;
 
@@ -540,7 +541,7 @@ impl Packet {
         m.device = from.device;
         m.anno[..HOT_ANNO].copy_from_slice(&from.anno[..HOT_ANNO]);
         m.timestamp_ns = from.timestamp_ns;
-        m.flags = (m.flags & !COLD) | (from.flags & COLD);
+        m.flags = (m.flags & !followed::WITH_ANNOTATIONS) | (from.flags & followed::WITH_ANNOTATIONS);
         if from.flags & COLD != 0 {
             m.anno[HOT_ANNO..].copy_from_slice(&from.anno[HOT_ANNO..]);
         }

@@ -6,6 +6,7 @@
 //! input: it gets an error that names the packet and the place, and what came before it stays good. Opening files is
 //! the caller's business.
 
+pub mod ng;
 mod read;
 mod write;
 

@@ -26,7 +26,7 @@ use engine::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("Align", "1/1", || Box::new(Align::default())).file(file!());
+pub const CLASS: Class = Class::new("Align", "1/1", || Box::new(Align::default())).pure().file(file!());
 
 #[derive(Default)]
 struct Align {

@@ -45,7 +45,7 @@ pub const CLASS: Class = Class::new("AverageCounter", "1/1", || Box::new(Average
     ])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct AverageCounter {
     ignore: Nanos,
     packets: u64,
@@ -64,6 +64,10 @@ impl AverageCounter {
 impl Element for AverageCounter {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.ignore = args.positional("IGNORE", Duration::ZERO).as_nanos() as Nanos;
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {

@@ -35,6 +35,7 @@ use crate::tools::boolean;
 pub const CLASS: Class = Class::new("Bypass", "1-2/1-2", || Box::new(Bypass::default()))
     .flow("xy/[xy]x")
     .handlers(&[Handler::both("active")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

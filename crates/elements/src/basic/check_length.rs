@@ -27,8 +27,10 @@ use engine::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet, anno};
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("CheckLength", "1/1-2", || Box::new(CheckLength::default())).processing("a/ah").file(file!());
+pub const CLASS: Class = Class::new("CheckLength", "1/1-2", || Box::new(CheckLength::default()))
+    .processing("a/ah")
+    .pure()
+    .file(file!());
 
 #[derive(Default)]
 struct CheckLength {

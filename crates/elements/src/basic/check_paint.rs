@@ -35,6 +35,7 @@ use crate::tools::{Anno, number};
 pub const CLASS: Class = Class::new("CheckPaint", "1/1-2", || Box::new(CheckPaint::default()))
     .processing("a/ah")
     .handlers(&[Handler::both("color")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

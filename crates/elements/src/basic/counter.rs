@@ -49,7 +49,7 @@ pub const CLASS: Class = Class::new("Counter", "1/1", || Box::new(Counter::defau
     ])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Counter {
     count_call: Option<Call>,
     byte_count_call: Option<Call>,
@@ -153,6 +153,10 @@ impl Element for Counter {
     fn one_order(&self) -> Option<&'static str> {
         let calls = self.count_call.is_some() || self.byte_count_call.is_some();
         calls.then_some("it calls a handler when the count of all workers together reaches a bound")
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {

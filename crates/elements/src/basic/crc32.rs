@@ -26,9 +26,9 @@ use engine::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
 /// The descriptor of the element that appends.
-pub const SET: Class = Class::new("SetCRC32", "1/1", || Box::new(SetCrc32)).file(file!());
+pub const SET: Class = Class::new("SetCRC32", "1/1", || Box::new(SetCrc32)).pure().file(file!());
 /// The descriptor of the element that checks.
-pub const CHECK: Class = Class::new("CheckCRC32", "1/1", || Box::new(CheckCrc32)).file(file!());
+pub const CHECK: Class = Class::new("CheckCRC32", "1/1", || Box::new(CheckCrc32)).pure().file(file!());
 
 const POLYNOMIAL: u32 = 0x04c1_1db7;
 

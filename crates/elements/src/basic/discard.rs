@@ -33,7 +33,7 @@ pub const CLASS: Class = Class::new("Discard", "1/0", || Box::new(Discard::defau
     .handlers(&[Handler::sum("count"), Handler::write("reset_counts"), Handler::both("active")])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Discard {
     active: bool,
     burst: usize,
@@ -60,6 +60,10 @@ impl Element for Discard {
             cx.schedule();
         }
         Ok(())
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {

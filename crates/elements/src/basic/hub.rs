@@ -22,7 +22,7 @@ use packet::Batch;
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("Hub", "1-/=", || Box::new(Hub)).processing("h/h").flow("#/[^#]").file(file!());
+    Class::new("Hub", "1-/=", || Box::new(Hub)).processing("h/h").flow("#/[^#]").pure().file(file!());
 
 struct Hub;
 

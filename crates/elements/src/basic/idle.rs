@@ -20,9 +20,10 @@ use engine::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.
-pub const IDLE: Class = Class::new("Idle", "-/-", || Box::new(Idle)).flow("x/y").file(file!());
+pub const IDLE: Class = Class::new("Idle", "-/-", || Box::new(Idle)).flow("x/y").pure().file(file!());
 /// The descriptor of a synonym.
-pub const SIMPLE_IDLE: Class = Class::new("SimpleIdle", "-/-", || Box::new(Idle)).flow("x/y").file(file!());
+pub const SIMPLE_IDLE: Class =
+    Class::new("SimpleIdle", "-/-", || Box::new(Idle)).flow("x/y").pure().file(file!());
 
 struct Idle;
 

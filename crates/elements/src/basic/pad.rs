@@ -26,7 +26,7 @@ use engine::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet, anno};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("Pad", "1/1", || Box::new(Pad::default())).file(file!());
+pub const CLASS: Class = Class::new("Pad", "1/1", || Box::new(Pad::default())).pure().file(file!());
 
 #[derive(Default)]
 struct Pad {

@@ -33,6 +33,7 @@ use crate::tools::{Anno, number};
 /// The descriptor.
 pub const CLASS: Class = Class::new("Paint", "1/1", || Box::new(Paint::default()))
     .handlers(&[Handler::both("color")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

@@ -28,8 +28,10 @@ use packet::{Batch, Packet, anno};
 use crate::tools::{Anno, Splitter};
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("PaintSwitch", "1/1-", || Box::new(PaintSwitch::default())).processing("h/h").file(file!());
+pub const CLASS: Class = Class::new("PaintSwitch", "1/1-", || Box::new(PaintSwitch::default()))
+    .processing("h/h")
+    .pure()
+    .file(file!());
 
 /// The paint of packets for all outputs.
 const ALL: u8 = 255;

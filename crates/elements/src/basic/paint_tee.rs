@@ -37,6 +37,7 @@ use crate::tools::{Anno, number};
 pub const CLASS: Class = Class::new("PaintTee", "1/2", || Box::new(PaintTee::default()))
     .processing("a/ah")
     .handlers(&[Handler::both("color")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

@@ -48,7 +48,7 @@ enum Contents {
     None,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Print {
     label: String,
     max_length: i32,
@@ -140,6 +140,10 @@ impl Element for Print {
         self.annotations = args.keyword("PRINTANNO", false);
         self.headroom = args.keyword("HEADROOM", false);
         self.active = args.keyword("ACTIVE", true);
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {

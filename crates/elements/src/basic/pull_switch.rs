@@ -34,6 +34,7 @@ const fn class(name: &'static str) -> Class {
     Class::new(name, "-/1", || Box::new(PullSwitch::default()))
         .processing("l/l")
         .handlers(HANDLERS)
+        .pure()
         .file(file!())
 }
 
@@ -45,6 +46,7 @@ pub const SIMPLE: Class = class("SimplePullSwitch");
 pub const STATIC: Class =
     Class::new("StaticPullSwitch", "-/1", || Box::new(PullSwitch { fixed: true, ..PullSwitch::default() }))
         .processing("l/l")
+        .pure()
         .file(file!());
 
 #[derive(Default)]

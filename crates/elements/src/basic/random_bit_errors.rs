@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct RandomBitErrors {
     p: f64,
     kind: Kind,
@@ -91,6 +91,10 @@ impl Element for RandomBitErrors {
             Kind::Flip
         });
         self.active = args.positional("ACTIVE", true);
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

@@ -41,7 +41,7 @@ pub const CLASS: Class = Class::new("RandomSample", "1/1-2", || Box::new(RandomS
     ])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct RandomSample {
     pass: f64,
     active: bool,
@@ -59,6 +59,10 @@ impl Element for RandomSample {
             _ => args.error("give one of P, SAMPLE and DROP"),
         }
         self.active = args.keyword("ACTIVE", true);
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

@@ -27,7 +27,7 @@ use engine::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("Resize", "1/1", || Box::new(Resize::default())).file(file!());
+pub const CLASS: Class = Class::new("Resize", "1/1", || Box::new(Resize::default())).pure().file(file!());
 
 #[derive(Default)]
 struct Resize {

@@ -33,6 +33,7 @@ use crate::tools::{Anno, number};
 /// The descriptor.
 pub const CLASS: Class = Class::new("SetAnnoByte", "1/1", || Box::new(SetAnnoByte::default()))
     .handlers(&[Handler::read("anno"), Handler::read("offset"), Handler::both("value")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

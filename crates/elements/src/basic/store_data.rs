@@ -31,6 +31,7 @@ use packet::{Batch, Packet};
 /// The descriptor.
 pub const CLASS: Class = Class::new("StoreData", "1/1", || Box::new(StoreData::default()))
     .handlers(&[Handler::both("data"), Handler::both("mask")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

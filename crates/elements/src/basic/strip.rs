@@ -25,7 +25,7 @@ use engine::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("Strip", "1/1", || Box::new(Strip::default())).file(file!());
+pub const CLASS: Class = Class::new("Strip", "1/1", || Box::new(Strip::default())).pure().file(file!());
 
 #[derive(Default)]
 pub(crate) struct Strip {

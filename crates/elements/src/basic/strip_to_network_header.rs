@@ -23,7 +23,7 @@ use packet::{Batch, Packet};
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("StripToNetworkHeader", "1/1", || Box::new(StripToNetworkHeader)).file(file!());
+    Class::new("StripToNetworkHeader", "1/1", || Box::new(StripToNetworkHeader)).pure().file(file!());
 
 struct StripToNetworkHeader;
 

@@ -32,11 +32,13 @@ use crate::tools::number;
 pub const SWITCH: Class = Class::new("Switch", "1/-", || Box::new(Switch::default()))
     .processing("h/h")
     .handlers(&[Handler::both("switch")])
+    .pure()
     .file(file!());
 /// The descriptor of the switch that cannot be changed.
 pub const STATIC: Class =
     Class::new("StaticSwitch", "1/-", || Box::new(Switch { fixed: true, ..Switch::default() }))
         .processing("h/h")
+        .pure()
         .file(file!());
 
 #[derive(Default)]

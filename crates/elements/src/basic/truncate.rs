@@ -33,6 +33,7 @@ use crate::tools::number;
 /// The descriptor.
 pub const CLASS: Class = Class::new("Truncate", "1/1", || Box::new(Truncate::default()))
     .handlers(&[Handler::both("nbytes")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

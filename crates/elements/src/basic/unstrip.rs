@@ -25,7 +25,7 @@ use engine::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("Unstrip", "1/1", || Box::new(Unstrip::default())).file(file!());
+pub const CLASS: Class = Class::new("Unstrip", "1/1", || Box::new(Unstrip::default())).pure().file(file!());
 
 #[derive(Default)]
 struct Unstrip {

@@ -41,7 +41,7 @@ pub const CLASS: Class = Class::new("Work", "1/1", || Box::new(Work::default()))
 /// A multiplier whose powers do not repeat soon (Steele and Vigna, "Computationally easy, spectrally good multipliers", 2022).
 const MULTIPLIER: u64 = 0xd134_2543_de82_ef95;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Work {
     steps: u32,
     byte_steps: u32,
@@ -64,6 +64,10 @@ impl Element for Work {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.steps = args.required("STEPS");
         self.byte_steps = args.positional("BYTE_STEPS", 0);
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, _: &mut Cx<'_>, batch: Batch) -> Batch {

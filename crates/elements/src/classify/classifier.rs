@@ -40,6 +40,7 @@ use crate::tools::Splitter;
 pub const CLASS: Class = Class::new("Classifier", "1/-", || Box::new(Classifier::default()))
     .processing("h/h")
     .handlers(&PATTERN_HANDLERS)
+    .pure()
     .file(file!());
 
 /// Names of the handlers for single patterns.

@@ -50,6 +50,7 @@ use super::language;
 pub const CLASS: Class = Class::new("IPClassifier", "1/-", || Box::new(IpClassifier::default()))
     .processing("h/h")
     .handlers(&PATTERN_HANDLERS)
+    .pure()
     .file(file!());
 
 #[derive(Default)]

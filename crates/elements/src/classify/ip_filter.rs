@@ -42,6 +42,7 @@ use crate::tools::Splitter;
 pub const CLASS: Class = Class::new("IPFilter", "1/-", || Box::new(IpFilter::default()))
     .processing("h/h")
     .handlers(&PATTERN_HANDLERS)
+    .pure()
     .file(file!());
 
 /// Which packets go where, compiled.

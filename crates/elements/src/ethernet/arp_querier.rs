@@ -55,7 +55,7 @@ use std::net::Ipv4Addr;
 use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
 use engine::stats::Stat;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Sharing, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Rehearsed, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
 use tables::neighbour::{Config, Message};
@@ -322,6 +322,17 @@ impl Element for ArpQuerier {
             return cx.drop_batch(Reason::Inactive, batch);
         }
         self.send(cx, batch);
+    }
+
+    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
+        match port {
+            0 if self.own.ip.is_unspecified() => {
+                cx.drop(Reason::Inactive, packet);
+                Rehearsed::Done
+            }
+            0 => self.rehearse_sending(cx, packet),
+            _ => Rehearsed::Leaves("it would be read for what it says about neighbours".into()),
+        }
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {

@@ -61,7 +61,7 @@ struct Entry {
 /// The timer for the next announcement.
 const ANNOUNCE: u32 = 0;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct ArpResponder {
     /// Longest prefix first.
     entries: Vec<Entry>,
@@ -185,6 +185,10 @@ impl Element for ArpResponder {
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         self.announce_now(cx);
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

@@ -56,7 +56,7 @@ const FAULTS: [(&str, Reason); 4] = [
     ("bad protocol type/length", Reason::BadArp),
 ];
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct CheckArpHeader {
     offset: usize,
     verbose: bool,
@@ -101,6 +101,10 @@ impl Element for CheckArpHeader {
         self.offset = args.positional::<u16>("OFFSET", 0).into();
         self.verbose = args.keyword("VERBOSE", false);
         self.details = args.keyword("DETAILS", false);
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

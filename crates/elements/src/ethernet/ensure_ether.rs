@@ -32,7 +32,8 @@ use wire::ethernet::{EtherType, HEADER_LEN, Repr};
 use super::prepend;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("EnsureEther", "1/1", || Box::new(EnsureEther::default())).file(file!());
+pub const CLASS: Class =
+    Class::new("EnsureEther", "1/1", || Box::new(EnsureEther::default())).pure().file(file!());
 
 #[derive(Default)]
 struct EnsureEther {

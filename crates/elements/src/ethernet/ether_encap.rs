@@ -42,6 +42,7 @@ pub const CLASS: Class = Class::new("EtherEncap", "1/1", || Box::new(EtherEncap:
         Handler::both("src"),
         Handler::both("dst"),
     ])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

@@ -20,7 +20,7 @@ use engine::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("EtherMirror", "1/1", || Box::new(EtherMirror)).file(file!());
+pub const CLASS: Class = Class::new("EtherMirror", "1/1", || Box::new(EtherMirror)).pure().file(file!());
 
 struct EtherMirror;
 

@@ -31,6 +31,7 @@ use super::ether_encap::mac_value;
 /// The descriptor.
 pub const CLASS: Class = Class::new("EtherRewrite", "1/1", || Box::new(EtherRewrite::default()))
     .handlers(&[Handler::both("src"), Handler::both("dst")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

@@ -47,7 +47,7 @@ const HANDLERS: &[Handler] = &[
 ];
 
 const fn class(name: &'static str) -> Class {
-    Class::new(name, "1/1", || Box::new(EtherVlanEncap::default())).handlers(HANDLERS).file(file!())
+    Class::new(name, "1/1", || Box::new(EtherVlanEncap::default())).handlers(HANDLERS).pure().file(file!())
 }
 
 /// The descriptor.

@@ -38,6 +38,7 @@ use super::ether_encap::mac_value;
 pub const CLASS: Class = Class::new("HostEtherFilter", "1/1-2", || Box::new(HostEtherFilter::default()))
     .processing("a/ah")
     .handlers(&[Handler::both("ether")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

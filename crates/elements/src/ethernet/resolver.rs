@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::clock::Nanos;
 use engine::stats::Stat;
-use engine::{Cx, HandlerError, InitCx, Reason};
+use engine::{Cx, HandlerError, InitCx, Reason, Rehearsed};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
-use tables::neighbour::{Admission, Answer, Asker, Config, Due, Loss, NeighbourCache, View, Waiting};
+use tables::neighbour::{Admission, Answer, Asker, Config, Due, Loss, NeighbourCache, State, View, Waiting};
 use wire::MacAddr;
 use wire::ethernet::HEADER_LEN;
 
@@ -235,6 +235,27 @@ pub(crate) trait Resolver<A: Address>: Sized {
                 Some(mac)
             }
             Answer::Unknown => None,
+        }
+    }
+
+    /// What would become of a packet for a neighbour.
+    fn rehearse_sending(&self, cx: &mut Cx<'_>, mut packet: Packet) -> Rehearsed {
+        let (now, ip) = (cx.now(), Self::destination(&packet));
+        if ip == A::default() {
+            cx.drop(Reason::NoNeighbour, packet);
+            return Rehearsed::Done;
+        }
+        let table = || self.client().table.neighbours.lock().get(ip, now);
+        let mac = self.group(ip).or_else(|| table().filter(|n| n.state != State::Incomplete).map(|n| n.mac));
+        match mac {
+            Some(mac) if prepend(&mut packet, &self.header(mac)) => Rehearsed::passes(packet),
+            Some(_) => {
+                cx.drop(Reason::NoMemory, packet);
+                Rehearsed::Done
+            }
+            None => Rehearsed::Keeps(
+                "until the link address of its next hop is known, for which it would ask".into(),
+            ),
         }
     }
 

@@ -36,6 +36,7 @@ use crate::tools::Anno;
 pub const CLASS: Class = Class::new("StoreEtherAddress", "1/1-2", || Box::new(StoreEtherAddress::default()))
     .processing("a/ah")
     .handlers(&[Handler::both("addr")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

@@ -26,7 +26,10 @@ use engine::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet, anno};
 
 const fn class(name: &'static str) -> Class {
-    Class::new(name, "1/1-2", || Box::new(StripEtherVlanHeader::default())).processing("a/ah").file(file!())
+    Class::new(name, "1/1-2", || Box::new(StripEtherVlanHeader::default()))
+        .processing("a/ah")
+        .pure()
+        .file(file!())
 }
 
 /// The descriptor.

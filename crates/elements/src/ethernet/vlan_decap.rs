@@ -26,7 +26,8 @@ use engine::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet, anno};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("VLANDecap", "1/1", || Box::new(VlanDecap::default())).file(file!());
+pub const CLASS: Class =
+    Class::new("VLANDecap", "1/1", || Box::new(VlanDecap::default())).pure().file(file!());
 
 #[derive(Default)]
 struct VlanDecap {

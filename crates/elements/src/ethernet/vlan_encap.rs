@@ -37,6 +37,7 @@ use crate::tools::number;
 /// The descriptor.
 pub const CLASS: Class = Class::new("VLANEncap", "1/1", || Box::new(VlanEncap::default()))
     .handlers(&[vlan::TCI, vlan::ID, vlan::PCP, vlan::NATIVE, Handler::both("ethertype")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

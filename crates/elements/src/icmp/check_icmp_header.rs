@@ -38,6 +38,7 @@ pub const CLASS: Class =
     Class::new("CheckICMPHeader", "1/1-2", || Box::new(CheckIcmpHeader(Faults::new("ICMP"))))
         .processing("a/ah")
         .handlers(HANDLERS)
+        .pure()
         .file(file!());
 
 struct CheckIcmpHeader(Faults);

@@ -310,6 +310,11 @@ impl Element for IcmpError {
         Ok(())
     }
 
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        // Its messages are as if within the limits, which the copy would share.
+        Some(Box::new(Self { limits: Limits::default(), ..self.clone() }))
+    }
+
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let mut answers = Batch::new();
         for packet in batch.drain(..) {

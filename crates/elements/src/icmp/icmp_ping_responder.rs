@@ -37,6 +37,7 @@ use crate::ip::source_route::{reversed, source_routes};
 pub const CLASS: Class =
     Class::new("ICMPPingResponder", "1/1-2", || Box::new(IcmpPingResponder)).processing("a/ah").file(file!());
 
+#[derive(Clone)]
 struct IcmpPingResponder;
 
 /// Why a packet is not answered, if so.
@@ -103,6 +104,10 @@ fn answer_options(header: &mut [u8], now_ns: u64) -> Option<[u8; 4]> {
 
 impl Element for IcmpPingResponder {
     fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let now_ns = cx.wall();

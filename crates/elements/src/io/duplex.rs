@@ -3,9 +3,9 @@
 
 use engine::args::Args;
 use engine::swap::{self, Depot};
-use engine::{Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Tasks};
-use packet::Batch;
+use engine::{Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rehearsed, Tasks};
 use packet::port::Spec;
+use packet::{Batch, Packet};
 
 use super::from_device::{self, FromDevice};
 use super::to_device::{self, ToDevice};
@@ -62,6 +62,10 @@ impl Element for Duplex {
         }
         // One task for both directions: a worker owns the whole device.
         Ok(Tasks::One)
+    }
+
+    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
+        self.to.rehearse(cx, port, packet)
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {

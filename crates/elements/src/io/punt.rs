@@ -73,6 +73,11 @@ impl Element for Punt {
         Some(Box::new(self.clone()))
     }
 
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        // As if within the limit, which the copy would share.
+        Some(Box::new(Punt { limit: None, ..self.clone() }))
+    }
+
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         if let Some(limit) = &self.limit {
             let now = cx.now();

@@ -44,9 +44,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::args::Args;
 use engine::stats::{self, Stat};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Reason, Tasks, When, swap};
-use packet::Batch;
+use engine::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Reason, Rehearsed, Tasks, When, swap,
+};
 use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
+use packet::{Batch, Packet};
 use sync::lock::{AdaptiveLock, How};
 
 use super::device::{self, Opened, READS, Watch};
@@ -397,6 +399,10 @@ impl Element for ToDevice {
             let reason = if self.down() { Reason::DeviceDown } else { Reason::DeviceFull };
             self.reject(cx, batch, reason);
         }
+    }
+
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, _: Packet) -> Rehearsed {
+        Rehearsed::Leaves(format!("it would be sent by device {}", self.config.spec.device))
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {

@@ -41,9 +41,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use engine::args::{Args, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Reason, Tasks, When, swap};
+use engine::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Reason, Rehearsed, Tasks, When, swap,
+};
 use packet::port::link_type;
-use packet::{Batch, anno};
+use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveLock, How};
 use wire::pcap::{Format, Writer};
 
@@ -210,6 +212,14 @@ impl Element for ToDump {
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         self.write_batch(cx, &batch);
         cx.push_or_drop(0, batch, Reason::Discarded);
+    }
+
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        if cx.noutputs() > 0 {
+            Rehearsed::passes(packet)
+        } else {
+            Rehearsed::Leaves(format!("it would be written to {}", self.filename))
+        }
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {

@@ -52,7 +52,7 @@
 use std::fmt::Write as _;
 
 use engine::args::{Args, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Rehearsed, Tasks, swap};
 use packet::{Batch, Packet, anno};
 
 use super::files::Output;
@@ -247,6 +247,14 @@ impl Element for ToIpSummaryDump {
             self.check(cx, done);
         }
         cx.push_or_drop(0, batch, Reason::Discarded);
+    }
+
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        if cx.noutputs() > 0 {
+            Rehearsed::passes(packet)
+        } else {
+            Rehearsed::Leaves(format!("it would be written to {}", self.filename))
+        }
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {

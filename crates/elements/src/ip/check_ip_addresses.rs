@@ -50,14 +50,14 @@ pub const CLASS: Class = Class::new("CheckIPAddresses", "1/1-2", || Box::new(Che
 /// Packets about which something is printed.
 const PRINTED: u64 = 5;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct CheckIpAddresses {
     pub(crate) rules: Rules,
     bad: u64,
 }
 
 /// What is checked.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Rules {
     source: bool,
     destination: bool,
@@ -136,6 +136,10 @@ impl Element for CheckIpAddresses {
         }
         rules.ends.sort_unstable();
         rules.ends.dedup();
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

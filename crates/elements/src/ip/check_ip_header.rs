@@ -60,6 +60,7 @@ pub const WITHOUT_CHECKSUM: Class =
 /// The descriptor of the variant that only marks.
 pub const MARK: Class = Class::new("MarkIPHeader", "1/1", || Box::new(MarkIpHeader::default())).file(file!());
 
+#[derive(Clone)]
 pub(crate) struct CheckIpHeader {
     pub(crate) rules: Rules,
     faults: Faults,
@@ -67,6 +68,7 @@ pub(crate) struct CheckIpHeader {
 }
 
 /// What is checked.
+#[derive(Clone)]
 pub(crate) struct Rules {
     pub(crate) offset: usize,
     pub(crate) checksum: bool,
@@ -78,7 +80,7 @@ pub(crate) struct Rules {
 }
 
 /// What was found bad.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Faults {
     verbose: bool,
     bad: u64,
@@ -295,6 +297,10 @@ impl Element for CheckIpHeader {
         self.rules.configure(args, Rules::read_offset);
     }
 
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let (rules, faults) = (&self.rules, &mut self.faults);
         let found = std::cell::Cell::new(Reason::TooShort);
@@ -347,7 +353,7 @@ fn addresses(args: &mut Args<'_>, name: &str, text: &str) -> Vec<u32> {
     list
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct MarkIpHeader {
     offset: usize,
 }
@@ -355,6 +361,10 @@ struct MarkIpHeader {
 impl Element for MarkIpHeader {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.offset = args.positional("OFFSET", 0);
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {

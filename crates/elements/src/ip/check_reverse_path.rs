@@ -83,13 +83,14 @@ struct Side<F: Family> {
 }
 
 /// The routes that are asked.
+#[derive(Clone)]
 enum Routes {
     Four(Side<V4>),
     Six(Side<V6>),
 }
 
 /// What is found out of a batch's packets, in their order.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Verdicts {
     outputs: Vec<u32>,
     found: Vec<u32>,
@@ -97,6 +98,12 @@ struct Verdicts {
     good: Vec<bool>,
     /// Whether there is a source at all.
     marked: Vec<bool>,
+}
+
+impl<F: Family> Clone for Side<F> {
+    fn clone(&self) -> Side<F> {
+        Side::new(self.routes.clone())
+    }
 }
 
 impl<F: Family> Side<F> {
@@ -121,7 +128,7 @@ impl<F: Family> Side<F> {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct CheckReversePath {
     table: String,
     mode: Mode,
@@ -149,6 +156,10 @@ impl Element for CheckReversePath {
             Some(_) => Ok(()),
             None => Err(format!("'{}' is not an element that routes IP packets", self.table)),
         }
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

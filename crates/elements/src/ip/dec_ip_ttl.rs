@@ -42,7 +42,7 @@ pub const CLASS: Class = Class::new("DecIPTTL", "1/1-2", || Box::new(DecIpTtl::d
     .handlers(&[Handler::sum("drops"), Handler::both("active")])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct DecIpTtl {
     pub(crate) active: bool,
     pub(crate) multicast: bool,
@@ -61,6 +61,10 @@ impl Element for DecIpTtl {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.active = args.keyword("ACTIVE", true);
         self.multicast = args.keyword("MULTICAST", true);
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

@@ -28,6 +28,7 @@ use packet::{Batch, PacketType};
 /// The descriptor.
 pub const CLASS: Class = Class::new("DropBroadcasts", "1/1", || Box::new(DropBroadcasts))
     .handlers(&[Handler::sum("drops")])
+    .pure()
     .file(file!());
 
 pub(crate) struct DropBroadcasts;

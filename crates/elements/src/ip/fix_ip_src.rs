@@ -31,7 +31,9 @@ use super::header_mut;
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("FixIPSrc", "1/1", || Box::new(FixIpSrc { address: Ipv4Addr::UNSPECIFIED })).file(file!());
+    Class::new("FixIPSrc", "1/1", || Box::new(FixIpSrc { address: Ipv4Addr::UNSPECIFIED }))
+        .pure()
+        .file(file!());
 
 pub(crate) struct FixIpSrc {
     address: Ipv4Addr,

@@ -99,7 +99,7 @@ impl FromArg for ProtocolArg {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct IpEncap {
     header: ipv4::Repr,
     dst: Destination,
@@ -160,6 +160,10 @@ impl Element for IpEncap {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.step = Step::begin(cx, &mut self.header.id);
         Ok(())
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

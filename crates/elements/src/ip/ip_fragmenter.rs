@@ -42,7 +42,7 @@ pub const CLASS: Class = Class::new("IPFragmenter", "1/1-2", || Box::new(IpFragm
     .handlers(&[Handler::sum("drops"), Handler::sum("fragments")])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct IpFragmenter {
     mtu: usize,
     honor_df: bool,
@@ -162,6 +162,10 @@ impl Element for IpFragmenter {
         if args.errors().is_empty() && !(8..=65535).contains(&self.mtu) {
             args.error(format!("MTU must lie between 8 and 65535 bytes, not {}", self.mtu));
         }
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {

@@ -48,7 +48,7 @@ pub const CLASS: Class = Class::new("IPGWOptions", "1/1-3", || Box::new(IpGwOpti
     .handlers(&[Handler::sum("drops")])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct IpGwOptions {
     me: [u8; 4],
     all: Vec<[u8; 4]>,
@@ -95,6 +95,10 @@ impl Element for IpGwOptions {
         let others = args.positional("OTHERADDRS", Addresses::default()).0;
         self.source_routes = args.keyword("SOURCE_ROUTE", SourceRoutes::default());
         self.all = others.iter().map(Ipv4Addr::octets).chain([self.me]).collect();
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

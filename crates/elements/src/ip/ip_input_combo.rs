@@ -39,6 +39,7 @@ pub const CLASS: Class = Class::new("IPInputCombo", "1/1", || {
     Box::new(IpInputCombo { color: 0, rules: Rules::new(true), faults: Faults::default() })
 })
 .handlers(&[Handler::sum("drops")])
+.pure()
 .file(file!());
 
 /// Length of the link header.

@@ -36,8 +36,10 @@ use super::fix_ip_src::fix;
 use super::{Address, header, ip_gw_options};
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("IPOutputCombo", "1/5", || Box::new(IpOutputCombo::default())).processing("h/h").file(file!());
+pub const CLASS: Class = Class::new("IPOutputCombo", "1/5", || Box::new(IpOutputCombo::default()))
+    .processing("h/h")
+    .pure()
+    .file(file!());
 
 const NORMAL: usize = 0;
 const REDIRECTS: usize = 1;

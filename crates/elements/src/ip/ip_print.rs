@@ -383,6 +383,10 @@ impl Element for IpPrint {
         Some(Box::new(self.clone()))
     }
 
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         if self.active {
             batch.iter().filter_map(|p| self.line(p)).for_each(|line| self.lines.print(cx, &line));

@@ -43,7 +43,7 @@ pub const CLASS: Class = Class::new("IPSourceRoute", "1/1-2", || Box::new(IpSour
     .handlers(&[Handler::sum("count"), Handler::sum("drops")])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct IpSourceRoute {
     mine: Vec<[u8; 4]>,
     count: u64,
@@ -98,6 +98,10 @@ impl Element for IpSourceRoute {
         if self.mine.is_empty() && args.errors().is_empty() {
             args.error("missing argument ADDR: the router's IPv4 addresses");
         }
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

@@ -78,6 +78,7 @@ const fn class(name: &'static str) -> Class {
         .processing("h/h")
         .sharing(Sharing::Shared)
         .handlers(HANDLERS)
+        .pure()
         .file(file!())
 }
 

@@ -36,6 +36,7 @@ use crate::tools::{Anno, value};
 /// The descriptor.
 pub const CLASS: Class = Class::new("SetIPAddress", "1/1", || Box::new(SetIpAddress::default()))
     .handlers(&[Handler::both("addr")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

@@ -22,7 +22,7 @@ use engine::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("SetIPChecksum", "1/1", || Box::new(SetIpChecksum)).file(file!());
+pub const CLASS: Class = Class::new("SetIPChecksum", "1/1", || Box::new(SetIpChecksum)).pure().file(file!());
 
 struct SetIpChecksum;
 

@@ -35,11 +35,13 @@ use crate::tools::value;
 /// The descriptor of the element that sets the code point.
 pub const DSCP: Class = Class::new("SetIPDSCP", "1/1", || Box::new(SetTos { keep: 0x03, set: 0 }))
     .handlers(&[Handler::both("dscp")])
+    .pure()
     .file(file!());
 
 /// The descriptor of the element that sets the congestion bits.
 pub const ECN: Class = Class::new("SetIPECN", "1/1", || Box::new(SetTos { keep: 0xfc, set: 0 }))
     .handlers(&[Handler::both("ecn")])
+    .pure()
     .file(file!());
 
 /// Sets some bits of the type-of-service byte.

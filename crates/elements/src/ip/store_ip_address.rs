@@ -30,7 +30,7 @@ use packet::{Batch, Packet};
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("StoreIPAddress", "1/1", || Box::new(StoreIpAddress::default())).file(file!());
+    Class::new("StoreIPAddress", "1/1", || Box::new(StoreIpAddress::default())).pure().file(file!());
 
 #[derive(Clone, Copy)]
 enum Place {

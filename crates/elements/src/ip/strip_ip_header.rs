@@ -24,10 +24,11 @@ use engine::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
 /// The descriptor of the element that strips.
-pub const STRIP: Class = Class::new("StripIPHeader", "1/1", || Box::new(StripIpHeader)).file(file!());
+pub const STRIP: Class = Class::new("StripIPHeader", "1/1", || Box::new(StripIpHeader)).pure().file(file!());
 
 /// The descriptor of the element that puts back.
-pub const UNSTRIP: Class = Class::new("UnstripIPHeader", "1/1", || Box::new(UnstripIpHeader)).file(file!());
+pub const UNSTRIP: Class =
+    Class::new("UnstripIPHeader", "1/1", || Box::new(UnstripIpHeader)).pure().file(file!());
 
 struct StripIpHeader;
 

@@ -41,6 +41,7 @@ pub const CLASS: Class =
     Class::new("CheckICMP6Header", "1/1-2", || Box::new(CheckIcmp6Header(Faults::new("ICMP6"))))
         .processing("a/ah")
         .handlers(HANDLERS)
+        .pure()
         .file(file!());
 
 struct CheckIcmp6Header(Faults);

@@ -46,14 +46,14 @@ pub const CLASS: Class = Class::new("CheckIP6Header", "1/1-2", || Box::new(Check
     .handlers(&[Handler::sum("drops")])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct CheckIp6Header {
     pub(crate) rules: Rules,
     bad: u64,
 }
 
 /// What is checked.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Rules {
     pub(crate) offset: usize,
     bad_sources: Vec<Ipv6Addr>,
@@ -133,6 +133,10 @@ impl Element for CheckIp6Header {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.rules.bad_sources = args.positional("BADADDRS", Addresses::default()).0;
         self.rules.offset = args.positional::<u16>("OFFSET", 0).into();
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

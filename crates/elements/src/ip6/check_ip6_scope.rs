@@ -41,7 +41,7 @@ pub const CLASS: Class = Class::new("CheckIP6Scope", "1/1-2", || Box::<CheckIp6S
     .handlers(&[Handler::sum("drops")])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct CheckIp6Scope {
     bad: u64,
 }
@@ -88,6 +88,10 @@ fn check(packet: &Packet) -> Result<(), Verdict> {
 
 impl Element for CheckIp6Scope {
     fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let found = Cell::new(Verdict::BeyondScope);

@@ -35,7 +35,7 @@ pub const CLASS: Class = Class::new("DecIP6HLIM", "1/1-2", || Box::<DecIp6Hlim>:
     .handlers(&[Handler::sum("drops")])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct DecIp6Hlim {
     expired: u64,
 }
@@ -52,6 +52,10 @@ fn decrement(packet: &mut Packet) -> bool {
 
 impl Element for DecIp6Hlim {
     fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let expired = &mut self.expired;

@@ -25,7 +25,8 @@ use engine::{Class, Cx, Element};
 use packet::{Batch, anno};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("GetIP6Address", "1/1", || Box::<GetIp6Address>::default()).file(file!());
+pub const CLASS: Class =
+    Class::new("GetIP6Address", "1/1", || Box::<GetIp6Address>::default()).pure().file(file!());
 
 #[derive(Default)]
 pub(crate) struct GetIp6Address {

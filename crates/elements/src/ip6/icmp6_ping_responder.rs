@@ -43,7 +43,7 @@ pub const CLASS: Class = Class::new("ICMP6PingResponder", "1/1-2", || Box::<Icmp
     .processing("a/ah")
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Icmp6PingResponder {
     src: Option<Ipv6Addr>,
 }
@@ -117,6 +117,10 @@ impl Element for Icmp6PingResponder {
         if self.src.is_some_and(|a| a.is_multicast() || a.is_unspecified()) {
             args.error("SRC must be an address of this host");
         }
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

@@ -69,7 +69,7 @@ impl FromArg for Protocols {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Ip6Extensions {
     /// Empty for all.
     protocols: Vec<Protocol>,
@@ -123,6 +123,10 @@ impl Ip6Extensions {
 impl Element for Ip6Extensions {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.protocols = args.keyword("PROTOCOLS", Protocols::default()).0;
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

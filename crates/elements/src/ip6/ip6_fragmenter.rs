@@ -46,7 +46,7 @@ pub const CLASS: Class = Class::new("IP6Fragmenter", "1/1-2", || Box::<Ip6Fragme
 /// Bytes of a fragment header.
 const FRAGMENT_HEADER_LEN: usize = 8;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Ip6Fragmenter {
     mtu: usize,
     local: bool,
@@ -166,6 +166,10 @@ impl Element for Ip6Fragmenter {
         if args.errors().is_empty() && self.mtu < 1280 {
             args.error(format!("MTU must be 1280 bytes or more, not {}", self.mtu));
         }
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {

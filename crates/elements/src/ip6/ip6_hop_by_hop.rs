@@ -45,7 +45,7 @@ pub const CLASS: Class = Class::new("IP6HopByHop", "1/1-3", || Box::<Ip6HopByHop
     .handlers(&[Handler::sum("drops")])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Ip6HopByHop {
     bad: u64,
 }
@@ -65,6 +65,10 @@ fn examine(packet: &Packet) -> Result<(), Fault> {
 
 impl Element for Ip6HopByHop {
     fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         if !batch.iter().any(has_options) {

@@ -48,7 +48,9 @@ use std::net::Ipv6Addr;
 use engine::args::{Args, FromArg, Raw};
 use engine::clock::Nanos;
 use engine::stats::Stat;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Sharing, swap};
+use engine::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rehearsed, Sharing, swap,
+};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
 use tables::neighbour::{Message, View};
@@ -235,6 +237,13 @@ impl Element for Solicitor {
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
         if port == 0 { self.send(cx, batch) } else { self.learn(cx, batch) }
+    }
+
+    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
+        match port {
+            0 => self.rehearse_sending(cx, packet),
+            _ => Rehearsed::Leaves("it would be read for what it says about neighbours".into()),
+        }
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {

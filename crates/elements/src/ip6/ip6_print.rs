@@ -33,7 +33,7 @@ use super::{destination, header, source};
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6Print", "1/1", || Box::<Ip6Print>::default()).file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Ip6Print {
     label: String,
     contents: bool,
@@ -70,6 +70,10 @@ impl Element for Ip6Print {
         self.label = args.positional("LABEL", String::new());
         self.contents = args.keyword("CONTENTS", false);
         self.max_bytes = args.keyword("NBYTES", 1500);
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {

@@ -75,6 +75,7 @@ pub const CLASS: Class = Class::new("LookupIP6Route", "1/-", || Box::new(Lookup:
     .processing("h/h")
     .sharing(Sharing::Shared)
     .handlers(HANDLERS)
+    .pure()
     .file(file!());
 
 /// IPv6 over `tables::fib6`.

@@ -27,7 +27,8 @@ use packet::Batch;
 use super::HEADER_LEN;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("MarkIP6Header", "1/1", || Box::<MarkIp6Header>::default()).file(file!());
+pub const CLASS: Class =
+    Class::new("MarkIP6Header", "1/1", || Box::<MarkIp6Header>::default()).pure().file(file!());
 
 #[derive(Default)]
 struct MarkIp6Header {

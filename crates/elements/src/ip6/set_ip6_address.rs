@@ -35,6 +35,7 @@ use crate::tools::value;
 /// The descriptor.
 pub const CLASS: Class = Class::new("SetIP6Address", "1/1", || Box::<SetIp6Address>::default())
     .handlers(&[Handler::both("addr")])
+    .pure()
     .file(file!());
 
 #[derive(Default)]

@@ -31,7 +31,7 @@ use packet::{Batch, anno};
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("StoreIP6Address", "1/1", || Box::<StoreIp6Address>::default()).file(file!());
+    Class::new("StoreIP6Address", "1/1", || Box::<StoreIp6Address>::default()).pure().file(file!());
 
 #[derive(Default)]
 struct StoreIp6Address {

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, swap};
 use packet::{Batch, Packet};
 
 use crate::tools::{interval, look_again_at, rest_until, value};
@@ -104,6 +104,10 @@ impl Element for DelayShaper {
         self.0.configure(args);
     }
 
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
+    }
+
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
         let (mut batch, until) = self.0.ready(cx, max);
         look_again_at(cx, until);
@@ -146,6 +150,10 @@ impl Element for DelayUnqueue {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         cx.schedule();
         Ok(())
+    }
+
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {

@@ -42,9 +42,10 @@ use std::sync::atomic::Ordering;
 use engine::args::Args;
 use engine::stats::{self, Stat};
 use engine::{
-    Class, Cx, Element, Handler, HandlerError, LockUse, Merge, Provided, Reason, Sharing, When, swap,
+    Class, Cx, Element, Handler, HandlerError, LockUse, Merge, Provided, Reason, Rehearsed, Sharing, When,
+    swap,
 };
-use packet::Batch;
+use packet::{Batch, Packet};
 use sync::lock::How;
 
 use super::store::{Rings, Store, Way};
@@ -171,6 +172,10 @@ impl Element for Queue {
         rings.note_length();
     }
 
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        rehearse(cx, packet, self.rings.len(), self.rings.capacity())
+    }
+
     fn pull(&mut self, _: &mut Cx<'_>, _: usize, max: usize) -> Batch {
         self.rings.pull(max)
     }
@@ -242,6 +247,15 @@ impl Element for Queue {
 
 fn contention(rings: &Rings) -> String {
     rings.contention().map_or(String::new(), |stats| format!("queue {stats}\n"))
+}
+
+/// What a queue would do with a packet that already holds `len`.
+fn rehearse(cx: &mut Cx<'_>, packet: Packet, len: usize, capacity: usize) -> Rehearsed {
+    if len >= capacity {
+        cx.push_one_or_drop(1, packet, Reason::QueueFull);
+        return Rehearsed::Done;
+    }
+    Rehearsed::Waits(packet, format!("behind {len} packets; there is room for {capacity}"))
 }
 
 /// Sends what did not fit to output 1, or drops it.

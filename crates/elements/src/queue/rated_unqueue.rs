@@ -32,7 +32,8 @@
 //! See also: Unqueue, Shaper, RatedSplitter, DelayUnqueue
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks};
+use packet::Packet;
 
 use crate::tools::{Limit, boolean, rest_until};
 
@@ -74,6 +75,10 @@ impl Element for RatedUnqueue {
             cx.schedule();
         }
         Ok(())
+    }
+
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {

@@ -25,7 +25,10 @@
 //! See also: RatedUnqueue, DelayUnqueue
 
 use engine::args::{Args, parse_bool};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer, swap};
+use engine::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, parse_integer, swap,
+};
+use packet::Packet;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Unqueue", "1/1", || Box::new(Unqueue::default()))
@@ -78,6 +81,10 @@ impl Element for Unqueue {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.reschedule(cx);
         Ok(())
+    }
+
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {

@@ -25,7 +25,7 @@
 //! 1996.
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, swap};
+use engine::{Class, Cx, Element, Rehearsed, swap};
 use packet::{Batch, Packet};
 
 /// The descriptor.
@@ -77,6 +77,10 @@ impl Element for DrrSched {
             args.error("QUANTUM must be more than 0");
         }
         self.accounts.resize_with(args.ninputs, Account::default);
+    }
+
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {

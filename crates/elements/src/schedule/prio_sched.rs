@@ -24,10 +24,10 @@ use packet::Batch;
 
 /// The descriptor.
 pub const PRIO_SCHED: Class =
-    Class::new("PrioSched", "1-/1", || Box::new(PrioSched)).processing("l/l").file(file!());
+    Class::new("PrioSched", "1-/1", || Box::new(PrioSched)).processing("l/l").pure().file(file!());
 /// The descriptor of a synonym.
 pub const SIMPLE_PRIO_SCHED: Class =
-    Class::new("SimplePrioSched", "1-/1", || Box::new(PrioSched)).processing("l/l").file(file!());
+    Class::new("SimplePrioSched", "1-/1", || Box::new(PrioSched)).processing("l/l").pure().file(file!());
 
 struct PrioSched;
 

@@ -19,8 +19,8 @@
 //! See also: PrioSched, StrideSched, DRRSched, RoundRobinSwitch
 
 use engine::args::Args;
-use engine::{Class, Cx, Element};
-use packet::Batch;
+use engine::{Class, Cx, Element, Rehearsed};
+use packet::{Batch, Packet};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RoundRobinSched", "1-/1", || Box::new(RoundRobinSched::default()))
@@ -35,6 +35,10 @@ struct RoundRobinSched {
 
 impl Element for RoundRobinSched {
     fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
+    }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
         let n = cx.ninputs();

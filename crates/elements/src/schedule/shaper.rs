@@ -29,8 +29,8 @@
 
 use engine::args::Args;
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError};
-use packet::Batch;
+use engine::{Class, Cx, Element, Handler, HandlerError, Rehearsed};
+use packet::{Batch, Packet};
 
 use crate::tools::{Limit, look_again_at, rate_argument};
 
@@ -68,6 +68,10 @@ impl Element for Shaper {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.rate = rate_argument(args, self.bytes);
         self.reset(0);
+    }
+
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {

@@ -28,8 +28,8 @@
 //! Waldspurger and Weihl, "Stride Scheduling: Deterministic Proportional-Share Resource Management", MIT/LCS/TM-528, 1995.
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, parse_integer};
-use packet::Batch;
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, parse_integer};
+use packet::{Batch, Packet};
 
 use crate::tools::{Splitter, number};
 
@@ -189,6 +189,10 @@ impl Element for StrideSched {
     fn configure(&mut self, args: &mut Args<'_>) {
         let ports = args.ninputs;
         self.0.configure(args, ports);
+    }
+
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {

@@ -38,6 +38,7 @@ pub const UDP: Class =
     Class::new("CheckUDPHeader", "1/1-2", || Box::new(CheckHeader { udp: true, faults: Faults::new("UDP") }))
         .processing("a/ah")
         .handlers(HANDLERS)
+        .pure()
         .file(file!());
 
 /// The descriptor of the check of TCP.
@@ -46,6 +47,7 @@ pub const TCP: Class = Class::new("CheckTCPHeader", "1/1-2", || {
 })
 .processing("a/ah")
 .handlers(HANDLERS)
+.pure()
 .file(file!());
 
 struct CheckHeader {

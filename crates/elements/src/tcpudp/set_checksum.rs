@@ -30,11 +30,12 @@ use wire::{Protocol, checksum};
 use crate::ip::faults::addresses;
 
 /// The descriptor for UDP.
-pub const UDP: Class = Class::new("SetUDPChecksum", "1/1", || Box::new(SetChecksum::new(true))).file(file!());
+pub const UDP: Class =
+    Class::new("SetUDPChecksum", "1/1", || Box::new(SetChecksum::new(true))).pure().file(file!());
 
 /// The descriptor for TCP.
 pub const TCP: Class =
-    Class::new("SetTCPChecksum", "1/1", || Box::new(SetChecksum::new(false))).file(file!());
+    Class::new("SetTCPChecksum", "1/1", || Box::new(SetChecksum::new(false))).pure().file(file!());
 
 struct SetChecksum {
     udp: bool,

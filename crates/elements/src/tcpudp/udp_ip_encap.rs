@@ -43,7 +43,7 @@ pub const CLASS: Class = Class::new("UDPIPEncap", "1/1", || Box::<UdpIpEncap>::d
     .handlers(&[Handler::both("src"), Handler::both("sport"), Handler::both("dst"), Handler::both("dport")])
     .file(file!());
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct UdpIpEncap {
     header: ipv4::Repr,
     dst: Destination,
@@ -85,6 +85,10 @@ impl Element for UdpIpEncap {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.step = Step::begin(cx, &mut self.header.id);
         Ok(())
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

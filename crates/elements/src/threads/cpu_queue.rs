@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, OpenCx, Reason, Sharing, Tasks, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, OpenCx, Reason, Rehearsed, Sharing, Tasks, swap};
 use packet::{Batch, Packet};
 use sync::ring::Ring;
 
@@ -113,6 +113,10 @@ impl Element for CpuQueue {
             self.rings.drops.fetch_add(batch.len() as u64, Ordering::Relaxed);
             cx.drop_batch(Reason::QueueFull, batch);
         }
+    }
+
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::Waits(packet, format!("behind {} packets of all workers' queues", self.rings.len()))
     }
 
     fn pull(&mut self, _: &mut Cx<'_>, _: usize, max: usize) -> Batch {

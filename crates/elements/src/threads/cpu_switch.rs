@@ -24,7 +24,7 @@ use packet::Batch;
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("CPUSwitch", "1/1-", || Box::new(CpuSwitch)).processing("h/h").file(file!());
+    Class::new("CPUSwitch", "1/1-", || Box::new(CpuSwitch)).processing("h/h").pure().file(file!());
 
 struct CpuSwitch;
 

@@ -55,6 +55,7 @@ use crate::tools::Splitter;
 pub const CLASS: Class = Class::new("HashDemux", "1/1-", || Box::new(HashDemux::default()))
     .processing("h/h")
     .handlers(&[Handler::both("table"), Handler::read("hash")])
+    .pure()
     .file(file!());
 
 /// Entries of the table, as most cards have at least.

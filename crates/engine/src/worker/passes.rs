@@ -109,12 +109,12 @@ impl Worker {
             let fresh = batch.len() - counted;
             self.count_links(links, fresh);
             let Some(at) = self.outputs.at(last, port) else {
-                self.count_drops(last, Reason::NoOutput, batch.len() as u64);
+                self.drop_batch(last, Reason::NoOutput, batch);
                 continue;
             };
             self.count_links(&[at], fresh);
             if !batch.is_empty() {
-                self.send(self.outputs.edges[at], batch);
+                self.send(self.outputs.edges[at], port as u16, batch);
             }
         }
         fused.parts = parts;

@@ -173,6 +173,15 @@ impl Worker {
         }
     }
 
+    /// Tells nothing until [`Worker::unhush`]: what is done meanwhile does not count.
+    pub(super) fn hush(&mut self) -> Mask {
+        std::mem::replace(&mut self.telling.mask, Mask::NOTHING)
+    }
+
+    pub(super) fn unhush(&mut self, mask: Mask) {
+        self.telling.mask = mask;
+    }
+
     /// It has slept since `begun`.
     pub(super) fn tell_sleep(&self, begun: u64) {
         if events::recorded().meets(Mask::CONTROL) {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Seeing packets on their way through a router that runs: what `junctor trace` and `junctor capture` are made of.
+//!
+//! A [`Witness`] stands beside each worker while somebody wants to see packets, and is shown what it [wants](Wants): all that pass some
+//! elements' ports, all that are dropped, and the packets that are *followed*. A packet is followed from where a witness
+//! [picks](Witness::pick) it until its last copy is gone. The number under which that is done goes with the packet (`packet::followed`),
+//! so it is known again behind queues, on other workers, after an element has held it, and in its clones.
+//!
+//! While nobody sees, a worker asks one field of its own once for each task and each fetched batch. While somebody does, batches without a followed packet go
+//! their usual way, by fused passes too where no port within the chain is wanted. A followed packet goes through
+//! elements by itself, so what comes out was made of it; the packets before and behind it keep their order.
+
+use packet::Packet;
+
+use crate::drops::Reason;
+
+/// What a witness wants to see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Elements whose incoming packets it wants, all of them.
+    pub inputs: Vec<usize>,
+    /// Elements whose outgoing packets it wants.
+    pub outputs: Vec<usize>,
+    /// All dropped packets.
+    pub drops: bool,
+    /// Where it is asked which packets to follow.
+    pub follow: Option<Entry>,
+}
+
+/// Where packets are picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Behind each element that brings packets into the router.
+    Sources,
+    /// Before this input of an element.
+    Input(usize, usize),
+}
+
+/// Sees packets on one worker.
+pub trait Witness: Send {
+    /// Asked for each packet at an [`Entry`] that nobody follows yet: the number under which it is followed from here, or 0.
+    fn pick(&mut self, packet: &Packet) -> u8;
+
+    /// Something happened to a packet that some witness of the worker wants to see, this one or another.
+    fn see(&mut self, sight: &Sight<'_>);
+}
+
+/// What there is to see of a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    /// When, in cycles of the time stamp counter, by which sights of several workers can be put in order.
+    pub at: u64,
+    /// When, in nanoseconds since the epoch.
+    pub wall_ns: u64,
+    /// On which worker.
+    pub worker: usize,
+    /// At which element.
+    pub element: usize,
+    /// What happened.
+    pub what: What,
+    /// The number under which the packet is followed, 0 if it is not.
+    pub number: u8,
+    /// Tells it from all other packets ([`Packet::id`]); 0 where it was not at hand.
+    pub id: usize,
+    /// The packet, where it is at hand.
+    pub packet: Option<&'a Packet>,
+    /// What there is to say about it, mostly nothing.
+    pub note: &'a str,
+}
+
+/// What happened to a packet at an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It has been pushed to this input and will be processed now.
+    Input {
+        /// The input.
+        port: usize,
+    },
+    /// It has left by this output.
+    Output {
+        /// The output.
+        port: usize,
+        /// The element and input it goes to.
+        to: (usize, usize),
+        /// That element has asked for it.
+        pulled: bool,
+        /// The element has made it while it processed a packet that is followed.
+        made: bool,
+    },
+    /// It was dropped here.
+    Dropped(Reason),
+    /// So many packets were dropped here, which were not at hand.
+    Lost(Reason, u64),
+    /// The element keeps it for now.
+    Held,
+    /// It ends here, in what the element has made of it or in packets that it was a part of.
+    Replaced,
+    /// It ends here: the element has sent it by a device, written it, or done with it whatever is its purpose.
+    Taken,
+    /// Of a packet that is only tried: what would come of it cannot be told.
+    Unknown,
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a worker shows packets to those who want to see them. See [`witness`](crate::witness).
+
+use packet::{Batch, Packet};
+
+use super::{Edge, Job, Worker};
+use crate::clock::Nanos;
+use crate::drops::Reason;
+use crate::router::Shared;
+use crate::witness::{Entry, Sight, Wants, What, Witness};
+
+/// An output port that says: this has been shown already where it is.
+const SHOWN: u16 = u16::MAX;
+
+/// A witness, and what it was called for.
+struct Seat {
+    key: u64,
+    wants: Wants,
+    witness: Box<dyn Witness>,
+}
+
+/// A followed packet that an element has fetched.
+struct Fetched {
+    number: u8,
+    id: usize,
+    by: u32,
+    held: usize,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Witnessing {
+    seats: Vec<Seat>,
+    /// By element: whether what comes in, or goes out, is wanted.
+    inputs: Vec<bool>,
+    outputs: Vec<bool>,
+    /// Whether the chain that begins here must not run as one pass, because something within it is wanted.
+    apart: Vec<bool>,
+    sources: Vec<bool>,
+    drops: bool,
+    follows: bool,
+    /// The followed packet that is being processed by itself: its id, until it is known what became of it.
+    alone: Option<usize>,
+    /// Followed packets that the running element has fetched and not sent on yet.
+    fetched: Vec<Fetched>,
+}
+
+/// When and where something is seen.
+#[derive(Clone, Copy)]
+struct Moment {
+    at: u64,
+    wall_ns: Nanos,
+    worker: usize,
+}
+
+/// Whether an element brings packets into the router.
+fn is_source(shared: &Shared, element: usize) -> bool {
+    let info = &shared.elements[element];
+    !info.outputs.is_empty() && (info.inputs.is_empty() || info.class.flow == "x/y")
+}
+
+impl Witnessing {
+    fn show(&mut self, moment: Moment, element: u32, what: What, packet: &Packet) {
+        self.tell(moment, element, what, (packet.followed(), packet.id()), Some(packet));
+    }
+
+    fn tell(
+        &mut self,
+        moment: Moment,
+        element: u32,
+        what: What,
+        (number, id): (u8, usize),
+        packet: Option<&Packet>,
+    ) {
+        let Moment { at, wall_ns, worker } = moment;
+        let sight =
+            Sight { at, wall_ns, worker, element: element as usize, what, number, id, packet, note: "" };
+        self.seats.iter_mut().for_each(|seat| seat.witness.see(&sight));
+    }
+
+    /// Asks who is to be asked at this entry which of these packets to follow.
+    fn pick(&mut self, entry: Entry, batch: &mut Batch) {
+        for seat in self.seats.iter_mut().filter(|seat| seat.wants.follow == Some(entry)) {
+            for packet in batch.iter_mut().filter(|p| p.followed() == 0) {
+                let number = seat.witness.pick(packet);
+                if number != 0 {
+                    packet.follow(number);
+                }
+            }
+        }
+    }
+
+    fn picks_at(&self, entry: Entry) -> bool {
+        self.seats.iter().any(|seat| seat.wants.follow == Some(entry))
+    }
+}
+
+impl Worker {
+    /// Whether somebody sees what this worker does.
+    #[inline(always)]
+    pub(crate) fn is_witnessed(&self) -> bool {
+        self.witnessing.is_some()
+    }
+
+    /// Calls a witness to this worker.
+    pub(crate) fn call_witness(&mut self, key: u64, wants: Wants, witness: Box<dyn Witness>) {
+        let mut all = self.witnessing.take().unwrap_or_default();
+        all.seats.push(Seat { key, wants, witness });
+        self.seat(all);
+    }
+
+    /// Sends the witnesses of this key away.
+    pub(crate) fn dismiss_witness(&mut self, key: u64) {
+        if let Some(mut all) = self.witnessing.take() {
+            all.seats.retain(|seat| seat.key != key);
+            self.seat(all);
+        }
+    }
+
+    /// Works out what is wanted where.
+    fn seat(&mut self, mut all: Box<Witnessing>) {
+        if all.seats.is_empty() {
+            return;
+        }
+        let n = self.shared.elements.len();
+        let mut inputs = vec![false; n];
+        let mut outputs = vec![false; n];
+        for wants in all.seats.iter().map(|seat| &seat.wants) {
+            wants.inputs.iter().for_each(|e| inputs[*e] = true);
+            wants.outputs.iter().for_each(|e| outputs[*e] = true);
+        }
+        let mut apart: Vec<bool> = inputs.iter().zip(&outputs).map(|(i, o)| *i || *o).collect();
+        for seat in &all.seats {
+            if let Some(Entry::Input(element, _)) = seat.wants.follow {
+                apart[element] = true;
+            }
+        }
+        let within = |e: &usize| match &self.fused[*e] {
+            Some(fused) => fused.elements.iter().any(|e| apart[*e as usize]),
+            None => apart[*e],
+        };
+        all.apart = (0..n).map(|e| within(&e)).collect();
+        (all.inputs, all.outputs) = (inputs, outputs);
+        all.sources = (0..n).map(|e| is_source(&self.shared, e)).collect();
+        all.drops = all.seats.iter().any(|seat| seat.wants.drops);
+        all.follows = all.seats.iter().any(|seat| seat.wants.follow.is_some());
+        self.witnessing = Some(all);
+    }
+
+    fn moment(&mut self) -> Moment {
+        Moment { at: sync::tsc(), wall_ns: self.clock.wall(), worker: self.index }
+    }
+
+    fn held(&self, element: u32) -> usize {
+        self.slots[element as usize].as_ref().map_or(0, |instance| instance.held())
+    }
+
+    /// As [`Worker::drain`], with somebody to see it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn drain_witnessed(&mut self) {
+        let floor = self.floor;
+        self.show_own(floor);
+        self.stack[floor..].reverse();
+        while self.stack.len() > floor {
+            if let Some(job) = self.stack.pop() {
+                self.dispatch_witnessed(job);
+            }
+        }
+    }
+
+    /// Shows what the element that has run by itself has sent, and what became of what it has fetched.
+    fn show_own(&mut self, floor: usize) {
+        let (moment, element) = (self.moment(), self.acting);
+        let Some(mut all) = self.witnessing.take() else { return };
+        let (wanted, source) = match all.outputs.get(element as usize) {
+            Some(wanted) => (*wanted, all.sources[element as usize]),
+            None => (false, false),
+        };
+        for job in self.stack[floor..].iter_mut().filter(|job| job.out != SHOWN) {
+            if source {
+                all.pick(Entry::Sources, &mut job.batch);
+            }
+            show_sent(&mut all, moment, (element, wanted), job, false);
+        }
+        for Fetched { number, id, by, held } in std::mem::take(&mut all.fetched) {
+            let what = if by == element && self.held(by) <= held { What::Taken } else { What::Held };
+            all.tell(moment, by, what, (number, id), None);
+        }
+        self.witnessing = Some(all);
+    }
+
+    fn dispatch_witnessed(&mut self, job: Job) {
+        let moment = self.moment();
+        let Some(mut all) = self.witnessing.take() else { return self.dispatch(job) };
+        let Job { element, port, out, mut batch } = job;
+        let e = element as usize;
+        if out != SHOWN {
+            all.pick(Entry::Input(e, port.into()), &mut batch);
+            if all.inputs[e] {
+                let what = What::Input { port: port.into() };
+                batch.iter().filter(|p| p.followed() == 0).for_each(|p| all.show(moment, element, what, p));
+            }
+        }
+        let first = if all.follows { batch.iter().position(|p| p.followed() != 0) } else { None };
+        self.witnessing = Some(all);
+        let Some(first) = first else { return self.dispatch_unfollowed(element, port, batch) };
+        // What is ahead of the followed packet, or else that packet, goes first, with all that follows from it.
+        let front = batch.split_front(first.max(1));
+        if !batch.is_empty() {
+            self.stack.push(Job { element, port, out: SHOWN, batch });
+        }
+        if first == 0 {
+            self.dispatch_followed(element, port, front);
+        } else {
+            self.dispatch_unfollowed(element, port, front);
+        }
+    }
+
+    /// Packets that nobody follows.
+    fn dispatch_unfollowed(&mut self, element: u32, port: u16, batch: Batch) {
+        let e = element as usize;
+        let Some(all) = &self.witnessing else { return };
+        let (apart, wanted, follows) = (all.apart[e], all.outputs[e], all.follows);
+        let fused = !apart && port == 0 && self.fused[e].is_some();
+        if fused {
+            return self.dispatch_fused(element, batch);
+        }
+        let before = self.stack.len();
+        self.dispatch_plain(element, port, batch);
+        if !wanted && !follows {
+            return;
+        }
+        let moment = self.moment();
+        let Some(mut all) = self.witnessing.take() else { return };
+        // The last sent lies lowest.
+        for job in self.stack[before..].iter_mut().rev() {
+            show_sent(&mut all, moment, (element, wanted), job, false);
+        }
+        self.witnessing = Some(all);
+    }
+
+    /// One packet that somebody follows.
+    fn dispatch_followed(&mut self, element: u32, port: u16, batch: Batch) {
+        let moment = self.moment();
+        let Some(packet) = batch.first() else { return };
+        let (number, id) = (packet.followed(), packet.id());
+        let stores = self.shared.elements[element as usize].stores();
+        let (held, drops) = (self.held(element), self.drops[element as usize].clone());
+        if let Some(all) = &mut self.witnessing {
+            all.show(moment, element, What::Input { port: port.into() }, packet);
+            all.alone = Some(id);
+        }
+        let before = self.stack.len();
+        self.dispatch_plain(element, port, batch);
+        let (begun, moment) = (moment, self.moment());
+        let Some(mut all) = self.witnessing.take() else { return };
+        let (mut same, mut any) = (false, false);
+        for job in self.stack[before..].iter_mut().rev() {
+            let mut made = false;
+            for packet in job.batch.iter_mut() {
+                made |= packet.followed() == 0;
+                if packet.followed() == 0 {
+                    packet.follow(number);
+                }
+                same |= packet.id() == id;
+                any = true;
+            }
+            show_sent(&mut all, moment, (element, false), job, made);
+        }
+        // Whoever drops it has it taken out of here.
+        if all.alone.take().is_some() && !same {
+            let dropped = self.drops[element as usize].since(&drops);
+            let what = match dropped {
+                _ if stores || self.held(element) > held => What::Held,
+                _ if any => What::Replaced,
+                Some(reason) => What::Dropped(reason),
+                None => What::Taken,
+            };
+            // Others may have fetched what it holds before this.
+            let moment = if what == What::Held { begun } else { moment };
+            all.tell(moment, element, what, (number, id), None);
+        }
+        self.witnessing = Some(all);
+    }
+
+    /// Shows packets that an element has been asked for.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn show_fetched(&mut self, from: Edge, element: u32, port: usize, batch: &mut Batch) {
+        let moment = self.moment();
+        let Some(mut all) = self.witnessing.take() else { return };
+        let entry = Entry::Input(element as usize, port);
+        if all.picks_at(entry) {
+            all.pick(entry, batch);
+        }
+        let wanted = all.outputs[from.element as usize] || all.inputs[element as usize];
+        let what =
+            What::Output { port: from.port.into(), to: (element as usize, port), pulled: true, made: false };
+        let held = self.held(element);
+        for packet in batch.iter().filter(|p| wanted || p.followed() != 0) {
+            all.show(moment, from.element, what, packet);
+            let (number, id) = (packet.followed(), packet.id());
+            if number != 0 {
+                all.fetched.retain(|f| f.id != id);
+                all.fetched.push(Fetched { number, id, by: element, held });
+            }
+        }
+        self.witnessing = Some(all);
+    }
+
+    /// Shows packets that are about to be dropped.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn show_drops(&mut self, element: u32, reason: Reason, packets: &[Packet]) {
+        let moment = self.moment();
+        let Some(all) = &mut self.witnessing else { return };
+        let drops = all.drops;
+        for packet in packets.iter().filter(|p| drops || p.followed() != 0) {
+            let id = packet.id();
+            all.show(moment, element, What::Dropped(reason), packet);
+            all.alone = all.alone.filter(|alone| *alone != id);
+            all.fetched.retain(|f| f.id != id);
+        }
+    }
+
+    /// Tells of drops whose packets are not at hand.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn show_lost(&mut self, element: u32, reason: Reason, n: u64) {
+        let moment = self.moment();
+        if let Some(all) = self.witnessing.as_mut().filter(|all| all.drops && n > 0) {
+            all.tell(moment, element, What::Lost(reason, n), (0, 0), None);
+        }
+    }
+}
+
+/// Shows a batch that an element has sent: all of it if that is wanted, and what is followed.
+fn show_sent(all: &mut Witnessing, moment: Moment, (element, wanted): (u32, bool), job: &Job, made: bool) {
+    let to = (job.element as usize, usize::from(job.port));
+    let what = What::Output { port: job.out.into(), to, pulled: false, made };
+    for packet in job.batch.iter().filter(|p| wanted || p.followed() != 0) {
+        let id = packet.id();
+        all.show(moment, element, what, packet);
+        all.fetched.retain(|f| f.id != id);
+    }
+}

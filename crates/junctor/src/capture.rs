@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor capture`: packets at ports of elements of a running router, as pcapng.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::ctl::{self, Client, Failure, Which};
+use crate::observe::client::{Watched, fetch};
+use crate::observe::records::{Capture, Line, Order};
+use crate::{cli, exit};
+
+mod sink;
+
+use sink::Sink;
+
+/// Capture packets at any port of any element of a running router.
+///
+/// Each port is an interface of the file, named as in configurations: [0]q is what comes into input 0 of q, q[1] what leaves by its output 1. Times are in nanoseconds. Packets that
+/// the element drops say so in their comments; with --drops all dropped packets of the router are captured with the reason. Without -w a line is printed for each packet.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor capture q -w q.pcapng                     all that comes into q and leaves it
+  junctor capture rt:0 --direction in --count 100 -w rt.pcapng
+  junctor capture q:0 --filter 'udp port 53' -w - | tshark -r -
+  junctor capture --drops -w drops.pcapng           every packet that is dropped, and why
+  junctor capture --drops no-route --time 10s
+  junctor capture out0 --ring-size 10M --ring-files 5 -w ring.pcapng   the last 50 MB")]
+pub(crate) struct Args {
+    /// Where: an element's ports, or one of them.
+    #[arg(value_name = "ELEMENT[:PORT]", required_unless_present = "drops")]
+    points: Vec<String>,
+    /// The packets that are dropped anywhere, for any reason or for this one.
+    #[arg(long, value_name = "REASON", num_args = 0..=1, default_missing_value = "")]
+    drops: Option<String>,
+    /// Which packets, as for tcpdump (needs the machine's libpcap).
+    #[arg(long, short, value_name = "EXPRESSION", default_value = "")]
+    filter: String,
+    /// Which ports of the elements.
+    #[arg(long, value_name = "DIRECTION", default_value = "both", value_parser = ["in", "out", "both"])]
+    direction: String,
+    /// Bytes of a packet that are kept.
+    #[arg(long, short, value_name = "BYTES", default_value_t = 65_535, value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    snap: u32,
+    /// End after so many packets.
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End after this time.
+    #[arg(long, value_name = "TIME")]
+    time: Option<String>,
+    /// Write pcapng to this file; - is standard output.
+    #[arg(long, short, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Begin another file (FILE-00002.pcapng and so on) when one has this size.
+    #[arg(long, value_name = "BYTES[K|M|G]", requires = "write")]
+    ring_size: Option<String>,
+    /// Keep only the last so many of them.
+    #[arg(long, value_name = "N", requires = "ring_size", value_parser = clap::value_parser!(u64).range(1..))]
+    ring_files: Option<u64>,
+    #[command(flatten)]
+    router: Which,
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    let time = match args.time.as_deref().map(|text| (text, engine::parse_duration(text))) {
+        None => None,
+        Some((_, Some(time))) if !time.is_zero() => Some(time),
+        Some((text, _)) => {
+            return cli::usage(format!("--time expects a time above 0 such as 5s, not '{text}'"));
+        }
+    };
+    let size = match args.ring_size.as_deref().map(|text| (text, size(text))) {
+        None => None,
+        Some((_, Some(size))) => Some(size),
+        Some((text, None)) => {
+            return cli::usage(format!("--ring-size expects bytes such as 100000, 64K or 10M, not '{text}'"));
+        }
+    };
+    let mut client = match ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(ctl::lost)) {
+        Ok(client) => client,
+        Err(Failure::Unclear(why)) => return cli::usage(why),
+        Err(Failure::Refused(_, why) | Failure::Unreachable(why)) => return cli::fail(why),
+    };
+    let wanted = Capture {
+        points: args.points.clone(),
+        inputs: args.direction != "out",
+        outputs: args.direction != "in",
+        drops: args.drops.clone(),
+        filter: args.filter.clone(),
+        snap: args.snap as usize,
+    };
+    // First what may be wrong with it, then the file.
+    let session = match fetch::begin(&mut client, &Order::Capture(wanted)) {
+        Ok(session) => session,
+        Err(Failure::Unclear(why)) => return cli::usage(why),
+        Err(Failure::Refused(_, why) | Failure::Unreachable(why)) => return cli::fail(why),
+    };
+    let sink = match Sink::new(args.write.as_deref(), size, args.ring_files, &args.filter, args.snap) {
+        Ok(sink) => sink,
+        Err(why) => {
+            let _ = fetch::stop(&mut client, session);
+            return cli::fail(why);
+        }
+    };
+    run(args, client, session, sink, time)
+}
+
+fn size(text: &str) -> Option<u64> {
+    let (number, unit) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 1 << 10),
+        (at, 'm' | 'M') => (&text[..at], 1 << 20),
+        (at, 'g' | 'G') => (&text[..at], 1 << 30),
+        _ => (text, 1),
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit).filter(|n| *n > 0)
+}
+
+fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<Duration>) -> u8 {
+    let mut watched = Watched::new(client, session);
+    let until = time.map(|time| Instant::now() + time);
+    let mut written = 0;
+    let mut status = exit::SUCCESS;
+    loop {
+        let lines = match watched.more() {
+            Ok(lines) => lines,
+            Err(Failure::Refused(_, why) | Failure::Unreachable(why) | Failure::Unclear(why)) => {
+                let _ = sink.end(0);
+                return cli::fail(format!("{why}; kept: {written} packets{}", sink.shown()));
+            }
+        };
+        for line in lines {
+            let enough = args.count.is_some_and(|count| written >= count);
+            let done = match line {
+                Line::Packet { .. } if enough || status != exit::SUCCESS || sink.is_closed() => Ok(()),
+                Line::Packet { .. } => sink.packet(&line).map(|()| written += 1),
+                Line::Interface { interface, name, ip } => sink.interface(interface, name, ip),
+                Line::Lost { interface, lost } => sink.lost(interface, lost),
+                Line::Note { text } => {
+                    eprintln!("junctor: {text}");
+                    Ok(())
+                }
+                Line::End { lost, passed_over } => {
+                    if let (Err(why), exit::SUCCESS) = (sink.end(lost), status) {
+                        status = cli::fail(format!("{why}; kept: {written} packets"));
+                    }
+                    return ended(written, lost, passed_over, &sink, status);
+                }
+                _ => Ok(()),
+            };
+            if let Err(why) = done
+                && status == exit::SUCCESS
+            {
+                status = cli::fail(format!("{why}; kept: {written} packets{}", sink.shown()));
+            }
+        }
+        let time_is_over = until.is_some_and(|until| Instant::now() >= until);
+        let enough = args.count.is_some_and(|count| written >= count);
+        if time_is_over || enough || status != exit::SUCCESS || sink.is_closed() {
+            watched.stop();
+        }
+        if let Err(why) = sink.flush()
+            && status == exit::SUCCESS
+        {
+            status = cli::fail(format!("{why}; kept: {written} packets{}", sink.shown()));
+        }
+    }
+}
+
+fn ended(written: u64, lost: u64, unseen: u64, sink: &Sink, status: u8) -> u8 {
+    let closed = if sink.is_closed() { " (its reader has gone)" } else { "" };
+    eprintln!("junctor: {written} packets captured{}{closed}", sink.shown());
+    if lost > 0 {
+        eprintln!("junctor: {lost} packets were lost, because they came faster than they could be captured");
+    }
+    if unseen > 0 {
+        eprintln!("junctor: {unseen} packets were dropped that were not at hand any more to be captured");
+    }
+    status
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where captured packets go: a file, files in turn, standard output, or lines for people.
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use packet::port::link_type;
+use wire::pcap::ng::{Captured, Interface, NgWriter};
+
+use crate::observe::records::{self, Line};
+
+type Stream = Box<dyn Write>;
+
+struct Known {
+    interface: Interface,
+    ip: bool,
+    received: u64,
+    lost: u64,
+}
+
+/// See the module.
+pub(super) struct Sink {
+    path: Option<PathBuf>,
+    writer: Option<NgWriter<Stream>>,
+    /// When a file is full, and how many are kept.
+    size: Option<u64>,
+    files: Option<u64>,
+    number: u64,
+    filter: String,
+    snap: u32,
+    interfaces: Vec<Known>,
+    last_ns: u64,
+    /// Whoever read it has gone.
+    closed: bool,
+}
+
+fn now_ns() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as u64)
+}
+
+impl Sink {
+    pub(super) fn new(
+        path: Option<&Path>,
+        size: Option<u64>,
+        files: Option<u64>,
+        filter: &str,
+        snap: u32,
+    ) -> Result<Sink, String> {
+        let mut sink = Sink {
+            path: path.map(Path::to_owned),
+            writer: None,
+            size,
+            files,
+            number: 0,
+            filter: filter.to_owned(),
+            snap,
+            interfaces: Vec::new(),
+            last_ns: 0,
+            closed: false,
+        };
+        sink.open()?;
+        Ok(sink)
+    }
+
+    /// The file of this number: the one that was named, or of several `NAME-00001.SUFFIX`.
+    fn file(&self, path: &Path, number: u64) -> PathBuf {
+        if self.size.is_none() {
+            return path.to_owned();
+        }
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let suffix = path.extension().map_or(String::new(), |e| format!(".{}", e.to_string_lossy()));
+        path.with_file_name(format!("{stem}-{number:05}{suffix}"))
+    }
+
+    /// Begins a file.
+    fn open(&mut self) -> Result<(), String> {
+        let Some(path) = self.path.clone() else { return Ok(()) };
+        self.number += 1;
+        let file = self.file(&path, self.number);
+        let failed = |e: io::Error| format!("{}: {e}", file.display());
+        let stream: Stream = if path.as_os_str() == "-" {
+            Box::new(BufWriter::new(io::stdout()))
+        } else {
+            Box::new(BufWriter::new(File::create(&file).map_err(failed)?))
+        };
+        let program = concat!("junctor ", env!("CARGO_PKG_VERSION"));
+        let begun = NgWriter::new(stream, program).and_then(|mut writer| {
+            for known in &self.interfaces {
+                writer.interface(&known.interface)?;
+            }
+            Ok(writer)
+        });
+        self.writer = Some(begun.map_err(failed)?);
+        if let Some(old) = self.files.and_then(|files| self.number.checked_sub(files)).filter(|n| *n > 0) {
+            // One that somebody has taken away is no loss.
+            let _ = std::fs::remove_file(self.file(&path, old));
+        }
+        Ok(())
+    }
+
+    /// Takes what a write says; a reader that has gone is no failure.
+    fn check(&mut self, done: io::Result<()>) -> Result<(), String> {
+        match done {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => {
+                self.closed = true;
+                Ok(())
+            }
+            Err(e) => {
+                let path = self.path.clone().unwrap_or_default();
+                let file = self.file(&path, self.number);
+                Err(format!("{}: {e}", file.display()))
+            }
+        }
+    }
+
+    /// Whether nobody reads any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Where it all is, for messages.
+    pub(super) fn shown(&self) -> String {
+        match &self.path {
+            None => String::new(),
+            Some(path) if path.as_os_str() == "-" => " to standard output".into(),
+            Some(path) if self.size.is_some() => {
+                let first = self.files.map_or(1, |files| self.number.saturating_sub(files - 1).max(1));
+                let [first, last] = [first, self.number].map(|n| self.file(path, n).display().to_string());
+                format!(" in {first} to {last}")
+            }
+            Some(path) => format!(" in {}", path.display()),
+        }
+    }
+
+    pub(super) fn interface(&mut self, number: u32, name: String, ip: bool) -> Result<(), String> {
+        debug_assert_eq!(number as usize, self.interfaces.len());
+        let link = if ip { link_type::RAW } else { link_type::ETHERNET };
+        let description = if ip { "packets that begin with an IP header" } else { "" };
+        let interface = Interface {
+            name,
+            description: description.into(),
+            link_type: link as u16,
+            snaplen: self.snap,
+            filter: self.filter.clone(),
+        };
+        let done = match &mut self.writer {
+            Some(writer) => writer.interface(&interface).map(drop),
+            None => Ok(()),
+        };
+        self.interfaces.push(Known { interface, ip, received: 0, lost: 0 });
+        self.check(done)
+    }
+
+    pub(super) fn packet(&mut self, line: &Line) -> Result<(), String> {
+        let Line::Packet { interface, time_ns, len, bytes, inbound, comment } = line else { return Ok(()) };
+        let bytes = wire::compose::from_hex(bytes).unwrap_or_default();
+        let Some(known) = self.interfaces.get_mut(*interface as usize) else { return Ok(()) };
+        known.received += 1;
+        self.last_ns = *time_ns;
+        let Some(writer) = &mut self.writer else {
+            let summary = records::summary(&bytes, known.ip);
+            let name = &known.interface.name;
+            let comment = if comment.is_empty() { String::new() } else { format!("  ({comment})") };
+            let text = format!("{} {name} {summary}{comment}\n", records::clock(*time_ns));
+            let done = io::stdout().write_all(text.as_bytes());
+            return self.check(done);
+        };
+        let packet = Captured {
+            interface: *interface,
+            timestamp_ns: *time_ns,
+            wire_len: u32::try_from(*len).unwrap_or(u32::MAX),
+            bytes: &bytes,
+            inbound: *inbound,
+            comment,
+        };
+        let done = writer.packet(&packet);
+        let full = self.size.is_some_and(|size| writer.written() >= size);
+        self.check(done)?;
+        if full && !self.closed {
+            self.counts()?;
+            self.flush()?;
+            self.open()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn lost(&mut self, interface: u32, lost: u64) -> Result<(), String> {
+        if let Some(known) = self.interfaces.get_mut(interface as usize) {
+            known.lost = lost;
+        }
+        Ok(())
+    }
+
+    /// Writes what the interfaces have counted.
+    fn counts(&mut self) -> Result<(), String> {
+        let at = if self.last_ns > 0 { self.last_ns } else { now_ns() };
+        let mut done = Ok(());
+        if let Some(writer) = &mut self.writer {
+            for (number, known) in self.interfaces.iter().enumerate() {
+                done =
+                    done.and_then(|()| writer.statistics(number as u32, at, known.received, known.lost, ""));
+            }
+        }
+        if self.closed { Ok(()) } else { self.check(done) }
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), String> {
+        let done = match &mut self.writer {
+            Some(writer) if !self.closed => writer.flush(),
+            _ => Ok(()),
+        };
+        self.check(done)
+    }
+
+    /// Ends the file; `lost` packets were lost in all.
+    pub(super) fn end(&mut self, lost: u64) -> Result<(), String> {
+        let told: u64 = self.interfaces.iter().map(|known| known.lost).sum();
+        // Of those that were lost on the way here it is not known where they came from.
+        if let (Some(first), true) = (self.interfaces.first_mut(), lost > told) {
+            first.lost += lost - told;
+        }
+        // What was received is what was lost, too.
+        self.interfaces.iter_mut().for_each(|known| known.received += known.lost);
+        self.counts()?;
+        self.flush()
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Following packets until their last copy has come to an end (`junctor trace`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::SyncSender;
+
+use engine::Shared;
+use engine::witness::{Entry, Sight, Wants, What, Witness};
+use packet::Packet;
+use packet::followed::NUMBERS;
+
+use super::places::{Filters, input};
+use super::records::{Event, Line, Step};
+use super::session::{Kind, Picture, Seen};
+
+/// The numbers by which packets are followed at the moment, a bit for each.
+static TAKEN: AtomicU8 = AtomicU8::new(1);
+
+fn take_number() -> u8 {
+    let free = |taken: u8| (taken != u8::MAX).then(|| taken | 1 << taken.trailing_ones());
+    match TAKEN.fetch_update(Relaxed, Relaxed, free) {
+        Ok(before) => before.trailing_ones() as u8,
+        Err(_) => 0,
+    }
+}
+
+fn give_number(number: u8) {
+    TAKEN.fetch_and(!(1 << number), Relaxed);
+}
+
+const _: () = assert!(NUMBERS == 7, "a bit of TAKEN for each");
+
+/// Follows packets on one worker.
+struct Follower {
+    filters: Filters,
+    common: Arc<Common>,
+    seen: SyncSender<Seen>,
+}
+
+/// What a session's witnesses have in common.
+#[derive(Default)]
+struct Common {
+    /// All workers have their witness: a packet that is picked will be seen wherever it goes.
+    open: AtomicBool,
+    /// Packets that are still to be picked.
+    left: AtomicI64,
+    /// The numbers that are this session's.
+    mine: AtomicU8,
+    lost: AtomicU64,
+    passed_over: AtomicU64,
+}
+
+impl Witness for Follower {
+    fn pick(&mut self, packet: &Packet) -> u8 {
+        let open = self.common.open.load(Relaxed) && self.common.left.load(Relaxed) > 0;
+        if !open || !self.filters.accepts(packet) {
+            return 0;
+        }
+        let number = take_number();
+        if number == 0 {
+            self.common.passed_over.fetch_add(1, Relaxed);
+            return 0;
+        }
+        // First this: who finds nothing left looks for packets that are on their way.
+        self.common.mine.fetch_or(1 << number, Relaxed);
+        if self.common.left.fetch_sub(1, Relaxed) <= 0 {
+            self.common.mine.fetch_and(!(1 << number), Relaxed);
+            give_number(number);
+            return 0;
+        }
+        number
+    }
+
+    fn see(&mut self, sight: &Sight<'_>) {
+        let mine = sight.number != 0 && self.common.mine.load(Relaxed) & 1 << sight.number != 0;
+        if mine && self.seen.try_send(Seen::whole(sight)).is_err() {
+            self.common.lost.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// Follows packets.
+pub(super) struct Following {
+    filters: Filters,
+    at: Option<String>,
+    common: Arc<Common>,
+    teller: Option<Teller>,
+}
+
+impl Following {
+    /// Follows `count` packets that pass a filter. `alone` if nobody else follows any.
+    pub(super) fn new(
+        filter: &str,
+        at: Option<String>,
+        count: u64,
+        alone: bool,
+    ) -> Result<Following, String> {
+        let filters = Filters::compile(filter)?;
+        let common = Arc::new(Common::default());
+        common.left.store(i64::try_from(count).unwrap_or(i64::MAX), Relaxed);
+        // Numbers of packets that were held when their sessions ended are given out again only when there are no others.
+        if alone && TAKEN.load(Relaxed) == u8::MAX {
+            TAKEN.store(1, Relaxed);
+        }
+        Ok(Following { filters, at, common, teller: None })
+    }
+}
+
+impl Kind for Following {
+    fn wants(&mut self, shared: &Arc<Shared>) -> Result<Wants, String> {
+        let follow = match &self.at {
+            None => Entry::Sources,
+            Some(at) => input(shared, at).map(|(element, port)| Entry::Input(element, port))?,
+        };
+        match &mut self.teller {
+            Some(teller) => teller.shared = shared.clone(),
+            None => self.teller = Some(Teller::new(shared.clone())),
+        }
+        Ok(Wants { follow: Some(follow), ..Wants::default() })
+    }
+
+    fn witness(&self, seen: SyncSender<Seen>) -> Box<dyn Witness> {
+        Box::new(Follower { filters: self.filters.clone(), common: self.common.clone(), seen })
+    }
+
+    fn open(&self, open: bool) {
+        self.common.open.store(open, Relaxed);
+    }
+
+    fn tell(&mut self, seen: Seen, lines: &mut Vec<Line>) {
+        let number = seen.number;
+        if self.teller.as_mut().is_some_and(|teller| teller.tell(seen, lines)) {
+            self.common.mine.fetch_and(!(1 << number), Relaxed);
+            give_number(number);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let left = self.teller.as_ref().is_some_and(|teller| !teller.by_number.is_empty());
+        self.common.left.load(Relaxed) <= 0 && self.common.mine.load(Relaxed) == 0 && !left
+    }
+
+    fn end(&mut self, lines: &mut Vec<Line>) -> (u64, u64) {
+        let mut kept = 0u8;
+        if let Some(teller) = &self.teller {
+            teller.left(lines);
+            kept = teller.by_number.keys().fold(0, |kept, number| kept | 1 << number);
+        }
+        // The others belong to packets that are still somewhere.
+        let mine = self.common.mine.load(Relaxed);
+        (1..=NUMBERS).filter(|n| mine & !kept & 1 << n != 0).for_each(give_number);
+        (self.common.lost.load(Relaxed), self.common.passed_over.load(Relaxed))
+    }
+}
+
+/// A copy of a followed packet.
+struct Copy {
+    copy: u64,
+    place: String,
+}
+
+/// A followed packet.
+#[derive(Default)]
+struct Followed {
+    packet: u64,
+    copies: u64,
+    /// Copies that have not come to an end, by their ids.
+    alive: BTreeMap<usize, Copy>,
+}
+
+/// Turns sights into lines.
+pub(super) struct Teller {
+    shared: Arc<Shared>,
+    packets: u64,
+    by_number: BTreeMap<u8, Followed>,
+}
+
+impl Teller {
+    pub(super) fn new(shared: Arc<Shared>) -> Teller {
+        Teller { shared, packets: 0, by_number: BTreeMap::new() }
+    }
+
+    /// Tells of a sight; returns whether the packet has come to its end with it.
+    pub(super) fn tell(&mut self, seen: Seen, lines: &mut Vec<Line>) -> bool {
+        let Teller { shared, packets, by_number } = self;
+        let Some(info) = shared.elements.get(seen.element) else { return false };
+        // A worker that was interrupted tells late that it has let go of a packet, which others may have brought to its end meanwhile.
+        let known = |f: &Followed| f.alive.contains_key(&seen.id);
+        if seen.what == What::Held && !by_number.get(&seen.number).is_some_and(known) {
+            return false;
+        }
+        let followed = by_number.entry(seen.number).or_insert_with(|| {
+            *packets += 1;
+            Followed { packet: *packets, ..Followed::default() }
+        });
+        let name = |e: usize| shared.elements.get(e).map_or(String::new(), |info| info.name.clone());
+        let reason = |reason: engine::Reason| Event::Dropped { reason: reason.name().to_owned() };
+        let (event, place) = match seen.what {
+            What::Input { port } => (Event::Input { port }, format!("in {}", info.name)),
+            What::Output { port, to: (to, to_port), pulled, made } => {
+                let place = format!("on the way from {} to {}", info.name, name(to));
+                (Event::Output { port, to: name(to), to_port, pulled, made }, place)
+            }
+            What::Dropped(why) | What::Lost(why, _) => (reason(why), String::new()),
+            What::Held => (Event::Held { note: seen.note }, format!("held by {}", info.name)),
+            What::Replaced => (Event::Replaced, String::new()),
+            What::Taken => (Event::Taken { note: seen.note }, String::new()),
+            What::Unknown => (Event::Unknown { note: seen.note }, String::new()),
+        };
+        let copies = &mut followed.copies;
+        let copy = followed.alive.entry(seen.id).or_insert_with(|| {
+            *copies += 1;
+            Copy { copy: *copies, place: String::new() }
+        });
+        let ends = place.is_empty();
+        copy.place = place;
+        lines.push(Line::Step(Step {
+            packet: followed.packet,
+            copy: copy.copy,
+            time_ns: seen.wall_ns,
+            worker: seen.worker,
+            element: info.name.clone(),
+            class: info.class.name.to_owned(),
+            event,
+            state: if let Picture::State(state) = seen.picture { Some(state) } else { None },
+        }));
+        if ends {
+            followed.alive.remove(&seen.id);
+        }
+        if !followed.alive.is_empty() {
+            return false;
+        }
+        lines.push(Line::Done { packet: followed.packet });
+        by_number.remove(&seen.number);
+        true
+    }
+
+    /// Tells of what has not come to an end.
+    fn left(&self, lines: &mut Vec<Line>) {
+        for followed in self.by_number.values() {
+            let places = followed.alive.values().map(|copy| copy.place.clone());
+            lines.extend(places.map(|place| Line::Left { packet: followed.packet, place }));
+        }
+    }
+}

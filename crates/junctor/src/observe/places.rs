@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which elements and ports are meant, and which packets.
+
+use std::sync::Arc;
+
+use engine::Shared;
+use packet::filter::Filter;
+use packet::port::link_type;
+use packet::{Packet, PacketType};
+use wire::fields::First;
+
+use super::records::first;
+
+/// Which packets are meant, for packets that begin with Ethernet and with IP.
+#[derive(Clone)]
+pub(super) struct Filters {
+    ethernet: Option<Arc<Filter>>,
+    ip: Option<Arc<Filter>>,
+}
+
+impl Filters {
+    pub(super) fn compile(expression: &str) -> Result<Filters, String> {
+        if expression.trim().is_empty() {
+            return Ok(Filters { ethernet: None, ip: None });
+        }
+        let system = crate::devices::system();
+        let compiled = |link| system.filter(expression, link).map(Arc::new);
+        let ethernet = compiled(link_type::ETHERNET).map_err(|e| e.to_string())?;
+        // What asks for Ethernet addresses holds of no packet without them.
+        let nothing = || Filter::new(vec![packet::filter::Instruction::new(6, 0, 0, 0)]).map(Arc::new);
+        Ok(Filters { ethernet: Some(ethernet), ip: compiled(link_type::RAW).ok().or_else(nothing) })
+    }
+
+    pub(super) fn accepts(&self, packet: &Packet) -> bool {
+        let filter = match first(packet) {
+            First::Ethernet => &self.ethernet,
+            First::Ip => &self.ip,
+        };
+        filter.as_ref().is_none_or(|filter| filter.accepts(packet.data(), packet.len()))
+    }
+}
+
+/// Which element and port `ELEMENT` or `ELEMENT:PORT` means.
+pub(super) fn place(shared: &Shared, text: &str) -> Result<(usize, Option<usize>), String> {
+    // A name may have a colon of its own nowhere, so what follows the last one is a port.
+    let (name, port) = match text.rsplit_once(':') {
+        Some((name, port)) => {
+            let port = port.parse().map_err(|_| format!("'{port}' in '{text}' is no number of a port"))?;
+            (name, Some(port))
+        }
+        None => (text, None),
+    };
+    let element = shared.named(name).ok_or_else(|| {
+        let near = lang::suggest(name, shared.elements.iter().map(|e| e.name.as_str()));
+        let help = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+        format!("this router has no element '{name}'{help} ('junctor ctl list' has them all)")
+    })?;
+    Ok((element, port))
+}
+
+/// The element and input that is meant.
+pub(super) fn input(shared: &Shared, text: &str) -> Result<(usize, usize), String> {
+    let (element, port) = place(shared, text)?;
+    let (port, inputs) = (port.unwrap_or(0), shared.elements[element].inputs.len());
+    if port >= inputs {
+        let name = &shared.elements[element].name;
+        return Err(match inputs {
+            0 => format!("{name} has no inputs"),
+            n => format!("{name} has inputs 0 to {}, and no {port}", n - 1),
+        });
+    }
+    Ok((element, port))
+}
+
+/// Where a packet that is tried begins: before the input that is named, behind the source that is named, or behind the only one there is.
+pub(super) fn beginning(shared: &Shared, at: Option<&str>) -> Result<(usize, usize), String> {
+    let behind = |element: usize, port: usize| {
+        let info = &shared.elements[element];
+        let output = info.outputs.get(port).and_then(|(_, to)| to.first().copied());
+        output.ok_or_else(|| format!("{} has no output {port} that is connected", info.name))
+    };
+    if let Some(text) = at {
+        let (element, port) = place(shared, text)?;
+        return match shared.elements[element].inputs.is_empty() {
+            true => behind(element, port.unwrap_or(0)),
+            false => input(shared, text),
+        };
+    }
+    let sources = shared.elements.iter().enumerate();
+    let sources: Vec<_> = sources.filter(|(_, e)| e.inputs.is_empty() && !e.outputs.is_empty()).collect();
+    match sources[..] {
+        [(only, _)] => behind(only, 0),
+        [] => {
+            Err("no element brings packets into this router; say where the packet is to begin by --at".into())
+        }
+        _ => {
+            let names: Vec<&str> = sources.iter().map(|(_, e)| e.name.as_str()).collect();
+            Err(format!("say by --at behind which source the packet is to begin: {}", names.join(", ")))
+        }
+    }
+}
+
+/// Makes a packet as if it had just arrived.
+pub(super) fn arrived(bytes: &[u8], ip: bool) -> Option<Packet> {
+    let mut packet = Packet::copy_of(bytes)?;
+    if ip {
+        let header_len = bytes.first().map_or(0, |b| usize::from(b & 15) * 4);
+        packet.set_network(0, if bytes.first().is_some_and(|b| b >> 4 == 6) { 40 } else { header_len });
+        if let (Some(4), Some(Ok(address))) =
+            (bytes.first().map(|b| b >> 4), bytes.get(16..20).map(<[u8; 4]>::try_from))
+        {
+            packet.set_dst_ip(address);
+        }
+    } else {
+        packet.set_mac_offset(0);
+        match bytes.first() {
+            Some(b) if bytes.get(..6).is_some_and(|dst| dst.iter().all(|b| *b == 0xff)) && *b == 0xff => {
+                packet.set_packet_type(PacketType::Broadcast);
+            }
+            Some(b) if b & 1 == 1 => packet.set_packet_type(PacketType::Multicast),
+            _ => {}
+        }
+    }
+    packet.follow(1);
+    Some(packet)
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is said about packets between a router and those who see them.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use packet::{Packet, anno};
+use serde::{Deserialize, Serialize};
+use wire::fields::{Field, First, fields, hex, looks_like_ip};
+
+/// What a command wants of a router.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "kebab-case")]
+pub(crate) enum Order {
+    /// Say what would become of a packet.
+    Try {
+        /// Its bytes in hexadecimal.
+        bytes: String,
+        /// Whether they begin with an IP header.
+        ip: bool,
+        /// Before which input of an element, or behind which source; as [`Place`] writes it.
+        at: Option<String>,
+    },
+    /// Follow packets.
+    Trace {
+        /// Which: a filter expression.
+        filter: String,
+        /// Before which input; behind all sources if that is not said.
+        at: Option<String>,
+        /// How many.
+        count: u64,
+    },
+    /// Capture packets.
+    Capture(Capture),
+    /// Fetch what was seen.
+    More {
+        /// Of this session.
+        session: u64,
+    },
+    /// End a session; what was seen until then can be fetched until its end is told.
+    Stop {
+        /// The session.
+        session: u64,
+    },
+}
+
+/// Which packets to capture.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Capture {
+    /// At which elements, and their ports: `ELEMENT` or `ELEMENT:PORT`.
+    pub(crate) points: Vec<String>,
+    /// What comes in there.
+    pub(crate) inputs: bool,
+    /// What goes out.
+    pub(crate) outputs: bool,
+    /// What is dropped anywhere, for this reason, or for any if it is empty.
+    pub(crate) drops: Option<String>,
+    /// A filter expression.
+    pub(crate) filter: String,
+    /// Bytes of a packet that are wanted.
+    pub(crate) snap: usize,
+}
+
+/// A line from the router.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "kebab-case")]
+pub(crate) enum Line {
+    /// A session has begun.
+    Session {
+        /// Its key.
+        session: u64,
+    },
+    /// Something happened to a packet.
+    Step(Step),
+    /// All copies of a packet have come to an end.
+    Done {
+        /// The packet.
+        packet: u64,
+    },
+    /// A copy of a packet has not come to an end.
+    Left {
+        /// The packet.
+        packet: u64,
+        /// What is known of it.
+        place: String,
+    },
+    /// Packets come from a place that was not told before.
+    Interface {
+        /// Its number, from 0.
+        interface: u32,
+        /// The place: `[0]q` is input 0 of q, `q[0]` its output.
+        name: String,
+        /// Whether its packets begin with an IP header.
+        ip: bool,
+    },
+    /// A captured packet.
+    Packet {
+        /// Where.
+        interface: u32,
+        /// In nanoseconds since the epoch.
+        time_ns: u64,
+        /// Its length in bytes.
+        len: u64,
+        /// Its bytes in hexadecimal, as far as they are wanted.
+        bytes: String,
+        /// Whether it came in, or else went out.
+        inbound: Option<bool>,
+        /// What there is to say about it.
+        comment: String,
+    },
+    /// Packets of an interface were seen and not told.
+    Lost {
+        /// The interface.
+        interface: u32,
+        /// How many.
+        lost: u64,
+    },
+    /// Something that whoever looks on has to know.
+    Note {
+        /// It.
+        text: String,
+    },
+    /// The session is over.
+    End {
+        /// What was seen and not said, because nobody fetched it in time.
+        lost: u64,
+        /// Packets that were to be followed when the most that can be were; or dropped packets that were not at hand to be captured.
+        passed_over: u64,
+    },
+}
+
+/// Something that happened to a packet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Step {
+    /// Which of the packets, from 1.
+    pub(crate) packet: u64,
+    /// Tells copies apart, from 1 for each packet.
+    pub(crate) copy: u64,
+    /// In nanoseconds since the epoch.
+    pub(crate) time_ns: u64,
+    pub(crate) worker: usize,
+    pub(crate) element: String,
+    pub(crate) class: String,
+    #[serde(flatten)]
+    pub(crate) event: Event,
+    /// The packet as it was then.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) state: Option<State>,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub(crate) enum Event {
+    /// It came in.
+    Input {
+        /// By this input.
+        port: usize,
+    },
+    /// It went out.
+    Output {
+        /// By this output.
+        port: usize,
+        /// To this element.
+        to: String,
+        /// By this input of it.
+        to_port: usize,
+        /// Which has fetched it.
+        pulled: bool,
+        /// The element has made it.
+        made: bool,
+    },
+    /// It was dropped.
+    Dropped {
+        /// For this reason.
+        reason: String,
+    },
+    /// The element keeps it.
+    Held {
+        /// Why and how.
+        note: String,
+    },
+    /// It ended in what the element has made of it.
+    Replaced,
+    /// The element is done with it.
+    Taken {
+        /// How.
+        note: String,
+    },
+    /// What would come of it is not known.
+    Unknown {
+        /// Why.
+        note: String,
+    },
+}
+
+/// A packet as it is at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// Its bytes in hexadecimal.
+    pub(crate) bytes: String,
+    /// Whether they begin with an IP header.
+    pub(crate) ip: bool,
+    /// Annotations that are set, by name.
+    pub(crate) annotations: Vec<(String, String)>,
+}
+
+/// With what a packet begins, as far as its header positions or else its bytes tell.
+pub(crate) fn first(packet: &Packet) -> First {
+    match (packet.network_offset(), packet.mac_offset()) {
+        (Some(0), _) => First::Ip,
+        (_, Some(0)) => First::Ethernet,
+        _ if looks_like_ip(packet.data()) => First::Ip,
+        _ => First::Ethernet,
+    }
+}
+
+impl State {
+    pub(crate) fn of(packet: &Packet) -> State {
+        let ip = first(packet) == First::Ip;
+        State { bytes: hex(packet.data()), ip, annotations: annotations(packet) }
+    }
+
+    /// Its fields with its annotations.
+    pub(crate) fn fields(&self) -> Vec<Field> {
+        let bytes = wire::compose::from_hex(&self.bytes).unwrap_or_default();
+        let mut all = fields(&bytes, if self.ip { First::Ip } else { First::Ethernet });
+        let names = ANNOTATIONS.iter();
+        all.extend(names.map(|name| {
+            let value = self.annotations.iter().find(|(n, _)| n == name);
+            Field { name, nth: 0, value: value.map_or("none".to_owned(), |(_, value)| value.clone()) }
+        }));
+        all
+    }
+}
+
+const ANNOTATIONS: [&str; 9] = [
+    "anno.dst_ip",
+    "anno.paint",
+    "anno.vlan_tci",
+    "anno.icmp_param_problem",
+    "anno.aggregate",
+    "anno.extra_length",
+    "anno.sequence",
+    "anno.device",
+    "anno.packet_type",
+];
+
+/// Annotations that say something.
+fn annotations(packet: &Packet) -> Vec<(String, String)> {
+    let address: [u8; 16] = packet.anno(anno::DST_IP);
+    let dst_ip = match address.split_first_chunk::<4>() {
+        Some((four, rest)) if rest.iter().all(|b| *b == 0) => {
+            if *four == [0; 4] {
+                String::new()
+            } else {
+                Ipv4Addr::from(*four).to_string()
+            }
+        }
+        _ => Ipv6Addr::from(address).to_string(),
+    };
+    let number = |n: u64| if n == 0 { String::new() } else { n.to_string() };
+    let kind = match packet.packet_type() {
+        packet::PacketType::Host => String::new(),
+        other => format!("{other:?}").to_lowercase(),
+    };
+    let values = [
+        dst_ip,
+        number(packet.paint().into()),
+        number(u16::from_be_bytes(packet.anno(anno::VLAN_TCI)).into()),
+        number(packet.anno_u8(anno::ICMP_PARAM_PROBLEM).into()),
+        number(packet.anno_u32(anno::AGGREGATE).into()),
+        number(packet.anno_u32(anno::EXTRA_LENGTH).into()),
+        number(packet.anno_u32(anno::SEQUENCE).into()),
+        number(packet.device().into()),
+        kind,
+    ];
+    let named = ANNOTATIONS.iter().zip(values).filter(|(_, value)| !value.is_empty());
+    named.map(|(name, value)| ((*name).to_owned(), value)).collect()
+}
+
+/// A packet in one line.
+pub(crate) fn summary(bytes: &[u8], ip: bool) -> String {
+    let line = match (ip, bytes.first().map(|b| b >> 4)) {
+        (false, _) => wire::dump::frame_summary(bytes),
+        (true, Some(6)) => wire::dump::ip6_summary(bytes),
+        (true, _) => wire::dump::ip_summary(bytes),
+    };
+    format!("{line} ({} bytes)", bytes.len())
+}
+
+/// The time of day, universal time.
+pub(crate) fn clock(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (h, m, s) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{h:02}:{m:02}:{s:02}.{:09}", ns % 1_000_000_000)
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor trace`: packets followed element by element, through a router that runs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::ctl::{self, Client, Failure, Which};
+use crate::observe::client::{Watched, fetch};
+use crate::observe::records::{Line, Order, Step};
+use crate::{cli, exit};
+
+mod story;
+
+/// Follow packets through a running router, element by element.
+///
+/// For each packet it is told which elements it comes to and by which port, what they change in it field by field, where it goes, and where it ends: sent, dropped (with the
+/// reason, as in 'junctor drops --list'), or still held. Its copies are followed, too, behind queues and on other workers.
+///
+/// With --packet, --hex or --pcap a packet of your own goes through the live elements and tables, and nothing comes of it: nothing is sent, counted or learnt.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor trace                                     the next packets, whichever come
+  junctor trace 'icmp and host 10.0.1.9' --count 3   the next 3 that match
+  junctor trace --at rt 'udp port 53' --time 10s    those that come to element rt within 10 seconds
+  junctor trace --at rt --packet 'ip 10.0.0.1 to 10.0.1.9 ttl 1 / udp 1000 to 53'
+  junctor trace --at in --packet 'eth 2:0:0:0:0:9 to 2:0:0:0:0:1 / ip 10.0.0.1 to 10.0.1.9 / icmp echo'
+  junctor trace --at in --pcap odd.pcap --json      each packet of a file, as if it came by in")]
+pub(crate) struct Args {
+    /// Which packets, as for tcpdump (needs the machine's libpcap); any if it is left out.
+    #[arg(value_name = "FILTER", conflicts_with = "trial")]
+    filter: Vec<String>,
+    /// Follow packets from this input of an element on, and not from where they come into the router. A packet of your own begins there, or behind a source.
+    #[arg(long, value_name = "ELEMENT[:PORT]")]
+    at: Option<String>,
+    /// How many packets to follow.
+    #[arg(long, short, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    count: u64,
+    /// For how long; without it until all packets have come and ended, or stand still for 2 seconds.
+    #[arg(long, value_name = "TIME")]
+    time: Option<String>,
+    #[command(flatten)]
+    trial: Trial,
+    #[command(flatten)]
+    router: Which,
+    /// Print a line of JSON for each packet.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A packet that is only tried.
+#[derive(Clone, Debug, clap::Args)]
+#[group(id = "trial", multiple = false)]
+struct Trial {
+    /// Try this packet: headers from the outside in, separated by slashes, such as 'eth A to B / vlan 5 / ip A to B ttl 9 / udp 1 to 2 / payload 20'. Others: arp, ip6, tcp,
+    /// icmp, icmp6, hex.
+    #[arg(long, value_name = "HEADERS")]
+    packet: Option<String>,
+    /// Try the packet of these bytes.
+    #[arg(long, value_name = "DIGITS")]
+    hex: Option<String>,
+    /// Try the packets of a capture file.
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+}
+
+/// How long packets may stand still when all that were to be followed have come.
+const LINGER: Duration = Duration::from_secs(2);
+/// Packets of a file that are tried at most.
+const MOST_TRIALS: usize = 1000;
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    let time = match args.time.as_deref().map(|text| (text, engine::parse_duration(text))) {
+        None => None,
+        Some((_, Some(time))) if !time.is_zero() => Some(time),
+        Some((text, _)) => {
+            return cli::usage(format!("--time expects a time above 0 such as 5s, not '{text}'"));
+        }
+    };
+    let trials = match trials(&args.trial) {
+        Ok(trials) => trials,
+        Err(why) => return cli::usage(why),
+    };
+    let done = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(ctl::lost)).and_then(
+        |mut client| match trials {
+            Some(packets) => try_packets(args, &mut client, packets),
+            None => follow(args, client, time),
+        },
+    );
+    match done {
+        Ok(status) => status,
+        Err(Failure::Unclear(why)) => cli::usage(why),
+        Err(Failure::Refused(_, why) | Failure::Unreachable(why)) => cli::fail(why),
+    }
+}
+
+/// A packet's bytes, and whether they begin with an IP header.
+type Bytes = (Vec<u8>, bool);
+
+fn trials(trial: &Trial) -> Result<Option<Vec<Bytes>>, String> {
+    if let Some(line) = &trial.packet {
+        let made = wire::compose::compose(line).map_err(|why| format!("--packet: {why}"))?;
+        return Ok(Some(vec![(made.bytes, made.first == wire::fields::First::Ip)]));
+    }
+    if let Some(digits) = &trial.hex {
+        let bytes = wire::compose::from_hex(digits).map_err(|why| format!("--hex: {why}"))?;
+        let ip = wire::fields::looks_like_ip(&bytes);
+        return Ok(Some(vec![(bytes, ip)]));
+    }
+    let Some(file) = &trial.pcap else { return Ok(None) };
+    let failed = |why: String| format!("{}: {why}", file.display());
+    let opened = std::fs::File::open(file).map_err(|e| failed(e.to_string()))?;
+    let mut reader =
+        wire::pcap::Reader::new(std::io::BufReader::new(opened)).map_err(|e| failed(e.to_string()))?;
+    let link = reader.link_type().map_err(|e| failed(e.to_string()))?;
+    let ip = match link {
+        packet::port::link_type::ETHERNET => false,
+        packet::port::link_type::RAW => true,
+        other => {
+            return Err(failed(format!(
+                "its packets begin with neither Ethernet nor IP (link type {other})"
+            )));
+        }
+    };
+    let (mut packets, mut bytes) = (Vec::new(), Vec::new());
+    while let Some(_record) = reader.next(&mut bytes).map_err(|e| failed(e.to_string()))? {
+        if packets.len() == MOST_TRIALS {
+            return Err(failed(format!("it has more than {MOST_TRIALS} packets")));
+        }
+        packets.push((bytes.clone(), ip));
+    }
+    Ok(Some(packets))
+}
+
+fn try_packets(args: &Args, client: &mut Client, packets: Vec<Bytes>) -> Result<u8, Failure> {
+    for (at, (bytes, ip)) in packets.into_iter().enumerate() {
+        let bytes = wire::fields::hex(&bytes);
+        let lines = fetch::order(client, &Order::Try { bytes, ip, at: args.at.clone() })?;
+        let mut steps: Vec<Step> = lines
+            .into_iter()
+            .filter_map(|line| if let Line::Step(step) = line { Some(step) } else { None })
+            .collect();
+        steps.iter_mut().for_each(|step| step.packet = at as u64 + 1);
+        print(args, at as u64 + 1, &steps, &[], true);
+    }
+    Ok(exit::SUCCESS)
+}
+
+/// Prints a packet's way.
+fn print(args: &Args, packet: u64, steps: &[Step], left: &[String], tried: bool) -> u8 {
+    if args.json {
+        let object = json!({ "packet": packet, "tried": tried, "steps": story::steps(steps), "left": left });
+        return cli::print_or_fail(format!("{object}\n").as_bytes());
+    }
+    cli::print_or_fail(story::text(packet, steps, left, tried).as_bytes())
+}
+
+/// Packets that have not been printed.
+#[derive(Default)]
+struct Followed {
+    steps: BTreeMap<u64, Vec<Step>>,
+    left: BTreeMap<u64, Vec<String>>,
+    begun: u64,
+    printed: u64,
+}
+
+fn follow(args: &Args, mut client: Client, time: Option<Duration>) -> Result<u8, Failure> {
+    let filter = args.filter.join(" ");
+    let session =
+        fetch::begin(&mut client, &Order::Trace { filter, at: args.at.clone(), count: args.count })?;
+    let mut watched = Watched::new(client, session);
+    let until = time.map(|time| Instant::now() + time);
+    let mut followed = Followed::default();
+    let (mut last, mut why) = (Instant::now(), "");
+    loop {
+        let lines = match watched.more() {
+            Ok(lines) => lines,
+            Err(failure) => {
+                let left = followed.steps.keys().copied().collect::<Vec<_>>();
+                left.into_iter().for_each(|packet| followed.print(args, packet));
+                return Err(failure);
+            }
+        };
+        if !lines.is_empty() {
+            last = Instant::now();
+        }
+        for line in lines {
+            if let Line::End { lost, passed_over } = line {
+                return Ok(followed.end(args, lost, passed_over, why));
+            }
+            followed.take(args, line);
+        }
+        let ended = match until {
+            _ if watched.is_stopped() => "interrupted",
+            Some(until) if Instant::now() >= until => "the time is over",
+            None if followed.begun >= args.count && last.elapsed() >= LINGER => "nothing moves any more",
+            _ => continue,
+        };
+        why = if why.is_empty() { ended } else { why };
+        watched.stop();
+    }
+}
+
+impl Followed {
+    fn take(&mut self, args: &Args, line: Line) {
+        match line {
+            Line::Step(step) => {
+                self.begun = self.begun.max(step.packet);
+                self.steps.entry(step.packet).or_default().push(step);
+            }
+            Line::Done { packet } => self.print(args, packet),
+            Line::Left { packet, place } => self.left.entry(packet).or_default().push(place),
+            Line::Note { text } => eprintln!("junctor: {text}"),
+            _ => {}
+        }
+    }
+
+    fn print(&mut self, args: &Args, packet: u64) {
+        let (steps, left) = (self.steps.remove(&packet), self.left.remove(&packet));
+        print(args, packet, &steps.unwrap_or_default(), &left.unwrap_or_default(), false);
+        self.printed += 1;
+    }
+
+    /// Prints what has not ended, and says what there is to say about the whole.
+    fn end(&mut self, args: &Args, lost: u64, passed_over: u64, why: &str) -> u8 {
+        let left: Vec<u64> = self.steps.keys().copied().collect();
+        left.into_iter().for_each(|packet| self.print(args, packet));
+        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+        eprintln!("junctor: {} of {} packets followed{why}", self.printed, args.count);
+        if lost > 0 {
+            eprintln!("junctor: {lost} events were lost, because they came faster than they could be told");
+        }
+        if passed_over > 0 {
+            eprintln!(
+                "junctor: {passed_over} packets that matched were passed over, because as many as can be were being followed"
+            );
+        }
+        if self.printed == 0 { cli::fail("no packet came that matches") } else { exit::SUCCESS }
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets are captured at ports of elements of routers that run (`junctor capture`); tshark and tcpdump read what was written.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::router::{Running, SOURCE};
+
+/// What a program says about a capture file, line by line; `None` where the program is missing.
+fn told(program: &str, args: &[&str], file: &Path) -> Option<Vec<String>> {
+    let output = Command::new(program).args(["-n", "-r"]).arg(file).args(args).stderr(Stdio::null()).output();
+    let Ok(output) = output else {
+        eprintln!("skipped: there is no {program}");
+        return None;
+    };
+    assert!(output.status.success(), "{program} does not read {}", file.display());
+    Some(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+}
+
+/// The fields of each packet, as tshark reads them.
+fn fields(file: &Path, names: &[&str]) -> Option<Vec<Vec<String>>> {
+    let mut args = vec!["-T", "fields"];
+    names.iter().for_each(|name| args.extend(["-e", name]));
+    let lines = told("tshark", &args, file)?;
+    Some(lines.iter().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
+}
+
+#[test]
+fn ports_are_interfaces_and_tshark_reads_them() {
+    let text = format!(
+        "{SOURCE} -> Strip(14) -> CheckIPHeader -> dec :: DecIPTTL -> q :: Queue -> Unqueue -> Discard; dec[1] -> Discard;"
+    );
+    for options in [&["-j", "1"][..], &["-j", "2"]] {
+        let router = Running::start(&text, options);
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("dec.pcapng");
+        let path = file.to_str().unwrap();
+        let (_, why, status) = router.ask(&["capture", "dec", "--count", "40", "-w", path]);
+        assert!(status == 0 && why.contains("40 packets captured"), "{why}");
+        let names = ["frame.interface_name", "ip.ttl", "ip.dst", "frame.len", "frame.time_epoch"];
+        let Some(all) = fields(&file, &names) else { return };
+        assert_eq!(all.len(), 40);
+        for packet in &all {
+            let ttl = if packet[0] == "[0]dec" { "64" } else { "63" };
+            assert_eq!([&packet[1], &packet[2], &packet[3]], [ttl, "10.0.1.9", "30"], "{packet:?}");
+            assert_eq!(packet[4].split('.').nth(1).map(str::len), Some(9), "nanoseconds: {packet:?}");
+        }
+        let ins = all.iter().filter(|p| p[0] == "[0]dec").count();
+        let outs = all.iter().filter(|p| p[0] == "dec[0]").count();
+        assert_eq!(ins + outs, 40);
+        assert!(ins >= outs && outs > 0, "those that came in went out: {ins}, {outs}");
+    }
+}
+
+#[test]
+fn a_filter_takes_what_tcpdump_takes() {
+    let other = |name: &str, data: &str| format!("{name} :: RatedSource(DATA \\<{data}>, RATE 1000) -> n;\n");
+    let ether = "020000000001 020000000002 0800";
+    let text = format!(
+        "n :: Null -> c :: Counter -> Discard; {SOURCE} -> n;\n{}{}{}",
+        other(
+            "tcp",
+            &format!(
+                "{ether} 45000028 00020000 4006 0000 0a000002 0a000209 03e80050 00000001 00000000 5002ffff 00000000"
+            )
+        ),
+        other(
+            "arp",
+            "ffffffffffff 020000000002 0806 0001 0800 06 04 0001 020000000002 0a000002 000000000000 0a000001"
+        ),
+        other(
+            "vlan",
+            "020000000001 020000000002 8100 0005 0800 4500001e 00010000 4011 65c5 0a000001 0a000109 03e80035 000ae40a aabb"
+        ),
+    );
+    let router = Running::start(&text, &["-j", "1"]);
+    let dir = tempfile::tempdir().unwrap();
+    let all = dir.path().join("all.pcapng");
+    let (_, why, status) =
+        router.ask(&["capture", "c:0", "--direction", "in", "--count", "200", "-w", all.to_str().unwrap()]);
+    assert_eq!(status, 0, "{why}");
+    for filter in
+        ["udp port 53", "tcp[tcpflags] & tcp-syn != 0", "arp", "vlan 5", "not ip", "host 10.0.2.9", "less 50"]
+    {
+        let some = dir.path().join("some.pcapng");
+        let path = some.to_str().unwrap();
+        let (_, why, status) =
+            router.ask(&["capture", "c:0", "--direction", "in", "-f", filter, "--count", "30", "-w", path]);
+        assert_eq!(status, 0, "{filter}: {why}");
+        let Some(of_all) = told("tcpdump", &[filter], &all) else { return };
+        let passed = told("tcpdump", &[filter], &some).expect("tcpdump was there");
+        assert_eq!(passed.len(), 30, "{filter}: all that was captured passes");
+        assert!(!of_all.is_empty() && of_all.len() < 200, "{filter}");
+        // Each kind of packet that tcpdump takes of all is among them: one line for each kind, without its time.
+        let kinds = |lines: &[String]| {
+            let kinds: std::collections::BTreeSet<String> =
+                lines.iter().filter_map(|l| l.split_once(' ').map(|(_, rest)| rest.to_owned())).collect();
+            kinds
+        };
+        assert_eq!(kinds(&passed), kinds(&of_all), "{filter}");
+    }
+}
+
+#[test]
+fn dropped_packets_say_why() {
+    let text = format!(
+        "{SOURCE} -> s :: Strip(14) -> c :: CheckIPHeader -> q :: Queue(2) -> Unqueue(ACTIVE false) -> Discard;"
+    );
+    let router = Running::start(&text, &["-j", "1"]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("drops.pcapng");
+    let path = file.to_str().unwrap();
+    let (_, why, status) =
+        router.ask(&["capture", "--drops", "queue-full", "q:0", "--count", "20", "-w", path]);
+    assert_eq!(status, 0, "{why}");
+    let Some(all) = fields(&file, &["frame.interface_name", "frame.comment", "ip.ttl"]) else { return };
+    assert_eq!(all.len(), 20);
+    for packet in &all {
+        assert!(packet[0] == "drops" || packet[0] == "[0]q", "{packet:?}");
+        assert_eq!(packet[1], "dropped by q: queue-full: A queue was at its capacity.");
+        assert_eq!(packet[2], "64");
+    }
+    assert!(all.iter().any(|p| p[0] == "drops") && all.iter().any(|p| p[0] == "[0]q"));
+    // As lines for people.
+    let (out, why, status) = router.ask(&["capture", "--drops", "--count", "1"]);
+    assert!(
+        status == 0
+            && out.contains("drops 10.0.0.1.1000 > 10.0.1.9.53: udp 10")
+            && out.contains("(dropped by q"),
+        "{out}{why}"
+    );
+}
+
+#[test]
+fn full_disks_closed_pipes_and_routers_that_go_are_named() {
+    let text = format!("{SOURCE} -> q :: Queue -> Unqueue -> Discard;");
+    let router = Running::start(&text, &["-j", "1"]);
+    let dir = tempfile::tempdir().unwrap();
+    if Path::new("/dev/full").exists() {
+        let (_, why, status) = router.ask(&["capture", "q", "-w", "/dev/full"]);
+        assert!(status == 1 && why.contains("No space left") && why.contains("kept:"), "{why}");
+    }
+    let missing = dir.path().join("no/such.pcapng");
+    let (_, why, status) = router.ask(&["capture", "q", "-w", missing.to_str().unwrap()]);
+    assert!(status == 1 && why.contains("no/such.pcapng"), "{why}");
+    for (args, status, words) in [
+        (&["nope"][..], 1, "no element 'nope'"),
+        (&["q:7"], 1, "none of these is meant"),
+        (&["q", "-f", "port what"], 1, "port what"),
+        (&["--drops", "no-such"], 1, "'no-such' is no reason"),
+        (&["q", "--ring-size", "x", "-w", "f"], 2, "--ring-size expects"),
+        (&[], 2, "required"),
+    ] {
+        let all: Vec<&str> = [&["capture"], args].concat();
+        let (_, why, got) = router.ask(&all);
+        assert!(got == status && why.contains(words), "{args:?}: {got}: {why}");
+    }
+    // Files in turn: the last two are kept, and each is whole.
+    let ring = dir.path().join("ring.pcapng");
+    let path = ring.to_str().unwrap();
+    let (_, why, status) =
+        router.ask(&["capture", "q", "--count", "100", "--ring-size", "2K", "--ring-files", "2", "-w", path]);
+    assert_eq!(status, 0, "{why}");
+    let mut files: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path()).collect();
+    files.sort();
+    assert_eq!(files.len(), 2, "{files:?}: {why}");
+    for file in &files {
+        let Some(read) = told("tcpdump", &[], file) else { return };
+        assert!(!read.is_empty() || file == &files[1]);
+    }
+    // A reader that goes.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_junctor"))
+        .args(["capture", "--socket", router.socket().to_str().unwrap(), "q", "-w", "-"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut head = [0; 64];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut head).unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+    assert_eq!(head[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    // A router that goes.
+    let file = dir.path().join("gone.pcapng");
+    let socket = router.socket().to_owned();
+    let child = Command::new(env!("CARGO_BIN_EXE_junctor"))
+        .args(["capture", "--socket", socket.to_str().unwrap(), "q", "-w", file.to_str().unwrap()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while std::fs::metadata(&file).map_or(0, |m| m.len()) < 1000 {
+        std::thread::yield_now();
+    }
+    drop(router);
+    let output = child.wait_with_output().unwrap();
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(1) && why.contains("the router ended") && why.contains("kept:"),
+        "{why}"
+    );
+    if let Some(read) = told("tcpdump", &[], &file) {
+        assert!(!read.is_empty());
+    }
+}

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The header fields of a packet by name, as text: for people, and to tell what has changed.
+//!
+//! Names are those of Wireshark's display filters (`ip.ttl`, `eth.dst`), so that what is said here can be looked for there. Whatever is cut
+//! off is left out; bytes behind the last header that is understood are `data`.
+
+use std::fmt::Write as _;
+
+use crate::header::range;
+use crate::{EtherType, Protocol, arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, tcp, udp, vlan};
+
+/// With what a packet begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// An Ethernet header.
+    Ethernet,
+    /// An IPv4 or IPv6 header.
+    Ip,
+}
+
+/// A field of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name; the protocol's stands before the first dot.
+    pub name: &'static str,
+    /// How often a field of this name came before: 1 for that of an inner VLAN tag, say.
+    pub nth: usize,
+    /// Its value.
+    pub value: String,
+}
+
+impl Field {
+    /// The protocol.
+    pub fn protocol(&self) -> &'static str {
+        self.name.split('.').next().unwrap_or(self.name)
+    }
+}
+
+/// Headers inside each other that are read at most.
+const DEEPEST: usize = 8;
+
+#[derive(Default)]
+struct Fields(Vec<Field>);
+
+impl Fields {
+    fn add(&mut self, name: &'static str, value: impl ToString) {
+        let nth = self.0.iter().filter(|f| f.name == name).count();
+        self.0.push(Field { name, nth, value: value.to_string() });
+    }
+
+    fn hex16(&mut self, name: &'static str, value: u16) {
+        self.add(name, format_args!("0x{value:04x}"));
+    }
+
+    fn bytes(&mut self, name: &'static str, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.add(name, hex(bytes));
+        }
+    }
+
+    fn flag(&mut self, name: &'static str, set: bool) {
+        self.add(name, u8::from(set));
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// What follows a header.
+enum Next<'a> {
+    Ether(EtherType, &'a [u8]),
+    Ip(Protocol, &'a [u8]),
+    Data(&'a [u8]),
+}
+
+/// All fields of a packet, in the order of its bytes.
+///
+/// ```
+/// use junctor_wire::fields::{First, fields};
+///
+/// let frame = [&[0u8; 12][..], &[8, 6]].concat();
+/// let names: Vec<_> = fields(&frame, First::Ethernet).iter().map(|f| f.name).collect();
+/// assert_eq!(names, ["eth.dst", "eth.src", "eth.type"]);
+/// ```
+pub fn fields(packet: &[u8], first: First) -> Vec<Field> {
+    let mut all = Fields::default();
+    let mut next = match first {
+        First::Ethernet => ethernet_fields(&mut all, packet),
+        First::Ip => by_version(packet),
+    };
+    for _ in 0..DEEPEST {
+        next = match next {
+            Next::Ether(EtherType::VLAN | EtherType::QINQ, rest) => vlan_fields(&mut all, rest),
+            Next::Ether(EtherType::ARP, rest) => arp_fields(&mut all, rest),
+            Next::Ether(EtherType::IPV4, rest) | Next::Ip(Protocol::IPIP, rest) => {
+                ipv4_fields(&mut all, rest)
+            }
+            Next::Ether(EtherType::IPV6, rest) | Next::Ip(Protocol::IPV6, rest) => {
+                ipv6_fields(&mut all, rest)
+            }
+            Next::Ip(Protocol::UDP, rest) => udp_fields(&mut all, rest),
+            Next::Ip(Protocol::TCP, rest) => tcp_fields(&mut all, rest),
+            Next::Ip(Protocol::ICMP, rest) => icmp_fields(&mut all, rest),
+            Next::Ip(Protocol::ICMPV6, rest) => icmpv6_fields(&mut all, rest),
+            Next::Ether(_, rest) | Next::Ip(_, rest) | Next::Data(rest) => {
+                next = Next::Data(rest);
+                break;
+            }
+        };
+    }
+    if let Next::Data(rest) | Next::Ether(_, rest) | Next::Ip(_, rest) = next
+        && !rest.is_empty()
+    {
+        all.add("data.len", rest.len());
+        all.bytes("data", rest);
+    }
+    all.0
+}
+
+/// Whether bytes look like an IP packet, by version and lengths.
+pub fn looks_like_ip(packet: &[u8]) -> bool {
+    match packet.first().map(|b| b >> 4) {
+        Some(4) => ipv4::Header::from_slice(packet).is_ok_and(|h| {
+            h.header_len() >= ipv4::HEADER_LEN && usize::from(h.total_len()) >= h.header_len()
+        }),
+        Some(6) => ipv6::Header::from_slice(packet)
+            .is_ok_and(|h| usize::from(h.payload_len()) + ipv6::HEADER_LEN <= packet.len()),
+        _ => false,
+    }
+}
+
+fn by_version(packet: &[u8]) -> Next<'_> {
+    match packet.first().map(|b| b >> 4) {
+        Some(4) => Next::Ether(EtherType::IPV4, packet),
+        Some(6) => Next::Ether(EtherType::IPV6, packet),
+        _ => Next::Data(packet),
+    }
+}
+
+fn ethernet_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
+    let Ok(h) = ethernet::Header::from_slice(packet) else { return Next::Data(packet) };
+    all.add("eth.dst", h.dst());
+    all.add("eth.src", h.src());
+    let rest = range(packet, ethernet::HEADER_LEN, packet.len());
+    if h.ethertype().0 < 0x600 {
+        all.add("eth.len", h.ethertype().0);
+        return Next::Data(rest);
+    }
+    all.hex16("eth.type", h.ethertype().0);
+    Next::Ether(h.ethertype(), rest)
+}
+
+fn vlan_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
+    let Ok(h) = vlan::Header::from_slice(packet) else { return Next::Data(packet) };
+    let tci = h.tag().0;
+    all.add("vlan.priority", tci >> 13);
+    all.flag("vlan.dei", tci & 0x1000 != 0);
+    all.add("vlan.id", tci & 0xfff);
+    all.hex16("vlan.etype", h.ethertype().0);
+    Next::Ether(h.ethertype(), range(packet, vlan::HEADER_LEN, packet.len()))
+}
+
+fn arp_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
+    let Ok(h) = arp::Header::from_slice(packet) else { return Next::Data(packet) };
+    all.add("arp.opcode", h.operation().0);
+    all.add("arp.src.hw_mac", h.sender_mac());
+    all.add("arp.src.proto_ipv4", h.sender_ip());
+    all.add("arp.dst.hw_mac", h.target_mac());
+    all.add("arp.dst.proto_ipv4", h.target_ip());
+    Next::Data(range(packet, arp::HEADER_LEN, packet.len()))
+}
+
+fn ipv4_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
+    let Ok(h) = ipv4::Header::from_slice(packet) else { return Next::Data(packet) };
+    all.add("ip.version", h.version());
+    all.add("ip.hdr_len", h.header_len());
+    all.add("ip.dsfield.dscp", h.dscp());
+    all.add("ip.dsfield.ecn", h.ecn());
+    all.add("ip.len", h.total_len());
+    all.hex16("ip.id", h.id());
+    all.flag("ip.flags.df", h.dont_fragment());
+    all.flag("ip.flags.mf", h.more_fragments());
+    all.add("ip.frag_offset", h.fragment_offset());
+    all.add("ip.ttl", h.ttl());
+    all.add("ip.proto", h.protocol().0);
+    all.hex16("ip.checksum", h.checksum());
+    all.add("ip.src", h.src());
+    all.add("ip.dst", h.dst());
+    let header_len = h.header_len().max(ipv4::HEADER_LEN);
+    all.bytes("ip.options", range(packet, ipv4::HEADER_LEN, header_len));
+    let end = usize::from(h.total_len()).max(header_len);
+    let rest = range(packet, header_len, end);
+    let behind = range(packet, end, packet.len());
+    // What stands behind the IP packet is padding of the link.
+    all.bytes("eth.padding", behind);
+    if h.is_first_fragment() { Next::Ip(h.protocol(), rest) } else { Next::Data(rest) }
+}
+
+fn ipv6_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
+    let Ok(h) = ipv6::Header::from_slice(packet) else { return Next::Data(packet) };
+    all.add("ipv6.version", h.version());
+    all.add("ipv6.tclass", h.traffic_class());
+    all.add("ipv6.flow", format_args!("0x{:05x}", h.flow_label()));
+    all.add("ipv6.plen", h.payload_len());
+    all.add("ipv6.nxt", h.next_header().0);
+    all.add("ipv6.hlim", h.hop_limit());
+    all.add("ipv6.src", h.src());
+    all.add("ipv6.dst", h.dst());
+    let end = ipv6::HEADER_LEN + usize::from(h.payload_len());
+    let payload = range(packet, ipv6::HEADER_LEN, end);
+    all.bytes("eth.padding", range(packet, end, packet.len()));
+    match ipv6::upper_layer(h.next_header(), payload) {
+        Ok(upper) if upper.fragment.is_none_or(|f| f.offset == 0) => {
+            all.bytes("ipv6.extensions", range(payload, 0, upper.offset));
+            Next::Ip(upper.protocol, range(payload, upper.offset, payload.len()))
+        }
+        _ => Next::Data(payload),
+    }
+}
+
+fn udp_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
+    let Ok(h) = udp::Header::from_slice(packet) else { return Next::Data(packet) };
+    all.add("udp.srcport", h.src_port());
+    all.add("udp.dstport", h.dst_port());
+    all.add("udp.length", h.length());
+    all.hex16("udp.checksum", h.checksum());
+    Next::Data(range(packet, udp::HEADER_LEN, packet.len()))
+}
+
+fn tcp_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
+    let Ok(h) = tcp::Header::from_slice(packet) else { return Next::Data(packet) };
+    all.add("tcp.srcport", h.src_port());
+    all.add("tcp.dstport", h.dst_port());
+    all.add("tcp.seq_raw", h.seq());
+    all.add("tcp.ack_raw", h.ack());
+    all.add("tcp.hdr_len", h.header_len());
+    all.add("tcp.flags", format_args!("0x{:04x}", h.flags().0));
+    all.add("tcp.window_size_value", h.window());
+    all.hex16("tcp.checksum", h.checksum());
+    all.add("tcp.urgent_pointer", h.urgent());
+    let header_len = h.header_len().max(tcp::HEADER_LEN);
+    all.bytes("tcp.options", range(packet, tcp::HEADER_LEN, header_len));
+    Next::Data(range(packet, header_len, packet.len()))
+}
+
+fn icmp_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
+    let Ok(h) = icmpv4::Header::from_slice(packet) else { return Next::Data(packet) };
+    all.add("icmp.type", h.kind().0);
+    all.add("icmp.code", h.code());
+    all.hex16("icmp.checksum", h.checksum());
+    match h.kind().0 {
+        0 | 8 => {
+            all.add("icmp.ident", h.identifier());
+            all.add("icmp.seq", h.sequence());
+        }
+        3 => all.add("icmp.mtu", h.next_hop_mtu()),
+        5 => all.add("icmp.redir_gw", h.gateway()),
+        12 => all.add("icmp.pointer", h.pointer()),
+        _ => {}
+    }
+    Next::Data(range(packet, icmpv4::HEADER_LEN, packet.len()))
+}
+
+fn icmpv6_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
+    let Ok(h) = icmpv6::Header::from_slice(packet) else { return Next::Data(packet) };
+    all.add("icmpv6.type", h.kind().0);
+    all.add("icmpv6.code", h.code());
+    all.hex16("icmpv6.checksum", h.checksum());
+    match h.kind().0 {
+        128 | 129 => {
+            all.add("icmpv6.echo.identifier", h.identifier());
+            all.add("icmpv6.echo.sequence_number", h.sequence());
+        }
+        2 => all.add("icmpv6.mtu", h.rest()),
+        _ => {}
+    }
+    Next::Data(range(packet, icmpv6::HEADER_LEN, packet.len()))
+}
+
+/// How a field differs between two states of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It has another value: before, after.
+    Changed(Field, String),
+    /// A protocol's header is new, with these fields.
+    Added(&'static str, Vec<Field>),
+    /// A protocol's header is gone.
+    Removed(&'static str),
+}
+
+/// What has changed between two states of a packet, header by header. Headers are told apart by their protocols and how often each came
+/// before, so a tag that is taken off and a header that is put around are said to be just that.
+pub fn changes(before: &[Field], after: &[Field]) -> Vec<Change> {
+    let same = |all: &[Field], field: &Field| {
+        all.iter().find(|f| f.name == field.name && f.nth == field.nth).cloned()
+    };
+    // A header is there as long as one of its fields is.
+    let has = |all: &[Field], field: &Field| all.iter().any(|f| header(f) == header(field));
+    let mut found = Vec::new();
+    for field in before {
+        match same(after, field) {
+            Some(now) if now.value != field.value => {
+                found.push(Change::Changed(field.clone(), now.value));
+            }
+            Some(_) => {}
+            None if has(after, field) => found.push(Change::Changed(field.clone(), String::new())),
+            None => {
+                let gone = Change::Removed(field.protocol());
+                if found.last() != Some(&gone) {
+                    found.push(gone);
+                }
+            }
+        }
+    }
+    for field in after.iter().filter(|field| same(before, field).is_none()) {
+        if has(before, field) {
+            let was = Field { value: String::new(), ..field.clone() };
+            found.push(Change::Changed(was, field.value.clone()));
+            continue;
+        }
+        match found.last_mut() {
+            Some(Change::Added(protocol, fields))
+                if *protocol == field.protocol() && fields.iter().all(|f| f.name != field.name) =>
+            {
+                fields.push(field.clone());
+            }
+            _ => found.push(Change::Added(field.protocol(), vec![field.clone()])),
+        }
+    }
+    found
+}
+
+/// What tells a header from others.
+fn header(field: &Field) -> (&'static str, usize) {
+    (field.protocol(), field.nth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ping() -> Vec<u8> {
+        let mut bytes = vec![0x45, 0, 0, 30, 0, 7, 0x40, 0, 64, 1, 0, 0, 10, 0, 0, 1, 10, 0, 1, 9];
+        bytes.extend([8, 0, 0x12, 0x34, 0, 5, 0, 6, 0xaa, 0xbb]);
+        bytes
+    }
+
+    fn value<'a>(all: &'a [Field], name: &str) -> Option<&'a str> {
+        all.iter().find(|f| f.name == name).map(|f| f.value.as_str())
+    }
+
+    #[test]
+    fn headers_are_taken_apart() {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0, 0x60, 0x05, 8, 0];
+        frame.extend(ping());
+        frame.extend([0; 3]);
+        let all = fields(&frame, First::Ethernet);
+        for (name, want) in [
+            ("eth.dst", "02:00:00:00:00:01"),
+            ("eth.type", "0x8100"),
+            ("vlan.priority", "3"),
+            ("vlan.id", "5"),
+            ("ip.ttl", "64"),
+            ("ip.flags.df", "1"),
+            ("ip.dst", "10.0.1.9"),
+            ("icmp.type", "8"),
+            ("icmp.seq", "6"),
+            ("data", "aabb"),
+            ("eth.padding", "000000"),
+        ] {
+            assert_eq!(value(&all, name), Some(want), "{name}");
+        }
+    }
+
+    #[test]
+    fn changes_are_found_by_field_and_by_header() {
+        let before = fields(&ping(), First::Ip);
+        let mut bytes = ping();
+        bytes[8] = 63;
+        let after = fields(&bytes, First::Ip);
+        let [Change::Changed(field, now)] = &changes(&before, &after)[..] else { panic!() };
+        assert_eq!((field.name, field.value.as_str(), now.as_str()), ("ip.ttl", "64", "63"));
+        let mut frame = vec![0; 12];
+        frame.extend([8, 0]);
+        frame.extend(&bytes);
+        let framed = fields(&frame, First::Ethernet);
+        let [Change::Added("eth", added)] = &changes(&after, &framed)[..] else { panic!() };
+        assert_eq!(added.len(), 3);
+        assert_eq!(changes(&framed, &after), [Change::Removed("eth")]);
+        assert_eq!(changes(&framed, &framed), []);
+    }
+
+    #[test]
+    fn any_end_is_stood() {
+        let mut frame = vec![0; 12];
+        frame.extend([8, 0]);
+        frame.extend(ping());
+        for end in 0..frame.len() {
+            fields(&frame[..end], First::Ethernet);
+            fields(&frame[..end], First::Ip);
+        }
+        assert!(looks_like_ip(&ping()) && !looks_like_ip(&frame) && !looks_like_ip(&[]));
+    }
+}
