@@ -78,6 +78,91 @@ fn a_search_is_told_in_every_form() {
     assert!(csv.lines().all(|line| line.split(',').count() == 11), "{csv}");
 }
 
+/// The page and the JSON of each procedure.
+#[test]
+fn every_procedure_has_a_page_and_fits_the_schema() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let short = ["--link", "10M", "--trial", "0.1", "--stragglers", "2"];
+    let few = [&short[..], &["--flows-per-port", "8"]].concat();
+    let (router, router6) = ("self:conf/ip-router.click", "self:conf/ip6-router.click");
+    let goal = ["--goal", "ndr width=10 initial=0.05 final=0.05 sum=0.1"];
+    let cases: &[(&str, &str, &[&str], &[&str], &[&str])] = &[
+        (
+            "rfc2544",
+            router,
+            &["--size", "64", "--each-modifier", "--only", "latency,loss", "--at", "1000"],
+            &few,
+            &[
+                "What filters 1 were",
+                "What filters 25 were",
+                "deny 198.18.24.24 to 198.19.124.24",
+                "then with each by itself",
+                "Each port had 8 flows at most.",
+                "Loss by load, broadcast",
+            ],
+        ),
+        (
+            "rfc2544",
+            router,
+            &["--size", "64", "--only", "back-to-back,recovery,reset", "--at", "1000", "--reset", "swap"],
+            &few,
+            &["RFC 2544 26.4", "RFC 2544 26.5", "RFC 6201"],
+        ),
+        (
+            "rfc2544",
+            router,
+            &["--networks", "4", "--size", "64", "--only", "latency", "--at", "1000"],
+            &short,
+            &["with destinations in 4 networks"],
+        ),
+        (
+            "rfc2889",
+            "self:conf/bridge-mesh.click",
+            &["--size", "64", "--addresses", "8"],
+            &short,
+            &["all ports together"],
+        ),
+        (
+            "rfc5180",
+            router6,
+            &["--size", "128", "--only", "latency", "--at", "500", "--under", "chain"],
+            &few,
+            &["chain"],
+        ),
+        ("rfc8219", router, &["--size", "64", "--at", "1000"], &few, &["RFC 8219 7.2"]),
+        ("rfc9004", router, &["--size", "64", "--at", "1000"], &few, &["RFC 9004"]),
+        ("mlr", "cable", &["--size", "64", goal[0], goal[1]], &few, &["RFC 9971"]),
+        (
+            "soak",
+            router,
+            &["--size", "64", "--rate", "1k", "--time", "0.5", "--bin", "0.1"],
+            &[],
+            &["Loss over time"],
+        ),
+        (
+            "trial",
+            router,
+            &["--rate", "1k", "--time", "0.2", "--imix", "7a4d1g", "--burst", "4", "--beside", "broadcast"],
+            &["--random-ports"],
+            &["in the order 7a4d1g", "in bursts of 4", "others: broadcast", "drawn at random"],
+        ),
+    ];
+    for (number, (procedure, device, own, more, parts)) in cases.iter().enumerate() {
+        let path =
+            |end: &str| directory.path().join(format!("{number}.{end}")).to_str().expect("a path").to_owned();
+        let (page, json) = (path("html"), path("json"));
+        let ran = test(&[&[*procedure, *device, "--json", "--report", &page], *own, *more].concat());
+        assert!(ran.status.success(), "{procedure}: {}", text(&ran.stderr));
+        std::fs::write(&json, &ran.stdout).expect("written");
+        fits_the_schema(Path::new(&json));
+        let page = std::fs::read_to_string(page).expect("the page");
+        for part in [&["All results", "How it was measured", "Command line: "], *parts].concat() {
+            assert!(page.contains(part), "{part} is not in the page of {procedure} {own:?}");
+        }
+        assert!(!page.contains(" ms</td><td>ms") && !page.contains("NaN"), "{procedure}");
+    }
+}
+
 #[test]
 fn markdown_is_tables() {
     let ran = test(&["trial", "cable", "--rate", "1000", "--time", "0.05", "--markdown"]);

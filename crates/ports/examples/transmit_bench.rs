@@ -10,11 +10,13 @@
 //! interleaved, and medians and ratios within the run are what to quote:
 //! * *replay*: `BPF_PROG_RUN`, one frame over and over ([`Generator`]);
 //! * *stream*: the same, 256 flows, numbered, signed, with the time and a checksum, by a schedule ([`Stream`]);
-//! * AF_XDP and AF_PACKET, which send what lies ready: no frame is made for them.
+//! * AF_XDP and AF_PACKET, which send what lies ready: no frame is made for them;
+//! * trafgen, where it is installed (`apt-get install netsniff-ng`): one frame over and over, by a ring of AF_PACKET's.
 
 mod shared;
 
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use junctor_ports::SystemProvider;
@@ -35,6 +37,19 @@ enum Way {
     Replay,
     Stream,
     Queue(&'static str),
+    Trafgen,
+}
+
+/// A program and whatever it has started, until this is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // SAFETY: this only sends a signal; the group is that of our child, which is not waited for before.
+        unsafe { libc::kill(-(self.0.id() as i32), libc::SIGKILL) };
+        // One that has ended already said why.
+        let _ = self.0.wait();
+    }
 }
 
 struct Candidate {
@@ -62,14 +77,15 @@ impl Candidate {
         let sink = self.rig.dut.enter(|| HookSink::new("d0"))??;
         let frame = udp_frame(self.rig.dut.mac("d0")?, self.rig.a.mac("a0")?);
         let (frames, elapsed) = self.rig.a.enter(|| {
-            // A stream has a thread of its own there, which at a real-time priority lets no equal have a turn.
-            if !matches!(self.way, Way::Stream) {
+            // Who sends in a thread or process of its own there, at a real-time priority lets no equal have a turn.
+            if !matches!(self.way, Way::Stream | Way::Trafgen) {
                 pin(0);
             }
             match self.way {
                 Way::Replay => replay(&frame, time, &sink),
                 Way::Stream => stream(&frame, time, &sink),
                 Way::Queue(method) => queue(&frame, method, time, &sink),
+                Way::Trafgen => trafgen(&frame, time, &sink),
             }
         })??;
         self.frames_per_second.push(frames as f64 / elapsed.as_secs_f64());
@@ -120,20 +136,51 @@ fn queue(frame: &[u8], method: &str, time: Duration, sink: &HookSink) -> Result<
     Ok((sink.received(), begun.elapsed()))
 }
 
+fn trafgen(frame: &[u8], time: Duration, sink: &HookSink) -> Result<(u64, Duration), Failure> {
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", "0", "trafgen"]);
+    let bytes: Vec<String> = frame.iter().map(|byte| format!("{byte:#04x}")).collect();
+    command.args(["--dev", "a0", "--cpus", "1", "--no-cpu-stats", &format!("{{ {} }}", bytes.join(", "))]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut program = Running(command.process_group(0).spawn()?);
+    let patience = Instant::now();
+    while sink.received() == 0 {
+        if let Some(status) = program.0.try_wait()? {
+            return Err(format!("trafgen ended at once: {status}").into());
+        }
+        if patience.elapsed() > Duration::from_secs(10) {
+            return Err("trafgen sends nothing".into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (begun, before) = (Instant::now(), sink.received());
+    std::thread::sleep(time);
+    Ok((sink.received() - before, begun.elapsed()))
+}
+
+/// Whether there is a program of this name.
+fn is_installed(program: &str) -> bool {
+    Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
 fn run() -> Result<(), Failure> {
     available()?;
     let mut arguments = std::env::args().skip(1);
     let rounds: usize = arguments.next().map_or(Ok(4), |a| a.parse())?;
     let seconds: f64 = arguments.next().map_or(Ok(1.0), |a| a.parse())?;
     let receiver: Option<usize> = arguments.next().map(|a| a.parse()).transpose()?;
-    let ways = [
+    let mut ways = vec![
         ("replay", Way::Replay),
         ("stream", Way::Stream),
         ("AF_XDP", Way::Queue("AF_XDP")),
         ("AF_PACKET", Way::Queue("AF_PACKET")),
     ];
-    let candidates = ways.map(|(name, way)| Candidate::new(name, way, receiver));
-    let mut candidates = candidates.into_iter().collect::<Result<Vec<_>, _>>()?;
+    match is_installed("trafgen") {
+        true => ways.push(("trafgen", Way::Trafgen)),
+        false => println!("trafgen is not installed, and left out"),
+    }
+    let candidates = ways.into_iter().map(|(name, way)| Candidate::new(name, way, receiver));
+    let mut candidates = candidates.collect::<Result<Vec<_>, _>>()?;
     for _ in 0..rounds {
         for candidate in &mut candidates {
             candidate.measure(Duration::from_secs_f64(seconds))?;

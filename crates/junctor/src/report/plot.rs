@@ -8,7 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::{Axis, Bar, Origin, Plot, Scale, Series, digits};
 
 /// Colours of series there are.
-pub(super) const COLOURS: usize = 5;
+pub(super) const COLOURS: usize = 8;
 
 /// Size in units of which a letter has 14; on a narrow screen all of it shrinks.
 const WIDTH: u32 = 560;

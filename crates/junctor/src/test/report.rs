@@ -25,6 +25,7 @@ pub(super) fn document(records: &[Record]) -> Document {
     sections.push(tables::trials(records, &names));
     sections.push(tables::machines(records, &names));
     sections.push(how(records));
+    sections.extend(filters(records, &names));
     sections.extend(configurations(records));
     sections
         .retain(|s| !(s.plots.is_empty() && s.tables.is_empty() && s.text.is_empty() && s.code.is_none()));
@@ -86,11 +87,24 @@ fn groups<K: PartialEq>(records: &[Record], key: impl Fn(&Record) -> K) -> Vec<(
     groups
 }
 
+/// Units at the end of a name's part, which reports have in a column of their own.
+const UNITS: [&str; 4] = ["mpps", "us", "ms", "s"];
+
+/// A name without units: `latency_us.p50` is `latency.p50`, and `cable.mpps` is `cable`.
+fn unit_less(label: &str) -> String {
+    let part = |part: &str| match part.rsplit_once('_') {
+        Some((what, unit)) if UNITS.contains(&unit) => what.to_owned(),
+        _ => part.to_owned(),
+    };
+    let parts = label.split('.').filter(|part| *part != UNITS[0]).map(part);
+    parts.collect::<Vec<_>>().join(".")
+}
+
 /// A stable name in words: `latency_us.p99.9` is `latency p99.9`.
 fn words(record: &Record, label: &str) -> String {
     let label =
         label.strip_prefix(record.procedure()).and_then(|rest| rest.strip_prefix('.')).unwrap_or(label);
-    let label = label.replacen("_mpps", "", 1).replacen("_us", "", 1);
+    let label = unit_less(label);
     let mut out = String::new();
     let mut before = "";
     for part in label.split('.') {
@@ -130,7 +144,7 @@ fn findings(records: &[Record]) -> Vec<String> {
     let told = |q: &&super::record::Quantity| rates::is_rate(q);
     let sentence = |q: &super::record::Quantity| {
         let size = q.size.map(|size| format!("{size} bytes: ")).unwrap_or_default();
-        let share = q.size.and_then(|size| rates::share_of_link(record, size, q.value));
+        let share = rates::share_of_link(record, q);
         let share = share.map(|share| format!(", {:.1} % of the link", 100.0 * share)).unwrap_or_default();
         format!("{size}{} {:.4} {}{share}.", words(record, &q.label()), q.value, q.unit)
     };
@@ -218,6 +232,9 @@ fn how(records: &[Record]) -> Section {
             let part = |name: &str| port[name].as_str().unwrap_or("unknown").to_owned();
             add(format!("Port {}: {}.", part("name"), part("driver")));
         }
+        for line in modifiers(record) {
+            add(line);
+        }
         if let Some(seed) = record.number("seed") {
             add(format!("Seed {seed}."));
         }
@@ -226,6 +243,60 @@ fn how(records: &[Record]) -> Section {
         add(format!("Command line: {}", record.command_line.join(" ")));
     }
     Section { title: "How it was measured".into(), text, ..Section::default() }
+}
+
+/// What was changed about the frames, in a sentence each.
+fn modifiers(record: &Record) -> Vec<String> {
+    let Some(all) = record.conditions.get("modifiers").and_then(|m| m.as_object()) else { return Vec::new() };
+    let number = |name: &str| all.get(name).and_then(serde_json::Value::as_u64);
+    let text = |name: &str| all.get(name).and_then(serde_json::Value::as_str);
+    let is_set = |name: &str| all.get(name).and_then(serde_json::Value::as_bool) == Some(true);
+    let beside: Vec<&str> = all
+        .get("beside")
+        .and_then(|list| list.as_array())
+        .into_iter()
+        .flatten()
+        .filter_map(|w| w.as_str())
+        .collect();
+    [
+        text("imix").map(|genome| format!("Frames of several sizes, in the order {genome} (RFC 6985).")),
+        number("burst").map(|frames| format!("Frames left in bursts of {frames} (RFC 2544 21).")),
+        is_set("random_ports").then(|| "UDP ports were drawn at random (RFC 4814).".to_owned()),
+        number("flows_per_port").map(|flows| format!("Each port had {flows} flows at most.")),
+        is_set("mesh").then(|| "Each port sent to all others in turn (RFC 2544 16).".to_owned()),
+        number("networks").map(|count| {
+            format!("First with one pair of addresses, then with destinations in {count} networks (RFC 2544 12).")
+        }),
+        (!beside.is_empty()).then(|| format!("Beside the test's frames there were others: {} (RFC 2544 11).", beside.join(", "))),
+        is_set("each_modifier").then(|| {
+            "First without modifiers, then with each by itself: broadcast frames, management frames, routing updates, filters (RFC 2544 11)."
+                .to_owned()
+        }),
+        is_set("filters").then(|| "First without filters, then with one and with 25 (RFC 2544 11.4).".to_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The filters that were on the devices.
+fn filters(records: &[Record], names: &Names) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    for record in records {
+        let lists = record.conditions.get("filters").and_then(|lists| lists.as_object());
+        for (name, list) in lists.into_iter().flatten() {
+            let lines: Vec<&str> =
+                list.as_array().into_iter().flatten().filter_map(|line| line.as_str()).collect();
+            let who = names.who(record);
+            let caption = if who.is_empty() { record.device().to_owned() } else { who };
+            let (title, code) =
+                (format!("What {} were", name.replace('_', " ")), (caption, lines.join("\n")));
+            if !sections.iter().any(|known| known.title == title && known.code.as_ref() == Some(&code)) {
+                sections.push(Section { title, code: Some(code), ..Section::default() });
+            }
+        }
+    }
+    sections
 }
 
 /// The devices' configurations, each once.

@@ -224,6 +224,7 @@ pub fn errored_ledger(sent: &[&str]) -> Ledger {
     let mut ledger = Ledger::default();
     let done = match sent {
         [] => "agents send what makes up flows only: none".to_owned(),
+        // Linux takes a frame with an FCS of its own (SO_NOFCS) for few drivers; a virtual cable's refuses it, and its frames have none.
         kinds => {
             format!("the tester's ports send whole frames with a right FCS only: {}", kinds.join(" and "))
         }

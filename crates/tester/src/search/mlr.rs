@@ -531,8 +531,24 @@ fn ledger(results: &[GoalResult]) -> Ledger {
     let unfinished = results.iter().filter(|result| !result.finished).count();
     // By the titles of the sections: their numbers differ between the drafts and the RFC.
     let section = "RFC 9971, Regular Goal Result";
-    ledger.note(section, Level::Must, "the report has each goal's relevant lower bound", true, "");
-    ledger.note(section, Level::Should, "the report has each goal's relevant upper bound", true, "");
+    let without =
+        |bound: fn(&GoalResult) -> Option<Bound>| results.iter().filter(|one| bound(one).is_none()).count();
+    let no_lower = without(|result| result.lower);
+    ledger.note(
+        section,
+        Level::Must,
+        "the report has each goal's relevant lower bound",
+        no_lower == 0,
+        format_args!("{no_lower} of {} goals have none: no load that was tried is good", results.len()),
+    );
+    let no_upper = without(|result| result.upper);
+    ledger.note(
+        section,
+        Level::Should,
+        "the report has each goal's relevant upper bound",
+        no_upper == 0,
+        format_args!("{no_upper} of {} goals have none: no load that was tried is too much", results.len()),
+    );
     ledger.note(
         section,
         Level::Must,
@@ -646,9 +662,14 @@ mod tests {
         let result = fast.results[0];
         assert_eq!((result.conditional_throughput(), result.upper), (Some(RATE_MAX), None));
         assert!(result.finished && !result.is_regular());
+        let missed = |report: &Report, what: &str| {
+            report.ledger.deviations().any(|clause| clause.asks.contains(&format!("relevant {what} bound")))
+        };
+        assert_eq!([missed(&fast, "lower"), missed(&fast, "upper")], [false, true]);
         let dead = run(&mut Device::sharp(0.0), &Parameters::quick(RATE_MAX)).unwrap();
         let result = dead.results[1];
         assert_eq!((result.conditional_throughput(), result.lower), (None, None));
+        assert_eq!([missed(&dead, "lower"), missed(&dead, "upper")], [true, false]);
         assert_eq!(result.upper.map(|bound| bound.rate), Some(RATE_MAX / 10_000.0));
         assert!(result.finished);
     }

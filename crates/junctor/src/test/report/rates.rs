@@ -38,10 +38,21 @@ fn add(lines: &mut Vec<Series>, name: &str, quantity: &Quantity, point: (f64, f6
     }
 }
 
-/// Share of the link that frames of `size` bytes take at so many millions a second, 0 to 1; nothing without a link.
-pub(super) fn share_of_link(record: &Record, size: usize, mpps: f64) -> Option<f64> {
-    let bits = record.number("link")?;
-    Some(mpps * 1e6 / ethernet_frames_per_s(bits as u64, size as u64))
+/// Whether a rate is that of all ports together, as RFC 2889 has it.
+fn is_of_all(quantity: &Quantity) -> bool {
+    quantity.name.starts_with("test.rfc2889.forwarding_mpps")
+}
+
+/// A rate for each sending port.
+fn of_port(record: &Record, quantity: &Quantity) -> f64 {
+    let ports = if is_of_all(quantity) { record.number("senders").unwrap_or(1.0).max(1.0) } else { 1.0 };
+    quantity.value / ports
+}
+
+/// Share of the link that frames take at this rate, 0 to 1; nothing without a link.
+pub(super) fn share_of_link(record: &Record, quantity: &Quantity) -> Option<f64> {
+    let (bits, size) = (record.number("link")?, quantity.size?);
+    Some(of_port(record, quantity) * 1e6 / ethernet_frames_per_s(bits as u64, size as u64))
 }
 
 /// A line for each rate of each device, and what bounds them.
@@ -52,7 +63,7 @@ pub(super) fn by_size(records: &[Record], names: &Names) -> Section {
             let Some(size) = quantity.size else { continue };
             let (who, what) = (names.who(record), words(record, &quantity.label()));
             let name = if who.is_empty() { what } else { format!("{who}: {what}") };
-            add(&mut series, &name, quantity, (size as f64, quantity.value));
+            add(&mut series, &name, quantity, (size as f64, of_port(record, quantity)));
         }
     }
     let plots = if series.iter().any(|s| s.points.len() > 1) {
@@ -73,7 +84,8 @@ fn bars(records: &[Record], names: &Names) -> Vec<Plot> {
         let (who, size) = (names.who(record), q.size.map(|s| format!(", {s} bytes")).unwrap_or_default());
         let who = if who.is_empty() { who } else { format!("{who}: ") };
         let spread = (q.runs > 1).then_some((q.min, q.max));
-        let name = format!("{who}{}{size}", words(record, &q.label()));
+        let ports = if is_of_all(q) { ", all ports together" } else { "" };
+        let name = format!("{who}{}{size}{ports}", words(record, &q.label()));
         Bar { name, origin: Origin::Measured, value: q.value, spread }
     };
     let bars: Vec<Bar> = records

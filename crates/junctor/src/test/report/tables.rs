@@ -43,13 +43,12 @@ fn table(group: &[&Record], names: &Names) -> Table {
         let values = cells.iter().map(|found| found.map_or_else(|| Cell::new(""), cell));
         table.rows.push([name.clone(), Cell::new(unit)].into_iter().chain(values).collect());
         if record.number("link").is_some() && cells.iter().flatten().any(|q| rates::is_rate(q)) {
-            let share = |(size, found): (&Option<usize>, &Option<&Quantity>)| {
-                let share =
-                    (*found).zip(*size).and_then(|(q, size)| rates::share_of_link(record, size, q.value));
+            let share = |found: &Option<&Quantity>| {
+                let share = found.and_then(|q| rates::share_of_link(record, q));
                 share.map_or_else(|| Cell::new(""), |share| Cell::new(format!("{:.2}", 100.0 * share)))
             };
             let name = Cell::new(format!("{}, of the link", name.text));
-            let shares = sizes.iter().zip(&cells).map(share);
+            let shares = cells.iter().map(share);
             table.rows.push([name, Cell::new("%")].into_iter().chain(shares).collect());
         }
     }
@@ -57,9 +56,12 @@ fn table(group: &[&Record], names: &Names) -> Table {
 }
 
 fn cell(quantity: &Quantity) -> Cell {
-    // A loss of one frame in millions is no zero.
-    let number = |value: f64| {
-        if value != 0.0 && value.abs() < 0.01 { format!("{value:.3e}") } else { digits(value) }
+    // What is counted has no parts of one; and a loss of one frame in millions is no zero.
+    let is_counted = ["", "frames", "addresses"].contains(&quantity.unit.as_str());
+    let number = |value: f64| match value.abs() {
+        _ if is_counted && value.fract() == 0.0 => format!("{value:.0}"),
+        small if small != 0.0 && small < 0.01 => format!("{value:.3e}"),
+        _ => digits(value),
     };
     let spread = (quantity.runs > 1).then(|| format!("{} to {}", number(quantity.min), number(quantity.max)));
     Cell { text: number(quantity.value), spread, missing: false }
@@ -84,7 +86,8 @@ pub(super) fn trials(records: &[Record], names: &Names) -> Section {
                 .enumerate()
                 .map(|(i, head)| (*head, [Origin::Name, Origin::Measured][i.min(1)]))
                 .collect();
-            let mut table = Table::new(format!("{who}{size} bytes: {} trials", all.len()), &columns);
+            let many = if all.len() == 1 { "" } else { "s" };
+            let mut table = Table::new(format!("{who}{size} bytes: {} trial{many}", all.len()), &columns);
             all.iter().for_each(|trial| table.row(trial_row(trial)));
             tables.push(table);
         }
