@@ -78,6 +78,9 @@ fn a_search_is_told_in_every_form() {
     assert!(csv.lines().all(|line| line.split(',').count() == 11), "{csv}");
 }
 
+/// A procedure, the device, its own options, more of them, and what its page has.
+type Case<'a> = (&'a str, &'a str, &'a [&'a str], &'a [&'a str], &'a [&'a str]);
+
 /// The page and the JSON of each procedure.
 #[test]
 fn every_procedure_has_a_page_and_fits_the_schema() {
@@ -86,7 +89,7 @@ fn every_procedure_has_a_page_and_fits_the_schema() {
     let few = [&short[..], &["--flows-per-port", "8"]].concat();
     let (router, router6) = ("self:conf/ip-router.click", "self:conf/ip6-router.click");
     let goal = ["--goal", "ndr width=10 initial=0.05 final=0.05 sum=0.1"];
-    let cases: &[(&str, &str, &[&str], &[&str], &[&str])] = &[
+    let cases: &[Case<'_>] = &[
         (
             "rfc2544",
             router,
