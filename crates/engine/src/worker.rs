@@ -789,15 +789,6 @@ impl Worker {
         }
     }
 
-    /// Drops packets that could not be sent.
-    #[cold]
-    fn drop_batch(&mut self, element: u32, reason: Reason, batch: Batch) {
-        if self.is_witnessed() {
-            self.show_drops(element, reason, &batch);
-        }
-        self.count_drops(element, reason, batch.len() as u64);
-    }
-
     pub(crate) fn drops(&self, element: u32) -> &DropCounts {
         &self.drops[element as usize]
     }

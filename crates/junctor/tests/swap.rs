@@ -86,6 +86,8 @@ struct Traffic {
     sent: AtomicU64,
     received: AtomicU64,
     ended: AtomicBool,
+    /// Nothing is sent any more.
+    all_sent: AtomicBool,
     wrong: Mutex<Vec<String>>,
 }
 
@@ -98,6 +100,7 @@ impl Traffic {
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            all_sent: AtomicBool::new(false),
             wrong: Mutex::default(),
         }
     }
@@ -127,6 +130,7 @@ impl Traffic {
             self.sent.fetch_add(batch.len() as u64, Ordering::Relaxed);
             self.into[usize::from(side)].send(&mut batch);
         }
+        self.all_sent.store(true, Ordering::Release);
     }
 
     /// Receives until all has come that was sent, or time is up.
@@ -151,7 +155,7 @@ impl Traffic {
                 patience = None;
                 continue;
             }
-            if self.ended.load(Ordering::Relaxed) {
+            if self.all_sent.load(Ordering::Acquire) {
                 let all = self.received.load(Ordering::Relaxed) == self.sent.load(Ordering::Relaxed);
                 let since = *patience.get_or_insert_with(Instant::now);
                 if all || since.elapsed() > Duration::from_secs(120) {

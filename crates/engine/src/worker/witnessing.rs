@@ -324,6 +324,15 @@ impl Worker {
         }
     }
 
+    /// Drops packets that could not be sent.
+    #[cold]
+    pub(super) fn drop_batch(&mut self, element: u32, reason: Reason, batch: Batch) {
+        if self.is_witnessed() {
+            self.show_drops(element, reason, &batch);
+        }
+        self.count_drops(element, reason, batch.len() as u64);
+    }
+
     /// Tells of drops whose packets are not at hand.
     #[cold]
     #[inline(never)]

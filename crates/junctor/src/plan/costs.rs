@@ -48,6 +48,14 @@ pub(crate) struct InTurn {
     pub(crate) elements: Vec<f64>,
 }
 
+impl InTurn {
+    /// Whether something was timed on each of both workers that has tasks, of which these are the homes; in a short run perhaps not.
+    pub(super) fn tells_of(&self, homes: &[usize]) -> bool {
+        let timed = |tasks: &Vec<f64>| tasks.iter().sum::<f64>().is_normal();
+        (0..2).all(|worker| !homes.contains(&worker) || timed(&self.tasks[worker]))
+    }
+}
+
 /// What rounds measured, or one of them.
 pub(super) struct Measures {
     pub(super) ns_per_packet: f64,

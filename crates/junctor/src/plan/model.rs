@@ -47,7 +47,7 @@ impl Prediction {
         }
         let links = links(costs, elements, &items, &mut parts, handoff);
         let mut problem = Problem { items: parts, links, frame_costs: handoff.memory_ns, workers };
-        let tried = costs.in_turn.as_ref().filter(|_| workers > 1);
+        let tried = costs.in_turn.as_ref().filter(|tried| workers > 1 && tried.tells_of(&homes));
         tried.into_iter().for_each(|tried| correct(&mut problem, &items, costs, tried));
         // Cores share a cache and a memory, and are not all as fast.
         let slower = costs.slower(workers);
@@ -261,6 +261,21 @@ mod tests {
         );
         assert_eq!(two.problem.loads(&[0, 0]), [100.0, 0.0]);
         assert_eq!(prediction(text, 3, costs).loads, [65.0, 70.0, 0.0]);
+    }
+
+    #[test]
+    fn what_was_not_timed_in_turn_is_taken_from_prices() {
+        let text = "s :: InfiniteSource -> Queue -> u :: Unqueue -> Discard; StaticThreadSched(s 0, u 1)";
+        for unknown in [0.0, f64::INFINITY, f64::NAN] {
+            let found = prediction(text, 2, |shared| {
+                let mut tasks = [0, 1].map(|_| vec![0.0; shared.elements.len()]);
+                tasks[0][shared.lookup("s", None).expect("an element")] = 65.0;
+                tasks[1][shared.lookup("u", None).expect("an element")] = unknown;
+                let in_turn = Some(InTurn { tasks, elements: vec![0.0; shared.elements.len()] });
+                Costs { in_turn, ..Costs::made_up(shared, &[("s", 60.0), ("u", 40.0)]) }
+            });
+            assert!((found.mpps() - 1e3 / 70.0).abs() < 0.01, "{unknown}: {}", found.mpps());
+        }
     }
 
     #[test]

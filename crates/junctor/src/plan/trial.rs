@@ -110,8 +110,9 @@ impl Trial {
     /// What each round measured. What is known from few timed runs only is taken from all rounds, as a share of what the round took.
     fn measures(&self) -> Vec<Measures> {
         // A worker that loses its processor for a while spoils its round's, so it is not the round's own that counts.
-        let beside =
-            median(self.rounds.iter().filter_map(|r| Some(r.two.as_ref()?.beside_tasks()))).unwrap_or(1.0);
+        let beside = self.rounds.iter().filter_map(|r| Some(r.two.as_ref()?.beside_tasks()));
+        // No number, where no run of a task was timed.
+        let beside = median(beside.filter(|times| times.is_normal())).unwrap_or(1.0);
         let mut all: Vec<Measures> = self.rounds.iter().map(|round| round.measures(beside)).collect();
         costs::share_out_elements(&mut all);
         all
