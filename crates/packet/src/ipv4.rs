@@ -79,7 +79,7 @@ impl Headers {
         let mut survey = Survey { rows: 0, marks: 0 };
         // A block is checked before the next is read: what follows a packet that is not ordinary will be read again.
         for (block, packets) in packets.chunks(BLOCK).take(ROWS / BLOCK).enumerate() {
-            let n = self.read(packets, block * BLOCK, at, columns.to, &mut see);
+            let n = self.read(packets, block, at, columns.to, &mut see);
             let (refused, marks) = self.check::<SUM>(block, end, &mut columns);
             survey.marks |= marks;
             let rows = &self.refused[block * BLOCK..][..n];
@@ -93,31 +93,28 @@ impl Headers {
         survey
     }
 
-    /// Fills columns with the headers' words, from this row on; returns for how many packets.
+    /// Fills a block of columns with the headers' words; returns for how many packets.
     #[allow(clippy::needless_range_loop)]
     #[inline]
     fn read(
         &mut self,
         packets: &[Packet],
-        first: usize,
+        block: usize,
         at: usize,
         to: &mut [u32; ROWS],
         see: &mut impl FnMut(&Packet, [u32; 5]),
     ) -> usize {
-        let n = packets.len().min(ROWS - first);
+        let Headers { words: [a, b, c, d], len, .. } = self;
+        let [a, b, c, d, len, to] = [a, b, c, d, len, to].map(|column| block_of(column, block));
+        let n = packets.len().min(BLOCK);
         for i in 0..n {
             let packet = &packets[i];
             let Some(header) = packet.chunk_at::<HEADER>(at) else { return i };
             let (words, _) = header.as_chunks::<4>();
             let word = |at: usize| u32::from_le_bytes(words[at]);
             let words = [word(0), word(1), word(2), word(3), word(4)];
-            let row = first + i;
-            self.words[0][row] = words[0];
-            self.words[1][row] = words[1];
-            self.words[2][row] = words[2];
-            self.words[3][row] = words[3];
-            to[row] = words[4];
-            self.len[row] = packet.len() as u32;
+            (a[i], b[i], c[i], d[i], to[i]) = (words[0], words[1], words[2], words[3], words[4]);
+            len[i] = packet.len() as u32;
             see(packet, words);
         }
         n

@@ -17,7 +17,7 @@ use packet::{Packet, ipv4};
 use tables::neighbour::Address;
 use tables::next_hop::{NextHopId, View};
 
-use super::output::Row;
+use super::output::{Row, Rows};
 use crate::ip::routing::{Family, Hop, Lookup};
 
 /// What differs between the families.
@@ -321,7 +321,7 @@ impl<A: Address> Found<A> {
                 packets,
                 ways,
                 exits,
-                Group { rows: &IN_ORDER[..n], marked },
+                Group { rows: Rows::First(n), marked },
             );
         }
         let sorted = self.by_output(n);
@@ -330,7 +330,14 @@ impl<A: Address> Found<A> {
             let output = |row: &u8| self.ports[usize::from(*row)] & !NOT_PLAIN;
             let rows = rest.iter().take_while(|row| output(row) == output(first)).count();
             let (rows, others) = rest.split_at(rows);
-            self.send_group::<K>(more, entry, packets, ways, exits, Group { rows, marked });
+            self.send_group::<K>(
+                more,
+                entry,
+                packets,
+                ways,
+                exits,
+                Group { rows: Rows::These(rows), marked },
+            );
             rest = others;
         }
     }
@@ -339,19 +346,19 @@ impl<A: Address> Found<A> {
     #[inline(never)]
     fn by_output(&self, n: usize) -> [u8; STEP] {
         let output = |row: &u8| usize::from(self.ports[usize::from(*row) % STEP] & !NOT_PLAIN);
-        let rows = &IN_ORDER[..n];
+        let rows = 0..n as u8;
         let mut ends = [0u8; NOT_PLAIN as usize];
-        rows.iter().for_each(|row| ends[output(row)] += 1);
+        rows.clone().for_each(|row| ends[output(&row)] += 1);
         let mut sum = 0;
         for end in &mut ends {
             sum += *end;
             *end = sum;
         }
         let mut sorted = [0; STEP];
-        for row in rows.iter().rev() {
-            let end = &mut ends[output(row)];
+        for row in rows.rev() {
+            let end = &mut ends[output(&row)];
             *end -= 1;
-            sorted[usize::from(*end) % STEP] = *row;
+            sorted[usize::from(*end) % STEP] = row;
         }
         sorted
     }
@@ -367,21 +374,21 @@ impl<A: Address> Found<A> {
         exits: &mut [Exit<K::Live<'_>>; BRANCHES_MAX],
         Group { rows, marked }: Group<'_>,
     ) {
-        let Some(first) = rows.first() else { return };
-        let port = |row: u8| self.ports[usize::from(row) % STEP];
-        let output = usize::from(port(*first) & !NOT_PLAIN);
+        let Some(first) = rows.iter().next() else { return };
+        let port = |row: usize| self.ports[row % STEP];
+        let output = usize::from(port(first) & !NOT_PLAIN);
         let Entry { color, strip, .. } = *entry;
         let mut sent = 0;
         if let Some(Exit::Branch(live, through)) = exits.get(output) {
             let plain = match marked {
                 false => rows,
-                true => &rows[..rows.iter().take_while(|row| port(**row) & NOT_PLAIN == 0).count()],
+                true => rows.while_all(|row| port(row) & NOT_PLAIN == 0),
             };
             sent = K::send(live, packets, Row { strip, found: self, rows: plain, color }, more);
             if sent == ways.len() {
                 ways.fill(*through);
             } else {
-                rows[..sent].iter().for_each(|row| ways[usize::from(*row)] = *through);
+                rows.iter().take(sent).for_each(|row| ways[row] = *through);
             }
         }
         if sent == rows.len() {
@@ -391,7 +398,7 @@ impl<A: Address> Found<A> {
         if let Some(exit) = exits.get_mut(output) {
             *exit = Exit::Output;
         }
-        for row in rows[sent..].iter().map(|row| usize::from(*row)) {
+        for row in rows.iter().skip(sent) {
             ways[row] = Way::output(output);
             let packet = &mut packets[row];
             packet.enter_network(strip, K::HEADER + usize::from(self.behind[row]), 0, K::HEADER);
@@ -406,21 +413,10 @@ impl<A: Address> Found<A> {
 /// Rows of a step whose packets have an output in common.
 #[derive(Clone, Copy)]
 struct Group<'a> {
-    rows: &'a [u8],
+    rows: Rows<'a>,
     /// Some rows of the step are not plain.
     marked: bool,
 }
-
-/// All rows of a step.
-const IN_ORDER: [u8; STEP] = {
-    let mut rows = [0; STEP];
-    let mut at = 0;
-    while at < STEP {
-        rows[at] = at as u8;
-        at += 1;
-    }
-    rows
-};
 
 /// Whether all of these are equal, as they most often are: asked without a branch for each.
 #[inline(always)]

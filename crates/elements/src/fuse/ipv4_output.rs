@@ -142,8 +142,7 @@ impl Live<'_> {
     ) -> usize {
         let Demands { mtu, ttl, unicast, .. } = self.demands;
         if unicast {
-            let is_unicast = |row: &&u8| marks[usize::from(**row) % STEP] & MULTICAST == 0;
-            row.rows = &row.rows[..row.rows.iter().take_while(is_unicast).count()];
+            row.rows = row.rows.while_all(|row| marks[row % STEP] & MULTICAST == 0);
         }
         let note = |p: &mut Packet, to: u32| p.set_dst_ip(to.to_be_bytes());
         match ttl {

@@ -7,7 +7,7 @@ use engine::fuse::{Chain, member};
 use packet::{Facts, Packet};
 use tables::neighbour::{Address, PaddedMac, View, pad};
 
-use super::forward::{Found, STEP};
+use super::forward::{Found, STEP, is_alike};
 use crate::basic::check_paint::CheckPaint;
 use crate::basic::paint_tee::PaintTee;
 use crate::ethernet::ether_encap::EtherEncap;
@@ -111,14 +111,51 @@ pub(super) enum Link<'a, A> {
     Known(View<'a, A>, [u8; 8]),
 }
 
+/// Some packets of a step, in order.
+#[derive(Clone, Copy)]
+pub(super) enum Rows<'a> {
+    /// So many, from the first on.
+    First(usize),
+    /// These.
+    These(&'a [u8]),
+}
+
+impl<'a> Rows<'a> {
+    #[inline]
+    pub(super) fn len(self) -> usize {
+        match self {
+            Rows::First(n) => n,
+            Rows::These(rows) => rows.len(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn iter(self) -> impl Iterator<Item = usize> {
+        (0..self.len()).map(move |at| match self {
+            Rows::First(_) => at,
+            Rows::These(rows) => usize::from(rows[at]),
+        })
+    }
+
+    /// Those up to the first for which `holds` does not hold.
+    #[inline]
+    pub(super) fn while_all(self, holds: impl Fn(usize) -> bool) -> Rows<'a> {
+        let n = self.iter().take_while(|row| holds(*row)).count();
+        match self {
+            Rows::First(_) => Rows::First(n),
+            Rows::These(rows) => Rows::These(&rows[..n]),
+        }
+    }
+}
+
 /// Plain packets, each with a header without options.
 pub(super) struct Row<'a, A> {
     /// Bytes before the header.
     pub(super) strip: usize,
     /// What is known of the packets of the step.
     pub(super) found: &'a Found<A>,
-    /// Which ones these are among those, in order.
-    pub(super) rows: &'a [u8],
+    /// Which ones these are among those.
+    pub(super) rows: Rows<'a>,
     /// The paint they get, if any.
     pub(super) color: Option<u8>,
 }
@@ -165,8 +202,7 @@ impl<'a, A: Address> Link<'a, A> {
         // All lengths of the step at once, which is a few comparisons; what rows had before may still stand in some.
         let long = |behind: u16| usize::from(behind) + N > mtu;
         if long(found.behind.iter().fold(0, |longest, behind| longest.max(*behind))) {
-            let fits = |row: &&u8| !long(found.behind[usize::from(**row)]);
-            row.rows = &row.rows[..row.rows.iter().take_while(fits).count()];
+            row.rows = row.rows.while_all(|row| !long(found.behind[row % STEP]));
         }
         // No packet is longer.
         let strip = row.strip as u32;
@@ -196,16 +232,21 @@ impl<'a, A: Address> Link<'a, A> {
 /// The address of the neighbour to which all these packets go, if it is one and known.
 #[inline]
 fn common_neighbour<A: Address>(known: View<'_, A>, row: &Row<'_, A>) -> Option<PaddedMac> {
-    let to = |at: &u8| row.found.to[usize::from(*at) % STEP];
-    let (first, last) = (to(row.rows.first()?), to(row.rows.last()?));
-    let alike = first == last && row.rows.iter().fold(true, |alike, row| alike & (to(row) == first));
-    if alike { known.get(first).copied() } else { None }
+    let to = &row.found.to;
+    let first = match row.rows {
+        Rows::First(n) => is_alike(&to[..n]).then_some(to[0])?,
+        Rows::These(rows) => {
+            let to = |at: &u8| to[usize::from(*at) % STEP];
+            let (first, last) = (to(rows.first()?), to(rows.last()?));
+            let alike = || rows.iter().fold(true, |alike, row| alike & (to(row) == first));
+            (first == last && alike()).then_some(first)?
+        }
+    };
+    known.get(first).copied()
 }
 
 /// Lets `link` give each packet its link header, and `change` change the header that this returns. Returns for how many it did.
-// Apart, so that the loop has all registers to itself; the closures have their settings by value for the same reason, and columns are
-// reached by one place and one number.
-#[inline(never)]
+#[inline]
 fn each<A: Address, const N: usize>(
     packets: &mut [Packet],
     row: Row<'_, A>,
@@ -213,7 +254,46 @@ fn each<A: Address, const N: usize>(
     note: impl Fn(&mut Packet, A),
     link: impl for<'p> Fn(&'p mut Packet, u16, A) -> Option<&'p mut [u8; N]>,
 ) -> usize {
-    let Row { found, rows, .. } = row;
+    match row.rows {
+        Rows::First(n) => each_first(packets, row.found, n, change, note, link),
+        Rows::These(rows) => each_of(packets, row.found, rows, change, note, link),
+    }
+}
+
+/// [`each`] of the first `n` packets.
+// Apart, so that the loop has all registers to itself; the closures have their settings by value for the same reason, and columns are
+// reached by one place and one number.
+#[allow(clippy::needless_range_loop)]
+#[inline(never)]
+fn each_first<A: Address, const N: usize>(
+    packets: &mut [Packet],
+    found: &Found<A>,
+    n: usize,
+    change: impl Fn(&mut [u8; N], usize),
+    note: impl Fn(&mut Packet, A),
+    link: impl for<'p> Fn(&'p mut Packet, u16, A) -> Option<&'p mut [u8; N]>,
+) -> usize {
+    let end = n.min(packets.len()).min(STEP);
+    for i in 0..end {
+        let packet = &mut packets[i];
+        let to = found.to[i];
+        let Some(header) = link(packet, found.behind[i], to) else { return i };
+        change(header, i);
+        note(packet, to);
+    }
+    end
+}
+
+/// [`each`] of these packets.
+#[inline(never)]
+fn each_of<A: Address, const N: usize>(
+    packets: &mut [Packet],
+    found: &Found<A>,
+    rows: &[u8],
+    change: impl Fn(&mut [u8; N], usize),
+    note: impl Fn(&mut Packet, A),
+    link: impl for<'p> Fn(&'p mut Packet, u16, A) -> Option<&'p mut [u8; N]>,
+) -> usize {
     for (done, i) in rows.iter().enumerate() {
         let i = usize::from(*i) % STEP;
         let packet = &mut packets[i];

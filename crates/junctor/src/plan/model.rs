@@ -180,7 +180,11 @@ fn correct(problem: &mut Problem, items: &[usize], costs: &Costs, tried: &InTurn
     for (i, item) in problem.items.iter_mut().enumerate() {
         if of(items[i], &priced) <= 0.0 {
             let copies = items.iter().filter(|e| **e == items[i]).count() as f64;
-            item.cost = (item.cost + found(i) / copies).max(0.0);
+            let corrected = item.cost + found(i) / copies;
+            // In a short run too few passes may have been timed to say anything.
+            if corrected > 0.0 && corrected.is_finite() {
+                item.cost = corrected;
+            }
         }
     }
 }
