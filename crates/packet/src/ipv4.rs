@@ -72,115 +72,108 @@ impl Headers {
         &mut self,
         packets: &[Packet],
         at: usize,
-        mut columns: Columns<'_>,
-        mut see: impl FnMut(&Packet, [u32; 5]),
+        columns: Columns<'_>,
+        see: impl FnMut(&Packet, [u32; 5]),
     ) -> Survey {
+        let Columns { to, behind, aged, marks } = columns;
+        let n = self.read(packets, at, to, see);
         let end = at.saturating_add(HEADER) as u32;
-        let mut survey = Survey { rows: 0, marks: 0 };
-        // A block is checked before the next is read: what follows a packet that is not ordinary will be read again.
-        for (block, packets) in packets.chunks(BLOCK).take(ROWS / BLOCK).enumerate() {
-            let n = self.read(packets, block, at, columns.to, &mut see);
-            let (refused, marks) = self.check::<SUM>(block, end, &mut columns);
-            survey.marks |= marks;
-            let rows = &self.refused[block * BLOCK..][..n];
-            let first = || rows.iter().position(|refused| *refused != 0);
-            let ordinary = if refused { first().unwrap_or(n) } else { n };
-            survey.rows += ordinary;
-            if ordinary < packets.len() {
-                break;
-            }
-        }
-        survey
+        let (refused, marks) = self.check::<SUM>(n, end, to, behind, aged, marks);
+        let first = || self.refused[..n].iter().position(|refused| *refused != 0);
+        Survey { rows: if refused { first().unwrap_or(n) } else { n }, marks }
     }
 
-    /// Fills a block of columns with the headers' words; returns for how many packets.
+    /// Fills columns with the headers' words; returns for how many packets.
     #[allow(clippy::needless_range_loop)]
     #[inline]
     fn read(
         &mut self,
         packets: &[Packet],
-        block: usize,
         at: usize,
         to: &mut [u32; ROWS],
-        see: &mut impl FnMut(&Packet, [u32; 5]),
+        mut see: impl FnMut(&Packet, [u32; 5]),
     ) -> usize {
-        let Headers { words: [a, b, c, d], len, .. } = self;
-        let [a, b, c, d, len, to] = [a, b, c, d, len, to].map(|column| block_of(column, block));
-        let n = packets.len().min(BLOCK);
+        let n = packets.len().min(ROWS);
         for i in 0..n {
             let packet = &packets[i];
             let Some(header) = packet.chunk_at::<HEADER>(at) else { return i };
             let (words, _) = header.as_chunks::<4>();
-            let word = |at: usize| u32::from_le_bytes(words[at]);
-            let words = [word(0), word(1), word(2), word(3), word(4)];
-            (a[i], b[i], c[i], d[i], to[i]) = (words[0], words[1], words[2], words[3], words[4]);
-            len[i] = packet.len() as u32;
+            let words = std::array::from_fn(|word| u32::from_le_bytes(words[word]));
+            self.words[0][i] = words[0];
+            self.words[1][i] = words[1];
+            self.words[2][i] = words[2];
+            self.words[3][i] = words[3];
+            to[i] = words[4];
+            self.len[i] = packet.len() as u32;
             see(packet, words);
         }
         n
     }
 
-    /// Checks the rows of a block, of headers that end at byte `end` of their packets; returns whether any may be refused, and what marks
+    /// Checks the first `n` rows, of headers that end at byte `end` of their packets; returns whether any may be refused, and what marks
     /// there may be.
     #[inline]
-    fn check<const SUM: bool>(&mut self, block: usize, end: u32, columns: &mut Columns<'_>) -> (bool, u8) {
-        // One by one: of columns that are arguments the compiler knows that they lie apart.
-        let Columns { to, behind, aged, marks } = columns;
+    fn check<const SUM: bool>(
+        &mut self,
+        n: usize,
+        end: u32,
+        to: &mut [u32; ROWS],
+        behind: &mut [u16; ROWS],
+        aged: &mut [u32; ROWS],
+        marks: &mut [u8; ROWS],
+    ) -> (bool, u8) {
         #[cfg(target_arch = "x86_64")]
         if self.avx2 {
             // SAFETY: the processor has AVX2, as was found when this was made. Benchmark: `bench engine conf/ip-router-noqueue.click`.
-            return unsafe { self.check_avx2::<SUM>(block, end, to, behind, aged, marks) };
+            return unsafe { self.check_avx2::<SUM>(n, end, to, behind, aged, marks) };
         }
-        self.check_rows::<SUM>(block, end, to, behind, aged, marks)
+        self.check_rows::<SUM>(n, end, to, behind, aged, marks)
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     fn check_avx2<const SUM: bool>(
         &mut self,
-        block: usize,
+        n: usize,
         end: u32,
         to: &mut [u32; ROWS],
         behind: &mut [u16; ROWS],
         aged: &mut [u32; ROWS],
         marks: &mut [u8; ROWS],
     ) -> (bool, u8) {
-        self.check_rows::<SUM>(block, end, to, behind, aged, marks)
+        self.check_rows::<SUM>(n, end, to, behind, aged, marks)
     }
 
-    /// All rows of the block are checked: what those behind the last packet hold is of no use, but may be found refused or marked.
+    /// Rows up to the end of a block are checked, too: what they hold is of no use, but may be found refused or marked.
     #[allow(clippy::needless_range_loop)]
     #[inline(always)]
     fn check_rows<const SUM: bool>(
         &mut self,
-        block: usize,
+        n: usize,
         end: u32,
         to: &mut [u32; ROWS],
         behind: &mut [u16; ROWS],
         aged: &mut [u32; ROWS],
         marks: &mut [u8; ROWS],
     ) -> (bool, u8) {
-        let Headers { words: [a, b, c, d], len, refused, .. } = self;
-        let [a, b, c, d, len] = [a, b, c, d, len].map(|column| &column.as_chunks::<BLOCK>().0[block]);
-        let (to, refused) = (block_of(to, block), block_of(refused, block));
-        let (behind, aged, marks) = (block_of(behind, block), block_of(aged, block), block_of(marks, block));
         let (mut any_refused, mut any_marks) = (0, 0);
-        for i in 0..BLOCK {
-            let row = Row::of::<SUM>([a[i], b[i], c[i], d[i], to[i]], len[i].wrapping_sub(end));
-            refused[i] = row.refused;
-            (to[i], behind[i], aged[i]) = (to[i].swap_bytes(), row.behind as u16, row.aged);
-            marks[i] = row.marks as u8;
-            any_refused |= row.refused;
-            any_marks |= row.marks;
+        // Of constant numbers the compiler knows that all columns have them.
+        for block in 0..ROWS / BLOCK {
+            if block * BLOCK >= n {
+                break;
+            }
+            for i in block * BLOCK..(block + 1) * BLOCK {
+                let [a, b, c, d] = &self.words;
+                let row = Row::of::<SUM>([a[i], b[i], c[i], d[i], to[i]], self.len[i].wrapping_sub(end));
+                self.refused[i] = row.refused;
+                (to[i], behind[i], aged[i]) = (to[i].swap_bytes(), row.behind as u16, row.aged);
+                marks[i] = row.marks as u8;
+                any_refused |= row.refused;
+                any_marks |= row.marks;
+            }
         }
         (any_refused != 0, any_marks as u8)
     }
-}
-
-/// The rows of a block.
-#[inline(always)]
-fn block_of<T>(column: &mut [T; ROWS], block: usize) -> &mut [T; BLOCK] {
-    &mut column.as_chunks_mut().0[block]
 }
 
 /// What there is to know of a header.
