@@ -5,7 +5,7 @@
     packets.py large FILE COUNT SRC DST ETHERSRC ETHERDST      write COUNT good frames of up to 9000 bytes
     packets.py malformed FILE SRC DST ETHERSRC ETHERDST        write bad frames, one line "REASON" each on stdout
     packets.py policy FILE LIST ETHERSRC ETHERDST              write a list of frames, one line "REASON" or "passed" each on stdout
-    packets.py flows FILE COUNT ETHERSRC ETHERDST              write a frame of each of COUNT flows to 10.9.0.0/16
+    packets.py flows FILE COUNT ETHERSRC ETHERDST [4|6]        write a frame of each of COUNT flows to 10.9.0.0/16 or 2001:db8:9::/64
     packets.py expired FILE COUNT ETHERSRC ETHERDST            write COUNT frames whose time to live ends at the router
     packets.py announce INTERFACE IP ETHER request|reply       send a gratuitous ARP message
     packets.py send FILE INTERFACE [COUNT CAPTURE [MTU]]       send a file's frames in order; no more than COUNT before
@@ -23,7 +23,7 @@ import struct
 import sys
 import time
 
-from scapy.all import ARP, ICMP, IP, TCP, UDP, Ether, IPOption, PcapReader, Raw, RawPcapReader, conf, sr1, wrpcap
+from scapy.all import ARP, ICMP, IP, IPv6, TCP, UDP, Ether, IPOption, PcapReader, Raw, RawPcapReader, conf, sr1, wrpcap
 from scapy.utils import RawPcapWriter
 
 
@@ -137,22 +137,50 @@ def policy(file, name, ethersrc, etherdst):
         print(reason)
 
 
-def flows(file, count, ethersrc, etherdst):
+def flows(file, count, ethersrc, etherdst, family="4"):
     rng, seen = random.Random(3), set()
     while len(seen) < int(count):
         seen.add((rng.randrange(2, 250), rng.getrandbits(16), rng.randrange(1024, 65536), rng.choice([53, 80, 443, 4500])))
-    # One that scapy made, with the addresses, ports and checksum of each written over: scapy takes a millisecond for one.
-    pattern = bytes(Ether(src=ethersrc, dst=etherdst) / IP(src="0.0.0.0", dst="0.0.0.0", chksum=0)
-                    / UDP(sport=0, dport=0, chksum=0) / b"flow")
-    words = sum(struct.unpack("!10H", pattern[14:34]))
+    ether = Ether(src=ethersrc, dst=etherdst)
+    make = flow6(ether) if family == "6" else flow4(ether)
     writer = RawPcapWriter(file, linktype=1)
-    for near, far, sport, dport in sorted(seen):
-        addresses = struct.pack("!BBBBBBH", 10, 0, 1, near, 10, 9, far)
-        total = words + sum(struct.unpack("!4H", addresses))
-        total = (total & 0xffff) + (total >> 16)
-        total = ((total & 0xffff) + (total >> 16)) ^ 0xffff
-        writer.write(pattern[:24] + struct.pack("!H", total) + addresses + struct.pack("!HH", sport, dport) + pattern[38:])
+    for flow in sorted(seen):
+        writer.write(make(*flow))
     writer.close()
+
+
+def flow4(ether):
+    # One that scapy made, with the addresses, ports and checksum of each written over: scapy takes a millisecond for one.
+    pattern = bytes(ether / IP(src="0.0.0.0", dst="0.0.0.0", chksum=0) / UDP(sport=0, dport=0, chksum=0) / b"flow")
+
+    def make(near, far, sport, dport):
+        addresses = struct.pack("!BBBBBBH", 10, 0, 1, near, 10, 9, far)
+        total = struct.pack("!H", complement(pattern[14:34] + addresses))
+        return pattern[:24] + total + addresses + struct.pack("!HH", sport, dport) + pattern[38:]
+
+    return make
+
+
+def flow6(ether):
+    pattern = bytes(ether / IPv6(src="::", dst="::") / UDP(sport=0, dport=0, chksum=0) / b"flow")
+    near_net, far_net = (socket.inet_pton(socket.AF_INET6, net)[:14] for net in ["2001:db8:1::", "2001:db8:9::"])
+
+    def make(near, far, sport, dport):
+        addresses = near_net + struct.pack("!H", near) + far_net + struct.pack("!H", far)
+        ports = struct.pack("!HH", sport, dport)
+        # The length of the UDP datagram counts twice, in the pseudo-header, too (RFC 8200, 8.1).
+        total = complement(addresses + struct.pack("!HH", 12, 17) + ports + pattern[58:])
+        return pattern[:22] + addresses + ports + pattern[58:60] + struct.pack("!H", total or 0xffff) + pattern[62:]
+
+    return make
+
+
+def complement(data):
+    """The checksum of RFC 1071."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return total ^ 0xffff
 
 
 def expired(file, count, ethersrc, etherdst):

@@ -11,7 +11,7 @@ const CONFIG: &str = include_str!("../../../../conf/ip6-router.click");
 
 /// A rig whose hosts are at 2001:db8:1::2 and 2001:db8:2::2, one router apart, with cables of these MTUs. Only hosts have
 /// IPv6; the kernel between them has not.
-fn rig(a_mtu: usize, b_mtu: usize) -> Rig {
+pub fn rig(a_mtu: usize, b_mtu: usize) -> Rig {
     let cable = Cable { mtu: a_mtu.max(b_mtu), ..Cable::default() };
     let rig = Rig::new(cable).unwrap();
     for (host, far, near, mtu, mine, other) in
@@ -28,7 +28,7 @@ fn rig(a_mtu: usize, b_mtu: usize) -> Rig {
 }
 
 /// Runs the configuration that ships, on the rig's devices.
-fn router(rig: &Rig, method: &str, edits: &[(&str, &str)]) -> Dut {
+pub fn router(rig: &Rig, method: &str, edits: &[(&str, &str)]) -> Dut {
     let mac = |device: &str| rig.dut.mac(device).unwrap().map(|b| format!("{b:02x}")).join(":");
     let config = CONFIG
         .replace("00:00:c0:ae:67:ef", &mac("d0"))
