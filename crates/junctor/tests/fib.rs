@@ -289,6 +289,27 @@ fn real_ipv6_table() {
     check_real("v6-ris-as3333-20260511.txt.xz", false);
 }
 
+/// What `ip -batch` reads makes a kernel's table of both families, in a namespace with the networks 192.0.2.0/24 and
+/// 2001:db8:ffff::/64; returns it as `ip route` shows it.
+fn kernel_table(host: &Namespace, batch: &str) -> String {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), batch).expect("a file");
+    for which in ["all", "default"] {
+        host.sysctl(&format!("net/ipv6/conf/{which}/disable_ipv6"), "0").expect("sysctl");
+    }
+    host.ip("link add d0 type veth peer name d1").expect("ip");
+    for line in [
+        "addr add 192.0.2.1/24 dev d0",
+        "addr add 2001:db8:ffff::1/64 dev d0 nodad",
+        "link set d1 up",
+        "link set d0 up",
+    ] {
+        host.ip(line).expect("ip");
+    }
+    host.ip(&format!("-batch {}", file.path().display())).expect("ip -batch");
+    host.ip("route show").expect("ip") + &host.ip("-6 route show").expect("ip")
+}
+
 /// A kernel's table of both families, with what `ip route` can say.
 fn kernel_routes(host: &Namespace) -> String {
     let mut random = fastrand::Rng::with_seed(11);
@@ -310,22 +331,7 @@ fn kernel_routes(host: &Namespace) -> String {
         let addr = Ipv6Addr::from((0x2001_0db8 << 96 | random.u128(..1 << 96)) & u128::MAX << (128 - len));
         batch += &format!("route replace {addr}/{len} via 2001:db8:ffff::{via:x}\n");
     }
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), batch).expect("a file");
-    for which in ["all", "default"] {
-        host.sysctl(&format!("net/ipv6/conf/{which}/disable_ipv6"), "0").expect("sysctl");
-    }
-    host.ip("link add d0 type veth peer name d1").expect("ip");
-    for line in [
-        "addr add 192.0.2.1/24 dev d0",
-        "addr add 2001:db8:ffff::1/64 dev d0 nodad",
-        "link set d1 up",
-        "link set d0 up",
-    ] {
-        host.ip(line).expect("ip");
-    }
-    host.ip(&format!("-batch {}", file.path().display())).expect("ip -batch");
-    host.ip("route show").expect("ip") + &host.ip("-6 route show").expect("ip")
+    kernel_table(host, &batch)
 }
 
 #[test]
@@ -352,4 +358,33 @@ fn the_kernels_table() {
     assert_eq!((why.as_str(), status), ("", 0));
     let again = fib(case.dir.path(), &["compare", "kernel", "-"], &dump);
     assert!(again.2 == 0, "{}{}", again.0, again.1);
+}
+
+/// Each of so many lines of a real table as a command for `ip`, its next hops numbered by `via`.
+fn commands(path: &Path, step: usize, via: impl Fn(u32) -> String) -> String {
+    let unpacked = Command::new("xz").arg("-dc").arg(path).output().expect("xz").stdout;
+    let text = String::from_utf8(unpacked).expect("text");
+    let command = |line: &str| {
+        let (prefix, id) = line.split_once(' ').expect("two words");
+        format!("route add {prefix} via {}\n", via(10 + id.parse::<u32>().expect("an id") % 200))
+    };
+    text.lines().step_by(step).map(command).collect()
+}
+
+/// The kernel's own table is the judge of routes as the Internet has them, tens of thousands of each family.
+#[test]
+fn the_kernels_table_of_real_routes() {
+    let names = ["v4-ris-as3333-20260511.txt.xz", "v6-ris-as3333-20260511.txt.xz"];
+    let [Some(v4), Some(v6)] = names.map(data) else { return };
+    if rig::skip("the_kernels_table_of_real_routes") {
+        return;
+    }
+    let host = Namespace::new("real").expect("a namespace");
+    let batch = commands(&v4, 40, |n| format!("192.0.2.{n}"))
+        + &commands(&v6, 20, |n| format!("2001:db8:ffff::{n:x}"));
+    assert!(batch.lines().count() > 30_000);
+    let case = Case::new(&[("kernel", &kernel_table(&host, &batch))]);
+    let compare = ["compare", "--kernel", "--namespace", host.name(), "--samples", "8000", "kernel"];
+    let (text, why, status) = fib(case.dir.path(), &compare, "");
+    assert!(status == 0 && text.contains(" addresses compared, 0 differ"), "{text}{why}");
 }
