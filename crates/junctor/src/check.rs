@@ -4,7 +4,7 @@
 use lang::Diagnostic;
 use serde_json::{Value, json};
 
-use crate::config::{Form, Source};
+use crate::config::{self, Form, Source};
 use crate::explain::{Explained, queues, svg};
 use crate::{cli, exit, run};
 
@@ -14,6 +14,7 @@ use crate::{cli, exit, run};
   junctor check router.click
   junctor check --flat router.click > flat.click
   junctor check --explain -j 4 router.click
+  junctor check --explain --no-fuse router.click
   junctor check --svg router.svg router.click
   junctor check --json -e 'Idle -> Discrad'")]
 pub(crate) struct Args {
@@ -26,6 +27,9 @@ pub(crate) struct Args {
     /// it, and which chains of elements run as one pass.
     #[arg(long)]
     explain: bool,
+    /// Explain it as `junctor run --no-fuse` runs it: every element by itself.
+    #[arg(long, requires = "explain")]
+    no_fuse: bool,
     /// Draw that as a picture, coloured by worker, into this file (`-`: standard output).
     #[arg(long, value_name = "FILE")]
     svg: Option<String>,
@@ -44,7 +48,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err(why) => return cli::usage(why),
     };
     let mut diagnostics = loaded.diagnostics.clone();
-    let checked = loaded.graph.as_ref().map(|graph| engine::check(graph, &elements::registry()));
+    let registry = config::registry(args.no_fuse);
+    let checked = loaded.graph.as_ref().map(|graph| engine::check(graph, &registry));
     if let Some(Err(errors)) = &checked {
         diagnostics.extend(errors.iter().cloned());
     }
@@ -64,10 +69,10 @@ pub(crate) fn main(args: &Args) -> u8 {
             Ok(known) => known,
             Err(why) => return cli::usage(why),
         };
-        let fused = checked.fused(&elements::registry());
+        let fused = checked.fused(&registry);
         match checked.plan(graph, workers, Box::new(queues)) {
             Ok(elements) => {
-                let explained = Explained { graph, elements, fused, workers, cores };
+                let explained = Explained { graph, elements, fused, no_fuse: args.no_fuse, workers, cores };
                 return explain(args, &explained, || loaded.json(&diagnostics));
             }
             Err(errors) => {

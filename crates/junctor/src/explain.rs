@@ -18,6 +18,8 @@ pub(crate) struct Explained<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) elements: Vec<Planned>,
     pub(crate) fused: Vec<FusedChain>,
+    /// Whether fusion is turned off.
+    pub(crate) no_fuse: bool,
     pub(crate) workers: usize,
     /// Cores of the workers, in turn; empty if they are not pinned.
     pub(crate) cores: Vec<usize>,
@@ -179,7 +181,10 @@ impl Explained<'_> {
         text += &self.table();
         text += &self.costs();
         text += &self.locks();
-        text += &fused_text(self.graph, &self.fused);
+        text += &match self.no_fuse {
+            true => "fused: nothing (--no-fuse), each element runs by itself\n".to_owned(),
+            false => fused_text(self.graph, &self.fused),
+        };
         text
     }
 
@@ -375,7 +380,7 @@ mod tests {
             (n, n)
         };
         let elements = checked.plan(&graph, workers, Box::new(queues)).map_err(|e| format!("{e:?}")).unwrap();
-        f(&Explained { graph: &graph, elements, fused, workers, cores: vec![0, 1] })
+        f(&Explained { graph: &graph, elements, fused, no_fuse: false, workers, cores: vec![0, 1] })
     }
 
     /// The sharing, workers and cost of each named element.
