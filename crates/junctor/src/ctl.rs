@@ -24,6 +24,7 @@ pub(crate) const BUILDING: Duration = Duration::from_secs(300);
   junctor ctl c.handlers             what element c offers
   junctor ctl c.count
   junctor ctl src.active false
+  junctor ctl --read rt.lookup 10.0.0.1   a handler that wants a parameter
   junctor ctl stop
   junctor ctl hotconfig new.click    another configuration, if it was started with -R (see also junctor apply)
   junctor ctl --pid 4711 --json q.length")]
@@ -113,9 +114,22 @@ pub(crate) fn main(args: &Args) -> u8 {
             cli::print_or_fail(format!("{value}{end}").as_bytes())
         }
         Err(Failure::Refused(_, why) | Failure::Unreachable(why) | Failure::Unclear(why)) => {
-            eprintln!("junctor: {why}");
+            eprintln!("junctor: {why}{}", advice(args, &why));
             status
         }
+    }
+}
+
+/// How to read what cannot be written, which a value without `--read` asks for.
+fn advice(args: &Args, why: &str) -> String {
+    let meant_to_read = !args.write && !args.value.is_empty() && why.ends_with("read-only");
+    match meant_to_read {
+        true => format!(
+            "; to read it with this parameter: junctor ctl --read {} {}",
+            args.handler,
+            args.value.join(" ")
+        ),
+        false => String::new(),
     }
 }
 

@@ -70,7 +70,8 @@ fn a_router_is_asked_and_stopped() {
     check(&["--json", "c.reset"], ("{\"handler\":\"c.reset\",\"written\":true}\n", "", 0));
     check(&["x.count"], ("", "junctor: No element named 'x'\n", 1));
     check(&["c.what"], ("", "junctor: No handler named 'c.what'\n", 1));
-    check(&["c.count", "5"], ("", "junctor: Handler 'c.count' read-only\n", 1));
+    let advice = "to read it with this parameter: junctor ctl --read c.count 5";
+    check(&["c.count", "5"], ("", &format!("junctor: Handler 'c.count' read-only; {advice}\n"), 1));
     check(
         &["--json", "c.count", "5"],
         (
