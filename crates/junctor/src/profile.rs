@@ -21,6 +21,7 @@ mod record;
   junctor profile record -o run.prof -- -j 2 --burst 32 router.click    options of 'junctor run' behind --
   junctor profile record -o run.prof --pid 4711 --time 10s              a router that runs
   junctor profile report run.prof
+  junctor profile export run.prof --format html -o run.html             a timeline for any browser
   junctor profile export run.prof --format perfetto -o run.pftrace      for ui.perfetto.dev")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -51,6 +52,7 @@ struct ReportArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor profile export run.prof --format perfetto -o run.pftrace      for ui.perfetto.dev
+  junctor profile export run.prof --format html -o run.html             a timeline for any browser, offline
   junctor profile export run.prof --format csv | head")]
 struct ExportArgs {
     /// The recording.
@@ -71,6 +73,8 @@ enum Format {
     Chrome,
     /// One event a line.
     Csv,
+    /// A page for a browser, with all it needs: a timeline to zoom, move and search in.
+    Html,
 }
 
 /// Runs the command.
@@ -133,5 +137,6 @@ fn write(format: Format, recording: &Recording, out: impl Write) -> std::io::Res
         Format::Perfetto => export::perfetto::write(recording, out),
         Format::Chrome => export::chrome::write(recording, out),
         Format::Csv => export::csv::write(recording, out),
+        Format::Html => export::html::write(recording, out),
     }
 }

@@ -5,7 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use serde_json::Value;
+use profile::clock::Pair;
+use profile::file::Writer;
+use profile::kernel::event::{KernelEvent, KernelKind};
+use profile::names::{ElementName, End, Header, LockName, Names, ThreadName};
+use serde_json::{Value, json};
+use sync::events::{Event, Kind};
 
 fn junctor(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_junctor")).args(args).output().expect("it runs")
@@ -107,6 +112,121 @@ fn a_run_is_recorded_reported_and_exported() {
         "{}",
         &csv[..200]
     );
+}
+
+/// Elements, threads and a command line whose names would be markup, in a recording of which all is known.
+fn strange_recording(place: &Place) -> PathBuf {
+    let event = |at, kind, thread, subject, other, first, second| Event {
+        at,
+        kind,
+        thread,
+        subject,
+        other,
+        first,
+        second,
+    };
+    let mut events = Vec::new();
+    for i in 0..200_u64 {
+        let at = i * 10_000;
+        events.push(event(at + 3000, Kind::Batch, 1, 0, 0, 1000, 32));
+        events.push(event(at + 4000, Kind::Enqueue, 1, 1, 0, 500, 32));
+        events.push(event(at + 5000, Kind::Task, 1, 0, 0, 4000, 0));
+        events.push(event(at + 7000, Kind::Dequeue, 2, 1, 0, 300, 32));
+        events.push(event(at + 8000, Kind::Drop, 2, 0, 0, 0, 3));
+        events.push(event(at + 8100, Kind::Task, 2, 1, 0, 2000, 1));
+        if i % 50 == 0 {
+            events.push(event(at + 4000, Kind::Lock, 2, 1, 1, 1500, 400));
+        }
+    }
+    let path = place.path("strange.prof");
+    let element = |name: &str| ElementName { name: name.into(), ..ElementName::default() };
+    let thread = |name: &str, kernel_id| ThreadName { name: name.into(), kernel_id };
+    let names = Names {
+        elements: vec![element("</script><b>c"), element("q\"&amp;")],
+        reasons: vec!["no-</title>".into()],
+        threads: vec![thread("worker-0", 70), thread("<img src=x>", 71)],
+        locks: vec![LockName {
+            number: 1,
+            name: "q\"&amp;".into(),
+            how: "spin".into(),
+            at: "<svg>.rs:1".into(),
+        }],
+        ..Names::default()
+    };
+    let header = Header {
+        command: STRANGE.into(),
+        pid: 7,
+        one_in: 1,
+        events: "waits,tasks".into(),
+        ..Header::default()
+    };
+    let kernel =
+        |at_ns, cpu, thread, a, b| KernelEvent { at_ns, kind: KernelKind::Switch, cpu, thread, a, b, c: 0 };
+    let kernel = [
+        kernel(100, 0, 9, 1, 70),
+        kernel(900_000, 0, 70, 0, 0),
+        kernel(950_000, 0, 0, 0, 70),
+        kernel(2_000_000, 0, 70, 1, 9),
+    ];
+    let written = || -> std::io::Result<()> {
+        let mut file = Writer::new(std::fs::File::create(&path)?, &header)?;
+        [0, 2_100_000].into_iter().try_for_each(|at| file.clock(Pair { cycles: at, ns: at }))?;
+        file.names(&names)?;
+        file.events(&events)?;
+        file.kernel(&kernel)?;
+        file.commands(&[(9, "</script>sh".to_owned())].into())?;
+        file.end(&End { at: 2_100_000, ..End::default() })
+    };
+    written().expect("written");
+    path
+}
+
+const STRANGE: &str = "junctor run </script><b>x</b>.click";
+
+/// What the page of a recording shows, asked by a program that is not ours: a browser, against the event log.
+fn the_page_shows(place: &Place, file: &Path, expected: &Value) {
+    let export = |format: &str, to: &Path| {
+        let output = junctor(&["profile", "export", text(file), "--format", format, "-o", text(to)]);
+        assert!(output.status.success(), "{}", words(&output));
+    };
+    let (page, log) = (place.path("page.html"), place.path("log.csv"));
+    export("html", &page);
+    export("csv", &log);
+    let source = std::fs::read_to_string(&page).expect("text");
+    for part in ["http:", "https:", "url(", "@import", "<link", "<img", "<b>", "<svg"] {
+        assert!(!source.contains(part), "{part} in the page");
+    }
+    assert_eq!(source.matches("</script>").count(), 2, "what is closed is what the page opens");
+    let expected = place.write("expected.json", &expected.to_string());
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profile_viewer.py");
+    // Without Chromium it says so.
+    let _ = lab::scapy::ask(script, &[page.as_os_str(), log.as_os_str(), expected.as_os_str()]);
+}
+
+#[test]
+fn a_page_shows_a_recording_in_a_browser() {
+    let place = Place::new();
+    let file = strange_recording(&place);
+    let wait = json!({"name": "q\"&amp;", "owner": "worker-0: "});
+    let lacks = ["Locks that nobody waited for"];
+    the_page_shows(
+        &place,
+        &file,
+        &json!({"title": STRANGE, "lanes": ["CPU 0", "worker-0", "<img src=x>"], "lacks": lacks, "wait": wait}),
+    );
+}
+
+#[test]
+fn a_page_shows_a_router_and_says_what_was_not_recorded() {
+    let place = Place::new();
+    let (conf, file) = (place.write("line.click", LINE), place.path("line.prof"));
+    let options = ["--no-kernel", "--", "-j", "1", "--control", "none", text(&conf)];
+    let output = junctor(&[&["profile", "record", "-o", text(&file)], &options[..]].concat());
+    assert!(output.status.success(), "{}", words(&output));
+    let names = report(&file)["report"]["threads"].as_array().cloned().unwrap_or_default();
+    let lanes: Vec<&Value> = names.iter().map(|t| &t["name"]).collect();
+    let lacks = ["no events of the kernel", "One in 16 runs of tasks"];
+    the_page_shows(&place, &file, &json!({"title": "line.click", "lanes": lanes, "lacks": lacks}));
 }
 
 /// Two workers that fill one queue under a lock wait for each other, sooner or later: longer runs until they have.

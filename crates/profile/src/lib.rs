@@ -4,7 +4,7 @@
 //! ```text
 //!  rings of threads (sync::events) --\                                /--> analyse: a report, findings in words
 //!                                     record --> file --> Recording -|
-//!  the kernel's tracepoints (kernel) -/                               \--> export: Perfetto, Chrome, CSV
+//!  the kernel's tracepoints (kernel) -/                               \--> export: Perfetto, Chrome, CSV, HTML
 //! ```
 //!
 //! * [`record`]: empties the rings into a file while the router runs;

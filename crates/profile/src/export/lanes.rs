@@ -23,6 +23,8 @@ pub(super) struct Span {
     pub(super) gives: Option<u64>,
     /// The number of the one that ends here.
     pub(super) takes: Option<u64>,
+    /// Of a wait for a lock, the thread that held it, if it still did when it was asked for.
+    pub(super) owner: Option<u32>,
 }
 
 /// What a span is; its category in other programs.
@@ -173,14 +175,24 @@ impl Builder<'_> {
         let parts = [(asked, taken, SpanKind::LockWait), (taken, event.at, SpanKind::LockHeld)];
         for (i, (from, to, kind)) in parts.into_iter().enumerate().filter(|(_, (from, to, _))| to > from) {
             let name = self.name(event, i);
-            let span = self.span(event, from, to, name, kind);
+            let mut span = self.span(event, from, to, name, kind);
+            span.owner = (kind == SpanKind::LockWait && event.other != 0).then_some(event.other);
             self.lanes.entry(event.thread).or_default().push(span);
         }
     }
 
     fn span(&self, _: &Event, from: u64, to: u64, name: usize, kind: SpanKind) -> Span {
         let (from_ns, to_ns) = (self.time.ns(from), self.time.ns(to));
-        Span { from_ns, to_ns: to_ns.max(from_ns), name, kind, packets: None, gives: None, takes: None }
+        Span {
+            from_ns,
+            to_ns: to_ns.max(from_ns),
+            name,
+            kind,
+            packets: None,
+            gives: None,
+            takes: None,
+            owner: None,
+        }
     }
 
     /// The number of the hand-off that an event gives and takes.
@@ -296,6 +308,7 @@ mod tests {
             packets: None,
             gives: None,
             takes: None,
+            owner: None,
         };
         let spans = [(0, 10), (0, 4), (2, 2), (4, 12), (20, 21)].map(|(a, b)| span(a, b)).to_vec();
         let lane = Lane { spans, ..Lane::default() };

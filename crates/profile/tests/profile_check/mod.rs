@@ -2,7 +2,7 @@
 //! What any bytes as a recording must stand: shared by the fuzz target and the replay of its corpus.
 
 use junctor_profile::analyse::Report;
-use junctor_profile::export::{chrome, csv, perfetto};
+use junctor_profile::export::{chrome, csv, html, perfetto};
 use junctor_profile::file::Recording;
 
 /// No panic, whatever is done with them; and shares are numbers.
@@ -16,6 +16,7 @@ pub fn check(bytes: &[u8]) {
     let mut out = Vec::new();
     perfetto::write(&recording, &mut out).expect("memory takes all");
     csv::write(&recording, &mut out).expect("memory takes all");
+    html::write(&recording, &mut out).expect("memory takes all");
     let mut json = Vec::new();
     chrome::write(&recording, &mut json).expect("memory takes all");
     serde_json::from_slice::<serde_json::Value>(&json).expect("JSON");

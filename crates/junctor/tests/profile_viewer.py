@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Opens the page of a recording in headless Chromium, by the DevTools protocol over a pipe, and uses it as a person would.
+
+profile_viewer.py PAGE CSV EXPECTED: what the page shows is compared with the recording's event log (CSV), and with EXPECTED, a JSON object with `title`,
+`lanes`, `lacks` (parts of what it says is missing) and, where there is such a thing, `wait` (of a lock: `name`, `owner`, the lane of the one who held it).
+Exits with 77 where there is no Chromium."""
+
+import collections
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome", "chrome"])), None)
+if PROGRAM is None:
+    sys.exit(77)
+
+
+class Browser:
+    """A page of a browser. Requests of more than files, and errors, are kept in `faults`."""
+
+    def __init__(self, home):
+        to_browser, self.to = os.pipe()
+        back, from_browser = os.pipe()
+
+        def plug():
+            # Copies first, so that neither lands on the other.
+            ends = [os.dup(to_browser), os.dup(from_browser)]
+            os.dup2(ends[0], 3)
+            os.dup2(ends[1], 4)
+
+        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", f"--user-data-dir={home}", "about:blank"]
+        self.child = subprocess.Popen([PROGRAM, *flags], preexec_fn=plug, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_browser)
+        os.close(from_browser)
+        self.back, self.left, self.number, self.session, self.faults = os.fdopen(back, "rb"), b"", 0, None, []
+        page = None
+        while page is None:
+            page = next((t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"), None)
+        self.session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
+        for domain in ["Runtime", "Page", "Network"]:
+            self.call(f"{domain}.enable")
+
+    def message(self):
+        while b"\0" not in self.left:
+            got = self.back.read1(1 << 20)
+            assert got, "the browser has ended"
+            self.left += got
+        one, self.left = self.left.split(b"\0", 1)
+        return json.loads(one)
+
+    def call(self, method, **params):
+        self.number += 1
+        order = {"id": self.number, "method": method, "params": params}
+        if self.session:
+            order["sessionId"] = self.session
+        os.write(self.to, json.dumps(order).encode() + b"\0")
+        while True:
+            answer = self.message()
+            if answer.get("id") == self.number:
+                assert "error" not in answer, (method, answer)
+                return answer["result"]
+            told = answer.get("params", {})
+            if answer.get("method") == "Runtime.exceptionThrown":
+                self.faults.append(told["exceptionDetails"])
+            if answer.get("method") == "Network.requestWillBeSent" and not re.match("file:|about:", told["request"]["url"]):
+                self.faults.append(told["request"]["url"])
+
+    def ask(self, script):
+        answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in answer, (script, answer["exceptionDetails"])
+        return answer["result"].get("value")
+
+    def settle(self):
+        """Two frames later, so that what was asked for has been drawn."""
+        self.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))")
+
+    def screen(self, width, height, scheme):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.settle()
+
+    def open(self, path, fragment=""):
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url=f"file://{path}{fragment}")
+        while (state := self.ask("document.body ? document.body.dataset.state : ''")) != "ready":
+            assert state != "failed", self.text("facts")
+
+    def text(self, id):
+        return self.ask(f"document.getElementById({json.dumps(id)}).textContent")
+
+    def key(self, key, code=None, **more):
+        press = {"key": key, "text": key if len(key) == 1 else "\r" if key == "Enter" else "", **more}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **press)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **press)
+        self.settle()
+
+    def mouse(self, what, x, y, **more):
+        self.call("Input.dispatchMouseEvent", type=what, x=x, y=y, button=more.pop("button", "left"), **more)
+
+    def click(self, x, y):
+        self.mouse("mousePressed", x, y, clickCount=1, buttons=1)
+        self.mouse("mouseReleased", x, y, clickCount=1)
+        self.settle()
+
+    def search(self, query):
+        self.ask("document.getElementById('query').select(); document.getElementById('query').focus()")
+        self.call("Input.insertText", text=query)
+        self.key("Enter", windowsVirtualKeyCode=13)
+        return self.text("matches")
+
+    def view(self):
+        return self.ask("[viewer.view.from, viewer.view.span]")
+
+    def screenshot(self, name):
+        """For people: where JUNCTOR_SCREENSHOTS names a folder."""
+        if folder := os.environ.get("JUNCTOR_SCREENSHOTS"):
+            import base64
+            with open(f"{folder}/{name}.png", "wb") as file:
+                file.write(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+
+
+def expected_counts(path):
+    """How many spans each name has, by the event log."""
+    counts, last = collections.Counter(), {}
+    names = {
+        "batch": "{}", "task": "task {}", "timer": "timer {}", "enqueue": "into {}", "dequeue": "out of {}", "empty": "{} is empty",
+        "sleep": "sleep", "call": "call of {}", "grace": "wait for a grace period", "wake": "wake {}", "swap": "another configuration", "move": "{} moves",
+    }
+    kernel = []
+    for row in csv.DictReader(open(path, newline="")):
+        kind, subject = row["kind"], row["subject"]
+        if row["source"] == "kernel":
+            kernel.append(row)
+        elif kind == "lock":
+            counts[f"wait for lock of {subject}"] += int(row["took_ns"]) > 0
+            counts[f"lock of {subject}"] += int(row["second"]) > 0
+        elif kind in names:
+            counts[names[kind].format(subject)] += 1
+        else:
+            assert kind == "drop", kind
+            counts["drops of " + subject] += 1
+    for row in sorted(kernel, key=lambda row: int(row["at_ns"])):
+        if row["kind"] == "softirq_end":
+            counts["softirq"] += 1
+        if row["kind"] == "sched_switch":
+            # A stay ends here if its beginning was seen; idleness has none.
+            counts["stays"] += last.get(row["where"], "0") != "0"
+            last[row["where"]] = row["second"]
+    return +counts
+
+
+def number_of(matches):
+    found = re.search(r"([\d,]+) match", matches)
+    return int(found[1].replace(",", "")) if found else 0
+
+
+def check_counts(browser, counts):
+    for name, count in counts.items():
+        if name == "stays":
+            got = sum(number_of(browser.search(f"{who} thread")) for who in ["router's", "other"])
+        elif name.startswith("drops of "):
+            got = number_of(browser.search(name.removeprefix("drops of ") + " drops: "))
+        else:
+            got = number_of(browser.search(name if name == "softirq" else f'"{name}"'))
+        assert got == count, f"{name}: {got} spans on the page, {count} in the log"
+
+
+def check_moving(browser):
+    browser.ask("viewer.select(-1); viewer.find(''); viewer.showAll(); document.getElementById('scroller').focus()")
+    browser.settle()
+    x, y = browser.ask("[scroller.getBoundingClientRect().left + 700, scroller.getBoundingClientRect().top + 40]")
+    under = f"viewer.view.time({x} - document.getElementById('scroller').getBoundingClientRect().left)"
+    time, (_, span) = browser.ask(under), browser.view()
+    for _ in range(3):
+        browser.mouse("mouseWheel", x, y, deltaX=0, deltaY=-200)
+    browser.settle()
+    assert browser.view()[1] < span / 2, "the wheel zooms in"
+    pixel = browser.ask("viewer.view.pixel")
+    assert abs(browser.ask(under) - time) < 2 * pixel, "what is under the pointer stays there"
+    before, _ = browser.view()
+    browser.mouse("mousePressed", x, y, clickCount=1, buttons=1)
+    browser.mouse("mouseMoved", x - 50, y, buttons=1)
+    browser.mouse("mouseReleased", x - 50, y, clickCount=1)
+    browser.settle()
+    assert abs(browser.view()[0] - before - 50 * pixel) < 2 * pixel, "the timeline is dragged"
+    for keys, grows, moves in [("w", -1, 0), ("s", 1, 0), ("d", 0, 1), ("a", 0, -1)]:
+        (start, span) = browser.view()
+        browser.key(keys)
+        (now, wide) = browser.view()
+        assert (wide > span) - (wide < span) == grows, keys
+        assert not moves or (now > start) - (now < start) == moves, keys
+    browser.key("0")
+    assert browser.view()[1] >= browser.ask("viewer.trace.length")
+
+
+def check_wait(browser, wait):
+    """A wait for a lock: found, highlighted also where it is narrower than a pixel, and said whose the lock was."""
+    warm = """(() => {
+      const canvas = document.getElementById("canvas"), hex = viewer.painter.colours.warn.slice(1);
+      const want = [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      let count = 0;
+      for (let i = 0; i < data.length; i += 4) count += want.every((c, k) => Math.abs(c - data[i + k]) < 4);
+      return count;
+    })()"""
+    browser.key("0")
+    assert browser.ask(warm) > 10, "waits are seen in the whole recording"
+    found = browser.search("lock wait")
+    assert found.startswith("1 of "), found
+    place = browser.ask("""(() => {
+      const id = viewer.view.selected, at = viewer.view.placeOfRow.get(viewer.trace.rowOf(id)), box = scroller.getBoundingClientRect();
+      return [box.left + viewer.view.x(viewer.trace.from[id] + viewer.trace.took(id) / 2), box.top + at.y + at.height / 2 - scroller.scrollTop];
+    })()""")
+    browser.ask("document.activeElement.blur()")
+    browser.key("Escape")
+    assert "Click a span" in browser.text("details")
+    browser.click(*place)
+    details = browser.text("details")
+    assert f"wait for lock of {wait['name']}" in details and f"Held by{wait['owner']}" in details, details
+    assert browser.ask(warm) > 10
+    browser.ask("byId('only').click()")
+    browser.settle()
+    listed = browser.ask("Array.from(document.querySelectorAll('.event'), (e) => e.textContent)")
+    assert listed and all("lock wait" in line for line in listed), listed
+    browser.ask("byId('only').click()")
+
+
+def check_work_of_a_frame(browser):
+    """What is drawn is bounded by pixels, however many spans there are."""
+    strokes = browser.ask("""(() => {
+      const real = CanvasRenderingContext2D.prototype.fillRect;
+      let count = 0;
+      CanvasRenderingContext2D.prototype.fillRect = function (...a) { count++; return real.apply(this, a); };
+      viewer.view.all();
+      viewer.painter.draw();
+      CanvasRenderingContext2D.prototype.fillRect = real;
+      return [count, viewer.trace.rows.length * viewer.view.plot];
+    })()""")
+    assert strokes[0] <= 3 * strokes[1], strokes
+
+
+def main():
+    page, log, expected = sys.argv[1], sys.argv[2], json.load(open(sys.argv[3]))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        browser = Browser(home)
+        try:
+            use(browser, os.path.abspath(page), expected_counts(log), expected)
+        finally:
+            browser.child.kill()
+            browser.child.wait()
+
+
+def use(browser, page, counts, expected):
+    browser.screen(1280, 800, "light")
+    browser.open(page)
+    browser.settle()
+    browser.screenshot("light")
+    assert expected["title"] in browser.text("title"), browser.text("title")
+    lanes = browser.ask("Array.from(document.querySelectorAll('.lane-label > span'), (e) => e.textContent)")
+    assert sorted(lanes) == sorted(expected["lanes"]), lanes
+    for lack in expected["lacks"]:
+        assert lack in browser.text("summary-body"), (lack, browser.text("summary-body"))
+    assert browser.ask("document.querySelectorAll('img, iframe, b, svg').length") == 0, "a name became markup"
+    shown = browser.text("count")
+    assert shown.startswith(f"{browser.ask('viewer.trace.count'):,} event"), shown
+    check_counts(browser, counts)
+    check_moving(browser)
+    if "wait" in expected:
+        check_wait(browser, expected["wait"])
+        browser.screenshot("wait")
+    check_work_of_a_frame(browser)
+    # The address holds what is seen.
+    name = next(iter(counts))
+    browser.open(page, f"#t=100&d=5000&q={name}")
+    assert browser.view() == [100, 5000] and browser.ask("byId('query').value") == name
+    browser.screen(800, 600, "dark")
+    browser.ask("viewer.showAll(); viewer.step(1)")
+    browser.settle()
+    browser.screenshot("small-dark")
+    room = browser.ask("[document.documentElement.scrollWidth, document.documentElement.scrollHeight, scroller.clientHeight]")
+    assert room[0] <= 800 and room[1] <= 600 and room[2] >= 120, room
+    unnamed = browser.ask("""Array.from(document.querySelectorAll("button, input, [tabindex]"))
+      .filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim() || (e.labels && e.labels.length))).map((e) => e.outerHTML)""")
+    assert not unnamed, unnamed
+    assert not browser.faults, browser.faults
+    print(sum(counts.values()), len(lanes))
+
+
+main()
