@@ -160,7 +160,7 @@ pub enum Fib4Error {
     },
     /// The table has outgrown the lines it was made with.
     #[error(
-        "no room for {wanted} more cache lines of routes: {used} of {capacity} are in use; make the table with more lines"
+        "the table is full: routes need {wanted} more cache lines, and {used} of {capacity} are in use; aggregate routes, of which scattered host routes take most, or divide them among tables"
     )]
     Full {
         /// Lines the update needs.
@@ -292,7 +292,8 @@ struct Staged {
 }
 
 /// Cache lines a table gets when not told otherwise: 128 MiB of address space, of which only what is used becomes
-/// memory. The largest Internet tables use 3 to 5 MB; a million scattered host routes use 64 MB and more.
+/// memory. The largest Internet tables use 3 to 5 MB; a million scattered host routes use 64 MB and more, so not quite two
+/// million of them fit, and half as many where a whole table takes the place of another.
 pub const DEFAULT_LINES: usize = 2 << 20;
 
 impl Fib4Writer {

@@ -130,7 +130,7 @@ pub enum Fib6Error {
     },
     /// The table has outgrown the lines it was made with.
     #[error(
-        "no room for {wanted} more cache lines of routes: {used} of {capacity} are in use; make the table with more lines"
+        "the table is full: routes need {wanted} more cache lines, and {used} of {capacity} are in use; aggregate routes, of which scattered host routes take most, or divide them among tables"
     )]
     Full {
         /// Lines the update needs.
