@@ -43,7 +43,7 @@ enum Command {
 struct ReportArgs {
     /// The recording.
     file: PathBuf,
-    /// Print JSON.
+    /// Print one JSON object (docs/json.md, docs/schema/profile-report.json).
     #[arg(long)]
     json: bool,
 }

@@ -43,10 +43,16 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("text")
 }
 
-/// The report of a recording.
+/// The report of a recording, which is as the published schema has it, by a program that is not ours.
 fn report(file: &Path) -> Value {
     let output = junctor(&["profile", "report", text(file), "--json"]);
     assert!(output.status.success(), "{}", words(&output));
+    let json = file.with_extension("json");
+    std::fs::write(&json, &output.stdout).expect("written");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let schema = tests.join("../../docs/schema/profile-report.json");
+    // Without a Python that has jsonschema it says so.
+    let _ = lab::scapy::ask(tests.join("tests/fits_schema.py"), &[schema.as_os_str(), json.as_os_str()]);
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
@@ -207,6 +213,8 @@ fn the_page_shows(place: &Place, file: &Path, expected: &Value) {
 fn a_page_shows_a_recording_in_a_browser() {
     let place = Place::new();
     let file = strange_recording(&place);
+    let known = report(&file);
+    assert_eq!((&known["report"]["events"], &known["report"]["kernel_events"]), (&json!(1204), &json!(4)));
     let wait = json!({"name": "q\"&amp;", "owner": "worker-0: "});
     let lacks = ["Locks that nobody waited for"];
     the_page_shows(
