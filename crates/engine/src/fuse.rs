@@ -282,16 +282,44 @@ impl Fused {
     }
 }
 
+/// Packets that go the same way are sorted together if they come so many in a row.
+const RUN: usize = 8;
+
 impl Forked {
     /// Sorts packets by their ways, in order for each, into `parts`.
-    fn part(&self, mut front: Batch, parts: &mut Vec<Part>) {
+    fn part(&self, front: Batch, parts: &mut Vec<Part>) {
         let ways = &self.ways[..front.len()];
         let Some(first) = ways.first().copied() else { return };
         // Most often all go one way, and stay where they are: asked without a branch for each.
         if ways.iter().fold(0, |differ, way| differ | (way.0 ^ first.0)) == 0 {
             return join(parts, first, front, 0);
         }
-        // Which way is next can't be foretold: a packet's part is looked up, not asked for.
+        let changes: usize = ways.windows(2).map(|two| usize::from(two[0] != two[1])).sum();
+        match changes < ways.len() / RUN {
+            true => Self::part_runs(ways, front, parts),
+            false => Self::part_each(ways, front, parts),
+        }
+    }
+
+    /// Sorts packets of which many in a row go the same way.
+    fn part_runs(ways: &[Way], mut front: Batch, parts: &mut Vec<Part>) {
+        let mut runs = ways.chunk_by(Way::eq);
+        let Some(first) = runs.next() else { return };
+        // The first ones stay where they are.
+        let mut others = front.split_off(first.len());
+        join(parts, first[0], front, 0);
+        let mut others = others.drain(..);
+        for run in runs {
+            let at = parts.iter().position(|part| part.way == run[0]).unwrap_or_else(|| {
+                parts.push(Part { way: run[0], batch: Batch::new(), counted: 0 });
+                parts.len() - 1
+            });
+            parts[at].batch.extend(others.by_ref().take(run.len()));
+        }
+    }
+
+    /// Sorts packets of which each may go another way. Which one is next can't be foretold: a packet's part is looked up, not asked for.
+    fn part_each(ways: &[Way], mut front: Batch, parts: &mut Vec<Part>) {
         let mut places = [u8::MAX; 1 << u8::BITS];
         parts.iter().enumerate().for_each(|(at, part)| places[usize::from(part.way.0)] = at as u8);
         for (way, packet) in ways.iter().zip(front.drain(..)) {

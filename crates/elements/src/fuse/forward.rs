@@ -17,7 +17,8 @@ use packet::{Packet, ipv4};
 use tables::neighbour::Address;
 use tables::next_hop::{NextHopId, View};
 
-use super::output::{Row, Rows};
+use super::output::Row;
+use super::rows::Rows;
 use crate::ip::routing::{Family, Hop, Lookup};
 
 /// What differs between the families.
@@ -300,7 +301,7 @@ impl<A: Address> Found<A> {
         n
     }
 
-    /// Sends packets on by their outputs: those by the same one together.
+    /// Sends packets on by their outputs: those by the same one together, in order.
     #[inline]
     fn send<K: Kind<Key = A>>(
         &self,
@@ -310,112 +311,51 @@ impl<A: Address> Found<A> {
         ways: &mut [Way],
         exits: &mut [Exit<K::Live<'_>>; BRANCHES_MAX],
     ) {
-        let n = packets.len();
-        let ports = &self.ports[..n];
-        // All marks at once, which is a few operations.
-        let marked = ports.iter().fold(0, |marks, port| marks | port) & NOT_PLAIN != 0;
-        if is_alike(ports) {
-            return self.send_group::<K>(
-                more,
-                entry,
-                packets,
-                ways,
-                exits,
-                Group { rows: Rows::First(n), marked },
-            );
-        }
-        let sorted = self.by_output(n);
-        let mut rest = &sorted[..n];
-        while let Some(first) = rest.first() {
-            let output = |row: &u8| self.ports[usize::from(*row)] & !NOT_PLAIN;
-            let rows = rest.iter().take_while(|row| output(row) == output(first)).count();
-            let (rows, others) = rest.split_at(rows);
-            self.send_group::<K>(
-                more,
-                entry,
-                packets,
-                ways,
-                exits,
-                Group { rows: Rows::These(rows), marked },
-            );
-            rest = others;
-        }
-    }
-
-    /// The first `n` rows by their outputs, in order for each. Which output is next can't be foretold, so there is no branch that asks.
-    #[inline(never)]
-    fn by_output(&self, n: usize) -> [u8; STEP] {
-        let output = |row: &u8| usize::from(self.ports[usize::from(*row) % STEP] & !NOT_PLAIN);
-        let rows = 0..n as u8;
-        let mut ends = [0u8; NOT_PLAIN as usize];
-        rows.clone().for_each(|row| ends[output(&row)] += 1);
-        let mut sum = 0;
-        for end in &mut ends {
-            sum += *end;
-            *end = sum;
-        }
-        let mut sorted = [0; STEP];
-        for row in rows.rev() {
-            let end = &mut ends[output(&row)];
-            *end -= 1;
-            sorted[usize::from(*end) % STEP] = row;
-        }
-        sorted
-    }
-
-    /// Sends packets on that have an output in common.
-    #[inline]
-    fn send_group<K: Kind<Key = A>>(
-        &self,
-        more: &K::More,
-        entry: &Entry<K::Rules<'_>>,
-        packets: &mut [Packet],
-        ways: &mut [Way],
-        exits: &mut [Exit<K::Live<'_>>; BRANCHES_MAX],
-        Group { rows, marked }: Group<'_>,
-    ) {
-        let Some(first) = rows.iter().next() else { return };
-        let port = |row: usize| self.ports[row % STEP];
-        let output = usize::from(port(first) & !NOT_PLAIN);
         let Entry { color, strip, .. } = *entry;
-        let mut sent = 0;
-        if let Some(Exit::Branch(live, through)) = exits.get(output) {
-            let plain = match marked {
-                false => rows,
-                true => rows.while_all(|row| port(row) & NOT_PLAIN == 0),
+        let ports = &self.ports[..packets.len()];
+        let not_plain = match ports.iter().fold(0, |marks, port| marks | port) & NOT_PLAIN {
+            0 => Rows::NONE,
+            mark => Rows::with(&self.ports, mark, mark),
+        };
+        let mut rest = Rows::first(ports.len());
+        let alike = is_alike(ports);
+        // Which output a packet has can't be foretold: each output is asked who goes there, not each packet.
+        while let Some(first) = rest.lowest() {
+            let output = self.ports[first % STEP] & !NOT_PLAIN;
+            let rows = match alike {
+                true => rest,
+                false => rest.and(Rows::with(&self.ports, !NOT_PLAIN, output)),
             };
-            sent = K::send(live, packets, Row { strip, found: self, rows: plain, color }, more);
-            if sent == ways.len() {
-                ways.fill(*through);
-            } else {
-                rows.iter().take(sent).for_each(|row| ways[row] = *through);
+            rest = rest.without(rows);
+            let mut sent = 0;
+            let exit = exits.get_mut(usize::from(output));
+            if let Some(Exit::Branch(live, through)) = &exit {
+                let row = Row { strip, found: self, rows: rows.before(not_plain), color };
+                sent = K::send(live, packets, row, more);
+                // The ways of all that come after the first group are noted later.
+                match first == 0 {
+                    true => ways[..ports.len()].fill(*through),
+                    false => rows.iter().take(sent).for_each(|row| ways[row] = *through),
+                }
             }
-        }
-        if sent == rows.len() {
-            return;
-        }
-        // The others leave by the output: none must overtake the first of them.
-        if let Some(exit) = exits.get_mut(output) {
-            *exit = Exit::Output;
-        }
-        for row in rows.iter().skip(sent) {
-            ways[row] = Way::output(output);
-            let packet = &mut packets[row];
-            packet.enter_network(strip, K::HEADER + usize::from(self.behind[row]), 0, K::HEADER);
-            K::Family::set_destination(packet, K::Family::show_key(self.to[row]));
-            if let Some(color) = color {
-                packet.set_paint(color);
+            if sent == rows.len() {
+                continue;
+            }
+            // The others leave by the output: none must overtake the first of them.
+            if let Some(exit) = exit {
+                *exit = Exit::Output;
+            }
+            for row in rows.iter().skip(sent) {
+                ways[row] = Way::output(output.into());
+                let packet = &mut packets[row];
+                packet.enter_network(strip, K::HEADER + usize::from(self.behind[row]), 0, K::HEADER);
+                K::Family::set_destination(packet, K::Family::show_key(self.to[row]));
+                if let Some(color) = color {
+                    packet.set_paint(color);
+                }
             }
         }
     }
-}
-
-/// Rows of a step whose packets have an output in common.
-#[derive(Clone, Copy)]
-struct Group<'a> {
-    rows: Rows<'a>,
-    /// Some rows of the step are not plain.
-    marked: bool,
 }
 
 /// Whether all of these are equal, as they most often are: asked without a branch for each.

@@ -10,6 +10,7 @@ use super::forward::{self, Entry, Found, Kind, NOT_PLAIN, STEP};
 use super::ipv4_input::{self, Input, Rules};
 use super::ipv4_output::{self, Live, Output};
 use super::output::Row;
+use super::rows::Rows;
 use crate::ip::lookup_ip_route::{V4, flow_hash};
 
 pub(super) const FORK: Fork = Fork { name: "IPv4 forwarding", find: forward::find::<Ipv4> };
@@ -21,8 +22,9 @@ pub(super) struct More {
     headers: ipv4::Headers,
     /// Third words of the headers, one hop further on.
     aged: [u32; STEP],
-    /// Their marks.
+    /// Their marks, and which ones there are.
     marks: [u8; STEP],
+    all_marks: u8,
 }
 
 /// Who is about to die is not plain.
@@ -30,7 +32,7 @@ const _: () = assert!(ipv4::DYING == NOT_PLAIN);
 
 impl Default for More {
     fn default() -> Self {
-        More { headers: ipv4::Headers::default(), aged: [0; STEP], marks: [0; STEP] }
+        More { headers: ipv4::Headers::default(), aged: [0; STEP], marks: [0; STEP], all_marks: 0 }
     }
 }
 
@@ -85,7 +87,10 @@ impl Kind for Ipv4 {
 
     #[inline(always)]
     fn send(live: &Live<'_>, packets: &mut [Packet], row: Row<'_, u32>, more: &More) -> usize {
-        live.send(packets, row, &more.aged, &more.marks)
+        live.send(packets, row, &more.aged, || match more.all_marks & ipv4::MULTICAST {
+            0 => Rows::NONE,
+            mark => Rows::with(&more.marks, mark, mark),
+        })
     }
 
     fn flow_hash(datagram: &[u8], to: u32) -> u32 {
@@ -112,6 +117,7 @@ fn admit<const SUM: bool>(
         fix |= packet.anno_u8(anno::FIX_IP_SRC);
         doubt |= rules.header.may_be_bad_source((words[3] >> 24) as u8);
     });
+    more.all_marks = survey.marks;
     let packets = &packets[..survey.rows];
     let header = |packet: usize| packets[packet].chunk_at::<20>(at);
     let mut n = packets.len();

@@ -8,13 +8,13 @@
 use engine::Element;
 use engine::clock::Nanos;
 use engine::fuse::{Chain, Fusion, Offer, Pass, member};
-use packet::ipv4::MULTICAST;
 use packet::{Facts, Packet, anno};
 use wire::checksum::decrement_ttl;
 use wire::ethernet::HEADER_LEN;
 
 use super::forward::STEP;
 use super::output::{self, Common, Link, Row, ordinary};
+use super::rows::Rows;
 use crate::ethernet::arp_querier::ArpQuerier;
 use crate::ethernet::resolver::Resolver;
 use crate::ip::dec_ip_ttl::DecIpTtl;
@@ -131,18 +131,18 @@ pub(super) struct Live<'a> {
 
 impl Live<'_> {
     /// Does what the chain does to [plain](is_plain) packets that live, up to the first that is not ordinary, which is untouched. `aged` are the
-    /// third words of all headers with one taken from their time to live, and `marks` those of the headers. Returns how many packets they are.
+    /// third words of all headers with one taken from their time to live, and `multicast` says which go to a group. Returns how many packets they are.
     #[inline]
     pub(super) fn send(
         &self,
         packets: &mut [Packet],
         mut row: Row<'_, u32>,
         aged: &[u32; STEP],
-        marks: &[u8; STEP],
+        multicast: impl FnOnce() -> Rows,
     ) -> usize {
         let Demands { mtu, ttl, unicast, .. } = self.demands;
         if unicast {
-            row.rows = row.rows.while_all(|row| marks[row % STEP] & MULTICAST == 0);
+            row.rows = row.rows.before(multicast());
         }
         let note = |p: &mut Packet, to: u32| p.set_dst_ip(to.to_be_bytes());
         match ttl {

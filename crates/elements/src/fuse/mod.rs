@@ -22,6 +22,7 @@ mod ipv6_forward;
 mod ipv6_input;
 mod ipv6_output;
 mod output;
+mod rows;
 
 /// All of them.
 pub(crate) const FUSIONS: [Fusion; 4] =

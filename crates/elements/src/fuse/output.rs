@@ -2,12 +2,15 @@
 //! What the outputs of both families have in common: how their elements are found, and what those that know no family ask of
 //! packets.
 
+use std::ops::Range;
+
 use engine::Element;
 use engine::fuse::{Chain, member};
 use packet::{Facts, Packet};
 use tables::neighbour::{Address, PaddedMac, View, pad};
 
 use super::forward::{Found, STEP, is_alike};
+use super::rows::Rows;
 use crate::basic::check_paint::CheckPaint;
 use crate::basic::paint_tee::PaintTee;
 use crate::ethernet::ether_encap::EtherEncap;
@@ -111,43 +114,6 @@ pub(super) enum Link<'a, A> {
     Known(View<'a, A>, [u8; 8]),
 }
 
-/// Some packets of a step, in order.
-#[derive(Clone, Copy)]
-pub(super) enum Rows<'a> {
-    /// So many, from the first on.
-    First(usize),
-    /// These.
-    These(&'a [u8]),
-}
-
-impl<'a> Rows<'a> {
-    #[inline]
-    pub(super) fn len(self) -> usize {
-        match self {
-            Rows::First(n) => n,
-            Rows::These(rows) => rows.len(),
-        }
-    }
-
-    #[inline]
-    pub(super) fn iter(self) -> impl Iterator<Item = usize> {
-        (0..self.len()).map(move |at| match self {
-            Rows::First(_) => at,
-            Rows::These(rows) => usize::from(rows[at]),
-        })
-    }
-
-    /// Those up to the first for which `holds` does not hold.
-    #[inline]
-    pub(super) fn while_all(self, holds: impl Fn(usize) -> bool) -> Rows<'a> {
-        let n = self.iter().take_while(|row| holds(*row)).count();
-        match self {
-            Rows::First(_) => Rows::First(n),
-            Rows::These(rows) => Rows::These(&rows[..n]),
-        }
-    }
-}
-
 /// Plain packets, each with a header without options.
 pub(super) struct Row<'a, A> {
     /// Bytes before the header.
@@ -155,7 +121,7 @@ pub(super) struct Row<'a, A> {
     /// What is known of the packets of the step.
     pub(super) found: &'a Found<A>,
     /// Which ones these are among those.
-    pub(super) rows: Rows<'a>,
+    pub(super) rows: Rows,
     /// The paint they get, if any.
     pub(super) color: Option<u8>,
 }
@@ -233,13 +199,11 @@ impl<'a, A: Address> Link<'a, A> {
 #[inline]
 fn common_neighbour<A: Address>(known: View<'_, A>, row: &Row<'_, A>) -> Option<PaddedMac> {
     let to = &row.found.to;
-    let first = match row.rows {
-        Rows::First(n) => is_alike(&to[..n]).then_some(to[0])?,
-        Rows::These(rows) => {
-            let to = |at: &u8| to[usize::from(*at) % STEP];
-            let (first, last) = (to(rows.first()?), to(rows.last()?));
-            let alike = || rows.iter().fold(true, |alike, row| alike & (to(row) == first));
-            (first == last && alike()).then_some(first)?
+    let first = match row.rows.range() {
+        Some(range) => is_alike(&to[range.clone()]).then_some(to[range.start])?,
+        None => {
+            let first = to[row.rows.lowest()? % STEP];
+            row.rows.iter().all(|row| to[row % STEP] == first).then_some(first)?
         }
     };
     known.get(first).copied()
@@ -254,48 +218,48 @@ fn each<A: Address, const N: usize>(
     note: impl Fn(&mut Packet, A),
     link: impl for<'p> Fn(&'p mut Packet, u16, A) -> Option<&'p mut [u8; N]>,
 ) -> usize {
-    match row.rows {
-        Rows::First(n) => each_first(packets, row.found, n, change, note, link),
-        Rows::These(rows) => each_of(packets, row.found, rows, change, note, link),
+    match row.rows.range() {
+        Some(range) => each_in(packets, row.found, range, change, note, link),
+        None => each_of(packets, row.found, row.rows, change, note, link),
     }
 }
 
-/// [`each`] of the first `n` packets.
+/// [`each`] of the packets in a range.
 // Apart, so that the loop has all registers to itself; the closures have their settings by value for the same reason, and columns are
 // reached by one place and one number.
 #[allow(clippy::needless_range_loop)]
 #[inline(never)]
-fn each_first<A: Address, const N: usize>(
+fn each_in<A: Address, const N: usize>(
     packets: &mut [Packet],
     found: &Found<A>,
-    n: usize,
+    range: Range<usize>,
     change: impl Fn(&mut [u8; N], usize),
     note: impl Fn(&mut Packet, A),
     link: impl for<'p> Fn(&'p mut Packet, u16, A) -> Option<&'p mut [u8; N]>,
 ) -> usize {
-    let end = n.min(packets.len()).min(STEP);
-    for i in 0..end {
+    let end = range.end.min(packets.len()).min(STEP);
+    for i in range.start..end {
         let packet = &mut packets[i];
         let to = found.to[i];
-        let Some(header) = link(packet, found.behind[i], to) else { return i };
+        let Some(header) = link(packet, found.behind[i], to) else { return i - range.start };
         change(header, i);
         note(packet, to);
     }
-    end
+    range.len()
 }
 
-/// [`each`] of these packets.
+/// [`each`] of packets with others between them.
 #[inline(never)]
 fn each_of<A: Address, const N: usize>(
     packets: &mut [Packet],
     found: &Found<A>,
-    rows: &[u8],
+    rows: Rows,
     change: impl Fn(&mut [u8; N], usize),
     note: impl Fn(&mut Packet, A),
     link: impl for<'p> Fn(&'p mut Packet, u16, A) -> Option<&'p mut [u8; N]>,
 ) -> usize {
     for (done, i) in rows.iter().enumerate() {
-        let i = usize::from(*i) % STEP;
+        let i = i % STEP;
         let packet = &mut packets[i];
         let to = found.to[i];
         let Some(header) = link(packet, found.behind[i], to) else { return done };
