@@ -317,22 +317,27 @@ impl<F: Family> Routes<F> {
         }
         let tables: Vec<u8> = self.tables.keys().copied().collect();
         let mut outcome = Ok(());
-        for (at, table) in tables.iter().enumerate() {
+        let mut replaced = 0;
+        for table in &tables {
             let list = wanted.get(table).map_or(&[][..], Vec::as_slice);
             outcome = F::replace(self.tables.get_mut(table).expect("listed"), list);
-            if outcome.is_ok() && self.len() > self.limits.routes && at + 1 == tables.len() {
-                outcome = Err(full(self.limits.routes));
+            if outcome.is_err() {
+                break;
             }
-            if let Err(why) = &mut outcome {
-                // Those replaced so far (and perhaps this one) return to what they were.
-                for table in &tables[..=at] {
-                    let fib = self.tables.get_mut(table).expect("listed");
-                    if let Err(error) = F::replace(fib, &former[table]) {
-                        *why += &format!("; table {table} could not be put back: {error}");
-                    }
+            replaced += 1;
+        }
+        if outcome.is_ok() && self.len() > self.limits.routes {
+            outcome = Err(full(self.limits.routes));
+        }
+        if let Err(why) = &mut outcome {
+            // Those replaced so far return to what they were; the one that refused is as it was.
+            for table in &tables[..replaced] {
+                let fib = self.tables.get_mut(table).expect("listed");
+                if let Err(error) = F::replace(fib, &former[table]) {
+                    *why += &format!("; table {table} could not be put back: {error}");
                 }
-                return outcome;
             }
+            return outcome;
         }
         for fib in self.tables.values() {
             for (_, id) in F::routes(fib) {
@@ -555,3 +560,6 @@ fn text_of(error: NextHopError) -> String {
 fn full(limit: usize) -> String {
     format!("the routing table is full: it may have {limit} routes (CAPACITY)")
 }
+
+#[cfg(test)]
+mod tests;

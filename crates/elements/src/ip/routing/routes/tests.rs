@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use super::*;
+use crate::ip::lookup_ip_route::V4;
+use tables::fib4::Fib4Writer;
+
+/// Tables of which one has no room for old and new routes at once: nothing changes, in the others either.
+#[test]
+fn a_table_that_is_full_leaves_all_as_they_were() {
+    let domain = Domain::default();
+    let limits = Limits { routes: usize::MAX, hops: 10, buckets: 64, outputs: 4 };
+    let mut routes = Routes::<V4>::new(&domain, limits, &Names::default()).expect("memory");
+    routes.tables.insert(1, Fib4Writer::with_lines(&domain, 64).expect("memory"));
+    let list = |n: u8| -> String {
+        let net = 10 + n % 2;
+        let hosts = (0..n).map(|host| format!("{net}.{host}.0.1/32 1 table 1\n"));
+        std::iter::once(format!("{net}.0.0.0/8 2\n")).chain(hosts).collect()
+    };
+    let mut before = routes.show_all();
+    let refused = (1..=u8::MAX).find_map(|n| {
+        let done = routes.replace(&list(n), false);
+        if done.is_ok() {
+            before = routes.show_all();
+        }
+        done.err()
+    });
+    let why = refused.expect("64 lines are soon full");
+    assert!(why.starts_with("the table is full: routes need "), "{why}");
+    assert!(!why.contains("could not be put back"), "{why}");
+    assert!(before.lines().count() > 10, "{before}");
+    assert_eq!(routes.show_all(), before);
+    for line in before.lines() {
+        let (prefix, rest) = line.split_once('\t').expect("columns");
+        let (address, _) = prefix.split_once('/').expect("a prefix");
+        let table = if rest.ends_with("table 1") { 1 } else { 0 };
+        let output = if table == 1 { "1" } else { "2" };
+        assert_eq!(routes.lookup(&format!("{address} table {table}")), Ok(output.into()), "{line}");
+    }
+}
