@@ -84,30 +84,30 @@ impl Cx<'_> {
     /// Drops a packet and counts it under `reason`.
     #[inline]
     pub fn drop(&mut self, reason: Reason, packet: Packet) {
+        self.worker.count_drops(self.element, reason, 1);
         if self.worker.is_witnessed() {
             self.worker.show_drops(self.element, reason, std::slice::from_ref(&packet));
         }
-        self.worker.count_drops(self.element, reason, 1);
         drop(packet);
     }
 
     /// Drops a batch and counts its packets under `reason`.
     #[inline]
     pub fn drop_batch(&mut self, reason: Reason, batch: Batch) {
+        self.worker.count_drops(self.element, reason, batch.len() as u64);
         if self.worker.is_witnessed() {
             self.worker.show_drops(self.element, reason, &batch);
         }
-        self.worker.count_drops(self.element, reason, batch.len() as u64);
         drop(batch);
     }
 
     /// Counts `n` drops whose packets the caller frees.
     #[inline]
     pub fn count_drops(&mut self, reason: Reason, n: u64) {
+        self.worker.count_drops(self.element, reason, n);
         if self.worker.is_witnessed() {
             self.worker.show_lost(self.element, reason, n);
         }
-        self.worker.count_drops(self.element, reason, n);
     }
 
     /// Drops counted for this element on this worker.

@@ -100,6 +100,40 @@ impl std::fmt::Display for Reason {
     }
 }
 
+/// A set of reasons.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reasons(u128);
+
+const _: () = assert!(Reason::ALL.len() <= u128::BITS as usize);
+
+impl Reasons {
+    /// All reasons there are.
+    pub const ALL: Reasons = Reasons(u128::MAX);
+
+    /// Whether this is one of them.
+    #[inline]
+    pub const fn has(self, reason: Reason) -> bool {
+        self.0 >> reason as u32 & 1 != 0
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub const fn with(self, others: Reasons) -> Reasons {
+        Reasons(self.0 | others.0)
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl FromIterator<Reason> for Reasons {
+    fn from_iter<I: IntoIterator<Item = Reason>>(all: I) -> Reasons {
+        Reasons(all.into_iter().fold(0, |set, reason| set | 1 << reason as u32))
+    }
+}
+
 /// Drops of one element on one worker, by reason.
 #[derive(Clone, Debug, Default)]
 pub struct DropCounts(Option<Box<[u64]>>);
@@ -132,6 +166,15 @@ impl DropCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_have_what_was_put_in() {
+        let some: Reasons = [Reason::Discarded, Reason::HotSwap].into_iter().collect();
+        let in_some: Vec<Reason> = Reason::ALL.iter().copied().filter(|r| some.has(*r)).collect();
+        assert_eq!(in_some, [Reason::Discarded, Reason::HotSwap]);
+        assert!(Reason::ALL.iter().all(|r| Reasons::ALL.has(*r) && !Reasons::default().has(*r)));
+        assert!(Reasons::default().is_empty() && !some.with(Reasons::default()).is_empty());
+    }
 
     #[test]
     fn names_are_unique_and_texts_are_sentences() {

@@ -54,7 +54,7 @@ mod worker;
 
 pub use builtin::GONE;
 pub use cx::{Cx, InitCx, OpenCx};
-pub use drops::Reason;
+pub use drops::{Reason, Reasons};
 pub use element::{Class, Element, Foreign, Provided, Registry, Sharing, Tasks};
 pub use handler::{Access, Handler, HandlerError, Merge, glob_match};
 pub use homes::Home;

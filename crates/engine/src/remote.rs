@@ -256,6 +256,14 @@ impl Control {
         }
     }
 
+    /// The same without waiting until they have gone: for who no longer looks at what they see.
+    pub fn let_witnesses_go(&self, shared: &Arc<Shared>, key: u64) {
+        for w in 0..shared.workers() {
+            // Nobody is left to be told that the router has stopped, or another configuration has come.
+            let _ = self.post(shared, w, move |worker| worker.dismiss_witness(key));
+        }
+    }
+
     /// Lets a worker do something, if it runs this configuration. One that is found to be stuck is not waited for, and does
     /// not do it later either.
     pub(crate) fn on_worker<R: Send + 'static>(

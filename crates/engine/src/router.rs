@@ -37,6 +37,7 @@ use crate::signals::Signals;
 use crate::swap::{self, Holdings};
 use crate::timers::CommonTimers;
 use crate::watchdog::{self, Watched};
+use crate::witness::{Wants, Witness};
 use crate::worker::{Edge, PortTable, Turn, TurnPlace, Worker};
 
 /// Takes a line that an element prints.
@@ -611,6 +612,11 @@ impl Router {
     /// processors that were taken from them for a while, which is said. Without this call, and on simulated time, nobody watches.
     pub fn watch_workers(&mut self, patience: Option<Duration>) {
         *lock(&self.plant.watched) = patience.map_or(Watched::Processors, Watched::All);
+    }
+
+    /// Calls witnesses to all workers before they run; [`Control::call_witnesses`] does it while they run.
+    pub fn call_witnesses(&mut self, key: u64, wants: &Wants, witness: &dyn Fn() -> Box<dyn Witness>) {
+        self.workers.iter_mut().for_each(|w| w.call_witness(key, wants.clone(), witness()));
     }
 
     /// From now on no worker sleeps for want of work: for measurements with devices that wake nobody.

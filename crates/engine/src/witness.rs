@@ -6,13 +6,14 @@
 //! [picks](Witness::pick) it until its last copy is gone. The number under which that is done goes with the packet (`packet::followed`),
 //! so it is known again behind queues, on other workers, after an element has held it, and in its clones.
 //!
-//! While nobody sees, a worker asks one field of its own once for each task and each fetched batch. While somebody does, batches without a followed packet go
+//! While nobody sees, a worker asks one field of its own once for each task and each fetched batch. So it does while only drops are wanted, and looks at the
+//! reason where it counts a drop. While somebody does, batches without a followed packet go
 //! their usual way, by fused passes too where no port within the chain is wanted. A followed packet goes through
 //! elements by itself, so what comes out was made of it; the packets before and behind it keep their order.
 
 use packet::Packet;
 
-use crate::drops::Reason;
+use crate::drops::{Reason, Reasons};
 
 /// What a witness wants to see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,8 +22,8 @@ pub struct Wants {
     pub inputs: Vec<usize>,
     /// Elements whose outgoing packets it wants.
     pub outputs: Vec<usize>,
-    /// All dropped packets.
-    pub drops: bool,
+    /// All packets that are dropped for these reasons.
+    pub drops: Reasons,
     /// Where it is asked which packets to follow.
     pub follow: Option<Entry>,
 }
@@ -41,7 +42,7 @@ pub trait Witness: Send {
     /// Asked for each packet at an [`Entry`] that nobody follows yet: the number under which it is followed from here, or 0.
     fn pick(&mut self, packet: &Packet) -> u8;
 
-    /// Something happened to a packet that some witness of the worker wants to see, this one or another.
+    /// Something happened to a packet (a drop has been counted by then) that some witness of the worker wants to see, this one or another.
     fn see(&mut self, sight: &Sight<'_>);
 }
 

@@ -662,7 +662,7 @@ impl Worker {
     /// Carries what the running element has sent, or what lies there when none runs, until nothing is left of it.
     #[inline]
     pub(crate) fn drain(&mut self) {
-        if self.is_witnessed() {
+        if self.is_witnessed() && !self.sees_only_drops() {
             return self.drain_witnessed();
         }
         let floor = self.floor;

@@ -9,7 +9,7 @@ use crate::observe::client::{Watched, fetch};
 use crate::observe::records::{Capture, Line, Order};
 use crate::{cli, exit};
 
-mod sink;
+pub(crate) mod sink;
 
 use sink::Sink;
 

@@ -69,7 +69,11 @@ fn print(as_json: bool, object: &Value, text: &str) -> u8 {
     }
 }
 
-fn find_reason(name: &str) -> Result<Reason, String> {
+/// The reason of this name.
+///
+/// # Errors
+/// There is none; names one that is written nearly so.
+pub(crate) fn find_reason(name: &str) -> Result<Reason, String> {
     let found = Reason::ALL.iter().find(|r| r.name() == name).copied();
     found.ok_or_else(|| {
         let near = lang::suggest(name, Reason::ALL.iter().map(|r| r.name()));

@@ -13,6 +13,7 @@ use crate::{cli, exit};
 
 pub(crate) mod live;
 mod record;
+mod until;
 
 /// Record what a router and the kernel do, and look into it.
 #[derive(Clone, Debug, clap::Args)]

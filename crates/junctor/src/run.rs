@@ -131,7 +131,7 @@ pub(crate) fn execute(args: &Args, form: Form) -> u8 {
 pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     args: &Args,
     form: Form,
-    begin: impl FnOnce(&Router) -> Result<E, String>,
+    begin: impl FnOnce(&mut Router) -> Result<E, String>,
 ) -> u8 {
     // Click knows one status for all that is wrong before the run.
     let unusable = if form == Form::Click { 1 } else { exit::USAGE };
@@ -207,7 +207,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
                 let begun = publish::begin(router.control(), &publish::path_beside(socket.path()), period);
                 begun.map_err(|why| warn(args, &format!("'junctor top' cannot see this router: {why}"))).ok()
             });
-            let end = match begin(&router) {
+            let end = match begin(&mut router) {
                 Ok(end) => end,
                 Err(why) => return cli::fail(why),
             };

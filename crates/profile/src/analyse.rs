@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::clock::Timeline;
 use crate::file::Recording;
 use crate::names::Missing;
+use crate::trigger::Fired;
 
 mod elements;
 mod findings;
@@ -40,6 +41,10 @@ pub struct Report {
     pub one_in: u32,
     /// Whether the recording came to its end; one that was cut off says less.
     pub complete: bool,
+    /// What the recording waited for; nothing if it was to end otherwise.
+    pub until: Vec<String>,
+    /// What of this has happened, and when: milliseconds from the beginning.
+    pub fired: Option<FiredAt>,
     /// What could not be recorded.
     pub missing: Vec<Missing>,
     /// What is to be known first, the gravest at the beginning.
@@ -58,6 +63,16 @@ pub struct Report {
     pub drops: Vec<Drops>,
     /// The longest that something stood still.
     pub stalls: Vec<Stall>,
+}
+
+/// What a recording had waited for, when it has happened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FiredAt {
+    /// When, in milliseconds from the beginning.
+    pub at_ms: f64,
+    /// What is known of it.
+    #[serde(flatten)]
+    pub fired: Fired,
 }
 
 /// What all parts of the analysis look at.
@@ -125,6 +140,11 @@ impl Report {
             lost,
             one_in: recording.header.one_in.max(1),
             complete: recording.end.is_some(),
+            until: recording.header.until.clone(),
+            fired: recording.end.as_ref().and_then(|e| e.fired.clone()).map(|fired| {
+                let at_ms = trace.at_ms(fired.at);
+                FiredAt { at_ms, fired }
+            }),
             missing: recording.header.missing.clone(),
             findings: Vec::new(),
             processors,

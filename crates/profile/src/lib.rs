@@ -8,6 +8,7 @@
 //! ```
 //!
 //! * [`record`]: empties the rings into a file while the router runs;
+//! * [`trigger`]: what ends a recording when it happens;
 //! * [`kernel`]: what the kernel's scheduler, interrupts, network and locks tell, by `perf_event_open`;
 //! * [`file`](mod@file): the file's form, and reading it;
 //! * [`clock`]: cycles and nanoseconds on one line of time;
@@ -24,3 +25,4 @@ pub mod file;
 pub mod kernel;
 pub mod names;
 pub mod record;
+pub mod trigger;

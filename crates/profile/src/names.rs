@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::trigger::Fired;
+
 /// How a recording was made: the first section of its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -29,6 +31,8 @@ pub struct Header {
     pub ring_records: usize,
     /// How rings were emptied.
     pub mode: String,
+    /// What it waited for; nothing if it was to end otherwise.
+    pub until: Vec<String>,
     /// Kinds of kernel events recorded.
     pub kernel_events: Vec<String>,
     /// What could not be recorded, why, and how to mend it.
@@ -111,4 +115,6 @@ pub struct End {
     pub lost_kernel: u64,
     /// Why it ended.
     pub why: String,
+    /// What it had waited for, if that has happened.
+    pub fired: Option<Fired>,
 }

@@ -9,8 +9,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +21,7 @@ use crate::file::Writer;
 use crate::kernel::Capture;
 use crate::kernel::event::KernelEvent;
 use crate::names::{End, Header, LockName, Missing, Names, ThreadName};
+use crate::trigger::{Fired, Trigger};
 
 /// How rings are emptied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +67,8 @@ pub struct Options {
     pub kernel: bool,
     /// When it ends by itself.
     pub time: Option<Duration>,
+    /// How long it goes on when what it waited for has happened.
+    pub after: Duration,
 }
 
 /// What is recorded unless something else is asked for: all but locks that nobody waits for.
@@ -85,6 +88,7 @@ impl Default for Options {
             mode: Mode::Stream,
             kernel: true,
             time: None,
+            after: Duration::from_millis(10),
         }
     }
 }
@@ -113,6 +117,8 @@ pub struct Progress {
     pub lost: AtomicU64,
     /// Bytes written.
     pub bytes: AtomicU64,
+    /// What it waited for, if that has happened and all is written.
+    pub fired: OnceLock<Fired>,
 }
 
 impl fmt::Display for Progress {
@@ -147,7 +153,7 @@ pub enum StartError {
 }
 
 impl Recorder {
-    /// Begins to record into a new file.
+    /// Begins to record into a new file; until something happens, if a trigger is given.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -156,6 +162,7 @@ impl Recorder {
         options: Options,
         command: &str,
         names: Source,
+        trigger: Option<Box<dyn Trigger>>,
     ) -> Result<Recorder, StartError> {
         if sync::tsc() == 0 {
             return Err(StartError::NoCounter);
@@ -169,13 +176,16 @@ impl Recorder {
         };
         let file = File::create(path).map_err(failed)?;
         let (capture, missing) = if options.kernel { Capture::open() } else { (Capture::none(), Vec::new()) };
-        let header = header(&options, command, &capture, &missing);
+        let until = trigger.as_ref().map_or_else(Vec::new, |trigger| trigger.conditions());
+        let header = Header { until, ..header(&options, command, &capture, &missing) };
         let writer = Writer::new(file, &header).map_err(failed)?;
         let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::<Progress>::default());
         let mut session = Session {
             writer,
             capture,
             names,
+            trigger,
+            fired: None,
             options,
             reader: None,
             progress: progress.clone(),
@@ -253,6 +263,7 @@ fn header(options: &Options, command: &str, capture: &Capture, missing: &[Missin
         mode: options.mode.to_string(),
         kernel_events: capture.recorded(),
         missing: missing.to_vec(),
+        until: Vec::new(),
     }
 }
 
@@ -261,6 +272,9 @@ struct Session {
     writer: Writer<File>,
     capture: Capture,
     names: Source,
+    trigger: Option<Box<dyn Trigger>>,
+    /// What the trigger has said, and when this was seen.
+    fired: Option<(Fired, Instant)>,
     options: Options,
     reader: Option<Reader>,
     progress: Arc<Progress>,
@@ -290,7 +304,12 @@ impl Session {
         while !stop.load(Ordering::Relaxed) && !is_over() {
             std::thread::park_timeout(EVERY);
             self.step()?;
+            self.look();
+            if self.fired.as_ref().is_some_and(|(_, seen)| seen.elapsed() >= self.options.after) {
+                break;
+            }
         }
+        self.look();
         self.capture.stop();
         events::record(Mask::NOTHING);
         let at = sync::tsc();
@@ -301,8 +320,22 @@ impl Session {
         self.write_names()?;
         self.writer.commands(self.capture.names())?;
         let lost = self.reader.as_ref().map_or_else(Vec::new, Reader::lost);
-        let end = End { at, lost, lost_kernel: self.capture.lost(), why: "ended as it was told".into() };
-        self.writer.end(&end)
+        let mut fired = self.fired.take().map(|(fired, _)| fired);
+        let packets_written = match &mut self.trigger {
+            Some(trigger) => trigger.end(fired.as_mut()),
+            None => Ok(()),
+        };
+        let why = fired.as_ref().map_or("ended as it was told", |f| &f.condition).to_owned();
+        self.writer.end(&End { at, lost, lost_kernel: self.capture.lost(), why, fired: fired.clone() })?;
+        fired.into_iter().for_each(|fired| self.progress.fired.set(fired).unwrap_or_default());
+        packets_written
+    }
+
+    /// Looks whether what is waited for has happened.
+    fn look(&mut self) {
+        if let (None, Some(trigger)) = (&self.fired, &mut self.trigger) {
+            self.fired = trigger.look().map(|fired| (fired, Instant::now()));
+        }
     }
 
     /// What is done now and then.

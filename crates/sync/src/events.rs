@@ -240,6 +240,9 @@ numbered_kinds! {
         Swap = 13 "swap",
         /// The task of element `subject` has come from worker `other` to worker `second`; workers stood still for `first` microseconds.
         Move = 14 "move",
+        /// What the recording waited for has happened, on worker `second` at element `subject`; `other` is the number of the condition among those
+        /// that were waited for, from 0.
+        Trigger = 15 "trigger",
     }
 }
 

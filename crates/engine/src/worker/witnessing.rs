@@ -5,7 +5,7 @@ use packet::{Batch, Packet};
 
 use super::{Edge, Job, Worker};
 use crate::clock::Nanos;
-use crate::drops::Reason;
+use crate::drops::{Reason, Reasons};
 use crate::router::Shared;
 use crate::witness::{Entry, Sight, Wants, What, Witness};
 
@@ -37,8 +37,10 @@ pub(crate) struct Witnessing {
     /// Whether the chain that begins here must not run as one pass, because something within it is wanted.
     apart: Vec<bool>,
     sources: Vec<bool>,
-    drops: bool,
+    drops: Reasons,
     follows: bool,
+    /// Nothing else is wanted, so batches go the usual way.
+    only_drops: bool,
     /// The followed packet that is being processed by itself: its id, until it is known what became of it.
     alone: Option<usize>,
     /// Followed packets that the running element has fetched and not sent on yet.
@@ -142,9 +144,15 @@ impl Worker {
         all.apart = (0..n).map(|e| within(&e)).collect();
         (all.inputs, all.outputs) = (inputs, outputs);
         all.sources = (0..n).map(|e| is_source(&self.shared, e)).collect();
-        all.drops = all.seats.iter().any(|seat| seat.wants.drops);
+        all.drops = all.seats.iter().fold(Reasons::default(), |all, seat| all.with(seat.wants.drops));
         all.follows = all.seats.iter().any(|seat| seat.wants.follow.is_some());
+        all.only_drops = !all.follows && !all.inputs.iter().chain(&all.outputs).any(|wanted| *wanted);
         self.witnessing = Some(all);
+    }
+
+    /// Whether somebody sees what this worker drops, and nothing else.
+    pub(super) fn sees_only_drops(&self) -> bool {
+        self.witnessing.as_ref().is_some_and(|all| all.only_drops)
     }
 
     fn moment(&mut self) -> Moment {
@@ -288,6 +296,9 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(super) fn show_fetched(&mut self, from: Edge, element: u32, port: usize, batch: &mut Batch) {
+        if self.sees_only_drops() {
+            return;
+        }
         let moment = self.moment();
         let Some(mut all) = self.witnessing.take() else { return };
         let entry = Entry::Input(element as usize, port);
@@ -313,9 +324,13 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn show_drops(&mut self, element: u32, reason: Reason, packets: &[Packet]) {
+        let wanted = |all: &Witnessing| (all.drops.has(reason), all.follows);
+        let (drops, follows) = self.witnessing.as_deref().map_or((false, false), wanted);
+        if !drops && !follows {
+            return;
+        }
         let moment = self.moment();
         let Some(all) = &mut self.witnessing else { return };
-        let drops = all.drops;
         for packet in packets.iter().filter(|p| drops || p.followed() != 0) {
             let id = packet.id();
             all.show(moment, element, What::Dropped(reason), packet);
@@ -327,10 +342,10 @@ impl Worker {
     /// Drops packets that could not be sent.
     #[cold]
     pub(super) fn drop_batch(&mut self, element: u32, reason: Reason, batch: Batch) {
+        self.count_drops(element, reason, batch.len() as u64);
         if self.is_witnessed() {
             self.show_drops(element, reason, &batch);
         }
-        self.count_drops(element, reason, batch.len() as u64);
     }
 
     /// Tells of drops whose packets are not at hand.
@@ -338,7 +353,7 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn show_lost(&mut self, element: u32, reason: Reason, n: u64) {
         let moment = self.moment();
-        if let Some(all) = self.witnessing.as_mut().filter(|all| all.drops && n > 0) {
+        if let Some(all) = self.witnessing.as_mut().filter(|all| all.drops.has(reason) && n > 0) {
             all.tell(moment, element, What::Lost(reason, n), (0, 0), None);
         }
     }

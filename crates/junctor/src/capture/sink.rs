@@ -20,7 +20,7 @@ struct Known {
 }
 
 /// See the module.
-pub(super) struct Sink {
+pub(crate) struct Sink {
     path: Option<PathBuf>,
     writer: Option<NgWriter<Stream>>,
     /// When a file is full, and how many are kept.
@@ -41,7 +41,7 @@ fn now_ns() -> u64 {
 }
 
 impl Sink {
-    pub(super) fn new(
+    pub(crate) fn new(
         path: Option<&Path>,
         size: Option<u64>,
         files: Option<u64>,
@@ -117,12 +117,12 @@ impl Sink {
     }
 
     /// Whether nobody reads any more.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
     /// Where it all is, for messages.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match &self.path {
             None => String::new(),
             Some(path) if path.as_os_str() == "-" => " to standard output".into(),
@@ -135,7 +135,7 @@ impl Sink {
         }
     }
 
-    pub(super) fn interface(&mut self, number: u32, name: String, ip: bool) -> Result<(), String> {
+    pub(crate) fn interface(&mut self, number: u32, name: String, ip: bool) -> Result<(), String> {
         debug_assert_eq!(number as usize, self.interfaces.len());
         let link = if ip { link_type::RAW } else { link_type::ETHERNET };
         let description = if ip { "packets that begin with an IP header" } else { "" };
@@ -154,7 +154,7 @@ impl Sink {
         self.check(done)
     }
 
-    pub(super) fn packet(&mut self, line: &Line) -> Result<(), String> {
+    pub(crate) fn packet(&mut self, line: &Line) -> Result<(), String> {
         let Line::Packet { interface, time_ns, len, bytes, inbound, comment } = line else { return Ok(()) };
         let bytes = wire::compose::from_hex(bytes).unwrap_or_default();
         let Some(known) = self.interfaces.get_mut(*interface as usize) else { return Ok(()) };
@@ -187,7 +187,7 @@ impl Sink {
         Ok(())
     }
 
-    pub(super) fn lost(&mut self, interface: u32, lost: u64) -> Result<(), String> {
+    pub(crate) fn lost(&mut self, interface: u32, lost: u64) -> Result<(), String> {
         if let Some(known) = self.interfaces.get_mut(interface as usize) {
             known.lost = lost;
         }
@@ -207,7 +207,7 @@ impl Sink {
         if self.closed { Ok(()) } else { self.check(done) }
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), String> {
+    pub(crate) fn flush(&mut self) -> Result<(), String> {
         let done = match &mut self.writer {
             Some(writer) if !self.closed => writer.flush(),
             _ => Ok(()),
@@ -216,7 +216,7 @@ impl Sink {
     }
 
     /// Ends the file; `lost` packets were lost in all.
-    pub(super) fn end(&mut self, lost: u64) -> Result<(), String> {
+    pub(crate) fn end(&mut self, lost: u64) -> Result<(), String> {
         let told: u64 = self.interfaces.iter().map(|known| known.lost).sum();
         // Of those that were lost on the way here it is not known where they came from.
         if let (Some(first), true) = (self.interfaces.first_mut(), lost > told) {

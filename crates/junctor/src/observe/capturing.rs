@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 
 use engine::witness::{Sight, Wants, What, Witness};
-use engine::{Reason, Shared};
+use engine::{Reason, Reasons, Shared};
 use packet::Packet;
 use wire::fields::{First, hex};
 
 use super::places::{Filters, place};
-use super::records::{Capture, Line, first};
+use super::records::{Capture, Line, dropped, first};
 use super::session::{Kind, Picture, Seen};
 
 /// Places at which packets are captured, at most; more elements and ports than this are not named on a line.
@@ -136,19 +136,12 @@ pub(super) struct Capturing {
     ripe: usize,
 }
 
-fn reason_named(name: &str) -> Result<Reason, String> {
-    let found = Reason::ALL.iter().find(|r| r.name() == name).copied();
-    found.ok_or_else(|| {
-        format!("'{name}' is no reason for which packets are dropped ('junctor drops --list' has them all)")
-    })
-}
-
 impl Capturing {
     pub(super) fn new(wanted: Capture) -> Result<Capturing, String> {
         let drops = match wanted.drops.as_deref() {
             None => Drops::None,
             Some("") => Drops::All,
-            Some(name) => Drops::Of(reason_named(name)?),
+            Some(name) => Drops::Of(crate::drops::find_reason(name)?),
         };
         Ok(Capturing {
             filters: Filters::compile(&wanted.filter)?,
@@ -193,7 +186,7 @@ impl Capturing {
 
 impl Kind for Capturing {
     fn wants(&mut self, shared: &Arc<Shared>) -> Result<Wants, String> {
-        let mut wants = Wants { drops: true, ..Wants::default() };
+        let mut wants = Wants { drops: Reasons::ALL, ..Wants::default() };
         let mut taps = HashMap::new();
         let mut told = vec![false; shared.elements.len()];
         for text in self.wanted.points.clone() {
@@ -241,7 +234,7 @@ impl Kind for Capturing {
         let mut comment = String::new();
         if let What::Dropped(reason) = seen.what {
             let at = name(seen.element).unwrap_or_default();
-            comment = format!("dropped by {at}: {reason}: {}", reason.text());
+            comment = dropped(&at, reason);
             let mut captured = self.waiting.iter_mut().rev();
             let same = |w: &&mut Waiting| w.id == seen.id && w.into == Some(seen.element);
             if seen.slot == NO_SLOT

@@ -82,7 +82,7 @@ impl Watched {
 }
 
 /// Tells when somebody interrupts.
-fn interrupts() -> Receiver<()> {
+pub(crate) fn interrupts() -> Receiver<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let (interrupt, interrupted) = channel();
     if let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) {

@@ -288,6 +288,11 @@ pub(crate) fn summary(bytes: &[u8], ip: bool) -> String {
     format!("{line} ({} bytes)", bytes.len())
 }
 
+/// What is said about a packet that an element has dropped.
+pub(crate) fn dropped(element: &str, reason: engine::Reason) -> String {
+    format!("dropped by {element}: {reason}: {}", reason.text())
+}
+
 /// The time of day, universal time.
 pub(crate) fn clock(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine::{Control, Reason, Shared};
 use profile::names::{ElementName, Names};
-use profile::record::{Options, Recorder, Source};
+use profile::record::{Options, Progress, Recorder, Source};
+use profile::trigger::Trigger;
+
+use super::until::{self, Armed, Condition};
 
 /// The handler of the control socket: `start OPTIONS`, a line break and the file's name, or `stop`; read, it says how far it is.
 pub(crate) const RECORDING: &str = "recording";
@@ -32,6 +35,17 @@ pub(super) fn names(control: Control) -> Source {
     })
 }
 
+/// How the answer to `stop` goes on if what was waited for has happened.
+pub(super) const FIRED: &str = "fired: ";
+
+/// How it is said that something went wrong at the end.
+pub(super) fn failed(progress: &Progress) -> &'static str {
+    match progress.fired.get() {
+        Some(_) => "the recording is complete, but not all else was written",
+        None => "the recording ended early",
+    }
+}
+
 /// The command line of this process.
 pub(super) fn command() -> String {
     std::env::args().collect::<Vec<_>>().join(" ")
@@ -47,14 +61,18 @@ pub(super) fn shortfalls(recorder: &Recorder) -> String {
 }
 
 /// Options as the handler takes them, and back.
-pub(super) fn options_to_words(options: &Options) -> String {
-    let Options { events, one_in, ring_records, mode, kernel, time } = options;
+pub(super) fn options_to_words(options: &Options, until: &[Condition]) -> String {
+    let Options { events, one_in, ring_records, mode, kernel, time, after } = options;
     let time = time.map_or(String::new(), |t| format!(" time={}", t.as_secs_f64()));
-    format!("events={events} one_in={one_in} ring={ring_records} mode={mode} kernel={kernel}{time}")
+    let until: String = until.iter().map(|condition| format!(" until={condition}")).collect();
+    let after = after.as_secs_f64();
+    format!(
+        "events={events} one_in={one_in} ring={ring_records} mode={mode} kernel={kernel}{time} after={after}{until}"
+    )
 }
 
-fn options_from_words(words: &str) -> Result<Options, String> {
-    let mut options = Options::default();
+fn options_from_words(words: &str) -> Result<(Options, Vec<Condition>), String> {
+    let (mut options, mut until) = (Options::default(), Vec::new());
     for word in words.split_ascii_whitespace() {
         let bad = || format!("'{word}' is no option of a recording");
         let (name, value) = word.split_once('=').ok_or_else(bad)?;
@@ -65,25 +83,48 @@ fn options_from_words(words: &str) -> Result<Options, String> {
             "mode" => options.mode = value.parse()?,
             "kernel" => options.kernel = value.parse().map_err(|_| bad())?,
             "time" => options.time = Some(engine::parse_duration(value).ok_or_else(bad)?),
+            "after" => options.after = engine::parse_duration(value).ok_or_else(bad)?,
+            "until" => until.push(value.parse()?),
             _ => return Err(bad()),
         }
     }
-    Ok(options)
+    Ok((options, until))
 }
 
 /// The recording of a router that runs.
 pub(crate) struct Live {
     control: Control,
     recorder: Mutex<Option<Recorder>>,
+    /// What the recording waits for.
+    until: Mutex<Vec<Condition>>,
 }
 
 impl Live {
     pub(crate) fn new(control: Control) -> Live {
-        Live { control, recorder: Mutex::new(None) }
+        Live { control, recorder: Mutex::new(None), until: Mutex::default() }
     }
 
     fn recorder(&self) -> MutexGuard<'_, Option<Recorder>> {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins one; says what it does not see.
+    fn start(&self, words: &str, path: &Path) -> Result<(Recorder, String), String> {
+        let (options, until) = options_from_words(words)?;
+        let (trigger, stuck) = match until.is_empty() {
+            true => (None, Vec::new()),
+            false => {
+                let file = until::packets_file(path)?;
+                let (armed, stuck) = Armed::beside_run(self.control.clone(), until.clone(), file)?;
+                (Some(Box::new(armed) as Box<dyn Trigger>), stuck)
+            }
+        };
+        let begun = Recorder::start(path, options, &command(), names(self.control.clone()), trigger);
+        let begun = begun.map_err(|e| e.to_string())?;
+        let stuck: String = stuck.into_iter().map(|why| format!("not watched: {why}\n")).collect();
+        let said = shortfalls(&begun) + &stuck;
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        Ok((begun, said))
     }
 
     pub(crate) fn status(&self) -> String {
@@ -99,7 +140,6 @@ impl Live {
         let mut recorder = self.recorder();
         match order.trim().split_once(' ').unwrap_or((order.trim(), "")) {
             ("start", words) => {
-                let options = options_from_words(words)?;
                 if recorder.as_ref().is_some_and(Recorder::goes_on) {
                     return Err(
                         "this router is being recorded already; end that recording first: recording stop"
@@ -109,9 +149,7 @@ impl Live {
                 // One that has ended makes way.
                 *recorder = None;
                 let path = Path::new(file.trim_end_matches('\n'));
-                let begun = Recorder::start(path, options, &command(), names(self.control.clone()));
-                let begun = begun.map_err(|e| e.to_string())?;
-                let said = shortfalls(&begun);
+                let (begun, said) = self.start(words, path)?;
                 *recorder = Some(begun);
                 Ok(said)
             }
@@ -119,8 +157,13 @@ impl Live {
                 let mut ended = recorder.take().ok_or("nothing is being recorded")?;
                 let done = ended.end();
                 let progress = ended.progress();
-                done.map_err(|e| format!("the recording ended early: {e}; kept: {progress}"))?;
-                Ok(progress.to_string())
+                done.map_err(|e| format!("{}: {e}; kept: {progress}", failed(progress)))?;
+                let until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+                if until.is_empty() {
+                    return Ok(progress.to_string());
+                }
+                let (outcome, fired) = until::outcome(&until, progress.fired.get());
+                Ok(format!("{progress}\n{}{outcome}", if fired { FIRED } else { "" }))
             }
             _ => Err("expected 'start' with options and the name of a file, or 'stop'".into()),
         }
@@ -138,11 +181,14 @@ mod tests {
             ring_records: 128,
             mode: profile::record::Mode::Flight,
             kernel: false,
+            after: std::time::Duration::from_millis(250),
             time: Some(std::time::Duration::from_millis(1500)),
             ..Options::default()
         };
-        assert_eq!(options_from_words(&options_to_words(&options)), Ok(options));
-        assert_eq!(options_from_words(&options_to_words(&Options::default())), Ok(Options::default()));
+        let until = vec![Condition::Drop(Some(engine::Reason::NoRoute)), Condition::Drop(None)];
+        assert_eq!(options_from_words(&options_to_words(&options, &until)), Ok((options, until)));
+        let usual = (Options::default(), Vec::new());
+        assert_eq!(options_from_words(&options_to_words(&Options::default(), &[])), Ok(usual));
         assert!(options_from_words("ring=many").unwrap_err().contains("'ring=many'"));
     }
 }

@@ -2,16 +2,19 @@
 //! `junctor profile record`: of a run that begins with it, or of a router that runs.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use profile::record::{Mode, Options, Recorder};
+use profile::trigger::Trigger;
 use sync::events::Mask;
 
-use super::live::{self, RECORDING};
+use super::live::{self, FIRED, RECORDING};
+use super::until::{self, Armed, Condition};
 use crate::config::Form;
 use crate::ctl::{self, Client, Failure, Which};
+use crate::observe::client::interrupts;
 use crate::{cli, exit, run};
 
 /// Record what a router and the kernel do.
@@ -24,6 +27,7 @@ use crate::{cli, exit, run};
   junctor profile record -o run.prof -- -j 2 --burst 32 router.click    options of 'junctor run' behind --
   junctor profile record -o run.prof --pid 4711 --time 10s              a router that runs
   junctor profile record -o run.prof --mode flight --ring 1000000       only what happened last
+  junctor profile record -o loss.prof --pid 4711 --until drop=queue-full   what came before a loss, and the packets (loss.pcapng)
   junctor profile record -o run.prof --events waits,control --no-kernel")]
 pub(super) struct Args {
     /// The file to write.
@@ -41,9 +45,18 @@ pub(super) struct Args {
     /// Events that each thread's ring holds, 32 bytes each.
     #[arg(long, value_name = "EVENTS", default_value_t = Options::default().ring_records)]
     ring: usize,
-    /// stream: write all the time; flight: what rings hold at the end, so what happened last; stop: until rings are full, so what happened first.
-    #[arg(long, value_name = "MODE", default_value_t = Mode::Stream)]
-    mode: Mode,
+    /// stream: write all the time; flight: what rings hold at the end, so what happened last; stop: until rings are full, so what happened first
+    /// [default: stream, with --until flight].
+    #[arg(long, value_name = "MODE")]
+    mode: Option<Mode>,
+    /// End when this happens: drop=REASON (a packet is dropped for this reason; 'junctor drops --list' has them all) or drop (for any but
+    /// 'discarded'); may be repeated. The packets concerned, 1000 at most, are written beside the recording (FILE with the suffix .pcapng). A run that is recorded ends
+    /// with it, and a running router is recorded until it happens, unless --time ends it before. Exit status 1 if it did not happen.
+    #[arg(long, value_name = "CONDITION")]
+    until: Vec<Condition>,
+    /// How long the recording goes on then.
+    #[arg(long, value_name = "TIME", default_value = "10ms", requires = "until")]
+    after: String,
     /// Leave the kernel's events out.
     #[arg(long)]
     no_kernel: bool,
@@ -65,6 +78,9 @@ struct Run {
 /// How long a running router is recorded unless something else is asked for.
 const USUAL_TIME: Duration = Duration::from_secs(5);
 
+/// How often a router is asked whether it still records.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+
 /// Runs the command.
 pub(super) fn main(args: Args) -> u8 {
     let time = match args.time.as_deref().map(|text| (text, engine::parse_duration(text))) {
@@ -77,13 +93,21 @@ pub(super) fn main(args: Args) -> u8 {
     if args.one_in == 0 || args.ring < 2 || args.ring > 1 << 26 {
         return cli::usage("--one-in expects 1 or more, --ring 2 to 67108864 events");
     }
+    let Some(after) = engine::parse_duration(&args.after) else {
+        return cli::usage(format!("--after expects a time such as 10ms, not '{}'", args.after));
+    };
+    if let (false, Err(why)) = (args.until.is_empty(), until::packets_file(&args.output)) {
+        return cli::usage(why);
+    }
+    let usual = if args.until.is_empty() { Mode::Stream } else { Mode::Flight };
     let options = Options {
         events: args.events,
         one_in: args.one_in,
         ring_records: args.ring,
-        mode: args.mode,
+        mode: args.mode.unwrap_or(usual),
         kernel: !args.no_kernel,
         time,
+        after,
     };
     if args.run.is_empty() { running(&args, options) } else { beginning(args, options) }
 }
@@ -109,55 +133,78 @@ fn beginning(args: Args, options: Options) -> u8 {
     if run.time.is_none() {
         run.time = args.time;
     }
-    let output = args.output;
+    let (output, until) = (args.output, args.until);
     run::execute_beside(&run, Form::Full, move |router| {
         let names = live::names(router.control());
         let options = Options { time: None, ..options };
-        let recorder =
-            Recorder::start(&output, options, &live::command(), names).map_err(|e| e.to_string())?;
+        let trigger = match until.is_empty() {
+            true => None,
+            false => {
+                let file = until::packets_file(&output)?;
+                Some(Box::new(Armed::before_run(router, until.clone(), file)) as Box<dyn Trigger>)
+            }
+        };
+        let recorder = Recorder::start(&output, options, &live::command(), names, trigger);
+        let recorder = recorder.map_err(|e| e.to_string())?;
         eprint!("{}", live::shortfalls(&recorder));
-        Ok(move || ended(recorder, &output))
+        Ok(move || ended(recorder, &until, &output))
     })
 }
 
-fn ended(mut recorder: Recorder, output: &Path) -> u8 {
+fn ended(mut recorder: Recorder, until: &[Condition], output: &Path) -> u8 {
     let done = recorder.end();
     let (progress, file) = (recorder.progress(), output.display());
+    let status = match until {
+        [] => exit::SUCCESS,
+        until => {
+            let (outcome, fired) = until::outcome(until, progress.fired.get());
+            eprintln!("junctor: {outcome}");
+            if fired { exit::SUCCESS } else { exit::FAILURE }
+        }
+    };
     match done {
         Ok(()) => {
-            eprintln!(
-                "junctor: recorded {progress} in {file}; look into it by 'junctor profile report {file}'"
-            );
-            exit::SUCCESS
+            say_recorded(&progress.to_string(), output);
+            status
         }
-        Err(why) => cli::fail(format!("{file}: the recording ended early: {why}; kept: {progress}")),
+        Err(why) => cli::fail(format!("{file}: {}: {why}; kept: {progress}", live::failed(progress))),
     }
+}
+
+fn say_recorded(progress: &str, file: &Path) {
+    let file = file.display();
+    eprintln!("junctor: recorded {progress} in {file}; look into it by 'junctor profile report {file}'");
 }
 
 /// Records a router that runs.
 fn running(args: &Args, options: Options) -> u8 {
-    let time = options.time.unwrap_or(USUAL_TIME);
+    let usual = if args.until.is_empty() { Some(USUAL_TIME) } else { None };
+    let time = options.time.or(usual);
     // The router ends it by itself, should this command be ended before.
-    let options = Options { time: Some(time), ..options };
+    let options = Options { time, ..options };
     let file = match std::path::absolute(&args.output) {
         Ok(file) => file,
         Err(e) => return cli::usage(format!("{}: {e}", args.output.display())),
     };
+    // From before it begins, so that no interrupt leaves it behind.
+    let interrupted = interrupts();
     let done = ctl::find(&args.router).and_then(|stream| {
         let mut client = Client::new(stream).map_err(ctl::lost)?;
-        let order = format!("start {}\n{}", live::options_to_words(&options), file.display());
+        let order = format!("start {}\n{}", live::options_to_words(&options, &args.until), file.display());
         let said = client.write(RECORDING, &order)?;
         eprint!("{said}{}", if said.is_empty() || said.ends_with('\n') { "" } else { "\n" });
-        wait(&mut client, time).map_err(|why| gone(why, &file))?;
+        wait(&mut client, &interrupted, time).map_err(|why| gone(why, &file))?;
         client.write(RECORDING, "stop").map_err(|why| gone(why, &file))
     });
     match done {
         Ok(said) => {
-            let shown = file.display();
-            eprintln!(
-                "junctor: recorded {said} in {shown}; look into it by 'junctor profile report {shown}'"
-            );
-            exit::SUCCESS
+            let (progress, outcome) = said.split_once('\n').unwrap_or((&said, ""));
+            let fired = outcome.strip_prefix(FIRED);
+            if !outcome.is_empty() {
+                eprintln!("junctor: {}", fired.unwrap_or(outcome));
+            }
+            say_recorded(progress, &file);
+            if outcome.is_empty() || fired.is_some() { exit::SUCCESS } else { exit::FAILURE }
         }
         Err(why) => why.tell(),
     }
@@ -175,23 +222,18 @@ fn gone(why: Failure, file: &Path) -> Failure {
 }
 
 /// Waits until the time is over, somebody interrupts, or the router has ended it or gone.
-fn wait(client: &mut Client, time: Duration) -> Result<(), Failure> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let (interrupt, interrupted) = channel();
-    let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]);
-    if let Ok(mut signals) = signals {
-        std::thread::spawn(move || signals.forever().for_each(|_| interrupt.send(()).unwrap_or_default()));
-    }
-    let until = Instant::now() + time;
+fn wait(client: &mut Client, interrupted: &Receiver<()>, time: Option<Duration>) -> Result<(), Failure> {
+    let until = time.and_then(|time| Instant::now().checked_add(time));
+    let left = || until.map_or(ASK_EVERY, |until| until.saturating_duration_since(Instant::now()));
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        match interrupted.recv_timeout(left.min(Duration::from_millis(500))) {
+        let wait = left().min(ASK_EVERY);
+        match interrupted.recv_timeout(wait) {
             Ok(()) => return Ok(()),
             // Without signals it is waited as long.
-            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(left.min(Duration::from_millis(500))),
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if until <= Instant::now() || !client.read(RECORDING)?.starts_with("recording") {
+        if left().is_zero() || !client.read(RECORDING)?.starts_with("recording") {
             return Ok(());
         }
     }

@@ -18,7 +18,7 @@ fn told(program: &str, args: &[&str], file: &Path) -> Option<Vec<String>> {
 }
 
 /// The fields of each packet, as tshark reads them.
-fn fields(file: &Path, names: &[&str]) -> Option<Vec<Vec<String>>> {
+pub fn fields(file: &Path, names: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut args = vec!["-T", "fields"];
     names.iter().for_each(|name| args.extend(["-e", name]));
     let lines = told("tshark", &args, file)?;
@@ -147,7 +147,7 @@ fn full_disks_closed_pipes_and_routers_that_go_are_named() {
         (&["nope"][..], 1, "no element 'nope'"),
         (&["q:7"], 1, "none of these is meant"),
         (&["q", "-f", "port what"], 1, "port what"),
-        (&["--drops", "no-such"], 1, "'no-such' is no reason"),
+        (&["--drops", "no-such"], 1, "no packet is dropped for the reason 'no-such'"),
         (&["q", "--ring-size", "x", "-w", "f"], 2, "--ring-size expects"),
         (&[], 2, "required"),
     ] {

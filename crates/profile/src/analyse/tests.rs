@@ -180,10 +180,35 @@ fn the_kernel_tells_who_had_processors() {
 }
 
 #[test]
+fn what_was_waited_for_is_told_first() {
+    let mut recording = second();
+    recording.header.until = vec!["drop=no-route".into()];
+    let end = End { at: 1_000_000_000, ..End::default() };
+    recording.end = Some(end.clone());
+    assert!(Report::new(&recording).to_string().contains("\ndrop=no-route: has not happened\n"));
+    let fired = Fired {
+        at: 250_000_000,
+        condition: "drop=no-route".into(),
+        what: "rt dropped it".into(),
+        packets: 1,
+        more_packets: 3,
+        packets_file: "x.pcapng".into(),
+        ..Fired::default()
+    };
+    recording.end = Some(End { fired: Some(fired), ..end });
+    let report = Report::new(&recording);
+    let told =
+        "\ndrop=no-route: rt dropped it\n  at 250.000 ms; 1 packet in x.pcapng (3 more were not kept)\n";
+    assert!(report.to_string().contains(told), "{report}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!((&json["fired"]["at_ms"], &json["fired"]["packets"]), (&250.0.into(), &1.into()));
+}
+
+#[test]
 fn a_recording_that_lost_much_or_was_cut_off_says_so() {
     let mut recording = second();
     recording.events.push(event(10, Kind::Task, 1, (2, 0), (5, 0)));
-    recording.end = Some(End { at: 1_000_000_000, lost: vec![7, 2], lost_kernel: 1, why: String::new() });
+    recording.end = Some(End { at: 1_000_000_000, lost: vec![7, 2], lost_kernel: 1, ..End::default() });
     let report = Report::new(&recording);
     assert_eq!((report.lost, kinds(&report)), (10, vec!["lost-events"]));
     recording.end = None;

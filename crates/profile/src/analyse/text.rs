@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::Report;
+use super::{FiredAt, Report};
 
 /// Rows of cells, the first column to the left, the others to the right.
 fn table(f: &mut Formatter<'_>, title: &str, head: &[&str], rows: &[Vec<String>]) -> fmt::Result {
@@ -45,6 +45,7 @@ impl Display for Report {
                 "The recording has no end: the router ended in mid-record, or its disk was full. This is what was kept."
             )?;
         }
+        self.trigger(f)?;
         for missing in &self.missing {
             writeln!(f, "not recorded: {}: {}", missing.what, missing.why)?;
             if !missing.mend.is_empty() {
@@ -65,6 +66,18 @@ impl Display for Report {
 }
 
 impl Report {
+    /// What ended it, or did not.
+    fn trigger(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.fired {
+            Some(FiredAt { at_ms, fired }) => {
+                writeln!(f, "{}: {}", fired.condition, fired.what)?;
+                writeln!(f, "  at {at_ms:.3} ms; {}", fired.kept())
+            }
+            None if self.until.is_empty() => Ok(()),
+            None => writeln!(f, "{}: has not happened", self.until.join(", ")),
+        }
+    }
+
     fn processors(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let rows: Vec<Vec<String>> = self
             .processors

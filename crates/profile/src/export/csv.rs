@@ -64,7 +64,9 @@ fn subject(recording: &Recording, event: &Event) -> (String, String) {
     };
     match event.kind {
         Kind::Batch | Kind::Enqueue | Kind::Dequeue | Kind::Drop => (element(), event.second.to_string()),
-        Kind::Task | Kind::Timer | Kind::Call | Kind::Empty | Kind::Move => (element(), String::new()),
+        Kind::Task | Kind::Timer | Kind::Call | Kind::Empty | Kind::Move | Kind::Trigger => {
+            (element(), String::new())
+        }
         Kind::Lock => {
             let lock = recording.lock(event.subject);
             (lock.map_or_else(|| event.subject.to_string(), |l| l.name.clone()), String::new())

@@ -159,7 +159,9 @@ impl Builder<'_> {
             Kind::Enqueue | Kind::Dequeue | Kind::Empty => (SpanKind::Queue, Some(event.second)),
             Kind::Sleep => (SpanKind::Sleep, None),
             Kind::Drop => (SpanKind::Drop, Some(event.second)),
-            Kind::Wake | Kind::Grace | Kind::Call | Kind::Swap | Kind::Move => (SpanKind::Control, None),
+            Kind::Wake | Kind::Grace | Kind::Call | Kind::Swap | Kind::Move | Kind::Trigger => {
+                (SpanKind::Control, None)
+            }
         };
         let took = if matches!(event.kind, Kind::Swap | Kind::Move) { 0 } else { event.first };
         let name = self.name(event, 0);
@@ -232,8 +234,9 @@ impl Builder<'_> {
     fn name(&mut self, event: &Event, part: usize) -> usize {
         let names = self.recording.names_at(event.at);
         let generation = names.map_or(0, |n| n.since);
-        // Drops are told apart by their reason, too; swaps have no subject.
-        let detail = if event.kind == Kind::Drop { event.other } else { 0 };
+        // Drops are told apart by their reason, too, and triggers by their condition; swaps have no subject.
+        let told_apart = matches!(event.kind, Kind::Drop | Kind::Trigger);
+        let detail = if told_apart { event.other } else { 0 };
         let key = (event.kind as u32 | detail << 8, event.subject, part << 32 ^ generation as usize);
         if let Some(known) = self.by_name.get(&key) {
             return *known;
@@ -262,6 +265,10 @@ impl Builder<'_> {
             Kind::Call => format!("call of {element}"),
             Kind::Swap => "another configuration".into(),
             Kind::Move => format!("{element} moves"),
+            Kind::Trigger => {
+                let until = self.recording.header.until.get(event.other as usize);
+                format!("{} at {element}", until.map_or("what was waited for", String::as_str))
+            }
         };
         self.names.push(text);
         self.by_name.insert(key, self.names.len() - 1);

@@ -2,6 +2,7 @@
 use super::*;
 use crate::kernel::event::KernelKind;
 use crate::names::ElementName;
+use crate::trigger::Fired;
 use sync::events::Kind;
 
 fn header() -> Header {
@@ -25,7 +26,15 @@ fn whole() -> Vec<u8> {
     writer.kernel(&[switch]).unwrap();
     writer.commands(&BTreeMap::from([(7, "cc1".into())])).unwrap();
     writer.clock(Pair { cycles: 3000, ns: 1500 }).unwrap();
-    writer.end(&End { at: 3000, lost: vec![4], lost_kernel: 2, why: "told".into() }).unwrap();
+    writer
+        .end(&End {
+            at: 3000,
+            lost: vec![4],
+            lost_kernel: 2,
+            why: "told".into(),
+            fired: Some(Fired { at: 2500, ..Fired::default() }),
+        })
+        .unwrap();
     let written = writer.written();
     assert_eq!(written, bytes.len() as u64);
     bytes
@@ -39,7 +48,8 @@ fn what_is_written_is_read() {
     let kernel = recording.kernel[0];
     assert_eq!((kernel.at_ns, kernel.cpu, kernel.thread, kernel.b, kernel.c), (600, 1, 7, 9, 3));
     assert_eq!(recording.commands[&7], "cc1");
-    assert_eq!(recording.end.map(|e| (e.lost, e.lost_kernel)), Some((vec![4], 2)));
+    let end = recording.end.unwrap();
+    assert_eq!((end.lost, end.lost_kernel, end.fired.map(|f| f.at)), (vec![4], 2, Some(2500)));
 }
 
 /// A router that is killed, or a full disk, may cut a file anywhere.

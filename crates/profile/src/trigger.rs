@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What ends a recording by itself: something that is waited for, and looked for every few milliseconds.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+/// What was waited for, as it happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fired {
+    /// When, in cycles.
+    pub at: u64,
+    /// When, in nanoseconds since the epoch.
+    pub unix_ns: u64,
+    /// Which condition, as it was asked for.
+    pub condition: String,
+    /// What happened, and where.
+    pub what: String,
+    /// How many of the packets concerned were kept.
+    pub packets: u64,
+    /// How many there were beyond these until the rings were read.
+    pub more_packets: u64,
+    /// Their file, empty if there are none.
+    pub packets_file: String,
+}
+
+impl Fired {
+    /// What there is of the packets concerned, in words.
+    pub fn kept(&self) -> String {
+        let Fired { packets, more_packets, packets_file, .. } = self;
+        let more =
+            if *more_packets > 0 { format!(" ({more_packets} more were not kept)") } else { String::new() };
+        match (packets, packets_file.as_str()) {
+            (0, _) | (_, "") => format!("no packets at hand{more}"),
+            (1, file) => format!("1 packet in {file}{more}"),
+            (n, file) => format!("{n} packets in {file}{more}"),
+        }
+    }
+}
+
+/// Waits for something, beside a recording.
+pub trait Trigger: Send {
+    /// What is waited for, one text for each condition.
+    fn conditions(&self) -> Vec<String>;
+
+    /// What has happened, if something has since this was made.
+    fn look(&mut self) -> Option<Fired>;
+
+    /// The rings have been read: nothing more is looked for, and what was kept of the packets concerned is written.
+    ///
+    /// # Errors
+    /// Why packets could not be written; the recording itself is complete.
+    fn end(&mut self, fired: Option<&mut Fired>) -> io::Result<()>;
+}
