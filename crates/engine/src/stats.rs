@@ -181,6 +181,8 @@ impl Shared {
 impl Worker {
     /// Copies this worker's counters.
     fn tell_stats(&mut self, into: &mut WorkerSample) {
+        // A worker without work that were kept awake by this would spin a while each time.
+        self.only_told = true;
         into.cycles_at = sync::tsc();
         into.outputs.clear();
         into.drops.clear();

@@ -25,10 +25,9 @@ use crate::cx::Cx;
 use crate::drops::{DropCounts, Reason};
 use crate::element::{Element, Provided};
 use crate::fuse::Fused;
-use crate::mailbox::{Mailbox, Message};
 use crate::plan::Mode;
 use crate::pulse::{Doing, Pulse, Spot};
-use crate::router::{Shared, Target};
+use crate::router::Shared;
 use crate::sample::Sampler;
 use crate::schedule::{Tasks, Timers};
 use crate::swap::Halt;
@@ -37,6 +36,7 @@ use crate::turns::{Common, Turns};
 use crate::watch::Watch;
 
 mod alternate;
+mod messages;
 mod passes;
 mod rehearsing;
 mod telling;
@@ -244,6 +244,8 @@ pub struct Worker {
     pub(crate) awake: bool,
     /// Whose round it is, if workers go one after the other.
     pub(crate) turn: Option<TurnPlace>,
+    /// The message that was executed only wanted to know something.
+    pub(crate) only_told: bool,
     /// How it shares simulated time with others.
     pub(crate) turns: Option<Arc<Turns>>,
 }
@@ -298,6 +300,7 @@ impl Worker {
             big_lock: None,
             awake: false,
             turn: None,
+            only_told: false,
             turns: None,
             shared,
         }
@@ -609,28 +612,6 @@ impl Worker {
         worked
     }
 
-    /// Executes the messages of other threads.
-    pub(crate) fn serve(&mut self) -> bool {
-        self.execute(Mailbox::next)
-    }
-
-    /// The same while it is parked: others that are not yet may wait for an answer.
-    pub(crate) fn serve_parked(&mut self) -> bool {
-        self.execute(Mailbox::next_urgent)
-    }
-
-    fn execute(&mut self, next: fn(&Mailbox) -> Option<Message>) -> bool {
-        // Those that come meanwhile have their turn in the next round.
-        let waiting = self.shared.mailboxes[self.index].waiting();
-        for _ in 0..waiting {
-            let Some(message) = next(&self.shared.mailboxes[self.index]) else { break };
-            message(self);
-            self.tell_begin();
-            self.drain();
-        }
-        waiting > 0
-    }
-
     /// Runs `f` on an element's instance, if it has one here that is not running already. What it sends waits for
     /// [`Worker::drain`].
     pub(crate) fn with<R>(
@@ -833,28 +814,5 @@ impl Worker {
             self.with(element, |instance, cx| instance.finish(cx));
         }
         self.stack.clear();
-    }
-
-    /// Executes a read handler on this worker's instance.
-    pub(crate) fn read_here(&mut self, target: &Target, param: &str) -> Result<String, crate::HandlerError> {
-        let running = || crate::HandlerError::failed("the element is running this very call");
-        let begun = self.tell_call();
-        let read = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.read(cx, target.name(), param);
-        let value = self.with_doing(target.element, Doing::Read, read);
-        self.tell_called(begun, target.element, false);
-        value.ok_or_else(running)?
-    }
-
-    /// Executes a write handler on this worker's instance.
-    pub(crate) fn write_here(&mut self, target: &Target, value: &str) -> Result<(), crate::HandlerError> {
-        self.shared.elements[target.element as usize]
-            .touched
-            .store(true, std::sync::atomic::Ordering::Relaxed);
-        let running = || crate::HandlerError::failed("the element is running this very call");
-        let begun = self.tell_call();
-        let write = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.write(cx, target.name(), value);
-        let written = self.with_doing(target.element, Doing::Write, write);
-        self.tell_called(begun, target.element, true);
-        written.ok_or_else(running)?
     }
 }

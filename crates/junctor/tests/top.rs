@@ -245,6 +245,38 @@ fn a_router_that_was_killed_is_noticed() {
     assert_eq!(sum(&next.settled("c.count", "3"), "element.packets", "c"), Some(3));
 }
 
+/// Needs the right to be somebody else.
+#[test]
+fn who_may_not_read_is_told() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::os::unix::process::CommandExt as _;
+    const NOBODY: u32 = 65_534;
+    if std::fs::metadata("/proc/self").map(|m| m.uid()).ok() != Some(0) {
+        println!("skipped: only root can be somebody else");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let open_to_all = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open_to_all(dir.path(), 0o755);
+    let router = Running::start(&dir.path().join("s"), TEXT, &[]);
+    let look = || {
+        let mut top = Command::new(env!("CARGO_BIN_EXE_junctor"));
+        top.args(["top", "--once", "--socket", router.socket()]).uid(NOBODY).gid(NOBODY);
+        top.output().ok().map(|output| (text(&output.stderr), output.status.code()))
+    };
+    let Some((why, status)) = look() else {
+        println!("skipped: nobody else can run the program where it lies");
+        return;
+    };
+    assert!(why.contains("Permission denied") && status == Some(1), "{why}");
+    // Who may control the router may still not read this.
+    open_to_all(&router.1, 0o666);
+    let (why, status) = look().expect("it could be run");
+    assert!(why.contains("may not be read by this user") && status == Some(1), "{why}");
+}
+
 #[test]
 fn what_cannot_be_read_is_said() {
     let dir = tempfile::tempdir().unwrap();

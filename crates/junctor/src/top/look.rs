@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use engine::Reason;
 use serde_json::{Value, json};
 use stats::{Kind, Reading};
 
@@ -48,6 +49,8 @@ pub(super) struct Element {
     /// Packets dropped: since it counts, and for each second.
     pub(super) dropped: u64,
     pub(super) drops: f64,
+    /// Of these, others than those that it is there to discard.
+    pub(super) losses: f64,
     pub(super) held: u64,
 }
 
@@ -87,6 +90,13 @@ pub(super) struct Drops {
     pub(super) element: String,
     pub(super) total: u64,
     pub(super) packets: f64,
+}
+
+impl Drops {
+    /// Whether it is not what an element is there for.
+    pub(super) fn is_loss(&self) -> bool {
+        self.reason != Reason::Discarded.name()
+    }
 }
 
 /// A table.
@@ -289,6 +299,10 @@ impl Look {
                 packets: rates.of(grown),
             })
             .collect();
+        for loss in self.drops.iter().filter(|d| d.is_loss()) {
+            let at = self.elements.iter_mut().find(|e| e.name == loss.element);
+            at.into_iter().for_each(|e| e.losses += loss.packets);
+        }
         self.drops.sort_by(|a, b| {
             b.total.cmp(&a.total).then_with(|| (&a.reason, &a.element).cmp(&(&b.reason, &b.element)))
         });
@@ -310,9 +324,9 @@ impl Look {
         self.cores.iter().map(|c| c.packets).sum()
     }
 
-    /// Packets dropped for each second, at all elements.
+    /// Packets dropped for each second, at all elements, without those that somebody wanted discarded.
     pub(super) fn drop_rate(&self) -> f64 {
-        self.drops.iter().map(|d| d.packets).sum()
+        self.drops.iter().filter(|d| d.is_loss()).map(|d| d.packets).sum()
     }
 
     /// One object, see docs/json.md.
@@ -429,6 +443,7 @@ impl Rates {
             busy: each.filter(|_| self.cycles > 0.0).map(|each| each * packets.by as f64 / self.cycles),
             dropped: dropped.now,
             drops: self.of(dropped),
+            losses: 0.0,
             held: sums.or_none("element.held", number).now,
             name,
             class,

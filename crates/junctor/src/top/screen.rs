@@ -285,7 +285,7 @@ mod tests {
             "busy  0:50.0%",
             " 1 elements  2 cores  3 ports  4 drops  5 tables  6 moves",
             "element  class           packets/s  cycles/p  batch  busy  drops/s  held",
-            "src      InfiniteSource      3.00M        10     20  1.5%        0     0",
+            "src      InfiniteSource      3.00M        10     20  1.5%        7     0",
             "q        Queue                 500         -     10     -       10     0",
         ];
         assert_eq!(lines[..6], want, "{}", lines.join("\n"));
@@ -300,7 +300,7 @@ mod tests {
             "busy  0:50.0%",
             " 1 elements  2  3  4  5  6",
             "element  packets/s  cycles/p  drops/s",
-            "src          3.00M        10        0",
+            "src          3.00M        10        7",
         ];
         assert_eq!(lines[..5], want, "{}", lines.join("\n"));
     }

@@ -170,7 +170,7 @@ pub(super) fn elements(look: &Look) -> Sheet {
             Cell::known(e.cycles, Cell::number),
             Cell::known(e.batch, Cell::number),
             Cell::known(e.busy, Cell::share),
-            Cell::number(e.drops).alarm(some(e.drops)),
+            Cell::number(e.drops).alarm(some(e.losses)),
             Cell::count(e.held),
             Cell::count(e.total),
         ]
@@ -248,7 +248,7 @@ pub(super) fn drops(look: &Look) -> Sheet {
         vec![
             Cell::text(&d.reason),
             Cell::text(&d.element),
-            Cell::number(d.packets).alarm(some(d.packets)),
+            Cell::number(d.packets).alarm(if d.is_loss() { some(d.packets) } else { 0 }),
             Cell::count(d.total),
         ]
     };

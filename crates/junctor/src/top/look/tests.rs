@@ -78,6 +78,7 @@ pub(in crate::top) fn example() -> Look {
         ("queue.highwater", Q, Some(0), "", [50, 60]),
         ("element.drops", Q, Some(0), "queue-full", [5, 15]),
         ("element.drops", Q, Some(1), "queue-full", [1, 1]),
+        ("element.drops", SRC, Some(1), "discarded", [0, 7]),
         ("table.entries", rt, Some(0), "", [5, 6]),
         ("table.memory", rt, Some(0), "", [1024, 2048]),
         ("device.packets", fd, Some(0), "", [10, 40]),
@@ -100,7 +101,10 @@ fn rates_are_differences_over_the_time() {
     let q = &look.queues[0];
     assert_eq!((q.length, q.capacity, q.highwater), (25, 100, Some(60)));
     assert_eq!((q.received, q.packets, q.drops), (500.0, 400.0, 10.0));
-    assert_eq!((look.drops.len(), look.drops[0].total, look.drops[0].packets), (1, 16, 10.0));
+    assert_eq!((look.drops.len(), look.drops[0].total, look.drops[0].packets), (2, 16, 10.0));
+    // What is discarded on purpose is no loss.
+    assert_eq!((look.drop_rate(), look.elements[0].drops, look.elements[0].losses), (10.0, 7.0, 0.0));
+    assert_eq!((look.elements[1].drops, look.elements[1].losses), (10.0, 10.0));
     assert_eq!((look.tables[0].entries, look.tables[0].bytes), (6, Some(2048)));
     assert_eq!((look.ports[0].total, look.ports[0].packets, look.ports[0].missed), (40, 30.0, 3));
 }

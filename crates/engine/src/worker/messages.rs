@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What other threads ask of a worker: messages, and the handlers that they call by them.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::Worker;
+use crate::cx::Cx;
+use crate::element::Element;
+use crate::handler::HandlerError;
+use crate::mailbox::{Mailbox, Message};
+use crate::pulse::Doing;
+use crate::router::Target;
+
+impl Worker {
+    /// Executes the messages of other threads; returns whether they were work, for which one stays awake.
+    pub(crate) fn serve(&mut self) -> bool {
+        self.execute(Mailbox::next)
+    }
+
+    /// The same while it is parked: others that are not yet may wait for an answer.
+    pub(crate) fn serve_parked(&mut self) -> bool {
+        self.execute(Mailbox::next_urgent)
+    }
+
+    fn execute(&mut self, next: fn(&Mailbox) -> Option<Message>) -> bool {
+        // Those that come meanwhile have their turn in the next round.
+        let waiting = self.shared.mailboxes[self.index].waiting();
+        let mut worked = false;
+        for _ in 0..waiting {
+            let Some(message) = next(&self.shared.mailboxes[self.index]) else { break };
+            message(self);
+            worked |= !std::mem::take(&mut self.only_told);
+            self.tell_begin();
+            self.drain();
+        }
+        worked
+    }
+
+    /// Executes a read handler on this worker's instance.
+    pub(crate) fn read_here(&mut self, target: &Target, param: &str) -> Result<String, HandlerError> {
+        let running = || HandlerError::failed("the element is running this very call");
+        let begun = self.tell_call();
+        let read = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.read(cx, target.name(), param);
+        let value = self.with_doing(target.element, Doing::Read, read);
+        self.tell_called(begun, target.element, false);
+        value.ok_or_else(running)?
+    }
+
+    /// Executes a write handler on this worker's instance.
+    pub(crate) fn write_here(&mut self, target: &Target, value: &str) -> Result<(), HandlerError> {
+        self.shared.elements[target.element as usize].touched.store(true, Relaxed);
+        let running = || HandlerError::failed("the element is running this very call");
+        let begun = self.tell_call();
+        let write = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.write(cx, target.name(), value);
+        let written = self.with_doing(target.element, Doing::Write, write);
+        self.tell_called(begun, target.element, true);
+        written.ok_or_else(running)?
+    }
+}
