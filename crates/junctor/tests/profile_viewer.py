@@ -163,11 +163,11 @@ def number_of(matches):
 def check_counts(browser, counts):
     for name, count in counts.items():
         if name == "stays":
-            got = sum(number_of(browser.search(f"{who} thread")) for who in ["router's", "other"])
+            got = sum(number_of(browser.search(f"kind:{who} thread")) for who in ["router's", "other"])
         elif name.startswith("drops of "):
             got = number_of(browser.search(name.removeprefix("drops of ") + " drops: "))
         else:
-            got = number_of(browser.search(name if name == "softirq" else f'"{name}"'))
+            got = number_of(browser.search("kind:softirq" if name == "softirq" else f'"{name}"'))
         assert got == count, f"{name}: {got} spans on the page, {count} in the log"
 
 
@@ -211,7 +211,7 @@ def check_wait(browser, wait):
     })()"""
     browser.key("0")
     assert browser.ask(warm) > 10, "waits are seen in the whole recording"
-    found = browser.search("lock wait")
+    found = browser.search("kind:lock wait")
     assert found.startswith("1 of "), found
     place = browser.ask("""(() => {
       const id = viewer.view.selected, at = viewer.view.placeOfRow.get(viewer.trace.rowOf(id)), box = scroller.getBoundingClientRect();

@@ -127,6 +127,7 @@ class Search {
     const { trace } = this;
     const wanted = trace.names.map((name, n) => {
       const low = name.toLowerCase();
+      if (text.startsWith("kind:")) return trace.kinds[trace.kindOfName[n]] === text.slice(5).trim();
       return exact ? name === exact[1] : low.includes(text) || trace.kinds[trace.kindOfName[n]] === text;
     });
     let count = 0;
