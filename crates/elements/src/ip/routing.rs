@@ -87,7 +87,8 @@ pub(crate) trait Family: Send + Sync + 'static {
     fn remove(fib: &mut Self::Writer, prefix: Self::Prefix) -> Result<Option<NextHopId>, String>;
     fn replace(fib: &mut Self::Writer, routes: &[(Self::Prefix, NextHopId)]) -> Result<(), String>;
     fn get(fib: &Self::Writer, prefix: Self::Prefix) -> Option<NextHopId>;
-    fn longest_match(fib: &Self::Writer, key: Self::Key) -> Option<NextHopId>;
+    /// The route that decides about an address.
+    fn longest_match(fib: &Self::Writer, key: Self::Key) -> Option<(Self::Prefix, NextHopId)>;
     fn routes(fib: &Self::Writer) -> Box<dyn Iterator<Item = (Self::Prefix, NextHopId)> + '_>;
     fn len(fib: &Self::Writer) -> usize;
     /// Bytes that lookups can touch.

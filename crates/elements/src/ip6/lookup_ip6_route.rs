@@ -160,8 +160,8 @@ impl Family for V6 {
         fib.get(prefix)
     }
 
-    fn longest_match(fib: &Fib6Writer, key: u128) -> Option<NextHopId> {
-        fib.longest_match(key).map(|(_, id)| id)
+    fn longest_match(fib: &Fib6Writer, key: u128) -> Option<(Prefix6, NextHopId)> {
+        fib.longest_match(key)
     }
 
     fn routes(fib: &Fib6Writer) -> Box<dyn Iterator<Item = (Prefix6, NextHopId)> + '_> {

@@ -113,9 +113,11 @@ impl Rib {
 
     pub(super) fn longest_match(&self, addr: u32) -> Option<(Prefix4, u16)> {
         let slot = (addr >> 16) as usize;
-        let prefixes = self.long[slot].iter().map(|route| (join(slot, *route), route.leaf));
-        let long =
-            prefixes.filter(|(prefix, _)| prefix.contains(addr)).max_by_key(|(prefix, _)| prefix.len());
+        let list = &self.long[slot];
+        // Of those that begin no later, the last one that reaches as far is the longest.
+        let begun = &list[..list.partition_point(|route| route.low <= addr as u16)];
+        let prefixes = begun.iter().rev().map(|route| (join(slot, *route), route.leaf));
+        let long = prefixes.into_iter().find(|(prefix, _)| prefix.contains(addr));
         long.or_else(|| self.covering_node(slot).map(|node| (prefix_of(node), self.short[node])))
     }
 

@@ -247,8 +247,9 @@ impl Fib6Writer {
     pub fn longest_match(&self, addr: u128) -> Option<(Prefix6, NextHopId)> {
         let (upper, lower) = ((addr >> 64) as u64, addr as u64);
         let best = |list: &[Route], key: u64| {
-            let matching = list.iter().filter(|route| route.len != MARKER && route.contains(key));
-            matching.max_by_key(|route| route.len).copied()
+            // Of those that begin no later, the last one that reaches as far is the longest.
+            let begun = &list[..list.partition_point(|route| { route.key } <= key)];
+            begun.iter().rev().find(|route| route.len != MARKER && route.contains(key)).copied()
         };
         if let Some(route) = self.deep.get(&upper).and_then(|list| best(list, lower)) {
             return Some((join_deep(upper, route), NextHopId(route.leaf.into())));

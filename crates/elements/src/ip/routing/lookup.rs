@@ -15,7 +15,7 @@ use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, NextHopReader, V
 
 use super::reverse::ReverseRoutes;
 use super::routes::Limits;
-use super::shared::{Hits, Path, Readers, SharedRoutes, Strategy};
+use super::shared::{Path, Readers, SharedRoutes, Strategy};
 use super::{DROP, Family, Hop};
 use crate::tools::{Anno, Splitter};
 
@@ -168,21 +168,6 @@ fn direct<F: Family>(view: &View<Hop<F::Addr>>, batch: &mut Batch, found: &mut [
     lost
 }
 
-/// Counts what each next hop answered for.
-fn count(hits: &mut Vec<Hits>, batch: &Batch, found: &[u32]) {
-    for (packet, id) in batch.iter().zip(found) {
-        if *id == NextHopId::NONE.0 {
-            continue;
-        }
-        let at = *id as usize;
-        if at >= hits.len() {
-            hits.resize(at + 1, Hits::default());
-        }
-        hits[at].packets += 1;
-        hits[at].bytes += packet.len() as u64;
-    }
-}
-
 impl<F: Family> Element for Lookup<F> {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.vrf = args.keyword_opt("VRF_ANNO");
@@ -311,14 +296,16 @@ impl<F: Family> Element for Lookup<F> {
             }
             Path::Locked(owned) => {
                 let mut owned = owned.lock();
-                match (vrf, &owned.readers[0]) {
+                match (&*vrf, &owned.readers[0]) {
                     (None, Some(first)) => F::lookup(first, &owned.reader, keys, found),
                     (None, None) => found.fill(NextHopId::NONE.0),
                     (Some(vrf), _) => {
                         look_up::<F>(&owned.readers, &owned.reader, *vrf, &batch, keys, found);
                     }
                 }
-                count(&mut owned.hits, &batch, found);
+                for (packet, key) in batch.iter().zip(&*keys) {
+                    owned.count(vrf.map_or(0, |vrf| packet.anno_u8(vrf.0)), *key, packet);
+                }
                 direct::<F>(owned.hops.read(&owned.reader), &mut batch, found)
             }
         };

@@ -504,7 +504,7 @@ impl<F: Family> Routes<F> {
     pub(crate) fn lookup(&self, text: &str) -> Result<String, String> {
         let parts = RouteText::split(text)?;
         let address: F::Addr = parts.prefix.parse().map_err(|_| format!("'{text}' is not an address"))?;
-        let id = self.tables.get(&parts.table).and_then(|fib| F::longest_match(fib, F::key(address)));
+        let id = self.longest_match(parts.table, F::key(address)).map(|(_, id)| id);
         let hop = |hop: &Hop<F::Addr>| match hop.gateway == F::UNSPECIFIED {
             true => show_output(hop.output).to_string(),
             false => format!("{} {}", show_output(hop.output), hop.gateway),
@@ -513,6 +513,16 @@ impl<F: Family> Routes<F> {
             None => "-1".into(),
             Some(id) => self.hops.get(id).map_or_else(|| self.show_hops(id), hop),
         })
+    }
+
+    /// The route of a table that decides about an address.
+    pub(super) fn longest_match(&self, table: u8, key: F::Key) -> Option<(F::Prefix, NextHopId)> {
+        F::longest_match(self.tables.get(&table)?, key)
+    }
+
+    /// The next hop of a route, if there is one for the prefix.
+    pub(super) fn get(&self, table: u8, prefix: F::Prefix) -> Option<NextHopId> {
+        F::get(self.tables.get(&table)?, prefix)
     }
 
     /// The columns of gateway and output.

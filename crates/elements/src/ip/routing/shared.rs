@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How workers share routes: three strategies, of which the first is for use and the others show what they cost.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::args::{FromArg, Names};
+use packet::Packet;
 use sync::lock::{AdaptiveLock, LockStats, SpinLock};
 use sync::rcu;
-use tables::next_hop::{NextHopId, NextHopReader};
+use tables::next_hop::NextHopReader;
 
 use super::routes::{Limits, Routes};
 use super::{Family, Hop};
@@ -39,12 +42,18 @@ impl FromArg for Strategy {
 /// Lookup sides by table number, those that exist.
 pub(super) type Readers<F> = Vec<Option<<F as Family>::Reader>>;
 
-/// Packets and bytes that a next hop answered for.
+/// Packets and bytes that a route decided about.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hits {
-    pub packets: u64,
-    pub bytes: u64,
+struct Hits {
+    packets: u64,
+    bytes: u64,
 }
+
+/// Removed routes whose counts are kept at least.
+const FORGOTTEN_AT_ONCE: usize = 256;
+
+/// A route by its table and prefix.
+type RouteKey<F> = (u8, <F as Family>::Prefix);
 
 /// Routes that belong to whoever holds the lock around them, reading included.
 pub(super) struct Owned<F: Family> {
@@ -53,14 +62,33 @@ pub(super) struct Owned<F: Family> {
     /// The only reader of the routes' domain; quiescent whenever the lock is free.
     pub reader: rcu::Reader,
     pub hops: NextHopReader<Hop<F::Addr>>,
-    /// By next hop id.
-    pub hits: Vec<Hits>,
+    /// Of routes that decided about packets.
+    hits: HashMap<RouteKey<F>, Hits>,
 }
 
 impl<F: Family> Owned<F> {
     fn new(routes: Routes<F>, domain: &rcu::Domain) -> Self {
         let (readers, hops) = (routes.readers(), routes.hops.reader());
-        Self { routes, readers, reader: domain.register("the lock's holder"), hops, hits: Vec::new() }
+        Self { routes, readers, reader: domain.register("the lock's holder"), hops, hits: HashMap::new() }
+    }
+
+    /// Counts a packet that was looked up in a table for the route that decided about it. A lookup answers with a next hop, so the
+    /// route is searched for among all.
+    pub(super) fn count(&mut self, table: u8, key: F::Key, packet: &Packet) {
+        if let Some((prefix, _)) = self.routes.longest_match(table, key) {
+            let hits = self.hits.entry((table, prefix)).or_default();
+            hits.packets += 1;
+            hits.bytes += packet.len() as u64;
+        }
+    }
+
+    /// Forgets what routes have counted that are there no longer, once they are more than the others: a change does not take longer
+    /// for all that was counted.
+    fn forget_removed(&mut self) {
+        let Owned { routes, hits, .. } = self;
+        if hits.len() > 2 * routes.len() + FORGOTTEN_AT_ONCE {
+            hits.retain(|(table, prefix), _| routes.get(*table, *prefix).is_some());
+        }
     }
 }
 
@@ -197,6 +225,7 @@ impl<F: Family> SharedRoutes<F> {
                         owned.readers = owned.routes.readers();
                     }
                     owned.reader.quiescent();
+                    owned.forget_removed();
                     done.map_err(|why| if at == 0 { why } else { format!("copy {at}: {why}") })?;
                 }
                 Ok(())
@@ -219,25 +248,27 @@ impl<F: Family> SharedRoutes<F> {
         }
     }
 
-    /// Packets and bytes by next hop: `PACKETS BYTES HOP`, a line each; nothing with the first strategy.
+    /// Packets and bytes by route, the busiest first: `PACKETS BYTES PREFIX HOPS [table N]`, a line each; nothing with the first strategy.
     pub(crate) fn stats(&self) -> String {
         let Store::Locked(copies) = &self.store else { return String::new() };
-        let mut sum: Vec<Hits> = Vec::new();
+        let mut sums: HashMap<RouteKey<F>, Hits> = HashMap::new();
         let copies = list(copies).clone();
         for copy in &copies {
-            let owned = copy.lock();
-            sum.resize(sum.len().max(owned.hits.len()), Hits::default());
-            for (sum, hits) in sum.iter_mut().zip(&owned.hits) {
+            for (route, hits) in &copy.lock().hits {
+                let sum = sums.entry(*route).or_default();
                 sum.packets += hits.packets;
                 sum.bytes += hits.bytes;
             }
         }
         let first = copies[0].lock();
-        let used = sum.iter().enumerate().filter(|(_, hits)| hits.packets > 0);
-        used.map(|(id, Hits { packets, bytes })| {
-            format!("{packets} {bytes} {}\n", first.routes.show_hops(NextHopId(id as u32)))
-        })
-        .collect()
+        let line = |((table, prefix), Hits { packets, bytes }): (&RouteKey<F>, &Hits)| {
+            let hops = first.routes.show_hops(first.routes.get(*table, *prefix)?);
+            let table = if *table == 0 { String::new() } else { format!(" table {table}") };
+            Some((Reverse(*packets), format!("{packets} {bytes} {prefix} {hops}{table}\n")))
+        };
+        let mut lines: Vec<(Reverse<u64>, String)> = sums.iter().filter_map(line).collect();
+        lines.sort();
+        lines.into_iter().map(|(_, line)| line).collect()
     }
 }
 
@@ -247,6 +278,8 @@ fn list<T>(list: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use tables::next_hop::NextHopId;
+
     use super::*;
     use crate::ip::lookup_ip_route::V4;
 
@@ -285,6 +318,26 @@ mod tests {
         };
         check(Strategy::PerCore, 4);
         check(Strategy::Lock, 1);
+    }
+
+    #[test]
+    fn what_removed_routes_have_counted_is_forgotten_in_time() {
+        let limits = Limits { routes: 1000, ..LIMITS };
+        let shared =
+            SharedRoutes::<V4>::new(Strategy::Lock, &rcu::Domain::default(), limits, &Names::default())
+                .expect("memory");
+        let Path::Locked(owned) = shared.path() else { panic!("a lock") };
+        let all: String = (0..1000).map(|at| format!("{}.{}.0.0/16 0\n", 10 + at / 250, at % 250)).collect();
+        shared.change(|routes| routes.replace(&all, false)).expect("room");
+        let packet = Packet::copy_of(b"12345").expect("room");
+        (0..1000).for_each(|at| owned.lock().count(0, (10 + at / 250) << 24 | (at % 250) << 16, &packet));
+        owned.lock().count(0, 0x0a01_0203, &packet);
+        owned.lock().count(0, 0x0900_0000, &packet);
+        assert_eq!((shared.stats().lines().count(), owned.lock().hits.len()), (1000, 1000));
+        assert!(shared.stats().starts_with("2 10 10.1.0.0/16 - 0\n"), "{}", shared.stats());
+        shared.change(|routes| routes.replace("10.1.0.0/16 0", false)).expect("room");
+        assert_eq!(shared.stats(), "2 10 10.1.0.0/16 - 0\n");
+        assert_eq!(owned.lock().hits.len(), 1);
     }
 
     #[test]
