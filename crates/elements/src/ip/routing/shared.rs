@@ -63,13 +63,13 @@ pub(super) struct Owned<F: Family> {
     pub reader: rcu::Reader,
     pub hops: NextHopReader<Hop<F::Addr>>,
     /// Of routes that decided about packets.
-    hits: HashMap<RouteKey<F>, Hits>,
+    hits: HashMap<RouteKey<F>, Hits, foldhash::fast::RandomState>,
 }
 
 impl<F: Family> Owned<F> {
     fn new(routes: Routes<F>, domain: &rcu::Domain) -> Self {
         let (readers, hops) = (routes.readers(), routes.hops.reader());
-        Self { routes, readers, reader: domain.register("the lock's holder"), hops, hits: HashMap::new() }
+        Self { routes, readers, reader: domain.register("the lock's holder"), hops, hits: HashMap::default() }
     }
 
     /// Counts a packet that was looked up in a table for the route that decided about it. A lookup answers with a next hop, so the
