@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters of a router that runs: what one worker tells is all of one moment.
 
-use std::sync::Arc;
+mod common;
+
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use junctor_engine::args::Args;
-use junctor_engine::clock::TimeSource;
 use junctor_engine::stats::{Samples, Stat, TABLE_ENTRIES};
-use junctor_engine::{Class, Cx, Element, InitCx, OpenCx, Options, Reason, Registry, Router, Tasks};
-use packet::port::{Device, Error, Provider, Spec};
+use junctor_engine::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks};
 use packet::{Batch, Packet};
+
+use common::router;
 
 /// Sends packets without end.
 #[derive(Default)]
@@ -59,32 +60,9 @@ static SINK: Class = Class::new("Sink", "-/0", || Box::<Sink>::default()).proces
 static ONE: Class =
     Class::new("One", "-/0", || Box::<Sink>::default()).processing("h/h").serial("there is one");
 
-struct NoDevices;
-
-impl Provider for NoDevices {
-    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
-        panic!("nobody opens {}", spec.device)
-    }
-}
-
-fn router(text: &str) -> Router {
-    let graph = lang::load_str("test", text, &lang::Options::default()).graph.expect("a graph");
-    let options = Options {
-        provider: Arc::new(NoDevices),
-        workers: 2,
-        reserve: 0,
-        cores: Vec::new(),
-        burst: 32,
-        time: TimeSource::Real,
-        seed: 1,
-        print: Some(Box::new(|_| ())),
-    };
-    Router::build(&graph, &Registry::new([&SOURCE, &SINK, &ONE]), options).expect("a router")
-}
-
 /// Takes samples until packets have gone on for `rounds` of them.
 fn sampled(text: &str, rounds: u32, check: impl Fn(&Samples)) {
-    let mut router = router(text);
+    let mut router = router(text, [&SOURCE, &SINK, &ONE], &[], |_| ());
     let control = router.control();
     std::thread::scope(|scope| {
         scope.spawn(|| router.run());

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements of which there is one for all workers: who has one may wait for a worker that waits for it.
 
-use std::sync::Arc;
+mod common;
+
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use junctor_engine::args::Args;
-use junctor_engine::clock::TimeSource;
-use junctor_engine::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Options, Registry, Router, Tasks,
-};
-use packet::port::{Device, Error, Provider, Spec};
+use junctor_engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
 use packet::{Batch, Packet};
+
+use common::router;
 
 /// How long the test waits for what must come.
 const SURELY: Duration = Duration::from_secs(60);
@@ -78,32 +77,12 @@ static ASKER: Class = Class::new("Asker", "-/0", || Box::<Asker>::default())
     .serial("who has it asks others")
     .handlers(&[Handler::read("count")]);
 
-struct NoDevices;
-
-impl Provider for NoDevices {
-    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
-        panic!("nobody opens {}", spec.device)
-    }
-}
-
 /// Each of two workers comes to the element with its packets, which calls handlers on both. Were a worker to sleep until the
 /// element is free, the other one would wait for its answer for ever.
 #[test]
 fn who_waits_for_an_element_answers_calls_meanwhile() {
     let text = "one :: Source -> a :: Asker; two :: Source -> [1]a;";
-    let graph = lang::load_str("test", text, &lang::Options::default()).graph.expect("a graph");
-    let options = Options {
-        provider: Arc::new(NoDevices),
-        workers: 2,
-        reserve: 0,
-        cores: Vec::new(),
-        burst: 32,
-        time: TimeSource::Real,
-        seed: 1,
-        print: Some(Box::new(|_| ())),
-    };
-    let registry = Registry::new([&SOURCE, &ASKER]);
-    let mut router = Router::build(&graph, &registry, options).expect("a router");
+    let mut router = router(text, [&SOURCE, &ASKER], &[], |_| ());
     let control = router.control();
     std::thread::scope(|scope| {
         scope.spawn(|| router.run());

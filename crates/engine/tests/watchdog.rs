@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A worker that stalls is named with the element and the packet, the others go on, and nobody waits for it.
 
+mod common;
+
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use junctor_engine::args::Args;
-use junctor_engine::clock::TimeSource;
 use junctor_engine::swap::SwapError;
 use junctor_engine::{
-    Class, Control, Cx, Element, Handler, HandlerError, InitCx, Merge, OpenCx, Options, Registry, Router,
-    Tasks,
+    Class, Control, Cx, Element, Handler, HandlerError, InitCx, Merge, OpenCx, Router, Tasks,
 };
-use packet::port::{Device, Error, Provider, Spec};
 use packet::{Batch, Packet};
+
+use common::graph;
 
 /// How long the tests wait for what must come.
 const SURELY: Duration = Duration::from_secs(60);
@@ -125,37 +126,14 @@ static SINK: Class = Class::new("Sink", "1/0", || Box::<Sink>::default())
     .processing("h/h")
     .handlers(&[Handler::read("count").merge(Merge::Sum)]);
 
-struct NoDevices;
-
-impl Provider for NoDevices {
-    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
-        panic!("nobody opens {}", spec.device)
-    }
-}
-
-fn graph(text: &str) -> lang::Graph {
-    let parsed = lang::load_str("test", text, &lang::Options::default());
-    parsed.graph.unwrap_or_else(|| panic!("{:?}", parsed.diagnostics))
-}
-
 /// There is one gate.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A router that is watched, of two workers, and what it prints.
 fn router(text: &str, cores: &[usize]) -> (Router, Receiver<String>) {
     let (tell, told) = channel();
-    let options = Options {
-        provider: Arc::new(NoDevices),
-        workers: 2,
-        reserve: 0,
-        cores: cores.to_vec(),
-        burst: 32,
-        time: TimeSource::Real,
-        seed: 1,
-        print: Some(Box::new(move |line| drop(tell.send(line.to_owned())))),
-    };
-    let registry = Registry::new([&SOURCE, &GATED, &SINK]);
-    let mut router = Router::build(&graph(text), &registry, options).expect("a router");
+    let classes = [&SOURCE, &GATED, &SINK];
+    let mut router = common::router(text, classes, cores, move |line| drop(tell.send(line.to_owned())));
     router.watch_workers(Some(Duration::from_millis(250)));
     (router, told)
 }

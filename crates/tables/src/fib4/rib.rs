@@ -116,8 +116,8 @@ impl Rib {
         let list = &self.long[slot];
         // Of those that begin no later, the last one that reaches as far is the longest.
         let begun = &list[..list.partition_point(|route| route.low <= addr as u16)];
-        let prefixes = begun.iter().rev().map(|route| (join(slot, *route), route.leaf));
-        let long = prefixes.into_iter().find(|(prefix, _)| prefix.contains(addr));
+        let mut prefixes = begun.iter().rev().map(|route| (join(slot, *route), route.leaf));
+        let long = prefixes.find(|(prefix, _)| prefix.contains(addr));
         long.or_else(|| self.covering_node(slot).map(|node| (prefix_of(node), self.short[node])))
     }
 
