@@ -267,6 +267,16 @@ pub enum Form {
     Mrt,
 }
 
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "`PREFIX/LEN ID` lines",
+            Self::IpRoute => "the output of `ip route show`",
+            Self::Mrt => "an MRT dump",
+        })
+    }
+}
+
 /// What to take from a file.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -276,6 +286,19 @@ pub struct Options {
     pub peer: Option<IpAddr>,
     /// `ip route`: the table whose routes to take; without it the main table, which `ip` does not name.
     pub table: Option<String>,
+}
+
+impl Options {
+    /// Refuses a file of a form in which what is asked for does not exist.
+    fn suits(&self, form: Form) -> Result<(), Problem> {
+        let asked = match form {
+            Form::Mrt => self.table.is_some().then_some(("table", "what `ip route show` prints")),
+            Form::IpRoute => self.peer.is_some().then_some(("peer", "MRT dumps")),
+            Form::Text if self.peer.is_some() => Some(("peer", "MRT dumps")),
+            Form::Text => self.table.is_some().then_some(("table", "what `ip route show` prints")),
+        };
+        asked.map_or(Ok(()), |(option, of)| Err(Problem::NotInThisForm { option, of, form }))
+    }
 }
 
 /// Where in a file something is wrong.
@@ -395,6 +418,18 @@ pub enum Problem {
         /// What is there.
         given: String,
     },
+    /// A choice among routes that files of this form do not have.
+    #[error(
+        "`{option}` chooses among the routes of {of}, and this file is read as {form}; leave it out, or say the file's form"
+    )]
+    NotInThisForm {
+        /// The choice.
+        option: &'static str,
+        /// What has it.
+        of: &'static str,
+        /// What the file is.
+        form: Form,
+    },
     /// Something MRT is wrong.
     #[error(transparent)]
     Mrt(#[from] mrt::MrtProblem),
@@ -434,7 +469,10 @@ impl Routes {
             }
         };
         match form {
-            Some(Form::Mrt) => mrt::read(self, input, options),
+            Some(form @ Form::Mrt) => {
+                options.suits(form).map_err(|problem| (Place::Byte(0), problem))?;
+                mrt::read(self, input, options)
+            }
             lines => text::read_lines(self, input, options, lines),
         }
     }

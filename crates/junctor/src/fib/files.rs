@@ -18,10 +18,10 @@ pub(crate) struct How {
     /// The files' form, where it is not to be told from their beginning.
     #[arg(long, value_enum, value_name = "FORM")]
     from: Option<FormName>,
-    /// MRT: take the routes of this peer; without it, for each prefix those with the shortest AS path.
+    /// MRT dumps only: take the routes of this peer; without it, for each prefix those with the shortest AS path.
     #[arg(long, value_name = "ADDRESS")]
     peer: Option<IpAddr>,
-    /// `ip route`: take the routes that are marked as of this table, not those of the main table.
+    /// `ip route` only: take the routes that are marked as of this table, not those of the main table.
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
 }

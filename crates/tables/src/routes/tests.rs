@@ -426,6 +426,39 @@ fn mrt_refused() {
     );
 }
 
+/// A choice that the file's form does not have is refused, not passed over.
+#[test]
+fn a_peer_or_table_of_another_form() {
+    let peer = Options { peer: Some("192.0.2.1".parse().expect("an address")), ..Options::default() };
+    let table = Options { table: Some("blue".to_owned()), ..Options::default() };
+    let refused = |bytes: &[u8], options: &Options| read(bytes, options).expect_err("another form");
+    let tail = "leave it out, or say the file's form";
+    for (text, form) in [
+        ("# a comment\n10.0.0.0/8 1\n", "`PREFIX/LEN ID` lines"),
+        ("\n10.0.0.0/8 via 192.0.2.1 dev eth0\n", "the output of `ip route show`"),
+    ] {
+        assert_eq!(
+            refused(text.as_bytes(), &peer),
+            format!(
+                "f:2: `peer` chooses among the routes of MRT dumps, and this file is read as {form}; {tail}"
+            )
+        );
+    }
+    let of = "what `ip route show` prints";
+    assert_eq!(
+        refused(b"10.0.0.0/8 1\n", &table),
+        format!(
+            "f:1: `table` chooses among the routes of {of}, and this file is read as `PREFIX/LEN ID` lines; {tail}"
+        )
+    );
+    assert_eq!(
+        refused(&dump::whole(), &table),
+        format!(
+            "f:byte 0: `table` chooses among the routes of {of}, and this file is read as an MRT dump; {tail}"
+        )
+    );
+}
+
 /// A dump cut anywhere is refused, by name and in full, unless it was cut between two records.
 #[test]
 fn a_dump_cut_anywhere() {

@@ -41,11 +41,10 @@ pub(super) fn read_lines(
         if text.is_empty() {
             continue;
         }
-        let text_form = match form {
-            Some(form) => form == Form::Text,
-            None => looks_like_ours(text),
-        };
-        return if text_form {
+        let guess = if looks_like_ours(text) { Form::Text } else { Form::IpRoute };
+        let form = form.unwrap_or(guess);
+        options.suits(form).map_err(|problem| (line.place(), problem))?;
+        return if form == Form::Text {
             OwnText::new(routes).read(input, line)
         } else {
             ip_route::Reader::new(routes, options).read(input, line)
