@@ -42,6 +42,7 @@ mod router;
 mod sample;
 mod schedule;
 mod signals;
+pub mod stall;
 pub mod stats;
 pub mod swap;
 mod timers;

@@ -152,7 +152,7 @@ fn look(shared: &Shared, w: usize, mailbox: &Mailbox, seen: &mut Seen, (now, pat
 }
 
 /// Where a worker is that was seen at these places, one after the other.
-fn place(shared: &Shared, spots: &[Spot]) -> String {
+pub(crate) fn place(shared: &Shared, spots: &[Spot]) -> String {
     let name = |e: usize| match shared.elements.get(e) {
         Some(info) => format!("'{}' ({})", info.name, info.class.name),
         None => format!("element {e}"),

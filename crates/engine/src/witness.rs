@@ -2,18 +2,19 @@
 //! Seeing packets on their way through a router that runs: what `junctor trace` and `junctor capture` are made of.
 //!
 //! A [`Witness`] stands beside each worker while somebody wants to see packets, and is shown what it [wants](Wants): all that pass some
-//! elements' ports, all that are dropped, and the packets that are *followed*. A packet is followed from where a witness
+//! elements' ports, all that are dropped, and the packets that are *followed*; and it is told of rounds that take too [long](crate::stall). A packet is followed from where a witness
 //! [picks](Witness::pick) it until its last copy is gone. The number under which that is done goes with the packet (`packet::followed`),
 //! so it is known again behind queues, on other workers, after an element has held it, and in its clones.
 //!
 //! While nobody sees, a worker asks one field of its own once for each task and each fetched batch. So it does while only drops are wanted, and looks at the
-//! reason where it counts a drop. While somebody does, batches without a followed packet go
+//! reason where it counts a drop. Once a round it asks whether rounds are timed. While somebody does, batches without a followed packet go
 //! their usual way, by fused passes too where no port within the chain is wanted. A followed packet goes through
 //! elements by itself, so what comes out was made of it; the packets before and behind it keep their order.
 
 use packet::Packet;
 
 use crate::drops::{Reason, Reasons};
+use crate::stall::Stall;
 
 /// What a witness wants to see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Wants {
     pub drops: Reasons,
     /// Where it is asked which packets to follow.
     pub follow: Option<Entry>,
+    /// Rounds that take more cycles of the time stamp counter than this.
+    pub rounds_above: Option<u64>,
 }
 
 /// Where packets are picked.
@@ -44,6 +47,9 @@ pub trait Witness: Send {
 
     /// Something happened to a packet (a drop has been counted by then) that some witness of the worker wants to see, this one or another.
     fn see(&mut self, sight: &Sight<'_>);
+
+    /// A round has taken longer than some witness of the worker wants.
+    fn stalled(&mut self, _stall: &Stall) {}
 }
 
 /// What there is to see of a packet.

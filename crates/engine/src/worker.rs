@@ -40,6 +40,7 @@ mod messages;
 mod passes;
 mod rehearsing;
 mod telling;
+mod timing;
 mod traffic;
 mod witnessing;
 
@@ -359,6 +360,11 @@ impl Worker {
 
     /// One round: messages, expired timers, every scheduled task once. Returns whether there was work.
     fn free_round(&mut self) -> bool {
+        if self.is_witnessed() { self.timed_round() } else { self.plain_round() }
+    }
+
+    #[inline]
+    fn plain_round(&mut self) -> bool {
         self.pulse.beat();
         self.listen();
         self.clock.expire();
@@ -596,6 +602,10 @@ impl Worker {
         self.poll = Some(poll);
         let mut worked = false;
         if polled.is_ok() {
+            let slept = timeout != Some(Duration::ZERO);
+            if slept {
+                self.begin_timing();
+            }
             self.clock.expire();
             for event in &events {
                 let fd = event.token().0 as RawFd;
@@ -607,6 +617,9 @@ impl Worker {
                     self.tell_end(Kind::Task, watch.element, begun);
                     worked = true;
                 }
+            }
+            if slept {
+                self.end_timing();
             }
         }
         worked
@@ -636,6 +649,9 @@ impl Worker {
         self.acting = element;
         let result = f(&mut *instance, &mut Cx { worker: self, element });
         self.pulse.enter(before);
+        if self.is_witnessed() {
+            self.end_own_step(Spot::new(element, doing, 0));
+        }
         self.slots[element as usize] = Some(instance);
         Some(result)
     }
@@ -643,7 +659,7 @@ impl Worker {
     /// Carries what the running element has sent, or what lies there when none runs, until nothing is left of it.
     #[inline]
     pub(crate) fn drain(&mut self) {
-        if self.is_witnessed() && !self.sees_only_drops() {
+        if self.is_witnessed() && !self.drains_plainly() {
             return self.drain_witnessed();
         }
         let floor = self.floor;

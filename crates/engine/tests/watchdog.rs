@@ -4,12 +4,14 @@
 mod common;
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use junctor_engine::args::Args;
+use junctor_engine::stall::Stall;
 use junctor_engine::swap::SwapError;
+use junctor_engine::witness::{Sight, Wants, Witness};
 use junctor_engine::{
     Class, Control, Cx, Element, Handler, HandlerError, InitCx, Merge, OpenCx, Router, Tasks,
 };
@@ -248,6 +250,92 @@ fn a_worker_that_stalls_is_named_and_nobody_waits_for_it() {
         surely(|| control.write("g.note", "x"));
         assert!(WRITTEN.load(SeqCst) >= 1);
         surely(|| control.swap(&graph(TWO), || {}));
+    });
+}
+
+/// Tells of rounds that took too long.
+struct Tells(Sender<Stall>);
+
+impl Witness for Tells {
+    fn pick(&mut self, _: &Packet) -> u8 {
+        0
+    }
+
+    fn see(&mut self, _: &Sight<'_>) {}
+
+    fn stalled(&mut self, stall: &Stall) {
+        drop(self.0.send(stall.clone()));
+    }
+}
+
+/// Lets the first worker stand in the gate until `enough` is true of it.
+fn stands_in_gate(control: &Control, enough: impl Fn(&Control) -> bool) {
+    GATE.set(true);
+    while WAITING.load(SeqCst) == 0 || !enough(control) {}
+    GATE.set(false);
+}
+
+#[test]
+fn a_round_that_takes_too_long_is_told_with_the_element_and_the_packets_in_hand() {
+    const BOUND: u64 = 1_000_000;
+    watched(TWO, |control, _| {
+        if sync::tsc() == 0 {
+            return;
+        }
+        let (tell, stalls) = channel();
+        let wants = Wants { rounds_above: Some(BOUND), ..Wants::default() };
+        let stuck = control.call_witnesses(&control.shared(), 1, &wants, &|| Box::new(Tells(tell.clone())));
+        assert_eq!(stuck.ok(), Some(Vec::new()));
+        let start = Instant::now();
+        let stall = loop {
+            stands_in_gate(control, |_| {
+                let begun = sync::tsc();
+                while sync::tsc() - begun < 2 * BOUND {}
+                true
+            });
+            // Others may take long, too, where much else goes on.
+            let in_gate = |s: &Stall| {
+                let long = s.longest.is_some_and(|longest| longest >= 2 * BOUND);
+                s.worker == 0 && s.place == "in 'g' (Gated) at its input 0" && long
+            };
+            match stalls.try_iter().find(in_gate) {
+                Some(stall) => break stall,
+                None => assert!(start.elapsed() < SURELY),
+            }
+        };
+        assert!(stall.longest <= Some(stall.cycles));
+        assert_eq!(stall.element.map(|e| control.shared().elements[e].name.clone()).as_deref(), Some("g"));
+        assert_eq!((stall.packets, stall.heads.len()), (3, 3));
+        for head in &stall.heads {
+            assert_eq!((head.len, &head.bytes[..4]), (70, &[7, 0, 1, 2][..]));
+        }
+        control.dismiss_witnesses(&control.shared(), 1);
+        while stalls.try_recv().is_ok() {}
+        stands_in_gate(control, |_| true);
+        let before = count(control, "s");
+        while count(control, "s") == before {}
+        assert!(stalls.try_recv().is_err(), "nobody is told when nobody waits for it");
+    });
+}
+
+#[test]
+fn a_round_that_goes_on_is_seen_from_outside() {
+    watched(TWO, |control, _| {
+        stands_in_gate(control, |control| {
+            // It is on its way into the element, or there.
+            let Some(standing) = control.standing(0) else { return false };
+            if control.standing(0) != Some(standing) {
+                return false;
+            }
+            let stall = control.stall(0, standing, 7, 8);
+            if !stall.place.starts_with("in 'g'") {
+                return false;
+            }
+            assert_eq!((stall.cycles, stall.wall_ns, stall.longest, stall.packets), (7, 8, None, 3));
+            stall.heads.iter().for_each(|head| assert_eq!((head.len, head.bytes[0]), (70, 7)));
+            assert_eq!(stall.heads.len(), 3);
+            true
+        });
     });
 }
 

@@ -7,16 +7,17 @@ use super::{Edge, Job, Worker};
 use crate::clock::Nanos;
 use crate::drops::{Reason, Reasons};
 use crate::router::Shared;
+use crate::stall::Stopwatch;
 use crate::witness::{Entry, Sight, Wants, What, Witness};
 
 /// An output port that says: this has been shown already where it is.
 const SHOWN: u16 = u16::MAX;
 
 /// A witness, and what it was called for.
-struct Seat {
+pub(super) struct Seat {
     key: u64,
-    wants: Wants,
-    witness: Box<dyn Witness>,
+    pub(super) wants: Wants,
+    pub(super) witness: Box<dyn Witness>,
 }
 
 /// A followed packet that an element has fetched.
@@ -30,7 +31,7 @@ struct Fetched {
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Witnessing {
-    seats: Vec<Seat>,
+    pub(super) seats: Vec<Seat>,
     /// By element: whether what comes in, or goes out, is wanted.
     inputs: Vec<bool>,
     outputs: Vec<bool>,
@@ -41,6 +42,8 @@ pub(crate) struct Witnessing {
     follows: bool,
     /// Nothing else is wanted, so batches go the usual way.
     only_drops: bool,
+    /// Rounds are timed.
+    pub(super) stopwatch: Option<Stopwatch>,
     /// The followed packet that is being processed by itself: its id, until it is known what became of it.
     alone: Option<usize>,
     /// Followed packets that the running element has fetched and not sent on yet.
@@ -147,12 +150,19 @@ impl Worker {
         all.drops = all.seats.iter().fold(Reasons::default(), |all, seat| all.with(seat.wants.drops));
         all.follows = all.seats.iter().any(|seat| seat.wants.follow.is_some());
         all.only_drops = !all.follows && !all.inputs.iter().chain(&all.outputs).any(|wanted| *wanted);
+        let bounds = all.seats.iter().filter_map(|seat| seat.wants.rounds_above);
+        all.stopwatch = bounds.min().map(Stopwatch::new);
         self.witnessing = Some(all);
     }
 
-    /// Whether somebody sees what this worker drops, and nothing else.
+    /// Whether nobody sees packets on their way, but at most what this worker drops.
     pub(super) fn sees_only_drops(&self) -> bool {
         self.witnessing.as_ref().is_some_and(|all| all.only_drops)
+    }
+
+    /// The same, and nobody takes the time of their steps.
+    pub(super) fn drains_plainly(&self) -> bool {
+        self.witnessing.as_ref().is_some_and(|all| all.only_drops && all.stopwatch.is_none())
     }
 
     fn moment(&mut self) -> Moment {
@@ -168,12 +178,20 @@ impl Worker {
     #[inline(never)]
     pub(super) fn drain_witnessed(&mut self) {
         let floor = self.floor;
-        self.show_own(floor);
+        let seen = !self.sees_only_drops();
+        if seen {
+            self.show_own(floor);
+        }
         self.stack[floor..].reverse();
         while self.stack.len() > floor {
-            if let Some(job) = self.stack.pop() {
-                self.dispatch_witnessed(job);
+            let Some(job) = self.stack.pop() else { break };
+            let spot = self.begin_step(&job);
+            if seen {
+                self.dispatch_witnessed(job)
+            } else {
+                self.dispatch(job)
             }
+            self.end_step(spot);
         }
     }
 

@@ -282,12 +282,7 @@ fn waited_ns() -> u64 {
 
 /// Cycles of the time stamp counter in a second, if there is one.
 fn cycles_per_s() -> Option<f64> {
-    let (start, before) = (Instant::now(), sync::tsc());
-    while start.elapsed() < Duration::from_millis(2) {
-        std::hint::spin_loop();
-    }
-    let cycles = sync::tsc().saturating_sub(before);
-    (cycles > 0).then(|| cycles as f64 / start.elapsed().as_secs_f64())
+    Some(1e9 * profile::clock::ghz()).filter(|cycles| *cycles > 0.0)
 }
 
 /// The first two cores that this process may use, or the one that there is.

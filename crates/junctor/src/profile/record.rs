@@ -28,6 +28,7 @@ use crate::{cli, exit, run};
   junctor profile record -o run.prof --pid 4711 --time 10s              a router that runs
   junctor profile record -o run.prof --mode flight --ring 1000000       only what happened last
   junctor profile record -o loss.prof --pid 4711 --until drop=queue-full   what came before a loss, and the packets (loss.pcapng)
+  junctor profile record -o slow.prof --pid 4711 --until 'stall>2ms'        what made a worker slow
   junctor profile record -o run.prof --events waits,control --no-kernel")]
 pub(super) struct Args {
     /// The file to write.
@@ -49,8 +50,10 @@ pub(super) struct Args {
     /// [default: stream, with --until flight].
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
-    /// End when this happens: drop=REASON (a packet is dropped for this reason; 'junctor drops --list' has them all) or drop (for any but
-    /// 'discarded'); may be repeated. The packets concerned, 1000 at most, are written beside the recording (FILE with the suffix .pcapng). A run that is recorded ends
+    /// End when this happens: drop=REASON (a packet is dropped for this reason; 'junctor drops --list' has them all), drop (for any but
+    /// 'discarded') or 'stall>BOUND' (a worker takes longer than this, say 5ms, until it looks at its tasks, timers and messages again: named with the
+    /// element that took longest; in quotes, since > means something to shells); may be repeated. The packets concerned, 1000 at most (of a stall the first
+    /// 128 bytes of the first 4 in hand), are written beside the recording (FILE with the suffix .pcapng). A run that is recorded ends
     /// with it, and a running router is recorded until it happens, unless --time ends it before. Exit status 1 if it did not happen.
     #[arg(long, value_name = "CONDITION")]
     until: Vec<Condition>,

@@ -2,25 +2,32 @@
 //! What a recording may wait for (`junctor profile record --until`), and how it is noticed.
 //!
 //! Drops are noticed by [witnesses](engine::witness) that want nothing but packets dropped for these reasons: workers go their usual way, and look at the
-//! reason where they count a drop. What a witness has seen waits in a channel until the recording thread looks; no worker is held up.
+//! reason where they count a drop. Rounds that take too long are noticed by the same witnesses, for which workers take the time of their
+//! [rounds](engine::stall); those that do not end, by the recording thread. What a witness has seen waits in a channel until this thread looks; no worker
+//! is held up.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use engine::witness::{Sight, Wants, What, Witness};
+use engine::stall::Stall;
+use engine::witness::{Wants, Witness};
 use engine::{Control, Gone, Reason, Reasons, Router, Shared};
-use packet::Packet;
+use profile::clock::ghz;
 use profile::trigger::{Fired, Trigger};
-use sync::events::{self, Kind, short};
-use wire::fields::{First, hex};
+use wire::fields::{hex, looks_like_ip};
 
 use crate::capture::sink::Sink;
-use crate::observe::records::{self, Line, first};
+use crate::observe::records::{self, Line};
+
+mod condition;
+mod watching;
+
+pub(super) use condition::Condition;
+use watching::{Caught, Common, Event, Sought, Watching, record};
 
 /// The key of these witnesses; sessions of [`observe`](crate::observe) count from 1 on.
 const KEY: u64 = u64::MAX;
@@ -28,53 +35,6 @@ const KEY: u64 = u64::MAX;
 const MOST_PACKETS: usize = 1000;
 /// Bytes that are kept of a packet: all.
 const SNAP: u32 = 65_535;
-
-/// Something to wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Condition {
-    /// A packet is dropped for this reason, or for any that makes it a loss.
-    Drop(Option<Reason>),
-}
-
-impl Condition {
-    fn reasons(self) -> Reasons {
-        match self {
-            Condition::Drop(Some(reason)) => [reason].into_iter().collect(),
-            Condition::Drop(None) => {
-                Reason::ALL.iter().copied().filter(|r| *r != Reason::Discarded).collect()
-            }
-        }
-    }
-}
-
-/// As on the command line.
-impl fmt::Display for Condition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Condition::Drop(None) => f.write_str("drop"),
-            Condition::Drop(Some(reason)) => write!(f, "drop={reason}"),
-        }
-    }
-}
-
-impl FromStr for Condition {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Condition, String> {
-        if text == "drop" {
-            return Ok(Condition::Drop(None));
-        }
-        match text.strip_prefix("drop=").map(crate::drops::find_reason) {
-            Some(Ok(Reason::HotSwap)) => {
-                Err("no worker sees packets that a hot swap drops, so they cannot be waited for; \
-                'junctor apply' says how many there were"
-                    .into())
-            }
-            Some(reason) => reason.map(|reason| Condition::Drop(Some(reason))),
-            None => Err(format!("'{text}' is nothing that can be waited for: expected drop or drop=REASON")),
-        }
-    }
-}
 
 /// The file of the packets concerned, beside that of the recording.
 ///
@@ -88,81 +48,25 @@ pub(super) fn packets_file(recording: &Path) -> Result<PathBuf, String> {
     Ok(file)
 }
 
-/// A dropped packet that was waited for.
-struct Caught {
-    at: u64,
-    wall_ns: u64,
-    worker: usize,
-    element: usize,
-    reason: Reason,
-    condition: usize,
-    /// Its bytes, and whether they begin with an IP header; `None` where it was not at hand.
-    packet: Option<(Vec<u8>, bool)>,
+/// A packet concerned.
+struct Kept {
+    /// Where it was, and whether its bytes begin with an IP header.
+    place: (String, bool),
+    time_ns: u64,
+    len: usize,
+    bytes: Vec<u8>,
+    comment: String,
 }
 
-/// What all witnesses have in common.
-#[derive(Default)]
-struct Common {
-    /// Packets that were not kept.
-    more: AtomicU64,
-    /// The rings have been read.
-    over: AtomicBool,
-}
-
-/// Waits for drops on one worker.
-struct Drops {
-    /// The condition for each reason.
-    conditions: Arc<[Option<usize>]>,
-    caught: SyncSender<Caught>,
-    common: Arc<Common>,
-    /// It has said so in the worker's ring.
-    told: bool,
-}
-
-impl Drops {
-    #[cold]
-    fn catch(&mut self, sight: &Sight<'_>, reason: Reason, condition: usize, packets: u64) {
-        if self.common.over.load(Relaxed) {
-            return;
-        }
-        let Sight { at, wall_ns, worker, element, packet, .. } = *sight;
-        if !self.told {
-            self.told = true;
-            let (subject, worker) = (short(element as u64), short(worker as u64));
-            events::push(at, Kind::Trigger, (subject, short(condition as u64)), (0, worker));
-        }
-        let bytes = |packet: &Packet| (packet.data().to_vec(), first(packet) == First::Ip);
-        let packet = packet.map(bytes);
-        let at_hand = packet.is_some();
-        let caught = Caught { at, wall_ns, worker, element, reason, condition, packet };
-        // A channel that is full has the first of them.
-        if self.caught.try_send(caught).is_err() || !at_hand {
-            self.common.more.fetch_add(packets, Relaxed);
-        }
-    }
-}
-
-impl Witness for Drops {
-    fn pick(&mut self, _: &Packet) -> u8 {
-        0
-    }
-
-    fn see(&mut self, sight: &Sight<'_>) {
-        let (reason, packets) = match sight.what {
-            What::Dropped(reason) => (reason, 1),
-            What::Lost(reason, n) => (reason, n),
-            _ => return,
-        };
-        if let Some(condition) = self.conditions[reason as usize] {
-            self.catch(sight, reason, condition, packets);
-        }
-    }
-}
+/// A worker that was in a round when it was looked at, and since when, in cycles.
+type InRound = Option<(u64, u64)>;
 
 /// See the module.
 pub(crate) struct Armed {
     conditions: Vec<Condition>,
-    by_reason: Arc<[Option<usize>]>,
+    sought: Arc<Sought>,
+    /// Cycles in a nanosecond.
+    ghz: f64,
     control: Control,
     /// The configuration whose workers have witnesses.
     shared: Arc<Shared>,
@@ -170,8 +74,10 @@ pub(crate) struct Armed {
     caught: Receiver<Caught>,
     common: Arc<Common>,
     fired: Option<Fired>,
-    /// Names of elements that have dropped packets, and packets, in the order in which they were seen.
-    kept: Vec<(String, Caught)>,
+    /// The workers as they were seen last.
+    rounds: Vec<InRound>,
+    /// Packets concerned, in the order in which they were seen.
+    kept: Vec<Kept>,
     file: PathBuf,
     /// The router ends with the recording.
     stops: bool,
@@ -180,20 +86,26 @@ pub(crate) struct Armed {
 impl Armed {
     fn new(control: Control, conditions: Vec<Condition>, file: PathBuf, stops: bool) -> Armed {
         let (sender, caught) = sync_channel(MOST_PACKETS);
+        let ghz = if conditions.iter().any(|c| c.stall().is_some()) { ghz() } else { 1.0 };
         let of = |reason: &Reason| conditions.iter().position(|c| c.reasons().has(*reason));
-        let by_reason = Reason::ALL.iter().map(of).collect();
+        let cycles = |(i, c): (usize, &Condition)| Some(((c.stall()?.as_nanos() as f64 * ghz) as u64, i));
+        let sought = Sought {
+            reasons: Reason::ALL.iter().map(of).collect(),
+            stalls: conditions.iter().enumerate().filter_map(cycles).collect(),
+        };
         let (shared, common) = (control.shared(), Arc::default());
-        let kept = Vec::new();
         Armed {
             conditions,
-            by_reason,
+            sought: Arc::new(sought),
+            ghz,
             control,
             shared,
             sender,
             caught,
             common,
             fired: None,
-            kept,
+            rounds: Vec::new(),
+            kept: Vec::new(),
             file,
             stops,
         }
@@ -203,7 +115,7 @@ impl Armed {
     pub(super) fn before_run(router: &mut Router, conditions: Vec<Condition>, file: PathBuf) -> Armed {
         let armed = Armed::new(router.control(), conditions, file, true);
         let wants = armed.wants();
-        if !wants.drops.is_empty() {
+        if wants != Wants::default() {
             router.call_witnesses(KEY, &wants, &|| armed.witness());
         }
         armed
@@ -225,12 +137,13 @@ impl Armed {
 
     fn wants(&self) -> Wants {
         let drops = self.conditions.iter().fold(Reasons::default(), |all, c| all.with(c.reasons()));
-        Wants { drops, ..Wants::default() }
+        let rounds_above = self.sought.stalls.iter().map(|(bound, _)| *bound).min();
+        Wants { drops, rounds_above, ..Wants::default() }
     }
 
     fn witness(&self) -> Box<dyn Witness> {
-        Box::new(Drops {
-            conditions: self.by_reason.clone(),
+        Box::new(Watching {
+            sought: self.sought.clone(),
             caught: self.sender.clone(),
             common: self.common.clone(),
             told: false,
@@ -242,7 +155,7 @@ impl Armed {
         let wants = self.wants();
         loop {
             self.shared = self.control.shared();
-            if wants.drops.is_empty() {
+            if wants == Wants::default() {
                 return Ok(Vec::new());
             }
             match self.control.call_witnesses(&self.shared, KEY, &wants, &|| self.witness()) {
@@ -255,48 +168,123 @@ impl Armed {
 
     /// Takes what witnesses have seen.
     fn gather(&mut self) {
-        for caught in self.caught.try_iter() {
-            let info = self.shared.elements.get(caught.element);
-            let (name, class) = info.map_or(("?", "?"), |info| (info.name.as_str(), info.class.name));
-            if self.fired.as_ref().is_none_or(|fired| caught.at < fired.at) {
-                let Caught { at, wall_ns, worker, reason, condition, .. } = caught;
-                let what = format!("{name} ({class}) has dropped a packet on worker {worker}: {reason}");
-                let condition = self.conditions[condition].to_string();
-                self.fired = Some(Fired { at, unix_ns: wall_ns, condition, what, ..Fired::default() });
+        let all: Vec<Caught> = self.caught.try_iter().collect();
+        all.into_iter().for_each(|caught| self.take(caught));
+    }
+
+    fn take(&mut self, Caught { at, wall_ns, condition, what }: Caught) {
+        let (text, packets) = match what {
+            Event::Dropped { worker, element, reason, packet } => {
+                let info = self.shared.elements.get(element);
+                let (name, class) = info.map_or(("?", "?"), |info| (info.name.as_str(), info.class.name));
+                let text = format!("{name} ({class}) has dropped a packet on worker {worker}: {reason}");
+                let kept = packet.map(|(bytes, ip)| Kept {
+                    place: (format!("drops of {name}"), ip),
+                    time_ns: wall_ns,
+                    len: bytes.len(),
+                    bytes,
+                    comment: records::dropped(name, reason),
+                });
+                (text, kept.into_iter().collect())
             }
-            if self.kept.len() < MOST_PACKETS {
-                self.kept.push((name.to_owned(), caught));
-            } else {
-                self.common.more.fetch_add(u64::from(caught.packet.is_some()), Relaxed);
+            Event::Stalled(stall) => (self.told(&stall), self.in_hand(&stall)),
+        };
+        if self.fired.as_ref().is_none_or(|fired| at < fired.at) {
+            let condition = self.conditions[condition].to_string();
+            self.fired = Some(Fired { at, unix_ns: wall_ns, condition, what: text, ..Fired::default() });
+        }
+        let room = MOST_PACKETS - self.kept.len();
+        self.common.more.fetch_add(packets.len().saturating_sub(room) as u64, Relaxed);
+        self.kept.extend(packets.into_iter().take(room));
+    }
+
+    /// What there is to say of a round that took too long.
+    fn told(&self, stall: &Stall) -> String {
+        let ms = |cycles: u64| format!("{:.3} ms", cycles as f64 / self.ghz / 1e6);
+        let Stall { worker, cycles, longest, place, .. } = stall;
+        let (took, element) = (ms(*cycles), stall.element);
+        match longest {
+            Some(_) if element.is_none() => format!(
+                "a round of worker {worker} has taken {took}, next to nothing of it in elements: it was off its processor, or busy with \
+                messages"
+            ),
+            Some(longest) => {
+                format!("a round of worker {worker} has taken {took}, of these {} {place}", ms(*longest))
             }
+            None => format!("worker {worker} has not ended a round for {took}: it is {place}"),
+        }
+    }
+
+    /// The packets that a worker had in hand.
+    fn in_hand(&self, stall: &Stall) -> Vec<Kept> {
+        let element = stall.element.and_then(|e| self.shared.elements.get(e)).map_or("?", |info| &info.name);
+        let place = format!("in hand at {element}");
+        let comment = format!("in hand: {}", self.told(stall));
+        self.common.more.fetch_add(stall.packets.saturating_sub(stall.heads.len()) as u64, Relaxed);
+        let kept = |head: &engine::stall::Head| Kept {
+            place: (place.clone(), head.ip.unwrap_or_else(|| looks_like_ip(&head.bytes))),
+            time_ns: stall.wall_ns,
+            len: head.len,
+            bytes: head.bytes.clone(),
+            comment: comment.clone(),
+        };
+        stall.heads.iter().map(kept).collect()
+    }
+
+    /// Looks for workers that are in one round for too long.
+    fn look_at_rounds(&mut self) {
+        let Some(bound) = self.sought.stalls.iter().map(|(bound, _)| *bound).min() else { return };
+        self.rounds.resize(self.shared.workers(), None);
+        for worker in 0..self.rounds.len() {
+            // In this order: what was seen was so at the earlier time, and still is at the later.
+            let before = sync::tsc();
+            let standing = self.control.standing(worker);
+            let now = sync::tsc();
+            let Some(standing) = standing else {
+                self.rounds[worker] = None;
+                continue;
+            };
+            let since = match self.rounds[worker] {
+                Some((round, since)) if round == standing.round => since,
+                _ => {
+                    self.rounds[worker] = Some((standing.round, now));
+                    continue;
+                }
+            };
+            let cycles = before.saturating_sub(since);
+            let Some(condition) = self.sought.stall(cycles).filter(|_| cycles > bound) else { continue };
+            let wall_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+            let stall = self.control.stall(worker, standing, cycles, wall_ns);
+            if let Some(element) = stall.element {
+                record(stall.at, element, condition, worker);
+            }
+            self.take(Caught { at: stall.at, wall_ns, condition, what: Event::Stalled(Box::new(stall)) });
+            return;
         }
     }
 
     /// Writes the packets that were kept; returns how many.
     fn write(&mut self) -> Result<u64, String> {
-        self.kept.sort_by_key(|(_, caught)| caught.wall_ns);
-        self.kept.retain(|(_, caught)| caught.packet.is_some());
+        self.kept.sort_by_key(|kept| kept.time_ns);
         if self.kept.is_empty() {
             return Ok(0);
         }
         let mut sink = Sink::new(Some(&self.file), None, None, "", SNAP)?;
-        let mut interfaces: Vec<(&str, bool)> = Vec::new();
-        for (element, caught) in &self.kept {
-            let Some((bytes, ip)) = &caught.packet else { continue };
-            let place = (element.as_str(), *ip);
+        let mut interfaces: Vec<&(String, bool)> = Vec::new();
+        for Kept { place, time_ns, len, bytes, comment } in &self.kept {
             let known = interfaces.iter().position(|i| *i == place);
             let interface = known.unwrap_or(interfaces.len()) as u32;
             if known.is_none() {
                 interfaces.push(place);
-                sink.interface(interface, format!("drops of {element}"), *ip)?;
+                sink.interface(interface, place.0.clone(), place.1)?;
             }
             sink.packet(&Line::Packet {
                 interface,
-                time_ns: caught.wall_ns,
-                len: bytes.len() as u64,
+                time_ns: *time_ns,
+                len: *len as u64,
                 bytes: hex(bytes),
                 inbound: None,
-                comment: records::dropped(element, caught.reason),
+                comment: comment.clone(),
             })?;
         }
         sink.end(0)?;
@@ -314,6 +302,9 @@ impl Trigger for Armed {
 
     fn look(&mut self) -> Option<Fired> {
         self.gather();
+        if self.fired.is_none() {
+            self.look_at_rounds();
+        }
         if self.fired.is_none() && !Arc::ptr_eq(&self.shared, &self.control.shared()) {
             // What the workers before it have seen is in the channel by now.
             self.gather();
@@ -358,19 +349,6 @@ pub(super) fn outcome(conditions: &[Condition], fired: Option<&Fired>) -> (Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn conditions_are_read_as_they_are_written() {
-        for text in ["drop", "drop=queue-full", "drop=no-route"] {
-            assert_eq!(text.parse::<Condition>().map(|c| c.to_string()), Ok(text.to_owned()));
-        }
-        let refused = |text: &str| text.parse::<Condition>().unwrap_err();
-        assert!(refused("drop=queue-ful").contains("did you mean 'queue-full'?"));
-        assert!(refused("drop=hot-swap").contains("junctor apply"));
-        assert!(refused("rain").contains("drop=REASON"));
-        let any = Condition::Drop(None).reasons();
-        assert!(any.has(Reason::QueueFull) && !any.has(Reason::Discarded));
-    }
 
     #[test]
     fn packets_come_beside_the_recording() {

@@ -35,7 +35,6 @@ function showSummary(trace, searchFor) {
   const found = report.findings;
   const head = [found.length ? plural(found.length, "finding") : "No findings", lacks.length ? plural(lacks.length, "gap") : "no gaps"];
   if (!report.kernel_events) head.push("no events of the kernel");
-  byId("summary-head").textContent = `${head.join(" · ")}${found.length ? ` — ${found[0].text}` : ""}`;
   const items = found.map((f) => {
     const item = make("li", {}, `${f.text} `);
     if (f.kind === "lock") item.append(make("button", { class: "link", type: "button", onclick: () => searchFor(`"wait for lock of ${f.subject}"`) }, "show the waits"));
@@ -43,7 +42,16 @@ function showSummary(trace, searchFor) {
     return item;
   });
   const nothing = make("p", {}, "No lock, queue, interrupt or neighbour costs this router worth a word.");
-  const body = [make("div", { class: "box" }, make("h2", {}, "Findings"), items.length ? make("ul", {}, ...items) : nothing)];
+  const body = [];
+  if (report.fired) {
+    const { at_ms, condition, what } = report.fired;
+    head.unshift(condition);
+    body.push(make("div", { class: "box" }, make("h2", {}, "What was waited for"), make("p", {}, `${condition} after ${duration(at_ms * 1e6)}: ${what}`)));
+  } else if (report.until.length) {
+    body.push(make("div", { class: "box" }, make("h2", {}, "What was waited for"), make("p", {}, `${report.until.join(", ")}: has not happened`)));
+  }
+  byId("summary-head").textContent = `${head.join(" · ")}${found.length ? ` — ${found[0].text}` : ""}`;
+  body.push(make("div", { class: "box" }, make("h2", {}, "Findings"), items.length ? make("ul", {}, ...items) : nothing));
   if (lacks.length) {
     body.push(make("div", { class: "box lacks" }, make("h2", {}, "What this recording lacks"), make("ul", {}, ...lacks.map((l) => make("li", {}, l)))));
   }

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What stands beside a worker and looks for what is waited for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::SyncSender;
+
+use engine::Reason;
+use engine::stall::Stall;
+use engine::witness::{Sight, What, Witness};
+use packet::Packet;
+use sync::events::{self, Kind, short};
+use wire::fields::First;
+
+use crate::observe::records::first;
+
+/// Something that was waited for.
+pub(super) struct Caught {
+    pub(super) at: u64,
+    pub(super) wall_ns: u64,
+    pub(super) condition: usize,
+    pub(super) what: Event,
+}
+
+pub(super) enum Event {
+    /// A packet was dropped.
+    Dropped {
+        worker: usize,
+        element: usize,
+        reason: Reason,
+        /// Its bytes, and whether they begin with an IP header; `None` where it was not at hand.
+        packet: Option<(Vec<u8>, bool)>,
+    },
+    /// A round took too long.
+    Stalled(Box<Stall>),
+}
+
+/// What all witnesses have in common.
+#[derive(Default)]
+pub(super) struct Common {
+    /// Packets that were not kept.
+    pub(super) more: AtomicU64,
+    /// The rings have been read.
+    pub(super) over: AtomicBool,
+}
+
+/// What is looked for.
+#[derive(Default)]
+pub(super) struct Sought {
+    /// The condition for each reason.
+    pub(super) reasons: Vec<Option<usize>>,
+    /// Bounds of rounds in cycles, and their conditions.
+    pub(super) stalls: Vec<(u64, usize)>,
+}
+
+impl Sought {
+    /// The condition that a round of so many cycles meets: that of the lowest bound.
+    pub(super) fn stall(&self, cycles: u64) -> Option<usize> {
+        let met = self.stalls.iter().filter(|(bound, _)| cycles > *bound);
+        met.min_by_key(|(bound, _)| *bound).map(|(_, condition)| *condition)
+    }
+}
+
+/// Writes into the thread's ring that a condition was met.
+pub(super) fn record(at: u64, element: usize, condition: usize, worker: usize) {
+    let who = (short(element as u64), short(condition as u64));
+    events::push(at, Kind::Trigger, who, (0, short(worker as u64)));
+}
+
+/// See the module.
+pub(super) struct Watching {
+    pub(super) sought: Arc<Sought>,
+    pub(super) caught: SyncSender<Caught>,
+    pub(super) common: Arc<Common>,
+    /// It has said so in the worker's ring.
+    pub(super) told: bool,
+}
+
+impl Watching {
+    /// Passes it on; false if there is no room, or nobody wants it.
+    fn catch(&mut self, caught: Caught, (element, worker): (Option<usize>, usize)) -> bool {
+        if let (false, Some(element)) = (self.told, element) {
+            self.told = true;
+            record(caught.at, element, caught.condition, worker);
+        }
+        // A channel that is full has the first of them.
+        self.caught.try_send(caught).is_ok()
+    }
+
+    fn is_over(&self) -> bool {
+        self.common.over.load(Relaxed)
+    }
+
+    #[cold]
+    fn catch_drop(&mut self, sight: &Sight<'_>, reason: Reason, condition: usize, packets: u64) {
+        if self.is_over() {
+            return;
+        }
+        let Sight { at, wall_ns, worker, element, packet, .. } = *sight;
+        let bytes = |packet: &Packet| (packet.data().to_vec(), first(packet) == First::Ip);
+        let packet = packet.map(bytes);
+        let at_hand = packet.is_some();
+        let what = Event::Dropped { worker, element, reason, packet };
+        let kept = self.catch(Caught { at, wall_ns, condition, what }, (Some(element), worker));
+        if !kept || !at_hand {
+            self.common.more.fetch_add(packets, Relaxed);
+        }
+    }
+}
+
+impl Witness for Watching {
+    fn pick(&mut self, _: &Packet) -> u8 {
+        0
+    }
+
+    fn see(&mut self, sight: &Sight<'_>) {
+        let (reason, packets) = match sight.what {
+            What::Dropped(reason) => (reason, 1),
+            What::Lost(reason, n) => (reason, n),
+            _ => return,
+        };
+        if let Some(condition) = self.sought.reasons[reason as usize] {
+            self.catch_drop(sight, reason, condition, packets);
+        }
+    }
+
+    fn stalled(&mut self, stall: &Stall) {
+        let Some(condition) = self.sought.stall(stall.cycles).filter(|_| !self.is_over()) else { return };
+        let what = Event::Stalled(Box::new(stall.clone()));
+        let caught = Caught { at: stall.at, wall_ns: stall.wall_ns, condition, what };
+        if !self.catch(caught, (stall.element, stall.worker)) {
+            self.common.more.fetch_add(stall.packets as u64, Relaxed);
+        }
+    }
+}
