@@ -2,6 +2,8 @@
 //! Configurations are swapped while packets flow, and tasks are moved from worker to worker: no packet is lost, none overtakes
 //! another of its flow, counters and tables go on.
 
+mod polled;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,7 +12,9 @@ use std::time::{Duration, Instant};
 use engine::clock::TimeSource;
 use engine::swap::{Placement, SwapError};
 use engine::{Control, Options, Router};
+use packet::port::Provider;
 use packet::{Batch, Packet};
+use polled::{Polled, Ports};
 use ports::memory::{End, Wire};
 
 const FLOWS: u8 = 16;
@@ -22,9 +26,9 @@ fn graph(text: &str) -> lang::Graph {
     parsed.graph.unwrap_or_else(|| panic!("{text}: {:?}", parsed.diagnostics))
 }
 
-fn options(workers: usize) -> Options {
+fn options(workers: usize, provider: Arc<dyn Provider>) -> Options {
     Options {
-        provider: Arc::new(ports::SystemProvider::new()),
+        provider,
         workers,
         reserve: 0,
         cores: Vec::new(),
@@ -80,6 +84,24 @@ fn configuration(rng: &mut fastrand::Rng, name: &str) -> String {
 }
 
 /// What is sent into a router and what comes out.
+trait Load: Sync {
+    /// Where the router's devices come from.
+    fn provider(&self) -> Arc<dyn Provider>;
+    /// Sends and receives until told to end, and then until all has come that was sent, or time is up.
+    fn carry(&self);
+    fn end(&self);
+    fn sent(&self) -> u64;
+    fn received(&self) -> u64;
+    /// Packets that came out of order.
+    fn wrong(&self) -> Vec<String>;
+}
+
+/// Whether a wait for the last packets has taken so long that they will not come.
+fn is_in_vain(since: &mut Option<Instant>) -> bool {
+    since.get_or_insert_with(Instant::now).elapsed() > Duration::from_secs(120)
+}
+
+/// Packets on wires, as many as there is room for.
 struct Traffic {
     into: Vec<End>,
     from: Vec<End>,
@@ -157,8 +179,7 @@ impl Traffic {
             }
             if self.all_sent.load(Ordering::Acquire) {
                 let all = self.received.load(Ordering::Relaxed) == self.sent.load(Ordering::Relaxed);
-                let since = *patience.get_or_insert_with(Instant::now);
-                if all || since.elapsed() > Duration::from_secs(120) {
+                if all || is_in_vain(&mut patience) {
                     return;
                 }
             }
@@ -167,12 +188,71 @@ impl Traffic {
     }
 }
 
+impl Load for Traffic {
+    fn provider(&self) -> Arc<dyn Provider> {
+        Arc::new(ports::SystemProvider::new())
+    }
+
+    fn carry(&self) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.send());
+            self.receive();
+        });
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    fn wrong(&self) -> Vec<String> {
+        self.wrong.lock().unwrap().clone()
+    }
+}
+
+impl Load for Arc<Polled> {
+    fn provider(&self) -> Arc<dyn Provider> {
+        Arc::new(Ports(self.clone()))
+    }
+
+    fn carry(&self) {
+        let mut patience = None;
+        while !self.is_ended() || (self.received() != Polled::sent(self) && !is_in_vain(&mut patience)) {
+            std::thread::yield_now();
+        }
+    }
+
+    fn end(&self) {
+        Polled::end(self);
+    }
+
+    fn sent(&self) -> u64 {
+        Polled::sent(self)
+    }
+
+    fn received(&self) -> u64 {
+        Polled::received(self)
+    }
+
+    fn wrong(&self) -> Vec<String> {
+        Polled::wrong(self)
+    }
+}
+
 /// Ends all threads when the test ends, also by a failure.
-struct Ending<'a>(&'a Control, &'a Traffic);
+struct Ending<'a>(&'a Control, &'a dyn Load, &'a AtomicBool);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.1.ended.store(true, Ordering::Relaxed);
+        self.2.store(true, Ordering::Relaxed);
+        self.1.end();
         self.0.stop();
     }
 }
@@ -183,34 +263,43 @@ fn check(
     seed: u64,
     workers: usize,
     changes: usize,
+    change: impl FnMut(usize, &mut fastrand::Rng, &Control) -> Duration,
+) {
+    check_under(&Traffic::new(name), name, seed, workers, changes, change);
+}
+
+/// The same under a given load.
+fn check_under(
+    load: &dyn Load,
+    name: &str,
+    seed: u64,
+    workers: usize,
+    changes: usize,
     mut change: impl FnMut(usize, &mut fastrand::Rng, &Control) -> Duration,
 ) {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let traffic = Traffic::new(name);
-    let mut router =
-        Router::build(&graph(&configuration(&mut rng, name)), &elements::registry(), options(workers))
-            .unwrap_or_else(|e| panic!("{e:?}"));
+    let options = options(workers, load.provider());
+    let mut router = Router::build(&graph(&configuration(&mut rng, name)), &elements::registry(), options)
+        .unwrap_or_else(|e| panic!("{e:?}"));
     let control = router.control();
-    let mut pauses = Vec::new();
+    let (mut pauses, ended) = (Vec::new(), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let _end = Ending(&control, &traffic);
+        let _end = Ending(&control, load, &ended);
         let running = scope.spawn(|| router.run());
         control.write("rt.add", "10.1.0.0/16 0").unwrap();
         control.write("arp.insert", "10.0.0.9 2:0:0:0:0:9").unwrap();
-        let sending = scope.spawn(|| traffic.send());
-        let receiving = scope.spawn(|| traffic.receive());
-        let watching = scope.spawn(|| watch(&control, &traffic));
+        let carrying = scope.spawn(|| load.carry());
+        let watching = scope.spawn(|| watch(&control, &ended));
         pauses.extend((0..changes).map(|n| change(n, &mut rng, &control)));
-        traffic.ended.store(true, Ordering::Relaxed);
-        sending.join().unwrap();
-        receiving.join().unwrap();
+        ended.store(true, Ordering::Relaxed);
+        load.end();
+        carrying.join().unwrap();
         watching.join().unwrap();
         let read = |handler: &str| control.read(handler, "").unwrap();
         let number = |handler: &str| read(handler).parse::<u64>().unwrap();
-        let sent = traffic.sent.load(Ordering::Relaxed);
-        let wrong = traffic.wrong.lock().unwrap();
+        let (sent, wrong) = (load.sent(), load.wrong());
         assert!(wrong.is_empty(), "seed {seed}: {} wrong: {:?}", wrong.len(), &wrong[..wrong.len().min(5)]);
-        assert_eq!(traffic.received.load(Ordering::Relaxed), sent, "seed {seed}: packets lost");
+        assert_eq!(load.received(), sent, "seed {seed}: packets lost");
         assert_eq!(number("c_a.count") + number("c_b.count"), sent);
         assert_eq!(number("in_a.count") + number("in_b.count"), sent);
         assert_eq!(number("out_x.count") + number("out_y.count"), sent);
@@ -227,7 +316,7 @@ fn check(
     pauses.sort_unstable();
     eprintln!(
         "{changes} changes under {} packets, {workers} workers: pause median {:?}, longest {:?}",
-        traffic.sent.load(Ordering::Relaxed),
+        load.sent(),
         pauses[pauses.len() / 2],
         pauses[pauses.len() - 1]
     );
@@ -268,9 +357,9 @@ fn place(n: usize, rng: &mut fastrand::Rng, control: &Control) -> Duration {
 }
 
 /// Asks for counters all the time: they never go back, whatever is exchanged meanwhile.
-fn watch(control: &Control, traffic: &Traffic) {
+fn watch(control: &Control, ended: &AtomicBool) {
     let mut before = 0;
-    while !traffic.ended.load(Ordering::Relaxed) {
+    while !ended.load(Ordering::Relaxed) {
         let count: u64 = control.read("c_a.count", "").unwrap().parse().unwrap();
         assert!(count >= before, "{count} after {before}");
         let shared = control.shared();
@@ -331,4 +420,19 @@ fn nothing_is_lost_when_tasks_move_and_configurations_change() {
         500,
         |n, rng, control| if n % 3 == 0 { swap(n, rng, control) } else { place(n, rng, control) },
     );
+}
+
+/// The load is a share of what the router takes when there is always more: measured, set, and measured again, by polls and not by time.
+#[test]
+fn a_thousand_swaps_at_four_fifths_of_the_full_load_lose_nothing() {
+    let polled = Polled::new(0.8);
+    let mut swap = swap("load");
+    check_under(&polled, "load", 6, 2, 1000, |n, rng, control| {
+        // Some thousand packets go through between any two swaps.
+        polled.go_on(40);
+        swap(n, rng, control)
+    });
+    let (load, ticks) = (polled.load(), polled.ticks());
+    assert!(ticks >= 40_000 && (0.79..0.81).contains(&load), "{load} of the full load in {ticks} polls");
+    eprintln!("{:.2} % of the full load in {ticks} polls", 100.0 * load);
 }
