@@ -2,7 +2,8 @@
 //! What a recording says: where time goes, who waits for whom, and what to do about it.
 //!
 //! Counts of what tasks and elements did are of the runs that were recorded (one in [`Header::one_in`](crate::names::Header)), shares of time are scaled
-//! up to all of them; waiting for locks, drops, sleeping and all that the kernel tells is recorded each time.
+//! up to all of them; waiting for locks, drops, sleeping and all that the kernel tells is recorded each time. Shares of time are of the time of which all
+//! rings tell: where they hold what happened last, or first, one that is written to faster tells of less.
 
 use serde::Serialize;
 
@@ -17,18 +18,22 @@ mod locks;
 mod processors;
 mod stalls;
 mod text;
+mod window;
 
 pub use elements::{Drops, Element, Queue};
 pub use findings::Finding;
 pub use locks::{Lock, Pair};
 pub use processors::{Processor, Share, Thread};
 pub use stalls::Stall;
+use window::Window;
 
 /// See the module.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// From the first event to the end, in milliseconds.
     pub duration_ms: f64,
+    /// From and until when the rings of all threads tell, in milliseconds from the beginning: shares of the router's threads and locks are of this time.
+    pub shares_of_ms: (f64, f64),
     /// Frequency of the time stamp counter, GHz.
     pub counter_ghz: f64,
     /// Engine events in the recording.
@@ -82,6 +87,8 @@ struct Trace<'a> {
     /// From the beginning to the end, in cycles.
     from: u64,
     to: u64,
+    /// Of which all rings tell.
+    window: Window,
 }
 
 impl Trace<'_> {
@@ -91,12 +98,13 @@ impl Trace<'_> {
         let from = first.unwrap_or_else(|| recording.events.iter().map(|e| e.at).min().unwrap_or(0));
         let last = recording.events.iter().map(|e| e.at).max().unwrap_or(from);
         let ended = recording.end.as_ref().map_or(0, |e| e.at);
-        Trace { recording, time, from, to: last.max(ended).max(from) }
+        let to = last.max(ended).max(from);
+        Trace { recording, time, from, to, window: Window::of(recording, (from, to)) }
     }
 
-    /// How long it took, in cycles, one at least.
+    /// How long all rings tell, in cycles, one at least.
     fn cycles(&self) -> f64 {
-        ((self.to - self.from) as f64).max(1.0)
+        (self.window.cycles() as f64).max(1.0)
     }
 
     fn one_in(&self) -> f64 {
@@ -134,6 +142,7 @@ impl Report {
         let (processors, threads) = processors::tables(&trace);
         let mut report = Report {
             duration_ms: trace.at_ms(trace.to),
+            shares_of_ms: (trace.at_ms(trace.window.from), trace.at_ms(trace.window.to)),
             counter_ghz: trace.time.ghz(),
             events: recording.events.len() as u64,
             kernel_events: recording.kernel.len() as u64,

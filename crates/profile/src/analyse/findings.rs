@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::{Lock, Queue, Report, Thread};
 use crate::file::Recording;
+use crate::record::Mode;
 
 /// Something that costs the router speed or packets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -63,7 +64,7 @@ pub(super) fn find(report: &Report, recording: &Recording) -> Vec<Finding> {
     found.extend(imbalance(report));
     found.extend(report.threads.iter().filter_map(|thread| migrations(thread, report)));
     found.sort_by(|a, b| b.share.total_cmp(&a.share));
-    found.extend(lost(report));
+    found.extend(lost(report, recording));
     found
 }
 
@@ -179,14 +180,18 @@ fn migrations(thread: &Thread, report: &Report) -> Option<Finding> {
     })
 }
 
-fn lost(report: &Report) -> Option<Finding> {
-    let all = (report.events + report.kernel_events + report.lost) as f64;
-    let share = report.lost as f64 / all.max(1.0);
+fn lost(report: &Report, recording: &Recording) -> Option<Finding> {
+    // Rings that are emptied at the end are to run over; sums are of what they tell.
+    let is_meant = recording.header.mode.parse().is_ok_and(|mode: Mode| mode != Mode::Stream);
+    let kernel = recording.end.as_ref().map_or(0, |end| end.lost_kernel);
+    let lost = if is_meant { kernel } else { report.lost };
+    let all = (report.events + report.kernel_events + lost) as f64;
+    let share = lost as f64 / all.max(1.0);
     (share > LOST).then(|| Finding {
         kind: "lost-events".into(),
         subject: "recording".into(),
         share,
-        text: format!("{} events ({}) were lost, so sums are too low", report.lost, percent(share)),
+        text: format!("{lost} events ({}) were lost, so sums are too low", percent(share)),
         mend: "larger rings (--ring), fewer runs (--one-in), or fewer kinds of events (--events)".into(),
     })
 }

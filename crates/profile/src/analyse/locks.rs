@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use sync::events::Kind;
+use sync::events::{Event, Kind};
 
 use super::Trace;
 use crate::names::LockName;
@@ -56,6 +56,8 @@ struct Sums {
     acquisitions: u64,
     contended: u64,
     wait: u64,
+    /// Of this, as much as lies in the time of which all rings tell.
+    wait_of_share: u64,
     worst_wait: u64,
     held: u64,
     worst_held: u64,
@@ -73,6 +75,9 @@ pub(super) fn table(trace: &Trace<'_>) -> Vec<Lock> {
         (lock.held, lock.worst_held) = (lock.held + held, lock.worst_held.max(held));
         if wait > 0 {
             lock.contended += 1;
+            // It was released at this time, and waited for before it was held.
+            let waited = Event { at: event.at.saturating_sub(held), ..*event };
+            lock.wait_of_share += trace.window.part(&waited, wait);
             (lock.wait, lock.worst_wait) = (lock.wait + wait, lock.worst_wait.max(wait));
             let pair = lock.pairs.entry((event.other, event.thread)).or_default();
             *pair = (pair.0 + 1, pair.1 + wait);
@@ -107,7 +112,7 @@ fn lock(trace: &Trace<'_>, number: u32, sums: &Sums) -> Lock {
         worst_wait_us: ns(sums.worst_wait) / 1e3,
         held_ns: ns(sums.held) / (sums.acquisitions as f64).max(1.0),
         worst_held_ns: ns(sums.worst_held),
-        share: sums.wait as f64 / (trace.cycles() * (waiters.len() as f64).max(1.0)),
+        share: sums.wait_of_share as f64 / (trace.cycles() * (waiters.len() as f64).max(1.0)),
         waiters: waiters.iter().map(|t| trace.thread(*t)).collect(),
         pairs: sums.pairs.iter().map(pair).collect(),
     }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
-use sync::events::Kind;
+use sync::events::{Event, Kind};
 
 use super::Trace;
 use crate::kernel::event::{KernelEvent, KernelKind};
@@ -258,13 +258,17 @@ fn threads(trace: &Trace<'_>, follows: &HashMap<u32, Follow>) -> Vec<Thread> {
     let mut sums: BTreeMap<u32, Sums> = BTreeMap::new();
     for event in &trace.recording.events {
         let sums = sums.entry(event.thread).or_default();
-        let took = u64::from(event.first);
+        let took = trace.window.part(event, u64::from(event.first));
         match event.kind {
             Kind::Task | Kind::Timer => {
                 sums.worker = Some(event.second);
                 sums.working += took;
             }
-            Kind::Lock => sums.waiting += took,
+            // It was released at this time, and waited for before it was held.
+            Kind::Lock => {
+                let at = event.at.saturating_sub(u64::from(event.second));
+                sums.waiting += trace.window.part(&Event { at, ..*event }, u64::from(event.first));
+            }
             Kind::Sleep => {
                 sums.worker = Some(event.subject);
                 sums.sleeping += took;

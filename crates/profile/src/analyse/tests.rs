@@ -215,3 +215,45 @@ fn a_recording_that_lost_much_or_was_cut_off_says_so() {
     let report = Report::new(&recording);
     assert!(!report.complete && report.to_string().contains("has no end"));
 }
+
+/// Threads of which the rings hold different times: the first from 0.9 s on, or until 0.1 s; the other all.
+fn uneven(mode: &str, from: u64) -> Recording {
+    let mut recording = second();
+    recording.header.mode = mode.into();
+    recording.end.as_mut().unwrap().lost = vec![1_000_000, 0];
+    for i in 0..10u64 {
+        let at = from + i * 10_000_000;
+        recording.events.push(event(at + 1_000_000, Kind::Lock, 1, (5, 2), (0, 0)));
+        recording.events.push(event(at + 9_000_000, Kind::Lock, 1, (5, 2), (3_000_000, 1_000_000)));
+        recording.events.push(event(at + 10_000_000, Kind::Task, 1, (2, 0), (10_000_000, 0)));
+    }
+    for i in 1..=100u64 {
+        recording.events.push(event(i * 10_000_000, Kind::Task, 2, (2, 0), (5_000_000, 1)));
+    }
+    recording
+}
+
+#[test]
+fn shares_are_of_the_time_of_which_all_rings_tell() {
+    for (mode, from, window) in [("flight", 900_000_000, (901.0, 1000.0)), ("stop", 0, (0.0, 100.0))] {
+        let report = Report::new(&uneven(mode, from));
+        assert_eq!(report.shares_of_ms, window, "{mode}");
+        // By hand: 30 ms of waits and 99 or 100 ms of tasks (the part of the first before the window is cut off) in so much time.
+        let ms = window.1 - window.0;
+        let close = |share: f64, want: f64| assert!((share - want).abs() < 1e-9, "{mode}: {share} {want}");
+        close(report.locks[0].share, 30.0 / ms);
+        close(report.threads[0].waiting_for_locks, 30.0 / ms);
+        close(report.threads[0].working, 1.0);
+        // Its tasks take the second half of each 10 ms.
+        close(report.threads[1].working, 50.0 / ms);
+        assert_eq!((kinds(&report), report.lost), (vec!["lock"], 1_000_000), "{mode}");
+        assert!(report.to_string().contains(&format!("from {:.3} to {:.3} ms", window.0, window.1)));
+    }
+    // What is lost on the way in is lost, also there.
+    let mut recording = uneven("flight", 900_000_000);
+    recording.end.as_mut().unwrap().lost_kernel = 1000;
+    assert!(kinds(&Report::new(&recording)).contains(&"lost-events"));
+    let report = Report::new(&uneven("stream", 900_000_000));
+    assert_eq!(report.shares_of_ms, (0.0, 1000.0));
+    assert!(kinds(&report).contains(&"lost-events"));
+}

@@ -45,6 +45,13 @@ impl Display for Report {
                 "The recording has no end: the router ended in mid-record, or its disk was full. This is what was kept."
             )?;
         }
+        let (from, to) = self.shares_of_ms;
+        if from > 0.0 || to < self.duration_ms {
+            writeln!(
+                f,
+                "shares of threads and locks: from {from:.3} to {to:.3} ms, of which the rings of all threads tell"
+            )?;
+        }
         self.trigger(f)?;
         for missing in &self.missing {
             writeln!(f, "not recorded: {}: {}", missing.what, missing.why)?;
