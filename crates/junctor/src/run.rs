@@ -351,7 +351,9 @@ pub(crate) fn parse_threads(text: &str) -> Result<(usize, Vec<usize>), String> {
     let allowed = allowed_cores();
     if let Ok(n) = text.parse::<usize>() {
         if !(1..=MOST_WORKERS).contains(&n) {
-            return Err(bad());
+            return Err(format!(
+                "--threads: there may be 1 to {MOST_WORKERS} workers, not {n}; one on core N alone is N-N"
+            ));
         }
         if n > allowed.len() {
             eprintln!("junctor: {n} workers share {} cores", allowed.len());
@@ -364,7 +366,10 @@ pub(crate) fn parse_threads(text: &str) -> Result<(usize, Vec<usize>), String> {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
         let (low, high): (usize, usize) =
             (low.trim().parse().map_err(|_| bad())?, high.trim().parse().map_err(|_| bad())?);
-        if low > high || high > 4096 {
+        if low > high {
+            return Err(format!("--threads: the cores {low}-{high} should be {high}-{low}"));
+        }
+        if high > 4096 {
             return Err(bad());
         }
         cores.extend(low..=high);
