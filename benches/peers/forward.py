@@ -204,6 +204,8 @@ def main():
         finally:
             for contestant in running:
                 contestant.stop()
+        if not any(isinstance(one, L3fwd) for one in running):
+            sys.exit("no l3fwd runs, so there is nothing to compare with; see above why (huge pages: --eal=--no-huge, or give the kernel some)")
         print(f"| {title} | ns | over l3fwd | less a bare wire, over l3fwd |\n|---|---|---|---|")
         theirs = next(one.figures for one in running if isinstance(one, L3fwd))
 
