@@ -36,6 +36,7 @@ use crate::turns::{Common, Turns};
 use crate::watch::Watch;
 
 mod alternate;
+mod dropping;
 mod messages;
 mod passes;
 mod rehearsing;
@@ -319,6 +320,7 @@ impl Worker {
         self.drain();
         while !self.shared.is_stopped() {
             if self.halt.is_some() {
+                self.tell_untold();
                 self.park();
             }
             let worked = match self.turn.clone() {
@@ -334,6 +336,7 @@ impl Worker {
         }
         self.shared.mailboxes[self.index].set_open(false);
         self.serve();
+        self.tell_untold();
         self.refuse_halt();
         self.pulse.end();
         self.cpu_ns += crate::clock::thread_cpu_ns().saturating_sub(before);
@@ -580,6 +583,7 @@ impl Worker {
                 .timers
                 .next_at()
                 .map_or(LONGEST_SLEEP, |at| Duration::from_nanos(at.saturating_sub(now)).min(LONGEST_SLEEP));
+            self.tell_untold();
             let begun = sync::tsc();
             self.wait(Some(timeout));
             self.tell_sleep(begun);

@@ -224,7 +224,7 @@ numbered_kinds! {
         Dequeue = 5 "dequeue",
         /// A queue, element `subject`, had nothing when it was asked, for the first time since it had something.
         Empty = 6 "empty",
-        /// Element `subject` has dropped `second` packets, for the reason of number `other`.
+        /// Element `subject` has dropped `second` packets, for the reason of number `other`, since a worker told of such drops last, which may be some rounds ago.
         Drop = 7 "drop",
         /// Worker `subject` has slept.
         Sleep = 8 "sleep",

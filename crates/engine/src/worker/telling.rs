@@ -8,6 +8,7 @@ use sync::events::{self, Kind, Mask, short};
 use sync::tsc;
 
 use super::Worker;
+use super::dropping::Untold;
 use crate::drops::Reason;
 use crate::pulse::Doing;
 use crate::router::Shared;
@@ -31,6 +32,8 @@ pub(super) struct Telling {
     queues: Vec<bool>,
     /// Queues that had nothing when they were asked last.
     dry: Vec<bool>,
+    /// Drops that are yet to be told of.
+    untold: Untold,
 }
 
 impl Telling {
@@ -44,6 +47,7 @@ impl Telling {
             mark: 0,
             queues,
             dry,
+            untold: Untold::new(),
         }
     }
 
@@ -72,10 +76,12 @@ impl Worker {
         if mask != self.telling.asked {
             self.begin_telling(mask);
         }
+        self.telling.untold.round();
     }
 
     #[cold]
     fn begin_telling(&mut self, mask: Mask) {
+        self.tell_untold();
         self.telling.asked = mask;
         self.telling.mask = mask.without(SPANS);
         self.telling.picked = Sampler::one_in(events::one_in());
@@ -154,10 +160,15 @@ impl Worker {
 
     /// Packets have been dropped. Those that were to be discarded are no loss, and may be all that there are: their element's batches tell of them.
     #[inline(always)]
-    pub(super) fn tell_drops(&self, element: u32, reason: Reason, n: u64) {
+    pub(super) fn tell_drops(&mut self, element: u32, reason: Reason, n: u64) {
         if self.telling.tells(Mask::DROPS) && reason != Reason::Discarded {
-            push_drops(element, reason, n);
+            self.telling.untold.add(element, reason, n, events::one_in());
         }
+    }
+
+    /// Tells of the drops that are yet to be told of: the worker is about to do nothing for a while, or its elements change.
+    pub(super) fn tell_untold(&mut self) {
+        self.telling.untold.tell();
     }
 
     /// A handler of an element is called: returns when, if that is recorded.
@@ -189,10 +200,4 @@ impl Worker {
             events::push(at, Kind::Sleep, (self.index as u32, 0), (short(at.saturating_sub(begun)), 0));
         }
     }
-}
-
-#[cold]
-#[inline(never)]
-fn push_drops(element: u32, reason: Reason, n: u64) {
-    events::push(tsc(), Kind::Drop, (element, reason as u32), (0, short(n)));
 }

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Drops that a profiler is not yet told of.
+//!
+//! Where every packet is dropped, each by itself, a record for each costs more than the packet did, and the recorder cannot write as many as there are.
+//! So a worker adds up the drops of the same element for the same reason, and tells of them together: every so many rounds, and before it sleeps, ends,
+//! or stands still for a change.
+
+use sync::events::{self, Kind, short};
+
+use crate::drops::Reason;
+
+/// What is told apart at a time. With more, all are told of earlier.
+const KINDS: usize = 8;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Untold {
+    drops: [(u32, Reason, u64); KINDS],
+    used: usize,
+    /// Rounds until they are told; 0 while there is nothing to tell.
+    rounds: u32,
+}
+
+impl Untold {
+    pub(super) const fn new() -> Untold {
+        Untold { drops: [(0, Reason::Discarded, 0); KINDS], used: 0, rounds: 0 }
+    }
+
+    /// Adds drops that are to be told of after so many rounds at the latest.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn add(&mut self, element: u32, reason: Reason, n: u64, rounds: u32) {
+        let known = self.drops[..self.used].iter_mut().find(|(e, r, _)| (*e, *r) == (element, reason));
+        if let Some((.., sum)) = known {
+            *sum += n;
+            return;
+        }
+        if self.used == KINDS {
+            self.tell();
+        }
+        if self.used == 0 {
+            self.rounds = rounds.max(1);
+        }
+        self.drops[self.used] = (element, reason, n);
+        self.used += 1;
+    }
+
+    /// A round has ended.
+    #[inline(always)]
+    pub(super) fn round(&mut self) {
+        if self.rounds > 0 {
+            self.rounds -= 1;
+            if self.rounds == 0 {
+                self.tell();
+            }
+        }
+    }
+
+    /// Tells of all.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell(&mut self) {
+        for (element, reason, n) in self.drops[..self.used].iter().copied() {
+            events::push(sync::tsc(), Kind::Drop, (element, reason as u32), (0, short(n)));
+        }
+        (self.used, self.rounds) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_told_together_after_so_many_rounds() {
+        // A thread of its own has a ring of its own; its records are found by its number.
+        let told = std::thread::spawn(|| {
+            let mut untold = Untold::new();
+            (0..100).for_each(|_| untold.add(7, Reason::QueueFull, 2, 3));
+            untold.add(8, Reason::QueueFull, 1, 3);
+            (untold.rounds, untold.used)
+        });
+        assert_eq!(told.join().expect("no panic"), (3, 2));
+        let mut untold = Untold::new();
+        untold.add(1, Reason::QueueFull, 5, 2);
+        untold.round();
+        assert_eq!((untold.used, untold.drops[0].2), (1, 5));
+        untold.round();
+        assert_eq!((untold.used, untold.rounds), (0, 0));
+        // More kinds than there are places: those before are told, none is lost.
+        (0..=KINDS as u32).for_each(|element| untold.add(element, Reason::QueueFull, 1, 2));
+        assert_eq!((untold.used, untold.drops[0].0), (1, KINDS as u32));
+    }
+}
