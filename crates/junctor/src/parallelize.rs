@@ -87,6 +87,8 @@ pub(crate) struct Outcome {
     pub(crate) after_mpps: f64,
     /// The rounds before and after, if there are so many cores.
     pub(crate) against: Option<[Against; 2]>,
+    /// Why nothing was changed, where that is so.
+    kept: Option<String>,
 }
 
 impl Outcome {
@@ -156,16 +158,18 @@ pub(crate) fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome
     trial = trial.with_distance(&before, goal.handoff).rounds(goal.runs.0)?;
     let old = Prediction::new(&trial.costs(), router.shared(), cores, &trial.handoff());
     let before_mpps = old.mpps();
-    let unchanged = |before_mpps| Outcome {
+    let unchanged = |before_mpps, why| Outcome {
         text: graph.to_click(),
         steps: Vec::new(),
         before_mpps,
         after_mpps: before_mpps,
         against: None,
+        kept: Some(why),
     };
-    let steps = steps(graph, router.shared(), &old, cores);
+    let streams = Streams::new(graph, router.shared(), &old, cores);
+    let steps = streams.steps();
     if steps.is_empty() {
-        return Ok(unchanged(before_mpps));
+        return Ok(unchanged(before_mpps, streams.why_none()));
     }
     let text = with_spreads(graph, &steps);
     let parsed = lang::load_str("parallelized", &text, &elements::options());
@@ -188,48 +192,118 @@ pub(crate) fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome
         Some(both) => both.each_ref().map(Against::predicted_mpps),
         None => both.map(|(t, shared)| Prediction::new(&t.costs(), shared, cores, &trial.handoff()).mpps()),
     };
-    let outcome = Outcome { text: format!("{notes}{text}"), steps, before_mpps, after_mpps, against };
-    if outcome.gain() * 100.0 < goal.threshold { Ok(unchanged(before_mpps)) } else { Ok(outcome) }
+    let outcome =
+        Outcome { text: format!("{notes}{text}"), steps, before_mpps, after_mpps, against, kept: None };
+    if outcome.gain() * 100.0 >= goal.threshold {
+        return Ok(outcome);
+    }
+    let tried: Vec<String> = outcome.steps.iter().map(Step::in_short).collect();
+    let why = format!(
+        "with {} {after_mpps:.2} Mpps are predicted ({:+.1} %)",
+        tried.join(" and "),
+        100.0 * outcome.gain()
+    );
+    Ok(unchanged(before_mpps, why))
 }
 
-/// The streams that are worth splitting: outputs of elements whose one task brings packets, as long as there are fewer
-/// such tasks than cores.
-fn steps(graph: &Graph, shared: &Shared, prediction: &Prediction, cores: usize) -> Vec<Step> {
-    let brings = |e: usize| {
-        let info = &shared.elements[e];
-        let pushes = info.outputs.iter().any(|(works, _)| *works == Processing::Push);
-        // What draws from a queue is a stream of its own already; what has a task for each core needs no help.
-        let draws = info.inputs.iter().any(|(works, _)| *works == Processing::Pull);
-        info.place.tasks.len() == 1 && pushes && !draws
-    };
-    let sources: Vec<usize> = (0..graph.elements.len()).filter(|e| brings(*e)).collect();
-    let load = |e: usize| -> f64 {
-        let items = prediction.items.iter().zip(&prediction.problem.items);
-        items.filter(|(element, _)| **element == e).map(|(_, item)| item.cost).sum()
-    };
-    let all: f64 = prediction.problem.items.iter().map(|i| i.cost).sum();
-    // A source that costs no more than its share of the cores does not hold the others back.
-    let heavy = sources.into_iter().filter(|e| load(*e) > all / cores as f64 * 1.05);
-    let mut steps = Vec::new();
-    for e in heavy {
-        let streams = ((load(e) / all * cores as f64).ceil() as usize).clamp(2, cores);
-        for (output, (works, peers)) in shared.elements[e].outputs.iter().enumerate() {
-            if *works != Processing::Push || peers.is_empty() {
-                continue;
-            }
-            let replicated = behind(shared, peers.iter().map(|p| p.0));
-            let names = |pick: &dyn Fn(usize) -> bool| -> Vec<String> {
-                replicated.iter().filter(|e| pick(**e)).map(|e| shared.elements[*e].name.clone()).collect()
-            };
-            let serial = names(&|e| shared.elements[e].class.sharing == Sharing::Serial);
-            let source = shared.elements[e].name.clone();
-            // A queue right behind the task, and nothing to share out.
-            if !replicated.is_empty() {
-                steps.push(Step { source, output, streams, replicated: names(&|_| true), serial });
-            }
+impl Step {
+    /// For a list of what was tried.
+    fn in_short(&self) -> String {
+        let at = format!("Spread({}) behind {} [{}]", self.streams, self.source, self.output);
+        if self.serial.is_empty() {
+            at
+        } else {
+            format!("{at}, where one worker at a time runs {},", self.serial.join(", "))
         }
     }
-    steps
+}
+
+/// The tasks that bring packets, each for all cores, and what they cost.
+struct Streams<'a> {
+    shared: &'a Shared,
+    cores: usize,
+    /// Elements whose one task brings packets, with the share of all work that is done by it.
+    sources: Vec<(usize, f64)>,
+}
+
+impl<'a> Streams<'a> {
+    fn new(graph: &Graph, shared: &'a Shared, prediction: &Prediction, cores: usize) -> Self {
+        let load = |e: usize| -> f64 {
+            let items = prediction.items.iter().zip(&prediction.problem.items);
+            items.filter(|(element, _)| **element == e).map(|(_, item)| item.cost).sum()
+        };
+        let all: f64 = prediction.problem.items.iter().map(|i| i.cost).sum();
+        let single = |e: &usize| brings(shared, *e) && shared.elements[*e].place.tasks.len() == 1;
+        let sources = (0..graph.elements.len()).filter(single).map(|e| (e, load(e) / all)).collect();
+        Self { shared, cores, sources }
+    }
+
+    /// Those that cost more than a core's share: a source that costs less does not hold the others back.
+    fn heavy(&self) -> impl Iterator<Item = (usize, f64)> {
+        let share = 1.05 / self.cores as f64;
+        self.sources.iter().copied().filter(move |(_, of_all)| *of_all > share)
+    }
+
+    /// The streams that are worth splitting.
+    fn steps(&self) -> Vec<Step> {
+        let shared = self.shared;
+        let mut steps = Vec::new();
+        for (e, of_all) in self.heavy() {
+            let streams = ((of_all * self.cores as f64).ceil() as usize).clamp(2, self.cores);
+            for (output, (works, peers)) in shared.elements[e].outputs.iter().enumerate() {
+                if *works != Processing::Push || peers.is_empty() {
+                    continue;
+                }
+                let replicated = behind(shared, peers.iter().map(|p| p.0));
+                let names = |pick: &dyn Fn(usize) -> bool| -> Vec<String> {
+                    replicated
+                        .iter()
+                        .filter(|e| pick(**e))
+                        .map(|e| shared.elements[*e].name.clone())
+                        .collect()
+                };
+                let serial = names(&|e| shared.elements[e].class.sharing == Sharing::Serial);
+                let source = shared.elements[e].name.clone();
+                // A queue right behind the task, and nothing to share out.
+                if !replicated.is_empty() {
+                    steps.push(Step { source, output, streams, replicated: names(&|_| true), serial });
+                }
+            }
+        }
+        steps
+    }
+
+    /// Why there are no such steps.
+    fn why_none(&self) -> String {
+        let name = |e: usize| &self.shared.elements[e].name;
+        let share = 100.0 / self.cores as f64;
+        if let Some((e, of_all)) = self.heavy().next() {
+            let percent = 100.0 * of_all;
+            return format!(
+                "{} brings {percent:.0} % of the work by one task, but right behind it are queues, so nothing is to be shared out",
+                name(e)
+            );
+        }
+        if let Some((e, of_all)) = self.sources.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)) {
+            return format!(
+                "no task brings more than a core's share of the work, {share:.0} %; most has that of {}, {:.0} %",
+                name(e),
+                100.0 * of_all
+            );
+        }
+        match (0..self.shared.elements.len()).find(|e| brings(self.shared, *e)) {
+            Some(e) => format!("packets come in on every core already, by tasks of {}", name(e)),
+            None => "no task pushes packets into it".to_owned(),
+        }
+    }
+}
+
+/// Whether an element's tasks bring packets and push them on. What draws from a queue is a stream of its own already.
+fn brings(shared: &Shared, e: usize) -> bool {
+    let info = &shared.elements[e];
+    let pushes = info.outputs.iter().any(|(works, _)| *works == Processing::Push);
+    let draws = info.inputs.iter().any(|(works, _)| *works == Processing::Pull);
+    !info.place.tasks.is_empty() && pushes && !draws
 }
 
 /// Elements that packets reach from these by pushes, up to queues.
@@ -308,7 +382,7 @@ fn print(outcome: &Outcome, args: &Args) -> u8 {
         }
         let object = json!({
             "command": "parallelize", "version": env!("CARGO_PKG_VERSION"), "machine": measure::machine(),
-            "conditions": { "cores": args.cores, "queues": args.queues, "steps": steps.collect::<Vec<_>>(), "configuration": outcome.text },
+            "conditions": { "cores": args.cores, "queues": args.queues, "steps": steps.collect::<Vec<_>>(), "kept_because": outcome.kept, "configuration": outcome.text },
             "results": results,
         });
         return cli::print_or_fail(format!("{object}\n").as_bytes());
@@ -326,6 +400,9 @@ fn explain(outcome: &Outcome, args: &Args) -> String {
             "Nothing changed: no rewriting was found that gains {} % on {} cores ({:.2} Mpps predicted as it is).",
             args.threshold, args.cores, outcome.before_mpps
         );
+        if let Some(why) = &outcome.kept {
+            let _ = writeln!(text, "  Why: {why}.");
+        }
         return text;
     }
     for step in &outcome.steps {
@@ -383,8 +460,38 @@ mod tests {
         let shared = router.shared();
         let costs = crate::plan::Costs::made_up(shared, costs);
         let prediction = Prediction::new(&costs, shared, cores, &Handoff::flat(10.0));
-        let steps = steps(&graph, shared, &prediction, cores);
+        let steps = Streams::new(&graph, shared, &prediction, cores).steps();
         (graph, steps)
+    }
+
+    fn why_none(text: &str, costs: &[(&str, f64)], (queues, cores): (usize, usize)) -> String {
+        let graph = lang::load_str("test", text, &elements::options()).graph.expect("a graph");
+        let subject = Subject::new(&graph, "").map(|s| s.with_queues(queues)).expect("patterns");
+        let Ok(router) = subject.build(cores) else { panic!("does not build") };
+        let costs = crate::plan::Costs::made_up(router.shared(), costs);
+        let prediction = Prediction::new(&costs, router.shared(), cores, &Handoff::flat(10.0));
+        let streams = Streams::new(&graph, router.shared(), &prediction, cores);
+        assert!(streams.steps().is_empty());
+        streams.why_none()
+    }
+
+    /// Nothing is changed without a word why.
+    #[test]
+    fn why_nothing_is_split() {
+        let line = "a :: FromDevice(x) -> Null -> Queue -> b :: ToDevice(y);";
+        let even = why_none(line, &[("a", 50.0), ("b", 50.0)], (1, 2));
+        assert_eq!(
+            even,
+            "no task brings more than a core's share of the work, 50 %; most has that of a, 50 %"
+        );
+        let queue =
+            why_none("a :: FromDevice(x) -> Queue -> b :: ToDevice(y);", &[("a", 90.0), ("b", 10.0)], (1, 2));
+        assert_eq!(
+            queue,
+            "a brings 90 % of the work by one task, but right behind it are queues, so nothing is to be shared out"
+        );
+        let queues = why_none("a :: FromDevice(x) -> b :: ToDevice(y);", &[("a", 90.0)], (2, 2));
+        assert_eq!(queues, "packets come in on every core already, by tasks of a");
     }
 
     /// A configuration good for 2 cores becomes one with flow-disjoint streams for more.
