@@ -162,30 +162,31 @@ impl Sender {
 }
 
 impl Sender {
-    /// Sends what is due beside the test's frames.
+    /// Sends what is due beside the test's frames. What the port has no room for stays due. Whether there was room for all.
     #[cold]
-    pub(super) fn send_extras(&mut self, now_ns: u64) {
+    pub(super) fn send_extras(&mut self, now_ns: u64) -> bool {
+        let mut had_room = true;
         for pending in &mut self.extras {
             let (is_due, next) = match pending.extra.every {
-                // A source is seen to have sent many at a time.
-                Every::Frames(frames) if self.source.is_some() => {
-                    (pending.next <= self.next, pending.next + frames.max(1))
-                }
-                Every::Frames(frames) => (pending.next <= self.next, self.next + frames.max(1)),
+                // Many may be sent between two looks, or while there is no room.
+                Every::Frames(frames) => (pending.next <= self.next, pending.next + frames.max(1)),
                 Every::Time(time) => {
                     let from = if pending.next == 0 { now_ns } else { pending.next };
                     (pending.next <= now_ns, from + time.as_nanos() as u64)
                 }
             };
-            if is_due {
-                pending.next = next;
-                if let Some(packet) = Packet::copy_of(&pending.extra.frame) {
-                    let mut batch = Batch::of(packet);
-                    self.tx.transmit(&mut batch);
-                    batch.free_all();
-                }
+            if !is_due {
+                continue;
             }
+            let mut batch: Batch = Packet::copy_of(&pending.extra.frame).into_iter().collect();
+            if self.tx.transmit(&mut batch) == 1 {
+                pending.next = next;
+            } else {
+                had_room = false;
+            }
+            batch.free_all();
         }
+        had_room
     }
 }
 

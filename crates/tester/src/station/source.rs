@@ -71,10 +71,9 @@ impl Sender {
                 Every::Frames(_) => extra.next <= self.next,
                 Every::Time(_) => extra.next <= now_ns,
             };
-            if !self.extras.iter().any(is_due) {
+            if !self.extras.iter().any(is_due) || !self.send_extras(now_ns) {
                 break;
             }
-            self.send_extras(now_ns);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use packet::Packet;
 use wire::MacAddr;
 
 use super::*;
@@ -329,6 +330,39 @@ fn sizes_follow_each_other_and_other_frames_come_between() {
     );
     plan.streams[0].sizes.clear();
     assert!(station.replan(&plan).expect_err("no size").to_string().contains("but no size"));
+}
+
+#[test]
+fn frames_beside_the_tests_that_find_no_room_are_sent_later() {
+    let is_extra = |packet: &Packet| packet.data()[0] == 0xff;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let inside = seen.clone();
+    let fate = move |frame: In| {
+        let is_extra = is_extra(&frame.packet);
+        inside.lock().expect("not poisoned").push((is_extra, frame.now_ns));
+        if is_extra { Vec::new() } else { frame.after(0) }
+    };
+    let faulty = device(2, fate, Link::Up);
+    // Each of them is refused twice, the fourth so often that others become due meanwhile.
+    let (mut refused, mut taken) = (0, 0);
+    faulty.takes(move |packet| {
+        let has_room = !is_extra(packet) || refused == if taken == 3 { 250 } else { 2 };
+        if is_extra(packet) {
+            (refused, taken) = if has_room { (0, taken + 1) } else { (refused + 1, taken) };
+        }
+        has_room
+    });
+    let extras = vec![Extra { frame: vec![0xff; 60], every: Every::Frames(100) }];
+    let streams = vec![Stream { extras, ..stream(1) }];
+    let plan = Plan { streams, stragglers: MILLISECOND, ..Plan::default() };
+    let mut station = station_at(&faulty, (0..2).map(|i| port(&faulty, i)).collect(), &plan);
+    let detail = station.run(Trial::new(10_000.0, MILLISECOND * 100)).expect("a trial");
+    assert_eq!((detail.counts.received, detail.foreign), (1000, 0));
+    let seen = seen.lock().expect("not poisoned");
+    // The frame of the test before which each came.
+    let frames = |upto: usize| seen[..upto].iter().filter(|(is_extra, _)| !is_extra).count();
+    let before: Vec<usize> = (0..seen.len()).filter(|at| seen[*at].0).map(frames).collect();
+    assert_eq!(before, [2, 102, 202, 550, 553, 556, 602, 702, 802, 902]);
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub(super) struct Faulty {
 
 struct State {
     fate: Box<dyn FnMut(In) -> Out + Send>,
+    /// Whether its ports have room for a frame.
+    has_room: Box<dyn FnMut(&Packet) -> bool + Send>,
     /// How many frames came in.
     number: u64,
     /// What waits at each port, and from when on it may be received.
@@ -87,8 +89,8 @@ impl RxQueue for End {
 impl TxQueue for End {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         let now_ns = self.0.clock.load(Ordering::Relaxed);
-        let State { fate, number, waiting } = &mut *self.0.state.lock().expect("not poisoned");
-        let n = batch.len();
+        let State { fate, has_room, number, waiting } = &mut *self.0.state.lock().expect("not poisoned");
+        let n = batch.iter().take_while(|packet| has_room(packet)).count();
         for packet in batch.split_front(n).iter_mut() {
             let packet = packet.share().expect("memory");
             for (port, at, packet) in fate(In { port: self.1, number: *number, now_ns, packet }) {
@@ -118,8 +120,15 @@ pub(super) fn flow(i: u8) -> Flow {
 /// A device of this fate.
 pub(super) fn device(ports: usize, fate: impl FnMut(In) -> Out + Send + 'static, link: Link) -> Arc<Faulty> {
     let waiting = (0..ports).map(|_| VecDeque::new()).collect();
-    let state = Mutex::new(State { fate: Box::new(fate), number: 0, waiting });
+    let state = Mutex::new(State { fate: Box::new(fate), has_room: Box::new(|_| true), number: 0, waiting });
     Arc::new(Faulty { clock: Arc::default(), link, state })
+}
+
+impl Faulty {
+    /// From now on its ports take such frames only, and none behind others.
+    pub(super) fn takes(&self, has_room: impl FnMut(&Packet) -> bool + Send + 'static) {
+        self.state.lock().expect("not poisoned").has_room = Box::new(has_room);
+    }
 }
 
 /// One of its ports.
