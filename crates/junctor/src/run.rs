@@ -310,7 +310,7 @@ fn reserve(
     if most > workers {
         let allowed = allowed_cores();
         if most > allowed.len() {
-            eprintln!("junctor: up to {most} workers share {} cores", allowed.len());
+            say_shared(&format!("up to {most}"), allowed.len());
         }
         // Workers beyond the cores that were listed begin anew with the first.
         cores.truncate(workers);
@@ -325,6 +325,11 @@ const MAX_STATS_PERIOD: Duration = Duration::from_secs(3600);
 
 /// Workers that a router may have.
 const MOST_WORKERS: usize = 256;
+
+/// More workers than cores are allowed, and said.
+fn say_shared(workers: &str, cores: usize) {
+    eprintln!("junctor: {workers} workers share {cores} {}", if cores == 1 { "core" } else { "cores" });
+}
 
 /// Cores that this process may use.
 fn allowed_cores() -> Vec<usize> {
@@ -356,7 +361,7 @@ pub(crate) fn parse_threads(text: &str) -> Result<(usize, Vec<usize>), String> {
             ));
         }
         if n > allowed.len() {
-            eprintln!("junctor: {n} workers share {} cores", allowed.len());
+            say_shared(&n.to_string(), allowed.len());
         }
         // A single worker need not be pinned: the kernel may move it away from whatever else runs.
         return Ok((n, if n == 1 { Vec::new() } else { allowed }));
