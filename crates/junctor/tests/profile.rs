@@ -60,6 +60,41 @@ fn report(file: &Path) -> Value {
 const LINE: &str = "s :: InfiniteSource(LIMIT 200000, STOP true) -> c :: Counter -> q :: Queue -> u :: Unqueue \
     -> bad :: CheckIPHeader -> Discard";
 
+/// Each change of routes, made or refused, stands in the recording with the element's name and how many routes there are then.
+#[test]
+fn changes_of_routes_are_recorded() {
+    let place = Place::new();
+    let conf = place.write(
+        "routes.click",
+        "Idle -> rt :: StaticIPLookup(0.0.0.0/0 0) -> Discard;
+         Script(TYPE DRIVER, write rt.add 10.0.0.0/8 0, write rt.add 10.0.0.0/8 0, write rt.flush, stop);",
+    );
+    let file = place.path("routes.prof");
+    let recorded = junctor(&[
+        "profile",
+        "record",
+        "--no-kernel",
+        "-o",
+        text(&file),
+        "--",
+        "--control",
+        "none",
+        text(&conf),
+    ]);
+    assert!(words(&recorded).contains("engine events"), "{}", words(&recorded));
+    let csv = junctor(&["profile", "export", text(&file), "--format", "csv"]);
+    let csv = String::from_utf8(csv.stdout).expect("text");
+    let head: Vec<&str> = csv.lines().next().expect("a head").split(',').collect();
+    let column = |name: &str| head.iter().position(|h| *h == name).expect("a column");
+    let (kind, subject, refused, routes) =
+        (column("kind"), column("subject"), column("first"), column("second"));
+    let rows =
+        csv.lines().map(|line| line.split(',').collect::<Vec<_>>()).filter(|row| row[kind] == "route-update");
+    let told: Vec<[String; 3]> =
+        rows.map(|row| [subject, refused, routes].map(|at| row[at].to_owned())).collect();
+    assert_eq!(told, [["rt", "0", "2"], ["rt", "1", "2"], ["rt", "0", "0"]]);
+}
+
 #[test]
 fn a_run_is_recorded_reported_and_exported() {
     let place = Place::new();

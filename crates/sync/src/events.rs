@@ -64,7 +64,7 @@ impl Mask {
     pub const QUEUES: Mask = Mask(16);
     /// Packets that were lost, with the reason; not those that a configuration discards.
     pub const DROPS: Mask = Mask(32);
-    /// What is rare: sleeping and waking, grace periods, calls of handlers, other configurations and placements.
+    /// What is rare: sleeping and waking, grace periods, calls of handlers, changes of routes, other configurations and placements.
     pub const CONTROL: Mask = Mask(64);
     /// All of them.
     pub const ALL: Mask = Mask(127);
@@ -243,6 +243,8 @@ numbered_kinds! {
         /// What the recording waited for has happened, on worker `second` at element `subject`; `other` is the number of the condition among those
         /// that were waited for, from 0.
         Trigger = 15 "trigger",
+        /// The routes of element `subject` were changed (`other` 0), or the change was refused (1); there are `second` now.
+        Routes = 16 "route-update",
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// How long; a run that is recorded ends with it [default: until the run ends, of a running router 5s].
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
-    /// What threads tell: waits (for locks), locks (all that are taken), tasks, batches, queues, drops, control, all; several with commas.
+    /// What threads tell: waits (for locks), locks (all that are taken), tasks, batches, queues, drops, control (sleep, grace periods, calls of handlers, changes of routes, swaps, moves), all; several with commas.
     #[arg(long, value_name = "KINDS", default_value_t = profile::record::USUAL)]
     events: Mask,
     /// Tell of one in so many runs of tasks, with all that follows from it. 1 tells of each, and follows packets from batch to batch.

@@ -27,7 +27,7 @@ pub(super) fn longest(trace: &Trace<'_>) -> Vec<Stall> {
     let mut all: Vec<(u32, &Event)> = Vec::new();
     for event in &trace.recording.events {
         let took = match event.kind {
-            Kind::Lock | Kind::Task | Kind::Timer | Kind::Grace | Kind::Call => event.first,
+            Kind::Lock | Kind::Task | Kind::Timer | Kind::Grace | Kind::Call | Kind::Routes => event.first,
             _ => continue,
         };
         if took > 0 {
@@ -62,6 +62,7 @@ fn stall(trace: &Trace<'_>, took: u32, event: &Event) -> Stall {
         Kind::Task => format!("task of {} with all that followed", element()),
         Kind::Timer => format!("timer of {} with all that followed", element()),
         Kind::Call => format!("handler of {}", element()),
+        Kind::Routes => format!("change of the routes of {}", element()),
         _ => "wait for a grace period".into(),
     };
     Stall {

@@ -64,7 +64,7 @@ fn subject(recording: &Recording, event: &Event) -> (String, String) {
     };
     match event.kind {
         Kind::Batch | Kind::Enqueue | Kind::Dequeue | Kind::Drop => (element(), event.second.to_string()),
-        Kind::Task | Kind::Timer | Kind::Call | Kind::Empty | Kind::Move | Kind::Trigger => {
+        Kind::Task | Kind::Timer | Kind::Call | Kind::Empty | Kind::Move | Kind::Trigger | Kind::Routes => {
             (element(), String::new())
         }
         Kind::Lock => {

@@ -159,9 +159,13 @@ impl Builder<'_> {
             Kind::Enqueue | Kind::Dequeue | Kind::Empty => (SpanKind::Queue, Some(event.second)),
             Kind::Sleep => (SpanKind::Sleep, None),
             Kind::Drop => (SpanKind::Drop, Some(event.second)),
-            Kind::Wake | Kind::Grace | Kind::Call | Kind::Swap | Kind::Move | Kind::Trigger => {
-                (SpanKind::Control, None)
-            }
+            Kind::Wake
+            | Kind::Grace
+            | Kind::Call
+            | Kind::Swap
+            | Kind::Move
+            | Kind::Trigger
+            | Kind::Routes => (SpanKind::Control, None),
         };
         let took = if matches!(event.kind, Kind::Swap | Kind::Move) { 0 } else { event.first };
         let name = self.name(event, 0);
@@ -234,8 +238,8 @@ impl Builder<'_> {
     fn name(&mut self, event: &Event, part: usize) -> usize {
         let names = self.recording.names_at(event.at);
         let generation = names.map_or(0, |n| n.since);
-        // Drops are told apart by their reason, too, and triggers by their condition; swaps have no subject.
-        let told_apart = matches!(event.kind, Kind::Drop | Kind::Trigger);
+        // Drops are told apart by their reason, too, triggers by their condition, and changes of routes by whether they were made; swaps have no subject.
+        let told_apart = matches!(event.kind, Kind::Drop | Kind::Trigger | Kind::Routes);
         let detail = if told_apart { event.other } else { 0 };
         let key = (event.kind as u32 | detail << 8, event.subject, part << 32 ^ generation as usize);
         if let Some(known) = self.by_name.get(&key) {
@@ -263,6 +267,8 @@ impl Builder<'_> {
             Kind::Wake => format!("wake worker {}", event.subject),
             Kind::Grace => "wait for a grace period".into(),
             Kind::Call => format!("call of {element}"),
+            Kind::Routes if event.other == 0 => format!("routes of {element} change"),
+            Kind::Routes => format!("routes of {element}: change refused"),
             Kind::Swap => "another configuration".into(),
             Kind::Move => format!("{element} moves"),
             Kind::Trigger => {

@@ -9,12 +9,13 @@ use engine::stats::{self, Stat};
 
 use engine::{Cx, Element, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Tasks, When, swap};
 use packet::{Batch, Packet};
+use sync::events::{self, Kind, Mask};
 use sync::lock::How;
 use sync::rcu;
 use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, NextHopReader, View};
 
 use super::reverse::ReverseRoutes;
-use super::routes::Limits;
+use super::routes::{Limits, Routes};
 use super::shared::{Path, Readers, SharedRoutes, Strategy};
 use super::{DROP, Family, Hop};
 use crate::tools::{Anno, Splitter};
@@ -71,6 +72,21 @@ impl<F: Family> Lookup<F> {
 
     fn shared(&self) -> &SharedRoutes<F> {
         self.shared.as_ref().expect("configured before use")
+    }
+
+    /// Does what is written to a handler.
+    fn change(&self, name: &str, value: &str) -> Result<(), String> {
+        let shared = self.shared();
+        match name {
+            "ctrl" => shared.change(|routes| routes.control(value)),
+            "flush" => shared.change(|routes| routes.replace("", false)),
+            "replace" => shared.change(|routes| routes.replace(value, false)),
+            "load" => self.load(value.trim(), false),
+            "nexthop" => shared.change(|routes| routes.set_named(value)),
+            "remove_nexthop" => shared.change(|routes| routes.remove_named(value)),
+            "withdraw" => shared.change(|routes| routes.withdraw(value)),
+            verb => shared.change(|routes| routes.command(verb, value)),
+        }
     }
 
     fn load(&self, path: &str, keep: bool) -> Result<(), String> {
@@ -341,18 +357,19 @@ impl<F: Family> Element for Lookup<F> {
         }
     }
 
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let shared = self.shared();
-        let done = match name {
-            "ctrl" => shared.change(|routes| routes.control(value)),
-            "flush" => shared.change(|routes| routes.replace("", false)),
-            "replace" => shared.change(|routes| routes.replace(value, false)),
-            "load" => self.load(value.trim(), false),
-            "nexthop" => shared.change(|routes| routes.set_named(value)),
-            "remove_nexthop" => shared.change(|routes| routes.remove_named(value)),
-            "withdraw" => shared.change(|routes| routes.withdraw(value)),
-            verb => shared.change(|routes| routes.command(verb, value)),
-        };
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let begun = events::recorded().meets(Mask::CONTROL).then(sync::tsc);
+        let done = self.change(name, value);
+        if let Some(begun) = begun {
+            tell_update(cx.index(), begun, self.shared().read(Routes::len), done.is_err());
+        }
         done.map_err(HandlerError::Failed)
     }
+}
+
+/// Tells a profiler of a change of routes, of which there are so many now.
+fn tell_update(element: usize, begun: u64, routes: usize, refused: bool) {
+    let at = sync::tsc();
+    let took = events::short(at.saturating_sub(begun));
+    events::push(at, Kind::Routes, (element as u32, refused.into()), (took, events::short(routes as u64)));
 }
