@@ -243,6 +243,12 @@ impl Common {
             settle,
             medium,
             modified: self.modifiers.are_any(),
+            ports: facts.ports.len(),
+            beside: facts.beside.clone(),
+            uneven: (self.driver == Driver::Bpf).then_some(UNEVEN),
+            mix: self.modifiers.mix(),
+            burst: self.modifiers.burst(),
+            mesh: self.modifiers.mesh(),
             networks: self.modifiers.networks(),
             each_modifier: self.modifiers.each().then(|| facts.undone.clone()),
             filters: self.modifiers.filters().then(|| facts.filters_seen()),
@@ -251,6 +257,10 @@ impl Common {
         })
     }
 }
+
+/// Why frames beside the test's are not exactly where they ought to be.
+const UNEVEN: &str =
+    "the kernel generates the test's frames, and the tester adds others when it sees how many have left";
 
 /// What only the running device tells.
 #[derive(Clone, Debug, Default)]
@@ -277,6 +287,8 @@ struct Facts {
     agents: Value,
     /// Modifiers that were asked for and could not be applied, and why.
     undone: Vec<String>,
+    /// What was sent beside the test's frames.
+    beside: Vec<setup::Beside>,
     /// The lists of filters that were set, for which results, and what was seen of them.
     filters: Vec<(String, String, Seen)>,
 }
@@ -311,6 +323,7 @@ impl Facts {
             cable: Some(cable.clone()),
             agents: plugged.agents.clone(),
             undone: Vec::new(),
+            beside: Vec::new(),
             filters: Vec::new(),
         }
     }

@@ -292,7 +292,14 @@ fn each_modifier_is_applied_by_itself_where_it_can_be() {
         assert!(us.is_some_and(|us| us > 0.0), "{variant} in {object}");
     }
     assert_eq!(repeated(&object)["met"], true, "{object}");
+    let judged = |object: &Value, section: &str| {
+        let ledger = object["ledger"].as_array().expect("a ledger");
+        ledger.iter().filter(|clause| clause["section"] == section).count()
+    };
+    let sections = ["RFC 2544 11.1", "RFC 2544 11.2", "RFC 2544 11.3"];
+    assert_eq!(sections.map(|section| judged(&object, section)), [3, 4, 5], "{object}");
     let (object, value) = run("cable");
+    assert_eq!(sections.map(|section| judged(&object, section)), [3, 0, 5], "nobody to ask: {object}");
     assert!(value("rfc2544.broadcast.latency_us.p50.128").is_some(), "{object}");
     assert!(value("rfc2544.filters_1.latency_us.p50.128").is_none(), "{object}");
     let why = repeated(&object)["deviation"].as_str().expect("a reason").to_owned();

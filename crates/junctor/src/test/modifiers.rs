@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde_json::{Value, json};
 use tester::extras;
 use tester::genome::Genome;
+use tester::search::setup as demands;
 use tester::station::{Every, Extra, Plan, Station};
 
 use super::filters::COUNTS;
@@ -26,6 +27,15 @@ impl Beside {
     /// As results and reports have it.
     pub(super) fn name(self) -> String {
         format!("{self:?}").to_lowercase()
+    }
+
+    /// As the demands on it are known.
+    pub(super) fn demand(self) -> demands::Beside {
+        match self {
+            Beside::Broadcast => demands::Beside::Broadcast,
+            Beside::Management => demands::Beside::Management,
+            Beside::Routing => demands::Beside::Routing,
+        }
     }
 
     /// What is sent where this flow is, past a device with these addresses, if there is such a thing.
@@ -168,6 +178,21 @@ impl Modifiers {
         }
     }
 
+    /// The sizes of one mix, if there are several.
+    pub(super) fn mix(&self) -> Option<Vec<usize>> {
+        self.imix.as_ref().map(|genome| genome.sizes(0))
+    }
+
+    /// Frames in a burst, if they leave in bursts.
+    pub(super) fn burst(&self) -> Option<u64> {
+        self.burst
+    }
+
+    /// Whether each port sends to all others.
+    pub(super) fn mesh(&self) -> bool {
+        self.mesh
+    }
+
     /// The average size of the frames, if there are several.
     pub(super) fn average_size(&self) -> Option<usize> {
         self.imix.as_ref().map(|genome| genome.average().round() as usize)
@@ -212,6 +237,15 @@ impl Modifiers {
     fn extras(&self, flow: Option<&tester::frame::Flow>, own: &[IpAddr]) -> Vec<Extra> {
         let Some(flow) = flow else { return Vec::new() };
         self.beside.iter().filter_map(|what| what.extra(flow, own)).collect()
+    }
+
+    /// What this station sends beside the test's frames.
+    pub(super) fn sent_beside(&self, station: &Station) -> Vec<demands::Beside> {
+        let own = station.own_addresses();
+        let flows = || station.plan().streams.iter().filter_map(|stream| stream.flows.first());
+        let sent =
+            self.beside.iter().filter(|what| flows().any(|(flow, _)| what.extra(flow, &own).is_some()));
+        sent.map(|what| what.demand()).collect()
     }
 
     /// What was asked for and cannot be done with this device.

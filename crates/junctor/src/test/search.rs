@@ -507,7 +507,8 @@ fn one_size(
     found.note(format!("test.cable.mpps.{size}"), "Mpps", cable.rate / 1e6);
     found.note(format!("test.cable.latency_us.p50.{size}"), "us", cable.latency_ns as f64 / 1e3);
     let mut plugged = args.common.plug(size)?;
-    *facts = Some(Facts::of(&plugged, &cable));
+    let beside = args.common.modifiers.sent_beside(&plugged.station);
+    *facts = Some(Facts { beside, ..Facts::of(&plugged, &cable) });
     let show = args.verbose || std::io::stderr().is_terminal();
     let log = args.common.keep(&mut plugged.station, size, show)?;
     let own = cable.rate / plugged.senders.max(1) as f64;
@@ -563,6 +564,7 @@ fn one_size(
             (begun, _) => begun?,
         };
         if let Variant::Beside(what) = variant {
+            facts.iter_mut().for_each(|facts| facts.beside.push(what.demand()));
             found.text += &format!("{size:>6} bytes  with {} frames beside these\n", what.name());
         }
         if let Some(needs) = begun.needs.filter(|needs| !found.text.contains(needs)) {

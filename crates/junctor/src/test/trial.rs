@@ -109,7 +109,8 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     });
     let begun = begun.transpose()?.unwrap_or_default();
     plugged.notes.extend(begun.needs);
-    let mut facts = Facts::of(&plugged, &cable);
+    let beside = args.common.modifiers.sent_beside(&plugged.station);
+    let mut facts = Facts { beside, ..Facts::of(&plugged, &cable) };
     if let Some((list, seen)) = begun.filters {
         plugged.notes.push(format!("Filters {}.", seen.words()));
         facts.notes.clone_from(&plugged.notes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What RFC 2544 asks of every test, whatever is measured: frame sizes, addresses, directions, waiting (sections 7 to 23).
+//! What RFC 2544 asks of every test, whatever is measured: frame sizes, addresses, directions, waiting (sections 7 to 25).
 
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ pub const SETTLE: Duration = Duration::from_secs(5);
 pub struct Setup {
     /// Frame sizes in bytes, with FCS.
     pub sizes: Vec<usize>,
+    /// Ports of the tester.
+    pub ports: usize,
     /// Ports that send.
     pub senders: usize,
     /// Flows of all these ports.
@@ -36,8 +38,29 @@ pub struct Setup {
     pub each_modifier: Option<Vec<String>>,
     /// Filters that were set on the device, after a run without, if that was asked for.
     pub filters: Option<Filters>,
+    /// What was sent beside the test's frames, in all tests or in some.
+    pub beside: Vec<Beside>,
+    /// Why frames beside the test's may not stand exactly where they ought to among these, if so.
+    pub uneven: Option<&'static str>,
+    /// The sizes of one mix of frames, if several were mixed.
+    pub mix: Option<Vec<usize>>,
+    /// Frames in a burst, if they left in bursts.
+    pub burst: Option<u64>,
+    /// Whether each port sends to all others.
+    pub mesh: bool,
     /// Whether the report has the device's configuration.
     pub configuration: bool,
+}
+
+/// Frames beside the test's (RFC 2544 11.1 to 11.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// To all.
+    Broadcast,
+    /// Questions of network management.
+    Management,
+    /// Routing updates.
+    Routing,
 }
 
 /// Filters on the device (RFC 2544 11.4).
@@ -89,6 +112,7 @@ pub fn ledger(setup: &Setup) -> Ledger {
             (None, false, None) => "no modifier was applied".to_owned(),
         },
     );
+    beside(&mut ledger, setup);
     if let Some(done) = &setup.filters {
         filters(&mut ledger, done);
     }
@@ -100,6 +124,8 @@ pub fn ledger(setup: &Setup) -> Ledger {
         setup.senders > 1,
         "only one port sent",
     );
+    ports(&mut ledger, setup);
+    mixes(&mut ledger, setup);
     ledger.note(
         "RFC 2544 20",
         Should,
@@ -128,7 +154,135 @@ pub fn ledger(setup: &Setup) -> Ledger {
             settle => seconds(settle),
         },
     );
+    ledger.note(
+        "RFC 2544 25",
+        Must,
+        "requests for the addresses of the tester's hosts are answered wherever the protocol needs that",
+        true,
+        "",
+    );
     ledger
+}
+
+/// Broadcast and management frames and routing updates, those that were sent.
+fn beside(ledger: &mut Ledger, setup: &Setup) {
+    use Level::{Must, Plain, Should};
+    let (in_place, why) = (setup.uneven.is_none(), setup.uneven.unwrap_or_default());
+    let mut note = |section, level, asks, met, done| ledger.note(section, level, asks, met, done);
+    for what in [Beside::Broadcast, Beside::Management, Beside::Routing] {
+        if !setup.beside.contains(&what) {
+            continue;
+        }
+        match what {
+            Beside::Broadcast => {
+                let section = "RFC 2544 11.1";
+                note(section, Should, "1 % broadcast frames are added to the stream", true, "");
+                note(
+                    section,
+                    Should,
+                    "they are spread evenly, such as before each hundredth frame",
+                    in_place,
+                    why,
+                );
+                note(section, Plain, "they are of a type that a router need not process", true, "");
+            }
+            Beside::Management => {
+                let section = "RFC 2544 11.2";
+                note(section, Should, "a management query is the first frame of each second", in_place, why);
+                note(section, Plain, "its answer fits into one frame", true, "");
+                let unread = "answers are counted as frames that are not the test's, and not read";
+                note(section, Should, "the answer is verified", false, unread);
+                let asked = "another query, for the time since the device began (sysUpTime) only";
+                note(section, Plain, "the query is such as the one of appendix C", false, asked);
+            }
+            Beside::Routing => {
+                let section = "RFC 2544 11.3";
+                note(section, Should, "a routing update is the first frame of a trial", in_place, why);
+                note(section, Should, "updates follow as often as the protocol has them", true, "");
+                note(section, Plain, "they are of networks that the test does not use", true, "");
+                let same = "all updates are the same";
+                note(section, Must, "two updates alternate, each of which changes the routes", false, same);
+                let unseen = "the tester does not see the device's routes";
+                note(section, Should, "it is verified that the device has processed them", false, unseen);
+            }
+        }
+    }
+}
+
+/// One path and several (RFC 2544 15, 16).
+fn ports(ledger: &mut Ledger, setup: &Setup) {
+    use Level::{Must, Plain, Should};
+    let Setup { ports, senders, flows, .. } = *setup;
+    ledger.note(
+        "RFC 2544 15",
+        Should,
+        "the tests run with one input and one output port",
+        ports <= 2,
+        format_args!("with {ports} ports at once"),
+    );
+    ledger.note(
+        "RFC 2544 15",
+        Should,
+        "each kind of path through the device is tested by itself",
+        false,
+        "those between the ports that were named: which kinds of paths a device has, the tester does not know",
+    );
+    if ports <= 2 {
+        return;
+    }
+    ledger.note(
+        "RFC 2544 16",
+        Should,
+        "ports are spread evenly over the device",
+        false,
+        "those that were named: how a device is built, the tester does not know",
+    );
+    ledger.note("RFC 2544 16", Plain, "all ports that send do so at the same rate", true, "");
+    if senders == ports {
+        ledger.note(
+            "RFC 2544 16",
+            Must,
+            "each port sends to all others",
+            setup.mesh && flows >= ports * (ports - 1),
+            if setup.mesh {
+                "the ports have fewer flows than there are others"
+            } else {
+                "to whom its flows go"
+            },
+        );
+    }
+}
+
+/// Frames of several sizes, and in bursts (RFC 2544 18, 21).
+fn mixes(ledger: &mut Ledger, setup: &Setup) {
+    if let Some(mix) = &setup.mix {
+        let missing: Vec<String> =
+            ETHERNET_SIZES.iter().filter(|size| !mix.contains(size)).map(usize::to_string).collect();
+        ledger.note(
+            "RFC 2544 18",
+            Level::Should,
+            "where sizes are mixed, all that the medium is tested with are among them",
+            missing.is_empty(),
+            format_args!("not among them: {} bytes", missing.join(", ")),
+        );
+    }
+    let done = match setup.burst {
+        Some(burst) => format!("in bursts of {burst} only"),
+        None => "at a steady rate only".to_owned(),
+    };
+    let both = "some tests run at a steady rate and in repeated bursts";
+    ledger.note("RFC 2544 21", Level::Should, both, false, &done);
+    if setup.burst.is_some() {
+        let sizes = "there are bursts of 16, 64, 256 and 1024 frames";
+        ledger.note("RFC 2544 21", Level::Should, sizes, false, &done);
+        ledger.note(
+            "RFC 2544 21",
+            Level::Plain,
+            "frames of a burst are as close as the medium allows",
+            false,
+            "as close as the tester can",
+        );
+    }
 }
 
 fn filters(ledger: &mut Ledger, done: &Filters) {
@@ -201,6 +355,7 @@ mod tests {
     fn demands_are_met_by_who_meets_them() {
         let good = Setup {
             sizes: ETHERNET_SIZES.to_vec(),
+            ports: 2,
             senders: 2,
             flows: 512,
             stragglers: Duration::from_secs(2),
@@ -211,16 +366,16 @@ mod tests {
             ..Setup::default()
         };
         let missed = |setup: &Setup| -> Vec<&str> { ledger(setup).deviations().map(|c| c.section).collect() };
-        let always = ["RFC 2544 11", "RFC 2544 12"];
+        let always = ["RFC 2544 11", "RFC 2544 12", "RFC 2544 15", "RFC 2544 21"];
         assert_eq!(missed(&good), always);
         let networks = |count| Setup { networks: Some(count), routing: "by hand".to_owned(), ..good.clone() };
-        assert_eq!(missed(&networks(256)), ["RFC 2544 11", "RFC 2544 13"]);
+        assert_eq!(missed(&networks(256)), ["RFC 2544 11", "RFC 2544 13", "RFC 2544 15", "RFC 2544 21"]);
         assert!(missed(&networks(16)).contains(&"RFC 2544 12"));
         let each = |undone: &[&str]| Setup {
             each_modifier: Some(undone.iter().map(ToString::to_string).collect()),
             ..good.clone()
         };
-        assert_eq!(missed(&each(&[])), ["RFC 2544 12"]);
+        assert_eq!(missed(&each(&[])), always[1..]);
         assert_eq!(missed(&each(&["management: nobody to ask"])), always);
         let filtered = |cases, doubt: Option<&str>| {
             let filters = Some(Filters { cases, doubt: doubt.map(str::to_owned) });
@@ -235,5 +390,51 @@ mod tests {
         let ledger = ledger(&bare);
         let sizes = ledger.deviations().find(|clause| clause.section == "RFC 2544 9.1").unwrap();
         assert_eq!(sizes.deviation.as_deref(), Some("not measured: 128, 256, 1024, 1280, 1518 bytes"));
+    }
+
+    /// The demands of a section that these setups meet, and how many there are.
+    fn met(setup: &Setup, section: &str) -> (usize, usize) {
+        let ledger = ledger(setup);
+        let all: Vec<bool> = ledger
+            .clauses
+            .iter()
+            .filter(|clause| clause.section == section)
+            .map(|clause| clause.deviation.is_none())
+            .collect();
+        (all.iter().filter(|met| **met).count(), all.len())
+    }
+
+    #[test]
+    fn what_was_not_sent_beside_is_not_judged() {
+        let sections = ["RFC 2544 11.1", "RFC 2544 11.2", "RFC 2544 11.3"];
+        let of = |setup: &Setup| sections.map(|section| met(setup, section));
+        assert_eq!(of(&Setup::default()), [(0, 0); 3]);
+        let all = vec![Beside::Broadcast, Beside::Management, Beside::Routing];
+        for (at, only) in all.iter().enumerate() {
+            let judged = of(&Setup { beside: vec![*only], ..Setup::default() });
+            assert!((0..3).all(|other| (judged[other].1 > 0) == (other == at)), "{only:?}: {judged:?}");
+        }
+        let exact = Setup { beside: all, ..Setup::default() };
+        assert_eq!(of(&exact), [(3, 3), (2, 4), (3, 5)]);
+        assert_eq!(of(&Setup { uneven: Some("who knows"), ..exact }), [(2, 3), (1, 4), (2, 5)]);
+    }
+
+    #[test]
+    fn paths_mixes_and_bursts_are_judged_by_what_was_done() {
+        let two = Setup { ports: 2, senders: 2, flows: 8, ..Setup::default() };
+        let four = Setup { ports: 4, senders: 4, flows: 12, ..Setup::default() };
+        assert_eq!((met(&two, "RFC 2544 15"), met(&four, "RFC 2544 15")), ((1, 2), (0, 2)));
+        assert_eq!((met(&two, "RFC 2544 16"), met(&four, "RFC 2544 16")), ((0, 0), (1, 3)));
+        let mesh = Setup { mesh: true, ..four.clone() };
+        assert_eq!(met(&mesh, "RFC 2544 16"), (2, 3));
+        assert_eq!(met(&Setup { flows: 11, ..mesh }, "RFC 2544 16"), (1, 3));
+        assert_eq!(met(&Setup { senders: 2, ..four }, "RFC 2544 16"), (1, 2));
+        let mixed = |mix: &[usize]| Setup { mix: Some(mix.to_vec()), ..two.clone() };
+        assert_eq!(met(&two, "RFC 2544 18"), (0, 0));
+        assert_eq!(met(&mixed(&ETHERNET_SIZES), "RFC 2544 18"), (1, 1));
+        assert_eq!(met(&mixed(&ETHERNET_SIZES[1..]), "RFC 2544 18"), (0, 1));
+        assert_eq!(met(&two, "RFC 2544 21"), (0, 1));
+        assert_eq!(met(&Setup { burst: Some(16), ..two.clone() }, "RFC 2544 21"), (0, 3));
+        assert_eq!(met(&two, "RFC 2544 25"), (1, 1));
     }
 }
