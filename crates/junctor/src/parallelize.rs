@@ -394,15 +394,13 @@ fn print(outcome: &Outcome, args: &Args) -> u8 {
 /// What was done and why, for people.
 fn explain(outcome: &Outcome, args: &Args) -> String {
     let mut text = String::new();
-    if outcome.steps.is_empty() {
+    if let Some(why) = &outcome.kept {
         let _ = writeln!(
             text,
             "Nothing changed: no rewriting was found that gains {} % on {} cores ({:.2} Mpps predicted as it is).",
             args.threshold, args.cores, outcome.before_mpps
         );
-        if let Some(why) = &outcome.kept {
-            let _ = writeln!(text, "  Why: {why}.");
-        }
+        let _ = writeln!(text, "  Why: {why}.");
         return text;
     }
     for step in &outcome.steps {
@@ -453,26 +451,32 @@ mod tests {
 
     use super::*;
 
-    fn steps_of(text: &str, costs: &[(&str, f64)], cores: usize) -> (Graph, Vec<Step>) {
+    fn streams_of<T>(
+        text: &str,
+        costs: &[(&str, f64)],
+        (queues, cores): (usize, usize),
+        ask: impl Fn(&Streams<'_>) -> T,
+    ) -> (Graph, T) {
         let graph = lang::load_str("test", text, &elements::options()).graph.expect("a graph");
-        let subject = Subject::new(&graph, "").map(|s| s.with_queues(1)).expect("patterns");
+        let subject = Subject::new(&graph, "").map(|s| s.with_queues(queues)).expect("patterns");
         let Ok(router) = subject.build(cores) else { panic!("does not build") };
         let shared = router.shared();
         let costs = crate::plan::Costs::made_up(shared, costs);
         let prediction = Prediction::new(&costs, shared, cores, &Handoff::flat(10.0));
-        let steps = Streams::new(&graph, shared, &prediction, cores).steps();
-        (graph, steps)
+        let told = ask(&Streams::new(&graph, shared, &prediction, cores));
+        (graph, told)
     }
 
-    fn why_none(text: &str, costs: &[(&str, f64)], (queues, cores): (usize, usize)) -> String {
-        let graph = lang::load_str("test", text, &elements::options()).graph.expect("a graph");
-        let subject = Subject::new(&graph, "").map(|s| s.with_queues(queues)).expect("patterns");
-        let Ok(router) = subject.build(cores) else { panic!("does not build") };
-        let costs = crate::plan::Costs::made_up(router.shared(), costs);
-        let prediction = Prediction::new(&costs, router.shared(), cores, &Handoff::flat(10.0));
-        let streams = Streams::new(&graph, router.shared(), &prediction, cores);
-        assert!(streams.steps().is_empty());
-        streams.why_none()
+    fn steps_of(text: &str, costs: &[(&str, f64)], cores: usize) -> (Graph, Vec<Step>) {
+        streams_of(text, costs, (1, cores), |streams| streams.steps())
+    }
+
+    fn why_none(text: &str, costs: &[(&str, f64)], size: (usize, usize)) -> String {
+        let why = |streams: &Streams<'_>| {
+            assert!(streams.steps().is_empty());
+            streams.why_none()
+        };
+        streams_of(text, costs, size, why).1
     }
 
     /// Nothing is changed without a word why.

@@ -397,6 +397,21 @@ pub fn push(at: u64, kind: Kind, (subject, other): (u32, u32), (first, second): 
     }
 }
 
+/// When something begins, if such is recorded.
+#[inline]
+pub fn begin_span(mask: Mask) -> Option<u64> {
+    recorded().meets(mask).then(crate::tsc)
+}
+
+/// Adds a record of what has begun then, and ends now; nothing if it is not recorded.
+#[inline]
+pub fn end_span(begun: Option<u64>, kind: Kind, who: (u32, u32), second: u32) {
+    if let Some(begun) = begun {
+        let at = crate::tsc();
+        push(at, kind, who, (short(at.saturating_sub(begun)), second));
+    }
+}
+
 /// The first record of a thread.
 #[cold]
 #[inline(never)]

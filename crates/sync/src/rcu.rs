@@ -48,7 +48,7 @@
 //!    only looks at it inherits 2. Model: `one_scan_serves_two_writers`.
 
 use crate::{
-    events::{self, Kind, Mask, short},
+    events::{self, Kind, Mask},
     padded::CachePadded,
     prim::{AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, fence, yield_now},
 };
@@ -231,16 +231,13 @@ impl Domain {
     /// Waits until all that this thread has unlinked so far is out of use, then reclaims. Never call it on a thread
     /// whose own [`Reader`] is online: use [`Reader::offline`] around it.
     pub fn synchronize(&self) {
-        let begun = events::recorded().meets(Mask::CONTROL).then(crate::tsc);
+        let begun = events::begin_span(Mask::CONTROL);
         let stamp = self.stamp();
         while !self.is_over(stamp) {
             yield_now();
         }
         self.reclaim();
-        if let Some(begun) = begun {
-            let at = crate::tsc();
-            events::push(at, Kind::Grace, (0, 0), (short(at.saturating_sub(begun)), 0));
-        }
+        events::end_span(begun, Kind::Grace, (0, 0), 0);
     }
 
     /// Objects and declared bytes that wait for their grace period.

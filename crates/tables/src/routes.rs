@@ -291,13 +291,14 @@ pub struct Options {
 impl Options {
     /// Refuses a file of a form in which what is asked for does not exist.
     fn suits(&self, form: Form) -> Result<(), Problem> {
-        let asked = match form {
-            Form::Mrt => self.table.is_some().then_some(("table", "what `ip route show` prints")),
-            Form::IpRoute => self.peer.is_some().then_some(("peer", "MRT dumps")),
-            Form::Text if self.peer.is_some() => Some(("peer", "MRT dumps")),
-            Form::Text => self.table.is_some().then_some(("table", "what `ip route show` prints")),
+        let (option, of) = if self.peer.is_some() && form != Form::Mrt {
+            ("peer", "MRT dumps")
+        } else if self.table.is_some() && form != Form::IpRoute {
+            ("table", "what `ip route show` prints")
+        } else {
+            return Ok(());
         };
-        asked.map_or(Ok(()), |(option, of)| Err(Problem::NotInThisForm { option, of, form }))
+        Err(Problem::NotInThisForm { option, of, form })
     }
 }
 

@@ -173,15 +173,12 @@ impl Worker {
 
     /// A handler of an element is called: returns when, if that is recorded.
     pub(super) fn tell_call(&self) -> Option<u64> {
-        events::recorded().meets(Mask::CONTROL).then(tsc)
+        events::begin_span(Mask::CONTROL)
     }
 
     /// It has been answered.
     pub(super) fn tell_called(&self, begun: Option<u64>, element: u32, written: bool) {
-        if let Some(begun) = begun {
-            let at = tsc();
-            events::push(at, Kind::Call, (element, u32::from(written)), (short(at.saturating_sub(begun)), 0));
-        }
+        events::end_span(begun, Kind::Call, (element, u32::from(written)), 0);
     }
 
     /// Tells nothing until [`Worker::unhush`]: what is done meanwhile does not count.
@@ -196,8 +193,7 @@ impl Worker {
     /// It has slept since `begun`.
     pub(super) fn tell_sleep(&self, begun: u64) {
         if events::recorded().meets(Mask::CONTROL) {
-            let at = tsc();
-            events::push(at, Kind::Sleep, (self.index as u32, 0), (short(at.saturating_sub(begun)), 0));
+            events::end_span(Some(begun), Kind::Sleep, (self.index as u32, 0), 0);
         }
     }
 }

@@ -358,18 +358,12 @@ impl<F: Family> Element for Lookup<F> {
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let begun = events::recorded().meets(Mask::CONTROL).then(sync::tsc);
+        let begun = events::begin_span(Mask::CONTROL);
         let done = self.change(name, value);
-        if let Some(begun) = begun {
-            tell_update(cx.index(), begun, self.shared().read(Routes::len), done.is_err());
+        if begun.is_some() {
+            let routes = events::short(self.shared().read(Routes::len) as u64);
+            events::end_span(begun, Kind::Routes, (cx.index() as u32, done.is_err().into()), routes);
         }
         done.map_err(HandlerError::Failed)
     }
-}
-
-/// Tells a profiler of a change of routes, of which there are so many now.
-fn tell_update(element: usize, begun: u64, routes: usize, refused: bool) {
-    let at = sync::tsc();
-    let took = events::short(at.saturating_sub(begun));
-    events::push(at, Kind::Routes, (element as u32, refused.into()), (took, events::short(routes as u64)));
 }
