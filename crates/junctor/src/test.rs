@@ -7,14 +7,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tester::management::Answers;
 use tester::search::{Ledger, setup};
 use tester::station::Station;
 use tester::trial::Trial;
 
 use agent::{Agent, Key, Machines, Remote};
 use device::{Driver, FlowLine, Name, Plugged, Setup, Traffic};
+use filters::Case;
 use log::Log;
 use output::Output;
+use record::{Found, Managed};
 use variant::Seen;
 
 mod agent;
@@ -29,6 +32,7 @@ mod modifiers;
 mod networks;
 mod output;
 mod procedures;
+mod quantiles;
 mod record;
 mod report;
 mod reset;
@@ -245,9 +249,18 @@ impl Common {
             modified: self.modifiers.are_any(),
             ports: facts.ports.len(),
             beside: facts.beside.clone(),
+            beside_unsent: facts.beside_unsent,
+            answers: facts.answers,
+            ahead: facts.ahead,
             uneven: (self.driver == Driver::Bpf).then_some(UNEVEN),
             mix: self.modifiers.mix(),
-            burst: self.modifiers.burst(),
+            bursts: self
+                .modifiers
+                .burst()
+                .into_iter()
+                .chain(self.modifiers.bursts().iter().copied())
+                .collect(),
+            steady: self.modifiers.burst().is_none(),
             mesh: self.modifiers.mesh(),
             networks: self.modifiers.networks(),
             each_modifier: self.modifiers.each().then(|| facts.undone.clone()),
@@ -289,6 +302,12 @@ struct Facts {
     undone: Vec<String>,
     /// What was sent beside the test's frames.
     beside: Vec<setup::Beside>,
+    /// How many of these were due and not sent.
+    beside_unsent: u64,
+    /// Questions of management, and what came of them.
+    answers: Answers,
+    /// How long before a trial's frames updates of routes were sent.
+    ahead: Duration,
     /// The lists of filters that were set, for which results, and what was seen of them.
     filters: Vec<(String, String, Seen)>,
 }
@@ -302,9 +321,12 @@ impl Facts {
 
     /// What of these a document asks for.
     fn filters_seen(&self) -> setup::Filters {
+        let cases: BTreeSet<&str> = self.filters.iter().map(|(name, ..)| &**name).collect();
+        let thirteenth = Case::Thirteenth.name();
         let not_seen = self.filters.iter().filter(|(_, _, seen)| !matches!(seen, Seen::Stopped(_)));
         setup::Filters {
-            cases: self.filters.iter().map(|(name, ..)| name).collect::<BTreeSet<_>>().len(),
+            cases: cases.iter().filter(|name| **name != thirteenth).count(),
+            thirteenth: cases.contains(&thirteenth),
             doubt: not_seen.map(|(name, _, seen)| format!("{name}: {}", seen.words())).next(),
         }
     }
@@ -324,8 +346,45 @@ impl Facts {
             agents: plugged.agents.clone(),
             undone: Vec::new(),
             beside: Vec::new(),
+            beside_unsent: 0,
+            answers: Answers::default(),
+            ahead: Duration::ZERO,
             filters: Vec::new(),
         }
+    }
+
+    /// What became of the frames beside the test's in the trials found, of which it notes the results. For people; nothing if all is well
+    /// and nobody was asked anything.
+    fn beside(&mut self, found: &mut Found) -> String {
+        let mut managed: Option<Managed> = None;
+        // Warming up, the device may not know yet who asks.
+        for trial in found.trials.iter().filter(|trial| !trial.phase.starts_with("warm-up")) {
+            self.beside_unsent += trial.beside_unsent;
+            if let Some(one) = trial.management {
+                managed.get_or_insert_default().add(one);
+            }
+        }
+        let mut text = String::new();
+        if self.beside_unsent > 0 {
+            text += &format!(
+                "  {} of the frames beside the test's could not be sent: the tester's fault.\n",
+                self.beside_unsent
+            );
+        }
+        if let Some(all) = managed {
+            let Managed { asked, right, wrong, .. } = all;
+            self.answers = Answers { asked, right, wrong };
+            text += &format!("  Management: {}.\n", all.words());
+            for (name, frames) in [
+                ("asked", asked),
+                ("answers_right", right),
+                ("answers_wrong", wrong),
+                ("answers_missing", all.missing),
+            ] {
+                found.note(format!("test.management.{name}"), "frames", frames as f64);
+            }
+        }
+        text
     }
 
     /// What drives the tester's ports, and how the device was built.
@@ -425,6 +484,12 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "expected frames a second, up to 1G, such as 250000 or 1.5M".to_owned())
 }
 
+/// Reads a frame size of a list.
+fn frame_size(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| "expected sizes in bytes with a comma between them, such as 64,512,1518".to_owned())
+}
+
 /// Reads a number of bits a second.
 fn bits(text: &str) -> Result<f64, String> {
     let bits = scaled(text).filter(|bits| (1e3..=1e13).contains(bits));
@@ -443,6 +508,10 @@ mod tests {
         }
         for bad in ["", "M", "0", "-1", "2G", "1 M", "NaN", "ten"] {
             assert!(rate(bad).is_err(), "{bad}");
+        }
+        assert_eq!(frame_size("1518"), Ok(1518));
+        for bad in ["", "abc", "-64", "64.5"] {
+            assert!(frame_size(bad).unwrap_err().contains("such as 64,512,1518"), "{bad}");
         }
     }
 }

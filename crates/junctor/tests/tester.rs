@@ -255,21 +255,26 @@ fn filters_are_put_on_a_configuration_and_seen_to_be_in_force() {
         let more = ["--filters", "--only", "latency", "--trial", "0.3", "--at", "1000", "--link", "10M"];
         let few = ["--size", size, "--stragglers", "5", "--flows-per-port", "16"];
         let (object, value) = told(&[&["rfc2544", device], &few[..], &more[..]].concat());
-        for variant in ["", "filters_1.", "filters_25."] {
+        for variant in ["", "filters_1.", "filters_25.", "filters_13_of_25."] {
             let us = value(&format!("rfc2544.{variant}latency_us.p50.{size}"));
             assert!(us.is_some_and(|us| us > 0.0), "{variant} in {object}");
         }
-        for variant in ["latency, filters 1", "latency, filters 25"] {
+        for variant in ["latency, filters 1", "latency, filters 25", "latency, filters 13 of 25"] {
             let (sent, received) = carried(&object, variant);
             assert!(sent > 0 && sent == received, "{device} {variant}: {received} of {sent}");
         }
         let ledger = object["ledger"].as_array().expect("a ledger");
         let of_filters: Vec<&Value> = ledger.iter().filter(|c| c["section"] == "RFC 2544 11.4").collect();
         assert!(of_filters.len() == 2 && of_filters.iter().all(|c| c["met"] == true), "{of_filters:?}");
+        let third = ledger.iter().find(|c| c["section"] == "RFC 2544 11.4.1").expect("it");
+        assert_eq!(third["met"], true, "{third}");
         let lists = &object["conditions"]["filters"];
         assert_eq!(lists["filters_1"].as_array().map(Vec::len), Some(2), "one for each direction: {lists}");
         let all = lists["filters_25"].as_array().expect("a list");
         assert_eq!((all.len(), &all[23]), (26, &Value::from(twenty_fourth)), "{lists}");
+        let middle = lists["filters_13_of_25"].as_array().expect("a list");
+        assert_eq!((middle.len(), &middle[25]), (26, &Value::from(twenty_fourth)), "{lists}");
+        assert!(middle[12].as_str().is_some_and(|line| line.starts_with("allow ")), "{lists}");
     }
 }
 
@@ -287,7 +292,9 @@ fn each_modifier_is_applied_by_itself_where_it_can_be() {
             .expect("it")
     };
     let (object, value) = run("self:conf/ip-router.click");
-    for variant in ["", "broadcast.", "management.", "routing.", "filters_1.", "filters_25."] {
+    for variant in
+        ["", "broadcast.", "management.", "routing.", "filters_1.", "filters_25.", "filters_13_of_25."]
+    {
         let us = value(&format!("rfc2544.{variant}latency_us.p50.128"));
         assert!(us.is_some_and(|us| us > 0.0), "{variant} in {object}");
     }
@@ -297,7 +304,15 @@ fn each_modifier_is_applied_by_itself_where_it_can_be() {
         ledger.iter().filter(|clause| clause["section"] == section).count()
     };
     let sections = ["RFC 2544 11.1", "RFC 2544 11.2", "RFC 2544 11.3"];
-    assert_eq!(sections.map(|section| judged(&object, section)), [3, 4, 5], "{object}");
+    assert_eq!(sections.map(|section| judged(&object, section)), [3, 3, 5], "{object}");
+    // The configuration has nobody who answers: in each of three trials each of two ports asked once.
+    let count = |what: &str| value(&format!("management.{what}"));
+    let asked = count("asked").expect("questions");
+    assert!((1.0..=6.0).contains(&asked), "{object}");
+    assert_eq!(
+        ["right", "wrong", "missing"].map(|what| count(&format!("answers_{what}"))),
+        [0.0, 0.0, asked].map(Some)
+    );
     let (object, value) = run("cable");
     assert_eq!(sections.map(|section| judged(&object, section)), [3, 0, 5], "nobody to ask: {object}");
     assert!(value("rfc2544.broadcast.latency_us.p50.128").is_some(), "{object}");
@@ -306,6 +321,28 @@ fn each_modifier_is_applied_by_itself_where_it_can_be() {
     assert!(why.contains("management: ") && why.contains("cannot set filters on this device"), "{why}");
     let refused = test(&["trial", "cable", "--rate", "1k", "--each-modifier"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--each-modifier is for procedures"));
+}
+
+#[test]
+fn bursts_of_each_size_follow_a_steady_rate() {
+    let args = [
+        "rfc2544", "cable", "--only", "latency", "--trial", "0.1", "--at", "10000", "--link", "1G", "--size",
+        "64",
+    ];
+    let (object, value) = told(&[&args[..], &["--stragglers", "5", "--bursts"]].concat());
+    for variant in ["", "burst_16.", "burst_64.", "burst_256.", "burst_1024."] {
+        let us = value(&format!("rfc2544.{variant}latency_us.p50.64"));
+        assert!(us.is_some_and(|us| us > 0.0), "{variant} in {object}");
+    }
+    let met = |object: &Value| -> Vec<bool> {
+        let ledger = object["ledger"].as_array().expect("a ledger").iter();
+        ledger.filter(|c| c["section"] == "RFC 2544 21").map(|c| c["met"] == true).collect()
+    };
+    assert_eq!(met(&object), [true, true, false], "{object}");
+    let (object, _) = told(&[&args[..], &["--stragglers", "5", "--bursts=16,32"]].concat());
+    assert_eq!(met(&object), [true, false, false], "{object}");
+    let refused = test(&["rfc2544", "cable", "--bursts", "--burst", "16"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot be used with"));
 }
 
 #[test]
@@ -423,6 +460,9 @@ fn latency_and_its_variation_are_told_as_both_documents_have_them() {
     for name in ["tagged", "average", "p50", "max"] {
         assert!(value(&format!("rfc2544.latency_us.{name}.64")).is_some_and(|us| us > 0.0), "{name}");
     }
+    // 200 frames of a trial: one in a hundred can be told, one in a thousand is nobody.
+    assert!(value("rfc2544.latency_us.p99.64") <= value("rfc2544.latency_us.max.64"), "{object}");
+    assert!(["p99.9", "p99.9999"].iter().all(|q| value(&format!("rfc2544.latency_us.{q}.64")).is_none()));
     assert_eq!(value("rfc2544.throughput_mpps.64"), None, "it was said, not measured");
     assert!(object.to_string().contains("it lasted 0.1 s"), "{object}");
     let (_, value) = told(&[&slow("rfc8219", "cable")[..], &["--trial", "0.1"]].concat());

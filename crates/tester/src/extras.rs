@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames that a device has to deal with beside those of the test (RFC 2544 11): broadcast, management, routing updates.
+//! Frames that a device has to deal with beside those of the test (RFC 2544 11): broadcast, routing updates; for questions of management
+//! see [`crate::management`].
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -8,20 +9,14 @@ use wire::{EtherType, MacAddr, Protocol, ethernet, ipv4, udp};
 
 use crate::frame::Flow;
 
-/// Between two questions of network management (RFC 2544 11.2: one each second).
-pub const MANAGEMENT: Duration = Duration::from_secs(1);
 /// Between two routing updates of RIP (RFC 2453 3.8).
 pub const ROUTING: Duration = Duration::from_secs(30);
 /// Routes in an update: as many as a message has at most (RFC 2453 4).
 const ROUTES: u8 = 25;
+/// The metric of what cannot be reached (RFC 2453 3.6): the router that said otherwise before takes its route back.
+const UNREACHABLE: u8 = 16;
 /// To all routers that speak RIP (RFC 2453 4.5).
 const RIP_GROUP: (Ipv4Addr, MacAddr) = (Ipv4Addr::new(224, 0, 0, 9), MacAddr([1, 0, 0x5e, 0, 0, 9]));
-/// An SNMP version 1 question of community `public` for `sysUpTime.0` (RFC 1157 4.1.2, RFC 3418).
-const UPTIME: [u8; 40] = [
-    0x30, 0x26, 0x02, 0x01, 0x00, 0x04, 0x06, b'p', b'u', b'b', b'l', b'i', b'c', 0xa0, 0x19, 0x02, 0x01,
-    0x01, 0x02, 0x01, 0x00, 0x02, 0x01, 0x00, 0x30, 0x0e, 0x30, 0x0c, 0x06, 0x08, 0x2b, 0x06, 0x01, 0x02,
-    0x01, 0x01, 0x03, 0x00, 0x05, 0x00,
-];
 
 /// A frame to all, of a type for experiments, which no router forwards.
 pub fn broadcast(src: MacAddr) -> Vec<u8> {
@@ -32,25 +27,26 @@ pub fn broadcast(src: MacAddr) -> Vec<u8> {
     frame
 }
 
-/// A question for the up-time of a device with this address, from where this flow comes. None if that is not IPv4.
-pub fn uptime(flow: &Flow, device: Ipv4Addr) -> Option<Vec<u8>> {
-    datagram(flow, (flow.dst_mac, device), (4001, 161), &UPTIME)
+/// Two RIP updates from where this flow comes, which alternate: the first has routes to networks that no test uses, the second takes
+/// them back (RFC 2544 11.3). None if that is not IPv4.
+pub fn routes(flow: &Flow) -> Option<[Vec<u8>; 2]> {
+    Some([update(flow, 1)?, update(flow, UNREACHABLE)?])
 }
 
-/// A RIP update from where this flow comes, with routes to networks that no test uses. None if that is not IPv4.
-pub fn routes(flow: &Flow) -> Option<Vec<u8>> {
+fn update(flow: &Flow, metric: u8) -> Option<Vec<u8>> {
     let mut message = vec![2, 2, 0, 0];
     for network in 0..ROUTES {
         message.extend([0, 2, 0, 0]);
         message.extend(Ipv4Addr::new(172, 31, network, 0).octets());
         message.extend(Ipv4Addr::new(255, 255, 255, 0).octets());
-        message.extend([0, 0, 0, 0, 0, 0, 0, 1]);
+        message.extend([0, 0, 0, 0, 0, 0, 0, metric]);
     }
     let (group, mac) = RIP_GROUP;
     datagram(flow, (mac, group), (520, 520), &message)
 }
 
-fn datagram(
+/// A datagram from where this flow comes. None if that is not IPv4.
+pub(crate) fn datagram(
     flow: &Flow,
     (dst_mac, dst): (MacAddr, Ipv4Addr),
     ports: (u16, u16),
@@ -105,16 +101,13 @@ mod tests {
 
     #[test]
     fn datagrams_are_whole() {
-        let asked = uptime(&flow(), [10, 0, 0, 1].into()).expect("IPv4");
-        let (ip, segment) = payload(&asked);
-        assert_eq!((ip.dst(), &segment[2..4]), ([10, 0, 0, 1].into(), &161u16.to_be_bytes()[..]));
-        assert_eq!((segment.len(), segment[8..10].to_vec()), (48, vec![0x30, 38]));
-        let update = routes(&flow()).expect("IPv4");
-        let (ip, segment) = payload(&update);
-        assert_eq!((ip.dst(), update[..6].to_vec()), ([224, 0, 0, 9].into(), vec![1, 0, 0x5e, 0, 0, 9]));
-        assert_eq!(segment.len(), 8 + 4 + 25 * 20);
+        for (update, metric) in routes(&flow()).expect("IPv4").iter().zip([1, 16]) {
+            let (ip, segment) = payload(update);
+            assert_eq!((ip.dst(), update[..6].to_vec()), ([224, 0, 0, 9].into(), vec![1, 0, 0x5e, 0, 0, 9]));
+            assert_eq!((segment.len(), segment.last()), (8 + 4 + 25 * 20, Some(&metric)));
+        }
         let six = Flow { src: "::1".parse().expect("an address"), ..flow() };
-        assert!(routes(&six).is_none() && uptime(&six, [10, 0, 0, 1].into()).is_none());
+        assert!(routes(&six).is_none());
         let all = broadcast(flow().src_mac);
         assert_eq!((all.len(), &all[..6], &all[12..14]), (60, &[0xff; 6][..], &[0x88, 0xb5][..]));
     }

@@ -18,6 +18,7 @@ pub mod extras;
 pub mod frame;
 pub mod genome;
 pub mod hosts;
+pub mod management;
 pub mod pace;
 pub mod search;
 pub mod signature;

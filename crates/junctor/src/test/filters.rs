@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Filters on a device (RFC 2544, section 11.4): one that permits the test's frames, or 25 of which only the last does.
+//! Filters on a device (RFC 2544, section 11.4): one that permits the test's frames, or 25 of which only the last does (11.4), or only
+//! the thirteenth (11.4.1).
 //!
-//! What no filter permits is dropped. The first 24 of 25 block pairs of addresses in the form of the document's list (11.4.1), which
-//! the test does not use; the last permits what each port sends, all else is looked at and found not to fit. A device may look faster than
+//! What no filter permits is dropped. The other 24 of 25 block pairs of addresses in the form of the document's list (11.4.1), which
+//! the test does not use; the one permits what each port sends, all else is looked at and found not to fit. A device may look faster than
 //! in order: that is its own merit. Filters of bridges look at the Ethernet addresses that frames are sent to.
 
 use std::fmt::Write as _;
@@ -14,8 +15,39 @@ use wire::MacAddr;
 
 mod graph;
 
-/// How many filters there are in the two cases.
-pub(super) const COUNTS: [u32; 2] = [1, 25];
+/// What filters there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Case {
+    /// One, which permits the test's frames.
+    One,
+    /// 25, of which the last does (11.4).
+    Last,
+    /// 25, of which the thirteenth does (11.4.1): a device that sorts them does not profit by where it stands.
+    Thirteenth,
+}
+
+impl Case {
+    /// In the order in which they are tested.
+    pub(super) const ALL: [Case; 3] = [Case::One, Case::Thirteenth, Case::Last];
+
+    /// As names of results have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Case::One => "filters_1",
+            Case::Last => "filters_25",
+            Case::Thirteenth => "filters_13_of_25",
+        }
+    }
+
+    /// How many block before the one that permits, and in all.
+    fn blocks(self) -> (usize, u8) {
+        match self {
+            Case::One => (0, 0),
+            Case::Last => (24, 24),
+            Case::Thirteenth => (12, 24),
+        }
+    }
+}
 
 /// An address and how many of its bits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,23 +150,26 @@ struct Permit {
 /// The filters of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Filters {
-    /// Pairs of addresses that are blocked first.
+    /// Pairs of addresses that are blocked.
     blocks: Vec<(IpAddr, IpAddr)>,
-    /// The last filter, for each port that sends.
+    /// How many of them before the filter that permits.
+    before: usize,
+    /// That filter, for each port that sends.
     permits: Vec<Permit>,
     /// They look at Ethernet addresses.
     bridged: bool,
 }
 
 impl Filters {
-    /// So many for what this plan sends.
-    pub(super) fn new(count: u32, plan: &Plan, bridged: bool) -> Result<Filters, String> {
+    /// Those of this case, for what this plan sends.
+    pub(super) fn new(case: Case, plan: &Plan, bridged: bool) -> Result<Filters, String> {
         let sent = || plan.streams.iter().flat_map(|stream| &stream.flows).map(|(flow, _)| flow);
         let six = sent().any(|flow| flow.src.is_ipv6());
         if sent().any(|flow| flow.src.is_ipv6() != six) {
             return Err("--filters: flows of one family only".to_owned());
         }
-        let blocks: Vec<(IpAddr, IpAddr)> = (1..count).map(|number| blocked(number as u8, six)).collect();
+        let (before, count) = case.blocks();
+        let blocks: Vec<(IpAddr, IpAddr)> = (1..=count).map(|number| blocked(number, six)).collect();
         if let Some(flow) = sent().find(|flow| blocks.contains(&(flow.src, flow.dst))) {
             return Err(format!(
                 "--filters: the filters of RFC 2544 block {} to {}, which is a flow of the test; --flow gives others",
@@ -150,7 +185,8 @@ impl Filters {
                 mac: MacMask::over(flows().map(|flow| flow.dst_mac))?,
             })
         };
-        Ok(Filters { blocks, permits: plan.streams.iter().enumerate().filter_map(permit).collect(), bridged })
+        let permits = plan.streams.iter().enumerate().filter_map(permit).collect();
+        Ok(Filters { blocks, before, permits, bridged })
     }
 
     /// How many there are.
@@ -160,22 +196,26 @@ impl Filters {
 
     /// For people, and for commands that set them: a filter a line, in order; what none permits is to be dropped.
     pub(super) fn list(&self) -> String {
-        let mut text = String::new();
-        for (number, (src, dst)) in (1..).zip(&self.blocks) {
-            let _ = if self.bridged {
-                writeln!(text, "deny {}", blocked_mac(number))
-            } else {
-                writeln!(text, "deny {src} to {dst}")
-            };
-        }
-        for Permit { src, dst, mac, .. } in &self.permits {
-            let _ = if self.bridged {
-                writeln!(text, "allow {mac}")
-            } else {
-                writeln!(text, "allow {src} to {dst}")
-            };
-        }
-        text
+        let deny = |number: u8, (src, dst): (IpAddr, IpAddr)| match self.bridged {
+            true => format!("deny {}\n", blocked_mac(number)),
+            false => format!("deny {src} to {dst}\n"),
+        };
+        let allow = |Permit { src, dst, mac, .. }: &Permit| match self.bridged {
+            true => format!("allow {mac}\n"),
+            false => format!("allow {src} to {dst}\n"),
+        };
+        self.in_order(deny, self.permits.iter().map(allow)).concat()
+    }
+
+    /// What `deny` makes of each that blocks, by its number, with what `allow` says where that stands which permits.
+    fn in_order<T>(
+        &self,
+        deny: impl Fn(u8, (IpAddr, IpAddr)) -> T,
+        allow: impl IntoIterator<Item = T>,
+    ) -> Vec<T> {
+        let all = || (1..).zip(&self.blocks).map(|(number, pair)| deny(number, *pair));
+        let first = all().take(self.before);
+        first.chain(allow).chain(all().skip(self.before)).collect()
     }
 
     /// What `nft -f` is told: a chain for each of these interfaces, through which goes what it receives to be forwarded.
@@ -188,18 +228,15 @@ impl Filters {
             let ip = if six { "ip6" } else { "ip" };
             let name = interfaces[permit.port];
             let _ = writeln!(text, "  chain from_{name} {{");
-            for (number, (src, dst)) in (1..).zip(&self.blocks) {
-                let _ = if self.bridged {
-                    writeln!(text, "    {} drop", MacMask::exactly(blocked_mac(number)).nft())
-                } else {
-                    writeln!(text, "    {ip} saddr {src} {ip} daddr {dst} drop")
-                };
-            }
-            let _ = if self.bridged {
-                writeln!(text, "    {} accept", permit.mac.nft())
-            } else {
-                writeln!(text, "    {ip} saddr {} {ip} daddr {} accept", permit.src, permit.dst)
+            let deny = |number: u8, (src, dst): (IpAddr, IpAddr)| match self.bridged {
+                true => format!("    {} drop\n", MacMask::exactly(blocked_mac(number)).nft()),
+                false => format!("    {ip} saddr {src} {ip} daddr {dst} drop\n"),
             };
+            let allow = match self.bridged {
+                true => format!("    {} accept\n", permit.mac.nft()),
+                false => format!("    {ip} saddr {} {ip} daddr {} accept\n", permit.src, permit.dst),
+            };
+            text += &self.in_order(deny, [allow]).concat();
             text += "  }\n";
             jumps.push(format!("\"{name}\" : jump from_{name}"));
         }
@@ -302,14 +339,47 @@ mod tests {
         let both: [&[_]; 2] =
             [&[("10.0.0.2", "10.0.1.2"), ("10.0.0.3", "10.0.1.3")], &[("10.0.1.2", "10.0.0.2")]];
         let plan = plan(&both);
-        let all = Filters::new(25, &plan, false).expect("filters");
+        let all = Filters::new(Case::Last, &plan, false).expect("filters");
         assert!(
             all.list().contains("deny 198.18.24.24 to 198.19.124.24\nallow 10.0.0.2/31 to 10.0.1.2/31\n")
         );
         let nft = all.nft(&["d1", "d2"]);
         assert_eq!((nft.matches(" drop\n").count(), nft.matches(" accept\n").count()), (48, 2), "{nft}");
-        let bridge = Filters::new(25, &plan, true).expect("filters");
+        let bridge = Filters::new(Case::Last, &plan, true).expect("filters");
         assert!(bridge.nft(&["d1", "d2"]).contains("ether daddr 04:04:04:04:04:04 accept"));
+    }
+
+    /// The list of RFC 2544 11.4.1: twelve that block, the one that permits, twelve that block.
+    #[test]
+    fn the_thirteenth_of_25_permits() {
+        let plan = plan(&[&[("10.0.0.2", "10.0.1.2")], &[("10.0.1.2", "10.0.0.2")]]);
+        let routed = Filters::new(Case::Thirteenth, &plan, false).expect("filters");
+        let list = routed.list();
+        let lines: Vec<&str> = list.lines().collect();
+        let places: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].starts_with("allow ")).collect();
+        assert_eq!(
+            (routed.count(), lines.len(), places),
+            (25, 26, vec![12, 13]),
+            "one for each direction: {list}"
+        );
+        assert_eq!(
+            (lines[0], lines[11]),
+            ("deny 198.18.1.1 to 198.19.101.1", "deny 198.18.12.12 to 198.19.112.12")
+        );
+        assert_eq!(
+            (lines[14], lines[25]),
+            ("deny 198.18.13.13 to 198.19.113.13", "deny 198.18.24.24 to 198.19.124.24")
+        );
+        let bridged = Filters::new(Case::Thirteenth, &plan, true).expect("filters");
+        for filters in [routed, bridged] {
+            let nft = filters.nft(&["d1", "d2"]);
+            let rules: Vec<&str> =
+                nft.lines().skip(2).take(25).map(|rule| rule.rsplit(' ').next().expect("a word")).collect();
+            assert!(
+                rules.iter().enumerate().all(|(at, rule)| *rule == if at == 12 { "accept" } else { "drop" }),
+                "{nft}"
+            );
+        }
     }
 
     #[test]
@@ -335,8 +405,8 @@ mod tests {
     fn a_probe_is_what_only_the_filters_stop() {
         let given =
             plan(&[&[("10.0.0.2", "10.0.1.2"), ("10.0.0.3", "10.0.1.3")], &[("10.0.1.2", "10.0.0.2")], &[]]);
-        for count in COUNTS {
-            let filters = Filters::new(count, &given, false).expect("filters");
+        for case in Case::ALL {
+            let filters = Filters::new(case, &given, false).expect("filters");
             let probe = filters.probe(&given).expect("there is room");
             for (port, stream) in probe.streams.iter().enumerate().take(2) {
                 let (flow, _) = stream.flows[0];
@@ -347,15 +417,17 @@ mod tests {
         }
         // Whoever sends from everywhere leaves no such address.
         let all = plan(&[&[("1.0.0.1", "10.0.1.2"), ("129.0.0.1", "10.0.1.2")]]);
-        assert_eq!(Filters::new(1, &all, false).expect("filters").probe(&all).map(|plan| plan.burst), None);
+        assert_eq!(
+            Filters::new(Case::One, &all, false).expect("filters").probe(&all).map(|plan| plan.burst),
+            None
+        );
     }
 
     #[test]
     fn what_the_filters_block_must_not_be_tested() {
         let clash = plan(&[&[("198.18.3.3", "198.19.103.3")]]);
-        assert!(Filters::new(1, &clash, false).is_ok());
-        assert!(
-            Filters::new(25, &clash, false).is_err_and(|why| why.contains("which is a flow of the test"))
-        );
+        assert!(Filters::new(Case::One, &clash, false).is_ok());
+        let refused = Filters::new(Case::Last, &clash, false);
+        assert!(refused.is_err_and(|why| why.contains("which is a flow of the test")));
     }
 }

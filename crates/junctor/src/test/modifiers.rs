@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is changed about the frames that a device is sent: sizes, bursts, ports, who talks to whom, and what comes beside them.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 use tester::extras;
 use tester::genome::Genome;
+use tester::management;
 use tester::search::setup as demands;
 use tester::station::{Every, Extra, Plan, Station};
 
-use super::filters::COUNTS;
+use super::filters::Case;
 use super::variant::Variant;
 
 /// Frames beside the test's (RFC 2544, section 11).
@@ -17,9 +18,11 @@ use super::variant::Variant;
 pub(super) enum Beside {
     /// One broadcast frame for each hundred of the test's (11.1).
     Broadcast,
-    /// A question for the device's up-time by SNMP, each second (11.2).
+    /// A question by SNMP (version 1, community public) for the device's up-time and the counters of its interface 1, each second; the
+    /// answers are verified (11.2).
     Management,
-    /// RIP's updates at the start and each 30 s, of networks that the test does not use (11.3).
+    /// RIP's updates at the start and each 30 s, by turns with routes to networks that the test does not use and without (11.3). With
+    /// the profile rfc the first one comes 5 s before the test's frames.
     Routing,
 }
 
@@ -40,15 +43,15 @@ impl Beside {
 
     /// What is sent where this flow is, past a device with these addresses, if there is such a thing.
     fn extra(self, flow: &tester::frame::Flow, own: &[IpAddr]) -> Option<Extra> {
-        let (frame, every) = match self {
-            Beside::Broadcast => (extras::broadcast(flow.src_mac), Every::Frames(100)),
+        let (frames, every) = match self {
+            Beside::Broadcast => (vec![extras::broadcast(flow.src_mac)], Every::Frames(100)),
             Beside::Management => {
-                let ask = |address: &IpAddr| extras::uptime(flow, address4(*address)?);
-                (own.iter().find_map(ask)?, Every::Time(extras::MANAGEMENT))
+                let asked = management::question(flow, management::askable(own)?)?;
+                (vec![asked], Every::Time(management::EACH))
             }
-            Beside::Routing => (extras::routes(flow)?, Every::Time(extras::ROUTING)),
+            Beside::Routing => (extras::routes(flow)?.to_vec(), Every::Update(extras::ROUTING)),
         };
-        Some(Extra { frame, every })
+        Some(Extra { frames, every })
     }
 
     /// Why there is none.
@@ -85,6 +88,12 @@ pub(super) struct Modifiers {
     /// Frames leave in bursts of so many, as close as the tester can, at the same rate on average (RFC 2544, section 21).
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     burst: Option<u64>,
+    /// Everything is done at a steady rate first, and then in bursts of each of these numbers of frames, with the rate as their average.
+    /// Without a value, 16, 64, 256 and 1024 (RFC 2544, section 21). Results have burst_16 or the like in their names.
+    #[arg(long, value_name = "FRAMES", value_delimiter = ',', num_args = 0.., require_equals = true,
+          default_missing_values = ["16", "64", "256", "1024"], value_parser = clap::value_parser!(u64).range(2..=100_000),
+          conflicts_with_all = ["burst", "networks", "filtering"])]
+    bursts: Vec<u64>,
     /// Each flow has UDP ports drawn at random (RFC 4814).
     #[arg(long)]
     random_ports: bool,
@@ -99,15 +108,15 @@ pub(super) struct Modifiers {
     /// their names.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=760), conflicts_with = "mesh")]
     networks: Option<u32>,
-    /// Everything is done without filters first, then with one that permits the test's frames, and then with 25 of which only the
-    /// last does (RFC 2544, section 11.4): in a configuration of this process, by an IPFilter or Classifier behind whatever checks IP
-    /// headers, or, in a bridge, behind FromDevice; in the kernel, by nftables. Results have filters_1 or filters_25 in their names. Frames that no filter permits
+    /// Everything is done without filters first, then with one that permits the test's frames, with 25 of which only the
+    /// thirteenth does (RFC 2544, section 11.4.1), and with 25 of which only the last does (11.4): in a configuration of this process, by an IPFilter or Classifier behind whatever checks IP
+    /// headers, or, in a bridge, behind FromDevice; in the kernel, by nftables. Results have filters_1, filters_13_of_25 or filters_25 in their names. Frames that no filter permits
     /// are sent to see that the filters are in force.
     #[arg(long, conflicts_with = "networks", group = "filtering")]
     filters: bool,
     /// Everything is done without modifiers first, and then again with each of RFC 2544, section 11, by itself: broadcast frames,
-    /// management frames and routing updates beside the test's, one filter, 25 filters. Results have broadcast, management, routing,
-    /// filters_1 or filters_25 in their names. What cannot be done on a device is said, and left out.
+    /// management frames and routing updates beside the test's, one filter, 25 filters in two orders. Results have broadcast, management,
+    /// routing, filters_1, filters_13_of_25 or filters_25 in their names. What cannot be done on a device is said, and left out.
     #[arg(long, conflicts_with_all = ["networks", "beside"], group = "filtering")]
     each_modifier: bool,
     /// For --filters: a shell command that sets the filters of another device. JUNCTOR_FILTERS is how many there are to be (0, 1 or
@@ -134,6 +143,7 @@ impl Modifiers {
             filters: _,
             each_modifier: _,
             filter_command: _,
+            bursts: _,
         } = self;
         imix.is_some()
             || burst.is_some()
@@ -171,8 +181,11 @@ impl Modifiers {
                 let beside =
                     <Beside as clap::ValueEnum>::value_variants().iter().copied().map(Variant::Beside);
                 let beside = beside.filter(|_| self.each_modifier);
-                let filters = COUNTS.map(Variant::Filters);
+                let filters = Case::ALL.map(Variant::Filters);
                 [Variant::Unfiltered].into_iter().chain(beside).chain(filters).collect()
+            }
+            None if !self.bursts.is_empty() => {
+                std::iter::once(1).chain(self.bursts.iter().copied()).map(Variant::Burst).collect()
             }
             None => vec![Variant::Given],
         }
@@ -186,6 +199,11 @@ impl Modifiers {
     /// Frames in a burst, if they leave in bursts.
     pub(super) fn burst(&self) -> Option<u64> {
         self.burst
+    }
+
+    /// Frames in each burst of those tests that are repeated with bursts.
+    pub(super) fn bursts(&self) -> &[u64] {
+        &self.bursts
     }
 
     /// Whether each port sends to all others.
@@ -202,13 +220,13 @@ impl Modifiers {
     pub(super) fn json(&self) -> Value {
         let beside: Vec<String> = self.beside.iter().map(|what| what.name()).collect();
         json!({
-            "imix": self.imix.as_ref().map(ToString::to_string), "burst": self.burst, "random_ports": self.random_ports,
+            "imix": self.imix.as_ref().map(ToString::to_string), "burst": self.burst, "bursts": self.bursts, "random_ports": self.random_ports,
             "flows_per_port": self.flows_per_port, "mesh": self.mesh, "beside": beside,
             "networks": self.networks, "filters": self.filters, "each_modifier": self.each_modifier, "filter_command": self.filter_command,
         })
     }
 
-    /// Changes what a station sends. Only a station that has talked to its device knows whom to ask for its up-time.
+    /// Changes what a station sends. Only a station that has talked to its device knows whom to ask.
     pub(super) fn apply(&self, station: &mut Station, seed: u64) -> Result<(), String> {
         let mut plan = station.plan().clone();
         forwarded(&mut plan, &station.own_addresses());
@@ -262,13 +280,6 @@ pub(super) fn forwarded(plan: &mut Plan, own: &[IpAddr]) {
         if !stream.flows.iter().all(|(flow, _)| own.contains(&flow.dst)) {
             stream.flows.retain(|(flow, _)| !own.contains(&flow.dst));
         }
-    }
-}
-
-fn address4(address: IpAddr) -> Option<Ipv4Addr> {
-    match address {
-        IpAddr::V4(address) => Some(address),
-        IpAddr::V6(_) => None,
     }
 }
 

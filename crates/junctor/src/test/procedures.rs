@@ -1,47 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What procedures find at one device for one frame size, in names and in words.
 
-use std::time::Duration;
-
-use tester::search::delay::{self, How};
+use tester::search::delay::{self, Latency};
+use tester::search::observe::{Look, Trials};
 use tester::search::stream::Bin;
-use tester::search::{Ledger, back_to_back, loss, recovery, reset, soak};
-use tester::station::{DELAYS_MAX, Sampling};
-use tester::trial::Trial;
+use tester::search::{back_to_back, loss, recovery, reset, soak};
+use tester::station::{Delays, Detail};
 
 use super::log::{gather, latency_curve};
+use super::quantiles::{QUANTILES, Quantile, TOO_FEW, cell};
 use super::record::{BinRow, Curve, Found};
 use super::reset as resetting;
 use super::search::{Profile, Search, Site};
 use crate::measure::Measured;
 use crate::report::{Axis, Scale};
 
-/// Which trials tell latency: how long, how many, and from when on frames are tagged.
-struct Latencies {
-    duration: Duration,
-    trials: usize,
-    tagged_after: Duration,
-}
-
-impl Latencies {
-    fn new(args: &Search) -> Latencies {
-        let rfc = args.profile == Profile::Rfc;
-        let duration = if rfc { delay::RFC_LATENCY_TRIAL } else { Duration::from_secs(1) };
-        let duration = args.trial.unwrap_or(duration);
-        // Half of the time, as the documents have it.
-        Latencies { duration, trials: if rfc { delay::RFC_TRIALS } else { 3 }, tagged_after: duration / 2 }
-    }
-
-    fn sampling(&self, rate: f64) -> Sampling {
-        let frames = (rate * self.duration.as_secs_f64()).round() as u64;
-        let from = (rate * self.tagged_after.as_secs_f64()).round() as u64;
-        Sampling::tags(frames, from, delay::RFC_TAGGED_FRAMES as u64)
-    }
-
-    fn ledger(&self, tagged: usize) -> Ledger {
-        let Latencies { duration, trials, tagged_after } = *self;
-        delay::latency_ledger(&How { trials, duration, tagged_after, tagged, one_in: 1 })
-    }
+/// The trials of a profile in which these frames are looked at.
+fn trials(args: &Search, look: Look) -> Trials {
+    let trials = match args.profile {
+        Profile::Rfc => Trials::rfc(look),
+        Profile::Quick => Trials::quick(look),
+    };
+    Trials { duration: args.trial.unwrap_or(trials.duration), ..trials }
 }
 
 /// Notes a quantity, and hands back the median.
@@ -67,36 +47,40 @@ pub(super) fn is_untimed(site: &Site, section: &'static str, found: &mut Found) 
 
 /// Latency at a rate: of tagged frames, and of every frame (RFC 2544 26.2).
 pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), String> {
-    let how = Latencies::new(args);
-    let mut runs: [Vec<f64>; 4] = Default::default();
-    let quantiles = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
-    let (mut averages, mut fewest, mut all) = (Vec::new(), usize::MAX, None);
+    let trials = trials(args, Look::Tagged);
+    let mut runs: [Vec<Option<f64>>; QUANTILES.len()] = Default::default();
+    let (mut averages, mut all) = (Vec::new(), None);
     site.begin("latency");
-    for _ in 0..how.trials {
-        let trial = Trial::new(rate, how.duration);
-        let (detail, tagged) =
-            site.station.observe(trial, how.sampling(rate)).map_err(|why| why.to_string())?;
-        for (runs, (_, q)) in runs.iter_mut().zip(quantiles) {
-            runs.push(detail.latency.value_at_quantile(q) as f64 / 1e3);
-        }
+    let each = |detail: Detail, tagged: Delays| {
+        runs.iter_mut().zip(QUANTILES).for_each(|(runs, quantile)| runs.push(quantile.us(&detail.latency)));
         let tagged: Vec<f64> = tagged.received().iter().map(|ns| *ns as f64 / 1e3).collect();
-        fewest = fewest.min(tagged.len());
         averages.push(mean(&tagged));
         gather(&mut all, detail.latency);
-    }
+    };
+    let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
     if let Some(all) = all {
         found.draw(latency_curve(&site.titled("Latency at the throughput"), site.size, &all));
     }
     let average = mean(&averages);
     quantity(found, site.name("latency_us.tagged"), "us", averages);
     found.note(site.name("latency_us.average"), "us", average);
-    found.text += &format!("             latency at this rate, us:  tagged frames {average:.1}, every frame");
-    for (runs, (name, _)) in runs.into_iter().zip(quantiles) {
-        let median = quantity(found, site.name(&format!("latency_us.{name}")), "us", runs);
-        found.text += &format!("  {name} {median:.1}");
+    found.text += &format!("             latency at this rate, us:  tagged frames {average:.1}; every frame");
+    let mut too_few = "";
+    for (number, (runs, Quantile { name, .. })) in runs.into_iter().zip(QUANTILES).enumerate() {
+        // Told if every trial had frames enough.
+        let runs: Option<Vec<f64>> = runs.into_iter().collect();
+        let median = runs.map(|runs| quantity(found, site.name(&format!("latency_us.{name}")), "us", runs));
+        if median.is_none() {
+            too_few = TOO_FEW;
+        }
+        let before = if number % 5 == 0 { "\n             " } else { "" };
+        found.text += &format!("{before}  {name} {}", cell(median));
     }
     found.text += "\n";
-    found.deviate(&how.ledger(fewest).of("RFC 2544"));
+    if !too_few.is_empty() {
+        found.text += &format!("               {too_few}\n");
+    }
+    found.deviate(&delay::latency_ledger(&trials.how(rate, fewest)).of("RFC 2544"));
     Ok(())
 }
 
@@ -335,40 +319,36 @@ pub(super) fn tagged_latency(
     rate: f64,
     found: &mut Found,
 ) -> Result<(), String> {
-    let how = Latencies::new(args);
+    let trials = trials(args, Look::Tagged);
     site.begin("latency");
-    let (mut typical, mut worst, mut fewest) = (Vec::new(), Vec::new(), usize::MAX);
-    for _ in 0..how.trials {
-        let trial = Trial::new(rate, how.duration);
-        let (_, tagged) = site.station.observe(trial, how.sampling(rate)).map_err(|why| why.to_string())?;
-        let latency =
-            delay::latency(&tagged.received()).ok_or("no tagged frame arrived: is the rate too high?")?;
-        typical.push(latency.typical_ns / 1e3);
-        worst.push(latency.worst_ns / 1e3);
-        fewest = fewest.min(latency.frames);
-    }
+    let mut latencies = Vec::new();
+    let each = |_: Detail, tagged: Delays| latencies.push(delay::latency(&tagged.received()));
+    let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
+    let latencies: Option<Vec<Latency>> = latencies.into_iter().collect();
+    let latencies = latencies.ok_or("no tagged frame arrived: is the rate too high?")?;
+    let typical = latencies.iter().map(|latency| latency.typical_ns / 1e3).collect();
+    let worst = latencies.iter().map(|latency| latency.worst_ns / 1e3).collect();
     let typical = quantity(found, site.name("latency_us.typical"), "us", typical);
     let worst = quantity(found, site.name("latency_us.worst"), "us", worst);
     found.text += &format!("             latency, us: typical {typical:.1}, worst case {worst:.1}\n");
-    found.deviate(&how.ledger(fewest).of("RFC 8219"));
+    found.deviate(&delay::latency_ledger(&trials.how(rate, fewest)).of("RFC 8219"));
     Ok(())
 }
 
 /// Delay variation as RFC 8219 7.3 has it: PDV and IPDV, from every frame.
 pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), String> {
-    let rfc = args.profile == Profile::Rfc;
-    let trials = if rfc { delay::RFC_TRIALS } else { 3 };
-    let usual = if rfc { delay::RFC_VARIATION_TRIAL } else { Duration::from_secs(1) };
-    let duration = args.trial.unwrap_or(usual);
-    let frames = (rate * duration.as_secs_f64()).round() as u64;
-    let sampling = Sampling::all(frames, DELAYS_MAX / site.senders.max(1) as u64);
+    let trials = trials(args, Look::All { senders: site.senders });
     let mut pdvs = Vec::new();
     let mut ipdvs: [(&str, Vec<f64>); 4] = ["min", "median", "max", "mean_absolute"].map(|n| (n, Vec::new()));
-    for _ in 0..trials {
-        let (_, delays) =
-            site.station.observe(Trial::new(rate, duration), sampling).map_err(|why| why.to_string())?;
-        let pdv = delay::pdv_ns(&delays.received(), delays.lost()).ok_or("no frame arrived")?;
-        let ipdv = delay::ipdv(&delays.in_order()).ok_or("no two successive frames arrived")?;
+    let mut variations = Vec::new();
+    let each = |_: Detail, delays: Delays| {
+        let pdv = delay::pdv_ns(&delays.received(), delays.lost());
+        variations.push((pdv, delay::ipdv(&delays.in_order())));
+    };
+    trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
+    for (pdv, ipdv) in variations {
+        let pdv = pdv.ok_or("no frame arrived")?;
+        let ipdv = ipdv.ok_or("no two successive frames arrived")?;
         pdvs.push(pdv / 1e3);
         let values = [ipdv.min_ns, ipdv.median_ns, ipdv.max_ns, ipdv.mean_absolute_ns];
         ipdvs.iter_mut().zip(values).for_each(|((_, runs), ns)| runs.push(ns / 1e3));
@@ -387,13 +367,6 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
     }
     found.text += &text;
     found.text += "\n";
-    let one_in = sampling.one_in();
-    found.deviate(&delay::variation_ledger(&How {
-        trials,
-        duration,
-        tagged_after: Duration::ZERO,
-        tagged: 0,
-        one_in,
-    }));
+    found.deviate(&delay::variation_ledger(&trials.how(rate, 0)));
     Ok(())
 }

@@ -9,11 +9,13 @@ use std::time::{Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tester::management::Answers;
 use tester::search::Ledger;
 use tester::station::Detail;
 use tester::trial::{Invalid, Trial};
 
 use super::agent::Reading;
+use super::quantiles::QUANTILES;
 use crate::measure::{self, Measured};
 use crate::report::Axis;
 
@@ -142,11 +144,12 @@ impl Quantity {
 /// frames that went wrong. What is the tester's own is neither.
 fn better(name: &str, unit: &str) -> Option<Better> {
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
-    if has(&["gather.", "test.cable.", ".sent_", "unsent", "lateness", "foreign"]) {
+    if has(&["gather.", "test.cable.", ".sent_", "unsent", "lateness", "foreign", ".asked", "answers_right"])
+    {
         return None;
     }
     let is_rate = unit.ends_with("pps") || unit.ends_with("/s");
-    let fits = has(&["burst", "buffer", "capacity"]);
+    let fits = has(&["burst_frames", "buffer", "capacity"]);
     Some(if is_rate || fits { Better::Higher } else { Better::Lower })
 }
 
@@ -159,6 +162,41 @@ pub(crate) struct Curve {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// Questions of network management in a trial (RFC 2544 11.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Managed {
+    pub(crate) asked: u64,
+    /// Answers, and questions without one.
+    pub(crate) right: u64,
+    pub(crate) wrong: u64,
+    pub(crate) missing: u64,
+}
+
+impl Managed {
+    /// Adds another trial's.
+    pub(crate) fn add(&mut self, other: Managed) {
+        self.asked += other.asked;
+        self.right += other.right;
+        self.wrong += other.wrong;
+        self.missing += other.missing;
+    }
+
+    /// For people.
+    pub(crate) fn words(self) -> String {
+        let Managed { asked, right, wrong, missing } = self;
+        format!(
+            "of {asked} queries, {right} were answered rightly, {wrong} wrongly, and {missing} not at all"
+        )
+    }
+}
+
+impl From<&Answers> for Managed {
+    fn from(answers: &Answers) -> Managed {
+        let Answers { asked, right, wrong } = *answers;
+        Managed { asked, right, wrong, missing: answers.missing() }
+    }
 }
 
 /// One trial.
@@ -186,7 +224,13 @@ pub(crate) struct TrialRow {
     pub(crate) misrouted: u64,
     pub(crate) damaged: u64,
     pub(crate) foreign: u64,
-    /// By quantile; nothing if no frame arrived.
+    /// Frames beside the test's that were due and not sent. Records of before have none.
+    #[serde(default)]
+    pub(crate) beside_unsent: u64,
+    /// Questions of network management and what came of them; nothing if none was asked.
+    #[serde(default)]
+    pub(crate) management: Option<Managed>,
+    /// By quantile, as far as frames were enough; nothing if none arrived.
     pub(crate) latency_us: Option<Map<String, Value>>,
     /// By machine, what its agent counted while frames were sent, a second or as a share.
     #[serde(default)]
@@ -215,19 +259,6 @@ impl MachineRow {
     }
 }
 
-/// Quantiles that each trial tells.
-pub(crate) const QUANTILES: [(&str, f64); 9] = [
-    ("min", 0.0),
-    ("p50", 0.5),
-    ("p90", 0.9),
-    ("p99", 0.99),
-    ("p99.9", 0.999),
-    ("p99.99", 0.9999),
-    ("p99.999", 0.99999),
-    ("p99.9999", 0.999999),
-    ("max", 1.0),
-];
-
 impl TrialRow {
     /// A trial and what became of it.
     pub(crate) fn new(size: usize, phase: &str, trial: Trial, result: Result<&Detail, &Invalid>) -> TrialRow {
@@ -248,6 +279,8 @@ impl TrialRow {
             misrouted: 0,
             damaged: 0,
             foreign: 0,
+            beside_unsent: 0,
+            management: None,
             latency_us: None,
             machines: BTreeMap::new(),
             invalid: None,
@@ -272,15 +305,15 @@ impl TrialRow {
     }
 
     fn fill(&mut self, detail: &Detail) {
-        let Detail { outcome, counts, damaged, foreign, latency, .. } = detail;
+        let Detail { outcome, counts, damaged, foreign, answers, beside_unsent, latency, .. } = detail;
         (self.intended, self.sent, self.received) = (outcome.intended, outcome.sent, outcome.received);
         (self.lost, self.unsent) = (outcome.lost(), outcome.unsent());
         (self.reordered, self.gaps, self.duplicates) = (counts.reordered, counts.gaps, counts.duplicates);
         (self.stale, self.misrouted) = (counts.stale, counts.misrouted);
-        (self.damaged, self.foreign) = (*damaged, *foreign);
-        let us = |q| Value::from(latency.value_at_quantile(q) as f64 / 1e3);
-        self.latency_us = (!latency.is_empty())
-            .then(|| QUANTILES.map(|(name, q)| (name.to_owned(), us(q))).into_iter().collect());
+        (self.damaged, self.foreign, self.beside_unsent) = (*damaged, *foreign, *beside_unsent);
+        self.management = (answers.asked > 0).then(|| Managed::from(answers));
+        let told = QUANTILES.iter().filter_map(|q| Some((q.name.to_owned(), q.us(latency)?.into())));
+        self.latency_us = (!latency.is_empty()).then(|| told.collect());
     }
 }
 

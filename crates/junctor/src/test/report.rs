@@ -171,6 +171,12 @@ fn remarks(records: &[Record], names: &Names) -> Vec<String> {
             let of = trials.len();
             all.push(format!("{who}in {unsent} of {of} trials the tester did not send all that was due; they say nothing of the device at that rate."));
         }
+        let beside: u64 = trials.iter().map(|trial| trial.beside_unsent).sum();
+        if beside > 0 {
+            all.push(format!(
+                "{who}{beside} of the frames beside the test's could not be sent: the tester's fault."
+            ));
+        }
         let condition = |name: &str| group.iter().find_map(|r| r.conditions.get(name));
         if condition("own_core").and_then(serde_json::Value::as_bool) == Some(false) {
             all.push(format!("{who}the tester shared a core with the device; both were slower for it."));
@@ -251,15 +257,13 @@ fn modifiers(record: &Record) -> Vec<String> {
     let number = |name: &str| all.get(name).and_then(serde_json::Value::as_u64);
     let text = |name: &str| all.get(name).and_then(serde_json::Value::as_str);
     let is_set = |name: &str| all.get(name).and_then(serde_json::Value::as_bool) == Some(true);
-    let beside: Vec<&str> = all
-        .get("beside")
-        .and_then(|list| list.as_array())
-        .into_iter()
-        .flatten()
-        .filter_map(|w| w.as_str())
-        .collect();
+    let list = |name: &str| all.get(name).and_then(|list| list.as_array()).into_iter().flatten();
+    let beside: Vec<&str> = list("beside").filter_map(|w| w.as_str()).collect();
+    let bursts: Vec<String> = list("bursts").map(ToString::to_string).collect();
     [
         text("imix").map(|genome| format!("Frames of several sizes, in the order {genome} (RFC 6985).")),
+        (!bursts.is_empty())
+            .then(|| format!("First at a steady rate, then in bursts of {} frames (RFC 2544 21).", bursts.join(", "))),
         number("burst").map(|frames| format!("Frames left in bursts of {frames} (RFC 2544 21).")),
         is_set("random_ports").then(|| "UDP ports were drawn at random (RFC 4814).".to_owned()),
         number("flows_per_port").map(|flows| format!("Each port had {flows} flows at most.")),
@@ -272,7 +276,7 @@ fn modifiers(record: &Record) -> Vec<String> {
             "First without modifiers, then with each by itself: broadcast frames, management frames, routing updates, filters (RFC 2544 11)."
                 .to_owned()
         }),
-        is_set("filters").then(|| "First without filters, then with one and with 25 (RFC 2544 11.4).".to_owned()),
+        is_set("filters").then(|| "First without filters, then with one and with 25, of which the thirteenth permits the test's frames (RFC 2544 11.4.1), or the last (11.4).".to_owned()),
     ]
     .into_iter()
     .flatten()

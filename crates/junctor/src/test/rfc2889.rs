@@ -11,6 +11,7 @@ use tester::trial::{Invalid, Trial};
 use wire::MacAddr;
 
 use super::procedures;
+use super::quantiles::QUANTILES;
 use super::record::Found;
 use super::reset::shell;
 use super::search::{Profile, Search, Site, each_size, greatest_rate};
@@ -221,8 +222,9 @@ fn broadcast(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
         return Ok(());
     }
     found.text += "             broadcast latency, us:";
-    for (name, q) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
-        let us = detail.latency.value_at_quantile(q) as f64 / 1e3;
+    for quantile in QUANTILES {
+        let name = quantile.name;
+        let Some(us) = quantile.us(&detail.latency) else { continue };
         found.note(format!("test.rfc2889.broadcast.latency_us.{name}.{}", site.size), "us", us);
         found.text += &format!("  {name} {us:.1}");
     }

@@ -34,7 +34,7 @@ pub(super) struct Search {
     #[command(flatten)]
     common: Common,
     /// Frame sizes in bytes, with the 4 of the FCS [default: RFC 2544's with rfc, 64, 512 and 1518 with quick].
-    #[arg(long, value_name = "BYTES", value_delimiter = ',')]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = super::frame_size)]
     size: Vec<usize>,
     /// How exactly the procedure is followed.
     #[arg(long, value_enum, default_value_t = Profile::Quick)]
@@ -96,6 +96,14 @@ impl Search {
         })
     }
 
+    /// How long before a trial's frames updates of routes are sent.
+    fn ahead(&self) -> Duration {
+        match self.profile {
+            Profile::Rfc => setup::AHEAD,
+            Profile::Quick => Duration::ZERO,
+        }
+    }
+
     pub(super) fn sizes(&self) -> Vec<usize> {
         if let Some(average) = self.common.modifiers.average_size() {
             return vec![average];
@@ -126,7 +134,8 @@ pub(super) enum Procedure {
   reached_mpps.SIZE         instead of it, if the tester could not send more: the device may be faster
   latency_us.tagged.SIZE    at that rate: the average over the tagged frames of each trial (section 26.2), and
   latency_us.average.SIZE   over all trials
-  latency_us.Q.SIZE         of every frame of these trials, by quantile
+  latency_us.Q.SIZE         of every frame of these trials; Q is min, p50, p90, p99, p99.9 ... p99.9999 or max, and
+                            a quantile beyond which a trial had not one frame is left out
   loss_share.SIZE.PERCENT   at shares of the greatest rate (section 26.3)
   burst_frames.SIZE         the longest burst without loss, of each repetition (section 26.4), and
   burst_frames.average.SIZE   on average
@@ -469,7 +478,10 @@ pub(super) fn each_size(
         }
     }
     found.size = None;
-    let facts: Facts = facts.unwrap_or_default();
+    let mut facts: Facts = facts.unwrap_or_default();
+    facts.ahead = args.ahead();
+    let told = facts.beside(&mut found);
+    found.text += &told;
     // What is asked of a bridge's test is another document's, and nobody asks anything of a soak.
     if !matches!(command, "test rfc2889" | "test soak") {
         found.deviate(&args.common.asked(&sizes, args.link.is_some(), args.settle(), &facts));
@@ -533,6 +545,7 @@ fn one_size(
         log,
     };
     site.station.settle(args.settle());
+    site.station.update_ahead(args.ahead());
     let given = site.station.plan().clone();
     let (modifiers, seed) = (&args.common.modifiers, args.common.seed);
     let variants = modifiers.variants();

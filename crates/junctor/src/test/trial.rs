@@ -11,6 +11,7 @@ use tester::trial::Trial;
 
 use super::agent::Reading;
 use super::log::{gather, latency_curve};
+use super::quantiles::{QUANTILES, TOO_FEW, cell};
 use super::record::{Found, Record};
 use super::variant::{Scene, Variant};
 use super::{Common, Facts, SHARED_CORE, calibrate};
@@ -22,13 +23,14 @@ use crate::cli;
   sent_mpps, received_mpps       frames sent and received by all ports, millions a second
   unsent_share                   of the frames that the schedule held, those that the tester did not send: its fault, no loss
   loss_share                     of the frames sent, those that did not arrive
-  reordered, gaps, duplicates, stale, misrouted, damaged, foreign, missed
+  reordered, gaps, duplicates, stale, misrouted, damaged, foreign, missed, beside_unsent
                                  frames: overtaken in their flow; arrived twice; too late to tell; at a wrong port;
                                  with a wrong checksum; not the tester's; lost by the tester's own ports on arrival
-                                 (these count as not sent)
-  latency_us.min, p50 ... max       from a frame's departure to its arrival
-  response_us.min, p50 ... max      from when it was due: what a user sees who sends on time
-  lateness_us.min, p50 ... max      how late frames left the tester: its own error
+                                 (these count as not sent); beside the test's (--beside), due and not sent: the tester's fault
+  latency_us.Q                   from a frame's departure to its arrival
+  response_us.Q                  from when it was due: what a user sees who sends on time
+  lateness_us.Q                  how late frames left the tester: its own error; Q is min, p50, p90, p99, p99.9, p99.99, p99.999,
+                                 p99.9999 or max, and a quantile beyond which there is not one frame is left out
   gather.AGENT...                with agents, what their machines did while frames were sent (see junctor test gather)
   cable.mpps, cable.latency_us.p50
                                  what the tester reaches on a cable, measured before
@@ -76,6 +78,9 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     let modifiers = &args.common.modifiers;
     if modifiers.each() {
         return Err("--each-modifier is for procedures; --beside and --filters choose a trial's".to_owned());
+    }
+    if !modifiers.bursts().is_empty() {
+        return Err("--bursts is for procedures; --burst chooses a trial's".to_owned());
     }
     let size = modifiers.average_size().unwrap_or(args.size);
     let mut found = Found::of_size(size);
@@ -135,6 +140,7 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     found.trials = log.take();
     found.note("test.cable.mpps".to_owned(), "Mpps", cable.rate / 1e6);
     found.note("test.cable.latency_us.p50".to_owned(), "us", cable.latency_ns as f64 / 1e3);
+    text += &facts.beside(&mut found);
     found.deviate(&args.common.asked(&[size], false, Duration::ZERO, &facts));
     let mut conditions = args.common.conditions(&facts);
     conditions.insert("size".to_owned(), json!(size));
@@ -143,13 +149,11 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     Ok((found.record("test trial", conditions), text))
 }
 
-/// Quantiles that are told.
-const QUANTILES: [(&str, f64); 6] =
-    [("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
-
 /// For people.
 fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
-    let Detail { outcome, counts, damaged, foreign, missed, latency, response, lateness } = detail;
+    let Detail {
+        outcome, counts, damaged, foreign, missed, beside_unsent, latency, response, lateness, ..
+    } = detail;
     let device = &args.common.device;
     let each = match facts.senders {
         1 => "1 port".to_owned(),
@@ -177,22 +181,13 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
         ("misrouted", counts.misrouted, "at a wrong port"),
         ("damaged", *damaged, "wrong checksum, or of a trial before"),
         ("foreign", *foreign, "not the tester's"),
+        ("beside", *beside_unsent, "the test's could not be sent: the tester's fault"),
     ] {
         if frames > 0 {
             line(what, frames, note.to_owned());
         }
     }
-    text += &format!("  {:<12}", "microseconds");
-    QUANTILES.iter().for_each(|(name, _)| text += &format!(" {name:>10}"));
-    for (what, histogram) in [("latency", latency), ("response", response), ("lateness", lateness)] {
-        if histogram.is_empty() {
-            continue;
-        }
-        text += &format!("\n  {what:<12}");
-        let values = QUANTILES.map(|(_, q)| histogram.value_at_quantile(q) as f64 / 1e3);
-        values.iter().for_each(|us| text += &format!(" {us:>10.1}"));
-    }
-    text += "\n";
+    text += &latencies([latency, response, lateness]);
     text += &facts.built();
     text += &super::left_out(&facts.left_out);
     if !facts.own_core {
@@ -200,6 +195,32 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
     }
     if !outcome.tester_kept_up() {
         text += "  The tester did not keep up with this rate: what the device could do is not known. Ask for less.\n";
+    }
+    text
+}
+
+/// The latency of every frame, what a user sees who sends on time, and the tester's own lateness: a column for each of them that is
+/// known, a line for each quantile.
+fn latencies(of: [&Histogram<u64>; 3]) -> String {
+    let columns: Vec<(&str, &Histogram<u64>)> =
+        ["latency", "response", "lateness"].into_iter().zip(of).filter(|(_, all)| !all.is_empty()).collect();
+    if columns.is_empty() {
+        return String::new();
+    }
+    let mut text = "  microseconds".to_owned();
+    columns.iter().for_each(|(what, _)| text += &format!(" {what:>10}"));
+    let mut too_few = false;
+    for quantile in QUANTILES {
+        text += &format!("\n  {:<12}", quantile.name);
+        for (_, all) in &columns {
+            let us = quantile.us(all);
+            too_few |= us.is_none();
+            text += &format!(" {:>10}", cell(us));
+        }
+    }
+    text += "\n";
+    if too_few {
+        text += &format!("  {TOO_FEW}\n");
     }
     text
 }
@@ -223,7 +244,9 @@ fn machine_text(reading: &Reading) -> String {
 }
 
 fn results(detail: &Detail, found: &mut Found) {
-    let Detail { outcome, counts, damaged, foreign, missed, latency, response, lateness } = detail;
+    let Detail {
+        outcome, counts, damaged, foreign, missed, beside_unsent, latency, response, lateness, ..
+    } = detail;
     let mut one = |name: &str, unit, value: f64| found.note(format!("test.{name}"), unit, value);
     let rate = |frames: u64| frames as f64 / outcome.duration.as_secs_f64() / 1e6;
     one("sent_mpps", "Mpps", rate(outcome.sent));
@@ -239,6 +262,7 @@ fn results(detail: &Detail, found: &mut Found) {
         ("damaged", *damaged),
         ("foreign", *foreign),
         ("missed", *missed),
+        ("beside_unsent", *beside_unsent),
     ] {
         one(name, "frames", frames as f64);
     }
@@ -247,9 +271,10 @@ fn results(detail: &Detail, found: &mut Found) {
         if histogram.is_empty() {
             continue;
         }
-        for (quantile, q) in QUANTILES {
-            let ns = histogram.value_at_quantile(q);
-            one(&format!("{name}.{quantile}"), "us", ns as f64 / 1e3);
+        for quantile in QUANTILES {
+            if let Some(us) = quantile.us(histogram) {
+                one(&format!("{name}.{}", quantile.name), "us", us);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything several times over: with other addresses (RFC 2544, section 12), or with modifiers (section 11), such as filters on the
-//! device (11.4).
+//! Everything several times over: with other addresses (RFC 2544, section 12), in bursts (section 21), or with modifiers (section 11),
+//! such as filters on the device (11.4).
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tester::station::{Plan, Station};
 use tester::trial::Trial;
 
 use super::device::{Filtering, Routing, Running};
-use super::filters::Filters;
+use super::filters::{Case, Filters};
 use super::modifiers::{Beside, forwarded};
 use super::networks;
 use super::reset::shell_with;
@@ -32,8 +32,10 @@ pub(super) enum Variant {
     Unfiltered,
     /// The same, with frames beside the test's.
     Beside(Beside),
-    /// The same, past so many filters.
-    Filters(u32),
+    /// The same, past filters.
+    Filters(Case),
+    /// In bursts of so many frames; of one, at a steady rate.
+    Burst(u64),
 }
 
 /// What a variant does something to, and how.
@@ -96,11 +98,12 @@ impl Variant {
     /// As names of results have it.
     pub(super) fn name(self) -> String {
         match self {
-            Variant::Given | Variant::Unfiltered => String::new(),
+            Variant::Given | Variant::Unfiltered | Variant::Burst(1) => String::new(),
+            Variant::Burst(frames) => format!("burst_{frames}"),
             Variant::OnePair => "one_pair".to_owned(),
             Variant::Beside(what) => what.name(),
             Variant::Networks(count) => format!("networks_{count}"),
-            Variant::Filters(count) => format!("filters_{count}"),
+            Variant::Filters(case) => case.name().to_owned(),
         }
     }
 
@@ -125,8 +128,9 @@ impl Variant {
             Variant::Unfiltered if is_optional && !scene.filtered => {}
             Variant::Unfiltered => scene.filter(None)?,
             Variant::Beside(what) => what.add(&mut plan, &scene.station.own_addresses())?,
-            Variant::Filters(count) => {
-                let filters = Filters::new(count, &plan, scene.bridged)?;
+            Variant::Burst(frames) => plan.burst = frames,
+            Variant::Filters(case) => {
+                let filters = Filters::new(case, &plan, scene.bridged)?;
                 begun.filters = Some((filters.list(), scene.see(&filters, &plan)?));
             }
         }

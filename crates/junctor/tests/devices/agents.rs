@@ -163,7 +163,7 @@ fn what_the_kernel_drops_between_two_machines_is_what_is_lost() {
         only_lost(&text);
         // One kernel runs them all, so there is one clock.
         assert!(
-            text.contains("\n  latency") && text.contains("a virtual cable on each agent's machine"),
+            text.contains("latency   response") && text.contains("a virtual cable on each agent's machine"),
             "{text}"
         );
         let after = forwarded(&site.router);

@@ -4,9 +4,13 @@
 use std::time::Duration;
 
 use super::{Ledger, Level, seconds};
+use crate::management::Answers;
 
 /// Frame sizes for Ethernet in bytes, with FCS (RFC 2544 9.1).
 pub const ETHERNET_SIZES: [usize; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
+
+/// Frames in a burst (RFC 2544 21).
+pub const BURSTS: [u64; 4] = [16, 64, 256, 1024];
 
 /// How long a device is left alone after each trial (RFC 2544 23 e).
 pub const SETTLE: Duration = Duration::from_secs(5);
@@ -42,15 +46,26 @@ pub struct Setup {
     pub beside: Vec<Beside>,
     /// Why frames beside the test's may not stand exactly where they ought to among these, if so.
     pub uneven: Option<&'static str>,
+    /// Questions of management, and what came of them.
+    pub answers: Answers,
+    /// How many of these were due and not sent.
+    pub beside_unsent: u64,
+    /// How long before a trial's frames its first routing update was sent.
+    pub ahead: Duration,
     /// The sizes of one mix of frames, if several were mixed.
     pub mix: Option<Vec<usize>>,
-    /// Frames in a burst, if they left in bursts.
-    pub burst: Option<u64>,
+    /// Frames in a burst, where they left in bursts.
+    pub bursts: Vec<u64>,
+    /// Whether they left at a steady rate, in all tests or in the first.
+    pub steady: bool,
     /// Whether each port sends to all others.
     pub mesh: bool,
     /// Whether the report has the device's configuration.
     pub configuration: bool,
 }
+
+/// How long before a trial's frames a routing update is sent (RFC 2544 C.2.3).
+pub const AHEAD: Duration = Duration::from_secs(5);
 
 /// Frames beside the test's (RFC 2544 11.1 to 11.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +83,8 @@ pub enum Beside {
 pub struct Filters {
     /// In how many of the two cases.
     pub cases: usize,
+    /// And in the third, in which the thirteenth of 25 permits the test's frames (11.4.1).
+    pub thirteenth: bool,
     /// Why it is not known that they were in force, if so.
     pub doubt: Option<String>,
 }
@@ -167,7 +184,22 @@ pub fn ledger(setup: &Setup) -> Ledger {
 /// Broadcast and management frames and routing updates, those that were sent.
 fn beside(ledger: &mut Ledger, setup: &Setup) {
     use Level::{Must, Plain, Should};
-    let (in_place, why) = (setup.uneven.is_none(), setup.uneven.unwrap_or_default());
+    let (in_place, why) = match (setup.beside_unsent, setup.uneven) {
+        (0, None) => (true, String::new()),
+        (0, Some(why)) => (false, why.to_owned()),
+        (unsent, _) => (false, format!("{unsent} of the frames beside the test's could not be sent")),
+    };
+    let all_sent = setup.beside_unsent == 0;
+    let why = &*why;
+    let Answers { asked, right, wrong } = setup.answers;
+    let answered = format!(
+        "of {asked} queries, {right} were answered rightly, {wrong} wrongly, and {} not at all",
+        setup.answers.missing()
+    );
+    let ahead = match setup.ahead {
+        Duration::ZERO => "it is sent with the first of them".to_owned(),
+        ahead => format!("by {}", seconds(ahead)),
+    };
     let mut note = |section, level, asks, met, done| ledger.note(section, level, asks, met, done);
     for what in [Beside::Broadcast, Beside::Management, Beside::Routing] {
         if !setup.beside.contains(&what) {
@@ -176,7 +208,7 @@ fn beside(ledger: &mut Ledger, setup: &Setup) {
         match what {
             Beside::Broadcast => {
                 let section = "RFC 2544 11.1";
-                note(section, Should, "1 % broadcast frames are added to the stream", true, "");
+                note(section, Should, "1 % broadcast frames are added to the stream", all_sent, why);
                 note(
                     section,
                     Should,
@@ -190,20 +222,26 @@ fn beside(ledger: &mut Ledger, setup: &Setup) {
                 let section = "RFC 2544 11.2";
                 note(section, Should, "a management query is the first frame of each second", in_place, why);
                 note(section, Plain, "its answer fits into one frame", true, "");
-                let unread = "answers are counted as frames that are not the test's, and not read";
-                note(section, Should, "the answer is verified", false, unread);
-                let asked = "another query, for the time since the device began (sysUpTime) only";
-                note(section, Plain, "the query is such as the one of appendix C", false, asked);
+                let all_right = setup.answers.right == setup.answers.asked;
+                note(section, Should, "the answer is verified", all_right, &answered);
+                note(
+                    "RFC 2544 C.2.4.3",
+                    Plain,
+                    "the query asks for sysUpTime, ifInOctets, ifOutOctets, ifInUcastPkts and ifOutUcastPkts of one interface",
+                    true,
+                    "",
+                );
             }
             Beside::Routing => {
                 let section = "RFC 2544 11.3";
                 note(section, Should, "a routing update is the first frame of a trial", in_place, why);
-                note(section, Should, "updates follow as often as the protocol has them", true, "");
+                note(section, Should, "updates follow as often as the protocol has them", all_sent, why);
                 note(section, Plain, "they are of networks that the test does not use", true, "");
-                let same = "all updates are the same";
-                note(section, Must, "two updates alternate, each of which changes the routes", false, same);
+                note(section, Must, "two updates alternate, each of which changes the routes", true, "");
                 let unseen = "the tester does not see the device's routes";
                 note(section, Should, "it is verified that the device has processed them", false, unseen);
+                let asks = "an update precedes the test's frames by 5 s";
+                note("RFC 2544 C.2.3", Should, asks, setup.ahead >= AHEAD, &ahead);
             }
         }
     }
@@ -266,15 +304,18 @@ fn mixes(ledger: &mut Ledger, setup: &Setup) {
             format_args!("not among them: {} bytes", missing.join(", ")),
         );
     }
-    let done = match setup.burst {
-        Some(burst) => format!("in bursts of {burst} only"),
-        None => "at a steady rate only".to_owned(),
+    let bursts: Vec<String> = setup.bursts.iter().map(u64::to_string).collect();
+    let in_bursts = !bursts.is_empty();
+    let done = match in_bursts {
+        true => format!("in bursts of {} only", bursts.join(", ")),
+        false => "at a steady rate only".to_owned(),
     };
     let both = "some tests run at a steady rate and in repeated bursts";
-    ledger.note("RFC 2544 21", Level::Should, both, false, &done);
-    if setup.burst.is_some() {
+    ledger.note("RFC 2544 21", Level::Should, both, in_bursts && setup.steady, &done);
+    if in_bursts {
         let sizes = "there are bursts of 16, 64, 256 and 1024 frames";
-        ledger.note("RFC 2544 21", Level::Should, sizes, false, &done);
+        let all = BURSTS.iter().all(|burst| setup.bursts.contains(burst));
+        ledger.note("RFC 2544 21", Level::Should, sizes, all, &done);
         ledger.note(
             "RFC 2544 21",
             Level::Plain,
@@ -298,9 +339,16 @@ fn filters(ledger: &mut Ledger, done: &Filters) {
     ledger.note(
         "RFC 2544 11.4.1",
         Level::Plain,
-        "filters of given addresses, of which the thirteenth of 25 permits the test's frames",
+        "of 25 filters, the thirteenth permits the test's frames",
+        done.thirteenth && done.doubt.is_none(),
+        doubt,
+    );
+    ledger.note(
+        "RFC 2544 11.4.1",
+        Level::Plain,
+        "the filters are of given addresses",
         false,
-        "the last of 25, as 11.4 has it; it permits the addresses of all flows of a port",
+        "that which permits has those of all flows of a port",
     );
 }
 
@@ -378,13 +426,20 @@ mod tests {
         assert_eq!(missed(&each(&[])), always[1..]);
         assert_eq!(missed(&each(&["management: nobody to ask"])), always);
         let filtered = |cases, doubt: Option<&str>| {
-            let filters = Some(Filters { cases, doubt: doubt.map(str::to_owned) });
+            let filters = Some(Filters { cases, thirteenth: true, doubt: doubt.map(str::to_owned) });
             missed(&Setup { filters, ..good.clone() })
                 .iter()
                 .filter(|section| **section == "RFC 2544 11.4")
                 .count()
         };
         assert_eq!([filtered(2, None), filtered(1, None), filtered(2, Some("who knows"))], [0, 1, 1]);
+        let third = |thirteenth| {
+            met(
+                &Setup { filters: Some(Filters { cases: 2, thirteenth, doubt: None }), ..good.clone() },
+                "RFC 2544 11.4.1",
+            )
+        };
+        assert_eq!([third(false), third(true)], [(0, 2), (1, 2)]);
         let bare = Setup { sizes: vec![64, 512], senders: 1, ..Setup::default() };
         assert_eq!(missed(&bare).len(), always.len() + 7);
         let ledger = ledger(&bare);
@@ -415,8 +470,18 @@ mod tests {
             assert!((0..3).all(|other| (judged[other].1 > 0) == (other == at)), "{only:?}: {judged:?}");
         }
         let exact = Setup { beside: all, ..Setup::default() };
-        assert_eq!(of(&exact), [(3, 3), (2, 4), (3, 5)]);
-        assert_eq!(of(&Setup { uneven: Some("who knows"), ..exact }), [(2, 3), (1, 4), (2, 5)]);
+        assert_eq!(of(&exact), [(3, 3), (3, 3), (4, 5)]);
+        assert_eq!(of(&Setup { uneven: Some("who knows"), ..exact.clone() }), [(2, 3), (2, 3), (3, 5)]);
+        let unsent = Setup { beside_unsent: 7, ..exact.clone() };
+        assert_eq!(of(&unsent), [(1, 3), (2, 3), (2, 5)]);
+        let said =
+            ledger(&unsent).deviations().filter_map(|clause| clause.deviation.clone()).collect::<Vec<_>>();
+        assert!(said.iter().any(|why| why.starts_with("7 of the frames beside")), "{said:?}");
+        let answers = Answers { asked: 9, right: 7, wrong: 1 };
+        let doubtful = Setup { answers, ..exact.clone() };
+        assert_eq!((met(&doubtful, "RFC 2544 11.2"), met(&doubtful, "RFC 2544 C.2.4.3")), ((2, 3), (1, 1)));
+        let ahead = |ahead| met(&Setup { ahead, ..exact.clone() }, "RFC 2544 C.2.3");
+        assert_eq!([ahead(Duration::ZERO), ahead(AHEAD)], [(0, 1), (1, 1)]);
     }
 
     #[test]
@@ -434,7 +499,13 @@ mod tests {
         assert_eq!(met(&mixed(&ETHERNET_SIZES), "RFC 2544 18"), (1, 1));
         assert_eq!(met(&mixed(&ETHERNET_SIZES[1..]), "RFC 2544 18"), (0, 1));
         assert_eq!(met(&two, "RFC 2544 21"), (0, 1));
-        assert_eq!(met(&Setup { burst: Some(16), ..two.clone() }, "RFC 2544 21"), (0, 3));
+        let bursts = |bursts: &[u64], steady| {
+            met(&Setup { bursts: bursts.to_vec(), steady, ..two.clone() }, "RFC 2544 21")
+        };
+        assert_eq!(
+            [bursts(&[16], false), bursts(&[16], true), bursts(&BURSTS, true)],
+            [(0, 3), (1, 3), (2, 3)]
+        );
         assert_eq!(met(&two, "RFC 2544 25"), (1, 1));
     }
 }

@@ -18,6 +18,7 @@ use super::offer::{Job, Order};
 use super::run::DUPLICATES_NS;
 use super::{Delays, Plan, Ran, Station};
 use crate::account::Counts;
+use crate::management::Answers;
 use crate::trial::Invalid;
 
 /// From when all are ready until sending begins, at first and at most.
@@ -80,7 +81,9 @@ pub struct Tally {
     pub(super) counts: Counts,
     pub(super) damaged: u64,
     pub(super) foreign: u64,
+    pub(super) answers: Answers,
     pub(super) missed: u64,
+    pub(super) beside_unsent: u64,
     #[serde(with = "recorded")]
     pub(super) latency: Histogram<u64>,
     #[serde(with = "recorded")]
@@ -104,7 +107,9 @@ impl Tally {
         self.counts.add(&other.counts);
         self.damaged += other.damaged;
         self.foreign += other.foreign;
+        self.answers.add(&other.answers);
         self.missed += other.missed;
+        self.beside_unsent += other.beside_unsent;
         for (sum, histogram) in [
             (&mut self.latency, other.latency),
             (&mut self.response, other.response),

@@ -16,6 +16,7 @@ use super::{Every, Extra};
 use crate::account::Accounts;
 use crate::frame::{self, Received, Template};
 use crate::hosts;
+use crate::management::{self, Answers};
 use crate::pace::Schedule;
 use crate::signature::{Key, Signature, since};
 
@@ -47,10 +48,72 @@ pub(super) struct Sender {
     pub(super) batch: Batch,
 }
 
-/// A frame beside the test's, and when it is due: the number of the frame before which it leaves, or the time.
+/// Frames beside the test's, and when one is due: the number of the frame before which it leaves, or the time.
 pub(super) struct Pending {
     pub(super) extra: Extra,
     pub(super) next: u64,
+    /// How many have been sent in all trials: whose turn it is.
+    turn: usize,
+    /// How many in this one.
+    pub(super) sent: u64,
+    /// They are questions of management.
+    pub(super) asks: bool,
+}
+
+impl Pending {
+    pub(super) fn new(extra: Extra) -> Pending {
+        let asks = extra.frames.iter().all(|frame| management::is_question(frame));
+        Pending { extra, next: 0, turn: 0, sent: 0, asks }
+    }
+
+    /// A new run begins.
+    pub(super) fn rewind(&mut self) {
+        (self.next, self.sent) = (0, 0);
+    }
+
+    fn is_update(&self) -> bool {
+        matches!(self.extra.every, Every::Update(_))
+    }
+
+    /// Whether one is due before the test's frame of this number, at this time.
+    pub(super) fn is_due(&self, number: u64, now_ns: u64) -> bool {
+        match self.extra.every {
+            Every::Frames(_) => self.next <= number,
+            Every::Time(_) | Every::Update(_) => self.next <= now_ns,
+        }
+    }
+
+    /// Sends the one whose turn it is, if the port has room for it.
+    fn send(&mut self, tx: &mut dyn TxQueue, now_ns: u64) -> bool {
+        let frame = &self.extra.frames[self.turn % self.extra.frames.len()];
+        let mut batch: Batch = Packet::copy_of(frame).into_iter().collect();
+        let is_sent = tx.transmit(&mut batch) == 1;
+        batch.free_all();
+        if is_sent {
+            self.turn += 1;
+            self.sent += 1;
+            self.next = match self.extra.every {
+                Every::Frames(frames) => self.next + frames.max(1),
+                Every::Time(time) | Every::Update(time) => {
+                    (if self.next == 0 { now_ns } else { self.next }) + time.as_nanos() as u64
+                }
+            };
+        }
+        is_sent
+    }
+
+    /// How many are due that have not been sent, when the test's frames of lesser numbers have; `begun` is when the first of these was
+    /// due, `last` the last.
+    fn owed(&self, number: u64, begun: u64, last: u64) -> u64 {
+        let upto =
+            |last: u64, next: u64, step: u64| last.checked_sub(next).map_or(0, |left| left / step.max(1) + 1);
+        match self.extra.every {
+            Every::Frames(frames) => number.checked_sub(1).map_or(0, |last| upto(last, self.next, frames)),
+            Every::Time(time) | Every::Update(time) => {
+                upto(last, self.next.max(begun), time.as_nanos() as u64)
+            }
+        }
+    }
 }
 
 /// One port's receiving side.
@@ -87,6 +150,8 @@ pub(super) struct Turn {
     pub(super) missed_before: u64,
     pub(super) damaged: u64,
     pub(super) foreign: u64,
+    /// What answers there were to questions of management.
+    pub(super) answers: Answers,
     pub(super) askers: BTreeSet<IpAddr>,
     /// Whether departures are told by the clock that arrivals are.
     pub(super) is_timed: bool,
@@ -167,26 +232,37 @@ impl Sender {
     pub(super) fn send_extras(&mut self, now_ns: u64) -> bool {
         let mut had_room = true;
         for pending in &mut self.extras {
-            let (is_due, next) = match pending.extra.every {
-                // Many may be sent between two looks, or while there is no room.
-                Every::Frames(frames) => (pending.next <= self.next, pending.next + frames.max(1)),
-                Every::Time(time) => {
-                    let from = if pending.next == 0 { now_ns } else { pending.next };
-                    (pending.next <= now_ns, from + time.as_nanos() as u64)
-                }
-            };
-            if !is_due {
-                continue;
+            // Many may be sent between two looks, or while there is no room.
+            if pending.is_due(self.next, now_ns) {
+                had_room &= pending.send(&mut *self.tx, now_ns);
             }
-            let mut batch: Batch = Packet::copy_of(&pending.extra.frame).into_iter().collect();
-            if self.tx.transmit(&mut batch) == 1 {
-                pending.next = next;
-            } else {
-                had_room = false;
-            }
-            batch.free_all();
         }
         had_room
+    }
+
+    /// Whether it sends updates of routes.
+    pub(super) fn has_updates(&self) -> bool {
+        self.is_here && !self.active.is_empty() && self.extras.iter().any(Pending::is_update)
+    }
+
+    /// Sends what is to be there before the test's frames, unless it has been.
+    pub(super) fn send_updates(&mut self, now_ns: u64) {
+        if !self.has_updates() {
+            return;
+        }
+        for pending in self.extras.iter_mut().filter(|pending| pending.is_update() && pending.next == 0) {
+            pending.send(&mut *self.tx, now_ns);
+        }
+        self.tx.flush();
+    }
+
+    /// How many frames beside the test's ought to have been sent with these and were not: the port had no room for them.
+    pub(super) fn owed(&self, schedule: &Schedule) -> u64 {
+        if self.active.is_empty() || !self.is_here || self.next == 0 {
+            return 0;
+        }
+        let (begun, last) = (schedule.due_ns(0), schedule.due_ns(self.next - 1));
+        self.extras.iter().map(|pending| pending.owed(self.next, begun, last)).sum()
     }
 }
 
@@ -204,6 +280,10 @@ impl Receiver {
                 Received::Test(signature) => turn.arrived(signature, port, now),
                 Received::Damaged => turn.damaged += 1,
                 Received::Foreign => {
+                    if let Some(is_right) = management::answer(packet.data()) {
+                        turn.answers.note(is_right);
+                        continue;
+                    }
                     turn.foreign += 1;
                     turn.askers.extend(hosts::asker(packet.data()));
                     self.wanted.extend(hosts::wanted(packet.data()));

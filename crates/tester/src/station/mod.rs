@@ -49,6 +49,7 @@ pub use sample::{DELAYS_MAX, Delays, Sampling};
 
 use crate::account::{ANYWHERE, Counts};
 use crate::frame::{self, Template};
+use crate::management::Answers;
 use crate::search::stream::Timeline;
 use crate::trial::{Invalid, Outcome, Trial};
 
@@ -69,9 +70,13 @@ pub struct Detail {
     pub damaged: u64,
     /// Frames that are not the tester's.
     pub foreign: u64,
+    /// Questions of management, and what came of them ([`crate::management`]).
+    pub answers: Answers,
     /// Frames that arrived at the tester's ports and that it had no room for: its own fault. They count as not sent, since nothing
     /// is known of what the device did to them.
     pub missed: u64,
+    /// Frames beside the test's ([`Extra`]) that were due and that the tester did not send.
+    pub beside_unsent: u64,
     /// From a frame's departure to its arrival, in nanoseconds.
     pub latency: Histogram<u64>,
     /// From when a frame was due to its arrival: what a user would see who sends on time (corrected for coordinated omission).
@@ -110,6 +115,8 @@ pub struct Station {
     /// For how long the device is left alone after each trial, and until when it is.
     settle: Duration,
     settled_ns: u64,
+    /// How long before a trial's frames updates of routes are sent.
+    ahead: Duration,
     clock: Clock,
     trials: u64,
     seed: u64,
@@ -171,6 +178,7 @@ impl Station {
             stragglers: plan.stragglers,
             settle: Duration::ZERO,
             settled_ns: 0,
+            ahead: Duration::ZERO,
             clock: Clock::default(),
             trials: 0,
             seed,
@@ -222,8 +230,13 @@ impl Station {
             sender.sizes = sizes.len();
             let place = |size: &usize| sizes.binary_search(size).unwrap_or(0);
             sender.pattern = stream.sizes.iter().map(place).collect();
-            sender.extras =
-                stream.extras.iter().map(|extra| Pending { extra: extra.clone(), next: 0 }).collect();
+            sender.extras = stream
+                .extras
+                .iter()
+                .filter(|extra| !extra.frames.is_empty())
+                .cloned()
+                .map(Pending::new)
+                .collect();
             for (flow, to) in &stream.flows {
                 for size in &sizes {
                     let template = Template::new(flow, *size, &stream.headers).ok_or_else(|| {
@@ -298,6 +311,12 @@ impl Station {
     /// does not wait for that.
     pub fn settle(&mut self, time: Duration) {
         self.settle = time;
+    }
+
+    /// Sends updates of routes ([`Every::Update`]) so long before the test's frames from now on (RFC 2544 C.2.3), not with the first of
+    /// them. What only warms a device up does not wait for that.
+    pub fn update_ahead(&mut self, time: Duration) {
+        self.ahead = time;
     }
 
     /// Carries out a trial.

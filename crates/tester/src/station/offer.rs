@@ -83,6 +83,8 @@ pub struct Order {
     pub key: u64,
     /// The device's own addresses, as far as they are known: nothing is sent there.
     pub own: Vec<IpAddr>,
+    /// How long before the first frame updates of routes are sent.
+    pub ahead: Duration,
     /// How much later than the schedule's end frames may leave, if that is not a hundredth of it.
     pub grace: Option<Duration>,
     /// Width of the timeline's bins, if there is to be one.
@@ -114,6 +116,7 @@ impl<'a> Job<'a> {
             offer,
             key: 0,
             own: Vec::new(),
+            ahead: Duration::ZERO,
             grace: None,
             bin: None,
             sampling: None,

@@ -21,11 +21,11 @@ pub struct Stream {
     pub extras: Vec<Extra>,
 }
 
-/// A frame that is sent again and again beside the test's frames, to see what that costs the device (RFC 2544 11).
+/// Frames that are sent again and again beside the test's frames, to see what that costs the device (RFC 2544 11).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extra {
-    /// Without FCS.
-    pub frame: Vec<u8>,
+    /// Without FCS: one each time, in turn, from one trial to the next.
+    pub frames: Vec<Vec<u8>>,
     /// How often.
     pub every: Every,
 }
@@ -37,6 +37,10 @@ pub enum Every {
     Frames(u64),
     /// At the start, and then after each such time.
     Time(Duration),
+    /// The same, but the first one may have to be there some time before the test's frames ([`Station::update_ahead`]).
+    ///
+    /// [`Station::update_ahead`]: super::Station::update_ahead
+    Update(Duration),
 }
 
 /// What is sent, and for how long stragglers are waited for.

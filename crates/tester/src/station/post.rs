@@ -204,6 +204,7 @@ impl Station {
         self.own.extend(&order.own);
         self.leave_out();
         self.look()?;
+        self.update(order.ahead, || lead.go_on())?;
         self.drain();
         let mut turn = self.prepare(order, 0)?;
         self.arm_sources()?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Delays, Detail, Job, Offer, Sampling, Station};
 use crate::search::back_to_back::Bursts;
+use crate::search::observe::Observer;
 use crate::search::stream::{Resets, Step, Streams, Timeline};
 use crate::trial::{Invalid, Measurer, Outcome, Trial};
 
@@ -32,18 +33,18 @@ impl Measurer for Station {
     }
 }
 
-impl Station {
-    /// Carries out a trial, and keeps the delays of these frames.
-    ///
-    /// # Errors
-    /// As [`Station::run`].
-    pub fn observe(&mut self, trial: Trial, sampling: Sampling) -> Result<(Detail, Delays), Invalid> {
+impl Observer for Station {
+    type Detail = Detail;
+
+    fn observe(&mut self, trial: Trial, sampling: Sampling) -> Result<(Detail, Delays), Invalid> {
         let mut job = Job::new(Offer::from(trial));
         job.order.sampling = Some(sampling);
         let ran = self.carry_out(job)?;
         Ok((ran.detail, ran.delays.unwrap_or_else(|| unreachable!("they were asked for"))))
     }
+}
 
+impl Station {
     /// This station, sending bursts at the medium's rate: frames a second for each sending port.
     pub fn bursts(&mut self, line_rate: f64) -> BurstStation<'_> {
         BurstStation { station: self, line_rate }

@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use super::course::Course;
 use super::crew::Tally;
-use super::line::{Slot, Turn, histogram};
+use super::line::{Pending, Sender, Slot, Turn, histogram};
 use super::offer::{Job, Order};
 use super::sample::Delays;
 use super::source::LEAD_NS;
 use super::{Detail, Ran, Station};
 use crate::account::{ANYWHERE, Accounts};
+use crate::management::Answers;
 use crate::signature::Key;
 use crate::trial::{Invalid, Outcome};
 
 /// How long duplicates are waited for when all frames have arrived.
 pub(super) const DUPLICATES_NS: u64 = 5_000_000;
+/// How long answers to questions of management are waited for then.
+const ANSWERS_NS: u64 = 100_000_000;
 /// How much later than due the last frames may leave, at least and at most.
 const GRACE: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(10));
 /// How often a look is taken, while frames are sent, at links and at whatever else a run needs.
@@ -31,6 +34,7 @@ impl Station {
         let trial = job.order.offer.trial();
         if !job.is_warm_up {
             self.let_settle();
+            job.order.ahead = self.ahead;
         }
         self.trials += 1;
         job.order.key = self.seed.wrapping_add(self.trials.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -66,6 +70,7 @@ impl Station {
 
     fn carry_out_here(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
         self.gauge.begin()?;
+        self.update(job.order.ahead, || Ok(()))?;
         self.arm_sources()?;
         self.drain();
         let start = self.clock.now() + if self.has_sources() { LEAD_NS } else { 20_000 };
@@ -88,6 +93,30 @@ impl Station {
         self.look()?;
         let tally = self.tally(turn, now.saturating_sub(start));
         self.sum_up(&job.order, tally)
+    }
+
+    /// Sends what is to be there so long before the test's frames, and waits. Neighbours may ask meanwhile.
+    pub(super) fn update(
+        &mut self,
+        ahead: Duration,
+        mut go_on: impl FnMut() -> Result<(), Invalid>,
+    ) -> Result<(), Invalid> {
+        self.senders.iter_mut().flat_map(|sender| &mut sender.extras).for_each(Pending::rewind);
+        if !self.senders.iter().any(Sender::has_updates) {
+            return Ok(());
+        }
+        let until = self.clock.now() + ahead.as_nanos() as u64;
+        loop {
+            let now = self.clock.now();
+            let left = Duration::from_nanos(until.saturating_sub(now));
+            if left.is_zero() {
+                return Ok(());
+            }
+            go_on()?;
+            self.senders.iter_mut().for_each(|sender| sender.send_updates(now));
+            self.drain();
+            self.clock.sleep(left.min(SETTLING));
+        }
     }
 
     /// What the trial before left in the queues is none of the next one's; neighbours may ask meanwhile.
@@ -145,7 +174,6 @@ impl Station {
         let mut slots = Vec::new();
         for (port, sender) in self.senders.iter_mut().enumerate() {
             sender.next = 0;
-            sender.extras.iter_mut().for_each(|pending| pending.next = 0);
             slots.resize(slots.len() + sender.templates.len() / sender.sizes.max(1), None);
             let flows = sender.active.len() as u64;
             if flows > 0 && schedule.frames() / flows > u64::from(u32::MAX) {
@@ -173,6 +201,7 @@ impl Station {
             missed_before: self.missed(),
             damaged: 0,
             foreign: 0,
+            answers: Answers::default(),
             askers: BTreeSet::new(),
             is_timed: order.is_timed,
             latency: histogram(),
@@ -200,7 +229,9 @@ impl Station {
             }
             if !complete && turn.accounts.all().received >= sent * self.copies {
                 complete = true;
-                stop = stop.min(self.clock.now() + DUPLICATES_NS);
+                let are_missing = turn.answers.right + turn.answers.wrong < self.asked();
+                let wait = if are_missing { ANSWERS_NS } else { DUPLICATES_NS };
+                stop = stop.min(self.clock.now() + wait);
             }
         }
     }
@@ -212,7 +243,9 @@ impl Station {
             counts: turn.accounts.all(),
             damaged: turn.damaged,
             foreign: turn.foreign,
+            answers: Answers { asked: self.asked(), ..turn.answers },
             missed: self.missed() - turn.missed_before,
+            beside_unsent: self.senders.iter().map(|sender| sender.owed(&turn.schedule)).sum(),
             latency: turn.latency,
             response: turn.response,
             lateness: turn.lateness,
@@ -227,7 +260,8 @@ impl Station {
     /// What a run came to, by what all ports gathered.
     pub(super) fn sum_up(&mut self, order: &Order, tally: Tally) -> Result<Ran, Invalid> {
         let schedule = order.offer.schedule(self.plan.burst, 0)?;
-        let Tally { sent, counts, damaged, foreign, missed, latency, response, lateness, .. } = tally;
+        let Tally { sent, counts, damaged, foreign, missed, beside_unsent, .. } = tally;
+        let Tally { answers, latency, response, lateness, .. } = tally;
         let outcome = Outcome {
             intended: self.copies * self.senders.iter().map(|sender| sender.intended(&schedule)).sum::<u64>(),
             sent: (self.copies * sent.iter().sum::<u64>()).saturating_sub(missed).max(counts.received),
@@ -242,8 +276,25 @@ impl Station {
         let ports = self.senders.iter().zip(&sent).map(|(sender, sent)| (sender.intended(&schedule), *sent));
         let ports: Vec<(u64, u64)> = ports.collect();
         let timeline = tally.course.map(|course| course.timeline(&schedule, &ports));
-        let detail = Detail { outcome, counts, damaged, foreign, missed, latency, response, lateness };
+        let detail = Detail {
+            outcome,
+            counts,
+            damaged,
+            foreign,
+            answers: answers.settled(),
+            missed,
+            beside_unsent,
+            latency,
+            response,
+            lateness,
+        };
         Ok(Ran { detail, timeline, delays })
+    }
+
+    /// How many questions of management this run's ports have asked.
+    fn asked(&self) -> u64 {
+        let pending = self.senders.iter().flat_map(|sender| &sender.extras);
+        pending.filter(|pending| pending.asks).map(|pending| pending.sent).sum()
     }
 
     /// Frames that the tester's ports had no room for, ever.

@@ -70,13 +70,13 @@ pub struct Delays {
 
 impl Delays {
     /// None yet, of ports that send so many frames each.
-    pub(super) fn new(sampling: Sampling, frames: impl Iterator<Item = u64>) -> Delays {
+    pub(crate) fn new(sampling: Sampling, frames: impl Iterator<Item = u64>) -> Delays {
         Delays { sampling, ports: frames.map(|frames| vec![MISSING; sampling.kept(frames)]).collect() }
     }
 
     /// A frame arrived.
     #[inline]
-    pub(super) fn note(&mut self, port: usize, number: u64, delay_ns: u64) {
+    pub(crate) fn note(&mut self, port: usize, number: u64, delay_ns: u64) {
         let Some(place) = self.sampling.place(number) else { return };
         if let Some(kept) = self.ports[port].get_mut(place) {
             *kept = delay_ns.min(u64::from(MISSING) - 1) as u32;

@@ -11,8 +11,8 @@ use mio::{Events, Interest, Poll, Token};
 use packet::port::Error;
 use ports::live::stream::{self, Frame, Part};
 
-use super::line::{Pending, Sender, Turn};
-use super::{Every, Station};
+use super::Station;
+use super::line::{Sender, Turn};
 use crate::trial::Invalid;
 
 /// How long after the schedule is known the first frame is due at least.
@@ -67,11 +67,8 @@ impl Sender {
         let Some(source) = self.source.as_ref().filter(|_| !self.active.is_empty()) else { return };
         self.next = source.stream.sent();
         for _ in 0..EXTRAS {
-            let is_due = |extra: &Pending| match extra.extra.every {
-                Every::Frames(_) => extra.next <= self.next,
-                Every::Time(_) => extra.next <= now_ns,
-            };
-            if !self.extras.iter().any(is_due) || !self.send_extras(now_ns) {
+            let is_due = self.extras.iter().any(|pending| pending.is_due(self.next, now_ns));
+            if !is_due || !self.send_extras(now_ns) {
                 break;
             }
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stations on devices of known faults, on time that passes by being asked for: the same on every machine.
 
+mod beside;
 mod faulty;
 mod posts;
 mod searches;
@@ -15,6 +16,7 @@ use wire::MacAddr;
 use super::*;
 use crate::frame::Flow;
 use crate::search::bridge::Teacher as _;
+use crate::search::observe::Observer as _;
 use crate::search::stream::{Resets as _, Step, Streams as _};
 use crate::search::{back_to_back, bridge, delay, recovery, reset};
 use crate::trial::Measurer as _;
@@ -309,8 +311,8 @@ fn sizes_follow_each_other_and_other_frames_come_between() {
     let mut plan = station.plan().clone();
     plan.streams[0].sizes = vec![64, 64, 1518, 512];
     plan.streams[0].extras = vec![
-        Extra { frame: vec![0xff; 60], every: Every::Frames(100) },
-        Extra { frame: vec![0xfe; 42], every: Every::Time(MILLISECOND * 10) },
+        Extra { frames: vec![vec![0xff; 60]], every: Every::Frames(100) },
+        Extra { frames: vec![vec![0xfe; 42]], every: Every::Time(MILLISECOND * 10) },
     ];
     plan.burst = 10;
     station.replan(&plan).expect("a plan");
@@ -352,12 +354,12 @@ fn frames_beside_the_tests_that_find_no_room_are_sent_later() {
         }
         has_room
     });
-    let extras = vec![Extra { frame: vec![0xff; 60], every: Every::Frames(100) }];
+    let extras = vec![Extra { frames: vec![vec![0xff; 60]], every: Every::Frames(100) }];
     let streams = vec![Stream { extras, ..stream(1) }];
     let plan = Plan { streams, stragglers: MILLISECOND, ..Plan::default() };
     let mut station = station_at(&faulty, (0..2).map(|i| port(&faulty, i)).collect(), &plan);
     let detail = station.run(Trial::new(10_000.0, MILLISECOND * 100)).expect("a trial");
-    assert_eq!((detail.counts.received, detail.foreign), (1000, 0));
+    assert_eq!((detail.counts.received, detail.foreign, detail.beside_unsent), (1000, 0, 0));
     let seen = seen.lock().expect("not poisoned");
     // The frame of the test before which each came.
     let frames = |upto: usize| seen[..upto].iter().filter(|(is_extra, _)| !is_extra).count();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Filters in a configuration: an element that filters behind each one that lets it know where headers are.
 
+use std::net::IpAddr;
+
 use lang::{Connection, Element, Graph, PortRef};
 
 use super::{Filters, MacMask, Permit, Prefix, bits, blocked_mac};
@@ -64,11 +66,10 @@ impl Filters {
 
     /// For IPv4: one element that knows addresses, and itself drops what no rule matches.
     fn of_packets(&self) -> Filter {
-        let mut rules: Vec<String> =
-            self.blocks.iter().map(|(src, dst)| format!("deny src host {src} and dst host {dst}")).collect();
+        let deny = |_: u8, (src, dst): (IpAddr, IpAddr)| format!("deny src host {src} and dst host {dst}");
         let permits: Vec<String> =
             self.permits.iter().map(|p| format!("(src net {} and dst net {})", p.src, p.dst)).collect();
-        rules.push(format!("allow {}", permits.join(" or ")));
+        let rules = self.in_order(deny, [format!("allow {}", permits.join(" or "))]);
         Filter { class: "IPFilter", config: rules.join(", "), outputs: 1, passing: vec![0] }
     }
 
@@ -78,28 +79,29 @@ impl Filters {
             let [from, to] = ADDRESSES6.map(|address| offset + address);
             format!("{} {}", pattern6(from, src), pattern6(to, dst))
         };
-        let blocks = self.blocks.iter().map(|(src, dst)| pair(&Prefix(*src, 128), &Prefix(*dst, 128)));
-        let permits = self.permits.iter().map(|Permit { src, dst, .. }| pair(src, dst));
-        Filter::of_patterns(blocks.collect(), permits.collect())
+        let deny = |_: u8, (src, dst): (IpAddr, IpAddr)| (false, pair(&Prefix(src, 128), &Prefix(dst, 128)));
+        let permits = self.permits.iter().map(|Permit { src, dst, .. }| (true, pair(src, dst)));
+        Filter::of_patterns(self.in_order(deny, permits))
     }
 
     /// For bridges: patterns of the address that a frame is sent to.
     fn of_frames(&self, spans_a_tree: bool) -> Filter {
         let pattern = |mac: MacMask| format!("0/{:012x}%{:012x}", mac.address, mac.mask);
-        let blocks =
-            (1..).zip(&self.blocks).map(|(number, _)| pattern(MacMask::exactly(blocked_mac(number))));
-        let mut permits: Vec<String> = self.permits.iter().map(|permit| pattern(permit.mac)).collect();
-        permits.extend(spans_a_tree.then(|| BRIDGE_GROUPS.to_owned()));
-        Filter::of_patterns(blocks.collect(), permits)
+        let deny = |number: u8, _: (IpAddr, IpAddr)| (false, pattern(MacMask::exactly(blocked_mac(number))));
+        let permits = self.permits.iter().map(|permit| pattern(permit.mac));
+        let permits = permits.chain(spans_a_tree.then(|| BRIDGE_GROUPS.to_owned()));
+        Filter::of_patterns(self.in_order(deny, permits.map(|pattern| (true, pattern))))
     }
 }
 
 impl Filter {
-    /// Which drops what matches no pattern, or one of the first.
-    fn of_patterns(blocks: Vec<String>, permits: Vec<String>) -> Filter {
-        let (blocked, outputs) = (blocks.len(), blocks.len() + permits.len());
-        let config = [blocks, permits].concat().join(", ");
-        Filter { class: "Classifier", config, outputs, passing: (blocked..outputs).collect() }
+    /// Which lets pass what the first pattern that matches permits, and drops all else.
+    fn of_patterns(patterns: Vec<(bool, String)>) -> Filter {
+        let (outputs, permits) =
+            (patterns.len(), |(at, (permits, _)): (usize, &(bool, String))| permits.then_some(at));
+        let passing = patterns.iter().enumerate().filter_map(permits).collect();
+        let config: Vec<String> = patterns.into_iter().map(|(_, pattern)| pattern).collect();
+        Filter { class: "Classifier", config: config.join(", "), outputs, passing }
     }
 }
 
@@ -165,6 +167,7 @@ fn insert(graph: &mut Graph, place: usize, filter: Filter) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Case;
     use super::super::tests::{flow, plan};
     use super::*;
 
@@ -189,22 +192,25 @@ mod tests {
             plan(&[&[("10.0.0.2", "10.0.1.2"), ("10.0.0.3", "10.0.1.3")], &[("10.0.1.2", "10.0.0.2")]]);
         let text = "FromDevice(a) -> Strip(14) -> c :: CheckIPHeader -> Discard";
         let permit = "allow (src net 10.0.0.2/31 and dst net 10.0.1.2/31) or (src net 10.0.1.2/32 and dst net 10.0.0.2/32)";
-        let one = Filters::new(1, &plan, false).expect("filters");
+        let one = Filters::new(Case::One, &plan, false).expect("filters");
         assert_eq!(config(&with(&one, text), "c/filters"), permit);
-        let all = with(&Filters::new(25, &plan, false).expect("filters"), text);
+        let all = with(&Filters::new(Case::Last, &plan, false).expect("filters"), text);
         let rules = config(&all, "c/filters");
         assert_eq!(rules.matches("deny").count(), 24);
         assert!(
             rules.starts_with("deny src host 198.18.1.1 and dst host 198.19.101.1, ")
                 && rules.ends_with(permit)
         );
+        let middle = with(&Filters::new(Case::Thirteenth, &plan, false).expect("filters"), text);
+        let rules: Vec<&str> = config(&middle, "c/filters").split(", ").collect();
+        assert_eq!((rules.len(), rules[12]), (25, permit));
         assert!(one.put_in(&graph("Idle -> Discard")).is_err_and(|why| why.contains("CheckIPHeader")));
     }
 
     #[test]
     fn ipv6_is_filtered_where_its_header_is() {
         let six = plan(&[&[("2001:2::1", "2001:2:0:8000::1"), ("2001:2::2", "2001:2:0:8000::1")]]);
-        let all = Filters::new(25, &six, false).expect("filters");
+        let all = Filters::new(Case::Last, &six, false).expect("filters");
         for (check, offset) in [
             ("CheckIP6Header", 0),
             ("CheckIP6Header(\"::1\", 14)", 14),
@@ -221,8 +227,18 @@ mod tests {
                 offset + 24
             );
             assert_eq!(patterns[24], permit);
+            let text = format!("Idle -> c :: {check} -> d :: Discard");
+            let middle =
+                super::tests::with(&Filters::new(Case::Thirteenth, &six, false).expect("filters"), &text);
+            assert_eq!(config(&middle, "c/filters").split(", ").nth(12), Some(&*permit));
+            // What the thirteenth pattern matches goes on, all else to where it is dropped.
+            let element =
+                |name: &str| middle.elements.iter().position(|e| e.name == name).expect("an element");
+            let on = middle.connections.iter().filter(|wire| wire.to.element == element("d"));
+            let on: Vec<PortRef> = on.map(|wire| wire.from).collect();
+            assert_eq!(on, [PortRef { element: element("c/filters"), port: 12 }]);
         }
-        let other = Filters::new(1, &plan(&[&[("10.0.0.2", "10.0.1.2")]]), false).expect("filters");
+        let other = Filters::new(Case::One, &plan(&[&[("10.0.0.2", "10.0.1.2")]]), false).expect("filters");
         assert!(other.put_in(&graph("Idle -> CheckIP6Header -> Discard")).is_err());
     }
 
@@ -230,7 +246,7 @@ mod tests {
     fn frames_are_filtered_where_they_are_received() {
         let mut given = plan(&[&[("10.0.0.2", "10.0.1.2")], &[("10.0.1.2", "10.0.0.2")]]);
         given.streams[1].flows[0].0.dst_mac = flow("10.0.0.2", "10.0.0.3").src_mac;
-        let filters = Filters::new(1, &given, true).expect("filters");
+        let filters = Filters::new(Case::One, &given, true).expect("filters");
         let text = "FromDevice(a) -> [0]b :: Bridge -> ToDevice(a); FromDevice(c) -> [1]b[1] -> ToDevice(c)";
         let bridge = with(&filters, text);
         let name = &bridge.elements.iter().find(|e| e.class == "Classifier").expect("a filter").name;
@@ -243,7 +259,7 @@ mod tests {
         assert_eq!((into(&bridge, "Bridge"), into(&bridge, "Discard")), (4, 0));
         let tree = "b :: Bridge(PORTS 2); FromDevice(a) -> [0]b; FromDevice(c) -> [1]b; \
                     b[0] -> ToDevice(a); b[1] -> ToDevice(c); b[2] -> RSTP(b) -> [2]b";
-        let tree = with(&Filters::new(25, &given, true).expect("filters"), tree);
+        let tree = with(&Filters::new(Case::Last, &given, true).expect("filters"), tree);
         let all = &tree.elements.iter().find(|e| e.class == "Classifier").expect("a filter").config;
         assert!(
             all.ends_with(&format!("{permits}, {BRIDGE_GROUPS}")) && all.split(", ").count() == 27,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All results by frame size, and all trials.
 
+use super::super::quantiles::{self, QUANTILES};
 use super::super::record::{Quantity, Record, TrialRow};
 use super::{Names, groups, rates, words};
 use crate::report::{Cell, Origin, Section, Table, digits};
@@ -68,8 +69,7 @@ fn cell(quantity: &Quantity) -> Cell {
 }
 
 /// Columns of the list of trials.
-const TRIAL: [&str; 11] =
-    ["for", "Mpps", "s", "intended", "sent", "received", "lost", "unsent", "p50, us", "p99, us", "max, us"];
+const TRIAL: [&str; 8] = ["for", "Mpps", "s", "intended", "sent", "received", "lost", "unsent"];
 
 /// Every trial, a table for each device, procedure and size.
 pub(super) fn trials(records: &[Record], names: &Names) -> Section {
@@ -81,10 +81,11 @@ pub(super) fn trials(records: &[Record], names: &Names) -> Section {
             let all: Vec<&TrialRow> = record.trials.iter().filter(|trial| trial.size == size).collect();
             let who = names.who(record);
             let who = if who.is_empty() { who } else { format!("{who}, ") };
-            let columns: Vec<(&str, Origin)> = TRIAL
-                .iter()
+            let latency: Vec<String> = QUANTILES.iter().map(|q| format!("{}, us", q.name)).collect();
+            let heads = TRIAL.into_iter().chain(latency.iter().map(String::as_str));
+            let columns: Vec<(&str, Origin)> = heads
                 .enumerate()
-                .map(|(i, head)| (*head, [Origin::Name, Origin::Measured][i.min(1)]))
+                .map(|(i, head)| (head, [Origin::Name, Origin::Measured][i.min(1)]))
                 .collect();
             let many = if all.len() == 1 { "" } else { "s" };
             let mut table = Table::new(format!("{who}{size} bytes: {} trial{many}", all.len()), &columns);
@@ -145,7 +146,8 @@ pub(super) fn machines(records: &[Record], names: &Names) -> Section {
 fn trial_row(trial: &TrialRow) -> Vec<Cell> {
     let us = |name: &str| {
         let value = trial.latency_us.as_ref().and_then(|all| all.get(name)).and_then(|v| v.as_f64());
-        value.map_or_else(|| Cell::new(""), |value| Cell::new(format!("{value:.1}")))
+        // Of what did not arrive nothing is known; of few frames no far quantile is.
+        Cell::new(if trial.latency_us.is_some() { quantiles::cell(value) } else { String::new() })
     };
     let count = |frames: u64| Cell::new(frames.to_string());
     let phase = match &trial.invalid {
@@ -153,7 +155,7 @@ fn trial_row(trial: &TrialRow) -> Vec<Cell> {
         None => Cell::new(trial.phase.clone()),
     };
     let marked = |frames: u64| Cell { missing: frames > 0, ..count(frames) };
-    vec![
+    let mut cells = vec![
         phase,
         Cell::new(format!("{:.4}", trial.rate / 1e6)),
         Cell::new(trial.seconds.to_string()),
@@ -162,8 +164,7 @@ fn trial_row(trial: &TrialRow) -> Vec<Cell> {
         count(trial.received),
         count(trial.lost),
         marked(trial.unsent),
-        us("p50"),
-        us("p99"),
-        us("max"),
-    ]
+    ];
+    cells.extend(QUANTILES.map(|quantile| us(quantile.name)));
+    cells
 }
