@@ -127,7 +127,7 @@ impl Rig {
         if let Some(input) = router.provided::<Input>("i") {
             *input.0.lock().unwrap() = self.inputs.into();
         }
-        Ok(Run { router, printed })
+        Ok(Run { router, printed, swapped: false })
     }
 
     /// Makes the router without running it: [`Run::again`] does.
@@ -151,6 +151,8 @@ impl Rig {
 pub struct Run {
     router: Router,
     printed: Arc<Mutex<String>>,
+    /// Counters are of two configurations.
+    swapped: bool,
 }
 
 impl Run {
@@ -170,6 +172,13 @@ impl Run {
     /// Runs on, after handlers were written for instance.
     pub fn again(mut self) -> Run {
         self.router.run();
+        self.accounted()
+    }
+
+    /// All packets must be accounted for, whatever the test is about.
+    fn accounted(self) -> Run {
+        let wrong = self.router.report().unaccounted(self.router.shared());
+        assert!(self.swapped || wrong.is_empty(), "{wrong:#?}");
         self
     }
 
@@ -178,7 +187,7 @@ impl Run {
         self.router.stop_after(time);
         self.router.run();
         self.router.resume();
-        self
+        self.accounted()
     }
 
     /// Puts another configuration in place of this one.
@@ -188,6 +197,7 @@ impl Run {
     pub fn swap(&mut self, text: &str) -> Result<Swapped, Vec<String>> {
         let parsed = lang::load_str("test", text, &crate::options());
         let graph = parsed.graph.expect("a configuration");
+        self.swapped = true;
         self.router.swap(&graph).map_err(|d| d.iter().map(|d| d.message.clone()).collect())
     }
 

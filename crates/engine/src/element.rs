@@ -60,6 +60,10 @@ pub struct Class {
     pub handlers: &'static [Handler],
     /// What its elements do with a packet leaves nothing behind: they remember, count and learn nothing by it, and send by outputs only.
     pub pure: bool,
+    /// Its elements send packets that did not come to them: copies, answers, errors.
+    pub begets: bool,
+    /// Its elements end packets by what they are for, which is no drop: requests that they answer, fragments that they put together.
+    pub consumes: bool,
     /// Makes an unconfigured instance.
     pub make: fn() -> Box<dyn Element>,
     /// The file that implements the class and holds its manual: `file!()`.
@@ -78,6 +82,8 @@ impl Class {
             why_one: "",
             handlers: &[],
             pure: false,
+            begets: false,
+            consumes: false,
             make,
             file: "",
         }
@@ -112,6 +118,18 @@ impl Class {
     /// (`junctor trace --packet`).
     pub const fn pure(mut self) -> Class {
         self.pure = true;
+        self
+    }
+
+    /// Says that its elements send packets that did not come to them. Those without inputs need not.
+    pub const fn begets(mut self) -> Class {
+        self.begets = true;
+        self
+    }
+
+    /// Says that its elements end packets by what they are for, without dropping them. Those without outputs need not.
+    pub const fn consumes(mut self) -> Class {
+        self.consumes = true;
         self
     }
 

@@ -10,6 +10,7 @@
 //! The engine sees no device: elements open them through [`packet::port::Provider`]. It holds no `unsafe`.
 #![forbid(unsafe_code)]
 
+mod account;
 pub mod adaptive;
 pub mod args;
 pub mod balance;
@@ -53,6 +54,7 @@ mod watchdog;
 pub mod witness;
 mod worker;
 
+pub use account::Unaccounted;
 pub use builtin::GONE;
 pub use cx::{Cx, InitCx, OpenCx};
 pub use drops::{Reason, Reasons};

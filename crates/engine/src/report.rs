@@ -16,6 +16,8 @@ pub struct Report {
 /// Counters of one element.
 #[derive(Clone, Debug, Default)]
 pub struct ElementReport {
+    /// Packets that came in, by all inputs.
+    pub inputs: u64,
     /// What left by each output.
     pub outputs: Vec<PortStats>,
     /// Drops by reason.
@@ -41,11 +43,19 @@ impl Report {
 }
 
 impl ElementReport {
+    /// Packets that came in less those that left, were dropped, or are held: what the element has consumed, less what it has begotten.
+    pub fn kept(&self) -> i128 {
+        let left: u64 = self.outputs.iter().map(|o| o.packets).sum();
+        let dropped: u64 = self.drops.iter().map(|(_, n)| n).sum();
+        i128::from(self.inputs) - i128::from(left) - i128::from(dropped) - self.held as i128
+    }
+
     fn add(&mut self, other: &ElementReport) {
         self.outputs.resize(self.outputs.len().max(other.outputs.len()), PortStats::default());
         for (mine, theirs) in self.outputs.iter_mut().zip(&other.outputs) {
             *mine += *theirs;
         }
+        self.inputs += other.inputs;
         self.cycles.cycles += other.cycles.cycles;
         self.cycles.packets += other.cycles.packets;
         self.tasks.runs += other.tasks.runs;
@@ -79,6 +89,20 @@ impl Worker {
         }
     }
 
+    /// What came to each element, pushed or fetched.
+    fn input_packets(&self) -> Vec<u64> {
+        let mut came = vec![0; self.slots.len()];
+        for (edge, sent) in self.outputs.edges.iter().zip(&self.sent) {
+            came[edge.element as usize] += sent.packets;
+        }
+        for (e, came) in came.iter_mut().enumerate() {
+            let first = self.inputs.base[e] as usize;
+            let fetched = &self.fetched[first..first + self.inputs.count(e as u32)];
+            *came += fetched.iter().map(|f| f.packets).sum::<u64>();
+        }
+        came
+    }
+
     pub(crate) fn cycle_stats(&self, element: usize) -> CycleStats {
         self.cycles[element]
     }
@@ -89,7 +113,9 @@ impl Worker {
 
     /// The counters of this worker.
     pub(crate) fn report(&self) -> Report {
+        let inputs = self.input_packets();
         let element = |e: usize| ElementReport {
+            inputs: inputs[e],
             outputs: (0..self.shared.elements[e].outputs.len())
                 .map(|port| self.output_stats(e, port))
                 .collect(),

@@ -42,6 +42,11 @@ pub enum Entry {
 
 /// Sees packets on one worker.
 pub trait Witness: Send {
+    /// Asked for each batch at an [`Entry`]: whether any of it may be picked.
+    fn picks(&mut self) -> bool {
+        true
+    }
+
     /// Asked for each packet at an [`Entry`] that nobody follows yet: the number under which it is followed from here, or 0.
     fn pick(&mut self, packet: &Packet) -> u8;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
-use engine::{Control, Options, Router};
+use engine::{Control, Options, Router, Shared};
 
 use crate::config::{self, Form, Source};
 use crate::reconfigure::{self, Keeper, Offered};
@@ -108,6 +108,9 @@ pub(crate) struct Args {
     /// Move tasks between workers at random while the router runs: for tests.
     #[arg(long, value_name = "NUMBER", hide = true)]
     pub(crate) restless: Option<u64>,
+    /// After the run, add to this file what of its packets is not accounted for: for tests.
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) account: Option<String>,
     /// After the run, print what each element sent and dropped, and why.
     #[arg(long)]
     pub(crate) report: bool,
@@ -190,6 +193,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     {
         return cli::fail(format!("{file}: {why}"));
     }
+    let begun_as = router.shared().clone();
     let keeper = Keeper::new(args, router.control(), &graph, own);
     if args.allow_reconfigure {
         router.control().allow_reconfigure(keeper.by_handler());
@@ -219,10 +223,39 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
             beside = end();
         }
     }
+    if let Some(file) = &args.account
+        && let Err(why) = account(&router, &begun_as, file)
+    {
+        return cli::fail(format!("{file}: {why}"));
+    }
     match finish(args, &mut router) {
         exit::SUCCESS => beside,
         status => status,
     }
+}
+
+/// Adds a line for each element whose packets are not accounted for, and one for the whole router. A configuration that came later
+/// has counters of two, so it has no account.
+fn account(router: &Router, begun_as: &Shared, file: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file)?;
+    let (shared, report) = (router.shared(), router.report());
+    if !router.left_behind().is_empty() || !shared.is_of_one_configuration(begun_as) {
+        return writeln!(file, "no account");
+    }
+    for wrong in report.unaccounted(shared) {
+        writeln!(file, "{wrong}")?;
+    }
+    let usage = packet::memory().usage();
+    let frames = usage.total - usage.free;
+    if !report.explains(shared, frames) {
+        writeln!(
+            file,
+            "{frames} frames of packet memory are in use, which is not what elements say that they hold"
+        )?;
+    }
+    let moved: u64 = report.elements.iter().map(|e| e.inputs).sum();
+    writeln!(file, "accounted for {moved}")
 }
 
 /// Lets tasks move to where they are best.

@@ -5,7 +5,8 @@
 //! Each case runs with 1, 2, 3 and 4 workers and must give the same output: how many workers there are is no part of
 //! what a configuration means. The scripts say nothing of it; `junctor` and `click` are wrappers that do. Once more each runs
 //! *restless*: with 2 to 4 workers between which tasks are moved at random all the time. That, too, must change nothing. A case
-//! that runs no router, or says itself how many workers it wants, runs once.
+//! that runs no router, or says itself how many workers it wants, runs once. In each run all packets must be accounted for, element by
+//! element (`engine::account`).
 //!
 //! `GOLDEN=part cargo test -p junctor --test golden` runs the cases whose path holds `part`. The moves of a case follow from a
 //! seed, which a failure names and `GOLDEN_SEED=number` sets.
@@ -107,22 +108,24 @@ fn difference(expected: &str, got: &str) -> Option<String> {
 /// Workers that each case runs with.
 const WORKERS: [usize; 4] = [1, 2, 3, 4];
 
-/// Runs a case with all numbers of workers and then restless, or once if it runs no router.
-fn run_all(case: &Case, bins: &[PathBuf], seed: u64) -> Result<(), String> {
+/// Runs a case with all numbers of workers and then restless, or once if it runs no router. Returns how many packets were accounted for.
+fn run_all(case: &Case, bins: &[PathBuf], seed: u64) -> Result<u64, String> {
+    let mut moved = 0;
     for (workers, bin) in WORKERS.iter().zip(bins) {
         let mark = tempfile::tempdir().map_err(|e| e.to_string())?;
         let mark = mark.path().join("ran");
-        run(case, bin, &mark, None).map_err(|why| format!("with {workers} workers, {why}"))?;
+        moved += run(case, bin, &mark, None).map_err(|why| format!("with {workers} workers, {why}"))?;
         if !mark.exists() {
-            return Ok(());
+            return Ok(moved);
         }
     }
     // A single worker has nobody to move anything to.
     let at = 1 + seed as usize % (WORKERS.len() - 1);
     let mark = tempfile::tempdir().map_err(|e| e.to_string())?;
-    run(case, &bins[at], &mark.path().join("ran"), Some(seed)).map_err(|why| {
+    let restless = run(case, &bins[at], &mark.path().join("ran"), Some(seed)).map_err(|why| {
         format!("with {} workers and tasks that are moved (GOLDEN_SEED={seed}), {why}", WORKERS[at])
-    })
+    })?;
+    Ok(moved + restless)
 }
 
 /// The seed of a case's moves: its own, so that the cases do not all move alike, unless one is given.
@@ -149,16 +152,21 @@ fn wrappers(dir: &Path, workers: usize) -> std::io::Result<PathBuf> {
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_junctor"), &real)?;
         let real = real.display();
         // What is about workers says `-j` itself, and runs as it says.
+        let account = "--account \"$GOLDEN_RAN.account\"";
         let own = "case \" $* \" in *\" -j \"*) exec";
         let ran = format!(": > \"$GOLDEN_RAN\"; exec {real}");
         let moved = "${GOLDEN_RESTLESS:+--restless $GOLDEN_RESTLESS}";
         // A machine that does something else for seconds is no part of a case.
         let patient = "--watchdog 5min";
         let script = match name {
-            "click" => format!("#!/bin/sh\n{own} {real} \"$@\";; esac\n{ran} -j {threads} {moved} \"$@\"\n"),
+            "click" => {
+                format!(
+                    "#!/bin/sh\n{own} {real} \"$@\";; esac\n{ran} -j {threads} {moved} {account} \"$@\"\n"
+                )
+            }
             _ => format!(
                 "#!/bin/sh\n{own} {real} \"$@\";; esac\n\
-                 if [ \"$1\" = run ]; then shift; {ran} run -j {threads} {patient} {moved} \"$@\"; fi\nexec {real} \"$@\"\n"
+                 if [ \"$1\" = run ]; then shift; {ran} run -j {threads} {patient} {moved} {account} \"$@\"; fi\nexec {real} \"$@\"\n"
             ),
         };
         std::fs::write(bin.join(name), script)?;
@@ -167,7 +175,7 @@ fn wrappers(dir: &Path, workers: usize) -> std::io::Result<PathBuf> {
     Ok(bin)
 }
 
-fn run(case: &Case, bin: &Path, mark: &Path, restless: Option<u64>) -> Result<(), String> {
+fn run(case: &Case, bin: &Path, mark: &Path, restless: Option<u64>) -> Result<u64, String> {
     let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
     for (name, content) in &case.files {
         std::fs::write(dir.path().join(name), content).map_err(|e| format!("{name}: {e}"))?;
@@ -198,7 +206,18 @@ fn run(case: &Case, bin: &Path, mark: &Path, restless: Option<u64>) -> Result<()
             return Err(format!("{name}, {difference}\nstderr: {stderr}"));
         }
     }
-    Ok(())
+    accounted(mark)
+}
+
+/// What the case's routers said of their packets that are not accounted for, if anything; else how many moved between elements.
+fn accounted(mark: &Path) -> Result<u64, String> {
+    let accounts = std::fs::read_to_string(mark.with_extension("account")).unwrap_or_default();
+    let known = |line: &&str| line.starts_with("accounted for ") || *line == "no account";
+    let wrong: Vec<&str> = accounts.lines().filter(|line| !known(line)).collect();
+    if !wrong.is_empty() {
+        return Err(format!("packets are not accounted for:\n{}", wrong.join("\n")));
+    }
+    Ok(accounts.lines().filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
 }
 
 fn cases(dir: &Path, found: &mut Vec<PathBuf>) {
@@ -225,7 +244,7 @@ fn golden_cases() {
 
     let dir = tempfile::tempdir().expect("temporary directory");
     let bins: Vec<PathBuf> = WORKERS.iter().map(|n| wrappers(dir.path(), *n).expect("wrappers")).collect();
-    let (queue, failures) = (Mutex::new(found.iter()), Mutex::new(Vec::new()));
+    let (queue, failures, moved) = (Mutex::new(found.iter()), Mutex::new(Vec::new()), Mutex::new(0));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
@@ -233,8 +252,9 @@ fn golden_cases() {
                     let Some(path) = queue.lock().unwrap().next() else { break };
                     let text = std::fs::read_to_string(path).unwrap_or_default();
                     let name = path.strip_prefix(&root).unwrap_or(path).display().to_string();
-                    if let Err(why) = parse(&text).and_then(|case| run_all(&case, &bins, seed(&name))) {
-                        failures.lock().unwrap().push(format!("{name}: {why}"));
+                    match parse(&text).and_then(|case| run_all(&case, &bins, seed(&name))) {
+                        Ok(packets) => *moved.lock().unwrap() += packets,
+                        Err(why) => failures.lock().unwrap().push(format!("{name}: {why}")),
                     }
                 }
             });
@@ -248,7 +268,13 @@ fn golden_cases() {
         found.len(),
         failures.join("\n\n")
     );
-    println!("{} golden cases, each with {WORKERS:?} workers, and restless", found.len());
+    // Had nobody counted, nothing would have been wrong.
+    let moved = moved.into_inner().unwrap();
+    assert!(moved > found.len() as u64 || std::env::var("GOLDEN").is_ok(), "{moved} packets accounted for");
+    println!(
+        "{} golden cases, each with {WORKERS:?} workers, and restless; {moved} times a packet was accounted for",
+        found.len()
+    );
 }
 
 #[test]

@@ -31,6 +31,7 @@ use crate::tools::{Anno, Splitter};
 pub const CLASS: Class = Class::new("PaintSwitch", "1/1-", || Box::new(PaintSwitch::default()))
     .processing("h/h")
     .pure()
+    .begets()
     .file(file!());
 
 /// The paint of packets for all outputs.

@@ -38,6 +38,7 @@ pub const CLASS: Class = Class::new("PaintTee", "1/2", || Box::new(PaintTee::def
     .processing("a/ah")
     .handlers(&[Handler::both("color")])
     .pure()
+    .begets()
     .file(file!());
 
 #[derive(Default)]

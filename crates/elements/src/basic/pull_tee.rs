@@ -24,7 +24,8 @@ use engine::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("PullTee", "1/1-", || Box::new(PullTee)).processing("l/lh").file(file!());
+pub const CLASS: Class =
+    Class::new("PullTee", "1/1-", || Box::new(PullTee)).processing("l/lh").begets().file(file!());
 
 struct PullTee;
 

@@ -103,6 +103,7 @@ pub const CLASS: Class = Class::new("Bridge", "-/-", || Box::new(Bridge::default
         Handler::read("learning").merge(Merge::Tally),
         Handler::read("groups"),
     ])
+    .begets()
     .file(file!());
 
 /// No address: what a bridge without one has.

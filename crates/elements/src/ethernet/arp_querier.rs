@@ -87,6 +87,7 @@ pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuer
         Handler::write("delete"),
         Handler::write("clear"),
     ])
+    .begets()
     .file(file!());
 
 /// Answers each worker keeps.

@@ -50,6 +50,7 @@ pub const CLASS: Class = Class::new("ARPResponder", "1/1-2", || Box::new(ArpResp
         Handler::write("remove"),
         Handler::write("announce"),
     ])
+    .begets()
     .file(file!());
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

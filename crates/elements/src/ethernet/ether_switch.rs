@@ -37,6 +37,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
+use engine::stats::{self, Stat};
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason, swap};
 use packet::{Batch, Packet};
 use tables::mac::{DEFAULT_CAPACITY, MacTable};
@@ -60,6 +61,7 @@ pub const CLASS: Class = Class::new("EtherSwitch", "-/=", || Box::new(EtherSwitc
     .flow("#/[^#]")
     .serial("where each station was heard is one table, which every frame changes")
     .handlers(HANDLERS)
+    .begets()
     .file(file!());
 
 /// Where a frame goes.
@@ -212,6 +214,11 @@ impl Element for EtherSwitch {
         let timeout = timeout.map_err(|_| HandlerError::bad_value(name, value, "a number of seconds"))?;
         self.table.set_timeout_ns(nanos(timeout));
         Ok(())
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        put(&stats::TABLE_ENTRIES, self.table.len() as u64);
+        put(&stats::TABLE_CAPACITY, DEFAULT_CAPACITY as u64);
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {

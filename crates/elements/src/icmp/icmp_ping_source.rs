@@ -63,6 +63,7 @@ const fn class(name: &'static str) -> Class {
         .processing("h/h")
         .serial("requests are numbered in one sequence, and answers looked up in it")
         .handlers(HANDLERS)
+        .begets()
         .file(file!())
 }
 

@@ -38,7 +38,7 @@
 //! BPF_FILTER, unless the kernel did it. What the kernel dropped before is in `kernel_drops`.
 //!
 //! **Handlers**
-//! * `count` read: packets received. `reset_counts` write: sets the counts to zero.
+//! * `count`, `byte_count` read: packets and bytes received. `reset_counts` write: sets the counts to zero.
 //! * `kernel_drops` read: packets that the kernel or the device lost before we could take them.
 //! * `no_memory` read: packets lost for want of packet memory.
 //! * `active` read/write.
@@ -76,6 +76,7 @@ const fn class(name: &'static str) -> Class {
 
 pub(super) const HANDLERS: &[Handler] = &[
     Handler::sum("count"),
+    Handler::sum("byte_count"),
     Handler::sum("kernel_drops"),
     Handler::sum("no_memory"),
     Handler::write("reset_counts"),
@@ -131,6 +132,7 @@ pub(super) struct FromDevice {
     encap: Arc<Encap>,
     home: bool,
     count: u64,
+    bytes: u64,
     /// Losses at the last reset.
     before: QueueStats,
 }
@@ -303,6 +305,7 @@ impl Element for FromDevice {
             if got > 0 {
                 any = true;
                 self.count += got as u64;
+                self.bytes += batch.iter().map(|p| p.len() as u64).sum::<u64>();
                 self.prepare(cx, &mut batch, first);
                 cx.push(0, batch);
             }
@@ -324,6 +327,7 @@ impl Element for FromDevice {
         }
         Ok(match name {
             "count" => self.count.to_string(),
+            "byte_count" => self.bytes.to_string(),
             "kernel_drops" => (self.queue_stats().missed - self.before.missed).to_string(),
             "no_memory" => (self.queue_stats().no_memory - self.before.no_memory).to_string(),
             _ => self.config.active.to_string(),
@@ -333,13 +337,14 @@ impl Element for FromDevice {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         let of_queues = self.queue_stats();
         put(&stats::DEVICE_PACKETS, self.count);
+        put(&stats::DEVICE_BYTES, self.bytes);
         put(&stats::DEVICE_MISSED, of_queues.missed.saturating_sub(self.before.missed));
         put(&stats::DEVICE_NO_MEMORY, of_queues.no_memory.saturating_sub(self.before.no_memory));
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         if name == "reset_counts" {
-            self.count = 0;
+            (self.count, self.bytes) = (0, 0);
             self.before = self.queue_stats();
             return Ok(());
         }
@@ -359,6 +364,7 @@ impl Element for FromDevice {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<FromDevice>(old) else { return false };
         self.count += std::mem::take(&mut old.count);
+        self.bytes += std::mem::take(&mut old.bytes);
         let watch = std::mem::take(&mut old.watch);
         let same = |a: &Opened, b: &Opened| Arc::ptr_eq(a.handle(), b.handle());
         if self.home && self.opened.as_ref().zip(old.opened.as_ref()).is_some_and(|(a, b)| same(a, b)) {
@@ -433,6 +439,7 @@ mod tests {
             assert_eq!(run.printed(), "e: eth0: receives by fake, 2 queues on 1 worker\n");
             for (handler, want) in [
                 ("count", "4"),
+                ("byte_count", "62"),
                 ("kernel_drops", "5"),
                 ("mac", "02-00-00-00-00-01"),
                 ("mtu", "1500"),
@@ -444,7 +451,9 @@ mod tests {
                 assert_eq!(run.read(&format!("e.{handler}")), want, "{handler}");
             }
             run.write("e.reset_counts", "").unwrap();
-            assert_eq!((run.read("e.count").as_str(), run.read("e.kernel_drops").as_str()), ("0", "0"));
+            for handler in ["e.count", "e.byte_count", "e.kernel_drops"] {
+                assert_eq!(run.read(handler), "0", "{handler}");
+            }
         }
     }
 

@@ -32,7 +32,7 @@
 //! without a sound IP header.
 //!
 //! **Handlers**
-//! * `count`, `kernel_drops`, `no_memory` read, `reset_counts` write, `active` read/write: as for FromDevice.
+//! * `count`, `byte_count`, `kernel_drops`, `no_memory` read, `reset_counts` write, `active` read/write: as for FromDevice.
 //! * `sent`, `sent_bytes` read: packets and bytes sent.
 //!
 //! ```click
@@ -55,6 +55,8 @@ pub const CLASS: Class = Class::new("RawSocket", "0-1/0-1", || Box::new(RawSocke
     .flow("x/y")
     .serial("one device, which one worker reads and writes")
     .handlers(HANDLERS)
+    .begets()
+    .consumes()
     .file(file!());
 
 /// Bytes of a packet received unless asked otherwise.

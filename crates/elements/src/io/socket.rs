@@ -75,6 +75,8 @@ pub const CLASS: Class = Class::new("Socket", "0-1/0-1", || Box::new(Socket::def
         Handler::read("port"),
         Handler::read("connected"),
     ])
+    .begets()
+    .consumes()
     .file(file!());
 
 /// Packets that wait for a full socket.

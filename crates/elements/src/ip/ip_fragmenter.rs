@@ -40,6 +40,7 @@ use packet::{Batch, HEADROOM, Packet};
 pub const CLASS: Class = Class::new("IPFragmenter", "1/1-2", || Box::new(IpFragmenter::default()))
     .processing("h/h")
     .handlers(&[Handler::sum("drops"), Handler::sum("fragments")])
+    .begets()
     .file(file!());
 
 #[derive(Clone, Default)]

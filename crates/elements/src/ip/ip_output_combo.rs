@@ -39,6 +39,7 @@ use super::{Address, header, ip_gw_options};
 pub const CLASS: Class = Class::new("IPOutputCombo", "1/5", || Box::new(IpOutputCombo::default()))
     .processing("h/h")
     .pure()
+    .begets()
     .file(file!());
 
 const NORMAL: usize = 0;

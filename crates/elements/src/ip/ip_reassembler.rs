@@ -58,6 +58,7 @@ pub const CLASS: Class = Class::new("IPReassembler", "1/1-2", || Box::<IpReassem
     .processing("a/ah")
     .serial("the fragments of a packet meet in one place, whichever worker they come by")
     .handlers(&[Handler::read("dump"), Handler::read("joined")])
+    .consumes()
     .file(file!());
 
 /// Time without a fragment after which a packet is given up, unless told otherwise.

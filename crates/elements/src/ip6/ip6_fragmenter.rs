@@ -41,6 +41,7 @@ use super::{HEADER_LEN, header};
 pub const CLASS: Class = Class::new("IP6Fragmenter", "1/1-2", || Box::<Ip6Fragmenter>::default())
     .processing("h/h")
     .handlers(&[Handler::sum("drops"), Handler::sum("fragments")])
+    .begets()
     .file(file!());
 
 /// Bytes of a fragment header.

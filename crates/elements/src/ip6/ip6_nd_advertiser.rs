@@ -66,6 +66,7 @@ pub const CLASS: Class = Class::new("IP6NDAdvertiser", "1/1-2", || Box::new(Adve
         Handler::write("remove"),
         Handler::write("announce"),
     ])
+    .begets()
     .file(file!());
 
 /// The timer for the next announcement.

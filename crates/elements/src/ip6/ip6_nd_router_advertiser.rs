@@ -62,6 +62,7 @@ pub const CLASS: Class =
         .flow("x/y")
         .serial("advertisements leave by one schedule")
         .handlers(&[Handler::read("sent"), Handler::read("solicitations"), Handler::both("active")])
+        .begets()
         .file(file!());
 
 const SECOND: Nanos = 1_000_000_000;

@@ -81,6 +81,7 @@ pub const CLASS: Class = Class::new("IP6NDSolicitor", "1-2/1-3", || Box::new(Sol
         Handler::write("delete"),
         Handler::write("clear"),
     ])
+    .begets()
     .file(file!());
 
 /// Answers each worker keeps.

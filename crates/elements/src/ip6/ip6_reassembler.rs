@@ -56,6 +56,7 @@ pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reass
     .processing("a/ah")
     .serial("the fragments of a packet meet in one place, whichever worker they come by")
     .handlers(&[Handler::read("dump"), Handler::read("joined")])
+    .consumes()
     .file(file!());
 
 /// What a waiting packet costs beside its bytes.

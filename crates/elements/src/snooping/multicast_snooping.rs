@@ -57,6 +57,7 @@ use std::sync::Arc;
 
 use engine::args::Args;
 use engine::clock::SECOND;
+use engine::stats::{self, Stat};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::{Batch, Packet, anno};
 use wire::ethernet::HEADER_LEN;
@@ -81,6 +82,7 @@ pub const CLASS: Class = Class::new("MulticastSnooping", "1/1", || Box::<Multica
         Handler::write("clear"),
         Handler::write("forget"),
     ])
+    .begets()
     .file(file!());
 
 /// The timers: what is due, and looks at the bridge's topology.
@@ -443,6 +445,12 @@ impl Element for MulticastSnooping {
         }
         self.publish(cx);
         Ok(())
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        if let Some(table) = &self.table {
+            put(&stats::TABLE_ENTRIES, table.len() as u64);
+        }
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {

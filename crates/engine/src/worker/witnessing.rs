@@ -86,6 +86,9 @@ impl Witnessing {
     /// Asks who is to be asked at this entry which of these packets to follow.
     fn pick(&mut self, entry: Entry, batch: &mut Batch) {
         for seat in self.seats.iter_mut().filter(|seat| seat.wants.follow == Some(entry)) {
+            if !seat.witness.picks() {
+                continue;
+            }
             for packet in batch.iter_mut().filter(|p| p.followed() == 0) {
                 let number = seat.witness.pick(packet);
                 if number != 0 {
