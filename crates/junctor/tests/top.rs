@@ -204,6 +204,18 @@ fn top_looks_once() {
         .for_each(|want| assert!(plain.contains(want), "{want} in {plain}"));
 }
 
+/// As when a connection by ssh breaks.
+#[test]
+fn top_ends_with_its_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let router = Running::start(&dir.path().join("r"), TEXT, &[]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/top_terminal.py");
+    let top = ["top", "--interval", "100ms", "--socket", router.socket()];
+    let output = Command::new("python3").arg(script).arg(env!("CARGO_BIN_EXE_junctor")).args(top).output();
+    let output = output.expect("python3");
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
 #[test]
 fn two_routers_have_two_segments() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The terminal: keys come in, screens go out, and it is put back as it was on every way out (an end, an error, a signal, a panic).
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use stats::Reading;
 
 use super::app::{App, Wish};
@@ -19,6 +20,8 @@ use crate::{cli, exit};
 
 /// How long keys are waited for at a time: a signal that ends the program waits as long.
 const WAIT: Duration = Duration::from_millis(200);
+/// How long the view has to end by itself.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// When the second look comes at the latest.
 const FIRST: Duration = Duration::from_millis(400);
 
@@ -45,15 +48,43 @@ pub(super) fn main(args: &Args, interval: Duration) -> u8 {
         Ok(terminal) => terminal,
         Err(why) => return cli::fail(format!("the terminal: {why}")),
     };
+    end_without_fail(over.clone());
     let mut view =
         View { args, interval, app: App::new(&args.filter), watch: first, last: None, next: Instant::now() };
     let done = view.run(&mut terminal, &over);
-    ratatui::restore();
-    match done {
-        Ok(()) => exit::SUCCESS,
-        Err(End::Gone(why)) => cli::fail(why),
-        Err(End::Terminal(why)) => cli::fail(format!("the terminal: {why}")),
+    // A terminal that has gone takes no words about it, either: those who print without asking would panic.
+    if terminal.show_cursor().is_err() {
+        std::mem::forget(terminal);
     }
+    let _ = ratatui::try_restore();
+    let why = match done {
+        Ok(()) => return exit::SUCCESS,
+        Err(End::Gone(why)) => why.to_string(),
+        Err(End::Terminal(why)) => format!("the terminal: {why}"),
+    };
+    let _ = writeln!(std::io::stderr(), "junctor: {why}");
+    exit::FAILURE
+}
+
+/// Ends the process where the view cannot, after a signal or when the terminal has gone (a connection by ssh that broke, say): who reads keys from a
+/// terminal that has gone asks it again for ever (crossterm 0.29).
+fn end_without_fail(over: Arc<AtomicBool>) {
+    let watch = move || {
+        let stdin = std::io::stdin();
+        loop {
+            let mut terminal = [PollFd::new(&stdin, PollFlags::empty())];
+            let wait = Timespec { tv_sec: 0, tv_nsec: WAIT.as_nanos() as i64 };
+            let gone = poll(&mut terminal, Some(&wait)).is_ok_and(|n| n > 0);
+            if gone || over.load(Ordering::Relaxed) {
+                over.store(true, Ordering::Relaxed);
+                std::thread::sleep(PATIENCE);
+                let _ = ratatui::try_restore();
+                std::process::exit(exit::FAILURE.into());
+            }
+        }
+    };
+    // Without it, it ends wherever the terminal is there.
+    let _ = std::thread::Builder::new().name("terminal".into()).spawn(watch);
 }
 
 /// Why the view ended otherwise than asked.
