@@ -8,6 +8,7 @@
 mod capturing;
 pub(crate) mod client;
 mod following;
+pub(crate) mod numbers;
 mod places;
 pub(crate) mod records;
 pub(crate) mod session;

@@ -355,6 +355,35 @@ fn what_cannot_be_done_is_said() {
     check(&["profile", "record", "-o", "x", "--socket", text(&socket)], 1, &["no router answers"]);
 }
 
+/// A file that takes no more, by a limit that is not a signal here: what has happened, and the packets, are kept all the same.
+#[test]
+fn a_recording_that_has_no_more_room_has_an_end() {
+    let place = Place::new();
+    let conf =
+        place.write("loss.click", "InfiniteSource(LIMIT 100000, STOP true) -> CheckIPHeader -> Discard;");
+    let (file, program) = (place.path("loss.prof"), env!("CARGO_BIN_EXE_junctor"));
+    // Units are of 512 bytes.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 128; exec {program} profile record -o {} --no-kernel --one-in 1 --until drop --after 60s \
+         -- -j 1 --control none {}",
+        text(&file),
+        text(&conf)
+    );
+    let output = Command::new("sh").args(["-c", &script]).output().expect("it runs");
+    let said = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in ["drop at ", "not all was written: File too large", "mend: give the file more room", "kept: "]
+    {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let report = &report(&file)["report"];
+    assert_eq!((&report["complete"], &report["fired"]["condition"]), (&json!(true), &json!("drop")));
+    let gap = |gap: &Value| gap["what"].as_str().is_some_and(|what| what.starts_with("the last "));
+    assert!(report["missing"].as_array().is_some_and(|all| all.iter().any(gap)), "{report}");
+    assert!(report["lost"].as_u64() > Some(0), "{report}");
+    assert!(std::fs::metadata(place.path("loss.pcapng")).is_ok_and(|m| m.len() > 1000));
+}
+
 /// A router that goes on until it is told, and its socket.
 struct Running {
     child: std::process::Child,

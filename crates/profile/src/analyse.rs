@@ -137,7 +137,8 @@ impl Report {
     /// Analyses a recording.
     pub fn new(recording: &Recording) -> Report {
         let trace = Trace::new(recording);
-        let lost = recording.end.as_ref().map_or(0, |e| e.lost.iter().sum::<u64>() + e.lost_kernel);
+        let lost =
+            recording.end.as_ref().map_or(0, |e| e.lost.iter().sum::<u64>() + e.lost_kernel + e.no_room);
         let (elements, queues) = elements::tables(&trace);
         let (processors, threads) = processors::tables(&trace);
         let mut report = Report {
@@ -154,7 +155,7 @@ impl Report {
                 let at_ms = trace.at_ms(fired.at);
                 FiredAt { at_ms, fired }
             }),
-            missing: recording.header.missing.clone(),
+            missing: recording.header.missing.iter().cloned().chain(gaps(recording)).collect(),
             findings: Vec::new(),
             processors,
             threads,
@@ -171,3 +172,21 @@ impl Report {
 
 #[cfg(test)]
 mod tests;
+
+/// What is missing of a recording since it began.
+fn gaps(recording: &Recording) -> Vec<Missing> {
+    let damage = recording.damaged.first().map(|first| {
+        let bytes: usize = recording.damaged.iter().map(|d| d.bytes).sum();
+        Missing {
+            what: format!("{bytes} bytes of the file, the first at byte {}", first.at),
+            why: "they are not as they were written, and were passed over".to_owned(),
+            mend: String::new(),
+        }
+    });
+    let room = recording.end.as_ref().filter(|end| end.no_room > 0).map(|end| Missing {
+        what: format!("the last {} events", end.no_room),
+        why: end.why.clone(),
+        mend: crate::record::MORE_ROOM.to_owned(),
+    });
+    damage.into_iter().chain(room).collect()
+}

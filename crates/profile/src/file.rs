@@ -12,13 +12,16 @@
 //!  KERN  32 bytes each, [`KernelEvent`]
 //!  COMM  JSON, numbers and names of the threads that the kernel's events name
 //!  END_  JSON, [`End`]               once, last
+//!  CRC_  4 bytes, behind each section: the CRC-32 (as in gzip) of that section, its tag and length included
 //! ```
 //!
-//! Each section is written whole and at once, so that a router which is killed leaves all that came before. A reader passes over tags that it does not
-//! know. What is in a file is not believed: any bytes give a recording or an error (fuzz target `profile_file`).
+//! Each section is written whole and at once, so that a router which is killed leaves all that came before. Where the disk is full, the last sections of
+//! events give way to those with which a recording ends. A reader passes over tags that it does not know, and over sections whose sum is another one,
+//! which it says; files of before there were sums are read without. What is in a file is not believed: any bytes give a recording or an error (fuzz target `profile_file`).
 
-use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
 
 use sync::events::{EVENT_BYTES, Event, Kind};
 
@@ -31,6 +34,11 @@ const MAGIC: [u8; 8] = *b"JNCTPROF";
 /// The form that this program writes and reads.
 pub const VERSION: u32 = 1;
 const PAIR_BYTES: usize = 16;
+/// The tag of a section's sum, and the bytes that it takes in all.
+const SUM: [u8; 4] = *b"CRC_";
+const SUM_BYTES: usize = 12;
+/// Sections of events that can give way.
+const MARKS: usize = 1 << 14;
 
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -66,6 +74,16 @@ pub struct Writer<W> {
     out: W,
     bytes: Vec<u8>,
     written: u64,
+    /// The last sections of events.
+    marks: VecDeque<Mark>,
+}
+
+/// A section of events: where it begins, and how many of which kind it has.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: u64,
+    events: u64,
+    kernel: u64,
 }
 
 impl<W: Write> Writer<W> {
@@ -76,7 +94,7 @@ impl<W: Write> Writer<W> {
     pub fn new(mut out: W, header: &Header) -> io::Result<Writer<W>> {
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
-        let mut writer = Writer { out, bytes: Vec::new(), written: 12 };
+        let mut writer = Writer { out, bytes: Vec::new(), written: 12, marks: VecDeque::new() };
         writer.json(*b"HEAD", header)?;
         Ok(writer)
     }
@@ -93,6 +111,10 @@ impl<W: Write> Writer<W> {
         fill(&mut self.bytes);
         let len = u32::try_from(self.bytes.len() - 8).map_err(|_| io::ErrorKind::FileTooLarge)?;
         self.bytes[4..8].copy_from_slice(&len.to_le_bytes());
+        let sum = crc32fast::hash(&self.bytes);
+        self.bytes.extend(SUM);
+        self.bytes.extend((SUM_BYTES as u32 - 8).to_le_bytes());
+        self.bytes.extend(sum.to_le_bytes());
         self.out.write_all(&self.bytes)?;
         self.written += self.bytes.len() as u64;
         Ok(())
@@ -130,9 +152,19 @@ impl<W: Write> Writer<W> {
         if events.is_empty() {
             return Ok(());
         }
+        let mark = Mark { at: self.written, events: events.len() as u64, kernel: 0 };
         self.section(*b"EVTS", |bytes| {
             events.iter().flat_map(|e| e.words()).for_each(|word| bytes.extend(word.to_le_bytes()));
-        })
+        })?;
+        self.mark(mark);
+        Ok(())
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        if self.marks.len() == MARKS {
+            self.marks.pop_front();
+        }
+        self.marks.push_back(mark);
     }
 
     /// Writes events of the kernel.
@@ -143,7 +175,10 @@ impl<W: Write> Writer<W> {
         if events.is_empty() {
             return Ok(());
         }
-        self.section(*b"KERN", |bytes| events.iter().for_each(|e| bytes.extend(e.to_bytes())))
+        let mark = Mark { at: self.written, events: 0, kernel: events.len() as u64 };
+        self.section(*b"KERN", |bytes| events.iter().for_each(|e| bytes.extend(e.to_bytes())))?;
+        self.mark(mark);
+        Ok(())
     }
 
     /// Writes names of the kernel's threads.
@@ -161,6 +196,36 @@ impl<W: Write> Writer<W> {
     pub fn end(&mut self, end: &End) -> io::Result<()> {
         self.json(*b"END_", end)?;
         self.out.flush()
+    }
+}
+
+impl Writer<File> {
+    /// Makes room for so many bytes at the end of a file that takes no more: removes what was begun and not ended, and the last sections of events, with
+    /// all behind them. Returns how many events of threads and of the kernel these had.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn give_way(&mut self, bytes: u64) -> io::Result<(u64, u64)> {
+        let keep = self.written.saturating_sub(bytes);
+        let (mut events, mut kernel) = (0, 0);
+        while self.written > keep
+            && let Some(last) = self.marks.pop_back()
+        {
+            self.written = last.at;
+            (events, kernel) = (events + last.events, kernel + last.kernel);
+        }
+        self.go_back(self.written)?;
+        Ok((events, kernel))
+    }
+
+    /// Removes what comes behind the section that ends there.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn go_back(&mut self, to: u64) -> io::Result<()> {
+        self.written = to;
+        self.out.set_len(to)?;
+        self.out.seek(SeekFrom::Start(to)).map(drop)
     }
 }
 
@@ -183,6 +248,17 @@ pub struct Recording {
     pub end: Option<End>,
     /// Records that no kind of event fits.
     pub unknown: u64,
+    /// Parts that are not as they were written, and were passed over.
+    pub damaged: Vec<Damage>,
+}
+
+/// A part of a file that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Where it begins.
+    pub at: usize,
+    /// How long it is.
+    pub bytes: usize,
 }
 
 impl Recording {
@@ -198,13 +274,30 @@ impl Recording {
             other => return Err(FileError::Version(other)),
         }
         let mut recording = Recording::default();
-        let mut any = false;
+        let (mut any, mut has_sums) = (false, false);
         while let Some((tag, len, body)) = section(rest) {
             let Some((payload, next)) = body.split_at_checked(len) else { break };
             let at = bytes.len() - rest.len();
+            let whole = &rest[..rest.len() - next.len()];
             let damaged = |why| FileError::Damaged { tag: tag.escape_ascii().to_string(), at, why };
-            any |= recording.take(tag, payload).map_err(damaged)?;
-            rest = next;
+            let sum = next.first_chunk::<SUM_BYTES>().filter(|sum| sum.starts_with(&SUM));
+            has_sums |= sum.is_some();
+            let good = match sum {
+                Some(sum) => sum.ends_with(&crc32fast::hash(whole).to_le_bytes()),
+                None => !has_sums || next.len() < SUM_BYTES,
+            };
+            rest = if sum.is_some() { &next[SUM_BYTES..] } else { next };
+            if good {
+                any |= recording.take(tag, payload).map_err(damaged)?;
+            } else if any && sum.is_none() {
+                // Its length may be what is wrong, so nobody knows where the next begins.
+                recording.damaged.push(Damage { at, bytes: bytes.len() - at });
+                break;
+            } else if any {
+                recording.damaged.push(Damage { at, bytes: whole.len() });
+            } else {
+                return Err(damaged("it is not as it was written".into()));
+            }
         }
         recording.date_names();
         if any { Ok(recording) } else { Err(FileError::Empty) }

@@ -113,6 +113,8 @@ pub struct End {
     pub lost: Vec<u64>,
     /// Kernel events lost.
     pub lost_kernel: u64,
+    /// Events of both kinds for which the file had no room.
+    pub no_room: u64,
     /// Why it ended.
     pub why: String,
     /// What it had waited for, if that has happened.

@@ -93,6 +93,12 @@ impl Default for Options {
     }
 }
 
+/// Events that are written as one section at most.
+const PART: usize = 1 << 16;
+/// What the file of a full disk makes room for: names, the end, and packets in a file beside it.
+const ROOM: u64 = 1 << 20;
+/// What to do about a full disk.
+pub const MORE_ROOM: &str = "give the file more room, or record less: --one-in, --events, --mode flight";
 /// How often rings are emptied.
 const EVERY: Duration = Duration::from_millis(5);
 /// How often both clocks are read, and threads and locks asked for their names.
@@ -193,6 +199,7 @@ impl Recorder {
             kernel: Vec::new(),
             known: Names::default(),
             next_clock: Instant::now(),
+            no_room: 0,
         };
         let (here, begun) = std::sync::mpsc::channel();
         let stopping = stop.clone();
@@ -283,6 +290,8 @@ struct Session {
     /// The names written last.
     known: Names,
     next_clock: Instant,
+    /// Events for which the file had no room.
+    no_room: u64,
 }
 
 impl Session {
@@ -299,42 +308,81 @@ impl Session {
     }
 
     fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
-        let until = self.options.time.and_then(|time| Instant::now().checked_add(time));
-        let is_over = || until.is_some_and(|until| Instant::now() >= until);
-        while !stop.load(Ordering::Relaxed) && !is_over() {
-            std::thread::park_timeout(EVERY);
-            self.step()?;
-            self.look();
-            if self.fired.as_ref().is_some_and(|(_, seen)| seen.elapsed() >= self.options.after) {
-                break;
-            }
-        }
-        self.look();
+        let stepped = self.go_on(stop);
+        self.look(true);
         self.capture.stop();
         events::record(Mask::NOTHING);
         let at = sync::tsc();
         self.capture.read(&mut self.kernel);
         self.take_events();
-        self.write_all()?;
+        let written = stepped.and_then(|()| self.write_all()).map_err(|why| why.to_string());
+        if let Err(why) = &written {
+            self.make_room().map_err(|_| io::Error::other(why.clone()))?;
+        }
         self.writer.clock(Pair::now())?;
         self.write_names()?;
         self.writer.commands(self.capture.names())?;
         let lost = self.reader.as_ref().map_or_else(Vec::new, Reader::lost);
         let mut fired = self.fired.take().map(|(fired, _)| fired);
+        let why = match (&written, &fired) {
+            (Err(why), _) => why.clone(),
+            (Ok(()), Some(fired)) => fired.condition.clone(),
+            (Ok(()), None) => "ended as it was told".to_owned(),
+        };
+        let (lost_kernel, no_room) = (self.capture.lost(), self.no_room);
+        let end = End { at, lost, lost_kernel, no_room, why, fired: fired.clone() };
+        // Twice, so that the packets do not take the room of the end.
+        let before = self.writer.written();
+        self.writer.end(&end)?;
         let packets_written = match &mut self.trigger {
             Some(trigger) => trigger.end(fired.as_mut()),
             None => Ok(()),
         };
-        let why = fired.as_ref().map_or("ended as it was told", |f| &f.condition).to_owned();
-        self.writer.end(&End { at, lost, lost_kernel: self.capture.lost(), why, fired: fired.clone() })?;
+        if fired != end.fired {
+            self.writer.go_back(before)?;
+            self.writer.end(&End { fired: fired.clone(), ..end })?;
+        }
+        self.progress.bytes.store(self.writer.written(), Ordering::Relaxed);
         fired.into_iter().for_each(|fired| self.progress.fired.set(fired).unwrap_or_default());
+        let no_room = |why| format!("{why}; the last {no_room} events are missing (mend: {MORE_ROOM})");
+        written.map_err(|why| io::Error::other(no_room(why)))?;
         packets_written
     }
 
+    /// Records until it is told to stop, its time is over, or what it waits for has happened.
+    fn go_on(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let until = self.options.time.and_then(|time| Instant::now().checked_add(time));
+        let is_over = || until.is_some_and(|until| Instant::now() >= until);
+        while !stop.load(Ordering::Relaxed) && !is_over() {
+            std::thread::park_timeout(EVERY);
+            self.step()?;
+            self.look(false);
+            if self.fired.as_ref().is_some_and(|(_, seen)| seen.elapsed() >= self.options.after) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The file takes no more: what came last gives way to what a recording ends with.
+    fn make_room(&mut self) -> io::Result<()> {
+        let room = ROOM.min(self.writer.written() / 2);
+        let (events, kernel) = self.writer.give_way(room)?;
+        self.progress.events.fetch_sub(events, Ordering::Relaxed);
+        self.progress.kernel_events.fetch_sub(kernel, Ordering::Relaxed);
+        self.no_room = events + kernel + (self.events.len() + self.kernel.len()) as u64;
+        self.progress.lost.fetch_add(self.no_room, Ordering::Relaxed);
+        self.events.clear();
+        self.kernel.clear();
+        // They may have stood behind what has given way.
+        self.known = Names { since: self.known.since, ..Names::default() };
+        Ok(())
+    }
+
     /// Looks whether what is waited for has happened.
-    fn look(&mut self) {
+    fn look(&mut self, last: bool) {
         if let (None, Some(trigger)) = (&self.fired, &mut self.trigger) {
-            self.fired = trigger.look().map(|fired| (fired, Instant::now()));
+            self.fired = trigger.look(last).map(|fired| (fired, Instant::now()));
         }
     }
 
@@ -367,18 +415,10 @@ impl Session {
     }
 
     fn write_all(&mut self) -> io::Result<()> {
-        // Sections that are not too long for the file's form.
-        for part in self.events.chunks(1 << 20) {
-            self.writer.events(part)?;
-            self.progress.events.fetch_add(part.len() as u64, Ordering::Relaxed);
-        }
-        for part in self.kernel.chunks(1 << 20) {
-            self.writer.kernel(part)?;
-            self.progress.kernel_events.fetch_add(part.len() as u64, Ordering::Relaxed);
-        }
-        self.events.clear();
-        self.kernel.clear();
-        self.progress.bytes.store(self.writer.written(), Ordering::Relaxed);
+        let (writer, progress) = (&mut self.writer, &self.progress);
+        write_out(&mut self.events, &progress.events, |part| writer.events(part))?;
+        write_out(&mut self.kernel, &progress.kernel_events, |part| writer.kernel(part))?;
+        progress.bytes.store(writer.written(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -404,6 +444,25 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Writes all, part by part, and counts what was written; what was not stays.
+fn write_out<T>(
+    all: &mut Vec<T>,
+    count: &AtomicU64,
+    mut write: impl FnMut(&[T]) -> io::Result<()>,
+) -> io::Result<()> {
+    let (mut done, mut result) = (0, Ok(()));
+    for part in all.chunks(PART) {
+        result = write(part);
+        if result.is_err() {
+            break;
+        }
+        done += part.len();
+        count.fetch_add(part.len() as u64, Ordering::Relaxed);
+    }
+    all.drain(..done);
+    result
 }
 
 fn threads() -> Vec<ThreadName> {

@@ -23,6 +23,26 @@ pub struct Fired {
     pub more_packets: u64,
     /// Their file, empty if there are none.
     pub packets_file: String,
+    /// Of a packet that was in the router for too long.
+    pub late: Option<Late>,
+}
+
+/// A packet that was in the router for too long.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Late {
+    /// For how long, in nanoseconds; of one that is still there, how long so far.
+    pub latency_ns: u64,
+    /// Whether it is still there.
+    pub inside: bool,
+    /// The element that took most of this time.
+    pub element: String,
+    /// What it was there: `in`, `held by` or `in front of` this element.
+    pub was: String,
+    /// How much of the time, in nanoseconds.
+    pub there_ns: u64,
+    /// The workers on which it was seen, in this order.
+    pub workers: Vec<usize>,
 }
 
 impl Fired {
@@ -44,8 +64,8 @@ pub trait Trigger: Send {
     /// What is waited for, one text for each condition.
     fn conditions(&self) -> Vec<String>;
 
-    /// What has happened, if something has since this was made.
-    fn look(&mut self) -> Option<Fired>;
+    /// What has happened, if something has since this was made. If this is the `last` look, what would be told at the next counts, too.
+    fn look(&mut self, last: bool) -> Option<Fired>;
 
     /// The rings have been read: nothing more is looked for, and what was kept of the packets concerned is written.
     ///

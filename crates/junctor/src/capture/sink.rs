@@ -2,7 +2,7 @@
 //! Where captured packets go: a file, files in turn, standard output, or lines for people.
 
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use packet::port::link_type;
@@ -11,6 +11,50 @@ use wire::pcap::ng::{Captured, Interface, NgWriter};
 use crate::observe::records::{self, Line};
 
 type Stream = Box<dyn Write>;
+
+/// A file that ends with a whole block, also where it takes no more. It is given whole blocks: a writer of blocks makes one write of each, and what
+/// gathers writes does not split them.
+struct WholeBlocks {
+    file: File,
+    /// Bytes of whole blocks.
+    whole: u64,
+}
+
+impl WholeBlocks {
+    /// How many of the first `room` bytes are whole blocks: each begins with its kind and its length, of 4 bytes each.
+    fn whole_of(mut blocks: &[u8], room: usize) -> usize {
+        let mut whole = 0;
+        while let Some(len) = blocks.get(4..8).and_then(|len| len.try_into().ok()).map(u32::from_ne_bytes)
+            && let Some(rest) = blocks.get(len.max(12) as usize..)
+            && whole + (len as usize) <= room
+        {
+            (whole, blocks) = (whole + len as usize, rest);
+        }
+        whole
+    }
+}
+
+impl Write for WholeBlocks {
+    fn write(&mut self, blocks: &[u8]) -> io::Result<usize> {
+        if let Err(why) = self.file.write_all(blocks) {
+            if let Ok(meta) = self.file.metadata()
+                && meta.is_file()
+            {
+                let room = meta.len().saturating_sub(self.whole);
+                self.whole += Self::whole_of(blocks, room as usize) as u64;
+                self.file.set_len(self.whole)?;
+                self.file.seek(SeekFrom::Start(self.whole))?;
+            }
+            return Err(why);
+        }
+        self.whole += blocks.len() as u64;
+        Ok(blocks.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
 
 struct Known {
     interface: Interface,
@@ -83,7 +127,8 @@ impl Sink {
         let stream: Stream = if path.as_os_str() == "-" {
             Box::new(BufWriter::new(io::stdout()))
         } else {
-            Box::new(BufWriter::new(File::create(&file).map_err(failed)?))
+            let file = File::create(&file).map_err(failed)?;
+            Box::new(BufWriter::new(WholeBlocks { file, whole: 0 }))
         };
         let program = concat!("junctor ", env!("CARGO_PKG_VERSION"));
         let begun = NgWriter::new(stream, program).and_then(|mut writer| {
@@ -226,5 +271,25 @@ impl Sink {
         self.interfaces.iter_mut().for_each(|known| known.received += known.lost);
         self.counts()?;
         self.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_do_not_fit_are_left_out_whole() {
+        let block = |len: u32| {
+            [6u32.to_ne_bytes(), len.to_ne_bytes()].concat().into_iter().chain(vec![0; len as usize - 8])
+        };
+        let blocks: Vec<u8> = block(32).chain(block(60)).chain(block(16)).collect();
+        for (room, whole) in
+            [(0, 0), (31, 0), (32, 32), (91, 32), (92, 92), (107, 92), (108, 108), (500, 108)]
+        {
+            assert_eq!(WholeBlocks::whole_of(&blocks, room), whole, "{room}");
+        }
+        assert_eq!(WholeBlocks::whole_of(&blocks[..50], 50), 32);
+        assert_eq!(WholeBlocks::whole_of(&[0; 7], 7), 0);
     }
 }

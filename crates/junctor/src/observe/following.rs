@@ -3,34 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 
 use engine::Shared;
 use engine::witness::{Entry, Sight, Wants, What, Witness};
 use packet::Packet;
-use packet::followed::NUMBERS;
 
+use super::numbers::Numbers;
 use super::places::{Filters, input};
 use super::records::{Event, Line, Step};
 use super::session::{Kind, Picture, Seen};
-
-/// The numbers by which packets are followed at the moment, a bit for each.
-static TAKEN: AtomicU8 = AtomicU8::new(1);
-
-fn take_number() -> u8 {
-    let free = |taken: u8| (taken != u8::MAX).then(|| taken | 1 << taken.trailing_ones());
-    match TAKEN.fetch_update(Relaxed, Relaxed, free) {
-        Ok(before) => before.trailing_ones() as u8,
-        Err(_) => 0,
-    }
-}
-
-fn give_number(number: u8) {
-    TAKEN.fetch_and(!(1 << number), Relaxed);
-}
-
-const _: () = assert!(NUMBERS == 7, "a bit of TAKEN for each");
 
 /// Follows packets on one worker.
 struct Follower {
@@ -40,14 +23,13 @@ struct Follower {
 }
 
 /// What a session's witnesses have in common.
-#[derive(Default)]
 struct Common {
     /// All workers have their witness: a packet that is picked will be seen wherever it goes.
     open: AtomicBool,
     /// Packets that are still to be picked.
     left: AtomicI64,
     /// The numbers that are this session's.
-    mine: AtomicU8,
+    numbers: Numbers,
     lost: AtomicU64,
     passed_over: AtomicU64,
 }
@@ -58,23 +40,21 @@ impl Witness for Follower {
         if !open || !self.filters.accepts(packet) {
             return 0;
         }
-        let number = take_number();
+        // First this: who finds nothing left looks for packets that are on their way.
+        let number = self.common.numbers.take();
         if number == 0 {
             self.common.passed_over.fetch_add(1, Relaxed);
             return 0;
         }
-        // First this: who finds nothing left looks for packets that are on their way.
-        self.common.mine.fetch_or(1 << number, Relaxed);
         if self.common.left.fetch_sub(1, Relaxed) <= 0 {
-            self.common.mine.fetch_and(!(1 << number), Relaxed);
-            give_number(number);
+            self.common.numbers.give(number);
             return 0;
         }
         number
     }
 
     fn see(&mut self, sight: &Sight<'_>) {
-        let mine = sight.number != 0 && self.common.mine.load(Relaxed) & 1 << sight.number != 0;
+        let mine = self.common.numbers.has(sight.number);
         if mine && self.seen.try_send(Seen::whole(sight)).is_err() {
             self.common.lost.fetch_add(1, Relaxed);
         }
@@ -90,21 +70,17 @@ pub(super) struct Following {
 }
 
 impl Following {
-    /// Follows `count` packets that pass a filter. `alone` if nobody else follows any.
-    pub(super) fn new(
-        filter: &str,
-        at: Option<String>,
-        count: u64,
-        alone: bool,
-    ) -> Result<Following, String> {
+    /// Follows `count` packets that pass a filter.
+    pub(super) fn new(filter: &str, at: Option<String>, count: u64) -> Result<Following, String> {
         let filters = Filters::compile(filter)?;
-        let common = Arc::new(Common::default());
-        common.left.store(i64::try_from(count).unwrap_or(i64::MAX), Relaxed);
-        // Numbers of packets that were held when their sessions ended are given out again only when there are no others.
-        if alone && TAKEN.load(Relaxed) == u8::MAX {
-            TAKEN.store(1, Relaxed);
-        }
-        Ok(Following { filters, at, common, teller: None })
+        let common = Common {
+            open: AtomicBool::new(false),
+            left: AtomicI64::new(i64::try_from(count).unwrap_or(i64::MAX)),
+            numbers: Numbers::new(1),
+            lost: AtomicU64::new(0),
+            passed_over: AtomicU64::new(0),
+        };
+        Ok(Following { filters, at, common: Arc::new(common), teller: None })
     }
 }
 
@@ -132,25 +108,21 @@ impl Kind for Following {
     fn tell(&mut self, seen: Seen, lines: &mut Vec<Line>) {
         let number = seen.number;
         if self.teller.as_mut().is_some_and(|teller| teller.tell(seen, lines)) {
-            self.common.mine.fetch_and(!(1 << number), Relaxed);
-            give_number(number);
+            self.common.numbers.give(number);
         }
     }
 
     fn is_done(&self) -> bool {
         let left = self.teller.as_ref().is_some_and(|teller| !teller.by_number.is_empty());
-        self.common.left.load(Relaxed) <= 0 && self.common.mine.load(Relaxed) == 0 && !left
+        self.common.left.load(Relaxed) <= 0 && self.common.numbers.mine() == 0 && !left
     }
 
     fn end(&mut self, lines: &mut Vec<Line>) -> (u64, u64) {
-        let mut kept = 0u8;
+        let kept = self.teller.iter().flat_map(|teller| teller.by_number.keys().copied());
+        self.common.numbers.end(kept);
         if let Some(teller) = &self.teller {
             teller.left(lines);
-            kept = teller.by_number.keys().fold(0, |kept, number| kept | 1 << number);
         }
-        // The others belong to packets that are still somewhere.
-        let mine = self.common.mine.load(Relaxed);
-        (1..=NUMBERS).filter(|n| mine & !kept & 1 << n != 0).for_each(give_number);
         (self.common.lost.load(Relaxed), self.common.passed_over.load(Relaxed))
     }
 }

@@ -163,10 +163,7 @@ impl Observers {
         let order: Order = serde_json::from_str(order).map_err(|e| format!("no such order: {e}"))?;
         match order {
             Order::Try { bytes, ip, at } => self.try_packet(&bytes, ip, at.as_deref()),
-            Order::Trace { filter, at, count } => {
-                let idle = lock(&self.sessions).values().all(|outbox| outbox.over.load(Relaxed));
-                self.start(Box::new(Following::new(&filter, at, count, idle)?))
-            }
+            Order::Trace { filter, at, count } => self.start(Box::new(Following::new(&filter, at, count)?)),
             Order::Capture(wanted) => self.start(Box::new(Capturing::new(wanted)?)),
             Order::More { session } => self.more(session),
             Order::Stop { session } => {

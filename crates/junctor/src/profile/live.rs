@@ -39,11 +39,8 @@ pub(super) fn names(control: Control) -> Source {
 pub(super) const FIRED: &str = "fired: ";
 
 /// How it is said that something went wrong at the end.
-pub(super) fn failed(progress: &Progress) -> &'static str {
-    match progress.fired.get() {
-        Some(_) => "the recording is complete, but not all else was written",
-        None => "the recording ended early",
-    }
+pub(super) fn failed(why: &std::io::Error, progress: &Progress) -> String {
+    format!("not all was written: {why}; kept: {progress}")
 }
 
 /// The command line of this process.
@@ -157,12 +154,15 @@ impl Live {
                 let mut ended = recorder.take().ok_or("nothing is being recorded")?;
                 let done = ended.end();
                 let progress = ended.progress();
-                done.map_err(|e| format!("{}: {e}; kept: {progress}", failed(progress)))?;
                 let until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+                let (outcome, fired) = until::outcome(&until, progress.fired.get());
+                if let Err(why) = done {
+                    let happened = if fired { format!("; {outcome}") } else { String::new() };
+                    return Err(failed(&why, progress) + &happened);
+                }
                 if until.is_empty() {
                     return Ok(progress.to_string());
                 }
-                let (outcome, fired) = until::outcome(&until, progress.fired.get());
                 Ok(format!("{progress}\n{}{outcome}", if fired { FIRED } else { "" }))
             }
             _ => Err("expected 'start' with options and the name of a file, or 'stop'".into()),

@@ -29,6 +29,7 @@ use crate::{cli, exit, run};
   junctor profile record -o run.prof --mode flight --ring 1000000       only what happened last
   junctor profile record -o loss.prof --pid 4711 --until drop=queue-full   what came before a loss, and the packets (loss.pcapng)
   junctor profile record -o slow.prof --pid 4711 --until 'stall>2ms'        what made a worker slow
+  junctor profile record -o late.prof --pid 4711 --until 'latency>5ms'      where a packet was for so long
   junctor profile record -o run.prof --events waits,control --no-kernel")]
 pub(super) struct Args {
     /// The file to write.
@@ -51,9 +52,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
     /// End when this happens: drop=REASON (a packet is dropped for this reason; 'junctor drops --list' has them all), drop (for any but
-    /// 'discarded') or 'stall>BOUND' (a worker takes longer than this, say 5ms, until it looks at its tasks, timers and messages again: named with the
-    /// element that took longest; in quotes, since > means something to shells); may be repeated. The packets concerned, 1000 at most (of a stall the first
-    /// 128 bytes of the first 4 in hand), are written beside the recording (FILE with the suffix .pcapng). A run that is recorded ends
+    /// 'discarded'), 'stall>BOUND' (a worker takes longer than this, say 5ms, until it looks at its tasks, timers and messages again: named with the
+    /// element that took longest; in quotes, since > means something to shells) or 'latency>BOUND' (a packet is in the router for longer than this, from its
+    /// source until it is sent, dropped or done with: named with where it was for most of that time; a sample, 4 packets at a time); may be repeated. The packets
+    /// concerned, 1000 at most (of a stall the first 128 bytes of the first 4 in hand, of a late packet the first 128), are written beside the recording
+    /// (FILE with the suffix .pcapng). A run that is recorded ends
     /// with it, and a running router is recorded until it happens, unless --time ends it before. Exit status 1 if it did not happen.
     #[arg(long, value_name = "CONDITION")]
     until: Vec<Condition>,
@@ -144,7 +147,7 @@ fn beginning(args: Args, options: Options) -> u8 {
             true => None,
             false => {
                 let file = until::packets_file(&output)?;
-                Some(Box::new(Armed::before_run(router, until.clone(), file)) as Box<dyn Trigger>)
+                Some(Box::new(Armed::before_run(router, until.clone(), file)?) as Box<dyn Trigger>)
             }
         };
         let recorder = Recorder::start(&output, options, &live::command(), names, trigger);
@@ -170,7 +173,7 @@ fn ended(mut recorder: Recorder, until: &[Condition], output: &Path) -> u8 {
             say_recorded(&progress.to_string(), output);
             status
         }
-        Err(why) => cli::fail(format!("{file}: {}: {why}; kept: {progress}", live::failed(progress))),
+        Err(why) => cli::fail(format!("{file}: {}", live::failed(&why, progress))),
     }
 }
 

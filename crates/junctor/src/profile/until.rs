@@ -3,7 +3,7 @@
 //!
 //! Drops are noticed by [witnesses](engine::witness) that want nothing but packets dropped for these reasons: workers go their usual way, and look at the
 //! reason where they count a drop. Rounds that take too long are noticed by the same witnesses, for which workers take the time of their
-//! [rounds](engine::stall); those that do not end, by the recording thread. What a witness has seen waits in a channel until this thread looks; no worker
+//! [rounds](engine::stall); those that do not end, by the recording thread. Packets that take too long are noticed by [following](late) a few. What a witness has seen waits in a channel until this thread looks; no worker
 //! is held up.
 
 use std::io;
@@ -11,22 +11,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use engine::stall::Stall;
-use engine::witness::{Wants, Witness};
+use engine::stall::{Head, Stall};
+use engine::witness::{Entry, Wants, What, Witness};
 use engine::{Control, Gone, Reason, Reasons, Router, Shared};
 use profile::clock::ghz;
-use profile::trigger::{Fired, Trigger};
+use profile::trigger::{Fired, Late, Trigger};
 use wire::fields::{hex, looks_like_ip};
 
 use crate::capture::sink::Sink;
 use crate::observe::records::{self, Line};
 
 mod condition;
+mod late;
 mod watching;
 
 pub(super) use condition::Condition;
+use late::{Latency, Lateness};
 use watching::{Caught, Common, Event, Sought, Watching, record};
 
 /// The key of these witnesses; sessions of [`observe`](crate::observe) count from 1 on.
@@ -58,6 +60,10 @@ struct Kept {
     comment: String,
 }
 
+fn wall_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+}
+
 /// A worker that was in a round when it was looked at, and since when, in cycles.
 type InRound = Option<(u64, u64)>;
 
@@ -76,6 +82,8 @@ pub(crate) struct Armed {
     fired: Option<Fired>,
     /// The workers as they were seen last.
     rounds: Vec<InRound>,
+    /// Follows packets, if latency is waited for.
+    latency: Option<Latency>,
     /// Packets concerned, in the order in which they were seen.
     kept: Vec<Kept>,
     file: PathBuf,
@@ -84,17 +92,29 @@ pub(crate) struct Armed {
 }
 
 impl Armed {
-    fn new(control: Control, conditions: Vec<Condition>, file: PathBuf, stops: bool) -> Armed {
+    fn new(
+        control: Control,
+        conditions: Vec<Condition>,
+        file: PathBuf,
+        stops: bool,
+    ) -> Result<Armed, String> {
         let (sender, caught) = sync_channel(MOST_PACKETS);
-        let ghz = if conditions.iter().any(|c| c.stall().is_some()) { ghz() } else { 1.0 };
+        let times = conditions.iter().any(|c| c.stall().or(c.latency()).is_some());
+        let ghz = if times { ghz() } else { 1.0 };
         let of = |reason: &Reason| conditions.iter().position(|c| c.reasons().has(*reason));
-        let cycles = |(i, c): (usize, &Condition)| Some(((c.stall()?.as_nanos() as f64 * ghz) as u64, i));
+        let bounds = |of: fn(Condition) -> Option<Duration>| {
+            let all = conditions.iter().enumerate();
+            all.filter_map(|(i, c)| Some(((of(*c)?.as_nanos() as f64 * ghz) as u64, i))).collect()
+        };
         let sought = Sought {
             reasons: Reason::ALL.iter().map(of).collect(),
-            stalls: conditions.iter().enumerate().filter_map(cycles).collect(),
+            stalls: bounds(Condition::stall),
+            latencies: bounds(Condition::latency),
         };
+        let lowest = sought.latencies.iter().map(|(bound, _)| *bound).min();
+        let latency = lowest.map(|bound| Latency::new(bound, ghz)).transpose()?;
         let (shared, common) = (control.shared(), Arc::default());
-        Armed {
+        Ok(Armed {
             conditions,
             sought: Arc::new(sought),
             ghz,
@@ -105,40 +125,57 @@ impl Armed {
             common,
             fired: None,
             rounds: Vec::new(),
+            latency,
             kept: Vec::new(),
             file,
             stops,
-        }
+        })
     }
 
     /// For a router that is about to run and ends with the recording.
-    pub(super) fn before_run(router: &mut Router, conditions: Vec<Condition>, file: PathBuf) -> Armed {
-        let armed = Armed::new(router.control(), conditions, file, true);
+    ///
+    /// # Errors
+    /// What is waited for cannot be seen.
+    pub(super) fn before_run(
+        router: &mut Router,
+        conditions: Vec<Condition>,
+        file: PathBuf,
+    ) -> Result<Armed, String> {
+        let armed = Armed::new(router.control(), conditions, file, true)?;
         let wants = armed.wants();
         if wants != Wants::default() {
             router.call_witnesses(KEY, &wants, &|| armed.witness());
+            armed.open(true);
         }
-        armed
+        Ok(armed)
     }
 
     /// For a router that runs; also returns what is not watched.
     ///
     /// # Errors
-    /// It has stopped.
+    /// It has stopped, or what is waited for cannot be seen.
     pub(super) fn beside_run(
         control: Control,
         conditions: Vec<Condition>,
         file: PathBuf,
     ) -> Result<(Armed, Vec<String>), String> {
-        let mut armed = Armed::new(control, conditions, file, false);
+        let mut armed = Armed::new(control, conditions, file, false)?;
         let stuck = armed.arm().map_err(|Stopped| "the router has stopped")?;
         Ok((armed, stuck))
+    }
+
+    /// Packets are followed from now on, or none is any more.
+    fn open(&self, open: bool) {
+        if let Some(latency) = &self.latency {
+            latency.open(open);
+        }
     }
 
     fn wants(&self) -> Wants {
         let drops = self.conditions.iter().fold(Reasons::default(), |all, c| all.with(c.reasons()));
         let rounds_above = self.sought.stalls.iter().map(|(bound, _)| *bound).min();
-        Wants { drops, rounds_above, ..Wants::default() }
+        let follow = self.latency.as_ref().map(|_| Entry::Sources);
+        Wants { drops, rounds_above, follow, ..Wants::default() }
     }
 
     fn witness(&self) -> Box<dyn Witness> {
@@ -147,19 +184,28 @@ impl Armed {
             caught: self.sender.clone(),
             common: self.common.clone(),
             told: false,
+            follower: self.latency.as_ref().map(Latency::follower),
         })
     }
 
     /// Calls witnesses to the workers of the configuration that runs; returns which are stuck.
     fn arm(&mut self) -> Result<Vec<String>, Stopped> {
         let wants = self.wants();
+        self.open(false);
         loop {
             self.shared = self.control.shared();
             if wants == Wants::default() {
                 return Ok(Vec::new());
             }
             match self.control.call_witnesses(&self.shared, KEY, &wants, &|| self.witness()) {
-                Ok(stuck) => return Ok(stuck),
+                Ok(stuck) => {
+                    if let Some(latency) = &mut self.latency {
+                        // Where these went while the other configuration came was not seen.
+                        latency.forget();
+                        latency.open(true);
+                    }
+                    return Ok(stuck);
+                }
                 Err(Gone::Replaced) => {}
                 Err(Gone::Stopped) => return Err(Stopped),
             }
@@ -173,6 +219,7 @@ impl Armed {
     }
 
     fn take(&mut self, Caught { at, wall_ns, condition, what }: Caught) {
+        let mut late = None;
         let (text, packets) = match what {
             Event::Dropped { worker, element, reason, packet } => {
                 let info = self.shared.elements.get(element);
@@ -188,19 +235,30 @@ impl Armed {
                 (text, kept.into_iter().collect())
             }
             Event::Stalled(stall) => (self.told(&stall), self.in_hand(&stall)),
+            Event::Late(lateness) => {
+                late = Some(self.late(&lateness));
+                let text = self.told_of_late(&lateness);
+                let kept = self.kept_of_late(&lateness, &text);
+                (text, vec![kept])
+            }
         };
         if self.fired.as_ref().is_none_or(|fired| at < fired.at) {
             let condition = self.conditions[condition].to_string();
-            self.fired = Some(Fired { at, unix_ns: wall_ns, condition, what: text, ..Fired::default() });
+            self.fired =
+                Some(Fired { at, unix_ns: wall_ns, condition, what: text, late, ..Fired::default() });
         }
         let room = MOST_PACKETS - self.kept.len();
         self.common.more.fetch_add(packets.len().saturating_sub(room) as u64, Relaxed);
         self.kept.extend(packets.into_iter().take(room));
     }
 
+    fn ms(&self, cycles: u64) -> String {
+        format!("{:.3} ms", cycles as f64 / self.ghz / 1e6)
+    }
+
     /// What there is to say of a round that took too long.
     fn told(&self, stall: &Stall) -> String {
-        let ms = |cycles: u64| format!("{:.3} ms", cycles as f64 / self.ghz / 1e6);
+        let ms = |cycles: u64| self.ms(cycles);
         let Stall { worker, cycles, longest, place, .. } = stall;
         let (took, element) = (ms(*cycles), stall.element);
         match longest {
@@ -221,7 +279,7 @@ impl Armed {
         let place = format!("in hand at {element}");
         let comment = format!("in hand: {}", self.told(stall));
         self.common.more.fetch_add(stall.packets.saturating_sub(stall.heads.len()) as u64, Relaxed);
-        let kept = |head: &engine::stall::Head| Kept {
+        let kept = |head: &Head| Kept {
             place: (place.clone(), head.ip.unwrap_or_else(|| looks_like_ip(&head.bytes))),
             time_ns: stall.wall_ns,
             len: head.len,
@@ -229,6 +287,79 @@ impl Armed {
             comment: comment.clone(),
         };
         stall.heads.iter().map(kept).collect()
+    }
+
+    /// The same of a packet.
+    fn late(&self, Lateness { way, cycles, end, .. }: &Lateness) -> Late {
+        let ns = |cycles: u64| (cycles as f64 / self.ghz) as u64;
+        let (was, there) = way.longest();
+        let element = self.shared.elements.get(was.element()).map_or("?", |info| &info.name);
+        Late {
+            latency_ns: ns(*cycles),
+            inside: end.is_none(),
+            element: element.to_owned(),
+            was: was.words().to_owned(),
+            there_ns: ns(there),
+            workers: way.workers.clone(),
+        }
+    }
+
+    /// The same in words.
+    fn told_of_late(&self, Lateness { way, cycles, end, .. }: &Lateness) -> String {
+        let named = |element: usize| {
+            let info = self.shared.elements.get(element);
+            info.map_or("?".to_owned(), |info| format!("'{}' ({})", info.name, info.class.name))
+        };
+        let workers: Vec<String> = way.workers.iter().map(ToString::to_string).collect();
+        let on = if let [_] = workers[..] { "worker" } else { "workers" };
+        let (took, workers) = (self.ms(*cycles), workers.join(", "));
+        let (was, there) = way.longest();
+        let most = format!("{} of these {} {}", self.ms(there), was.words(), named(was.element()));
+        let begun = named(way.begun.1);
+        match end {
+            None => {
+                format!(
+                    "a packet from {begun} has been in the router for {took} so far, {most}; on {on} {workers}"
+                )
+            }
+            Some((what, element)) => {
+                let end = named(*element);
+                let until = match what {
+                    What::Dropped(reason) => format!("{end} dropped it ({reason})"),
+                    What::Replaced => format!("{end} put others in its place"),
+                    _ => format!("{end} was done with it"),
+                };
+                format!(
+                    "a packet from {begun} was in the router for {took} until {until}, {most}; on {on} {workers}"
+                )
+            }
+        }
+    }
+
+    fn kept_of_late(&self, late: &Lateness, text: &str) -> Kept {
+        let was = late.way.longest().0;
+        let element = self.shared.elements.get(was.element()).map_or("?", |info| &info.name);
+        let Head { len, bytes, ip } = late.way.head.clone();
+        Kept {
+            place: (format!("late, {} {element}", was.words()), ip.unwrap_or(false)),
+            time_ns: late.way.wall_ns,
+            len,
+            bytes,
+            comment: format!("late: {text}"),
+        }
+    }
+
+    /// Looks for packets that are late.
+    fn look_at_packets(&mut self, last: bool) {
+        for late in self.latency.as_mut().map_or_else(Vec::new, |latency| latency.look(last)) {
+            let Some(condition) = self.sought.latency(late.cycles) else { continue };
+            let (at, worker) = (late.at, late.way.workers.last().copied().unwrap_or(0));
+            if self.fired.is_none() {
+                record(at, late.way.longest().0.element(), condition, worker);
+            }
+            let wall_ns = if late.end.is_some() { late.way.wall_ns } else { wall_ns() };
+            self.take(Caught { at, wall_ns, condition, what: Event::Late(Box::new(late)) });
+        }
     }
 
     /// Looks for workers that are in one round for too long.
@@ -253,7 +384,7 @@ impl Armed {
             };
             let cycles = before.saturating_sub(since);
             let Some(condition) = self.sought.stall(cycles).filter(|_| cycles > bound) else { continue };
-            let wall_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+            let wall_ns = wall_ns();
             let stall = self.control.stall(worker, standing, cycles, wall_ns);
             if let Some(element) = stall.element {
                 record(stall.at, element, condition, worker);
@@ -300,14 +431,16 @@ impl Trigger for Armed {
         self.conditions.iter().map(ToString::to_string).collect()
     }
 
-    fn look(&mut self) -> Option<Fired> {
+    fn look(&mut self, last: bool) -> Option<Fired> {
         self.gather();
         if self.fired.is_none() {
             self.look_at_rounds();
         }
+        self.look_at_packets(last);
         if self.fired.is_none() && !Arc::ptr_eq(&self.shared, &self.control.shared()) {
             // What the workers before it have seen is in the channel by now.
             self.gather();
+            self.look_at_packets(false);
             // A router that has stopped drops nothing more.
             let _ = self.arm();
         }
@@ -316,6 +449,10 @@ impl Trigger for Armed {
 
     fn end(&mut self, fired: Option<&mut Fired>) -> io::Result<()> {
         self.gather();
+        self.look_at_packets(true);
+        if let Some(latency) = &mut self.latency {
+            latency.close();
+        }
         self.common.over.store(true, Relaxed);
         self.control.let_witnesses_go(&self.shared, KEY);
         let Some(fired) = fired else { return Ok(()) };

@@ -109,6 +109,10 @@ fn dropped_packets_say_why() {
     let router = Running::start(&text, &["-j", "1"]);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("drops.pcapng");
+    // All that come are dropped by then.
+    while router.ask(&["ctl", "q.length"]).0 != "2\n" {
+        std::thread::yield_now();
+    }
     let path = file.to_str().unwrap();
     let (_, why, status) =
         router.ask(&["capture", "--drops", "queue-full", "q:0", "--count", "20", "-w", path]);

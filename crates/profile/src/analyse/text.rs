@@ -81,7 +81,8 @@ impl Report {
                 writeln!(f, "  at {at_ms:.3} ms; {}", fired.kept())
             }
             None if self.until.is_empty() => Ok(()),
-            None => writeln!(f, "{}: has not happened", self.until.join(", ")),
+            None if self.complete => writeln!(f, "{}: has not happened", self.until.join(", ")),
+            None => writeln!(f, "{}: not known whether it has happened", self.until.join(", ")),
         }
     }
 

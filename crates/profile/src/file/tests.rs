@@ -31,6 +31,7 @@ fn whole() -> Vec<u8> {
             at: 3000,
             lost: vec![4],
             lost_kernel: 2,
+            no_room: 0,
             why: "told".into(),
             fired: Some(Fired { at: 2500, ..Fired::default() }),
         })
@@ -60,7 +61,8 @@ fn a_file_that_was_cut_off_is_read_as_far_as_it_goes() {
     for len in 0..bytes.len() {
         match Recording::read(&bytes[..len]) {
             Ok(recording) => {
-                assert!(recording.end.is_none());
+                assert!(recording.end.is_none() || bytes.len() - len <= SUM_BYTES);
+                assert!(recording.damaged.is_empty());
                 events.push(recording.events.len());
             }
             Err(FileError::Foreign) => assert!(len < 8),
@@ -71,6 +73,79 @@ fn a_file_that_was_cut_off_is_read_as_far_as_it_goes() {
     assert!(events.is_sorted() && events.contains(&0) && events.last() == Some(&2));
 }
 
+/// The same file as it was before sections had sums.
+fn without_sums(bytes: &[u8]) -> Vec<u8> {
+    let (mut all, mut rest) = (bytes[..12].to_vec(), &bytes[12..]);
+    while let Some((tag, len, _)) = section(rest) {
+        let (whole, next) = rest.split_at(8 + len);
+        all.extend_from_slice(if tag == SUM { &[] } else { whole });
+        rest = next;
+    }
+    all
+}
+
+#[test]
+fn files_without_sums_are_read() {
+    let (with, without) =
+        (Recording::read(&whole()).unwrap(), Recording::read(&without_sums(&whole())).unwrap());
+    assert_eq!((with.events, with.kernel, with.end), (without.events, without.kernel, without.end));
+    assert!(without.damaged.is_empty() && with.damaged.is_empty());
+}
+
+/// Whatever byte behind the header is changed, what comes of it is said, and nothing of it is believed.
+#[test]
+fn damaged_parts_are_passed_over_and_named() {
+    let good = whole();
+    let intact = Recording::read(&good).unwrap();
+    let begin = good.windows(4).position(|w| w == b"CLCK").unwrap();
+    for at in begin..good.len() {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x20;
+        let read = Recording::read(&bytes).unwrap();
+        let cut_off = read.end.is_none();
+        // The sum of the very last section may be taken for that of none.
+        assert!(!read.damaged.is_empty() || cut_off || read.end == intact.end, "byte {at}");
+        assert!(read.events.iter().all(|e| intact.events.contains(e)), "byte {at}");
+        assert!(read.kernel.iter().all(|e| intact.kernel.contains(e)), "byte {at}");
+    }
+    let events = good.windows(4).position(|w| w == b"EVTS").unwrap();
+    let mut bytes = good.clone();
+    bytes[events + 10] ^= 1;
+    let read = Recording::read(&bytes).unwrap();
+    assert_eq!(read.damaged, [Damage { at: events, bytes: 8 + 64 }]);
+    assert_eq!((read.events, read.kernel, read.end), (vec![], intact.kernel, intact.end));
+    let mut bytes = good;
+    bytes[20] ^= 1;
+    let why = Recording::read(&bytes).unwrap_err().to_string();
+    assert!(why.contains("section HEAD at byte 12: it is not as it was written"), "{why}");
+}
+
+#[test]
+fn the_last_events_give_way_where_there_is_no_room() {
+    let path = tempfile::NamedTempFile::new().unwrap();
+    let mut writer = Writer::new(path.reopen().unwrap(), &header()).unwrap();
+    writer.clock(Pair { cycles: 1000, ns: 500 }).unwrap();
+    let head = writer.written();
+    for at in 0..10 {
+        writer.events(&[event(at), event(at)]).unwrap();
+    }
+    let each = (writer.written() - head) / 10;
+    writer.clock(Pair { cycles: 2000, ns: 900 }).unwrap();
+    // Somebody else's bytes, as of a section that had no room.
+    writer.out.write_all(b"EVTS").unwrap();
+    assert_eq!(writer.give_way(3 * each).unwrap(), (6, 0), "what lies behind them goes first");
+    writer.end(&End { at: 3000, no_room: 6, ..End::default() }).unwrap();
+    let bytes = std::fs::read(path.path()).unwrap();
+    assert_eq!(bytes.len() as u64, writer.written());
+    let recording = Recording::read(&bytes).unwrap();
+    assert_eq!((recording.events.len(), recording.pairs.len(), recording.damaged.len()), (14, 1, 0));
+    assert_eq!(recording.end.map(|end| end.no_room), Some(6));
+    // There is no more than all.
+    let mut writer = Writer::new(path.reopen().unwrap(), &header()).unwrap();
+    writer.events(&[event(1)]).unwrap();
+    assert_eq!(writer.give_way(1 << 30).unwrap(), (1, 0));
+}
+
 #[test]
 fn other_files_are_refused_with_what_is_wrong() {
     assert_eq!(Recording::read(b"").unwrap_err(), FileError::Foreign);
@@ -78,13 +153,13 @@ fn other_files_are_refused_with_what_is_wrong() {
     let mut bytes = whole();
     bytes[8] = 9;
     assert_eq!(Recording::read(&bytes).unwrap_err(), FileError::Version(9));
-    let mut bytes = whole();
+    let mut bytes = without_sums(&whole());
     let at = bytes.windows(4).position(|w| w == b"EVTS").unwrap();
     bytes[at + 4] -= 1;
     let why = Recording::read(&bytes).unwrap_err().to_string();
     assert!(why.contains("section EVTS at byte") && why.contains("63 bytes"), "{why}");
     // A tag that this program does not know is passed over.
-    let mut bytes = whole();
+    let mut bytes = without_sums(&whole());
     bytes[at..at + 4].copy_from_slice(b"NEWS");
     assert_eq!(Recording::read(&bytes).unwrap().events.len(), 0);
 }

@@ -14,10 +14,12 @@ pub(crate) enum Condition {
     Drop(Option<Reason>),
     /// A round of a worker takes longer than this.
     Stall(Duration),
+    /// A packet is in the router for longer than this.
+    Latency(Duration),
 }
 
 /// Conditions as messages list them.
-const ALL: &str = "drop, drop=REASON or 'stall>BOUND'";
+const ALL: &str = "drop, drop=REASON, 'stall>BOUND' or 'latency>BOUND'";
 
 impl Condition {
     pub(super) fn reasons(self) -> Reasons {
@@ -26,12 +28,16 @@ impl Condition {
             Condition::Drop(None) => {
                 Reason::ALL.iter().copied().filter(|r| *r != Reason::Discarded).collect()
             }
-            Condition::Stall(_) => Reasons::default(),
+            Condition::Stall(_) | Condition::Latency(_) => Reasons::default(),
         }
     }
 
     pub(super) fn stall(self) -> Option<Duration> {
         if let Condition::Stall(bound) = self { Some(bound) } else { None }
+    }
+
+    pub(super) fn latency(self) -> Option<Duration> {
+        if let Condition::Latency(bound) = self { Some(bound) } else { None }
     }
 }
 
@@ -42,6 +48,7 @@ impl fmt::Display for Condition {
             Condition::Drop(None) => f.write_str("drop"),
             Condition::Drop(Some(reason)) => write!(f, "drop={reason}"),
             Condition::Stall(bound) => write!(f, "stall>{}", time(*bound)),
+            Condition::Latency(bound) => write!(f, "latency>{}", time(*bound)),
         }
     }
 }
@@ -73,11 +80,14 @@ impl FromStr for Condition {
     fn from_str(text: &str) -> Result<Condition, String> {
         match text {
             "drop" => return Ok(Condition::Drop(None)),
-            "stall" => return Err(without_bound(text)),
+            "stall" | "latency" => return Err(without_bound(text)),
             _ => {}
         }
         if let Some(text) = text.strip_prefix("stall>") {
             return bound("stall", text).map(Condition::Stall);
+        }
+        if let Some(text) = text.strip_prefix("latency>") {
+            return bound("latency", text).map(Condition::Latency);
         }
         match text.strip_prefix("drop=").map(crate::drops::find_reason) {
             Some(Ok(Reason::HotSwap)) => {
@@ -98,7 +108,7 @@ mod tests {
     #[test]
     fn conditions_are_read_as_they_are_written() {
         let all = ["drop", "drop=queue-full", "drop=no-route", "stall>5ms", "stall>1500us", "stall>7ns"];
-        for text in all.into_iter().chain(["stall>90s"]) {
+        for text in all.into_iter().chain(["stall>90s", "latency>250us", "latency>1s"]) {
             assert_eq!(text.parse::<Condition>().map(|c| c.to_string()), Ok(text.to_owned()));
         }
         assert_eq!("stall>0.5s".parse::<Condition>().unwrap().to_string(), "stall>500ms");
@@ -116,6 +126,10 @@ mod tests {
         for bad in ["stall>", "stall>0", "stall>0ms", "stall>-1ms", "stall>soon", "stall>5 parsecs"] {
             let why = refused(bad);
             assert!(why.contains("'stall>5ms'") && why.ends_with(&format!("'{}'", &bad[6..])), "{why}");
+            let bad = bad.replace("stall", "latency");
+            let why = refused(&bad);
+            assert!(why.contains("'latency>5ms'") && why.ends_with(&format!("'{}'", &bad[8..])), "{why}");
         }
+        assert!(refused("latency").contains("'latency>5ms', in quotes"));
     }
 }

@@ -12,6 +12,7 @@ use packet::Packet;
 use sync::events::{self, Kind, short};
 use wire::fields::First;
 
+use super::late::{Follower, Lateness};
 use crate::observe::records::first;
 
 /// Something that was waited for.
@@ -33,6 +34,8 @@ pub(super) enum Event {
     },
     /// A round took too long.
     Stalled(Box<Stall>),
+    /// A packet was in the router for too long.
+    Late(Box<Lateness>),
 }
 
 /// What all witnesses have in common.
@@ -51,13 +54,25 @@ pub(super) struct Sought {
     pub(super) reasons: Vec<Option<usize>>,
     /// Bounds of rounds in cycles, and their conditions.
     pub(super) stalls: Vec<(u64, usize)>,
+    /// The same of the time that packets take.
+    pub(super) latencies: Vec<(u64, usize)>,
+}
+
+/// The condition that so many cycles meet: that of the lowest bound.
+fn lowest(bounds: &[(u64, usize)], cycles: u64) -> Option<usize> {
+    let met = bounds.iter().filter(|(bound, _)| cycles > *bound);
+    met.min_by_key(|(bound, _)| *bound).map(|(_, condition)| *condition)
 }
 
 impl Sought {
-    /// The condition that a round of so many cycles meets: that of the lowest bound.
+    /// The condition that a round of so many cycles meets.
     pub(super) fn stall(&self, cycles: u64) -> Option<usize> {
-        let met = self.stalls.iter().filter(|(bound, _)| cycles > *bound);
-        met.min_by_key(|(bound, _)| *bound).map(|(_, condition)| *condition)
+        lowest(&self.stalls, cycles)
+    }
+
+    /// The condition that a packet which takes so many cycles meets.
+    pub(super) fn latency(&self, cycles: u64) -> Option<usize> {
+        lowest(&self.latencies, cycles)
     }
 }
 
@@ -74,6 +89,8 @@ pub(super) struct Watching {
     pub(super) common: Arc<Common>,
     /// It has said so in the worker's ring.
     pub(super) told: bool,
+    /// Follows packets, if latency is waited for.
+    pub(super) follower: Option<Follower>,
 }
 
 impl Watching {
@@ -109,11 +126,18 @@ impl Watching {
 }
 
 impl Witness for Watching {
-    fn pick(&mut self, _: &Packet) -> u8 {
-        0
+    fn picks(&mut self) -> bool {
+        self.follower.as_ref().is_some_and(Follower::picks)
+    }
+
+    fn pick(&mut self, packet: &Packet) -> u8 {
+        self.follower.as_mut().map_or(0, |follower| follower.pick(packet))
     }
 
     fn see(&mut self, sight: &Sight<'_>) {
+        if let Some(follower) = &mut self.follower {
+            follower.see(sight);
+        }
         let (reason, packets) = match sight.what {
             What::Dropped(reason) => (reason, 1),
             What::Lost(reason, n) => (reason, n),
