@@ -26,6 +26,7 @@ mod compare;
 mod device;
 mod filters;
 pub(crate) mod inside;
+mod interrupt;
 mod log;
 mod mlr;
 mod modifiers;

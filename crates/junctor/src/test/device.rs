@@ -3,7 +3,7 @@
 //!
 //! A device in this process has ports in memory ([`own`], [`cable`]). Others have network interfaces: those of a rig that is built
 //! for them ([`rig`]: the kernel's router and bridge, the plain forwarder, a command), two of the machine's ([`ports`]), or some of
-//! other machines' ([`agents`]). Whatever is started for a device ends with its [`Plugged`], and on a signal ([`rig`]).
+//! other machines' ([`agents`]). Whatever is started for a device ends with its [`Plugged`], and on a signal ([`interrupt`]).
 
 use std::any::Any;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use tester::station::{Plan, Port, Station, Stream};
 
 use super::agent::Reach;
 use super::filters::Filters;
+use super::interrupt;
 use super::networks::{Route, covering};
 use crate::bench::Pattern;
 use crate::config::Source;
@@ -36,7 +37,7 @@ mod running;
 pub(crate) use command::start as start_command;
 pub(crate) use flows::FlowLine;
 pub(crate) use name::Name;
-pub(crate) use rig::Driver;
+pub(crate) use rig::{Driver, evict_all};
 pub(crate) use running::Running;
 
 /// How a device is set up.
@@ -161,7 +162,8 @@ impl Plugged {
     fn new(ports: Vec<Port>, patterns: &Flows, traffic: &Traffic) -> Result<Plugged, String> {
         let plan = plan(patterns, traffic);
         let senders = plan.streams.iter().filter(|s| !s.flows.is_empty()).count();
-        let station = Station::new(ports, &plan, traffic.seed).map_err(|why| why.to_string())?;
+        let mut station = Station::new(ports, &plan, traffic.seed).map_err(|why| why.to_string())?;
+        interrupt::given_up().into_iter().for_each(|given_up| station.heed(given_up));
         let (own_core, in_memory, notes) = (true, true, Vec::new());
         let (link_bits, agents, running, beside) = (None, Value::Null, None, None);
         let (other, device_cores) = (None, Vec::new());

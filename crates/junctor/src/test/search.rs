@@ -16,7 +16,7 @@ use super::device::Running;
 use super::log::Log;
 use super::record::{Cause, Found, Record};
 use super::variant::{Scene, Variant};
-use super::{Common, Facts, SHARED_CORE, calibrate, left_out, procedures, reset};
+use super::{Common, Facts, SHARED_CORE, calibrate, interrupt, left_out, procedures, reset};
 use crate::cli;
 
 /// How exactly a procedure is followed.
@@ -468,10 +468,14 @@ pub(super) fn each_size(
     if let Err(why) = args.common.output.prepare() {
         return cli::fail(why);
     }
+    if let Err(why) = interrupt::heed() {
+        return cli::fail(why);
+    }
     let (mut found, mut facts) = (Found::default(), None);
     let mut failed = None;
     for size in &sizes {
         if let Err(why) = one_size(args, command, *size, &mut found, &mut facts, &mut procedure) {
+            let why = interrupt::came().map_or(why, interrupt::cause);
             found.invalid.push(Cause { size: Some(*size), cause: why.clone() });
             failed = Some(why);
             break;
@@ -500,10 +504,8 @@ pub(super) fn each_size(
     }
     let json = record.json();
     let status = args.common.output.publish(&[record], &text, &json);
-    match failed {
-        Some(why) => cli::fail(why),
-        None => status,
-    }
+    let status = failed.map_or(status, cli::fail);
+    interrupt::came().map_or(status, interrupt::status)
 }
 
 fn one_size(

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::course::Course;
 use super::offer::{Job, Order};
 use super::run::DUPLICATES_NS;
-use super::{Delays, Plan, Ran, Station};
+use super::{Delays, Plan, Ran, Station, go_on};
 use crate::account::Counts;
 use crate::management::Answers;
 use crate::trial::Invalid;
@@ -342,6 +342,7 @@ impl Crew {
             if left.is_zero() {
                 return Ok(());
             }
+            go_on(&station.given_up)?;
             std::thread::sleep(left.min(wait));
             wait = (wait * 5 / 4).min(ASK.1 / 10);
         }

@@ -31,6 +31,8 @@ mod warm_up;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -98,7 +100,7 @@ struct Ran {
 /// Ports with their flows, ready for trials.
 pub struct Station {
     names: Vec<String>,
-    devices: Vec<std::sync::Arc<dyn Device>>,
+    devices: Vec<Arc<dyn Device>>,
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
     /// Where each flow ought to arrive.
@@ -122,11 +124,18 @@ pub struct Station {
     seed: u64,
     watcher: Option<Watcher>,
     guard: Option<Guard>,
+    /// Set when trials are to be given up.
+    given_up: Arc<AtomicBool>,
     gauge: Box<dyn Gauge>,
     /// Those who have the ports, if this station only leads.
     crew: Option<Crew>,
     /// What it sleeps on when nothing comes, if it may not keep its core.
     sleep: Option<Sleep>,
+}
+
+/// An error once trials are given up.
+fn go_on(given_up: &AtomicBool) -> Result<(), Invalid> {
+    if given_up.load(Relaxed) { Err(Invalid::new("interrupted", "")) } else { Ok(()) }
 }
 
 /// Says why a trial is worth nothing, as soon as that is so.
@@ -184,6 +193,7 @@ impl Station {
             seed,
             watcher: None,
             guard: None,
+            given_up: Arc::default(),
             gauge: Box::new(gauge::Blind),
             crew: None,
             sleep: None,
@@ -283,6 +293,15 @@ impl Station {
         self.guard = Some(Box::new(guard));
     }
 
+    /// Gives up every trial, and what is waited for between them, once this is set.
+    pub fn heed(&mut self, given_up: Arc<AtomicBool>) {
+        self.given_up = given_up;
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.given_up.load(Relaxed)
+    }
+
     /// Has this gauge read in every trial from now on.
     pub fn gauge(&mut self, gauge: impl Gauge + 'static) {
         self.gauge = Box::new(gauge);
@@ -290,7 +309,7 @@ impl Station {
 
     /// The ports' names and how each is driven.
     pub fn drivers(&self) -> Vec<(String, String)> {
-        let driver = |(device, sender): (&std::sync::Arc<dyn Device>, &Sender)| match &sender.source {
+        let driver = |(device, sender): (&Arc<dyn Device>, &Sender)| match &sender.source {
             None => device.info().driver,
             Some(_) => format!("BPF_PROG_RUN, receiving by {}", device.info().driver),
         };
@@ -335,6 +354,7 @@ impl Station {
 
     /// Whether all that a trial needs is there.
     fn look(&mut self) -> Result<(), Invalid> {
+        go_on(&self.given_up)?;
         self.links()?;
         self.guard.as_mut().map_or(Ok(()), |guard| guard())
     }

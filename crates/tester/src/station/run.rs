@@ -10,7 +10,7 @@ use super::line::{Pending, Sender, Slot, Turn, histogram};
 use super::offer::{Job, Order};
 use super::sample::Delays;
 use super::source::LEAD_NS;
-use super::{Detail, Ran, Station};
+use super::{Detail, Ran, Station, go_on};
 use crate::account::{ANYWHERE, Accounts};
 use crate::management::Answers;
 use crate::signature::Key;
@@ -61,7 +61,7 @@ impl Station {
         loop {
             self.drain();
             let left = Duration::from_nanos(self.settled_ns.saturating_sub(self.clock.now()));
-            if left.is_zero() {
+            if left.is_zero() || self.is_given_up() {
                 return;
             }
             self.clock.sleep(left.min(SETTLING));
@@ -70,7 +70,8 @@ impl Station {
 
     fn carry_out_here(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
         self.gauge.begin()?;
-        self.update(job.order.ahead, || Ok(()))?;
+        let given_up = self.given_up.clone();
+        self.update(job.order.ahead, || go_on(&given_up))?;
         self.arm_sources()?;
         self.drain();
         let start = self.clock.now() + if self.has_sources() { LEAD_NS } else { 20_000 };
@@ -99,7 +100,7 @@ impl Station {
     pub(super) fn update(
         &mut self,
         ahead: Duration,
-        mut go_on: impl FnMut() -> Result<(), Invalid>,
+        mut may_go_on: impl FnMut() -> Result<(), Invalid>,
     ) -> Result<(), Invalid> {
         self.senders.iter_mut().flat_map(|sender| &mut sender.extras).for_each(Pending::rewind);
         if !self.senders.iter().any(Sender::has_updates) {
@@ -112,7 +113,7 @@ impl Station {
             if left.is_zero() {
                 return Ok(());
             }
-            go_on()?;
+            may_go_on()?;
             self.senders.iter_mut().for_each(|sender| sender.send_updates(now));
             self.drain();
             self.clock.sleep(left.min(SETTLING));
@@ -159,9 +160,13 @@ impl Station {
             self.turn(turn, true);
             now = self.clock.now();
             meanwhile(turn, now)?;
-            // A reset may well take a link down for a while.
-            if now > look && !order.is_reset {
-                self.look()?;
+            if now > look {
+                // A reset may well take a link down for a while.
+                if order.is_reset {
+                    go_on(&self.given_up)?
+                } else {
+                    self.look()?
+                }
                 look = now + LOOK_NS;
             }
         }
@@ -222,7 +227,7 @@ impl Station {
         let mut over = false;
         while !over {
             // Looked at first: a tester that had no turn for so long still takes what has come meanwhile.
-            over = self.clock.now() >= stop;
+            over = self.clock.now() >= stop || self.is_given_up();
             // Summing up the accounts takes a while where there are many flows.
             for _ in 0..64 {
                 self.turn(turn, false);

@@ -13,9 +13,10 @@ use lab::rig::Resident;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use tester::trial::Invalid;
 
-use super::rig::{self, DEVICE, Rig, TESTER, said};
+use super::rig::{DEVICE, Rig, TESTER, said};
 use super::{Plugged, Setup, Traffic, flows};
 use crate::cli;
+use crate::test::interrupt;
 
 /// How many of the command's last lines are shown when it ends early.
 const LINES: usize = 10;
@@ -64,7 +65,7 @@ pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugg
     // Whether the command's device knows both families is nothing that the tester could know.
     let mut plugged = rig.station(opened, &flows, traffic)?;
     rig.place_wire(true)?;
-    rig::evict_on_signals()?;
+    interrupt::watch()?;
     let told = told(&rig, setup)?;
     let line = filled(line, &told);
     let mut command = Command::new("/proc/self/exe");
@@ -84,8 +85,11 @@ fn alive(line: &str, resident: &Mutex<Resident>) -> Result<(), Invalid> {
     let process = &mut resident.lock().unwrap_or_else(PoisonError::into_inner).process;
     let Some(status) = process.ended() else { return Ok(()) };
     // It ended because we are to end, which is not its fault; the exit status is the signal's.
-    while rig::is_ending() {
+    while interrupt::is_ending() {
         std::thread::park();
+    }
+    if let Some(signal) = interrupt::came() {
+        return Err(Invalid::new(interrupt::cause(signal), ""));
     }
     let said = match (process.stderr(), process.stdout()) {
         (errors, output) if errors.trim().is_empty() => output,

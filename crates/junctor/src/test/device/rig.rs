@@ -9,8 +9,7 @@
 //! Neither has a name, a default route, or an interface of the machine's own. They go with the process, however it ends; what was
 //! started in the device's namespace is ended with the rig, or on a signal.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lab::rig::{self, Cable, Namespace, RigError};
@@ -255,14 +254,6 @@ fn permitted() -> Result<(), String> {
     })
 }
 
-/// A signal ends this process: what ends from now on does so because it was told to.
-static ENDING: AtomicBool = AtomicBool::new(false);
-
-/// Whether a signal ends this process.
-pub(super) fn is_ending() -> bool {
-    ENDING.load(Ordering::Acquire)
-}
-
 /// The namespaces of devices that run.
 static RUNNING: Mutex<Vec<Weak<Namespace>>> = Mutex::new(Vec::new());
 
@@ -272,24 +263,8 @@ fn lock() -> std::sync::MutexGuard<'static, Vec<Weak<Namespace>>> {
     running
 }
 
-/// From now on, a signal that ends this process ends first what devices have started: a process's namespaces go with it, other
-/// processes do not.
-pub(super) fn evict_on_signals() -> Result<(), String> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    static ONCE: Once = Once::new();
-    let mut result = Ok(());
-    ONCE.call_once(|| {
-        let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]);
-        result = signals.map_err(|why| format!("cannot watch for signals: {why}")).map(|mut signals| {
-            std::thread::spawn(move || {
-                if let Some(signal) = signals.forever().next() {
-                    ENDING.store(true, Ordering::Release);
-                    let running: Vec<Arc<Namespace>> = lock().iter().filter_map(Weak::upgrade).collect();
-                    running.iter().for_each(|namespace| namespace.evict(FAREWELL));
-                    std::process::exit(128 + signal);
-                }
-            });
-        });
-    });
-    result
+/// Ends what devices have started: a process's namespaces go with it, other processes do not.
+pub(crate) fn evict_all() {
+    let running: Vec<Arc<Namespace>> = lock().iter().filter_map(Weak::upgrade).collect();
+    running.iter().for_each(|namespace| namespace.evict(FAREWELL));
 }

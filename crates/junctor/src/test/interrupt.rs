@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Signals that end a test: SIGINT, SIGTERM and SIGHUP.
+//!
+//! Where a test can tell what it has found so far ([`heed`]), the first signal gives up the trial that runs, and the test ends as if that had failed. A
+//! second one, or the first of another test, ends the process at once. What devices have started ends before it: a process's namespaces go with it,
+//! other processes do not.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Once, OnceLock};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::signal_name;
+
+use super::device;
+
+/// The process ends: what ends from now on does so because it was told to.
+static ENDING: AtomicBool = AtomicBool::new(false);
+/// The signal that a test heeds, once it has come.
+static CAME: AtomicI32 = AtomicI32::new(0);
+/// Set when it comes; there if a test heeds it.
+static GIVEN_UP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Whether a signal ends this process at once.
+pub(super) fn is_ending() -> bool {
+    ENDING.load(Ordering::Acquire)
+}
+
+/// The signal after which a test ends and tells what it has found.
+pub(super) fn came() -> Option<i32> {
+    Some(CAME.load(Ordering::Acquire)).filter(|signal| *signal != 0)
+}
+
+/// How a cause is told: `interrupted by SIGINT`.
+pub(super) fn cause(signal: i32) -> String {
+    format!("interrupted by {}", signal_name(signal).unwrap_or("a signal"))
+}
+
+/// The exit status of a test that a signal has ended, as shells have it.
+pub(super) fn status(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+/// What trials are to look at, if a test heeds signals.
+pub(super) fn given_up() -> Option<Arc<AtomicBool>> {
+    GIVEN_UP.get().cloned()
+}
+
+/// From now on, the first signal only gives up the trial that runs.
+pub(super) fn heed() -> Result<(), String> {
+    GIVEN_UP.get_or_init(Arc::default);
+    watch()
+}
+
+/// From now on, signals end what devices have started.
+pub(super) fn watch() -> Result<(), String> {
+    static ONCE: Once = Once::new();
+    let mut result = Ok(());
+    ONCE.call_once(|| {
+        let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]);
+        result = signals.map_err(|why| format!("cannot watch for signals: {why}")).map(|mut signals| {
+            std::thread::spawn(move || signals.forever().for_each(take));
+        });
+    });
+    result
+}
+
+fn take(signal: i32) {
+    if let (Some(given_up), None) = (GIVEN_UP.get(), came()) {
+        CAME.store(signal, Ordering::Release);
+        given_up.store(true, Ordering::Release);
+        let name = signal_name(signal).unwrap_or("signal");
+        eprintln!("junctor: {name}: what was found so far is told; another signal ends this at once");
+        return;
+    }
+    ENDING.store(true, Ordering::Release);
+    device::evict_all();
+    std::process::exit(status(signal).into());
+}
