@@ -474,8 +474,8 @@ pub(super) fn each_size(
     let (mut found, mut facts) = (Found::default(), None);
     let mut failed = None;
     for size in &sizes {
-        if let Err(why) = one_size(args, command, *size, &mut found, &mut facts, &mut procedure) {
-            let why = interrupt::came().map_or(why, interrupt::cause);
+        let done = one_size(args, command, *size, &mut found, &mut facts, &mut procedure);
+        if let Some(why) = interrupt::came().map(interrupt::cause).or(done.err()) {
             found.invalid.push(Cause { size: Some(*size), cause: why.clone() });
             failed = Some(why);
             break;

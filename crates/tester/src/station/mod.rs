@@ -354,7 +354,11 @@ impl Station {
 
     /// Whether all that a trial needs is there.
     fn look(&mut self) -> Result<(), Invalid> {
-        go_on(&self.given_up)?;
+        go_on(&self.given_up).and_then(|()| self.needs())
+    }
+
+    /// The same of one that is given up.
+    fn needs(&mut self) -> Result<(), Invalid> {
         self.links()?;
         self.guard.as_mut().map_or(Ok(()), |guard| guard())
     }

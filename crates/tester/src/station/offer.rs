@@ -106,6 +106,8 @@ pub(super) struct Job<'a> {
     pub(super) is_patient: bool,
     /// Whether it only warms the device up.
     pub(super) is_warm_up: bool,
+    /// Whether it is worth something if it is given up: what became of the frames that had left by then.
+    pub(super) may_be_cut: bool,
     /// What is done at some time after the start; it must not take long.
     pub(super) event: Option<(Duration, &'a mut dyn FnMut())>,
 }
@@ -123,6 +125,6 @@ impl<'a> Job<'a> {
             is_reset: false,
             is_timed: true,
         };
-        Job { order, stragglers: None, is_patient: false, is_warm_up: false, event: None }
+        Job { order, stragglers: None, is_patient: false, is_warm_up: false, may_be_cut: false, event: None }
     }
 }

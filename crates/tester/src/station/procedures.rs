@@ -4,7 +4,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::{Delays, Detail, Job, Offer, Sampling, Station};
+use super::{Delays, Detail, Job, Offer, Sampling, Station, go_on};
 use crate::search::back_to_back::Bursts;
 use crate::search::observe::Observer;
 use crate::search::stream::{Resets, Step, Streams, Timeline};
@@ -75,8 +75,16 @@ impl Station {
 }
 
 impl Streams for Station {
+    /// Of one rate that is given up, it tells the bins until then.
     fn stream(&mut self, steps: &[Step], bin: Duration) -> Result<Timeline, Invalid> {
-        self.timeline(Job::new(Offer::Steps(steps.to_vec())), bin)
+        let may_be_cut = steps.len() == 1;
+        let job = Job { may_be_cut, ..Job::new(Offer::Steps(steps.to_vec())) };
+        let mut timeline = self.timeline(job, bin)?;
+        if let Err(why) = go_on(&self.given_up) {
+            timeline.cut();
+            return if timeline.bins.is_empty() { Err(why) } else { Ok(timeline) };
+        }
+        Ok(timeline)
     }
 }
 

@@ -48,7 +48,8 @@ impl Station {
         });
         self.settled_ns = self.clock.now() + self.settle.as_nanos() as u64;
         if let Some(show) = &mut self.watcher {
-            show(trial, result.as_ref().map(|ran| &ran.detail));
+            let whole = go_on(&self.given_up);
+            show(trial, whole.as_ref().and_then(|()| result.as_ref().map(|ran| &ran.detail)));
         }
         result
     }
@@ -91,7 +92,7 @@ impl Station {
         self.gauge.end();
         self.await_stragglers(&mut turn, &job, now);
         self.gauge.done()?;
-        self.look()?;
+        if job.may_be_cut { self.needs() } else { self.look() }?;
         let tally = self.tally(turn, now.saturating_sub(start));
         self.sum_up(&job.order, tally)
     }
@@ -128,7 +129,7 @@ impl Station {
         }
     }
 
-    /// Sends, and receives meanwhile, until all has left or it is too late for it. `meanwhile` is called after each turn. Returns when
+    /// Sends, and receives meanwhile, until all has left, it is too late for it, or it is given up. `meanwhile` is called after each turn. Returns when
     /// that was.
     pub(super) fn send(
         &mut self,
@@ -156,17 +157,16 @@ impl Station {
         let end = start + whole + order.grace.unwrap_or(usual).as_nanos() as u64;
         let mut now = self.clock.now();
         let mut look = now + LOOK_NS;
-        while now < end && !self.senders.iter().all(|sender| sender.is_done(&turn.schedule)) {
+        while now < end
+            && !self.is_given_up()
+            && !self.senders.iter().all(|sender| sender.is_done(&turn.schedule))
+        {
             self.turn(turn, true);
             now = self.clock.now();
             meanwhile(turn, now)?;
-            if now > look {
-                // A reset may well take a link down for a while.
-                if order.is_reset {
-                    go_on(&self.given_up)?
-                } else {
-                    self.look()?
-                }
+            // A reset may well take a link down for a while.
+            if now > look && !order.is_reset {
+                self.needs()?;
                 look = now + LOOK_NS;
             }
         }
@@ -227,7 +227,7 @@ impl Station {
         let mut over = false;
         while !over {
             // Looked at first: a tester that had no turn for so long still takes what has come meanwhile.
-            over = self.clock.now() >= stop || self.is_given_up();
+            over = self.clock.now() >= stop || (self.is_given_up() && !job.may_be_cut);
             // Summing up the accounts takes a while where there are many flows.
             for _ in 0..64 {
                 self.turn(turn, false);

@@ -120,6 +120,43 @@ fn one_lost_frame_is_found_and_when_it_was() {
     assert!(timeline.gaps.len() == 1 && timeline.tester_kept_up());
 }
 
+/// A station that is told to give up when the device gets this frame.
+fn given_up_at(number: u64) -> Station {
+    let given_up = Arc::new(AtomicBool::new(false));
+    let told = given_up.clone();
+    let mut station = station(move |frame| {
+        told.fetch_or(frame.number == number, Ordering::Relaxed);
+        if frame.number == 7_500 { Vec::new() } else { frame.after(1_000) }
+    });
+    station.heed(given_up);
+    station
+}
+
+#[test]
+fn what_is_given_up_is_worth_nothing_but_a_stream_of_one_rate() {
+    let interrupted = Err(Invalid::new("interrupted", ""));
+    assert_eq!(given_up_at(10_000).measure(Trial::new(1e6, MILLISECOND * 100)), interrupted);
+    let step = Step { rate: 1e6, duration: MILLISECOND * 50 };
+    assert_eq!(given_up_at(10_000).stream(&[step, step], MILLISECOND).map(drop), interrupted.map(drop));
+
+    let shown = Arc::new(AtomicU64::new(0));
+    let mut station = given_up_at(10_500);
+    let seen = shown.clone();
+    station.watch(Box::new(move |_, result| {
+        seen.fetch_add(u64::from(result.is_err()), Ordering::Relaxed);
+    }));
+    let timeline = station.stream(&[step], MILLISECOND).expect("what was until then");
+    let total = timeline.total();
+    assert_eq!((timeline.bins.len(), total.intended, total.sent, total.lost), (10, 10_000, 10_000, 1));
+    assert_eq!((timeline.bins[7].lost, shown.load(Ordering::Relaxed)), (1, 1));
+    // Nothing is begun any more, and nothing waited for.
+    assert!(
+        station.measure(Trial::new(1e6, MILLISECOND)).is_err() && station.warm_up(Duration::ZERO).is_err()
+    );
+    // Before the first bin is over there is nothing to tell.
+    assert!(given_up_at(500).stream(&[step], MILLISECOND).is_err());
+}
+
 /// The tester looks at its ports every few looks at the clock.
 const LOOK_NS: u64 = 2000;
 
