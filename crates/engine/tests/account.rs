@@ -2,33 +2,14 @@
 //! The account of packets finds elements that lose some, send some that never came, or say wrongly what they hold.
 
 mod common;
+#[path = "common/source.rs"]
+mod source;
 
 use junctor_engine::args::Args;
-use junctor_engine::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks};
+use junctor_engine::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
-/// Sends seven packets, once.
-#[derive(Default)]
-struct Source;
-
-impl Element for Source {
-    fn configure(&mut self, _: &mut Args<'_>) {}
-
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        Ok(Tasks::One)
-    }
-
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        cx.schedule();
-        Ok(())
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        cx.push(0, (0..7).filter_map(|_| Packet::copy_of(b"packet")).collect());
-        cx.please_stop();
-        true
-    }
-}
+use source::SOURCE;
 
 /// What an element does with a batch: packets that it keeps, drops, loses, and makes; it sends on what is left.
 #[derive(Clone, Copy, Default)]
@@ -70,7 +51,6 @@ impl Element for Sink {
     }
 }
 
-static SOURCE: Class = Class::new("Source", "0/1", || Box::new(Source)).processing("h/h");
 static SINK: Class = Class::new("Sink", "1/0", || Box::new(Sink)).processing("h/h");
 
 macro_rules! doers {
@@ -110,7 +90,7 @@ doers! {
 
 /// What is said of an element of this class.
 fn said_of(class: &str) -> Vec<String> {
-    let text = format!("Source -> e :: {class} -> Sink;");
+    let text = format!("Source(1) -> e :: {class} -> Sink;");
     let classes = ALL.iter().copied().chain([&SOURCE, &SINK]);
     let mut router = common::router(&text, classes, &[], |_| ());
     router.run();
@@ -138,7 +118,7 @@ fn faults_are_found_and_nothing_else() {
 #[test]
 fn frames_in_use_are_explained() {
     let of = |class: &str, frames: &[(usize, bool)]| {
-        let text = format!("Source -> e :: {class} -> Sink;");
+        let text = format!("Source(1) -> e :: {class} -> Sink;");
         let mut router = common::router(&text, ALL.iter().copied().chain([&SOURCE, &SINK]), &[], |_| ());
         router.run();
         let (report, shared) = (router.report(), router.shared());

@@ -2,37 +2,18 @@
 //! Counters of a router that runs: what one worker tells is all of one moment.
 
 mod common;
+#[path = "common/source.rs"]
+mod source;
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use junctor_engine::args::Args;
 use junctor_engine::stats::{Samples, Stat, TABLE_ENTRIES};
-use junctor_engine::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks};
-use packet::{Batch, Packet};
+use junctor_engine::{Class, Cx, Element, Reason};
+use packet::Batch;
 
 use common::router;
-
-/// Sends packets without end.
-#[derive(Default)]
-struct Source;
-
-impl Element for Source {
-    fn configure(&mut self, _: &mut Args<'_>) {}
-
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        Ok(Tasks::One)
-    }
-
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        cx.schedule();
-        Ok(())
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        cx.push(0, (0..7).filter_map(|_| Packet::copy_of(b"packet")).collect());
-        true
-    }
-}
+use source::{BATCH, SOURCE};
 
 /// Packets that came to all sinks.
 static CAME: AtomicU64 = AtomicU64::new(0);
@@ -55,7 +36,6 @@ impl Element for Sink {
     }
 }
 
-static SOURCE: Class = Class::new("Source", "0/1", || Box::<Source>::default()).processing("h/h");
 static SINK: Class = Class::new("Sink", "-/0", || Box::<Sink>::default()).processing("h/h");
 static ONE: Class =
     Class::new("One", "-/0", || Box::<Sink>::default()).processing("h/h").serial("there is one");
@@ -89,7 +69,7 @@ fn what_a_worker_tells_is_of_one_moment() {
             let counts = sample.stats.iter().filter(|(_, stat, _)| std::ptr::eq(*stat, &TABLE_ENTRIES));
             let counted: u64 = counts.map(|(_, _, n)| n).sum();
             assert_eq!((sent, dropped), (counted, counted), "in, out and what the element knows");
-            assert_eq!(sent % 7, 0, "no batch is on its way");
+            assert_eq!(sent % BATCH, 0, "no batch is on its way");
             told += usize::from(!sample.stats.is_empty());
         }
         assert_eq!(told, 2, "both workers tell");

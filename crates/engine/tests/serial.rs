@@ -2,46 +2,23 @@
 //! Elements of which there is one for all workers: who has one may wait for a worker that waits for it.
 
 mod common;
+#[path = "common/source.rs"]
+mod source;
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use junctor_engine::args::Args;
-use junctor_engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
-use packet::{Batch, Packet};
+use junctor_engine::{Class, Cx, Element, Handler, HandlerError};
+use packet::Batch;
 
 use common::router;
+use source::SOURCE;
 
 /// How long the test waits for what must come.
 const SURELY: Duration = Duration::from_secs(60);
 /// Calls that must be answered.
 const CALLS: u64 = 200;
-
-/// Sends packets without end.
-#[derive(Default)]
-struct Source;
-
-impl Element for Source {
-    fn configure(&mut self, _: &mut Args<'_>) {}
-
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        Ok(Tasks::One)
-    }
-
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        cx.schedule();
-        Ok(())
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        cx.push(0, Packet::copy_of(b"packet").into_iter().collect());
-        true
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok("here".to_owned())
-    }
-}
 
 /// Calls that were answered, and those that were not.
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
@@ -69,9 +46,6 @@ impl Element for Asker {
     }
 }
 
-static SOURCE: Class = Class::new("Source", "0/1", || Box::<Source>::default())
-    .processing("h/h")
-    .handlers(&[Handler::read("where")]);
 static ASKER: Class = Class::new("Asker", "-/0", || Box::<Asker>::default())
     .processing("h/h")
     .serial("who has it asks others")

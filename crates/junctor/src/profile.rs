@@ -122,9 +122,15 @@ fn export(args: &ExportArgs) -> u8 {
         cli::fail(format!("{place}: {e}"))
     };
     let done = match &args.output {
-        Some(path) => {
-            std::fs::File::create(path).and_then(|file| write(args.format, &recording, BufWriter::new(file)))
-        }
+        Some(path) => std::fs::File::create(path).and_then(|file| {
+            let is_file = file.metadata().is_ok_and(|found| found.is_file());
+            write(args.format, &recording, BufWriter::new(file)).inspect_err(|_| {
+                // A part of it is of no use, and may be what fills the disk.
+                if is_file {
+                    let _ = std::fs::remove_file(path);
+                }
+            })
+        }),
         None => write(args.format, &recording, BufWriter::new(std::io::stdout().lock())),
     };
     match done {

@@ -326,7 +326,7 @@ impl Look {
 
     /// Packets dropped for each second, at all elements, without those that somebody wanted discarded.
     pub(super) fn drop_rate(&self) -> f64 {
-        self.drops.iter().filter(|d| d.is_loss()).map(|d| d.packets).sum()
+        self.drops.iter().filter(|d| d.is_loss()).map(|d| d.packets).fold(0.0, |sum, n| sum + n)
     }
 
     /// One object, see docs/json.md.

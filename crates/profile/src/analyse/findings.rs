@@ -150,21 +150,23 @@ fn shared(thread: &Thread, report: &Report) -> Option<Finding> {
     })
 }
 
+/// How much of the time a worker's work takes on a processor of its own: what others took of it in the midst of work is not counted, as far as the kernel
+/// tells.
+fn load(thread: &Thread) -> f64 {
+    let able = thread.running + thread.ready;
+    let had = if able > 0.0 { thread.running / able } else { 1.0 };
+    thread.working.min(1.0) * had
+}
+
 fn imbalance(report: &Report) -> Option<Finding> {
-    let workers = report.threads.iter().filter(|t| t.worker.is_some());
-    let by_load = |a: &&Thread, b: &&Thread| a.working.total_cmp(&b.working);
-    let (most, least) = (workers.clone().max_by(by_load)?, workers.min_by(by_load)?);
-    (most.working > BUSY && least.working < FREE).then(|| Finding {
+    let workers = report.threads.iter().filter(|t| t.worker.is_some()).map(|t| (load(t), &t.name));
+    let by_load = |a: &(f64, &String), b: &(f64, &String)| a.0.total_cmp(&b.0);
+    let ((most, busy), (least, free)) = (workers.clone().max_by(by_load)?, workers.min_by(by_load)?);
+    (most > BUSY && least < FREE).then(|| Finding {
         kind: "imbalance".into(),
-        subject: most.name.clone(),
-        share: most.working - least.working,
-        text: format!(
-            "{} works {} of the time, {} only {}",
-            most.name,
-            percent(most.working.min(1.0)),
-            least.name,
-            percent(least.working)
-        ),
+        subject: busy.clone(),
+        share: most - least,
+        text: format!("{busy} works {} of the time, {free} only {}", percent(most), percent(least)),
         mend: "place tasks otherwise: --adaptive, or by hand with --place; 'junctor parallelize' rewrites the configuration".into(),
     })
 }

@@ -179,6 +179,41 @@ fn the_kernel_tells_who_had_processors() {
     assert!(finding.text.contains("25 %") && finding.text.contains("cc1 (20 %)"), "{}", finding.text);
 }
 
+/// Two workers, one of which works all the time: on a processor of its own if `alone`, else it has one for half of the time.
+fn one_works(alone: bool) -> Recording {
+    let mut recording = second();
+    for i in 1..=100u64 {
+        recording.events.push(event(i * 10_000_000, Kind::Task, 1, (2, 0), (10_000_000, 0)));
+        recording.events.push(event(i * 10_000_000, Kind::Task, 2, (2, 0), (2_000_000, 1)));
+    }
+    // Who leaves the processor, and who comes.
+    let switch = |ms: u64, thread, b| KernelEvent {
+        at_ns: ms * 1_000_000,
+        kind: KernelKind::Switch,
+        cpu: 0,
+        thread,
+        a: 0,
+        b,
+        c: 0,
+    };
+    recording.kernel.push(switch(0, 999, 100));
+    for i in (1..50).filter(|_| !alone) {
+        recording.kernel.extend([switch(i * 20 - 10, 100, 999), switch(i * 20, 999, 100)]);
+    }
+    recording.kernel.push(switch(1000, 100, 999));
+    recording
+}
+
+#[test]
+fn a_worker_whose_processor_others_take_is_not_the_busier_one() {
+    let alone = Report::new(&one_works(true));
+    assert_eq!(kinds(&alone), ["imbalance"]);
+    assert_eq!(alone.findings[0].text, "worker-0 works 100 % of the time, worker-1 only 20 %");
+    let shared = Report::new(&one_works(false));
+    assert!((shared.threads[0].working - 1.0).abs() < 1e-9 && shared.threads[0].ready > 0.45, "{shared}");
+    assert_eq!(kinds(&shared), ["processor-shared"]);
+}
+
 #[test]
 fn what_was_waited_for_is_told_first() {
     let mut recording = second();

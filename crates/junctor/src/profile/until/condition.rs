@@ -63,8 +63,13 @@ fn time(time: Duration) -> String {
 }
 
 fn bound(of: &str, text: &str) -> Result<Duration, String> {
+    let has_unit = text.ends_with(|last: char| last.is_ascii_alphabetic());
     match engine::parse_duration(text) {
-        Some(bound) if !bound.is_zero() => Ok(bound),
+        Some(bound) if !bound.is_zero() && has_unit => Ok(bound),
+        // As arguments of elements these are seconds, which nobody means here.
+        Some(bound) if !bound.is_zero() => {
+            Err(format!("'{of}>{text}' has no unit: write '{of}>{text}ms', or us, s"))
+        }
         _ => Err(format!("'{of}>' expects a time above 0 such as '{of}>500us' or '{of}>5ms', not '{text}'")),
     }
 }
@@ -130,6 +135,7 @@ mod tests {
             let why = refused(&bad);
             assert!(why.contains("'latency>5ms'") && why.ends_with(&format!("'{}'", &bad[8..])), "{why}");
         }
+        assert_eq!(refused("stall>5"), "'stall>5' has no unit: write 'stall>5ms', or us, s");
         assert!(refused("latency").contains("'latency>5ms', in quotes"));
     }
 }
