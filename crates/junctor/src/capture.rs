@@ -26,7 +26,7 @@ use sink::Sink;
   junctor capture --drops no-route --time 10s
   junctor capture out0 --ring-size 10M --ring-files 5 -w ring.pcapng   the last 50 MB")]
 pub(crate) struct Args {
-    /// Where: an element's ports, or one of them.
+    /// Where: an element's ports, or one of them; '[0]q' is input 0 of q, and 'q[1]' output 1.
     #[arg(value_name = "ELEMENT[:PORT]", required_unless_present = "drops")]
     points: Vec<String>,
     /// The packets that are dropped anywhere, for any reason or for this one.

@@ -11,7 +11,7 @@ use engine::{Reason, Reasons, Shared};
 use packet::Packet;
 use wire::fields::{First, hex};
 
-use super::places::{Filters, place};
+use super::places::{Filters, Side, port};
 use super::records::{Capture, Line, dropped, first};
 use super::session::{Kind, Picture, Seen};
 
@@ -190,11 +190,16 @@ impl Kind for Capturing {
         let mut taps = HashMap::new();
         let mut told = vec![false; shared.elements.len()];
         for text in self.wanted.points.clone() {
-            let (element, port) = place(shared, &text)?;
+            let (element, port, side) = port(shared, &text)?;
             let info = &shared.elements[element];
             let (name, ports) = (info.name.clone(), [info.inputs.len(), info.outputs.len()]);
             let before = taps.len();
-            let sides = [(true, self.wanted.inputs), (false, self.wanted.outputs)];
+            // Who names a side has said which is meant.
+            let (inputs, outputs) = match side {
+                None => (self.wanted.inputs, self.wanted.outputs),
+                Some(side) => (side == Side::Input, side == Side::Output),
+            };
+            let sides = [(true, inputs), (false, outputs)];
             for ((input, wanted), ports) in sides.into_iter().zip(ports) {
                 for port in (0..ports).filter(|p| wanted && port.is_none_or(|port| port == *p)) {
                     let shown = if input { format!("[{port}]{name}") } else { format!("{name}[{port}]") };

@@ -58,6 +58,31 @@ pub(super) fn place(shared: &Shared, text: &str) -> Result<(usize, Option<usize>
     Ok((element, port))
 }
 
+/// The side of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Input,
+    Output,
+}
+
+/// The same in the ways of configurations and of capture files, too: `[0]q` is an input, and `q[0]` an output.
+pub(super) fn port(shared: &Shared, text: &str) -> Result<(usize, Option<usize>, Option<Side>), String> {
+    let (side, plain) = match bracketed(text) {
+        Some((side, name, port)) => (Some(side), format!("{name}:{port}")),
+        None => (None, text.to_owned()),
+    };
+    place(shared, &plain).map(|(element, port)| (element, port, side))
+}
+
+/// Takes `[PORT]ELEMENT` or `ELEMENT[PORT]` apart.
+fn bracketed(text: &str) -> Option<(Side, &str, &str)> {
+    if let Some((port, name)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return Some((Side::Input, name, port));
+    }
+    let (name, port) = text.strip_suffix(']')?.rsplit_once('[')?;
+    Some((Side::Output, name, port))
+}
+
 /// The element and input that is meant.
 pub(super) fn input(shared: &Shared, text: &str) -> Result<(usize, usize), String> {
     let (element, port) = place(shared, text)?;
@@ -123,4 +148,18 @@ pub(super) fn arrived(bytes: &[u8], ip: bool) -> Option<Packet> {
     }
     packet.follow(1);
     Some(packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_written_as_in_configurations() {
+        assert_eq!(bracketed("[0]q"), Some((Side::Input, "q", "0")));
+        assert_eq!(bracketed("a/q[12]"), Some((Side::Output, "a/q", "12")));
+        for plain in ["q", "q:0", "q[", "q]", "[q"] {
+            assert_eq!(bracketed(plain), None, "{plain}");
+        }
+    }
 }

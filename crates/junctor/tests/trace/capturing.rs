@@ -102,6 +102,18 @@ fn a_filter_takes_what_tcpdump_takes() {
 }
 
 #[test]
+fn a_port_is_named_as_in_the_configuration() {
+    let router = Running::start(&format!("{SOURCE} -> n :: Null -> Discard;"), &["-j", "1"]);
+    for (port, other) in [("[0]n", "n[0]"), ("n[0]", "[0]n")] {
+        let (out, why, status) = router.ask(&["capture", port, "--count", "5"]);
+        assert_eq!(status, 0, "{why}");
+        assert!(out.contains(port) && !out.contains(other), "{port}: {out}");
+    }
+    let (_, why, status) = router.ask(&["capture", "[1]n", "--count", "5"]);
+    assert!(status != 0 && why.contains("none of these is meant"), "{why}");
+}
+
+#[test]
 fn dropped_packets_say_why() {
     let text = format!(
         "{SOURCE} -> s :: Strip(14) -> c :: CheckIPHeader -> q :: Queue(2) -> Unqueue(ACTIVE false) -> Discard;"
