@@ -12,7 +12,8 @@ use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
 use engine::stats::{self, Stat};
 use engine::{
-    Access, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, When, parse_integer, swap,
+    Access, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rehearsed, When,
+    parse_integer, swap,
 };
 use packet::{Batch, Packet};
 use tables::flow::{Direction, FlowId, FlowKey};
@@ -127,13 +128,7 @@ impl<F: Family> Rewriter<F> {
         let found = all.table().flow(id).ok_or(Reason::NoMapping)?;
         let to = F::KIND.rewritten(&flow, &found.forward, &found.reply, side);
         let mut mapping = *found.value;
-        let flags = F::KIND.apply(packet, &flow, &to).ok_or(Reason::TooShort)?;
-        if self.dst_anno {
-            packet.set_dst_ip(to.dst.to_be_bytes());
-        }
-        if let (1, Some(anno)) = (side, self.reply_anno) {
-            packet.set_anno_u8(anno, mapping.reply_anno);
-        }
+        let flags = self.apply(packet, &flow, &to, (side, &mapping))?;
         if mapping.edited {
             let forward = found.forward;
             mapping.edited = shift(all, &forward, side, flags, packet);
@@ -141,6 +136,52 @@ impl<F: Family> Rewriter<F> {
         self.family.note(&mut mapping, side, flow.proto, flags, packet);
         all.touch(id, mapping, now, self.family.timing(flow.proto, &mapping));
         Ok(usize::from(mapping.outputs[side]))
+    }
+
+    /// The same without making or changing a mapping; nothing if that is what it would take.
+    fn rewrite_known(
+        &self,
+        all: &Mappings,
+        input: usize,
+        packet: &mut Packet,
+        now: Nanos,
+    ) -> Result<Option<usize>, Reason> {
+        let Some((flow, begins)) = self.family.flow(packet) else {
+            return self.unmapped(input).map(Some);
+        };
+        let flow = FlowKey { zone: self.zone, ..flow };
+        let found = F::KIND.find(all.table(), &flow);
+        let found = found.and_then(|hit| Some((hit.direction, all.table().flow(hit.id)?)));
+        let Some((direction, found)) = found.filter(|(_, found)| found.value.ends_ns() > now) else {
+            let makes_one = begins && matches!(*self.rules[input], Rule::Map(_));
+            return if makes_one { Ok(None) } else { self.unmapped(input).map(Some) };
+        };
+        if found.value.edited {
+            return Ok(None);
+        }
+        let side = usize::from(direction == Direction::Reply);
+        let to = F::KIND.rewritten(&flow, &found.forward, &found.reply, side);
+        self.apply(packet, &flow, &to, (side, found.value))?;
+        Ok(Some(usize::from(found.value.outputs[side])))
+    }
+
+    /// Gives the packet the addresses of the other side of its mapping, and the annotations of this one; returns TCP's flags.
+    #[inline]
+    fn apply(
+        &self,
+        packet: &mut Packet,
+        flow: &FlowKey,
+        to: &FlowKey,
+        (side, mapping): (usize, &Mapping),
+    ) -> Result<u8, Reason> {
+        let flags = F::KIND.apply(packet, flow, to).ok_or(Reason::TooShort)?;
+        if self.dst_anno {
+            packet.set_dst_ip(to.dst.to_be_bytes());
+        }
+        if let (1, Some(anno)) = (side, self.reply_anno) {
+            packet.set_anno_u8(anno, mapping.reply_anno);
+        }
+        Ok(flags)
     }
 
     /// Where packets without a mapping go that make none.
@@ -369,6 +410,19 @@ impl<F: Family> Element for Rewriter<F> {
         if let Some((output, out)) = run {
             cx.push(output, out);
         }
+    }
+
+    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, mut packet: Packet) -> Rehearsed {
+        let known = self.rewrite_known(&lock(&self.mappings), port, &mut packet, cx.now());
+        match known {
+            Ok(Some(output)) => cx.push(output, Batch::of(packet)),
+            Ok(None) => {
+                let why = "what becomes of it is known when its flow has a mapping, which is made for its first packet";
+                return Rehearsed::Unknown(why.into());
+            }
+            Err(reason) => cx.drop(reason, packet),
+        }
+        Rehearsed::Done
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {

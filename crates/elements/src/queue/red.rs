@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use engine::args::Args;
 use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed};
 use packet::Batch;
 
 use super::Store;
@@ -192,6 +192,13 @@ impl Element for Red {
             cx.push_or_drop(1, lost, Reason::EarlyDrop);
         }
         batch
+    }
+
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: packet::Packet) -> Rehearsed {
+        let before = (self.average, self.since_drop, self.chance, self.empty_at, self.drops);
+        let kept = self.process(cx, Batch::of(packet));
+        (self.average, self.since_drop, self.chance, self.empty_at, self.drops) = before;
+        if kept.is_empty() { Rehearsed::Done } else { Rehearsed::Passes(kept) }
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {

@@ -29,8 +29,8 @@
 
 use engine::args::{Args, Bandwidth, FromArg};
 use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, swap};
-use packet::Batch;
+use engine::{Class, Cx, Element, Handler, HandlerError, Rehearsed, swap};
+use packet::{Batch, Packet};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
     Class::new(name, "1/2-", make)
@@ -76,6 +76,12 @@ impl Meter {
     fn per_second(&self) -> f64 {
         self.average * (SECOND / EPOCH) as f64
     }
+
+    /// Where packets go at the present rate.
+    fn port(&self) -> usize {
+        let rate = self.per_second();
+        self.rates.iter().take_while(|r| rate >= **r as f64).count()
+    }
 }
 
 impl Element for Meter {
@@ -102,9 +108,14 @@ impl Element for Meter {
         let n = if self.bytes { batch.iter().map(|p| p.len()).sum() } else { batch.len() };
         let now = cx.now();
         self.update(now, n as u64);
-        let rate = self.per_second();
-        let port = self.rates.iter().take_while(|r| rate >= **r as f64).count();
-        cx.push(port, batch);
+        cx.push(self.port(), batch);
+    }
+
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        // Also without it, time goes on.
+        self.update(cx.now(), 0);
+        cx.push(self.port(), Batch::of(packet));
+        Rehearsed::Done
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

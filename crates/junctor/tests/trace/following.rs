@@ -181,6 +181,98 @@ fn a_packet_that_is_tried_goes_where_the_table_says_and_changes_nothing() {
     assert!(changed.is_empty() && before.len() == after.len(), "{changed:?}");
 }
 
+/// Sends one packet, with the Ethernet addresses 2:0:0:0:0:2 to 2:0:0:0:0:1, or so many.
+fn source(limit: u32) -> String {
+    SOURCE.replace("RATE 1000", &format!("RATE 100000, LIMIT {limit}"))
+}
+
+/// Waits until a handler says so.
+fn wait(router: &Running, handler: &str, value: &str) {
+    while router.ask(&["ctl", "--read", handler]).0.trim() != value {
+        std::thread::yield_now();
+    }
+}
+
+/// Where a packet goes from an element that is tried with it: the outputs.
+fn outputs(packet: &Value, element: &str) -> Vec<u64> {
+    let sent = steps(packet).iter().filter(|s| s["element"] == element && s["event"] == "output");
+    sent.map(|s| s["port"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_switch_answers_by_what_it_has_learnt_and_learns_nothing() {
+    let text = format!(
+        "{} -> [1]es :: EtherSwitch; es[0] -> Discard; es[1] -> Discard; es[2] -> d :: Discard; Idle -> [0]es; Idle -> [2]es;",
+        source(1)
+    );
+    let router = Running::start(&text, &["-j", "1"]);
+    wait(&router, "d.count", "1");
+    let before = handlers(&router);
+    let rest = "ip 10.0.0.1 > 10.0.1.9 / udp 1 > 2";
+    for (to, at, out) in [
+        ("2:0:0:0:0:2", "es:0", vec![1]),
+        ("2:0:0:0:0:2", "es:2", vec![1]),
+        ("2:0:0:0:0:9", "es:0", vec![1, 2]),
+        ("ff:ff:ff:ff:ff:ff", "es:1", vec![0, 2]),
+    ] {
+        let tried = router.trace(&["--at", at, "--packet", &format!("eth 2:0:0:0:0:7 > {to} / {rest}")]);
+        assert_eq!(outputs(&tried[0], "es"), out, "{to} {at}");
+    }
+    let back = format!("eth 2:0:0:0:0:7 > 2:0:0:0:0:2 / {rest}");
+    assert_eq!(end(&router.trace(&["--at", "es:1", "--packet", &back])[0]), ("dropped", "filtered"));
+    assert_eq!(before, handlers(&router));
+}
+
+#[test]
+fn random_early_detection_and_meters_answer_at_the_present_rate() {
+    let packet = "ip 10.0.0.1 > 10.0.1.9 / udp 1 > 2";
+    let text = format!(
+        "{} -> r :: RED(1, 2, 1, GENTLE false) -> q :: Queue -> Unqueue(ACTIVE false) -> Discard;
+         Idle -> r2 :: RED(1, 2, 1) -> q2 :: Queue -> Unqueue(ACTIVE false) -> Discard;
+         Idle -> m :: Meter(100) -> Discard; m[1] -> Discard;",
+        source(200)
+    );
+    let router = Running::start(&text, &["-j", "1"]);
+    wait(&router, "src.count", "200");
+    let before = handlers(&router);
+    let full = router.trace(&["--at", "r", "--packet", packet]);
+    assert_eq!((path(&full[0]), end(&full[0])), (vec!["r"], ("dropped", "early-drop")));
+    let empty = router.trace(&["--at", "r2", "--packet", packet]);
+    assert_eq!(path(&empty[0])[..2], ["r2", "q2"]);
+    assert_eq!(outputs(&router.trace(&["--at", "m", "--packet", packet])[0], "m"), [0]);
+    let after = handlers(&router);
+    let changed: Vec<_> = before.iter().zip(&after).filter(|(before, after)| before != after).collect();
+    assert!(changed.is_empty() && before.len() == after.len(), "{changed:?}");
+}
+
+#[test]
+fn rewriters_answer_for_flows_that_have_mappings() {
+    for (class, flow, answer, answered) in [
+        ("IPRewriter(pattern 192.168.0.1 1000-2000 - - 0 1, drop)", "1000 > 53", "53 > 1000", "ip.dst"),
+        ("IPAddrRewriter(pattern 192.168.0.1 - 0 1, drop)", "7 > 8", "9 > 10", "ip.dst"),
+    ] {
+        let text = format!(
+            "{} -> Strip(14) -> CheckIPHeader -> [0]rw :: {class}; Idle -> [1]rw; rw[0] -> c :: Counter -> Discard; rw[1] -> Discard;",
+            source(1)
+        );
+        let router = Running::start(&text, &["-j", "1"]);
+        wait(&router, "c.count", "1");
+        let tried = |at: &str, packet: &str| router.trace(&["--at", at, "--packet", packet]).remove(0);
+        let known = tried("rw:0", &format!("ip 10.0.0.1 > 10.0.1.9 / udp {flow}"));
+        assert_eq!(outputs(&known, "rw"), [0], "{known}");
+        assert!(changes(&known, "rw").contains(&("ip.src", "192.168.0.1")), "{known}");
+        let back = tried("rw:1", &format!("ip 10.0.1.9 > 192.168.0.1 / udp {answer}"));
+        assert_eq!(outputs(&back, "rw"), [1], "{back}");
+        assert!(changes(&back, "rw").contains(&(answered, "10.0.0.1")), "{back}");
+        let new = tried("rw:0", "ip 10.0.0.77 > 10.0.1.9 / udp 1000 > 53");
+        assert_eq!(end(&new).0, "unknown", "{new}");
+        let stray = tried("rw:1", "ip 10.0.1.9 > 192.168.0.200 / udp 1 > 2");
+        assert_eq!(end(&stray), ("dropped", "no-mapping"));
+        assert_eq!(router.ask(&["ctl", "--read", "rw.nmappings"]).0.trim(), "1");
+        assert_eq!(router.ask(&["ctl", "--read", "c.count"]).0.trim(), "1");
+    }
+}
+
 #[test]
 fn what_cannot_be_done_is_named() {
     let router = Running::start("Idle -> c :: CheckIPHeader -> Discard; Idle -> d :: Discard;", &["-j", "1"]);
