@@ -638,3 +638,10 @@ fn a_test_that_is_interrupted_tells_what_it_has_found() {
     assert!(tagged["runs"].as_u64() >= Some(3), "{tagged}");
     assert!(std::fs::read_to_string(csv).expect("a file").contains(name));
 }
+
+#[test]
+fn the_report_of_a_soak_begins_with_what_was_lost() {
+    let ran = test(&["soak", "cable", "--size", "64", "--rate", "1000", "--time", "0.2", "--markdown"]);
+    let text = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && text.contains("\n- 64 bytes: lost 0 of "), "{text}");
+}

@@ -330,7 +330,7 @@ pub(crate) struct Clause {
     pub(crate) deviation: Option<String>,
 }
 
-/// Why there is no result.
+/// Why not all was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cause {
     pub(crate) size: Option<usize>,

@@ -148,7 +148,20 @@ fn findings(records: &[Record]) -> Vec<String> {
         let share = share.map(|share| format!(", {:.1} % of the link", 100.0 * share)).unwrap_or_default();
         format!("{size}{} {:.4} {}{share}.", words(record, &q.label()), q.value, q.unit)
     };
-    record.results.iter().filter(told).map(sentence).collect()
+    record.results.iter().filter(told).map(sentence).chain(losses(record)).collect()
+}
+
+/// What a soak has lost, in a sentence for each size.
+fn losses(record: &Record) -> impl Iterator<Item = String> {
+    let of = |what: &str, size| {
+        let name = format!("test.soak.{what}.{size}");
+        record.results.iter().find(|q| q.name == name).map(|q| q.value)
+    };
+    let sizes: BTreeSet<usize> = record.results.iter().filter_map(|q| q.size).collect();
+    sizes.into_iter().filter_map(move |size| {
+        let (lost, sent) = (of("lost_frames", size)?, of("sent_frames", size)?);
+        Some(format!("{size} bytes: lost {lost} of {sent} frames."))
+    })
 }
 
 /// What a reader must know before believing a figure.
@@ -158,7 +171,7 @@ fn remarks(records: &[Record], names: &Names) -> Vec<String> {
         let who = if who.is_empty() { who } else { format!("{who}: ") };
         for cause in group.iter().flat_map(|r| &r.invalid) {
             let size = cause.size.map(|size| format!("{size} bytes: ")).unwrap_or_default();
-            all.push(format!("{who}{size}no result: {}", cause.cause));
+            all.push(format!("{who}{size}not all was measured: {}", cause.cause));
         }
         if group.iter().flat_map(|r| &r.results).any(rates::is_bound) {
             all.push(format!(
