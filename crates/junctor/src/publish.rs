@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use engine::stats::{Samples, Stat, StatKind, WorkerState};
 use engine::{Control, Mode, Processing, Reason, Shared};
 use profile::clock::monotonic_ns;
 use stats::{Directory, Kind, Metric, Object, Publisher, Series, Snapshot};
+
+use crate::observe::records;
 
 /// Decisions of the balancer that are published.
 const DECISIONS: usize = 20;
@@ -84,7 +86,7 @@ impl Drop for Published {
 /// # Errors
 /// The segment cannot be made.
 pub(crate) fn begin(control: Control, path: &Path, interval: Duration) -> Result<Published, String> {
-    let started = wall_ns();
+    let started = records::now_ns();
     let publisher = Publisher::create(path, 0o600, started, nanoseconds(interval));
     let mut publisher = publisher.map_err(|why| why.to_string())?;
     let (over, until) = channel::<()>();
@@ -127,10 +129,6 @@ fn run(control: &Control, publisher: &mut Publisher, interval: Duration, until: 
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn wall_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanoseconds)
 }
 
 /// Which part of what an element counts.
@@ -370,7 +368,7 @@ impl Gathered {
         }
         let mut snapshot = Snapshot {
             directory: 0,
-            wall_ns: wall_ns(),
+            wall_ns: records::now_ns(),
             monotonic_ns: monotonic_ns(),
             cycles: sync::tsc(),
             values: std::mem::take(&mut self.values),

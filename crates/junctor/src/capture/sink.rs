@@ -79,11 +79,6 @@ pub(crate) struct Sink {
     closed: bool,
 }
 
-fn now_ns() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(0, |now| now.as_nanos() as u64)
-}
-
 impl Sink {
     pub(crate) fn new(
         path: Option<&Path>,
@@ -241,7 +236,7 @@ impl Sink {
 
     /// Writes what the interfaces have counted.
     fn counts(&mut self) -> Result<(), String> {
-        let at = if self.last_ns > 0 { self.last_ns } else { now_ns() };
+        let at = if self.last_ns > 0 { self.last_ns } else { records::now_ns() };
         let mut done = Ok(());
         if let Some(writer) = &mut self.writer {
             for (number, known) in self.interfaces.iter().enumerate() {

@@ -2,6 +2,7 @@
 //! What is said about packets between a router and those who see them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use packet::{Packet, anno};
 use serde::{Deserialize, Serialize};
@@ -291,6 +292,11 @@ pub(crate) fn summary(bytes: &[u8], ip: bool) -> String {
 /// What is said about a packet that an element has dropped.
 pub(crate) fn dropped(element: &str, reason: engine::Reason) -> String {
     format!("dropped by {element}: {reason}: {}", reason.text())
+}
+
+/// Nanoseconds since the epoch.
+pub(crate) fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64)
 }
 
 /// The time of day, universal time.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use engine::stall::{Head, Stall};
 use engine::witness::{Entry, Wants, What, Witness};
@@ -58,10 +58,6 @@ struct Kept {
     len: usize,
     bytes: Vec<u8>,
     comment: String,
-}
-
-fn wall_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
 /// A worker that was in a round when it was looked at, and since when, in cycles.
@@ -357,7 +353,7 @@ impl Armed {
             if self.fired.is_none() {
                 record(at, late.way.longest().0.element(), condition, worker);
             }
-            let wall_ns = if late.end.is_some() { late.way.wall_ns } else { wall_ns() };
+            let wall_ns = if late.end.is_some() { late.way.wall_ns } else { records::now_ns() };
             self.take(Caught { at, wall_ns, condition, what: Event::Late(Box::new(late)) });
         }
     }
@@ -384,7 +380,7 @@ impl Armed {
             };
             let cycles = before.saturating_sub(since);
             let Some(condition) = self.sought.stall(cycles).filter(|_| cycles > bound) else { continue };
-            let wall_ns = wall_ns();
+            let wall_ns = records::now_ns();
             let stall = self.control.stall(worker, standing, cycles, wall_ns);
             if let Some(element) = stall.element {
                 record(stall.at, element, condition, worker);

@@ -30,9 +30,13 @@ pub(super) fn came() -> Option<i32> {
     Some(CAME.load(Ordering::Acquire)).filter(|signal| *signal != 0)
 }
 
+fn name(signal: i32) -> &'static str {
+    signal_name(signal).unwrap_or("a signal")
+}
+
 /// How a cause is told: `interrupted by SIGINT`.
 pub(super) fn cause(signal: i32) -> String {
-    format!("interrupted by {}", signal_name(signal).unwrap_or("a signal"))
+    format!("interrupted by {}", name(signal))
 }
 
 /// The exit status of a test that a signal has ended, as shells have it.
@@ -68,8 +72,10 @@ fn take(signal: i32) {
     if let (Some(given_up), None) = (GIVEN_UP.get(), came()) {
         CAME.store(signal, Ordering::Release);
         given_up.store(true, Ordering::Release);
-        let name = signal_name(signal).unwrap_or("signal");
-        eprintln!("junctor: {name}: what was found so far is told; another signal ends this at once");
+        eprintln!(
+            "junctor: {}: what was found so far is told; another signal ends this at once",
+            name(signal)
+        );
         return;
     }
     ENDING.store(true, Ordering::Release);

@@ -48,7 +48,7 @@ pub struct Setup {
     pub uneven: Option<&'static str>,
     /// Questions of management, and what came of them.
     pub answers: Answers,
-    /// How many of these were due and not sent.
+    /// How many of the frames beside the test's were due and not sent.
     pub beside_unsent: u64,
     /// How long before a trial's frames its first routing update was sent.
     pub ahead: Duration,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ use super::counters::{Counters, Interface, Processor};
 use super::words::{Ask, Hello};
 use crate::cli;
 use crate::measure::{self, Measured};
+use crate::observe::records;
 
 /// How long an agent may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -147,7 +148,7 @@ fn one(
         while Instant::now() < due && !stop.load(Relaxed) {
             std::thread::sleep(due.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)));
         }
-        let (asked, timer) = (now_ns(), Instant::now());
+        let (asked, timer) = (records::now_ns(), Instant::now());
         channel.say(&Ask::Counters)?;
         let counters = channel.hear::<Result<Counters, String>>()?.map_err(std::io::Error::other)?;
         let half = timer.elapsed().as_nanos() as u64 / 2;
@@ -162,10 +163,6 @@ fn one(
         }
         due += args.period;
     }
-}
-
-fn now_ns() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_nanos() as u64
 }
 
 /// What was counted a second, in each period; nothing where a counter was set back meanwhile.
