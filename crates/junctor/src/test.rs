@@ -234,6 +234,7 @@ impl Common {
             "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
             "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
             "agents": facts.agents, "filters": facts.filter_lists(),
+            "routing": self.modifiers.networks().map(|_| &facts.routing),
         });
         conditions.as_object().cloned().unwrap_or_default()
     }
@@ -267,6 +268,7 @@ impl Common {
             each_modifier: self.modifiers.each().then(|| facts.undone.clone()),
             filters: self.modifiers.filters().then(|| facts.filters_seen()),
             routing: facts.routing.clone(),
+            announced: facts.announced,
             configuration: self.device == Name::Cable || self.device.configuration().is_some(),
         })
     }
@@ -295,6 +297,8 @@ struct Facts {
     notes: Vec<String>,
     /// How it gets routes.
     routing: String,
+    /// Whether trials with many networks begin with routing updates of all of them.
+    announced: bool,
     /// On what the tester was measured, and what it reached there.
     cable: Option<Cable>,
     /// The machines that have the ports, if they are not this one.
@@ -343,6 +347,7 @@ impl Facts {
             in_memory: plugged.in_memory,
             notes: plugged.notes.clone(),
             routing: plugged.routing.words().to_owned(),
+            announced: false,
             cable: Some(cable.clone()),
             agents: plugged.agents.clone(),
             undone: Vec::new(),

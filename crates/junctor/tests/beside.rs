@@ -48,6 +48,19 @@ fn routing_updates_give_routes_and_take_the_same_ones_back() {
 }
 
 #[test]
+fn all_networks_of_a_trial_are_announced_by_their_next_hop() {
+    let networks: Vec<_> = (0..30).map(|net| ([198, 19, 65 + net / 4, 64 * (net % 4)].into(), 26)).collect();
+    let Some(said) = read(&extras::announcement([198, 18, 0, 9].into(), &networks)) else { return };
+    let from =
+        "02:01:c6:12:00:09, 01:00:5e:00:00:09, 198.18.0.9:520, 224.0.0.9:520, ttl 1, sums, RIP2 cmd 2: ";
+    let of = |some: &[(std::net::Ipv4Addr, u8)]| {
+        let entries = some.iter().map(|(net, _)| format!("{net}/255.255.255.192 via 0.0.0.0 metric 1"));
+        format!("{from}{} entries: {}", some.len(), entries.collect::<Vec<_>>().join("; "))
+    };
+    assert_eq!(said, networks.chunks(25).map(of).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_query_asks_for_the_five_variables() {
     let asked = management::question(&flow(), [198, 18, 0, 1].into()).expect("IPv4");
     assert_eq!(management::answer(&asked), None, "it is no answer");

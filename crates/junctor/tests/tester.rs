@@ -236,9 +236,21 @@ fn random_networks_follow_one_pair_and_their_routes_are_set() {
         let deviation =
             |section| ledger.iter().find(|c| c["section"] == section).map(|c| c["deviation"].clone());
         assert_eq!(deviation("RFC 2544 12"), Some(Value::Null), "{object}");
-        let how = deviation("RFC 2544 13").expect("a demand").to_string();
+        // By RIP's updates, and so that the device has them whether it speaks RIP or not.
+        assert_eq!(deviation("RFC 2544 13"), Some(Value::Null), "{object}");
+        let how = object["conditions"]["routing"].to_string();
         let wanted = if device == "cable" { "needs no routes" } else { "by its handlers" };
         assert!(how.contains(wanted), "{how}");
+        // Each of the tagged frames to a network of its own.
+        let apart = value("rfc2544.networks_256.latency_us.tagged_apart.64");
+        assert!(apart.is_some_and(|us| us > 0.0), "{object}");
+        assert_eq!(value("rfc2544.one_pair.latency_us.tagged_apart.64"), None);
+        let (sent, received) = carried(&object, "latency to new networks, networks 256");
+        assert!(sent > 0 && sent == received, "{received} of {sent}");
+        let of_latency = ledger.iter().filter(|c| c["section"] == "RFC 2544 26.2");
+        let asked =
+            of_latency.filter(|c| c["demand"].as_str().is_some_and(|d| d.contains("new destination")));
+        assert_eq!(asked.map(|c| c["met"] == true).collect::<Vec<_>>(), [true]);
     }
     let refused = |args: &[&str]| String::from_utf8_lossy(&test(args).stderr).into_owned();
     assert!(refused(&["rfc2889", "cable", "--networks", "4"]).contains("for routers"));

@@ -8,11 +8,12 @@ use std::time::Duration;
 use wire::{EtherType, MacAddr, Protocol, ethernet, ipv4, udp};
 
 use crate::frame::Flow;
+use crate::hosts;
 
 /// Between two routing updates of RIP (RFC 2453 3.8).
 pub const ROUTING: Duration = Duration::from_secs(30);
 /// Routes in an update: as many as a message has at most (RFC 2453 4).
-const ROUTES: u8 = 25;
+const ROUTES: usize = 25;
 /// The metric of what cannot be reached (RFC 2453 3.6): the router that said otherwise before takes its route back.
 const UNREACHABLE: u8 = 16;
 /// To all routers that speak RIP (RFC 2453 4.5).
@@ -30,15 +31,27 @@ pub fn broadcast(src: MacAddr) -> Vec<u8> {
 /// Two RIP updates from where this flow comes, which alternate: the first has routes to networks that no test uses, the second takes
 /// them back (RFC 2544 11.3). None if that is not IPv4.
 pub fn routes(flow: &Flow) -> Option<[Vec<u8>; 2]> {
-    Some([update(flow, 1)?, update(flow, UNREACHABLE)?])
+    let unused: Vec<_> = (0..ROUTES as u8).map(|network| (Ipv4Addr::new(172, 31, network, 0), 24)).collect();
+    Some([update(flow, &unused, 1)?, update(flow, &unused, UNREACHABLE)?])
 }
 
-fn update(flow: &Flow, metric: u8) -> Option<Vec<u8>> {
+/// RIP updates of a host that is the next hop to these networks (address and bits of the prefix): as many messages as it takes
+/// (RFC 2544 13).
+pub fn announcement(host: Ipv4Addr, networks: &[(Ipv4Addr, u8)]) -> Vec<Vec<u8>> {
+    let (group, mac) = RIP_GROUP;
+    let (src, src_mac) = (host.into(), hosts::mac_of(host));
+    let flow = Flow { src_mac, dst_mac: mac, src, dst: group.into(), src_port: 520, dst_port: 520 };
+    networks.chunks(ROUTES).filter_map(|some| update(&flow, some, 1)).collect()
+}
+
+fn update(flow: &Flow, networks: &[(Ipv4Addr, u8)], metric: u8) -> Option<Vec<u8>> {
     let mut message = vec![2, 2, 0, 0];
-    for network in 0..ROUTES {
+    for (network, length) in networks {
+        let mask = u32::MAX.checked_shl(32 - u32::from(*length)).unwrap_or(0);
         message.extend([0, 2, 0, 0]);
-        message.extend(Ipv4Addr::new(172, 31, network, 0).octets());
-        message.extend(Ipv4Addr::new(255, 255, 255, 0).octets());
+        message.extend(network.octets());
+        message.extend(mask.to_be_bytes());
+        // Who sends it is the next hop.
         message.extend([0, 0, 0, 0, 0, 0, 0, metric]);
     }
     let (group, mac) = RIP_GROUP;

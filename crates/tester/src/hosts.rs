@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The hosts that the tester plays: whoever is asked for answers, be it by ARP (RFC 826) or by Neighbor Discovery (RFC 4861).
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use packet::Packet;
 use wire::{EtherType, MacAddr, Protocol, arp, ethernet, icmpv6, ipv6, ndp};
@@ -10,6 +10,11 @@ use wire::{EtherType, MacAddr, Protocol, arp, ethernet, icmpv6, ipv6, ndp};
 fn mac(end: [u8; 4]) -> MacAddr {
     let [a, b, c, d] = end;
     MacAddr([2, 1, a, b, c, d])
+}
+
+/// The Ethernet address of a host, as [`answer`] tells it.
+pub fn mac_of(host: Ipv4Addr) -> MacAddr {
+    mac(host.octets())
 }
 
 /// The answer to a frame that asks for a neighbour, whichever it is.

@@ -16,7 +16,7 @@ use super::variant::Variant;
 /// Frames beside the test's (RFC 2544, section 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Beside {
-    /// One broadcast frame for each hundred of the test's (11.1).
+    /// Every hundredth frame is a broadcast frame (11.1).
     Broadcast,
     /// A question by SNMP (version 1, community public) for the device's up-time and the counters of its interface 1, each second; the
     /// answers are verified (11.2).
@@ -44,7 +44,8 @@ impl Beside {
     /// What is sent where this flow is, past a device with these addresses, if there is such a thing.
     fn extra(self, flow: &tester::frame::Flow, own: &[IpAddr]) -> Option<Extra> {
         let (frames, every) = match self {
-            Beside::Broadcast => (vec![extras::broadcast(flow.src_mac)], Every::Frames(100)),
+            // The first of each hundred.
+            Beside::Broadcast => (vec![extras::broadcast(flow.src_mac)], Every::Frames(99)),
             Beside::Management => {
                 let asked = management::question(flow, management::askable(own)?)?;
                 (vec![asked], Every::Time(management::EACH))
@@ -124,7 +125,7 @@ pub(super) struct Modifiers {
     /// bridge, 'deny MAC' or 'allow MAC/MASK'). What none permits must be dropped.
     #[arg(long, value_name = "COMMAND", requires = "filtering")]
     filter_command: Option<String>,
-    /// What is sent beside the frames that are counted.
+    /// What is sent beside the frames that are counted, in the place of some of them: rates are those of all (RFC 2544, section 11).
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     beside: Vec<Beside>,
 }

@@ -4,10 +4,12 @@
 //! The networks lie beyond routers that do not exist: a host behind the port answers for each, so all of them have one next hop
 //! (RFC 2544 13 and C.2.2.2). They are drawn without repetition from a pool for each of a device's sides.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use tester::extras;
 use tester::frame::Flow;
-use tester::station::{Plan, Stream};
+use tester::station::{Every, Extra, Plan, Stream};
 
 /// Flows for each network.
 const FLOWS_EACH: usize = 4;
@@ -120,10 +122,57 @@ pub(super) fn spread(plan: &mut Plan, count: usize, seed: u64) -> Result<Vec<Rou
     Ok(routes)
 }
 
+/// Has every trial begin with routing updates of these networks, from hosts behind the ports where they are (RFC 2544 13). Whether all
+/// of them are in such an update.
+pub(super) fn announce(plan: &mut Plan, routes: &[Route]) -> bool {
+    let mut is_whole = true;
+    for (port, stream) in plan.streams.iter_mut().enumerate() {
+        let there: Vec<&Route> = routes.iter().filter(|route| route.port == port).collect();
+        let Some(first) = there.first() else { continue };
+        let of_four: Option<Vec<(Ipv4Addr, u8)>> = there
+            .iter()
+            .map(|route| match route.network {
+                IpAddr::V4(network) => Some((network, route.length)),
+                IpAddr::V6(_) => None,
+            })
+            .collect();
+        let (Some(networks), IpAddr::V4(via)) = (of_four, first.via) else {
+            is_whole = false;
+            continue;
+        };
+        let extra = |frame| Extra { frames: vec![frame], every: Every::Update(extras::ROUTING) };
+        stream.extras.extend(extras::announcement(via, &networks).into_iter().map(extra));
+    }
+    is_whole
+}
+
+/// The same plan with one destination for each port's frames, and others for those whose delays are kept, each in a network of its own
+/// to which nothing else is sent (RFC 2544 26.2). And how many networks the port with fewest has; none if there is only one.
+pub(super) fn apart(plan: &Plan) -> Option<(Plan, usize)> {
+    let mut plan = plan.clone();
+    let mut fewest = usize::MAX;
+    for stream in plan.streams.iter_mut().filter(|stream| !stream.flows.is_empty()) {
+        let (first, to) = stream.flows[0];
+        let mut known = BTreeSet::from([network(first.dst)]);
+        let others =
+            stream.flows.iter().filter(|(flow, port)| *port == to && known.insert(network(flow.dst)));
+        stream.detours = others.map(|(flow, _)| *flow).collect();
+        stream.flows.truncate(1);
+        fewest = fewest.min(stream.detours.len());
+    }
+    (1..usize::MAX).contains(&fewest).then_some((plan, fewest))
+}
+
+/// The network of a pool in which this address is.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => Ipv4Addr::from(u32::from(address) & !63).into(),
+        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX)).into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use wire::MacAddr;
 
     use super::*;
@@ -185,6 +234,45 @@ mod tests {
             let mut again = before.clone();
             assert_eq!(spread(&mut again, 256, 1), Ok(routes.clone()));
             assert_ne!(spread(&mut before.clone(), 256, 2), Ok(routes));
+        }
+    }
+
+    #[test]
+    fn every_network_is_announced_where_it_is() {
+        let mut four = plan(false);
+        let routes = spread(&mut four, 256, 1).expect("there are enough");
+        assert!(announce(&mut four, &routes));
+        // 25 in each message.
+        assert!(four.streams.iter().all(|stream| stream.extras.len() == 11));
+        for (port, stream) in four.streams.iter().enumerate() {
+            let via = routes.iter().find(|route| route.port == port).map(|route| route.via);
+            let from = |extra: &Extra| IpAddr::from([26, 27, 28, 29].map(|at| extra.frames[0][at]));
+            assert!(stream.extras.iter().all(|extra| Some(from(extra)) == via));
+        }
+        let mut one_way = plan(false);
+        one_way.streams[1].flows.clear();
+        let routes = spread(&mut one_way, 4, 1).expect("there are enough");
+        assert!(announce(&mut one_way, &routes));
+        let updates = [0, 1].map(|port: usize| one_way.streams[port].extras.len());
+        assert_eq!(updates, [0, 1], "where the networks are");
+        let mut six = plan(true);
+        let routes = spread(&mut six, 4, 1).expect("there are enough");
+        assert!(!announce(&mut six, &routes) && six.streams[0].extras.is_empty(), "RIP is of IPv4");
+    }
+
+    #[test]
+    fn tagged_frames_go_where_nothing_else_does() {
+        for six in [false, true] {
+            let mut plan = plan(six);
+            assert!(apart(&plan).is_none(), "there is one network only");
+            spread(&mut plan, 16, 1).expect("there are enough");
+            let (apart, networks) = apart(&plan).expect("there are more");
+            assert_eq!(networks, 15);
+            for stream in &apart.streams {
+                assert_eq!((stream.flows.len(), stream.detours.len()), (1, 15));
+                let all = stream.detours.iter().chain([&stream.flows[0].0]);
+                assert_eq!(all.map(|flow| network(flow.dst)).collect::<BTreeSet<_>>().len(), 16);
+            }
         }
     }
 

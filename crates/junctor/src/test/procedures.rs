@@ -8,6 +8,7 @@ use tester::search::{back_to_back, loss, recovery, reset, soak};
 use tester::station::{Delays, Detail};
 
 use super::log::{gather, latency_curve};
+use super::networks;
 use super::quantiles::{QUANTILES, Quantile, TOO_FEW, cell};
 use super::record::{BinRow, Curve, Found};
 use super::reset as resetting;
@@ -81,6 +82,52 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
         found.text += &format!("               {too_few}\n");
     }
     found.deviate(&delay::latency_ledger(&trials.how(rate, fewest)).of("RFC 2544"));
+    match (args.networks(), site.is_spread()) {
+        (Some(_), true) => latency_apart(site, args, rate, found),
+        // Its turn comes.
+        (Some(_), false) => Ok(()),
+        (None, _) => {
+            let why = "tagged frames went where all others did; with --networks they are also sent to networks of their own";
+            found.deviate(&delay::apart_ledger(Some(why)));
+            Ok(())
+        }
+    }
+}
+
+/// Latency of tagged frames that go each to a network to which nothing else is sent in its trial, while all others go to one
+/// destination (RFC 2544 26.2).
+fn latency_apart(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), String> {
+    let generated = site.station.has_sources();
+    let Some((plan, networks)) = networks::apart(site.station.plan()).filter(|_| !generated) else {
+        let why = match generated {
+            true => "the kernel generates the frames, and sends tagged ones where all others go",
+            false => "each port sends to one network only",
+        };
+        found.deviate(&delay::apart_ledger(Some(why)));
+        return Ok(());
+    };
+    let trials = trials(args, Look::TaggedApart { networks });
+    let usual = site.station.plan().clone();
+    site.begin("latency to new networks");
+    site.station.replan(&plan).map_err(|why| why.to_string())?;
+    let (mut averages, mut greatest) = (Vec::new(), 0);
+    let each = |_: Detail, tagged: Delays| {
+        let tagged = tagged.received();
+        averages.push(mean(&tagged.iter().map(|ns| *ns as f64 / 1e3).collect::<Vec<_>>()));
+        greatest = greatest.max(tagged.into_iter().max().unwrap_or(0));
+    };
+    let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
+    site.station.replan(&usual).map_err(|why| why.to_string())?;
+    if fewest == 0 {
+        return Err("no tagged frame arrived: is the rate too high?".to_owned());
+    }
+    let average = mean(&averages);
+    quantity(found, site.name("latency_us.tagged_apart"), "us", averages);
+    found.text += &format!(
+        "             tagged frames to a new network each: {average:.1} us on average, {:.1} at most\n",
+        greatest as f64 / 1e3
+    );
+    found.deviate(&delay::apart_ledger(None));
     Ok(())
 }
 

@@ -219,7 +219,7 @@ impl Wanted {
                 }
                 Procedure::Recovery => procedures::recovery(site, search, site.throughput(), found)?,
                 // RFC 2544 26.6: only with networks to which the device is connected.
-                Procedure::Reset if site.size == least && !site.variant.starts_with("networks") => {
+                Procedure::Reset if site.size == least && !site.is_spread() => {
                     procedures::reset(site, search, &self.reset, site.throughput(), found)?;
                 }
                 Procedure::Reset => {}
@@ -428,6 +428,11 @@ impl Site {
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".")
     }
 
+    /// Whether destinations are spread over many networks here.
+    pub(super) fn is_spread(&self) -> bool {
+        self.variant.starts_with("networks")
+    }
+
     /// The stable name of a quantity: `test.rfc2544.latency_us.p50.64`.
     pub(super) fn name(&self, what: &str) -> String {
         format!("test.{}.{what}.{}", self.prefix(&self.document), self.size)
@@ -584,6 +589,9 @@ fn one_size(
         }
         if let Some(needs) = begun.needs.filter(|needs| !found.text.contains(needs)) {
             found.text += &format!("  {needs}\n");
+        }
+        if let (Some(announced), Some(facts)) = (begun.announced, facts.as_mut()) {
+            facts.announced = announced;
         }
         if let (Some((list, seen)), Some(facts)) = (begun.filters, facts.as_mut()) {
             found.text += &format!("{size:>6} bytes  {}: {}\n", site.variant.replace('_', " "), seen.words());

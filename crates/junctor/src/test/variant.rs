@@ -64,6 +64,8 @@ pub(super) struct Scene<'a> {
 pub(super) struct Begun {
     /// What the device's owner must have done.
     pub(super) needs: Option<String>,
+    /// Whether each trial begins with routing updates of all networks, if there are any.
+    pub(super) announced: Option<bool>,
     /// The filters that were set, and what was seen of them.
     pub(super) filters: Option<(String, Seen)>,
 }
@@ -124,6 +126,7 @@ impl Variant {
             Variant::Networks(count) => {
                 let routes = networks::spread(&mut plan, count as usize, scene.seed)?;
                 begun.needs = scene.routing.put(&routes)?;
+                begun.announced = Some(networks::announce(&mut plan, &routes));
             }
             Variant::Unfiltered if is_optional && !scene.filtered => {}
             Variant::Unfiltered => scene.filter(None)?,

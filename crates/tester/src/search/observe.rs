@@ -36,6 +36,11 @@ pub struct Trials {
 pub enum Look {
     /// About 500 of its second half, as tagged frames (RFC 2544 26.2, RFC 8219 7.2).
     Tagged,
+    /// At most so many of its second half, one for each network that nothing else is sent to (RFC 2544 26.2).
+    TaggedApart {
+        /// Networks.
+        networks: usize,
+    },
     /// All of each of so many sending ports, as far as there is room (RFC 8219 7.3).
     All {
         /// Ports that send.
@@ -47,7 +52,7 @@ impl Trials {
     /// Those that the documents ask for.
     pub fn rfc(look: Look) -> Trials {
         let duration = match look {
-            Look::Tagged => RFC_LATENCY_TRIAL,
+            Look::Tagged | Look::TaggedApart { .. } => RFC_LATENCY_TRIAL,
             Look::All { .. } => RFC_VARIATION_TRIAL,
         };
         Trials { count: RFC_TRIALS, duration, look }
@@ -61,7 +66,7 @@ impl Trials {
     /// From when on frames are tagged: half of the time, as the documents have it.
     fn tagged_after(&self) -> Duration {
         match self.look {
-            Look::Tagged => self.duration / 2,
+            Look::Tagged | Look::TaggedApart { .. } => self.duration / 2,
             Look::All { .. } => Duration::ZERO,
         }
     }
@@ -72,6 +77,9 @@ impl Trials {
         let all = frames(self.duration);
         match self.look {
             Look::Tagged => Sampling::tags(all, frames(self.tagged_after()), RFC_TAGGED_FRAMES as u64),
+            Look::TaggedApart { networks } => {
+                Sampling::at_most(all, frames(self.tagged_after()), networks as u64)
+            }
             Look::All { senders } => Sampling::all(all, DELAYS_MAX / senders.max(1) as u64),
         }
     }
@@ -80,7 +88,7 @@ impl Trials {
     pub fn how(&self, rate: f64, tagged: usize) -> How {
         let Trials { count: trials, duration, .. } = *self;
         let one_in = match self.look {
-            Look::Tagged => 1,
+            Look::Tagged | Look::TaggedApart { .. } => 1,
             Look::All { .. } => self.sampling(rate).one_in(),
         };
         How { trials, duration, tagged_after: self.tagged_after(), tagged, one_in }

@@ -38,6 +38,8 @@ pub struct Setup {
     pub networks: Option<u32>,
     /// How the device got the routes to them.
     pub routing: String,
+    /// Whether each trial began with routing updates of all of them.
+    pub announced: bool,
     /// Modifiers that could not be applied and why, if all were to be, one after the other.
     pub each_modifier: Option<Vec<String>>,
     /// Filters that were set on the device, after a run without, if that was asked for.
@@ -201,6 +203,15 @@ fn beside(ledger: &mut Ledger, setup: &Setup) {
         ahead => format!("by {}", seconds(ahead)),
     };
     let mut note = |section, level, asks, met, done| ledger.note(section, level, asks, met, done);
+    if !setup.beside.is_empty() {
+        note(
+            "RFC 2544 11",
+            Plain,
+            "modifying frames stand in the stream in the place of test frames",
+            all_sent,
+            why,
+        );
+    }
     for what in [Beside::Broadcast, Beside::Management, Beside::Routing] {
         if !setup.beside.contains(&what) {
             continue;
@@ -369,7 +380,7 @@ fn addresses(ledger: &mut Ledger, setup: &Setup) {
             "RFC 2544 13",
             Level::Must,
             "a routing update with all networks of a trial is sent at its start",
-            false,
+            setup.announced,
             &setup.routing,
         );
     }

@@ -39,6 +39,8 @@ pub(super) struct Sender {
     /// Which of them the frames have, over and over; the last is the greatest.
     pub(super) pattern: Vec<usize>,
     pub(super) extras: Vec<Pending>,
+    /// For each destination of single frames one of each size.
+    pub(super) detours: Vec<Template>,
     /// Which of them are sent, in turn.
     pub(super) active: Vec<u32>,
     /// The number of its first flow among all.
@@ -181,7 +183,13 @@ impl Sender {
 
     /// Sends what is due, a burst at most.
     pub(super) fn send(&mut self, turn: &mut Turn, now: impl Fn() -> u64) {
-        if self.active.is_empty() || !self.is_here {
+        if !self.is_here {
+            return;
+        }
+        if self.active.is_empty() {
+            if !self.extras.is_empty() {
+                self.send_extras(now());
+            }
             return;
         }
         if self.source.is_some() {
@@ -216,6 +224,9 @@ impl Sender {
                 (flow, sequence) = (0, sequence + 1);
             }
         });
+        if !self.detours.is_empty() {
+            self.divert(turn, departure_ns);
+        }
         let sent = self.tx.transmit(&mut self.batch) as u64;
         // What has no room yet is made anew when there is.
         self.batch.free_all();
@@ -227,6 +238,22 @@ impl Sender {
 }
 
 impl Sender {
+    /// Has those frames of the batch whose delays are kept go elsewhere.
+    #[cold]
+    fn divert(&mut self, turn: &Turn, departure_ns: u64) {
+        let Some(delays) = &turn.delays else { return };
+        let Sender { detours, sizes, pattern, active, batch, first_flow, next, .. } = self;
+        let flows = active.len() as u64;
+        for (packet, number) in batch.iter_mut().zip(*next..) {
+            let Some(place) = delays.place(number) else { continue };
+            let flow = *first_flow + active[(number % flows) as usize];
+            let signature = Signature { flow, sequence: (number / flows) as u32, departure_ns };
+            let detour = place % (detours.len() / *sizes);
+            let size = pattern[(number % pattern.len() as u64) as usize];
+            detours[detour * *sizes + size].write(&turn.key, signature, packet.data_mut());
+        }
+    }
+
     /// Sends what is due beside the test's frames. What the port has no room for stays due. Whether there was room for all.
     #[cold]
     pub(super) fn send_extras(&mut self, now_ns: u64) -> bool {
@@ -240,9 +267,9 @@ impl Sender {
         had_room
     }
 
-    /// Whether it sends updates of routes.
+    /// Whether it sends updates of routes; where nothing else is sent, too.
     pub(super) fn has_updates(&self) -> bool {
-        self.is_here && !self.active.is_empty() && self.extras.iter().any(Pending::is_update)
+        self.is_here && self.extras.iter().any(Pending::is_update)
     }
 
     /// Sends what is to be there before the test's frames, unless it has been.
@@ -258,7 +285,10 @@ impl Sender {
 
     /// How many frames beside the test's ought to have been sent with these and were not: the port had no room for them.
     pub(super) fn owed(&self, schedule: &Schedule) -> u64 {
-        if self.active.is_empty() || !self.is_here || self.next == 0 {
+        if self.is_here && self.active.is_empty() {
+            return self.extras.iter().filter(|pending| pending.sent == 0).count() as u64;
+        }
+        if !self.is_here || self.next == 0 {
             return 0;
         }
         let (begun, last) = (schedule.due_ns(0), schedule.due_ns(self.next - 1));

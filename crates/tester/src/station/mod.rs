@@ -50,7 +50,8 @@ pub use procedures::{BurstStation, Reset, ResetStation};
 pub use sample::{DELAYS_MAX, Delays, Sampling};
 
 use crate::account::{ANYWHERE, Counts};
-use crate::frame::{self, Template};
+use crate::extension::Extension;
+use crate::frame::{self, Flow, Template};
 use crate::management::Answers;
 use crate::search::stream::Timeline;
 use crate::trial::{Invalid, Outcome, Trial};
@@ -133,6 +134,17 @@ pub struct Station {
     sleep: Option<Sleep>,
 }
 
+/// A frame of this size.
+fn template(flow: &Flow, size: usize, headers: &[Extension]) -> Result<Template, Invalid> {
+    Template::new(flow, size, headers).ok_or_else(|| {
+        let least = frame::smallest(flow.src, headers);
+        Invalid::new(
+            format!("no frame of {size} bytes from {} to {}", flow.src, flow.dst),
+            format!("{least} bytes is the least, with both addresses of one family"),
+        )
+    })
+}
+
 /// An error once trials are given up.
 fn go_on(given_up: &AtomicBool) -> Result<(), Invalid> {
     if given_up.load(Relaxed) { Err(Invalid::new("interrupted", "")) } else { Ok(()) }
@@ -159,6 +171,7 @@ impl Station {
                 sizes: 1,
                 pattern: Vec::new(),
                 extras: Vec::new(),
+                detours: Vec::new(),
                 first_flow: 0,
                 next: 0,
                 batch: Batch::new(),
@@ -247,20 +260,16 @@ impl Station {
                 .cloned()
                 .map(Pending::new)
                 .collect();
+            let templates = |flow: &Flow| -> Result<Vec<Template>, Invalid> {
+                sizes.iter().map(|size| template(flow, *size, &stream.headers)).collect()
+            };
             for (flow, to) in &stream.flows {
-                for size in &sizes {
-                    let template = Template::new(flow, *size, &stream.headers).ok_or_else(|| {
-                        Invalid::new(
-                            format!("no frame of {size} bytes from {} to {}", flow.src, flow.dst),
-                            format!(
-                                "{} bytes is the least, with both addresses of one family",
-                                frame::smallest(flow.src, &stream.headers)
-                            ),
-                        )
-                    })?;
-                    sender.templates.push(template);
-                }
+                sender.templates.extend(templates(flow)?);
                 self.expected.push(to.map_or(ANYWHERE, |port| port as u16));
+            }
+            sender.detours.clear();
+            for detour in &stream.detours {
+                sender.detours.extend(templates(detour)?);
             }
             sender.active = (0..stream.flows.len() as u32).collect();
         }

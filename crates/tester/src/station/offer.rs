@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Sampling;
+use super::{Plan, Sampling};
 use crate::pace::Schedule;
 use crate::search::stream::Step;
 use crate::trial::{Invalid, Trial};
@@ -58,6 +58,24 @@ impl Offer {
             Offer::Steps(_) => frames / duration.as_secs_f64(),
         };
         Trial::new(rate, duration)
+    }
+
+    /// The frames of the test in it: those that are sent beside them take the place of the others.
+    pub(super) fn without_extras(self, plan: &Plan, ahead: Duration) -> Offer {
+        let Trial { rate, duration } = self.trial();
+        match self {
+            Offer::Steps(mut steps) => {
+                let frames = rate * duration.as_secs_f64();
+                let share = plan.tests_own(frames, duration, ahead) / frames;
+                // What is no rate is refused later, as it was asked for.
+                steps.iter_mut().filter(|_| share.is_finite()).for_each(|step| step.rate *= share);
+                Offer::Steps(steps)
+            }
+            Offer::Burst { rate, frames } => {
+                let own = plan.tests_own(frames as f64, duration, ahead).round() as u64;
+                Offer::Burst { rate, frames: own.max(1) }
+            }
+        }
     }
 
     pub(super) fn schedule(&self, burst: u64, start_ns: u64) -> Result<Schedule, Invalid> {

@@ -17,11 +17,15 @@ pub struct Stream {
     pub sizes: Vec<usize>,
     /// Extension headers of those frames that are IPv6.
     pub headers: Vec<Extension>,
-    /// Frames beside these, of which none is expected anywhere.
+    /// Frames beside these, of which none is expected anywhere. Where there are no flows, those that leave at certain times still do.
     pub extras: Vec<Extra>,
+    /// Where frames whose delays are kept go, one after the other, instead of where their flows do (RFC 2544 26.2: to a new network).
+    /// They count as those flows', so they ought to arrive at the same port.
+    pub detours: Vec<Flow>,
 }
 
-/// Frames that are sent again and again beside the test's frames, to see what that costs the device (RFC 2544 11).
+/// Frames that are sent again and again beside the test's frames, to see what that costs the device. They take the place of frames of
+/// the test (RFC 2544 11): a rate is that of all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extra {
     /// Without FCS: one each time, in turn, from one trial to the next.
@@ -41,6 +45,42 @@ pub enum Every {
     ///
     /// [`Station::update_ahead`]: super::Station::update_ahead
     Update(Duration),
+}
+
+impl Extra {
+    /// How many of them leave at certain times while the test's frames do, which takes so long.
+    fn timed(&self, time: Duration, ahead: Duration) -> u128 {
+        let times = |time: Duration, each: Duration| time.as_nanos().div_ceil(each.as_nanos().max(1));
+        match self.every {
+            Every::Frames(_) => 0,
+            Every::Time(each) => times(time, each).max(1),
+            // The first one has left before.
+            Every::Update(each) => times(time + ahead, each).max(1) - u128::from(!ahead.is_zero()),
+        }
+    }
+
+    /// How many of them leave for each frame of the test.
+    fn per_frame(&self) -> f64 {
+        match self.every {
+            Every::Frames(frames) => 1.0 / frames.max(1) as f64,
+            Every::Time(_) | Every::Update(_) => 0.0,
+        }
+    }
+}
+
+impl Plan {
+    /// How many of `frames` frames that a port sends within `time` are the test's, where updates leave so long before them: the others
+    /// make room for what is sent beside the test's, though no more than half of them do. Where ports have to make room for different
+    /// numbers, all do for the greatest.
+    pub(super) fn tests_own(&self, frames: f64, time: Duration, ahead: Duration) -> f64 {
+        let of_stream = |stream: &Stream| {
+            let timed: u128 = stream.extras.iter().map(|extra| extra.timed(time, ahead)).sum();
+            let per_frame: f64 = stream.extras.iter().map(Extra::per_frame).sum();
+            (frames - timed as f64) / (1.0 + per_frame)
+        };
+        let senders = self.streams.iter().filter(|stream| !stream.flows.is_empty());
+        senders.map(of_stream).fold(frames, f64::min).max(frames / 2.0)
+    }
 }
 
 /// What is sent, and for how long stragglers are waited for.

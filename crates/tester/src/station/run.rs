@@ -35,6 +35,7 @@ impl Station {
         if !job.is_warm_up {
             self.let_settle();
             job.order.ahead = self.ahead;
+            job.order.offer = job.order.offer.without_extras(&self.plan, self.ahead);
         }
         self.trials += 1;
         job.order.key = self.seed.wrapping_add(self.trials.wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -35,6 +35,11 @@ impl Sampling {
         Sampling { from, block: 1, every: (frames.saturating_sub(from) / tags.max(1)).max(1) }
     }
 
+    /// The same, at most so many.
+    pub fn at_most(frames: u64, from: u64, tags: u64) -> Sampling {
+        Sampling { from, block: 1, every: frames.saturating_sub(from).div_ceil(tags.max(1)).max(1) }
+    }
+
     /// One out of how many is kept.
     pub fn one_in(&self) -> u64 {
         self.every
@@ -72,6 +77,11 @@ impl Delays {
     /// None yet, of ports that send so many frames each.
     pub(crate) fn new(sampling: Sampling, frames: impl Iterator<Item = u64>) -> Delays {
         Delays { sampling, ports: frames.map(|frames| vec![MISSING; sampling.kept(frames)]).collect() }
+    }
+
+    /// Where a frame's delay is kept, if it is.
+    pub(super) fn place(&self, number: u64) -> Option<usize> {
+        self.sampling.place(number)
     }
 
     /// A frame arrived.
@@ -144,6 +154,8 @@ mod tests {
             }
             assert!(places.iter().copied().eq(0..places.len()));
         }
+        let few = [1, 3, 499, 4499, 4500, 9000].map(|most| Sampling::at_most(9000, 4500, most).kept(9000));
+        assert_eq!(few, [1, 3, 450, 2250, 4500, 4500]);
         let tags = Sampling::tags(9000, 4500, 500);
         assert_eq!((tags.kept(9000), tags.place(4499), tags.place(4509)), (500, None, Some(1)));
     }

@@ -76,7 +76,8 @@ impl Sender {
 }
 
 impl Station {
-    pub(super) fn has_sources(&self) -> bool {
+    /// Whether the kernel generates frames for one of its ports.
+    pub fn has_sources(&self) -> bool {
         self.senders.iter().any(|sender| sender.source.is_some())
     }
 

@@ -195,6 +195,44 @@ fn fifty_microseconds_are_fifty() {
 }
 
 #[test]
+fn single_frames_go_where_nothing_else_does() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let inside = seen.clone();
+    let mut station = station(move |frame| {
+        let data = frame.packet.data();
+        inside.lock().expect("not poisoned").push((data.len(), data[32], data[33]));
+        // Those that go elsewhere take longer.
+        let ns = if data[32] == 7 { 50_000 } else { 1000 };
+        frame.after(ns)
+    });
+    let mut plan = station.plan().clone();
+    plan.streams.truncate(1);
+    plan.streams[0].sizes = vec![64, 128];
+    plan.streams[0].detours = (0..50).map(|net| Flow { dst: [10, 0, 7, net].into(), ..flow(0) }).collect();
+    station.replan(&plan).expect("a plan");
+    let all = |station: &mut Station, sampling| {
+        let (detail, delays) =
+            station.observe(Trial::new(10_000.0, MILLISECOND * 20), sampling).expect("a trial");
+        assert_eq!((detail.counts, detail.damaged), (Counts { received: 200, ..Counts::default() }, 0));
+        (delays, std::mem::take(&mut *seen.lock().expect("not poisoned")))
+    };
+    let (delays, frames) = all(&mut station, Sampling::at_most(200, 100, 50));
+    assert_eq!((delays.received().len(), delays.lost()), (50, 0));
+    assert!(delays.received().iter().all(|ns| *ns >= 50_000));
+    // Each other frame of the second half, each to an address of its own, and of the size whose turn it was.
+    let there = |at: usize| at >= 100 && at.is_multiple_of(2);
+    for (at, (len, net, host)) in frames.iter().enumerate() {
+        assert_eq!((*len, *net == 7), ([60, 124][at % 2], there(at)), "{at}");
+        assert!(!there(at) || usize::from(*host) == (at - 100) / 2, "{at}: {host}");
+    }
+    // Without a sample nothing goes there.
+    station.run(Trial::new(10_000.0, MILLISECOND * 20)).expect("a trial");
+    assert!(seen.lock().expect("not poisoned").iter().all(|(_, net, _)| *net != 7));
+    plan.streams[0].detours.push(Flow { dst: "::1".parse().expect("an address"), ..flow(0) });
+    assert!(station.replan(&plan).expect_err("two families").to_string().contains("of one family"));
+}
+
+#[test]
 fn the_buffer_of_a_device_is_found_by_bursts() {
     let (line, capacity) = (200_000.0, 100_000.0);
     let mut station = station(server(capacity, 300));
@@ -354,12 +392,13 @@ fn sizes_follow_each_other_and_other_frames_come_between() {
     plan.burst = 10;
     station.replan(&plan).expect("a plan");
     let detail = station.run(Trial::new(10_000.0, MILLISECOND * 100)).expect("a trial");
-    assert_eq!((detail.counts, detail.damaged), (Counts { received: 1000, ..Counts::default() }, 0));
+    // Those beside take the place of 20 of the 1000.
+    assert_eq!((detail.counts, detail.damaged), (Counts { received: 980, ..Counts::default() }, 0));
     // What is not the test's comes back as such, and is not counted.
     assert_eq!(detail.foreign, 10);
     let seen = seen.lock().expect("not poisoned");
     let lengths: Vec<usize> = seen.iter().map(|(len, _)| *len).filter(|len| ![42].contains(len)).collect();
-    assert_eq!((lengths.len(), lengths[..6].to_vec()), (1010, vec![60, 60, 60, 1514, 508, 60]));
+    assert_eq!((lengths.len(), lengths[..6].to_vec()), (990, vec![60, 60, 60, 1514, 508, 60]));
     // Ten at a time, a millisecond apart.
     let starts: Vec<u64> =
         seen.iter().filter(|(len, _)| *len == 1514).map(|(_, ns)| *ns).step_by(5).collect();
@@ -396,7 +435,7 @@ fn frames_beside_the_tests_that_find_no_room_are_sent_later() {
     let plan = Plan { streams, stragglers: MILLISECOND, ..Plan::default() };
     let mut station = station_at(&faulty, (0..2).map(|i| port(&faulty, i)).collect(), &plan);
     let detail = station.run(Trial::new(10_000.0, MILLISECOND * 100)).expect("a trial");
-    assert_eq!((detail.counts.received, detail.foreign, detail.beside_unsent), (1000, 0, 0));
+    assert_eq!((detail.counts.received, detail.foreign, detail.beside_unsent), (990, 0, 0));
     let seen = seen.lock().expect("not poisoned");
     // The frame of the test before which each came.
     let frames = |upto: usize| seen[..upto].iter().filter(|(is_extra, _)| !is_extra).count();

@@ -84,11 +84,47 @@ fn frames_beside_the_tests_that_never_leave_are_counted() {
     let mut station = station_at(&faulty, (0..2).map(|i| port(&faulty, i)).collect(), &plan);
     let trial = Trial::new(10_000.0, MILLISECOND * 100);
     let first = station.run(trial).expect("a trial");
-    // Of the 1000 frames every hundredth has one before it, every ten milliseconds one comes, and one update.
+    // Of the test's frames every hundredth has one before it, every ten milliseconds one comes, and one update.
     let taken = seen.lock().expect("not poisoned").iter().filter(|(first, _)| *first >= 0xfa).count() as u64;
-    assert_eq!((first.counts.received, first.beside_unsent), (1000, 21 - taken));
+    assert_eq!((first.counts.received, first.beside_unsent), (979, 21 - taken));
     assert!((1..=3).contains(&taken), "{taken}");
     assert_eq!(station.run(trial).expect("a trial").beside_unsent, 21);
+}
+
+#[test]
+fn frames_beside_the_tests_take_the_place_of_others() {
+    let seen = Seen::default();
+    let mut station = station(noting(&seen));
+    let mut plan = station.plan().clone();
+    let mut run = |extras: Vec<Extra>, offer: Offer, ahead| {
+        plan.streams[0].extras = extras;
+        station.replan(&plan).expect("a plan");
+        station.update_ahead(ahead);
+        let detail = station.carry_out(Job::new(offer)).expect("a trial").detail;
+        assert_eq!((detail.outcome.loss_ratio(), detail.beside_unsent), (0.0, 0));
+        let beside = beside(&seen).len() as u64;
+        (detail.outcome.intended + beside, beside)
+    };
+    let trial = |rate| Offer::from(Trial::new(rate, MILLISECOND * 100));
+    let broadcast = || extra(&[0xfa], Every::Frames(99));
+    let questions = || extra(&[0xfb], Every::Time(MILLISECOND * 9));
+    let update = || extra(&[0xfc], Every::Update(MILLISECOND * 30));
+    assert_eq!(run(vec![], trial(10_000.0), Duration::ZERO), (1000, 0));
+    assert_eq!(run(vec![broadcast()], trial(10_000.0), Duration::ZERO), (1000, 10));
+    assert_eq!(run(vec![questions()], trial(10_000.0), Duration::ZERO), (1000, 12));
+    assert_eq!(run(vec![update()], trial(10_000.0), Duration::ZERO), (1000, 4));
+    assert_eq!(run(vec![questions(), update(), update()], trial(10_000.0), Duration::ZERO), (1000, 20));
+    // What has left before the stream has no place in it.
+    assert_eq!(run(vec![update()], trial(10_000.0), MILLISECOND * 10), (1001, 4));
+    assert_eq!(run(vec![broadcast()], Offer::Burst { rate: 1e5, frames: 200 }, Duration::ZERO), (200, 2));
+    let steps = vec![
+        Step { rate: 10_000.0, duration: MILLISECOND * 50 },
+        Step { rate: 1000.0, duration: MILLISECOND * 50 },
+    ];
+    assert_eq!(run(vec![update()], Offer::Steps(steps), Duration::ZERO), (550, 4));
+    // Half of the frames are the test's in any case.
+    let own = [8.0, 5.0, 4.0].map(|frames| plan.tests_own(frames, MILLISECOND * 100, Duration::ZERO));
+    assert_eq!(own, [4.0, 2.5, 2.0]);
 }
 
 /// As scapy encodes it: what 10.0.0.1 answers to a question of 10.0.0.2, with five values.
@@ -133,10 +169,36 @@ fn answers_of_management_are_counted_by_what_they_are() {
     station.replan(&plan).expect("a plan");
     let mut run = |ms| {
         let detail = station.run(Trial::new(10_000.0, MILLISECOND * ms)).expect("a trial");
-        assert_eq!((detail.counts.received, detail.foreign), (u64::from(ms) * 10, 0));
+        let places = u64::from(ms).div_ceil(10);
+        assert_eq!((detail.counts.received, detail.foreign), (u64::from(ms) * 10 - places, 0));
         (detail.answers, detail.answers.missing())
     };
     assert_eq!(run(25), (Answers { asked: 3, right: 1, wrong: 1 }, 1));
     // Who answers twice has been wrong once.
     assert_eq!(run(5), (Answers { asked: 1, right: 1, wrong: 1 }, 0));
+}
+
+#[test]
+fn a_port_that_sends_nothing_else_announces_networks_nevertheless() {
+    let seen = Seen::default();
+    let mut station = station(noting(&seen));
+    let mut plan = station.plan().clone();
+    plan.streams.truncate(1);
+    let update = |first| extra(&[first], Every::Update(MILLISECOND * 30));
+    plan.streams.push(Stream { extras: vec![update(0xfa), update(0xfb)], ..Stream::default() });
+    station.replan(&plan).expect("a plan");
+    for ahead in [Duration::ZERO, MILLISECOND * 5] {
+        station.update_ahead(ahead);
+        let detail = station.run(Trial::new(10_000.0, MILLISECOND * 10)).expect("a trial");
+        // They take no place of the other port's frames.
+        assert_eq!((detail.counts.received, detail.foreign, detail.beside_unsent), (100, 0, 0));
+        let beside = beside(&seen);
+        assert_eq!(beside.iter().map(|(first, _)| *first).collect::<Vec<_>>(), [0xfa, 0xfb]);
+        assert!(beside.iter().all(|(_, ns)| *ns <= -(ahead.as_nanos() as i128)), "{beside:?}");
+    }
+    let faulty = device(2, noting(&seen), Link::Up);
+    faulty.takes(|packet| packet.data()[0] != 0xfb);
+    let mut refused = station_at(&faulty, (0..2).map(|i| port(&faulty, i)).collect(), &plan);
+    let detail = refused.run(Trial::new(10_000.0, MILLISECOND * 10)).expect("a trial");
+    assert_eq!((detail.counts.received, detail.beside_unsent), (100, 1));
 }
