@@ -155,6 +155,9 @@ pub(crate) struct Common {
     /// An agent on another machine of the test, such as the device: in each trial it tells what that machine counts; may be repeated.
     #[arg(long, value_name = "NAME=ADDRESS:PORT", value_parser = Agent::parse, requires = "key")]
     agent: Vec<Agent>,
+    /// A file with the device's configuration, for the report (RFC 2544, section 7), where the tester does not see it.
+    #[arg(long, value_name = "FILE", value_parser = text)]
+    configuration: Option<String>,
     /// Seconds that the device may take until it forwards.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     warm_up: Duration,
@@ -223,12 +226,20 @@ impl Common {
         Ok(log)
     }
 
+    /// The device's configuration, as far as anybody told it.
+    fn configuration(&self, facts: &Facts) -> Option<String> {
+        let seen = || self.device.configuration().or_else(|| facts.configuration.clone());
+        // What runs in this process is known for certain.
+        let given = self.configuration.clone().filter(|_| !matches!(self.device, Name::Own(_)));
+        given.or_else(seen)
+    }
+
     /// Under which conditions a test ran, for its record.
     fn conditions(&self, facts: &Facts) -> Map<String, Value> {
         let ports: Vec<Value> =
             facts.ports.iter().map(|(name, driver)| json!({ "name": name, "driver": driver })).collect();
         let conditions = json!({
-            "device": self.device.to_string(), "configuration": self.device.configuration(),
+            "device": self.device.to_string(), "configuration": self.configuration(facts),
             "workers": self.workers, "one_way": self.one_way, "stragglers_s": self.stragglers.as_secs_f64(),
             "seed": self.seed, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
             "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
@@ -269,9 +280,14 @@ impl Common {
             filters: self.modifiers.filters().then(|| facts.filters_seen()),
             routing: facts.routing.clone(),
             announced: facts.announced,
-            configuration: self.device == Name::Cable || self.device.configuration().is_some(),
+            configuration: matches!(self.device, Name::Cable | Name::Veth) || self.configuration(facts).is_some(),
         })
     }
+}
+
+/// What is in a file.
+fn text(file: &str) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|why| format!("cannot be read: {why}; name a text file"))
 }
 
 /// Why frames beside the test's are not exactly where they ought to be.
@@ -295,6 +311,8 @@ struct Facts {
     in_memory: bool,
     /// How the device was built.
     notes: Vec<String>,
+    /// How it is configured, where that shows only when it is there.
+    configuration: Option<String>,
     /// How it gets routes.
     routing: String,
     /// Whether trials with many networks begin with routing updates of all of them.
@@ -346,6 +364,7 @@ impl Facts {
             ports: station.drivers(),
             in_memory: plugged.in_memory,
             notes: plugged.notes.clone(),
+            configuration: plugged.configuration.clone(),
             routing: plugged.routing.words().to_owned(),
             announced: false,
             cable: Some(cable.clone()),

@@ -151,6 +151,8 @@ pub(crate) struct Plugged {
     pub(crate) routing: Routing,
     /// How it gets filters.
     pub(crate) filtering: Filtering,
+    /// How the device is configured, where that shows only when it is there.
+    pub(crate) configuration: Option<String>,
     /// It looks at Ethernet addresses only.
     pub(crate) bridged: bool,
     /// What else is there until this is dropped: the rig, and what runs in it.
@@ -180,6 +182,7 @@ impl Plugged {
             device_cores,
             routing: Routing::Theirs,
             filtering: Filtering::Theirs,
+            configuration: None,
             bridged: false,
             beside,
         })

@@ -100,7 +100,7 @@ pub fn ledger(setup: &Setup) -> Ledger {
         Must,
         "the report has the device's exact configuration",
         setup.configuration,
-        "the device was set up elsewhere, and the tester does not see its configuration",
+        "the device was set up elsewhere, and the tester does not see its configuration; --configuration FILE gives it",
     );
     sizes(&mut ledger, &setup.sizes);
     ledger.note("RFC 2544 10", Should, "received frames that are not the test's are not counted", true, "");

@@ -25,13 +25,30 @@ pub(super) fn router(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String
     let known = |ipv6| flows::routed(TESTER, macs, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     let opened = rig.open()?;
+    let settings = ["net/ipv4/ip_forward", "net/ipv4/conf/all/rp_filter", "net/ipv6/conf/all/forwarding"];
+    let configuration = Some(told(&rig, &settings).map_err(said)?);
     let (namespace, filtering) = (rig.shared(), filtering(&rig, false));
     let mut plugged = finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)?;
     plugged.routing = Routing::Ours("they were set by ip route before the first trial", {
         Box::new(move |routes| namespace.as_deref().map_or(Ok(()), |device| add_routes(device, routes)))
     });
     plugged.filtering = filtering;
+    plugged.configuration = configuration;
     Ok(plugged)
+}
+
+/// What the kernel tells of interfaces, addresses, routes and these settings in the device's namespace.
+fn told(rig: &Rig, settings: &[&str]) -> Result<String, RigError> {
+    let device = rig.device();
+    let mut text = format!("# uname -sr\n{}", device.run(&["uname", "-sr"])?);
+    for shown in ["-details link show", "address show", "route show", "-6 route show"] {
+        text += &format!("# ip {shown}\n{}", device.ip(shown)?);
+    }
+    for setting in settings {
+        let value = device.run(&["cat", &format!("/proc/sys/{setting}")])?;
+        text += &format!("{} = {value}", setting.replace('/', "."));
+    }
+    Ok(text)
 }
 
 /// Gives the kernel these routes, all with one call.
@@ -102,8 +119,9 @@ pub(super) fn bridge(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String
     let opened = rig.open()?;
     introduce(&opened, &flows)?;
     let filtering = filtering(&rig, true);
+    let configuration = Some(told(&rig, &[]).map_err(said)?);
     let plugged = finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)?;
-    Ok(Plugged { filtering, ..plugged })
+    Ok(Plugged { filtering, configuration, ..plugged })
 }
 
 fn configure_bridge(rig: &Rig) -> Result<(), RigError> {

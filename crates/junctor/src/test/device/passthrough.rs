@@ -61,6 +61,9 @@ pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> 
         threads.push(thread.map_err(|why| format!("cannot start a thread: {why}"))?);
     }
     rig.settle(&mut plugged);
+    let [a, b] = DEVICE;
+    plugged.configuration =
+        Some(format!("what arrives at {a} leaves by {b}, and the other way round; nothing else is done to it\n"));
     plugged.beside = Some(Box::new(Forwarder { stop, threads, _rig: rig }));
     Ok(plugged)
 }
