@@ -280,7 +280,8 @@ impl Common {
             filters: self.modifiers.filters().then(|| facts.filters_seen()),
             routing: facts.routing.clone(),
             announced: facts.announced,
-            configuration: matches!(self.device, Name::Cable | Name::Veth) || self.configuration(facts).is_some(),
+            configuration: matches!(self.device, Name::Cable | Name::Veth)
+                || self.configuration(facts).is_some(),
         })
     }
 }

@@ -129,6 +129,16 @@ fn what_is_sent_can_be_changed() {
     let (_, value) = trial(&["--beside", "broadcast,routing"]);
     assert!(value("foreign").is_some_and(|frames| (8.0..=9.0).contains(&frames)), "{:?}", value("foreign"));
     assert_eq!(value("loss_share"), Some(0.0));
+    // A configuration that the tester does not see can be given; what it sees is told as it is.
+    let text = file.path().to_str().expect("UTF-8");
+    let given = |device, file| {
+        let ran = test(&[&["trial", device, "--configuration", file, "--json"][..], &SLOW].concat());
+        let object: Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
+        (object["conditions"]["configuration"].clone(), String::from_utf8_lossy(&ran.stderr).into_owned())
+    };
+    let configuration = Value::from(std::fs::read_to_string(text).expect("a file"));
+    assert_eq!((given("cable", text).0, given(&name, "/dev/null").0), (configuration.clone(), configuration));
+    assert!(given("cable", "/nowhere").1.contains("'--configuration <FILE>': cannot be read"));
     let ran = test(&["trial", "cable", "--imix", "7q"]);
     assert!(String::from_utf8_lossy(&ran.stderr).contains("'q' is no size"));
 }

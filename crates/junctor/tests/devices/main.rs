@@ -108,6 +108,22 @@ fn the_kernel_forwards_extension_headers_and_both_families() {
 }
 
 #[test]
+fn reports_have_the_kernels_configuration() {
+    if rig::skip("reports_have_the_kernels_configuration") {
+        return;
+    }
+    for (device, told) in [
+        ("kernel-router", &["net.ipv4.ip_forward = 1", "inet 198.18.0.1/24", "198.19.0.0/24 dev d2"][..]),
+        ("kernel-bridge", &["br0: ", "ageing_time 8640000", "master br0"]),
+    ] {
+        let ran = test(&[&["trial", device, "--json"][..], &SLOW].concat());
+        let record: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+        let text = record["conditions"]["configuration"].as_str().expect("a configuration");
+        assert!(told.iter().all(|line| text.contains(line)), "{text}");
+    }
+}
+
+#[test]
 fn the_kernel_gets_routes_to_random_networks() {
     if rig::skip("the_kernel_gets_routes_to_random_networks") {
         return;

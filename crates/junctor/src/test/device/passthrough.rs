@@ -62,8 +62,9 @@ pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> 
     }
     rig.settle(&mut plugged);
     let [a, b] = DEVICE;
-    plugged.configuration =
-        Some(format!("what arrives at {a} leaves by {b}, and the other way round; nothing else is done to it\n"));
+    plugged.configuration = Some(format!(
+        "what arrives at {a} leaves by {b}, and the other way round; nothing else is done to it\n"
+    ));
     plugged.beside = Some(Box::new(Forwarder { stop, threads, _rig: rig }));
     Ok(plugged)
 }
