@@ -125,7 +125,7 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
             Ok(lines) => lines,
             Err(Failure::Refused(_, why) | Failure::Unreachable(why) | Failure::Unclear(why)) => {
                 let _ = sink.end(0);
-                return cli::fail(format!("{why}; kept: {written} packets{}", sink.shown()));
+                return cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
             }
         };
         for line in lines {
@@ -141,7 +141,8 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
                 }
                 Line::End { lost, passed_over } => {
                     if let (Err(why), exit::SUCCESS) = (sink.end(lost), status) {
-                        status = cli::fail(format!("{why}; kept: {written} packets"));
+                        status =
+                            cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
                     }
                     return ended(written, lost, passed_over, &sink, status);
                 }
@@ -150,7 +151,7 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
             if let Err(why) = done
                 && status == exit::SUCCESS
             {
-                status = cli::fail(format!("{why}; kept: {written} packets{}", sink.shown()));
+                status = cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
             }
         }
         let time_is_over = until.is_some_and(|until| Instant::now() >= until);
@@ -161,14 +162,16 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
         if let Err(why) = sink.flush()
             && status == exit::SUCCESS
         {
-            status = cli::fail(format!("{why}; kept: {written} packets{}", sink.shown()));
+            status = cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
         }
     }
 }
 
 fn ended(written: u64, lost: u64, unseen: u64, sink: &Sink, status: u8) -> u8 {
     let closed = if sink.is_closed() { " (its reader has gone)" } else { "" };
-    eprintln!("junctor: {written} packets captured{}{closed}", sink.shown());
+    let kept = sink.kept(written);
+    let cut = if kept < written { format!(", {kept} kept") } else { String::new() };
+    eprintln!("junctor: {written} packets captured{cut}{}{closed}", sink.shown());
     if lost > 0 {
         eprintln!("junctor: {lost} packets were lost, because they came faster than they could be captured");
     }

@@ -21,6 +21,7 @@ mod doctor;
 mod drops;
 mod explain;
 mod fib;
+mod files;
 mod init;
 mod lab;
 mod measure;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor profile`: what a router's threads and the kernel did, on one timeline.
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use profile::analyse::Report;
@@ -9,7 +9,7 @@ use profile::export;
 use profile::file::Recording;
 use serde_json::json;
 
-use crate::{cli, exit};
+use crate::{cli, exit, files};
 
 pub(crate) mod live;
 mod record;
@@ -116,22 +116,15 @@ fn export(args: &ExportArgs) -> u8 {
     if recording.end.is_none() {
         eprintln!("junctor: the recording has no end; what was kept of it is exported");
     }
-    let named = |e: std::io::Error| {
-        let place =
-            args.output.as_ref().map_or_else(|| "standard output".into(), |p| p.display().to_string());
-        cli::fail(format!("{place}: {e}"))
+    let named = |e: std::io::Error| match &args.output {
+        Some(path) => {
+            cli::fail(format!("cannot write {}: {e}; what was there before is there still", path.display()))
+        }
+        None => cli::fail(format!("standard output: {e}")),
     };
     let done = match &args.output {
-        Some(path) => std::fs::File::create(path).and_then(|file| {
-            let is_file = file.metadata().is_ok_and(|found| found.is_file());
-            write(args.format, &recording, BufWriter::new(file)).inspect_err(|_| {
-                // A part of it is of no use, and may be what fills the disk.
-                if is_file {
-                    let _ = std::fs::remove_file(path);
-                }
-            })
-        }),
-        None => write(args.format, &recording, BufWriter::new(std::io::stdout().lock())),
+        Some(path) => files::replace(path, |file| write(args.format, &recording, file)),
+        None => write(args.format, &recording, std::io::BufWriter::new(std::io::stdout().lock())),
     };
     match done {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => named(e),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where captured packets go: a file, files in turn, standard output, or lines for people.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use packet::port::link_type;
 use wire::pcap::ng::{Captured, Interface, NgWriter};
@@ -11,6 +13,8 @@ use wire::pcap::ng::{Captured, Interface, NgWriter};
 use crate::observe::records::{self, Line};
 
 type Stream = Box<dyn Write>;
+/// With what a block begins that has a packet, an enhanced one.
+const PACKET: [u8; 4] = 6u32.to_ne_bytes();
 
 /// A file that ends with a whole block, also where it takes no more. It is given whole blocks: a writer of blocks makes one write of each, and what
 /// gathers writes does not split them.
@@ -18,6 +22,10 @@ struct WholeBlocks {
     file: File,
     /// Bytes of whole blocks.
     whole: u64,
+    /// How many packets are in files.
+    packets: Rc<Cell<u64>>,
+    /// It took no more: what is written again for that reason is not taken either.
+    is_full: bool,
 }
 
 impl WholeBlocks {
@@ -34,20 +42,40 @@ impl WholeBlocks {
     }
 }
 
+/// How many packets are in these blocks.
+fn packets_in(mut blocks: &[u8]) -> u64 {
+    let mut packets = 0;
+    while let Some((kind, len)) = blocks.split_at_checked(4)
+        && let Some(len) = len.first_chunk().map(|len| u32::from_ne_bytes(*len))
+        && let Some(rest) = blocks.get(len.max(12) as usize..)
+    {
+        packets += u64::from(kind == PACKET);
+        blocks = rest;
+    }
+    packets
+}
+
 impl Write for WholeBlocks {
     fn write(&mut self, blocks: &[u8]) -> io::Result<usize> {
+        if self.is_full {
+            return Err(ErrorKind::StorageFull.into());
+        }
         if let Err(why) = self.file.write_all(blocks) {
+            self.is_full = true;
             if let Ok(meta) = self.file.metadata()
                 && meta.is_file()
             {
                 let room = meta.len().saturating_sub(self.whole);
-                self.whole += Self::whole_of(blocks, room as usize) as u64;
+                let taken = Self::whole_of(blocks, room as usize);
+                self.whole += taken as u64;
+                self.packets.set(self.packets.get() + packets_in(&blocks[..taken]));
                 self.file.set_len(self.whole)?;
                 self.file.seek(SeekFrom::Start(self.whole))?;
             }
             return Err(why);
         }
         self.whole += blocks.len() as u64;
+        self.packets.set(self.packets.get() + packets_in(blocks));
         Ok(blocks.len())
     }
 
@@ -75,6 +103,8 @@ pub(crate) struct Sink {
     snap: u32,
     interfaces: Vec<Known>,
     last_ns: u64,
+    /// How many packets are in files, those included that made room for others; nothing of standard output.
+    kept: Option<Rc<Cell<u64>>>,
     /// Whoever read it has gone.
     closed: bool,
 }
@@ -97,6 +127,7 @@ impl Sink {
             snap,
             interfaces: Vec::new(),
             last_ns: 0,
+            kept: path.filter(|path| path.as_os_str() != "-").map(|_| Rc::default()),
             closed: false,
         };
         sink.open()?;
@@ -123,7 +154,8 @@ impl Sink {
             Box::new(BufWriter::new(io::stdout()))
         } else {
             let file = File::create(&file).map_err(failed)?;
-            Box::new(BufWriter::new(WholeBlocks { file, whole: 0 }))
+            let packets = self.kept.clone().unwrap_or_default();
+            Box::new(BufWriter::new(WholeBlocks { file, whole: 0, packets, is_full: false }))
         };
         let program = concat!("junctor ", env!("CARGO_PKG_VERSION"));
         let begun = NgWriter::new(stream, program).and_then(|mut writer| {
@@ -161,6 +193,11 @@ impl Sink {
         self.closed
     }
 
+    /// How many packets have come to stay, of so many that were handed over.
+    pub(crate) fn kept(&self, written: u64) -> u64 {
+        self.kept.as_ref().map_or(written, |kept| kept.get())
+    }
+
     /// Where it all is, for messages.
     pub(crate) fn shown(&self) -> String {
         match &self.path {
@@ -169,7 +206,12 @@ impl Sink {
             Some(path) if self.size.is_some() => {
                 let first = self.files.map_or(1, |files| self.number.saturating_sub(files - 1).max(1));
                 let [first, last] = [first, self.number].map(|n| self.file(path, n).display().to_string());
-                format!(" in {first} to {last}")
+                let deleted = match self.files.map_or(0, |files| self.number.saturating_sub(files)) {
+                    0 => String::new(),
+                    1 => " (1 older file was deleted)".to_owned(),
+                    older => format!(" ({older} older files were deleted)"),
+                };
+                format!(" in {first} to {last}{deleted}")
             }
             Some(path) => format!(" in {}", path.display()),
         }
@@ -285,6 +327,10 @@ mod tests {
             assert_eq!(WholeBlocks::whole_of(&blocks, room), whole, "{room}");
         }
         assert_eq!(WholeBlocks::whole_of(&blocks[..50], 50), 32);
+        assert_eq!([0, 32, 92, 108].map(|upto| packets_in(&blocks[..upto])), [0, 1, 2, 3]);
+        let other: Vec<u8> =
+            [5u32.to_ne_bytes(), 16u32.to_ne_bytes()].concat().into_iter().chain([0; 8]).collect();
+        assert_eq!(packets_in(&[other, blocks].concat()), 3);
         assert_eq!(WholeBlocks::whole_of(&[0; 7], 7), 0);
     }
 }

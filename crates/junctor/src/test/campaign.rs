@@ -10,12 +10,12 @@ mod store;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::output::{csv, replace};
+use super::output::csv;
 use super::record::{All, FORM, Failed, Record};
 use super::report;
 use crate::progress::Progress;
 use crate::report::{Document, markdown, page, text};
-use crate::{cli, exit};
+use crate::{cli, exit, files};
 use plan::{Plan, Run};
 use store::Store;
 
@@ -170,7 +170,7 @@ fn finish(args: &Args, plan: &Plan, directory: &Path, all: &All) -> u8 {
         ("report.html", page::render(&document)),
     ] {
         let path = directory.join(name);
-        if let Err(why) = replace(&path, text.as_bytes()) {
+        if let Err(why) = files::replace(&path, |file| file.write_all(text.as_bytes())) {
             return cli::fail(format!(
                 "cannot write {}: {why}; the results of all runs are in {}, and --resume writes the report",
                 path.display(),

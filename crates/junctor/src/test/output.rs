@@ -3,13 +3,12 @@
 //! these has no room for it: if standard output takes nothing, the results are put where there is room.
 
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::record::Record;
 use super::report;
 use crate::report::{markdown, page};
-use crate::{cli, exit};
+use crate::{cli, exit, files};
 
 /// What is written, and where.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -32,8 +31,7 @@ impl Output {
     /// Sees that the files can be written, before anything is measured in vain.
     pub(super) fn prepare(&self) -> Result<(), String> {
         for path in self.report.iter().chain(&self.csv) {
-            let tried = if takes_its_place(path) { beside(path).map(drop) } else { open(path).map(drop) };
-            tried.map_err(|why| cannot(path, &why))?;
+            files::try_to_replace(path).map_err(|why| cannot(path, &why))?;
         }
         Ok(())
     }
@@ -61,10 +59,11 @@ impl Output {
     fn write(&self, records: &[Record]) -> Result<(), String> {
         if let Some(path) = &self.report {
             let page = page::render(&report::document(records));
-            replace(path, page.as_bytes()).map_err(|why| cannot(path, &why))?;
+            files::replace(path, |file| file.write_all(page.as_bytes())).map_err(|why| cannot(path, &why))?;
         }
         if let Some(path) = &self.csv {
-            replace(path, csv(records).as_bytes()).map_err(|why| cannot(path, &why))?;
+            files::replace(path, |file| file.write_all(csv(records).as_bytes()))
+                .map_err(|why| cannot(path, &why))?;
         }
         Ok(())
     }
@@ -87,42 +86,6 @@ fn rescue(json: &str) {
         Some(path) => eprintln!("junctor: the results are in {}", path.display()),
         None => eprintln!("{}", json.trim_end()),
     }
-}
-
-/// Whether a new file can take the place of what is there: a device or a pipe is written to.
-fn takes_its_place(path: &Path) -> bool {
-    let is_system = ["/dev", "/proc"].iter().any(|system| path.starts_with(system));
-    !is_system && std::fs::metadata(path).map_or(true, |found| found.is_file() || found.is_dir())
-}
-
-fn open(path: &Path) -> io::Result<std::fs::File> {
-    std::fs::OpenOptions::new().write(true).open(path)
-}
-
-/// A file without a name yet, where `path` is to be.
-fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if path.is_dir() {
-        return Err(io::Error::from(io::ErrorKind::IsADirectory));
-    }
-    let mut builder = tempfile::Builder::new();
-    // What others may not do is the process's mask to say.
-    builder.permissions(std::fs::Permissions::from_mode(0o666));
-    builder.prefix(".junctor-").tempfile_in(directory.unwrap_or(Path::new(".")))
-}
-
-/// Puts a file in the place of what was there, whole or not at all; what is no file is written to.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if !takes_its_place(path) {
-        return open(path)?.write_all(bytes);
-    }
-    // Behind a name for another file, that is the one.
-    let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut file = beside(path)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|why| why.error)?;
-    Ok(())
 }
 
 /// A line for each result.
@@ -155,36 +118,4 @@ pub(super) fn csv(records: &[Record]) -> String {
         }
     }
     String::from_utf8(out.into_inner().unwrap_or_default()).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_replaced_whole_or_not_at_all() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.csv");
-        for text in ["long enough", "short"] {
-            replace(&path, text.as_bytes()).unwrap();
-            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
-        }
-        assert!(replace(&path.join("b"), b"x").is_err() && replace(directory.path(), b"x").is_err());
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing half written is left");
-        let link = directory.path().join("link");
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        replace(&link, b"through").unwrap();
-        assert!(link.is_symlink() && std::fs::read(&path).unwrap() == b"through");
-    }
-
-    #[test]
-    fn devices_and_pipes_stay_what_they_are() {
-        assert!(!takes_its_place(Path::new("/dev/stdout")) && !takes_its_place(Path::new("/dev/null")));
-        replace(Path::new("/dev/null"), b"x").unwrap();
-        let why = replace(Path::new("/dev/full"), b"x").unwrap_err();
-        assert_eq!(why.kind(), io::ErrorKind::StorageFull);
-        for device in ["/dev/null", "/dev/full"] {
-            assert!(!std::fs::metadata(device).unwrap().is_file(), "{device}");
-        }
-    }
 }

@@ -148,6 +148,64 @@ fn dropped_packets_say_why() {
 }
 
 #[test]
+fn snap_length_and_direction_are_in_the_file() {
+    let router = Running::start(&format!("{SOURCE} -> q :: Queue -> Unqueue -> Discard;"), &["-j", "1"]);
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["frame.interface_name", "frame.len", "frame.cap_len", "frame.packet_flags_direction"];
+    for (snap, kept) in [("20", "20"), ("44", "44"), ("65535", "44")] {
+        let file = dir.path().join(snap);
+        let path = file.to_str().unwrap();
+        let (_, why, status) = router.ask(&["capture", "q", "--snap", snap, "--count", "20", "-w", path]);
+        assert_eq!(status, 0, "{why}");
+        let Some(all) = fields(&file, &names) else { return };
+        assert_eq!(all.len(), 20);
+        for packet in &all {
+            let direction = if packet[0] == "[0]q" { "0x00000001" } else { "0x00000002" };
+            assert_eq!(packet[1..], ["44", kept, direction], "{packet:?}");
+        }
+        assert!(all.iter().any(|p| p[0] == "[0]q") && all.iter().any(|p| p[0] == "q[0]"));
+    }
+    for (direction, name) in [("in", "[0]q"), ("out", "q[0]")] {
+        let file = dir.path().join(direction);
+        let path = file.to_str().unwrap();
+        let only = ["capture", "q", "--direction", direction, "--count", "20", "-w", path];
+        let (_, why, status) = router.ask(&only);
+        assert_eq!(status, 0, "{why}");
+        let Some(all) = fields(&file, &names) else { return };
+        assert!(all.len() == 20 && all.iter().all(|packet| packet[0] == name), "{all:?}");
+    }
+}
+
+/// A file system with room for some packets, which this script alone sees.
+const FULL: &str = r#"mount -t tmpfs -o size=16k none "$OUT" || exit 77
+"$JUNCTOR" capture --socket "$SOCKET" q -w "$OUT/a.pcapng" --time 60s
+status=$?
+cp "$OUT/a.pcapng" "$OUT.pcapng"
+exit $status
+"#;
+
+#[test]
+fn what_a_full_disk_has_kept_is_counted() {
+    if lab::rig::skip("what_a_full_disk_has_kept_is_counted") {
+        return;
+    }
+    let router = Running::start(&format!("{SOURCE} -> q :: Queue -> Unqueue -> Discard;"), &["-j", "1"]);
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("disk");
+    std::fs::create_dir(&out).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "bash", "-c", FULL]).env("JUNCTOR", env!("CARGO_BIN_EXE_junctor"));
+    let ran = command.env("SOCKET", router.socket()).env("OUT", &out).output().expect("unshare");
+    let why = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.code() == Some(1) && why.contains("No space left on device"), "{why}");
+    let Some(all) = fields(&dir.path().join("disk.pcapng"), &["frame.len"]) else { return };
+    // 16384 bytes, of which each packet takes up 100 or so.
+    assert!((100..200).contains(&all.len()), "{}", all.len());
+    let kept = format!("kept: {} packets", all.len());
+    assert!(why.contains(&kept) && why.contains(&format!(" captured, {} kept", all.len())), "{why}");
+}
+
+#[test]
 fn full_disks_closed_pipes_and_routers_that_go_are_named() {
     let text = format!("{SOURCE} -> q :: Queue -> Unqueue -> Discard;");
     let router = Running::start(&text, &["-j", "1"]);
@@ -180,6 +238,9 @@ fn full_disks_closed_pipes_and_routers_that_go_are_named() {
     let mut files: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
     assert_eq!(files.len(), 2, "{files:?}: {why}");
+    let last = files[1].file_stem().unwrap().to_string_lossy().into_owned();
+    let deleted = last.rsplit('-').next().and_then(|n| n.parse::<u64>().ok()).expect("a number") - 2;
+    assert!(deleted > 1 && why.contains(&format!("({deleted} older files were deleted)")), "{why}");
     for file in &files {
         let Some(read) = told("tcpdump", &[], file) else { return };
         assert!(!read.is_empty() || file == &files[1]);
