@@ -116,7 +116,7 @@ impl MacTable {
     }
 
     /// The port to reach `mac` by; nothing if it is not known (or too old).
-    #[inline]
+    #[inline(always)]
     pub fn lookup(&self, mac: Mac, vlan: u16, now_ns: u64) -> Option<u16> {
         let (port, seen_ns) = self.stations.get(&key(mac, vlan))?;
         (now_ns.saturating_sub(*seen_ns) < self.timeout_ns).then_some(*port)

@@ -96,7 +96,7 @@ impl EtherSwitch {
     }
 
     /// Learns from a frame that came in by `port` and says where it goes.
-    #[inline]
+    #[inline(always)]
     fn way(&mut self, port: usize, packet: &Packet, now_ns: u64) -> Way {
         let Some(header) = packet.data().first_chunk::<HEADER_LEN>() else { return Way::Short };
         let [_, _, _, _, _, _, s0, s1, s2, s3, s4, s5, ..] = *header;
@@ -105,7 +105,7 @@ impl EtherSwitch {
     }
 
     /// Where a frame with this header goes, by what is known.
-    #[inline]
+    #[inline(always)]
     fn known_way(&self, port: usize, header: &[u8; HEADER_LEN], now_ns: u64) -> Way {
         let [d0, d1, d2, d3, d4, d5, ..] = *header;
         if d0 & 1 != 0 {
@@ -120,6 +120,7 @@ impl EtherSwitch {
 
     /// Sends frames that came in by `port` their common way: at once if they are all of their batch, or else by
     /// way of `self.outputs`.
+    #[inline]
     fn deliver(&mut self, cx: &mut Cx<'_>, port: usize, way: Way, mut batch: Batch, whole: bool) {
         let n = cx.noutputs();
         let last = match way {

@@ -78,7 +78,7 @@ impl Family for Pings {
         self.0 = core::plain_timing(args, TIMEOUT_S);
     }
 
-    #[inline]
+    #[inline(always)]
     fn flow(&self, packet: &Packet) -> Option<(FlowKey, bool)> {
         let ip = packet.network()?.first_chunk::<20>()?;
         let first = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff == 0;

@@ -78,7 +78,7 @@ impl Family for Address {
         self.0 = core::plain_timing(args, TIMEOUT_S);
     }
 
-    #[inline]
+    #[inline(always)]
     fn flow(&self, packet: &Packet) -> Option<(FlowKey, bool)> {
         by_addresses(packet)
     }

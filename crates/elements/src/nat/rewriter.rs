@@ -167,7 +167,7 @@ impl Family for Ports {
     }
 
     /// One of the protocols, first fragment, ports there.
-    #[inline]
+    #[inline(always)]
     fn flow(&self, packet: &Packet) -> Option<(FlowKey, bool)> {
         let ip = packet.network()?.first_chunk::<20>()?;
         let transport = packet.transport()?;
