@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use profile::clock::Pair;
-use profile::file::Writer;
+use profile::file::{Recording, Writer};
 use profile::kernel::event::{KernelEvent, KernelKind};
 use profile::names::{ElementName, End, Header, LockName, Names, ThreadName};
 use serde_json::{Value, json};
@@ -344,6 +344,12 @@ fn what_cannot_be_done_is_said() {
         );
     };
     record(text(&missing), &["no/such/dir", "No such file"]);
+    // Rings too small for what is told.
+    let (small, file) = (place.write("small.click", LINE), place.path("small.prof"));
+    let run =
+        ["--no-kernel", "--ring", "16", "--one-in", "1", "--", "-j", "1", "--control", "none", text(&small)];
+    let args = [&["profile", "record", "-o", text(&file)][..], &run].concat();
+    check(&args, 0, &["rings ran over", "(--ring 64)", "--one-in"]);
     // A disk that is full.
     record("/dev/full", &["/dev/full", "No space left"]);
     let other = place.write("other.prof", "something else");
@@ -353,6 +359,38 @@ fn what_cannot_be_done_is_said() {
     check(&["profile", "record", "-o", "x", "--time", "soon", text(&conf)], 2, &["--time", "soon"]);
     let socket = place.path("none.sock");
     check(&["profile", "record", "-o", "x", "--socket", text(&socket)], 1, &["no router answers"]);
+}
+
+/// Names of other programs' threads are in the file before it ends, should its end never be written.
+#[test]
+fn a_recording_without_an_end_has_names() {
+    let place = Place::new();
+    let conf = place.write("line.click", "InfiniteSource -> Queue -> Unqueue -> Discard;");
+    let file = place.path("line.prof");
+    // Whether others had a processor in that time is not ours to say.
+    for _ in 0..20 {
+        let run = ["--time", "600ms", "-o", text(&file), "--", "-j", "1", "--control", "none", text(&conf)];
+        let output = junctor(&[&["profile", "record"][..], &run].concat());
+        assert!(output.status.success(), "{}", words(&output));
+        let bytes = std::fs::read(&file).expect("a recording");
+        let whole = Recording::read(&bytes).expect("a recording");
+        if whole.header.kernel_events.is_empty() {
+            eprintln!(
+                "a_recording_without_an_end_has_names: skipped, as nobody may record the kernel's events here"
+            );
+            return;
+        }
+        // All names are told once more at the end, behind the last events.
+        let last = bytes.windows(4).rposition(|tag| tag == b"COMM").expect("names");
+        let cut = Recording::read(&bytes[..last]).expect("a recording");
+        assert!(cut.end.is_none());
+        let known = |(id, name)| whole.commands.get(id) == Some(name);
+        assert!(cut.commands.iter().all(known), "{:?} {:?}", cut.commands, whole.commands);
+        if !cut.commands.is_empty() {
+            return;
+        }
+    }
+    panic!("no name was ever written before the end");
 }
 
 /// A file that takes no more, by a limit that is not a signal here: what has happened, and the packets, are kept all the same.

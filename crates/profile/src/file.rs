@@ -10,7 +10,7 @@
 //!  NAME  JSON, [`Names`]             at the beginning, and whenever another configuration has come
 //!  EVTS  32 bytes each, [`Event`]    at: u64, kind: u32, thread: u32, subject: u32, other: u32, first: u32, second: u32
 //!  KERN  32 bytes each, [`KernelEvent`]
-//!  COMM  JSON, numbers and names of the threads that the kernel's events name
+//!  COMM  JSON, numbers and names of the threads that the kernel's events name: now and then those that are new, at the end all
 //!  END_  JSON, [`End`]               once, last
 //!  CRC_  4 bytes, behind each section: the CRC-32 (as in gzip) of that section, its tag and length included
 //! ```

@@ -4,6 +4,7 @@
 //! There is one recording at a time in a process, since there is one set of rings. What cannot be written (a full disk) ends it; what was written
 //! until then is a file that can be read.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -198,6 +199,7 @@ impl Recorder {
             events: Vec::new(),
             kernel: Vec::new(),
             known: Names::default(),
+            commands: BTreeMap::new(),
             next_clock: Instant::now(),
             no_room: 0,
         };
@@ -289,6 +291,8 @@ struct Session {
     kernel: Vec<KernelEvent>,
     /// The names written last.
     known: Names,
+    /// The kernel's threads of which names are written.
+    commands: BTreeMap<u32, String>,
     next_clock: Instant,
     /// Events for which the file had no room.
     no_room: u64,
@@ -321,7 +325,8 @@ impl Session {
         }
         self.writer.clock(Pair::now())?;
         self.write_names()?;
-        self.writer.commands(self.capture.names())?;
+        self.commands.clear();
+        self.write_commands()?;
         let lost = self.reader.as_ref().map_or_else(Vec::new, Reader::lost);
         let mut fired = self.fired.take().map(|(fired, _)| fired);
         let why = match (&written, &fired) {
@@ -398,6 +403,7 @@ impl Session {
         if Instant::now() >= self.next_clock {
             self.next_clock = Instant::now() + CLOCKS_EVERY;
             self.writer.clock(Pair::now())?;
+            self.write_commands()?;
             return self.write_names();
         }
         // Of threads and locks it is asked no more often, which costs a lock and a text for each.
@@ -419,6 +425,19 @@ impl Session {
         write_out(&mut self.events, &progress.events, |part| writer.events(part))?;
         write_out(&mut self.kernel, &progress.kernel_events, |part| writer.kernel(part))?;
         progress.bytes.store(writer.written(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes names of the kernel's threads that are not in the file yet, so that a recording without an end has them.
+    fn write_commands(&mut self) -> io::Result<()> {
+        let is_new = |(id, name): &(&u32, &String)| self.commands.get(id) != Some(name);
+        let new: BTreeMap<u32, String> =
+            self.capture.names().iter().filter(is_new).map(|(id, name)| (*id, name.clone())).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.writer.commands(&new)?;
+        self.commands.extend(new);
         Ok(())
     }
 

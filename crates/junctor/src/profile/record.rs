@@ -153,11 +153,11 @@ fn beginning(args: Args, options: Options) -> u8 {
         let recorder = Recorder::start(&output, options, &live::command(), names, trigger);
         let recorder = recorder.map_err(|e| e.to_string())?;
         eprint!("{}", live::shortfalls(&recorder));
-        Ok(move || ended(recorder, &until, &output))
+        Ok(move || ended(recorder, &until, &output, &options))
     })
 }
 
-fn ended(mut recorder: Recorder, until: &[Condition], output: &Path) -> u8 {
+fn ended(mut recorder: Recorder, until: &[Condition], output: &Path, options: &Options) -> u8 {
     let done = recorder.end();
     let (progress, file) = (recorder.progress(), output.display());
     let status = match until {
@@ -170,16 +170,24 @@ fn ended(mut recorder: Recorder, until: &[Condition], output: &Path) -> u8 {
     };
     match done {
         Ok(()) => {
-            say_recorded(&progress.to_string(), output);
+            say_recorded(&progress.to_string(), output, options);
             status
         }
         Err(why) => cli::fail(format!("{file}: {}", live::failed(&why, progress))),
     }
 }
 
-fn say_recorded(progress: &str, file: &Path) {
+fn say_recorded(progress: &str, file: &Path, options: &Options) {
     let file = file.display();
     eprintln!("junctor: recorded {progress} in {file}; look into it by 'junctor profile report {file}'");
+    let lost = progress.split(", ").find_map(|part| part.strip_suffix(" lost")?.parse::<u64>().ok());
+    // Rings that are emptied at the end are to run over.
+    if options.mode == Mode::Stream && lost.is_some_and(|lost| lost > 0) {
+        let larger = 4 * options.ring_records;
+        eprintln!(
+            "junctor: events were lost where rings ran over before they were emptied; to lose none: larger rings (--ring {larger}), fewer runs (--one-in) or kinds (--events)"
+        );
+    }
 }
 
 /// Records a router that runs.
@@ -209,7 +217,7 @@ fn running(args: &Args, options: Options) -> u8 {
             if !outcome.is_empty() {
                 eprintln!("junctor: {}", fired.unwrap_or(outcome));
             }
-            say_recorded(progress, &file);
+            say_recorded(progress, &file, &options);
             if outcome.is_empty() || fired.is_some() { exit::SUCCESS } else { exit::FAILURE }
         }
         Err(why) => why.tell(),

@@ -155,7 +155,7 @@ fn shared(thread: &Thread, report: &Report) -> Option<Finding> {
 fn load(thread: &Thread) -> f64 {
     let able = thread.running + thread.ready;
     let had = if able > 0.0 { thread.running / able } else { 1.0 };
-    thread.working.min(1.0) * had
+    thread.working * had
 }
 
 fn imbalance(report: &Report) -> Option<Finding> {

@@ -97,7 +97,7 @@ fn lock(trace: &Trace<'_>, number: u32, sums: &Sums) -> Lock {
     waiters.dedup();
     let pair = |((owner, waiter), (waits, cycles)): (&(u32, u32), &(u64, u64))| Pair {
         // Whoever held it may have let it go by the time that the waiter looked.
-        owner: if *owner == 0 { "(gone)".into() } else { trace.thread(*owner) },
+        owner: if *owner == 0 { "already released".into() } else { trace.thread(*owner) },
         waiter: trace.thread(*waiter),
         waits: *waits,
         wait_us: ns(*cycles) / 1e3,

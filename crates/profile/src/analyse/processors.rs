@@ -286,7 +286,8 @@ fn threads(trace: &Trace<'_>, follows: &HashMap<u32, Follow>) -> Vec<Thread> {
             name: trace.thread(number),
             id,
             worker: sums.worker,
-            working: sums.working as f64 * trace.one_in() / all,
+            // Of a few runs it is concluded how long all took.
+            working: (sums.working as f64 * trace.one_in() / all).min(1.0),
             waiting_for_locks: sums.waiting as f64 / all,
             sleeping: sums.sleeping as f64 / all,
             running: follow.share(follow.running),
