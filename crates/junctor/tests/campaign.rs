@@ -2,7 +2,9 @@
 //! `junctor test campaign`: what it leaves behind, also when it is interrupted. No speed is asked for.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use serde_json::Value;
 
@@ -167,6 +169,42 @@ fn a_killed_campaign_goes_on_where_it_was() {
     assert!(resumed.status.success(), "{}", text(&resumed.stderr));
     assert!(text(&resumed.stderr).contains("1 of 1 runs are done already"), "{}", text(&resumed.stderr));
     assert_eq!(campaign.done(), before);
+}
+
+/// Whether a process has these words among its arguments.
+fn is_running(words: &str) -> bool {
+    let all = std::fs::read_dir("/proc").expect("processes").flatten();
+    let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.into_iter().any(|line| String::from_utf8_lossy(&line).split('\0').any(|word| word == words))
+}
+
+/// The campaign alone is told to end: so does the run that it has begun, and what was done before is kept.
+#[test]
+fn a_campaign_that_is_told_to_end_ends_its_run() {
+    let seed = format!("{}", 1_000_000_000 + u64::from(std::process::id()));
+    let text_of = format!(
+        "devices = [\"cable\"]\nsizes = [64]\n[[procedure]]\ntest = \"trial\"\n\
+         options = [\"--rate\", \"1k\", \"--time\", \"0.02\"]\n[[procedure]]\ntest = \"trial\"\n\
+         options = [\"--rate\", \"1k\", \"--time\", \"36000\", \"--seed\", \"{seed}\"]\n"
+    );
+    let campaign = Campaign::new(&text_of);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
+    command.args(["test", "campaign"]).arg(campaign.path("a.toml")).arg("--dir").arg(campaign.path("out"));
+    let child = command.current_dir(ROOT).stderr(Stdio::piped()).spawn().expect("junctor");
+    while !is_running(&seed) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a number")).expect("a process");
+    kill_process(pid, Signal::TERM).expect("it runs");
+    let ran = child.wait_with_output().expect("its output");
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(128 + 15), "{said}");
+    assert!(
+        said.contains("interrupted by SIGTERM: 1 of 2 runs are done") && said.contains("--resume"),
+        "{said}"
+    );
+    assert!(!is_running(&seed), "its run goes on");
+    assert_eq!(campaign.done().len(), 1);
 }
 
 /// A limit on the size of files stands for a full disk: both end a write.

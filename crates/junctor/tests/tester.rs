@@ -662,6 +662,35 @@ fn a_test_that_is_interrupted_tells_what_it_has_found() {
 }
 
 #[test]
+fn of_trials_that_are_interrupted_those_that_were_done_are_told() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    // How long it takes to the first trial's end is not ours to say.
+    for tenths in 1..100 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
+        command
+            .args(["test", "trial", "cable", "--rate", "1k", "--time", "0.05", "--repeat", "1000", "--json"]);
+        let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn();
+        let child = child.expect("junctor");
+        std::thread::sleep(std::time::Duration::from_millis(100 * tenths));
+        let pid = Pid::from_raw(i32::try_from(child.id()).expect("a number")).expect("a process");
+        kill_process(pid, Signal::TERM).expect("it runs");
+        let ran = child.wait_with_output().expect("its output");
+        let Ok(object) = serde_json::from_slice::<Value>(&ran.stdout) else { continue };
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(128 + 15), "{said}");
+        assert!(said.lines().any(|line| line == "junctor: interrupted by SIGTERM"), "{said}");
+        assert_eq!(object["invalid"][0]["cause"], "interrupted by SIGTERM");
+        let sent = object["results"].as_array().expect("results").iter();
+        let sent = sent.clone().find(|r| r["name"] == "test.sent_mpps").expect("what was sent");
+        let trials = object["trials"].as_array().expect("trials");
+        assert_eq!(sent["runs"].as_u64(), Some(trials.len() as u64 - 1), "the last was given up: {object}");
+        return;
+    }
+    panic!("no trial was ever done");
+}
+
+#[test]
 fn the_report_of_a_soak_begins_with_what_was_lost() {
     let ran = test(&["soak", "cable", "--size", "64", "--rate", "1000", "--time", "0.2", "--markdown"]);
     let text = String::from_utf8_lossy(&ran.stdout);

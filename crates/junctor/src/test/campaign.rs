@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use super::output::csv;
 use super::record::{All, FORM, Failed, Record};
-use super::report;
+use super::{interrupt, report};
 use crate::progress::Progress;
 use crate::report::{Document, markdown, page, text};
 use crate::{cli, exit, files};
@@ -78,9 +78,22 @@ pub(super) fn main(args: &Args) -> u8 {
             ));
         }
     }
-    match measure(&plan, &store) {
-        Ok(all) => finish(args, &plan, &directory, &all),
-        Err(why) => cli::fail(why),
+    if let Err(why) = interrupt::heed() {
+        return cli::fail(why);
+    }
+    match (measure(&plan, &store), interrupt::came()) {
+        (Ok(all), Some(signal)) if all.records.len() + all.invalid.len() < plan.runs.len() => {
+            cli::fail(format!(
+                "{}: {} of {} runs are done, and their results are kept in {}; --resume does the others",
+                interrupt::cause(signal),
+                all.records.len(),
+                plan.runs.len(),
+                directory.join("runs").display()
+            ));
+            interrupt::status(signal)
+        }
+        (Ok(all), _) => finish(args, &plan, &directory, &all),
+        (Err(why), _) => cli::fail(why),
     }
 }
 
@@ -111,6 +124,7 @@ fn measure(plan: &Plan, store: &Store) -> Result<All, String> {
                 place.keep(record.json().as_bytes())?;
                 all.records.push(record);
             }
+            Err(_) if interrupt::came().is_some() => break,
             Err(cause) => {
                 progress.say(&format!("{}: no result: {cause}", run.name));
                 all.invalid.push(Failed { run: run.name.clone(), cause });
@@ -144,7 +158,8 @@ fn carry_out(run: &Run) -> Result<Record, String> {
     let program = std::env::current_exe().map_err(|why| format!("cannot find this program: {why}"))?;
     let mut command = Command::new(program);
     command.args(&run.arguments).stdin(Stdio::null());
-    let output = command.output().map_err(|why| format!("cannot start this program again: {why}"))?;
+    let output =
+        interrupt::attend(command).map_err(|why| format!("cannot start this program again: {why}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     let mut said: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     // The cause stands last; a message may have some lines before.

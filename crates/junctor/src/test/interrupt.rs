@@ -5,9 +5,13 @@
 //! soak on this machine's ports tells how it went until then. A second one, or the first of another test, ends the process at once. What devices have started ends before it: a process's namespaces go with it,
 //! other processes do not.
 
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
+use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::signal_name;
 
@@ -17,6 +21,8 @@ use super::device;
 static ENDING: AtomicBool = AtomicBool::new(false);
 /// The signal that a test heeds, once it has come.
 static CAME: AtomicI32 = AtomicI32::new(0);
+/// The process that is attended to; 0 if there is none.
+static CHILD: AtomicI32 = AtomicI32::new(0);
 /// Set when it comes; there if a test heeds it.
 static GIVEN_UP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
@@ -68,17 +74,48 @@ pub(super) fn watch() -> Result<(), String> {
     result
 }
 
+/// Waits for a process, which gets the signals that come meanwhile. It is in a group of its own, so that it gets none from a terminal as well.
+pub(super) fn attend(mut command: Command) -> io::Result<Output> {
+    let command = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn()?;
+    let pid = Pid::from_child(&child);
+    CHILD.store(pid.as_raw_pid(), Ordering::Release);
+    // One that came before there was anybody to pass it on to.
+    came().into_iter().for_each(|signal| {
+        pass_on(signal);
+    });
+    let output = child.wait_with_output();
+    CHILD.store(0, Ordering::Release);
+    output
+}
+
+/// Whether there is a process that is attended to, which gets this signal.
+fn pass_on(signal: i32) -> bool {
+    let (Some(pid), Some(signal)) =
+        (Pid::from_raw(CHILD.load(Ordering::Acquire)), Signal::from_named_raw(signal))
+    else {
+        return false;
+    };
+    // It may have ended.
+    kill_process(pid, signal).is_ok()
+}
+
 fn take(signal: i32) {
     if let (Some(given_up), None) = (GIVEN_UP.get(), came()) {
         CAME.store(signal, Ordering::Release);
         given_up.store(true, Ordering::Release);
-        eprintln!(
-            "junctor: {}: what was found so far is told; another signal ends this at once",
-            name(signal)
-        );
+        if pass_on(signal) {
+            eprintln!("junctor: {}: the run is given up; another signal ends this at once", name(signal));
+        } else {
+            eprintln!(
+                "junctor: {}: what was found so far is told; another signal ends this at once",
+                name(signal)
+            );
+        }
         return;
     }
     ENDING.store(true, Ordering::Release);
+    pass_on(signal);
     device::evict_all();
     std::process::exit(status(signal).into());
 }

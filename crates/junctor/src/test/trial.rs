@@ -12,9 +12,9 @@ use tester::trial::Trial;
 use super::agent::Reading;
 use super::log::{gather, latency_curve};
 use super::quantiles::{QUANTILES, TOO_FEW, cell};
-use super::record::{Found, Record};
+use super::record::{Cause, Found, Record};
 use super::variant::{Scene, Variant};
-use super::{Common, Facts, SHARED_CORE, calibrate};
+use super::{Common, Facts, SHARED_CORE, calibrate, interrupt};
 use crate::cli;
 
 /// Send at one rate, and tell what became of the frames.
@@ -50,10 +50,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     size: usize,
     /// Frames a second that each sending port offers; k and M may follow the number.
-    #[arg(long, value_name = "RATE", default_value = "100k", value_parser = super::rate)]
+    #[arg(long, value_name = "RATE", default_value = "100k", value_parser = super::rate, allow_negative_numbers = true)]
     rate: f64,
     /// For how many seconds.
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::seconds, allow_negative_numbers = true)]
     time: Duration,
     /// How often, for a comparison (junctor test compare).
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -65,15 +65,22 @@ pub(crate) fn main(args: &Args) -> u8 {
     if let Err(why) = args.common.output.prepare() {
         return cli::fail(why);
     }
-    match run(args) {
-        Ok((record, text)) => {
-            let json = record.json();
-            args.common.output.publish(&[record], &text, &json)
-        }
-        Err(why) => cli::fail(why),
+    if let Err(why) = interrupt::heed() {
+        return cli::fail(why);
     }
+    let status = match run(args) {
+        Ok((record, text)) => {
+            let failed = record.invalid.first().map(|invalid| invalid.cause.clone());
+            let json = record.json();
+            let status = args.common.output.publish(&[record], &text, &json);
+            failed.map_or(status, cli::fail)
+        }
+        Err(why) => cli::fail(interrupt::came().map_or(why, interrupt::cause)),
+    };
+    interrupt::came().map_or(status, interrupt::status)
 }
 
+/// Carries them out. Where one comes to nothing, those before it are told.
 fn run(args: &Args) -> Result<(Record, String), String> {
     let modifiers = &args.common.modifiers;
     if modifiers.each() {
@@ -125,9 +132,17 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     log.begin("trial");
     let mut text = String::new();
     let mut latency: Option<Histogram<u64>> = None;
-    for _ in 0..args.repeat {
+    for number in 0..args.repeat {
         let trial = Trial::new(args.rate, args.time);
-        let detail = plugged.station.run(trial).map_err(|why| why.to_string())?;
+        let detail = match plugged.station.run(trial) {
+            Ok(detail) => detail,
+            Err(why) if number == 0 => return Err(why.to_string()),
+            Err(why) => {
+                let cause = interrupt::came().map_or_else(|| why.to_string(), interrupt::cause);
+                found.invalid.push(Cause { size: Some(size), cause });
+                break;
+            }
+        };
         text += &self::text(args, size, &facts, &detail);
         results(&detail, &mut found);
         for reading in log.readings() {

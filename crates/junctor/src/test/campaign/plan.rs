@@ -59,7 +59,12 @@ const NO_PROCEDURES: [&str; 2] = ["campaign", "compare"];
 impl Plan {
     /// Reads a file. What is wrong with it is said with its place and what to do about it.
     pub(super) fn read(path: &Path) -> Result<Plan, String> {
-        let text = std::fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
+        let text = std::fs::read_to_string(path).map_err(|why| {
+            format!(
+                "{}: {why}; name a campaign's file ('junctor test campaign --help' shows one)",
+                path.display()
+            )
+        })?;
         let title = path.file_stem().unwrap_or_default().to_string_lossy();
         parse(&title, &text).map_err(|(place, why)| {
             let line = text[..place.start.min(text.len())].matches('\n').count() + 1;
@@ -72,8 +77,8 @@ impl Plan {
 type Wrong = (Range<usize>, String);
 
 fn parse(title: &str, text: &str) -> Result<Plan, Wrong> {
-    let file: File = toml::from_str(text)
-        .map_err(|why| (why.span().unwrap_or_default(), why.message().trim().replace('\n', "; ")))?;
+    let file: File =
+        toml::from_str(text).map_err(|why| (why.span().unwrap_or_default(), mended(why.message())))?;
     let empty = |span: Range<usize>, what: &str, such: &str| {
         Err((span, format!("no {what}; name one, such as {such}")))
     };
@@ -107,6 +112,25 @@ fn parse(title: &str, text: &str) -> Result<Plan, Wrong> {
         }
     }
     Ok(Plan { title: file.title.unwrap_or_else(|| title.to_owned()), runs })
+}
+
+/// What a reader of TOML says, with what to do about it.
+fn mended(said: &str) -> String {
+    let said = said.trim().replace('\n', "; ");
+    let mend = match () {
+        () if said.ends_with("expected a sequence") => "; write a list, such as [\"cable\"] or [64, 128]",
+        () if said.contains("expected a string") => "; write it in quotes",
+        () if said.contains("expected usize") => {
+            "; write a number of frames' bytes, or of cores, without quotes"
+        }
+        () if said.starts_with("missing field `procedure`") => {
+            "; add a table [[procedure]] with test = \"rfc2544\""
+        }
+        () if said.starts_with("missing field `devices`") => "; add devices = [\"cable\"]",
+        () if said.starts_with("missing field `sizes`") => "; add sizes = [64, 1518]",
+        () => "",
+    };
+    said + mend
 }
 
 fn run(common: &[String], procedure: &Procedure, device: &Spanned<String>, cores: usize, size: usize) -> Run {
