@@ -32,6 +32,20 @@ fn quantity(found: &mut Found, name: String, unit: &'static str, runs: Vec<f64>)
     median
 }
 
+/// Notes a quantity in microseconds with how it varied over the trials, and says both: the median, and the 1st and 99th percentile
+/// (RFC 8219 7.2).
+fn varied(found: &mut Found, name: &str, runs: Vec<f64>) -> String {
+    let Some(delay::Repeated { median, p1, p99, .. }) = delay::repeated(&runs) else { return String::new() };
+    found.note_runs(name.to_owned(), "us", runs);
+    let base = name.rsplit_once('.');
+    for (percentile, value) in [("p1", p1), ("p99", p99)] {
+        let name = base
+            .map_or_else(|| name.to_owned(), |(what, size)| format!("{what}.{percentile}_of_trials.{size}"));
+        found.note(name, "us", value);
+    }
+    format!("{median:.1} ({p1:.1} to {p99:.1})")
+}
+
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
@@ -199,6 +213,8 @@ pub(super) fn back_to_back(
     let mean = report.frames.mean;
     quantity(found, site.name("burst_frames"), "frames", report.bursts.iter().map(|n| *n as f64).collect());
     found.note(site.name("burst_frames.average"), "frames", mean);
+    let is_bound = report.limited_by_tester || report.at_longest > 0;
+    let mut told = vec!["burst_frames", "burst_frames.average"];
     found.text += &format!(
         "             longest burst without loss: {mean:.1} frames on average (standard deviation {:.1}){whose}\n",
         report.frames.stdev
@@ -209,11 +225,14 @@ pub(super) fn back_to_back(
         found.note(site.name("implied_buffer_us"), "us", implied);
         found.note(site.name("corrected_buffer_us"), "us", buffer);
         found.note(site.name("buffer_frames"), "frames", report.buffer_frames());
+        told.extend(["implied_buffer_us", "corrected_buffer_us", "buffer_frames"]);
+        let least = if is_bound { "at least " } else { "" };
         found.text += &format!(
-            "             buffer: {:.1} frames; time: implied {implied:.1} us, corrected {buffer:.1} us\n",
+            "             buffer: {least}{:.1} frames; time: implied {implied:.1} us, corrected {buffer:.1} us\n",
             report.buffer_frames()
         );
     }
+    told.iter().filter(|_| is_bound).for_each(|what| found.bound(&site.name(what)));
     found.deviate(&if corrected { report.ledger } else { report.ledger.of(document) });
     Ok(())
 }
@@ -233,23 +252,33 @@ pub(super) fn recovery(
     if let Some(time) = args.trial {
         (parameters.overload, parameters.watch, parameters.quiet) = (time, time, time / 5);
     }
+    parameters.repeats = args.repeats();
     site.begin("recovery");
     let report = recovery::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
     let times: Option<Vec<f64>> =
         report.recoveries.iter().map(|r| Some(r.time?.as_secs_f64() * 1e3)).collect();
     let overloaded = report.recoveries.iter().all(|recovery| recovery.overloaded);
+    let kept_up = report.recoveries.iter().all(|recovery| recovery.timeline.tester_kept_up());
+    let rate = parameters.overload_rate() / 1e6;
     let text = match times {
-        None => "             recovery from overload: it still lost frames at the end\n".to_owned(),
+        // What lost nothing has nothing to recover from, and took no time for it.
+        _ if !overloaded => {
+            let tester = if kept_up { "" } else { ", of which the tester did not send all" };
+            format!("not measured: nothing was lost at {rate:.4} Mpps{tester}, which is no overload")
+        }
+        None => "it still lost frames at the end".to_owned(),
         Some(times) => {
             let average = mean(&times);
             quantity(found, site.name("recovery_ms"), "ms", times);
             found.note(site.name("recovery_ms.average"), "ms", average);
-            let note =
-                if overloaded { "" } else { "  (the greatest rate was no overload: nothing was lost)" };
-            format!("             recovery from overload: {average:.3} ms on average{note}\n")
+            let tester = if kept_up { "" } else { "  (the tester could not offer all of the overload)" };
+            format!("{average:.3} ms on average{tester}")
         }
     };
-    found.text += &text;
+    if !overloaded {
+        found.unmeasured(format!("recovery from overload: {text}"));
+    }
+    found.text += &format!("             recovery from overload: {text}\n");
     found.deviate(&report.ledger);
     Ok(())
 }
@@ -267,7 +296,8 @@ pub(super) fn reset(
         Profile::Rfc => reset::Parameters::rfc(kind, rate),
         Profile::Quick => reset::Parameters::quick(kind, rate),
     };
-    let mut parameters = reset::Parameters { sending_ports: site.senders as u32, ..parameters };
+    let (sending_ports, repeats) = (site.senders as u32, args.repeats());
+    let mut parameters = reset::Parameters { sending_ports, repeats, ..parameters };
     if let Some(time) = args.trial {
         (parameters.before, parameters.after) = (time, time);
     }
@@ -283,7 +313,11 @@ pub(super) fn reset(
     ] {
         let words = method.replace('_', " ");
         match times {
-            None => text += &format!("  {words}: forwarding did not come back"),
+            None => {
+                let within = parameters.after.as_secs_f64();
+                text += &format!("  {words}: forwarding did not come back within {within} s");
+                found.unmeasured(format!("{kind}, {words}: forwarding did not come back within {within} s"));
+            }
             Some(times) => {
                 let times: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
                 text += &format!("  {words} {:.3} ms", mean(&times));
@@ -291,11 +325,18 @@ pub(super) fn reset(
             }
         }
     }
-    let lost = report.outages.iter().map(|outage| outage.lost as f64).collect();
-    quantity(found, site.name("reset_lost_frames"), "frames", lost);
-    let interruptions = report.outages.iter().map(|outage| outage.interruptions as f64).collect();
-    let interruptions = quantity(found, site.name("reset_interruptions"), "", interruptions);
-    found.text += &format!("{text}, interruptions {interruptions}\n");
+    // While forwarding has not come back, what is lost says how long was watched.
+    if report.outages.iter().all(reset::Outage::recovered) {
+        let lost = report.outages.iter().map(|outage| outage.lost as f64).collect();
+        quantity(found, site.name("reset_lost_frames"), "frames", lost);
+        let interruptions = report.outages.iter().map(|outage| outage.interruptions as f64).collect();
+        let interruptions = quantity(found, site.name("reset_interruptions"), "", interruptions);
+        text += &format!(", interruptions {interruptions}");
+    }
+    if !report.outages.iter().all(|outage| outage.timeline.tester_kept_up()) {
+        text += "  (the tester could not offer the rate: what it did not send is not known to be lost)";
+    }
+    found.text += &format!("{text}\n");
     found.deviate(&report.ledger);
     Ok(())
 }
@@ -375,9 +416,9 @@ pub(super) fn tagged_latency(
     let latencies = latencies.ok_or("no tagged frame arrived: is the rate too high?")?;
     let typical = latencies.iter().map(|latency| latency.typical_ns / 1e3).collect();
     let worst = latencies.iter().map(|latency| latency.worst_ns / 1e3).collect();
-    let typical = quantity(found, site.name("latency_us.typical"), "us", typical);
-    let worst = quantity(found, site.name("latency_us.worst"), "us", worst);
-    found.text += &format!("             latency, us: typical {typical:.1}, worst case {worst:.1}\n");
+    let typical = varied(found, &site.name("latency_us.typical"), typical);
+    let worst = varied(found, &site.name("latency_us.worst"), worst);
+    found.text += &format!("             latency, us: typical {typical}, worst case {worst}\n");
     found.deviate(&delay::latency_ledger(&trials.how(rate, fewest)).of("RFC 8219"));
     Ok(())
 }
@@ -403,14 +444,14 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
     // Where more than one frame in a thousand is lost, there is no finite value, and JSON has no other.
     let finite = pdvs.iter().all(|pdv| pdv.is_finite());
     let mut text = if finite {
-        let pdv = quantity(found, site.name("pdv_us"), "us", pdvs);
-        format!("             delay variation, us: PDV {pdv:.1}; IPDV")
+        let pdv = varied(found, &site.name("pdv_us"), pdvs);
+        format!("             delay variation, us: PDV {pdv}; IPDV")
     } else {
         "             delay variation, us: no PDV (more than 0.1 % of the frames was lost); IPDV".to_owned()
     };
     for (name, runs) in ipdvs {
-        let median = quantity(found, site.name(&format!("ipdv_us.{name}")), "us", runs);
-        text += &format!(" {} {median:.1}", name.replace('_', " "));
+        let told = varied(found, &site.name(&format!("ipdv_us.{name}")), runs);
+        text += &format!(" {} {told}", name.replace('_', " "));
     }
     found.text += &text;
     found.text += "\n";

@@ -94,6 +94,9 @@ pub(crate) struct Quantity {
     pub(crate) values: Vec<f64>,
     /// Which values are good; nothing where none is better.
     pub(crate) better: Option<Better>,
+    /// The values are lower bounds: the tester, or the most that was tried, was the limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) at_least: bool,
 }
 
 /// Which values of a quantity are good.
@@ -105,6 +108,11 @@ pub(crate) enum Better {
 }
 
 impl Quantity {
+    /// Whether the device may do more than this says.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.at_least || self.name.contains(".reached_")
+    }
+
     fn new(size: Option<usize>, name: String, unit: &str, values: Vec<f64>) -> Quantity {
         let better = better(&name, unit);
         let mut quantity = Quantity {
@@ -117,6 +125,7 @@ impl Quantity {
             runs: 0,
             values,
             better,
+            at_least: false,
         };
         quantity.sum_up();
         quantity
@@ -144,8 +153,18 @@ impl Quantity {
 /// frames that went wrong. What is the tester's own is neither.
 fn better(name: &str, unit: &str) -> Option<Better> {
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
-    if has(&["gather.", "test.cable.", ".sent_", "unsent", "lateness", "foreign", ".asked", "answers_right"])
-    {
+    if has(&[
+        "gather.",
+        "test.cable.",
+        ".sent_",
+        "unsent",
+        "lateness",
+        "foreign",
+        ".asked",
+        "answers_right",
+        "offered",
+        "_of_trials",
+    ]) {
         return None;
     }
     let is_rate = unit.ends_with("pps") || unit.ends_with("/s");
@@ -392,6 +411,16 @@ impl Found {
         } else {
             self.results.push(Quantity::new(self.size, name, unit, values));
         }
+    }
+
+    /// Says what was to be measured and was not.
+    pub(crate) fn unmeasured(&mut self, cause: String) {
+        self.invalid.push(Cause { size: self.size, cause });
+    }
+
+    /// Says of a quantity that was noted that it is a lower bound.
+    pub(crate) fn bound(&mut self, name: &str) {
+        self.results.iter_mut().filter(|known| known.name == name).for_each(|known| known.at_least = true);
     }
 
     /// Notes a curve; of several runs, the last is shown.

@@ -173,9 +173,9 @@ fn remarks(records: &[Record], names: &Names) -> Vec<String> {
             let size = cause.size.map(|size| format!("{size} bytes: ")).unwrap_or_default();
             all.push(format!("{who}{size}not all was measured: {}", cause.cause));
         }
-        if group.iter().flat_map(|r| &r.results).any(rates::is_bound) {
+        if group.iter().flat_map(|r| &r.results).any(|quantity| quantity.is_bound()) {
             all.push(format!(
-                "{who}where a rate is called reached, the tester was the limit: the device may be faster."
+                "{who}where a rate is called reached, or a value has ≥, the tester, or the most that was tried, was the limit: the device may do more."
             ));
         }
         let trials: Vec<_> = group.iter().flat_map(|r| &r.trials).collect();

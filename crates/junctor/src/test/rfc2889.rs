@@ -31,7 +31,10 @@ enum Procedure {
 #[command(after_help = "What is told for each frame size (names begin with test.rfc2889.):
   throughput_mpps.SIZE      the greatest rate without loss of each port, when all talk to all (section 5.1)
   reached_mpps.SIZE         instead of it, if the tester could not send more: the bridge may be faster
-  forwarding_mpps.SIZE      what comes through of the greatest rate that is offered, all ports together
+  forwarding_mpps.SIZE, offered_mpps.SIZE
+                            what comes through of the greatest load, and that load, all ports together (section 5.1: FRMOL, MOL)
+  max_forwarding_mpps.SIZE, max_forwarding_offered_mpps.SIZE
+                            the same at that load between throughput and greatest at which the most comes through (MFR)
   caching_capacity.SIZE     addresses that the bridge remembers (section 5.7)
   learning_rate.SIZE        addresses a second that it learns (section 5.8)
   errored.KIND.SIZE         share of frames that ought not to pass which did (section 5.9): oversize, undersize
@@ -126,18 +129,42 @@ fn forwarding(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), 
     // Each port begins with its neighbour, so that no port is sent to by all at once.
     let from = |port| (1..ports).map(|step| host_flow((port, 0), ((port + step) % ports, 0))).collect();
     replan(site, (0..ports).map(from).collect(), false)?;
-    greatest_rate(site, &args.search, "rfc2889", found)?;
-    let rfc = args.search.profile == Profile::Rfc;
-    let time = args.search.trial.unwrap_or(Duration::from_secs(if rfc { 30 } else { 1 }));
-    let trial = Trial::new(site.rate_max, time);
-    let outcome = site.station.run(trial).map_err(|why| why.to_string())?.outcome;
-    let mpps = outcome.received as f64 / outcome.duration.as_secs_f64() / 1e6;
-    found.note(format!("test.rfc2889.forwarding_mpps.{}", site.size), "Mpps", mpps);
-    let mark = if outcome.tester_kept_up() { "" } else { "  (the tester could not offer all of it)" };
-    found.text +=
-        &format!("             of the greatest rate {mpps:.4} Mpps come through, all ports together{mark}\n");
-    found.deviate(&bridge::forwarding_ledger(time));
+    let throughput = greatest_rate(site, &args.search, "rfc2889", found)?;
+    let time = trial_time(args);
+    site.begin("forwarding rates");
+    // What comes through of what is offered, all ports together, from the greatest load on.
+    let mut rates: Vec<(f64, f64)> = Vec::new();
+    let mut kept_up = true;
+    for load in bridge::loads(site.rate_max, throughput) {
+        let outcome = site.station.run(Trial::new(load, time)).map_err(|why| why.to_string())?.outcome;
+        kept_up &= outcome.tester_kept_up() || !rates.is_empty();
+        let mpps = |frames: u64| frames as f64 / outcome.duration.as_secs_f64() / 1e6;
+        rates.push((mpps(outcome.received), mpps(outcome.sent)));
+    }
+    let Some((mpps, offered)) = rates.first().copied() else { return Ok(()) };
+    let (most, most_offered) =
+        rates.into_iter().fold((mpps, offered), |best, rate| if rate.0 > best.0 { rate } else { best });
+    for (name, value) in [
+        ("forwarding_mpps", mpps),
+        ("offered_mpps", offered),
+        ("max_forwarding_mpps", most),
+        ("max_forwarding_offered_mpps", most_offered),
+    ] {
+        found.note(format!("test.rfc2889.{name}.{}", site.size), "Mpps", value);
+    }
+    let mark = if kept_up { "" } else { "  (the tester could not offer all of the greatest load)" };
+    found.text += &format!(
+        "             forwarding rates of all ports together: {mpps:.4} of {offered:.4} Mpps at the greatest load, \
+         {most:.4} of {most_offered:.4} Mpps at most{mark}\n"
+    );
+    found.deviate(&bridge::forwarding_ledger(time, &args.search.sizes(), kept_up));
     Ok(())
+}
+
+/// How long a trial is that is no search's.
+fn trial_time(args: &Rfc2889) -> Duration {
+    let rfc = args.search.profile == Profile::Rfc;
+    args.search.trial.unwrap_or(Duration::from_secs(if rfc { 30 } else { 1 }))
 }
 
 /// How many addresses, and how fast (RFC 2889 5.7 and 5.8).
@@ -164,10 +191,16 @@ fn addresses(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
     let report =
         bridge::run(&mut station.teaches(*size, &mut *forget), &parameters).map_err(|why| why.to_string())?;
     found.note(format!("test.rfc2889.caching_capacity.{size}"), "addresses", report.capacity as f64);
+    if report.at_most {
+        found.bound(&format!("test.rfc2889.caching_capacity.{size}"));
+    }
     let more = if report.at_most { ", the most that were tried: it may be more" } else { "" };
     found.text += &format!("             addresses: {} are remembered{more}\n", report.capacity);
     if let Some(rate) = report.rate {
         found.note(format!("test.rfc2889.learning_rate.{size}"), "addresses/s", rate);
+        if report.limited_by_tester {
+            found.bound(&format!("test.rfc2889.learning_rate.{size}"));
+        }
         let mark = if report.limited_by_tester { ", the tester's limit: it may be more" } else { "" };
         found.text +=
             &format!("             {rate:.0} a second are learnt, out of {}{mark}\n", report.taught);
@@ -213,10 +246,11 @@ fn broadcast(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
     flow.dst_mac = MacAddr([0xff; 6]);
     replan(site, vec![vec![flow]], true)?;
     let rate = greatest_rate(site, &args.search, "rfc2889.broadcast", found)?;
+    found.deviate(&bridge::broadcast_ledger(trial_time(args), &args.search.sizes()));
     if rate == 0.0 {
         return Ok(());
     }
-    let time = args.search.trial.unwrap_or(Duration::from_secs(1));
+    let time = trial_time(args);
     let detail = site.station.run(Trial::new(rate, time)).map_err(|why| why.to_string())?;
     if procedures::is_untimed(site, "RFC 2889 5.10", found) {
         return Ok(());

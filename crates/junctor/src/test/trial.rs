@@ -132,11 +132,10 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     log.begin("trial");
     let mut text = String::new();
     let mut latency: Option<Histogram<u64>> = None;
-    for number in 0..args.repeat {
+    for _ in 0..args.repeat {
         let trial = Trial::new(args.rate, args.time);
         let detail = match plugged.station.run(trial) {
             Ok(detail) => detail,
-            Err(why) if number == 0 => return Err(why.to_string()),
             Err(why) => {
                 let cause = interrupt::came().map_or_else(|| why.to_string(), interrupt::cause);
                 found.invalid.push(Cause { size: Some(size), cause });

@@ -37,7 +37,7 @@ const BATCH: u32 = 32;
 /// The longest frame in bytes, without FCS: a page less what the kernel keeps in it.
 pub const LONGEST: usize = 3368;
 /// How long a call may take to begin: the kernel waits for all processors, and they may be busy.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The frames of one flow and size.
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use super::setup::ETHERNET_SIZES;
 use super::{Error, Ledger, Level, require, seconds};
 use crate::trial::Invalid;
 
@@ -206,16 +207,66 @@ fn ledger(parameters: &Parameters, lessons: &[(u64, f64, Lesson)], capacity: u64
     ledger
 }
 
-/// What RFC 2889 5.1 asks of the trials of forwarding, given how long they were.
-pub fn forwarding_ledger(trial: Duration) -> Ledger {
-    let mut ledger = Ledger::default();
+/// Loads at which the forwarding rate is measured for the greatest one (RFC 2889 5.1.4), in frames a second of each port: from the
+/// greatest load down to the throughput, a tenth of the greatest apart.
+pub fn loads(greatest: f64, throughput: f64) -> Vec<f64> {
+    let tenths = (1..=10).rev().map(|tenth| greatest * f64::from(tenth) / 10.0);
+    let mut loads: Vec<f64> = tenths.filter(|load| *load > throughput).collect();
+    loads.extend(Some(throughput).filter(|load| *load > 0.0));
+    loads
+}
+
+/// What RFC 2889 asks of sizes and of how long trials are, in a `section`.
+fn trials(ledger: &mut Ledger, section: &'static str, trial: Duration, sizes: &[usize]) {
+    let missing: Vec<String> =
+        ETHERNET_SIZES.iter().filter(|size| !sizes.contains(size)).map(usize::to_string).collect();
     ledger.note(
-        "RFC 2889 5.1",
+        section,
+        Level::Plain,
+        "frames of 64, 128, 256, 512, 1024, 1280 and 1518 bytes",
+        missing.is_empty(),
+        format_args!("not measured: {} bytes", missing.join(", ")),
+    );
+    ledger.note(
+        section,
         Level::Should,
         "trials of 30 s",
         trial >= Duration::from_secs(30),
         format_args!("trials of {}", seconds(trial)),
     );
+}
+
+/// What RFC 2889 5.1 asks of forwarding, given the frame sizes and how long the trials were, and whether the tester offered all of the
+/// greatest load.
+pub fn forwarding_ledger(trial: Duration, sizes: &[usize], kept_up: bool) -> Ledger {
+    use Level::{Must, Plain, Should};
+    let mut ledger = Ledger::default();
+    trials(&mut ledger, "RFC 2889 5.1", trial, sizes);
+    let mut note = |level, asks, met, done| ledger.note("RFC 2889 5.1", level, asks, met, done);
+    note(Should, "the number of addresses of a port is a power of two", true, "");
+    note(Must, "each port sends to all others in turn", true, "");
+    note(Must, "the load is varied to find the throughput", true, "");
+    note(Must, "received frames have the right destination address", true, "");
+    note(Should, "received frames have the tester's signature", true, "");
+    note(Must, "frames that were flooded are not counted as received", true, "");
+    note(Must, "the forwarding rate at the greatest load is told, with that load", true, "");
+    note(
+        Plain,
+        "the greatest load is the medium's",
+        kept_up,
+        "the tester could not offer all of it: what it did offer is told",
+    );
+    note(Must, "the greatest forwarding rate of several loads is told, with its load", true, "");
+    ledger
+}
+
+/// What RFC 2889 5.10 asks of broadcast frames, given the frame sizes and how long the trials were.
+pub fn broadcast_ledger(trial: Duration, sizes: &[usize]) -> Ledger {
+    let mut ledger = Ledger::default();
+    trials(&mut ledger, "RFC 2889 5.10", trial, sizes);
+    let mut note = |level, asks| ledger.note("RFC 2889 5.10", level, asks, true, "");
+    note(Level::Must, "a frame counts as forwarded to each port at which it arrives");
+    note(Level::Plain, "the latency is that at the throughput");
     ledger
 }
 
@@ -258,6 +309,18 @@ mod tests {
             let unsent = if rate > self.tester_rate_max { addresses / 2 } else { 0 };
             Ok(Lesson { sent: addresses, received: addresses, flooded: addresses - learnt, unsent })
         }
+    }
+
+    #[test]
+    fn loads_go_down_to_the_throughput() {
+        assert_eq!(loads(10.0, 7.5), [10.0, 9.0, 8.0, 7.5]);
+        assert_eq!((loads(10.0, 10.0), loads(10.0, 9.99)), (vec![10.0], vec![10.0, 9.99]));
+        assert_eq!(loads(10.0, 0.0).len(), 10);
+        let missed = |ledger: Ledger| ledger.deviations().count();
+        let half_minute = Duration::from_secs(30);
+        assert_eq!(missed(forwarding_ledger(half_minute, &ETHERNET_SIZES, true)), 0);
+        assert_eq!(missed(forwarding_ledger(half_minute / 2, &[64], false)), 3);
+        assert_eq!(missed(broadcast_ledger(half_minute / 2, &[64])), 2);
     }
 
     #[test]

@@ -207,6 +207,7 @@ impl Station {
             missed_before: self.missed(),
             damaged: 0,
             foreign: 0,
+            beside: self.beside(),
             answers: Answers::default(),
             askers: BTreeSet::new(),
             is_timed: order.is_timed,
@@ -218,6 +219,12 @@ impl Station {
             delays: order.sampling.map(|sampling| Delays::new(sampling, intended)),
             schedule,
         })
+    }
+
+    /// All that is sent beside the test's frames, by whichever port.
+    fn beside(&self) -> Vec<Vec<u8>> {
+        let extras = self.plan.streams.iter().flat_map(|stream| &stream.extras);
+        extras.flat_map(|extra| extra.frames.iter().cloned()).collect()
     }
 
     /// Receives what still comes after the last frame has left at `now`.

@@ -12,11 +12,6 @@ pub(super) fn is_rate(quantity: &Quantity) -> bool {
     quantity.unit.ends_with("pps") && quantity.better == Some(Better::Higher)
 }
 
-/// Whether a rate is a lower bound: the tester was the limit.
-pub(super) fn is_bound(quantity: &Quantity) -> bool {
-    quantity.name.contains(".reached_")
-}
-
 /// Adds a point to the line of this name. Who was the limit may differ from point to point; it is the same quantity, and the name
 /// says if some points are lower bounds.
 fn add(lines: &mut Vec<Series>, name: &str, quantity: &Quantity, point: (f64, f64)) {
@@ -27,12 +22,12 @@ fn add(lines: &mut Vec<Series>, name: &str, quantity: &Quantity, point: (f64, f6
         Some(known) => {
             known.points.push(point);
             known.points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            if is_bound(quantity) {
+            if quantity.is_bound() {
                 known.name = bound;
             }
         }
         None => {
-            let name = if is_bound(quantity) { bound } else { name };
+            let name = if quantity.is_bound() { bound } else { name };
             lines.push(Series { name, origin: Origin::Measured, colour, points: vec![point] });
         }
     }

@@ -65,7 +65,9 @@ fn cell(quantity: &Quantity) -> Cell {
         _ => digits(value),
     };
     let spread = (quantity.runs > 1).then(|| format!("{} to {}", number(quantity.min), number(quantity.max)));
-    Cell { text: number(quantity.value), spread, missing: false }
+    let text = number(quantity.value);
+    let text = if quantity.at_least { format!("≥ {text}") } else { text };
+    Cell { text, spread, missing: false }
 }
 
 /// Columns of the list of trials.
