@@ -37,6 +37,7 @@ mod running;
 pub(crate) use command::start as start_command;
 pub(crate) use flows::FlowLine;
 pub(crate) use name::Name;
+pub(in crate::test) use rig::generated;
 pub(crate) use rig::{Driver, evict_all};
 pub(crate) use running::Running;
 

@@ -111,7 +111,7 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
 /// Latency of tagged frames that go each to a network to which nothing else is sent in its trial, while all others go to one
 /// destination (RFC 2544 26.2).
 fn latency_apart(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), String> {
-    let generated = site.station.has_sources();
+    let generated = args.is_generated();
     let Some((plan, networks)) = networks::apart(site.station.plan()).filter(|_| !generated) else {
         let why = match generated {
             true => "the kernel generates the frames, and sends tagged ones where all others go",

@@ -12,7 +12,7 @@ use tester::search::throughput::Limit;
 use tester::search::{medium, setup, soak, throughput};
 use tester::station::{Plan, Station};
 
-use super::device::Running;
+use super::device::{Driver, Running};
 use super::log::Log;
 use super::record::{Cause, Found, Record};
 use super::variant::{Scene, Variant};
@@ -81,6 +81,11 @@ impl Search {
     /// In how many networks destinations are chosen at random, if they are.
     pub(super) fn networks(&self) -> Option<u32> {
         self.common.modifiers.networks()
+    }
+
+    /// Whether the kernel generates the frames.
+    pub(super) fn is_generated(&self) -> bool {
+        self.common.driver == Driver::Bpf
     }
 
     /// How often everything is done.

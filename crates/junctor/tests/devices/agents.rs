@@ -355,6 +355,25 @@ fn agents_that_cannot_be_driven_are_told() {
 }
 
 #[test]
+fn the_kernel_generates_frames_on_other_machines_too() {
+    if rig::skip("the_kernel_generates_frames_on_other_machines_too") {
+        return;
+    }
+    let site = Site::new();
+    for end in ["d1", "d2"] {
+        // A virtual cable sends what XDP redirects only so.
+        site.router.run(&["ethtool", "-K", end, "gro", "on"]).unwrap();
+    }
+    for ways in [&["--one-way"][..], &[]] {
+        let few = ["--flow", "gen flows=4", "--flow", "sink flows=4", "--driver", "bpf"];
+        let text = site.told(&[ways, &few, &SLOW].concat());
+        assert_eq!(frames(&text, "sent"), frames(&text, "received"), "{text}");
+        only_lost(&text);
+        assert!(text.contains("where it sends, BPF_PROG_RUN"), "{text}");
+    }
+}
+
+#[test]
 fn who_is_lost_in_mid_trial_makes_it_invalid() {
     if rig::skip("who_is_lost_in_mid_trial_makes_it_invalid") {
         return;

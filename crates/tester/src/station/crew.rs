@@ -247,10 +247,7 @@ impl Crew {
     ) -> Result<Option<Tally>, Invalid> {
         let order = &job.order;
         let whole = Duration::from_nanos(order.offer.schedule(station.plan.burst, 0)?.end_ns());
-        let mut clocks = Vec::new();
-        for member in &mut self.members {
-            clocks.push(member.prepare(order)?);
-        }
+        let mut clocks = self.prepare(order)?;
         let begun = Instant::now() + lead;
         if self.is_timed {
             let latest = clocks.iter().copied().max().unwrap_or(0);
@@ -288,6 +285,18 @@ impl Crew {
             course.event(event.as_nanos() as u64);
         }
         Ok(tally)
+    }
+
+    /// Has all get ready at the same time: that may take seconds, in which those that are ready wait.
+    fn prepare(&mut self, order: &Order) -> Result<Vec<u64>, Invalid> {
+        std::thread::scope(|scope| {
+            let prepare = |member| scope.spawn(|| Member::prepare(member, order));
+            let started: Vec<_> = self.members.iter_mut().map(|member| prepare(&mut **member)).collect();
+            let gone = |_| Err(Invalid::new("the thread that talks to a member panicked", ""));
+            let all = started.into_iter().map(|thread| thread.join().unwrap_or_else(gone));
+            // Each is waited for, so that there is none whose answer is still to come.
+            all.collect::<Vec<_>>().into_iter().collect()
+        })
     }
 
     fn progress(&mut self, count: bool) -> Result<Progress, Invalid> {

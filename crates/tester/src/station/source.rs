@@ -76,8 +76,7 @@ impl Sender {
 }
 
 impl Station {
-    /// Whether the kernel generates frames for one of its ports.
-    pub fn has_sources(&self) -> bool {
+    pub(super) fn has_sources(&self) -> bool {
         self.senders.iter().any(|sender| sender.source.is_some())
     }
 

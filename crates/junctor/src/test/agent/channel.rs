@@ -17,7 +17,7 @@ use snow::{Builder, TransportState};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// What both sides must mean: another version of the protocol has another.
-const PROLOGUE: &[u8] = b"junctor test agent 1";
+const PROLOGUE: &[u8] = b"junctor test agent 2";
 const LONGEST: usize = 65_535;
 /// The longest words of an introduction: a key of 32 bytes and a tag of 16.
 const FIRST: usize = 48;
@@ -34,7 +34,9 @@ const KEY: usize = 32;
 pub(super) enum Error {
     #[error("{}", said(.0))]
     Io(#[from] io::Error),
-    #[error("not the same key, or no agent of junctor's")]
+    #[error(
+        "not the same key, or an agent of another version of junctor, or none; see that all machines have the same key and program"
+    )]
     Stranger,
     #[error("the connection was tampered with")]
     Tampered,

@@ -73,9 +73,6 @@ impl<'a> Driven<'a> {
         ports: Vec<PortWord>,
         driver: Driver,
     ) -> Result<Driven<'a>, String> {
-        if driver == Driver::Bpf {
-            return Err("agents send by sockets: --driver af_xdp or af_packet".to_owned());
-        }
         wheel.take(who)?;
         let (opened, devices) = (Vec::new(), Vec::new());
         let mut driven = Driven { wheel, driver, ports, opened, devices, post: None };
@@ -87,7 +84,10 @@ impl<'a> Driven<'a> {
             let device = ports::open_one(interface, driver)?;
             let info = device.info();
             driven.opened.push(Opened {
-                driver: info.driver,
+                driver: match driver {
+                    Driver::Bpf => format!("{}; where it sends, BPF_PROG_RUN", info.driver),
+                    _ => info.driver,
+                },
                 mtu: info.mtu,
                 link_bits: ports::speed(interface),
                 note: ports::noise(&port.name, device.as_ref())?,
@@ -133,14 +133,23 @@ impl<'a> Driven<'a> {
         }
         let failed = |why: packet::port::Error| Invalid::new(why, "");
         let mut ports = Vec::new();
-        for (port, device) in self.ports.iter().zip(&self.devices) {
+        let mut sources = Vec::new();
+        for (number, (port, device)) in self.ports.iter().zip(&self.devices).enumerate() {
+            let sends = plan.streams.get(number).is_some_and(|stream| !stream.flows.is_empty());
+            let generates = self.driver == Driver::Bpf && sends && device.is_some();
+            sources.push(port.interface.clone().filter(|_| generates));
             ports.push(match device {
                 Some(device) => Port::new(&port.name, device.clone()).map_err(failed)?,
                 // Whoever has it sees to the lengths of frames.
                 None => Port::elsewhere(&port.name, "", usize::from(u16::MAX)),
             });
         }
-        self.post = Some(Post::new(Station::new(ports, plan, 0)?, || {})?);
+        let (ports, cores) = device::generated(ports, &sources).map_err(failed)?;
+        let mut station = Station::new(ports, plan, 0)?;
+        if cores.as_ref().is_some_and(|cores| cores.is_shared()) {
+            station.share_core()?;
+        }
+        self.post = Some(Post::new(station, move || cores.iter().for_each(|cores| cores.take()))?);
         Ok(())
     }
 

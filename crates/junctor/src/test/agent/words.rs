@@ -87,3 +87,44 @@ pub(in crate::test) struct Reach {
     /// Median latency of a frame at a hundredth of it.
     pub(in crate::test) latency_ns: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tester::frame::Flow;
+    use tester::station::{Every, Extra, Stream};
+
+    use super::*;
+
+    /// What agents of another version would not understand, or understand otherwise: whoever changes this changes the protocol's name, in
+    /// [`channel`](super::super::channel), too.
+    #[test]
+    fn words_of_this_version() {
+        let flow = Flow {
+            src_mac: MacAddr([2; 6]),
+            dst_mac: MacAddr([4; 6]),
+            src: [10, 0, 0, 1].into(),
+            dst: [10, 0, 1, 1].into(),
+            src_port: 1,
+            dst_port: 7,
+        };
+        let extra = Extra { frames: vec![vec![1]], every: Every::Time(Duration::from_secs(1)) };
+        let stream = Stream {
+            flows: vec![(flow, Some(1))],
+            sizes: vec![64],
+            extras: vec![extra],
+            detours: vec![flow],
+            ..Stream::default()
+        };
+        let plan = Plan { streams: vec![stream], ..Plan::default() };
+        let said = serde_json::to_string(&Ask::Plan(plan)).expect("words");
+        let flow = r#"{"src_mac":[2,2,2,2,2,2],"dst_mac":[4,4,4,4,4,4],"src":"10.0.0.1","dst":"10.0.1.1","src_port":1,"dst_port":7}"#;
+        let extras = r#"[{"frames":[[1]],"every":{"Time":{"secs":1,"nanos":0}}}]"#;
+        let stream = format!(
+            r#"{{"flows":[[{flow},1]],"sizes":[64],"headers":[],"extras":{extras},"detours":[{flow}]}}"#
+        );
+        let rest = r#""everywhere":false,"burst":0,"stragglers":{"secs":0,"nanos":0}"#;
+        assert_eq!(said, format!(r#"{{"Plan":{{"streams":[{stream}],{rest}}}}}"#));
+    }
+}

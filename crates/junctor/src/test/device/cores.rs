@@ -19,7 +19,7 @@ pub(super) fn all() -> &'static [CoreId] {
 
 /// Who has which cores, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cores {
+pub(in crate::test) struct Cores {
     pub(super) tester: Option<usize>,
     /// Where frames are handed over.
     pub(super) wire: Option<usize>,
@@ -79,8 +79,13 @@ impl Cores {
             .then(|| format!("The kernel generates frames on cores of their own: {}", cores.join(",")))
     }
 
+    /// Whether the kernel generates frames on the tester's.
+    pub(in crate::test) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     /// Takes the tester's for the calling thread, which goes before one that generates frames there.
-    pub(super) fn take(&self) {
+    pub(in crate::test) fn take(&self) {
         if let Some(id) = self.tester {
             core_affinity::set_for_current(CoreId { id });
         }

@@ -214,6 +214,27 @@ pub(super) fn open(name: &str, driver: Driver, queues: Option<usize>) -> Result<
     opened.map_err(|why| why.to_string())
 }
 
+/// The same ports, with frames that the kernel generates at those whose interfaces are named; and the cores that it takes for that, if
+/// there are any. Nothing else of this machine is the device's.
+pub(in crate::test) fn generated(
+    ports: Vec<Port>,
+    interfaces: &[Option<String>],
+) -> Result<(Vec<Port>, Option<Cores>), packet::port::Error> {
+    let sources = interfaces.iter().flatten().count();
+    if sources == 0 {
+        return Ok((ports, None));
+    }
+    let cores = Cores::of_machine(sources, false);
+    let mut source = 0..;
+    let generate = |(port, interface): (Port, &Option<String>)| match (interface, source.next()) {
+        (Some(name), Some(place)) => Ok(port.generated(Stream::open(name, cores.place_source(place))?)),
+        _ => Ok(port),
+    };
+    let ports: Result<Vec<Port>, packet::port::Error> =
+        ports.into_iter().zip(interfaces).map(generate).collect();
+    Ok((ports?, Some(cores)))
+}
+
 /// A station with these interfaces, which belong to the calling thread's namespace.
 pub(super) fn station(
     opened: Opened,
