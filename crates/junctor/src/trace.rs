@@ -152,7 +152,9 @@ fn try_packets(args: &Args, client: &mut Client, packets: Vec<Bytes>) -> Result<
 /// Prints a packet's way.
 fn print(args: &Args, packet: u64, steps: &[Step], left: &[String], tried: bool) -> u8 {
     if args.json {
-        let object = json!({ "packet": packet, "tried": tried, "steps": story::steps(steps), "left": left });
+        let object = json!({
+            "packet": packet, "tried": tried, "fields": story::fields(steps), "steps": story::steps(steps), "left": left
+        });
         return cli::print_or_fail(format!("{object}\n").as_bytes());
     }
     cli::print_or_fail(story::text(packet, steps, left, tried).as_bytes())

@@ -2,9 +2,12 @@
 //! The header fields of a packet by name, as text: for people, and to tell what has changed.
 //!
 //! Names are those of Wireshark's display filters (`ip.ttl`, `eth.dst`), so that what is said here can be looked for there. Whatever is cut
-//! off is left out; bytes behind the last header that is understood are `data`.
+//! off is left out; bytes behind the last header that is understood are `data`. Offsets of fragments are in bytes, as Wireshark shows them. The packet that
+//! an ICMP error quotes is read, too. Wireshark has no names for `ip.options` and `ipv6.extensions`, all bytes of these, nor for `udp.surplus`, what stands
+//! behind a datagram and before the end of its packet (RFC 9868); and it calls the fields of outer tags of 802.1ad `ieee8021ad`, which are `vlan` here.
 
 use std::fmt::Write as _;
+use std::net::Ipv6Addr;
 
 use crate::header::range;
 use crate::{EtherType, Protocol, arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, tcp, udp, vlan};
@@ -60,6 +63,20 @@ impl Fields {
 
     fn flag(&mut self, name: &'static str, set: bool) {
         self.add(name, u8::from(set));
+    }
+
+    /// What stands behind an IP packet: padding of the link, or in what another packet carries or quotes just data.
+    fn behind_ip(&mut self, bytes: &[u8]) {
+        let packets = self.0.iter().filter(|f| matches!(f.name, "ip.version" | "ipv6.version")).count();
+        self.bytes(if packets > 1 { "data" } else { "eth.padding" }, bytes);
+    }
+
+    /// What stands behind a frame's length, and is no Ethernet type.
+    fn length<'a>(&mut self, name: &'static str, length: u16, rest: &'a [u8]) -> Next<'a> {
+        self.add(name, length);
+        let length = usize::from(length);
+        self.bytes("eth.padding", range(rest, length, rest.len()));
+        Next::Data(range(rest, 0, length))
     }
 }
 
@@ -148,8 +165,7 @@ fn ethernet_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
     all.add("eth.src", h.src());
     let rest = range(packet, ethernet::HEADER_LEN, packet.len());
     if h.ethertype().0 < 0x600 {
-        all.add("eth.len", h.ethertype().0);
-        return Next::Data(rest);
+        return all.length("eth.len", h.ethertype().0, rest);
     }
     all.hex16("eth.type", h.ethertype().0);
     Next::Ether(h.ethertype(), rest)
@@ -161,18 +177,28 @@ fn vlan_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
     all.add("vlan.priority", tci >> 13);
     all.flag("vlan.dei", tci & 0x1000 != 0);
     all.add("vlan.id", tci & 0xfff);
+    let rest = range(packet, vlan::HEADER_LEN, packet.len());
+    if h.ethertype().0 < 0x600 {
+        return all.length("vlan.len", h.ethertype().0, rest);
+    }
     all.hex16("vlan.etype", h.ethertype().0);
-    Next::Ether(h.ethertype(), range(packet, vlan::HEADER_LEN, packet.len()))
+    Next::Ether(h.ethertype(), rest)
 }
 
 fn arp_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
     let Ok(h) = arp::Header::from_slice(packet) else { return Next::Data(packet) };
+    if (h.hardware(), h.protocol(), h.hardware_len(), h.protocol_len())
+        != (arp::HARDWARE_ETHERNET, EtherType::IPV4, 6, 4)
+    {
+        return Next::Data(packet);
+    }
     all.add("arp.opcode", h.operation().0);
     all.add("arp.src.hw_mac", h.sender_mac());
     all.add("arp.src.proto_ipv4", h.sender_ip());
     all.add("arp.dst.hw_mac", h.target_mac());
     all.add("arp.dst.proto_ipv4", h.target_ip());
-    Next::Data(range(packet, arp::HEADER_LEN, packet.len()))
+    all.bytes("eth.padding", range(packet, arp::HEADER_LEN, packet.len()));
+    Next::Data(&[])
 }
 
 fn ipv4_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
@@ -195,9 +221,7 @@ fn ipv4_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
     all.bytes("ip.options", range(packet, ipv4::HEADER_LEN, header_len));
     let end = usize::from(h.total_len()).max(header_len);
     let rest = range(packet, header_len, end);
-    let behind = range(packet, end, packet.len());
-    // What stands behind the IP packet is padding of the link.
-    all.bytes("eth.padding", behind);
+    all.behind_ip(range(packet, end, packet.len()));
     if h.is_first_fragment() { Next::Ip(h.protocol(), rest) } else { Next::Data(rest) }
 }
 
@@ -213,14 +237,16 @@ fn ipv6_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
     all.add("ipv6.dst", h.dst());
     let end = ipv6::HEADER_LEN + usize::from(h.payload_len());
     let payload = range(packet, ipv6::HEADER_LEN, end);
-    all.bytes("eth.padding", range(packet, end, packet.len()));
-    match ipv6::upper_layer(h.next_header(), payload) {
-        Ok(upper) if upper.fragment.is_none_or(|f| f.offset == 0) => {
-            all.bytes("ipv6.extensions", range(payload, 0, upper.offset));
-            Next::Ip(upper.protocol, range(payload, upper.offset, payload.len()))
-        }
-        _ => Next::Data(payload),
-    }
+    all.behind_ip(range(packet, end, packet.len()));
+    let Ok(upper) = ipv6::upper_layer(h.next_header(), payload) else { return Next::Data(payload) };
+    all.bytes("ipv6.extensions", range(payload, 0, upper.offset));
+    let rest = range(payload, upper.offset, payload.len());
+    let Some(fragment) = upper.fragment else { return Next::Ip(upper.protocol, rest) };
+    all.add("ipv6.fraghdr.nxt", upper.protocol.0);
+    all.add("ipv6.fraghdr.offset", fragment.offset);
+    all.flag("ipv6.fraghdr.more", fragment.more);
+    all.add("ipv6.fraghdr.ident", format_args!("0x{:08x}", fragment.id));
+    if fragment.offset == 0 { Next::Ip(upper.protocol, rest) } else { Next::Data(rest) }
 }
 
 fn udp_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
@@ -229,7 +255,10 @@ fn udp_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
     all.add("udp.dstport", h.dst_port());
     all.add("udp.length", h.length());
     all.hex16("udp.checksum", h.checksum());
-    Next::Data(range(packet, udp::HEADER_LEN, packet.len()))
+    // Behind a length that is none, all may be data.
+    let end = Some(usize::from(h.length())).filter(|end| *end >= udp::HEADER_LEN).unwrap_or(packet.len());
+    all.bytes("udp.surplus", range(packet, end, packet.len()));
+    Next::Data(range(packet, udp::HEADER_LEN, end))
 }
 
 fn tcp_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
@@ -239,7 +268,9 @@ fn tcp_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
     all.add("tcp.seq_raw", h.seq());
     all.add("tcp.ack_raw", h.ack());
     all.add("tcp.hdr_len", h.header_len());
-    all.add("tcp.flags", format_args!("0x{:04x}", h.flags().0));
+    // With the four bits beside the offset, of which AccECN has the last one.
+    let flags: u16 = packet.get(12..14).map_or(0, |b| u16::from(b[0] & 0xf) << 8 | u16::from(b[1]));
+    all.hex16("tcp.flags", flags);
     all.add("tcp.window_size_value", h.window());
     all.hex16("tcp.checksum", h.checksum());
     all.add("tcp.urgent_pointer", h.urgent());
@@ -253,17 +284,18 @@ fn icmp_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
     all.add("icmp.type", h.kind().0);
     all.add("icmp.code", h.code());
     all.hex16("icmp.checksum", h.checksum());
-    match h.kind().0 {
-        0 | 8 => {
+    match (h.kind().0, h.code()) {
+        (0 | 8 | 13..=18, _) => {
             all.add("icmp.ident", h.identifier());
             all.add("icmp.seq", h.sequence());
         }
-        3 => all.add("icmp.mtu", h.next_hop_mtu()),
-        5 => all.add("icmp.redir_gw", h.gateway()),
-        12 => all.add("icmp.pointer", h.pointer()),
+        (3, 4) => all.add("icmp.mtu", h.next_hop_mtu()),
+        (5, _) => all.add("icmp.redir_gw", h.gateway()),
+        (12, _) => all.add("icmp.pointer", h.pointer()),
         _ => {}
     }
-    Next::Data(range(packet, icmpv4::HEADER_LEN, packet.len()))
+    let rest = range(packet, icmpv4::HEADER_LEN, packet.len());
+    if matches!(h.kind().0, 3 | 4 | 5 | 11 | 12) { by_version(rest) } else { Next::Data(rest) }
 }
 
 fn icmpv6_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
@@ -277,9 +309,24 @@ fn icmpv6_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
             all.add("icmpv6.echo.sequence_number", h.sequence());
         }
         2 => all.add("icmpv6.mtu", h.rest()),
+        4 => all.add("icmpv6.pointer", h.rest()),
+        136 => {
+            all.flag("icmpv6.nd.na.flag.r", h.rest() & 1 << 31 != 0);
+            all.flag("icmpv6.nd.na.flag.s", h.rest() & 1 << 30 != 0);
+            all.flag("icmpv6.nd.na.flag.o", h.rest() & 1 << 29 != 0);
+        }
         _ => {}
     }
-    Next::Data(range(packet, icmpv6::HEADER_LEN, packet.len()))
+    let rest = range(packet, icmpv6::HEADER_LEN, packet.len());
+    let target = match h.kind().0 {
+        1..=4 => return by_version(rest),
+        135 => "icmpv6.nd.ns.target_address",
+        136 => "icmpv6.nd.na.target_address",
+        _ => return Next::Data(rest),
+    };
+    let Some((address, options)) = rest.split_first_chunk::<16>() else { return Next::Data(rest) };
+    all.add(target, Ipv6Addr::from(*address));
+    Next::Data(options)
 }
 
 /// How a field differs between two states of a packet.
@@ -375,6 +422,29 @@ mod tests {
         ] {
             assert_eq!(value(&all, name), Some(want), "{name}");
         }
+    }
+
+    #[test]
+    fn lengths_and_quotes_end_where_they_say() {
+        // A datagram of 10 bytes in a packet that has room for 13.
+        let mut bytes = vec![0x45, 0, 0, 33, 0, 7, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 1, 9];
+        bytes.extend([0, 1, 0, 2, 0, 10, 0, 0, 0xaa, 0xbb, 1, 2, 3]);
+        let all = fields(&bytes, First::Ip);
+        assert_eq!((value(&all, "data"), value(&all, "udp.surplus")), (Some("aabb"), Some("010203")));
+        // An error that quotes it, with an extension behind it.
+        let mut error = vec![0x45, 0, 0, 63, 0, 7, 0, 0, 64, 1, 0, 0, 10, 0, 0, 9, 10, 0, 0, 1];
+        error.extend([11, 0, 0, 0, 0, 0, 0, 0]);
+        error.extend(&bytes);
+        error.extend([0x20, 0]);
+        let all = fields(&error, First::Ip);
+        let sources: Vec<_> = all.iter().filter(|f| f.name == "ip.src").map(|f| (f.nth, &*f.value)).collect();
+        assert_eq!(sources, [(0, "10.0.0.9"), (1, "10.0.0.1")]);
+        assert_eq!((value(&all, "data"), value(&all, "eth.padding")), (Some("2000"), None));
+        // Addresses of another kind are no Ethernet addresses.
+        let mut arp = vec![0; 12];
+        arp.extend([8, 6, 0, 6, 8, 0, 6, 4]);
+        arp.extend([0; 22]);
+        assert_eq!(value(&fields(&arp, First::Ethernet), "data.len"), Some("28"));
     }
 
     #[test]

@@ -60,7 +60,11 @@ fn short(value: &str) -> String {
 
 fn change_text(change: &Change) -> String {
     match change {
-        Change::Changed(field, now) => format!("{} {} -> {}", field.name, short(&field.value), short(now)),
+        // One of several of a name is written as in Wireshark's filters.
+        Change::Changed(field, now) => {
+            let nth = if field.nth > 0 { format!("#{}", field.nth + 1) } else { String::new() };
+            format!("{}{nth} {} -> {}", field.name, short(&field.value), short(now))
+        }
         Change::Removed(protocol) => format!("{protocol} header taken off"),
         Change::Added(protocol, fields) => {
             let fields: Vec<String> =
@@ -82,6 +86,13 @@ fn change_json(change: &Change) -> Value {
             json!({ "added": protocol, "fields": fields })
         }
     }
+}
+
+/// A packet's fields and annotations at its first step, for programs.
+pub(super) fn fields(steps: &[Step]) -> Vec<Value> {
+    let state = steps.iter().find_map(|step| step.state.as_ref());
+    let all = state.map_or(Vec::new(), State::fields).into_iter();
+    all.map(|f| json!({ "field": f.name, "nth": f.nth, "value": f.value })).collect()
 }
 
 /// A packet's steps for programs: as they are, each with what it has changed.

@@ -19,7 +19,12 @@ fn told(program: &str, args: &[&str], file: &Path) -> Option<Vec<String>> {
 
 /// The fields of each packet, as tshark reads them.
 pub fn fields(file: &Path, names: &[&str]) -> Option<Vec<Vec<String>>> {
-    let mut args = vec!["-T", "fields"];
+    fields_of(file, &[], names)
+}
+
+/// The same with options of tshark. Several of a name stand between bars.
+pub fn fields_of(file: &Path, options: &[&str], names: &[&str]) -> Option<Vec<Vec<String>>> {
+    let mut args = [options, &["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=|"]].concat();
     names.iter().for_each(|name| args.extend(["-e", name]));
     let lines = told("tshark", &args, file)?;
     Some(lines.iter().map(|line| line.split('\t').map(str::to_owned).collect()).collect())

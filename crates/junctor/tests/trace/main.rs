@@ -3,5 +3,6 @@
 
 mod capturing;
 mod following;
+mod reading;
 mod router;
 mod until;
