@@ -46,7 +46,7 @@ use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap};
 use packet::{Batch, HEADROOM, Packet};
 use tables::slab::{Id, List, Slab};
 
@@ -252,6 +252,14 @@ impl Waiting {
         self.has_first && self.len.is_some_and(|len| self.have == [(0, len)])
     }
 
+    /// The same again, for a fragment that is only tried; `None` when memory is exhausted.
+    fn again(&self) -> Option<Waiting> {
+        let mut head = self.head.as_ref()?.duplicate()?;
+        head.follow(0);
+        let (payload, have) = (self.payload.clone(), self.have.clone());
+        Some(Waiting { head: Some(head), payload, have, ..*self })
+    }
+
     /// The packet, with what is there of its payload, holes filled with zeros; `None` when memory is exhausted.
     fn packet(&self) -> Option<Packet> {
         let head = self.head.as_ref()?;
@@ -445,6 +453,61 @@ impl IpReassembler {
     }
 }
 
+impl IpReassembler {
+    /// One that knows what this one does of a single packet.
+    fn apart(&self, key: Key) -> Option<IpReassembler> {
+        let mut apart = IpReassembler {
+            himem: self.himem,
+            max_packets: usize::MAX,
+            max_per_source: self.max_per_source,
+            overlap: self.overlap,
+            timeout: self.timeout,
+            mtu_anno: self.mtu_anno,
+            waiting: Slab::new(0),
+            by_source: self
+                .by_source
+                .get_key_value(&source(key))
+                .map(|(k, n)| (*k, *n))
+                .into_iter()
+                .collect(),
+            reap_at: self.reap_at,
+            looks: true,
+            ..IpReassembler::default()
+        };
+        if let Some(id) = self.waiting.find(key) {
+            let waiting = self.waiting[id].again()?;
+            let id = apart.waiting.add(key);
+            apart.waiting.link_last(0, &mut apart.ages, id);
+            apart.used = waiting.memory();
+            apart.waiting[id] = waiting;
+        }
+        Some(apart)
+    }
+
+    fn try_fragment(&self, cx: &mut Cx<'_>, packet: Packet) -> Rehearsed {
+        if self.used > self.himem {
+            return Rehearsed::Unknown(
+                "the memory for fragments is used up, and others would be given up first".into(),
+            );
+        }
+        let key = place(&packet).map_or(Key::default(), |place| place.key);
+        let Some(mut apart) = self.apart(key) else {
+            return Rehearsed::Unknown("packet memory is exhausted".into());
+        };
+        match apart.take(cx, packet) {
+            Some(mut whole) => {
+                // It is a packet that was made.
+                whole.follow(0);
+                Rehearsed::passes(whole)
+            }
+            None if apart.bad == 0 && apart.waiting.find(key).is_some() => {
+                Rehearsed::Keeps("until the other fragments of its packet have come".into())
+            }
+            None => Rehearsed::Done,
+        }
+    }
+}
+
 /// The source address of a packet.
 fn source(key: Key) -> u32 {
     (key.0 >> 32) as u32
@@ -502,6 +565,10 @@ impl Element for IpReassembler {
             }
         }
         out
+    }
+
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        if is_fragment(&packet) { self.try_fragment(cx, packet) } else { Rehearsed::passes(packet) }
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -43,7 +43,7 @@ use std::net::Ipv6Addr;
 
 use engine::args::Args;
 use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap};
 use packet::{Batch, HEADROOM, Packet, anno};
 use tables::slab::{Id, List, Slab};
 use wire::{Protocol, ipv6};
@@ -308,6 +308,16 @@ impl Waiting {
         (self.pieces.len() - usize::from(self.first.is_some())) as u64
     }
 
+    /// The same again, for a fragment that is only tried; `None` when memory is exhausted.
+    fn again(&self) -> Option<Waiting> {
+        let mut first = None;
+        if let Some(packet) = &self.first {
+            first = Some(packet.duplicate()?);
+        }
+        first.iter_mut().for_each(|first| first.follow(0));
+        Some(Waiting { first, pieces: self.pieces.clone(), bytes: self.bytes.clone(), ..*self })
+    }
+
     /// The whole packet; `None` when it is too long or memory is exhausted.
     fn whole(&self) -> Option<Packet> {
         let first = self.first.as_ref()?;
@@ -537,6 +547,56 @@ impl Ip6Reassembler {
     }
 }
 
+impl Ip6Reassembler {
+    /// One that knows what this one does of a single packet.
+    fn apart(&self, key: Key) -> Option<Ip6Reassembler> {
+        let mut apart = Ip6Reassembler {
+            himem: usize::MAX,
+            timeout: self.timeout,
+            max_fragments: self.max_fragments,
+            waiting: Slab::new(0),
+            looks: true,
+            ..Ip6Reassembler::default()
+        };
+        if let Some(id) = self.waiting.find(key) {
+            let waiting = self.waiting[id].again()?;
+            let id = apart.waiting.add(key);
+            apart.waiting.link_last(0, &mut apart.order, id);
+            (apart.used, apart.joined) = (waiting.memory(), waiting.joined());
+            apart.waiting[id] = waiting;
+        }
+        Some(apart)
+    }
+
+    fn try_fragment(&self, cx: &mut Cx<'_>, packet: Packet) -> Rehearsed {
+        if self.used + packet.len() + 2 * OVERHEAD + FRAME > self.himem {
+            return Rehearsed::Unknown(
+                "the memory for fragments is used up, and others would be given up".into(),
+            );
+        }
+        let key = place(&packet).map_or(Key::default(), |(place, _)| place.key);
+        let Some(mut apart) = self.apart(key) else {
+            return Rehearsed::Unknown("packet memory is exhausted".into());
+        };
+        let id = packet.id();
+        match apart.take(cx, packet) {
+            Some(mut whole) => {
+                // Unless it came whole, it is a packet that was made.
+                if whole.id() != id {
+                    whole.follow(0);
+                }
+                Rehearsed::passes(whole)
+            }
+            None if apart.bad == 0
+                && apart.waiting.find(key).is_some_and(|id| !apart.waiting[id].condemned) =>
+            {
+                Rehearsed::Keeps("until the other fragments of its packet have come".into())
+            }
+            None => Rehearsed::Done,
+        }
+    }
+}
+
 impl Element for Ip6Reassembler {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.himem = args.keyword("HIMEM", 1 << 20);
@@ -558,6 +618,10 @@ impl Element for Ip6Reassembler {
             }
         }
         out
+    }
+
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        if may_be_fragment(&packet) { self.try_fragment(cx, packet) } else { Rehearsed::passes(packet) }
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::Shared;
 use packet::filter::Filter;
 use packet::port::link_type;
-use packet::{Packet, PacketType};
+use packet::{Packet, PacketType, anno};
 use wire::fields::First;
 
 use super::records::first;
@@ -131,10 +131,15 @@ pub(super) fn arrived(bytes: &[u8], ip: bool) -> Option<Packet> {
     if ip {
         let header_len = bytes.first().map_or(0, |b| usize::from(b & 15) * 4);
         packet.set_network(0, if bytes.first().is_some_and(|b| b >> 4 == 6) { 40 } else { header_len });
-        if let (Some(4), Some(Ok(address))) =
-            (bytes.first().map(|b| b >> 4), bytes.get(16..20).map(<[u8; 4]>::try_from))
-        {
-            packet.set_dst_ip(address);
+        // Who routes has said by then where it goes.
+        match (bytes.first().map(|b| b >> 4), bytes.get(16..20), bytes.get(24..40)) {
+            (Some(4), Some(&[a, b, c, d]), _) => packet.set_dst_ip([a, b, c, d]),
+            (Some(6), _, Some(address)) => {
+                if let Some(address) = address.first_chunk::<16>() {
+                    packet.set_anno(anno::DST_IP, *address);
+                }
+            }
+            _ => {}
         }
     } else {
         packet.set_mac_offset(0);

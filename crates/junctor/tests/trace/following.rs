@@ -9,26 +9,26 @@ use serde_json::Value;
 
 use crate::router::{Running, SOURCE, junctor};
 
-fn steps(packet: &Value) -> &[Value] {
+pub fn steps(packet: &Value) -> &[Value] {
     packet["steps"].as_array().expect("steps")
 }
 
 /// Names of the elements that a packet came to, in order.
-fn path(packet: &Value) -> Vec<&str> {
+pub fn path(packet: &Value) -> Vec<&str> {
     let mut names: Vec<&str> = steps(packet).iter().map(|s| s["element"].as_str().unwrap()).collect();
     names.dedup();
     names
 }
 
 /// What an element has changed: the field and its value afterwards.
-fn changes<'a>(packet: &'a Value, element: &str) -> Vec<(&'a str, &'a str)> {
+pub fn changes<'a>(packet: &'a Value, element: &str) -> Vec<(&'a str, &'a str)> {
     let all = steps(packet).iter().filter(|s| s["element"] == element);
     let all = all.flat_map(|s| s["changes"].as_array().unwrap());
     all.filter_map(|c| Some((c["field"].as_str()?, c["after"].as_str()?))).collect()
 }
 
 /// How it ended.
-fn end(packet: &Value) -> (&str, &str) {
+pub fn end(packet: &Value) -> (&str, &str) {
     let last = steps(packet).last().unwrap();
     (last["event"].as_str().unwrap(), last["reason"].as_str().unwrap_or_default())
 }
@@ -97,7 +97,7 @@ fn what_drops_a_packet_is_told() {
 }
 
 /// All that read handlers of all elements say.
-fn handlers(router: &Running) -> Vec<(String, String)> {
+pub fn handlers(router: &Running) -> Vec<(String, String)> {
     let (list, ..) = router.ask(&["ctl", "list"]);
     let mut all = Vec::new();
     for element in list.lines().skip(1) {
@@ -187,14 +187,14 @@ fn source(limit: u32) -> String {
 }
 
 /// Waits until a handler says so.
-fn wait(router: &Running, handler: &str, value: &str) {
+pub fn wait(router: &Running, handler: &str, value: &str) {
     while router.ask(&["ctl", "--read", handler]).0.trim() != value {
         std::thread::yield_now();
     }
 }
 
 /// Where a packet goes from an element that is tried with it: the outputs.
-fn outputs(packet: &Value, element: &str) -> Vec<u64> {
+pub fn outputs(packet: &Value, element: &str) -> Vec<u64> {
     let sent = steps(packet).iter().filter(|s| s["element"] == element && s["event"] == "output");
     sent.map(|s| s["port"].as_u64().unwrap()).collect()
 }

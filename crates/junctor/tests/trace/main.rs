@@ -3,6 +3,7 @@
 
 mod capturing;
 mod following;
+mod holding;
 mod reading;
 mod router;
 mod until;
