@@ -7,15 +7,23 @@
 //! came to it, and tells when a round that took too long has ended. A round that does not end is seen from outside ([`Control::standing`]).
 //!
 //! Sleep is no part of a round, nor is the wait for a lock around all processing or for a turn. What the kernel does with the worker's
-//! processor meanwhile is: the packets wait as long.
+//! processor meanwhile is: the packets wait as long. Only where there were none, in an idle round (no task, timer or descriptor found work, and no message
+//! was more than a question), nobody has waited: of such a round counts what the worker did [by itself](own), or waited for something else than a
+//! processor that others had. So it is of a round that goes on and has no packets in hand.
 
 use packet::Packet;
 use packet::glance::glance;
+use sync::events::{self, Mask};
 
 use crate::pulse::{Doing, Spot};
 use crate::remote::Control;
 use crate::router::Shared;
 use crate::watchdog::place;
+
+mod own;
+
+pub use own::Account;
+use own::Waits;
 
 /// Packets in hand whose heads are kept.
 pub(crate) const HEADS: usize = 4;
@@ -31,7 +39,7 @@ pub struct Stall {
     pub wall_ns: u64,
     /// Whose round.
     pub worker: usize,
-    /// How long it took, in cycles; of one that is not over, how long so far.
+    /// How long it took, in cycles, of an idle round without the time in which others had the processor; of one that is not over, how long so far.
     pub cycles: u64,
     /// How long of this the longest step took; `None` of a round that is not over.
     pub longest: Option<u64>,
@@ -101,18 +109,34 @@ pub(crate) struct Stopwatch {
     longest: (u64, Spot),
     /// The packets of the longest step, and of the one that is under way.
     hands: [Hand; 2],
+    waits: Waits,
 }
 
 impl Stopwatch {
     pub(crate) fn new(bound: u64) -> Stopwatch {
         let hands = [Hand::default(), Hand::default()];
-        Stopwatch { bound, begun: 0, mark: sync::tsc(), longest: (0, Spot::BETWEEN), hands }
+        Stopwatch {
+            bound,
+            begun: 0,
+            mark: sync::tsc(),
+            longest: (0, Spot::BETWEEN),
+            hands,
+            waits: Waits::new(),
+        }
     }
 
     /// A round begins.
     pub(crate) fn begin(&mut self) {
-        self.mark = sync::tsc();
-        self.begun = self.mark;
+        // To make a thread's ring takes a while, which is the recording's.
+        if events::recorded() != Mask::NOTHING {
+            events::renew();
+        }
+        self.waits.begin(sync::tsc(), self.bound);
+        self.begin_at(sync::tsc());
+    }
+
+    fn begin_at(&mut self, now: u64) {
+        (self.mark, self.begun) = (now, now);
         self.longest = (0, Spot::BETWEEN);
         self.hands[0].packets = 0;
     }
@@ -148,22 +172,36 @@ impl Stopwatch {
         longest
     }
 
-    /// The round has ended: what is to be told if it took too long. `now` is a clock to ask for nanoseconds since the epoch.
-    pub(crate) fn end(&mut self, worker: usize, shared: &Shared, now: impl FnOnce() -> u64) -> Option<Stall> {
-        let at = sync::tsc();
+    /// The round has ended: how long it took if that is too long, in cycles.
+    fn judge(&mut self, at: u64, worked: bool) -> Option<u64> {
         // What goes on around it, a round in which this one ran, has given a sign of life, too.
         let begun = std::mem::replace(&mut self.begun, at);
         let cycles = at.saturating_sub(begun);
         if begun == 0 || cycles <= self.bound {
             return None;
         }
+        let counts = if worked { cycles } else { self.waits.own(cycles) };
+        (counts > self.bound).then_some(counts)
+    }
+
+    /// The round has ended, in which there was work or not: what is to be told if it took too long. `now` is a clock to ask for nanoseconds since
+    /// the epoch.
+    pub(crate) fn end(
+        &mut self,
+        worker: usize,
+        shared: &Shared,
+        worked: bool,
+        now: impl FnOnce() -> u64,
+    ) -> Option<Stall> {
+        let at = sync::tsc();
+        let cycles = self.judge(at, worked)?;
         let (longest, spot) = self.longest;
         Some(Stall {
             at,
             wall_ns: now(),
             worker,
             cycles,
-            longest: Some(longest),
+            longest: Some(longest.min(cycles)),
             element: spot.parts().map(|(element, ..)| element),
             place: place(shared, &[spot, spot]),
             packets: self.hands[0].packets,
@@ -180,7 +218,19 @@ pub struct Standing {
     spot: Spot,
 }
 
+impl Standing {
+    /// Whether there are packets in hand, so that the whole time of the round counts.
+    pub fn carries(&self) -> bool {
+        matches!(self.spot.parts(), Some((_, Doing::Push | Doing::Pass, _)))
+    }
+}
+
 impl Control {
+    /// The kernel's account of a worker's thread, if it has one and the kernel says so.
+    pub fn account(&self, worker: usize) -> Option<Account> {
+        Account::of(self.plant.mailboxes.get(worker)?.pulse.thread()?)
+    }
+
     /// Where a worker is, if it is in an element now. Two looks that find the same round say that it has not ended in between.
     pub fn standing(&self, worker: usize) -> Option<Standing> {
         let mailbox = self.plant.mailboxes.get(worker)?;
@@ -197,7 +247,7 @@ impl Control {
     /// What there is to say about a worker that has been in one round for so long, in cycles until now.
     pub fn stall(&self, worker: usize, standing: Standing, cycles: u64, wall_ns: u64) -> Stall {
         let parts = standing.spot.parts();
-        let carries = matches!(parts, Some((_, Doing::Push | Doing::Pass, _)));
+        let carries = standing.carries();
         let at = self.plant.mailboxes[worker].pulse.batch();
         // What cannot be read is none.
         let seen = if carries { glance(at, HEADS, HEAD_BYTES).unwrap_or_default() } else { Vec::new() };
@@ -212,5 +262,40 @@ impl Control {
             packets: if carries { at.packets() } else { 0 },
             heads: seen.into_iter().map(|g| Head { len: g.len, bytes: g.bytes, ip: None }).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own::Reading;
+    use super::*;
+
+    /// How long a round of 10,000 cycles took in which others had the processor for so long, where more than 4000 are too long.
+    fn judged(waited: u64, worked: bool) -> Option<u64> {
+        let mut watch = Stopwatch::new(4000);
+        watch.begin_at(1000);
+        let at = |cycles, waited_ns| Reading { cycles, ns: cycles, waited_ns };
+        watch.waits.tell(at(900, 50), at(11_000, 50 + waited));
+        watch.judge(11_000, worked)
+    }
+
+    #[test]
+    fn of_an_idle_round_counts_what_the_worker_did_by_itself() {
+        assert_eq!(judged(0, true), Some(10_000));
+        assert_eq!(judged(10_000, true), Some(10_000), "packets wait as long");
+        assert_eq!(judged(0, false), Some(10_000), "it ran, or waited for a lock");
+        assert_eq!(judged(5000, false), Some(5000));
+        assert_eq!(judged(6000, false), None);
+        assert_eq!(judged(10_100, false), None);
+    }
+
+    #[test]
+    fn a_round_that_the_watch_has_not_seen_from_its_beginning_is_not_judged() {
+        let mut watch = Stopwatch::new(4000);
+        assert_eq!(watch.judge(1 << 40, true), None);
+        watch.begin_at(1000);
+        assert_eq!(watch.judge(5000, true), None);
+        // What goes on around it has begun anew with its end.
+        assert_eq!((watch.judge(9000, true), watch.judge(13_001, true)), (None, Some(4001)));
     }
 }

@@ -85,7 +85,11 @@ pub(crate) struct Used {
 
 impl Used {
     pub(crate) fn of(thread: u32) -> Option<Used> {
-        let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+        Used::parse(&std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?)
+    }
+
+    /// From the text of the kernel's file.
+    pub(crate) fn parse(text: &str) -> Option<Used> {
         let mut numbers = text.split_ascii_whitespace().map(|n| n.parse().ok());
         Some(Used { ran: numbers.next()??, waited: numbers.next()?? })
     }

@@ -623,7 +623,7 @@ impl Worker {
                 }
             }
             if slept {
-                self.end_timing();
+                self.end_timing(worked);
             }
         }
         worked

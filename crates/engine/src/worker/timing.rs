@@ -16,7 +16,7 @@ impl Worker {
     pub(super) fn timed_round(&mut self) -> bool {
         self.begin_timing();
         let worked = self.plain_round();
-        self.end_timing();
+        self.end_timing(worked);
         worked
     }
 
@@ -27,15 +27,16 @@ impl Worker {
         }
     }
 
-    /// It has ended.
-    pub(super) fn end_timing(&mut self) {
+    /// It has ended, and there was work or not.
+    pub(super) fn end_timing(&mut self, worked: bool) {
         let Some(mut all) = self.witnessing.take() else { return };
         // It says when the round began until it is asked anew.
         let now = || {
             self.clock.expire();
             self.clock.wall()
         };
-        let stall = all.stopwatch.as_mut().and_then(|watch| watch.end(self.index, &self.shared, now));
+        let watch = all.stopwatch.as_mut();
+        let stall = watch.and_then(|watch| watch.end(self.index, &self.shared, worked, now));
         if let Some(stall) = stall {
             let wants = |bound: Option<u64>| bound.is_some_and(|bound| stall.cycles > bound);
             let told = all.seats.iter_mut().filter(|seat| wants(seat.wants.rounds_above));

@@ -53,7 +53,7 @@ pub(super) struct Args {
     mode: Option<Mode>,
     /// End when this happens: drop=REASON (a packet is dropped for this reason; 'junctor drops --list' has them all), drop (for any but
     /// 'discarded'), 'stall>BOUND' (a worker takes longer than this, say 5ms, until it looks at its tasks, timers and messages again: named with the
-    /// element that took longest; in quotes, since > means something to shells) or 'latency>BOUND' (a packet is in the router for longer than this, from its
+    /// element that took longest; of a worker with nothing to do, the time in which others have its processor does not count; in quotes, since > means something to shells) or 'latency>BOUND' (a packet is in the router for longer than this, from its
     /// source until it is sent, dropped or done with: named with where it was for most of that time; a sample, 4 packets at a time); may be repeated. The packets
     /// concerned, 1000 at most (of a stall the first 128 bytes of the first 4 in hand, of a late packet the first 128), are written beside the recording
     /// (FILE with the suffix .pcapng). A run that is recorded ends

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use engine::stall::{Head, Stall};
+use engine::stall::{Account, Head, Stall};
 use engine::witness::{Entry, Wants, What, Witness};
 use engine::{Control, Gone, Reason, Reasons, Router, Shared};
 use profile::clock::ghz;
@@ -60,8 +60,8 @@ struct Kept {
     comment: String,
 }
 
-/// A worker that was in a round when it was looked at, and since when, in cycles.
-type InRound = Option<(u64, u64)>;
+/// A worker that was in a round when it was looked at: which round, since when, in cycles, and the kernel's account of it then.
+type InRound = Option<(u64, u64, Option<Account>)>;
 
 /// See the module.
 pub(crate) struct Armed {
@@ -371,14 +371,17 @@ impl Armed {
                 self.rounds[worker] = None;
                 continue;
             };
-            let since = match self.rounds[worker] {
-                Some((round, since)) if round == standing.round => since,
+            let (since, account) = match self.rounds[worker] {
+                Some((round, since, account)) if round == standing.round => (since, account),
                 _ => {
-                    self.rounds[worker] = Some((standing.round, now));
+                    self.rounds[worker] = Some((standing.round, now, self.control.account(worker)));
                     continue;
                 }
             };
-            let cycles = before.saturating_sub(since);
+            let mut cycles = before.saturating_sub(since);
+            if cycles > bound && !standing.carries() {
+                cycles = self.own(worker, account, cycles);
+            }
             let Some(condition) = self.sought.stall(cycles).filter(|_| cycles > bound) else { continue };
             let wall_ns = records::now_ns();
             let stall = self.control.stall(worker, standing, cycles, wall_ns);
@@ -388,6 +391,14 @@ impl Armed {
             self.take(Caught { at: stall.at, wall_ns, condition, what: Event::Stalled(Box::new(stall)) });
             return;
         }
+    }
+
+    /// What was a worker's own of so many cycles since it was accounted for: nobody waits for one that has nothing in hand while others have its
+    /// processor.
+    fn own(&self, worker: usize, before: Option<Account>, cycles: u64) -> u64 {
+        let (Some(before), Some(now)) = (before, self.control.account(worker)) else { return cycles };
+        let ns = (cycles as f64 / self.ghz) as u64;
+        ((now.own_ns(before, ns) as f64 * self.ghz) as u64).min(cycles)
     }
 
     /// Writes the packets that were kept; returns how many.
