@@ -16,6 +16,8 @@ use engine::{
 use packet::port::{Device, Error, Provider, Spec};
 use packet::{Batch, Packet};
 
+pub mod journeys;
+
 /// A test configuration with its input packets.
 pub struct Rig {
     text: String,

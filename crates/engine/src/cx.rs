@@ -110,6 +110,23 @@ impl Cx<'_> {
         }
     }
 
+    /// Says that the caller frees a packet whose bytes are part of another, or wait to be: who follows it sees that it ends here, in what is made of it.
+    /// If the caller sends that whole at once, it has taken the packet's annotations.
+    #[inline]
+    pub fn absorbed(&mut self, packet: &Packet) {
+        if self.worker.is_witnessed() {
+            self.worker.show_absorbed(self.element, packet);
+        }
+    }
+
+    /// Says that the packet that has come is held from now on, in the place of another, so that [`Element::held`] does not tell.
+    #[inline]
+    pub fn holds(&mut self, packet: &Packet) {
+        if self.worker.is_witnessed() {
+            self.worker.show_held(packet);
+        }
+    }
+
     /// Drops counted for this element on this worker.
     pub fn drops(&self) -> u64 {
         self.worker.drops(self.element).total()

@@ -96,7 +96,7 @@ pub enum What {
         to: (usize, usize),
         /// That element has asked for it.
         pulled: bool,
-        /// The element has made it while it processed a packet that is followed.
+        /// The element has made it while it processed a packet that is followed, or of one that it held.
         made: bool,
     },
     /// It was dropped here.

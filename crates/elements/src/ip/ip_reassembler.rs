@@ -306,7 +306,7 @@ impl IpReassembler {
             return None;
         };
         let stamp_ns = packet.timestamp_ns();
-        if let Err((reason, packet)) = self.add(id, packet, &place, now) {
+        if let Err((reason, packet)) = self.add(cx, id, packet, &place, now) {
             self.bad += u64::from(reason == Reason::BadFragment || reason == Reason::FragmentOverlap);
             cx.drop(reason, packet);
             return None;
@@ -316,15 +316,24 @@ impl IpReassembler {
             return None;
         }
         let whole = self.whole(id, stamp_ns);
-        self.remove(id);
-        if whole.is_none() {
-            cx.count_drops(Reason::NoMemory, 1);
+        let head = self.remove(id);
+        match (&whole, head) {
+            (Some(_), head) => head.iter().for_each(|head| cx.absorbed(head)),
+            (None, Some(head)) => cx.drop(Reason::NoMemory, head),
+            (None, None) => cx.count_drops(Reason::NoMemory, 1),
         }
         whole
     }
 
     /// Adds a fragment to those of its packet.
-    fn add(&mut self, id: Id, mut packet: Packet, place: &Place, now: Nanos) -> Result<(), (Reason, Packet)> {
+    fn add(
+        &mut self,
+        cx: &mut Cx<'_>,
+        id: Id,
+        mut packet: Packet,
+        place: &Place,
+        now: Nanos,
+    ) -> Result<(), (Reason, Packet)> {
         let waiting = &mut self.waiting[id];
         self.used -= waiting.memory();
         waiting.open(|| self.spare.take());
@@ -348,7 +357,11 @@ impl IpReassembler {
         }
         if place.start == 0 {
             make_head(&mut packet, place.transport);
-            (waiting.head, waiting.has_first) = (Some(packet), true);
+            cx.holds(&packet);
+            waiting.has_first = true;
+            waiting.head.replace(packet).iter().for_each(|head| cx.absorbed(head));
+        } else {
+            cx.absorbed(&packet);
         }
         self.waiting.unlink(0, &mut self.ages, id);
         self.waiting.link_last(0, &mut self.ages, id);
@@ -445,10 +458,13 @@ impl IpReassembler {
             packet = waiting.packet();
             self.used += waiting.memory();
         }
-        drop(self.remove(id));
-        match packet {
-            Some(packet) => cx.push_one(1, packet),
-            None => cx.count_drops(reason, 1),
+        match (packet, self.remove(id)) {
+            (Some(packet), head) => {
+                head.iter().for_each(|head| cx.absorbed(head));
+                cx.push_one(1, packet);
+            }
+            (None, Some(head)) => cx.drop(reason, head),
+            (None, None) => cx.count_drops(reason, 1),
         }
     }
 }
@@ -692,6 +708,23 @@ mod tests {
                 assert_eq!(run.drops("e"), [(Reason::ReassemblyTimeout, 1)]);
             }
         }
+    }
+
+    #[test]
+    fn journeys_of_fragments_end_with_the_whole() {
+        let cuts = [(0, 16, true), (16, 24, true), (40, 5, false)];
+        let piece = |i: usize| fragment(1, cuts[i].0, cuts[i].1, cuts[i].2);
+        crate::testing::journeys::check_reassembly("IPReassembler", piece);
+        // Whose headers are the whole's for a while is held until the first fragment takes its place.
+        let mut packets: Vec<_> = [2, 0, 1].map(piece).into();
+        packets.iter_mut().zip(1..).for_each(|(packet, number)| packet.follow(number));
+        let mut run =
+            Rig::text("i :: TestIn -> e :: IPReassembler -> d :: Discard;").packets(packets).ready();
+        let journeys = crate::testing::journeys::Journeys::of(&mut run);
+        let run = run.again();
+        let told = journeys.told(&run);
+        assert_eq!(told[&1], ["held by e", "ends in e"]);
+        assert_eq!(told[&2][..3], ["held by e", "made by e", "ends in e"]);
     }
 
     #[test]

@@ -294,13 +294,13 @@ impl Waiting {
         if self.len == Some(self.bytes.len()) { Added::Completes } else { Added::Waits }
     }
 
-    /// Forgets what came and refuses what will come; returns how many of the fragments were no packets any more.
-    fn condemn(&mut self) -> u64 {
+    /// Forgets what came and refuses what will come; returns the first fragment, and how many others there were, which were no packets any more.
+    fn condemn(&mut self) -> (Option<Packet>, u64) {
         let joined = self.joined();
-        (self.first, self.alone) = (None, false);
+        self.alone = false;
         self.pieces.clear();
         (self.bytes, self.condemned) = (Vec::new(), true);
-        joined
+        (self.first.take(), joined)
     }
 
     /// Fragments that are here as bytes only: all but the first.
@@ -421,17 +421,18 @@ impl Ip6Reassembler {
         let mut done = None;
         match added {
             Added::Completes | Added::Waits if waiting.pieces.len() > self.max_fragments => {
-                let n = waiting.pieces.len() as u64;
                 // This one is among them already, but did not wait yet.
-                self.joined -= waiting.condemn() - 1;
+                let (first, joined) = waiting.condemn();
+                self.joined -= joined - 1;
                 self.failed += 1;
-                cx.count_drops(Reason::ReassemblyLimit, n);
+                drop_all(cx, Reason::ReassemblyLimit, first, joined);
             }
             Added::Completes | Added::Waits => {
                 let stamp = packet.timestamp_ns();
                 if place.start == 0 {
                     waiting.first = Some(packet);
                 } else {
+                    cx.absorbed(&packet);
                     self.joined += 1;
                 }
                 done = matches!(added, Added::Completes).then_some(stamp);
@@ -442,9 +443,10 @@ impl Ip6Reassembler {
             }
             Added::Contradicts => {
                 self.bad += 1;
-                cx.count_drops(Reason::BadFragment, waiting.pieces.len() as u64);
                 self.failed += u64::from(!waiting.condemned);
-                self.joined -= waiting.condemn();
+                let (first, joined) = waiting.condemn();
+                self.joined -= joined;
+                drop_all(cx, Reason::BadFragment, first, joined);
                 cx.drop(Reason::BadFragment, packet);
             }
         }
@@ -495,17 +497,16 @@ impl Ip6Reassembler {
     /// Makes the whole of a packet of which nothing is missing.
     fn complete(&mut self, cx: &mut Cx<'_>, id: Id, stamp: u64) -> Option<Packet> {
         let waiting = &self.waiting[id];
-        let whole = waiting.whole();
-        match &whole {
-            Some(_) => self.good += 1,
-            None => {
-                self.failed += 1;
-                self.joined -= waiting.joined();
-                cx.count_drops(Reason::NoMemory, waiting.pieces.len() as u64);
-            }
-        }
-        self.remove(id);
-        let mut whole = whole?;
+        let (whole, joined) = (waiting.whole(), waiting.joined());
+        let first = self.remove(id);
+        let Some(mut whole) = whole else {
+            self.failed += 1;
+            self.joined -= joined;
+            drop_all(cx, Reason::NoMemory, first, joined);
+            return None;
+        };
+        self.good += 1;
+        first.iter().for_each(|first| cx.absorbed(first));
         if stamp > 0 {
             whole.set_timestamp_ns(stamp);
         }
@@ -533,17 +534,24 @@ impl Ip6Reassembler {
     fn give_up(&mut self, cx: &mut Cx<'_>, id: Id, reason: Reason) {
         let waiting = &mut self.waiting[id];
         self.failed += u64::from(!waiting.condemned);
-        self.joined -= waiting.joined();
-        let mut lost = waiting.pieces.len() as u64;
+        let joined = waiting.joined();
+        self.joined -= joined;
         let reported = reason == Reason::ReassemblyTimeout && cx.connected(1);
-        let first = self.remove(id);
-        if let Some(first) = first.filter(|_| reported) {
-            lost -= 1;
+        let mut first = self.remove(id);
+        if let Some(first) = first.take_if(|_| reported) {
             cx.push_one(1, first);
         }
-        if lost > 0 {
-            cx.count_drops(reason, lost);
-        }
+        drop_all(cx, reason, first, joined);
+    }
+}
+
+/// Drops the first fragment, if it has come, and so many others, of which there are only bytes.
+fn drop_all(cx: &mut Cx<'_>, reason: Reason, first: Option<Packet>, others: u64) {
+    if let Some(first) = first {
+        cx.drop(reason, first);
+    }
+    if others > 0 {
+        cx.count_drops(reason, others);
     }
 }
 

@@ -28,6 +28,13 @@ struct Fetched {
     held: usize,
 }
 
+/// A followed packet that an element has made a part of another.
+struct Absorbed {
+    number: u8,
+    id: usize,
+    by: u32,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Witnessing {
@@ -48,6 +55,10 @@ pub(crate) struct Witnessing {
     alone: Option<usize>,
     /// Followed packets that the running element has fetched and not sent on yet.
     fetched: Vec<Fetched>,
+    /// Followed packets that are parts of others, until these have been shown.
+    absorbed: Vec<Absorbed>,
+    /// The packet of which the running element says that it holds it.
+    kept: Option<usize>,
 }
 
 /// When and where something is seen.
@@ -98,6 +109,13 @@ impl Witnessing {
         }
     }
 
+    /// Tells that packets have become parts of others, which have been shown.
+    fn tell_absorbed(&mut self, moment: Moment) {
+        for Absorbed { number, id, by } in std::mem::take(&mut self.absorbed) {
+            self.tell(moment, by, What::Replaced, (number, id), None);
+        }
+    }
+
     fn picks_at(&self, entry: Entry) -> bool {
         self.seats.iter().any(|seat| seat.wants.follow == Some(entry))
     }
@@ -142,6 +160,14 @@ impl Worker {
             if let Some(Entry::Input(element, _)) = seat.wants.follow {
                 apart[element] = true;
             }
+        }
+        if all.follows {
+            // What they make of a packet that they hold is to be seen where they send it.
+            let holds = |e: &usize| {
+                let info = &self.shared.elements[*e];
+                info.class.consumes && !info.outputs.is_empty()
+            };
+            (0..n).filter(holds).for_each(|e| apart[e] = true);
         }
         let within = |e: &usize| match &self.fused[*e] {
             Some(fused) => fused.elements.iter().any(|e| apart[*e as usize]),
@@ -216,6 +242,7 @@ impl Worker {
             let what = if by == element && self.held(by) <= held { What::Taken } else { What::Held };
             all.tell(moment, by, what, (number, id), None);
         }
+        all.tell_absorbed(moment);
         self.witnessing = Some(all);
     }
 
@@ -266,6 +293,7 @@ impl Worker {
         for job in self.stack[before..].iter_mut().rev() {
             show_sent(&mut all, moment, (element, wanted), job, false);
         }
+        all.tell_absorbed(moment);
         self.witnessing = Some(all);
     }
 
@@ -279,6 +307,7 @@ impl Worker {
         if let Some(all) = &mut self.witnessing {
             all.show(moment, element, What::Input { port: port.into() }, packet);
             all.alone = Some(id);
+            all.kept = None;
         }
         let before = self.stack.len();
         self.dispatch_plain(element, port, batch);
@@ -292,16 +321,20 @@ impl Worker {
                 if packet.followed() == 0 {
                     packet.follow(number);
                 }
-                same |= packet.id() == id;
+                // The frame of one that was freed may have been used again.
+                same |= packet.id() == id && packet.followed() == number;
                 any = true;
             }
             show_sent(&mut all, moment, (element, false), job, made);
         }
+        let absorbed = all.absorbed.iter().any(|a| (a.number, a.id) == (number, id));
+        let kept = all.kept.take() == Some(id);
+        all.tell_absorbed(moment);
         // Whoever drops it has it taken out of here.
-        if all.alone.take().is_some() && !same {
+        if all.alone.take().is_some() && !same && !absorbed {
             let dropped = self.drops[element as usize].since(&drops);
             let what = match dropped {
-                _ if stores || self.held(element) > held => What::Held,
+                _ if stores || kept || self.held(element) > held => What::Held,
                 _ if any => What::Replaced,
                 Some(reason) => What::Dropped(reason),
                 None => What::Taken,
@@ -331,6 +364,7 @@ impl Worker {
             What::Output { port: from.port.into(), to: (element as usize, port), pulled: true, made: false };
         let held = self.held(element);
         for packet in batch.iter().filter(|p| wanted || p.followed() != 0) {
+            let what = made_of_absorbed(&mut all, what, packet);
             all.show(moment, from.element, what, packet);
             let (number, id) = (packet.followed(), packet.id());
             if number != 0 {
@@ -338,7 +372,28 @@ impl Worker {
                 all.fetched.push(Fetched { number, id, by: element, held });
             }
         }
+        all.tell_absorbed(moment);
         self.witnessing = Some(all);
+    }
+
+    /// Remembers a packet that its element makes a part of another, until that has been shown.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn show_absorbed(&mut self, element: u32, packet: &Packet) {
+        let (number, id) = (packet.followed(), packet.id());
+        if let Some(all) = self.witnessing.as_mut().filter(|all| all.follows && number != 0) {
+            all.fetched.retain(|f| f.id != id);
+            all.absorbed.push(Absorbed { number, id, by: element });
+        }
+    }
+
+    /// Remembers that its element holds the packet that has come.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn show_held(&mut self, packet: &Packet) {
+        if let Some(all) = &mut self.witnessing {
+            all.kept = Some(packet.id());
+        }
     }
 
     /// Shows packets that are about to be dropped.
@@ -386,7 +441,19 @@ fn show_sent(all: &mut Witnessing, moment: Moment, (element, wanted): (u32, bool
     let what = What::Output { port: job.out.into(), to, pulled: false, made };
     for packet in job.batch.iter().filter(|p| wanted || p.followed() != 0) {
         let id = packet.id();
+        let what = made_of_absorbed(all, what, packet);
         all.show(moment, element, what, packet);
         all.fetched.retain(|f| f.id != id);
+    }
+}
+
+/// Says of a packet that is sent whether it was made of one that was held. One that has the frame of a part of it goes on as that.
+fn made_of_absorbed(all: &mut Witnessing, what: What, packet: &Packet) -> What {
+    let (number, id) = (packet.followed(), packet.id());
+    let of_held = number != 0 && all.absorbed.iter().any(|a| a.number == number);
+    all.absorbed.retain(|a| (a.number, a.id) != (number, id));
+    match what {
+        What::Output { port, to, pulled, made } => What::Output { port, to, pulled, made: made || of_held },
+        other => other,
     }
 }

@@ -158,9 +158,11 @@ impl Teller {
     pub(super) fn tell(&mut self, seen: Seen, lines: &mut Vec<Line>) -> bool {
         let Teller { shared, packets, by_number } = self;
         let Some(info) = shared.elements.get(seen.element) else { return false };
-        // A worker that was interrupted tells late that it has let go of a packet, which others may have brought to its end meanwhile.
+        // A worker that was interrupted tells late that it has let go of a packet, which others may have brought to its end meanwhile. And one that was
+        // held since before may have had the number of this.
         let known = |f: &Followed| f.alive.contains_key(&seen.id);
-        if seen.what == What::Held && !by_number.get(&seen.number).is_some_and(known) {
+        if matches!(seen.what, What::Held | What::Replaced) && !by_number.get(&seen.number).is_some_and(known)
+        {
             return false;
         }
         let followed = by_number.entry(seen.number).or_insert_with(|| {

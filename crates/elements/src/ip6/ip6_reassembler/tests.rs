@@ -55,6 +55,20 @@ fn whatever_the_order() {
     }
 }
 
+#[test]
+fn journeys_of_fragments_end_with_the_whole() {
+    let cuts = [(0, 16, true), (16, 24, true), (40, 5, false)];
+    let piece = |i: usize| fragment(1, cuts[i].0, cuts[i].1, cuts[i].2);
+    crate::testing::journeys::check_reassembly("IP6Reassembler", piece);
+    // A contradiction ends that of the first fragment.
+    let mut packets = vec![fragment(1, 0, 16, true), fragment(1, 8, 16, true)];
+    packets[0].follow(3);
+    let mut run = Rig::text("i :: TestIn -> e :: IP6Reassembler -> d :: Discard;").packets(packets).ready();
+    let journeys = crate::testing::journeys::Journeys::of(&mut run);
+    let run = run.again();
+    assert_eq!(journeys.told(&run)[&3], ["held by e", "dropped by e"]);
+}
+
 // conformance: RFC8200-4.5-f RFC8200-4.5-chain
 #[test]
 fn impossible_fragments() {

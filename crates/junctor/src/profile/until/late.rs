@@ -175,8 +175,12 @@ impl Way {
         }
     }
 
-    /// Whether a packet that is new to us has been made of this one, if it was: by an element that has it in hand, or has just sent it.
-    fn makes(&self, Glimpse { at, worker, element, .. }: &Glimpse) -> bool {
+    /// Whether a packet that is new to us has been made of this one, if it was: by an element that has it in hand, or has just sent it, or says that it
+    /// made it of what it held.
+    fn makes(&self, Glimpse { at, worker, element, what, .. }: &Glimpse) -> bool {
+        if self.was == Was::Held(*element) {
+            return matches!(what, What::Output { made: true, .. });
+        }
         let here = self.was == Was::In(*element) || self.left == (*element, *at);
         here && self.workers.last().is_some_and(|last| last == worker)
     }
@@ -444,6 +448,27 @@ mod tests {
         assert!(latency.look(true).is_empty());
         // Nor is it told again when it leaves.
         assert!(tell(&mut latency, vec![sight(u64::MAX >> 20, 1, QUEUE, What::Taken, 71)]).is_empty());
+    }
+
+    #[test]
+    fn a_packet_that_becomes_part_of_another_ends_and_that_goes_on() {
+        let (_alone, mut latency) = latency(1000);
+        let mut all = into_queue();
+        all.push(sight(1300, 0, QUEUE, What::Held, 71));
+        // A stranger under the same number, which is not made of it.
+        all.push(sight(1900, 0, QUEUE, sent(OUT, false), 99));
+        let whole = What::Output { port: 0, to: (OUT, 0), pulled: false, made: true };
+        all.push(sight(2200, 1, QUEUE, whole, 73));
+        all.push(sight(2200, 1, QUEUE, What::Replaced, 71));
+        all.push(sight(2300, 1, OUT, What::Taken, 73));
+        let late = tell(&mut latency, all);
+        let ends: Vec<_> = late.iter().map(|late| (late.cycles, late.end, late.way.longest())).collect();
+        let held = (Was::Held(QUEUE), 900);
+        assert_eq!(
+            ends,
+            [(1200, Some((What::Replaced, QUEUE)), held), (1300, Some((What::Taken, OUT)), held)]
+        );
+        assert!(latency.ways.is_empty() && latency.common.free.load(Relaxed) & 2 != 0);
     }
 
     #[test]
