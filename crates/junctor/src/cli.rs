@@ -14,6 +14,9 @@ use crate::{
 /// A multicore software router that runs Click-language configurations.
 #[derive(Parser, Debug)]
 #[command(name = "junctor", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    after_help = "Exit status: 0 success, 1 the thing asked about failed, 2 usage or configuration error."
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -88,7 +88,13 @@ pub(crate) fn main(args: Args) -> u8 {
 }
 
 fn load(path: &Path) -> Result<Recording, u8> {
-    let bytes = std::fs::read(path).map_err(|e| cli::usage(format!("{}: {e}", path.display())))?;
+    let unread = |e| {
+        let file = path.display();
+        cli::usage(format!(
+            "cannot read {file}: {e}; name the file that 'junctor profile record -o FILE' has written"
+        ))
+    };
+    let bytes = std::fs::read(path).map_err(unread)?;
     Recording::read(&bytes).map_err(|e| cli::usage(format!("{}: {e}", path.display())))
 }
 

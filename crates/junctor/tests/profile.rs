@@ -393,6 +393,38 @@ fn a_recording_without_an_end_has_names() {
     panic!("no name was ever written before the end");
 }
 
+#[test]
+fn errors_say_how_to_mend_them() {
+    let place = Place::new();
+    let other = place.write("other.prof", "something else");
+    let (conf, missing) = (place.write("line.click", LINE), place.path("missing.prof"));
+    let check = |args: &[&str], status: i32, said: &[&str]| {
+        let output = junctor(args);
+        let words = words(&output);
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {words}");
+        said.iter().for_each(|part| assert!(words.contains(part), "{part} in {words}"));
+    };
+    let made = "that 'junctor profile record -o FILE' has written";
+    for command in ["report", "export"] {
+        check(&["profile", command, text(&missing)], 2, &["cannot read", "missing.prof", made]);
+        check(&["profile", command, text(&other)], 2, &["other.prof: this is no recording", made]);
+    }
+    let record = ["profile", "record", "-o", text(&missing)];
+    let with = |more: &[&'static str]| [&record[..], more, &[text(&conf)]].concat();
+    check(&with(&["--ring", "1"]), 2, &["--ring expects 2 to 67108864 events, not 1"]);
+    check(&with(&["--one-in", "0"]), 2, &["--one-in expects 1 (each run of a task) or more"]);
+    check(&with(&["--time", "0s"]), 2, &["--time expects a time above 0 such as 5s", "not '0s'"]);
+    check(
+        &with(&["--until", "drop", "--after", "soon"]),
+        2,
+        &["--after expects a time such as 10ms", "'soon'"],
+    );
+    check(&with(&["--until", "stall>5"]), 2, &["write 'stall>5ms'"]);
+    check(&["top"], 2, &["'junctor top --once'"]);
+    check(&["top", "--once", "--interval", "1ms"], 2, &["from 50 ms to 1 h", "'1ms'"]);
+    assert!(!missing.exists(), "nothing is written for what is refused");
+}
+
 /// A file that takes no more, by a limit that is not a signal here: what has happened, and the packets, are kept all the same.
 #[test]
 fn a_recording_that_has_no_more_room_has_an_end() {

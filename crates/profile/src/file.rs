@@ -44,7 +44,9 @@ const MARKS: usize = 1 << 14;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FileError {
     /// It is something else.
-    #[error("this is no recording of 'junctor profile record': it begins otherwise")]
+    #[error(
+        "this is no recording: it begins otherwise; name the file that 'junctor profile record -o FILE' has written"
+    )]
     Foreign,
     /// It is of another version.
     #[error(
@@ -52,7 +54,9 @@ pub enum FileError {
     )]
     Version(u32),
     /// A part is damaged.
-    #[error("the recording is damaged: section {tag} at byte {at}: {why}")]
+    #[error(
+        "the recording is damaged: section {tag} at byte {at}: {why}; copy it anew from where it was written, or record again"
+    )]
     Damaged {
         /// The section's tag.
         tag: String,
@@ -63,7 +67,7 @@ pub enum FileError {
     },
     /// It ends before anything was recorded.
     #[error(
-        "the recording ends before its header: the router had no time, or the disk no room, to write more"
+        "the recording ends before its header: the router had no time, or the disk no room, to write more; record again"
     )]
     Empty,
 }

@@ -155,7 +155,7 @@ pub enum StartError {
     #[error("events are stamped by the processor's time stamp counter, which this one has not (x86-64 has)")]
     NoCounter,
     /// The file cannot be made.
-    #[error("{0}: {1}")]
+    #[error("cannot write the recording {0}: {1}; name another file by -o, or make room")]
     File(String, io::Error),
 }
 

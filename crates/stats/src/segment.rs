@@ -54,16 +54,20 @@ const LEAST_WORDS: usize = 1 << 11;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is none.
-    #[error("no router publishes statistics at {0}")]
+    #[error(
+        "no router publishes statistics at {0}; one that was begun with --stats none does not, and is to be begun without"
+    )]
     Absent(PathBuf),
     /// It may not be read.
     #[error("{0} may not be read by this user; ask the router's owner, or become that user")]
     Forbidden(PathBuf),
     /// The system refused.
-    #[error("{0}: {1}")]
+    #[error("cannot read what the router publishes in {0}: {1}")]
     Io(PathBuf, #[source] std::io::Error),
     /// It is another kind of file.
-    #[error("{0} is no statistics segment")]
+    #[error(
+        "{0} is no statistics segment; the router publishes beside its control socket, in a file named after it"
+    )]
     Foreign(PathBuf),
     /// It is of another version.
     #[error(
@@ -76,16 +80,22 @@ pub enum Error {
         found: u64,
     },
     /// It ends too early.
-    #[error("{0} is cut short")]
+    #[error(
+        "{0} is cut short: the router had no room to make it, or something else has changed it; start the router anew where there is room"
+    )]
     Truncated(PathBuf),
     /// It holds what no router writes.
-    #[error("{0} is damaged: {1} makes no sense")]
+    #[error(
+        "{0} is damaged: {1} makes no sense; something else than the router has written there: start it anew"
+    )]
     Damaged(PathBuf, &'static str),
     /// The router has not published anything yet.
-    #[error("the router has not published anything in {0} yet")]
+    #[error("the router has not published anything in {0} yet; try again in a moment")]
     Empty(PathBuf),
     /// It was overwritten while it was read, again and again.
-    #[error("{0} is written to faster than it can be read")]
+    #[error(
+        "{0} is written to faster than it can be read; let the router publish more rarely (junctor run --stats TIME), or give this program more of a processor"
+    )]
     Overtaken(PathBuf),
 }
 

@@ -166,7 +166,9 @@ impl Capturing {
             return Ok(known);
         }
         if self.slots.len() == MOST_SLOTS {
-            return Err(format!("packets are captured at {MOST_SLOTS} ports at most"));
+            return Err(format!(
+                "packets are captured at {MOST_SLOTS} ports at most; name fewer, or capture in several runs"
+            ));
         }
         self.slots.push(name);
         Ok(self.slots.len() - 1)

@@ -21,7 +21,9 @@ pub(crate) mod fetch {
         let said = client.write(OBSERVE, &text)?;
         let lines = said.lines().map(serde_json::from_str);
         let strange = |e| {
-            let why = format!("the router's answer is not understood (is it of another version?): {e}");
+            let why = format!(
+                "the router's answer is not understood: {e}; if it is of another version, use the junctor that runs it"
+            );
             Failure::Unreachable(why)
         };
         lines.collect::<Result<_, _>>().map_err(strange)
@@ -31,7 +33,7 @@ pub(crate) mod fetch {
     pub(crate) fn begin(client: &mut Client, wanted: &Order) -> Result<u64, Failure> {
         match order(client, wanted)?.first() {
             Some(Line::Session { session }) => Ok(*session),
-            _ => Err(Failure::Unreachable("the router has not begun".into())),
+            _ => Err(Failure::Unreachable("the router has not begun to follow or capture packets; if it is of another version, use the junctor that runs it".into())),
         }
     }
 

@@ -45,7 +45,9 @@ pub(super) fn place(shared: &Shared, text: &str) -> Result<(usize, Option<usize>
     // A name may have a colon of its own nowhere, so what follows the last one is a port.
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) => {
-            let port = port.parse().map_err(|_| format!("'{port}' in '{text}' is no number of a port"))?;
+            let port = port.parse().map_err(|_| {
+                format!("'{port}' in '{text}' is no number of a port: write ELEMENT:PORT, from 0 on")
+            })?;
             (name, Some(port))
         }
         None => (text, None),
@@ -90,7 +92,7 @@ pub(super) fn input(shared: &Shared, text: &str) -> Result<(usize, usize), Strin
     if port >= inputs {
         let name = &shared.elements[element].name;
         return Err(match inputs {
-            0 => format!("{name} has no inputs"),
+            0 => format!("{name} has no inputs: packets begin there; say another element"),
             n => format!("{name} has inputs 0 to {}, and no {port}", n - 1),
         });
     }
@@ -102,7 +104,12 @@ pub(super) fn beginning(shared: &Shared, at: Option<&str>) -> Result<(usize, usi
     let behind = |element: usize, port: usize| {
         let info = &shared.elements[element];
         let output = info.outputs.get(port).and_then(|(_, to)| to.first().copied());
-        output.ok_or_else(|| format!("{} has no output {port} that is connected", info.name))
+        output.ok_or_else(|| {
+            format!(
+                "{} has no output {port} that is connected ('junctor ctl {}.ports' has them all)",
+                info.name, info.name
+            )
+        })
     };
     if let Some(text) = at {
         let (element, port) = place(shared, text)?;

@@ -71,7 +71,13 @@ pub(super) fn options_to_words(options: &Options, until: &[Condition]) -> String
 fn options_from_words(words: &str) -> Result<(Options, Vec<Condition>), String> {
     let (mut options, mut until) = (Options::default(), Vec::new());
     for word in words.split_ascii_whitespace() {
-        let bad = || format!("'{word}' is no option of a recording");
+        // This program has written it, or one like it.
+        let bad = || {
+            format!(
+                "'{word}' is no option of a recording that this router, junctor {}, knows: use the junctor that runs it",
+                env!("CARGO_PKG_VERSION")
+            )
+        };
         let (name, value) = word.split_once('=').ok_or_else(bad)?;
         match name {
             "events" => options.events = value.parse()?,
@@ -151,7 +157,9 @@ impl Live {
                 Ok(said)
             }
             ("stop", _) => {
-                let mut ended = recorder.take().ok_or("nothing is being recorded")?;
+                let mut ended = recorder.take().ok_or(
+                    "nothing is being recorded in this router; 'junctor profile record --pid PID -o FILE' begins",
+                )?;
                 let done = ended.end();
                 let progress = ended.progress();
                 let until = self.until.lock().unwrap_or_else(PoisonError::into_inner);

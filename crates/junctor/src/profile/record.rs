@@ -96,8 +96,11 @@ pub(super) fn main(args: Args) -> u8 {
             return cli::usage(format!("--time expects a time above 0 such as 5s or 500ms, not '{text}'"));
         }
     };
-    if args.one_in == 0 || args.ring < 2 || args.ring > 1 << 26 {
-        return cli::usage("--one-in expects 1 or more, --ring 2 to 67108864 events");
+    if args.one_in == 0 {
+        return cli::usage("--one-in expects 1 (each run of a task) or more (one in so many), not 0");
+    }
+    if !(2..=1 << 26).contains(&args.ring) {
+        return cli::usage(format!("--ring expects 2 to {} events, not {}", 1 << 26, args.ring));
     }
     let Some(after) = engine::parse_duration(&args.after) else {
         return cli::usage(format!("--after expects a time such as 10ms, not '{}'", args.after));
@@ -198,7 +201,10 @@ fn running(args: &Args, options: Options) -> u8 {
     let options = Options { time, ..options };
     let file = match std::path::absolute(&args.output) {
         Ok(file) => file,
-        Err(e) => return cli::usage(format!("{}: {e}", args.output.display())),
+        Err(e) => {
+            let file = args.output.display();
+            return cli::usage(format!("-o expects the name of a file to write, not '{file}': {e}"));
+        }
     };
     // From before it begins, so that no interrupt leaves it behind.
     let interrupted = interrupts();

@@ -46,7 +46,9 @@ pub(super) fn main(args: &Args, interval: Duration) -> u8 {
     // Also puts the terminal back when there is a panic.
     let mut terminal = match ratatui::try_init() {
         Ok(terminal) => terminal,
-        Err(why) => return cli::fail(format!("the terminal: {why}")),
+        Err(why) => {
+            return cli::fail(format!("the terminal cannot be used: {why}; 'junctor top --once' needs none"));
+        }
     };
     end_without_fail(over.clone());
     let mut view =
@@ -60,7 +62,9 @@ pub(super) fn main(args: &Args, interval: Duration) -> u8 {
     let why = match done {
         Ok(()) => return exit::SUCCESS,
         Err(End::Gone(why)) => why.to_string(),
-        Err(End::Terminal(why)) => format!("the terminal: {why}"),
+        Err(End::Terminal(why)) => {
+            format!("the terminal cannot be used: {why}; 'junctor top --once' needs none")
+        }
     };
     let _ = writeln!(std::io::stderr(), "junctor: {why}");
     exit::FAILURE

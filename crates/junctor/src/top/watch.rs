@@ -12,13 +12,15 @@ use super::look::Router;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Gone {
     /// The router has ended, in an orderly way or not.
-    #[error("the router has ended")]
+    #[error("the router has ended; 'junctor top --wait' waits for the next")]
     Ended,
     /// What it publishes cannot be read.
     #[error(transparent)]
     Unreadable(#[from] Error),
     /// It lives, but nothing new comes.
-    #[error("the router publishes nothing new; does it have a processor?")]
+    #[error(
+        "the router publishes nothing new: it is stopped, or others have its processors; let it go on (SIGCONT), or give it processors of its own (junctor run -j LIST)"
+    )]
     Silent,
 }
 
