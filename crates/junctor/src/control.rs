@@ -58,7 +58,13 @@ pub(crate) fn listen_by_default(offered: Offered) -> Result<Option<Served>, Stri
 /// What could not be made.
 pub(crate) fn listen(path: &Path, offered: Offered) -> Result<Served, String> {
     remove_if_stale(path);
-    let failed = |e: std::io::Error| format!("control socket {}: {e}", path.display());
+    let failed = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::AddrInUse => format!(
+            "control socket {}: a router that runs listens there; name another by --control, or end that one",
+            path.display()
+        ),
+        _ => format!("control socket {}: {e}; --control names another place", path.display()),
+    };
     let listener = bind(path).map_err(failed)?;
     let busy = Arc::new(Mutex::new(()));
     let served = Served { path: path.to_owned(), busy: busy.clone() };

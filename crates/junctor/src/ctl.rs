@@ -145,7 +145,19 @@ pub(crate) fn find(router: &Which) -> Result<UnixStream, Failure> {
 /// The same, with the path of its socket.
 pub(crate) fn locate(router: &Which) -> Result<(PathBuf, UnixStream), Failure> {
     if let Some(path) = &router.socket {
-        let failed = |e| Failure::Unreachable(format!("no router answers at {}: {e}", path.display()));
+        let failed = |e: std::io::Error| {
+            let mend = match e.kind() {
+                std::io::ErrorKind::ConnectionRefused => {
+                    "the router that listened there has ended; start it again"
+                }
+                std::io::ErrorKind::NotFound => {
+                    "start a router by 'junctor run --control PATH', or leave --socket out for the one that runs"
+                }
+                std::io::ErrorKind::PermissionDenied => "it is another user's; be that user",
+                _ => "name the socket of a router that runs",
+            };
+            Failure::Unreachable(format!("no router answers at {}: {e}; {mend}", path.display()))
+        };
         return UnixStream::connect(path).map(|stream| (path.clone(), stream)).map_err(failed);
     }
     let Some(directory) = control::directory() else {
@@ -294,10 +306,13 @@ impl Client {
 pub(crate) fn lost(e: std::io::Error) -> Failure {
     Failure::Unreachable(match e.kind() {
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-            "the router ended before it answered".into()
+            "the router ended before it answered; see what it said".into()
         }
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            format!("the router has not answered for {} s", PATIENCE.as_secs())
+            format!(
+                "the router has not answered for {} s; see what else its processors do",
+                PATIENCE.as_secs()
+            )
         }
         _ => format!("the router's answer: {e}"),
     })

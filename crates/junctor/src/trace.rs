@@ -240,6 +240,12 @@ impl Followed {
                 "junctor: {passed_over} packets that matched were passed over, because as many as can be were being followed"
             );
         }
-        if self.printed == 0 { cli::fail("no packet came that matches") } else { exit::SUCCESS }
+        if self.printed == 0 {
+            cli::fail(
+                "no packet came that matches; see the filter, and whether packets come there at all (junctor capture)",
+            )
+        } else {
+            exit::SUCCESS
+        }
     }
 }

@@ -90,6 +90,25 @@ fn a_router_is_asked_and_stopped() {
 }
 
 #[test]
+fn a_socket_that_a_killed_router_left_is_taken_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let mut router = Running::start(&socket, TEXT);
+    let second = junctor(&["run", "-j", "1", "--control", socket.to_str().unwrap(), "-e", TEXT]);
+    let why = String::from_utf8_lossy(&second.stderr);
+    assert!(!second.status.success() && why.contains("a router that runs listens there"), "{why}");
+    router.0.kill().unwrap();
+    router.0.wait().unwrap();
+    assert!(socket.exists(), "nobody took it away");
+    let (_, why, status) = ctl(&socket, &["c.count"]);
+    assert!(status == 1 && why.contains("the router that listened there has ended"), "{why}");
+    let _next = Running::start(&socket, TEXT);
+    assert_eq!(ctl(&socket, &["c.class"]), ("Counter\n".to_owned(), String::new(), 0));
+    let (_, why, status) = ctl(&dir.path().join("none"), &["c.count"]);
+    assert!(status == 1 && why.contains("leave --socket out"), "{why}");
+}
+
+#[test]
 fn drops_are_told_by_reason_and_element() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
