@@ -12,6 +12,7 @@ use tester::search::{Ledger, setup};
 use tester::station::Station;
 use tester::trial::Trial;
 
+use crate::cli;
 use agent::{Agent, Key, Machines, Remote};
 use device::{Driver, FlowLine, Name, Plugged, Setup, Traffic};
 use filters::Case;
@@ -74,6 +75,9 @@ enum Command {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
+    if let Err(why) = interrupt::be_attended() {
+        return cli::fail(why);
+    }
     match &args.command {
         Command::Rfc2544(args) => search::rfc2544(args),
         Command::Rfc2889(args) => rfc2889::main(args),

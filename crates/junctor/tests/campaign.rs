@@ -137,7 +137,10 @@ fn what_fails_is_marked_with_its_cause_and_the_campaign_goes_on() {
 #[test]
 fn a_killed_campaign_goes_on_where_it_was() {
     // The second procedure would take hours; the first is done when it begins.
-    let long = "[[procedure]]\ntest = \"trial\"\noptions = [\"--rate\", \"1k\", \"--time\", \"36000\"]\n";
+    let seed = format!("{}", 2_000_000_000 + u64::from(std::process::id()));
+    let long = format!(
+        "[[procedure]]\ntest = \"trial\"\noptions = [\"--rate\", \"1k\", \"--time\", \"36000\", \"--seed\", \"{seed}\"]\n"
+    );
     let text_of = TINY.replace(", \"--trial\", \"0.02\"", "").replace("\"--link\", \"1M\", ", "");
     let first = "[[procedure]]\ntest = \"trial\"\noptions = [\"--rate\", \"1k\", \"--time\", \"0.02\"]\n";
     let text_of = text_of.replace("[64, 128]", "[64]").replace("[1, 2]", "[1]");
@@ -160,9 +163,16 @@ fn a_killed_campaign_goes_on_where_it_was() {
     }
     // The whole session of it: the campaign and the run that it started.
     let group = format!("-{}", child.id());
+    while !is_running(&seed) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     let killed = Command::new("kill").args(["-KILL", "--", &group]).status().expect("kill");
     assert!(killed.success());
     child.wait().expect("it ends");
+    // Its run ends with it, soon.
+    while is_running(&seed) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     campaign.write(&text_of);
     let before = campaign.done();
     let resumed = campaign.run(&["--resume"]);

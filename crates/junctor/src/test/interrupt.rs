@@ -11,11 +11,14 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::signal_name;
 
 use super::device;
+
+/// Names the process that attends to this one.
+const ATTENDANT: &str = "JUNCTOR_TEST_ATTENDANT";
 
 /// The process ends: what ends from now on does so because it was told to.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -74,9 +77,11 @@ pub(super) fn watch() -> Result<(), String> {
     result
 }
 
-/// Waits for a process, which gets the signals that come meanwhile. It is in a group of its own, so that it gets none from a terminal as well.
+/// Waits for a process of this program, which gets the signals that come meanwhile. It is in a group of its own, so that it gets none from a terminal
+/// as well, and ends should this one be killed ([`be_attended`]).
 pub(super) fn attend(mut command: Command) -> io::Result<Output> {
-    let command = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.process_group(0).env(ATTENDANT, std::process::id().to_string());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn()?;
     let pid = Pid::from_child(&child);
     CHILD.store(pid.as_raw_pid(), Ordering::Release);
@@ -87,6 +92,18 @@ pub(super) fn attend(mut command: Command) -> io::Result<Output> {
     let output = child.wait_with_output();
     CHILD.store(0, Ordering::Release);
     output
+}
+
+/// If another process attends to this one, has this one end with it.
+pub(super) fn be_attended() -> io::Result<()> {
+    let attendant = std::env::var(ATTENDANT).ok().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+    // What this one starts has the name in its environment, too.
+    let is_ours = || attendant.is_some() && getppid() == attendant;
+    if !is_ours() {
+        return Ok(());
+    }
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    if is_ours() { Ok(()) } else { Err(io::Error::other("who has started it has ended")) }
 }
 
 /// Whether there is a process that is attended to, which gets this signal.
