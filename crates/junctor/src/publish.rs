@@ -283,16 +283,34 @@ impl Gathered {
             let sent = (0..info.outputs.len()).map(|output| self.sent(w, e, output).0).sum::<u64>();
             sent.max(self.received(shared, w, e, Some(Processing::Pull)).0)
         };
-        let here = shared.elements.iter().enumerate().filter(|(_, e)| e.place.tasks.contains(&w));
-        here.map(of).sum()
+        let ran =
+            |(e, info): &(usize, &engine::ElementInfo)| info.place.tasks.contains(&w) || self.has_run(w, *e);
+        shared.elements.iter().enumerate().filter(ran).map(of).sum()
+    }
+
+    /// Whether a worker has done anything with an element.
+    fn has_counted(&self, shared: &Shared, w: usize, e: usize) -> bool {
+        let sample = &self.samples.workers[w];
+        let has_run = self.has_run(w, e) || sample.cost.get(e).is_some_and(|cost| cost.cycles > 0);
+        has_run
+            || (0..shared.elements[e].outputs.len()).any(|output| self.sent(w, e, output).0 > 0)
+            || self.received(shared, w, e, None).0 > 0
+    }
+
+    /// Whether a worker has run an element's task.
+    fn has_run(&self, w: usize, e: usize) -> bool {
+        self.samples.workers[w].tasks.get(e).is_some_and(|task| task.runs > 0)
     }
 
     fn elements(&mut self, shared: &Shared) {
         let told = self.told(shared);
         self.told.extend(told);
         for (e, info) in shared.elements.iter().enumerate() {
-            for w in info.place.workers.iter().copied() {
-                self.element(shared, e, w);
+            for w in 0..self.samples.workers.len() {
+                // What ran elsewhere before has counted there, and sums are never to fall.
+                if info.place.workers.contains(&w) || self.has_counted(shared, w, e) {
+                    self.element(shared, e, w);
+                }
             }
         }
         for (&(element, worker, metric), value) in &self.told {
@@ -333,10 +351,11 @@ impl Gathered {
             self.put(&PACKETS, e, Some(w), Part::Output(output), packets);
             self.put(&BATCHES, e, Some(w), Part::Output(output), batches);
         }
+        let has_task = shared.elements[e].place.tasks.contains(&w) || task.runs > 0;
         let mut put = |stat, value| self.put(stat, e, Some(w), Part::Whole, value);
         put(&CYCLES, cost.cycles);
         put(&CYCLES_PACKETS, cost.packets);
-        if shared.elements[e].place.tasks.contains(&w) {
+        if has_task {
             put(&TASK_RUNS, task.runs);
             put(&TASK_CYCLES, task.all_cycles() as u64);
         }

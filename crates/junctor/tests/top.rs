@@ -164,6 +164,36 @@ fn what_is_published_is_what_handlers_say() {
     assert_eq!(gone.map(|(_, n)| n).sum::<u64>(), 600 + 7 + 100, "what the old elements dropped");
 }
 
+#[test]
+fn sums_do_not_fall_because_tasks_move() {
+    let dir = tempfile::tempdir().unwrap();
+    let router = Running::start(&dir.path().join("s"), TEXT, &["-R"]);
+    router.settled("c.count", "700");
+    router.ctl(&["u.active", "true"]);
+    router.settled("q.length", "0");
+    // There and back, and there once more.
+    for worker in [1, 0, 1] {
+        router.ctl(&["src.home_thread", &worker.to_string()]);
+        router.ctl(&["u.home_thread", &(1 - worker).to_string()]);
+        let reading = router.settled("c.count", "700");
+        for (metric, object, packets) in [
+            ("element.packets", "src", 700),
+            ("element.packets", "c", 700),
+            ("element.received", "q", 700),
+            ("element.packets", "u", 100),
+            ("element.received", "d", 100),
+            ("element.drops", "d", 100),
+        ] {
+            assert_eq!(sum(&reading, metric, object), Some(packets), "{metric} of {object}");
+        }
+        let (_, json) = top(&router, &["--filter", "Counter"]);
+        assert_eq!(json["elements"][0]["packets"], 700, "{json}");
+    }
+    router.ctl(&["hotconfig", &TEXT.replace("LIMIT 7)", "LIMIT 8)")]);
+    let reading = router.settled("check.drops", "8");
+    assert!(sum(&reading, "element.packets", "c") >= Some(700), "what c has counted stays with it");
+}
+
 fn top(router: &Running, more: &[&str]) -> (Output, Value) {
     let args =
         [&["top", "--once", "--json", "--interval", "50ms", "--socket", router.socket()], more].concat();
