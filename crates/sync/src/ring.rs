@@ -54,6 +54,10 @@
 //! 4. *`seen` may be stale but never wrong.* Tails only grow, an older one understates the room; it is stored with
 //!    Release and loaded with Acquire so that cases 1 and 2 hold through it too. Model: `what_another_has_seen_may_be_used`,
 //!    which passes through it but does not notice when this one store is weakened to Relaxed.
+//! 5. *Nothing comes behind the end of a closed ring.* Closing moves `producers.head` out of reach by the same
+//!    compare-and-swap as a reservation, so it comes before or after each of them, and what comes after finds no room.
+//!    Therefore a consumer that finds all positions before it reserved knows that nothing older than what a producer
+//!    put elsewhere afterwards is still to come. Model: `a_successor_is_read_after_the_end`.
 
 use crate::{
     padded::CachePadded,
@@ -116,6 +120,9 @@ struct Reserve {
     /// The other side's tail as last seen from here.
     seen: AtomicUsize,
 }
+
+/// What closing adds to the producers' head: no position comes so far, and none so far ahead has [`room`], whatever the tail is.
+const CLOSED: usize = 1 << (usize::BITS - 2);
 
 /// Slots side by side.
 type Stretch<'a, T> = &'a [UnsafeCell<MaybeUninit<T>>];
@@ -301,6 +308,25 @@ impl<T> Ring<T> {
         let capacity = capacity.min(self.slots.len());
         self.capacity.store(capacity, Ordering::Relaxed);
         capacity
+    }
+
+    /// Lets no more items in, for ever. Unlike a capacity of 0 that is exact: a push happened before, or it finds no room.
+    ///
+    /// # Panics
+    /// When only one thread may push, which could overwrite this.
+    pub fn close(&self) {
+        assert!(self.producers.many, "a ring of one producer is closed by nobody else");
+        let head = &self.producers.reserve.head;
+        // Fails if it is closed already.
+        let _ = head
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |end| (end < CLOSED).then_some(end + CLOSED));
+    }
+
+    /// Whether the ring is closed, and everything that was pushed before has been taken.
+    #[inline]
+    pub fn is_finished(&self) -> bool {
+        let end = self.producers.reserve.head.load(Ordering::Acquire);
+        end >= CLOSED && self.consumers.reserve.head.load(Ordering::Acquire) == end - CLOSED
     }
 
     /// Reserves room for up to `wanted` items: the first position and how many, if there are any.
@@ -643,6 +669,32 @@ mod tests {
         let mut left = Vec::new();
         ring.pop_many(99, |item| left.push(item));
         assert_eq!(left, [3, 4, 9, 10, 11, 12, 13, 14]);
+    }
+
+    #[test]
+    fn a_closed_ring_takes_nothing_and_ends() {
+        let ring = Ring::new(4);
+        assert_eq!((ring.push_many(0..3), ring.is_finished()), (3, false));
+        ring.set_capacity(1);
+        ring.close();
+        ring.close();
+        assert_eq!(
+            (ring.push(3), ring.push_many(3..9), ring.push_from(&mut vec![3]), ring.len()),
+            (Err(3), 0, 0, 3)
+        );
+        ring.set_capacity(4);
+        assert_eq!((ring.push(3), ring.pop(), ring.is_finished()), (Err(3), Some(0), false));
+        assert_eq!((ring.pop_many(9, |_| ()), ring.is_finished(), ring.push(3)), (2, true, Err(3)));
+        let (never_used, open) = (Ring::<u32>::new(1), Ring::<u32>::new(1));
+        never_used.close();
+        assert!(never_used.is_finished() && !open.is_finished());
+    }
+
+    #[test]
+    #[should_panic(expected = "one producer")]
+    fn a_ring_of_one_producer_is_not_closed() {
+        // SAFETY: nothing is pushed or popped.
+        unsafe { Ring::<u32>::with_sides(1, Producers::One, Consumers::One) }.close();
     }
 
     #[test]

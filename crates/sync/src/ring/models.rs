@@ -59,6 +59,39 @@ fn stretches_are_visible() {
     });
 }
 
+/// Case 5: a producer that goes on in another ring once the first is closed is read in its order.
+#[test]
+fn a_successor_is_read_after_the_end() {
+    bounded(|| {
+        let rings = Arc::new([Ring::new(2), Ring::new(2)]);
+        let pushing = {
+            let rings = rings.clone();
+            thread::spawn(move || {
+                for item in [1u32, 2] {
+                    rings[0].push(item).or_else(|item| rings[1].push(item)).unwrap();
+                }
+            })
+        };
+        let closing = {
+            let rings = rings.clone();
+            thread::spawn(move || rings[0].close())
+        };
+        let take = |got: &mut Vec<u32>| {
+            rings[0].pop_into(2, got);
+            if rings[0].is_finished() {
+                rings[1].pop_into(2, got);
+            }
+        };
+        let mut got = Vec::new();
+        take(&mut got);
+        assert!([&[][..], &[1], &[1, 2]].contains(&&got[..]), "{got:?}");
+        pushing.join().unwrap();
+        closing.join().unwrap();
+        take(&mut got);
+        assert_eq!(got, [1, 2]);
+    });
+}
+
 /// Case 1 handed on: the consumer meets the later producer's announcement only.
 #[test]
 fn an_announcement_speaks_for_the_earlier_ones() {
