@@ -29,6 +29,9 @@ pub mod padded;
 pub mod percore;
 pub mod prefetch;
 mod prim;
+#[cfg(loom)]
+#[doc(hidden)]
+pub use prim::model;
 pub mod priority;
 pub mod rcu;
 pub mod ring;

@@ -5,12 +5,18 @@
 use std::mem::MaybeUninit;
 
 #[cfg(loom)]
-pub(crate) use loom::{
-    cell::UnsafeCell,
-    hint::spin_loop,
-    sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
-    sync::{Mutex, MutexGuard},
-    thread::yield_now,
+pub mod model;
+
+#[cfg(loom)]
+pub(crate) use {
+    loom::{
+        cell::UnsafeCell,
+        hint::spin_loop,
+        sync::atomic::{Ordering, fence},
+        sync::{Mutex, MutexGuard},
+        thread::yield_now,
+    },
+    model::{AtomicPtr, AtomicU64, AtomicUsize},
 };
 
 #[cfg(not(loom))]

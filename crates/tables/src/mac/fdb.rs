@@ -64,16 +64,16 @@ mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-#[cfg(loom)]
-use loom::sync::{
-    Mutex,
-    atomic::{AtomicU8, AtomicU32, AtomicU64},
-};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 #[cfg(not(loom))]
 use std::sync::{
     Mutex,
     atomic::{AtomicU8, AtomicU32, AtomicU64},
+};
+#[cfg(loom)]
+use {
+    loom::sync::Mutex,
+    sync::model::{AtomicU8, AtomicU32, AtomicU64},
 };
 
 use sync::padded::CachePadded;
