@@ -163,22 +163,27 @@ fn a_killed_campaign_goes_on_where_it_was() {
     }
     // The whole session of it: the campaign and the run that it started.
     let group = format!("-{}", child.id());
-    while !is_running(&seed) {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    until(|| is_running(&seed));
     let killed = Command::new("kill").args(["-KILL", "--", &group]).status().expect("kill");
     assert!(killed.success());
     child.wait().expect("it ends");
     // Its run ends with it, soon.
-    while is_running(&seed) {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    until(|| !is_running(&seed));
     campaign.write(&text_of);
     let before = campaign.done();
     let resumed = campaign.run(&["--resume"]);
     assert!(resumed.status.success(), "{}", text(&resumed.stderr));
     assert!(text(&resumed.stderr).contains("1 of 1 runs are done already"), "{}", text(&resumed.stderr));
     assert_eq!(campaign.done(), before);
+}
+
+/// Waits for what is to come soon, for much longer than that takes.
+fn until(mut comes: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while !comes() {
+        assert!(std::time::Instant::now() < deadline, "it does not come");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
 }
 
 /// Whether a process has these words among its arguments.
@@ -201,9 +206,7 @@ fn a_campaign_that_is_told_to_end_ends_its_run() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
     command.args(["test", "campaign"]).arg(campaign.path("a.toml")).arg("--dir").arg(campaign.path("out"));
     let child = command.current_dir(ROOT).stderr(Stdio::piped()).spawn().expect("junctor");
-    while !is_running(&seed) {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    until(|| is_running(&seed));
     let pid = Pid::from_raw(i32::try_from(child.id()).expect("a number")).expect("a process");
     kill_process(pid, Signal::TERM).expect("it runs");
     let ran = child.wait_with_output().expect("its output");

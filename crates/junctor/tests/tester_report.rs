@@ -123,7 +123,7 @@ fn every_procedure_has_a_page_and_fits_the_schema() {
             "self:conf/bridge-mesh.click",
             &["--size", "64", "--addresses", "8"],
             &short,
-            &["all ports together"],
+            &["of each port", " Gbit/s, in theory, 64 bytes"],
         ),
         (
             "rfc5180",
@@ -162,8 +162,37 @@ fn every_procedure_has_a_page_and_fits_the_schema() {
         for part in [&["All results", "How it was measured", "Command line: "], *parts].concat() {
             assert!(page.contains(part), "{part} is not in the page of {procedure} {own:?}");
         }
+        // Clocks and steps of rates let a little more through.
+        for (share, _) in
+            page.match_indices(" % of the link").map(|(at, what)| (page[..at].rsplit(' ').next(), what))
+        {
+            let share: f64 = share.and_then(|share| share.parse().ok()).expect("a number");
+            assert!(share < 105.0, "{share} % of the link in the page of {procedure} {own:?}");
+        }
         assert!(!page.contains(" ms</td><td>ms") && !page.contains("NaN"), "{procedure}");
     }
+}
+
+/// 200 frames cannot tell what the latest of a thousand is.
+#[test]
+fn what_too_few_frames_tell_is_a_dash() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("page.html");
+    let args = ["trial", "cable", "--rate", "1k", "--time", "0.2"];
+    let ran = test(&[&args[..], &["--report", page.to_str().expect("a path")]].concat());
+    let told = text(&ran.stdout);
+    let line =
+        |name: &str| told.lines().find(|line| line.trim().starts_with(&format!("{name} "))).expect("a line");
+    assert!(line("p99.9").ends_with(" -") && !line("p99").contains('-'), "{told}");
+    assert!(told.contains("-: too few frames arrived to tell"), "{told}");
+    let page = std::fs::read_to_string(page).expect("the page");
+    assert!(page.contains(">-</td>") && page.contains("p99.99"), "{page}");
+    let object: Value =
+        serde_json::from_slice(&test(&[&args[..], &["--json"]].concat()).stdout).expect("JSON");
+    let names: Vec<_> =
+        object["results"].as_array().expect("results").iter().map(|q| q["name"].clone()).collect();
+    let has = |name: &str| names.iter().any(|known| known == name);
+    assert!(has("test.latency_us.p99") && !has("test.latency_us.p99.9"), "{names:?}");
 }
 
 #[test]

@@ -52,8 +52,7 @@
 //!    The tail used in the room check may be newer than the head loaded: then the head is old and the swap fails.
 //!    Model: `reservations_are_disjoint`.
 //! 4. *`seen` may be stale but never wrong.* Tails only grow, an older one understates the room; it is stored with
-//!    Release and loaded with Acquire so that cases 1 and 2 hold through it too. Model: `what_another_has_seen_may_be_used`,
-//!    which passes through it but does not notice when this one store is weakened to Relaxed.
+//!    Release and loaded with Acquire so that cases 1 and 2 hold through it too. Model: `what_another_has_seen_may_be_used`.
 //! 5. *Nothing comes behind the end of a closed ring.* Closing moves `producers.head` out of reach by the same
 //!    compare-and-swap as a reservation, so it comes before or after each of them, and what comes after finds no room.
 //!    Therefore a consumer that finds all positions before it reserved knows that nothing older than what a producer

@@ -248,7 +248,11 @@ fn draw_bars(out: &mut String, bars: &[Bar], unit: &str) -> Drawn {
         root.draw(&Text::new(bar.name.clone(), (left, top), style.clone()))?;
         root.draw(&Text::new(format!("{} {unit}", digits(bar.value)), (right, top), end.clone()))?;
         let area = [(left, from), (at(bar.value).max(left + 1), to)];
-        root.draw(&Rectangle::new(area, colour.filled()))?;
+        match bar.origin {
+            // Nobody's achievement: a frame without content.
+            Origin::Theory => root.draw(&Rectangle::new(area, TEXT.stroke_width(1)))?,
+            _ => root.draw(&Rectangle::new(area, colour.filled()))?,
+        }
         if let Some((low, high)) = bar.spread {
             let middle = (from + to) / 2;
             let line = TEXT.stroke_width(1);

@@ -140,7 +140,7 @@ fn template(flow: &Flow, size: usize, headers: &[Extension]) -> Result<Template,
         let least = frame::smallest(flow.src, headers);
         Invalid::new(
             format!("no frame of {size} bytes from {} to {}", flow.src, flow.dst),
-            format!("{least} bytes is the least, with both addresses of one family: choose a greater size"),
+            format!("{least} bytes is the least, with both addresses of one family: choose a greater frame size (--size)"),
         )
     })
 }

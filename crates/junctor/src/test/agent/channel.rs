@@ -13,14 +13,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use snow::{Builder, TransportState};
+use snow::{Builder, HandshakeState, TransportState};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
-/// What both sides must mean: another version of the protocol has another.
-const PROLOGUE: &[u8] = b"junctor test agent 2";
+/// What both sides must mean.
+const PROLOGUE: &[u8] = b"junctor test agent";
+/// Version of what is said, which both sides tell in their introduction.
+const VERSION: u32 = 3;
 const LONGEST: usize = 65_535;
-/// The longest words of an introduction: a key of 32 bytes and a tag of 16.
-const FIRST: usize = 48;
+/// The longest words of an introduction: a key of 32 bytes, a version, and a tag of 16 bytes.
+const FIRST: usize = 52;
 /// What Noise adds to a message.
 const TAG: usize = 16;
 /// The most bytes that one side may say at once.
@@ -34,10 +36,13 @@ const KEY: usize = 32;
 pub(super) enum Error {
     #[error("{}", said(.0))]
     Io(#[from] io::Error),
-    #[error(
-        "not the same key, or an agent of another version of junctor, or none; see that all machines have the same key and program"
-    )]
+    #[error("not the same key, or no agent of junctor's; see that all machines have the same file of --key")]
     Stranger,
+    #[error(
+        "the other side is of another version of junctor: it speaks version {0} of the agents' protocol, this one {VERSION}; \
+         install the same on all machines"
+    )]
+    Version(u32),
     #[error("the connection was tampered with")]
     Tampered,
     #[error("what was said is not understood: {0}")]
@@ -118,11 +123,9 @@ impl Channel {
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut noise = builder(key)?.build_initiator().map_err(|_| Error::Stranger)?;
         let mut buffer = vec![0; LONGEST];
-        let len = noise.write_message(&[], &mut buffer).map_err(|_| Error::Stranger)?;
-        put(&mut stream, &buffer[..len])?;
+        tell(&mut stream, &mut noise, &mut buffer)?;
         // An agent with another key hangs up without a word.
-        let reply = take(&mut stream, FIRST).map_err(stranger)?;
-        noise.read_message(&reply, &mut buffer).map_err(|_| Error::Stranger)?;
+        learn(&mut stream, &mut noise, &mut buffer)?;
         Channel::open(stream, noise, patience)
     }
 
@@ -133,14 +136,16 @@ impl Channel {
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut noise = builder(key)?.build_responder().map_err(|_| Error::Stranger)?;
         let mut buffer = vec![0; LONGEST];
-        let first = take(&mut stream, FIRST).map_err(stranger)?;
-        noise.read_message(&first, &mut buffer).map_err(|_| Error::Stranger)?;
-        let len = noise.write_message(&[], &mut buffer).map_err(|_| Error::Stranger)?;
-        put(&mut stream, &buffer[..len])?;
+        let known = learn(&mut stream, &mut noise, &mut buffer);
+        // Who holds the key is told in any case.
+        if !matches!(known, Err(Error::Stranger | Error::Io(_))) {
+            tell(&mut stream, &mut noise, &mut buffer)?;
+        }
+        known?;
         Channel::open(stream, noise, patience)
     }
 
-    fn open(stream: TcpStream, noise: snow::HandshakeState, patience: Duration) -> Result<Channel, Error> {
+    fn open(stream: TcpStream, noise: HandshakeState, patience: Duration) -> Result<Channel, Error> {
         stream.set_read_timeout(Some(patience))?;
         let noise = noise.into_transport_mode().map_err(|_| Error::Stranger)?;
         Ok(Channel { stream, noise, sealed: vec![0; LONGEST] })
@@ -182,6 +187,23 @@ impl Channel {
                 return Ok(serde_json::from_slice(&text)?);
             }
         }
+    }
+}
+
+/// Introduces this side.
+fn tell(stream: &mut TcpStream, noise: &mut HandshakeState, buffer: &mut [u8]) -> Result<(), Error> {
+    let len = noise.write_message(&VERSION.to_be_bytes(), buffer).map_err(|_| Error::Stranger)?;
+    Ok(put(stream, &buffer[..len])?)
+}
+
+/// Learns who the other side is.
+fn learn(stream: &mut TcpStream, noise: &mut HandshakeState, buffer: &mut [u8]) -> Result<(), Error> {
+    let message = take(stream, FIRST).map_err(stranger)?;
+    let len = noise.read_message(&message, buffer).map_err(|_| Error::Stranger)?;
+    match buffer[..len].try_into().map(u32::from_be_bytes) {
+        Ok(VERSION) => Ok(()),
+        Ok(other) => Err(Error::Version(other)),
+        Err(_) => Err(Error::Stranger),
     }
 }
 
@@ -273,6 +295,24 @@ mod tests {
         let (address, agent) = echo(key(7));
         assert!(matches!(Channel::connect(&address, &key(8), FOR_EVER), Err(Error::Stranger)));
         assert!(matches!(agent.join().expect("no panic"), Err(Error::Stranger)));
+    }
+
+    #[test]
+    fn who_is_of_another_version_is_told_so() {
+        let (address, agent) = echo(key(7));
+        let mut stream = TcpStream::connect(address).expect("connected");
+        let key = key(7);
+        let mut noise = builder(&key).expect("a builder").build_initiator().expect("an initiator");
+        let mut buffer = vec![0; LONGEST];
+        let len = noise.write_message(&9u32.to_be_bytes(), &mut buffer).expect("words");
+        put(&mut stream, &buffer[..len]).expect("sent");
+        let Err(why) = agent.join().expect("no panic") else { panic!("it was served") };
+        let said = why.to_string();
+        assert!(said.contains("speaks version 9") && said.contains(&format!("this one {VERSION}")), "{said}");
+        // And so it would say.
+        let reply = take(&mut stream, FIRST).expect("words");
+        let len = noise.read_message(&reply, &mut buffer).expect("words of who holds the key");
+        assert_eq!(buffer[..len], VERSION.to_be_bytes());
     }
 
     #[test]

@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// What agents of another version would not understand, or understand otherwise: whoever changes this changes the protocol's name, in
+    /// What agents of another version would not understand, or understand otherwise: whoever changes this changes the protocol's version, in
     /// [`channel`](super::super::channel), too.
     #[test]
     fn words_of_this_version() {

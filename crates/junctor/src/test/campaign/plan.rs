@@ -169,7 +169,14 @@ fn check(
         ));
     }
     let arguments = ["junctor"].into_iter().chain(run.arguments.iter().map(String::as_str));
-    let Err(why) = cli::check(arguments) else { return Ok(()) };
+    let Err(why) = cli::check(arguments) else {
+        return match run.device.strip_prefix("self:").map(|path| (path, std::fs::metadata(path))) {
+            Some((path, Err(why))) => {
+                Err((device.span(), format!("{path}: {why}; name a configuration's file")))
+            }
+            _ => Ok(()),
+        };
+    };
     let about = match why.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(about)) => about.clone(),
         _ => String::new(),
@@ -231,6 +238,7 @@ mod tests {
         check("128", "\"a\"", 2, "invalid type");
         check("64, 128", "", 2, "no frame size; name one");
         check("\"cable\"", "\"table\"", 1, "expected self:CONF");
+        check("\"cable\"", "\"self:/nowhere.click\"", 1, "name a configuration's file");
         check("\"mlr\"", "\"mlt\"", 9, "mlr");
         check("\"mlr\"", "\"compare\"", 9, "is no procedure");
         check("--loss", "--los", 6, "--loss");

@@ -84,6 +84,51 @@ mod tests {
         }
     }
 
+    /// The same of scipy 1.17.1: many values, variances that differ by millions, and a difference that is beyond doubt.
+    #[test]
+    fn as_another_implementation_has_extremes() {
+        let many = |n: u32, step: u32, modulus: u32, scale: f64, offset: f64| -> Vec<f64> {
+            (0..n).map(|i| f64::from(i * step % modulus) * scale + offset).collect()
+        };
+        let wide = many(40, 71, 103, 3.0, 0.0);
+        for (a, b, p, low, high) in [
+            (
+                many(500, 37, 101, 0.1, 0.0),
+                many(400, 53, 97, 0.1, 0.3),
+                0.679_282_219_425_685_3,
+                -0.297_214_196_041_936_5,
+                0.455_914_196_041_937_9,
+            ),
+            (
+                vec![5.0, 5.001, 4.999],
+                wide.clone(),
+                1.851_571_854_712_879e-12,
+                117.563_188_010_306_92,
+                176.336_811_989_693_06,
+            ),
+            (
+                wide,
+                vec![5.0, 5.001, 4.999],
+                1.851_571_854_712_879e-12,
+                -176.336_811_989_693_06,
+                -117.563_188_010_306_92,
+            ),
+            (
+                many(30, 1, 7, 0.01, 10.0),
+                many(20, 1, 5, 0.01, 11.0),
+                1.744_553_867_808_816e-71,
+                0.981_653_232_676_504,
+                1.001_680_100_656_830_3,
+            ),
+        ] {
+            let found = test(&Summary::of(&a).unwrap(), &Summary::of(&b).unwrap(), 0.95).unwrap();
+            assert!((found.p - p).abs() <= 1e-6 * p.max(1e-12), "{} {p}", found.p);
+            for (found, wanted) in [(found.low, low), (found.high, high)] {
+                assert!((found - wanted).abs() < 1e-6 * wanted.abs().max(1.0), "{found} {wanted}");
+            }
+        }
+    }
+
     #[test]
     fn too_few_values_and_values_that_never_vary() {
         let of = |values: &[f64]| Summary::of(values).unwrap();

@@ -35,19 +35,21 @@ fn add(lines: &mut Vec<Series>, name: &str, quantity: &Quantity, point: (f64, f6
 
 /// Whether a rate is that of all ports together, as RFC 2889 has it.
 fn is_of_all(quantity: &Quantity) -> bool {
-    quantity.name.starts_with("test.rfc2889.forwarding_mpps")
+    ["test.rfc2889.forwarding_mpps", "test.rfc2889.max_forwarding_mpps"]
+        .iter()
+        .any(|name| quantity.name.starts_with(name))
 }
 
-/// A rate for each sending port.
-fn of_port(record: &Record, quantity: &Quantity) -> f64 {
+/// A value of a rate, for each sending port.
+fn of_port(record: &Record, value: f64, quantity: &Quantity) -> f64 {
     let ports = if is_of_all(quantity) { record.number("senders").unwrap_or(1.0).max(1.0) } else { 1.0 };
-    quantity.value / ports
+    value / ports
 }
 
 /// Share of the link that frames take at this rate, 0 to 1; nothing without a link.
 pub(super) fn share_of_link(record: &Record, quantity: &Quantity) -> Option<f64> {
     let (bits, size) = (record.number("link")?, quantity.size?);
-    Some(of_port(record, quantity) * 1e6 / ethernet_frames_per_s(bits as u64, size as u64))
+    Some(of_port(record, quantity.value, quantity) * 1e6 / ethernet_frames_per_s(bits as u64, size as u64))
 }
 
 /// A line for each rate of each device, and what bounds them.
@@ -58,7 +60,7 @@ pub(super) fn by_size(records: &[Record], names: &Names) -> Section {
             let Some(size) = quantity.size else { continue };
             let (who, what) = (names.who(record), words(record, &quantity.label()));
             let name = if who.is_empty() { what } else { format!("{who}: {what}") };
-            add(&mut series, &name, quantity, (size as f64, of_port(record, quantity)));
+            add(&mut series, &name, quantity, (size as f64, of_port(record, quantity.value, quantity)));
         }
     }
     let plots = if series.iter().any(|s| s.points.len() > 1) {
@@ -73,54 +75,70 @@ pub(super) fn by_size(records: &[Record], names: &Names) -> Section {
     Section { title: "Rate by frame size".into(), plots, ..Section::default() }
 }
 
-/// With a single size, a bar for each rate.
+/// With a single size, a bar for each rate, and for what bounds them.
 fn bars(records: &[Record], names: &Names) -> Vec<Plot> {
     let bar = |record: &Record, q: &Quantity| {
         let (who, size) = (names.who(record), q.size.map(|s| format!(", {s} bytes")).unwrap_or_default());
         let who = if who.is_empty() { who } else { format!("{who}: ") };
-        let spread = (q.runs > 1).then_some((q.min, q.max));
-        let ports = if is_of_all(q) { ", all ports together" } else { "" };
-        let name = format!("{who}{}{size}{ports}", words(record, &q.label()));
-        Bar { name, origin: Origin::Measured, value: q.value, spread }
+        let spread = (q.runs > 1).then_some((of_port(record, q.min, q), of_port(record, q.max, q)));
+        let name = format!("{who}{}{size}", words(record, &q.label()));
+        Bar { name, origin: Origin::Measured, value: of_port(record, q.value, q), spread }
     };
-    let bars: Vec<Bar> = records
+    let mut bars: Vec<Bar> = records
         .iter()
         .flat_map(|r| r.results.iter().filter(|q| is_rate(q)).map(move |q| bar(r, q)))
         .collect();
     if bars.is_empty() {
         return Vec::new();
     }
-    vec![Plot::Bars { caption: String::new(), unit: "Mpps".into(), bars }]
+    for record in records {
+        let mut sizes: Vec<usize> =
+            record.results.iter().filter(|q| is_rate(q)).filter_map(|q| q.size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let (bound, points) = bound(record, &sizes);
+        for (size, value) in points.into_iter().filter(|(size, _)| sizes.contains(&(*size as usize))) {
+            let name = format!("{bound}, {size} bytes");
+            if bars.iter().all(|bar| bar.name != name) {
+                bars.push(Bar { name, origin: Origin::Theory, value, spread: None });
+            }
+        }
+    }
+    vec![Plot::Bars { caption: "of each port".into(), unit: "Mpps".into(), bars }]
 }
 
 /// What no device on these links, and no measurement of this tester, can exceed.
 fn bounds(records: &[Record], measured: &[Series]) -> Vec<Series> {
     let sizes = || measured.iter().flat_map(|s| &s.points).map(|p| p.0 as usize);
     let (least, most) = (sizes().min().unwrap_or(64), sizes().max().unwrap_or(1518));
+    let sizes: Vec<usize> = (least..=most).step_by(8).chain([most]).collect();
     let mut lines: Vec<Series> = Vec::new();
-    let mut add = |name: String, points: Vec<(f64, f64)>| {
+    for record in records {
+        let (name, points) = bound(record, &sizes);
         if points.len() > 1 && lines.iter().all(|line| line.name != name) {
             lines.push(Series { name, origin: Origin::Theory, colour: 0, points });
         }
-    };
-    for record in records {
-        match record.number("link") {
-            Some(bits) => {
-                let rate = |size: usize| ethernet_frames_per_s(bits as u64, size as u64) / 1e6;
-                let points = (least..=most).step_by(8).chain([most]).map(|size| (size as f64, rate(size)));
-                add(format!("a link of {} Gbit/s, in theory", digits(bits / 1e9)), points.collect());
-            }
-            None => {
-                let senders = record.number("senders").unwrap_or(1.0).max(1.0);
-                let cable = record.results.iter().filter(|q| q.name.starts_with("test.cable.mpps"));
-                let point = |q: &Quantity| q.size.map(|size| (size as f64, q.value / senders));
-                let mut points: Vec<(f64, f64)> = cable.filter_map(point).collect();
-                points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                add("the tester alone, on a cable".to_owned(), points);
-            }
-        }
     }
     lines
+}
+
+/// What bounds the rates of a record: its link at these sizes or, where there is none, the tester at those at which it was calibrated.
+fn bound(record: &Record, sizes: &[usize]) -> (String, Vec<(f64, f64)>) {
+    match record.number("link") {
+        Some(bits) => {
+            let rate = |size: usize| ethernet_frames_per_s(bits as u64, size as u64) / 1e6;
+            let points = sizes.iter().map(|size| (*size as f64, rate(*size))).collect();
+            (format!("a link of {} Gbit/s, in theory", digits(bits / 1e9)), points)
+        }
+        None => {
+            let senders = record.number("senders").unwrap_or(1.0).max(1.0);
+            let cable = record.results.iter().filter(|q| q.name.starts_with("test.cable.mpps"));
+            let point = |q: &Quantity| q.size.map(|size| (size as f64, q.value / senders));
+            let mut points: Vec<(f64, f64)> = cable.filter_map(point).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            ("the tester alone, on a cable".to_owned(), points)
+        }
+    }
 }
 
 /// Rates by workers, if a device was measured with several numbers of them.
