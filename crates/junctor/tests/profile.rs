@@ -86,13 +86,27 @@ fn changes_of_routes_are_recorded() {
     let csv = String::from_utf8(csv.stdout).expect("text");
     let head: Vec<&str> = csv.lines().next().expect("a head").split(',').collect();
     let column = |name: &str| head.iter().position(|h| *h == name).expect("a column");
-    let (kind, subject, refused, routes) =
-        (column("kind"), column("subject"), column("first"), column("second"));
-    let rows =
-        csv.lines().map(|line| line.split(',').collect::<Vec<_>>()).filter(|row| row[kind] == "route-update");
-    let told: Vec<[String; 3]> =
-        rows.map(|row| [subject, refused, routes].map(|at| row[at].to_owned())).collect();
-    assert_eq!(told, [["rt", "0", "2"], ["rt", "1", "2"], ["rt", "0", "0"]]);
+    let columns = [column("subject"), column("first"), column("second"), column("detail")];
+    let rows = |of: &str| -> Vec<[String; 4]> {
+        let rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let rows = rows.filter(|row| row[column("kind")] == of);
+        rows.map(|row| columns.map(|at| row[at].to_owned())).collect()
+    };
+    assert_eq!(
+        rows("route-update"),
+        [
+            ["rt", "0", "2", "changed; 2 routes now"],
+            ["rt", "1", "2", "refused; 2 routes now"],
+            ["rt", "0", "0", "changed; 0 routes now"]
+        ]
+    );
+    // Which handlers were written, and that what the changes replaced was given up.
+    let calls: Vec<String> =
+        rows("call").into_iter().map(|[subject, .., detail]| format!("{subject} {detail}")).collect();
+    assert_eq!(calls, ["rt write add", "rt write add", "rt write flush"]);
+    let times: Vec<u64> =
+        csv.lines().skip(1).filter_map(|line| line.split(',').next()?.parse().ok()).collect();
+    assert!(!times.is_empty() && times.is_sorted(), "events are told in time");
 }
 
 #[test]
@@ -451,6 +465,7 @@ fn a_recording_that_has_no_more_room_has_an_end() {
     let gap = |gap: &Value| gap["what"].as_str().is_some_and(|what| what.starts_with("the last "));
     assert!(report["missing"].as_array().is_some_and(|all| all.iter().any(gap)), "{report}");
     assert!(report["lost"].as_u64() > Some(0), "{report}");
+    assert!(report["events"].as_u64() > Some(0), "what there was room for is kept: {report}");
     assert!(std::fs::metadata(place.path("loss.pcapng")).is_ok_and(|m| m.len() > 1000));
 }
 

@@ -130,7 +130,7 @@ def expected_counts(path):
     counts, last = collections.Counter(), {}
     names = {
         "batch": "{}", "task": "task {}", "timer": "timer {}", "enqueue": "into {}", "dequeue": "out of {}", "empty": "{} is empty",
-        "sleep": "sleep", "call": "call of {}", "grace": "wait for a grace period", "wake": "wake {}", "swap": "another configuration", "move": "{} moves",
+        "sleep": "sleep", "wake": "wake {}",
     }
     kernel = []
     for row in csv.DictReader(open(path, newline="")):
@@ -142,6 +142,16 @@ def expected_counts(path):
             counts[f"lock of {subject}"] += int(row["second"]) > 0
         elif kind in names:
             counts[names[kind].format(subject)] += 1
+        elif kind == "call":
+            how, name = row["detail"].split(" ", 1)
+            counts[f"{how} {subject}.{name}"] += 1
+        elif kind == "grace":
+            waited = row["detail"] == "waited for"
+            counts["wait for a grace period" if waited else "grace period over, " + row["detail"]] += 1
+        elif kind == "swap":
+            counts[f"another configuration; it {row['detail']}"] += 1
+        elif kind == "move":
+            counts[f"{subject} moves {row['detail']}"] += 1
         else:
             assert kind == "drop", kind
             counts["drops of " + subject] += 1

@@ -23,7 +23,7 @@ mod window;
 pub use elements::{Drops, Element, Queue};
 pub use findings::Finding;
 pub use locks::{Lock, Pair};
-pub use processors::{Processor, Share, Thread};
+pub use processors::{BlockedOn, Processor, Share, Thread};
 pub use stalls::Stall;
 use window::Window;
 

@@ -364,6 +364,12 @@ impl Recording {
         self.names.iter().rev().find(|n| n.since <= cycles).or(self.names.first())
     }
 
+    /// The name of this number, of a handler.
+    pub fn word(&self, number: u32) -> &str {
+        let words = self.names.last().map_or(&[][..], |n| &n.words);
+        words.get((number as usize).wrapping_sub(1)).map_or("?", String::as_str)
+    }
+
     /// The lock of this number.
     pub fn lock(&self, number: u32) -> Option<&LockName> {
         self.names.iter().flat_map(|n| &n.locks).find(|l| l.number == number)

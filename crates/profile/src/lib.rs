@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analyse;
+mod awaited;
 pub mod clock;
 pub mod export;
 pub mod file;

@@ -65,6 +65,8 @@ pub struct Names {
     pub threads: Vec<ThreadName>,
     /// Locks.
     pub locks: Vec<LockName>,
+    /// Names of handlers, which calls refer to: number `n` at `n - 1`.
+    pub words: Vec<String>,
 }
 
 /// An element.

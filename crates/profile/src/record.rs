@@ -94,8 +94,8 @@ impl Default for Options {
     }
 }
 
-/// Events that are written as one section at most.
-const PART: usize = 1 << 16;
+/// Events that are written as one section at most: of these a nearly full disk keeps those that are whole.
+const PART: usize = 1 << 9;
 /// What the file of a full disk makes room for: names, the end, and packets in a file beside it.
 const ROOM: u64 = 1 << 20;
 /// What to do about a full disk.
@@ -457,6 +457,7 @@ impl Session {
         }
         names.threads = threads();
         names.locks = locks();
+        names.words = sync::events::words();
         if names != self.known {
             self.writer.names(&names)?;
             self.known = names;

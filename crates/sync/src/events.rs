@@ -230,11 +230,12 @@ numbered_kinds! {
         Sleep = 8 "sleep",
         /// Worker `subject` slept, and was woken for the sake of element `other`.
         Wake = 9 "wake",
-        /// A grace period was waited for.
+        /// A grace period is over. `subject` 0: somebody waited for it. 1: `second` old versions have been given up, the first of which had been kept for
+        /// so long; nobody waited.
         Grace = 10 "grace",
         /// A timer of element `subject` has run, with all that followed; `second` is the worker.
         Timer = 11 "timer",
-        /// A handler of element `subject` was read (`other` 0) or written (1).
+        /// A handler of element `subject` was read (`other` 0) or written (1); `second` is the number of its name ([`words`]).
         Call = 12 "call",
         /// Another configuration has come; `first` is how many microseconds workers stood still, `second` how many packets it cost.
         Swap = 13 "swap",
@@ -376,6 +377,23 @@ pub struct Thread {
 /// The threads that have taken locks or recorded something: that of number `n` stands at `n - 1`.
 pub fn threads() -> Vec<Thread> {
     known().iter().map(|k| Thread { name: k.name.clone(), kernel_id: k.kernel_id }).collect()
+}
+
+static WORDS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The number of a name that records refer to. For what is done seldom: it takes a lock.
+pub fn word(name: &str) -> u32 {
+    let mut words = WORDS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = words.iter().position(|word| word == name).unwrap_or_else(|| {
+        words.push(name.to_owned());
+        words.len() - 1
+    });
+    known as u32 + 1
+}
+
+/// The names that have numbers: that of number `n` stands at `n - 1`.
+pub fn words() -> Vec<String> {
+    WORDS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Gives up the rings of all threads that have ended but the last few.

@@ -96,8 +96,18 @@ struct Word {
 
 #[derive(Default)]
 struct Retired {
-    queue: VecDeque<(Stamp, usize, Box<dyn Erased>)>,
+    queue: VecDeque<Old>,
     bytes: usize,
+}
+
+/// Something that is kept until its grace period is over.
+struct Old {
+    stamp: Stamp,
+    bytes: usize,
+    /// Dropped with it.
+    _object: Box<dyn Erased>,
+    /// When it was unlinked, if that is recorded.
+    since: Option<u64>,
 }
 
 /// Anything that can be dropped later by another thread.
@@ -216,15 +226,18 @@ impl Domain {
     pub fn reclaim(&self) -> usize {
         let mut free = Vec::new();
         let mut retired = lock(&self.shared.retired);
-        while let Some((stamp, ..)) = retired.queue.front()
-            && self.is_over(*stamp)
+        while let Some(old) = retired.queue.front()
+            && self.is_over(old.stamp)
         {
-            let (_, bytes, object) = retired.queue.pop_front().expect("looked at above");
-            retired.bytes -= bytes;
-            free.push(object);
+            let old = retired.queue.pop_front().expect("looked at above");
+            retired.bytes -= old.bytes;
+            free.push(old);
         }
         // Unlocked before the objects' own destructors run: these may publish or retire in turn.
         drop(retired);
+        if let Some(Old { since, .. }) = free.first() {
+            events::end_span(*since, Kind::Grace, (1, 0), free.len() as u32);
+        }
         free.len()
     }
 
@@ -289,7 +302,8 @@ impl Domain {
     /// Stamps under the queue's lock, so that stamps in the queue never decrease.
     fn enqueue(&self, mut queue: MutexGuard<'_, Retired>, object: Box<dyn Erased>, bytes: usize) {
         queue.bytes += bytes;
-        queue.queue.push_back((self.stamp(), bytes, object));
+        let since = events::begin_span(Mask::CONTROL);
+        queue.queue.push_back(Old { stamp: self.stamp(), bytes, _object: object, since });
     }
 
     fn stalled<T>(&self, value: T, waiting_objects: usize, waiting_bytes: usize) -> Stalled<T> {

@@ -42,7 +42,7 @@ impl Worker {
         let begun = self.tell_call();
         let read = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.read(cx, target.name(), param);
         let value = self.with_doing(target.element, Doing::Read, read);
-        self.tell_called(begun, target.element, false);
+        self.tell_called(begun, target, false);
         value.ok_or_else(running)?
     }
 
@@ -53,7 +53,7 @@ impl Worker {
         let begun = self.tell_call();
         let write = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.write(cx, target.name(), value);
         let written = self.with_doing(target.element, Doing::Write, write);
-        self.tell_called(begun, target.element, true);
+        self.tell_called(begun, target, true);
         written.ok_or_else(running)?
     }
 }

@@ -11,7 +11,7 @@ use super::Worker;
 use super::dropping::Untold;
 use crate::drops::Reason;
 use crate::pulse::Doing;
-use crate::router::Shared;
+use crate::router::{Shared, Target};
 use crate::sample::Sampler;
 
 /// What has a beginning and an end.
@@ -177,8 +177,11 @@ impl Worker {
     }
 
     /// It has been answered.
-    pub(super) fn tell_called(&self, begun: Option<u64>, element: u32, written: bool) {
-        events::end_span(begun, Kind::Call, (element, u32::from(written)), 0);
+    pub(super) fn tell_called(&self, begun: Option<u64>, target: &Target, written: bool) {
+        if begun.is_some() {
+            let name = events::word(target.name());
+            events::end_span(begun, Kind::Call, (target.element, u32::from(written)), name);
+        }
     }
 
     /// Tells nothing until [`Worker::unhush`]: what is done meanwhile does not count.

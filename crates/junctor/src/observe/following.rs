@@ -142,6 +142,23 @@ struct Followed {
     alive: BTreeMap<usize, Copy>,
 }
 
+/// How an element is done with a packet that is neither dropped nor part of another, if it or its class tells.
+fn taken(info: &engine::ElementInfo, note: String) -> String {
+    let how = match info.class.name {
+        "ToDevice" => "handed to device",
+        "ToDump" | "ToIPSummaryDump" => "written to",
+        _ => return note,
+    };
+    let arguments = lang::config::split_args(&info.config);
+    match arguments.first() {
+        Some(first) if note.is_empty() => {
+            let words = first.text.trim_start_matches("DEVNAME ").trim_start_matches("FILENAME ");
+            format!("{how} {}", words.trim().trim_matches('"'))
+        }
+        _ => note,
+    }
+}
+
 /// Turns sights into lines.
 pub(super) struct Teller {
     shared: Arc<Shared>,
@@ -180,7 +197,7 @@ impl Teller {
             What::Dropped(why) | What::Lost(why, _) => (reason(why), String::new()),
             What::Held => (Event::Held { note: seen.note }, format!("held by {}", info.name)),
             What::Replaced => (Event::Replaced, String::new()),
-            What::Taken => (Event::Taken { note: seen.note }, String::new()),
+            What::Taken => (Event::Taken { note: taken(info, seen.note) }, String::new()),
             What::Unknown => (Event::Unknown { note: seen.note }, String::new()),
         };
         let copies = &mut followed.copies;

@@ -44,7 +44,7 @@ pub(super) struct Args {
     /// Tell of one in so many runs of tasks, with all that follows from it. 1 tells of each, and follows packets from batch to batch.
     #[arg(long, value_name = "N", default_value_t = Options::default().one_in)]
     one_in: u32,
-    /// Events that each thread's ring holds, 32 bytes each.
+    /// Events that each thread's ring holds, 32 bytes each; rounded up to a power of two
     #[arg(long, value_name = "EVENTS", default_value_t = Options::default().ring_records)]
     ring: usize,
     /// stream: write all the time; flight: what rings hold at the end, so what happened last; stop: until rings are full, so what happened first

@@ -46,6 +46,8 @@ pub(super) struct Element {
     pub(super) cycles: Option<f64>,
     /// Share of the processor that it takes, by these.
     pub(super) busy: Option<f64>,
+    /// Share of a processor that its task takes, with all that follows; nothing if it has none.
+    pub(super) task: Option<f64>,
     /// Packets dropped: since it counts, and for each second.
     pub(super) dropped: u64,
     pub(super) drops: f64,
@@ -341,7 +343,7 @@ impl Look {
         let element = |e: &Element| {
             json!({
                 "name": e.name, "class": e.class, "packets": e.total, "packets_per_s": e.packets,
-                "packets_per_batch": e.batch, "cycles_per_packet": e.cycles, "busy_share": e.busy,
+                "packets_per_batch": e.batch, "cycles_per_packet": e.cycles, "busy_share": e.busy, "task_busy_share": e.task,
                 "dropped": e.dropped, "dropped_per_s": e.drops, "held": e.held,
             })
         };
@@ -441,6 +443,9 @@ impl Rates {
             batch: ratio(packets.by, batches.by),
             cycles: each,
             busy: each.filter(|_| self.cycles > 0.0).map(|each| each * packets.by as f64 / self.cycles),
+            task: get("element.task_cycles")
+                .filter(|_| self.cycles > 0.0)
+                .map(|task| task.by as f64 / self.cycles),
             dropped: dropped.now,
             drops: self.of(dropped),
             losses: 0.0,

@@ -235,7 +235,8 @@ const HELP: &[&str] = &[
     "",
     "cycles/p: cycles for each packet, of the",
     "batches that are timed; busy: share of a",
-    "core by these; batch: packets in a batch",
+    "core by these; task: of its task with all",
+    "that follows; batch: packets in a batch",
 ];
 
 fn help(frame: &mut Frame<'_>, area: Rect, colours: Colours) {
@@ -284,9 +285,9 @@ mod tests {
             "router 4711  3.00M packets/s  10 drops/s  up 7s  frames 200/1000",
             "busy  0:50.0%",
             " 1 elements  2 cores  3 ports  4 drops  5 tables  6 moves",
-            "element  class           packets/s  cycles/p  batch  busy  drops/s  held",
-            "src      InfiniteSource      3.00M        10     20  1.5%        7     0",
-            "q        Queue                 500         -     10     -       10     0",
+            "element  class           packets/s  cycles/p  batch  busy   task  drops/s  held",
+            "src      InfiniteSource      3.00M        10     20  1.5%  40.0%        7     0",
+            "q        Queue                 500         -     10     -      -       10     0",
         ];
         assert_eq!(lines[..6], want, "{}", lines.join("\n"));
         assert_eq!(lines[23], "q ends  ? helps  Tab pages  s sorts  / filters  p holds");

@@ -170,6 +170,7 @@ pub(super) fn elements(look: &Look) -> Sheet {
             Cell::known(e.cycles, Cell::number),
             Cell::known(e.batch, Cell::number),
             Cell::known(e.busy, Cell::share),
+            Cell::known(e.task, Cell::share),
             Cell::number(e.drops).alarm(some(e.losses)),
             Cell::count(e.held),
             Cell::count(e.total),
@@ -182,9 +183,10 @@ pub(super) fn elements(look: &Look) -> Sheet {
         ("cycles/p", 1),
         ("batch", 3),
         ("busy", 4),
+        ("task", 6),
         ("drops/s", 2),
-        ("held", 6),
-        ("packets", 7),
+        ("held", 7),
+        ("packets", 8),
     ];
     Sheet { title: "elements", columns: columns(&titles, 2), rows: look.elements.iter().map(row).collect() }
 }
@@ -368,7 +370,7 @@ mod tests {
             assert!(width <= room, "{width} in {room}");
             kept.iter().map(|(at, _)| sheet.columns[*at].title).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(titles(200), "element class packets/s cycles/p batch busy drops/s held packets");
+        assert_eq!(titles(200), "element class packets/s cycles/p batch busy task drops/s held packets");
         assert_eq!(titles(40), "element packets/s cycles/p drops/s");
         assert_eq!(titles(20), "element packets/s");
         (1..100).for_each(|room| drop(titles(room)));

@@ -130,20 +130,18 @@ fn full(queue: &Queue) -> Option<Finding> {
 }
 
 fn shared(thread: &Thread, report: &Report) -> Option<Finding> {
-    if thread.worker.is_none() || thread.ready < READY {
-        return None;
-    }
+    let ready = thread.ready.filter(|ready| thread.worker.is_some() && *ready >= READY)?;
     let others = report.processors.iter().filter(|p| p.threads.iter().any(|t| t.id == thread.id));
     let others = others.flat_map(|p| p.threads.iter().filter(|t| t.id != thread.id).take(3));
     let names: Vec<String> = others.map(|t| format!("{} ({})", t.name, percent(t.share))).collect();
     Some(Finding {
         kind: "processor-shared".into(),
         subject: thread.name.clone(),
-        share: thread.ready,
+        share: ready,
         text: format!(
             "{} had no processor for {} of the time though it had work; beside it ran {}",
             thread.name,
-            percent(thread.ready),
+            percent(ready),
             if names.is_empty() { "others".into() } else { names.join(", ") }
         ),
         mend: "give workers cores of their own: choose them by -j, keep others off them by cpusets".into(),
@@ -153,31 +151,38 @@ fn shared(thread: &Thread, report: &Report) -> Option<Finding> {
 /// How much of the time a worker's work takes on a processor of its own: what others took of it in the midst of work is not counted, as far as the kernel
 /// tells.
 fn load(thread: &Thread) -> f64 {
-    let able = thread.running + thread.ready;
-    let had = if able > 0.0 { thread.running / able } else { 1.0 };
+    let (running, ready) = (thread.running.unwrap_or(0.0), thread.ready.unwrap_or(0.0));
+    let able = running + ready;
+    let had = if able > 0.0 { running / able } else { 1.0 };
     thread.working * had
 }
 
 fn imbalance(report: &Report) -> Option<Finding> {
-    let workers = report.threads.iter().filter(|t| t.worker.is_some()).map(|t| (load(t), &t.name));
-    let by_load = |a: &(f64, &String), b: &(f64, &String)| a.0.total_cmp(&b.0);
+    let workers = report.threads.iter().filter(|t| t.worker.is_some()).map(|t| (load(t), t));
+    let by_load = |a: &(f64, &Thread), b: &(f64, &Thread)| a.0.total_cmp(&b.0);
     let ((most, busy), (least, free)) = (workers.clone().max_by(by_load)?, workers.min_by(by_load)?);
+    let but = match busy.running {
+        Some(_) => "",
+        None => " (or others took its processor: without the kernel's events that is not known)",
+    };
+    let (busy, free) = (&busy.name, &free.name);
     (most > BUSY && least < FREE).then(|| Finding {
         kind: "imbalance".into(),
         subject: busy.clone(),
         share: most - least,
-        text: format!("{busy} works {} of the time, {free} only {}", percent(most), percent(least)),
+        text: format!("{busy} works {} of the time{but}, {free} only {}", percent(most), percent(least)),
         mend: "place tasks otherwise: --adaptive, or by hand with --place; 'junctor parallelize' rewrites the configuration".into(),
     })
 }
 
 fn migrations(thread: &Thread, report: &Report) -> Option<Finding> {
-    let per_s = thread.migrations as f64 / (report.duration_ms / 1e3).max(0.1);
+    let migrations = thread.migrations.unwrap_or(0);
+    let per_s = migrations as f64 / (report.duration_ms / 1e3).max(0.1);
     (thread.worker.is_some() && per_s > MIGRATIONS_PER_S).then(|| Finding {
         kind: "migrations".into(),
         subject: thread.name.clone(),
         share: 0.0,
-        text: format!("{} changed its processor {} times", thread.name, thread.migrations),
+        text: format!("{} changed its processor {migrations} times", thread.name),
         mend: "name the workers' cores, so that each stays on its own: -j 0,1".into(),
     })
 }

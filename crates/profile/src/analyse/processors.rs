@@ -10,6 +10,7 @@ use serde::Serialize;
 use sync::events::{Event, Kind};
 
 use super::Trace;
+use crate::awaited::{Awaited, Left, Reasons};
 use crate::kernel::event::{KernelEvent, KernelKind};
 
 /// A processor's time.
@@ -59,18 +60,29 @@ pub struct Thread {
     pub waiting_for_locks: f64,
     /// Sleeping because there was nothing to do, as the worker itself tells.
     pub sleeping: f64,
-    /// On a processor, as the kernel tells; 0 without its events, and so are those that follow.
-    pub running: f64,
+    /// On a processor, as the kernel tells; nothing if it told nothing of this thread, and so with those that follow.
+    pub running: Option<f64>,
     /// Without a processor though it could run.
-    pub ready: f64,
+    pub ready: Option<f64>,
     /// Waiting for something else.
-    pub blocked: f64,
+    pub blocked: Option<f64>,
+    /// For what, the longest first.
+    pub blocked_on: Vec<BlockedOn>,
     /// Times that it came to another processor.
-    pub migrations: u64,
+    pub migrations: Option<u64>,
     /// Times that it was taken off a processor while it could run.
-    pub preempted: u64,
+    pub preempted: Option<u64>,
     /// Times that it gave its processor up.
-    pub yielded: u64,
+    pub yielded: Option<u64>,
+}
+
+/// What a thread waited for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BlockedOn {
+    /// What.
+    pub what: String,
+    /// Of the time in which the kernel told of the thread.
+    pub share: f64,
 }
 
 /// Where a thread is.
@@ -78,7 +90,8 @@ pub struct Thread {
 enum State {
     Running,
     Ready,
-    Blocked,
+    Blocked(Awaited),
+    Ended,
 }
 
 /// What is known of a thread so far.
@@ -87,7 +100,7 @@ struct Follow {
     since: Option<(u64, State)>,
     running: u64,
     ready: u64,
-    blocked: u64,
+    blocked: BTreeMap<Awaited, u64>,
     migrations: u64,
     preempted: u64,
     yielded: u64,
@@ -105,13 +118,28 @@ impl Follow {
             match state {
                 State::Running => self.running += spent,
                 State::Ready => self.ready += spent,
-                State::Blocked => self.blocked += spent,
+                State::Blocked(awaited) => *self.blocked.entry(awaited).or_default() += spent,
+                State::Ended => {}
             }
         }
     }
 
+    fn blocked(&self) -> u64 {
+        self.blocked.values().sum()
+    }
+
     fn share(&self, ns: u64) -> f64 {
-        ns as f64 / ((self.running + self.ready + self.blocked) as f64).max(1.0)
+        ns as f64 / ((self.running + self.ready + self.blocked()) as f64).max(1.0)
+    }
+
+    fn blocked_on(&self) -> Vec<BlockedOn> {
+        let on = |(awaited, ns): (&Awaited, &u64)| BlockedOn {
+            what: awaited.words().into(),
+            share: self.share(*ns),
+        };
+        let mut all: Vec<BlockedOn> = self.blocked.iter().map(on).collect();
+        all.sort_by(|a, b| b.share.total_cmp(&a.share));
+        all
     }
 }
 
@@ -167,7 +195,9 @@ pub(super) fn tables(trace: &Trace<'_>) -> (Vec<Processor>, Vec<Thread>) {
     let end_ns = kernel.last().map_or(0, |e| e.at_ns);
     let mut cpus: BTreeMap<u16, Cpu> = BTreeMap::new();
     let mut follows: HashMap<u32, Follow> = HashMap::new();
+    let mut reasons = Reasons::new(trace.recording);
     for event in kernel {
+        reasons.see(event);
         let cpu = cpus.entry(event.cpu).or_default();
         cpu.first.get_or_insert(event.at_ns);
         let at = event.at_ns;
@@ -177,17 +207,33 @@ pub(super) fn tables(trace: &Trace<'_>) -> (Vec<Processor>, Vec<Thread>) {
                     // Until now it was with this one.
                     cpu.thread = Some((event.thread, cpu.first.unwrap_or(at)));
                 }
+                // The kernel does not name a thread that ends when it leaves its processor.
+                if let Some((there, _)) = cpu.thread
+                    && there != event.thread
+                    && there != event.b
+                {
+                    follows.entry(there).or_default().enter(at, State::Ended);
+                }
                 cpu.switch(at, event.b);
                 let left = follows.entry(event.thread).or_default();
-                // Linux has 0 for a thread that could run on.
-                let runnable = event.a & 0xff == 0;
-                *(if runnable { &mut left.preempted } else { &mut left.yielded }) += 1;
-                left.enter(at, if runnable { State::Ready } else { State::Blocked });
+                let state = match Left::of(event.a) {
+                    Left::Ready => State::Ready,
+                    Left::Blocked { uninterruptibly } => {
+                        State::Blocked(reasons.of(event.thread, at, uninterruptibly))
+                    }
+                    Left::Ended => State::Ended,
+                };
+                match state {
+                    State::Ready => left.preempted += 1,
+                    State::Ended => {}
+                    _ => left.yielded += 1,
+                }
+                left.enter(at, state);
                 follows.entry(event.b).or_default().enter(at, State::Running);
             }
             KernelKind::Wakeup => {
                 let woken = follows.entry(event.a).or_default();
-                if woken.since.is_none_or(|(_, state)| state == State::Blocked) {
+                if woken.since.is_none_or(|(_, state)| matches!(state, State::Blocked(_))) {
                     woken.enter(at, State::Ready);
                 }
             }
@@ -280,8 +326,8 @@ fn threads(trace: &Trace<'_>, follows: &HashMap<u32, Follow>) -> Vec<Thread> {
     let ids = trace.recording.names.last().map_or(&[][..], |n| &n.threads);
     let thread = |(number, sums): (u32, Sums)| {
         let id = ids.get((number as usize).wrapping_sub(1)).map_or(0, |t| t.kernel_id);
-        let nothing = Follow::default();
-        let follow = follows.get(&id).filter(|_| id != 0).unwrap_or(&nothing);
+        let follow = follows.get(&id).filter(|_| id != 0);
+        let share = |of: fn(&Follow) -> u64| follow.map(|follow| follow.share(of(follow)));
         Thread {
             name: trace.thread(number),
             id,
@@ -290,12 +336,13 @@ fn threads(trace: &Trace<'_>, follows: &HashMap<u32, Follow>) -> Vec<Thread> {
             working: (sums.working as f64 * trace.one_in() / all).min(1.0),
             waiting_for_locks: sums.waiting as f64 / all,
             sleeping: sums.sleeping as f64 / all,
-            running: follow.share(follow.running),
-            ready: follow.share(follow.ready),
-            blocked: follow.share(follow.blocked),
-            migrations: follow.migrations,
-            preempted: follow.preempted,
-            yielded: follow.yielded,
+            running: share(|f| f.running),
+            ready: share(|f| f.ready),
+            blocked: share(Follow::blocked),
+            blocked_on: follow.map(Follow::blocked_on).unwrap_or_default(),
+            migrations: follow.map(|f| f.migrations),
+            preempted: follow.map(|f| f.preempted),
+            yielded: follow.map(|f| f.yielded),
         }
     };
     sums.into_iter().map(thread).collect()

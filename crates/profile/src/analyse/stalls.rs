@@ -27,7 +27,8 @@ pub(super) fn longest(trace: &Trace<'_>) -> Vec<Stall> {
     let mut all: Vec<(u32, &Event)> = Vec::new();
     for event in &trace.recording.events {
         let took = match event.kind {
-            Kind::Lock | Kind::Task | Kind::Timer | Kind::Grace | Kind::Call | Kind::Routes => event.first,
+            Kind::Lock | Kind::Task | Kind::Timer | Kind::Call | Kind::Routes => event.first,
+            Kind::Grace if event.subject == 0 => event.first,
             _ => continue,
         };
         if took > 0 {
@@ -61,7 +62,7 @@ fn stall(trace: &Trace<'_>, took: u32, event: &Event) -> Stall {
         }
         Kind::Task => format!("task of {} with all that followed", element()),
         Kind::Timer => format!("timer of {} with all that followed", element()),
-        Kind::Call => format!("handler of {}", element()),
+        Kind::Call => format!("handler {}.{}", element(), trace.recording.word(event.second)),
         Kind::Routes => format!("change of the routes of {}", element()),
         _ => "wait for a grace period".into(),
     };

@@ -23,6 +23,7 @@ fn second() -> Recording {
         reasons: vec!["discarded".into(), "queue-full".into()],
         threads: vec![thread("worker-0", 100), thread("worker-1", 101)],
         locks: vec![LockName { number: 5, name: "rt".into(), how: "spin".into(), at }],
+        words: vec!["length".into()],
     };
     Recording {
         header: Header { one_in: 1, ..Header::default() },
@@ -170,10 +171,12 @@ fn the_kernel_tells_who_had_processors() {
     assert!(near(cpu.interrupts, 0.005) && near(cpu.softirqs, 0.005), "{cpu:?}");
     let worker = &report.threads[0];
     assert!(
-        near(worker.running, 0.7) && near(worker.ready, 0.25) && near(worker.blocked, 0.05),
+        [(worker.running, 0.7), (worker.ready, 0.25), (worker.blocked, 0.05)]
+            .iter()
+            .all(|(share, want)| near(share.unwrap(), *want)),
         "{worker:?}"
     );
-    assert_eq!((worker.preempted, worker.yielded), (1, 1));
+    assert_eq!((worker.preempted, worker.yielded), (Some(1), Some(1)));
     let finding = &report.findings[0];
     assert_eq!((finding.kind.as_str(), finding.subject.as_str()), ("processor-shared", "worker-0"));
     assert!(finding.text.contains("25 %") && finding.text.contains("cc1 (20 %)"), "{}", finding.text);
@@ -210,8 +213,71 @@ fn a_worker_whose_processor_others_take_is_not_the_busier_one() {
     assert_eq!(kinds(&alone), ["imbalance"]);
     assert_eq!(alone.findings[0].text, "worker-0 works 100 % of the time, worker-1 only 20 %");
     let shared = Report::new(&one_works(false));
-    assert!((shared.threads[0].working - 1.0).abs() < 1e-9 && shared.threads[0].ready > 0.45, "{shared}");
+    assert!(
+        (shared.threads[0].working - 1.0).abs() < 1e-9 && shared.threads[0].ready > Some(0.45),
+        "{shared}"
+    );
     assert_eq!(kinds(&shared), ["processor-shared"]);
+}
+
+/// A worker that waits 100 ms for a futex, 200 ms for nothing in particular, 300 ms asleep, 50 ms for storage, and then ends.
+#[test]
+fn what_blocks_a_thread_is_told() {
+    let mut recording = second();
+    let ms = 1_000_000u64;
+    let mut at = 0;
+    let mut kernel = |after: u64, kind, thread, a, b| {
+        at += after;
+        recording.kernel.push(KernelEvent { at_ns: at * ms, kind, cpu: 0, thread, a, b, c: 0 });
+    };
+    kernel(0, KernelKind::Switch, 0, 0, 100);
+    for (state, blocked) in [(1, 100), (1, 200), (1, 300), (2, 50)] {
+        if blocked == 100 {
+            kernel(10, KernelKind::FutexBegin, 100, 0, 0);
+        }
+        kernel(5, KernelKind::Switch, 100, state, 0);
+        kernel(blocked, KernelKind::Wakeup, 0, 100, 0);
+        kernel(0, KernelKind::Switch, 0, 0, 100);
+        if blocked == 100 {
+            kernel(1, KernelKind::FutexEnd, 100, 0, 0);
+        }
+    }
+    // Its end: the processor goes from a thread that the kernel does not name to another.
+    kernel(19, KernelKind::Switch, 0, 0, 999);
+    kernel(300, KernelKind::Switch, 999, 1, 0);
+    // Its own word of the sleep, which began a little before it left its processor.
+    recording.events.push(event(628 * ms, Kind::Sleep, 1, (0, 0), (304_000_000, 0)));
+    let report = Report::new(&recording);
+    let worker = &report.threads[0];
+    let all = 700.0;
+    let told: Vec<(&str, f64)> =
+        worker.blocked_on.iter().map(|on| (on.what.as_str(), (on.share * all).round())).collect();
+    let want = [
+        ("work, asleep", 300.0),
+        ("a system call or a timer", 200.0),
+        ("a futex (a lock or condition of the program)", 100.0),
+        ("the kernel, uninterruptibly (storage, memory)", 50.0),
+    ];
+    assert_eq!(told, want, "{report}");
+    assert!((worker.blocked.unwrap() * all - 650.0).abs() < 0.5 && worker.yielded == Some(4), "{worker:?}");
+    assert!(report.to_string().contains("work, asleep"), "{report}");
+}
+
+#[test]
+fn what_the_kernel_did_not_tell_is_not_zero() {
+    let mut recording = second();
+    for i in 1..=100u64 {
+        recording.events.push(event(i * 10_000_000, Kind::Task, 1, (2, 0), (10_000_000, 0)));
+        recording.events.push(event(i * 10_000_000, Kind::Task, 2, (2, 0), (2_000_000, 1)));
+    }
+    let report = Report::new(&recording);
+    let json = serde_json::to_value(&report).unwrap();
+    for what in ["running", "ready", "blocked", "migrations", "preempted", "yielded"] {
+        assert!(json["threads"][0][what].is_null(), "{what}");
+    }
+    assert!(report.to_string().contains("  -: not known, for the kernel"), "{report}");
+    assert_eq!(kinds(&report), ["imbalance"]);
+    assert!(report.findings[0].text.contains("or others took its processor"), "{report}");
 }
 
 #[test]

@@ -32,6 +32,11 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
+/// A dash for what is not known.
+fn known(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".into())
+}
+
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -102,10 +107,10 @@ impl Report {
             .threads
             .iter()
             .map(|t| {
-                let shares =
-                    [t.working, t.waiting_for_locks, t.sleeping, t.running, t.ready, t.blocked].map(percent);
-                let counts = [t.migrations, t.preempted, t.yielded].map(|n| n.to_string());
-                std::iter::once(t.name.clone()).chain(shares).chain(counts).collect()
+                let own = [t.working, t.waiting_for_locks, t.sleeping].map(percent);
+                let kernel = [t.running, t.ready, t.blocked].map(|share| known(share.map(percent)));
+                let counts = [t.migrations, t.preempted, t.yielded].map(|n| known(n.map(|n| n.to_string())));
+                std::iter::once(t.name.clone()).chain(own).chain(kernel).chain(counts).collect()
             })
             .collect();
         let head = [
@@ -120,7 +125,14 @@ impl Report {
             "preempted",
             "yielded",
         ];
-        table(f, "Threads of the router", &head, &rows)
+        table(f, "Threads of the router", &head, &rows)?;
+        if self.threads.iter().any(|t| t.running.is_none()) {
+            writeln!(f, "  -: not known, for the kernel told nothing of the thread's switches")?;
+        }
+        let waits = self.threads.iter().flat_map(|t| {
+            t.blocked_on.iter().map(|on| vec![t.name.clone(), percent(on.share), on.what.clone()])
+        });
+        table(f, "Blocked", &["", "time", "on"], &waits.collect::<Vec<_>>())
     }
 
     fn engine(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -1,77 +1,179 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recording as a log of events, one a line, with commas: what threads told first, thread by thread, then the kernel's, processor by processor.
-//!
-//! Columns: when it ended, in nanoseconds of the monotonic clock; `router` or `kernel`; the thread's name, or the processor; what; what it is about;
-//! nanoseconds that it took; packets; further numbers as `sync::events::Kind` and [`KernelKind`](crate::kernel::event::KernelKind) say.
+//! A recording as a log of events in time, one a line, with commas. Its columns are told in `docs/json.md`.
 
 use std::io::{self, Write};
 
 use sync::events::{Event, Kind};
 
+use crate::awaited::Left;
+use crate::clock::Timeline;
 use crate::file::Recording;
+use crate::kernel::event::{KernelEvent, KernelKind, softirq_name};
 
 /// Writes a recording.
 ///
 /// # Errors
 /// What `out` says.
 pub fn write(recording: &Recording, out: impl Write) -> io::Result<()> {
-    let time = recording.timeline();
-    let mut log = csv::Writer::from_writer(out);
-    log.write_record([
-        "at_ns", "source", "where", "kind", "subject", "took_ns", "packets", "first", "second",
+    let log = Log { recording, time: recording.timeline() };
+    let mut out = csv::Writer::from_writer(out);
+    out.write_record([
+        "at_ns", "source", "where", "kind", "subject", "took_ns", "packets", "first", "second", "detail",
     ])?;
-    for event in &recording.events {
-        let (subject, packets) = subject(recording, event);
-        let threads = recording.names.last().map_or(&[][..], |n| &n.threads);
-        let thread = threads.get((event.thread as usize).wrapping_sub(1));
-        let thread = thread.map_or_else(|| event.thread.to_string(), |t| t.name.clone());
-        let took = if matches!(event.kind, Kind::Swap | Kind::Move) { 0 } else { event.first };
-        log.write_record([
-            time.ns(event.at).to_string(),
+    let (mut engine, mut kernel): (Vec<&Event>, Vec<&KernelEvent>) =
+        (recording.events.iter().collect(), recording.kernel.iter().collect());
+    engine.sort_by_key(|e| e.at);
+    kernel.sort_by_key(|e| e.at_ns);
+    let (mut engine, mut kernel) = (engine.into_iter().peekable(), kernel.into_iter().peekable());
+    loop {
+        let next = engine.peek().map(|e| log.time.ns(e.at));
+        match (next, kernel.peek()) {
+            (Some(at_ns), told) if told.is_none_or(|event| at_ns <= event.at_ns) => {
+                engine.next().into_iter().try_for_each(|event| out.write_record(log.engine(at_ns, event)))?;
+            }
+            (_, Some(_)) => {
+                kernel.next().into_iter().try_for_each(|event| out.write_record(log.kernel(event)))?;
+            }
+            _ => return out.flush(),
+        }
+    }
+}
+
+/// What lines are made of.
+struct Log<'a> {
+    recording: &'a Recording,
+    time: Timeline,
+}
+
+impl Log<'_> {
+    fn engine(&self, at_ns: u64, event: &Event) -> [String; 10] {
+        let took_ns = match event.kind {
+            // Workers stood still, for microseconds.
+            Kind::Swap | Kind::Move => u64::from(event.first) * 1000,
+            _ => self.time.span_ns(event.first.into()).round() as u64,
+        };
+        let packets = match event.kind {
+            Kind::Batch | Kind::Enqueue | Kind::Dequeue | Kind::Drop => event.second.to_string(),
+            _ => String::new(),
+        };
+        [
+            at_ns.to_string(),
             "router".into(),
-            thread,
+            self.thread(event.thread),
             event.kind.name().into(),
-            subject,
-            format!("{:.0}", time.span_ns(took.into())),
+            self.subject(event),
+            took_ns.to_string(),
             packets,
             event.other.to_string(),
             event.second.to_string(),
-        ])?;
+            self.detail(event),
+        ]
     }
-    for event in &recording.kernel {
-        let thread = recording.commands.get(&event.thread);
-        log.write_record([
+
+    fn kernel(&self, event: &KernelEvent) -> [String; 10] {
+        [
             event.at_ns.to_string(),
             "kernel".into(),
             format!("CPU {}", event.cpu),
             event.kind.name().into(),
-            thread.cloned().unwrap_or_else(|| event.thread.to_string()),
+            self.command(event.thread),
             String::new(),
             String::new(),
             event.a.to_string(),
             event.b.to_string(),
-        ])?;
+            self.kernel_detail(event),
+        ]
     }
-    log.flush()
-}
 
-/// What an event is about, and packets.
-fn subject(recording: &Recording, event: &Event) -> (String, String) {
-    let names = recording.names_at(event.at);
-    let element = || {
-        let element = names.and_then(|n| n.elements.get(event.subject as usize));
-        element.map_or_else(|| event.subject.to_string(), |e| e.name.clone())
-    };
-    match event.kind {
-        Kind::Batch | Kind::Enqueue | Kind::Dequeue | Kind::Drop => (element(), event.second.to_string()),
-        Kind::Task | Kind::Timer | Kind::Call | Kind::Empty | Kind::Move | Kind::Trigger | Kind::Routes => {
-            (element(), String::new())
+    /// What an event is about.
+    fn subject(&self, event: &Event) -> String {
+        match event.kind {
+            Kind::Batch
+            | Kind::Enqueue
+            | Kind::Dequeue
+            | Kind::Drop
+            | Kind::Task
+            | Kind::Timer
+            | Kind::Call
+            | Kind::Empty
+            | Kind::Move
+            | Kind::Trigger
+            | Kind::Routes => self.element(event.at, event.subject),
+            Kind::Lock => {
+                let lock = self.recording.lock(event.subject);
+                lock.map_or_else(|| event.subject.to_string(), |l| l.name.clone())
+            }
+            Kind::Sleep | Kind::Wake => format!("worker {}", event.subject),
+            Kind::Grace | Kind::Swap => String::new(),
         }
-        Kind::Lock => {
-            let lock = recording.lock(event.subject);
-            (lock.map_or_else(|| event.subject.to_string(), |l| l.name.clone()), String::new())
+    }
+
+    /// The rest of it, in words.
+    fn detail(&self, event: &Event) -> String {
+        match event.kind {
+            Kind::Drop => {
+                let reasons = self.recording.names_at(event.at).map_or(&[][..], |n| &n.reasons);
+                reasons.get(event.other as usize).cloned().unwrap_or_default()
+            }
+            Kind::Lock if event.other != 0 => format!("held by {}", self.thread(event.other)),
+            Kind::Lock => format!("held for {:.0} ns", self.time.span_ns(event.second.into())),
+            Kind::Task | Kind::Timer => format!("worker {}", event.second),
+            Kind::Wake => format!("for {}", self.element(event.at, event.other)),
+            Kind::Grace if event.subject == 0 => "waited for".into(),
+            Kind::Grace => format!("{} old versions given up", event.second),
+            Kind::Call => {
+                let how = if event.other == 0 { "read" } else { "write" };
+                format!("{how} {}", self.recording.word(event.second))
+            }
+            Kind::Swap => format!("cost {} packets", event.second),
+            Kind::Move => format!("from worker {} to {}", event.other, event.second),
+            Kind::Trigger => {
+                let until = self.recording.header.until.get(event.other as usize);
+                until.cloned().unwrap_or_default()
+            }
+            Kind::Routes if event.other == 0 => format!("changed; {} routes now", event.second),
+            Kind::Routes => format!("refused; {} routes now", event.second),
+            Kind::Batch | Kind::Enqueue | Kind::Dequeue | Kind::Empty | Kind::Sleep => String::new(),
         }
-        Kind::Sleep | Kind::Wake => (format!("worker {}", event.subject), String::new()),
-        Kind::Grace | Kind::Swap => (String::new(), String::new()),
+    }
+
+    fn kernel_detail(&self, event: &KernelEvent) -> String {
+        match event.kind {
+            KernelKind::Switch => {
+                let left = match Left::of(event.a) {
+                    Left::Ready => "could run on",
+                    Left::Blocked { uninterruptibly: false } => "blocked",
+                    Left::Blocked { uninterruptibly: true } => "blocked, uninterruptibly",
+                    Left::Ended => "ended",
+                };
+                format!("{left}; to {}", self.command(event.b))
+            }
+            KernelKind::Wakeup => format!("{} on CPU {}", self.command(event.a), event.b),
+            KernelKind::Migrate => {
+                format!("{} from CPU {} to {}", self.command(event.a), event.b, event.c)
+            }
+            KernelKind::SoftirqBegin | KernelKind::SoftirqEnd => softirq_name(event.a).to_owned(),
+            KernelKind::NapiPoll => format!("{} packets of at most {}", event.a, event.b),
+            _ => String::new(),
+        }
+    }
+
+    fn element(&self, at: u64, number: u32) -> String {
+        let element = self.recording.names_at(at).and_then(|n| n.elements.get(number as usize));
+        element.map_or_else(|| number.to_string(), |e| e.name.clone())
+    }
+
+    fn thread(&self, number: u32) -> String {
+        let threads = self.recording.names.last().map_or(&[][..], |n| &n.threads);
+        let thread = threads.get((number as usize).wrapping_sub(1));
+        thread.map_or_else(|| number.to_string(), |t| t.name.clone())
+    }
+
+    /// A thread by the kernel's number.
+    fn command(&self, id: u32) -> String {
+        match id {
+            0 => "idle".into(),
+            _ => self.recording.commands.get(&id).cloned().unwrap_or_else(|| id.to_string()),
+        }
     }
 }

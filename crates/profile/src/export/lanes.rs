@@ -167,9 +167,17 @@ impl Builder<'_> {
             | Kind::Trigger
             | Kind::Routes => (SpanKind::Control, None),
         };
-        let took = if matches!(event.kind, Kind::Swap | Kind::Move) { 0 } else { event.first };
         let name = self.name(event, 0);
-        let mut span = self.span(event, event.at.saturating_sub(u64::from(took)), event.at, name, kind);
+        let mut span = match event.kind {
+            // Workers stood still until then, for so many microseconds.
+            Kind::Swap | Kind::Move => {
+                let span = self.span(event, event.at, event.at, name, kind);
+                Span { from_ns: span.to_ns.saturating_sub(u64::from(event.first) * 1000), ..span }
+            }
+            // Nobody waited: a moment.
+            Kind::Grace if event.subject != 0 => self.span(event, event.at, event.at, name, kind),
+            _ => self.span(event, event.at.saturating_sub(u64::from(event.first)), event.at, name, kind),
+        };
         span.packets = packets;
         (span.gives, span.takes) = self.handoff(event);
         self.lanes.entry(event.thread).or_default().push(span);
@@ -242,7 +250,9 @@ impl Builder<'_> {
         let told_apart = matches!(event.kind, Kind::Drop | Kind::Trigger | Kind::Routes);
         let detail = if told_apart { event.other } else { 0 };
         let key = (event.kind as u32 | detail << 8, event.subject, part << 32 ^ generation as usize);
-        if let Some(known) = self.by_name.get(&key) {
+        // These are rare, and no two alike.
+        let is_unique = matches!(event.kind, Kind::Swap | Kind::Move | Kind::Call | Kind::Grace);
+        if let Some(known) = self.by_name.get(&key).filter(|_| !is_unique) {
             return *known;
         }
         let element = names.and_then(|n| n.elements.get(event.subject as usize)).map(|e| e.name.clone());
@@ -265,12 +275,16 @@ impl Builder<'_> {
             }
             Kind::Sleep => "sleep".into(),
             Kind::Wake => format!("wake worker {}", event.subject),
-            Kind::Grace => "wait for a grace period".into(),
-            Kind::Call => format!("call of {element}"),
+            Kind::Grace if event.subject == 0 => "wait for a grace period".into(),
+            Kind::Grace => format!("grace period over, {} old versions given up", event.second),
+            Kind::Call => {
+                let how = if event.other == 0 { "read" } else { "write" };
+                format!("{how} {element}.{}", self.recording.word(event.second))
+            }
             Kind::Routes if event.other == 0 => format!("routes of {element} change"),
             Kind::Routes => format!("routes of {element}: change refused"),
-            Kind::Swap => "another configuration".into(),
-            Kind::Move => format!("{element} moves"),
+            Kind::Swap => format!("another configuration; it cost {} packets", event.second),
+            Kind::Move => format!("{element} moves from worker {} to {}", event.other, event.second),
             Kind::Trigger => {
                 let until = self.recording.header.until.get(event.other as usize);
                 format!("{} at {element}", until.map_or("what was waited for", String::as_str))

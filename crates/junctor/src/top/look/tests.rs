@@ -70,6 +70,7 @@ pub(in crate::top) fn example() -> Look {
         ("element.batches", SRC, Some(1), "0", [0, 50_000]),
         ("element.cycles", SRC, Some(0), "", [500, 10_500]),
         ("element.cycles_packets", SRC, Some(0), "", [10, 1010]),
+        ("element.task_cycles", SRC, Some(0), "", [0, 800_000_000]),
         ("element.received", Q, Some(0), "", [0, 500]),
         ("element.received_batches", Q, Some(0), "", [0, 50]),
         ("element.packets", Q, Some(0), "0", [0, 400]),

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::awaited::{Awaited, Left, Reasons};
 use crate::kernel::event::{KernelEvent, KernelKind, softirq_name};
 
 /// A span of the kernel's, before it has a name's number.
@@ -19,7 +20,8 @@ pub(super) enum What {
     /// On this processor.
     Running(u16),
     Ready,
-    Blocked,
+    /// For this, if that is known.
+    Blocked(Option<Awaited>),
     /// It was on a processor that another one left: the kernel does not name who ends.
     Ended,
     /// In a call of `futex`, or for a lock of the kernel.
@@ -70,7 +72,11 @@ pub(super) fn interrupts(events: &[&KernelEvent]) -> BTreeMap<u16, Vec<Told>> {
 }
 
 /// What threads did, of those that `mine` holds, by the kernel's number.
-pub(super) fn states(events: &[&KernelEvent], mine: impl Fn(u32) -> bool) -> BTreeMap<u32, Vec<Told>> {
+pub(super) fn states(
+    events: &[&KernelEvent],
+    mine: impl Fn(u32) -> bool,
+    mut reasons: Reasons,
+) -> BTreeMap<u32, Vec<Told>> {
     let mut present: HashMap<u32, (u64, What)> = HashMap::new();
     let mut told: BTreeMap<u32, Vec<Told>> = BTreeMap::new();
     let mut enter = |thread: u32, at_ns: u64, what: What| {
@@ -79,6 +85,7 @@ pub(super) fn states(events: &[&KernelEvent], mine: impl Fn(u32) -> bool) -> BTr
                 What::Running(cpu) => format!("running on CPU {cpu}"),
                 What::Ready => "ready, without a processor".into(),
                 What::Ended => "ended".into(),
+                What::Blocked(Some(awaited)) => format!("blocked, on {}", awaited.words()),
                 _ => "blocked".into(),
             };
             told.entry(thread).or_default().push(Told { from_ns, to_ns: at_ns, name, what });
@@ -87,6 +94,7 @@ pub(super) fn states(events: &[&KernelEvent], mine: impl Fn(u32) -> bool) -> BTr
     let mut blocked: HashMap<u32, bool> = HashMap::new();
     let mut on: HashMap<u16, u32> = HashMap::new();
     for event in events {
+        reasons.see(event);
         match event.kind {
             KernelKind::Switch => {
                 let before = on.insert(event.cpu, event.b).filter(|t| *t != event.thread && *t != event.b);
@@ -94,10 +102,16 @@ pub(super) fn states(events: &[&KernelEvent], mine: impl Fn(u32) -> bool) -> BTr
                     enter(thread, event.at_ns, What::Ended);
                 }
                 if mine(event.thread) {
-                    // Linux has 0 for a thread that could run on.
-                    let ready = event.a & 0xff == 0;
-                    blocked.insert(event.thread, !ready);
-                    enter(event.thread, event.at_ns, if ready { What::Ready } else { What::Blocked });
+                    let left = Left::of(event.a);
+                    blocked.insert(event.thread, left != Left::Ready);
+                    let what = match left {
+                        Left::Ready => What::Ready,
+                        Left::Ended => What::Ended,
+                        Left::Blocked { uninterruptibly } => {
+                            What::Blocked(Some(reasons.of(event.thread, event.at_ns, uninterruptibly)))
+                        }
+                    };
+                    enter(event.thread, event.at_ns, what);
                 }
                 if mine(event.b) {
                     blocked.insert(event.b, false);
@@ -112,7 +126,7 @@ pub(super) fn states(events: &[&KernelEvent], mine: impl Fn(u32) -> bool) -> BTr
     }
     let end = events.last().map_or(0, |e| e.at_ns);
     let open: Vec<u32> = blocked.keys().copied().collect();
-    open.into_iter().for_each(|thread| enter(thread, end, What::Blocked));
+    open.into_iter().for_each(|thread| enter(thread, end, What::Blocked(None)));
     told
 }
 
@@ -162,6 +176,7 @@ pub(super) fn moments(events: &[&KernelEvent], name: impl Fn(u32) -> String) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::Recording;
 
     fn event(at_ns: u64, kind: KernelKind, thread: u32, a: u32, b: u32) -> KernelEvent {
         KernelEvent { at_ns, kind, cpu: 0, thread, a, b, c: 0 }
@@ -182,14 +197,14 @@ mod tests {
             event(80, Switch, u32::MAX, 0x80, 1),
             event(99, Switch, 1, 1, 2),
         ];
-        let told = states(&sorted(&events), |id| id == 7);
+        let told = states(&sorted(&events), |id| id == 7, Reasons::new(&Recording::default()));
         let seen: Vec<_> = told[&7].iter().map(|t| (t.from_ns, t.to_ns, t.what)).collect();
         let running = What::Running(0);
         let expected = [
             (10, 20, running),
             (20, 30, What::Ready),
             (30, 40, running),
-            (40, 50, What::Blocked),
+            (40, 50, What::Blocked(Some(Awaited::Other))),
             (50, 70, What::Ready),
             (70, 80, running),
             (80, 99, What::Ended),

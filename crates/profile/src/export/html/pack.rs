@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::super::lanes::{self, Lanes, SpanKind, stays};
 use super::kernel::{self, Told, What};
+use crate::awaited::Reasons;
 use crate::file::Recording;
 
 /// What a span of the page is.
@@ -186,7 +187,8 @@ impl Pack {
             own.insert(thread.kernel_id, i + 1);
         }
         let mine = |id: u32| own.contains_key(&id);
-        let (mut states, mut waits) = (kernel::states(&events, mine), kernel::waits(&events, mine));
+        let (mut states, mut waits) =
+            (kernel::states(&events, mine, Reasons::new(recording)), kernel::waits(&events, mine));
         // Lanes get their numbers first, because spans name lanes.
         let cpus: BTreeSet<u16> = events.iter().map(|e| e.cpu).collect();
         let cpus: Vec<u16> = cpus.into_iter().collect();
@@ -272,7 +274,7 @@ impl Pack {
             let (kind, packets) = match told.what {
                 What::Running(_) => (Kind::Running, None),
                 What::Ready => (Kind::Ready, None),
-                What::Blocked | What::Ended => (Kind::Blocked, None),
+                What::Blocked(_) | What::Ended => (Kind::Blocked, None),
                 What::Wait => (Kind::KernelWait, None),
                 What::Interrupt => (Kind::Interrupt, None),
                 What::Softirq => (Kind::Softirq, None),
