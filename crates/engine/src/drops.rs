@@ -28,7 +28,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    Discarded "discarded" "An element whose purpose is to discard took the packet.";
+    Discarded "discarded" "The packet was to end here: an element that discards took it, or one that has read what it says.";
     NoMemory "no-memory" "Packet memory was exhausted.";
     QueueFull "queue-full" "A queue was at its capacity.";
     EarlyDrop "early-drop" "Active queue management (RED) dropped the packet before its queue was full.";

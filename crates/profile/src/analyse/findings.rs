@@ -115,16 +115,16 @@ fn full(queue: &Queue) -> Option<Finding> {
     if queue.full_packets == 0 {
         return None;
     }
-    let drained = if queue.drained_by.is_empty() {
-        "nobody that was told of".into()
-    } else {
-        queue.drained_by.join(", ")
+    let drained = match &queue.drained_by[..] {
+        [] => "nobody that was told of drains it".into(),
+        [one] => format!("{one} drains it"),
+        all => format!("{} drain it", all.join(", ")),
     };
     Some(Finding {
         kind: "queue-full".into(),
         subject: queue.name.clone(),
         share: 0.0,
-        text: format!("`{}` had no room for {} packets; {drained} drains it", queue.name, queue.full_packets),
+        text: format!("`{}` had no room for {} packets; {drained}", queue.name, queue.full_packets),
         mend: "who drains it is the bottleneck: give it a core with less to do (--adaptive, --place), or for bursts a larger capacity".into(),
     })
 }

@@ -11,6 +11,18 @@
 use loom::sync::atomic as of_loom;
 use std::sync::atomic::Ordering;
 
+/// Methods that touch the companion and then do what loom's of the same name does.
+macro_rules! forward {
+    ($(fn $name:ident($($arg:ident: $of:ty),*) -> $result:ty;)*) => {
+        $(
+            #[track_caller]
+            pub fn $name(&self, $($arg: $of),*) -> $result {
+                self.touched().$name($($arg),*)
+            }
+        )*
+    };
+}
+
 macro_rules! atomic {
     ($name:ident $(<$t:ident>)?, $value:ty $(, $number:ident)?) => {
         /// Loom's, with a companion that makes it try all orders; see the module.
@@ -33,41 +45,12 @@ macro_rules! atomic {
                 &self.inner
             }
 
-            #[track_caller]
-            pub fn load(&self, order: Ordering) -> $value {
-                self.touched().load(order)
-            }
-
-            #[track_caller]
-            pub fn store(&self, value: $value, order: Ordering) {
-                self.touched().store(value, order);
-            }
-
-            #[track_caller]
-            pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                self.touched().swap(value, order)
-            }
-
-            #[track_caller]
-            pub fn compare_exchange(
-                &self,
-                current: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                self.touched().compare_exchange(current, new, success, failure)
-            }
-
-            #[track_caller]
-            pub fn compare_exchange_weak(
-                &self,
-                current: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                self.touched().compare_exchange_weak(current, new, success, failure)
+            forward! {
+                fn load(order: Ordering) -> $value;
+                fn store(value: $value, order: Ordering) -> ();
+                fn swap(value: $value, order: Ordering) -> $value;
+                fn compare_exchange(old: $value, new: $value, yes: Ordering, no: Ordering) -> Result<$value, $value>;
+                fn compare_exchange_weak(old: $value, new: $value, yes: Ordering, no: Ordering) -> Result<$value, $value>;
             }
 
             #[track_caller]
@@ -96,29 +79,12 @@ macro_rules! atomic {
         }
     };
     (@number $value:ty) => {
-        #[track_caller]
-        pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
-            self.touched().fetch_add(value, order)
-        }
-
-        #[track_caller]
-        pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
-            self.touched().fetch_sub(value, order)
-        }
-
-        #[track_caller]
-        pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
-            self.touched().fetch_or(value, order)
-        }
-
-        #[track_caller]
-        pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
-            self.touched().fetch_and(value, order)
-        }
-
-        #[track_caller]
-        pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
-            self.touched().fetch_max(value, order)
+        forward! {
+            fn fetch_add(value: $value, order: Ordering) -> $value;
+            fn fetch_sub(value: $value, order: Ordering) -> $value;
+            fn fetch_or(value: $value, order: Ordering) -> $value;
+            fn fetch_and(value: $value, order: Ordering) -> $value;
+            fn fetch_max(value: $value, order: Ordering) -> $value;
         }
     };
 }
