@@ -82,9 +82,12 @@ impl Worker {
             witness.see(&sight(What::Taken));
         }
         let mut next = Vec::new();
+        // Whether only what was made of it does.
+        let mut is_replaced = dropped.is_none() && !sent.is_empty();
         for Job { element: to, port: input, out, mut batch } in sent {
             for mut packet in batch.drain(..) {
                 let made = packet.followed() == 0;
+                is_replaced &= made || packet.id() != id;
                 if made {
                     packet.follow(number);
                 }
@@ -93,6 +96,9 @@ impl Worker {
                 witness.see(&Sight { packet: Some(&packet), id: packet.id(), ..sight(what) });
                 next.push(Stop { element: to, port: input, packet });
             }
+        }
+        if is_replaced {
+            witness.see(&sight(What::Replaced));
         }
         // The first goes on first, with all that follows from it.
         stops.extend(next.into_iter().rev());
