@@ -66,7 +66,14 @@ fn check_reach(method: &str) {
         for how in ["-I", "-U"] {
             let way = done(host, &format!("traceroute -6 -n -q1 -w60 {how} {other}"));
             let hops: Vec<&str> = way.lines().skip(1).filter_map(|l| l.split_whitespace().nth(1)).collect();
-            assert_eq!(hops, [gateway, other], "{way}");
+            if hops != [gateway, other] {
+                // Who knows whom, and where frames were last seen.
+                let of = |namespace: &Namespace, what: &str| namespace.ip(what).unwrap();
+                let neighbours = [&rig.a, &rig.b].map(|host| of(host, "-6 neigh show"));
+                let links = [&rig.a, &rig.dut, &rig.b].map(|namespace| of(namespace, "-s link show"));
+                let told = dut.stop().0.stdout;
+                panic!("{how}: {way}\n{}\n{}\n{told}", neighbours.join("\n"), links.join("\n"));
+            }
         }
     }
     let report = dut.stop();
