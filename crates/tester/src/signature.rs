@@ -47,9 +47,11 @@ impl Key {
         let first = (u64::from(signature.flow) << 32) | u64::from(signature.sequence);
         let time = signature.departure_ns & TIME_MASK;
         let mut bytes = [0; LEN];
+        let check = self.check(first, time);
+        // In words, as whoever sums them up reads them.
         bytes[..8].copy_from_slice(&first.to_be_bytes());
-        bytes[8..14].copy_from_slice(&time.to_be_bytes()[2..]);
-        bytes[14..].copy_from_slice(&self.check(first, time).to_be_bytes());
+        bytes[8..16].copy_from_slice(&((time << 16) | u64::from(check >> 16)).to_be_bytes());
+        bytes[16..].copy_from_slice(&(check as u16).to_be_bytes());
         bytes
     }
 

@@ -41,26 +41,53 @@ fn halves(word: [u8; 8]) -> u64 {
 /// Unfolded native-endian sum. Each 8 bytes add less than 2^33, so 2^31 words (16 GiB) cannot overflow.
 #[inline]
 fn native_sum(data: &[u8]) -> u64 {
-    const LANES: usize = 8;
-    let mut lanes = [0u64; LANES];
     let (blocks, rest) = data.as_chunks::<{ 8 * LANES }>();
+    let mut sum = if blocks.is_empty() { 0 } else { blocks_sum(blocks) };
+    let (words, rest) = rest.as_chunks::<8>();
+    for word in words {
+        sum += halves(*word);
+    }
+    if rest.is_empty() {
+        return sum;
+    }
+    // RFC 1071 section 4.1: an odd last byte counts as if a zero byte followed.
+    let last = match data.last_chunk::<8>() {
+        Some(last) => (u64::from_le_bytes(*last) >> (64 - 8 * rest.len())).to_le_bytes(),
+        None => {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            last
+        }
+    };
+    sum + halves(last)
+}
+
+/// Words that are added up side by side.
+const LANES: usize = 8;
+
+/// The same of whole blocks.
+fn blocks_sum(blocks: &[[u8; 8 * LANES]]) -> u64 {
+    let mut lanes = [0u64; LANES];
     for block in blocks {
         let (words, _) = block.as_chunks::<8>();
         for (lane, word) in lanes.iter_mut().zip(words) {
             *lane += halves(*word);
         }
     }
-    let mut sum: u64 = lanes.iter().sum();
-    let (words, rest) = rest.as_chunks::<8>();
+    lanes.iter().sum()
+}
+
+/// The folded ones-complement sum of so many bytes: without a loop where they are few.
+#[inline(always)]
+pub fn sum_array<const N: usize>(data: &[u8; N]) -> u16 {
+    let (words, rest) = data.as_chunks::<4>();
+    let mut sum = 0;
     for word in words {
-        sum += halves(*word);
+        sum += u64::from(u32::from_ne_bytes(*word));
     }
-    // RFC 1071 section 4.1: an odd last byte counts as if a zero byte followed.
-    let mut last = [0; 8];
-    for (to, from) in last.iter_mut().zip(rest) {
-        *to = *from;
-    }
-    sum + halves(last)
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    finish_native(sum + u64::from(u32::from_ne_bytes(last)))
 }
 
 /// The folded ones-complement sum of `data`.
@@ -323,6 +350,22 @@ mod tests {
         fn sums_agree_with_the_naive_one(data in proptest::collection::vec(any::<u8>(), 0..400), skip in 0usize..8) {
             let data = &data[skip.min(data.len())..];
             prop_assert_eq!(sum(data), naive_sum(data));
+        }
+
+        #[test]
+        fn arrays_agree_with_the_naive_one(data: [u8; 32]) {
+            fn check<const N: usize>(data: &[u8; 32]) {
+                let part = data.first_chunk::<N>().expect("a shorter one");
+                assert_eq!(sum_array(part), naive_sum(part), "{N} bytes");
+            }
+            check::<0>(&data);
+            check::<1>(&data);
+            check::<2>(&data);
+            check::<3>(&data);
+            check::<4>(&data);
+            check::<18>(&data);
+            check::<26>(&data);
+            check::<31>(&data);
         }
 
         #[test]

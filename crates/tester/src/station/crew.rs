@@ -374,7 +374,7 @@ mod recorded {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Histogram<u64>, D::Error> {
-        let mut histogram = super::super::line::histogram();
+        let mut histogram = super::super::times::Times::empty();
         for (value, count) in Vec::<(u64, u64)>::deserialize(deserializer)? {
             histogram.saturating_record_n(value, count);
         }

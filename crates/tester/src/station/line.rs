@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use hdrhistogram::Histogram;
 use packet::port::{RxQueue, TxQueue};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::course::Course;
 use super::sample::Delays;
 use super::source::Source;
+use super::times::Times;
 use super::{Every, Extra};
 use crate::account::Accounts;
 use crate::frame::{self, Received, Template};
@@ -22,8 +22,6 @@ use crate::signature::{Key, Signature, since};
 
 /// Frames sent or received at a time.
 pub(super) const BURST: usize = 32;
-/// Latencies above are counted as this: 100 s.
-const LONGEST_NS: u64 = 100_000_000_000;
 
 /// One port's sending side.
 pub(super) struct Sender {
@@ -159,18 +157,13 @@ pub(super) struct Turn {
     pub(super) askers: BTreeSet<IpAddr>,
     /// Whether departures are told by the clock that arrivals are.
     pub(super) is_timed: bool,
-    pub(super) latency: Histogram<u64>,
-    pub(super) response: Histogram<u64>,
-    pub(super) lateness: Histogram<u64>,
+    pub(super) latency: Times,
+    pub(super) response: Times,
+    pub(super) lateness: Times,
     /// By flow; nothing for flows that are not sent.
     pub(super) slots: Vec<Option<Slot>>,
     pub(super) course: Option<Course>,
     pub(super) delays: Option<Delays>,
-}
-
-/// For times in nanoseconds.
-pub(super) fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_NS, 3).unwrap_or_else(|_| unreachable!("these bounds are valid"))
 }
 
 impl Sender {
@@ -183,21 +176,21 @@ impl Sender {
         !self.is_here || self.next >= self.intended(schedule)
     }
 
-    /// Sends what is due, a burst at most.
-    pub(super) fn send(&mut self, turn: &mut Turn, now: impl Fn() -> u64) {
+    /// Sends what is due at this moment, a burst at most.
+    pub(super) fn send(&mut self, turn: &mut Turn, departure_ns: u64) {
         if !self.is_here {
             return;
         }
         if self.active.is_empty() {
             if !self.extras.is_empty() {
-                self.send_extras(now());
+                self.send_extras(departure_ns);
             }
             return;
         }
         if self.source.is_some() {
-            return self.follow(now());
+            return self.follow(departure_ns);
         }
-        let (schedule, key, departure_ns) = (&turn.schedule, &turn.key, now());
+        let (schedule, key) = (&turn.schedule, &turn.key);
         let due = schedule.due_until(departure_ns).saturating_sub(self.next).min(BURST as u64) as usize;
         if due == 0 {
             return;
@@ -233,7 +226,7 @@ impl Sender {
         // What has no room yet is made anew when there is.
         self.batch.free_all();
         for number in self.next..self.next + sent {
-            turn.lateness.saturating_record(turn.schedule.lateness(number, departure_ns));
+            turn.lateness.record(turn.schedule.lateness(number, departure_ns));
         }
         self.next += sent;
     }
@@ -307,6 +300,8 @@ impl Receiver {
         }
         let now = now();
         self.heard += self.batch.len() as u64;
+        // The device may have written them on another core.
+        self.batch.iter().for_each(Packet::prefetch_data);
         for packet in self.batch.iter() {
             match frame::read(packet.data(), &turn.key, &turn.ports) {
                 Received::Test(signature) => turn.arrived(signature, port, now),
@@ -360,12 +355,12 @@ impl Turn {
         };
         let delay = since(departure_ns, now);
         if self.is_timed {
-            self.latency.saturating_record(delay);
+            self.latency.record(delay);
         }
         let Some(Some(slot)) = self.slots.get(flow as usize) else { return };
         let number = u64::from(sequence) * slot.flows + slot.place;
         if self.is_timed {
-            self.response.saturating_record(now.saturating_sub(self.schedule.due_ns(number)));
+            self.response.record(now.saturating_sub(self.schedule.due_ns(number)));
         }
         if is_received {
             if let Some(course) = &mut self.course {

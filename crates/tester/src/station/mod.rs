@@ -26,6 +26,7 @@ mod sample;
 mod source;
 #[cfg(test)]
 mod tests;
+mod times;
 mod warm_up;
 
 use std::collections::BTreeSet;

@@ -212,7 +212,7 @@ impl Station {
         let start_ns = loop {
             lead.go_on().inspect_err(|_| self.disarm_sources())?;
             match lead.start_ns.load(Acquire) {
-                0 => self.turn(&mut turn, false),
+                0 => self.turn(&mut turn, None),
                 start_ns => break start_ns,
             }
         };
@@ -235,7 +235,7 @@ impl Station {
             // Looked at first: a station that had no turn for long still takes what has come meanwhile.
             is_over = lead.is_over.load(Acquire);
             for _ in 0..64 {
-                self.turn(turn, false);
+                self.turn(turn, None);
             }
             lead.go_on()?;
             if lead.is_asked.swap(false, Relaxed) {

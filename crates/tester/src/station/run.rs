@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use super::course::Course;
 use super::crew::Tally;
-use super::line::{Pending, Sender, Slot, Turn, histogram};
+use super::line::{Pending, Sender, Slot, Turn};
 use super::offer::{Job, Order};
 use super::sample::Delays;
 use super::source::LEAD_NS;
+use super::times::Times;
 use super::{Detail, Ran, Station, go_on};
 use crate::account::{ANYWHERE, Accounts};
 use crate::management::Answers;
@@ -162,14 +163,15 @@ impl Station {
             && !self.is_given_up()
             && !self.senders.iter().all(|sender| sender.is_done(&turn.schedule))
         {
-            self.turn(turn, true);
-            now = self.clock.now();
+            self.turn(turn, Some(now));
             meanwhile(turn, now)?;
             // A reset may well take a link down for a while.
             if now > look && !order.is_reset {
                 self.needs()?;
                 look = now + LOOK_NS;
             }
+            // Next to the frames that leave then: looking takes its time, too.
+            now = self.clock.now();
         }
         Ok(now)
     }
@@ -211,9 +213,9 @@ impl Station {
             answers: Answers::default(),
             askers: BTreeSet::new(),
             is_timed: order.is_timed,
-            latency: histogram(),
-            response: histogram(),
-            lateness: histogram(),
+            latency: Times::default(),
+            response: Times::default(),
+            lateness: Times::default(),
             slots,
             course: order.bin.map(|bin| Course::new(&schedule, start, bin, self.senders.len())),
             delays: order.sampling.map(|sampling| Delays::new(sampling, intended)),
@@ -238,7 +240,7 @@ impl Station {
             over = self.clock.now() >= stop || (self.is_given_up() && !job.may_be_cut);
             // Summing up the accounts takes a while where there are many flows.
             for _ in 0..64 {
-                self.turn(turn, false);
+                self.turn(turn, None);
             }
             if !complete && turn.accounts.all().received >= sent * self.copies {
                 complete = true;
@@ -259,9 +261,9 @@ impl Station {
             answers: Answers { asked: self.asked(), ..turn.answers },
             missed: self.missed() - turn.missed_before,
             beside_unsent: self.senders.iter().map(|sender| sender.owed(&turn.schedule)).sum(),
-            latency: turn.latency,
-            response: turn.response,
-            lateness: turn.lateness,
+            latency: turn.latency.histogram(),
+            response: turn.response.histogram(),
+            lateness: turn.lateness.histogram(),
             askers: turn.askers,
             heard: self.receivers.iter().map(|r| (r.heard, r.wanted.clone())).collect(),
             sending: Duration::from_nanos(sending_ns),
@@ -315,13 +317,14 @@ impl Station {
         self.receivers.iter().map(|receiver| receiver.rx.stats()).map(|s| s.missed + s.no_memory).sum()
     }
 
-    /// Sends what is due, if it may, and receives.
-    pub(super) fn turn(&mut self, turn: &mut Turn, send: bool) {
+    /// Sends what is due, if it may: at this moment, which has just been. And receives.
+    pub(super) fn turn(&mut self, turn: &mut Turn, send: Option<u64>) {
         let clock = &self.clock;
         let mut received = 0;
         for (index, (sender, receiver)) in self.senders.iter_mut().zip(&mut self.receivers).enumerate() {
-            if send {
-                sender.send(turn, || clock.now());
+            if let Some(now) = send {
+                // What other ports have received takes its time.
+                sender.send(turn, if index == 0 { now } else { clock.now() });
             }
             received += receiver.receive(turn, index as u16, || clock.now());
             if !receiver.answers.is_empty() {

@@ -123,14 +123,12 @@ impl Station {
     /// Sends no more, receives until that is certain, and takes down what was sent and how late.
     pub(super) fn end_sources(&mut self, turn: &mut Turn) -> Result<(), Invalid> {
         while self.halt_sources() {
-            self.turn(turn, false);
+            self.turn(turn, None);
         }
         for sender in self.senders.iter_mut().filter(|sender| !sender.active.is_empty()) {
             let Some(source) = &sender.source else { continue };
             sender.next = source.stream.sent();
-            source.stream.lateness().for_each(|(ns, frames)| {
-                turn.lateness.saturating_record_n(ns, frames);
-            });
+            source.stream.lateness().for_each(|(ns, frames)| turn.lateness.record_n(ns, frames));
             source.stream.failure().map_err(invalid)?;
         }
         Ok(())
