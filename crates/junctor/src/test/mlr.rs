@@ -11,7 +11,8 @@ use super::search::{Profile, Search, Site, each_size};
 #[command(after_help = super::help("What is told for each frame size and goal (names begin with test.mlr.):
   throughput_mpps.GOAL.SIZE   the conditional throughput of each sending port; GOAL is ndr, or pdr (loss up to 0.5 %), or has
                               the name that --goal gives it
-  reached_mpps.GOAL.SIZE      instead of it, if the tester could not send more: the device may be faster
+  reached_mpps.GOAL.SIZE      instead of it, if the tester could not send more, or the search did not come to its end: the device
+                              may be faster
   lower_bound_mpps.GOAL.SIZE, upper_bound_mpps.GOAL.SIZE
                               the relevant bounds: rates offered that the device carries, and that are too much
 
@@ -110,29 +111,34 @@ pub(super) fn main(args: &Mlr) -> u8 {
             tell(site, &named.name, result, args.search.link.is_some(), found);
         }
         found.deviate(&report.ledger);
-        Ok(())
+        report.ended.map_or(Ok(()), |why| Err(why.to_string()))
     })
 }
 
-/// What was found for a goal. Where a link is named, its rate is the greatest there is, and no limit of the tester's.
+/// What was found for a goal. Where a link is named, its rate is the greatest there is, and no limit of the tester's. Of a search that
+/// did not come to its end, the relevant lower bound is what was reached.
 fn tell(site: &Site, goal: &str, result: &GoalResult, linked: bool, found: &mut Found) {
     let open = result.upper.is_none() && !linked;
+    let reached = result.lower.map(|lower| lower.rate * lower.forwarding_ratio);
     let (name, rate, whose) = match result.conditional_throughput() {
-        Some(rate) if !open => ("throughput_mpps", rate, ""),
-        Some(rate) => ("reached_mpps", rate, "  (the tester's limit: the device may be faster)"),
+        Some(rate) if !open => ("throughput_mpps", Some(rate), ""),
+        Some(rate) => ("reached_mpps", Some(rate), "  (the tester's limit: the device may be faster)"),
+        None if !result.finished => {
+            ("reached_mpps", reached, "  (the search did not come to its end: the device may be faster)")
+        }
         None if result.limited_by_tester => {
-            let reached = result.lower.map_or(0.0, |lower| lower.rate * lower.forwarding_ratio);
-            ("reached_mpps", reached, "  (the tester's limit: the device may be faster)")
+            let reached = reached.unwrap_or(0.0);
+            ("reached_mpps", Some(reached), "  (the tester's limit: the device may be faster)")
         }
-        None => {
-            ("throughput_mpps", 0.0, "  (nothing found: even the least load is too much, or time ran out)")
-        }
+        None => ("throughput_mpps", Some(0.0), "  (nothing found: even the least load is too much)"),
     };
     let size = site.size;
     let mut note = |what: &str, rate: f64| {
         found.note(format!("test.{}.{what}.{goal}.{size}", site.prefix("mlr")), "Mpps", rate / 1e6);
     };
-    note(name, rate);
+    if let Some(rate) = rate {
+        note(name, rate);
+    }
     let mut bounds = Vec::new();
     for (what, bound) in [("lower_bound_mpps", result.lower), ("upper_bound_mpps", result.upper)] {
         bounds.push(bound.map_or("none".to_owned(), |bound| format!("{:.4}", bound.rate / 1e6)));
@@ -140,9 +146,17 @@ fn tell(site: &Site, goal: &str, result: &GoalResult, linked: bool, found: &mut 
             note(what, bound.rate);
         }
     }
-    let (goal, rate) = (goal.to_uppercase(), rate / 1e6);
-    found.text += &format!("{size:>6} bytes  {goal} {rate:>9.4} Mpps{whose}\n");
+    let goal = goal.to_uppercase();
+    found.text += &match rate {
+        Some(rate) => format!("{size:>6} bytes  {goal} {:>9.4} Mpps{whose}\n", rate / 1e6),
+        None => format!("{size:>6} bytes  {goal} not found: the search did not come to its end\n"),
+    };
     found.text += &format!("             bounds {}\n", bounds.join(" and "));
+    if let Some((low, high)) = result.coarse.filter(|_| !result.finished) {
+        let (low, high) = (low / 1e6, high / 1e6);
+        found.text +=
+            &format!("             by fewer trials for each rate, between {low:.4} and {high:.4} Mpps\n");
+    }
 }
 
 #[cfg(test)]

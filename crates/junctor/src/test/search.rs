@@ -351,7 +351,12 @@ pub(super) fn greatest_rate(
         (parameters.search_trial, parameters.final_trial) = (time, time);
     }
     site.begin("throughput");
-    let report = throughput::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
+    let report = throughput::run(&mut site.station, &parameters).map_err(|why| {
+        if let Some(so_far) = why.so_far() {
+            found.text += &format!("{:>6} bytes  {so_far}\n", site.size);
+        }
+        why.to_string()
+    })?;
     let (size, rate) = (site.size, report.rate());
     let (name, whose) = match report.limit() {
         Limit::Device => ("throughput_mpps", "the device's limit"),

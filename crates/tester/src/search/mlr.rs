@@ -257,6 +257,9 @@ pub struct GoalResult {
     pub lower: Option<Bound>,
     /// The relevant upper bound; nothing if even the greatest load is good.
     pub upper: Option<Bound>,
+    /// Between which loads, frames a second for each sending port, the last stage with less time found them to be; nothing if none has
+    /// ended.
+    pub coarse: Option<(f64, f64)>,
     /// Whether the bounds are as close as the goal wants, or one of them is the limit of the search.
     pub finished: bool,
     /// Whether a bound, or the share of it that comes through, would be another if the tester had kept up in all trials.
@@ -290,12 +293,14 @@ pub struct Report {
     pub spent: Duration,
     /// What the documents ask, and whether it was done.
     pub ledger: Ledger,
+    /// A trial that was invalid, and so the last.
+    pub ended: Option<Error>,
 }
 
-/// Searches for all goals.
+/// Searches for all goals, until a trial is invalid ([`Report::ended`]).
 ///
 /// # Errors
-/// A parameter makes no sense, or a trial was invalid.
+/// A parameter makes no sense, or the first trial was invalid.
 pub fn run(measurer: &mut dyn Measurer, parameters: &Parameters) -> Result<Report, Error> {
     parameters.check()?;
     let mut search = Search {
@@ -306,15 +311,21 @@ pub fn run(measurer: &mut dyn Measurer, parameters: &Parameters) -> Result<Repor
         longest: parameters.search_max,
     };
     let mut hunts = search.begin(parameters)?;
+    let mut ended = None;
     while let Some(next) = search.next(&mut hunts) {
-        if search.measure(next.index, next.duration)?.is_none() {
-            break;
+        match search.measure(next.index, next.duration) {
+            Ok(Some(_)) => {}
+            Ok(None) => break,
+            Err(why) => {
+                ended = Some(why);
+                break;
+            }
         }
     }
     let results: Vec<GoalResult> = hunts.iter().map(|hunt| search.result(hunt)).collect();
     let ledger = ledger(&results);
     let Search { log, spent, .. } = search;
-    Ok(Report { parameters: parameters.clone(), results, trials: log.done, spent, ledger })
+    Ok(Report { parameters: parameters.clone(), results, trials: log.done, spent, ledger, ended })
 }
 
 /// Loads that are tried: geometric, from the greatest (the last index) down to just above the least (index 0, which is
@@ -494,7 +505,7 @@ impl Search<'_> {
     }
 
     fn result(&self, hunt: &Hunt) -> GoalResult {
-        let goal = *hunt.goal();
+        let (goal, coarse) = (*hunt.goal(), hunt.expected);
         let (lower, upper) = self.bounds(&goal);
         let bound = |index: usize| Bound {
             rate: self.grid.rate(index),
@@ -520,6 +531,7 @@ impl Search<'_> {
             goal,
             lower: lower.map(bound),
             upper: upper.map(bound),
+            coarse: (hunt.stage > 0).then_some((self.grid.rate(coarse.0), self.grid.rate(coarse.1))),
             finished,
             limited_by_tester: rests_on_tester,
         }
@@ -681,6 +693,22 @@ mod tests {
         assert!(report.spent <= parameters.search_max);
         assert!(report.results.iter().all(|result| result.conditional_throughput().is_none()));
         assert!(report.ledger.deviations().count() >= 1);
+    }
+
+    #[test]
+    fn an_invalid_trial_leaves_the_bounds_that_were_found() {
+        let mut device = Device::sharp(1e6);
+        device.broken_after = Some(40);
+        let report = run(&mut device, &Parameters::quick(RATE_MAX)).unwrap();
+        assert!(matches!(report.ended, Some(Error::Trial { .. })), "{:?}", report.ended);
+        assert_eq!(report.trials.len(), 40);
+        let [ndr, pdr] = [report.results[0], report.results[1]];
+        assert!(ndr.conditional_throughput().is_some_and(|rate| (0.99e6..=1e6).contains(&rate)), "{ndr:?}");
+        let (low, high) = pdr.coarse.expect("a stage before the last");
+        assert!(low <= 1e6 / 0.995 && high >= 1e6, "{pdr:?}");
+        assert!(!pdr.finished && pdr.lower.is_some_and(|lower| lower.rate <= 1e6 / 0.995), "{pdr:?}");
+        device.broken_after = Some(0);
+        run(&mut device, &Parameters::quick(RATE_MAX)).unwrap_err();
     }
 
     #[test]

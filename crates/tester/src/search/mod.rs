@@ -64,13 +64,31 @@ pub enum Error {
         doing: String,
         /// What happened, and how to mend it.
         cause: Invalid,
+        /// What the trials before it say; nothing where they say nothing.
+        so_far: String,
     },
 }
 
 impl Error {
     /// A trial that came to nothing while `doing`.
     fn trial(doing: impl Display, cause: Invalid) -> Error {
-        Error::Trial { doing: doing.to_string(), cause }
+        Error::Trial { doing: doing.to_string(), cause, so_far: String::new() }
+    }
+
+    /// The same after trials that say this.
+    fn after(self, said: impl FnOnce() -> String) -> Error {
+        match self {
+            Error::Trial { doing, cause, .. } => Error::Trial { doing, cause, so_far: said() },
+            other => other,
+        }
+    }
+
+    /// What the trials before the one that failed say.
+    pub fn so_far(&self) -> Option<&str> {
+        match self {
+            Error::Trial { so_far, .. } if !so_far.is_empty() => Some(so_far),
+            _ => None,
+        }
     }
 }
 

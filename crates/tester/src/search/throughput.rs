@@ -169,13 +169,15 @@ pub fn run(measurer: &mut dyn Measurer, parameters: &Parameters) -> Result<Repor
 /// One search from the beginning.
 fn search(log: &mut Log<'_>, parameters: &Parameters) -> Result<Found, Error> {
     let mut bracket = Bracket::new(parameters);
-    bracket.narrow(log, parameters.rate_max, parameters.search_trial)?;
+    let first = bracket.narrow(log, parameters.rate_max, parameters.search_trial);
+    first.map_err(|why| why.after(|| bracket.told(parameters.search_trial)))?;
     if parameters.final_trial > parameters.search_trial && bracket.passed > 0.0 {
         // What passed a short trial must prove itself; what failed one has failed.
         let start = std::mem::replace(&mut bracket.passed, 0.0);
         bracket.step = start * parameters.resolution;
         bracket.guessed = false;
-        bracket.narrow(log, start, parameters.final_trial)?;
+        let last = bracket.narrow(log, start, parameters.final_trial);
+        last.map_err(|why| why.after(|| bracket.told(parameters.final_trial)))?;
     }
     let (failed_at, limit) = bracket.failed.unwrap_or((parameters.rate_max, Limit::Medium));
     Ok(Found { rate: bracket.passed, failed_at, limit })
@@ -245,6 +247,21 @@ impl Bracket<'_> {
             if is_useful { guess } else { (self.passed + rate) / 2.0 }
         };
         Some(next.max(self.parameters.rate_min))
+    }
+
+    /// What is known after trials of this length; nothing before the first.
+    fn told(&self, trial: Duration) -> String {
+        let mpps = |rate: f64| format!("{:.4} Mpps", rate / 1e6);
+        let passed = (self.passed > 0.0).then(|| format!("{} passed", mpps(self.passed)));
+        let failed = self.failed.map(|(rate, limit)| {
+            let whose = if limit == Limit::Tester { " (the tester did)" } else { "" };
+            format!("{} failed{whose}", mpps(rate))
+        });
+        let told: Vec<String> = passed.into_iter().chain(failed).collect();
+        if told.is_empty() {
+            return String::new();
+        }
+        format!("throughput not found: in trials of {} up to here, {}", seconds(trial), told.join(" and "))
     }
 
     fn is_narrow(&self) -> bool {
@@ -404,7 +421,17 @@ mod tests {
         let mut device = Device::sharp(1e6);
         device.broken_after = Some(2);
         let error = run(&mut device, &good).unwrap_err();
-        assert!(matches!(error, Error::Trial { .. }), "{error}");
+        assert_eq!(
+            error.so_far(),
+            Some(
+                "throughput not found: in trials of 1 s up to here, 1.0000 Mpps passed and 14.8810 Mpps failed"
+            ),
+            "{error}"
+        );
+        let mut device = Device::sharp(1e6);
+        device.broken_after = Some(0);
+        let error = run(&mut device, &good).unwrap_err();
+        assert!(matches!(error, Error::Trial { .. }) && error.so_far().is_none(), "{error}");
     }
 
     proptest! {
