@@ -210,6 +210,8 @@ pub(crate) fn first(packet: &Packet) -> First {
     match (packet.network_offset(), packet.mac_offset()) {
         (Some(0), _) => First::Ip,
         (_, Some(0)) => First::Ethernet,
+        // Right behind a link header without tags, with one or with two: what stands there may be malformed.
+        (None, Some(-14 | -18 | -22)) => First::Ip,
         _ if looks_like_ip(packet.data()) => First::Ip,
         _ => First::Ethernet,
     }
@@ -234,9 +236,10 @@ impl State {
     }
 }
 
-const ANNOTATIONS: [&str; 9] = [
+const ANNOTATIONS: [&str; 10] = [
     "anno.dst_ip",
     "anno.paint",
+    "anno.fix_ip_src",
     "anno.vlan_tci",
     "anno.icmp_param_problem",
     "anno.aggregate",
@@ -264,10 +267,16 @@ fn annotations(packet: &Packet) -> Vec<(String, String)> {
         packet::PacketType::Host => String::new(),
         other => format!("{other:?}").to_lowercase(),
     };
+    // In Click, too, the mark for FixIPSrc and the tag's first byte are one.
+    let (fix_ip_src, vlan_tci) = match u16::from_be_bytes(packet.anno(anno::VLAN_TCI)) {
+        0x0100 => ("1 (or vlan_tci 256)".to_owned(), String::new()),
+        tci => (String::new(), number(tci.into())),
+    };
     let values = [
         dst_ip,
         number(packet.paint().into()),
-        number(u16::from_be_bytes(packet.anno(anno::VLAN_TCI)).into()),
+        fix_ip_src,
+        vlan_tci,
         number(packet.anno_u8(anno::ICMP_PARAM_PROBLEM).into()),
         number(packet.anno_u32(anno::AGGREGATE).into()),
         number(packet.anno_u32(anno::EXTRA_LENGTH).into()),
@@ -304,4 +313,35 @@ pub(crate) fn clock(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     let (h, m, s) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     format!("{h:02}:{m:02}:{s:02}.{:09}", ns % 1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_with_two_meanings_is_told_by_both() {
+        let mut packet = Packet::copy_of(&[0; 60]).expect("a packet");
+        let of = |packet: &Packet| annotations(packet).pop().map(|(name, value)| format!("{name} {value}"));
+        assert_eq!(of(&packet), None);
+        packet.set_anno_u8(anno::FIX_IP_SRC, 1);
+        assert_eq!(of(&packet).as_deref(), Some("anno.fix_ip_src 1 (or vlan_tci 256)"));
+        packet.set_anno(anno::VLAN_TCI, 0x0107_u16.to_be_bytes());
+        assert_eq!(of(&packet).as_deref(), Some("anno.vlan_tci 263"));
+    }
+
+    #[test]
+    fn what_stands_behind_a_link_header_is_ip_even_if_it_is_malformed() {
+        let mut packet = Packet::copy_of(&[0; 60]).expect("a packet");
+        packet.set_mac_offset(0);
+        assert_eq!(first(&packet), First::Ethernet);
+        packet.strip(12);
+        assert_eq!(first(&packet), First::Ethernet);
+        for tag in [2, 4, 4] {
+            packet.strip(tag);
+            assert_eq!(first(&packet), First::Ip, "{:?}", packet.mac_offset());
+        }
+        // Nobody knows.
+        assert_eq!(first(&Packet::copy_of(&[0; 60]).expect("a packet")), First::Ethernet);
+    }
 }

@@ -81,6 +81,8 @@ struct Run {
     args: run::Args,
 }
 
+/// Events that a ring may hold at most.
+const RING_MAX: usize = 1 << 26;
 /// How long a running router is recorded unless something else is asked for.
 const USUAL_TIME: Duration = Duration::from_secs(5);
 
@@ -99,8 +101,8 @@ pub(super) fn main(args: Args) -> u8 {
     if args.one_in == 0 {
         return cli::usage("--one-in expects 1 (each run of a task) or more (one in so many), not 0");
     }
-    if !(2..=1 << 26).contains(&args.ring) {
-        return cli::usage(format!("--ring expects 2 to {} events, not {}", 1 << 26, args.ring));
+    if !(2..=RING_MAX).contains(&args.ring) {
+        return cli::usage(format!("--ring expects 2 to {RING_MAX} events, not {}", args.ring));
     }
     let Some(after) = engine::parse_duration(&args.after) else {
         return cli::usage(format!("--after expects a time such as 10ms, not '{}'", args.after));
@@ -183,14 +185,28 @@ fn ended(mut recorder: Recorder, until: &[Condition], output: &Path, options: &O
 fn say_recorded(progress: &str, file: &Path, options: &Options) {
     let file = file.display();
     eprintln!("junctor: recorded {progress} in {file}; look into it by 'junctor profile report {file}'");
-    let lost = progress.split(", ").find_map(|part| part.strip_suffix(" lost")?.parse::<u64>().ok());
+    let number = |unit| progress.split(", ").find_map(|part| part.strip_suffix(unit)?.parse::<u64>().ok());
+    let (kept, lost) = (number(" engine events").unwrap_or(0), number(" lost").unwrap_or(0));
     // Rings that are emptied at the end are to run over.
-    if options.mode == Mode::Stream && lost.is_some_and(|lost| lost > 0) {
-        let larger = 4 * options.ring_records;
-        eprintln!(
-            "junctor: events were lost where rings ran over before they were emptied; to lose none: larger rings (--ring {larger}), fewer runs (--one-in) or kinds (--events)"
-        );
+    if options.mode == Mode::Stream && lost > 0 {
+        eprintln!("junctor: {}", too_small(kept, lost, options));
     }
+}
+
+/// What to do where rings ran over.
+fn too_small(kept: u64, lost: u64, options: &Options) -> String {
+    // As many events as there were in the time in which those that were kept were written.
+    let times = (kept + lost).div_ceil(kept.max(1)).clamp(2, 1 << 10).next_power_of_two();
+    let larger = options.ring_records.saturating_mul(times as usize).min(RING_MAX);
+    let fewer = options.one_in.saturating_mul(times as u32);
+    let share = 100.0 * lost as f64 / (kept + lost) as f64;
+    let ring = match larger > options.ring_records {
+        true => format!("where they come in bursts, larger rings keep more (--ring {larger}); "),
+        false => String::new(),
+    };
+    format!(
+        "{share:.1} % of the events were lost, for rings ran over before they were emptied: {ring}where they always come so fast, tell of fewer runs (--one-in {fewer}) or kinds (--events)"
+    )
 }
 
 /// Records a router that runs.
@@ -256,5 +272,23 @@ fn wait(client: &mut Client, interrupted: &Receiver<()>, time: Option<Duration>)
         if left().is_zero() || !client.read(RECORDING)?.starts_with("recording") {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_advised_follows_from_what_was_lost() {
+        let of = |ring_records| Options { ring_records, one_in: 16, ..Options::default() };
+        let said = too_small(1000, 5000, &of(65536));
+        assert!(said.starts_with("83.3 % of the events"), "{said}");
+        assert!(said.contains("(--ring 524288)") && said.contains("(--one-in 128)"), "{said}");
+        let said = too_small(1_000_000, 1, &of(65536));
+        assert!(said.contains("(--ring 131072)") && said.contains("(--one-in 32)"), "{said}");
+        // None is larger, and nothing was kept.
+        let said = too_small(0, 7, &of(RING_MAX));
+        assert!(!said.contains("--ring") && said.contains("--one-in"), "{said}");
     }
 }

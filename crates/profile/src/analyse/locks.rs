@@ -89,7 +89,12 @@ pub(super) fn table(trace: &Trace<'_>) -> Vec<Lock> {
 }
 
 fn lock(trace: &Trace<'_>, number: u32, sums: &Sums) -> Lock {
-    let unnamed = || LockName { number, name: format!("lock {number}"), ..LockName::default() };
+    let unnamed = || LockName {
+        number,
+        name: format!("lock {number}"),
+        how: "gone before it was asked for its name".into(),
+        ..LockName::default()
+    };
     let LockName { name, how, at, .. } = trace.recording.lock(number).cloned().unwrap_or_else(unnamed);
     let ns = |cycles: u64| trace.time.span_ns(cycles);
     let mut waiters: Vec<u32> = sums.pairs.keys().map(|(_, waiter)| *waiter).collect();

@@ -80,6 +80,21 @@ fn contention_is_found_and_named_with_its_share() {
 }
 
 #[test]
+fn locks_without_a_name_and_threads_of_one_name_are_told_apart() {
+    let mut recording = second();
+    recording.names[0].threads.iter_mut().for_each(|thread| thread.name = "rx".into());
+    for thread in [1, 2] {
+        recording.events.push(event(5_000_000, Kind::Lock, thread, (9, 3 - thread), (3_100_000, 500_000)));
+    }
+    let report = Report::new(&recording);
+    assert_eq!(report.locks[0].name, "lock 9");
+    let text = report.to_string();
+    for said in ["lock 9 (gone before it was asked for its name)", "rx (100)", "rx (101)"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+}
+
+#[test]
 fn nothing_is_found_where_there_is_nothing() {
     let mut recording = second();
     for i in 1..1000u64 {

@@ -3,6 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use super::processors::Thread;
 use super::{FiredAt, Report};
 
 /// Rows of cells, the first column to the left, the others to the right.
@@ -91,6 +92,16 @@ impl Report {
         }
     }
 
+    /// A thread's name, with its number where others have the same name.
+    fn name_of(&self, thread: &Thread) -> String {
+        let same = self.threads.iter().filter(|other| other.name == thread.name).count();
+        if same > 1 && thread.id != 0 {
+            format!("{} ({})", thread.name, thread.id)
+        } else {
+            thread.name.clone()
+        }
+    }
+
     fn processors(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let rows: Vec<Vec<String>> = self
             .processors
@@ -110,7 +121,7 @@ impl Report {
                 let own = [t.working, t.waiting_for_locks, t.sleeping].map(percent);
                 let kernel = [t.running, t.ready, t.blocked].map(|share| known(share.map(percent)));
                 let counts = [t.migrations, t.preempted, t.yielded].map(|n| known(n.map(|n| n.to_string())));
-                std::iter::once(t.name.clone()).chain(own).chain(kernel).chain(counts).collect()
+                std::iter::once(self.name_of(t)).chain(own).chain(kernel).chain(counts).collect()
             })
             .collect();
         let head = [
@@ -126,11 +137,14 @@ impl Report {
             "yielded",
         ];
         table(f, "Threads of the router", &head, &rows)?;
+        if self.threads.iter().any(|t| t.running.is_some()) {
+            writeln!(f, "  running, ready, blocked: of the time since the kernel first told of the thread")?;
+        }
         if self.threads.iter().any(|t| t.running.is_none()) {
             writeln!(f, "  -: not known, for the kernel told nothing of the thread's switches")?;
         }
         let waits = self.threads.iter().flat_map(|t| {
-            t.blocked_on.iter().map(|on| vec![t.name.clone(), percent(on.share), on.what.clone()])
+            t.blocked_on.iter().map(|on| vec![self.name_of(t), percent(on.share), on.what.clone()])
         });
         table(f, "Blocked", &["", "time", "on"], &waits.collect::<Vec<_>>())
     }
