@@ -398,21 +398,43 @@ impl Worker {
         worked
     }
 
+    /// Whether somebody may want to know what this worker does, batch by batch. It is asked once for a run of a task: what carries batches
+    /// is there twice, and where `TOLD` is false nothing asks again.
+    #[inline(always)]
+    fn is_attended(&self) -> bool {
+        self.is_witnessed() || self.telling.is_asked()
+    }
+
     /// Runs an element's task and carries what it sends. Returns whether there was work.
     #[inline]
     pub(crate) fn run_task(&mut self, element: u32) -> bool {
+        if self.is_attended() { self.run_task_told(element) } else { self.run_task_as::<false>(element) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn run_task_told(&mut self, element: u32) -> bool {
+        self.run_task_as::<true>(element)
+    }
+
+    #[inline(always)]
+    fn run_task_as<const TOLD: bool>(&mut self, element: u32) -> bool {
         let before = self.sampled_tasks.picks().then(|| {
             self.traffic.note(&self.sent, &self.fetched);
             sync::tsc()
         });
-        let begun = self.tell_begin();
-        let mut worked =
-            self.with_doing(element, Doing::Task, |instance, cx| instance.run_task(cx)).unwrap_or(false);
+        let begun = if TOLD { self.tell_begin() } else { 0 };
+        let run = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.run_task(cx);
+        let mut worked = self.with_doing_as::<TOLD, _>(element, Doing::Task, run).unwrap_or(false);
         worked |= !self.stack.is_empty();
         if worked {
-            self.tell_own(element, Doing::Task);
-            self.drain();
-            self.tell_end(Kind::Task, element, begun);
+            if TOLD {
+                self.tell_own(element, Doing::Task);
+            }
+            self.drain_as::<TOLD>();
+            if TOLD {
+                self.tell_end(Kind::Task, element, begun);
+            }
         }
         let stats = &mut self.task_stats[element as usize];
         stats.runs += u64::from(worked);
@@ -647,13 +669,23 @@ impl Worker {
         doing: Doing,
         f: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
     ) -> Option<R> {
+        self.with_doing_as::<true, R>(element, doing, f)
+    }
+
+    #[inline]
+    fn with_doing_as<const TOLD: bool, R>(
+        &mut self,
+        element: u32,
+        doing: Doing,
+        f: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
         let mut instance = self.slots[element as usize].take()?;
         let before = self.pulse.spot();
         self.pulse.enter(Spot::new(element, doing, 0));
         self.acting = element;
         let result = f(&mut *instance, &mut Cx { worker: self, element });
         self.pulse.enter(before);
-        if self.is_witnessed() {
+        if TOLD && self.is_witnessed() {
             self.end_own_step(Spot::new(element, doing, 0));
         }
         self.slots[element as usize] = Some(instance);
@@ -663,31 +695,36 @@ impl Worker {
     /// Carries what the running element has sent, or what lies there when none runs, until nothing is left of it.
     #[inline]
     pub(crate) fn drain(&mut self) {
-        if self.is_witnessed() && !self.drains_plainly() {
+        self.drain_as::<true>();
+    }
+
+    #[inline]
+    fn drain_as<const TOLD: bool>(&mut self) {
+        if TOLD && self.is_witnessed() && !self.drains_plainly() {
             return self.drain_witnessed();
         }
         let floor = self.floor;
         self.stack[floor..].reverse();
         while self.stack.len() > floor {
             if let Some(job) = self.stack.pop() {
-                self.dispatch(job);
+                self.dispatch::<TOLD>(job);
             }
         }
     }
 
     #[inline]
-    fn dispatch(&mut self, job: Job) {
+    fn dispatch<const TOLD: bool>(&mut self, job: Job) {
         let Job { element, port, batch, .. } = job;
         if self.fused[element as usize].is_some() && port == 0 {
-            self.dispatch_fused(element, batch);
+            self.dispatch_fused::<TOLD>(element, batch);
         } else {
-            self.dispatch_plain(element, port, batch);
+            self.dispatch_plain::<TOLD>(element, port, batch);
         }
     }
 
     /// Runs the element itself, whether or not a pass could replace it.
     #[inline]
-    fn dispatch_plain(&mut self, element: u32, port: u16, batch: Batch) {
+    fn dispatch_plain<const TOLD: bool>(&mut self, element: u32, port: u16, batch: Batch) {
         let Some(mut instance) = self.slots[element as usize].take() else {
             return self.drop_batch(element, Reason::LoopDetected, batch);
         };
@@ -709,7 +746,7 @@ impl Worker {
             self.stack[self.floor..].reverse();
         }
         self.floor = floor;
-        if self.telling.spans() {
+        if TOLD && self.telling.spans() {
             self.tell_batch(element, Doing::Push, port, packets);
         }
     }
@@ -748,6 +785,21 @@ impl Worker {
     /// Asks the element that feeds pull input `port` for packets.
     #[inline]
     pub(crate) fn fetch(&mut self, element: u32, port: usize, max: usize) -> Batch {
+        if self.is_attended() {
+            self.fetch_told(element, port, max)
+        } else {
+            self.fetch_as::<false>(element, port, max)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fetch_told(&mut self, element: u32, port: usize, max: usize) -> Batch {
+        self.fetch_as::<true>(element, port, max)
+    }
+
+    #[inline(always)]
+    fn fetch_as<const TOLD: bool>(&mut self, element: u32, port: usize, max: usize) -> Batch {
         let Some(at) = self.inputs.at(element, port) else { return Batch::new() };
         let edge = self.inputs.edges[at];
         let Some(Some(mut instance)) = self.slots.get_mut(edge.element as usize).map(Option::take) else {
@@ -755,7 +807,7 @@ impl Worker {
         };
         let asker = self.pulse.spot();
         self.pulse.enter(Spot::new(edge.element, Doing::Pull, edge.port));
-        let begun = self.telling.spans().then(sync::tsc);
+        let begun = (TOLD && self.telling.spans()).then(sync::tsc);
         let mut batch =
             instance.pull(&mut Cx { worker: self, element: edge.element }, usize::from(edge.port), max);
         self.pulse.enter(asker);
@@ -766,7 +818,7 @@ impl Worker {
         if let Some(begun) = begun {
             self.tell_pull(edge.element, edge.port, begun, batch.len());
         }
-        if self.is_witnessed() {
+        if TOLD && self.is_witnessed() {
             self.show_fetched(edge, element, port, &mut batch);
         }
         batch

@@ -33,27 +33,27 @@ impl Worker {
 
     /// Lets a pass do a batch. Packets that it stops at go through the elements and join the others again behind the chain, or
     /// behind the trunk of a fork.
-    pub(super) fn dispatch_fused(&mut self, element: u32, mut batch: Batch) {
+    pub(super) fn dispatch_fused<const TOLD: bool>(&mut self, element: u32, mut batch: Batch) {
         let Some(mut fused) = self.fused[element as usize].take() else { return };
         if fused.elements.iter().all(|e| self.slots[*e as usize].is_some()) {
-            let done = self.run_pass(&mut fused, &mut batch, Outputs::default());
+            let done = self.run_pass::<TOLD>(&mut fused, &mut batch, Outputs::default());
             if done == batch.len() {
                 fused.part(batch);
                 self.send_parts(&mut fused);
             } else if self.burst == 1 || batch.len() == 1 {
-                self.dispatch_plain(element, 0, batch);
+                self.dispatch_plain::<TOLD>(element, 0, batch);
             } else {
                 self.dispatch_around(&mut fused, done, batch);
             }
         } else {
-            self.dispatch_plain(element, 0, batch);
+            self.dispatch_plain::<TOLD>(element, 0, batch);
         }
         self.fused[element as usize] = Some(fused);
     }
 
     /// Runs a pass over a batch until it stops, and counts what it did.
     #[inline]
-    fn run_pass(&mut self, fused: &mut Fused, batch: &mut Batch, used: Outputs) -> usize {
+    fn run_pass<const TOLD: bool>(&mut self, fused: &mut Fused, batch: &mut Batch, used: Outputs) -> usize {
         let first = fused.elements[0] as usize;
         self.pulse.carry(Spot::new(first as u32, Doing::Pass, 0), batch);
         let now = self.clock.now();
@@ -70,7 +70,7 @@ impl Worker {
         if done > 0 {
             self.count_links(&fused.links, done);
         }
-        if self.telling.spans() {
+        if TOLD && self.telling.spans() {
             self.tell_batch(first as u32, Doing::Pass, 0, done);
         }
         done
@@ -134,7 +134,7 @@ impl Worker {
         while !batch.is_empty() {
             let exceptions = batch.split_front(slow);
             left = left.and(self.walk(fused, exceptions, &mut aside));
-            let done = self.run_pass(fused, &mut batch, fused.used().and(left));
+            let done = self.run_pass::<true>(fused, &mut batch, fused.used().and(left));
             fused.part(batch.split_front(done));
             passed += done;
             // Where they come one after the other it is not worth asking the pass for each.
@@ -159,7 +159,7 @@ impl Worker {
             }
             let element = fused.trunk()[at];
             let floor = self.stack.len();
-            self.dispatch_plain(element, 0, std::mem::take(&mut batch));
+            self.dispatch_plain::<true>(element, 0, std::mem::take(&mut batch));
             let outputs = match &fused.run {
                 Run::Fork(_) if at + 1 == n => self.outputs.count(element),
                 _ => self.outputs.count(element).min(1),

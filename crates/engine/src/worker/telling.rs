@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a worker tells a profiler (`sync::events`): its tasks, the batches that elements do, what goes through queues, what is dropped.
 //!
-//! A worker looks once a round whether somebody records, and keeps the answer in a field of its own, at which it looks once for each batch; never for a
-//! packet. While somebody does, one look at the cycle counter ends what was done and begins what follows.
+//! A worker looks once a round whether somebody records, and keeps the answer in a field of its own, at which it looks once for each run of a task and
+//! each fetched batch; while somebody does, once for each batch; never for a packet. While somebody does, one look at the cycle counter ends what was done and begins what follows.
 
 use sync::events::{self, Kind, Mask, short};
 use sync::tsc;
@@ -55,6 +55,12 @@ impl Telling {
     #[inline(always)]
     pub(super) fn spans(&self) -> bool {
         self.mask.meets(SPANS)
+    }
+
+    /// Whether anything is to be recorded at all.
+    #[inline(always)]
+    pub(super) fn is_asked(&self) -> bool {
+        !self.asked.is_nothing()
     }
 
     #[inline(always)]

@@ -218,7 +218,7 @@ impl Worker {
             if seen {
                 self.dispatch_witnessed(job)
             } else {
-                self.dispatch(job)
+                self.dispatch::<true>(job)
             }
             self.end_step(spot);
         }
@@ -248,7 +248,7 @@ impl Worker {
 
     fn dispatch_witnessed(&mut self, job: Job) {
         let moment = self.moment();
-        let Some(mut all) = self.witnessing.take() else { return self.dispatch(job) };
+        let Some(mut all) = self.witnessing.take() else { return self.dispatch::<true>(job) };
         let Job { element, port, out, mut batch } = job;
         let e = element as usize;
         if out != SHOWN {
@@ -280,10 +280,10 @@ impl Worker {
         let (apart, wanted, follows) = (all.apart[e], all.outputs[e], all.follows);
         let fused = !apart && port == 0 && self.fused[e].is_some();
         if fused {
-            return self.dispatch_fused(element, batch);
+            return self.dispatch_fused::<true>(element, batch);
         }
         let before = self.stack.len();
-        self.dispatch_plain(element, port, batch);
+        self.dispatch_plain::<true>(element, port, batch);
         if !wanted && !follows {
             return;
         }
@@ -310,7 +310,7 @@ impl Worker {
             all.kept = None;
         }
         let before = self.stack.len();
-        self.dispatch_plain(element, port, batch);
+        self.dispatch_plain::<true>(element, port, batch);
         let (begun, moment) = (moment, self.moment());
         let Some(mut all) = self.witnessing.take() else { return };
         let (mut same, mut any) = (false, false);
