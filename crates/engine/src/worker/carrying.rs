@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How batches get from element to element: pushed ones by the worker's stack, pulled ones by asking.
+
+use packet::Batch;
+
+use super::{Edge, Job, Worker};
+use crate::cx::Cx;
+use crate::drops::Reason;
+use crate::pulse::{Doing, Spot};
+
+impl Worker {
+    /// Carries what the running element has sent, or what lies there when none runs, until nothing is left of it.
+    #[inline]
+    pub(crate) fn drain(&mut self) {
+        self.drain_as::<true>();
+    }
+
+    #[inline]
+    pub(super) fn drain_as<const TOLD: bool>(&mut self) {
+        if TOLD && self.is_witnessed() && !self.drains_plainly() {
+            return self.drain_witnessed();
+        }
+        let floor = self.floor;
+        self.stack[floor..].reverse();
+        while self.stack.len() > floor {
+            if let Some(job) = self.stack.pop() {
+                self.dispatch::<TOLD>(job);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn dispatch<const TOLD: bool>(&mut self, job: Job) {
+        let Job { element, port, batch, .. } = job;
+        if self.fused[element as usize].is_some() && port == 0 {
+            self.dispatch_fused::<TOLD>(element, batch);
+        } else {
+            self.dispatch_plain::<TOLD>(element, port, batch);
+        }
+    }
+
+    /// Runs the element itself, whether or not a pass could replace it.
+    #[inline]
+    pub(super) fn dispatch_plain<const TOLD: bool>(&mut self, element: u32, port: u16, batch: Batch) {
+        let Some(mut instance) = self.slots[element as usize].take() else {
+            return self.drop_batch(element, Reason::LoopDetected, batch);
+        };
+        self.pulse.carry(Spot::new(element, Doing::Push, port), &batch);
+        let floor = std::mem::replace(&mut self.floor, self.stack.len());
+        let packets = batch.len();
+        if self.sampled.picks() {
+            let before = sync::tsc();
+            instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
+            let cycles = &mut self.cycles[element as usize];
+            cycles.cycles += sync::tsc().saturating_sub(before);
+            cycles.packets += packets as u64;
+        } else {
+            instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
+        }
+        self.slots[element as usize] = Some(instance);
+        // The stack gives back the last first, so what was sent first has to lie on top.
+        if self.stack.len() > self.floor + 1 {
+            self.stack[self.floor..].reverse();
+        }
+        self.floor = floor;
+        if TOLD && self.telling.spans() {
+            self.tell_batch(element, Doing::Push, port, packets);
+        }
+    }
+
+    /// Puts a batch on its way out of push output `port`.
+    #[inline]
+    pub(crate) fn emit(&mut self, element: u32, port: usize, batch: Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        let Some(at) = self.outputs.at(element, port) else {
+            return self.drop_batch(element, Reason::NoOutput, batch);
+        };
+        let edge = self.outputs.edges[at];
+        let stats = &mut self.sent[at];
+        stats.packets += batch.len() as u64;
+        stats.batches += 1;
+        self.send(edge, port as u16, batch);
+    }
+
+    /// Leaves a batch on the stack for the element that an output leads to.
+    #[inline]
+    pub(super) fn send(&mut self, edge: Edge, out: u16, mut batch: Batch) {
+        if self.burst == 1 && batch.len() > 1 {
+            for packet in batch.drain(..) {
+                self.stack.push(Job::to(edge, out, Batch::of(packet)));
+            }
+        } else {
+            self.stack.push(Job::to(edge, out, batch));
+        }
+        if edge.wakes {
+            self.shared.wake_sleepers_after(edge.element as usize, self.index);
+        }
+    }
+
+    /// Asks the element that feeds pull input `port` for packets.
+    #[inline]
+    pub(crate) fn fetch(&mut self, element: u32, port: usize, max: usize) -> Batch {
+        if self.is_attended() {
+            self.fetch_told(element, port, max)
+        } else {
+            self.fetch_as::<false>(element, port, max)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fetch_told(&mut self, element: u32, port: usize, max: usize) -> Batch {
+        self.fetch_as::<true>(element, port, max)
+    }
+
+    #[inline(always)]
+    fn fetch_as<const TOLD: bool>(&mut self, element: u32, port: usize, max: usize) -> Batch {
+        let Some(at) = self.inputs.at(element, port) else { return Batch::new() };
+        let edge = self.inputs.edges[at];
+        let Some(Some(mut instance)) = self.slots.get_mut(edge.element as usize).map(Option::take) else {
+            return Batch::new();
+        };
+        let asker = self.pulse.spot();
+        self.pulse.enter(Spot::new(edge.element, Doing::Pull, edge.port));
+        let begun = (TOLD && self.telling.spans()).then(sync::tsc);
+        let mut batch =
+            instance.pull(&mut Cx { worker: self, element: edge.element }, usize::from(edge.port), max);
+        self.pulse.enter(asker);
+        self.slots[edge.element as usize] = Some(instance);
+        let stats = &mut self.fetched[at];
+        stats.packets += batch.len() as u64;
+        stats.batches += u64::from(!batch.is_empty());
+        if let Some(begun) = begun {
+            self.tell_pull(edge.element, edge.port, begun, batch.len());
+        }
+        if TOLD && self.is_witnessed() {
+            self.show_fetched(edge, element, port, &mut batch);
+        }
+        batch
+    }
+}
