@@ -298,7 +298,8 @@ mod tests {
     fn the_first_that_is_not_ordinary_ends_it() {
         crate::alone(|| {
             let good = |i: usize| frame(14, header(26, 64, i as u16, [10, 1, 0, i as u8]), 20);
-            for n in [0, 1, 15, 16, 17, 63, 64, 70] {
+            let lens: &[usize] = if cfg!(miri) { &[0, 1, 17] } else { &[0, 1, 15, 16, 17, 63, 64, 70] };
+            for n in lens.iter().copied() {
                 let frames: Vec<_> = (0..n).map(good).collect();
                 check(&frames, 14);
                 for at in [0, n / 2, n.saturating_sub(1)].into_iter().filter(|at| *at < n) {

@@ -180,10 +180,15 @@ impl Meta {
         self.rest.owner = next.map_or(std::ptr::null_mut(), NonNull::as_ptr);
     }
 
-    /// Leaves its chain of free frames, and tells which one is next in it.
-    pub(crate) fn unlink(&mut self) -> Option<NonNull<Meta>> {
-        let itself = std::ptr::from_mut(self);
-        NonNull::new(std::mem::replace(&mut self.rest.owner, itself))
+    /// Takes a frame out of its chain of free frames, and tells which one is next in it.
+    ///
+    /// It takes the pointer by which the frame goes on, as `owner` must outlive any reference to it.
+    ///
+    /// # Safety
+    /// The chain is the caller's alone.
+    pub(crate) unsafe fn unlink(meta: NonNull<Meta>) -> Option<NonNull<Meta>> {
+        // SAFETY: by contract.
+        NonNull::new(unsafe { std::mem::replace(&mut (*meta.as_ptr()).rest.owner, meta.as_ptr()) })
     }
 
     #[inline]

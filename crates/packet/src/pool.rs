@@ -308,9 +308,9 @@ impl Frames<'_> {
             return true;
         }
         let mut next = Some(chain.first);
-        while let Some(mut meta) = next {
+        while let Some(meta) = next {
             // SAFETY: the chain was ours alone from the moment it left the queue.
-            next = unsafe { meta.as_mut() }.unlink();
+            next = unsafe { Meta::unlink(meta) };
             self.push(meta);
         }
         true
@@ -363,9 +363,9 @@ pub(crate) fn take_small_bulk(n: usize, mut each: impl FnMut(NonNull<Meta>)) -> 
 #[cold]
 pub(crate) fn take_jumbo() -> Option<NonNull<Meta>> {
     let spill = &memory().jumbo;
-    let mut chain = spill.take()?;
+    let chain = spill.take()?;
     // SAFETY: the chain is ours alone.
-    if let Some(rest) = unsafe { chain.first.as_mut() }.unlink() {
+    if let Some(rest) = unsafe { Meta::unlink(chain.first) } {
         spill.give(Chain { first: rest, len: chain.len - 1, listed: false });
     }
     Some(chain.first)
