@@ -466,6 +466,12 @@ fn a_recording_that_has_no_more_room_has_an_end() {
     assert!(report["missing"].as_array().is_some_and(|all| all.iter().any(gap)), "{report}");
     assert!(report["lost"].as_u64() > Some(0), "{report}");
     assert!(report["events"].as_u64() > Some(0), "what there was room for is kept: {report}");
+    // The names of elements are among it, and rings were large enough.
+    assert!(report["elements"].as_array().is_some_and(|all| !all.is_empty()), "{report}");
+    let unnamed = |element: &Value| element["name"].as_str().is_none_or(|name| name.starts_with("element "));
+    assert!(!report["elements"].as_array().is_some_and(|all| all.iter().any(unnamed)), "{report}");
+    let of_rings = |finding: &Value| finding["kind"] == "lost-events";
+    assert!(!report["findings"].as_array().is_some_and(|all| all.iter().any(of_rings)), "{report}");
     assert!(std::fs::metadata(place.path("loss.pcapng")).is_ok_and(|m| m.len() > 1000));
 }
 

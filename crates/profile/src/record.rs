@@ -199,6 +199,7 @@ impl Recorder {
             events: Vec::new(),
             kernel: Vec::new(),
             known: Names::default(),
+            rewrite: false,
             commands: BTreeMap::new(),
             next_clock: Instant::now(),
             no_room: 0,
@@ -291,6 +292,8 @@ struct Session {
     kernel: Vec<KernelEvent>,
     /// The names written last.
     known: Names,
+    /// Whether they have to be written again.
+    rewrite: bool,
     /// The kernel's threads of which names are written.
     commands: BTreeMap<u32, String>,
     next_clock: Instant,
@@ -379,8 +382,8 @@ impl Session {
         self.progress.lost.fetch_add(self.no_room, Ordering::Relaxed);
         self.events.clear();
         self.kernel.clear();
-        // They may have stood behind what has given way.
-        self.known = Names { since: self.known.since, ..Names::default() };
+        // The last ones may have stood behind what has given way.
+        self.rewrite = true;
         Ok(())
     }
 
@@ -458,9 +461,9 @@ impl Session {
         names.threads = threads();
         names.locks = locks();
         names.words = sync::events::words();
-        if names != self.known {
+        if names != self.known || self.rewrite {
             self.writer.names(&names)?;
-            self.known = names;
+            (self.known, self.rewrite) = (names, false);
         }
         Ok(())
     }

@@ -190,8 +190,9 @@ fn migrations(thread: &Thread, report: &Report) -> Option<Finding> {
 fn lost(report: &Report, recording: &Recording) -> Option<Finding> {
     // Rings that are emptied at the end are to run over; sums are of what they tell.
     let is_meant = recording.header.mode.parse().is_ok_and(|mode: Mode| mode != Mode::Stream);
-    let kernel = recording.end.as_ref().map_or(0, |end| end.lost_kernel);
-    let lost = if is_meant { kernel } else { report.lost };
+    let (kernel, no_room) = recording.end.as_ref().map_or((0, 0), |end| (end.lost_kernel, end.no_room));
+    // Those for which the file had no room came last: they are told of apart, and what came before them is whole.
+    let lost = if is_meant { kernel } else { report.lost - no_room };
     let all = (report.events + report.kernel_events + lost) as f64;
     let share = lost as f64 / all.max(1.0);
     (share > LOST).then(|| Finding {
