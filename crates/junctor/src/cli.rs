@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line of `junctor`; help, completions and man pages all come from here.
 
+mod help;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     affinity, apply, bench, capture, check, ctl, demo, describe, doctor, drops, exit, fib, init, lab,
@@ -60,7 +62,7 @@ enum Command {
 
 /// Runs the command; returns the exit status.
 pub(crate) fn main() -> u8 {
-    match Cli::parse().command {
+    match parsed().command {
         Command::Run(args) => run::main(*args),
         Command::Check(args) => check::main(&args),
         Command::Affinity(args) => affinity::main(&args),
@@ -91,6 +93,17 @@ pub(crate) fn main() -> u8 {
             Err(why) => fail(format!("cannot write man pages to {}: {why}", directory.display())),
         },
     }
+}
+
+/// The command line; ends with help, or with what is wrong.
+fn parsed() -> Cli {
+    let mut command = Cli::command();
+    if std::env::args().any(|word| matches!(&*word, "-h" | "--help" | "help")) {
+        command = help::fitted(command);
+    }
+    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|why| why.format(&mut command).exit())
 }
 
 /// What is wrong with a command line, without running it.
