@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use mio::{Poll, Token, Waker};
+use mio::{Token, Waker};
 
 use crate::build::lock;
 use crate::pulse::Pulse;
+use crate::watch::Poll;
 use crate::worker::Worker;
 
 /// Work for a worker, executed between batches.

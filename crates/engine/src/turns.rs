@@ -272,7 +272,7 @@ impl Conductor {
             Unit::ServeParked => self.worked |= worker.serve_parked(),
             Unit::Task => self.worked |= worker.run_next_task(),
             Unit::EachTask => self.worked |= worker.run_each_task(),
-            Unit::Wait(time) => self.worked |= worker.wait(Some(time)),
+            Unit::Wait(time) => self.worked |= worker.wait(time),
             Unit::End => {
                 worker.shared.mailboxes[w].set_open(false);
                 worker.serve();

@@ -15,7 +15,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::{Events, Poll};
+use mio::Events;
 use packet::Batch;
 use sync::events::Kind;
 use sync::lock::AdaptiveLock;
@@ -33,7 +33,7 @@ use crate::schedule::{Tasks, Timers};
 use crate::swap::Halt;
 use crate::timers::Due;
 use crate::turns::{Common, Turns};
-use crate::watch::Watch;
+use crate::watch::{Poll, Watch};
 
 mod alternate;
 mod carrying;
@@ -394,7 +394,7 @@ impl Worker {
         }
         self.rounds = self.rounds.wrapping_add(1);
         if self.rounds.is_multiple_of(POLL_ROUNDS) && self.watches() {
-            worked |= self.wait(Some(Duration::ZERO));
+            worked |= self.wait(Duration::ZERO);
         }
         worked
     }
@@ -585,7 +585,7 @@ impl Worker {
                     true
                 }
                 None if self.watches() => {
-                    self.wait(Some(LONGEST_SLEEP));
+                    self.wait(LONGEST_SLEEP);
                     true
                 }
                 None => self.shared.mailboxes[self.index].has_mail(),
@@ -608,7 +608,7 @@ impl Worker {
                 .map_or(LONGEST_SLEEP, |at| Duration::from_nanos(at.saturating_sub(now)).min(LONGEST_SLEEP));
             self.tell_untold();
             let begun = sync::tsc();
-            self.wait(Some(timeout));
+            self.wait(timeout);
             self.tell_sleep(begun);
         }
         shared.mailboxes[self.index].announce_sleep(false);
@@ -618,9 +618,9 @@ impl Worker {
     }
 
     /// Waits for watched descriptors and messages, and runs the elements whose descriptors are ready.
-    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> bool {
+    pub(crate) fn wait(&mut self, timeout: Duration) -> bool {
         let Some(mut poll) = self.take_poll() else {
-            let nap = timeout.unwrap_or(LONGEST_SLEEP).min(Duration::from_millis(1));
+            let nap = timeout.min(Duration::from_millis(1));
             self.rcu.offline(|| std::thread::sleep(nap));
             return false;
         };
@@ -629,7 +629,7 @@ impl Worker {
         self.poll = Some(poll);
         let mut worked = false;
         if polled.is_ok() {
-            let slept = timeout != Some(Duration::ZERO);
+            let slept = !timeout.is_zero();
             if slept {
                 self.begin_timing();
             }
