@@ -25,6 +25,7 @@ pub struct Rig {
     workers: usize,
     reserve: usize,
     seed: u64,
+    time: TimeSource,
     inputs: Vec<Packet>,
     provider: Arc<dyn Provider>,
 }
@@ -47,6 +48,7 @@ impl Rig {
             workers: 1,
             reserve: 0,
             seed: 1,
+            time: TimeSource::Simulated(SIMULATION_EPOCH),
             inputs: Vec::new(),
             provider,
         }
@@ -75,6 +77,12 @@ impl Rig {
     /// Sets how many workers run; only the first one's sinks can be looked at.
     pub fn workers(mut self, workers: usize) -> Rig {
         self.workers = workers;
+        self
+    }
+
+    /// Runs on the machine's clock, until an element stops it.
+    pub fn real_time(mut self) -> Rig {
+        self.time = TimeSource::Real;
         self
     }
 
@@ -117,7 +125,7 @@ impl Rig {
             reserve: self.reserve,
             cores: Vec::new(),
             burst: self.burst,
-            time: TimeSource::Simulated(SIMULATION_EPOCH),
+            time: self.time,
             seed: self.seed,
             print: Some(Box::new(move |line| {
                 let mut text = print.lock().unwrap();

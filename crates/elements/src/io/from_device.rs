@@ -57,6 +57,7 @@ use std::sync::atomic::Ordering;
 use std::os::fd::RawFd;
 
 use engine::args::Args;
+use engine::clock::Nanos;
 use engine::stats::{self, Stat};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, swap};
 use packet::filter::Filter;
@@ -117,6 +118,8 @@ pub(super) struct FromDevice {
     filter: Option<Arc<Filter>>,
     /// Some queue leaves it to us to apply the filter.
     filters: bool,
+    /// Nothing had come at the last look.
+    waited: bool,
     queues: Vec<Box<dyn RxQueue>>,
     /// Their numbers, and behind them those of queues that a configuration which is still running will hand over.
     numbers: Vec<usize>,
@@ -213,6 +216,13 @@ impl FromDevice {
     }
 }
 
+/// What has come between two looks at the clock is not older than the second one says: the worker may have been away for
+/// milliseconds between the first one and the look that found it. Times that the device has told stay.
+#[cold]
+fn mark_anew(batch: &mut Batch, before: Nanos, now: Nanos) {
+    batch.iter_mut().filter(|p| p.timestamp_ns() == before).for_each(|p| p.set_timestamp_ns(now));
+}
+
 impl Element for FromDevice {
     fn configure(&mut self, args: &mut Args<'_>) {
         let mut spec = device::arguments(args);
@@ -304,6 +314,9 @@ impl Element for FromDevice {
             let (got, first) = self.queues[at].receive_arrived(&mut batch, self.config.burst, wall);
             if got > 0 {
                 any = true;
+                if self.waited && self.config.timestamp {
+                    mark_anew(&mut batch, wall, cx.look_at_clock());
+                }
                 self.count += got as u64;
                 self.bytes += batch.iter().map(|p| p.len() as u64).sum::<u64>();
                 self.prepare(cx, &mut batch, first);
@@ -311,6 +324,7 @@ impl Element for FromDevice {
             }
         }
         self.first = if self.first + 1 < n { self.first + 1 } else { 0 };
+        self.waited = !any;
         self.look(cx, any);
         if !any && self.ended() {
             cx.unschedule();
@@ -405,6 +419,8 @@ impl Element for FromDevice {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use packet::PacketType;
 
     use super::*;
@@ -455,6 +471,19 @@ mod tests {
                 assert_eq!(run.read(handler), "0", "{handler}");
             }
         }
+    }
+
+    #[test]
+    fn what_was_waited_for_is_not_older_than_its_arrival() {
+        let fake = Fake::new("eth0", &[&[BROADCAST, BROADCAST]]);
+        fake.set_late(Duration::from_millis(5));
+        let text = "e :: FromDevice(eth0, STOP true) -> o :: TestOut;";
+        let run = Rig::text(text).real_time().provider(fake.clone()).run();
+        let came = fake.came().expect("it came").duration_since(UNIX_EPOCH).expect("after 1970");
+        let stamps: Vec<_> = run.out("o").iter().map(|p| Duration::from_nanos(p.timestamp_ns())).collect();
+        assert_eq!(stamps.len(), 2);
+        // The machine's time may be set right by less than a thousandth meanwhile.
+        assert!(stamps.iter().all(|stamp| *stamp + Duration::from_millis(1) > came), "{stamps:?} {came:?}");
     }
 
     #[test]

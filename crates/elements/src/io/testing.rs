@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use packet::filter::{Filter, Instruction};
 use packet::port::{Device, Error, Info, Link, Provider, QueueStats, RxQueue, Spec, TxQueue, link_type};
@@ -54,7 +55,15 @@ pub struct FakeDevice {
     link: Mutex<Link>,
     link_type: AtomicU32,
     told: AtomicBool,
+    late: Mutex<Option<Late>>,
     spec: Mutex<Spec>,
+}
+
+/// How long a second look takes, in which all arrives; and when it has.
+#[derive(Clone, Copy)]
+struct Late {
+    takes: Duration,
+    came: Option<SystemTime>,
 }
 
 /// A transmit queue's record.
@@ -81,6 +90,7 @@ impl Fake {
             link: Mutex::new(Link::Up),
             link_type: AtomicU32::new(link_type::ETHERNET),
             told: AtomicBool::new(false),
+            late: Mutex::default(),
             spec: Mutex::default(),
         })))
     }
@@ -103,6 +113,16 @@ impl Fake {
     /// Sets whether it tells how frames were addressed.
     pub fn set_told(&self, told: bool) {
         self.0.told.store(told, Ordering::Relaxed);
+    }
+
+    /// The first look for packets is in vain. All come in the second one, which takes so long.
+    pub fn set_late(&self, takes: Duration) {
+        *self.0.late.lock().unwrap() = Some(Late { takes, came: None });
+    }
+
+    /// When they came.
+    pub fn came(&self) -> Option<SystemTime> {
+        self.0.late.lock().unwrap().and_then(|late| late.came)
     }
 
     /// How it was opened last.
@@ -159,7 +179,8 @@ impl Device for Handle {
         let taken = || Error::new(&self.0.name, format!("receive queue {queue} is taken"), "");
         let packets = self.0.rx[queue].lock().unwrap().take().ok_or_else(taken)?;
         let told = self.0.told.load(Ordering::Relaxed);
-        Ok(Box::new(FakeRx { packets, missed: if queue == 0 { 5 } else { 0 }, moved: 0, told }))
+        let (device, missed) = (self.0.clone(), if queue == 0 { 5 } else { 0 });
+        Ok(Box::new(FakeRx { device, packets, missed, moved: 0, looks: 0, told }))
     }
 
     fn tells_addressees(&self) -> bool {
@@ -183,14 +204,27 @@ impl Device for Handle {
 }
 
 struct FakeRx {
+    device: Arc<FakeDevice>,
     packets: VecDeque<Vec<u8>>,
     missed: u64,
     moved: u64,
+    looks: usize,
     told: bool,
 }
 
 impl RxQueue for FakeRx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        self.looks += 1;
+        if let Some(late) = &mut *self.device.late.lock().unwrap() {
+            match self.looks {
+                1 => return 0,
+                2 => {
+                    std::thread::sleep(late.takes);
+                    late.came = Some(SystemTime::now());
+                }
+                _ => {}
+            }
+        }
         let n = max.min(self.packets.len());
         let told = self.told;
         batch.extend(self.packets.drain(..n).map(|bytes| {
