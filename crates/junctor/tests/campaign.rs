@@ -70,6 +70,42 @@ fn count(object: &Value, what: &str) -> usize {
     object[what].as_array().map_or(0, Vec::len)
 }
 
+/// A procedure that the file has twice, with other options: each has results of its own, whatever is made of them.
+#[test]
+fn a_procedure_with_other_options_is_told_apart() {
+    let campaign = Campaign::new(
+        "devices = [\"cable\"]\nsizes = [64]\noptions = [\"--one-way\", \"--time\", \"0.1\", \"--stragglers\", \"0.02\"]\n\
+         [[procedure]]\ntest = \"trial\"\noptions = [\"--rate\", \"1k\"]\n\
+         [[procedure]]\ntest = \"trial\"\noptions = [\"--rate\", \"2k\"]\n",
+    );
+    let ran = campaign.run(&[]);
+    let errors = text(&ran.stderr);
+    assert!(ran.status.success(), "{errors}");
+    assert!(errors.contains("[ 50 %] trial --rate 2k, cable, 64 bytes, 1 core"), "{errors}");
+    let printed = text(&ran.stdout);
+    let tables = |of: &str| printed.lines().filter(|line| *line == of).count();
+    assert_eq!((tables("trial --rate 1k"), tables("trial --rate 2k")), (1, 1), "{printed}");
+    let csv = std::fs::read_to_string(campaign.path("out/campaign.csv")).expect("a file");
+    for rate in ["1k", "2k"] {
+        let of =
+            |line: &&str| line.contains(",test.received_mpps,") && line.ends_with(&format!(",--rate {rate}"));
+        assert_eq!(csv.lines().filter(of).count(), 1, "{csv}");
+    }
+    // Nothing is left to do, and the names stay.
+    let again = campaign.run(&["--resume"]);
+    assert!(
+        again.status.success() && text(&again.stdout).contains("trial --rate 2k"),
+        "{}",
+        text(&again.stderr)
+    );
+    let json = campaign.path("out/campaign.json");
+    let json = json.to_str().expect("a path");
+    let compared = campaign.command(env!("CARGO_BIN_EXE_junctor"), &["test", "compare", json, json]);
+    let said = text(&compared.stdout);
+    assert!(said.contains("cable, 1 worker, 64 bytes, --rate 1k: test.received_mpps"), "{said}");
+    assert!(said.contains("cable, 1 worker, 64 bytes, --rate 2k: test.received_mpps"), "{said}");
+}
+
 #[test]
 fn every_combination_is_measured_and_reported() {
     let campaign = Campaign::new(TINY);

@@ -75,7 +75,7 @@ fn a_search_is_told_in_every_form() {
     }
     let csv = std::fs::read_to_string(csv).expect("the table");
     assert_eq!(csv.lines().count(), results.len() + 1, "{csv}");
-    assert!(csv.lines().all(|line| line.split(',').count() == 11), "{csv}");
+    assert!(csv.lines().all(|line| line.split(',').count() == 12), "{csv}");
 }
 
 /// A procedure, the device, its own options, more of them, and what its page has.

@@ -114,7 +114,7 @@ fn measure(plan: &Plan, store: &Store) -> Result<All, String> {
     let mut progress = Progress::new(plan.runs.len() - done);
     for (run, known) in plan.runs.iter().zip(known) {
         if let Some(record) = known {
-            all.records.push(record);
+            all.records.push(record.with_options(&run.options));
             continue;
         }
         progress.part(&run.name);
@@ -122,7 +122,7 @@ fn measure(plan: &Plan, store: &Store) -> Result<All, String> {
         match carry_out(run) {
             Ok(record) => {
                 place.keep(record.json().as_bytes())?;
-                all.records.push(record);
+                all.records.push(record.with_options(&run.options));
             }
             Err(_) if interrupt::came().is_some() => break,
             Err(cause) => {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::record::{All, FORM, Record};
 use crate::report::{Cell, Document, Note, Origin, Section, Table, digits, text};
 use crate::{cli, exit};
-use pair::{Compared, Verdict};
+use pair::{Compared, Pair, Verdict};
 
 /// Tell whether the second of two results is better than the first.
 #[derive(Clone, Debug, clap::Args)]
@@ -91,7 +91,9 @@ pub(super) fn main(args: &Args) -> u8 {
 /// The records of a test or a campaign.
 fn read(path: &Path) -> Result<Vec<Record>, String> {
     let name = path.display();
-    let bytes = std::fs::read(path).map_err(|why| format!("{name}: {why}"))?;
+    let bytes = std::fs::read(path).map_err(|why| {
+        format!("{name}: {why}; name what a test printed with --json, or a campaign's campaign.json")
+    })?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|why| {
         format!("{name}, line {}: this is no JSON: {why}; it is what a test prints with --json", why.line())
     })?;
@@ -114,20 +116,30 @@ fn read(path: &Path) -> Result<Vec<Record>, String> {
 }
 
 /// Which record of A stands beside which of B.
-fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<(&'a Record, &'a Record)>, String> {
+fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, String> {
     if let ([a], [b]) = (a, b) {
         alike(a, b)?;
-        return Ok(vec![(a, b)]);
+        return Ok(vec![Pair { a, b, nth: 0 }]);
     }
     // In campaigns devices and workers are what is varied, so they tell runs apart.
     let key = |record: &Record| {
         (record.command.clone(), record.device().to_owned(), record.workers(), record.sizes())
     };
-    let of_b: BTreeMap<_, &Record> = b.iter().map(|record| (key(record), record)).collect();
-    let of_a: BTreeMap<_, &Record> = a.iter().map(|record| (key(record), record)).collect();
+    // A file may have a procedure several times, with other options: their order tells them apart.
+    let numbered = |records: &'a [Record]| {
+        let mut counts = BTreeMap::new();
+        let number = |record: &'a Record| {
+            let count: &mut usize = counts.entry(key(record)).or_default();
+            *count += 1;
+            ((key(record), *count - 1), record)
+        };
+        records.iter().map(number).collect::<BTreeMap<_, &Record>>()
+    };
+    let (of_a, of_b) = (numbered(a), numbered(b));
     let only = |this: &BTreeMap<_, &Record>, other: &BTreeMap<_, &Record>| {
-        this.keys().find(|key| !other.contains_key(*key)).map(|(command, device, workers, sizes)| {
-            format!("{command} of {device} with {workers} workers and frames of {sizes:?} bytes")
+        this.keys().find(|key| !other.contains_key(*key)).map(|((command, device, workers, sizes), nth)| {
+            let again = if *nth > 0 { format!(" (run {} of these)", nth + 1) } else { String::new() };
+            format!("{command} of {device} with {workers} workers and frames of {sizes:?} bytes{again}")
         })
     };
     if let Some(run) = only(&of_a, &of_b) {
@@ -136,8 +148,9 @@ fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<(&'a Record, &'a Re
     if let Some(run) = only(&of_b, &of_a) {
         return Err(format!("the first has no {run}"));
     }
-    let pairs: Vec<_> = of_a.into_iter().filter_map(|(key, a)| Some((a, *of_b.get(&key)?))).collect();
-    pairs.iter().try_for_each(|(a, b)| alike(a, b))?;
+    let pair = |(key, a): (_, &'a Record)| Some(Pair { a, b: of_b.get(&key)?, nth: key.1 });
+    let pairs: Vec<_> = of_a.into_iter().filter_map(pair).collect();
+    pairs.iter().try_for_each(|pair| alike(pair.a, pair.b))?;
     Ok(pairs)
 }
 
@@ -166,9 +179,9 @@ fn alike(a: &Record, b: &Record) -> Result<(), String> {
 }
 
 /// What differs and does not forbid the comparison.
-fn notes(pairs: &[(&Record, &Record)]) -> Vec<String> {
+fn notes(pairs: &[Pair<'_>]) -> Vec<String> {
     let mut notes = Vec::new();
-    for (a, b) in pairs {
+    for Pair { a, b, .. } in pairs {
         let (left, right) = (a.workers().to_string(), b.workers().to_string());
         for (what, a, b) in [
             ("devices", a.device(), b.device()),
@@ -268,4 +281,56 @@ fn object(args: &Args, all: &[Compared<'_>], verdict: Verdict, notes: &[String])
         "method": METHOD, "confidence": args.confidence / 100.0, "margin": args.margin / 100.0,
         "verdict": verdict.word(), "notes": notes, "quantities": quantities,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+    use crate::test::record::Found;
+
+    /// A trial of this device with frames of this size, at a rate.
+    fn trial(device: &str, size: usize, rate: f64, received: f64) -> Record {
+        let mut found = Found::of_size(size);
+        found.note_runs("test.received_mpps".to_owned(), "Mpps", vec![received; 2]);
+        let conditions = json!({ "device": device, "rate": rate });
+        found.record("test trial", conditions.as_object().cloned().unwrap_or_else(Map::new))
+    }
+
+    #[test]
+    fn each_run_of_a_campaign_stands_beside_its_like() {
+        let campaign = |better: f64| {
+            let mut all = Vec::new();
+            for (device, size) in [("x", 64), ("x", 128), ("y", 64)] {
+                all.push(trial(device, size, 1e6, 1.0));
+                all.push(trial(device, size, 2e6, 2.0 * better));
+            }
+            all
+        };
+        let (a, b) = (campaign(1.0), campaign(1.5));
+        let both = pairs(&a, &b).expect("they are alike");
+        let all = pair::compare(&both, 0.95, 0.01);
+        let told: Vec<_> = all.iter().map(|c| (c.name.as_str(), c.verdict)).collect();
+        let same = |who| (who, Verdict::Same);
+        let better = |who| (who, Verdict::Better);
+        assert_eq!(
+            told,
+            [
+                same("x, 1 worker, 64 bytes: test.received_mpps"),
+                better("x, 1 worker, 64 bytes, run 2 of these: test.received_mpps"),
+                same("x, 1 worker, 128 bytes: test.received_mpps"),
+                better("x, 1 worker, 128 bytes, run 2 of these: test.received_mpps"),
+                same("y, 1 worker, 64 bytes: test.received_mpps"),
+                better("y, 1 worker, 64 bytes, run 2 of these: test.received_mpps"),
+            ]
+        );
+        let missing = |left: &[Record], right: &[Record]| pairs(left, right).err().unwrap_or_default();
+        let last = "test trial of y with 1 workers and frames of [64] bytes (run 2 of these)";
+        assert_eq!(missing(&a, &b[..5]), format!("the second has no {last}"));
+        assert_eq!(missing(&a[..5], &b), format!("the first has no {last}"));
+        let mut other = campaign(1.0);
+        other.swap(0, 1);
+        assert!(missing(&a, &other).starts_with("the rates offered differ: 1000000.0 and 2000000.0"));
+    }
 }

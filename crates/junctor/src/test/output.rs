@@ -91,8 +91,10 @@ fn rescue(json: &str) {
 /// A line for each result.
 pub(super) fn csv(records: &[Record]) -> String {
     let mut out = csv::Writer::from_writer(Vec::new());
-    let heads =
-        ["command", "device", "workers", "name", "size", "unit", "value", "min", "max", "runs", "started"];
+    let heads = [
+        "command", "device", "workers", "name", "size", "unit", "value", "min", "max", "runs", "started",
+        "options",
+    ];
     // Memory takes all of it.
     let _ = out.write_record(heads);
     for record in records {
@@ -114,6 +116,7 @@ pub(super) fn csv(records: &[Record]) -> String {
                 max,
                 &runs,
                 &record.started,
+                record.options(),
             ]);
         }
     }

@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tester::management::Answers;
-use tester::search::Ledger;
+use tester::search::{Ledger, Sizes};
 use tester::station::Detail;
 use tester::trial::{Invalid, Trial};
 
@@ -347,6 +347,9 @@ pub(crate) struct Clause {
     pub(crate) met: bool,
     /// What was done instead.
     pub(crate) deviation: Option<String>,
+    /// The sizes, where it is frame sizes that are asked for: other runs may have sent the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sizes: Option<Sizes>,
 }
 
 /// Why not all was measured.
@@ -432,18 +435,17 @@ impl Found {
     /// Notes what a document asks, and whether it was done. Where it was not, that counts, whatever other sizes did.
     pub(crate) fn deviate(&mut self, ledger: &Ledger) {
         for clause in &ledger.clauses {
-            let known =
-                self.ledger.iter_mut().find(|c| c.section == clause.section && c.demand == clause.asks);
-            match (known, &clause.deviation) {
-                (None, deviation) => self.ledger.push(Clause {
-                    section: clause.section.to_owned(),
-                    level: clause.level.word().to_owned(),
-                    demand: clause.asks.to_owned(),
-                    met: deviation.is_none(),
-                    deviation: deviation.clone(),
-                }),
-                (Some(known), Some(deviation)) => known.deviate(deviation),
-                (Some(_), None) => {}
+            let clause = Clause {
+                section: clause.section.to_owned(),
+                level: clause.level.word().to_owned(),
+                demand: clause.asks.to_owned(),
+                met: clause.deviation.is_none(),
+                deviation: clause.deviation.clone(),
+                sizes: clause.sizes.clone(),
+            };
+            match self.ledger.iter_mut().find(|known| known.is_same(&clause)) {
+                Some(known) => known.join(&clause),
+                None => self.ledger.push(clause),
             }
         }
     }
@@ -488,6 +490,23 @@ impl Found {
 }
 
 impl Clause {
+    /// Whether both are of one demand.
+    pub(crate) fn is_same(&self, other: &Clause) -> bool {
+        self.section == other.section && self.demand == other.demand
+    }
+
+    /// Adds what became of it in another part of the same measurements.
+    pub(crate) fn join(&mut self, other: &Clause) {
+        match (&mut self.sizes, &other.sizes) {
+            (Some(sizes), Some(others)) => {
+                sizes.join(others);
+                self.deviation = sizes.deviation();
+                self.met = self.deviation.is_none();
+            }
+            _ => other.deviation.iter().for_each(|how| self.deviate(how)),
+        }
+    }
+
     /// Was not met, in this way too.
     pub(crate) fn deviate(&mut self, how: &str) {
         self.met = false;
@@ -519,6 +538,19 @@ impl Record {
     /// What was tested.
     pub(crate) fn device(&self) -> &str {
         self.condition("device")
+    }
+
+    /// The procedure's options, where a campaign has it with others, too; else empty.
+    pub(crate) fn options(&self) -> &str {
+        self.condition("options")
+    }
+
+    /// The same with these options, if there are any.
+    pub(crate) fn with_options(mut self, options: &str) -> Record {
+        if !options.is_empty() {
+            self.conditions.insert("options".to_owned(), options.into());
+        }
+        self
     }
 
     /// Workers of the device.
@@ -572,6 +604,7 @@ mod tests {
             level: Level::Should,
             asks: "60 s",
             deviation: deviation.map(str::to_owned),
+            sizes: None,
         };
         let mut found = Found::default();
         for deviation in [None, Some("5 s"), Some("5 s"), None, Some("1 s")] {

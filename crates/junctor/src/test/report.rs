@@ -36,9 +36,10 @@ pub(super) fn document(records: &[Record]) -> Document {
     Document { title: title(records), subtitle: subtitle(records), notes, marks: false, sections }
 }
 
-/// By what records are told apart: devices and workers, if there are several.
+/// By what records are told apart: procedures, their options, devices and workers, if there are several.
 struct Names {
     procedures: bool,
+    options: bool,
     devices: bool,
     workers: bool,
 }
@@ -49,6 +50,7 @@ impl Names {
             |of: &dyn Fn(&Record) -> String| records.iter().map(of).collect::<BTreeSet<_>>().len() > 1;
         Names {
             procedures: several(&|r| r.command.clone()),
+            options: several(&|r| r.options().to_owned()),
             devices: several(&|r| r.device().to_owned()),
             workers: several(&|r| r.workers().to_string()),
         }
@@ -57,8 +59,8 @@ impl Names {
     /// Of one record; empty if there is nothing to tell it from.
     fn who(&self, record: &Record) -> String {
         let mut parts = Vec::new();
-        if self.procedures {
-            parts.push(record.procedure().to_owned());
+        if self.procedures || self.options {
+            parts.push(format!("{} {}", record.procedure(), record.options()).trim_end().to_owned());
         }
         if self.devices {
             parts.push(record.device().to_owned());
@@ -75,7 +77,10 @@ fn workers(count: usize) -> String {
 }
 
 /// Records by a key, in the order in which keys first come.
-fn groups<K: PartialEq>(records: &[Record], key: impl Fn(&Record) -> K) -> Vec<(K, Vec<&Record>)> {
+fn groups<'a, K: PartialEq>(
+    records: impl IntoIterator<Item = &'a Record>,
+    key: impl Fn(&Record) -> K,
+) -> Vec<(K, Vec<&'a Record>)> {
     let mut groups: Vec<(K, Vec<&Record>)> = Vec::new();
     for record in records {
         let key = key(record);

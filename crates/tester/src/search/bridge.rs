@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use super::setup::ETHERNET_SIZES;
-use super::{Error, Ledger, Level, require, seconds};
+use super::{Error, Ledger, Level, Sizes, Wanted, require, seconds};
 use crate::trial::Invalid;
 
 /// What came of one attempt to teach a bridge.
@@ -218,14 +218,11 @@ pub fn loads(greatest: f64, throughput: f64) -> Vec<f64> {
 
 /// What RFC 2889 asks of sizes and of how long trials are, in a `section`.
 fn trials(ledger: &mut Ledger, section: &'static str, trial: Duration, sizes: &[usize]) {
-    let missing: Vec<String> =
-        ETHERNET_SIZES.iter().filter(|size| !sizes.contains(size)).map(usize::to_string).collect();
-    ledger.note(
+    ledger.note_sizes(
         section,
         Level::Plain,
         "frames of 64, 128, 256, 512, 1024, 1280 and 1518 bytes",
-        missing.is_empty(),
-        format_args!("not measured: {} bytes", missing.join(", ")),
+        Sizes::new(Wanted::All(ETHERNET_SIZES.to_vec()), sizes),
     );
     ledger.note(
         section,

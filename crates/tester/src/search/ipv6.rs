@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::{Ledger, Level};
+use super::{Ledger, Level, Sizes, Wanted};
 use crate::extension::{CHAIN, Extension};
 use crate::frame::Flow;
 
@@ -68,24 +68,18 @@ pub fn ledger(done: &Done) -> Ledger {
 /// RFC 5180 5.1, 5.2, 5.4 and 6.2.
 fn traffic(ledger: &mut Ledger, done: &Done) {
     use Level::Should;
-    let mut missing: Vec<String> =
-        ETHERNET_SIZES.iter().filter(|size| !done.sizes.contains(size)).map(usize::to_string).collect();
-    if let Some(first) = missing.first_mut().filter(|size| *size == "64") {
-        *first = "64 (84 bytes is the least with room for the tester's signature, as 5.1 expects)".to_owned();
-    }
-    ledger.note(
+    let least = "84 bytes is the least with room for the tester's signature, as 5.1 expects".to_owned();
+    ledger.note_sizes(
         "RFC 5180 5.1.1",
         Should,
         "frames of 64, 128, 256, 512, 1024, 1280 and 1518 bytes",
-        missing.is_empty(),
-        format_args!("not measured: {} bytes", missing.join(", ")),
+        Sizes { remark: Some((64, least)), ..Sizes::new(Wanted::All(ETHERNET_SIZES.to_vec()), &done.sizes) },
     );
-    ledger.note(
+    ledger.note_sizes(
         "RFC 5180 5.1.1",
         Should,
         "jumbo frames too, as the device supports them",
-        done.sizes.iter().any(|size| *size > 1522),
-        "none were sent",
+        Sizes::new(Wanted::Above(1522), &done.sizes),
     );
     ledger.note(
         "RFC 5180 5.2.1",

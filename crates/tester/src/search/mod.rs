@@ -35,12 +35,15 @@ pub mod reset;
 pub mod setup;
 #[cfg(test)]
 mod simulated;
+mod sizes;
 pub mod soak;
 pub mod stream;
 pub mod throughput;
 
 use std::fmt::Display;
 use std::time::Duration;
+
+pub use sizes::{Sizes, Wanted};
 
 use crate::trial::{Invalid, Measurer, Outcome, Trial};
 
@@ -144,6 +147,8 @@ pub struct Clause {
     pub asks: &'static str,
     /// What was done instead; nothing where the demand was met.
     pub deviation: Option<String>,
+    /// The sizes, where it is frame sizes that are asked for.
+    pub sizes: Option<Sizes>,
 }
 
 /// The demands on a procedure with their fate: its part of the conformance statement.
@@ -164,7 +169,7 @@ impl Ledger {
         done: impl Display,
     ) {
         let deviation = (!met).then(|| done.to_string());
-        self.clauses.push(Clause { section, level, asks, deviation });
+        self.clauses.push(Clause { section, level, asks, deviation, sizes: None });
     }
 
     /// Only the demands of this document: `RFC 2544`.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Ledger, Level, seconds};
+use super::{Ledger, Level, Sizes, Wanted, seconds};
 use crate::management::Answers;
 
 /// Frame sizes for Ethernet in bytes, with FCS (RFC 2544 9.1).
@@ -387,22 +387,17 @@ fn addresses(ledger: &mut Ledger, setup: &Setup) {
 }
 
 fn sizes(ledger: &mut Ledger, sizes: &[usize]) {
-    let (count, many) = (sizes.len(), if sizes.len() == 1 { "" } else { "s" });
-    ledger.note(
+    ledger.note_sizes(
         "RFC 2544 9",
         Level::Should,
         "at least five frame sizes",
-        count >= 5,
-        format_args!("{count} size{many}"),
+        Sizes::new(Wanted::AtLeast(5), sizes),
     );
-    let missing: Vec<String> =
-        ETHERNET_SIZES.iter().filter(|size| !sizes.contains(size)).map(usize::to_string).collect();
-    ledger.note(
+    ledger.note_sizes(
         "RFC 2544 9.1",
         Level::Should,
         "frames of 64, 128, 256, 512, 1024, 1280 and 1518 bytes",
-        missing.is_empty(),
-        format_args!("not measured: {} bytes", missing.join(", ")),
+        Sizes::new(Wanted::All(ETHERNET_SIZES.to_vec()), sizes),
     );
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Run {
     pub(super) name: String,
     /// Names the file of its result; other arguments have another key.
     pub(super) key: String,
+    /// The procedure's own options, where the file has the same one with others.
+    pub(super) options: String,
     /// What follows the program's name.
     pub(super) arguments: Vec<String>,
     device: String,
@@ -96,12 +98,19 @@ fn parse(title: &str, text: &str) -> Result<Plan, Wrong> {
     if cores.is_empty() {
         return empty(file.cores.as_ref().map_or(0..0, Spanned::span), "number of cores", "1");
     }
+    let procedures = file.procedures.get_ref();
+    let several = |test: &str| procedures.iter().filter(|other| other.test.get_ref() == test).count() > 1;
     let mut runs: Vec<Run> = Vec::new();
     for device in file.devices.get_ref() {
-        for procedure in file.procedures.get_ref() {
+        for procedure in procedures {
+            let options = match several(procedure.test.get_ref()) {
+                true => words(&procedure.options),
+                false => String::new(),
+            };
             for count in cores {
                 for size in file.sizes.get_ref() {
-                    let run = run(&file.options, procedure, device, *count.get_ref(), *size.get_ref());
+                    let mut run = run(&file.options, procedure, device, *count.get_ref(), *size.get_ref());
+                    run.tell_apart(&options);
                     check(&run, procedure, device, count, size)?;
                     if runs.iter().any(|known| known.key == run.key) {
                         return Err((size.span(), format!("{} is asked for twice; take one out", run.name)));
@@ -144,7 +153,17 @@ fn run(common: &[String], procedure: &Procedure, device: &Spanned<String>, cores
     let key = format!("{slug}-{:016x}", fnv(&arguments.join("\0")));
     let workers = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
     let name = format!("{test}, {device}, {size} bytes, {workers}");
-    Run { name, key, arguments, device: device.clone() }
+    Run { name, key, options: String::new(), arguments, device: device.clone() }
+}
+
+/// As a shell would take them.
+fn words(options: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
+    let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{word}'"),
+    };
+    options.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// A number that is the same for the same text, whatever the program's version (FNV-1a).
@@ -196,6 +215,14 @@ fn check(
 }
 
 impl Run {
+    /// Names it by these options, if there are any.
+    fn tell_apart(&mut self, options: &str) {
+        if let (false, Some((test, rest))) = (options.is_empty(), self.name.split_once(',')) {
+            self.name = format!("{test} {options},{rest}");
+            options.clone_into(&mut self.options);
+        }
+    }
+
     /// What a record of this run, made now, would have as the device's configuration.
     pub(super) fn configuration(&self) -> Value {
         let path = self.device.strip_prefix("self:");

@@ -42,6 +42,34 @@ impl Verdict {
     }
 }
 
+/// Two records that stand beside each other.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub(super) a: &'a Record,
+    pub(super) b: &'a Record,
+    /// Its number, from 0, among runs of one procedure, device and the like, which differ in other options.
+    pub(super) nth: usize,
+}
+
+impl Pair<'_> {
+    /// By what a quantity of it is told from the other pairs'.
+    fn who(&self, quantity: &str) -> String {
+        let workers = if self.b.workers() == 1 { "worker" } else { "workers" };
+        let mut who = format!("{}, {} {workers}", self.b.device(), self.b.workers());
+        if let [size] = self.b.sizes()[..]
+            && !quantity.ends_with(&format!(".{size}"))
+        {
+            who += &format!(", {size} bytes");
+        }
+        if !self.b.options().is_empty() {
+            who += &format!(", {}", self.b.options());
+        } else if self.nth > 0 {
+            who += &format!(", run {} of these", self.nth + 1);
+        }
+        who + ": "
+    }
+}
+
 /// One quantity of both.
 pub(super) struct Compared<'a> {
     /// B's.
@@ -62,18 +90,10 @@ pub(super) struct Compared<'a> {
 }
 
 /// Compares all quantities of which one value is better than another.
-pub(super) fn compare<'a>(
-    pairs: &[(&'a Record, &'a Record)],
-    confidence: f64,
-    margin: f64,
-) -> Vec<Compared<'a>> {
+pub(super) fn compare<'a>(pairs: &[Pair<'a>], confidence: f64, margin: f64) -> Vec<Compared<'a>> {
     let mut all = Vec::new();
-    for (a, b) in pairs {
-        let who = if pairs.len() > 1 {
-            format!("{}, {} workers: ", b.device(), b.workers())
-        } else {
-            String::new()
-        };
+    for pair in pairs {
+        let Pair { a, b, .. } = pair;
         for quantity in b.results.iter().filter(|q| q.better.is_some() && !is_average(&q.name)) {
             let same = |q: &&Quantity| settled(&q.name) == settled(&quantity.name);
             let Some(before) = a.results.iter().find(same) else { continue };
@@ -83,7 +103,7 @@ pub(super) fn compare<'a>(
             };
             all.push(Compared {
                 quantity,
-                name: format!("{who}{}", quantity.name),
+                name: if pairs.len() > 1 { pair.who(&quantity.name) } else { String::new() } + &quantity.name,
                 a: of_a,
                 b: of_b,
                 test: welch::test(&of_a, &of_b, confidence),
@@ -167,7 +187,7 @@ mod tests {
 
     fn verdict(a: (&str, &str, &[f64]), b: (&str, &str, &[f64])) -> Verdict {
         let (a, b) = (record(a.0, a.1, a.2), record(b.0, b.1, b.2));
-        overall(&compare(&[(&a, &b)], 0.95, 0.01))
+        overall(&compare(&[Pair { a: &a, b: &b, nth: 0 }], 0.95, 0.01))
     }
 
     #[test]
@@ -209,7 +229,7 @@ mod tests {
         };
         let (a, b) = (bursts(low), bursts(high));
         assert_eq!(
-            overall(&compare(&[(&a, &b)], 0.95, 0.01)),
+            overall(&compare(&[Pair { a: &a, b: &b, nth: 0 }], 0.95, 0.01)),
             Verdict::Unknown,
             "each the longest that was tried"
         );

@@ -144,7 +144,8 @@ fn bound(record: &Record, sizes: &[usize]) -> (String, Vec<(f64, f64)>) {
 /// Rates by workers, if a device was measured with several numbers of them.
 pub(super) fn by_workers(records: &[Record]) -> Vec<Section> {
     let mut section = Section { title: "Rate by cores".into(), ..Section::default() };
-    for ((command, device), group) in groups(records, |r| (r.command.clone(), r.device().to_owned())) {
+    let procedure = |r: &Record| format!("{} {}", r.command, r.options()).trim_end().to_owned();
+    for ((command, device), group) in groups(records, |r| (procedure(r), r.device().to_owned())) {
         let mut counts: Vec<usize> = group.iter().map(|r| r.workers()).collect();
         counts.sort_unstable();
         counts.dedup();
