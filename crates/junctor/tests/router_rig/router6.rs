@@ -43,6 +43,14 @@ fn text_of(host: &Namespace, command: &str) -> String {
     format!("{}{}", output.stdout, output.stderr)
 }
 
+/// Who knows whom, where frames were last seen, and what the router has counted.
+pub(crate) fn seen(rig: &Rig, dut: Dut) -> String {
+    let of = |namespace: &Namespace, what: &str| namespace.ip(what).unwrap();
+    let neighbours = [&rig.a, &rig.b].map(|host| of(host, "-6 neigh show"));
+    let links = [&rig.a, &rig.dut, &rig.b].map(|namespace| of(namespace, "-s link show"));
+    format!("{}\n{}\n{}", neighbours.join("\n"), links.join("\n"), dut.stop().0.stdout)
+}
+
 /// Neighbour discovery and ping in both directions and to all of the router's addresses; the way.
 fn check_reach(method: &str) {
     let rig = rig(1500, 1500);
@@ -67,12 +75,7 @@ fn check_reach(method: &str) {
             let way = done(host, &format!("traceroute -6 -n -q1 -w60 {how} {other}"));
             let hops: Vec<&str> = way.lines().skip(1).filter_map(|l| l.split_whitespace().nth(1)).collect();
             if hops != [gateway, other] {
-                // Who knows whom, and where frames were last seen.
-                let of = |namespace: &Namespace, what: &str| namespace.ip(what).unwrap();
-                let neighbours = [&rig.a, &rig.b].map(|host| of(host, "-6 neigh show"));
-                let links = [&rig.a, &rig.dut, &rig.b].map(|namespace| of(namespace, "-s link show"));
-                let told = dut.stop().0.stdout;
-                panic!("{how}: {way}\n{}\n{}\n{told}", neighbours.join("\n"), links.join("\n"));
+                panic!("{how}: {way}\n{}", seen(&rig, dut));
             }
         }
     }
