@@ -323,7 +323,8 @@ pub trait Element: Send + Any {
     }
 
     /// What it would do with a packet at input `port`, pushed or pulled, without remembering, counting or learning anything: for
-    /// packets that are only tried, see [`rehearsal`](crate::rehearsal). Not asked of classes that are [pure](Class::pure), nor of those that
+    /// packets that are only tried, see [`rehearsal`](crate::rehearsal). An element without inputs is asked what it would do with a packet that comes
+    /// from outside. Not asked of classes that are [pure](Class::pure), nor of those that
     /// can be [copied](Element::copy).
     fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
         Rehearsed::Unknown("what it does depends on state that it would change".into())

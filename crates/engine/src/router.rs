@@ -6,6 +6,7 @@
 //! configuration in a running one's place.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -229,7 +230,8 @@ impl Shared {
     pub(crate) fn print(&self, text: &str) {
         match &self.print {
             Some(print) => print(text),
-            None => eprintln!("{text}"),
+            // Where nobody listens any more, the router goes on.
+            None => writeln!(std::io::stderr(), "{text}").unwrap_or_default(),
         }
     }
 

@@ -203,7 +203,7 @@ fn restore(roots: &Roots, machine: &Machine, items: &[Item], file: &std::path::P
         Err(why) => cli::usage(format!("{}: {why}", file.display())),
         Ok(wanted) => {
             for missing in &wanted.missing {
-                eprintln!("junctor: {missing} is not here any more; passed over");
+                errln!("junctor: {missing} is not here any more; passed over");
             }
             make(roots, machine, wanted.changes, how)
         }
@@ -221,7 +221,7 @@ fn make(roots: &Roots, machine: &Machine, changes: Vec<Change>, how: &How) -> u8
     for change in &changes {
         let failed = if how.dry_run { None } else { change.apply(roots).err() };
         if let Some(why) = &failed {
-            eprintln!("junctor: {why}");
+            errln!("junctor: {why}");
             status = exit::FAILURE;
         }
         let numbers = |cpus: &Cpus| cpus.iter().collect::<Vec<_>>();

@@ -48,9 +48,9 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok((diff, said)) => (exit::SUCCESS, diff.map(Box::new), Ok(said)),
         Err(Trouble::Configuration) => return exit::USAGE,
         Err(Trouble::Usage(why)) => return cli::usage(why),
-        Err(Trouble::Router(diff, Failure::Unclear(why))) => (exit::USAGE, diff, Err(why)),
-        Err(Trouble::Router(diff, Failure::Refused(_, why) | Failure::Unreachable(why))) => {
-            (exit::FAILURE, diff, Err(why))
+        Err(Trouble::Router(diff, failure)) => {
+            let (why, status) = failure.into_words();
+            (status, diff, Err(why))
         }
     };
     if args.json {
@@ -65,7 +65,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     match said {
         Ok(said) => cli::print_or_fail(format!("{}\n", said.trim_end()).as_bytes()),
         Err(why) => {
-            eprintln!("junctor: {}", why.trim_end());
+            errln!("junctor: {}", why.trim_end());
             status
         }
     }
@@ -94,8 +94,8 @@ fn execute(args: &Args) -> Result<(Option<Diff>, String), Trouble> {
         _ => None,
     };
     let connect = || -> Result<Client, Failure> {
-        let client = Client::new(ctl::find(&args.router)?).map_err(ctl::lost)?;
-        client.be_patient().map_err(ctl::lost)?;
+        let mut client = Client::new(ctl::find(&args.router)?).map_err(ctl::lost)?;
+        client.be_patient();
         Ok(client)
     };
     if let Some((handler, write)) = command {
@@ -114,7 +114,7 @@ fn execute(args: &Args) -> Result<(Option<Diff>, String), Trouble> {
     let flat = client.read("flatconfig")?;
     let diff = Diff::between(&present(&flat), &new);
     if !args.json {
-        print!("{diff}");
+        out!("{diff}");
     }
     let options = match &args.confirm {
         _ if args.dry_run => "rehearse".to_owned(),

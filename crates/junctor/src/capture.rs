@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::ctl::{self, Client, Failure, Which};
-use crate::observe::client::{Watched, fetch};
+use crate::ctl::{self, Client, Which};
+use crate::observe::client::{Watched, fetch, watch_ended};
 use crate::observe::records::{Capture, Line, Order};
 use crate::{cli, exit};
 
@@ -16,7 +16,8 @@ use sink::Sink;
 /// Capture packets at any port of any element of a running router.
 ///
 /// Each port is an interface of the file, named as in configurations: [0]q is what comes into input 0 of q, q[1] what leaves by its output 1. Times are in nanoseconds. Packets that
-/// the element drops say so in their comments; with --drops all dropped packets of the router are captured with the reason. Without -w a line is printed for each packet.
+/// the element drops say so in their comments; with --drops all dropped packets of the router are captured with the reason; what a source such as FromDevice drops before it
+/// sends it on is only there. Without -w a line is printed for each packet.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor capture q -w q.pcapng                     all that comes into q and leaves it
@@ -69,6 +70,9 @@ pub(crate) fn main(args: &Args) -> u8 {
             return cli::usage(format!("--time expects a time above 0 such as 5s, not '{text}'"));
         }
     };
+    if args.ring_size.is_some() && args.write.as_deref().is_some_and(|file| file.as_os_str() == "-") {
+        return cli::usage("--ring-size expects files to write in turn, not standard output: name one by -w");
+    }
     let size = match args.ring_size.as_deref().map(|text| (text, size(text))) {
         None => None,
         Some((_, Some(size))) => Some(size),
@@ -78,8 +82,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     };
     let mut client = match ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(ctl::lost)) {
         Ok(client) => client,
-        Err(Failure::Unclear(why)) => return cli::usage(why),
-        Err(Failure::Refused(_, why) | Failure::Unreachable(why)) => return cli::fail(why),
+        Err(why) => return why.tell(),
     };
     let wanted = Capture {
         points: args.points.clone(),
@@ -92,8 +95,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     // First what may be wrong with it, then the file.
     let session = match fetch::begin(&mut client, &Order::Capture(wanted)) {
         Ok(session) => session,
-        Err(Failure::Unclear(why)) => return cli::usage(why),
-        Err(Failure::Refused(_, why) | Failure::Unreachable(why)) => return cli::fail(why),
+        Err(why) => return why.tell(),
     };
     let sink = match Sink::new(args.write.as_deref(), size, args.ring_files, &args.filter, args.snap) {
         Ok(sink) => sink,
@@ -123,8 +125,9 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
     loop {
         let lines = match watched.more() {
             Ok(lines) => lines,
-            Err(Failure::Refused(_, why) | Failure::Unreachable(why) | Failure::Unclear(why)) => {
+            Err(why) => {
                 let _ = sink.end(0);
+                let (why, _) = watch_ended(why).into_words();
                 return cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
             }
         };
@@ -136,7 +139,7 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
                 Line::Interface { interface, name, ip } => sink.interface(interface, name, ip),
                 Line::Lost { interface, lost } => sink.lost(interface, lost),
                 Line::Note { text } => {
-                    eprintln!("junctor: {text}");
+                    errln!("junctor: {text}");
                     Ok(())
                 }
                 Line::End { lost, passed_over } => {
@@ -171,12 +174,12 @@ fn ended(written: u64, lost: u64, unseen: u64, sink: &Sink, status: u8) -> u8 {
     let closed = if sink.is_closed() { " (its reader has gone)" } else { "" };
     let kept = sink.kept(written);
     let cut = if kept < written { format!(", {kept} kept") } else { String::new() };
-    eprintln!("junctor: {written} packets captured{cut}{}{closed}", sink.shown());
+    errln!("junctor: {written} packets captured{cut}{}{closed}", sink.shown());
     if lost > 0 {
-        eprintln!("junctor: {lost} packets were lost, because they came faster than they could be captured");
+        errln!("junctor: {lost} packets were lost, because they came faster than they could be captured");
     }
     if unseen > 0 {
-        eprintln!("junctor: {unseen} packets were dropped that were not at hand any more to be captured");
+        errln!("junctor: {unseen} packets were dropped that were not at hand any more to be captured");
     }
     status
 }

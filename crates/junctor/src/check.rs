@@ -83,7 +83,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         }
     }
     if args.explain && args.json {
-        println!("{}", json!({ "diagnostics": loaded.json(&diagnostics) }));
+        outln!("{}", json!({ "diagnostics": loaded.json(&diagnostics) }));
     }
     if bad { exit::USAGE } else { exit::SUCCESS }
 }

@@ -118,19 +118,14 @@ fn write_man_pages(directory: &std::path::Path) -> std::io::Result<()> {
 
 /// Reports a failure of the thing asked for.
 pub(crate) fn fail(what: impl std::fmt::Display) -> u8 {
-    say(what);
+    errln!("junctor: {what}");
     exit::FAILURE
 }
 
 /// Reports that what was asked for cannot be done that way.
 pub(crate) fn usage(what: impl std::fmt::Display) -> u8 {
-    say(what);
+    errln!("junctor: {what}");
     exit::USAGE
-}
-
-/// Says something on standard error, if anybody listens there: `2>&1 | head` does not for long.
-fn say(what: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "junctor: {what}");
 }
 
 /// Writes to standard output. A reader that has gone away is no failure of ours.

@@ -30,7 +30,7 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> u8 {
         }
     };
     if click.version {
-        println!("click (Junctor) {}", env!("CARGO_PKG_VERSION"));
+        outln!("click (Junctor) {}", env!("CARGO_PKG_VERSION"));
         return 0;
     }
     if click.run.threads.is_none() {

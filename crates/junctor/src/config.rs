@@ -118,13 +118,13 @@ impl Loaded {
         let shown: Vec<Diagnostic> =
             diagnostics.iter().filter(|d| warnings || d.severity == lang::Severity::Error).cloned().collect();
         match form {
-            Form::Json => println!("{}", lang::to_json(&shown, &self.sources)),
+            Form::Json => outln!("{}", lang::to_json(&shown, &self.sources)),
             _ if shown.is_empty() => {}
             Form::Full => {
                 let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-                eprint!("{}", lang::render(&shown, &self.sources, color));
+                err!("{}", lang::render(&shown, &self.sources, color));
             }
-            Form::Click => eprint!("{}", lang::render_click(&shown, &self.sources)),
+            Form::Click => err!("{}", lang::render_click(&shown, &self.sources)),
         }
     }
 

@@ -12,6 +12,8 @@ use crate::{cli, control, exit};
 
 /// How long a router may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// After this time it is said that it has not answered yet.
+const SOON: Duration = Duration::from_secs(4);
 /// How long it may take to build another configuration.
 pub(crate) const BUILDING: Duration = Duration::from_secs(300);
 
@@ -72,25 +74,40 @@ enum Done {
 pub(crate) enum Failure {
     /// The router refused: its code and words.
     Refused(u16, String),
-    /// There was no router, or it went away.
+    /// There was no router, or nothing was to be had from it.
     Unreachable(String),
-    /// It is not clear which router is meant.
+    /// It ended before it answered.
+    Ended,
+    /// What is meant is not clear, or not to be had.
     Unclear(String),
 }
 
 impl Failure {
-    /// Says it; returns the exit status.
-    pub(crate) fn tell(&self) -> u8 {
+    /// What it is in words, and the exit status.
+    pub(crate) fn into_words(self) -> (String, u8) {
         match self {
-            Failure::Unclear(why) => cli::usage(why),
-            Failure::Refused(_, why) | Failure::Unreachable(why) => cli::fail(why),
+            Failure::Unclear(why) => (why, exit::USAGE),
+            Failure::Refused(_, why) | Failure::Unreachable(why) => (why, exit::FAILURE),
+            Failure::Ended => ("the router ended before it answered; see what it said".into(), exit::FAILURE),
         }
+    }
+
+    /// Says it; returns the exit status.
+    pub(crate) fn tell(self) -> u8 {
+        let (why, status) = self.into_words();
+        errln!("junctor: {why}");
+        status
     }
 }
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let done = find(&args.router).and_then(|stream| call(args, stream));
+    // The code of a refusal, the words, and the exit status.
+    let done = done.map_err(|why| {
+        let code = if let Failure::Refused(code, _) = why { json!(code) } else { Value::Null };
+        (code, why.into_words())
+    });
     let (status, object) = match &done {
         Ok(Done::Read(value)) => (exit::SUCCESS, json!({ "handler": args.handler, "value": value })),
         Ok(Done::Written(said)) if said.is_empty() => {
@@ -99,9 +116,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(Done::Written(said)) => {
             (exit::SUCCESS, json!({ "handler": args.handler, "written": true, "message": said }))
         }
-        Err(Failure::Refused(code, why)) => (exit::FAILURE, failure(args, json!(code), why)),
-        Err(Failure::Unreachable(why)) => (exit::FAILURE, failure(args, Value::Null, why)),
-        Err(Failure::Unclear(why)) => (exit::USAGE, failure(args, Value::Null, why)),
+        Err((code, (why, status))) => (*status, failure(args, code.clone(), why)),
     };
     if args.json {
         cli::print_or_fail(format!("{object}\n").as_bytes());
@@ -113,8 +128,8 @@ pub(crate) fn main(args: &Args) -> u8 {
             let end = if value.is_empty() || value.ends_with('\n') { "" } else { "\n" };
             cli::print_or_fail(format!("{value}{end}").as_bytes())
         }
-        Err(Failure::Refused(_, why) | Failure::Unreachable(why) | Failure::Unclear(why)) => {
-            eprintln!("junctor: {why}{}", advice(args, &why));
+        Err((_, (why, _))) => {
+            errln!("junctor: {why}{}", advice(args, &why));
             status
         }
     }
@@ -226,14 +241,36 @@ fn words(pid: u32) -> String {
     String::from_utf8_lossy(&line).replace('\0', " ").trim().chars().take(100).collect()
 }
 
+/// A router's words, for which it is waited with patience, but not without a word.
+struct Patient {
+    stream: UnixStream,
+    patience: Duration,
+}
+
+impl std::io::Read for Patient {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.stream.set_read_timeout(Some(SOON))?;
+        match self.stream.read(into) {
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            done => return done,
+        }
+        errln!(
+            "junctor: the router has not answered for {} s; waiting for it ({} s at most)",
+            SOON.as_secs(),
+            self.patience.as_secs()
+        );
+        self.stream.set_read_timeout(Some(self.patience - SOON))?;
+        self.stream.read(into)
+    }
+}
+
 /// A conversation with a router.
-pub(crate) struct Client(BufReader<UnixStream>);
+pub(crate) struct Client(BufReader<Patient>);
 
 impl Client {
     /// Waits for the router's greeting.
     pub(crate) fn new(stream: UnixStream) -> std::io::Result<Client> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut client = Client(BufReader::new(stream));
+        let mut client = Client(BufReader::new(Patient { stream, patience: PATIENCE }));
         let greeting = client.line()?;
         if !greeting.starts_with("Click::ControlSocket/1.") {
             let why = format!("it does not speak the control protocol, but '{}'", greeting.escape_debug());
@@ -243,8 +280,8 @@ impl Client {
     }
 
     /// Waits longer for answers.
-    pub(crate) fn be_patient(&self) -> std::io::Result<()> {
-        self.0.get_ref().set_read_timeout(Some(BUILDING))
+    pub(crate) fn be_patient(&mut self) {
+        self.0.get_mut().patience = BUILDING;
     }
 
     /// Reads a handler.
@@ -274,7 +311,7 @@ impl Client {
 
     /// Sends a command with its data; returns the code and text of the answer.
     fn ask(&mut self, command: &str, data: &str) -> std::io::Result<(u16, String)> {
-        self.0.get_mut().write_all(format!("{command}\r\n{data}").as_bytes())?;
+        self.0.get_mut().stream.write_all(format!("{command}\r\n{data}").as_bytes())?;
         let mut text = Vec::new();
         loop {
             let line = self.line()?;
@@ -304,18 +341,14 @@ impl Client {
 
 /// The conversation broke off.
 pub(crate) fn lost(e: std::io::Error) -> Failure {
-    Failure::Unreachable(match e.kind() {
-        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-            "the router ended before it answered; see what it said".into()
-        }
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            format!(
-                "the router has not answered for {} s; see what else its processors do",
-                PATIENCE.as_secs()
-            )
-        }
-        _ => format!("the router's answer: {e}"),
-    })
+    match e.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Failure::Ended,
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::Unreachable(format!(
+            "the router has not answered for {} s; see whether it is stopped (kill -CONT), and what else its processors do",
+            PATIENCE.as_secs()
+        )),
+        _ => Failure::Unreachable(format!("the router's answer: {e}")),
+    }
 }
 
 /// Makes the call.
@@ -327,7 +360,7 @@ fn call(args: &Args, stream: UnixStream) -> Result<Done, Failure> {
     let mut client = Client::new(stream).map_err(lost)?;
     let mut value = args.value.join(" ");
     if name == "hotconfig" {
-        client.be_patient().map_err(lost)?;
+        client.be_patient();
         if Path::new(&value).is_file() {
             value = std::fs::read_to_string(&value).map_err(|e| Failure::Unclear(format!("{value}: {e}")))?;
         }
@@ -361,7 +394,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |pid: u32| dir.path().join(format!("{pid}.sock"));
         let why = |r: Result<(PathBuf, UnixStream), Failure>| match r {
-            Err(Failure::Unreachable(why) | Failure::Unclear(why) | Failure::Refused(_, why)) => why,
+            Err(why) => why.into_words().0,
             Ok(_) => String::new(),
         };
         assert!(why(choose(dir.path(), None)).contains("no router is running"));

@@ -46,8 +46,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(built) => built,
         Err(why) => return cli::fail(why),
     };
-    println!("An IPv4 router (conf/ip-router.click) on two in-process wires, {workers} workers.");
-    println!("Traffic: mostly UDP through the router, and some packets that ought not to pass.\n");
+    outln!("An IPv4 router (conf/ip-router.click) on two in-process wires, {workers} workers.");
+    outln!("Traffic: mostly UDP through the router, and some packets that ought not to pass.\n");
     let done = AtomicBool::new(false);
     let control = router.control();
     router.stop_after(Duration::from_secs(args.seconds.clamp(1, 86_400)));
@@ -57,7 +57,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         crate::run::run(&mut router, None, None);
         done.store(true, Ordering::Relaxed);
     });
-    print!("{}", summary(router.shared(), &router.report(), started.elapsed(), &router.cpu_ns()));
+    out!("{}", summary(router.shared(), &router.report(), started.elapsed(), &router.cpu_ns()));
     0
 }
 
@@ -136,7 +136,7 @@ fn view(control: &Control, devices: &Bench, done: &AtomicBool) {
         let _ = out.write_all(shown.as_bytes()).and_then(|()| out.flush());
     }
     if terminal {
-        println!();
+        outln!();
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn main(args: &Args) -> u8 {
                 (None, Some(near)) => format!("; did you mean '{near}'?"),
                 (None, None) => String::new(),
             };
-            eprintln!("junctor: unknown element class '{name}'{help}");
+            errln!("junctor: unknown element class '{name}'{help}");
             exit::FAILURE
         }
     }

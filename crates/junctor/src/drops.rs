@@ -54,7 +54,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err(why) => {
             // What the reason means can be said without a router.
             if let Some(only) = only.filter(|_| !args.json) {
-                println!("{only}: {}", only.text());
+                outln!("{only}: {}", only.text());
             }
             why.tell()
         }

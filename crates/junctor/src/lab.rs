@@ -87,7 +87,7 @@ impl Common {
             let write = |suffix: &str, text: &str| {
                 let path = directory.join(format!("{}.{suffix}", report.name));
                 std::fs::write(&path, text).map_err(|why| format!("{}: {why}", path.display()))?;
-                eprintln!("{}", path.display());
+                errln!("{}", path.display());
                 Ok::<_, String>(())
             };
             let written =

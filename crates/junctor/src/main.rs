@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `junctor` program: one file per subcommand. Called by the name `click` it behaves as user-level Click does.
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
+
+#[macro_use]
+mod say;
 
 mod affinity;
 mod apply;

@@ -387,7 +387,7 @@ fn print(outcome: &Outcome, args: &Args) -> u8 {
         });
         return cli::print_or_fail(format!("{object}\n").as_bytes());
     }
-    eprint!("{}", explain(outcome, args));
+    err!("{}", explain(outcome, args));
     if args.dry_run { exit::SUCCESS } else { cli::print_or_fail(outcome.text.as_bytes()) }
 }
 

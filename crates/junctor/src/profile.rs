@@ -120,7 +120,7 @@ fn export(args: &ExportArgs) -> u8 {
         Err(status) => return status,
     };
     if recording.end.is_none() {
-        eprintln!("junctor: the recording has no end; what was kept of it is exported");
+        errln!("junctor: the recording has no end; what was kept of it is exported");
     }
     let named = |e: std::io::Error| match &args.output {
         Some(path) => {

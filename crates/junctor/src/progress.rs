@@ -30,14 +30,14 @@ impl Progress {
         if self.terminal {
             self.draw();
         } else {
-            eprintln!("[{:3} %] {}", self.percent(), self.what);
+            errln!("[{:3} %] {}", self.percent(), self.what);
         }
     }
 
     /// A line of its own, above the bar.
     pub(crate) fn say(&self, what: &str) {
         let clear = if self.terminal { "\r\x1b[K" } else { "" };
-        eprintln!("{clear}{what}");
+        errln!("{clear}{what}");
     }
 
     /// More steps than were thought.

@@ -112,7 +112,7 @@ fn run(control: &Control, publisher: &mut Publisher, interval: Duration, until: 
         }
         let done = gathered.publish(control, publisher);
         if let (Err(why), false) = (&done, std::mem::replace(&mut told, done.is_err())) {
-            eprintln!("junctor: warning: statistics are not published: {why}");
+            errln!("junctor: warning: statistics are not published: {why}");
         }
         let ghz = (sync::tsc() - first.0) as f64 / (monotonic_ns() - first.1).max(1) as f64;
         let needed = interval.max(gathered.slowest(ghz) * MOST_OF_A_WORKER);

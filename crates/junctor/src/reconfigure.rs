@@ -124,8 +124,8 @@ impl Keeper {
     pub(crate) fn by_file(&self) {
         let loaded = self.args.source.load();
         match loaded.and_then(|loaded| self.install(loaded, as_compiler, || (), |_| ())) {
-            Ok(swapped) => eprintln!("junctor: new configuration: {swapped}"),
-            Err(why) => eprintln!("{}\njunctor: the old configuration goes on", why.trim_end()),
+            Ok(swapped) => errln!("junctor: new configuration: {swapped}"),
+            Err(why) => errln!("{}\njunctor: the old configuration goes on", why.trim_end()),
         }
     }
 
@@ -172,8 +172,8 @@ impl Keeper {
                     return;
                 }
                 match keeper.return_to_before(&mut state) {
-                    Ok(swapped) => eprintln!("junctor: nobody confirmed the new configuration; back to the one before: {swapped}"),
-                    Err(why) => eprintln!("junctor: nobody confirmed the new configuration, but the one before cannot come back: {why}"),
+                    Ok(swapped) => errln!("junctor: nobody confirmed the new configuration; back to the one before: {swapped}"),
+                    Err(why) => errln!("junctor: nobody confirmed the new configuration, but the one before cannot come back: {why}"),
                 }
             }),
         );
@@ -230,8 +230,7 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    pub(crate) fn new(control: Control, keeper: Arc<Keeper>) -> Offered {
-        let recording = Arc::new(Live::new(control.clone()));
+    pub(crate) fn new(control: Control, keeper: Arc<Keeper>, recording: Arc<Live>) -> Offered {
         Offered { recording, observers: Arc::new(Observers::new(control.clone())), control, keeper }
     }
 }

@@ -8,6 +8,7 @@ use engine::clock::TimeSource;
 use engine::{Control, Options, Router, Shared};
 
 use crate::config::{self, Form, Source};
+use crate::profile::live::Live;
 use crate::reconfigure::{self, Keeper, Offered};
 use crate::{cli, control, devices, exit, place, publish};
 
@@ -139,7 +140,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     // Click knows one status for all that is wrong before the run.
     let unusable = if form == Form::Click { 1 } else { exit::USAGE };
     let usage = |why: String| {
-        eprintln!("junctor: {why}");
+        errln!("junctor: {why}");
         unusable
     };
     let mut loaded = match args.source.load() {
@@ -203,7 +204,8 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
         if graph.elements.is_empty() {
             warn(args, "configuration has no elements, exiting");
         } else {
-            let socket = match control_socket(args, form, &router, &keeper) {
+            let recording = Arc::new(Live::new(router.control()));
+            let socket = match control_socket(args, form, &router, &keeper, &recording) {
                 Ok(socket) => socket,
                 Err(why) => return cli::fail(why),
             };
@@ -218,7 +220,11 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
             let started = Instant::now();
             run(&mut router, limit, args.source.path().map(|_| keeper));
             if args.print_time {
-                println!("{:.3}", started.elapsed().as_secs_f64());
+                outln!("{:.3}", started.elapsed().as_secs_f64());
+            }
+            // Before the socket goes, so that who waits for it finds all of it.
+            if let Err(why) = recording.end() {
+                warn(args, &format!("the recording under way: {why}"));
             }
             beside = end();
         }
@@ -266,7 +272,7 @@ fn balance(router: &mut Router, period: &str) -> Result<(), String> {
 
 fn warn(args: &Args, message: &str) {
     if !args.no_warnings {
-        eprintln!("junctor: warning: {message}");
+        errln!("junctor: warning: {message}");
     }
 }
 
@@ -276,8 +282,9 @@ fn control_socket(
     form: Form,
     router: &Router,
     keeper: &Arc<Keeper>,
+    recording: &Arc<Live>,
 ) -> Result<Option<control::Served>, String> {
-    let offered = || Offered::new(router.control(), keeper.clone());
+    let offered = || Offered::new(router.control(), keeper.clone(), recording.clone());
     match args.control.as_deref() {
         Some("none") => Ok(None),
         Some(path) => control::listen(std::path::Path::new(path), offered()).map(Some),
@@ -361,7 +368,7 @@ const MOST_WORKERS: usize = 256;
 
 /// More workers than cores are allowed, and said.
 fn say_shared(workers: &str, cores: usize) {
-    eprintln!("junctor: {workers} workers share {cores} {}", if cores == 1 { "core" } else { "cores" });
+    errln!("junctor: {workers} workers share {cores} {}", if cores == 1 { "core" } else { "cores" });
 }
 
 /// Cores that this process may use.
@@ -498,7 +505,7 @@ fn watch_signals(control: Control, file: Option<Arc<Keeper>>) {
 
 fn write_flat(file: &str, text: &str) -> std::io::Result<()> {
     if file == "-" {
-        print!("{text}");
+        out!("{text}");
         return Ok(());
     }
     std::fs::write(file, text)
@@ -509,10 +516,10 @@ fn finish(args: &Args, router: &mut Router) -> u8 {
     let left = !router.left_behind().is_empty();
     let mut status = if left { exit::FAILURE } else { exit::SUCCESS };
     if args.report {
-        print!("{}", crate::describe::report(router));
+        out!("{}", crate::describe::report(router));
     }
     if let Err(why) = print_handlers(&args.handlers, router) {
-        eprintln!("junctor: {why}");
+        errln!("junctor: {why}");
         status = exit::FAILURE;
     }
     if let Some(handler) = &args.exit_handler {
@@ -546,9 +553,9 @@ fn print_handlers(wanted: &[String], router: &mut Router) -> Result<(), String> 
                 Ok(value) => {
                     let end = if value.is_empty() || value.ends_with('\n') { "" } else { "\n" };
                     if named {
-                        println!("{full}:\n{value}{end}");
+                        outln!("{full}:\n{value}{end}");
                     } else {
-                        print!("{value}{end}");
+                        out!("{value}{end}");
                     }
                 }
                 Err(why) => failed.push(format!("{full}: {why}")),

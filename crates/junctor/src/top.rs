@@ -76,10 +76,7 @@ pub(crate) fn main(args: &Args) -> u8 {
 
 /// Opens what the router that is meant publishes; says why it can't be, and returns the exit status.
 fn open(router: &Which) -> Result<Watch, (String, u8)> {
-    let (socket, stream) = ctl::locate(router).map_err(|why| match why {
-        Failure::Refused(_, why) | Failure::Unreachable(why) => (why, exit::FAILURE),
-        Failure::Unclear(why) => (why, exit::USAGE),
-    })?;
+    let (socket, stream) = ctl::locate(router).map_err(Failure::into_words)?;
     // It was there; nothing is asked of it.
     drop(stream);
     Watch::open(&crate::publish::path_beside(&socket)).map_err(|why| (why.to_string(), exit::FAILURE))
@@ -88,7 +85,7 @@ fn open(router: &Which) -> Result<Watch, (String, u8)> {
 /// One look, as text or JSON.
 fn once(args: &Args, interval: Duration) -> Result<String, u8> {
     let failed = |(why, status): (String, u8)| {
-        eprintln!("junctor: {why}");
+        errln!("junctor: {why}");
         status
     };
     let gone = |why: Gone| failed((why.to_string(), exit::FAILURE));

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::ctl::{self, Client, Failure, Which};
-use crate::observe::client::{Watched, fetch};
-use crate::observe::records::{Line, Order, Step};
+use crate::observe::client::{Watched, fetch, watch_ended};
+use crate::observe::records::{Line, Order, State, Step};
 use crate::{cli, exit};
 
 mod story;
@@ -32,7 +32,8 @@ pub(crate) struct Args {
     /// Which packets, as for tcpdump (needs the machine's libpcap); any if it is left out.
     #[arg(value_name = "FILTER", conflicts_with = "trial")]
     filter: Vec<String>,
-    /// Follow packets from this input of an element on, and not from where they come into the router. A packet of your own begins there, or behind a source.
+    /// Follow packets from this input of an element on, and not from where they come into the router. A packet of your own begins there, or at a source: one that FromDevice would not
+    /// take, because it is for another host or refused by its filter, ends there. Of packets that come, what a source drops itself is not followed: see 'junctor capture --drops'.
     #[arg(long, value_name = "ELEMENT[:PORT]")]
     at: Option<String>,
     /// How many packets to follow.
@@ -55,7 +56,8 @@ pub(crate) struct Args {
 #[group(id = "trial", multiple = false)]
 struct Trial {
     /// Try this packet: headers from the outside in, separated by slashes, such as 'eth A to B / vlan 5 / ip A to B ttl 9 / udp 1 to 2 / payload 20'. Others: arp, ip6, tcp,
-    /// icmp, icmp6, hex.
+    /// icmp, icmp6, hex. Settings: vlan pcp N; arp request|reply, mac M, target M; ip ttl N, tos N, id N, proto N, df, mf, offset BYTES, checksum N; ip6 hlim N,
+    /// class N, flow N, proto N; udp checksum N; tcp flags LETTERS, seq N, ack N, win N; icmp and icmp6 echo|reply|type N, code N, id N, seq N; eth and vlan type N.
     #[arg(long, value_name = "HEADERS")]
     packet: Option<String>,
     /// Try the packet of these bytes.
@@ -90,11 +92,7 @@ pub(crate) fn main(args: &Args) -> u8 {
             None => follow(args, client, time),
         },
     );
-    match done {
-        Ok(status) => status,
-        Err(Failure::Unclear(why)) => cli::usage(why),
-        Err(Failure::Refused(_, why) | Failure::Unreachable(why)) => cli::fail(why),
-    }
+    done.unwrap_or_else(Failure::tell)
 }
 
 /// A packet's bytes, and whether they begin with an IP header.
@@ -138,12 +136,17 @@ fn trials(trial: &Trial) -> Result<Option<Vec<Bytes>>, String> {
 fn try_packets(args: &Args, client: &mut Client, packets: Vec<Bytes>) -> Result<u8, Failure> {
     for (at, (bytes, ip)) in packets.into_iter().enumerate() {
         let bytes = wire::fields::hex(&bytes);
-        let lines = fetch::order(client, &Order::Try { bytes, ip, at: args.at.clone() })?;
+        let tried = State { bytes: bytes.clone(), ip, annotations: Vec::new() };
+        let lines = fetch::ask(client, &Order::Try { bytes, ip, at: args.at.clone() })?;
         let mut steps: Vec<Step> = lines
             .into_iter()
             .filter_map(|line| if let Line::Step(step) = line { Some(step) } else { None })
             .collect();
         steps.iter_mut().for_each(|step| step.packet = at as u64 + 1);
+        // A source that does not take it tells no more of it.
+        if let Some(first) = steps.first_mut() {
+            first.state.get_or_insert(tried);
+        }
         print(args, at as u64 + 1, &steps, &[], true);
     }
     Ok(exit::SUCCESS)
@@ -180,10 +183,10 @@ fn follow(args: &Args, mut client: Client, time: Option<Duration>) -> Result<u8,
     loop {
         let lines = match watched.more() {
             Ok(lines) => lines,
-            Err(failure) => {
+            Err(why) => {
                 let left = followed.steps.keys().copied().collect::<Vec<_>>();
                 left.into_iter().for_each(|packet| followed.print(args, packet));
-                return Err(failure);
+                return Err(watch_ended(why));
             }
         };
         if !lines.is_empty() {
@@ -215,7 +218,7 @@ impl Followed {
             }
             Line::Done { packet } => self.print(args, packet),
             Line::Left { packet, place } => self.left.entry(packet).or_default().push(place),
-            Line::Note { text } => eprintln!("junctor: {text}"),
+            Line::Note { text } => errln!("junctor: {text}"),
             _ => {}
         }
     }
@@ -231,12 +234,12 @@ impl Followed {
         let left: Vec<u64> = self.steps.keys().copied().collect();
         left.into_iter().for_each(|packet| self.print(args, packet));
         let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-        eprintln!("junctor: {} of {} packets followed{why}", self.printed, args.count);
+        errln!("junctor: {} of {} packets followed{why}", self.printed, args.count);
         if lost > 0 {
-            eprintln!("junctor: {lost} events were lost, because they came faster than they could be told");
+            errln!("junctor: {lost} events were lost, because they came faster than they could be told");
         }
         if passed_over > 0 {
-            eprintln!(
+            errln!(
                 "junctor: {passed_over} packets that matched were passed over, because as many as can be were being followed"
             );
         }

@@ -213,6 +213,20 @@ fn a_killed_campaign_goes_on_where_it_was() {
     assert_eq!(campaign.done(), before);
 }
 
+/// A campaign may be killed before its run can ask to end with it.
+#[test]
+fn a_run_whose_campaign_has_ended_does_not_begin() {
+    let campaign = Campaign::new(TINY);
+    let script = format!(
+        "JUNCTOR_TEST_ATTENDANT=$(sh -c 'echo $$') exec {} test trial cable --rate 1k --time 36000",
+        env!("CARGO_BIN_EXE_junctor")
+    );
+    let ran = campaign.command("sh", &["-c", &script]);
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(said.contains("who has started it has ended"), "{said}");
+}
+
 /// Waits for what is to come soon, for much longer than that takes.
 fn until(mut comes: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);

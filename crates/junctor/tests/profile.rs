@@ -425,6 +425,7 @@ fn errors_say_how_to_mend_them() {
     }
     let record = ["profile", "record", "-o", text(&missing)];
     let with = |more: &[&'static str]| [&record[..], more, &[text(&conf)]].concat();
+    check(&["profile", "record", "-o", "-", text(&conf)], 2, &["-o expects the name of a file"]);
     check(&with(&["--ring", "1"]), 2, &["--ring expects 2 to 67108864 events, not 1"]);
     check(&with(&["--one-in", "0"]), 2, &["--one-in expects 1 (each run of a task) or more"]);
     check(&with(&["--time", "0s"]), 2, &["--time expects a time above 0 such as 5s", "not '0s'"]);
@@ -462,7 +463,7 @@ fn a_recording_that_has_no_more_room_has_an_end() {
     }
     let report = &report(&file)["report"];
     assert_eq!((&report["complete"], &report["fired"]["condition"]), (&json!(true), &json!("drop")));
-    let gap = |gap: &Value| gap["what"].as_str().is_some_and(|what| what.starts_with("the last "));
+    let gap = |gap: &Value| gap["what"].as_str().is_some_and(|what| what.starts_with("the first "));
     assert!(report["missing"].as_array().is_some_and(|all| all.iter().any(gap)), "{report}");
     assert!(report["lost"].as_u64() > Some(0), "{report}");
     assert!(report["events"].as_u64() > Some(0), "what there was room for is kept: {report}");
@@ -502,6 +503,113 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A recorder of this router that has begun, and whose recording has something to tell.
+fn recorder(router: &Running, file: &Path, mode: &str) -> std::process::Child {
+    let child = Command::new(env!("CARGO_BIN_EXE_junctor"))
+        .args(["profile", "record", "--no-kernel", "--one-in", "1", "--time", "600s", "--mode", mode])
+        .args(["-o", text(file), "--socket", text(&router.socket)])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let ask = |what: &str| words(&junctor(&["ctl", "--socket", text(&router.socket), "--read", what]));
+    while !ask("recording").starts_with("recording: ") {
+        std::thread::yield_now();
+    }
+    let before = ask("d.count");
+    while ask("d.count") == before {
+        std::thread::yield_now();
+    }
+    child
+}
+
+#[test]
+fn a_recording_ends_with_its_router() {
+    for mode in ["flight", "stream"] {
+        let place = Place::new();
+        let (mut router, file) = (Running::start(&place), place.path("end.prof"));
+        let child = recorder(&router, &file, mode);
+        let stopped = junctor(&["ctl", "--socket", text(&router.socket), "stop"]);
+        assert!(stopped.status.success(), "{}", words(&stopped));
+        router.child.wait().expect("it ends");
+        let output = child.wait_with_output().expect("it ends");
+        let said = words(&output);
+        assert!(output.status.success(), "{mode}: {said}");
+        assert!(said.contains("recorded "), "{mode}: {said}");
+        let report = &report(&file)["report"];
+        assert_eq!(report["complete"], true, "{mode}: {report}");
+        assert!(report["events"].as_u64() > Some(0), "{mode}: {report}");
+    }
+    // One that is killed has no time to write what its rings held.
+    let place = Place::new();
+    let (mut router, file) = (Running::start(&place), place.path("killed.prof"));
+    let child = recorder(&router, &file, "flight");
+    router.child.kill().expect("it lives");
+    router.child.wait().expect("it ends");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    let said = words(&output);
+    for part in ["was killed while it was recorded", " 0 engine events, ", "its rings", "are lost"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+}
+
+/// What a file has room for of full rings is what the mode is for.
+#[test]
+fn flight_keeps_what_came_last_where_there_is_little_room() {
+    let place = Place::new();
+    let conf = place.write("much.click", "InfiniteSource(LIMIT 200000, STOP true) -> Discard;");
+    let (file, program) = (place.path("much.prof"), env!("CARGO_BIN_EXE_junctor"));
+    let most = 128 << 10;
+    for (mode, which) in [("flight", "the first "), ("stop", "the last ")] {
+        // Units are of 512 bytes.
+        let script = format!(
+            "trap '' XFSZ; ulimit -f {}; exec {program} profile record -o {} --no-kernel --one-in 1 --mode {mode} -- -j 1 \
+             --control none {}",
+            most / 512,
+            text(&file),
+            text(&conf)
+        );
+        let output = Command::new("sh").args(["-c", &script]).output().expect("it runs");
+        let said = words(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("File too large") && said.contains(which), "{mode}: {said}");
+        let report = &report(&file)["report"];
+        assert_eq!(report["complete"], true, "{mode}: {report}");
+        let gap = |gap: &Value| gap["what"].as_str().is_some_and(|what| what.starts_with(which));
+        assert!(report["missing"].as_array().is_some_and(|all| all.iter().any(gap)), "{mode}: {report}");
+        let [from, to] = [0, 1].map(|i| report["shares_of_ms"][i].as_f64().expect("a number"));
+        let all = report["duration_ms"].as_f64().expect("a number");
+        match mode {
+            "flight" => assert!(from > 0.0 && to == all, "{report}"),
+            _ => assert!(from == 0.0 && to < all, "{report}"),
+        }
+        // Names, the end and some blocks take the rest.
+        let size = std::fs::metadata(&file).expect("a file").len();
+        assert!(size > most / 2 && size <= most, "{mode}: {size}");
+    }
+}
+
+/// Nobody listens any more, and nothing breaks.
+#[test]
+fn a_listener_that_goes_breaks_nothing() {
+    let place = Place::new();
+    let router = Running::start(&place);
+    let bare = |args: &[&str]| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_junctor"))
+            .args(args)
+            .args(["--socket", text(&router.socket)])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        drop(child.stderr.take());
+        child.wait().expect("it ends").code()
+    };
+    assert_eq!(bare(&["capture", "q", "--count", "3"]), Some(0));
+    assert_eq!(bare(&["trace", "--count", "3", "--at", "q"]), Some(0));
+    assert_eq!(bare(&["ctl", "no.such"]), Some(1));
 }
 
 #[test]

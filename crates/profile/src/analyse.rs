@@ -184,7 +184,7 @@ fn gaps(recording: &Recording) -> Vec<Missing> {
         }
     });
     let room = recording.end.as_ref().filter(|end| end.no_room > 0).map(|end| Missing {
-        what: format!("the last {} events", end.no_room),
+        what: format!("the {} {} events", recording.mode().left_out(), end.no_room),
         why: end.why.clone(),
         mend: crate::record::MORE_ROOM.to_owned(),
     });

@@ -28,6 +28,7 @@ use sync::events::{EVENT_BYTES, Event, Kind};
 use crate::clock::{Pair, Timeline};
 use crate::kernel::event::{KERNEL_EVENT_BYTES, KernelEvent};
 use crate::names::{End, Header, LockName, Names};
+use crate::record::Mode;
 
 /// How a file begins.
 const MAGIC: [u8; 8] = *b"JNCTPROF";
@@ -222,12 +223,23 @@ impl Writer<File> {
         Ok((events, kernel))
     }
 
+    /// Bytes that the file has taken, those of a section that had no room as a whole included.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn taken(&self) -> io::Result<u64> {
+        self.out.metadata().map(|meta| meta.len())
+    }
+
     /// Removes what comes behind the section that ends there.
     ///
     /// # Errors
     /// What the file says.
     pub fn go_back(&mut self, to: u64) -> io::Result<()> {
         self.written = to;
+        while self.marks.back().is_some_and(|mark| mark.at >= to) {
+            self.marks.pop_back();
+        }
         self.out.set_len(to)?;
         self.out.seek(SeekFrom::Start(to)).map(drop)
     }
@@ -352,6 +364,11 @@ impl Recording {
             _ => {}
         }
         Ok(&tag == b"HEAD")
+    }
+
+    /// How rings were emptied.
+    pub fn mode(&self) -> Mode {
+        self.header.mode.parse().unwrap_or_default()
     }
 
     /// Time in this recording.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::RangeInclusive;
 
 use perf_event::events::{Hardware, Tracepoint as TracepointEvent};
 use perf_event::{Builder, Clock, Sampler};
@@ -32,12 +33,14 @@ pub struct Capture {
     /// Names of threads, as they were seen.
     names: BTreeMap<u32, String>,
     lost: u64,
+    /// Of this time events are taken, in nanoseconds of the monotonic clock.
+    time: RangeInclusive<u64>,
 }
 
 impl Capture {
     /// Records nothing.
     pub fn none() -> Capture {
-        Capture { rings: Vec::new(), names: BTreeMap::new(), lost: 0 }
+        Capture { rings: Vec::new(), names: BTreeMap::new(), lost: 0, time: 0..=u64::MAX }
     }
 
     /// Opens what can be opened, and says what cannot.
@@ -103,12 +106,23 @@ impl Capture {
         names
     }
 
-    /// Begins.
+    /// Begins with one kind of events after the other: what came before all of them were there is not to be taken for a whole
+    /// ([`begin_at`](Capture::begin_at)).
     ///
     /// # Errors
     /// What the kernel says.
     pub fn start(&mut self) -> io::Result<()> {
         self.rings.iter_mut().try_for_each(|(_, sampler)| sampler.enable())
+    }
+
+    /// Events of before this time are left out, in nanoseconds of the monotonic clock.
+    pub fn begin_at(&mut self, ns: u64) {
+        self.time = ns..=*self.time.end();
+    }
+
+    /// Events of after this time are left out.
+    pub fn end_at(&mut self, ns: u64) {
+        self.time = *self.time.start()..=ns;
     }
 
     /// Ends; what is in the rings can still be read.
@@ -128,7 +142,10 @@ impl Capture {
                     SAMPLE => {
                         let Some(sample) = Sample::parse(&body) else { continue };
                         sample.name_threads(tracepoint, &mut self.names);
-                        events.push(sample.event(tracepoint));
+                        let event = sample.event(tracepoint);
+                        if self.time.contains(&event.at_ns) {
+                            events.push(event);
+                        }
                     }
                     LOST => self.lost += sample::lost(&body),
                     _ => {}
@@ -170,7 +187,7 @@ fn open(tracepoint: &Tracepoint, cpu: usize) -> io::Result<Sampler> {
 /// The processors that are online.
 fn online() -> impl Iterator<Item = usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".into());
-    let range = |part: &str| -> Option<std::ops::RangeInclusive<usize>> {
+    let range = |part: &str| -> Option<RangeInclusive<usize>> {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
         Some(low.trim().parse().ok()?..=high.trim().parse().ok()?)
     };
@@ -190,11 +207,17 @@ mod tests {
             "{missing:?}"
         );
         assert!(capture.start().is_ok());
+        let began = crate::clock::monotonic_ns();
+        capture.begin_at(began);
         // Who sleeps gives up the processor, however short it is.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let ended = crate::clock::monotonic_ns();
+        capture.end_at(ended);
         std::thread::sleep(std::time::Duration::from_millis(1));
         capture.stop();
         let mut events = Vec::new();
         capture.read(&mut events);
+        assert!(events.iter().all(|e| (began..=ended).contains(&e.at_ns)));
         let switched = events.iter().any(|e| e.kind == event::KernelKind::Switch && e.at_ns > 0);
         assert!(switched || !recorded.iter().any(|name| name == "sched/sched_switch"), "{recorded:?}");
     }

@@ -64,7 +64,16 @@ pub trait Trigger: Send {
     /// What is waited for, one text for each condition.
     fn conditions(&self) -> Vec<String>;
 
-    /// What has happened, if something has since this was made. If this is the `last` look, what would be told at the next counts, too.
+    /// The recording has begun: looks out from now on. Returns what it does not see.
+    ///
+    /// # Errors
+    /// What is waited for cannot be seen.
+    fn begin(&mut self) -> io::Result<Vec<String>>;
+
+    /// How many bytes a file of the packets concerned would take by now.
+    fn packet_bytes(&self) -> u64;
+
+    /// What has happened, if something has since it began. If this is the `last` look, what would be told at the next counts, too.
     fn look(&mut self, last: bool) -> Option<Fired>;
 
     /// The rings have been read: nothing more is looked for, and what was kept of the packets concerned is written.

@@ -41,6 +41,19 @@ pub struct Composed {
     pub first: First,
 }
 
+/// The settings of each header that has some, for people.
+const SETTINGS: [(&str, &str); 9] = [
+    ("eth", "type N"),
+    ("vlan", "pcp N, type N"),
+    ("arp", "mac M, target M"),
+    ("ip", "ttl N, tos N, id N, proto N, df, mf, offset BYTES, checksum N"),
+    ("ip6", "hlim N, class N, flow N, proto N"),
+    ("udp", "checksum N"),
+    ("tcp", "flags LETTERS, seq N, ack N, win N"),
+    ("icmp", "code N, id N, seq N"),
+    ("icmp6", "code N, id N, seq N"),
+];
+
 /// Makes the packet that a line describes.
 ///
 /// # Errors
@@ -168,7 +181,12 @@ impl<'a> Words<'a> {
         while !self.words.is_empty() {
             let name = self.next("a setting")?;
             if !set(self, name)? {
-                return Err(format!("{}: '{name}' is no setting of this header", self.header));
+                let kind = self.header.split_ascii_whitespace().next().unwrap_or_default();
+                let known = match SETTINGS.iter().find(|(header, _)| *header == kind) {
+                    Some((_, settings)) => format!("which has {settings}"),
+                    None => "which has none".to_owned(),
+                };
+                return Err(format!("{}: '{name}' is no setting of this header, {known}", self.header));
             }
         }
         Ok(())

@@ -59,10 +59,12 @@ use std::os::fd::RawFd;
 use engine::args::Args;
 use engine::clock::Nanos;
 use engine::stats::{self, Stat};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, swap};
+use engine::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Rehearsed, Tasks, swap,
+};
 use packet::filter::Filter;
 use packet::port::{Link, QueueStats, RxQueue, Spec, link_type};
-use packet::{Batch, Facts, Packet, anno};
+use packet::{Batch, Facts, Packet, PacketType, anno};
 
 use super::device::{self, Opened, READS, Watch, mark_groups, mark_ip};
 use super::from_dump::Encap;
@@ -249,6 +251,26 @@ impl Element for FromDevice {
         };
     }
 
+    /// What it would do with a packet that came from the wire.
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, mut packet: Packet) -> Rehearsed {
+        let first = packet.data().first().copied().unwrap_or(0);
+        let own = self.opened.as_ref().and_then(|opened| opened.device().info().mac);
+        if let (link_type::ETHERNET, Some(own), Some(to)) = (self.link, own, packet.data().first_chunk::<6>())
+            && first & 1 == 0
+            && *to != own
+        {
+            packet.set_packet_type(PacketType::OtherHost);
+        }
+        // The kernel may be who applies it to those that come.
+        if self.filter.as_ref().is_some_and(|filter| !filter.accepts(packet.data(), packet.len())) {
+            cx.drop(Reason::Filtered, packet);
+            return Rehearsed::Done;
+        }
+        let mut batch = Batch::of(packet);
+        self.prepare(cx, &mut batch, first);
+        Rehearsed::Passes(batch)
+    }
+
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         let opened = Opened::open(cx, &self.config.spec, self.config.queue, |info| info.rx_queues)?;
         if self.config.spec.filtered {
@@ -420,8 +442,6 @@ impl Element for FromDevice {
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
-
-    use packet::PacketType;
 
     use super::*;
     use crate::io::testing::Fake;

@@ -53,7 +53,10 @@ impl Worker {
         let (number, id) = (packet.followed(), packet.id());
         let sight =
             |what| Sight { at, wall_ns, worker, element: e, what, number, id, packet: None, note: "" };
-        witness.see(&Sight { packet: Some(&packet), ..sight(What::Input { port: port.into() }) });
+        // One that has none is where a packet begins.
+        if !self.shared.elements[e].inputs.is_empty() {
+            witness.see(&Sight { packet: Some(&packet), ..sight(What::Input { port: port.into() }) });
+        }
         if step > MOST_STEPS {
             let note = "so many elements have had it that it may go in a circle";
             return witness.see(&Sight { note, ..sight(What::Unknown) });

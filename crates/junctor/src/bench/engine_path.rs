@@ -114,8 +114,8 @@ pub(crate) fn main(args: &Args) -> u8 {
     prepared.warm_up();
     let runs: Result<Vec<_>, _> = (0..args.runs.max(1)).map(|_| prepared.run_surely()).collect();
     if args.report {
-        eprint!("{}", crate::describe::report(prepared.router()));
-        eprint!("{}", prepared.read("big_lock").unwrap_or_default());
+        err!("{}", crate::describe::report(prepared.router()));
+        err!("{}", prepared.read("big_lock").unwrap_or_default());
     }
     let Ok(runs) = runs else {
         return cli::fail("no packet came out of the configuration; --report shows where they end");

@@ -91,7 +91,7 @@ pub(crate) fn main(args: &Args) -> u8 {
 /// Says on a terminal what is being done.
 fn progress(what: &str) {
     if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{what}");
+        err!("\r\x1b[K{what}");
     }
 }
 
@@ -100,7 +100,7 @@ fn family<T: Table>(args: &Args, sources: &Sources, conditions: &mut Value) -> R
     let data = Data::<T>::load(sources)?;
     progress("");
     if !args.json {
-        eprintln!(
+        errln!(
             "{}: {} routes: {}; {} updates: {}",
             T::NAME,
             data.routes.len(),

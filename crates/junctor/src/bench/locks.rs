@@ -299,7 +299,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Some(Err(why)) => return cli::usage(why),
     };
     if cores.len() < 2 {
-        eprintln!("junctor: there is one core; what two do at once is not measured");
+        errln!("junctor: there is one core; what two do at once is not measured");
     }
     let question = Question {
         ways: args.way.clone(),

@@ -228,6 +228,14 @@ impl Sink {
             snaplen: self.snap,
             filter: self.filter.clone(),
         };
+        let mixes = |known: &Known| known.ip != ip;
+        let is_first =
+            self.interfaces.iter().all(|known| self.interfaces.first().is_some_and(|f| f.ip == known.ip));
+        if self.writer.is_some() && is_first && self.interfaces.first().is_some_and(mixes) {
+            errln!(
+                "junctor: some ports have Ethernet frames and others IP packets: wireshark and tshark read such a file, tcpdump does not"
+            );
+        }
         let done = match &mut self.writer {
             Some(writer) => writer.interface(&interface).map(drop),
             None => Ok(()),

@@ -143,12 +143,12 @@ fn show(name: &str, total: u64, read: &AtomicU64, done: &AtomicBool) {
     while !done.load(Ordering::Acquire) {
         std::thread::park_timeout(Duration::from_millis(200));
         if start.elapsed() >= Duration::from_secs(1) && !done.load(Ordering::Acquire) {
-            eprint!("\r\x1b[K{}", bar(name, read.load(Ordering::Relaxed), total));
+            err!("\r\x1b[K{}", bar(name, read.load(Ordering::Relaxed), total));
             shown = true;
         }
     }
     if shown {
-        eprint!("\r\x1b[K");
+        err!("\r\x1b[K");
     }
 }
 

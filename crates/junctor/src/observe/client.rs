@@ -29,9 +29,17 @@ pub(crate) mod fetch {
         lines.collect::<Result<_, _>>().map_err(strange)
     }
 
+    /// Asks for something that is refused if it is not there, or not well put.
+    pub(crate) fn ask(client: &mut Client, wanted: &Order) -> Result<Vec<Line>, Failure> {
+        order(client, wanted).map_err(|why| match why {
+            Failure::Refused(_, why) => Failure::Unclear(why),
+            other => other,
+        })
+    }
+
     /// Begins a session.
     pub(crate) fn begin(client: &mut Client, wanted: &Order) -> Result<u64, Failure> {
-        match order(client, wanted)?.first() {
+        match ask(client, wanted)?.first() {
             Some(Line::Session { session }) => Ok(*session),
             _ => Err(Failure::Unreachable("the router has not begun to follow or capture packets; if it is of another version, use the junctor that runs it".into())),
         }
@@ -83,12 +91,27 @@ impl Watched {
     }
 }
 
-/// Tells when somebody interrupts.
+/// Why there is no more to see: who watches waits for no answer when a router ends.
+pub(crate) fn watch_ended(why: Failure) -> Failure {
+    match why {
+        Failure::Ended => Failure::Unreachable("the router has ended".into()),
+        other => other,
+    }
+}
+
+/// Tells when somebody interrupts. Who does it again does not want to wait for what is in order.
 pub(crate) fn interrupts() -> Receiver<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let (interrupt, interrupted) = channel();
     if let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) {
-        std::thread::spawn(move || signals.forever().for_each(|_| interrupt.send(()).unwrap_or_default()));
+        std::thread::spawn(move || {
+            for (times, signal) in signals.forever().enumerate() {
+                if times > 0 {
+                    let _ = signal_hook::low_level::emulate_default_handler(signal);
+                }
+                interrupt.send(()).unwrap_or_default();
+            }
+        });
     }
     interrupted
 }

@@ -99,10 +99,14 @@ pub(super) fn input(shared: &Shared, text: &str) -> Result<(usize, usize), Strin
     Ok((element, port))
 }
 
-/// Where a packet that is tried begins: before the input that is named, behind the source that is named, or behind the only one there is.
+/// Where a packet that is tried begins: before the input that is named, or in or behind the source that is named, or the only one there is.
 pub(super) fn beginning(shared: &Shared, at: Option<&str>) -> Result<(usize, usize), String> {
     let behind = |element: usize, port: usize| {
         let info = &shared.elements[element];
+        // These say which packets they take at all.
+        if info.class.name == "FromDevice" && port == 0 {
+            return Ok((element, port));
+        }
         let output = info.outputs.get(port).and_then(|(_, to)| to.first().copied());
         output.ok_or_else(|| {
             format!(

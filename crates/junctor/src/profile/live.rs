@@ -54,7 +54,8 @@ pub(super) fn shortfalls(recorder: &Recorder) -> String {
         let mend = if m.mend.is_empty() { String::new() } else { format!(" (mend: {})", m.mend) };
         format!("not recorded: {}: {}{mend}\n", m.what, m.why)
     };
-    recorder.missing().iter().map(line).collect()
+    let missing = recorder.missing().iter().map(line);
+    missing.chain(recorder.unwatched().iter().map(|why| format!("not watched: {why}\n"))).collect()
 }
 
 /// Options as the handler takes them, and back.
@@ -98,13 +99,15 @@ fn options_from_words(words: &str) -> Result<(Options, Vec<Condition>), String> 
 pub(crate) struct Live {
     control: Control,
     recorder: Mutex<Option<Recorder>>,
+    /// What came of it, if it has ended with the router.
+    ended: Mutex<Option<Result<(), String>>>,
     /// What the recording waits for.
     until: Mutex<Vec<Condition>>,
 }
 
 impl Live {
     pub(crate) fn new(control: Control) -> Live {
-        Live { control, recorder: Mutex::new(None), until: Mutex::default() }
+        Live { control, recorder: Mutex::new(None), ended: Mutex::default(), until: Mutex::default() }
     }
 
     fn recorder(&self) -> MutexGuard<'_, Option<Recorder>> {
@@ -114,20 +117,32 @@ impl Live {
     /// Begins one; says what it does not see.
     fn start(&self, words: &str, path: &Path) -> Result<(Recorder, String), String> {
         let (options, until) = options_from_words(words)?;
-        let (trigger, stuck) = match until.is_empty() {
-            true => (None, Vec::new()),
+        let trigger = match until.is_empty() {
+            true => None,
             false => {
                 let file = until::packets_file(path)?;
-                let (armed, stuck) = Armed::beside_run(self.control.clone(), until.clone(), file)?;
-                (Some(Box::new(armed) as Box<dyn Trigger>), stuck)
+                let armed = Armed::beside_run(self.control.clone(), until.clone(), file)?;
+                Some(Box::new(armed) as Box<dyn Trigger>)
             }
         };
         let begun = Recorder::start(path, options, &command(), names(self.control.clone()), trigger);
         let begun = begun.map_err(|e| e.to_string())?;
-        let stuck: String = stuck.into_iter().map(|why| format!("not watched: {why}\n")).collect();
-        let said = shortfalls(&begun) + &stuck;
+        let said = shortfalls(&begun);
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
         Ok((begun, said))
+    }
+
+    /// The router has ended, and with it a recording that was under way: its file gets all that there is, and its end.
+    ///
+    /// # Errors
+    /// Why not all was written.
+    pub(crate) fn end(&self) -> Result<(), String> {
+        let mut recorder = self.recorder();
+        let Some(recorder) = recorder.as_mut() else { return Ok(()) };
+        let done = recorder.end().map_err(|why| failed(&why, recorder.progress()));
+        // Who began it may still ask.
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(done.clone());
+        done
     }
 
     pub(crate) fn status(&self) -> String {
@@ -145,7 +160,7 @@ impl Live {
             ("start", words) => {
                 if recorder.as_ref().is_some_and(Recorder::goes_on) {
                     return Err(
-                        "this router is being recorded already; end that recording first: recording stop"
+                        "this router is being recorded already; end that recording first: junctor ctl recording stop"
                             .into(),
                     );
                 }
@@ -160,13 +175,17 @@ impl Live {
                 let mut ended = recorder.take().ok_or(
                     "nothing is being recorded in this router; 'junctor profile record --pid PID -o FILE' begins",
                 )?;
-                let done = ended.end();
+                let before = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let done = before.unwrap_or_else(|| {
+                    let done = ended.end();
+                    done.map_err(|why| failed(&why, ended.progress()))
+                });
                 let progress = ended.progress();
                 let until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
                 let (outcome, fired) = until::outcome(&until, progress.fired.get());
                 if let Err(why) = done {
                     let happened = if fired { format!("; {outcome}") } else { String::new() };
-                    return Err(failed(&why, progress) + &happened);
+                    return Err(why + &happened);
                 }
                 if until.is_empty() {
                     return Ok(progress.to_string());

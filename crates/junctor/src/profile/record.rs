@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use profile::record::{Mode, Options, Recorder};
+use profile::file::Recording;
+use profile::record::{Mode, Options, Progress, Recorder};
 use profile::trigger::Trigger;
 use sync::events::Mask;
 
@@ -107,6 +108,11 @@ pub(super) fn main(args: Args) -> u8 {
     let Some(after) = engine::parse_duration(&args.after) else {
         return cli::usage(format!("--after expects a time such as 10ms, not '{}'", args.after));
     };
+    if args.output.as_os_str() == "-" {
+        return cli::usage(
+            "-o expects the name of a file: a recording is written by the router, and not in one go",
+        );
+    }
     if let (false, Err(why)) = (args.until.is_empty(), until::packets_file(&args.output)) {
         return cli::usage(why);
     }
@@ -157,7 +163,7 @@ fn beginning(args: Args, options: Options) -> u8 {
         };
         let recorder = Recorder::start(&output, options, &live::command(), names, trigger);
         let recorder = recorder.map_err(|e| e.to_string())?;
-        eprint!("{}", live::shortfalls(&recorder));
+        err!("{}", live::shortfalls(&recorder));
         Ok(move || ended(recorder, &until, &output, &options))
     })
 }
@@ -169,7 +175,7 @@ fn ended(mut recorder: Recorder, until: &[Condition], output: &Path, options: &O
         [] => exit::SUCCESS,
         until => {
             let (outcome, fired) = until::outcome(until, progress.fired.get());
-            eprintln!("junctor: {outcome}");
+            errln!("junctor: {outcome}");
             if fired { exit::SUCCESS } else { exit::FAILURE }
         }
     };
@@ -184,12 +190,23 @@ fn ended(mut recorder: Recorder, until: &[Condition], output: &Path, options: &O
 
 fn say_recorded(progress: &str, file: &Path, options: &Options) {
     let file = file.display();
-    eprintln!("junctor: recorded {progress} in {file}; look into it by 'junctor profile report {file}'");
-    let number = |unit| progress.split(", ").find_map(|part| part.strip_suffix(unit)?.parse::<u64>().ok());
-    let (kept, lost) = (number(" engine events").unwrap_or(0), number(" lost").unwrap_or(0));
+    errln!("junctor: recorded {progress} in {file}; look into it by 'junctor profile report {file}'");
+    // The number before this word.
+    let number = |unit| {
+        let before = progress.split(unit).next().filter(|before| before.len() < progress.len())?;
+        before.rsplit([' ', '(']).next()?.parse::<u64>().ok()
+    };
+    let of = |unit| number(unit).unwrap_or(0);
+    let (kept, kernel) = (of(" engine events"), of(" of the kernel's"));
+    let lost = of(" lost") - kernel;
     // Rings that are emptied at the end are to run over.
     if options.mode == Mode::Stream && lost > 0 {
-        eprintln!("junctor: {}", too_small(kept, lost, options));
+        errln!("junctor: {}", too_small(kept, lost, options));
+    }
+    if kernel > 0 {
+        errln!(
+            "junctor: the kernel's rings ran over, since the thread that empties them had no processor for so long: leave one to others (-j), or do without the kernel's events (--no-kernel)"
+        );
     }
 }
 
@@ -224,53 +241,114 @@ fn running(args: &Args, options: Options) -> u8 {
     };
     // From before it begins, so that no interrupt leaves it behind.
     let interrupted = interrupts();
+    let mut begun = false;
     let done = ctl::find(&args.router).and_then(|stream| {
         let mut client = Client::new(stream).map_err(ctl::lost)?;
         let order = format!("start {}\n{}", live::options_to_words(&options, &args.until), file.display());
         let said = client.write(RECORDING, &order)?;
-        eprint!("{said}{}", if said.is_empty() || said.ends_with('\n') { "" } else { "\n" });
-        wait(&mut client, &interrupted, time).map_err(|why| gone(why, &file))?;
-        client.write(RECORDING, "stop").map_err(|why| gone(why, &file))
+        err!("{said}{}", if said.is_empty() || said.ends_with('\n') { "" } else { "\n" });
+        begun = true;
+        match wait(&mut client, &interrupted, time)? {
+            Waited::Enough => client.write(RECORDING, "stop").map(Some),
+            Waited::Gone => Ok(None),
+        }
     });
     match done {
-        Ok(said) => {
+        Ok(Some(said)) => {
             let (progress, outcome) = said.split_once('\n').unwrap_or((&said, ""));
-            let fired = outcome.strip_prefix(FIRED);
-            if !outcome.is_empty() {
-                eprintln!("junctor: {}", fired.unwrap_or(outcome));
-            }
-            say_recorded(progress, &file, &options);
-            if outcome.is_empty() || fired.is_some() { exit::SUCCESS } else { exit::FAILURE }
+            told(progress, outcome, &file, &options)
+        }
+        Ok(None) => ended_otherwise("somebody else has ended the recording", &args.until, &file, &options),
+        Err(Failure::Ended) if begun => {
+            let how = "the router has ended, and the recording with it";
+            ended_otherwise(how, &args.until, &file, &options)
         }
         Err(why) => why.tell(),
     }
 }
 
-/// Says what is left when the router has gone.
-fn gone(why: Failure, file: &Path) -> Failure {
-    match why {
-        Failure::Unreachable(why) => Failure::Unreachable(format!(
-            "{why}: it was gone in mid-record; {} has what it recorded until then",
-            file.display()
-        )),
-        other => other,
+/// Says what came of a recording that the router has ended.
+fn told(progress: &str, outcome: &str, file: &Path, options: &Options) -> u8 {
+    let fired = outcome.strip_prefix(FIRED);
+    if !outcome.is_empty() {
+        errln!("junctor: {}", fired.unwrap_or(outcome));
     }
+    say_recorded(progress, file, options);
+    if outcome.is_empty() || fired.is_some() { exit::SUCCESS } else { exit::FAILURE }
 }
 
-/// Waits until the time is over, somebody interrupts, or the router has ended it or gone.
-fn wait(client: &mut Client, interrupted: &Receiver<()>, time: Option<Duration>) -> Result<(), Failure> {
+/// The recording did not end as it was to, but `how`. A router that ends in order writes what there is; of one that was killed the file has what came until
+/// then.
+fn ended_otherwise(how: &str, until: &[Condition], file: &Path, options: &Options) -> u8 {
+    let read = std::fs::read(file).map_err(|e| e.to_string());
+    let recording = read.and_then(|bytes| {
+        let recording = Recording::read(&bytes).map_err(|e| e.to_string())?;
+        Ok((recording, bytes.len()))
+    });
+    let (recording, bytes) = match recording {
+        Ok(read) => read,
+        Err(why) => {
+            return cli::fail(format!("the router ended while it was recorded; {}: {why}", file.display()));
+        }
+    };
+    let [events, kernel] = [recording.events.len(), recording.kernel.len()];
+    let Some(end) = &recording.end else {
+        let lost = match recording.mode() {
+            Mode::Stream => "",
+            Mode::Flight | Mode::Stop => "; its rings, which this mode empties at the end, are lost",
+        };
+        return cli::fail(format!(
+            "the router was killed while it was recorded; {} has what was written until then: {events} engine events, {kernel} kernel events{lost}",
+            file.display()
+        ));
+    };
+    errln!("junctor: {how}");
+    if end.no_room > 0 {
+        return cli::fail(format!("{}: not all was written: {}", file.display(), end.why));
+    }
+    let lost = end.lost.iter().sum::<u64>() + end.lost_kernel + end.no_room;
+    let progress = Progress {
+        events: (events as u64).into(),
+        kernel_events: (kernel as u64).into(),
+        lost: lost.into(),
+        lost_kernel: end.lost_kernel.into(),
+        bytes: (bytes as u64).into(),
+        ..Progress::default()
+    };
+    let (outcome, fired) = until::outcome(until, end.fired.as_ref());
+    let outcome = match until {
+        [] => String::new(),
+        _ => format!("{}{outcome}", if fired { FIRED } else { "" }),
+    };
+    told(&progress.to_string(), &outcome, file, options)
+}
+
+/// What became of a recording that was waited for.
+enum Waited {
+    /// It is to end, or has ended by itself.
+    Enough,
+    /// The router has no recording any more.
+    Gone,
+}
+
+/// Waits until the time is over, somebody interrupts, or the router has ended it.
+fn wait(client: &mut Client, interrupted: &Receiver<()>, time: Option<Duration>) -> Result<Waited, Failure> {
     let until = time.and_then(|time| Instant::now().checked_add(time));
     let left = || until.map_or(ASK_EVERY, |until| until.saturating_duration_since(Instant::now()));
     loop {
         let wait = left().min(ASK_EVERY);
         match interrupted.recv_timeout(wait) {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(Waited::Enough),
             // Without signals it is waited as long.
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if left().is_zero() || !client.read(RECORDING)?.starts_with("recording") {
-            return Ok(());
+        let status = client.read(RECORDING)?;
+        if status.starts_with("idle") {
+            return Ok(Waited::Gone);
+        }
+        if left().is_zero() || !status.starts_with("recording") {
+            return Ok(Waited::Enough);
         }
     }
 }

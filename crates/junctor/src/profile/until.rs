@@ -146,18 +146,16 @@ impl Armed {
         Ok(armed)
     }
 
-    /// For a router that runs; also returns what is not watched.
+    /// For a router that runs, and is watched when the recording has begun.
     ///
     /// # Errors
-    /// It has stopped, or what is waited for cannot be seen.
+    /// What is waited for cannot be seen.
     pub(super) fn beside_run(
         control: Control,
         conditions: Vec<Condition>,
         file: PathBuf,
-    ) -> Result<(Armed, Vec<String>), String> {
-        let mut armed = Armed::new(control, conditions, file, false)?;
-        let stuck = armed.arm().map_err(|Stopped| "the router has stopped")?;
-        Ok((armed, stuck))
+    ) -> Result<Armed, String> {
+        Armed::new(control, conditions, file, false)
     }
 
     /// Packets are followed from now on, or none is any more.
@@ -401,13 +399,22 @@ impl Armed {
         ((now.own_ns(before, ns) as f64 * self.ghz) as u64).min(cycles)
     }
 
-    /// Writes the packets that were kept; returns how many.
-    fn write(&mut self) -> Result<u64, String> {
+    /// Writes the packets that were kept; returns how many have come to stay, and why it was not all of them.
+    fn write(&mut self) -> (u64, Result<(), String>) {
         self.kept.sort_by_key(|kept| kept.time_ns);
         if self.kept.is_empty() {
-            return Ok(0);
+            return (0, Ok(()));
         }
-        let mut sink = Sink::new(Some(&self.file), None, None, "", SNAP)?;
+        match Sink::new(Some(&self.file), None, None, "", SNAP) {
+            Ok(mut sink) => {
+                let done = self.write_to(&mut sink);
+                (sink.kept(0), done)
+            }
+            Err(why) => (0, Err(why)),
+        }
+    }
+
+    fn write_to(&self, sink: &mut Sink) -> Result<(), String> {
         let mut interfaces: Vec<&(String, bool)> = Vec::new();
         for Kept { place, time_ns, len, bytes, comment } in &self.kept {
             let known = interfaces.iter().position(|i| *i == place);
@@ -425,8 +432,7 @@ impl Armed {
                 comment: comment.clone(),
             })?;
         }
-        sink.end(0)?;
-        Ok(self.kept.len() as u64)
+        sink.end(0)
     }
 }
 
@@ -436,6 +442,24 @@ struct Stopped;
 impl Trigger for Armed {
     fn conditions(&self) -> Vec<String> {
         self.conditions.iter().map(ToString::to_string).collect()
+    }
+
+    fn begin(&mut self) -> io::Result<Vec<String>> {
+        // What an earlier recording of this name kept is none of this one's.
+        match std::fs::remove_file(&self.file) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                return Err(io::Error::other(format!("the packets' file {}: {why}", self.file.display())));
+            }
+            _ if self.stops => return Ok(Vec::new()),
+            _ => {}
+        }
+        self.arm().map_err(|Stopped| io::Error::other("the router has stopped"))
+    }
+
+    fn packet_bytes(&self) -> u64 {
+        // A block's own words, and a path with each of the interfaces.
+        let bytes = |kept: &Kept| kept.bytes.len() + kept.comment.len() + kept.place.0.len() + 64;
+        self.kept.iter().map(|kept| bytes(kept) as u64).sum()
     }
 
     fn look(&mut self, last: bool) -> Option<Fired> {
@@ -467,12 +491,13 @@ impl Trigger for Armed {
             self.control.stop();
         }
         fired.more_packets = self.common.more.load(Relaxed);
-        fired.packets =
-            self.write().map_err(|why| io::Error::other(format!("the packets concerned: {why}")))?;
-        if fired.packets > 0 {
+        let (packets, done) = self.write();
+        fired.packets = packets;
+        fired.more_packets += self.kept.len() as u64 - packets;
+        if packets > 0 {
             fired.packets_file = self.file.display().to_string();
         }
-        Ok(())
+        done.map_err(|why| io::Error::other(format!("the packets concerned: {why}")))
     }
 }
 

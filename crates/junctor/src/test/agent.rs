@@ -91,7 +91,7 @@ fn run(args: &Args) -> Result<(), String> {
     let listener = TcpListener::bind(&args.listen).map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     // Whoever starts an agent on a free port waits for this line.
-    println!("listening on {address}");
+    outln!("listening on {address}");
     io::stdout().flush().map_err(|why| why.to_string())?;
     let began = Instant::now();
     let (serving, wheel) = (AtomicUsize::new(0), Wheel::default());
@@ -105,13 +105,13 @@ fn run(args: &Args) -> Result<(), String> {
             // Who finds all places taken is hung up on.
             if serving.fetch_add(1, Relaxed) >= PLACES {
                 serving.fetch_sub(1, Relaxed);
-                eprintln!("{who}: {PLACES} others are served already");
+                errln!("{who}: {PLACES} others are served already");
                 continue;
             }
             let (key, serving, wheel) = (&key, &serving, &wheel);
             scope.spawn(move || {
                 if let Err(why) = serve(stream, who, key, began, wheel) {
-                    eprintln!("{who}: {why}");
+                    errln!("{who}: {why}");
                 }
                 serving.fetch_sub(1, Relaxed);
             });

@@ -109,7 +109,7 @@ fn measure(plan: &Plan, store: &Store) -> Result<All, String> {
     let known: Vec<Option<Record>> = plan.runs.iter().map(|run| known(run, store)).collect();
     let done = known.iter().flatten().count();
     if done > 0 {
-        eprintln!("{done} of {} runs are done already and are not repeated", plan.runs.len());
+        errln!("{done} of {} runs are done already and are not repeated", plan.runs.len());
     }
     let mut progress = Progress::new(plan.runs.len() - done);
     for (run, known) in plan.runs.iter().zip(known) {
@@ -140,14 +140,14 @@ fn known(run: &Run, store: &Store) -> Option<Record> {
     let record: Record = match serde_json::from_slice(&store.read(&run.key)?) {
         Ok(record) => record,
         Err(why) => {
-            eprintln!("{}: its file is damaged and the run is repeated: {why}", run.name);
+            errln!("{}: its file is damaged and the run is repeated: {why}", run.name);
             return None;
         }
     };
     // Of other devices nobody knows it but those that they ran on.
     let now = run.configuration();
     if !now.is_null() && record.conditions.get("configuration") != Some(&now) {
-        eprintln!("{}: the configuration has changed since, and the run is repeated", run.name);
+        errln!("{}: the configuration has changed since, and the run is repeated", run.name);
         return None;
     }
     Some(record)
@@ -192,7 +192,7 @@ fn finish(args: &Args, plan: &Plan, directory: &Path, all: &All) -> u8 {
                 directory.join("runs").display()
             ));
         }
-        eprintln!("{}", path.display());
+        errln!("{}", path.display());
     }
     let printed = if args.json { json } else { text::render(&document) };
     match cli::print_or_fail(printed.as_bytes()) {

@@ -17,7 +17,7 @@ use signal_hook::low_level::signal_name;
 
 use super::device;
 
-/// Names the process that attends to this one.
+/// Names the process that attends to this one. Commands that a test starts do not get it ([`leave_alone`]).
 const ATTENDANT: &str = "JUNCTOR_TEST_ATTENDANT";
 
 /// The process ends: what ends from now on does so because it was told to.
@@ -96,14 +96,20 @@ pub(super) fn attend(mut command: Command) -> io::Result<Output> {
 
 /// If another process attends to this one, has this one end with it.
 pub(super) fn be_attended() -> io::Result<()> {
-    let attendant = std::env::var(ATTENDANT).ok().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
-    // What this one starts has the name in its environment, too.
-    let is_ours = || attendant.is_some() && getppid() == attendant;
-    if !is_ours() {
-        return Ok(());
-    }
+    let Some(attendant) = std::env::var_os(ATTENDANT) else { return Ok(()) };
     set_parent_process_death_signal(Some(Signal::TERM))?;
-    if is_ours() { Ok(()) } else { Err(io::Error::other("who has started it has ended")) }
+    // It may have ended before that.
+    let parent = getppid().map(|pid| pid.as_raw_pid().to_string());
+    if parent.is_some_and(|pid| *attendant == *pid) {
+        Ok(())
+    } else {
+        Err(io::Error::other("who has started it has ended"))
+    }
+}
+
+/// What this command starts is not attended to, should it be another test.
+pub(super) fn leave_alone(command: &mut Command) -> &mut Command {
+    command.env_remove(ATTENDANT)
 }
 
 /// Whether there is a process that is attended to, which gets this signal.
@@ -122,9 +128,9 @@ fn take(signal: i32) {
         CAME.store(signal, Ordering::Release);
         given_up.store(true, Ordering::Release);
         if pass_on(signal) {
-            eprintln!("junctor: {}: the run is given up; another signal ends this at once", name(signal));
+            errln!("junctor: {}: the run is given up; another signal ends this at once", name(signal));
         } else {
-            eprintln!(
+            errln!(
                 "junctor: {}: what was found so far is told; another signal ends this at once",
                 name(signal)
             );

@@ -37,7 +37,7 @@ impl Log {
                     None => format!("lost {}, unsent {}", row.lost, row.unsent),
                     Some(why) => format!("invalid: {why}"),
                 };
-                eprintln!("  {size} bytes, {mpps:.4} Mpps for {seconds} s: {outcome}");
+                errln!("  {size} bytes, {mpps:.4} Mpps for {seconds} s: {outcome}");
             }
             held(&rows).push(row);
         }));

@@ -83,8 +83,8 @@ fn rescue(json: &str) {
         file.keep().map(|(_, path)| path).map_err(|why| why.error)
     };
     match [PathBuf::from("."), std::env::temp_dir()].into_iter().find_map(|place| keep(place).ok()) {
-        Some(path) => eprintln!("junctor: the results are in {}", path.display()),
-        None => eprintln!("{}", json.trim_end()),
+        Some(path) => errln!("junctor: the results are in {}", path.display()),
+        None => errln!("{}", json.trim_end()),
     }
 }
 

@@ -8,6 +8,7 @@ use tester::station::Reset;
 use tester::trial::Invalid;
 
 use super::device::Running;
+use super::interrupt;
 
 /// What is done to a configuration in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -85,7 +86,9 @@ pub(super) fn shell(command: &str) -> Result<(), Invalid> {
 /// The same with these words in its environment.
 pub(super) fn shell_with(command: &str, environment: &[(&str, &str)]) -> Result<(), Invalid> {
     let failed = |how: String| Invalid::new(format!("'{command}' {how}"), "see that it runs by itself");
-    let output = Command::new("sh").args(["-c", command]).envs(environment.iter().copied()).output();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).envs(environment.iter().copied());
+    let output = interrupt::leave_alone(&mut shell).output();
     let output = output.map_err(|why| failed(format!("could not be started: {why}")))?;
     let said = String::from_utf8_lossy(&output.stderr);
     match said.trim().lines().last() {

@@ -118,6 +118,8 @@ pub(super) struct Look {
     /// When, since the router began, and how long after the look before, in seconds.
     pub(super) up: f64,
     pub(super) seconds: f64,
+    /// Packets that elements without inputs sent, for each second: what came into the router, each once.
+    pub(super) came: f64,
     pub(super) version: String,
     pub(super) configurations: u64,
     pub(super) moves: u64,
@@ -281,7 +283,11 @@ impl Look {
             });
         }
         if !class.is_empty() {
-            self.elements.push(rates.element(sums, number, name, class));
+            let element = rates.element(sums, number, name, class);
+            if get("element.received").is_none() {
+                self.came += element.packets;
+            }
+            self.elements.push(element);
         }
     }
 
@@ -319,11 +325,6 @@ impl Look {
         self.queues.retain(|q| has([&q.name, &q.class]));
         self.drops.retain(|d| has([&d.element, &d.reason]));
         self.tables.retain(|t| has([&t.name, &t.class]));
-    }
-
-    /// Packets that tasks moved for each second, on all cores.
-    pub(super) fn packet_rate(&self) -> f64 {
-        self.cores.iter().map(|c| c.packets).sum()
     }
 
     /// Packets dropped for each second, at all elements, without those that somebody wanted discarded.

@@ -9,10 +9,11 @@ use super::sheet::{self, Sheet, fit, short, time};
 /// All of it.
 pub(super) fn text(look: &Look) -> String {
     let mut text = format!(
-        "router {}, up {}, looked at for {:.2} s; {} drops/s; {} of {} frames in use\n",
+        "router {}, up {}, looked at for {:.2} s; {} packets/s in; {} drops/s; {} of {} frames in use\n",
         look.router.pid,
         time(look.up),
         look.seconds,
+        short(look.came),
         short(look.drop_rate()),
         look.frames.0.saturating_sub(look.frames.1),
         look.frames.0

@@ -107,7 +107,7 @@ fn summary<'a>(app: &App, look: &Look, width: usize, colours: Colours) -> Line<'
     let drops = look.drop_rate();
     let mut parts = vec![
         (format!("router {}", look.router.pid), colours.head()),
-        (format!("{} packets/s", short(look.packet_rate())), Style::new()),
+        (format!("{} packets/s", short(look.came)), Style::new()),
         (format!("{} drops/s", short(drops)), colours.alarm(u8::from(drops > 0.0))),
         (format!("up {}", time(look.up)), Style::new()),
     ];

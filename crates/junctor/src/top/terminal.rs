@@ -34,7 +34,7 @@ pub(super) fn main(args: &Args, interval: Duration) -> u8 {
         Ok(watch) => Some(watch),
         Err(_) if args.wait => None,
         Err((why, status)) => {
-            eprintln!("junctor: {why}");
+            errln!("junctor: {why}");
             return status;
         }
     };

@@ -223,10 +223,11 @@ fn full_disks_closed_pipes_and_routers_that_go_are_named() {
     let (_, why, status) = router.ask(&["capture", "q", "-w", missing.to_str().unwrap()]);
     assert!(status == 1 && why.contains("no/such.pcapng"), "{why}");
     for (args, status, words) in [
-        (&["nope"][..], 1, "no element 'nope'"),
-        (&["q:7"], 1, "none of these is meant"),
-        (&["q", "-f", "port what"], 1, "port what"),
-        (&["--drops", "no-such"], 1, "no packet is dropped for the reason 'no-such'"),
+        (&["nope"][..], 2, "no element 'nope'"),
+        (&["q:7"], 2, "none of these is meant"),
+        (&["q", "-f", "port what"], 2, "port what"),
+        (&["q", "-w", "-", "--ring-size", "1K"], 2, "not standard output"),
+        (&["--drops", "no-such"], 2, "no packet is dropped for the reason 'no-such'"),
         (&["q", "--ring-size", "x", "-w", "f"], 2, "--ring-size expects"),
         (&[], 2, "required"),
     ] {
@@ -277,7 +278,7 @@ fn full_disks_closed_pipes_and_routers_that_go_are_named() {
     let output = child.wait_with_output().unwrap();
     let why = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        output.status.code() == Some(1) && why.contains("the router ended") && why.contains("kept:"),
+        output.status.code() == Some(1) && why.contains("the router has ended") && why.contains("kept:"),
         "{why}"
     );
     if let Some(read) = told("tcpdump", &[], &file) {

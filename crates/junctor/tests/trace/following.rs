@@ -273,20 +273,46 @@ fn rewriters_answer_for_flows_that_have_mappings() {
     }
 }
 
+/// A packet that is tried at a device meets what the device's element would not take: frames for others, and what its filter refuses.
+#[test]
+fn a_packet_that_a_device_would_not_take_ends_there() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("a_packet_that_a_device_would_not_take_ends_there skipped: devices are root's");
+        return;
+    }
+    // The loopback device's address is 0.
+    let device = "FromDevice(lo, METHOD AF_PACKET, BPF_FILTER \"udp port 53\")";
+    let router = Running::start(&format!("in :: {device} -> c :: Counter -> Discard;"), &["-j", "1"]);
+    let tried = |to: &str, port: u16| {
+        let packet =
+            format!("eth 2:0:0:0:0:9 > {to} / ip 10.0.0.1 > 10.0.1.9 / udp 1000 > {port} / payload 4");
+        router.trace(&["--at", "in", "--packet", &packet]).remove(0)
+    };
+    let (foreign, refused) = (tried("2:0:0:0:0:1", 53), tried("0:0:0:0:0:0", 54));
+    assert_eq!((path(&foreign), end(&foreign)), (vec!["in"], ("dropped", "not-for-us")));
+    assert_eq!((path(&refused), end(&refused)), (vec!["in"], ("dropped", "filtered")));
+    let fields = foreign["fields"].as_array().expect("fields");
+    assert!(fields.iter().any(|f| f["field"] == "eth.dst" && f["value"] == "02:00:00:00:00:01"), "{foreign}");
+    for to in ["0:0:0:0:0:0", "ff:ff:ff:ff:ff:ff"] {
+        assert_eq!(path(&tried(to, 53))[..2], ["in", "c"], "{to}");
+    }
+}
+
 #[test]
 fn what_cannot_be_done_is_named() {
     let router = Running::start("Idle -> c :: CheckIPHeader -> Discard; Idle -> d :: Discard;", &["-j", "1"]);
     let packet = "ip 1.2.3.4 > 5.6.7.8";
     for (args, status, words) in [
         (&["--packet", "ip 1.2.3.4", "--at", "c"][..], 2, "expected '>'"),
-        (&["--packet", packet], 1, "say by --at"),
-        (&["--packet", packet, "--at", "x"], 1, "no element 'x'"),
-        (&["--packet", packet, "--at", "c:1"], 1, "c has inputs 0 to 0, and no 1"),
+        (&["--packet", packet], 2, "say by --at"),
+        (&["--packet", packet, "--at", "x"], 2, "no element 'x'"),
+        (&["--packet", "ip 1.2.3.4 > 5.6.7.8 frag", "--at", "c"], 2, "which has ttl N, "),
+        (&["--packet", packet, "--at", "c:1"], 2, "c has inputs 0 to 0, and no 1"),
         (&["--hex", "123", "--at", "c"], 2, "half a byte"),
         (&["--pcap", "/nonexistent", "--at", "c"], 2, "/nonexistent: "),
         (&["--time", "0", "--at", "c"], 2, "--time expects"),
-        (&["port", "what"], 1, "port what"),
-        (&["--at", "c:x"], 1, "'x' in 'c:x'"),
+        (&["port", "what"], 2, "port what"),
+        (&["--at", "c:x"], 2, "'x' in 'c:x'"),
     ] {
         let mut all = vec!["trace"];
         all.extend(args);

@@ -286,6 +286,7 @@ fn what_does_not_happen_is_said() {
     let text = "InfiniteSource(LIMIT 1000, STOP true) -> Discard;";
     let until = ["--until", "drop=no-route", "--until", "drop", "--until", "latency>3600s"];
     let common = [&until[..], &["--no-kernel", "--", "-j", "1", "-e", text]].concat();
+    std::fs::write(&packets, "of an earlier recording").unwrap();
     let output = junctor(&[&["profile", "record", "-o", path][..], &common].concat());
     let words = said(&output);
     assert_eq!(output.status.code(), Some(1), "{words}");

@@ -45,7 +45,7 @@ fn percent(share: f64) -> String {
 /// All that is found, the gravest first.
 pub(super) fn find(report: &Report, recording: &Recording) -> Vec<Finding> {
     let mut found: Vec<Finding> = report.locks.iter().filter_map(|lock| waits(lock, recording)).collect();
-    found.extend(report.queues.iter().filter_map(full));
+    found.extend(report.queues.iter().filter_map(|queue| full(queue, report.one_in)));
     found.extend(report.threads.iter().filter_map(|thread| shared(thread, report)));
     found.extend(report.processors.iter().filter(|p| p.router > FREE).filter_map(|p| {
         let share = p.interrupts + p.softirqs;
@@ -111,12 +111,13 @@ fn mend(class: &str, at: &str) -> String {
     }
 }
 
-fn full(queue: &Queue) -> Option<Finding> {
+fn full(queue: &Queue, one_in: u32) -> Option<Finding> {
     if queue.full_packets == 0 {
         return None;
     }
     let drained = match &queue.drained_by[..] {
-        [] => "nobody that was told of drains it".into(),
+        [] if one_in > 1 => format!("none of the runs that were told of, one in {one_in}, drains it"),
+        [] => "nobody drains it".into(),
         [one] => format!("{one} drains it"),
         all => format!("{} drain it", all.join(", ")),
     };
@@ -133,7 +134,8 @@ fn shared(thread: &Thread, report: &Report) -> Option<Finding> {
     let ready = thread.ready.filter(|ready| thread.worker.is_some() && *ready >= READY)?;
     let others = report.processors.iter().filter(|p| p.threads.iter().any(|t| t.id == thread.id));
     let others = others.flat_map(|p| p.threads.iter().filter(|t| t.id != thread.id).take(3));
-    let names: Vec<String> = others.map(|t| format!("{} ({})", t.name, percent(t.share))).collect();
+    let names: Vec<String> =
+        others.map(|t| format!("{} ({})", report.name_of_share(t), percent(t.share))).collect();
     Some(Finding {
         kind: "processor-shared".into(),
         subject: thread.name.clone(),

@@ -160,6 +160,8 @@ struct Cpu {
 
 impl Cpu {
     fn switch(&mut self, at: u64, to: u32) {
+        // No thread is left in the midst of these: ends were lost.
+        self.above.clear();
         self.settle(at);
         self.thread = Some((to, at));
     }
@@ -172,12 +174,20 @@ impl Cpu {
     }
 
     fn begin(&mut self, at: u64, softirq: bool) {
+        // None lies in another of its kind: the end of that one was lost.
+        self.drop_from(softirq);
         self.above.push((at, softirq));
+    }
+
+    /// Forgets what is under way of this kind, and what lies in it. Returns since when it was.
+    fn drop_from(&mut self, softirq: bool) -> Option<u64> {
+        let begun = self.above.iter().rposition(|(_, kind)| *kind == softirq)?;
+        self.above.drain(begun..).next().map(|(since, _)| since)
     }
 
     fn end(&mut self, at: u64, softirq: bool) {
         // An end without a beginning began before the recording.
-        let Some((since, _)) = self.above.pop_if(|(_, kind)| *kind == softirq) else { return };
+        let Some(since) = self.drop_from(softirq) else { return };
         let spent = at.saturating_sub(since);
         *(if softirq { &mut self.softirqs } else { &mut self.interrupts }) += spent;
         // What lies in another counts there only once.
@@ -205,7 +215,10 @@ pub(super) fn tables(trace: &Trace<'_>) -> (Vec<Processor>, Vec<Thread>) {
             KernelKind::Switch => {
                 if cpu.thread.is_none() {
                     // Until now it was with this one.
-                    cpu.thread = Some((event.thread, cpu.first.unwrap_or(at)));
+                    let first = cpu.first.unwrap_or(at);
+                    cpu.thread = Some((event.thread, first));
+                    let there = follows.entry(event.thread).or_default();
+                    there.since.get_or_insert((first, State::Running));
                 }
                 // The kernel does not name a thread that ends when it leaves its processor.
                 if let Some((there, _)) = cpu.thread

@@ -159,11 +159,80 @@ fn names_hold_from_the_exchange_on() {
 }
 
 /// A worker that has its processor for 600 ms, waits 200 ms for it while another process is there, and is then blocked.
+/// What the kernel told of the first processor, at so many milliseconds.
+fn on_cpu_0(at_ms: u64, kind: KernelKind, thread: u32, a: u32, b: u32) -> KernelEvent {
+    KernelEvent { at_ns: at_ms * 1_000_000, kind, cpu: 0, thread, a, b, c: 0 }
+}
+
+/// Ends that were lost, or came before all kinds of events did, neither nest nor add up.
+#[test]
+fn halves_of_interrupts_are_no_share() {
+    let mut recording = second();
+    let kernel = |at, kind, a, b| on_cpu_0(at, kind, 100, a, b);
+    let begun = |at| kernel(at, KernelKind::SoftirqBegin, 3, 0);
+    recording.kernel = vec![kernel(0, KernelKind::Switch, 0, 100)];
+    recording.kernel.extend((1..=50).map(|i| begun(i * 10)));
+    recording.kernel.extend([
+        kernel(510, KernelKind::SoftirqEnd, 3, 0),
+        kernel(520, KernelKind::SoftirqEnd, 3, 0),
+        // The end of the first was lost, and who is left for another was in none.
+        kernel(600, KernelKind::IrqBegin, 9, 0),
+        begun(610),
+        kernel(620, KernelKind::SoftirqEnd, 3, 0),
+        kernel(700, KernelKind::IrqBegin, 9, 0),
+        kernel(705, KernelKind::IrqEnd, 9, 0),
+        begun(800),
+        kernel(900, KernelKind::Switch, 0, 999),
+        kernel(950, KernelKind::SoftirqEnd, 3, 0),
+        kernel(1000, KernelKind::Switch, 0, 100),
+    ]);
+    let cpu = &Report::new(&recording).processors[0];
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
+    assert!(near(cpu.softirqs, 0.020) && near(cpu.interrupts, 0.005), "{cpu:?}");
+    assert!(near(cpu.router, 0.875) && near(cpu.others, 0.1), "{cpu:?}");
+}
+
+/// A thread of another program that is called like one of the router's is told apart.
+#[test]
+fn namesakes_are_told_apart() {
+    let mut recording = second();
+    let kernel = |at, thread, a, b| on_cpu_0(at, KernelKind::Switch, thread, a, b);
+    recording.commands.insert(999, "worker-0".into());
+    recording.kernel = vec![kernel(0, 0, 0, 100), kernel(500, 100, 0, 999), kernel(1000, 999, 0, 100)];
+    recording.events.push(event(10, Kind::Task, 1, (2, 0), (5, 0)));
+    let report = Report::new(&recording);
+    let told = "beside it ran another program's worker-0 (thread 999) (50 %)";
+    assert!(report.findings[0].text.contains(told), "{report}");
+}
+
+/// Who was on a processor when the recording began, and leaves it near the end, was there all the time.
+#[test]
+fn a_thread_that_was_there_from_the_beginning_ran() {
+    let mut recording = second();
+    let kernel = on_cpu_0;
+    recording.kernel = vec![
+        kernel(0, KernelKind::IrqBegin, 100, 9, 0),
+        kernel(1, KernelKind::IrqEnd, 100, 9, 0),
+        kernel(990, KernelKind::Switch, 100, 0, 999),
+        kernel(1000, KernelKind::Switch, 999, 0, 100),
+    ];
+    recording.events.push(event(10, Kind::Task, 1, (2, 0), (5, 0)));
+    let report = Report::new(&recording);
+    let worker = &report.threads[0];
+    let near = |a: Option<f64>, b: f64| a.is_some_and(|a| (a - b).abs() < 1e-6);
+    assert!(near(worker.running, 0.99) && near(worker.ready, 0.01), "{worker:?}");
+    assert!(!kinds(&report).contains(&"processor-shared"), "{report}");
+}
+
+#[test]
+fn without_a_thread_nothing_is_judged() {
+    assert!(Report::new(&second()).to_string().contains("none can be had"));
+}
+
 #[test]
 fn the_kernel_tells_who_had_processors() {
     let mut recording = second();
-    let ms = 1_000_000u64;
-    let kernel = |at, kind, thread, a, b| KernelEvent { at_ns: at * ms, kind, cpu: 0, thread, a, b, c: 0 };
+    let kernel = on_cpu_0;
     recording.commands.insert(999, "cc1".into());
     recording.kernel = vec![
         kernel(0, KernelKind::Switch, 0, 0, 100),

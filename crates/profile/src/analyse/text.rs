@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::processors::Thread;
+use super::processors::{Share, Thread};
 use super::{FiredAt, Report};
 
 /// Rows of cells, the first column to the left, the others to the right.
@@ -66,7 +66,9 @@ impl Display for Report {
             }
         }
         writeln!(f, "\nFindings")?;
-        if self.findings.is_empty() {
+        if self.threads.is_empty() {
+            writeln!(f, "  none can be had: no thread of the router told of anything")?;
+        } else if self.findings.is_empty() {
             writeln!(f, "  none: no lock, queue, interrupt or neighbour costs this router worth a word")?;
         }
         for finding in &self.findings {
@@ -102,14 +104,24 @@ impl Report {
         }
     }
 
+    /// A thread's name; one of another program that is called like one of the router's is told apart.
+    pub(super) fn name_of_share(&self, share: &Share) -> String {
+        let Share { name, id, router, .. } = share;
+        match !router && self.threads.iter().any(|own| own.name == *name) {
+            true => format!("another program's {name} (thread {id})"),
+            false => name.clone(),
+        }
+    }
+
     fn processors(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let rows: Vec<Vec<String>> = self
             .processors
             .iter()
             .map(|p| {
                 let shares = [p.router, p.others, p.interrupts, p.softirqs, p.idle].map(percent);
+                let most = p.threads.first();
                 let most =
-                    p.threads.first().map_or(String::new(), |t| format!("{} {}", t.name, percent(t.share)));
+                    most.map_or(String::new(), |t| format!("{} {}", self.name_of_share(t), percent(t.share)));
                 std::iter::once(format!("CPU {}", p.cpu)).chain(shares).chain([most]).collect()
             })
             .collect();
@@ -137,6 +149,9 @@ impl Report {
             "yielded",
         ];
         table(f, "Threads of the router", &head, &rows)?;
+        if !self.threads.is_empty() {
+            writeln!(f, "  working: in tasks and timers, with what they wait for locks")?;
+        }
         if self.threads.iter().any(|t| t.running.is_some()) {
             writeln!(f, "  running, ready, blocked: of the time since the kernel first told of the thread")?;
         }

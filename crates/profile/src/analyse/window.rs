@@ -16,10 +16,10 @@ pub(super) struct Window {
 impl Window {
     /// Of a recording from `whole.0` to `whole.1`. Rings that were emptied all the time tell of all of it, but for what is said to be lost. Those that were
     /// emptied at the end and have run over tell of what came last, or, if they took no more, of what came first: it ends where the first of them was full,
-    /// or begins with the last that begins.
+    /// or begins with the last that begins. The same holds of a file that had no room for all that they held.
     pub(super) fn of(recording: &Recording, whole: (u64, u64)) -> Window {
         let mut window = Window { from: whole.0, to: whole.1 };
-        let mode = recording.header.mode.parse::<Mode>().unwrap_or_default();
+        let mode = recording.mode();
         let lost = recording.end.as_ref().map_or(&[][..], |end| &end.lost);
         for (i, _) in lost.iter().enumerate().filter(|(_, lost)| **lost > 0) {
             let mut times = recording.events.iter().filter(|e| e.thread as usize == i + 1).map(|e| e.at);
@@ -27,6 +27,14 @@ impl Window {
                 Mode::Stream => {}
                 Mode::Flight => window.from = times.next().map_or(window.from, |at| window.from.max(at)),
                 Mode::Stop => window.to = times.next_back().map_or(window.to, |at| window.to.min(at)),
+            }
+        }
+        if recording.end.as_ref().is_some_and(|end| end.no_room > 0) {
+            let times = recording.events.iter().map(|e| e.at);
+            match mode {
+                Mode::Stream => {}
+                Mode::Flight => window.from = times.min().map_or(window.from, |at| window.from.max(at)),
+                Mode::Stop => window.to = times.max().map_or(window.to, |at| window.to.min(at)),
             }
         }
         // One that holds next to nothing leaves no time for all.

@@ -83,7 +83,7 @@ impl Place {
         let put = put().and_then(|()| self.file.persist(&self.path).map(drop).map_err(|why| why.error));
         put.map_err(|why| {
             // Not measured in vain, even so.
-            println!("{}", String::from_utf8_lossy(result).trim_end());
+            outln!("{}", String::from_utf8_lossy(result).trim_end());
             format!("cannot write {path}: {why}; the result was printed instead; make room, and go on with --resume")
         })
     }

@@ -69,7 +69,7 @@ pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugg
     let told = told(&rig, setup)?;
     let line = filled(line, &told);
     let mut command = Command::new("/proc/self/exe");
-    command.args(["test", "start-device", &line]);
+    interrupt::leave_alone(&mut command).args(["test", "start-device", &line]);
     command.envs(told.iter().map(|(name, value)| (format!("JUNCTOR_{name}"), value)));
     let resident = rig.device().settle(command, line.clone(), &rig.cores.device).map_err(said)?;
     let resident = Arc::new(Mutex::new(resident));
