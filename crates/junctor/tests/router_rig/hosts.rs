@@ -38,6 +38,22 @@ pub fn ping(host: &Namespace, to: &str, size: usize, more: &str) -> String {
     (0..3).map(one).collect()
 }
 
+/// The way to `other` as traceroute finds it: who has answered for each hop, `*` where nobody has. `how` says what it sends.
+///
+/// Each hop has a traceroute of its own. With all on one raw socket it may read no echo reply: Linux queues an ICMP error there, wakes
+/// the reader, and only then marks the socket (`raw_err`, `rawv6_err`). Where the reader was faster, the mark stays, and traceroute
+/// looks for ever into a queue of errors that is empty.
+pub fn way(host: &Namespace, how: &str, other: &str) -> Vec<String> {
+    let mut hops: Vec<String> = Vec::new();
+    while hops.len() < 4 && hops.last().is_none_or(|last| last != other) {
+        let hop = hops.len() + 1;
+        let text = done(host, &format!("traceroute {how} -n -q1 -w60 -f{hop} -m{hop} {other}"));
+        let who = text.lines().nth(1).and_then(|line| line.split_whitespace().nth(1));
+        hops.push(who.unwrap_or_else(|| panic!("{text}")).to_owned());
+    }
+    hops
+}
+
 /// Transfers 4 MiB by iperf3 from `client` to `server` at `address`, however long that takes; returns what arrived, in bytes. Buffers
 /// are small, so that little is still on its way when iperf3 stops counting. With `-t` among the options it is for so many seconds.
 pub fn iperf(server: &Namespace, client: &Namespace, address: &str, options: &str) -> f64 {

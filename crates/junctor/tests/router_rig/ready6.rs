@@ -4,7 +4,7 @@
 use lab::rig::{COMMAND_TIMEOUT, Namespace, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE, edited};
-use crate::hosts::{done, ended, iperf, ping, until_said};
+use crate::hosts::{done, ended, iperf, ping, until_said, way};
 use crate::on_rig;
 use crate::router::rig as rig4;
 
@@ -35,12 +35,6 @@ fn router(rig: &Rig, method: &str, arguments: &[&str]) -> Dut {
 const BOTH: [&str; 2] = ["d0=10.0.1.1/24,2001:db8:1::1/64", "d1=10.0.2.1/24,2001:db8:2::1/64"];
 const SIX: [&str; 2] = ["d0=2001:db8:1::1/64", "d1=2001:db8:2::1/64"];
 
-/// The way as traceroute finds it.
-fn way(host: &Namespace, how: &str, other: &str) -> Vec<String> {
-    let text = done(host, &format!("traceroute {how} -n -q1 -w60 {other}"));
-    text.lines().skip(1).filter_map(|l| l.split_whitespace().nth(1)).map(str::to_owned).collect()
-}
-
 /// Both families on the same interfaces: neighbours, pings, the way, transfers.
 fn check_both(method: &str) {
     let rig = rig(1500, 1500);
@@ -55,10 +49,7 @@ fn check_both(method: &str) {
         ping(host, &format!("ff02::2%{near}"), 56, "-6");
         assert_eq!(way(host, "-I", &far4), [gateway4.clone(), far4.clone()]);
         for how in ["-6 -I", "-6 -U"] {
-            let way = way(host, how, &far6);
-            if way != [gateway6.clone(), far6.clone()] {
-                panic!("{how} from {mine}: {way:?}\n{}", crate::router6::seen(&rig, dut));
-            }
+            assert_eq!(way(host, how, &far6), [gateway6.clone(), far6.clone()], "{how}");
         }
         // The host has found the router by neighbour discovery, as a router, at its station.
         let mac = rig.dut.mac(if mine == 1 { "d0" } else { "d1" }).unwrap();

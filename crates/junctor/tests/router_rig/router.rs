@@ -4,7 +4,7 @@
 use lab::rig::{COMMAND_TIMEOUT, Cable, Namespace, Rig};
 
 use crate::dut::Dut;
-use crate::hosts::{done, ended, iperf, ping};
+use crate::hosts::{ended, iperf, ping, way};
 use crate::on_rig;
 
 /// A rig whose hosts are at 10.0.1.2 and 10.0.2.2, one router apart, with cables of these MTUs.
@@ -38,9 +38,7 @@ fn check_reach(method: &str) {
         let mac = rig.dut.mac(device).unwrap().map(|b| format!("{b:02x}")).join(":");
         assert!(neighbour(host, gateway).contains(&mac), "{}", neighbour(host, gateway));
         for how in ["-I", "-U"] {
-            let way = done(host, &format!("traceroute -n -q1 -w60 {how} {other}"));
-            let hops: Vec<&str> = way.lines().skip(1).filter_map(|l| l.split_whitespace().nth(1)).collect();
-            assert_eq!(hops, [gateway, other], "{way}");
+            assert_eq!(way(host, how, other), [gateway, other], "{how}");
         }
     }
     // The router asks anew for a host that it has not heard of: B's second address.
