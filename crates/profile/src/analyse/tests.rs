@@ -158,7 +158,6 @@ fn names_hold_from_the_exchange_on() {
     assert_eq!(names, ["new", "rt"]);
 }
 
-/// A worker that has its processor for 600 ms, waits 200 ms for it while another process is there, and is then blocked.
 /// What the kernel told of the first processor, at so many milliseconds.
 fn on_cpu_0(at_ms: u64, kind: KernelKind, thread: u32, a: u32, b: u32) -> KernelEvent {
     KernelEvent { at_ns: at_ms * 1_000_000, kind, cpu: 0, thread, a, b, c: 0 }
@@ -229,6 +228,7 @@ fn without_a_thread_nothing_is_judged() {
     assert!(Report::new(&second()).to_string().contains("none can be had"));
 }
 
+/// A worker that has its processor for 600 ms, waits 200 ms for it while another process is there, and is then blocked.
 #[test]
 fn the_kernel_tells_who_had_processors() {
     let mut recording = second();
