@@ -12,10 +12,13 @@ use crate::file::Recording;
 use crate::names::Missing;
 use crate::trigger::Fired;
 
+mod absence;
 mod elements;
 mod findings;
 mod locks;
+mod over_time;
 mod processors;
+mod rare;
 mod stalls;
 mod text;
 mod window;
@@ -23,7 +26,9 @@ mod window;
 pub use elements::{Drops, Element, Queue};
 pub use findings::Finding;
 pub use locks::{Lock, Pair};
+pub use over_time::Moment;
 pub use processors::{BlockedOn, Processor, Share, Thread};
+pub use rare::Rare;
 pub use stalls::Stall;
 use window::Window;
 
@@ -42,6 +47,8 @@ pub struct Report {
     pub kernel_events: u64,
     /// Events that were lost.
     pub lost: u64,
+    /// What threads were to record.
+    pub recorded: String,
     /// One in so many runs of tasks was recorded.
     pub one_in: u32,
     /// Whether the recording came to its end; one that was cut off says less.
@@ -68,6 +75,8 @@ pub struct Report {
     pub drops: Vec<Drops>,
     /// The longest that something stood still.
     pub stalls: Vec<Stall>,
+    /// What happens seldom, or only the kernel tells of.
+    pub rare: Vec<Rare>,
 }
 
 /// What a recording had waited for, when it has happened.
@@ -139,8 +148,8 @@ impl Report {
         let trace = Trace::new(recording);
         let lost =
             recording.end.as_ref().map_or(0, |e| e.lost.iter().sum::<u64>() + e.lost_kernel + e.no_room);
-        let (elements, queues) = elements::tables(&trace);
-        let (processors, threads) = processors::tables(&trace);
+        let (processors, threads, absences) = processors::tables(&trace);
+        let (elements, queues) = elements::tables(&trace, &absences);
         let mut report = Report {
             duration_ms: trace.at_ms(trace.to),
             shares_of_ms: (trace.at_ms(trace.window.from), trace.at_ms(trace.window.to)),
@@ -148,6 +157,7 @@ impl Report {
             events: recording.events.len() as u64,
             kernel_events: recording.kernel.len() as u64,
             lost,
+            recorded: recording.events_asked().to_string(),
             one_in: recording.header.one_in.max(1),
             complete: recording.end.is_some(),
             until: recording.header.until.clone(),
@@ -161,9 +171,10 @@ impl Report {
             threads,
             elements,
             queues,
-            locks: locks::table(&trace),
+            locks: locks::table(&trace, &absences),
             drops: elements::drops(&trace),
-            stalls: stalls::longest(&trace),
+            stalls: stalls::longest(&trace, &absences),
+            rare: rare::table(&trace),
         };
         report.findings = findings::find(&report, recording);
         report

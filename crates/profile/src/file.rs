@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
-use sync::events::{EVENT_BYTES, Event, Kind};
+use sync::events::{EVENT_BYTES, Event, Kind, Mask};
 
 use crate::clock::{Pair, Timeline};
 use crate::kernel::event::{KERNEL_EVENT_BYTES, KernelEvent};
@@ -369,6 +369,11 @@ impl Recording {
     /// How rings were emptied.
     pub fn mode(&self) -> Mode {
         self.header.mode.parse().unwrap_or_default()
+    }
+
+    /// What threads were to record; all, if it is not known.
+    pub fn events_asked(&self) -> Mask {
+        self.header.events.parse().unwrap_or(Mask::ALL)
     }
 
     /// Time in this recording.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use sync::events::{Event, Kind};
 
 use super::Trace;
+use super::absence::Absences;
 
 /// An element, on all threads. What it called for packets is counted there, not here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -21,7 +22,7 @@ pub struct Element {
     pub packets: u64,
     /// Packets for each batch.
     pub packets_per_batch: f64,
-    /// Cycles for each packet.
+    /// Cycles for each packet, without those in which the thread had no processor, if the kernel told of this; of a queue, for coming and going.
     pub cycles_per_packet: f64,
     /// Nanoseconds for each packet.
     pub ns_per_packet: f64,
@@ -80,10 +81,10 @@ struct Span {
 struct Nest(Vec<Span>);
 
 impl Nest {
-    /// Adds a span; returns its cycles without those of spans that lie in it.
-    fn add(&mut self, event: &Event) -> u64 {
-        let cycles = u64::from(event.first);
-        let from = event.at.saturating_sub(cycles);
+    /// Adds a span, of whose cycles so many were spent without a processor; returns the others without those of spans that lie in it.
+    fn add(&mut self, event: &Event, away: u64) -> u64 {
+        let from = event.at.saturating_sub(u64::from(event.first));
+        let cycles = u64::from(event.first).saturating_sub(away);
         let mut own = cycles;
         while let Some(inner) = self.0.pop_if(|span| span.from >= from) {
             own = own.saturating_sub(inner.cycles);
@@ -116,6 +117,21 @@ impl Sums {
     }
 }
 
+/// What an element did. Packets come into a queue and go out of it, which both is of its cost.
+#[derive(Default)]
+struct ElementSums {
+    sums: Sums,
+    /// Batches taken out of a queue.
+    out: Sums,
+}
+
+impl ElementSums {
+    /// Of all that it did, for each packet: of a queue, what one costs that comes and goes.
+    fn cycles_per_packet(&self) -> f64 {
+        self.sums.cycles_per_packet() + self.out.cycles_per_packet()
+    }
+}
+
 #[derive(Default)]
 struct QueueSums {
     into: Sums,
@@ -128,9 +144,9 @@ struct QueueSums {
 }
 
 /// Elements, the dearest first, and queues by name.
-pub(super) fn tables(trace: &Trace<'_>) -> (Vec<Element>, Vec<Queue>) {
+pub(super) fn tables(trace: &Trace<'_>, absences: &Absences) -> (Vec<Element>, Vec<Queue>) {
     let mut nests: HashMap<u32, Nest> = HashMap::new();
-    let mut elements: BTreeMap<(String, String), Sums> = BTreeMap::new();
+    let mut elements: BTreeMap<(String, String), ElementSums> = BTreeMap::new();
     let mut queues: BTreeMap<String, QueueSums> = BTreeMap::new();
     let mut busy = 0u64;
     for event in &trace.recording.events {
@@ -139,9 +155,15 @@ pub(super) fn tables(trace: &Trace<'_>) -> (Vec<Element>, Vec<Queue>) {
         };
         match event.kind {
             Kind::Batch | Kind::Enqueue | Kind::Dequeue => {
-                let own = nests.entry(event.thread).or_default().add(event);
+                let from = event.at.saturating_sub(event.first.into());
+                let away = absences.away(event.thread, from, event.at);
+                let own = nests.entry(event.thread).or_default().add(event, away);
                 busy += own;
-                elements.entry(trace.element(event.subject, event.at)).or_default().add(event, own);
+                let element = elements.entry(trace.element(event.subject, event.at)).or_default();
+                match event.kind {
+                    Kind::Dequeue => element.out.add(event, own),
+                    _ => element.sums.add(event, own),
+                }
                 match event.kind {
                     Kind::Enqueue => queue(&mut queues, event.subject, &mut |q| {
                         q.into.add(event, own);
@@ -163,15 +185,19 @@ pub(super) fn tables(trace: &Trace<'_>) -> (Vec<Element>, Vec<Queue>) {
         }
     }
     let ghz = trace.time.ghz();
-    let element = |((name, class), sums): ((String, String), Sums)| Element {
-        name,
-        class,
-        batches: sums.batches,
-        packets: sums.packets,
-        packets_per_batch: sums.packets as f64 / (sums.batches as f64).max(1.0),
-        cycles_per_packet: sums.cycles_per_packet(),
-        ns_per_packet: sums.cycles_per_packet() / ghz,
-        share: sums.cycles as f64 / (busy as f64).max(1.0),
+    let element = |((name, class), all): ((String, String), ElementSums)| {
+        // Runs are picked one by one, so of what comes in and what goes out one may be told of more often.
+        let told = if all.sums.packets >= all.out.packets { &all.sums } else { &all.out };
+        Element {
+            name,
+            class,
+            batches: told.batches,
+            packets: told.packets,
+            packets_per_batch: told.packets as f64 / (told.batches as f64).max(1.0),
+            cycles_per_packet: all.cycles_per_packet(),
+            ns_per_packet: all.cycles_per_packet() / ghz,
+            share: (all.sums.cycles + all.out.cycles) as f64 / (busy as f64).max(1.0),
+        }
     };
     let mut elements: Vec<Element> = elements.into_iter().map(element).collect();
     elements.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -228,7 +254,7 @@ mod tests {
         };
         let mut nest = Nest::default();
         // Two pulls, of which the second has one in it, within a push; then another push.
-        let own = [(10, 20), (32, 35), (30, 40), (0, 100), (100, 130)].map(|(a, b)| nest.add(&span(a, b)));
+        let own = [(10, 20), (32, 35), (30, 40), (0, 100), (100, 130)].map(|(a, b)| nest.add(&span(a, b), 0));
         assert_eq!(own, [10, 3, 7, 80, 30]);
     }
 }

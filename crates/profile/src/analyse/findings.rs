@@ -2,6 +2,7 @@
 //! Findings in words, each with what to do about it.
 
 use serde::Serialize;
+use sync::events::Mask;
 
 use super::{Lock, Queue, Report, Thread};
 use crate::file::Recording;
@@ -26,6 +27,8 @@ pub struct Finding {
 const WAITING: f64 = 0.01;
 /// Less waits than this may be chance.
 const WAITS: u64 = 10;
+/// Of waiting for a lock, what is worth a word because who held it had no processor.
+const AWAY: f64 = 0.1;
 /// The same of a worker that has no processor.
 const READY: f64 = 0.05;
 /// The same of interrupts.
@@ -45,7 +48,7 @@ fn percent(share: f64) -> String {
 /// All that is found, the gravest first.
 pub(super) fn find(report: &Report, recording: &Recording) -> Vec<Finding> {
     let mut found: Vec<Finding> = report.locks.iter().filter_map(|lock| waits(lock, recording)).collect();
-    found.extend(report.queues.iter().filter_map(|queue| full(queue, report.one_in)));
+    found.extend(report.queues.iter().filter_map(|queue| full(queue, report, recording)));
     found.extend(report.threads.iter().filter_map(|thread| shared(thread, report)));
     found.extend(report.processors.iter().filter(|p| p.router > FREE).filter_map(|p| {
         let share = p.interrupts + p.softirqs;
@@ -75,8 +78,9 @@ fn waits(lock: &Lock, recording: &Recording) -> Option<Finding> {
     let elements = recording.names.iter().flat_map(|n| &n.elements);
     let class = elements.into_iter().find(|e| e.name == lock.name).map(|e| e.class.as_str());
     let n = lock.waiters.len();
+    let away = lock.owner_away_us.map_or(0.0, |us| us / lock.wait_us.max(1e-9));
     let text = format!(
-        "{n} {} {} of {} time for the lock of `{}`{} ({} lock made at {}; {} waits, {:.1} us the longest)",
+        "{n} {} {} of {} time for the lock of `{}`{} ({} lock made at {}; {} waits, {:.1} us the longest{})",
         if n == 1 { "thread waits" } else { "threads wait" },
         percent(lock.share),
         if n == 1 { "its" } else { "their" },
@@ -86,6 +90,10 @@ fn waits(lock: &Lock, recording: &Recording) -> Option<Finding> {
         lock.at,
         lock.contended,
         lock.worst_wait_us,
+        match away > AWAY {
+            true => format!("; for {} of it, who held it had no processor", percent(away)),
+            false => String::new(),
+        },
     );
     let mend = mend(class.unwrap_or(""), &lock.at);
     Some(Finding { kind: "lock".into(), subject: lock.name.clone(), share: lock.share, text, mend })
@@ -111,22 +119,28 @@ fn mend(class: &str, at: &str) -> String {
     }
 }
 
-fn full(queue: &Queue, one_in: u32) -> Option<Finding> {
+fn full(queue: &Queue, report: &Report, recording: &Recording) -> Option<Finding> {
     if queue.full_packets == 0 {
         return None;
     }
-    let drained = match &queue.drained_by[..] {
-        [] if one_in > 1 => format!("none of the runs that were told of, one in {one_in}, drains it"),
-        [] => "nobody drains it".into(),
-        [one] => format!("{one} drains it"),
-        all => format!("{} drain it", all.join(", ")),
+    let one_in = report.one_in;
+    let bottleneck = "who drains it is the bottleneck: give it a core with less to do (--adaptive, --place), or for bursts a larger capacity";
+    let (drained, mend) = match &queue.drained_by[..] {
+        [] if !recording.events_asked().meets(Mask::QUEUES) => (String::new(), bottleneck),
+        [] if one_in > 1 => (
+            format!("; none of the runs that were told of, one in {one_in}, drains it"),
+            "record all runs (--one-in 1): if still nobody drains it, look what its output leads to, and whether that runs",
+        ),
+        [] => ("; nobody drains it".into(), "look what its output leads to, and whether that runs"),
+        [one] => (format!("; {one} drains it"), bottleneck),
+        all => (format!("; {} drain it", all.join(", ")), bottleneck),
     };
     Some(Finding {
         kind: "queue-full".into(),
         subject: queue.name.clone(),
         share: 0.0,
-        text: format!("`{}` had no room for {} packets; {drained}", queue.name, queue.full_packets),
-        mend: "who drains it is the bottleneck: give it a core with less to do (--adaptive, --place), or for bursts a larger capacity".into(),
+        text: format!("`{}` had no room for {} packets{drained}", queue.name, queue.full_packets),
+        mend: mend.into(),
     })
 }
 
@@ -152,15 +166,15 @@ fn shared(thread: &Thread, report: &Report) -> Option<Finding> {
 
 /// How much of the time a worker's work takes on a processor of its own: what others took of it in the midst of work is not counted, as far as the kernel
 /// tells.
-fn load(thread: &Thread) -> f64 {
+fn load(thread: &Thread) -> Option<f64> {
     let (running, ready) = (thread.running.unwrap_or(0.0), thread.ready.unwrap_or(0.0));
     let able = running + ready;
     let had = if able > 0.0 { running / able } else { 1.0 };
-    thread.working * had
+    thread.working.map(|working| working * had)
 }
 
 fn imbalance(report: &Report) -> Option<Finding> {
-    let workers = report.threads.iter().filter(|t| t.worker.is_some()).map(|t| (load(t), t));
+    let workers = report.threads.iter().filter(|t| t.worker.is_some()).filter_map(|t| Some((load(t)?, t)));
     let by_load = |a: &(f64, &Thread), b: &(f64, &Thread)| a.0.total_cmp(&b.0);
     let ((most, busy), (least, free)) = (workers.clone().max_by(by_load)?, workers.min_by(by_load)?);
     let but = match busy.running {

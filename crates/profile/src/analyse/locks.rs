@@ -7,6 +7,7 @@ use serde::Serialize;
 use sync::events::{Event, Kind};
 
 use super::Trace;
+use super::absence::Absences;
 use crate::names::LockName;
 
 /// A lock.
@@ -22,10 +23,14 @@ pub struct Lock {
     pub acquisitions: u64,
     /// Times that somebody had to wait.
     pub contended: u64,
-    /// Time waited in all, in microseconds, and the longest.
+    /// Time waited in all, in microseconds, and the longest: without what a waiter could have gone on in, had it had a processor.
     pub wait_us: f64,
     /// See above.
     pub worst_wait_us: f64,
+    /// The time that is left out there; nothing if the kernel did not tell of it, and so with the next.
+    pub unready_us: Option<f64>,
+    /// Of the time waited, how long whoever held the lock had no processor.
+    pub owner_away_us: Option<f64>,
     /// How long it was held in the mean when it was told of, and at most, in nanoseconds.
     pub held_ns: f64,
     /// See above.
@@ -59,6 +64,8 @@ struct Sums {
     /// Of this, as much as lies in the time of which all rings tell.
     wait_of_share: u64,
     worst_wait: u64,
+    unready: u64,
+    owner_away: u64,
     held: u64,
     worst_held: u64,
     /// Waits and cycles by owner and waiter.
@@ -66,7 +73,7 @@ struct Sums {
 }
 
 /// Locks that were told of, the one most waited for first.
-pub(super) fn table(trace: &Trace<'_>) -> Vec<Lock> {
+pub(super) fn table(trace: &Trace<'_>, absences: &Absences) -> Vec<Lock> {
     let mut sums: BTreeMap<u32, Sums> = BTreeMap::new();
     for event in trace.recording.events.iter().filter(|e| e.kind == Kind::Lock) {
         let (wait, held) = (u64::from(event.first), u64::from(event.second));
@@ -77,18 +84,24 @@ pub(super) fn table(trace: &Trace<'_>) -> Vec<Lock> {
             lock.contended += 1;
             // It was released at this time, and waited for before it was held.
             let waited = Event { at: event.at.saturating_sub(held), ..*event };
-            lock.wait_of_share += trace.window.part(&waited, wait);
+            let from = waited.at.saturating_sub(wait);
+            let unready = absences.ready(event.thread, from, waited.at);
+            lock.unready += unready;
+            lock.owner_away += absences.away(event.other, from, waited.at).min(wait - unready);
+            lock.wait_of_share += trace.window.part(&waited, wait).saturating_sub(unready);
+            let wait = wait - unready;
             (lock.wait, lock.worst_wait) = (lock.wait + wait, lock.worst_wait.max(wait));
             let pair = lock.pairs.entry((event.other, event.thread)).or_default();
             *pair = (pair.0 + 1, pair.1 + wait);
         }
     }
-    let mut locks: Vec<Lock> = sums.into_iter().map(|(number, sums)| lock(trace, number, &sums)).collect();
+    let lock = |(number, sums): (u32, Sums)| lock(trace, absences, number, &sums);
+    let mut locks: Vec<Lock> = sums.into_iter().map(lock).collect();
     locks.sort_by(|a, b| b.wait_us.total_cmp(&a.wait_us));
     locks
 }
 
-fn lock(trace: &Trace<'_>, number: u32, sums: &Sums) -> Lock {
+fn lock(trace: &Trace<'_>, absences: &Absences, number: u32, sums: &Sums) -> Lock {
     let unnamed = || LockName {
         number,
         name: format!("lock {number}"),
@@ -107,9 +120,12 @@ fn lock(trace: &Trace<'_>, number: u32, sums: &Sums) -> Lock {
         waits: *waits,
         wait_us: ns(*cycles) / 1e3,
     };
+    let known = |cycles: u64| waiters.iter().any(|t| absences.knows(*t)).then(|| ns(cycles) / 1e3);
     Lock {
         name,
         how,
+        unready_us: known(sums.unready),
+        owner_away_us: known(sums.owner_away),
         at,
         acquisitions: sums.acquisitions,
         contended: sums.contended,

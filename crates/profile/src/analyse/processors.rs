@@ -7,9 +7,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
-use sync::events::{Event, Kind};
+use sync::events::{Event, Kind, Mask};
 
 use super::Trace;
+use super::absence::{Absence, Absences};
+use super::over_time::{Moment, OverTime, What};
 use crate::awaited::{Awaited, Left, Reasons};
 use crate::kernel::event::{KernelEvent, KernelKind};
 
@@ -30,6 +32,8 @@ pub struct Processor {
     pub idle: f64,
     /// Threads, the longest first.
     pub threads: Vec<Share>,
+    /// The same over time, in parts that are equally long.
+    pub over_time: Vec<Moment>,
 }
 
 /// A thread's share of a processor.
@@ -54,12 +58,12 @@ pub struct Thread {
     pub id: u32,
     /// It runs tasks of elements: the numbers of its worker.
     pub worker: Option<u32>,
-    /// In tasks and timers that worked, of all time; scaled up from what was told.
-    pub working: f64,
+    /// In tasks and timers that worked, of all time; scaled up from what was told. Nothing if such was not recorded, and so with the next two.
+    pub working: Option<f64>,
     /// Waiting for locks.
-    pub waiting_for_locks: f64,
+    pub waiting_for_locks: Option<f64>,
     /// Sleeping because there was nothing to do, as the worker itself tells.
-    pub sleeping: f64,
+    pub sleeping: Option<f64>,
     /// On a processor, as the kernel tells; nothing if it told nothing of this thread, and so with those that follow.
     pub running: Option<f64>,
     /// Without a processor though it could run.
@@ -98,6 +102,9 @@ enum State {
 #[derive(Default)]
 struct Follow {
     since: Option<(u64, State)>,
+    /// Without a processor since then; not known where switches were lost.
+    away_since: Option<u64>,
+    absence: Absence,
     running: u64,
     ready: u64,
     blocked: BTreeMap<Awaited, u64>,
@@ -108,8 +115,21 @@ struct Follow {
 
 impl Follow {
     fn enter(&mut self, at: u64, state: State) {
+        if state == State::Running
+            && let Some(from) = self.away_since.take()
+        {
+            let ready = self.since.filter(|(_, was)| *was == State::Ready).map_or(at, |(since, _)| since);
+            self.absence.add(from, ready, at);
+        }
         self.leave(at);
         self.since = Some((at, state));
+    }
+
+    /// It has left its processor. If it is not known that it had one, switches were lost, and nobody knows when it came back.
+    fn off(&mut self, at: u64, state: State) {
+        let ran = self.since.is_some_and(|(_, was)| was == State::Running);
+        self.away_since = ran.then_some(at);
+        self.enter(at, state);
     }
 
     fn leave(&mut self, at: u64) {
@@ -143,14 +163,31 @@ impl Follow {
     }
 }
 
+/// An interrupt or a softirq under way.
+#[derive(Clone, Copy)]
+struct Above {
+    begun: u64,
+    /// The same, less what lies in it.
+    since: u64,
+    softirq: bool,
+}
+
+impl Above {
+    fn what(self) -> What {
+        if self.softirq { What::Softirq } else { What::Interrupt }
+    }
+}
+
 /// What is known of a processor so far.
-#[derive(Default)]
-struct Cpu {
+struct Cpu<'a> {
+    /// The kernel's numbers of the router's threads.
+    mine: &'a HashMap<u32, String>,
+    over_time: OverTime,
     first: Option<u64>,
     /// The thread there since when; 0 is idleness.
     thread: Option<(u32, u64)>,
-    /// Interrupts and softirqs under way, the innermost last: since when, and whether it is a softirq.
-    above: Vec<(u64, bool)>,
+    /// The innermost last.
+    above: Vec<Above>,
     /// Time taken from the present thread by these.
     taken: u64,
     interrupts: u64,
@@ -158,7 +195,22 @@ struct Cpu {
     by_thread: BTreeMap<u32, u64>,
 }
 
-impl Cpu {
+impl<'a> Cpu<'a> {
+    /// Of a recording from one time to the other.
+    fn new(mine: &'a HashMap<u32, String>, (from, to): (u64, u64)) -> Cpu<'a> {
+        Cpu {
+            mine,
+            over_time: OverTime::new(from, to),
+            first: None,
+            thread: None,
+            above: Vec::new(),
+            taken: 0,
+            interrupts: 0,
+            softirqs: 0,
+            by_thread: BTreeMap::new(),
+        }
+    }
+
     fn switch(&mut self, at: u64, to: u32) {
         // No thread is left in the midst of these: ends were lost.
         self.above.clear();
@@ -170,45 +222,62 @@ impl Cpu {
         if let Some((thread, since)) = self.thread.take() {
             let spent = at.saturating_sub(since).saturating_sub(std::mem::take(&mut self.taken));
             *self.by_thread.entry(thread).or_default() += spent;
+            self.over_time.add(since, at, self.what(thread));
+        }
+    }
+
+    fn what(&self, thread: u32) -> What {
+        match thread {
+            0 => What::Idle,
+            _ if self.mine.contains_key(&thread) => What::Router,
+            _ => What::Others,
         }
     }
 
     fn begin(&mut self, at: u64, softirq: bool) {
         // None lies in another of its kind: the end of that one was lost.
         self.drop_from(softirq);
-        self.above.push((at, softirq));
+        self.above.push(Above { begun: at, since: at, softirq });
     }
 
-    /// Forgets what is under way of this kind, and what lies in it. Returns since when it was.
-    fn drop_from(&mut self, softirq: bool) -> Option<u64> {
-        let begun = self.above.iter().rposition(|(_, kind)| *kind == softirq)?;
-        self.above.drain(begun..).next().map(|(since, _)| since)
+    /// Forgets what is under way of this kind, and what lies in it. Returns the former.
+    fn drop_from(&mut self, softirq: bool) -> Option<Above> {
+        let at = self.above.iter().rposition(|above| above.softirq == softirq)?;
+        self.above.drain(at..).next()
     }
 
     fn end(&mut self, at: u64, softirq: bool) {
         // An end without a beginning began before the recording.
-        let Some(since) = self.drop_from(softirq) else { return };
-        let spent = at.saturating_sub(since);
+        let Some(ended) = self.drop_from(softirq) else { return };
+        let spent = at.saturating_sub(ended.since);
         *(if softirq { &mut self.softirqs } else { &mut self.interrupts }) += spent;
         // What lies in another counts there only once.
-        if let Some((outer, _)) = self.above.last_mut() {
-            *outer += spent;
+        let within = self.above.last().map(|outer| outer.what());
+        if let Some(outer) = self.above.last_mut() {
+            outer.since += spent;
+        }
+        let thread = self.thread.map(|(thread, _)| self.what(thread));
+        match within.or(thread) {
+            Some(of) => self.over_time.instead(ended.begun, at, ended.what(), of),
+            None => self.over_time.add(ended.begun, at, ended.what()),
         }
         self.taken += spent;
     }
 }
 
-/// Processors and the router's threads.
-pub(super) fn tables(trace: &Trace<'_>) -> (Vec<Processor>, Vec<Thread>) {
+/// Processors and the router's threads, and when these had no processor.
+pub(super) fn tables(trace: &Trace<'_>) -> (Vec<Processor>, Vec<Thread>, Absences) {
     let mut kernel: Vec<&KernelEvent> = trace.recording.kernel.iter().collect();
     kernel.sort_by_key(|e| e.at_ns);
     let end_ns = kernel.last().map_or(0, |e| e.at_ns);
+    let whole = (kernel.first().map_or(0, |e| e.at_ns), end_ns);
+    let mine = own_ids(trace);
     let mut cpus: BTreeMap<u16, Cpu> = BTreeMap::new();
     let mut follows: HashMap<u32, Follow> = HashMap::new();
     let mut reasons = Reasons::new(trace.recording);
     for event in kernel {
         reasons.see(event);
-        let cpu = cpus.entry(event.cpu).or_default();
+        let cpu = cpus.entry(event.cpu).or_insert_with(|| Cpu::new(&mine, whole));
         cpu.first.get_or_insert(event.at_ns);
         let at = event.at_ns;
         match event.kind {
@@ -241,7 +310,7 @@ pub(super) fn tables(trace: &Trace<'_>) -> (Vec<Processor>, Vec<Thread>) {
                     State::Ended => {}
                     _ => left.yielded += 1,
                 }
-                left.enter(at, state);
+                left.off(at, state);
                 follows.entry(event.b).or_default().enter(at, State::Running);
             }
             KernelKind::Wakeup => {
@@ -259,9 +328,13 @@ pub(super) fn tables(trace: &Trace<'_>) -> (Vec<Processor>, Vec<Thread>) {
         }
     }
     follows.values_mut().for_each(|f| f.leave(end_ns));
-    let mine = own_ids(trace);
-    let processors = cpus.into_iter().map(|(cpu, state)| processor(trace, cpu, state, end_ns, &mine));
-    (processors.collect(), threads(trace, &follows))
+    let processors = cpus.into_iter().map(|(cpu, state)| processor(trace, cpu, state, end_ns)).collect();
+    let threads = threads(trace, &follows);
+    // Of who never left a processor, nothing is known but that it had one.
+    let told = follows.into_iter().filter(|(id, _)| mine.contains_key(id));
+    let known = told.map(|(id, follow)| (id, follow.absence)).collect();
+    let names = trace.recording.names.last().map_or(&[][..], |n| &n.threads);
+    (processors, threads, Absences::new(trace.time.clone(), known, names))
 }
 
 /// The kernel's numbers of the router's threads.
@@ -270,20 +343,16 @@ fn own_ids(trace: &Trace<'_>) -> HashMap<u32, String> {
     threads.filter(|t| t.kernel_id != 0).map(|t| (t.kernel_id, t.name.clone())).collect()
 }
 
-fn processor(
-    trace: &Trace<'_>,
-    number: u16,
-    mut cpu: Cpu,
-    end_ns: u64,
-    mine: &HashMap<u32, String>,
-) -> Processor {
+fn processor(trace: &Trace<'_>, number: u16, mut cpu: Cpu<'_>, end_ns: u64) -> Processor {
     cpu.settle(end_ns);
+    let mine = cpu.mine;
     let all = (end_ns.saturating_sub(cpu.first.unwrap_or(end_ns)) as f64).max(1.0);
     let share = |ns: u64| ns as f64 / all;
     let mut processor = Processor {
         cpu: number,
         interrupts: share(cpu.interrupts),
         softirqs: share(cpu.softirqs),
+        over_time: cpu.over_time.parts(),
         ..Processor::default()
     };
     for (id, ns) in cpu.by_thread {
@@ -336,6 +405,7 @@ fn threads(trace: &Trace<'_>, follows: &HashMap<u32, Follow>) -> Vec<Thread> {
         }
     }
     let all = trace.cycles();
+    let recorded = |what: Mask, share: f64| trace.recording.events_asked().meets(what).then_some(share);
     let ids = trace.recording.names.last().map_or(&[][..], |n| &n.threads);
     let thread = |(number, sums): (u32, Sums)| {
         let id = ids.get((number as usize).wrapping_sub(1)).map_or(0, |t| t.kernel_id);
@@ -346,9 +416,9 @@ fn threads(trace: &Trace<'_>, follows: &HashMap<u32, Follow>) -> Vec<Thread> {
             id,
             worker: sums.worker,
             // Of a few runs it is concluded how long all took.
-            working: (sums.working as f64 * trace.one_in() / all).min(1.0),
-            waiting_for_locks: sums.waiting as f64 / all,
-            sleeping: sums.sleeping as f64 / all,
+            working: recorded(Mask::TASKS, (sums.working as f64 * trace.one_in() / all).min(1.0)),
+            waiting_for_locks: recorded(Mask::WAITS.with(Mask::LOCKS), sums.waiting as f64 / all),
+            sleeping: recorded(Mask::CONTROL, sums.sleeping as f64 / all),
             running: share(|f| f.running),
             ready: share(|f| f.ready),
             blocked: share(Follow::blocked),

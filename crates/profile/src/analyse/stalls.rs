@@ -5,6 +5,7 @@ use serde::Serialize;
 use sync::events::{Event, Kind};
 
 use super::Trace;
+use super::absence::Absences;
 
 /// Something that took long.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -13,6 +14,8 @@ pub struct Stall {
     pub at_ms: f64,
     /// How long it took, in microseconds.
     pub took_us: f64,
+    /// Of this, how long the thread had no processor; nothing if the kernel did not tell.
+    pub away_us: Option<f64>,
     /// The thread.
     pub thread: String,
     /// What it was.
@@ -23,7 +26,7 @@ pub struct Stall {
 const MOST: usize = 10;
 
 /// The longest first.
-pub(super) fn longest(trace: &Trace<'_>) -> Vec<Stall> {
+pub(super) fn longest(trace: &Trace<'_>, absences: &Absences) -> Vec<Stall> {
     let mut all: Vec<(u32, &Event)> = Vec::new();
     for event in &trace.recording.events {
         let took = match event.kind {
@@ -40,7 +43,7 @@ pub(super) fn longest(trace: &Trace<'_>) -> Vec<Stall> {
         }
     }
     keep(&mut all);
-    all.into_iter().map(|(took, event)| stall(trace, took, event)).collect()
+    all.into_iter().map(|(took, event)| stall(trace, absences, took, event)).collect()
 }
 
 fn keep(all: &mut Vec<(u32, &Event)>) {
@@ -48,7 +51,7 @@ fn keep(all: &mut Vec<(u32, &Event)>) {
     all.truncate(MOST);
 }
 
-fn stall(trace: &Trace<'_>, took: u32, event: &Event) -> Stall {
+fn stall(trace: &Trace<'_>, absences: &Absences, took: u32, event: &Event) -> Stall {
     let element = || trace.element(event.subject, event.at).0;
     let what = match event.kind {
         Kind::Lock => {
@@ -66,7 +69,12 @@ fn stall(trace: &Trace<'_>, took: u32, event: &Event) -> Stall {
         Kind::Routes => format!("change of the routes of {}", element()),
         _ => "wait for a grace period".into(),
     };
+    // A lock was released at this time, and waited for before it was held.
+    let held = if event.kind == Kind::Lock { event.second.into() } else { 0 };
+    let to = event.at.saturating_sub(held);
+    let away = absences.away(event.thread, to.saturating_sub(took.into()), to);
     Stall {
+        away_us: absences.knows(event.thread).then(|| trace.time.span_ns(away) / 1e3),
         at_ms: trace.at_ms(event.at),
         took_us: trace.time.span_ns(u64::from(took)) / 1e3,
         thread: trace.thread(event.thread),

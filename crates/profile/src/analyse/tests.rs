@@ -298,7 +298,7 @@ fn a_worker_whose_processor_others_take_is_not_the_busier_one() {
     assert_eq!(alone.findings[0].text, "worker-0 works 100 % of the time, worker-1 only 20 %");
     let shared = Report::new(&one_works(false));
     assert!(
-        (shared.threads[0].working - 1.0).abs() < 1e-9 && shared.threads[0].ready > Some(0.45),
+        (shared.threads[0].working.unwrap() - 1.0).abs() < 1e-9 && shared.threads[0].ready > Some(0.45),
         "{shared}"
     );
     assert_eq!(kinds(&shared), ["processor-shared"]);
@@ -345,6 +345,133 @@ fn what_blocks_a_thread_is_told() {
     assert_eq!(told, want, "{report}");
     assert!((worker.blocked.unwrap() * all - 650.0).abs() < 0.5 && worker.yielded == Some(4), "{worker:?}");
     assert!(report.to_string().contains("work, asleep"), "{report}");
+}
+
+/// Worker 1 is taken off its processor for 200 ms in the midst of its work, and worker 0 waits for a lock that it holds, and then for a processor.
+#[test]
+fn time_without_a_processor_is_not_of_ones_own_doing() {
+    let mut recording = second();
+    let ms = 1_000_000u64;
+    let mut switch = |cpu, at: u64, thread, a, b| {
+        let kind = KernelKind::Switch;
+        recording.kernel.push(KernelEvent { at_ns: at * ms, kind, cpu, thread, a, b, c: 0 });
+    };
+    switch(0, 0, 0, 0, 100);
+    switch(1, 0, 0, 0, 101);
+    switch(1, 200, 101, 0, 999);
+    switch(1, 400, 999, 0, 101);
+    switch(0, 500, 100, 0, 998);
+    switch(0, 600, 998, 0, 100);
+    switch(0, 1000, 100, 0, 998);
+    switch(1, 1000, 101, 0, 999);
+    let events = &mut recording.events;
+    // 300 ms of work in 500, the first 100 of them in an element within; 5 packets in each.
+    events.push(event(150 * ms, Kind::Batch, 2, (2, 0), (100_000_000, 5)));
+    events.push(event(550 * ms, Kind::Batch, 2, (0, 0), (500_000_000, 5)));
+    events.push(event(550 * ms, Kind::Lock, 2, (5, 0), (0, 500_000_000)));
+    // From 100 to 650 ms, of which it could not run for 100 ms; until 550 ms the other one held it.
+    events.push(event(651 * ms, Kind::Lock, 1, (5, 2), (550_000_000, 1_000_000)));
+    let report = Report::new(&recording);
+    let element = |name: &str| report.elements.iter().find(|e| e.name == name).unwrap();
+    assert_eq!((element("in").cycles_per_packet, element("rt").cycles_per_packet), (20e6, 40e6));
+    let lock = &report.locks[0];
+    assert_eq!((lock.wait_us, lock.worst_wait_us, lock.unready_us), (450e3, 450e3, Some(100e3)));
+    assert_eq!((lock.owner_away_us, (lock.share * 100.0).round()), (Some(200e3), 45.0));
+    let stall = &report.stalls[0];
+    assert_eq!((stall.took_us, stall.away_us), (550e3, Some(100e3)));
+    let text = report.to_string();
+    assert!(text.contains("without 100000.0 us in which waiters could have gone on"), "{text}");
+    // One part is a sixtieth of a second.
+    let letters =
+        |cpu: usize| report.processors[cpu].over_time.iter().map(Moment::letter).collect::<String>();
+    assert_eq!(letters(0), format!("{}{}{}", "R".repeat(30), "o".repeat(6), "R".repeat(24)));
+    assert_eq!(letters(1), format!("{}{}{}", "R".repeat(12), "o".repeat(12), "R".repeat(36)));
+    assert!(text.contains(&format!("  CPU 1 |{}|", letters(1))), "{text}");
+    // Where the way back was not told of, nothing is known of the time.
+    recording.kernel.retain(|e| e.at_ns != 400 * ms);
+    let report = Report::new(&recording);
+    assert_eq!(report.locks[0].owner_away_us, Some(0.0));
+}
+
+#[test]
+fn a_lock_whose_holder_had_no_processor_is_told_as_such() {
+    let mut recording = second();
+    let ms = 1_000_000u64;
+    let switch = |at: u64, thread, b| KernelEvent {
+        at_ns: at * ms,
+        kind: KernelKind::Switch,
+        cpu: 1,
+        thread,
+        a: 0,
+        b,
+        c: 0,
+    };
+    recording.kernel = vec![switch(0, 0, 101), KernelEvent { cpu: 0, ..switch(0, 0, 100) }];
+    for i in 0..20 {
+        recording.kernel.extend([switch(i * 50 + 10, 101, 999), switch(i * 50 + 20, 999, 101)]);
+        recording.events.push(event((i * 50 + 21) * ms, Kind::Lock, 1, (5, 2), (20_000_000, 1_000_000)));
+    }
+    recording.kernel.push(KernelEvent { cpu: 0, ..switch(1000, 100, 0) });
+    let report = Report::new(&recording);
+    let told = "the longest; for 50 % of it, who held it had no processor)";
+    assert!(report.findings[0].text.contains(told), "{report}");
+}
+
+#[test]
+fn what_is_rare_is_counted() {
+    let mut recording = second();
+    let kernel = |at_ns, kind, thread, a| KernelEvent { at_ns, kind, cpu: 0, thread, a, b: 64, c: 7 };
+    recording.kernel = vec![
+        kernel(1000, KernelKind::NapiPoll, 0, 3),
+        kernel(2000, KernelKind::NapiPoll, 0, 4),
+        kernel(3000, KernelKind::XdpException, 0, 1),
+        kernel(4000, KernelKind::ContentionBegin, 100, 0),
+        kernel(5000, KernelKind::ContentionBegin, 999, 0),
+        kernel(9000, KernelKind::ContentionEnd, 100, 0),
+        kernel(9500, KernelKind::ContentionEnd, 999, 0),
+    ];
+    recording.events = vec![
+        event(10, Kind::Swap, 1, (0, 0), (150, 2)),
+        event(10, Kind::Routes, 1, (0, 0), (2000, 9)),
+        event(10, Kind::Routes, 1, (0, 1), (1000, 9)),
+        event(10, Kind::Grace, 1, (1, 0), (5000, 3)),
+    ];
+    let rare = Report::new(&recording).rare;
+    let told: Vec<_> = rare.iter().map(|r| (r.what.as_str(), r.times, r.packets, r.took_us)).collect();
+    let want = [
+        ("another configuration came", 1, Some(2), Some(150.0)),
+        ("routes changed", 1, None, Some(2.0)),
+        ("a change of routes was refused", 1, None, Some(1.0)),
+        ("old versions were given up", 1, None, None),
+        ("the kernel polled a device", 2, Some(7), None),
+        ("an XDP program failed", 1, None, None),
+        ("the router waited for a lock of the kernel", 1, None, Some(5.0)),
+        ("others waited for a lock of the kernel", 1, None, Some(4.5)),
+    ];
+    assert_eq!(told, want);
+}
+
+#[test]
+fn what_was_not_recorded_is_not_zero() {
+    let mut recording = second();
+    recording.header.events = "drops,waits".into();
+    recording.events.push(event(1500, Kind::Drop, 2, (1, 1), (0, 8)));
+    let report = Report::new(&recording);
+    let thread = &report.threads[0];
+    assert_eq!((thread.working, thread.waiting_for_locks, thread.sleeping), (None, Some(0.0), None));
+    let text = report.to_string();
+    assert!(text.contains("-: not recorded; what was, by --events: waits,drops"), "{text}");
+    // Who drains it would have to be told by queues.
+    assert_eq!(report.findings[0].text, "`q` had no room for 8 packets");
+    recording.events.clear();
+    let text = Report::new(&recording).to_string();
+    assert!(text.contains("none: nothing happened of what was recorded (waits,drops)"), "{text}");
+    // A queue that nobody drains is no matter of placement.
+    recording.header.events = "all".into();
+    recording.events.push(event(1500, Kind::Drop, 2, (1, 1), (0, 8)));
+    let report = Report::new(&recording);
+    assert_eq!(report.findings[0].text, "`q` had no room for 8 packets; nobody drains it");
+    assert!(report.findings[0].mend.starts_with("look what its output leads to"), "{report}");
 }
 
 #[test]
@@ -427,10 +554,10 @@ fn shares_are_of_the_time_of_which_all_rings_tell() {
         let ms = window.1 - window.0;
         let close = |share: f64, want: f64| assert!((share - want).abs() < 1e-9, "{mode}: {share} {want}");
         close(report.locks[0].share, 30.0 / ms);
-        close(report.threads[0].waiting_for_locks, 30.0 / ms);
-        close(report.threads[0].working, 1.0);
+        close(report.threads[0].waiting_for_locks.unwrap(), 30.0 / ms);
+        close(report.threads[0].working.unwrap(), 1.0);
         // Its tasks take the second half of each 10 ms.
-        close(report.threads[1].working, 50.0 / ms);
+        close(report.threads[1].working.unwrap(), 50.0 / ms);
         assert_eq!((kinds(&report), report.lost), (vec!["lock"], 1_000_000), "{mode}");
         assert!(report.to_string().contains(&format!("from {:.3} to {:.3} ms", window.0, window.1)));
     }

@@ -3,7 +3,11 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use sync::events::Mask;
+
+use super::over_time::{self, Moment};
 use super::processors::{Share, Thread};
+use super::rare::Rare;
 use super::{FiredAt, Report};
 
 /// Rows of cells, the first column to the left, the others to the right.
@@ -66,8 +70,10 @@ impl Display for Report {
             }
         }
         writeln!(f, "\nFindings")?;
-        if self.threads.is_empty() {
+        if self.threads.is_empty() && self.records(Mask::TASKS) {
             writeln!(f, "  none can be had: no thread of the router told of anything")?;
+        } else if self.threads.is_empty() {
+            writeln!(f, "  none: nothing happened of what was recorded ({})", self.recorded)?;
         } else if self.findings.is_empty() {
             writeln!(f, "  none: no lock, queue, interrupt or neighbour costs this router worth a word")?;
         }
@@ -75,12 +81,21 @@ impl Display for Report {
             writeln!(f, "  {}\n    -> {}", finding.text, finding.mend)?;
         }
         self.processors(f)?;
-        self.engine(f)?;
-        self.waits(f)
+        self.over_time(f)?;
+        self.threads(f)?;
+        self.elements(f)?;
+        self.queues(f)?;
+        self.waits(f)?;
+        self.rare(f)
     }
 }
 
 impl Report {
+    /// Whether threads told of such.
+    fn records(&self, what: Mask) -> bool {
+        self.recorded.parse().is_ok_and(|mask: Mask| mask.meets(what))
+    }
+
     /// What ended it, or did not.
     fn trigger(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.fired {
@@ -125,12 +140,28 @@ impl Report {
                 std::iter::once(format!("CPU {}", p.cpu)).chain(shares).chain([most]).collect()
             })
             .collect();
-        table(f, "Processors", &["", "router", "others", "irq", "softirq", "idle", "most"], &rows)?;
+        table(f, "Processors", &["", "router", "others", "irq", "softirq", "idle", "most"], &rows)
+    }
+
+    fn over_time(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.processors.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\nProcessors over time, from left to right in {} equal parts", over_time::PARTS)?;
+        let widest = self.processors.iter().map(|p| p.cpu.to_string().len()).max().unwrap_or(0);
+        for p in &self.processors {
+            let letters: String = p.over_time.iter().map(Moment::letter).collect();
+            writeln!(f, "  CPU {:<widest$} |{letters}|", p.cpu)?;
+        }
+        writeln!(f, "  {}", over_time::LETTERS)
+    }
+
+    fn threads(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let rows: Vec<Vec<String>> = self
             .threads
             .iter()
             .map(|t| {
-                let own = [t.working, t.waiting_for_locks, t.sleeping].map(percent);
+                let own = [t.working, t.waiting_for_locks, t.sleeping].map(|share| known(share.map(percent)));
                 let kernel = [t.running, t.ready, t.blocked].map(|share| known(share.map(percent)));
                 let counts = [t.migrations, t.preempted, t.yielded].map(|n| known(n.map(|n| n.to_string())));
                 std::iter::once(self.name_of(t)).chain(own).chain(kernel).chain(counts).collect()
@@ -149,7 +180,10 @@ impl Report {
             "yielded",
         ];
         table(f, "Threads of the router", &head, &rows)?;
-        if !self.threads.is_empty() {
+        if self.threads.iter().any(|t| [t.working, t.waiting_for_locks, t.sleeping].contains(&None)) {
+            writeln!(f, "  -: not recorded; what was, by --events: {}", self.recorded)?;
+        }
+        if self.threads.iter().any(|t| t.working.is_some()) {
             writeln!(f, "  working: in tasks and timers, with what they wait for locks")?;
         }
         if self.threads.iter().any(|t| t.running.is_some()) {
@@ -164,7 +198,7 @@ impl Report {
         table(f, "Blocked", &["", "time", "on"], &waits.collect::<Vec<_>>())
     }
 
-    fn engine(&self, f: &mut Formatter<'_>) -> fmt::Result {
+    fn elements(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let rows: Vec<Vec<String>> = self
             .elements
             .iter()
@@ -185,6 +219,13 @@ impl Report {
             &["", "share", "cycles/packet", "ns/packet", "packets/batch", "batches"],
             &rows,
         )?;
+        if !rows.is_empty() && self.threads.iter().any(|t| t.running.is_none()) {
+            writeln!(f, "  with the time in which others had the processor, which is not known")?;
+        }
+        Ok(())
+    }
+
+    fn queues(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let rows: Vec<Vec<String>> = self
             .queues
             .iter()
@@ -218,6 +259,10 @@ impl Report {
             "wakes",
         ];
         table(f, "Queues", &head, &rows)?;
+        if !rows.is_empty() && self.one_in > 1 {
+            let n = self.one_in;
+            writeln!(f, "  no room, wakes: all there were; the others: of the runs told of, one in {n}")?;
+        }
         let drops =
             self.drops.iter().map(|d| vec![d.element.clone(), d.reason.clone(), d.packets.to_string()]);
         table(f, "Drops", &["", "reason", "packets"], &drops.collect::<Vec<_>>())
@@ -235,13 +280,34 @@ impl Report {
                     l.contended.to_string(),
                     format!("{:.1}", l.wait_us),
                     format!("{:.1}", l.worst_wait_us),
+                    known(l.owner_away_us.map(|us| format!("{us:.1}"))),
                     format!("{:.0}", l.held_ns),
                     l.at.clone(),
                 ]
             })
             .collect();
-        let head = ["", "waiters' time", "told", "waits", "waited us", "worst us", "held ns", "made at"];
+        let head = [
+            "",
+            "waiters' time",
+            "told",
+            "waits",
+            "waited us",
+            "worst us",
+            "owner away us",
+            "held ns",
+            "made at",
+        ];
         table(f, "Locks", &head, &rows)?;
+        let unready: f64 = self.locks.iter().filter_map(|l| l.unready_us).sum();
+        if unready >= 0.1 {
+            writeln!(
+                f,
+                "  without {unready:.1} us in which waiters could have gone on, but had no processor"
+            )?;
+        }
+        if self.locks.iter().any(|l| l.owner_away_us.is_some_and(|us| us > 0.0)) {
+            writeln!(f, "  owner away: of the time waited, in which who held it had no processor")?;
+        }
         let pairs = self.locks.iter().flat_map(|l| l.pairs.iter().map(move |p| (l, p)));
         let rows: Vec<Vec<String>> = pairs
             .map(|(l, p)| {
@@ -254,9 +320,21 @@ impl Report {
             .stalls
             .iter()
             .map(|s| {
-                vec![s.what.clone(), s.thread.clone(), format!("{:.3}", s.at_ms), format!("{:.1}", s.took_us)]
+                let away = known(s.away_us.map(|us| format!("{us:.1}")));
+                let (at, took) = (format!("{:.3}", s.at_ms), format!("{:.1}", s.took_us));
+                vec![s.what.clone(), s.thread.clone(), at, took, away]
             })
             .collect();
-        table(f, "Longest", &["", "thread", "at ms", "took us"], &rows)
+        table(f, "Longest", &["", "thread", "at ms", "took us", "of it off CPU us"], &rows)
+    }
+
+    fn rare(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let us = |us: Option<f64>| us.map_or(String::new(), |us| format!("{us:.1}"));
+        let row = |r: &Rare| {
+            let packets = r.packets.map_or(String::new(), |packets| packets.to_string());
+            vec![r.what.clone(), r.times.to_string(), packets, us(r.took_us), us(r.worst_us)]
+        };
+        let rows: Vec<Vec<String>> = self.rare.iter().map(row).collect();
+        table(f, "Besides", &["", "times", "packets", "took us", "worst us"], &rows)
     }
 }
