@@ -164,22 +164,18 @@ impl Mailbox {
     /// Says that the worker is about to sleep, or awake. It looks for work once more between saying so and sleeping.
     pub(crate) fn announce_sleep(&self, asleep: bool) {
         self.asleep.store(asleep, Ordering::Relaxed);
-        // Pairs with the barrier in `wake_if_asleep`: either the worker sees the work in its last look, or the one who
+        // Pairs with the barrier in `is_asleep`: either the worker sees the work in its last look, or the one who
         // made the work sees the announcement.
         if asleep {
             sync::barrier::heavy();
         }
     }
 
-    /// Wakes the worker if it sleeps, after work was left for it elsewhere. Returns whether it slept.
+    /// Whether the worker sleeps, and is to be woken, after work was left for it elsewhere.
     #[inline]
-    pub(crate) fn wake_if_asleep(&self) -> bool {
+    pub(crate) fn is_asleep(&self) -> bool {
         sync::barrier::light();
-        let asleep = self.asleep.load(Ordering::Relaxed);
-        if asleep {
-            self.wake();
-        }
-        asleep
+        self.asleep.load(Ordering::Relaxed)
     }
 }
 

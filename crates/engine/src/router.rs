@@ -349,8 +349,14 @@ impl Shared {
     #[inline(never)]
     pub(crate) fn wake_sleepers_after(&self, element: usize, by: usize) {
         for w in self.elements[element].place.drained_by.iter().filter(|w| **w != by) {
-            if self.mailboxes[*w].wake_if_asleep() && events::recorded().meets(Mask::CONTROL) {
-                events::push(sync::tsc(), Kind::Wake, (*w as u32, element as u32), (0, by as u32));
+            let mailbox = &self.mailboxes[*w];
+            if mailbox.is_asleep() {
+                // Before it, for the woken may go on before this one does.
+                let at = events::begin_span(Mask::CONTROL);
+                mailbox.wake();
+                if let Some(at) = at {
+                    events::push(at, Kind::Wake, (*w as u32, element as u32), (0, by as u32));
+                }
             }
         }
     }

@@ -87,6 +87,9 @@ pub(crate) fn main(args: Args) -> u8 {
     }
 }
 
+/// So many events make some hundred megabytes of JSON.
+const FOR_CHROME: usize = 500_000;
+
 fn load(path: &Path) -> Result<Recording, u8> {
     let unread = |e| {
         let file = path.display();
@@ -121,6 +124,12 @@ fn export(args: &ExportArgs) -> u8 {
     };
     if recording.end.is_none() {
         errln!("junctor: the recording has no end; what was kept of it is exported");
+    }
+    let events = recording.events.len() + recording.kernel.len();
+    if args.format == Format::Chrome && events > FOR_CHROME {
+        errln!(
+            "junctor: {events} events are more than programs that read Chrome's JSON like to take; --format perfetto or html is for so many"
+        );
     }
     let named = |e: std::io::Error| match &args.output {
         Some(path) => {

@@ -149,7 +149,7 @@ def expected_counts(path):
             waited = row["detail"] == "waited for"
             counts["wait for a grace period" if waited else "grace period over, " + row["detail"]] += 1
         elif kind == "swap":
-            counts[f"another configuration; it {row['detail']}"] += 1
+            counts[f"swap to another configuration; it {row['detail']}"] += 1
         elif kind == "move":
             counts[f"{subject} moves {row['detail']}"] += 1
         else:

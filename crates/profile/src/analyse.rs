@@ -13,6 +13,7 @@ use crate::names::Missing;
 use crate::trigger::Fired;
 
 mod absence;
+mod counted;
 mod elements;
 mod findings;
 mod locks;
@@ -23,6 +24,7 @@ mod stalls;
 mod text;
 mod window;
 
+pub use counted::{Count, Counted};
 pub use elements::{Drops, Element, Queue};
 pub use findings::Finding;
 pub use locks::{Lock, Pair};
@@ -65,6 +67,8 @@ pub struct Report {
     pub processors: Vec<Processor>,
     /// The router's threads.
     pub threads: Vec<Thread>,
+    /// What was counted of them.
+    pub counters: Vec<Counted>,
     /// Elements that worked.
     pub elements: Vec<Element>,
     /// Queues that were used.
@@ -146,8 +150,10 @@ impl Report {
     /// Analyses a recording.
     pub fn new(recording: &Recording) -> Report {
         let trace = Trace::new(recording);
-        let lost =
-            recording.end.as_ref().map_or(0, |e| e.lost.iter().sum::<u64>() + e.lost_kernel + e.no_room);
+        let lost = recording
+            .end
+            .as_ref()
+            .map_or(0, |e| e.lost.iter().sum::<u64>() + e.lost_kernel + e.over_kernel + e.no_room);
         let (processors, threads, absences) = processors::tables(&trace);
         let (elements, queues) = elements::tables(&trace, &absences);
         let mut report = Report {
@@ -169,6 +175,7 @@ impl Report {
             findings: Vec::new(),
             processors,
             threads,
+            counters: counted::table(&trace),
             elements,
             queues,
             locks: locks::table(&trace, &absences),
@@ -197,7 +204,7 @@ fn gaps(recording: &Recording) -> Vec<Missing> {
     let room = recording.end.as_ref().filter(|end| end.no_room > 0).map(|end| Missing {
         what: format!("the {} {} events", recording.mode().left_out(), end.no_room),
         why: end.why.clone(),
-        mend: crate::record::MORE_ROOM.to_owned(),
+        mend: crate::record::more_room(recording.mode()).to_owned(),
     });
     damage.into_iter().chain(room).collect()
 }

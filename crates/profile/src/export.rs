@@ -7,3 +7,4 @@ pub mod csv;
 pub mod html;
 mod lanes;
 pub mod perfetto;
+mod told;

@@ -10,6 +10,7 @@
 //!  NAME  JSON, [`Names`]             at the beginning, and whenever another configuration has come
 //!  EVTS  32 bytes each, [`Event`]    at: u64, kind: u32, thread: u32, subject: u32, other: u32, first: u32, second: u32
 //!  KERN  32 bytes each, [`KernelEvent`]
+//!  CNTR  24 bytes each, [`Reading`]  at_ns: u64, thread: u32, counter: u32, value: u64
 //!  COMM  JSON, numbers and names of the threads that the kernel's events name: now and then those that are new, at the end all
 //!  END_  JSON, [`End`]               once, last
 //!  CRC_  4 bytes, behind each section: the CRC-32 (as in gzip) of that section, its tag and length included
@@ -26,6 +27,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use sync::events::{EVENT_BYTES, Event, Kind, Mask};
 
 use crate::clock::{Pair, Timeline};
+use crate::kernel::counters::{READING_BYTES, Reading};
 use crate::kernel::event::{KERNEL_EVENT_BYTES, KernelEvent};
 use crate::names::{End, Header, LockName, Names};
 use crate::record::Mode;
@@ -186,6 +188,17 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Writes what counters said.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn readings(&mut self, readings: &[Reading]) -> io::Result<()> {
+        if readings.is_empty() {
+            return Ok(());
+        }
+        self.section(*b"CNTR", |bytes| readings.iter().for_each(|r| bytes.extend(r.to_bytes())))
+    }
+
     /// Writes names of the kernel's threads.
     ///
     /// # Errors
@@ -258,6 +271,8 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// What the kernel recorded, each processor's in order.
     pub kernel: Vec<KernelEvent>,
+    /// What counters said, each in time.
+    pub readings: Vec<Reading>,
     /// Names of threads by the kernel's number.
     pub commands: BTreeMap<u32, String>,
     /// How it ended; `None` if it was cut off.
@@ -361,6 +376,7 @@ impl Recording {
                     }
                 }
             }
+            b"CNTR" => self.readings.extend(words::<3, READING_BYTES>(payload)?.map(Reading::from_words)),
             _ => {}
         }
         Ok(&tag == b"HEAD")

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::RangeInclusive;
 
-use perf_event::events::{Hardware, Tracepoint as TracepointEvent};
+use perf_event::events::Tracepoint as TracepointEvent;
 use perf_event::{Builder, Clock, Sampler};
 
+pub mod counters;
 pub mod event;
 mod sample;
 mod tracepoint;
@@ -49,24 +50,7 @@ impl Capture {
         let mut missing = Vec::new();
         match tracepoint::find() {
             Ok(found) => capture.open_all(found, &mut missing),
-            Err(why) => missing.push(Missing {
-                what: "kernel events".into(),
-                why,
-                mend: "run as root, or mount it for this user: mount -t tracefs nodev /sys/kernel/tracing"
-                    .into(),
-            }),
-        }
-        if let Err(e) = Builder::new(Hardware::CPU_CYCLES).build() {
-            let mend = match e.kind() {
-                io::ErrorKind::PermissionDenied => RIGHTS.into(),
-                _ => String::new(),
-            };
-            let what = "hardware counters (cycles, instructions, cache misses)".into();
-            missing.push(Missing {
-                what,
-                why: format!("this machine gives none to its guests or users: {e}"),
-                mend,
-            });
+            Err(why) => missing.push(Missing { what: "kernel events".into(), why, mend: TRACEFS.into() }),
         }
         (capture, missing)
     }
@@ -169,6 +153,11 @@ impl Capture {
 const RIGHTS: &str = "run as root, give the program the right (setcap cap_perfmon+ep FILE), or give it to \
                       everybody (sysctl kernel.perf_event_paranoid=-1)";
 
+/// The same where the kernel's tracepoints cannot be read.
+const TRACEFS: &str = "run as root, or, as root, let a group of this user read them (mount -t tracefs -o gid=GROUP,mode=750 \
+                       nodev /sys/kernel/tracing; where it is mounted, -o remount,gid=GROUP,mode=750) and give the program \
+                       the right (setcap cap_perfmon+ep FILE)";
+
 fn open(tracepoint: &Tracepoint, cpu: usize) -> io::Result<Sampler> {
     Builder::new(TracepointEvent::with_id(tracepoint.id))
         .any_pid()
@@ -187,11 +176,16 @@ fn open(tracepoint: &Tracepoint, cpu: usize) -> io::Result<Sampler> {
 /// The processors that are online.
 fn online() -> impl Iterator<Item = usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".into());
+    cpus(&text).into_iter()
+}
+
+/// Processors as the kernel lists them: `0-3,8`.
+fn cpus(text: &str) -> Vec<usize> {
     let range = |part: &str| -> Option<RangeInclusive<usize>> {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
         Some(low.trim().parse().ok()?..=high.trim().parse().ok()?)
     };
-    text.split(',').filter_map(range).flatten().collect::<Vec<_>>().into_iter()
+    text.split(',').filter_map(range).flatten().collect()
 }
 
 #[cfg(test)]

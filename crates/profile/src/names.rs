@@ -35,8 +35,27 @@ pub struct Header {
     pub until: Vec<String>,
     /// Kinds of kernel events recorded.
     pub kernel_events: Vec<String>,
+    /// What was counted of threads.
+    pub counters: Vec<CounterName>,
     /// What could not be recorded, why, and how to mend it.
     pub missing: Vec<Missing>,
+}
+
+/// Something that is counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CounterName {
+    /// Its name, as perf has it.
+    pub name: String,
+    /// Whether it counts only while a thread is not in the kernel.
+    pub user_only: bool,
+}
+
+impl CounterName {
+    /// What is counted: nanoseconds, or how often something was.
+    pub fn unit(&self) -> &str {
+        if self.name == "task-clock" { "ns" } else { &self.name }
+    }
 }
 
 /// Something that could not be recorded.
@@ -115,6 +134,8 @@ pub struct End {
     pub lost: Vec<u64>,
     /// Kernel events lost.
     pub lost_kernel: u64,
+    /// Kernel events that gave way to later ones, or had no room beside earlier ones, where the mode has it so.
+    pub over_kernel: u64,
     /// Events of both kinds for which the file had no room.
     pub no_room: u64,
     /// Why it ended.

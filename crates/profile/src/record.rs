@@ -18,6 +18,7 @@ use sync::events::{self, Mask};
 
 use crate::file::Writer;
 use crate::kernel::Capture;
+use crate::kernel::counters::Counters;
 use crate::names::{Header, Missing, Names};
 use crate::trigger::{Fired, Trigger};
 
@@ -106,7 +107,12 @@ impl Default for Options {
 }
 
 /// What to do about a full disk.
-pub const MORE_ROOM: &str = "give the file more room, or record less: --one-in, --events, --mode flight";
+pub fn more_room(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Stream => "give the file more room, or record less: --one-in, --events, --mode flight",
+        Mode::Flight | Mode::Stop => "give the file more room, or record less: --ring, --events, --no-kernel",
+    }
+}
 
 /// Gives the names of elements and reasons when it is first asked, and again when they have changed.
 pub type Source = Box<dyn FnMut() -> Option<Names> + Send>;
@@ -129,6 +135,8 @@ pub struct Progress {
     pub bytes: AtomicU64,
     /// What it waited for, if that has happened and all is written.
     pub fired: OnceLock<Fired>,
+    /// It has ended by itself, as the mode has it, since a ring was full.
+    pub was_full: AtomicBool,
 }
 
 impl fmt::Display for Progress {
@@ -138,7 +146,8 @@ impl fmt::Display for Progress {
             [events, kernel_events, lost, lost_kernel, bytes].map(|n| n.load(Ordering::Relaxed));
         let of_kernel =
             if lost_kernel > 0 { format!(" ({lost_kernel} of the kernel's)") } else { String::new() };
-        write!(f, "{events} engine events, {kernel} kernel events, {lost} lost{of_kernel}, {bytes} bytes")
+        write!(f, "{events} engine events, {kernel} kernel events, {lost} lost{of_kernel}, {bytes} bytes")?;
+        if self.was_full.load(Ordering::Relaxed) { f.write_str(", until a ring was full") } else { Ok(()) }
     }
 }
 
@@ -189,12 +198,19 @@ impl Recorder {
             StartError::File(path.display().to_string(), e)
         };
         let file = File::create(path).map_err(failed)?;
-        let (capture, missing) = if options.kernel { Capture::open() } else { (Capture::none(), Vec::new()) };
+        let (capture, counters, missing) = if options.kernel {
+            let ((capture, missing), (counters, more)) = (Capture::open(), Counters::find());
+            (capture, counters, [missing, more].concat())
+        } else {
+            (Capture::none(), Counters::default(), Vec::new())
+        };
         let until = trigger.as_ref().map_or_else(Vec::new, |trigger| trigger.conditions());
-        let header = Header { until, ..header(&options, command, &capture, &missing) };
+        let counted = counters.names();
+        let header = Header { until, counters: counted, ..header(&options, command, &capture, &missing) };
         let writer = Writer::new(file, &header).map_err(failed)?;
         let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::<Progress>::default());
-        let mut session = Session::new(writer, capture, names, trigger, options, progress.clone());
+        let mut session =
+            Session::new(writer, (capture, counters), names, trigger, options, progress.clone());
         let (here, begun) = std::sync::mpsc::channel();
         let stopping = stop.clone();
         let body = move || {
@@ -271,6 +287,6 @@ fn header(options: &Options, command: &str, capture: &Capture, missing: &[Missin
         mode: options.mode.to_string(),
         kernel_events: capture.recorded(),
         missing: missing.to_vec(),
-        until: Vec::new(),
+        ..Header::default()
     }
 }

@@ -526,6 +526,13 @@ impl Reader {
         all_lost
     }
 
+    /// Whether some ring has found no room for a record, since it was read last.
+    pub fn is_refused(&self) -> bool {
+        let known = known();
+        let rings = known.iter().zip(&self.threads).filter_map(|(k, at)| Some((k.ring.as_ref()?, at)));
+        rings.into_iter().any(|(ring, at)| ring.refused() > at.refused)
+    }
+
     /// Records lost so far, by thread: of number `n` at `n - 1`.
     pub fn lost(&self) -> Vec<u64> {
         self.threads.iter().map(|t| t.lost).collect()

@@ -38,6 +38,9 @@ pub(super) fn names(control: Control) -> Source {
 /// How the answer to `stop` goes on if what was waited for has happened.
 pub(super) const FIRED: &str = "fired: ";
 
+/// How the status of a recording begins that has ended because its router does.
+pub(super) const ENDED_WITH_ROUTER: &str = "ended with the router";
+
 /// How it is said that something went wrong at the end.
 pub(super) fn failed(why: &std::io::Error, progress: &Progress) -> String {
     format!("not all was written: {why}; kept: {progress}")
@@ -146,8 +149,10 @@ impl Live {
     }
 
     pub(crate) fn status(&self) -> String {
+        let with_router = self.ended.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         match &*self.recorder() {
             None => "idle\n".into(),
+            Some(recorder) if with_router => format!("{ENDED_WITH_ROUTER}: {}\n", recorder.progress()),
             Some(recorder) if recorder.goes_on() => format!("recording: {}\n", recorder.progress()),
             Some(recorder) => format!("ended: {}\n", recorder.progress()),
         }

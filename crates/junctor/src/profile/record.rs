@@ -11,7 +11,7 @@ use profile::record::{Mode, Options, Progress, Recorder};
 use profile::trigger::Trigger;
 use sync::events::Mask;
 
-use super::live::{self, FIRED, RECORDING};
+use super::live::{self, ENDED_WITH_ROUTER, FIRED, RECORDING};
 use super::until::{self, Armed, Condition};
 use crate::config::Form;
 use crate::ctl::{self, Client, Failure, Which};
@@ -306,7 +306,7 @@ fn ended_otherwise(how: &str, until: &[Condition], file: &Path, options: &Option
     if end.no_room > 0 {
         return cli::fail(format!("{}: not all was written: {}", file.display(), end.why));
     }
-    let lost = end.lost.iter().sum::<u64>() + end.lost_kernel + end.no_room;
+    let lost = end.lost.iter().sum::<u64>() + end.lost_kernel + end.over_kernel + end.no_room;
     let progress = Progress {
         events: (events as u64).into(),
         kernel_events: (kernel as u64).into(),
@@ -346,6 +346,9 @@ fn wait(client: &mut Client, interrupted: &Receiver<()>, time: Option<Duration>)
         let status = client.read(RECORDING)?;
         if status.starts_with("idle") {
             return Ok(Waited::Gone);
+        }
+        if status.starts_with(ENDED_WITH_ROUTER) {
+            return Err(Failure::Ended);
         }
         if left().is_zero() || !status.starts_with("recording") {
             return Ok(Waited::Enough);

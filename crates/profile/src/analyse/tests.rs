@@ -5,8 +5,9 @@ use sync::events::{Event, Kind};
 
 use super::*;
 use crate::clock::Pair;
+use crate::kernel::counters::Reading;
 use crate::kernel::event::{KernelEvent, KernelKind};
-use crate::names::{ElementName, End, Header, LockName, Names, ThreadName};
+use crate::names::{CounterName, ElementName, End, Header, LockName, Names, ThreadName};
 
 /// One second at 1 GHz, in which two workers did nothing yet: cycles and nanoseconds are one.
 fn second() -> Recording {
@@ -449,6 +450,46 @@ fn what_is_rare_is_counted() {
         ("others waited for a lock of the kernel", 1, None, Some(4.5)),
     ];
     assert_eq!(told, want);
+}
+
+#[test]
+fn what_was_counted_is_told_by_thread() {
+    let mut recording = second();
+    let name = |name: &str, user_only| CounterName { name: name.into(), user_only };
+    recording.header.counters = vec![
+        name("cycles", false),
+        name("instructions", false),
+        name("cache-misses", false),
+        name("task-clock", true),
+        name("uncore/snoops", false),
+    ];
+    let mut read = |at_ns, thread, values: &[u64]| {
+        for (i, value) in values.iter().enumerate() {
+            let counter = if thread == 0 { 4 } else { i as u32 };
+            recording.readings.push(Reading { at_ns, thread, counter, value: *value });
+        }
+    };
+    read(500_000_000, 100, &[1000, 1000, 0, 0]);
+    read(500_000_000, 0, &[77]);
+    read(750_000_000, 100, &[1500, 1800, 4, 9]);
+    read(1_000_000_000, 100, &[2000, 3000, 5, 250_000_000]);
+    read(1_000_000_000, 0, &[1077]);
+    let report = Report::new(&recording);
+    let [machine, worker] = &report.counters[..] else { panic!("{report}") };
+    assert_eq!(
+        (machine.name.as_str(), machine.counts[0].count, machine.counts[0].per_s),
+        ("the machine", 1000, 2000.0)
+    );
+    assert_eq!((worker.name.as_str(), worker.id, worker.seconds), ("worker-0", 100, 0.5));
+    assert_eq!(
+        (worker.instructions_per_cycle, worker.cache_misses_per_1000_instructions),
+        (Some(2.0), Some(2.5))
+    );
+    assert_eq!(worker.count("task-clock").map(|c| c.per_s), Some(500e6));
+    let text = report.to_string();
+    for said in ["Counters, a second", "500.00M", "misses/1000 instructions", "for lack of the right"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
 }
 
 #[test]

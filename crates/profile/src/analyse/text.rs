@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use sync::events::Mask;
 
+use super::counted::Counted;
 use super::over_time::{self, Moment};
 use super::processors::{Share, Thread};
 use super::rare::Rare;
@@ -35,6 +36,16 @@ fn table(f: &mut Formatter<'_>, title: &str, head: &[&str], rows: &[Vec<String>]
 
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
+}
+
+/// A number of any size in few digits.
+fn quantity(value: f64) -> String {
+    match value {
+        _ if value >= 1e9 => format!("{:.2}G", value / 1e9),
+        _ if value >= 1e6 => format!("{:.2}M", value / 1e6),
+        _ if value >= 1e3 => format!("{:.1}k", value / 1e3),
+        _ => format!("{value:.1}"),
+    }
 }
 
 /// A dash for what is not known.
@@ -83,6 +94,7 @@ impl Display for Report {
         self.processors(f)?;
         self.over_time(f)?;
         self.threads(f)?;
+        self.counters(f)?;
         self.elements(f)?;
         self.queues(f)?;
         self.waits(f)?;
@@ -196,6 +208,40 @@ impl Report {
             t.blocked_on.iter().map(|on| vec![self.name_of(t), percent(on.share), on.what.clone()])
         });
         table(f, "Blocked", &["", "time", "on"], &waits.collect::<Vec<_>>())
+    }
+
+    fn counters(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut names: Vec<&str> = Vec::new();
+        for count in self.counters.iter().flat_map(|c| &c.counts) {
+            if !names.contains(&count.counter.as_str()) {
+                names.push(&count.counter);
+            }
+        }
+        let per_s = |c: &Counted, name: &&str| known(c.count(name).map(|count| quantity(count.per_s)));
+        let ratio = |ratio: Option<f64>| known(ratio.map(|ratio| format!("{ratio:.2}")));
+        let ratios = self.counters.iter().any(|c| c.instructions_per_cycle.is_some());
+        let row = |c: &Counted| {
+            let mut row = vec![c.name.clone()];
+            row.extend(names.iter().map(|name| per_s(c, name)));
+            if ratios {
+                row.push(ratio(c.instructions_per_cycle));
+                row.push(ratio(c.cache_misses_per_1000_instructions));
+            }
+            row
+        };
+        let mut head: Vec<&str> = std::iter::once("").chain(names.iter().copied()).collect();
+        if ratios {
+            head.extend(["instructions/cycle", "misses/1000 instructions"]);
+        }
+        table(f, "Counters, a second", &head, &self.counters.iter().map(row).collect::<Vec<_>>())?;
+        let user_only = self.counters.iter().flat_map(|c| &c.counts).any(|count| count.user_only);
+        if user_only {
+            writeln!(
+                f,
+                "  counted only while threads were not in the kernel, for lack of the right to more"
+            )?;
+        }
+        Ok(())
     }
 
     fn elements(&self, f: &mut Formatter<'_>) -> fmt::Result {

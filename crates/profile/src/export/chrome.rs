@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A recording as Chrome's JSON, for small ones: `about:tracing`, Speedscope and others read it.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
 use super::lanes::{Lanes, stays};
+use super::told;
 use crate::file::Recording;
+use crate::kernel::counters;
 use crate::kernel::event::{KernelKind, softirq_name};
 
 /// The "process" that stands for the processors.
 const PROCESSORS: u32 = 0;
+/// The one that stands for waits in the kernel, which do not lie in spans as those lie in each other. No process has this number.
+const WAITS: u32 = 1 << 30;
 
 /// Writes a recording.
 ///
@@ -33,7 +38,11 @@ pub fn write(recording: &Recording, mut out: impl Write) -> io::Result<()> {
         for span in &lane.spans {
             let (from, took) = (us(span.from_ns), us(span.to_ns - span.from_ns));
             let (name, cat) = (&lanes.names[span.name], span.kind.name());
-            let args = span.packets.map_or_else(|| json!({}), |packets| json!({ "packets": packets }));
+            let args = match (span.packets, span.owner) {
+                (Some(packets), _) => json!({ "packets": packets }),
+                (None, Some(owner)) => json!({ "held by": lanes.name_of(owner) }),
+                (None, None) => json!({}),
+            };
             put(
                 &json!({"ph": "X", "name": name, "cat": cat, "pid": pid, "tid": lane.id, "ts": from, "dur": took, "args": args}),
             )?;
@@ -45,6 +54,10 @@ pub fn write(recording: &Recording, mut out: impl Write) -> io::Result<()> {
                 }
             }
         }
+    }
+    let cpus: BTreeSet<u16> = recording.kernel.iter().map(|e| e.cpu).collect();
+    for cpu in cpus {
+        put(&meta("thread_name", PROCESSORS, cpu.into(), &format!("CPU {cpu}")))?;
     }
     for stay in stays(&recording.kernel) {
         let name = recording.commands.get(&stay.thread).cloned().unwrap_or_else(|| stay.thread.to_string());
@@ -66,6 +79,44 @@ pub fn write(recording: &Recording, mut out: impl Write) -> io::Result<()> {
         put(
             &json!({"ph": phase, "name": name, "cat": "interrupt", "pid": PROCESSORS, "tid": event.cpu, "ts": us(event.at_ns)}),
         )?;
+    }
+    let sorted = told::sorted(&recording.kernel);
+    let named = |id: u32| recording.commands.get(&id).cloned().unwrap_or_else(|| id.to_string());
+    for (cpu, moments) in told::moments(&sorted, named) {
+        for moment in moments {
+            let args = match moment.what {
+                told::What::Moment { packets: Some(packets), .. } => json!({ "packets": packets }),
+                _ => json!({}),
+            };
+            put(
+                &json!({"ph": "i", "s": "t", "name": moment.name, "cat": "kernel", "pid": PROCESSORS, "tid": cpu, "ts": us(moment.from_ns), "args": args}),
+            )?;
+        }
+    }
+    let mine = |id: u32| lanes.lanes.iter().any(|lane| lane.id == id);
+    let waits = told::waits(&sorted, mine);
+    if !waits.is_empty() {
+        put(&meta("process_name", WAITS, 0, "waits of the router's threads in the kernel"))?;
+    }
+    for (id, waits) in waits {
+        let lane = lanes.lanes.iter().find(|lane| lane.id == id);
+        put(&meta("thread_name", WAITS, id, lane.map_or("", |lane| &lane.name)))?;
+        for wait in waits {
+            let (from, took) = (us(wait.from_ns), us(wait.to_ns - wait.from_ns));
+            put(
+                &json!({"ph": "X", "name": wait.name, "cat": "kernel wait", "pid": WAITS, "tid": id, "ts": from, "dur": took}),
+            )?;
+        }
+    }
+    for ((thread, counter), rates) in counters::rates(&recording.readings) {
+        let Some(counter) = recording.header.counters.get(counter as usize) else { continue };
+        let lane = lanes.lanes.iter().find(|lane| lane.id == thread);
+        let name =
+            format!("{}{}", counter.name, lane.map_or(String::new(), |lane| format!(" of {}", lane.name)));
+        for (at_ns, per_s) in rates {
+            let value = json!({ format!("{}/s", counter.unit()): per_s });
+            put(&json!({"ph": "C", "name": name, "pid": pid, "ts": us(at_ns), "args": value}))?;
+        }
     }
     out.write_all(b"\n]}\n")?;
     out.flush()

@@ -8,7 +8,8 @@ use sync::events::{Event, Kind};
 use crate::awaited::Left;
 use crate::clock::Timeline;
 use crate::file::Recording;
-use crate::kernel::event::{KernelEvent, KernelKind, softirq_name};
+use crate::kernel::counters::Reading;
+use crate::kernel::event::{KernelEvent, KernelKind, futex_name, lock_name, softirq_name};
 
 /// Writes a recording.
 ///
@@ -17,25 +18,47 @@ use crate::kernel::event::{KernelEvent, KernelKind, softirq_name};
 pub fn write(recording: &Recording, out: impl Write) -> io::Result<()> {
     let log = Log { recording, time: recording.timeline() };
     let mut out = csv::Writer::from_writer(out);
-    out.write_record([
-        "at_ns", "source", "where", "kind", "subject", "took_ns", "packets", "first", "second", "detail",
-    ])?;
-    let (mut engine, mut kernel): (Vec<&Event>, Vec<&KernelEvent>) =
-        (recording.events.iter().collect(), recording.kernel.iter().collect());
+    let mut put = |line: [String; COLUMNS.len()]| out.write_record(line).map_err(io_error);
+    put(COLUMNS.map(str::to_owned))?;
+    let (mut engine, mut kernel, mut readings): (Vec<&Event>, Vec<&KernelEvent>, Vec<&Reading>) = (
+        recording.events.iter().collect(),
+        recording.kernel.iter().collect(),
+        recording.readings.iter().collect(),
+    );
     engine.sort_by_key(|e| e.at);
     kernel.sort_by_key(|e| e.at_ns);
-    let (mut engine, mut kernel) = (engine.into_iter().peekable(), kernel.into_iter().peekable());
+    readings.sort_by_key(|r| r.at_ns);
+    let mut engine = engine.into_iter().map(|e| (log.time.ns(e.at), e)).peekable();
+    let (mut kernel, mut readings) = (kernel.into_iter().peekable(), readings.into_iter().peekable());
     loop {
-        let next = engine.peek().map(|e| log.time.ns(e.at));
-        match (next, kernel.peek()) {
-            (Some(at_ns), told) if told.is_none_or(|event| at_ns <= event.at_ns) => {
-                engine.next().into_iter().try_for_each(|event| out.write_record(log.engine(at_ns, event)))?;
+        let next = [
+            engine.peek().map(|(at, _)| *at),
+            kernel.peek().map(|e| e.at_ns),
+            readings.peek().map(|r| r.at_ns),
+        ];
+        // Of those of the same time, the first source.
+        let first = (0..next.len()).filter(|i| next[*i].is_some()).min_by_key(|i| next[*i]);
+        match first {
+            Some(0) => {
+                engine.next().into_iter().try_for_each(|(at_ns, event)| put(log.engine(at_ns, event)))?
             }
-            (_, Some(_)) => {
-                kernel.next().into_iter().try_for_each(|event| out.write_record(log.kernel(event)))?;
-            }
-            _ => return out.flush(),
+            Some(1) => kernel.next().into_iter().try_for_each(|event| put(log.kernel(event)))?,
+            Some(_) => readings.next().into_iter().try_for_each(|reading| put(log.reading(reading)))?,
+            None => return out.flush(),
         }
+    }
+}
+
+const COLUMNS: [&str; 12] = [
+    "at_ns", "source", "where", "kind", "subject", "took_ns", "packets", "first", "second", "detail",
+    "thread", "third",
+];
+
+/// What the file says, as it says it.
+fn io_error(why: csv::Error) -> io::Error {
+    match why.into_kind() {
+        csv::ErrorKind::Io(why) => why,
+        other => io::Error::other(format!("{other:?}")),
     }
 }
 
@@ -46,7 +69,7 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
-    fn engine(&self, at_ns: u64, event: &Event) -> [String; 10] {
+    fn engine(&self, at_ns: u64, event: &Event) -> [String; COLUMNS.len()] {
         let took_ns = match event.kind {
             // Workers stood still, for microseconds.
             Kind::Swap | Kind::Move => u64::from(event.first) * 1000,
@@ -67,10 +90,33 @@ impl Log<'_> {
             event.other.to_string(),
             event.second.to_string(),
             self.detail(event),
+            self.thread_id(event.thread),
+            String::new(),
         ]
     }
 
-    fn kernel(&self, event: &KernelEvent) -> [String; 10] {
+    fn reading(&self, reading: &Reading) -> [String; COLUMNS.len()] {
+        let name = self.recording.header.counters.get(reading.counter as usize);
+        let of = if reading.thread == 0 { "the machine".into() } else { self.command(reading.thread) };
+        let name = name.map_or_else(|| reading.counter.to_string(), |c| c.name.clone());
+        let none = String::new;
+        [
+            reading.at_ns.to_string(),
+            "counter".into(),
+            of,
+            name,
+            none(),
+            none(),
+            none(),
+            reading.value.to_string(),
+            none(),
+            none(),
+            reading.thread.to_string(),
+            none(),
+        ]
+    }
+
+    fn kernel(&self, event: &KernelEvent) -> [String; COLUMNS.len()] {
         [
             event.at_ns.to_string(),
             "kernel".into(),
@@ -82,6 +128,8 @@ impl Log<'_> {
             event.a.to_string(),
             event.b.to_string(),
             self.kernel_detail(event),
+            event.thread.to_string(),
+            self.third(event),
         ]
     }
 
@@ -137,6 +185,16 @@ impl Log<'_> {
         }
     }
 
+    /// Where a lock or futex lies; of others, what else there is.
+    fn third(&self, event: &KernelEvent) -> String {
+        use KernelKind::{ContentionBegin, ContentionEnd, FutexBegin, Migrate};
+        match event.kind {
+            ContentionBegin | ContentionEnd | FutexBegin => format!("{:#x}", event.c),
+            Migrate => event.c.to_string(),
+            _ => String::new(),
+        }
+    }
+
     fn kernel_detail(&self, event: &KernelEvent) -> String {
         match event.kind {
             KernelKind::Switch => {
@@ -146,12 +204,16 @@ impl Log<'_> {
                     Left::Blocked { uninterruptibly: true } => "blocked, uninterruptibly",
                     Left::Ended => "ended",
                 };
-                format!("{left}; to {}", self.command(event.b))
+                format!("{left}; to {} ({})", self.command(event.b), event.b)
             }
-            KernelKind::Wakeup => format!("{} on CPU {}", self.command(event.a), event.b),
+            KernelKind::Wakeup => format!("{} ({}) on CPU {}", self.command(event.a), event.a, event.b),
             KernelKind::Migrate => {
-                format!("{} from CPU {} to {}", self.command(event.a), event.b, event.c)
+                format!("{} ({}) from CPU {} to {}", self.command(event.a), event.a, event.b, event.c)
             }
+            KernelKind::IrqBegin | KernelKind::IrqEnd => format!("irq {}", event.a),
+            KernelKind::FutexBegin => futex_name(event.a).to_owned(),
+            KernelKind::ContentionBegin => lock_name(event.a),
+            KernelKind::ContentionEnd if event.a != 0 => "given up".to_owned(),
             KernelKind::SoftirqBegin | KernelKind::SoftirqEnd => softirq_name(event.a).to_owned(),
             KernelKind::NapiPoll => format!("{} packets of at most {}", event.a, event.b),
             _ => String::new(),
@@ -167,6 +229,13 @@ impl Log<'_> {
         let threads = self.recording.names.last().map_or(&[][..], |n| &n.threads);
         let thread = threads.get((number as usize).wrapping_sub(1));
         thread.map_or_else(|| number.to_string(), |t| t.name.clone())
+    }
+
+    /// The kernel's number for a thread of the router.
+    fn thread_id(&self, number: u32) -> String {
+        let threads = self.recording.names.last().map_or(&[][..], |n| &n.threads);
+        let id = threads.get((number as usize).wrapping_sub(1)).map_or(0, |t| t.kernel_id);
+        if id == 0 { String::new() } else { id.to_string() }
     }
 
     /// A thread by the kernel's number.

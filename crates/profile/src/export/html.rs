@@ -23,7 +23,6 @@ use serde_json::json;
 use crate::analyse::Report;
 use crate::file::Recording;
 
-mod kernel;
 mod pack;
 
 use pack::Pack;

@@ -113,11 +113,19 @@ struct Builder<'a> {
     names: Vec<String>,
     by_name: HashMap<(u32, u32, usize), usize>,
     lanes: BTreeMap<u32, Vec<Span>>,
-    /// Batches in queues that nobody has taken yet: the number of the hand-off, and packets.
-    waiting: HashMap<u32, VecDeque<(u64, u32)>>,
+    /// Batches in queues that nobody has taken yet, and their packets.
+    waiting: HashMap<u32, VecDeque<(Given, u32)>>,
     /// Wake-ups that the woken have not seen yet, by worker.
-    woken: HashMap<u32, u64>,
+    woken: HashMap<u32, Given>,
     handoffs: u64,
+}
+
+/// What somebody may take up: the span is a thread's and has this index there.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    thread: u32,
+    index: usize,
+    at_ns: u64,
 }
 
 impl Lanes {
@@ -147,6 +155,12 @@ impl Lanes {
             Lane { thread, name, id: if id == 0 { 1 << 30 | thread } else { id }, spans }
         };
         Lanes { names, lanes: lanes.into_iter().map(lane).collect() }
+    }
+
+    /// What a thread of this number is called; one that did nothing itself has no lane.
+    pub(super) fn name_of(&self, thread: u32) -> String {
+        let lane = self.lanes.iter().find(|lane| lane.thread == thread);
+        lane.map_or_else(|| format!("thread {thread}"), |lane| lane.name.clone())
     }
 }
 
@@ -179,8 +193,14 @@ impl Builder<'_> {
             _ => self.span(event, event.at.saturating_sub(u64::from(event.first)), event.at, name, kind),
         };
         span.packets = packets;
-        (span.gives, span.takes) = self.handoff(event);
-        self.lanes.entry(event.thread).or_default().push(span);
+        span.takes = self.taken(event, &span);
+        let lane = self.lanes.entry(event.thread).or_default();
+        let given = Given { thread: event.thread, index: lane.len(), at_ns: span.from_ns };
+        lane.push(span);
+        self.give(event, given);
+        if event.kind == Kind::Sleep {
+            self.end_sleep(event, &span);
+        }
     }
 
     fn add_lock(&mut self, event: &Event) {
@@ -209,37 +229,69 @@ impl Builder<'_> {
         }
     }
 
-    /// The number of the hand-off that an event gives and takes.
-    fn handoff(&mut self, event: &Event) -> (Option<u64>, Option<u64>) {
+    /// Remembers what others may take up.
+    fn give(&mut self, event: &Event, given: Given) {
         match event.kind {
-            Kind::Wake => {
-                self.handoffs += 1;
-                self.woken.insert(event.subject, self.handoffs);
-                (Some(self.handoffs), None)
-            }
-            Kind::Sleep => (None, self.woken.remove(&event.subject)),
+            Kind::Wake => drop(self.woken.insert(event.subject, given)),
             // Packets can be followed through a queue only if all of its batches were told of.
             Kind::Enqueue if self.recording.header.one_in <= 1 => {
-                self.handoffs += 1;
-                self.waiting.entry(event.subject).or_default().push_back((self.handoffs, event.second));
-                (Some(self.handoffs), None)
+                self.waiting.entry(event.subject).or_default().push_back((given, event.second));
             }
-            Kind::Dequeue => {
-                let Some(waiting) = self.waiting.get_mut(&event.subject) else { return (None, None) };
-                let first = waiting.front().map(|(number, _)| *number);
-                let mut left = event.second;
-                while let Some((_, packets)) = waiting.front_mut() {
-                    if *packets > left {
-                        *packets -= left;
-                        break;
-                    }
-                    left -= *packets;
-                    waiting.pop_front();
-                }
-                (None, first)
-            }
-            _ => (None, None),
+            _ => {}
         }
+    }
+
+    /// The number of the hand-off that a batch taken out of a queue ends.
+    fn taken(&mut self, event: &Event, span: &Span) -> Option<u64> {
+        let waiting = self.waiting.get_mut(&event.subject).filter(|_| event.kind == Kind::Dequeue)?;
+        let first = waiting.front().map(|(given, _)| *given);
+        let mut left = event.second;
+        while let Some((_, packets)) = waiting.front_mut() {
+            if *packets > left {
+                *packets -= left;
+                break;
+            }
+            left -= *packets;
+            waiting.pop_front();
+        }
+        self.number(first?, span.from_ns)
+    }
+
+    /// Who slept may have been woken: the arrow ends where the sleep does.
+    fn end_sleep(&mut self, event: &Event, sleep: &Span) {
+        let Some(given) = self.woken.remove(&event.subject).filter(|given| given.at_ns >= sleep.from_ns)
+        else {
+            return;
+        };
+        let Some(number) = self.number(given, sleep.to_ns) else { return };
+        let name = self.text((Kind::Sleep as u32, 0, usize::MAX), || "woken".into());
+        let woken = Span {
+            from_ns: sleep.to_ns,
+            name,
+            kind: SpanKind::Control,
+            gives: None,
+            takes: Some(number),
+            ..*sleep
+        };
+        self.lanes.entry(event.thread).or_default().push(woken);
+    }
+
+    /// The number of a hand-off that is taken up at this time; none if that seems to be before it was given, which is when batches overlap.
+    fn number(&mut self, given: Given, at_ns: u64) -> Option<u64> {
+        let span =
+            self.lanes.get_mut(&given.thread)?.get_mut(given.index).filter(|_| given.at_ns <= at_ns)?;
+        Some(*span.gives.get_or_insert_with(|| {
+            self.handoffs += 1;
+            self.handoffs
+        }))
+    }
+
+    /// The index of a text that is made when it is first asked for.
+    fn text(&mut self, key: (u32, u32, usize), make: impl FnOnce() -> String) -> usize {
+        *self.by_name.entry(key).or_insert_with(|| {
+            self.names.push(make());
+            self.names.len() - 1
+        })
     }
 
     /// What an event is called. `part` tells the parts of one apart.
@@ -283,7 +335,7 @@ impl Builder<'_> {
             }
             Kind::Routes if event.other == 0 => format!("routes of {element} change"),
             Kind::Routes => format!("routes of {element}: change refused"),
-            Kind::Swap => format!("another configuration; it cost {} packets", event.second),
+            Kind::Swap => format!("swap to another configuration; it cost {} packets", event.second),
             Kind::Move => format!("{element} moves from worker {} to {}", event.other, event.second),
             Kind::Trigger => {
                 let until = self.recording.header.until.get(event.other as usize);
@@ -324,6 +376,45 @@ pub(super) fn stays(kernel: &[KernelEvent]) -> Vec<Stay> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Hand-offs have both ends, and the second is never before the first.
+    #[test]
+    fn hand_offs_go_on_in_time() {
+        use crate::clock::Pair;
+        let event = |at, kind, thread, (subject, other), first, second| Event {
+            at,
+            kind,
+            thread,
+            subject,
+            other,
+            first,
+            second,
+        };
+        let pairs = vec![Pair { cycles: 0, ns: 0 }, Pair { cycles: 1000, ns: 1000 }];
+        let events = vec![
+            // The worker sleeps from 100 to 300 and is woken at 250; a second time nobody wakes it, and a wake-up comes when it is awake.
+            event(250, Kind::Wake, 1, (1, 0), 0, 0),
+            event(300, Kind::Sleep, 2, (1, 0), 200, 0),
+            event(400, Kind::Wake, 1, (1, 0), 0, 0),
+            event(600, Kind::Sleep, 2, (1, 0), 100, 0),
+            // Two batches in a queue, of which the first is taken in two halves, and the second by who has begun before it came.
+            event(620, Kind::Enqueue, 1, (3, 0), 10, 8),
+            event(640, Kind::Dequeue, 2, (3, 0), 10, 4),
+            event(650, Kind::Dequeue, 2, (3, 0), 10, 4),
+            event(720, Kind::Enqueue, 1, (3, 0), 10, 8),
+            event(730, Kind::Dequeue, 2, (3, 0), 60, 8),
+        ];
+        let recording = Recording { pairs, events, ..Recording::default() };
+        let lanes = Lanes::new(&recording);
+        let ends = |of: fn(&Span) -> Option<u64>| -> Vec<(u64, u64)> {
+            let spans = lanes.lanes.iter().flat_map(|lane| &lane.spans);
+            spans.filter_map(|span| Some((of(span)?, span.from_ns))).collect()
+        };
+        assert_eq!(ends(|s| s.gives), [(1, 250), (2, 610)]);
+        assert_eq!(ends(|s| s.takes), [(1, 300), (2, 630), (2, 640)]);
+        let woken = lanes.lanes[1].spans.iter().find(|s| s.takes == Some(1)).unwrap();
+        assert_eq!((woken.to_ns, lanes.names[woken.name].as_str()), (300, "woken"));
+    }
 
     #[test]
     fn spans_are_walked_as_brackets() {

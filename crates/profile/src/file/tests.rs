@@ -31,6 +31,7 @@ fn whole() -> Vec<u8> {
             at: 3000,
             lost: vec![4],
             lost_kernel: 2,
+            over_kernel: 0,
             no_room: 0,
             why: "told".into(),
             fired: Some(Fired { at: 2500, ..Fired::default() }),

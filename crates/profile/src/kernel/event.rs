@@ -82,3 +82,47 @@ pub fn softirq_name(number: u32) -> &'static str {
         ["hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu"];
     NAMES.get(number as usize).copied().unwrap_or("other")
 }
+
+/// What a call of `futex` does (futex(2)), whether or not its word is private to a process.
+pub fn futex_name(op: u32) -> &'static str {
+    const NAMES: [&str; 14] = [
+        "wait",
+        "wake",
+        "fd",
+        "requeue",
+        "cmp_requeue",
+        "wake_op",
+        "lock_pi",
+        "unlock_pi",
+        "trylock_pi",
+        "wait_bitset",
+        "wake_bitset",
+        "wait_requeue_pi",
+        "cmp_requeue_pi",
+        "lock_pi2",
+    ];
+    // FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME.
+    NAMES.get((op & !0x180) as usize).copied().unwrap_or("other")
+}
+
+/// Of what kind a lock of the kernel is that was not free (`LCB_F_*` of its trace/events/lock.h).
+pub fn lock_name(flags: u32) -> String {
+    const NAMES: [&str; 6] = ["spin", "read", "write", "realtime", "percpu", "mutex"];
+    let names = NAMES.iter().enumerate().filter(|(bit, _)| flags >> bit & 1 == 1).map(|(_, name)| *name);
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() { "sleeping".to_owned() } else { names.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_names() {
+        assert_eq!(
+            [0, 0x80, 0x189, 0x8a, 99].map(futex_name),
+            ["wait", "wait", "wait_bitset", "wake_bitset", "other"]
+        );
+        assert_eq!([1, 6, 32, 0].map(lock_name), ["spin", "read write", "mutex", "sleeping"]);
+    }
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which of the kernel's tracepoints are recorded, and where in their records numbers lie: each kernel says so itself, in `tracefs`.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use nix::mount::{MsFlags, mount};
@@ -111,17 +112,28 @@ pub(super) struct Found {
 }
 
 impl Found {
-    fn under(events: &Path) -> Found {
+    /// # Errors
+    /// Why they must not be read.
+    fn under(events: &Path) -> Result<Found, String> {
         let mut found = Found::default();
         for wanted in WANTED {
-            let read = |file: &str| std::fs::read_to_string(events.join(wanted.folder).join(file)).ok();
-            let tracepoint = read("id").zip(read("format"));
+            let read = |file: &str| {
+                let path = events.join(wanted.folder).join(file);
+                match std::fs::read_to_string(&path) {
+                    Ok(text) => Ok(Some(text)),
+                    Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+                        Err(format!("{}: {e}", path.display()))
+                    }
+                    Err(_) => Ok(None),
+                }
+            };
+            let tracepoint = read("id")?.zip(read("format")?);
             match tracepoint.and_then(|(id, format)| Tracepoint::read(wanted, &id, &format)) {
                 Some(tracepoint) => found.there.push(tracepoint),
                 None => found.absent.push(wanted.folder),
             }
         }
-        found
+        Ok(found)
     }
 }
 
@@ -136,8 +148,8 @@ pub(super) fn find() -> Result<Found, String> {
     let places = PLACES.iter().map(|place| PathBuf::from(place).join("events"));
     for events in places {
         match std::fs::read_dir(&events) {
-            Ok(_) => return Ok(Found::under(&events)),
-            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            Ok(_) => return Found::under(&events),
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => {
                 return Err(format!("{}: {e}", events.display()));
             }
             Err(_) => {}
@@ -156,7 +168,7 @@ fn mounted() -> Result<Found, String> {
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).map_err(|e| failed("mount", e))?;
     mount(Some("tracefs"), PLACES[0], Some("tracefs"), MsFlags::empty(), none)
         .map_err(|e| failed("mount", e))?;
-    Ok(Found::under(&Path::new(PLACES[0]).join("events")))
+    Found::under(&Path::new(PLACES[0]).join("events"))
 }
 
 #[cfg(test)]

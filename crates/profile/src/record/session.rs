@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use sync::events::{self, Event, Mask, Reader, WhenFull};
 
-use super::{MORE_ROOM, Mode, Options, Progress, Source};
+use super::{Mode, Options, Progress, Source, more_room};
 use crate::clock::{Pair, Timeline};
 use crate::file::Writer;
 use crate::kernel::Capture;
+use crate::kernel::counters::{Counters, Reading};
 use crate::kernel::event::KernelEvent;
 use crate::names::{End, LockName, Names, ThreadName};
 use crate::trigger::{Fired, Trigger};
@@ -26,6 +27,8 @@ const EACH: u64 = 33;
 const EVERY: Duration = Duration::from_millis(5);
 /// How often both clocks are read, and threads and locks asked for their names.
 const CLOCKS_EVERY: Duration = Duration::from_millis(500);
+/// How often counters are read.
+const COUNTERS_EVERY: Duration = Duration::from_millis(100);
 /// Kernel events that are kept where rings are emptied at the end.
 const KERNEL_KEPT: usize = 1 << 20;
 /// What a file system may take besides the bytes themselves: a few of its blocks.
@@ -37,6 +40,7 @@ const PACKETS_ROOM: u64 = 1 << 20;
 pub(super) struct Session {
     writer: Writer<File>,
     capture: Capture,
+    counters: Counters,
     names: Source,
     trigger: Option<Box<dyn Trigger>>,
     /// What the trigger has said, and when this was seen.
@@ -48,6 +52,7 @@ pub(super) struct Session {
     began: Pair,
     events: Vec<Event>,
     kernel: Vec<KernelEvent>,
+    readings: Vec<Reading>,
     /// The names written last.
     known: Names,
     /// Whether they have to be written again.
@@ -55,6 +60,9 @@ pub(super) struct Session {
     /// The kernel's threads of which names are written.
     commands: BTreeMap<u32, String>,
     next_clock: Instant,
+    next_reading: Instant,
+    /// Kernel events that gave way, or had no place, as the mode has it.
+    over_kernel: u64,
     /// Events for which the file had no room.
     no_room: u64,
     /// Why the file took no more.
@@ -64,7 +72,7 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(
         writer: Writer<File>,
-        capture: Capture,
+        (capture, counters): (Capture, Counters),
         names: Source,
         trigger: Option<Box<dyn Trigger>>,
         options: Options,
@@ -73,6 +81,7 @@ impl Session {
         Session {
             writer,
             capture,
+            counters,
             names,
             trigger,
             fired: None,
@@ -82,10 +91,13 @@ impl Session {
             began: Pair::now(),
             events: Vec::new(),
             kernel: Vec::new(),
+            readings: Vec::new(),
             known: Names::default(),
             rewrite: false,
             commands: BTreeMap::new(),
             next_clock: Instant::now(),
+            next_reading: Instant::now(),
+            over_kernel: 0,
             no_room: 0,
             full: None,
         }
@@ -104,6 +116,7 @@ impl Session {
         events::record(self.options.events);
         self.writer.clock(self.began)?;
         self.write_names()?;
+        self.read_counters(self.began.ns);
         self.trigger.as_mut().map_or_else(|| Ok(Vec::new()), |trigger| trigger.begin())
     }
 
@@ -115,6 +128,7 @@ impl Session {
         self.capture.end_at(ended.ns);
         self.capture.stop();
         self.read_kernel();
+        self.read_counters(ended.ns);
         self.take_events();
         let written = stepped.and_then(|()| match self.options.mode {
             Mode::Stream => self.write_all(),
@@ -145,8 +159,9 @@ impl Session {
         match &self.full {
             Some(why) => {
                 let (which, events) = (self.options.mode.left_out(), self.no_room);
+                let mend = more_room(self.options.mode);
                 Err(io::Error::other(format!(
-                    "{why}; the {which} {events} events are missing (mend: {MORE_ROOM})"
+                    "{why}; the {which} {events} events are missing (mend: {mend})"
                 )))
             }
             None => packets_written,
@@ -156,6 +171,7 @@ impl Session {
     /// Writes what a recording ends with; returns where its last section begins, and what this says.
     fn write_end(&mut self, ended: Pair) -> io::Result<(u64, End)> {
         self.writer.clock(ended)?;
+        self.write_readings()?;
         self.write_names()?;
         self.commands.clear();
         self.write_commands()?;
@@ -163,11 +179,13 @@ impl Session {
         let why = match (&self.full, &fired) {
             (Some(why), _) => why.clone(),
             (None, Some(fired)) => fired.condition.clone(),
+            (None, None) if self.progress.was_full.load(Ordering::Relaxed) => "a ring was full".to_owned(),
             (None, None) => "ended as it was told".to_owned(),
         };
         let lost = self.reader.as_ref().map_or_else(Vec::new, Reader::lost);
-        let (at, lost_kernel, no_room) = (ended.cycles, self.capture.lost(), self.no_room);
-        let (end, before) = (End { at, lost, lost_kernel, no_room, why, fired }, self.writer.written());
+        let (lost_kernel, over_kernel, no_room) = (self.capture.lost(), self.over_kernel, self.no_room);
+        let end = End { at: ended.cycles, lost, lost_kernel, over_kernel, no_room, why, fired };
+        let before = self.writer.written();
         self.writer.end(&end)?;
         Ok((before, end))
     }
@@ -181,6 +199,13 @@ impl Session {
             self.step()?;
             self.look(false);
             if self.fired.as_ref().is_some_and(|(_, seen)| seen.elapsed() >= self.options.after) {
+                break;
+            }
+            // What comes now would not be whole any more.
+            let is_full =
+                self.options.mode == Mode::Stop && self.reader.as_ref().is_some_and(Reader::is_refused);
+            if is_full && self.trigger.is_none() {
+                self.progress.was_full.store(true, Ordering::Relaxed);
                 break;
             }
         }
@@ -236,8 +261,13 @@ impl Session {
         if self.options.mode == Mode::Stream {
             self.take_events();
             self.write_all()?;
-        } else if self.kernel.len() > 2 * KERNEL_KEPT {
-            self.kernel.drain(..self.kernel.len() - KERNEL_KEPT);
+        } else {
+            self.bound_kernel();
+        }
+        if Instant::now() >= self.next_reading {
+            self.next_reading = Instant::now() + COUNTERS_EVERY;
+            self.read_counters(crate::clock::monotonic_ns());
+            self.write_readings()?;
         }
         if Instant::now() >= self.next_clock {
             self.next_clock = Instant::now() + CLOCKS_EVERY;
@@ -258,6 +288,34 @@ impl Session {
         let lost = self.capture.lost() - before;
         self.progress.lost.fetch_add(lost, Ordering::Relaxed);
         self.progress.lost_kernel.fetch_add(lost, Ordering::Relaxed);
+    }
+
+    /// Rings are emptied at the end, but the kernel's: of its events as many are kept as seems reasonable, those that the mode is for.
+    fn bound_kernel(&mut self) {
+        let before = self.kernel.len();
+        match self.options.mode {
+            Mode::Stop => self.kernel.truncate(KERNEL_KEPT),
+            // Now and then, for what stays is moved.
+            _ if before > 2 * KERNEL_KEPT => drop(self.kernel.drain(..before - KERNEL_KEPT)),
+            _ => {}
+        }
+        let over = (before - self.kernel.len()) as u64;
+        self.over_kernel += over;
+        self.progress.lost.fetch_add(over, Ordering::Relaxed);
+    }
+
+    fn read_counters(&mut self, at_ns: u64) {
+        if self.options.kernel {
+            self.counters.follow(events::threads().iter().map(|t| t.kernel_id));
+            self.counters.read(at_ns, &mut self.readings);
+        }
+    }
+
+    /// Readings are few, and written in all modes at once.
+    fn write_readings(&mut self) -> io::Result<()> {
+        let done = self.writer.readings(&self.readings);
+        self.readings.clear();
+        done
     }
 
     fn take_events(&mut self) {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::lanes::{self, Lanes, SpanKind, stays};
-use super::kernel::{self, Told, What};
+use super::super::told::{self, Told, What};
 use crate::awaited::Reasons;
 use crate::file::Recording;
 
@@ -180,7 +180,7 @@ impl Pack {
     }
 
     fn add(&mut self, recording: &Recording, threads: Vec<lanes::Lane>) {
-        let events = kernel::sorted(&recording.kernel);
+        let events = told::sorted(&recording.kernel);
         let known = recording.names.last().map_or(&[][..], |n| &n.threads);
         let mut own: HashMap<u32, usize> = HashMap::new();
         for (i, thread) in known.iter().enumerate().filter(|(_, t)| t.kernel_id != 0) {
@@ -188,7 +188,7 @@ impl Pack {
         }
         let mine = |id: u32| own.contains_key(&id);
         let (mut states, mut waits) =
-            (kernel::states(&events, mine, Reasons::new(recording)), kernel::waits(&events, mine));
+            (told::states(&events, mine, Reasons::new(recording)), told::waits(&events, mine));
         // Lanes get their numbers first, because spans name lanes.
         let cpus: BTreeSet<u16> = events.iter().map(|e| e.cpu).collect();
         let cpus: Vec<u16> = cpus.into_iter().collect();
@@ -243,8 +243,8 @@ impl Pack {
             let command = || recording.commands.get(&id).cloned();
             own.or_else(command).unwrap_or_else(|| format!("thread {id}"))
         };
-        let mut interrupts = kernel::interrupts(events);
-        let mut moments = kernel::moments(events, named);
+        let mut interrupts = told::interrupts(events);
+        let mut moments = told::moments(events, named);
         let mut running: BTreeMap<u16, Vec<Bar>> = BTreeMap::new();
         let mut numbers: HashMap<u32, usize> = HashMap::new();
         for stay in stays(&recording.kernel) {

@@ -173,6 +173,14 @@ pub(super) fn moments(events: &[&KernelEvent], name: impl Fn(u32) -> String) -> 
     told
 }
 
+/// Of these, what has to do with devices.
+pub(super) fn besides(events: &[&KernelEvent]) -> BTreeMap<u16, Vec<Told>> {
+    let is_one =
+        |event: &&&KernelEvent| matches!(event.kind, KernelKind::NapiPoll | KernelKind::XdpException);
+    let some: Vec<&KernelEvent> = events.iter().filter(is_one).copied().collect();
+    moments(&some, |thread| thread.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
