@@ -593,6 +593,32 @@ fn flight_keeps_what_came_last_where_there_is_little_room() {
 
 /// Nobody listens any more, and nothing breaks.
 #[test]
+fn a_recording_that_is_to_stop_ends_where_a_ring_is_full() {
+    let place = Place::new();
+    let file = place.path("stop.prof");
+    let run = [
+        "--",
+        "-j",
+        "1",
+        "--control",
+        "none",
+        "-e",
+        "InfiniteSource(LIMIT 3000000, STOP true) -> c :: Counter -> Discard;",
+    ];
+    let options = ["profile", "record", "-o", text(&file), "--mode", "stop", "--ring", "64", "--one-in", "1"];
+    let output = junctor(&[&options[..], &run].concat());
+    let said = words(&output);
+    assert!(output.status.success() && said.contains(", until a ring was full in "), "{said}");
+    let report = report(&file);
+    // It holds what happened first, and says nothing of what came afterwards.
+    assert_eq!(report["recording"]["mode"], "stop", "{report}");
+    let shares = &report["report"]["shares_of_ms"];
+    assert!(shares[1].as_f64() < report["report"]["duration_ms"].as_f64(), "{report}");
+    let packets = report["report"]["elements"].as_array().unwrap().iter().find(|e| e["name"] == "c");
+    assert!(packets.is_some_and(|e| e["packets"].as_u64() < Some(3_000_000)), "{report}");
+}
+
+#[test]
 fn a_listener_that_goes_breaks_nothing() {
     let place = Place::new();
     let router = Running::start(&place);

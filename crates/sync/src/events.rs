@@ -528,9 +528,11 @@ impl Reader {
 
     /// Whether some ring has found no room for a record, since it was read last.
     pub fn is_refused(&self) -> bool {
+        // Of threads that have come since then, nothing was read.
+        let before = |i: usize| self.threads.get(i).map_or(0, |at| at.refused);
         let known = known();
-        let rings = known.iter().zip(&self.threads).filter_map(|(k, at)| Some((k.ring.as_ref()?, at)));
-        rings.into_iter().any(|(ring, at)| ring.refused() > at.refused)
+        let mut rings = known.iter().enumerate().filter_map(|(i, k)| Some((i, k.ring.as_ref()?)));
+        rings.any(|(i, ring)| ring.refused() > before(i))
     }
 
     /// Records lost so far, by thread: of number `n` at `n - 1`.

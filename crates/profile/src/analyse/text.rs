@@ -217,7 +217,13 @@ impl Report {
                 names.push(&count.counter);
             }
         }
-        let per_s = |c: &Counted, name: &&str| known(c.count(name).map(|count| quantity(count.per_s)));
+        let per_s = |c: &Counted, name: &&str| {
+            known(c.count(name).map(|count| match *name {
+                // Nanoseconds in a second.
+                "task-clock" => percent(count.per_s / 1e9),
+                _ => quantity(count.per_s),
+            }))
+        };
         let ratio = |ratio: Option<f64>| known(ratio.map(|ratio| format!("{ratio:.2}")));
         let ratios = self.counters.iter().any(|c| c.instructions_per_cycle.is_some());
         let row = |c: &Counted| {
