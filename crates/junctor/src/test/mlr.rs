@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor test mlr`: several rates from one search (RFC 9971), each by a goal of its own.
 
+use std::fmt;
+
+use serde_json::{Value, json};
 use tester::search::mlr::{self, Goal, GoalResult, Parameters};
 
 use super::record::Found;
@@ -74,6 +77,37 @@ impl Named {
     }
 }
 
+/// Attributes as RFC 9971 calls them.
+impl Named {
+    fn told(&self) -> Value {
+        let Goal { loss_ratio, exceed_ratio, width, initial_trial, final_trial, duration_sum } = self.goal;
+        json!({
+            "name": self.name,
+            "goal_loss_ratio": loss_ratio,
+            "goal_exceed_ratio": exceed_ratio,
+            "goal_width": width,
+            "goal_initial_trial_duration_s": initial_trial.as_secs_f64(),
+            "goal_final_trial_duration_s": final_trial.as_secs_f64(),
+            "goal_duration_sum_s": duration_sum.as_secs_f64(),
+        })
+    }
+}
+
+/// For people, in the words by which a goal is given.
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Goal { loss_ratio, exceed_ratio, width, initial_trial, final_trial, duration_sum } = self.goal;
+        let percent = |share: f64| (share * 1e7).round() / 1e5;
+        let [loss, exceed, width] = [loss_ratio, exceed_ratio, width].map(percent);
+        let [initial, last, sum] = [initial_trial, final_trial, duration_sum].map(|time| time.as_secs_f64());
+        write!(
+            f,
+            "{}: loss={loss} exceed={exceed} width={width} initial={initial} final={last} sum={sum}",
+            self.name.to_uppercase()
+        )
+    }
+}
+
 impl Mlr {
     fn goals(&self) -> Vec<Named> {
         let usual = match self.search.profile {
@@ -105,6 +139,12 @@ pub(super) fn main(args: &Mlr) -> u8 {
             Profile::Quick => Parameters::quick(site.rate_max),
         };
         parameters.goals = goals.iter().map(|named| named.goal).collect();
+        found.condition("goals", goals.iter().map(Named::told).collect());
+        for line in goals.iter().map(|named| format!("  {named}\n")) {
+            if !found.text.contains(&line) {
+                found.text += &line;
+            }
+        }
         site.begin("search");
         let report = mlr::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
         for (named, result) in goals.iter().zip(&report.results) {
@@ -146,12 +186,22 @@ fn tell(site: &Site, goal: &str, result: &GoalResult, linked: bool, found: &mut 
             note(what, bound.rate);
         }
     }
+    // Such a bound is one of what the tester can do; the device's lies there or above.
+    if result.limited_by_tester {
+        for what in ["lower_bound_mpps", "upper_bound_mpps"] {
+            found.bound(&format!("test.{}.{what}.{goal}.{size}", site.prefix("mlr")));
+        }
+    }
     let goal = goal.to_uppercase();
     found.text += &match rate {
+        Some(rate) if name == "reached_mpps" => {
+            format!("{size:>6} bytes  {goal} none; reached {:>9.4} Mpps{whose}\n", rate / 1e6)
+        }
         Some(rate) => format!("{size:>6} bytes  {goal} {:>9.4} Mpps{whose}\n", rate / 1e6),
         None => format!("{size:>6} bytes  {goal} not found: the search did not come to its end\n"),
     };
-    found.text += &format!("             bounds {}\n", bounds.join(" and "));
+    let tester = if result.limited_by_tester { ", the tester's" } else { "" };
+    found.text += &format!("             bounds {}{tester}\n", bounds.join(" and "));
     if let Some((low, high)) = result.coarse.filter(|_| !result.finished) {
         let (low, high) = (low / 1e6, high / 1e6);
         found.text +=
@@ -178,6 +228,9 @@ mod tests {
             duration_sum: half * 4,
         };
         assert_eq!(read, Named { name: "pdr1".to_owned(), goal });
+        assert_eq!(read.to_string(), "PDR1: loss=1 exceed=0 width=0.1 initial=0.5 final=0.5 sum=2");
+        assert_eq!(Named::parse(&read.to_string().to_lowercase().replace(':', "")).as_ref(), Ok(&read));
+        assert_eq!(read.told()["goal_final_trial_duration_s"], 0.5);
         assert_eq!(Named::parse("ndr").map(|named| named.goal), Ok(Goal::ndr()));
         assert_eq!(Named::parse("a final=60").expect("a goal").goal.duration_sum, Duration::from_secs(60));
         for (bad, what) in [

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What procedures find at one device for one frame size, in names and in words.
 
+use serde_json::json;
 use tester::search::delay::{self, Latency};
 use tester::search::observe::{Look, Trials};
 use tester::search::stream::Bin;
@@ -202,6 +203,21 @@ pub(super) fn back_to_back(
     if !corrected {
         parameters.longest_retry = parameters.longest;
     }
+    let back_to_back::Parameters {
+        longest, longest_retry, step_frames, failures, settle, repetitions, ..
+    } = parameters;
+    found.condition(
+        "bursts",
+        json!({
+            "search": "binary",
+            "longest_s": longest.as_secs_f64(),
+            "longest_retry_s": longest_retry.as_secs_f64(),
+            "step_frames": step_frames,
+            "tries": failures,
+            "settle_s": settle.as_secs_f64(),
+            "repetitions": repetitions,
+        }),
+    );
     site.begin("bursts");
     let mut bursts = site.station.bursts(line);
     let report = back_to_back::run(&mut bursts, &parameters).map_err(|why| why.to_string())?;

@@ -371,6 +371,8 @@ pub(crate) struct Found {
     pub(crate) bins: Vec<BinRow>,
     pub(crate) invalid: Vec<Cause>,
     ledger: Vec<Clause>,
+    /// How procedures were done.
+    conditions: Map<String, Value>,
     /// As it is before the tester takes a core of it.
     machine: Value,
     started: SystemTime,
@@ -388,6 +390,7 @@ impl Default for Found {
             bins: Vec::new(),
             invalid: Vec::new(),
             ledger: Vec::new(),
+            conditions: Map::new(),
             machine: measure::machine(),
             started: SystemTime::now(),
             clock: Instant::now(),
@@ -414,6 +417,11 @@ impl Found {
         } else {
             self.results.push(Quantity::new(self.size, name, unit, values));
         }
+    }
+
+    /// Notes how the procedure itself was done.
+    pub(crate) fn condition(&mut self, name: &str, value: Value) {
+        self.conditions.insert(name.to_owned(), value);
     }
 
     /// Says what was to be measured and was not.
@@ -468,8 +476,9 @@ impl Found {
     }
 
     /// The whole, once nothing more comes.
-    pub(crate) fn record(mut self, command: &str, conditions: Map<String, Value>) -> Record {
+    pub(crate) fn record(mut self, command: &str, mut conditions: Map<String, Value>) -> Record {
         self.settle();
+        conditions.append(&mut self.conditions);
         Record {
             command: command.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
