@@ -73,9 +73,21 @@ enum Command {
     },
 }
 
+/// Room for as many jumbo frames as fit into the rings between a tester and a device in memory; those that nobody uses cost nothing.
+fn memory() -> packet::Config {
+    packet::Config { jumbo_frames: 8192, ..packet::Config::default() }
+}
+
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     if let Err(why) = interrupt::be_attended() {
+        return cli::fail(why);
+    }
+    let measures = !matches!(
+        args.command,
+        Command::Compare(_) | Command::Campaign(_) | Command::Gather(_) | Command::StartDevice { .. }
+    );
+    if measures && let Err(why) = packet::Memory::reserve(memory()) {
         return cli::fail(why);
     }
     match &args.command {
@@ -186,7 +198,8 @@ pub(crate) struct Common {
 impl Common {
     /// Frames of `size` bytes with FCS.
     fn traffic(&self, size: usize) -> Traffic {
-        Traffic { size, one_way: self.one_way, stragglers: self.stragglers, seed: self.seed }
+        let longest = self.modifiers.mix().and_then(|sizes| sizes.into_iter().max()).unwrap_or(size);
+        Traffic { size, longest, one_way: self.one_way, stragglers: self.stragglers, seed: self.seed }
     }
 
     fn setup(&self) -> Setup {

@@ -52,6 +52,21 @@ fn through(path: &str, seconds: &str) -> impl Fn(&str) -> f64 + use<> {
 }
 
 #[test]
+fn jumbo_frames_pass_through_memory() {
+    let file = device("out");
+    let name = format!("self:{}", file.path().display());
+    let mixed = ["--imix", "2Aci A=84"];
+    for (device, sizes) in [("cable", &["--size", "9018"][..]), (&name, &["--size", "9018"]), (&name, &mixed)]
+    {
+        let run = ["--one-way", "--rate", "200", "--time", "0.2", "--stragglers", "5"];
+        let value = results(&[&["trial", device][..], sizes, &run].concat());
+        assert!(value("received_mpps") > 0.0 && value("damaged") == 0.0, "{device} {sizes:?}");
+    }
+    let ran = test(&["trial", "cable", "--size", "9999", "--rate", "10"]);
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("its longest is 9234"), "{ran:?}");
+}
+
+#[test]
 fn a_cable_loses_nothing() {
     let value = results(&["trial", "cable", "--rate", "1000", "--time", "0.2"]);
     for none in ["loss_share", "reordered", "duplicates", "stale", "misrouted", "damaged"] {

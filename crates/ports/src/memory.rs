@@ -23,7 +23,7 @@ use crate::sys::Counters;
 
 /// Packets that wait at one end of a wire at most, unless asked otherwise.
 pub const WIRE_CAPACITY: usize = 1024;
-/// Largest payload that in-process devices announce.
+/// Largest payload that in-process devices announce, unless asked otherwise.
 const MEMORY_MTU: usize = 1500;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -35,6 +35,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Wire {
     name: String,
     capacity: usize,
+    mtu: usize,
     ends: Mutex<Vec<Weak<Inbox>>>,
     /// Changes whenever `ends` does.
     version: AtomicU64,
@@ -109,9 +110,15 @@ impl Inbox {
 impl Wire {
     /// A wire of its own, known to nobody by name.
     pub fn new(name: &str, capacity: usize) -> Arc<Wire> {
+        Wire::with_mtu(name, capacity, MEMORY_MTU)
+    }
+
+    /// The same, with a largest payload of so many bytes.
+    pub fn with_mtu(name: &str, capacity: usize, mtu: usize) -> Arc<Wire> {
         Arc::new(Wire {
             name: name.to_owned(),
             capacity: capacity.max(1),
+            mtu,
             ends: Mutex::default(),
             version: AtomicU64::new(1),
         })
@@ -310,7 +317,7 @@ impl Device for MemoryPort {
             name: self.name.clone(),
             driver: format!("memory wire {:?}", self.place.wire.name),
             mac: None,
-            mtu: MEMORY_MTU,
+            mtu: self.place.wire.mtu,
             rx_queues: 1,
             tx_queues: 1,
         }

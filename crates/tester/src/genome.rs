@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mixes of frame sizes by a word that says them exactly: the IMIX genome (RFC 6985). Each letter is a size, and the word is repeated.
+//! Mixes of frame sizes by a word that says them exactly: the IMIX genome (RFC 6985). Each letter is a size, and the word is repeated. Small letters are
+//! the sizes of the document's table, capital ones those that are said behind the word (its section 5).
 
 use std::fmt;
 
@@ -30,19 +31,30 @@ pub struct Genome {
 }
 
 impl Genome {
-    /// Reads a word such as `aaaaaaaddddg`. A number before a letter, which RFC 6985 does not have, says how often it comes: `7a4d1g`.
+    /// Reads a word such as `aaaaaaaddddg`, or one with sizes of one's own: `AAAGG A=84 G=1020`. A number before a letter, which RFC 6985 does not have,
+    /// says how often it comes: `7a4d1g`.
     ///
     /// # Errors
     /// A letter that stands for no size, a number that no letter follows, or more frames than there can be.
     pub fn parse(text: &str) -> Result<Genome, String> {
+        let mut parts = text.split_ascii_whitespace();
+        let word = parts.next().unwrap_or("");
+        let own = parts.map(own_size).collect::<Result<Vec<_>, _>>()?;
+        if let Some((unused, _)) = own.iter().find(|(letter, _)| !word.contains(*letter)) {
+            return Err(format!("'{unused}' has a size and is not in {word}"));
+        }
         let mut sizes = Vec::new();
         let mut count = String::new();
-        for letter in text.chars() {
+        for letter in word.chars() {
             if letter.is_ascii_digit() {
                 count.push(letter);
                 continue;
             }
-            let size = LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, size)| *size);
+            let known = LETTERS.iter().chain(&own).find(|(known, _)| *known == letter);
+            let size = known.map(|(_, size)| *size);
+            if size.is_none() && letter.is_ascii_uppercase() {
+                return Err(format!("'{letter}' has no size; say it behind the word, such as {letter}=84"));
+            }
             if size.is_none() && letter != 'z' {
                 return Err(format!(
                     "'{letter}' is no size; expected letters from a (64 bytes) to j (16000), or z"
@@ -72,6 +84,16 @@ impl Genome {
     }
 }
 
+/// A capital letter and its size: `A=84`.
+fn own_size(text: &str) -> Result<(char, usize), String> {
+    let bad =
+        || format!("'{text}' is no size of one's own; expected a capital letter and bytes, such as A=84");
+    let (letter, size) = text.split_once('=').ok_or_else(bad)?;
+    let letter: char = letter.parse().ok().filter(char::is_ascii_uppercase).ok_or_else(bad)?;
+    let size = size.parse().ok().filter(|size| (64..=16000).contains(size));
+    Ok((letter, size.ok_or_else(|| format!("'{text}': expected 64 to 16000 bytes"))?))
+}
+
 impl fmt::Display for Genome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -87,6 +109,9 @@ mod tests {
         let sizes = |text: &str| Genome::parse(text).map(|genome| genome.sizes(9018));
         assert_eq!(sizes("aafz"), Ok(vec![64, 64, 1280, 9018]));
         assert_eq!(sizes("2a3d1g"), sizes("aadddg"));
+        // The example of RFC 6985 5.
+        assert_eq!(sizes("AAAGG A=64 G=1020"), Ok(vec![64, 64, 64, 1020, 1020]));
+        assert_eq!(sizes("2Ag A=84"), Ok(vec![84, 84, 1518]));
         let imix = Genome::parse("7a4d1g").expect("a word");
         assert!((imix.average() - (7.0 * 64.0 + 4.0 * 512.0 + 1518.0) / 12.0).abs() < 1e-9);
         assert_eq!(imix.to_string(), "7a4d1g");
@@ -94,6 +119,10 @@ mod tests {
             ("", "such as"),
             ("7", "such as"),
             ("ak", "'k' is no size"),
+            ("AAg", "'A' has no size; say it behind the word, such as A=84"),
+            ("aa A=84", "'A' has a size and is not in aa"),
+            ("Aa A84", "'A84' is no size of one's own"),
+            ("Aa A=12", "'A=12': expected 64 to 16000 bytes"),
             ("0a", "expected 1 to"),
             ("18446744073709551615a", "expected 1 to"),
         ] {

@@ -65,6 +65,8 @@ pub(crate) struct Setup {
 pub(crate) struct Traffic {
     /// Frame size in bytes, with FCS.
     pub(crate) size: usize,
+    /// The longest of them, where several are mixed.
+    pub(crate) longest: usize,
     /// Only the first port sends.
     pub(crate) one_way: bool,
     /// How long stragglers are waited for.

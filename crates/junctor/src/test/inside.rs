@@ -40,7 +40,7 @@ fn setup(workers: usize) -> Setup {
 }
 
 fn traffic(size: usize) -> Traffic {
-    Traffic { size, one_way: false, stragglers: STRAGGLERS, seed: 1 }
+    Traffic { size, longest: size, one_way: false, stragglers: STRAGGLERS, seed: 1 }
 }
 
 /// Frames of so many bytes with FCS that the tester sends and receives each second at each of two ports, with no device between.

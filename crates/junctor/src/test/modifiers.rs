@@ -82,8 +82,8 @@ impl Beside {
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Modifiers {
     /// Frames of several sizes in this order, over and over, by the letters of RFC 6985: a 64, b 128, c 256, d 512, e 1024,
-    /// f 1280, g 1518, h 2112, i 9000, j 16000 bytes, z the longest that the ports take. A number says how often a letter
-    /// comes: 7a4d1g. Results have the average size in their names.
+    /// f 1280, g 1518, h 2112, i 9000, j 16000 bytes, z the longest that the ports take. Capital letters are sizes of your own:
+    /// 'AAAGg A=84 G=1020'. A number says how often a letter comes: 7a4d1g. Results have the average size in their names.
     #[arg(long, value_name = "GENOME", value_parser = Genome::parse)]
     imix: Option<Genome>,
     /// Frames leave in bursts of so many, as close as the tester can, at the same rate on average (RFC 2544, section 21).

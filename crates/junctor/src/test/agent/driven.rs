@@ -109,7 +109,8 @@ impl<'a> Driven<'a> {
             Driver::Auto => Driver::AfPacket,
             driver => driver,
         };
-        let traffic = Traffic { size, one_way: false, stragglers: crate::test::CALIBRATED, seed: 1 };
+        let traffic =
+            Traffic { size, longest: size, one_way: false, stragglers: crate::test::CALIBRATED, seed: 1 };
         // In a thread of its own, which takes a core.
         std::thread::scope(|scope| {
             let work = scope.spawn(|| crate::test::reach(&mut device::virtual_cable(driver, &traffic)?));

@@ -15,7 +15,7 @@ pub(super) const RING: usize = 1024;
 /// In memory.
 pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
     let names = ["a", "b"];
-    let wire = Wire::new("cable", RING);
+    let wire = Wire::with_mtu("cable", RING, rig::mtu_for(traffic));
     let ports = names.into_iter().map(|name| tester_port(name, &wire)).collect::<Result<_, _>>()?;
     let known = |ipv6| flows::bridged(names, ipv6);
     Plugged::new(ports, &flows::of_ports(&known(setup.ipv6), &[])?, traffic)?

@@ -11,6 +11,7 @@ use ports::memory::{MemoryPort, Wire};
 
 use super::cable::{RING, tester_port};
 use super::flows::{Flows, amended};
+use super::rig;
 use super::running::Handle;
 use super::{Filtering, Plugged, Route, Routing, Running, Setup, Traffic, cores};
 use crate::bench::Pattern;
@@ -19,15 +20,18 @@ use crate::config::{Form, Source};
 /// A wire, and the device's end of it while the device has it open: what waits in it ends with the device.
 type Plug = (Arc<Wire>, Weak<MemoryPort>);
 
-/// Gives every device name of a configuration one end of a wire.
-#[derive(Default)]
-struct Wires(Mutex<HashMap<String, Plug>>);
+/// Gives every device name of a configuration one end of a wire, each for so large a payload.
+struct Wires {
+    mtu: usize,
+    plugs: Mutex<HashMap<String, Plug>>,
+}
 
 impl Wires {
     /// The wire of this name.
     fn wire(&self, name: &str) -> Arc<Wire> {
-        let mut wires = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (wire, _) = wires.entry(name.to_owned()).or_insert_with(|| (Wire::new(name, RING), Weak::new()));
+        let mut wires = self.plugs.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || (Wire::with_mtu(name, RING, self.mtu), Weak::new());
+        let (wire, _) = wires.entry(name.to_owned()).or_insert_with(new);
         wire.clone()
     }
 }
@@ -35,7 +39,7 @@ impl Wires {
 impl Provider for Wires {
     fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
         let wire = self.wire(&spec.device);
-        let mut wires = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wires = self.plugs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = wires.get(&spec.device).and_then(|(_, port)| port.upgrade()) {
             return Ok(known);
         }
@@ -106,7 +110,7 @@ pub(super) fn plug_source(
              '// bench: eth0 ether=02:00:00:00:00:01 src=10.0.0.0/24 dst=10.0.1.0/24 flows=256' for each device, or give --flow"
         ));
     }
-    let wires = Arc::new(Wires::default());
+    let wires = Arc::new(Wires { mtu: rig::mtu_for(traffic), plugs: Mutex::default() });
     let (name, provider) = (conf.to_owned(), wires.clone());
     let running = Running::start(graph, move |graph| {
         let options = Options {

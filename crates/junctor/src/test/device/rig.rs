@@ -185,8 +185,12 @@ impl Drop for Rig {
 }
 
 fn cable_for(traffic: &Traffic) -> Cable {
-    let mtu = traffic.size.saturating_sub(ethernet::HEADER_LEN + FCS).clamp(1500, MTU_MAX);
-    Cable { mtu, ..Cable::default() }
+    Cable { mtu: mtu_for(traffic), ..Cable::default() }
+}
+
+/// The largest payload of a cable for this traffic, of the rig's or in memory.
+pub(super) fn mtu_for(traffic: &Traffic) -> usize {
+    traffic.longest.saturating_sub(ethernet::HEADER_LEN + FCS).clamp(1500, MTU_MAX)
 }
 
 /// Opens an interface of the calling thread's namespace for the tester alone. `queues`: as many receive queues.
