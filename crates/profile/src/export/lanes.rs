@@ -114,18 +114,21 @@ struct Builder<'a> {
     by_name: HashMap<(u32, u32, usize), usize>,
     lanes: BTreeMap<u32, Vec<Span>>,
     /// Batches in queues that nobody has taken yet, and their packets.
-    waiting: HashMap<u32, VecDeque<(Given, u32)>>,
+    waiting: HashMap<u32, VecDeque<(Place, u32)>>,
+    /// Batches taken out of queues that were told of before those that came in, and packets of them of which nobody knows yet whose they were.
+    owed: HashMap<u32, VecDeque<(Place, u32)>>,
     /// Wake-ups that the woken have not seen yet, by worker.
-    woken: HashMap<u32, Given>,
+    woken: HashMap<u32, Place>,
     handoffs: u64,
 }
 
-/// What somebody may take up: the span is a thread's and has this index there.
+/// Where a span is: a thread's, with this index there.
 #[derive(Clone, Copy, Debug)]
-struct Given {
+struct Place {
     thread: u32,
     index: usize,
-    at_ns: u64,
+    from_ns: u64,
+    to_ns: u64,
 }
 
 impl Lanes {
@@ -137,6 +140,7 @@ impl Lanes {
             by_name: HashMap::new(),
             lanes: BTreeMap::new(),
             waiting: HashMap::new(),
+            owed: HashMap::new(),
             woken: HashMap::new(),
             handoffs: 0,
         };
@@ -193,13 +197,19 @@ impl Builder<'_> {
             _ => self.span(event, event.at.saturating_sub(u64::from(event.first)), event.at, name, kind),
         };
         span.packets = packets;
-        span.takes = self.taken(event, &span);
         let lane = self.lanes.entry(event.thread).or_default();
-        let given = Given { thread: event.thread, index: lane.len(), at_ns: span.from_ns };
+        let place =
+            Place { thread: event.thread, index: lane.len(), from_ns: span.from_ns, to_ns: span.to_ns };
         lane.push(span);
-        self.give(event, given);
-        if event.kind == Kind::Sleep {
-            self.end_sleep(event, &span);
+        match event.kind {
+            Kind::Wake => drop(self.woken.insert(event.subject, place)),
+            Kind::Sleep => self.end_sleep(event, &span),
+            // Packets can be followed through a queue only if all of its batches were told of.
+            Kind::Enqueue if self.recording.header.one_in <= 1 => self.put_in(event, place),
+            Kind::Dequeue => self.take_out(event, place),
+            Kind::Empty => self.found_empty(event, place),
+            Kind::Drop => self.lose(event),
+            _ => {}
         }
     }
 
@@ -229,61 +239,105 @@ impl Builder<'_> {
         }
     }
 
-    /// Remembers what others may take up.
-    fn give(&mut self, event: &Event, given: Given) {
-        match event.kind {
-            Kind::Wake => drop(self.woken.insert(event.subject, given)),
-            // Packets can be followed through a queue only if all of its batches were told of.
-            Kind::Enqueue if self.recording.header.one_in <= 1 => {
-                self.waiting.entry(event.subject).or_default().push_back((given, event.second));
-            }
-            _ => {}
+    /// A batch has come into a queue. Its packets can be seen before that is over, so some may have been taken out by now.
+    fn put_in(&mut self, event: &Event, place: Place) {
+        let mut left = event.second;
+        let owed = self.owed.entry(event.subject).or_default();
+        // What was taken out before this began is of before the recording.
+        while owed.front().is_some_and(|(taker, _)| taker.to_ns < place.from_ns) {
+            owed.pop_front();
         }
+        let mut takers = Vec::new();
+        while left > 0
+            && let Some((taker, packets)) = owed.front_mut()
+        {
+            let some = left.min(*packets);
+            (left, *packets) = (left - some, *packets - some);
+            takers.push(*taker);
+            if *packets == 0 {
+                owed.pop_front();
+            }
+        }
+        if left > 0 {
+            self.waiting.entry(event.subject).or_default().push_back((place, left));
+        }
+        takers.into_iter().for_each(|taker| self.hand_over(place, taker, taker.from_ns));
     }
 
-    /// The number of the hand-off that a batch taken out of a queue ends.
-    fn taken(&mut self, event: &Event, span: &Span) -> Option<u64> {
-        let waiting = self.waiting.get_mut(&event.subject).filter(|_| event.kind == Kind::Dequeue)?;
+    /// A batch has been taken out of a queue: the arrow is from the one that came first.
+    fn take_out(&mut self, event: &Event, place: Place) {
+        let waiting = self.waiting.entry(event.subject).or_default();
         let first = waiting.front().map(|(given, _)| *given);
         let mut left = event.second;
         while let Some((_, packets)) = waiting.front_mut() {
             if *packets > left {
                 *packets -= left;
+                left = 0;
                 break;
             }
             left -= *packets;
             waiting.pop_front();
         }
-        self.number(first?, span.from_ns)
+        if left > 0 {
+            self.owed.entry(event.subject).or_default().push_back((place, left));
+        }
+        if let Some(given) = first {
+            self.hand_over(given, place, place.from_ns);
+        }
+    }
+
+    /// A queue had nothing: what had come in before was taken out, or had found no room.
+    fn found_empty(&mut self, event: &Event, place: Place) {
+        let Some(waiting) = self.waiting.get_mut(&event.subject) else { return };
+        while waiting.front().is_some_and(|(given, _)| given.to_ns < place.from_ns) {
+            waiting.pop_front();
+        }
+    }
+
+    /// Packets that came last found no room: they were told of as coming in, too.
+    fn lose(&mut self, event: &Event) {
+        let Some(waiting) = self.waiting.get_mut(&event.subject) else { return };
+        let mut lost = event.second;
+        while lost > 0
+            && let Some((_, packets)) = waiting.back_mut()
+        {
+            let some = lost.min(*packets);
+            (lost, *packets) = (lost - some, *packets - some);
+            if *packets == 0 {
+                waiting.pop_back();
+            }
+        }
     }
 
     /// Who slept may have been woken: the arrow ends where the sleep does.
     fn end_sleep(&mut self, event: &Event, sleep: &Span) {
-        let Some(given) = self.woken.remove(&event.subject).filter(|given| given.at_ns >= sleep.from_ns)
-        else {
+        let Some(given) = self.woken.remove(&event.subject) else { return };
+        if !(sleep.from_ns..=sleep.to_ns).contains(&given.from_ns) {
             return;
-        };
-        let Some(number) = self.number(given, sleep.to_ns) else { return };
+        }
         let name = self.text((Kind::Sleep as u32, 0, usize::MAX), || "woken".into());
-        let woken = Span {
-            from_ns: sleep.to_ns,
-            name,
-            kind: SpanKind::Control,
-            gives: None,
-            takes: Some(number),
-            ..*sleep
-        };
-        self.lanes.entry(event.thread).or_default().push(woken);
+        let woken = Span { from_ns: sleep.to_ns, name, kind: SpanKind::Control, ..*sleep };
+        let lane = self.lanes.entry(event.thread).or_default();
+        let place =
+            Place { thread: event.thread, index: lane.len(), from_ns: woken.from_ns, to_ns: woken.to_ns };
+        lane.push(woken);
+        self.hand_over(given, place, place.from_ns);
     }
 
-    /// The number of a hand-off that is taken up at this time; none if that seems to be before it was given, which is when batches overlap.
-    fn number(&mut self, given: Given, at_ns: u64) -> Option<u64> {
-        let span =
-            self.lanes.get_mut(&given.thread)?.get_mut(given.index).filter(|_| given.at_ns <= at_ns)?;
-        Some(*span.gives.get_or_insert_with(|| {
-            self.handoffs += 1;
-            self.handoffs
-        }))
+    /// An arrow from one span to another, unless it would go back in time, which is when batches overlap.
+    fn hand_over(&mut self, giver: Place, taker: Place, at_ns: u64) {
+        if giver.from_ns > at_ns {
+            return;
+        }
+        let next = self.handoffs + 1;
+        let Some(giver) = self.lanes.get_mut(&giver.thread).and_then(|lane| lane.get_mut(giver.index)) else {
+            return;
+        };
+        let number = *giver.gives.get_or_insert(next);
+        self.handoffs = self.handoffs.max(number);
+        if let Some(taker) = self.lanes.get_mut(&taker.thread).and_then(|lane| lane.get_mut(taker.index)) {
+            taker.takes.get_or_insert(number);
+        }
     }
 
     /// The index of a text that is made when it is first asked for.
@@ -403,6 +457,20 @@ mod tests {
             event(650, Kind::Dequeue, 2, (3, 0), 10, 4),
             event(720, Kind::Enqueue, 1, (3, 0), 10, 8),
             event(730, Kind::Dequeue, 2, (3, 0), 60, 8),
+            // One that is taken before it is told of, and one of before the recording: what follows is not counted against them.
+            event(745, Kind::Dequeue, 2, (4, 0), 5, 1),
+            event(845, Kind::Dequeue, 2, (3, 0), 5, 4),
+            event(850, Kind::Enqueue, 1, (3, 0), 30, 8),
+            event(860, Kind::Dequeue, 2, (3, 0), 5, 4),
+            event(900, Kind::Enqueue, 1, (4, 0), 5, 1),
+            event(910, Kind::Dequeue, 2, (4, 0), 5, 1),
+            // Two packets that find no room, of which the one is told as dropped, and the other only by the queue being empty.
+            event(920, Kind::Enqueue, 1, (5, 0), 5, 3),
+            event(925, Kind::Drop, 1, (5, 0), 0, 1),
+            event(930, Kind::Dequeue, 2, (5, 0), 5, 1),
+            event(940, Kind::Empty, 2, (5, 0), 5, 0),
+            event(950, Kind::Enqueue, 1, (5, 0), 5, 1),
+            event(960, Kind::Dequeue, 2, (5, 0), 5, 1),
         ];
         let recording = Recording { pairs, events, ..Recording::default() };
         let lanes = Lanes::new(&recording);
@@ -410,8 +478,11 @@ mod tests {
             let spans = lanes.lanes.iter().flat_map(|lane| &lane.spans);
             spans.filter_map(|span| Some((of(span)?, span.from_ns))).collect()
         };
-        assert_eq!(ends(|s| s.gives), [(1, 250), (2, 610)]);
-        assert_eq!(ends(|s| s.takes), [(1, 300), (2, 630), (2, 640)]);
+        assert_eq!(ends(|s| s.gives), [(1, 250), (2, 610), (3, 820), (4, 895), (5, 915), (6, 945)]);
+        assert_eq!(
+            ends(|s| s.takes),
+            [(1, 300), (2, 630), (2, 640), (3, 840), (3, 855), (4, 905), (5, 925), (6, 955)]
+        );
         let woken = lanes.lanes[1].spans.iter().find(|s| s.takes == Some(1)).unwrap();
         assert_eq!((woken.to_ns, lanes.names[woken.name].as_str()), (300, "woken"));
     }
