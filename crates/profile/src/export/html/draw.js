@@ -337,7 +337,10 @@ class Painter {
     const { trace, view, colours } = this;
     const [a, b] = [giver, taker].map((id) => view.placeOfRow.get(trace.rowOf(id)));
     if (!a || !b || (a === b && !strong)) return;
-    const [x0, x1] = [view.x(trace.ends(giver)), view.x(trace.from[taker])];
+    // What is handed over can be taken before the giver is done with it.
+    const arrives = trace.from[taker];
+    const leaves = Math.max(trace.from[giver], Math.min(trace.ends(giver), arrives));
+    const [x0, x1] = [view.x(leaves), view.x(arrives)];
     const [y0, y1] = [a, b].map((p) => p.y + p.height / 2 - scroll);
     const bend = Math.max(12, Math.abs(x1 - x0) / 3);
     paper.strokeStyle = strong ? colours.accent : colours.soft;
