@@ -26,8 +26,8 @@ impl Log {
     pub(super) fn of(station: &mut Station, size: usize, show: bool) -> Log {
         let log = Log::default();
         let Log { rows, phase, readings, read } = log.clone();
-        station.watch(Box::new(move |trial, result| {
-            let mut row = TrialRow::new(size, &held(&phase), trial, result);
+        station.watch(Box::new(move |trial, seen, worth| {
+            let mut row = TrialRow::new(size, &held(&phase), trial, seen, worth);
             let mut readings = std::mem::take(&mut *held(&readings));
             row.tell_machines(&readings);
             held(&read).append(&mut readings);

@@ -279,8 +279,14 @@ impl MachineRow {
 }
 
 impl TrialRow {
-    /// A trial and what became of it.
-    pub(crate) fn new(size: usize, phase: &str, trial: Trial, result: Result<&Detail, &Invalid>) -> TrialRow {
+    /// A trial, what was seen of it, and what it is worth.
+    pub(crate) fn new(
+        size: usize,
+        phase: &str,
+        trial: Trial,
+        seen: Option<&Detail>,
+        worth: Result<(), &Invalid>,
+    ) -> TrialRow {
         let mut row = TrialRow {
             size,
             phase: phase.to_owned(),
@@ -304,10 +310,14 @@ impl TrialRow {
             machines: BTreeMap::new(),
             invalid: None,
         };
-        match result {
-            Ok(detail) => row.fill(detail),
-            Err(why) => row.invalid = Some(why.to_string()),
+        if let Some(detail) = seen {
+            row.count(detail);
+            // Of one that was cut off nobody knows what would have been sent, and what was still to arrive.
+            if worth.is_ok() {
+                row.fill(detail);
+            }
         }
+        row.invalid = worth.err().map(ToString::to_string);
         row
     }
 
@@ -323,13 +333,20 @@ impl TrialRow {
         }
     }
 
-    fn fill(&mut self, detail: &Detail) {
-        let Detail { outcome, counts, damaged, foreign, answers, beside_unsent, latency, .. } = detail;
+    /// How many frames there were of each kind.
+    fn count(&mut self, detail: &Detail) {
+        let Detail { outcome, counts, damaged, foreign, .. } = detail;
         (self.intended, self.sent, self.received) = (outcome.intended, outcome.sent, outcome.received);
-        (self.lost, self.unsent) = (outcome.lost(), outcome.unsent());
         (self.reordered, self.gaps, self.duplicates) = (counts.reordered, counts.gaps, counts.duplicates);
         (self.stale, self.misrouted) = (counts.stale, counts.misrouted);
-        (self.damaged, self.foreign, self.beside_unsent) = (*damaged, *foreign, *beside_unsent);
+        (self.damaged, self.foreign) = (*damaged, *foreign);
+    }
+
+    /// What is known of a whole trial only.
+    fn fill(&mut self, detail: &Detail) {
+        let Detail { outcome, answers, beside_unsent, latency, .. } = detail;
+        (self.lost, self.unsent) = (outcome.lost(), outcome.unsent());
+        self.beside_unsent = *beside_unsent;
         self.management = (answers.asked > 0).then(|| Managed::from(answers));
         let told = QUANTILES.iter().filter_map(|q| Some((q.name.to_owned(), q.us(latency)?.into())));
         self.latency_us = (!latency.is_empty()).then(|| told.collect());

@@ -89,8 +89,9 @@ pub struct Detail {
     pub lateness: Histogram<u64>,
 }
 
-/// Is shown trials.
-pub type Watcher = Box<dyn FnMut(Trial, Result<&Detail, &Invalid>) + Send>;
+/// Is shown trials: what was seen of each, and why it is worth nothing, if it is. Of one that was cut off, what was seen until then is
+/// known of this station's own ports.
+pub type Watcher = Box<dyn FnMut(Trial, Option<&Detail>, Result<(), &Invalid>) + Send>;
 
 /// What came of a job.
 struct Ran {

@@ -40,8 +40,9 @@ impl Station {
         }
         self.trials += 1;
         job.order.key = self.seed.wrapping_add(self.trials.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut cut = None;
         let result = self.look().and_then(|()| match self.crew.take() {
-            None => self.carry_out_here(job),
+            None => self.carry_out_here(job, &mut cut),
             Some(mut crew) => {
                 let result = crew.carry_out(self, job);
                 self.crew = Some(crew);
@@ -51,7 +52,8 @@ impl Station {
         self.settled_ns = self.clock.now() + self.settle.as_nanos() as u64;
         if let Some(show) = &mut self.watcher {
             let whole = go_on(&self.given_up);
-            show(trial, whole.as_ref().and_then(|()| result.as_ref().map(|ran| &ran.detail)));
+            let seen = result.as_ref().map_or(cut.as_ref(), |ran| Some(&ran.detail));
+            show(trial, seen, whole.as_ref().copied().and(result.as_ref().map(|_| ())));
         }
         result
     }
@@ -71,7 +73,8 @@ impl Station {
         }
     }
 
-    fn carry_out_here(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
+    /// Carries it out with this station's own ports. What they saw of one that comes to nothing once frames leave is put into `cut`.
+    fn carry_out_here(&mut self, mut job: Job<'_>, cut: &mut Option<Detail>) -> Result<Ran, Invalid> {
         self.gauge.begin()?;
         let given_up = self.given_up.clone();
         self.update(job.order.ahead, || go_on(&given_up))?;
@@ -90,13 +93,27 @@ impl Station {
             }
             Ok(())
         };
-        let now = self.send(&mut turn, &job.order, start, &mut begin)?;
+        let sent = self.send(&mut turn, &job.order, start, &mut begin);
+        let until = sent.as_ref().copied().unwrap_or_else(|_| self.clock.now());
+        let whole = sent.and_then(|now| self.end(&mut turn, &job, now));
+        let tally = self.tally(turn, until.saturating_sub(start));
+        match whole {
+            Ok(()) => self.sum_up(&job.order, tally),
+            Err(why) => {
+                // Steps and single frames that nobody knows the end of are not asked for.
+                let tally = Tally { course: None, delays: None, ..tally };
+                *cut = self.sum_up(&job.order, tally).ok().map(|ran| ran.detail);
+                Err(why)
+            }
+        }
+    }
+
+    /// Receives the last frames, which have left by `now`, and sees whether the run is worth something.
+    fn end(&mut self, turn: &mut Turn, job: &Job<'_>, now: u64) -> Result<(), Invalid> {
         self.gauge.end();
-        self.await_stragglers(&mut turn, &job, now);
+        self.await_stragglers(turn, job, now);
         self.gauge.done()?;
-        if job.may_be_cut { self.needs() } else { self.look() }?;
-        let tally = self.tally(turn, now.saturating_sub(start));
-        self.sum_up(&job.order, tally)
+        if job.may_be_cut { self.needs() } else { self.look() }
     }
 
     /// Sends what is to be there so long before the test's frames, and waits. Neighbours may ask meanwhile.

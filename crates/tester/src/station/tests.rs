@@ -142,8 +142,8 @@ fn what_is_given_up_is_worth_nothing_but_a_stream_of_one_rate() {
     let shown = Arc::new(AtomicU64::new(0));
     let mut station = given_up_at(10_500);
     let seen = shown.clone();
-    station.watch(Box::new(move |_, result| {
-        seen.fetch_add(u64::from(result.is_err()), Ordering::Relaxed);
+    station.watch(Box::new(move |_, _, worth| {
+        seen.fetch_add(u64::from(worth.is_err()), Ordering::Relaxed);
     }));
     let timeline = station.stream(&[step], MILLISECOND).expect("what was until then");
     let total = timeline.total();
@@ -155,6 +155,38 @@ fn what_is_given_up_is_worth_nothing_but_a_stream_of_one_rate() {
     );
     // Before the first bin is over there is nothing to tell.
     assert!(given_up_at(500).stream(&[step], MILLISECOND).is_err());
+}
+
+#[test]
+fn of_what_is_cut_off_it_is_known_how_far_it_was() {
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let watch = |mut station: Station| {
+        let shown = shown.clone();
+        station.watch(Box::new(move |_, seen, worth| {
+            let counts = seen.map(|detail| (detail.outcome.sent, detail.outcome.received));
+            shown.lock().unwrap().push((counts, worth.map_err(Clone::clone)));
+        }));
+        station
+    };
+    assert!(watch(given_up_at(10_000)).measure(Trial::new(1e6, MILLISECOND * 200)).is_err());
+    // What it needs is gone when the tester looks the first time, or the second.
+    let mut station = watch(station(|frame| frame.after(1_000)));
+    let mut looks = 0;
+    station.guard(move || {
+        looks += 1;
+        if looks < 3 { Ok(()) } else { Err(Invalid::new("it is gone", "")) }
+    });
+    assert!(station.measure(Trial::new(1e6, MILLISECOND * 200)).is_err());
+    let shown = shown.lock().unwrap();
+    for ((counts, worth), why) in shown.iter().zip(["interrupted", "it is gone"]) {
+        let (sent, received) = counts.expect("what was seen");
+        assert!(
+            (10_000..200_000).contains(&sent) && received > 9_000 && received <= sent,
+            "{sent} {received}"
+        );
+        assert_eq!(*worth, Err(Invalid::new(why, "")));
+    }
+    assert_eq!(shown.len(), 2);
 }
 
 /// The tester looks at its ports every few looks at the clock.
