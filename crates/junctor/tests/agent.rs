@@ -97,6 +97,7 @@ fn an_agent_tells_what_the_kernel_counts() {
         "{before} {packets:?}"
     );
     assert!(packets[2] <= after, "{packets:?} {after}");
+    assert!(samples.iter().all(|s| s["interfaces"]["lo"]["sys"]["carrier_changes"].is_u64()), "{samples:?}");
     let results = object["results"].as_array().expect("results");
     let rate = results.iter().find(|r| r["name"] == "gather.dut.rx_mpps.lo").expect("a rate");
     assert_eq!(rate["runs"], 2);

@@ -49,7 +49,7 @@ const PLACES: usize = 16;
 /// Tell controllers what this machine counts, and send and receive for them, until stopped.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "An agent tells packet counters of interfaces, processor time, interrupts and softirqs, read from /proc when asked, with the time.
+    after_help = "An agent tells packet counters of interfaces, processor time, interrupts and softirqs, read from /proc and /sys when asked, with the time.
 For one controller at a time it also sends and receives the frames of a test (agents:..., see junctor test trial --help), which
 needs root. It answers only who has the same key, and encrypts what it says (Noise NNpsk0). It stops sending when its controller
 hangs up, or says nothing for 10 s in a trial.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a machine counts by itself: packets by interface, processor time, interrupts. Read straight from `/proc`, by no other program, so
-//! that reading disturbs little of what is measured.
+//! What a machine counts by itself: packets by interface, processor time, interrupts. Read straight from `/proc` and `/sys`, by no other
+//! program, so that reading disturbs little of what is measured.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use procfs::{CpuTime, CurrentSI as _, KernelStats};
@@ -38,6 +39,86 @@ pub(super) struct Interface {
     pub(super) tx_bytes: u64,
     pub(super) tx_dropped: u64,
     pub(super) tx_errors: u64,
+    /// Where `/sys` has this interface. Agents of before do not tell it.
+    #[serde(default)]
+    pub(super) sys: Option<Sys>,
+}
+
+/// Where the kernel tells of interfaces.
+const CLASS: &str = "/sys/class/net";
+
+/// What of an interface is told in `/sys/class/net` alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sys {
+    /// Packets for which the hardware had no room; `/proc/net/dev` has them among those that were dropped.
+    pub(super) rx_missed: u64,
+    /// Packets that nobody wanted.
+    pub(super) rx_nohandler: u64,
+    /// How often the link came or went.
+    pub(super) carrier_changes: u64,
+}
+
+/// Packets and bytes, received and sent: what `/proc` and `/sys` both tell.
+type Told = [u64; 4];
+
+impl Interface {
+    fn told(&self) -> Told {
+        [self.rx_packets, self.rx_bytes, self.tx_packets, self.tx_bytes]
+    }
+}
+
+impl Sys {
+    /// What `class` has of an interface, if it has all of it.
+    fn read(class: &Path, name: &str) -> Option<(Told, Sys)> {
+        let number = |file: &str| -> Option<u64> {
+            std::fs::read_to_string(class.join(name).join(file)).ok()?.trim().parse().ok()
+        };
+        let counted = |what: &str| number(&format!("statistics/{what}"));
+        let told =
+            [counted("rx_packets")?, counted("rx_bytes")?, counted("tx_packets")?, counted("tx_bytes")?];
+        let sys = Sys {
+            rx_missed: counted("rx_missed_errors")?,
+            rx_nohandler: counted("rx_nohandler")?,
+            carrier_changes: number("carrier_changes")?,
+        };
+        Some((told, sys))
+    }
+}
+
+/// What interfaces have counted, by `read`, with what `class` has besides. That may be of another network namespace than the process's, with other
+/// interfaces of the same names: then what both tell does not lie between what was read before and after.
+fn interfaces(
+    class: &Path,
+    mut read: impl FnMut() -> Result<BTreeMap<String, Interface>, String>,
+) -> Result<BTreeMap<String, Interface>, String> {
+    let before = read()?;
+    let seen = before.keys().map(|name| Sys::read(class, name)).collect::<Vec<_>>();
+    let mut after = read()?;
+    for ((name, first), seen) in before.iter().zip(seen) {
+        let (Some(interface), Some((told, sys))) = (after.get_mut(name), seen) else { continue };
+        let (low, high) = (first.told(), interface.told());
+        let is_this =
+            told.iter().zip(low.iter().zip(&high)).all(|(n, (low, high))| (low..=high).contains(&n));
+        interface.sys = is_this.then_some(sys);
+    }
+    Ok(after)
+}
+
+/// What `/proc/net/dev` tells.
+fn devices() -> Result<BTreeMap<String, Interface>, String> {
+    let devices = procfs::net::dev_status().map_err(|why| format!("/proc/net/dev: {why}"))?;
+    let interface = |d: procfs::net::DeviceStatus| Interface {
+        rx_packets: d.recv_packets,
+        rx_bytes: d.recv_bytes,
+        rx_dropped: d.recv_drop,
+        rx_errors: d.recv_errs,
+        tx_packets: d.sent_packets,
+        tx_bytes: d.sent_bytes,
+        tx_dropped: d.sent_drop,
+        tx_errors: d.sent_errs,
+        sys: None,
+    };
+    Ok(devices.into_iter().map(|(name, device)| (name, interface(device))).collect())
 }
 
 /// What a processor did since the machine runs, in ticks (`/proc/stat`).
@@ -112,17 +193,6 @@ impl Counters {
         let started = Instant::now();
         let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let stat = KernelStats::current().map_err(|why| format!("/proc/stat: {why}"))?;
-        let devices = procfs::net::dev_status().map_err(|why| format!("/proc/net/dev: {why}"))?;
-        let interface = |d: procfs::net::DeviceStatus| Interface {
-            rx_packets: d.recv_packets,
-            rx_bytes: d.recv_bytes,
-            rx_dropped: d.recv_drop,
-            rx_errors: d.recv_errs,
-            tx_packets: d.sent_packets,
-            tx_bytes: d.sent_bytes,
-            tx_dropped: d.sent_drop,
-            tx_errors: d.sent_errs,
-        };
         let table = |path: &str| {
             std::fs::read_to_string(path)
                 .map(|text| by_processor(&text))
@@ -131,7 +201,7 @@ impl Counters {
         Ok(Counters {
             at_ns: at.as_nanos() as u64,
             uptime_ns: started.duration_since(began).as_nanos() as u64,
-            interfaces: devices.into_iter().map(|(name, device)| (name, interface(device))).collect(),
+            interfaces: interfaces(Path::new(CLASS), devices)?,
             processors: stat.cpu_time.iter().map(Processor::of).collect(),
             interrupts: table("/proc/interrupts")?,
             softirqs: table("/proc/softirqs")?,
@@ -175,6 +245,38 @@ mod tests {
             ]
         );
         assert!(by_processor("").is_empty() && by_processor("CPU0\nno colon\n").is_empty());
+    }
+
+    #[test]
+    fn what_sysfs_has_is_taken_if_it_is_of_the_same_interfaces() {
+        let class = tempfile::tempdir().expect("a directory");
+        for (name, rx_packets) in [("same", 5), ("other", 11)] {
+            let statistics = class.path().join(name).join("statistics");
+            std::fs::create_dir_all(&statistics).expect("a directory");
+            let put = |file: &str, count: u64| {
+                std::fs::write(statistics.join(file), format!("{count}\n")).expect("written");
+            };
+            for file in ["rx_bytes", "tx_packets", "tx_bytes", "rx_nohandler"] {
+                put(file, 0);
+            }
+            put("rx_packets", rx_packets);
+            put("rx_missed_errors", 3);
+            put("../carrier_changes", 2);
+        }
+        // Five packets come between both readings.
+        let mut count = 0;
+        let read = || {
+            count += 5;
+            let interface = Interface { rx_packets: count, ..Interface::default() };
+            Ok(["same", "other", "unknown"].map(|name| (name.to_owned(), interface)).into())
+        };
+        let all = interfaces(class.path(), read).expect("counters");
+        let sys = all.values().map(|interface| interface.sys).collect::<Vec<_>>();
+        // By name: other, same, unknown.
+        assert_eq!(sys, [None, Some(Sys { rx_missed: 3, rx_nohandler: 0, carrier_changes: 2 }), None]);
+        assert!(all.values().all(|interface| interface.rx_packets == 10));
+        let before = r#"{"rx_packets":1,"rx_bytes":1,"rx_dropped":0,"rx_errors":0,"tx_packets":1,"tx_bytes":1,"tx_dropped":0,"tx_errors":0}"#;
+        assert_eq!(serde_json::from_str::<Interface>(before).expect("an agent's of before").sys, None);
     }
 
     #[test]

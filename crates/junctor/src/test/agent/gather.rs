@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::channel::{self, Channel, Key};
-use super::counters::{Counters, Interface, Processor};
+use super::counters::{Counters, Interface, Processor, Sys};
 use super::words::{Ask, Hello};
 use crate::cli;
 use crate::measure::{self, Measured};
@@ -198,6 +198,22 @@ const INTERFACE: [Column; 8] = [
     ("tx_errors_per_s", "1/s", 1.0, |i| i.tx_errors),
 ];
 
+/// The same of counters that not every machine tells.
+type Rare = (&'static str, fn(&Sys) -> u64);
+
+const RARE: [Rare; 3] = [
+    ("rx_missed_per_s", |sys| sys.rx_missed),
+    ("rx_nohandler_per_s", |sys| sys.rx_nohandler),
+    ("carrier_changes_per_s", |sys| sys.carrier_changes),
+];
+
+fn rare(samples: &[Counters], name: &str, (_, of): Rare) -> Vec<f64> {
+    let known = |c: &Counters| c.interfaces.get(name)?.sys.as_ref().map(of);
+    // Where one reading has none, the next does not count from nothing.
+    let pairs = samples.windows(2).filter(|pair| known(&pair[0]).is_some());
+    pairs.flat_map(|pair| rates(pair, known)).collect()
+}
+
 fn interface(samples: &[Counters], name: &str, (_, _, divisor, of): Column) -> Vec<f64> {
     let rates = rates(samples, |c| c.interfaces.get(name).map(of));
     rates.into_iter().map(|rate| rate / divisor).collect()
@@ -243,6 +259,9 @@ pub(super) fn results(agent: &str, samples: &[Counters]) -> Vec<Measured> {
     for name in names(samples, |c| c.interfaces.keys()) {
         for column in INTERFACE {
             note(format!("{}.{name}", column.0), column.1, interface(samples, name, column));
+        }
+        for column in RARE {
+            note(format!("{}.{name}", column.0), "1/s", rare(samples, name, column));
         }
     }
     let cpus = samples.first().map_or(0, |c| c.processors.len());
@@ -299,6 +318,14 @@ fn text(agent: &Agent, told: &Told) -> String {
         text += &format!("\n  {name:<16}");
         for column in INTERFACE {
             text += &format!(" {:>16.3}", median(interface(samples, name, column)));
+        }
+    }
+    for name in names(samples, |c| c.interfaces.keys()) {
+        for column in RARE {
+            let most = rare(samples, name, column).into_iter().fold(0.0, f64::max);
+            if most > 0.0 {
+                text += &format!("\n  {name}: {} up to {most:.3}", column.0);
+            }
         }
     }
     text += &format!("\n  {:<16}", "processor, %");
@@ -366,6 +393,22 @@ mod tests {
         let column = INTERFACE[0];
         assert_eq!(interface(&samples, "eth0", column), [2e-6], "the first period has the counter set back");
         assert_eq!(interface(&samples, "new", INTERFACE[4]), [7e-6]);
+    }
+
+    #[test]
+    fn a_link_that_went_down_and_came_back_shows() {
+        let mut samples = vec![sample(1, 0, 0), sample(2, 0, 0), sample(4, 0, 0), sample(5, 0, 0)];
+        for (sample, changes) in samples.iter_mut().zip([None, Some(4), Some(6), Some(6)]) {
+            let sys = changes.map(|carrier_changes| Sys { carrier_changes, ..Sys::default() });
+            sample.interfaces.get_mut("eth0").expect("the interface").sys = sys;
+        }
+        let all = results("dut", &samples);
+        let one =
+            |name: &str| all.iter().find(|r| r.name == format!("gather.dut.{name}")).map(|r| r.runs.clone());
+        assert_eq!(one("carrier_changes_per_s.eth0"), Some(vec![1.0, 0.0]));
+        let agent = Agent::parse("dut=host:1").expect("an agent");
+        let told = text(&agent, &Told { samples, ..Told::default() });
+        assert!(told.contains("eth0: carrier_changes_per_s up to 1.000\n"), "{told}");
     }
 
     #[test]
