@@ -52,9 +52,12 @@ pub(crate) struct Args {
     /// Frames a second that each sending port offers; k and M may follow the number.
     #[arg(long, value_name = "RATE", default_value = "100k", value_parser = super::rate, allow_negative_numbers = true)]
     rate: f64,
-    /// For how many seconds.
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::seconds, allow_negative_numbers = true)]
+    /// For how many seconds; --trial is another name of it, as other tests have it.
+    #[arg(long, alias = "trial", value_name = "SECONDS", default_value = "1", value_parser = super::seconds, allow_negative_numbers = true)]
     time: Duration,
+    /// Bits a second of the links, which must carry that rate: k, M and G may follow the number [default: the interfaces' speed].
+    #[arg(long, value_name = "RATE", value_parser = super::bits)]
+    link: Option<f64>,
     /// How often, for a comparison (junctor test compare).
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeat: u16,
@@ -93,7 +96,7 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     let mut found = Found::of_size(size);
     let cable = calibrate(&args.common, size)?;
     let mut plugged = args.common.plug(size)?;
-    if let Some(bits) = plugged.link_bits {
+    if let Some(bits) = args.link.map(|bits| bits as u64).or(plugged.link_bits) {
         let most = medium::ethernet_frames_per_s(bits, size as u64);
         if args.rate > most {
             return Err(format!(
@@ -155,10 +158,11 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     found.note("test.cable.mpps".to_owned(), "Mpps", cable.rate / 1e6);
     found.note("test.cable.latency_us.p50".to_owned(), "us", cable.latency_ns as f64 / 1e3);
     text += &facts.beside(&mut found);
-    found.deviate(&args.common.asked(&[size], false, Duration::ZERO, &facts));
+    found.deviate(&args.common.asked(&[size], args.link.is_some(), Duration::ZERO, &facts));
     let mut conditions = args.common.conditions(&facts);
     conditions.insert("size".to_owned(), json!(size));
     conditions.insert("rate".to_owned(), json!(args.rate));
+    conditions.insert("link".to_owned(), json!(args.link));
     conditions.insert("seconds".to_owned(), json!(args.time.as_secs_f64()));
     Ok((found.record("test trial", conditions), text))
 }
