@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor test campaign`: what it leaves behind, also when it is interrupted. No speed is asked for.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// A cable, which always works; frames that are too short for the tester have no result.
+/// A cable, which always works; frames that are too long for it have no result.
 const TINY: &str = "title = \"Tiny\"\ndevices = [\"cable\"]\nsizes = [64, 128]\ncores = [1, 2]\n\
     options = [\"--link\", \"1M\", \"--trial\", \"0.02\", \"--stragglers\", \"0.02\"]\n[[procedure]]\ntest = \"rfc2544\"\n";
 
@@ -87,8 +88,9 @@ fn a_procedure_with_other_options_is_told_apart() {
     assert_eq!((tables("trial --rate 1k"), tables("trial --rate 2k")), (1, 1), "{printed}");
     let csv = std::fs::read_to_string(campaign.path("out/campaign.csv")).expect("a file");
     for rate in ["1k", "2k"] {
-        let of =
-            |line: &&str| line.contains(",test.received_mpps,") && line.ends_with(&format!(",--rate {rate}"));
+        let of = |line: &&str| {
+            line.contains(",test.received_mpps,") && line.ends_with(&format!(",--rate {rate},false,"))
+        };
         assert_eq!(csv.lines().filter(of).count(), 1, "{csv}");
     }
     // Nothing is left to do, and the names stay.
@@ -147,6 +149,22 @@ fn what_is_done_is_not_repeated_and_what_is_missing_is_measured() {
     let after = campaign.done();
     assert_eq!((after.len(), &after[2..]), (4, &before[2..]));
     assert!(after[0].1 > before[0].1 && after[1].1 > before[1].1);
+    // What an older form has told is measured anew; what another machine has measured stays, and that is said.
+    let change = |path: &Path, part: &str, value: Value| {
+        let mut record: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
+        record[part] = value;
+        std::fs::write(path, record.to_string()).expect("written");
+    };
+    change(&after[0].0, "form", "junctor-test-0".into());
+    change(&after[1].0, "machine", serde_json::json!({ "cpu": "abacus", "cores": 1, "kernel": "1" }));
+    change(&after[2].0, "version", "0.0.1".into());
+    let stale = campaign.run(&["--resume"]);
+    let said = text(&stale.stderr);
+    assert!(stale.status.success() && said.contains("3 of 4 runs are done already"), "{said}");
+    assert!(said.contains("has the form \"junctor-test-0\" and not"), "{said}");
+    assert!(said.contains("abacus, 1 cores, Linux 1") && said.contains("Junctor 0.0.1."), "{said}");
+    let report = std::fs::read_to_string(campaign.path("out/campaign.md")).expect("the report");
+    assert!(report.contains("not all of one machine and version") && report.contains("abacus"), "{report}");
     // More sizes: only these are new.
     campaign.write(&TINY.replace("128]", "128, 256]"));
     let more = campaign.run(&["--resume"]);
@@ -156,7 +174,7 @@ fn what_is_done_is_not_repeated_and_what_is_missing_is_measured() {
 
 #[test]
 fn what_fails_is_marked_with_its_cause_and_the_campaign_goes_on() {
-    let campaign = Campaign::new(&TINY.replace("[64, 128]", "[63, 64, 9000]").replace("[1, 2]", "[1]"));
+    let campaign = Campaign::new(&TINY.replace("[64, 128]", "[1519, 64, 9000]").replace("[1, 2]", "[1]"));
     let ran = campaign.run(&[]);
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(1), "{said}");
@@ -164,9 +182,60 @@ fn what_fails_is_marked_with_its_cause_and_the_campaign_goes_on() {
     let all = campaign.json("out/campaign.json");
     assert_eq!((count(&all, "records"), count(&all, "invalid"), campaign.done().len()), (1, 2, 1));
     let cause = |n: usize| all["invalid"][n]["cause"].as_str().unwrap_or_default().to_owned();
-    assert!(cause(0).contains("64 bytes is the least") && cause(1).contains("its longest is 1518"), "{all}");
+    assert!((0..2).all(|n| cause(n).contains("its longest is 1518")), "{all}");
+    assert_eq!((&all["invalid"][0]["size"], &all["invalid"][1]["part"]), (&1519.into(), &false.into()));
+    let table = std::fs::read_to_string(campaign.path("out/campaign.csv")).expect("the table");
+    let failed: Vec<&str> = table.lines().filter(|line| line.contains("its longest is 1518")).collect();
+    assert!(failed.len() == 2 && failed[1].starts_with("test rfc2544,cable,1,,9000,,,,,0,,,,"), "{table}");
     let page = std::fs::read_to_string(campaign.path("out/report.html")).expect("the page");
     assert!(page.contains("its longest is 1518"));
+}
+
+/// A device that restarts never again: what was measured before is kept and told, and a run that finds less does not take its place.
+#[test]
+fn what_a_run_found_before_it_failed_is_kept_and_the_run_repeated() {
+    let run = |options: &str| {
+        format!(
+            "devices = [\"self:conf/ip-router.click\"]\nsizes = [64]\noptions = [\"--stragglers\", \"0.1\"]\n\
+             [[procedure]]\ntest = \"rfc2544\"\n\
+             options = [\"--only\", \"loss,reset\", \"--at\", \"1k\", \"--trial\", \"0.05\", \"--link\", \"1M\", {options}]\n"
+        )
+    };
+    let marker = tempfile::tempdir().expect("a directory");
+    let mended = marker.path().join("mended");
+    // Each is its run's key, so the file stays as it is.
+    let campaign = Campaign::new(&run(&format!("\"--reset-command\", \"test -e {}\"", mended.display())));
+    let ran = campaign.run(&[]);
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(said.contains("not all was measured: 64 bytes: ") && said.contains("only a part"), "{said}");
+    let all = campaign.json("out/campaign.json");
+    assert_eq!((count(&all, "records"), count(&all, "invalid")), (1, 1), "{all}");
+    assert_eq!(
+        (&all["invalid"][0]["part"], count(&all["records"][0], "invalid")),
+        (&true.into(), 1),
+        "{all}"
+    );
+    let loss = |all: &Value| {
+        let results = all["records"][0]["results"].as_array().cloned().unwrap_or_default();
+        results.into_iter().filter(|q| q["name"].as_str().is_some_and(|n| n.contains("loss_share"))).count()
+    };
+    assert!(loss(&all) > 0, "{all}");
+    let table = std::fs::read_to_string(campaign.path("out/campaign.csv")).expect("the table");
+    assert!(table.lines().any(|l| l.contains("loss_share") && l.contains("test -e")), "{table}");
+    let page = std::fs::read_to_string(campaign.path("out/report.html")).expect("the page");
+    assert!(page.contains("64 bytes: not all was measured: "), "{page}");
+    let [(part, _)] = &campaign.done()[..] else { panic!("{:?}", campaign.done()) };
+    assert!(part.to_string_lossy().ends_with(".part.json"), "{}", part.display());
+    let again = campaign.run(&[]);
+    assert!(again.status.code() == Some(2) && text(&again.stderr).contains("--resume goes on"));
+    // It is repeated, not taken for whole.
+    std::fs::write(&mended, "").expect("written");
+    let resumed = campaign.run(&["--resume"]);
+    assert!(resumed.status.success(), "{}", text(&resumed.stderr));
+    let [(whole, _)] = &campaign.done()[..] else { panic!("{:?}", campaign.done()) };
+    assert!(!whole.to_string_lossy().ends_with(".part.json"), "{}", whole.display());
+    assert_eq!(count(&campaign.json("out/campaign.json"), "invalid"), 0);
 }
 
 /// Whatever stops the campaign, the results before are there and are not measured again.
@@ -243,6 +312,84 @@ fn is_running(words: &str) -> bool {
     lines.into_iter().any(|line| String::from_utf8_lossy(&line).split('\0').any(|word| word == words))
 }
 
+/// Options for all runs that each procedure takes, a search and a trial.
+#[test]
+fn common_options_may_name_the_link_and_the_length_of_trials() {
+    let campaign = Campaign::new(
+        "devices = [\"cable\"]\nsizes = [64]\n\
+         options = [\"--link\", \"1M\", \"--trial\", \"0.02\", \"--stragglers\", \"0.02\"]\n\
+         [[procedure]]\ntest = \"rfc2544\"\noptions = [\"--only\", \"throughput\"]\n\
+         [[procedure]]\ntest = \"trial\"\noptions = [\"--rate\", \"1k\"]\n",
+    );
+    let ran = campaign.run(&[]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let all = campaign.json("out/campaign.json");
+    let trial = &all["records"][1]["conditions"];
+    assert_eq!((&trial["seconds"], &trial["link"]), (&0.02.into(), &1e6.into()), "{all}");
+    // More than the link carries is no rate.
+    campaign.write(
+        &std::fs::read_to_string(campaign.path("a.toml")).expect("the file").replace("\"1k\"", "\"2k\""),
+    );
+    let ran = campaign.run(&["--resume"]);
+    let said = text(&ran.stderr);
+    assert!(ran.status.code() == Some(1) && said.contains("carries 1488 frames of 64 bytes"), "{said}");
+}
+
+/// What a device's configuration is said to be is read anew each time, and results of another are not kept.
+#[test]
+fn a_configuration_that_is_told_has_changed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let told = directory.path().join("device.conf");
+    std::fs::write(&told, "one").expect("written");
+    let campaign = Campaign::new(&format!(
+        "devices = [\"cable\"]\nsizes = [64, 128]\noptions = [\"--configuration\", \"{}\", \"--time\", \"0.02\"]\n\
+         [[procedure]]\ntest = \"trial\"\noptions = [\"--rate\", \"1k\"]\n",
+        told.display()
+    ));
+    assert!(campaign.run(&[]).status.success());
+    let same = campaign.run(&["--resume"]);
+    assert!(text(&same.stderr).contains("2 of 2 runs are done already"), "{}", text(&same.stderr));
+    std::fs::write(&told, "two").expect("written");
+    let other = campaign.run(&["--resume"]);
+    let said = text(&other.stderr);
+    assert!(said.contains("the configuration has changed") && !said.contains("done already"), "{said}");
+    assert_eq!(campaign.json("out/campaign.json")["records"][0]["conditions"]["configuration"], "two");
+}
+
+/// Its run is given up in a reset, before which it has measured loss. Meanwhile no other campaign takes the directory.
+#[test]
+fn what_an_interrupted_run_has_found_is_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (begun, go_on) = (directory.path().join("begun"), directory.path().join("go-on"));
+    let campaign = Campaign::new(&format!(
+        "devices = [\"self:conf/ip-router.click\"]\nsizes = [64]\noptions = [\"--stragglers\", \"0.1\"]\n\
+         [[procedure]]\ntest = \"rfc2544\"\n\
+         options = [\"--only\", \"loss,reset\", \"--at\", \"1k\", \"--trial\", \"1\", \"--link\", \"1M\", \
+         \"--reset-command\", \"touch {}; until [ -e {} ]; do sleep 0.01; done\"]\n",
+        begun.display(),
+        go_on.display()
+    ));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
+    command.args(["test", "campaign"]).arg(campaign.path("a.toml")).arg("--dir").arg(campaign.path("out"));
+    let mut child = command.current_dir(ROOT).stderr(Stdio::piped()).spawn().expect("junctor");
+    let mut lines = BufReader::new(child.stderr.take().expect("its errors")).lines().map_while(Result::ok);
+    until(|| begun.exists());
+    let second = campaign.run(&["--resume"]);
+    let said = text(&second.stderr);
+    assert!(second.status.code() == Some(1) && said.contains("another campaign is at work in"), "{said}");
+    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a number")).expect("a process");
+    kill_process(pid, Signal::INT).expect("it runs");
+    // The run has its signal then.
+    assert!(lines.any(|line| line.contains("SIGINT: the run is given up")), "it does not heed the signal");
+    std::fs::write(&go_on, "").expect("written");
+    let said = lines.collect::<Vec<_>>().join("\n");
+    assert_eq!(child.wait().expect("it ends").code(), Some(128 + 2), "{said}");
+    assert!(said.contains("0 of 1 runs are done, and of 1 a part; what they found is kept in"), "{said}");
+    let [(part, _)] = &campaign.done()[..] else { panic!("{:?}: {said}", campaign.done()) };
+    let part = std::fs::read_to_string(part).expect("the part");
+    assert!(part.contains("loss_share") && part.contains("interrupted by SIGINT"), "{part}");
+}
+
 /// The campaign alone is told to end: so does the run that it has begun, and what was done before is kept.
 #[test]
 fn a_campaign_that_is_told_to_end_ends_its_run() {
@@ -285,6 +432,7 @@ fn without_room_nothing_is_measured_in_vain_and_nothing_is_lost() {
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(1), "{said}");
     assert!(said.contains("there is no room for the next result") && said.contains("--resume"), "{said}");
+    assert!(!said.contains("another campaign"), "{said}");
     let left = std::fs::read_dir(campaign.path("out/runs")).expect("a directory").count();
     assert_eq!(left, 0, "nothing half written is left");
     assert!(campaign.run(&["--resume"]).status.success());

@@ -75,7 +75,7 @@ fn a_search_is_told_in_every_form() {
     }
     let csv = std::fs::read_to_string(csv).expect("the table");
     assert_eq!(csv.lines().count(), results.len() + 1, "{csv}");
-    assert!(csv.lines().all(|line| line.split(',').count() == 12), "{csv}");
+    assert!(csv.lines().all(|line| line.split(',').count() == 14), "{csv}");
 }
 
 /// A procedure, the device, its own options, more of them, and what its page has.
@@ -205,6 +205,65 @@ fn markdown_is_tables() {
     {
         assert!(said.contains(part), "{part} is not in\n{said}");
     }
+}
+
+/// What says that a value is a lower bound, and why there is none, is in the table too.
+#[test]
+fn the_table_tells_bounds_and_what_went_wrong() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let csv = directory.path().join("a.csv");
+    let table = |args: &[&str]| {
+        let ran = test(&[args, &["--stragglers", "0.05", "--csv", csv.to_str().expect("a path")]].concat());
+        (ran.status.code(), std::fs::read_to_string(&csv).expect("the table"))
+    };
+    // A cable loses nothing, however long the bursts are that are tried.
+    let (status, told) =
+        table(&["rfc9004", "cable", "--size", "64", "--at", "1k", "--link", "1M", "--trial", "0.05"]);
+    let bound = |line: &&str| line.contains("rfc9004.burst_frames.64,") && line.ends_with(",true,");
+    assert!(status == Some(0) && told.lines().filter(bound).count() == 1, "{told}");
+    let (status, told) = table(&["soak", "cable", "--size", "9000", "--rate", "1k", "--time", "0.1"]);
+    let lines: Vec<&str> = told.lines().collect();
+    let [head, wrong] = lines[..] else { panic!("{told}") };
+    assert!(status == Some(1) && head.ends_with(",options,at_least,invalid"), "{told}");
+    assert!(
+        wrong.starts_with("test soak,cable,1,,9000,,,,,0,") && wrong.contains("its longest is 1518"),
+        "{told}"
+    );
+}
+
+/// Where there is no room for one of the outputs, the others are there, and the whole is put where there is room.
+#[test]
+fn one_output_that_fails_costs_no_other() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let csv = directory.path().join("a.csv");
+    let run = |options: &[&str]| {
+        let _ = std::fs::remove_file(&csv);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
+        command
+            .current_dir(directory.path())
+            .args(["test", "trial", "cable", "--rate", "1k", "--time", "0.02"]);
+        let ran = command.args(["--report", "/dev/full", "--csv", "a.csv"]).args(options).output();
+        let ran = ran.expect("junctor");
+        let said = text(&ran.stderr);
+        assert!(ran.status.code() == Some(1) && said.contains("cannot write /dev/full"), "{said}");
+        let table = std::fs::read_to_string(&csv).expect("the table");
+        assert!(table.contains("test.received_mpps"), "{table}");
+        let rescued = std::fs::read_dir(directory.path()).expect("a directory").flatten();
+        let rescued =
+            rescued.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "json"));
+        (ran, rescued)
+    };
+    // All is in the JSON, so nothing needs to be rescued.
+    let (ran, rescued) = run(&["--json"]);
+    assert!(serde_json::from_slice::<Value>(&ran.stdout).is_ok() && rescued.is_none(), "{rescued:?}");
+    let (ran, rescued) = run(&[]);
+    let rescued = rescued.expect("the results");
+    let told: Value = serde_json::from_slice(&std::fs::read(&rescued).expect("a file")).expect("JSON");
+    assert_eq!(told["command"], "test trial");
+    let name = rescued.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let said = text(&ran.stderr);
+    assert!(said.contains("the results are in ") && said.contains(&name), "{said}");
+    assert!(text(&ran.stdout).contains("received"), "{}", text(&ran.stdout));
 }
 
 #[test]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where what a test found goes: standard output as text, Markdown or JSON, and files. What was measured is not lost because one of
-//! these has no room for it: if standard output takes nothing, the results are put where there is room.
+//! these has no room for it: the others are written nevertheless, and where the whole is in none of them, it is put where there is room.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::record::Record;
+use super::record::{Cause, Failed, Quantity, Record};
 use super::report;
 use crate::report::{markdown, page};
 use crate::{cli, exit, files};
@@ -38,8 +38,8 @@ impl Output {
 
     /// Writes the files and prints; `text` is what people get who ask for nothing else.
     pub(super) fn publish(&self, records: &[Record], text: &str, json: &str) -> u8 {
-        let written = self.write(records);
-        let mut status = match () {
+        let failed = self.write(records);
+        let printed = match () {
             () if self.json => cli::print_or_fail(json.as_bytes()),
             () if self.markdown => {
                 cli::print_or_fail(markdown::render(&report::document(records)).as_bytes())
@@ -47,25 +47,23 @@ impl Output {
             () if text.is_empty() => exit::SUCCESS,
             () => cli::print_or_fail(text.as_bytes()),
         };
-        if status != exit::SUCCESS {
+        let all_is_printed = self.json && printed == exit::SUCCESS;
+        if (printed != exit::SUCCESS || !failed.is_empty()) && !all_is_printed {
             rescue(json);
         }
-        if let Err(why) = written {
-            status = cli::fail(why);
-        }
-        status
+        failed.into_iter().fold(printed, |_, why| cli::fail(why))
     }
 
-    fn write(&self, records: &[Record]) -> Result<(), String> {
-        if let Some(path) = &self.report {
-            let page = page::render(&report::document(records));
-            files::replace(path, |file| file.write_all(page.as_bytes())).map_err(|why| cannot(path, &why))?;
-        }
-        if let Some(path) = &self.csv {
-            files::replace(path, |file| file.write_all(csv(records).as_bytes()))
-                .map_err(|why| cannot(path, &why))?;
-        }
-        Ok(())
+    /// Writes each of the files that it can, and says which it cannot.
+    fn write(&self, records: &[Record]) -> Vec<String> {
+        let page = self.report.iter().map(|path| (path, page::render(&report::document(records))));
+        let table = self.csv.iter().map(|path| (path, csv(records, &[])));
+        let write = |(path, text): (&PathBuf, String)| {
+            files::replace(path, |file| file.write_all(text.as_bytes()))
+                .map_err(|why| cannot(path, &why))
+                .err()
+        };
+        page.chain(table).filter_map(write).collect()
     }
 }
 
@@ -88,37 +86,77 @@ fn rescue(json: &str) {
     }
 }
 
-/// A line for each result.
-pub(super) fn csv(records: &[Record]) -> String {
+/// What the columns of a table are.
+const COLUMNS: [&str; 14] = [
+    "command", "device", "workers", "name", "size", "unit", "value", "min", "max", "runs", "started",
+    "options", "at_least", "invalid",
+];
+
+/// A line for each result, and for each cause for which there is none.
+pub(super) fn csv(records: &[Record], failed: &[Failed]) -> String {
     let mut out = csv::Writer::from_writer(Vec::new());
-    let heads = [
-        "command", "device", "workers", "name", "size", "unit", "value", "min", "max", "runs", "started",
-        "options",
-    ];
+    let results = records.iter().flat_map(lines);
+    // A part has its cause already.
+    let failed = failed.iter().filter(|failed| !failed.part).map(failure);
     // Memory takes all of it.
-    let _ = out.write_record(heads);
-    for record in records {
-        for q in &record.results {
-            let (workers, size) =
-                (record.workers().to_string(), q.size.map(|s| s.to_string()).unwrap_or_default());
-            let numbers = [q.value, q.min, q.max].map(|value| value.to_string());
-            let [value, min, max] = &numbers;
-            let runs = q.runs.to_string();
-            let _ = out.write_record([
-                &record.command,
-                record.device(),
-                &workers,
-                &q.name,
-                &size,
-                &q.unit,
-                value,
-                min,
-                max,
-                &runs,
-                &record.started,
-                record.options(),
-            ]);
-        }
-    }
+    let _ = out.write_record(COLUMNS);
+    results.chain(failed).for_each(|line| {
+        let _ = out.write_record(line);
+    });
     String::from_utf8(out.into_inner().unwrap_or_default()).unwrap_or_default()
+}
+
+/// Those of one record. What went wrong with a size stands in the lines of that size, what went wrong with all in all, and else in a
+/// line of its own.
+fn lines(record: &Record) -> Vec<[String; COLUMNS.len()]> {
+    let size = |size: Option<usize>| size.map(|size| size.to_string()).unwrap_or_default();
+    let line = |q: Option<&Quantity>, of: Option<usize>, invalid: String| {
+        let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        [
+            record.command.clone(),
+            record.device().to_owned(),
+            record.workers().to_string(),
+            q.map(|q| q.name.clone()).unwrap_or_default(),
+            size(of),
+            q.map(|q| q.unit.clone()).unwrap_or_default(),
+            number(q.map(|q| q.value)),
+            number(q.map(|q| q.min)),
+            number(q.map(|q| q.max)),
+            q.map_or(0, |q| q.runs).to_string(),
+            record.started.clone(),
+            record.options().to_owned(),
+            q.map(|q| q.is_bound().to_string()).unwrap_or_default(),
+            invalid,
+        ]
+    };
+    let concerns =
+        |cause: &Cause, q: &Quantity| cause.size.is_none() || q.size.is_none() || cause.size == q.size;
+    let of_result = |q: &Quantity| {
+        let causes = record.invalid.iter().filter(|cause| concerns(cause, q));
+        line(Some(q), q.size, causes.map(|cause| cause.cause.as_str()).collect::<Vec<_>>().join("; "))
+    };
+    let alone = record.invalid.iter().filter(|cause| !record.results.iter().any(|q| concerns(cause, q)));
+    let alone = alone.map(|cause| line(None, cause.size, cause.cause.clone()));
+    record.results.iter().map(of_result).chain(alone).collect()
+}
+
+/// That of a run of which nothing is known.
+fn failure(failed: &Failed) -> [String; COLUMNS.len()] {
+    let Failed { command, device, workers, size, options, cause, .. } = failed;
+    let mut line = [(); COLUMNS.len()].map(|()| String::new());
+    for (column, text) in [
+        ("command", command.clone()),
+        ("device", device.clone()),
+        ("workers", workers.to_string()),
+        ("size", size.to_string()),
+        ("runs", 0.to_string()),
+        ("options", options.clone()),
+        ("invalid", cause.clone()),
+    ] {
+        line.iter_mut()
+            .zip(COLUMNS)
+            .filter(|(_, name)| *name == column)
+            .for_each(|(cell, _)| *cell = text.clone());
+    }
+    line
 }

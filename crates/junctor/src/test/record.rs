@@ -64,16 +64,38 @@ pub(crate) struct All {
     pub(crate) version: String,
     /// [`FORM`].
     pub(crate) form: String,
+    /// Parts of a run's results among them.
     pub(crate) records: Vec<Record>,
-    /// Runs without a result.
+    /// Runs without a result, or with a part of it only.
     pub(crate) invalid: Vec<Failed>,
 }
 
-/// Why a run has no result.
+impl All {
+    /// How many of the records are parts.
+    pub(crate) fn parts(&self) -> usize {
+        self.invalid.iter().filter(|failed| failed.part).count()
+    }
+}
+
+/// Why a run has no result, or not all of it. Campaigns of before told only the run and the cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failed {
-    /// Which.
+    /// Which, for people.
     pub(crate) run: String,
+    /// As a record of it would have these.
+    #[serde(default)]
+    pub(crate) command: String,
+    #[serde(default)]
+    pub(crate) device: String,
+    #[serde(default)]
+    pub(crate) workers: usize,
+    #[serde(default)]
+    pub(crate) size: usize,
+    #[serde(default)]
+    pub(crate) options: String,
+    /// What it found before is among the records.
+    #[serde(default)]
+    pub(crate) part: bool,
     pub(crate) cause: String,
 }
 
@@ -575,6 +597,35 @@ impl Record {
     pub(crate) fn with_options(mut self, options: &str) -> Record {
         if !options.is_empty() {
             self.conditions.insert("options".to_owned(), options.into());
+        }
+        self
+    }
+
+    /// Whether it tells anything of the device: a result, or a trial that says something.
+    pub(crate) fn has_found(&self) -> bool {
+        self.found() > (0, 0)
+    }
+
+    /// How much it tells of the device: values, and valid trials.
+    pub(crate) fn found(&self) -> (usize, usize) {
+        let of_device = self.results.iter().filter(|q| !q.name.starts_with("test.cable."));
+        let trials = self.trials.iter().filter(|trial| trial.invalid.is_none() && trial.phase != "warm-up");
+        (of_device.map(|q| q.values.len()).sum(), trials.count())
+    }
+
+    /// Why not all was measured.
+    pub(crate) fn causes(&self) -> String {
+        let one = |cause: &Cause| match cause.size {
+            Some(size) => format!("{size} bytes: {}", cause.cause),
+            None => cause.cause.clone(),
+        };
+        self.invalid.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The same with one more reason why it is not all, unless it is known.
+    pub(crate) fn with_cause(mut self, cause: &str) -> Record {
+        if self.causes() != cause {
+            self.invalid.push(Cause { size: None, cause: cause.to_owned() });
         }
         self
     }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toml::Spanned;
 
+use super::super::record::Failed;
 use crate::cli;
 
 /// What a file asks for.
@@ -30,7 +31,10 @@ pub(super) struct Run {
     pub(super) options: String,
     /// What follows the program's name.
     pub(super) arguments: Vec<String>,
+    test: String,
     device: String,
+    cores: usize,
+    size: usize,
 }
 
 /// The file as it is written.
@@ -153,7 +157,16 @@ fn run(common: &[String], procedure: &Procedure, device: &Spanned<String>, cores
     let key = format!("{slug}-{:016x}", fnv(&arguments.join("\0")));
     let workers = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
     let name = format!("{test}, {device}, {size} bytes, {workers}");
-    Run { name, key, options: String::new(), arguments, device: device.clone() }
+    Run {
+        name,
+        key,
+        options: String::new(),
+        arguments,
+        test: test.clone(),
+        device: device.clone(),
+        cores,
+        size,
+    }
 }
 
 /// As a shell would take them.
@@ -223,10 +236,35 @@ impl Run {
         }
     }
 
+    /// It has no result for this cause, or only a part.
+    pub(super) fn failed(&self, cause: String, part: bool) -> Failed {
+        Failed {
+            run: self.name.clone(),
+            command: format!("test {}", self.test),
+            device: self.device.clone(),
+            workers: self.cores,
+            size: self.size,
+            options: self.options.clone(),
+            part,
+            cause,
+        }
+    }
+
     /// What a record of this run, made now, would have as the device's configuration.
     pub(super) fn configuration(&self) -> Value {
-        let path = self.device.strip_prefix("self:");
+        let path = self.device.strip_prefix("self:").or_else(|| self.option("--configuration"));
         json!(path.and_then(|path| std::fs::read_to_string(path).ok()))
+    }
+
+    /// What an option is given.
+    fn option(&self, name: &str) -> Option<&str> {
+        let mut words = self.arguments.iter();
+        words
+            .find_map(|word| match word.strip_prefix(name)? {
+                "" => Some(None),
+                rest => rest.strip_prefix('=').map(Some),
+            })?
+            .or_else(|| words.next().map(String::as_str))
     }
 }
 
