@@ -111,6 +111,14 @@ pub(crate) fn check<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<(), 
     Cli::try_parse_from(arguments).map(drop)
 }
 
+/// Whether a command, such as `["test", "trial"]`, has an argument of this name; nothing if there is no such command.
+pub(crate) fn has_argument(command: &[&str], id: &str) -> Option<bool> {
+    let mut root = Cli::command();
+    root.build();
+    let found = command.iter().try_fold(&root, |above, name| above.find_subcommand(name))?;
+    Some(found.get_arguments().any(|argument| argument.get_id() == id))
+}
+
 fn write_man_pages(directory: &std::path::Path) -> std::io::Result<()> {
     std::fs::create_dir_all(directory)?;
     clap_mangen::generate_to(Cli::command(), directory)

@@ -181,7 +181,7 @@ pub(crate) struct Common {
     #[arg(long)]
     one_way: bool,
     /// Workers of a configuration in this process.
-    #[arg(short = 'j', long = "threads", value_name = "WORKERS", default_value_t = 1)]
+    #[arg(short = 'j', long = "threads", value_name = "WORKERS", default_value_t = 1, value_parser = workers)]
     workers: usize,
     /// Seconds for which frames may still arrive after the last was sent [RFC 2544: 2].
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
@@ -209,9 +209,6 @@ impl Common {
 
     /// Starts the device, and lets it learn who is where.
     fn plug(&self, size: usize) -> Result<Plugged, String> {
-        if !(1..=64).contains(&self.workers) {
-            return Err("-j must lie between 1 and 64".into());
-        }
         let mut plugged = device::plug(&self.device, &self.setup(), &self.traffic(size))?;
         plugged.station.warm_up(self.warm_up).map_err(|why| why.to_string())?;
         if self.modifiers.are_any() {
@@ -527,10 +524,24 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "expected frames a second, up to 1G, such as 250000 or 1.5M".to_owned())
 }
 
-/// Reads a frame size of a list.
+/// The least frame that Ethernet knows, in bytes with FCS.
+const LEAST_SIZE: usize = 64;
+
+/// Reads a frame size, of which some options take several.
 fn frame_size(text: &str) -> Result<usize, String> {
-    text.parse()
-        .map_err(|_| "expected sizes in bytes with a comma between them, such as 64,512,1518".to_owned())
+    match text.parse() {
+        Ok(size) if size < LEAST_SIZE => {
+            Err(format!("{LEAST_SIZE} is the least, in bytes with the 4 of the FCS"))
+        }
+        Ok(size) => Ok(size),
+        Err(_) => Err("expected sizes in bytes with a comma between them, such as 64,512,1518".to_owned()),
+    }
+}
+
+/// Reads a number of workers.
+fn workers(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=64).contains(count));
+    count.ok_or_else(|| "expected a number of workers from 1 to 64".to_owned())
 }
 
 /// Reads a number of bits a second.
@@ -552,7 +563,14 @@ mod tests {
         for bad in ["", "M", "0", "-1", "2G", "1 M", "NaN", "ten"] {
             assert!(rate(bad).is_err(), "{bad}");
         }
-        assert_eq!(frame_size("1518"), Ok(1518));
+        assert_eq!((frame_size("1518"), frame_size("64")), (Ok(1518), Ok(64)));
+        for small in ["0", "20", "63"] {
+            assert!(frame_size(small).unwrap_err().starts_with("64 is the least"), "{small}");
+        }
+        assert_eq!((workers("1"), workers("64")), (Ok(1), Ok(64)));
+        for bad in ["0", "65", "-1", "two"] {
+            assert!(workers(bad).unwrap_err().contains("from 1 to 64"), "{bad}");
+        }
         for bad in ["", "abc", "-64", "64.5"] {
             assert!(frame_size(bad).unwrap_err().contains("such as 64,512,1518"), "{bad}");
         }

@@ -616,10 +616,11 @@ fn what_cannot_be_is_refused() {
         (&["trial", "nothing"][..], 2, "expected self:CONF, kernel-router"),
         (&["trial", "self:/nowhere.click"], 1, "/nowhere.click"),
         (&["trial", "cable", "--rate", "0"], 2, "expected frames a second"),
-        (&["trial", "cable", "--size", "63"], 1, "choose a greater frame size (--size)"),
+        (&["trial", "cable", "--size", "63"], 2, "64 is the least"),
+        (&["trial", "cable", "--ipv6", "--size", "64"], 1, "choose a greater frame size (--size)"),
         (&["trial", "cable", "--size", "9000"], 1, "its longest is 1518"),
         (&["trial", "cable", "--time=-1"], 2, "expected seconds"),
-        (&["trial", "cable", "-j", "0"], 1, "-j must lie between 1 and 64"),
+        (&["trial", "cable", "-j", "0"], 2, "expected a number of workers from 1 to 64"),
     ] {
         let ran = test(args);
         let said = String::from_utf8_lossy(&ran.stderr);

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
     /// Frame size in bytes, with the 4 of the FCS.
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = super::frame_size)]
     size: usize,
     /// Frames a second that each sending port offers; k and M may follow the number.
     #[arg(long, value_name = "RATE", default_value = "100k", value_parser = super::rate, allow_negative_numbers = true)]

@@ -59,9 +59,6 @@ struct Procedure {
     options: Vec<String>,
 }
 
-/// Commands of `junctor test` that measure nothing.
-const NO_PROCEDURES: [&str; 2] = ["campaign", "compare"];
-
 impl Plan {
     /// Reads a file. What is wrong with it is said with its place and what to do about it.
     pub(super) fn read(path: &Path) -> Result<Plan, String> {
@@ -194,7 +191,8 @@ fn check(
     size: &Spanned<usize>,
 ) -> Result<(), Wrong> {
     let test = procedure.test.get_ref().as_str();
-    if NO_PROCEDURES.contains(&test) {
+    // Of what is no command at all, more is said below.
+    if cli::has_argument(&["test", test], "device") == Some(false) {
         return Err((
             procedure.test.span(),
             format!("{test:?} is no procedure; take one such as \"rfc2544\""),
@@ -305,7 +303,17 @@ mod tests {
         check("\"cable\"", "\"table\"", 1, "expected self:CONF");
         check("\"cable\"", "\"self:/nowhere.click\"", 1, "name a configuration's file");
         check("\"mlr\"", "\"mlt\"", 9, "mlr");
-        check("\"mlr\"", "\"compare\"", 9, "is no procedure");
+        for other in ["agent", "campaign", "compare", "gather", "help", "start-device"] {
+            check(
+                "\"mlr\"",
+                &format!("\"{other}\""),
+                9,
+                &format!("\"{other}\" is no procedure; take one such as"),
+            );
+        }
+        check("[1, 2]", "[1, 0]", 3, "expected a number of workers from 1 to 64");
+        check("[1, 2]", "[65]", 3, "expected a number of workers from 1 to 64");
+        check("[64, 128]", "[64, 20]", 2, "64 is the least");
         check("--loss", "--los", 6, "--loss");
         check("128", "64", 2, "asked for twice");
         check("devices = [", "devices = [,", 1, "");
