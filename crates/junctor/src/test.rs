@@ -255,7 +255,7 @@ impl Common {
         let conditions = json!({
             "device": self.device.to_string(), "configuration": self.configuration(facts),
             "workers": self.workers, "one_way": self.one_way, "stragglers_s": self.stragglers.as_secs_f64(),
-            "seed": self.seed, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
+            "seed": self.seed, "ipv6": self.ipv6, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
             "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
             "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
             "agents": facts.agents, "filters": facts.filter_lists(),

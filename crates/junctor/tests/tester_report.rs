@@ -348,11 +348,26 @@ fn comparisons_say_which_is_better_and_refuse_what_is_unlike() {
     let mut value = record(64, &[1.0, 1.0]);
     value["form"] = json!("junctor-test-0");
     let other_form = write("form.json", &value);
+    let changed = |name: &str, condition: &str, to: Value| {
+        let mut value = record(64, &[1.0, 1.0]);
+        value["conditions"][condition] = to;
+        write(name, &value)
+    };
+    let bursts = changed("bursts.json", "modifiers", json!({ "burst": 64, "mesh": false, "beside": [] }));
+    let stragglers = changed("stragglers.json", "stragglers_s", json!(0.5));
+    let trial = changed("trial.json", "trial_s", json!(0.5));
+    let family = changed("family.json", "ipv6", json!(true));
+    let demands = changed("demands.json", "asked", json!({ "at": 1000.0 }));
     let no_json = write("no.json", &json!("x"));
     for (b, says) in [
         (&other_size, "the frame sizes differ: [64] and [128] bytes"),
         (&other_procedure, "the procedures differ: test rfc2544 and test mlr"),
         (&other_link, "the links' rates (--link) differ: null and 1000000000.0"),
+        (&bursts, "what is changed about the frames differs: {} and {\"burst\":64}"),
+        (&stragglers, "the times for stragglers (--stragglers) differ: 2.0 and 0.5"),
+        (&trial, "the lengths of the trials (--trial) differ: null and 0.5"),
+        (&family, "the address families (--ipv6) differ: false and true"),
+        (&demands, "the demands on the procedure differ: null and {\"at\":1000.0}"),
         (&other_form, "its form is \"junctor-test-0\""),
         (&no_json, "its form is \"none\""),
         (&many, "the first has no test rfc2544 of cable"),
@@ -362,4 +377,40 @@ fn comparisons_say_which_is_better_and_refuse_what_is_unlike() {
         let said = text(&ran.stderr);
         assert!(said.contains(says) && ran.status.code() == Some(2), "{b}: {said}");
     }
+    // Of before, when nobody said so; and a command that sets filters is the device's own.
+    let same = changed(
+        "same.json",
+        "modifiers",
+        json!({ "burst": null, "bursts": [], "mesh": false, "filter_command": "nft -f x" }),
+    );
+    assert_eq!(test(&["compare", &slow, &same]).status.code(), Some(0));
+
+    let driven =
+        |name: &str, driver: &str| changed(name, "ports", json!([{ "name": "a", "driver": driver }]));
+    let (packet, xdp) = (driven("packet.json", "AF_PACKET"), driven("xdp.json", "AF_XDP"));
+    let told = text(&test(&["compare", &packet, &xdp]).stdout);
+    assert!(told.contains("the drivers of the tester's ports differ: AF_PACKET and AF_XDP"), "{told}");
+
+    // What B has not found is named, and B is not called as good.
+    let mut whole = record(64, &[1.0, 1.0]);
+    let mut latency = whole["results"][0].clone();
+    latency["name"] = json!("test.rfc2544.latency_us.p50.64");
+    latency["better"] = json!("lower");
+    whole["results"].as_array_mut().expect("results").push(latency);
+    let mut failed = record(64, &[1.0, 1.0]);
+    failed["invalid"] = json!([{ "size": 64, "cause": "the link is down" }]);
+    let (whole, failed) = (write("whole.json", &whole), write("failed.json", &failed));
+    let ran = test(&["compare", &whole, &failed]);
+    let told = text(&ran.stdout);
+    for part in [
+        "B is incomplete",
+        "B: not all was measured: 64 bytes: the link is down",
+        "B lacks what A has: test.rfc2544.latency_us.p50.64",
+    ] {
+        assert!(told.contains(part) && ran.status.code() == Some(1), "{part}: {told}");
+    }
+    let back = test(&["compare", &failed, &whole, "--json"]);
+    let object: Value = serde_json::from_slice(&back.stdout).expect("JSON");
+    assert_eq!((back.status.code(), &object["verdict"]), (Some(0), &json!("same")), "{object}");
+    assert_eq!(object["lacking"], json!({ "a": ["test.rfc2544.latency_us.p50.64"], "b": [] }));
 }

@@ -4,15 +4,15 @@
 mod pair;
 mod welch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::record::{All, FORM, Record};
+use super::record::{All, FORM, Failed, Record};
 use crate::report::{Cell, Document, Note, Origin, Section, Table, digits, text};
 use crate::{cli, exit};
-use pair::{Compared, Pair, Verdict};
+use pair::{Compared, Lacking, Pair, Verdict};
 
 /// Tell whether the second of two results is better than the first.
 #[derive(Clone, Debug, clap::Args)]
@@ -20,10 +20,13 @@ use pair::{Compared, Pair, Verdict};
     after_help = "Each quantity that both have is compared by Welch's t-test on its runs: a confidence interval of the difference of the means,
 and a p-value, corrected for the number of quantities (Holm). It is called better or worse if that is below 1 - confidence and the
 means differ by more than the margin. A quantity with a single run on either side decides nothing: repeat tests with --repeat 5.
-Rates of which the tester was the limit are lower bounds, and count only where a bound decides.
+Rates of which the tester was the limit are lower bounds, and count only where a bound decides. Quantities that only one of
+the two has are named, and so is why not all was measured.
 
-Exit status: 0 if nothing is worse; 1 if something is, or nothing can be told; 2 if the two are unlike (procedure, frame
-sizes, links, profile, directions) or cannot be read. Devices, workers, machines and versions may differ; that is said.
+Exit status: 0 if nothing is worse; 1 if something is, if nothing can be told, or if B is incomplete: it lacks a quantity that A
+has, or it failed and A did not; 2 if the two are unlike (procedure and its own demands, frame sizes, address family, modifiers,
+links, profile, directions, lengths of trials, time for stragglers) or cannot be read. Devices, workers, drivers, machines and
+versions may differ; that is said.
 
 Examples:
   junctor test rfc2544 self:conf/ip-router.click --size 64 --repeat 5 --json > before.json
@@ -66,18 +69,23 @@ pub(super) fn main(args: &Args) -> u8 {
         Ok(both) => both,
         Err(why) => return cli::usage(why),
     };
-    let pairs = match pairs(&a, &b) {
+    let pairs = match pairs(&a.records, &b.records) {
         Ok(pairs) => pairs,
         Err(why) => {
+            let failed = failed("A", &a).chain(failed("B", &b)).map(|failed| format!("; {failed}"));
             let (a, b) = (args.a.display(), args.b.display());
-            return cli::usage(format!("{a} and {b} cannot be compared: {why}"));
+            return cli::usage(format!(
+                "{a} and {b} cannot be compared: {why}{}",
+                failed.collect::<String>()
+            ));
         }
     };
     let all = pair::compare(&pairs, args.confidence / 100.0, args.margin / 100.0);
-    let verdict = pair::overall(&all);
-    let notes = notes(&pairs);
+    let lacking = Lacking::of(&pairs);
+    let verdict = lacking.judge(pair::overall(&all));
+    let notes = [lacking.notes(), failed("A", &a).chain(failed("B", &b)).collect(), notes(&pairs)].concat();
     let printed = if args.json {
-        format!("{}\n", object(args, &all, verdict, &notes))
+        format!("{}\n", object(args, &all, verdict, &notes, &lacking))
     } else {
         text::render(&document(args, &all, verdict, notes))
     };
@@ -88,8 +96,20 @@ pub(super) fn main(args: &Args) -> u8 {
     }
 }
 
+/// What one side has.
+struct Side {
+    records: Vec<Record>,
+    /// Of a campaign, runs without a result.
+    failed: Vec<Failed>,
+}
+
+/// Why runs of a side have no result, in words.
+fn failed<'a>(name: &'a str, side: &'a Side) -> impl Iterator<Item = String> + 'a {
+    side.failed.iter().map(move |failed| format!("{name} has no result of {}: {}", failed.run, failed.cause))
+}
+
 /// The records of a test or a campaign.
-fn read(path: &Path) -> Result<Vec<Record>, String> {
+fn read(path: &Path) -> Result<Side, String> {
     let name = path.display();
     let bytes = std::fs::read(path).map_err(|why| {
         format!("{name}: {why}; name what a test printed with --json, or a campaign's campaign.json")
@@ -104,15 +124,18 @@ fn read(path: &Path) -> Result<Vec<Record>, String> {
         ));
     }
     let broken = |why: serde_json::Error| format!("{name}: a part is missing or wrong: {why}");
-    let records = if value["command"] == "test campaign" {
-        serde_json::from_value::<All>(value).map_err(broken)?.records
+    let (records, mut failed) = if value["command"] == "test campaign" {
+        let all = serde_json::from_value::<All>(value).map_err(broken)?;
+        (all.records, all.invalid)
     } else {
-        vec![serde_json::from_value(value).map_err(broken)?]
+        (vec![serde_json::from_value(value).map_err(broken)?], Vec::new())
     };
+    // A part is among the records, and they say what it lacks.
+    failed.retain(|failed| !failed.part);
     if records.iter().all(|record| record.results.is_empty()) {
         return Err(format!("{name}: there is no result in it"));
     }
-    Ok(records)
+    Ok(Side { records, failed })
 }
 
 /// Which record of A stands beside which of B.
@@ -123,7 +146,7 @@ fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, String> 
     }
     // In campaigns devices and workers are what is varied, so they tell runs apart.
     let key = |record: &Record| {
-        (record.command.clone(), record.device().to_owned(), record.workers(), record.sizes())
+        (record.command.clone(), record.device().to_owned(), record.workers(), record.sizes_asked())
     };
     // A file may have a procedure several times, with other options: their order tells them apart.
     let numbered = |records: &'a [Record]| {
@@ -159,23 +182,46 @@ fn alike(a: &Record, b: &Record) -> Result<(), String> {
     if a.command != b.command {
         return Err(format!("the procedures differ: {} and {}", a.command, b.command));
     }
-    if a.sizes() != b.sizes() {
-        return Err(format!("the frame sizes differ: {:?} and {:?} bytes", a.sizes(), b.sizes()));
+    let (left, right) = (a.sizes_asked(), b.sizes_asked());
+    if left != right {
+        return Err(format!("the frame sizes differ: {left:?} and {right:?} bytes"));
     }
-    for (name, what) in [
-        ("profile", "the profiles"),
-        ("link", "the links' rates (--link)"),
-        ("one_way", "the directions (--one-way)"),
-        ("rate", "the rates offered"),
-        ("seconds", "the lengths of the trials"),
+    for (name, what, unsaid) in [
+        ("profile", "the profiles", Value::Null),
+        ("link", "the links' rates (--link)", Value::Null),
+        ("one_way", "the directions (--one-way)", json!(false)),
+        ("ipv6", "the address families (--ipv6)", json!(false)),
+        ("rate", "the rates offered", Value::Null),
+        ("seconds", "the lengths of the trials", Value::Null),
+        ("trial_s", "the lengths of the trials (--trial)", Value::Null),
+        ("stragglers_s", "the times for stragglers (--stragglers)", json!(2.0)),
+        ("asked", "the demands on the procedure", Value::Null),
     ] {
-        let (left, right) = (a.conditions.get(name), b.conditions.get(name));
+        // Records of before do not have all of these.
+        let of = |record: &Record| record.conditions.get(name).unwrap_or(&unsaid).clone();
+        let (left, right) = (of(a), of(b));
         if left != right {
-            let shown = |value: Option<&Value>| value.map_or_else(|| "none".to_owned(), Value::to_string);
-            return Err(format!("{what} differ: {} and {}", shown(left), shown(right)));
+            return Err(format!("{what} differ: {left} and {right}"));
         }
     }
+    let (left, right) = (modifiers(a), modifiers(b));
+    if left != right {
+        return Err(format!(
+            "what is changed about the frames differs: {} and {}",
+            json!(left),
+            json!(right)
+        ));
+    }
     Ok(())
+}
+
+/// What was changed about the frames. A command that sets filters is the device's own, and may be another.
+fn modifiers(record: &Record) -> BTreeMap<&str, &Value> {
+    let all = record.conditions.get("modifiers").and_then(Value::as_object).into_iter().flatten();
+    let unchanged = [Value::Null, json!(false), json!([])];
+    all.map(|(name, value)| (name.as_str(), value))
+        .filter(|(name, value)| *name != "filter_command" && !unchanged.contains(value))
+        .collect()
 }
 
 /// What differs and does not forbid the comparison.
@@ -183,9 +229,19 @@ fn notes(pairs: &[Pair<'_>]) -> Vec<String> {
     let mut notes = Vec::new();
     for Pair { a, b, .. } in pairs {
         let (left, right) = (a.workers().to_string(), b.workers().to_string());
+        let (drives_a, drives_b) = (drivers(a), drivers(b));
+        let own_core = |record: &Record| record.conditions.get("own_core").and_then(Value::as_bool);
+        let (core_a, core_b) = (core(own_core(a)), core(own_core(b)));
+        let number = |record: &Record, name| record.number(name).map_or(String::new(), |n| n.to_string());
+        let (flows_a, flows_b) = (number(a, "flows"), number(b, "flows"));
+        let (settle_a, settle_b) = (number(a, "settle_s"), number(b, "settle_s"));
         for (what, a, b) in [
             ("devices", a.device(), b.device()),
             ("numbers of workers", &left, &right),
+            ("drivers of the tester's ports", &drives_a, &drives_b),
+            ("tester's cores", core_a, core_b),
+            ("numbers of flows", &flows_a, &flows_b),
+            ("pauses between trials in seconds (--settle)", &settle_a, &settle_b),
             ("versions of Junctor", &a.version, &b.version),
             ("processors", a.machine["cpu"].as_str().unwrap_or(""), b.machine["cpu"].as_str().unwrap_or("")),
             (
@@ -201,6 +257,22 @@ fn notes(pairs: &[Pair<'_>]) -> Vec<String> {
         }
     }
     notes
+}
+
+/// What drives the tester's ports, each driver once.
+fn drivers(record: &Record) -> String {
+    let ports = record.conditions.get("ports").and_then(Value::as_array).into_iter().flatten();
+    let drivers: BTreeSet<&str> = ports.filter_map(|port| port["driver"].as_str()).collect();
+    drivers.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// Whether the tester had a core to itself, in words.
+fn core(own: Option<bool>) -> &'static str {
+    match own {
+        Some(true) => "its own",
+        Some(false) => "one shared with the device",
+        None => "not known",
+    }
 }
 
 fn document(args: &Args, all: &[Compared<'_>], verdict: Verdict, mut notes: Vec<String>) -> Document {
@@ -262,7 +334,7 @@ fn row(compared: &Compared<'_>) -> Vec<Cell> {
     ]
 }
 
-fn object(args: &Args, all: &[Compared<'_>], verdict: Verdict, notes: &[String]) -> Value {
+fn object(args: &Args, all: &[Compared<'_>], verdict: Verdict, notes: &[String], lacking: &Lacking) -> Value {
     let side = |s: &tester::search::Summary| json!({ "mean": s.mean, "stdev": s.stdev, "runs": s.count });
     let quantities: Vec<Value> = all
         .iter()
@@ -279,7 +351,8 @@ fn object(args: &Args, all: &[Compared<'_>], verdict: Verdict, notes: &[String])
     json!({
         "command": "test compare", "version": env!("CARGO_PKG_VERSION"), "a": args.a, "b": args.b,
         "method": METHOD, "confidence": args.confidence / 100.0, "margin": args.margin / 100.0,
-        "verdict": verdict.word(), "notes": notes, "quantities": quantities,
+        "verdict": verdict.word(), "notes": notes, "lacking": { "a": lacking.a, "b": lacking.b },
+        "quantities": quantities,
     })
 }
 

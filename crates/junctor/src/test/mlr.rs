@@ -134,6 +134,7 @@ impl Mlr {
 pub(super) fn main(args: &Mlr) -> u8 {
     let goals = args.goals();
     each_size(&args.search, "test mlr", |site, found| {
+        found.ask(json!({ "goals": goals.iter().map(Named::to_string).collect::<Vec<_>>() }));
         let mut parameters = match args.search.profile {
             Profile::Rfc => Parameters::rfc(site.rate_max),
             Profile::Quick => Parameters::quick(site.rate_max),

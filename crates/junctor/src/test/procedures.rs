@@ -379,8 +379,8 @@ pub(super) fn soak(site: &mut Site, parameters: &soak::Parameters, found: &mut F
         report.bins_with_loss,
         report.timeline.bins.len()
     );
+    note("worst_bin_loss_share", "", report.worst.map_or(0.0, |(_, worst)| ratio(&worst)));
     if let (Some((index, worst)), Some(first)) = (report.worst, report.first_loss) {
-        note("worst_bin_loss_share", "", ratio(&worst));
         note("first_loss_s", "s", first.as_secs_f64());
         text += &format!(
             "             first at {:.1} s; worst at {:.1} s: {} of {}; longest without loss {:.1} s\n",

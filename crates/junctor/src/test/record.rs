@@ -186,11 +186,12 @@ fn better(name: &str, unit: &str) -> Option<Better> {
         "answers_right",
         "offered",
         "_of_trials",
+        "first_loss",
     ]) {
         return None;
     }
     let is_rate = unit.ends_with("pps") || unit.ends_with("/s");
-    let fits = has(&["burst_frames", "buffer", "capacity"]);
+    let fits = has(&["burst_frames", "buffer", "capacity", "longest_clean"]);
     Some(if is_rate || fits { Better::Higher } else { Better::Lower })
 }
 
@@ -409,6 +410,8 @@ pub(crate) struct Found {
     pub(crate) trials: Vec<TrialRow>,
     pub(crate) bins: Vec<BinRow>,
     pub(crate) invalid: Vec<Cause>,
+    /// What the procedure was asked for beyond what all are.
+    asked: Value,
     ledger: Vec<Clause>,
     /// How procedures were done.
     conditions: Map<String, Value>,
@@ -428,6 +431,7 @@ impl Default for Found {
             trials: Vec::new(),
             bins: Vec::new(),
             invalid: Vec::new(),
+            asked: Value::Null,
             ledger: Vec::new(),
             conditions: Map::new(),
             machine: measure::machine(),
@@ -466,6 +470,11 @@ impl Found {
     /// Says what was to be measured and was not.
     pub(crate) fn unmeasured(&mut self, cause: String) {
         self.invalid.push(Cause { size: self.size, cause });
+    }
+
+    /// Notes what the procedure was asked for, as far as results of other demands are not to be compared with these.
+    pub(crate) fn ask(&mut self, demands: Value) {
+        self.asked = demands;
     }
 
     /// Says of a quantity that was noted that it is a lower bound.
@@ -518,6 +527,9 @@ impl Found {
     pub(crate) fn record(mut self, command: &str, mut conditions: Map<String, Value>) -> Record {
         self.settle();
         conditions.append(&mut self.conditions);
+        if !self.asked.is_null() {
+            conditions.insert("asked".to_owned(), self.asked);
+        }
         Record {
             command: command.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -640,6 +652,17 @@ impl Record {
         self.command.strip_prefix("test ").unwrap_or(&self.command)
     }
 
+    /// The frame sizes that were asked for. Records of trials have one; some of before have none, but results.
+    pub(crate) fn sizes_asked(&self) -> Vec<usize> {
+        let list = self.conditions.get("sizes").and_then(Value::as_array);
+        let one = self.conditions.get("size").map(std::slice::from_ref);
+        let Some(list) = list.map(Vec::as_slice).or(one) else { return self.sizes() };
+        let mut sizes: Vec<usize> = list.iter().filter_map(Value::as_u64).map(|size| size as usize).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
     /// The frame sizes of which there is a result.
     pub(crate) fn sizes(&self) -> Vec<usize> {
         let mut sizes: Vec<usize> = self.results.iter().filter_map(|q| q.size).collect();
@@ -700,6 +723,8 @@ mod tests {
             ("test.rfc2889.learning_rate.64", "addresses/s", Some(Better::Higher)),
             ("test.rfc2544.latency_us.p50.64", "us", Some(Better::Lower)),
             ("test.reordered", "frames", Some(Better::Lower)),
+            ("test.soak.longest_clean_s.64", "s", Some(Better::Higher)),
+            ("test.soak.first_loss_s.64", "s", None),
             ("test.cable.mpps.64", "Mpps", None),
             ("test.unsent_share", "", None),
         ] {

@@ -57,6 +57,14 @@ impl Args {
         }
     }
 
+    /// What is reset and how, for conditions. How a command does it is the device's own.
+    pub(super) fn words(&self) -> String {
+        match self.reset_command {
+            Some(_) => format!("{} by a command", self.kind()),
+            None => format!("{:?}", self.reset).to_lowercase(),
+        }
+    }
+
     /// Resets this device.
     pub(super) fn of<'a>(&self, running: Option<&'a mut Running>) -> Result<Box<Reset<'a>>, String> {
         let way = self.reset;

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tester::search::bridge;
 use tester::station::{Plan, Reset, Stream, host_flow};
 use tester::trial::{Invalid, Trial};
@@ -80,6 +81,7 @@ pub(super) fn main(args: &Rfc2889) -> u8 {
         return cli::fail(why);
     }
     each_size(&args.search, "test rfc2889", |site, found| {
+        found.ask(json!({ "addresses": args.addresses, "learning_rate": args.learning_rate }));
         let few = site.station.port_count() < PORTS_FOR_ADDRESSES;
         let wanted = match &args.only[..] {
             [] => vec![Forwarding, Addresses, Errored, Broadcast],

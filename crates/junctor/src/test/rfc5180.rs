@@ -126,6 +126,7 @@ pub(super) fn main(args: &Rfc5180) -> u8 {
     let (least, last) = (sizes.iter().copied().min().unwrap_or(0), sizes.last().copied());
     let mut done = Done { least_with_all: true, ..Done::default() };
     each_size(&search, "test rfc5180", |site, found| {
+        found.ask(args.wanted.asked(search.profile));
         let base = site.station.plan().clone();
         if base.streams.iter().flat_map(|s| &s.flows).any(|(flow, _)| flow.src.is_ipv4()) {
             return Err(

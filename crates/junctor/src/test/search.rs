@@ -7,7 +7,7 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tester::search::throughput::Limit;
 use tester::search::{medium, setup, soak, throughput};
 use tester::station::{Plan, Station};
@@ -200,6 +200,12 @@ impl Wanted {
         all
     }
 
+    /// What results depend on, for comparisons.
+    pub(super) fn asked(&self, profile: Profile) -> Value {
+        let reset = self.procedures(profile).contains(&Procedure::Reset).then(|| self.reset.words());
+        json!({ "at": self.at, "reset": reset })
+    }
+
     /// Carries them out; a reset only with the `least` of all sizes.
     pub(super) fn run(
         &self,
@@ -289,7 +295,8 @@ pub(super) struct Rfc9004 {
 #[command(after_help = super::help("What is told for each frame size (names begin with test.soak.):
   sent_frames, lost_frames, loss_share, unsent_share   of the whole time, of all ports
   bins, bins_with_loss                                 intervals, and in how many of them frames were lost
-  worst_bin_loss_share, first_loss_s                   if frames were lost
+  worst_bin_loss_share                                 the greatest share lost in an interval
+  first_loss_s                                         if frames were lost
   longest_clean_s                                      the longest time without loss
 With --json, 'bins' lists every interval that saw loss. Frames count when they were sent.
 
@@ -313,7 +320,10 @@ pub(super) struct Soak {
 /// Runs `junctor test rfc2544`.
 pub(super) fn rfc2544(args: &Rfc2544) -> u8 {
     let least = args.search.sizes().into_iter().min().unwrap_or(0);
-    each_size(&args.search, "test rfc2544", |site, found| args.wanted.run(site, &args.search, least, found))
+    each_size(&args.search, "test rfc2544", |site, found| {
+        found.ask(args.wanted.asked(args.search.profile));
+        args.wanted.run(site, &args.search, least, found)
+    })
 }
 
 /// The greatest rate without loss, measured once for each size, unless it is known.
@@ -377,6 +387,7 @@ pub(super) fn greatest_rate(
 /// Runs `junctor test rfc8219`.
 pub(super) fn rfc8219(args: &Rfc8219) -> u8 {
     each_size(&args.search, "test rfc8219", |site, found| {
+        found.ask(json!({ "at": args.at }));
         site.timed()?;
         let rate = throughput(site, &args.search, args.at, found)?;
         if rate > 0.0 {
@@ -390,6 +401,7 @@ pub(super) fn rfc8219(args: &Rfc8219) -> u8 {
 /// Runs `junctor test rfc9004`.
 pub(super) fn rfc9004(args: &Rfc9004) -> u8 {
     each_size(&args.search, "test rfc9004", |site, found| {
+        found.ask(json!({ "at": args.at }));
         let rate = throughput(site, &args.search, args.at, found)?;
         procedures::back_to_back(site, &args.search, rate, "RFC 9004", found)
     })
@@ -404,7 +416,11 @@ pub(super) fn soak(args: &Soak) -> u8 {
     let duration = args.time.or(args.search.trial).unwrap_or(usual.duration);
     let bin = args.bin.unwrap_or(usual.bin).min(duration);
     let parameters = soak::Parameters { duration, bin, ..usual };
-    each_size(&args.search, "test soak", |site, found| procedures::soak(site, &parameters, found))
+    each_size(&args.search, "test soak", |site, found| {
+        let (time_s, bin_s) = (parameters.duration.as_secs_f64(), parameters.bin.as_secs_f64());
+        found.ask(json!({ "rate": args.rate, "time_s": time_s, "bin_s": bin_s }));
+        procedures::soak(site, &parameters, found)
+    })
 }
 
 /// A device, for frames of one size.
@@ -523,6 +539,7 @@ pub(super) fn each_size(
     conditions.insert("link".to_owned(), json!(args.link));
     conditions.insert("repeat".to_owned(), json!(args.repeat));
     conditions.insert("settle_s".to_owned(), json!(args.settle().as_secs_f64()));
+    conditions.insert("trial_s".to_owned(), json!(args.trial.map(|time| time.as_secs_f64())));
     let record = found.record(command, conditions);
     if !text.is_empty() {
         text = frame(&record, &facts, &text);

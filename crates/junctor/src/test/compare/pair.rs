@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Quantities of two records side by side, and what that says of the second.
 
+use std::collections::BTreeSet;
+
 use tester::search::Summary;
 
 use super::super::record::{Better, Quantity, Record};
@@ -17,6 +19,8 @@ pub(super) enum Verdict {
     Mixed,
     /// Nothing can be told.
     Unknown,
+    /// What is there is not worse, but it is not all that A has.
+    Incomplete,
 }
 
 impl Verdict {
@@ -27,6 +31,7 @@ impl Verdict {
             Verdict::Same => "same",
             Verdict::Mixed => "mixed",
             Verdict::Unknown => "unknown",
+            Verdict::Incomplete => "incomplete",
         }
     }
 
@@ -38,6 +43,7 @@ impl Verdict {
             Verdict::Same => "not told apart from A",
             Verdict::Mixed => "better than A in some quantities and worse in others",
             Verdict::Unknown => "perhaps better than A, perhaps worse: the runs do not tell",
+            Verdict::Incomplete => "incomplete: it lacks what A has",
         }
     }
 }
@@ -56,7 +62,7 @@ impl Pair<'_> {
     fn who(&self, quantity: &str) -> String {
         let workers = if self.b.workers() == 1 { "worker" } else { "workers" };
         let mut who = format!("{}, {} {workers}", self.b.device(), self.b.workers());
-        if let [size] = self.b.sizes()[..]
+        if let [size] = self.b.sizes_asked()[..]
             && !quantity.ends_with(&format!(".{size}"))
         {
             who += &format!(", {size} bytes");
@@ -94,7 +100,7 @@ pub(super) fn compare<'a>(pairs: &[Pair<'a>], confidence: f64, margin: f64) -> V
     let mut all = Vec::new();
     for pair in pairs {
         let Pair { a, b, .. } = pair;
-        for quantity in b.results.iter().filter(|q| q.better.is_some() && !is_average(&q.name)) {
+        for quantity in judged(b) {
             let same = |q: &&Quantity| settled(&q.name) == settled(&quantity.name);
             let Some(before) = a.results.iter().find(same) else { continue };
             let (Some(of_a), Some(of_b)) = (Summary::of(&before.values), Summary::of(&quantity.values))
@@ -103,7 +109,7 @@ pub(super) fn compare<'a>(pairs: &[Pair<'a>], confidence: f64, margin: f64) -> V
             };
             all.push(Compared {
                 quantity,
-                name: if pairs.len() > 1 { pair.who(&quantity.name) } else { String::new() } + &quantity.name,
+                name: name(pairs, pair, &quantity.name),
                 a: of_a,
                 b: of_b,
                 test: welch::test(&of_a, &of_b, confidence),
@@ -125,9 +131,81 @@ pub(super) fn compare<'a>(pairs: &[Pair<'a>], confidence: f64, margin: f64) -> V
     all
 }
 
-/// Whether this only sums up the values of another quantity.
-fn is_average(name: &str) -> bool {
-    name.contains(".average.")
+/// The quantities of which one value is better than another.
+fn judged(record: &Record) -> impl Iterator<Item = &Quantity> {
+    record.results.iter().filter(|q| q.better.is_some() && !is_derived(&q.name))
+}
+
+/// A quantity's name, with what tells its pair from others, if there are any.
+fn name(pairs: &[Pair<'_>], pair: &Pair<'_>, quantity: &str) -> String {
+    if pairs.len() > 1 { pair.who(quantity) + quantity } else { quantity.to_owned() }
+}
+
+/// What one side has and the other has not.
+#[derive(Debug, Default)]
+pub(super) struct Lacking {
+    /// Quantities that A lacks.
+    pub(super) a: Vec<String>,
+    /// Quantities that B lacks.
+    pub(super) b: Vec<String>,
+    /// Why not all was measured.
+    causes_a: Vec<String>,
+    causes_b: Vec<String>,
+    /// B failed where A did not.
+    has_failed: bool,
+}
+
+impl Lacking {
+    pub(super) fn of(pairs: &[Pair<'_>]) -> Lacking {
+        let mut all = Lacking::default();
+        for pair in pairs {
+            let Pair { a, b, .. } = pair;
+            let missing = |has: &Record, lacks: &Record| {
+                let names: BTreeSet<String> = judged(lacks).map(|q| settled(&q.name)).collect();
+                let missing = judged(has).filter(|q| !names.contains(&settled(&q.name)));
+                missing.map(|q| name(pairs, pair, &q.name)).collect::<Vec<_>>()
+            };
+            all.a.extend(missing(b, a));
+            all.b.extend(missing(a, b));
+            let causes = |record: &Record| {
+                Some(record.causes())
+                    .filter(|causes| !causes.is_empty())
+                    .map(|causes| name(pairs, pair, &causes))
+            };
+            all.causes_a.extend(causes(a));
+            all.causes_b.extend(causes(b));
+            all.has_failed |= a.invalid.is_empty() && !b.invalid.is_empty();
+        }
+        all
+    }
+
+    /// What is said of B, in view of this.
+    pub(super) fn judge(&self, verdict: Verdict) -> Verdict {
+        match verdict {
+            Verdict::Better | Verdict::Same | Verdict::Unknown if self.has_failed || !self.b.is_empty() => {
+                Verdict::Incomplete
+            }
+            verdict => verdict,
+        }
+    }
+
+    /// For people.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let causes = [("A", &self.causes_a), ("B", &self.causes_b)].into_iter();
+        let causes = causes.flat_map(|(side, causes)| {
+            causes.iter().map(move |cause| format!("{side}: not all was measured: {cause}"))
+        });
+        let missing =
+            [("B", "A", &self.b), ("A", "B", &self.a)].into_iter().filter(|(.., names)| !names.is_empty());
+        let missing =
+            missing.map(|(lacks, has, names)| format!("{lacks} lacks what {has} has: {}", names.join(", ")));
+        causes.chain(missing).collect()
+    }
+}
+
+/// Whether this only says again what the values of another quantity say: an average, or the bounds between which a rate was found.
+fn is_derived(name: &str) -> bool {
+    [".average.", ".lower_bound_mpps.", ".upper_bound_mpps."].iter().any(|part| name.contains(part))
 }
 
 /// The name, whoever was the limit.
@@ -188,6 +266,35 @@ mod tests {
     fn verdict(a: (&str, &str, &[f64]), b: (&str, &str, &[f64])) -> Verdict {
         let (a, b) = (record(a.0, a.1, a.2), record(b.0, b.1, b.2));
         overall(&compare(&[Pair { a: &a, b: &b, nth: 0 }], 0.95, 0.01))
+    }
+
+    #[test]
+    fn what_b_lacks_is_named_and_b_is_not_called_as_good() {
+        let with = |names: &[&str], cause: Option<&str>| {
+            let mut found = Found::of_size(64);
+            for name in names {
+                found.note_runs(format!("test.{name}.64"), "us", vec![1.0, 1.0]);
+            }
+            cause.into_iter().for_each(|cause| found.unmeasured(cause.to_owned()));
+            found.record("test rfc2544", Map::new())
+        };
+        let all = with(&["rfc2544.latency_us.p50", "rfc2544.latency_us.max"], None);
+        let few = with(&["rfc2544.latency_us.p50", "rfc2544.latency_us.average"], None);
+        let failed = with(&["rfc2544.latency_us.p50"], Some("the link is down"));
+        let told = |a: &Record, b: &Record| {
+            let pairs = [Pair { a, b, nth: 0 }];
+            let lacking = Lacking::of(&pairs);
+            (lacking.judge(overall(&compare(&pairs, 0.95, 0.01))), lacking.notes().join("|"))
+        };
+        let lacks = "B lacks what A has: test.rfc2544.latency_us.max.64";
+        assert_eq!(told(&all, &few), (Verdict::Incomplete, lacks.to_owned()));
+        assert_eq!(told(&few, &all), (Verdict::Same, lacks.replace("B lacks what A", "A lacks what B")));
+        let cause = "B: not all was measured: 64 bytes: the link is down";
+        assert_eq!(told(&few, &failed), (Verdict::Incomplete, cause.to_owned()));
+        assert_eq!(told(&all, &failed).1, format!("{cause}|{lacks}"));
+        let both = told(&failed, &failed);
+        assert_eq!((both.0, both.1.contains("A: not all was measured")), (Verdict::Same, true));
+        assert_eq!(Lacking { has_failed: true, ..Lacking::default() }.judge(Verdict::Worse), Verdict::Worse);
     }
 
     #[test]
