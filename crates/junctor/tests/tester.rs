@@ -495,6 +495,24 @@ fn latency_and_its_variation_are_told_as_both_documents_have_them() {
     assert!(value("rfc8219.pdv_us.64").is_some_and(|us| us >= 0.0));
 }
 
+/// Two frames make a trial, of which the second, of the second flow, is tagged. It is lost: it takes no time that is known, not even 0.
+#[test]
+fn of_tagged_frames_that_never_arrive_no_latency_is_told() {
+    let file = device("c :: Classifier(34/0401, -); c[1] -> out; c -> Discard");
+    let name = format!("self:{}", file.path().display());
+    let args = [&slow("rfc2544", &name)[..6], &["0.1", "--link", "10M", "--at", "40", "--trial", "0.05"]].concat();
+    let (object, value) = told(&[&args[..], &["--only", "latency"]].concat());
+    for name in ["tagged", "average"] {
+        assert_eq!(value(&format!("rfc2544.latency_us.{name}.64")), None, "{object}");
+    }
+    assert!(value("rfc2544.latency_us.max.64").is_some_and(|us| us > 0.0), "the first arrives: {object}");
+    let why = |object: &Value| object["invalid"][0]["cause"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(why(&object), "latency: no tagged frame arrived in 3 trials: is the rate too high?");
+    let (object, value) = told(&[&["rfc8219"], &args[1..]].concat());
+    assert_eq!(["latency_us.typical", "pdv_us"].map(|what| value(&format!("rfc8219.{what}.64"))), [None; 2]);
+    assert_eq!(why(&object), "latency: no tagged frame arrived in 3 trials: is the rate too high?");
+}
+
 #[test]
 fn bursts_and_recovery_are_told() {
     let only = ["--only", "back-to-back,recovery", "--trial", "0.02"];

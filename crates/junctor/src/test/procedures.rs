@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What procedures find at one device for one frame size, in names and in words.
 
-use tester::search::delay::{self, Latency};
+use tester::search::delay::{self, How, Latency};
 use tester::search::observe::{Look, Trials};
 use tester::search::stream::Bin;
 use tester::search::{back_to_back, loss, recovery, reset, soak};
@@ -50,6 +50,23 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
+/// The average over the trials in which tagged frames arrived; nothing if they did in none. Says of the others that they have no part
+/// in it: a frame that does not arrive takes no time that is known.
+fn tagged_average(found: &mut Found, what: &str, averages: &[f64], trials: usize) -> Option<f64> {
+    let without = trials - averages.len();
+    if averages.is_empty() {
+        found.unmeasured(format!("{what}: no tagged frame arrived in {trials} trials: is the rate too high?"));
+        found.text += &format!("             {what}: no tagged frame arrived in {trials} trials\n");
+        return None;
+    }
+    if without > 0 {
+        found.text += &format!(
+            "             {what}: in {without} of {trials} trials no tagged frame arrived: the average is of the others\n"
+        );
+    }
+    Some(mean(averages))
+}
+
 /// Says of latency that it is not measured, where generator and sink have clocks of their own.
 pub(super) fn is_untimed(site: &Site, section: &'static str, found: &mut Found) -> bool {
     let untimed = !site.station.is_timed();
@@ -68,18 +85,21 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
     site.begin("latency");
     let each = |detail: Detail, tagged: Delays| {
         runs.iter_mut().zip(QUANTILES).for_each(|(runs, quantile)| runs.push(quantile.us(&detail.latency)));
-        let tagged: Vec<f64> = tagged.received().iter().map(|ns| *ns as f64 / 1e3).collect();
-        averages.push(mean(&tagged));
+        averages.extend(delay::average_ns(&tagged.received()).map(|ns| ns / 1e3));
         gather(&mut all, detail.latency);
     };
     let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
     if let Some(all) = all {
         found.draw(latency_curve(&site.titled("Latency at the throughput"), site.size, &all));
     }
-    let average = mean(&averages);
-    quantity(found, site.name("latency_us.tagged"), "us", averages);
-    found.note(site.name("latency_us.average"), "us", average);
-    found.text += &format!("             latency at this rate, us:  tagged frames {average:.1}; every frame");
+    let how = How { trials: averages.len(), ..trials.how(rate, fewest) };
+    let average = tagged_average(found, "latency", &averages, trials.count);
+    if let Some(average) = average {
+        quantity(found, site.name("latency_us.tagged"), "us", averages);
+        found.note(site.name("latency_us.average"), "us", average);
+    }
+    let average = cell(average);
+    found.text += &format!("             latency at this rate, us:  tagged frames {average}; every frame");
     let mut too_few = "";
     for (number, (runs, Quantile { name, .. })) in runs.into_iter().zip(QUANTILES).enumerate() {
         // Told if every trial had frames enough.
@@ -95,7 +115,7 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
     if !too_few.is_empty() {
         found.text += &format!("               {too_few}\n");
     }
-    found.deviate(&delay::latency_ledger(&trials.how(rate, fewest)).of("RFC 2544"));
+    found.deviate(&delay::latency_ledger(&how).of("RFC 2544"));
     match (args.networks(), site.is_spread()) {
         (Some(_), true) => latency_apart(site, args, rate, found),
         // Its turn comes.
@@ -127,15 +147,15 @@ fn latency_apart(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -
     let (mut averages, mut greatest) = (Vec::new(), 0);
     let each = |_: Detail, tagged: Delays| {
         let tagged = tagged.received();
-        averages.push(mean(&tagged.iter().map(|ns| *ns as f64 / 1e3).collect::<Vec<_>>()));
+        averages.extend(delay::average_ns(&tagged).map(|ns| ns / 1e3));
         greatest = greatest.max(tagged.into_iter().max().unwrap_or(0));
     };
-    let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
+    trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
     site.station.replan(&usual).map_err(|why| why.to_string())?;
-    if fewest == 0 {
-        return Err("no tagged frame arrived: is the rate too high?".to_owned());
-    }
-    let average = mean(&averages);
+    let Some(average) = tagged_average(found, "latency to new networks", &averages, trials.count) else {
+        found.deviate(&delay::apart_ledger(Some("no tagged frame arrived")));
+        return Ok(());
+    };
     quantity(found, site.name("latency_us.tagged_apart"), "us", averages);
     found.text += &format!(
         "             tagged frames to a new network each: {average:.1} us on average, {:.1} at most\n",
@@ -412,14 +432,17 @@ pub(super) fn tagged_latency(
     let mut latencies = Vec::new();
     let each = |_: Detail, tagged: Delays| latencies.push(delay::latency(&tagged.received()));
     let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
-    let latencies: Option<Vec<Latency>> = latencies.into_iter().collect();
-    let latencies = latencies.ok_or("no tagged frame arrived: is the rate too high?")?;
-    let typical = latencies.iter().map(|latency| latency.typical_ns / 1e3).collect();
+    let latencies: Vec<Latency> = latencies.into_iter().flatten().collect();
+    let how = How { trials: latencies.len(), ..trials.how(rate, fewest) };
+    let typical: Vec<f64> = latencies.iter().map(|latency| latency.typical_ns / 1e3).collect();
+    found.deviate(&delay::latency_ledger(&how).of("RFC 8219"));
+    if tagged_average(found, "latency", &typical, trials.count).is_none() {
+        return Ok(());
+    }
     let worst = latencies.iter().map(|latency| latency.worst_ns / 1e3).collect();
     let typical = varied(found, &site.name("latency_us.typical"), typical);
     let worst = varied(found, &site.name("latency_us.worst"), worst);
     found.text += &format!("             latency, us: typical {typical}, worst case {worst}\n");
-    found.deviate(&delay::latency_ledger(&trials.how(rate, fewest)).of("RFC 8219"));
     Ok(())
 }
 
@@ -434,12 +457,19 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
         variations.push((pdv, delay::ipdv(&delays.in_order())));
     };
     trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
-    for (pdv, ipdv) in variations {
-        let pdv = pdv.ok_or("no frame arrived")?;
-        let ipdv = ipdv.ok_or("no two successive frames arrived")?;
+    found.deviate(&delay::variation_ledger(&trials.how(rate, 0)));
+    let told = variations.len();
+    for (pdv, ipdv) in variations.into_iter().filter_map(|(pdv, ipdv)| pdv.zip(ipdv)) {
         pdvs.push(pdv / 1e3);
         let values = [ipdv.min_ns, ipdv.median_ns, ipdv.max_ns, ipdv.mean_absolute_ns];
         ipdvs.iter_mut().zip(values).for_each(|((_, runs), ns)| runs.push(ns / 1e3));
+    }
+    if pdvs.len() < told {
+        // A trial of which nothing is known would be left out of what all are to say together.
+        let why = "delay variation: in some trials no two successive frames arrived: is the rate too high?";
+        found.unmeasured(why.to_owned());
+        found.text += &format!("             {why}\n");
+        return Ok(());
     }
     // Where more than one frame in a thousand is lost, there is no finite value, and JSON has no other.
     let finite = pdvs.iter().all(|pdv| pdv.is_finite());
@@ -455,6 +485,21 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
     }
     found.text += &text;
     found.text += "\n";
-    found.deviate(&delay::variation_ledger(&trials.how(rate, 0)));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_without_tagged_frames_have_no_part_in_the_average() {
+        let mut found = Found::of_size(64);
+        assert_eq!(tagged_average(&mut found, "latency", &[2.0, 4.0], 2), Some(3.0));
+        assert!(found.text.is_empty() && found.invalid.is_empty());
+        assert_eq!(tagged_average(&mut found, "latency", &[2.0, 4.0], 5), Some(3.0));
+        assert!(found.text.contains("in 3 of 5 trials no tagged frame arrived") && found.invalid.is_empty());
+        assert_eq!(tagged_average(&mut found, "latency", &[], 5), None);
+        assert_eq!(found.invalid.len(), 1);
+    }
 }
