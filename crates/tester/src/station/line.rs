@@ -353,6 +353,10 @@ impl Turn {
                 self.accounts.arrived(flow.saturating_mul(ports).saturating_add(port.into()), sequence, port)
             }
         };
+        // A copy, and what came out at a wrong port, is no frame whose time anybody waits for.
+        if !is_received {
+            return;
+        }
         let delay = since(departure_ns, now);
         if self.is_timed {
             self.latency.record(delay);
@@ -362,13 +366,11 @@ impl Turn {
         if self.is_timed {
             self.response.record(now.saturating_sub(self.schedule.due_ns(number)));
         }
-        if is_received {
-            if let Some(course) = &mut self.course {
-                course.received(slot.port, number, &self.schedule, now);
-            }
-            if let Some(delays) = &mut self.delays {
-                delays.note(slot.port, number, delay);
-            }
+        if let Some(course) = &mut self.course {
+            course.received(slot.port, number, &self.schedule, now);
+        }
+        if let Some(delays) = &mut self.delays {
+            delays.note(slot.port, number, delay);
         }
     }
 }

@@ -76,6 +76,19 @@ fn what_a_device_does_is_told_exactly() {
 }
 
 #[test]
+fn copies_and_misrouted_frames_have_no_part_in_latency() {
+    // Each frame comes twice, and once more half a millisecond later at a wrong port.
+    let late = met(|mut frame| {
+        let (port, now_ns) = (frame.port, frame.now_ns);
+        let mut copy = || frame.packet.share().expect("memory");
+        vec![(1, now_ns, copy()), (1, now_ns, copy()), (port, now_ns + 500_000, copy())]
+    });
+    assert_eq!((late.counts.received, late.latency.len(), late.response.len()), (4000, 4000, 4000));
+    assert!(late.counts.duplicates > 3000 && late.counts.misrouted > 3000, "{:?}", late.counts);
+    assert!(late.latency.max() < 100_000, "{}", late.latency.max());
+}
+
+#[test]
 fn a_device_is_left_alone_between_trials_and_not_before() {
     let frames = Arc::new(Mutex::new(Vec::new()));
     let seen = frames.clone();
