@@ -513,6 +513,41 @@ fn of_tagged_frames_that_never_arrive_no_latency_is_told() {
     assert_eq!(why(&object), "latency: no tagged frame arrived in 3 trials: is the rate too high?");
 }
 
+/// A quarter of the frames is lost: their latency is not known, and the rate is not the throughput. And of a rate that no tester sends.
+#[test]
+fn latency_tells_at_which_load_it_was_measured() {
+    let file = device("s :: RoundRobinSwitch -> out; s[1] -> out; s[2] -> out; s[3] -> Discard");
+    let name = format!("self:{}", file.path().display());
+    let runs = |at, procedure: &str| {
+        let args = ["--size", "64", "--one-way", "--stragglers", "5", "--trial", "0.1", "--at", at];
+        let only: &[&str] = if procedure == "rfc2544" { &["--only", "latency"] } else { &[] };
+        told(&[&[procedure, &name][..], &args, only].concat())
+    };
+    let deviation = |object: &Value, section: &str| {
+        let ledger = object["ledger"].as_array().expect("a ledger");
+        let asks = |c: &&Value| c["demand"].as_str().is_some_and(|d| d.starts_with("the stream runs at the throughput"));
+        let clause = ledger.iter().filter(|c| c["section"] == section).find(asks).expect("the clause");
+        clause["deviation"].as_str().unwrap_or_default().to_owned()
+    };
+    for (procedure, section) in [("rfc2544", "RFC 2544 26.2"), ("rfc8219", "RFC 8219 7.2")] {
+        let (object, value) = runs("2000", procedure);
+        // A worker that waits for its turn may come to others.
+        let share = value(&format!("{procedure}.latency_loss_share.64")).expect("told");
+        assert!((0.2..=0.3).contains(&share), "{object}");
+        let said = deviation(&object, section);
+        assert!(said.contains("at the rate that was asked for") && said.contains("frames were lost"), "{said}");
+        let (object, _) = runs("200M", procedure);
+        let limited = |name: &str| {
+            let results = object["results"].as_array().expect("results");
+            let found = results.iter().find(|r| r["name"] == format!("test.{procedure}.{name}.64"));
+            found.map(|r| r["tester_limited"] == true)
+        };
+        let name = if procedure == "rfc2544" { "latency_us.p50" } else { "ipdv_us.median" };
+        assert_eq!((limited(name), limited("latency_loss_share")), (Some(true), Some(false)), "{object}");
+        assert!(deviation(&object, section).contains("frames only"), "{object}");
+    }
+}
+
 #[test]
 fn bursts_and_recovery_are_told() {
     let only = ["--only", "back-to-back,recovery", "--trial", "0.02"];
@@ -527,8 +562,11 @@ fn bursts_and_recovery_are_told() {
         .map(|name| value(&format!("rfc9004.{name}.64")).expect(name));
     assert!((implied - frames * 67.2).abs() < 0.1 && corrected < implied, "{frames} {implied} {corrected}");
     // At the medium's rate there is nothing to find.
-    let (_, value) = told(&["rfc9004", "cable", "--size", "64", "--at", "1M", "--link", "10M"]);
+    let (_, value) = told(&["rfc9004", "cable", "--size", "64", "--at", "14881", "--link", "10M"]);
     assert_eq!(value("rfc9004.burst_frames.64"), None);
+    let ran = test(&["rfc9004", "cable", "--size", "64", "--at", "14882", "--link", "10M"]);
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("--at 14882: the link carries 14881 frames of 64 bytes a second at most"), "{said}");
 }
 
 #[test]

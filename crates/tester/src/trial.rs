@@ -55,6 +55,14 @@ impl Outcome {
         self.intended.saturating_sub(self.sent)
     }
 
+    /// Adds another trial's.
+    pub fn add(&mut self, other: &Outcome) {
+        self.intended += other.intended;
+        self.sent += other.sent;
+        self.received += other.received;
+        self.duration += other.duration;
+    }
+
     /// Whether the tester sent all that it should have sent. If not, the rate is the tester's and not the device's.
     pub fn tester_kept_up(&self) -> bool {
         self.unsent() == 0

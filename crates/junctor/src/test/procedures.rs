@@ -2,10 +2,12 @@
 //! What procedures find at one device for one frame size, in names and in words.
 
 use tester::search::delay::{self, How, Latency};
+use tester::search::load::Load;
 use tester::search::observe::{Look, Trials};
 use tester::search::stream::Bin;
 use tester::search::{back_to_back, loss, recovery, reset, soak};
 use tester::station::{Delays, Detail};
+use tester::trial::Outcome;
 
 use super::log::{gather, latency_curve};
 use super::networks;
@@ -67,6 +69,28 @@ fn tagged_average(found: &mut Found, what: &str, averages: &[f64], trials: usize
     Some(mean(averages))
 }
 
+/// Says of what was measured at which load that was, and where it was not the throughput: names that begin with one of `what` are
+/// marked if the tester did not keep up, and lost frames, of which no time is known, are counted.
+fn at_load(site: &Site, found: &mut Found, kind: &str, what: &[&str], (section, load): (&'static str, &Load)) {
+    let Outcome { intended, sent, .. } = load.carried;
+    found.note(site.name(&format!("{kind}_loss_share")), "", load.carried.loss_ratio());
+    if !load.carried.tester_kept_up() {
+        what.iter().for_each(|what| found.limited(site.name(what).trim_end_matches(&format!(".{}", site.size))));
+        let share = 100.0 * sent as f64 / intended.max(1) as f64;
+        found.text += &format!(
+            "               the tester sent {share:.1} % of what was due: this is not the device's at this rate\n"
+        );
+    }
+    if load.carried.lost() > 0 {
+        let share = 100.0 * load.carried.loss_ratio();
+        found.text += &format!(
+            "               {} of {sent} frames were lost ({share:.4} %): how late they would be is not known\n",
+            load.carried.lost()
+        );
+    }
+    found.deviate(&load.ledger(section));
+}
+
 /// Says of latency that it is not measured, where generator and sink have clocks of their own.
 pub(super) fn is_untimed(site: &Site, section: &'static str, found: &mut Found) -> bool {
     let untimed = !site.station.is_timed();
@@ -82,10 +106,12 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
     let trials = trials(args, Look::Tagged);
     let mut runs: [Vec<Option<f64>>; QUANTILES.len()] = Default::default();
     let (mut averages, mut all) = (Vec::new(), None);
+    let mut load = Load::new(site.origin);
     site.begin("latency");
     let each = |detail: Detail, tagged: Delays| {
         runs.iter_mut().zip(QUANTILES).for_each(|(runs, quantile)| runs.push(quantile.us(&detail.latency)));
         averages.extend(delay::average_ns(&tagged.received()).map(|ns| ns / 1e3));
+        load.carried.add(&detail.outcome);
         gather(&mut all, detail.latency);
     };
     let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
@@ -115,6 +141,7 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
     if !too_few.is_empty() {
         found.text += &format!("               {too_few}\n");
     }
+    at_load(site, found, "latency", &["latency_us."], ("RFC 2544 26.2", &load));
     found.deviate(&delay::latency_ledger(&how).of("RFC 2544"));
     match (args.networks(), site.is_spread()) {
         (Some(_), true) => latency_apart(site, args, rate, found),
@@ -145,7 +172,9 @@ fn latency_apart(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -
     site.begin("latency to new networks");
     site.station.replan(&plan).map_err(|why| why.to_string())?;
     let (mut averages, mut greatest) = (Vec::new(), 0);
-    let each = |_: Detail, tagged: Delays| {
+    let mut load = Load::new(site.origin);
+    let each = |detail: Detail, tagged: Delays| {
+        load.carried.add(&detail.outcome);
         let tagged = tagged.received();
         averages.extend(delay::average_ns(&tagged).map(|ns| ns / 1e3));
         greatest = greatest.max(tagged.into_iter().max().unwrap_or(0));
@@ -161,6 +190,7 @@ fn latency_apart(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -
         "             tagged frames to a new network each: {average:.1} us on average, {:.1} at most\n",
         greatest as f64 / 1e3
     );
+    at_load(site, found, "latency_apart", &["latency_us.tagged_apart"], ("RFC 2544 26.2", &load));
     found.deviate(&delay::apart_ledger(None));
     Ok(())
 }
@@ -178,7 +208,11 @@ pub(super) fn loss_by_load(site: &mut Site, args: &Search, found: &mut Found) ->
     for point in &report.points {
         let percent = (100.0 * point.share).round();
         found.note(format!("{}.{percent}", site.name("loss_share")), "", point.loss_ratio());
-        let mark = if point.done.outcome.tester_kept_up() { "" } else { "  (the tester did not keep up)" };
+        let kept_up = point.done.outcome.tester_kept_up();
+        if !kept_up {
+            found.limited(&format!("{}.{percent}", site.name("loss_share")));
+        }
+        let mark = if kept_up { "" } else { "  (the tester did not keep up)" };
         let loss = 100.0 * point.loss_ratio();
         points.push((percent, loss));
         found.text +=
@@ -264,11 +298,11 @@ pub(super) fn recovery(
     throughput: f64,
     found: &mut Found,
 ) -> Result<(), String> {
-    let throughput = throughput.min(site.rate_max);
-    let mut parameters = match args.profile {
+    let parameters = match args.profile {
         Profile::Rfc => recovery::Parameters::rfc(site.rate_max, throughput),
         Profile::Quick => recovery::Parameters::quick(site.rate_max, throughput),
     };
+    let mut parameters = recovery::Parameters { is_medium: site.is_medium, origin: site.origin, ..parameters };
     if let Some(time) = args.trial {
         (parameters.overload, parameters.watch, parameters.quiet) = (time, time, time / 5);
     }
@@ -429,13 +463,17 @@ pub(super) fn tagged_latency(
 ) -> Result<(), String> {
     let trials = trials(args, Look::Tagged);
     site.begin("latency");
-    let mut latencies = Vec::new();
-    let each = |_: Detail, tagged: Delays| latencies.push(delay::latency(&tagged.received()));
+    let (mut latencies, mut load) = (Vec::new(), Load::new(site.origin));
+    let each = |detail: Detail, tagged: Delays| {
+        latencies.push(delay::latency(&tagged.received()));
+        load.carried.add(&detail.outcome);
+    };
     let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
     let latencies: Vec<Latency> = latencies.into_iter().flatten().collect();
     let how = How { trials: latencies.len(), ..trials.how(rate, fewest) };
     let typical: Vec<f64> = latencies.iter().map(|latency| latency.typical_ns / 1e3).collect();
     found.deviate(&delay::latency_ledger(&how).of("RFC 8219"));
+    found.deviate(&load.ledger("RFC 8219 7.2"));
     if tagged_average(found, "latency", &typical, trials.count).is_none() {
         return Ok(());
     }
@@ -443,6 +481,7 @@ pub(super) fn tagged_latency(
     let typical = varied(found, &site.name("latency_us.typical"), typical);
     let worst = varied(found, &site.name("latency_us.worst"), worst);
     found.text += &format!("             latency, us: typical {typical}, worst case {worst}\n");
+    at_load(site, found, "latency", &["latency_us."], ("RFC 8219 7.2", &load));
     Ok(())
 }
 
@@ -451,13 +490,15 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
     let trials = trials(args, Look::All { senders: site.senders });
     let mut pdvs = Vec::new();
     let mut ipdvs: [(&str, Vec<f64>); 4] = ["min", "median", "max", "mean_absolute"].map(|n| (n, Vec::new()));
-    let mut variations = Vec::new();
-    let each = |_: Detail, delays: Delays| {
+    let (mut variations, mut load) = (Vec::new(), Load::new(site.origin));
+    let each = |detail: Detail, delays: Delays| {
+        load.carried.add(&detail.outcome);
         let pdv = delay::pdv_ns(&delays.received(), delays.lost());
         variations.push((pdv, delay::ipdv(&delays.in_order())));
     };
     trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
     found.deviate(&delay::variation_ledger(&trials.how(rate, 0)));
+    found.deviate(&load.ledger("RFC 8219 7.3"));
     let told = variations.len();
     for (pdv, ipdv) in variations.into_iter().filter_map(|(pdv, ipdv)| pdv.zip(ipdv)) {
         pdvs.push(pdv / 1e3);
@@ -485,6 +526,7 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
     }
     found.text += &text;
     found.text += "\n";
+    at_load(site, found, "variation", &["pdv_us", "ipdv_us."], ("RFC 8219 7.3", &load));
     Ok(())
 }
 

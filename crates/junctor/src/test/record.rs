@@ -97,6 +97,9 @@ pub(crate) struct Quantity {
     /// The values are lower bounds: the tester, or the most that was tried, was the limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) at_least: bool,
+    /// The tester did not send all that was due in the trials that this comes from: it is of another load than was asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) tester_limited: bool,
 }
 
 /// Which values of a quantity are good.
@@ -126,6 +129,7 @@ impl Quantity {
             values,
             better,
             at_least: false,
+            tester_limited: false,
         };
         quantity.sum_up();
         quantity
@@ -424,6 +428,13 @@ impl Found {
     /// Says of a quantity that was noted that it is a lower bound.
     pub(crate) fn bound(&mut self, name: &str) {
         self.results.iter_mut().filter(|known| known.name == name).for_each(|known| known.at_least = true);
+    }
+
+    /// Says of all quantities of this size whose names begin so that the tester did not send all that was due.
+    pub(crate) fn limited(&mut self, begin: &str) {
+        let size = self.size;
+        let known = self.results.iter_mut().filter(|known| known.size == size && known.name.starts_with(begin));
+        known.for_each(|known| known.tester_limited = true);
     }
 
     /// Notes a curve; of several runs, the last is shown.

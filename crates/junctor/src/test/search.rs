@@ -8,6 +8,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use serde_json::json;
+use tester::search::load::Origin;
 use tester::search::throughput::Limit;
 use tester::search::{medium, setup, soak, throughput};
 use tester::station::{Plan, Station};
@@ -322,10 +323,19 @@ fn throughput(site: &mut Site, args: &Search, known: Option<f64>, found: &mut Fo
         return Ok(rate);
     }
     if let Some(rate) = known {
+        // People name whole frames.
+        if site.is_medium && rate > site.rate_max.ceil() {
+            return Err(format!(
+                "--at {rate}: the link carries {:.0} frames of {} bytes a second at most",
+                site.rate_max, site.size
+            ));
+        }
+        let rate = if site.is_medium { rate.min(site.rate_max) } else { rate };
+        site.origin = Origin::Named;
         let what = site.series.replace('_', " ");
         let what = if what.is_empty() { what } else { format!("{what}, ") };
         found.text += &format!("{:>6} bytes  {what}at {:.4} Mpps, as was asked\n", site.size, rate / 1e6);
-        site.throughput = known;
+        site.throughput = Some(rate);
         return Ok(rate);
     }
     // Where a document only refers to it, it has RFC 2544's name.
@@ -363,6 +373,7 @@ pub(super) fn greatest_rate(
         Limit::Medium if args.link.is_some() => ("throughput_mpps", "the link's rate"),
         Limit::Medium | Limit::Tester => ("reached_mpps", "the tester's limit: the device may be faster"),
     };
+    site.origin = if name == "reached_mpps" { Origin::Reached } else { Origin::Found };
     found.note(format!("test.{document}.{name}.{size}"), "Mpps", rate / 1e6);
     let what = document.split_once('.').map_or(String::new(), |(_, series)| format!("{series} "));
     let what = what.replace('_', " ");
@@ -417,6 +428,10 @@ pub(super) struct Site {
     pub(super) senders: usize,
     /// Frames a second that are tried at most, of each sending port.
     pub(super) rate_max: f64,
+    /// Whether that is the link's rate, and not what the tester reaches.
+    pub(super) is_medium: bool,
+    /// Where the rate comes from at which procedures run that run at the throughput.
+    pub(super) origin: Origin,
     /// For how long stragglers are waited for.
     pub(super) stragglers: Duration,
     /// What is sent with addresses of the other family, where that is known.
@@ -562,6 +577,8 @@ fn one_size(
         size,
         senders: plugged.senders,
         rate_max,
+        is_medium: link.is_some(),
+        origin: Origin::default(),
         stragglers: args.common.stragglers,
         other: plugged.other,
         device_cores: plugged.device_cores,
