@@ -63,6 +63,12 @@ impl Times {
     }
 }
 
+/// How many of these times are longer.
+pub(super) fn later_than(times: &Histogram<u64>, bound: std::time::Duration) -> u64 {
+    let bound = bound.as_nanos().min(u128::from(LONGEST_NS)) as u64;
+    times.iter_recorded().filter(|at| at.value_iterated_to() > bound).map(|at| at.count_at_value()).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
