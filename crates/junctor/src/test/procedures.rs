@@ -74,11 +74,13 @@ fn tagged_average(found: &mut Found, what: &str, averages: &[f64], trials: usize
 fn at_load(site: &Site, found: &mut Found, kind: &str, what: &[&str], (section, load): (&'static str, &Load)) {
     let Outcome { intended, sent, .. } = load.carried;
     found.note(site.name(&format!("{kind}_loss_share")), "", load.carried.loss_ratio());
-    if !load.carried.tester_kept_up() {
+    if !load.carried.is_of_device() {
         what.iter().for_each(|what| found.limited(site.name(what).trim_end_matches(&format!(".{}", site.size))));
-        let share = 100.0 * sent as f64 / intended.max(1) as f64;
+        let share = |frames: u64| 100.0 * frames as f64 / intended.max(1) as f64;
         found.text += &format!(
-            "               the tester sent {share:.1} % of what was due: this is not the device's at this rate\n"
+            "               the tester sent {:.1} % of what was due, {:.1} % in lumps: this is not the device's at this rate\n",
+            share(sent),
+            share(load.carried.late)
         );
     }
     if load.carried.lost() > 0 {
@@ -208,7 +210,7 @@ pub(super) fn loss_by_load(site: &mut Site, args: &Search, found: &mut Found) ->
     for point in &report.points {
         let percent = (100.0 * point.share).round();
         found.note(format!("{}.{percent}", site.name("loss_share")), "", point.loss_ratio());
-        let kept_up = point.done.outcome.tester_kept_up();
+        let kept_up = point.done.outcome.is_of_device();
         if !kept_up {
             found.limited(&format!("{}.{percent}", site.name("loss_share")));
         }

@@ -163,6 +163,7 @@ fn better(name: &str, unit: &str) -> Option<Better> {
         ".sent_",
         "unsent",
         "lateness",
+        "late_share",
         "foreign",
         ".asked",
         "answers_right",
@@ -238,6 +239,9 @@ pub(crate) struct TrialRow {
     pub(crate) lost: u64,
     /// Of those intended, what the tester did not send.
     pub(crate) unsent: u64,
+    /// Frames that left the tester late, in lumps. Records of before have none.
+    #[serde(default)]
+    pub(crate) late: u64,
     pub(crate) reordered: u64,
     /// Records of before have none.
     #[serde(default)]
@@ -295,6 +299,7 @@ impl TrialRow {
             received: 0,
             lost: 0,
             unsent: 0,
+            late: 0,
             reordered: 0,
             gaps: 0,
             duplicates: 0,
@@ -330,7 +335,7 @@ impl TrialRow {
     fn fill(&mut self, detail: &Detail) {
         let Detail { outcome, counts, damaged, foreign, answers, beside_unsent, latency, .. } = detail;
         (self.intended, self.sent, self.received) = (outcome.intended, outcome.sent, outcome.received);
-        (self.lost, self.unsent) = (outcome.lost(), outcome.unsent());
+        (self.lost, self.unsent, self.late) = (outcome.lost(), outcome.unsent(), outcome.late);
         (self.reordered, self.gaps, self.duplicates) = (counts.reordered, counts.gaps, counts.duplicates);
         (self.stale, self.misrouted) = (counts.stale, counts.misrouted);
         (self.damaged, self.foreign, self.beside_unsent) = (*damaged, *foreign, *beside_unsent);

@@ -147,6 +147,7 @@ pub(super) enum Procedure {
   latency_us.average.SIZE   over all trials
   latency_us.Q.SIZE         of every frame of these trials; Q is min, p50, p90, p99, p99.9 ... p99.9999 or max, and
                             a quantile beyond which a trial had not one frame is left out
+  latency_loss_share.SIZE   of the frames of these trials, those that were lost: their latency is not known
   loss_share.SIZE.PERCENT   at shares of the greatest rate (section 26.3)
   burst_frames.SIZE         the longest burst without loss, of each repetition (section 26.4), and
   burst_frames.average.SIZE   on average
@@ -246,6 +247,8 @@ impl Wanted {
     after_help = "What is told for each frame size (names begin with test.rfc8219.); each value is the median over the trials:
   latency_us.typical.SIZE   the median of the latencies of 500 tagged frames (section 7.2)
   latency_us.worst.SIZE     their 99.9th percentile
+  latency_loss_share.SIZE, variation_loss_share.SIZE
+                            of the frames of these trials, those that were lost
   pdv_us.SIZE               the 99.9th percentile of all frames' delays less the least delay (section 7.3.1)
   ipdv_us.V.SIZE            how the delays of successive frames differ: min, median, max, mean_absolute (section 7.3.2)
 The rate is the throughput, which is searched for as test rfc2544 does and told by the same names, unless --at names it.

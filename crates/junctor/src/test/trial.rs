@@ -22,6 +22,8 @@ use crate::cli;
 #[command(after_help = super::help("What is told (names begin with test.):
   sent_mpps, received_mpps       frames sent and received by all ports, millions a second
   unsent_share                   of the frames that the schedule held, those that the tester did not send: its fault, no loss
+  late_share                     of the frames that the schedule held, those that left the tester late, in lumps of more than a port
+                                 may hold: its fault; where no more were lost, the loss is not the device's
   loss_share                     of the frames sent, those that did not arrive
   reordered, gaps, duplicates, stale, misrouted, damaged, foreign, missed, beside_unsent
                                  frames: overtaken in their flow; arrived twice; too late to tell; at a wrong port;
@@ -187,6 +189,7 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
     line("lost", outcome.lost(), format!("{:.6} % of those sent", 100.0 * outcome.loss_ratio()));
     for (what, frames, note) in [
         ("unsent", outcome.unsent(), "the tester's fault"),
+        ("late", outcome.late, "left the tester late, in lumps that a device may have no room for"),
         ("missed", *missed, "of these, left the tester, but were lost by its own ports on arrival"),
         ("reordered", counts.reordered, "overtaken in their flow"),
         ("gaps", counts.gaps, "before which numbers of their flow were passed over"),
@@ -206,6 +209,9 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
     text += &super::left_out(&facts.left_out);
     if !facts.own_core {
         text += SHARED_CORE;
+    }
+    if outcome.is_doubtful() {
+        text += "  No more frames were lost than left the tester in lumps: whether the device loses them at an even rate is not known.\n";
     }
     if !outcome.tester_kept_up() {
         text += "  The tester did not keep up with this rate: what the device could do is not known. Ask for less.\n";
@@ -266,6 +272,7 @@ fn results(detail: &Detail, found: &mut Found) {
     one("sent_mpps", "Mpps", rate(outcome.sent));
     one("received_mpps", "Mpps", rate(outcome.received));
     one("unsent_share", "", outcome.unsent() as f64 / outcome.intended.max(1) as f64);
+    one("late_share", "", outcome.late as f64 / outcome.intended.max(1) as f64);
     one("loss_share", "", outcome.loss_ratio());
     for (name, frames) in [
         ("reordered", counts.reordered),

@@ -49,7 +49,10 @@ impl Load {
         if !self.carried.tester_kept_up() {
             all.push(format!("the tester sent {sent} of {intended} frames only"));
         }
-        if self.carried.lost() > 0 {
+        if self.carried.is_doubtful() {
+            let Outcome { late, .. } = self.carried;
+            all.push(format!("{} of {sent} frames were lost, and {late} left the tester in lumps", self.carried.lost()));
+        } else if self.carried.lost() > 0 {
             all.push(format!("{} of {sent} frames were lost: the throughput is lower", self.carried.lost()));
         }
         all

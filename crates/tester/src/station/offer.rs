@@ -143,6 +143,11 @@ impl<'a> Job<'a> {
             is_reset: false,
             is_timed: true,
         };
+        Job::of(order)
+    }
+
+    /// What such an order is about.
+    pub(super) fn of(order: Order) -> Job<'a> {
         Job { order, stragglers: None, is_patient: false, is_warm_up: false, may_be_cut: false, event: None }
     }
 }

@@ -4,13 +4,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
+
 use super::course::Course;
 use super::crew::Tally;
 use super::line::{Pending, Sender, Slot, Turn};
-use super::offer::{Job, Order};
+use super::offer::{Job, Offer, Order};
 use super::sample::Delays;
 use super::source::LEAD_NS;
-use super::times::Times;
+use super::times::{Times, later_than};
 use super::{Detail, Ran, Station, go_on};
 use crate::account::{ANYWHERE, Accounts};
 use crate::management::Answers;
@@ -23,12 +25,30 @@ pub(super) const DUPLICATES_NS: u64 = 5_000_000;
 const ANSWERS_NS: u64 = 100_000_000;
 /// How much later than due the last frames may leave, at least and at most.
 const GRACE: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(10));
+/// So many frames that are due at once may be more than a port has room for; and how late the first is then at least, for no tester is on
+/// time to the microsecond.
+const LUMP: (u64, Duration) = (256, Duration::from_micros(160));
+/// So many frames one behind the other are no lump.
+const CLOSE: (u64, Duration) = (32, Duration::from_micros(20));
 /// How often a look is taken, while frames are sent, at links and at whatever else a run needs.
 pub(super) const LOOK_NS: u64 = 50_000_000;
 /// How often neighbours are answered while the device settles.
 const SETTLING: Duration = Duration::from_millis(10);
 /// Bits for the windows of all flows together: what fits the second-level cache.
 const WINDOWS: u32 = 1 << 20;
+
+/// Frames of lumps, if there was one of more than [`LUMP`] frames: those before which more than [`CLOSE`] were due. Frames of bursts leave
+/// as soon as they can, and are none.
+fn late(offer: &Offer, burst: u64, lateness: &Histogram<u64>) -> u64 {
+    if let Offer::Burst { .. } = offer {
+        return 0;
+    }
+    let after = |(frames, least): (u64, Duration)| {
+        let frames = (frames + burst.saturating_sub(1)) as f64;
+        Duration::try_from_secs_f64(frames / offer.trial().rate).unwrap_or(Duration::MAX).max(least)
+    };
+    if later_than(lateness, after(LUMP)) == 0 { 0 } else { later_than(lateness, after(CLOSE)) }
+}
 
 impl Station {
     pub(super) fn carry_out(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
@@ -282,6 +302,7 @@ impl Station {
             sent: (self.copies * sent.iter().sum::<u64>()).saturating_sub(missed).max(counts.received),
             received: counts.received,
             duration: tally.sending.max(Duration::from_nanos(1)),
+            late: late(&order.offer, self.plan.burst, &lateness),
         };
         self.own.extend(tally.askers);
         let delays = tally.delays.map(|mut delays| {
