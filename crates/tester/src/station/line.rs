@@ -160,6 +160,8 @@ pub(super) struct Turn {
     pub(super) latency: Times,
     pub(super) response: Times,
     pub(super) lateness: Times,
+    /// The longest that a frame took which was not received: a copy, or one at a wrong port.
+    pub(super) slowest_copy_ns: u64,
     /// By flow; nothing for flows that are not sent.
     pub(super) slots: Vec<Option<Slot>>,
     pub(super) course: Option<Course>,
@@ -354,10 +356,11 @@ impl Turn {
             }
         };
         // A copy, and what came out at a wrong port, is no frame whose time anybody waits for.
+        let delay = since(departure_ns, now);
         if !is_received {
+            self.slowest_copy_ns = self.slowest_copy_ns.max(if self.is_timed { delay } else { 0 });
             return;
         }
-        let delay = since(departure_ns, now);
         if self.is_timed {
             self.latency.record(delay);
         }

@@ -348,12 +348,13 @@ impl Station {
         self.ahead = time;
     }
 
-    /// Carries out a trial.
+    /// Carries out a trial, and waits for copies of frames longer than a search does.
     ///
     /// # Errors
     /// The rate is no positive number, a link is down or goes down meanwhile, or the guard ([`Station::watch`]) says so.
     pub fn run(&mut self, trial: Trial) -> Result<Detail, Invalid> {
-        self.carry_out(Job::new(Offer::from(trial))).map(|ran| ran.detail)
+        let job = Job { duplicates_ns: run::ALL_DUPLICATES_NS, ..Job::new(Offer::from(trial)) };
+        self.carry_out(job).map(|ran| ran.detail)
     }
 
     /// Shows every trial from now on to `watcher` when it is done: what was offered, on average and for how long, and what became of

@@ -19,8 +19,10 @@ use crate::management::Answers;
 use crate::signature::Key;
 use crate::trial::{Invalid, Outcome};
 
-/// How long duplicates are waited for when all frames have arrived.
+/// How long duplicates are waited for when all frames have arrived, on top of the longest that any frame was seen to take; and where there
+/// is but one trial, which ought to tell all.
 pub(super) const DUPLICATES_NS: u64 = 5_000_000;
+pub(super) const ALL_DUPLICATES_NS: u64 = 250_000_000;
 /// How long answers to questions of management are waited for then.
 const ANSWERS_NS: u64 = 100_000_000;
 /// How much later than due the last frames may leave, at least and at most.
@@ -236,6 +238,7 @@ impl Station {
             latency: Times::default(),
             response: Times::default(),
             lateness: Times::default(),
+            slowest_copy_ns: 0,
             slots,
             course: order.bin.map(|bin| Course::new(&schedule, start, bin, self.senders.len())),
             delays: order.sampling.map(|sampling| Delays::new(sampling, intended)),
@@ -252,8 +255,10 @@ impl Station {
     /// Receives what still comes after the last frame has left at `now`.
     pub(super) fn await_stragglers(&mut self, turn: &mut Turn, job: &Job<'_>, now: u64) {
         let sent: u64 = self.senders.iter().map(|s| s.next).sum();
-        let mut stop = now + job.stragglers.unwrap_or(self.stragglers).as_nanos() as u64;
-        let mut complete = job.is_patient;
+        let last = now + job.stragglers.unwrap_or(self.stragglers).as_nanos() as u64;
+        let mut stop = last;
+        // From when on only copies are waited for, and how long at least.
+        let mut complete = None;
         let mut over = false;
         while !over {
             // Looked at first: a tester that had no turn for so long still takes what has come meanwhile.
@@ -262,11 +267,14 @@ impl Station {
             for _ in 0..64 {
                 self.turn(turn, None);
             }
-            if !complete && turn.accounts.all().received >= sent * self.copies {
-                complete = true;
+            if complete.is_none() && !job.is_patient && turn.accounts.all().received >= sent * self.copies {
                 let are_missing = turn.answers.right + turn.answers.wrong < self.asked();
-                let wait = if are_missing { ANSWERS_NS } else { DUPLICATES_NS };
-                stop = stop.min(self.clock.now() + wait);
+                let wait = job.duplicates_ns.max(if are_missing { ANSWERS_NS } else { 0 });
+                complete = Some((self.clock.now(), wait.max(job.duplicates_ns + turn.latency.greatest())));
+            }
+            if let Some((since, wait)) = complete {
+                // A copy that came late says that others may come as late.
+                stop = last.min(since + wait.max(job.duplicates_ns + turn.slowest_copy_ns));
             }
         }
     }

@@ -89,6 +89,28 @@ fn copies_and_misrouted_frames_have_no_part_in_latency() {
 }
 
 #[test]
+fn copies_are_waited_for_as_long_as_copies_have_taken() {
+    // Each frame comes once more, 50 ms later, out of the port that does not hold up the others.
+    let late_copy = |mut frame: In| {
+        let (now_ns, copy) = (frame.now_ns, frame.packet.share().expect("memory"));
+        vec![(1, now_ns, frame.packet), (0, now_ns + 50_000_000, copy)]
+    };
+    let copies = |stragglers, time| {
+        let faulty = device(2, late_copy, Link::Up);
+        let anywhere = Stream { flows: (0..4).map(|i| (flow(i), None)).collect(), ..stream(1) };
+        let plan = Plan { streams: vec![anywhere], stragglers, ..Plan::default() };
+        let mut station = station_at(&faulty, (0..2).map(|i| port(&faulty, i)).collect(), &plan);
+        let search = station.observe(Trial::new(1000.0, time), Sampling::all(1, 1)).expect("a trial").0;
+        let alone = station.run(Trial::new(1000.0, time)).expect("a trial");
+        (search.counts.duplicates, alone.counts.duplicates, alone.outcome.received)
+    };
+    // A search learns of copies when the first of them comes; who asks for one trial is told all.
+    assert_eq!(copies(MILLISECOND * 500, MILLISECOND * 100), (100, 100, 100));
+    assert_eq!(copies(MILLISECOND * 500, MILLISECOND * 20), (0, 20, 20));
+    assert_eq!(copies(MILLISECOND, MILLISECOND * 20), (0, 0, 20));
+}
+
+#[test]
 fn a_device_is_left_alone_between_trials_and_not_before() {
     let frames = Arc::new(Mutex::new(Vec::new()));
     let seen = frames.clone();
