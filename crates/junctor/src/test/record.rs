@@ -250,6 +250,9 @@ pub(crate) struct TrialRow {
     pub(crate) stale: u64,
     pub(crate) misrouted: u64,
     pub(crate) damaged: u64,
+    /// Whole frames of a trial before. Records of before count them as damaged.
+    #[serde(default)]
+    pub(crate) old: u64,
     pub(crate) foreign: u64,
     /// Frames beside the test's that were due and not sent. Records of before have none.
     #[serde(default)]
@@ -306,6 +309,7 @@ impl TrialRow {
             stale: 0,
             misrouted: 0,
             damaged: 0,
+            old: 0,
             foreign: 0,
             beside_unsent: 0,
             management: None,
@@ -333,12 +337,13 @@ impl TrialRow {
     }
 
     fn fill(&mut self, detail: &Detail) {
-        let Detail { outcome, counts, damaged, foreign, answers, beside_unsent, latency, .. } = detail;
+        let Detail { outcome, counts, damaged, old, foreign, answers, beside_unsent, latency, .. } = detail;
         (self.intended, self.sent, self.received) = (outcome.intended, outcome.sent, outcome.received);
         (self.lost, self.unsent, self.late) = (outcome.lost(), outcome.unsent(), outcome.late);
         (self.reordered, self.gaps, self.duplicates) = (counts.reordered, counts.gaps, counts.duplicates);
         (self.stale, self.misrouted) = (counts.stale, counts.misrouted);
-        (self.damaged, self.foreign, self.beside_unsent) = (*damaged, *foreign, *beside_unsent);
+        (self.damaged, self.old, self.foreign) = (*damaged, *old, *foreign);
+        self.beside_unsent = *beside_unsent;
         self.management = (answers.asked > 0).then(|| Managed::from(answers));
         let told = QUANTILES.iter().filter_map(|q| Some((q.name.to_owned(), q.us(latency)?.into())));
         self.latency_us = (!latency.is_empty()).then(|| told.collect());

@@ -24,10 +24,11 @@ use crate::cli;
   unsent_share                   of the frames that the schedule held, those that the tester did not send: its fault, no loss
   late_share                     of the frames that the schedule held, those that left the tester late, in lumps of more than a port
                                  may hold: its fault; where no more were lost, the loss is not the device's
-  loss_share                     of the frames sent, those that did not arrive
-  reordered, gaps, duplicates, stale, misrouted, damaged, foreign, missed, beside_unsent
+  loss_share                     of the frames sent, those that did not arrive whole where they should
+  vanished_share                 the same without those that came out elsewhere or damaged (unless these were copies)
+  reordered, gaps, duplicates, stale, misrouted, damaged, old, foreign, missed, beside_unsent
                                  frames: overtaken in their flow; arrived twice; too late to tell; at a wrong port;
-                                 with a wrong checksum; not the tester's; lost by the tester's own ports on arrival
+                                 the tester's by ports or addresses, but changed; of a trial before; not the tester's; lost by the tester's own ports on arrival
                                  (these count as not sent); beside the test's (--beside), due and not sent: the tester's fault
   latency_us.Q                   from a frame's departure to its arrival
   response_us.Q                  from when it was due: what a user sees who sends on time
@@ -168,7 +169,7 @@ fn run(args: &Args) -> Result<(Record, String), String> {
 /// For people.
 fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
     let Detail {
-        outcome, counts, damaged, foreign, missed, beside_unsent, latency, response, lateness, ..
+        outcome, counts, damaged, old, foreign, missed, beside_unsent, latency, response, lateness, ..
     } = detail;
     let device = &args.common.device;
     let each = match facts.senders {
@@ -186,7 +187,11 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
     };
     line("sent", outcome.sent, format!("{:.3} Mpps", rate(outcome.sent)));
     line("received", outcome.received, format!("{:.3} Mpps", rate(outcome.received)));
-    line("lost", outcome.lost(), format!("{:.6} % of those sent", 100.0 * outcome.loss_ratio()));
+    let wrong = match outcome.lost() - detail.vanished() {
+        0 => String::new(),
+        wrong => format!(", of which {wrong} came out elsewhere or damaged"),
+    };
+    line("lost", outcome.lost(), format!("{:.6} % of those sent{wrong}", 100.0 * outcome.loss_ratio()));
     for (what, frames, note) in [
         ("unsent", outcome.unsent(), "the tester's fault"),
         ("late", outcome.late, "left the tester late, in lumps that a device may have no room for"),
@@ -196,7 +201,8 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
         ("duplicates", counts.duplicates, ""),
         ("stale", counts.stale, "too late to tell from duplicates"),
         ("misrouted", counts.misrouted, "at a wrong port"),
-        ("damaged", *damaged, "wrong checksum, or of a trial before"),
+        ("damaged", *damaged, "the tester's by ports or addresses, but not as they were sent"),
+        ("old", *old, "of a trial before"),
         ("foreign", *foreign, "not the tester's"),
         ("beside", *beside_unsent, "the test's could not be sent: the tester's fault"),
     ] {
@@ -265,7 +271,7 @@ fn machine_text(reading: &Reading) -> String {
 
 fn results(detail: &Detail, found: &mut Found) {
     let Detail {
-        outcome, counts, damaged, foreign, missed, beside_unsent, latency, response, lateness, ..
+        outcome, counts, damaged, old, foreign, missed, beside_unsent, latency, response, lateness, ..
     } = detail;
     let mut one = |name: &str, unit, value: f64| found.note(format!("test.{name}"), unit, value);
     let rate = |frames: u64| frames as f64 / outcome.duration.as_secs_f64() / 1e6;
@@ -274,6 +280,7 @@ fn results(detail: &Detail, found: &mut Found) {
     one("unsent_share", "", outcome.unsent() as f64 / outcome.intended.max(1) as f64);
     one("late_share", "", outcome.late as f64 / outcome.intended.max(1) as f64);
     one("loss_share", "", outcome.loss_ratio());
+    one("vanished_share", "", detail.vanished() as f64 / outcome.sent.max(1) as f64);
     for (name, frames) in [
         ("reordered", counts.reordered),
         ("gaps", counts.gaps),
@@ -281,6 +288,7 @@ fn results(detail: &Detail, found: &mut Found) {
         ("stale", counts.stale),
         ("misrouted", counts.misrouted),
         ("damaged", *damaged),
+        ("old", *old),
         ("foreign", *foreign),
         ("missed", *missed),
         ("beside_unsent", *beside_unsent),

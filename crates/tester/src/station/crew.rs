@@ -81,6 +81,7 @@ pub struct Tally {
     pub(super) sent: Vec<u64>,
     pub(super) counts: Counts,
     pub(super) damaged: u64,
+    pub(super) old: u64,
     pub(super) foreign: u64,
     pub(super) answers: Answers,
     pub(super) missed: u64,
@@ -107,6 +108,7 @@ impl Tally {
         self.sent.iter_mut().zip(other.sent).for_each(|(sum, sent)| *sum += sent);
         self.counts.add(&other.counts);
         self.damaged += other.damaged;
+        self.old += other.old;
         self.foreign += other.foreign;
         self.answers.add(&other.answers);
         self.missed += other.missed;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What happens at each port, frame by frame: the loop's inside.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use packet::port::{RxQueue, TxQueue};
 use packet::{Batch, HEADROOM, Packet};
@@ -149,7 +150,10 @@ pub(super) struct Turn {
     /// Frames that the tester's ports had had no room for before.
     pub(super) missed_before: u64,
     pub(super) damaged: u64,
+    pub(super) old: u64,
     pub(super) foreign: u64,
+    /// Who talks to whom: what has such addresses is the tester's, however damaged.
+    pub(super) pairs: Arc<HashSet<(IpAddr, IpAddr)>>,
     /// What is sent beside the test's frames.
     pub(super) beside: Vec<Vec<u8>>,
     /// What answers there were to questions of management.
@@ -307,6 +311,7 @@ impl Receiver {
         for packet in self.batch.iter() {
             match frame::read(packet.data(), &turn.key, &turn.ports) {
                 Received::Test(signature) => turn.arrived(signature, port, now),
+                Received::Old => turn.old += 1,
                 Received::Damaged => turn.damaged += 1,
                 Received::Foreign => {
                     if let Some(is_right) = management::answer(packet.data()) {
@@ -315,6 +320,11 @@ impl Receiver {
                     }
                     // What is sent beside the test's frames may be flooded: it is the tester's all the same.
                     if turn.beside.iter().any(|frame| packet.data().starts_with(frame)) {
+                        continue;
+                    }
+                    let mut pairs = frame::addresses(packet.data()).into_iter().flatten();
+                    if pairs.any(|pair| turn.pairs.contains(&pair)) {
+                        turn.damaged += 1;
                         continue;
                     }
                     turn.foreign += 1;

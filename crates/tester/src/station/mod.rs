@@ -29,7 +29,7 @@ mod tests;
 mod times;
 mod warm_up;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -70,8 +70,10 @@ pub struct Detail {
     pub outcome: Outcome,
     /// What became of the frames.
     pub counts: Counts,
-    /// Frames that arrived damaged, or from a trial before.
+    /// Frames that arrived damaged.
     pub damaged: u64,
+    /// Whole frames of a trial before.
+    pub old: u64,
     /// Frames that are not the tester's.
     pub foreign: u64,
     /// Questions of management, and what came of them ([`crate::management`]).
@@ -87,6 +89,14 @@ pub struct Detail {
     pub response: Histogram<u64>,
     /// How late frames left the tester, in nanoseconds: its own pacing error.
     pub lateness: Histogram<u64>,
+}
+
+impl Detail {
+    /// Of the frames that did not arrive as and where they should, those that came out of nowhere: neither elsewhere nor damaged, as far as
+    /// these are no copies.
+    pub fn vanished(&self) -> u64 {
+        self.outcome.lost().saturating_sub(self.counts.misrouted + self.damaged)
+    }
 }
 
 /// Is shown trials.
@@ -107,6 +117,8 @@ pub struct Station {
     receivers: Vec<Receiver>,
     /// Where each flow ought to arrive.
     expected: Vec<u16>,
+    /// From where to where flows go.
+    pairs: Arc<HashSet<(IpAddr, IpAddr)>>,
     /// Where each flow goes.
     destinations: Vec<IpAddr>,
     /// The device's own addresses, as far as it told them.
@@ -193,6 +205,7 @@ impl Station {
             senders,
             receivers,
             expected: Vec::new(),
+            pairs: Arc::default(),
             destinations: Vec::new(),
             own: BTreeSet::new(),
             ports: 0..=0,
@@ -274,6 +287,9 @@ impl Station {
             }
             sender.active = (0..stream.flows.len() as u32).collect();
         }
+        let detours = plan.streams.iter().flat_map(|stream| &stream.detours);
+        let all = flows.clone().map(|(flow, _)| flow).chain(detours);
+        self.pairs = Arc::new(all.map(|flow| (flow.src, flow.dst)).collect());
         self.destinations = flows.map(|(flow, _)| flow.dst).collect();
         self.ports = least..=greatest;
         self.copies = if plan.everywhere { self.senders.len() as u64 - 1 } else { 1 };

@@ -230,7 +230,9 @@ impl Station {
             accounts_per_flow: if self.copies == 1 { 1 } else { self.senders.len() as u32 },
             missed_before: self.missed(),
             damaged: 0,
+            old: 0,
             foreign: 0,
+            pairs: self.pairs.clone(),
             beside: self.beside(),
             answers: Answers::default(),
             askers: BTreeSet::new(),
@@ -285,6 +287,7 @@ impl Station {
             sent: self.senders.iter().map(|sender| sender.next).collect(),
             counts: turn.accounts.all(),
             damaged: turn.damaged,
+            old: turn.old,
             foreign: turn.foreign,
             answers: Answers { asked: self.asked(), ..turn.answers },
             missed: self.missed() - turn.missed_before,
@@ -303,7 +306,7 @@ impl Station {
     /// What a run came to, by what all ports gathered.
     pub(super) fn sum_up(&mut self, order: &Order, tally: Tally) -> Result<Ran, Invalid> {
         let schedule = order.offer.schedule(self.plan.burst, 0)?;
-        let Tally { sent, counts, damaged, foreign, missed, beside_unsent, .. } = tally;
+        let Tally { sent, counts, damaged, old, foreign, missed, beside_unsent, .. } = tally;
         let Tally { answers, latency, response, lateness, .. } = tally;
         let outcome = Outcome {
             intended: self.copies * self.senders.iter().map(|sender| sender.intended(&schedule)).sum::<u64>(),
@@ -324,6 +327,7 @@ impl Station {
             outcome,
             counts,
             damaged,
+            old,
             foreign,
             answers: answers.settled(),
             missed,

@@ -72,7 +72,40 @@ fn what_a_device_does_is_told_exactly() {
         }
         frame.after(0)
     });
-    assert_eq!((damaging.damaged, damaging.outcome.lost()), (8, 8));
+    assert_eq!((damaging.damaged, damaging.outcome.lost(), damaging.vanished()), (8, 8, 0));
+
+    // By the protocol and by the kind of frame they are nobody's, but by their addresses the tester's.
+    let hiding = met(|mut frame| {
+        frame.packet = frame.packet.duplicate().expect("memory");
+        match frame.number % 500 {
+            3 => frame.packet.data_mut()[23] ^= 0x40,
+            4 => frame.packet.data_mut()[12] ^= 1,
+            5 => return Vec::new(),
+            _ => {}
+        }
+        frame.after(0)
+    });
+    assert_eq!((hiding.damaged, hiding.foreign, hiding.outcome.lost(), hiding.vanished()), (16, 0, 24, 8));
+
+    let misrouting = met(|frame| {
+        let port = if frame.number % 2 == 0 { 1 } else { frame.port };
+        vec![(port, frame.now_ns, frame.packet)]
+    });
+    assert_eq!((misrouting.counts.misrouted, misrouting.outcome.lost(), misrouting.vanished()), (2000, 2000, 0));
+}
+
+#[test]
+fn frames_of_a_trial_before_are_old_and_whole() {
+    let mut station = station(|frame| frame.after(3_000_000));
+    let mut trial = || station.run(Trial::new(40_000.0, MILLISECOND * 10)).expect("a trial");
+    let first = trial();
+    // What is on its way when a trial ends comes out in the next one.
+    let second = trial();
+    assert!(first.outcome.lost() > 0 && first.old == 0 && second.old > 0, "{first:?} {second:?}");
+    assert_eq!((second.damaged, second.foreign), (0, 0));
+    let mut late = self::station(|frame| frame.after(120_000_000));
+    let said = late.warm_up(Duration::from_secs(1)).expect_err("too late").to_string();
+    assert!(said.contains("have it wait longer (--stragglers)"), "{said}");
 }
 
 #[test]
