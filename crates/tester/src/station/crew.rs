@@ -80,6 +80,8 @@ pub struct Tally {
     /// Frames sent, by port.
     pub(super) sent: Vec<u64>,
     pub(super) counts: Counts,
+    /// By flow.
+    pub(super) flows: Vec<Counts>,
     pub(super) damaged: u64,
     pub(super) old: u64,
     pub(super) foreign: u64,
@@ -107,6 +109,7 @@ impl Tally {
     fn add(&mut self, other: Tally) {
         self.sent.iter_mut().zip(other.sent).for_each(|(sum, sent)| *sum += sent);
         self.counts.add(&other.counts);
+        self.flows.iter_mut().zip(&other.flows).for_each(|(flow, other)| flow.add(other));
         self.damaged += other.damaged;
         self.old += other.old;
         self.foreign += other.foreign;

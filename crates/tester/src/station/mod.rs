@@ -14,6 +14,7 @@ mod bridge;
 mod clock;
 mod course;
 mod crew;
+mod fate;
 mod gauge;
 mod line;
 mod offer;
@@ -42,6 +43,7 @@ use packet::port::{Device, Link};
 
 pub use bridge::{BridgeStation, Exchanged, flow as host_flow};
 pub use crew::{Member, Progress, Tally};
+pub use fate::{Fate, Fates};
 pub use gauge::Gauge;
 pub use offer::{Offer, Order};
 pub use plan::{Every, Extra, Plan, Stream};
@@ -83,6 +85,8 @@ pub struct Detail {
     pub missed: u64,
     /// Frames beside the test's ([`Extra`]) that were due and that the tester did not send.
     pub beside_unsent: u64,
+    /// What became of each flow's frames.
+    pub fates: Fates,
     /// From a frame's departure to its arrival, in nanoseconds.
     pub latency: Histogram<u64>,
     /// From when a frame was due to its arrival: what a user would see who sends on time (corrected for coordinated omission).

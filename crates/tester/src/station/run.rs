@@ -13,8 +13,8 @@ use super::offer::{Job, Offer, Order};
 use super::sample::Delays;
 use super::source::LEAD_NS;
 use super::times::{Times, later_than};
-use super::{Detail, Ran, Station, go_on};
-use crate::account::{ANYWHERE, Accounts};
+use super::{Detail, Fate, Fates, Ran, Station, fate, go_on};
+use crate::account::{ANYWHERE, Accounts, Counts};
 use crate::management::Answers;
 use crate::signature::Key;
 use crate::trial::{Invalid, Outcome};
@@ -286,6 +286,7 @@ impl Station {
         Tally {
             sent: self.senders.iter().map(|sender| sender.next).collect(),
             counts: turn.accounts.all(),
+            flows: turn.accounts.each_of(turn.accounts_per_flow as usize),
             damaged: turn.damaged,
             old: turn.old,
             foreign: turn.foreign,
@@ -320,6 +321,7 @@ impl Station {
             delays.cut(sent.iter().copied());
             delays
         });
+        let fates = Fates::of(self.fates(&sent, &tally.flows));
         let ports = self.senders.iter().zip(&sent).map(|(sender, sent)| (sender.intended(&schedule), *sent));
         let ports: Vec<(u64, u64)> = ports.collect();
         let timeline = tally.course.map(|course| course.timeline(&schedule, &ports));
@@ -332,11 +334,25 @@ impl Station {
             answers: answers.settled(),
             missed,
             beside_unsent,
+            fates,
             latency,
             response,
             lateness,
         };
         Ok(Ran { detail, timeline, delays })
+    }
+
+    /// Each flow that was sent, where each port sent so many frames and these arrived.
+    fn fates<'a>(&'a self, sent: &'a [u64], counts: &'a [Counts]) -> impl Iterator<Item = Fate> + 'a {
+        let ports = self.senders.iter().zip(sent).zip(&self.plan.streams);
+        ports.flat_map(move |((sender, sent), stream)| {
+            let flows = sender.active.len() as u64;
+            (0..).zip(&sender.active).filter_map(move |(place, index)| {
+                let counts = *counts.get((sender.first_flow + index) as usize)?;
+                let sent = self.copies * fate::share(*sent, place, flows);
+                Some(Fate { flow: stream.flows[*index as usize].0, sent, counts })
+            })
+        })
     }
 
     /// How many questions of management this run's ports have asked.

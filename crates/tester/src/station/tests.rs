@@ -122,6 +122,24 @@ fn copies_and_misrouted_frames_have_no_part_in_latency() {
 }
 
 #[test]
+fn what_became_of_each_flow_is_told() {
+    // The second flow loses every fourth frame, the third arrives twice; by ports that others have it is the same.
+    let meets = |mut frame: In| {
+        let (now_ns, sequence) = (frame.now_ns, frame.number / 4);
+        let copy = (frame.number % 4 == 2).then(|| frame.packet.share().expect("memory"));
+        let is_lost = frame.number % 4 == 1 && sequence % 4 == 0;
+        let all = Some(frame.packet).filter(|_| !is_lost).into_iter().chain(copy);
+        all.map(|packet| (1, now_ns, packet)).collect()
+    };
+    let fates = met(meets).fates;
+    assert_eq!((fates.flows, fates.lossy, fates.worst.len(), fates.left_out), (4, 1, 2, 0));
+    let [lossy, doubled] = fates.worst[..] else { panic!("{fates:?}") };
+    assert_eq!((lossy.flow, lossy.sent, lossy.lost()), (flow(1), 1000, 250));
+    assert_eq!((doubled.flow, doubled.lost(), doubled.counts.duplicates), (flow(2), 0, 1000));
+    assert_eq!(met(|frame| frame.after(0)).fates, Fates { flows: 4, ..Fates::default() });
+}
+
+#[test]
 fn copies_are_waited_for_as_long_as_copies_have_taken() {
     // Each frame comes once more, 50 ms later, out of the port that does not hold up the others.
     let late_copy = |mut frame: In| {
