@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What procedures find at one device for one frame size, in names and in words.
 
+use hdrhistogram::Histogram;
 use tester::search::delay::{self, How, Latency};
 use tester::search::load::Load;
 use tester::search::observe::{Look, Trials};
@@ -46,6 +47,57 @@ fn varied(found: &mut Found, name: &str, runs: Vec<f64>) -> String {
         found.note(name, "us", value);
     }
     format!("{median:.1} ({p1:.1} to {p99:.1})")
+}
+
+/// Times by quantile, of each trial.
+#[derive(Default)]
+struct Runs([Vec<Option<f64>>; QUANTILES.len()]);
+
+impl Runs {
+    fn add(&mut self, times: &Histogram<u64>) {
+        self.0.iter_mut().zip(QUANTILES).for_each(|(runs, quantile)| runs.push(quantile.us(times)));
+    }
+
+    /// Notes those for which every trial had frames enough, and hands back the medians.
+    fn note(self, site: &Site, found: &mut Found, what: &str) -> [Option<f64>; QUANTILES.len()] {
+        let mut quantiles = QUANTILES.iter();
+        self.0.map(|runs| {
+            let name = quantiles.next().map_or("", |quantile| quantile.name);
+            let runs: Option<Vec<f64>> = runs.into_iter().collect();
+            runs.map(|runs| quantity(found, site.name(&format!("{what}.{name}")), "us", runs))
+        })
+    }
+}
+
+/// How the tester kept to its schedule: how late frames left, and how long they took from when they were due, which is what a user sees
+/// who sends on time.
+#[derive(Default)]
+struct Paced {
+    response: Runs,
+    lateness: Runs,
+}
+
+impl Paced {
+    fn add(&mut self, detail: &Detail) {
+        self.response.add(&detail.response);
+        self.lateness.add(&detail.lateness);
+    }
+
+    fn note(self, site: &Site, found: &mut Found) {
+        for (what, words, runs) in [
+            ("response_us", "from when they were due, us:  every frame", self.response),
+            ("lateness_us", "how late they left the tester, us:     ", self.lateness),
+        ] {
+            found.text += &format!("             {words}");
+            let medians = runs.note(site, found, what);
+            for (median, Quantile { name, .. }) in medians.into_iter().zip(QUANTILES) {
+                if ["p50", "p99", "max"].contains(&name) {
+                    found.text += &format!("  {name} {}", cell(median));
+                }
+            }
+            found.text += "\n";
+        }
+    }
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -106,12 +158,13 @@ pub(super) fn is_untimed(site: &Site, section: &'static str, found: &mut Found) 
 /// Latency at a rate: of tagged frames, and of every frame (RFC 2544 26.2).
 pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), String> {
     let trials = trials(args, Look::Tagged);
-    let mut runs: [Vec<Option<f64>>; QUANTILES.len()] = Default::default();
+    let (mut every, mut paced) = (Runs::default(), Paced::default());
     let (mut averages, mut all) = (Vec::new(), None);
     let mut load = Load::new(site.origin);
     site.begin("latency");
     let each = |detail: Detail, tagged: Delays| {
-        runs.iter_mut().zip(QUANTILES).for_each(|(runs, quantile)| runs.push(quantile.us(&detail.latency)));
+        every.add(&detail.latency);
+        paced.add(&detail);
         averages.extend(delay::average_ns(&tagged.received()).map(|ns| ns / 1e3));
         load.carried.add(&detail.outcome);
         gather(&mut all, detail.latency);
@@ -128,14 +181,9 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
     }
     let average = cell(average);
     found.text += &format!("             latency at this rate, us:  tagged frames {average}; every frame");
-    let mut too_few = "";
-    for (number, (runs, Quantile { name, .. })) in runs.into_iter().zip(QUANTILES).enumerate() {
-        // Told if every trial had frames enough.
-        let runs: Option<Vec<f64>> = runs.into_iter().collect();
-        let median = runs.map(|runs| quantity(found, site.name(&format!("latency_us.{name}")), "us", runs));
-        if median.is_none() {
-            too_few = TOO_FEW;
-        }
+    let medians = every.note(site, found, "latency_us");
+    let too_few = if medians.iter().any(Option::is_none) { TOO_FEW } else { "" };
+    for (number, (median, Quantile { name, .. })) in medians.into_iter().zip(QUANTILES).enumerate() {
         let before = if number % 5 == 0 { "\n             " } else { "" };
         found.text += &format!("{before}  {name} {}", cell(median));
     }
@@ -143,6 +191,7 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
     if !too_few.is_empty() {
         found.text += &format!("               {too_few}\n");
     }
+    paced.note(site, found);
     at_load(site, found, "latency", &["latency_us."], ("RFC 2544 26.2", &load));
     found.deviate(&delay::latency_ledger(&how).of("RFC 2544"));
     match (args.networks(), site.is_spread()) {
@@ -466,7 +515,9 @@ pub(super) fn tagged_latency(
     let trials = trials(args, Look::Tagged);
     site.begin("latency");
     let (mut latencies, mut load) = (Vec::new(), Load::new(site.origin));
+    let mut paced = Paced::default();
     let each = |detail: Detail, tagged: Delays| {
+        paced.add(&detail);
         latencies.push(delay::latency(&tagged.received()));
         load.carried.add(&detail.outcome);
     };
@@ -483,6 +534,7 @@ pub(super) fn tagged_latency(
     let typical = varied(found, &site.name("latency_us.typical"), typical);
     let worst = varied(found, &site.name("latency_us.worst"), worst);
     found.text += &format!("             latency, us: typical {typical}, worst case {worst}\n");
+    paced.note(site, found);
     at_load(site, found, "latency", &["latency_us."], ("RFC 8219 7.2", &load));
     Ok(())
 }

@@ -5,13 +5,17 @@
 //! form is published as `docs/schema/test.json`.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::{Instant, SystemTime};
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tester::account::Counts;
+use tester::frame::Flow;
 use tester::management::Answers;
 use tester::search::{Ledger, Sizes};
-use tester::station::Detail;
+use tester::station::{Detail, Fate};
 use tester::trial::{Invalid, Trial};
 
 use super::agent::Reading;
@@ -262,11 +266,56 @@ pub(crate) struct TrialRow {
     pub(crate) management: Option<Managed>,
     /// By quantile, as far as frames were enough; nothing if none arrived.
     pub(crate) latency_us: Option<Map<String, Value>>,
+    /// The same from when frames were due, and how late they left: corrected for coordinated omission, and the tester's own error. Records of
+    /// before have none.
+    #[serde(default)]
+    pub(crate) response_us: Option<Map<String, Value>>,
+    #[serde(default)]
+    pub(crate) lateness_us: Option<Map<String, Value>>,
+    /// How many flows lost frames; those of which not all frames arrived once, in order, where they should, the worst first; and how many
+    /// more of these there are. Records of before have none.
+    #[serde(default)]
+    pub(crate) flows_with_loss: usize,
+    #[serde(default)]
+    pub(crate) flows: Vec<FlowRow>,
+    #[serde(default)]
+    pub(crate) flows_left_out: usize,
     /// By machine, what its agent counted while frames were sent, a second or as a share.
     #[serde(default)]
     pub(crate) machines: BTreeMap<String, MachineRow>,
     /// Why it says nothing about the device.
     pub(crate) invalid: Option<String>,
+}
+
+/// By quantile, as far as frames are enough; nothing of none.
+fn by_quantile(times: &Histogram<u64>) -> Option<Map<String, Value>> {
+    let told = QUANTILES.iter().filter_map(|q| Some((q.name.to_owned(), q.us(times)?.into())));
+    (!times.is_empty()).then(|| told.collect())
+}
+
+/// What became of a flow's frames in a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FlowRow {
+    pub(crate) src: IpAddr,
+    pub(crate) dst: IpAddr,
+    pub(crate) src_port: u16,
+    pub(crate) dst_port: u16,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) lost: u64,
+    pub(crate) reordered: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) stale: u64,
+    pub(crate) misrouted: u64,
+}
+
+impl From<&Fate> for FlowRow {
+    fn from(fate: &Fate) -> FlowRow {
+        let Flow { src, dst, src_port, dst_port, .. } = fate.flow;
+        let Counts { received, reordered, duplicates, stale, misrouted, .. } = fate.counts;
+        let (sent, lost) = (fate.sent, fate.lost());
+        FlowRow { src, dst, src_port, dst_port, sent, received, lost, reordered, duplicates, stale, misrouted }
+    }
 }
 
 /// What a machine did in a trial.
@@ -314,6 +363,11 @@ impl TrialRow {
             beside_unsent: 0,
             management: None,
             latency_us: None,
+            response_us: None,
+            lateness_us: None,
+            flows_with_loss: 0,
+            flows: Vec::new(),
+            flows_left_out: 0,
             machines: BTreeMap::new(),
             invalid: None,
         };
@@ -322,6 +376,11 @@ impl TrialRow {
             Err(why) => row.invalid = Some(why.to_string()),
         }
         row
+    }
+
+    /// How late frames left, by the name of a quantile: microseconds.
+    pub(crate) fn lateness(&self, name: &str) -> Option<f64> {
+        self.lateness_us.as_ref().and_then(|all| all.get(name)).and_then(Value::as_f64)
     }
 
     /// Adds what machines did meanwhile.
@@ -337,7 +396,8 @@ impl TrialRow {
     }
 
     fn fill(&mut self, detail: &Detail) {
-        let Detail { outcome, counts, damaged, old, foreign, answers, beside_unsent, latency, .. } = detail;
+        let Detail { outcome, counts, damaged, old, foreign, answers, beside_unsent, fates, .. } = detail;
+        let Detail { latency, response, lateness, .. } = detail;
         (self.intended, self.sent, self.received) = (outcome.intended, outcome.sent, outcome.received);
         (self.lost, self.unsent, self.late) = (outcome.lost(), outcome.unsent(), outcome.late);
         (self.reordered, self.gaps, self.duplicates) = (counts.reordered, counts.gaps, counts.duplicates);
@@ -345,8 +405,11 @@ impl TrialRow {
         (self.damaged, self.old, self.foreign) = (*damaged, *old, *foreign);
         self.beside_unsent = *beside_unsent;
         self.management = (answers.asked > 0).then(|| Managed::from(answers));
-        let told = QUANTILES.iter().filter_map(|q| Some((q.name.to_owned(), q.us(latency)?.into())));
-        self.latency_us = (!latency.is_empty()).then(|| told.collect());
+        self.latency_us = by_quantile(latency);
+        (self.response_us, self.lateness_us) = (by_quantile(response), by_quantile(lateness));
+        self.flows_with_loss = fates.lossy;
+        self.flows = fates.worst.iter().map(FlowRow::from).collect();
+        self.flows_left_out = fates.left_out;
     }
 }
 

@@ -148,6 +148,8 @@ pub(super) enum Procedure {
   latency_us.Q.SIZE         of every frame of these trials; Q is min, p50, p90, p99, p99.9 ... p99.9999 or max, and
                             a quantile beyond which a trial had not one frame is left out
   latency_loss_share.SIZE   of the frames of these trials, those that were lost: their latency is not known
+  response_us.Q.SIZE        the same from when frames were due: what a user sees who sends on time
+  lateness_us.Q.SIZE        how late frames left the tester: its own error
   loss_share.SIZE.PERCENT   at shares of the greatest rate (section 26.3)
   burst_frames.SIZE         the longest burst without loss, of each repetition (section 26.4), and
   burst_frames.average.SIZE   on average
@@ -247,6 +249,8 @@ impl Wanted {
     after_help = "What is told for each frame size (names begin with test.rfc8219.); each value is the median over the trials:
   latency_us.typical.SIZE   the median of the latencies of 500 tagged frames (section 7.2)
   latency_us.worst.SIZE     their 99.9th percentile
+  response_us.Q.SIZE        of every frame of the trials of latency, from when it was due; and
+  lateness_us.Q.SIZE        how late it left the tester: its own error
   latency_loss_share.SIZE, variation_loss_share.SIZE
                             of the frames of these trials, those that were lost
   pdv_us.SIZE               the 99.9th percentile of all frames' delays less the least delay (section 7.3.1)
@@ -643,6 +647,19 @@ fn one_size(
     result
 }
 
+/// How late frames left the tester in the worst of all trials.
+fn pacing(record: &Record) -> String {
+    let trials = record.trials.iter().filter(|trial| !trial.phase.starts_with("warm-up"));
+    let greatest = |name| trials.clone().filter_map(|trial| trial.lateness(name)).max_by(f64::total_cmp);
+    match (greatest("p99"), greatest("max")) {
+        (Some(p99), Some(most)) => {
+            format!("  The tester's pacing: in each trial 99 % of the frames left within {p99:.1} us of when they were due, all within {most:.1} us.\n")
+        }
+        (None, Some(most)) => format!("  The tester's pacing: all frames left within {most:.1} us of when they were due.\n"),
+        (_, None) => String::new(),
+    }
+}
+
 /// What people get: what the procedure told, and the circumstances around it.
 fn frame(record: &Record, facts: &Facts, told: &str) -> String {
     let mut text = format!("{}, rates of each sending port\n", record.device());
@@ -650,6 +667,7 @@ fn frame(record: &Record, facts: &Facts, told: &str) -> String {
         text += SHARED_CORE;
     }
     text += told;
+    text += &pacing(record);
     text += &facts.built();
     text += &left_out(&facts.left_out);
     let repeated: Vec<_> =

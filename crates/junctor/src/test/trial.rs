@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor test trial`: one rate for one time, and all that became of the frames.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde_json::json;
 use tester::search::medium;
-use tester::station::Detail;
+use tester::station::{Detail, Fate, Fates};
 use tester::trial::Trial;
 
 use super::agent::Reading;
@@ -37,6 +38,7 @@ use crate::cli;
   gather.AGENT...                with agents, what their machines did while frames were sent (see junctor test gather)
   cable.mpps, cable.latency_us.p50
                                  what the tester reaches on a cable, measured before
+What became of single flows stands in 'trials' of --json: of the 16 worst.
 
 Examples:
   junctor test trial self:conf/ip-router.click --rate 1M
@@ -210,6 +212,7 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
             line(what, frames, note.to_owned());
         }
     }
+    text += &flows(&detail.fates);
     text += &latencies([latency, response, lateness]);
     text += &facts.built();
     text += &super::left_out(&facts.left_out);
@@ -223,6 +226,30 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
         text += "  The tester did not keep up with this rate: what the device could do is not known. Ask for less.\n";
     }
     text
+}
+
+/// How many flows lost frames, and what became of the worst; nothing where all frames arrived once, in order, where they should.
+fn flows(fates: &Fates) -> String {
+    let Some(worst) = fates.worst.first() else { return String::new() };
+    let Fate { flow, sent, counts } = worst;
+    let place = |address: IpAddr, port| SocketAddr::new(address, port);
+    let faults = [
+        ("lost", worst.lost()),
+        ("misrouted", counts.misrouted),
+        ("duplicates", counts.duplicates),
+        ("stale", counts.stale),
+        ("reordered", counts.reordered),
+    ];
+    let faults: Vec<String> =
+        faults.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
+    format!(
+        "  {} of {} flows lost frames; worst {} to {}, of {sent} frames: {}\n",
+        fates.lossy,
+        fates.flows,
+        place(flow.src, flow.src_port),
+        place(flow.dst, flow.dst_port),
+        faults.join(", ")
+    )
 }
 
 /// The latency of every frame, what a user sees who sends on time, and the tester's own lateness: a column for each of them that is
