@@ -212,9 +212,9 @@ pub fn read(frame: &[u8], key: &Key, dst_ports: &std::ops::RangeInclusive<u16>) 
 pub fn addresses(frame: &[u8]) -> [Option<(IpAddr, IpAddr)>; 2] {
     let at = ethernet::network_layer(frame).map_or(ethernet::HEADER_LEN, |layer| layer.offset);
     let [four, six] = [12, 8].map(|offset| frame.get(at + offset..).unwrap_or_default());
-    let four = four.first_chunk::<8>().map(|[a, b, c, d, e, f, g, h]| {
-        ([*a, *b, *c, *d].into(), [*e, *f, *g, *h].into())
-    });
+    let four = four
+        .first_chunk::<8>()
+        .map(|[a, b, c, d, e, f, g, h]| ([*a, *b, *c, *d].into(), [*e, *f, *g, *h].into()));
     let six = six.first_chunk::<16>().zip(six.get(16..).and_then(|rest| rest.first_chunk::<16>()));
     [four, six.map(|(src, dst)| ((*src).into(), (*dst).into()))]
 }

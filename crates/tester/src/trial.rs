@@ -126,9 +126,14 @@ mod tests {
 
     #[test]
     fn what_is_lost_of_lumps_is_not_the_device_s() {
-        for (received, late, is_of_device) in
-            [(1000, 0, true), (1000, 500, true), (900, 0, true), (900, 99, true), (900, 100, false), (0, 1000, false)]
-        {
+        for (received, late, is_of_device) in [
+            (1000, 0, true),
+            (1000, 500, true),
+            (900, 0, true),
+            (900, 99, true),
+            (900, 100, false),
+            (0, 1000, false),
+        ] {
             let outcome = Outcome { intended: 1000, sent: 1000, received, late, ..Outcome::default() };
             assert_eq!(outcome.is_of_device(), is_of_device, "{outcome:?}");
         }

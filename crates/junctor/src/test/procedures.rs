@@ -2,6 +2,7 @@
 //! What procedures find at one device for one frame size, in names and in words.
 
 use hdrhistogram::Histogram;
+use tester::frame::smallest;
 use tester::search::delay::{self, How, Latency};
 use tester::search::load::Load;
 use tester::search::observe::{Look, Trials};
@@ -109,7 +110,8 @@ fn mean(values: &[f64]) -> f64 {
 fn tagged_average(found: &mut Found, what: &str, averages: &[f64], trials: usize) -> Option<f64> {
     let without = trials - averages.len();
     if averages.is_empty() {
-        found.unmeasured(format!("{what}: no tagged frame arrived in {trials} trials: is the rate too high?"));
+        found
+            .unmeasured(format!("{what}: no tagged frame arrived in {trials} trials: is the rate too high?"));
         found.text += &format!("             {what}: no tagged frame arrived in {trials} trials\n");
         return None;
     }
@@ -123,11 +125,18 @@ fn tagged_average(found: &mut Found, what: &str, averages: &[f64], trials: usize
 
 /// Says of what was measured at which load that was, and where it was not the throughput: names that begin with one of `what` are
 /// marked if the tester did not keep up, and lost frames, of which no time is known, are counted.
-fn at_load(site: &Site, found: &mut Found, kind: &str, what: &[&str], (section, load): (&'static str, &Load)) {
+fn at_load(
+    site: &Site,
+    found: &mut Found,
+    kind: &str,
+    what: &[&str],
+    (section, load): (&'static str, &Load),
+) {
     let Outcome { intended, sent, .. } = load.carried;
     found.note(site.name(&format!("{kind}_loss_share")), "", load.carried.loss_ratio());
     if !load.carried.is_of_device() {
-        what.iter().for_each(|what| found.limited(site.name(what).trim_end_matches(&format!(".{}", site.size))));
+        what.iter()
+            .for_each(|what| found.limited(site.name(what).trim_end_matches(&format!(".{}", site.size))));
         let share = |frames: u64| 100.0 * frames as f64 / intended.max(1) as f64;
         found.text += &format!(
             "               the tester sent {:.1} % of what was due, {:.1} % in lumps: this is not the device's at this rate\n",
@@ -192,7 +201,8 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
         found.text += &format!("               {too_few}\n");
     }
     paced.note(site, found);
-    at_load(site, found, "latency", &["latency_us."], ("RFC 2544 26.2", &load));
+    let what = ["latency_us.", "response_us.", "lateness_us."];
+    at_load(site, found, "latency", &what, ("RFC 2544 26.2", &load));
     found.deviate(&delay::latency_ledger(&how).of("RFC 2544"));
     match (args.networks(), site.is_spread()) {
         (Some(_), true) => latency_apart(site, args, rate, found),
@@ -353,7 +363,8 @@ pub(super) fn recovery(
         Profile::Rfc => recovery::Parameters::rfc(site.rate_max, throughput),
         Profile::Quick => recovery::Parameters::quick(site.rate_max, throughput),
     };
-    let mut parameters = recovery::Parameters { is_medium: site.is_medium, origin: site.origin, ..parameters };
+    let mut parameters =
+        recovery::Parameters { is_medium: site.is_medium, origin: site.origin, ..parameters };
     if let Some(time) = args.trial {
         (parameters.overload, parameters.watch, parameters.quiet) = (time, time, time / 5);
     }
@@ -365,13 +376,21 @@ pub(super) fn recovery(
     let overloaded = report.recoveries.iter().all(|recovery| recovery.overloaded);
     let kept_up = report.recoveries.iter().all(|recovery| recovery.timeline.tester_kept_up());
     let rate = parameters.overload_rate() / 1e6;
+    let recovered = times.is_some();
     let text = match times {
         // What lost nothing has nothing to recover from, and took no time for it.
         _ if !overloaded => {
-            let tester = if kept_up { "" } else { ", of which the tester did not send all" };
+            let tester = match () {
+                () if !kept_up => ", of which the tester did not send all",
+                () if parameters.is_less() => ", the most that the tester reaches",
+                () => "",
+            };
             format!("not measured: nothing was lost at {rate:.4} Mpps{tester}, which is no overload")
         }
-        None => "it still lost frames at the end".to_owned(),
+        None => {
+            let watched = parameters.watch.as_secs_f64();
+            format!("not measured: {watched} s after the overload ended frames were still lost")
+        }
         Some(times) => {
             let average = mean(&times);
             quantity(found, site.name("recovery_ms"), "ms", times);
@@ -380,7 +399,7 @@ pub(super) fn recovery(
             format!("{average:.3} ms on average{tester}")
         }
     };
-    if !overloaded {
+    if !overloaded || !recovered {
         found.unmeasured(format!("recovery from overload: {text}"));
     }
     found.text += &format!("             recovery from overload: {text}\n");
@@ -402,7 +421,10 @@ pub(super) fn reset(
         Profile::Quick => reset::Parameters::quick(kind, rate),
     };
     let (sending_ports, repeats) = (site.senders as u32, args.repeats());
-    let mut parameters = reset::Parameters { sending_ports, repeats, ..parameters };
+    let flows = site.station.plan().streams.iter().flat_map(|stream| stream.flows.first());
+    let least_size = flows.map(|(flow, _)| smallest(flow.src, &[])).min().unwrap_or(site.size);
+    let (origin, size) = (site.origin, site.size);
+    let mut parameters = reset::Parameters { origin, size, least_size, sending_ports, repeats, ..parameters };
     if let Some(time) = args.trial {
         (parameters.before, parameters.after) = (time, time);
     }
@@ -526,8 +548,10 @@ pub(super) fn tagged_latency(
     let how = How { trials: latencies.len(), ..trials.how(rate, fewest) };
     let typical: Vec<f64> = latencies.iter().map(|latency| latency.typical_ns / 1e3).collect();
     found.deviate(&delay::latency_ledger(&how).of("RFC 8219"));
-    found.deviate(&load.ledger("RFC 8219 7.2"));
+    let at = ("RFC 8219 7.2", &load);
     if tagged_average(found, "latency", &typical, trials.count).is_none() {
+        paced.note(site, found);
+        at_load(site, found, "latency", &["response_us.", "lateness_us."], at);
         return Ok(());
     }
     let worst = latencies.iter().map(|latency| latency.worst_ns / 1e3).collect();
@@ -535,7 +559,7 @@ pub(super) fn tagged_latency(
     let worst = varied(found, &site.name("latency_us.worst"), worst);
     found.text += &format!("             latency, us: typical {typical}, worst case {worst}\n");
     paced.note(site, found);
-    at_load(site, found, "latency", &["latency_us."], ("RFC 8219 7.2", &load));
+    at_load(site, found, "latency", &["latency_us.", "response_us.", "lateness_us."], at);
     Ok(())
 }
 
@@ -552,7 +576,6 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
     };
     trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
     found.deviate(&delay::variation_ledger(&trials.how(rate, 0)));
-    found.deviate(&load.ledger("RFC 8219 7.3"));
     let told = variations.len();
     for (pdv, ipdv) in variations.into_iter().filter_map(|(pdv, ipdv)| pdv.zip(ipdv)) {
         pdvs.push(pdv / 1e3);
@@ -564,6 +587,7 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
         let why = "delay variation: in some trials no two successive frames arrived: is the rate too high?";
         found.unmeasured(why.to_owned());
         found.text += &format!("             {why}\n");
+        at_load(site, found, "variation", &[], ("RFC 8219 7.3", &load));
         return Ok(());
     }
     // Where more than one frame in a thousand is lost, there is no finite value, and JSON has no other.

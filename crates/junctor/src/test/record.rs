@@ -314,7 +314,19 @@ impl From<&Fate> for FlowRow {
         let Flow { src, dst, src_port, dst_port, .. } = fate.flow;
         let Counts { received, reordered, duplicates, stale, misrouted, .. } = fate.counts;
         let (sent, lost) = (fate.sent, fate.lost());
-        FlowRow { src, dst, src_port, dst_port, sent, received, lost, reordered, duplicates, stale, misrouted }
+        FlowRow {
+            src,
+            dst,
+            src_port,
+            dst_port,
+            sent,
+            received,
+            lost,
+            reordered,
+            duplicates,
+            stale,
+            misrouted,
+        }
     }
 }
 
@@ -506,7 +518,8 @@ impl Found {
     /// Says of all quantities of this size whose names begin so that the tester did not send all that was due.
     pub(crate) fn limited(&mut self, begin: &str) {
         let size = self.size;
-        let known = self.results.iter_mut().filter(|known| known.size == size && known.name.starts_with(begin));
+        let known =
+            self.results.iter_mut().filter(|known| known.size == size && known.name.starts_with(begin));
         known.for_each(|known| known.tester_limited = true);
     }
 
@@ -587,7 +600,8 @@ impl Clause {
                 self.deviation = sizes.deviation();
                 self.met = self.deviation.is_none();
             }
-            _ => other.deviation.iter().for_each(|how| self.deviate(how)),
+            // One may have several parts, some of which are known.
+            _ => other.deviation.iter().flat_map(|how| how.split("; ")).for_each(|how| self.deviate(how)),
         }
     }
 
@@ -691,7 +705,7 @@ mod tests {
             sizes: None,
         };
         let mut found = Found::default();
-        for deviation in [None, Some("5 s"), Some("5 s"), None, Some("1 s")] {
+        for deviation in [None, Some("5 s"), Some("5 s"), None, Some("5 s; 1 s")] {
             found.deviate(&Ledger { clauses: vec![clause(deviation)] });
         }
         let [clause] = &found.ledger[..] else { panic!("{:?}", found.ledger) };

@@ -653,9 +653,13 @@ fn pacing(record: &Record) -> String {
     let greatest = |name| trials.clone().filter_map(|trial| trial.lateness(name)).max_by(f64::total_cmp);
     match (greatest("p99"), greatest("max")) {
         (Some(p99), Some(most)) => {
-            format!("  The tester's pacing: in each trial 99 % of the frames left within {p99:.1} us of when they were due, all within {most:.1} us.\n")
+            format!(
+                "  The tester's pacing: in each trial 99 % of the frames left within {p99:.1} us of when they were due, all within {most:.1} us.\n"
+            )
         }
-        (None, Some(most)) => format!("  The tester's pacing: all frames left within {most:.1} us of when they were due.\n"),
+        (None, Some(most)) => {
+            format!("  The tester's pacing: all frames left within {most:.1} us of when they were due.\n")
+        }
         (_, None) => String::new(),
     }
 }

@@ -171,7 +171,17 @@ fn run(args: &Args) -> Result<(Record, String), String> {
 /// For people.
 fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
     let Detail {
-        outcome, counts, damaged, old, foreign, missed, beside_unsent, latency, response, lateness, ..
+        outcome,
+        counts,
+        damaged,
+        old,
+        foreign,
+        missed,
+        beside_unsent,
+        latency,
+        response,
+        lateness,
+        ..
     } = detail;
     let device = &args.common.device;
     let each = match facts.senders {
@@ -298,7 +308,17 @@ fn machine_text(reading: &Reading) -> String {
 
 fn results(detail: &Detail, found: &mut Found) {
     let Detail {
-        outcome, counts, damaged, old, foreign, missed, beside_unsent, latency, response, lateness, ..
+        outcome,
+        counts,
+        damaged,
+        old,
+        foreign,
+        missed,
+        beside_unsent,
+        latency,
+        response,
+        lateness,
+        ..
     } = detail;
     let mut one = |name: &str, unit, value: f64| found.note(format!("test.{name}"), unit, value);
     let rate = |frames: u64| frames as f64 / outcome.duration.as_secs_f64() / 1e6;

@@ -407,7 +407,12 @@ mod tests {
         // Nothing is known then, and not that it remembers none.
         let never = report(usize::MAX);
         assert_eq!((bounds(&never), never.rate), ((0, false, true), None));
-        assert!(never.ledger.deviations().any(|c| c.deviation.as_deref().is_some_and(|d| d.contains("more than 0"))));
+        assert!(
+            never
+                .ledger
+                .deviations()
+                .any(|c| c.deviation.as_deref().is_some_and(|d| d.contains("more than 0")))
+        );
     }
 
     proptest! {

@@ -22,7 +22,9 @@ impl Origin {
         match self {
             Origin::Found => None,
             Origin::Reached => Some("at the rate that the tester reached: the throughput may be higher"),
-            Origin::Named => Some("at the rate that was asked for: this run did not determine the throughput"),
+            Origin::Named => {
+                Some("at the rate that was asked for: this run did not determine the throughput")
+            }
         }
     }
 }
@@ -51,7 +53,10 @@ impl Load {
         }
         if self.carried.is_doubtful() {
             let Outcome { late, .. } = self.carried;
-            all.push(format!("{} of {sent} frames were lost, and {late} left the tester in lumps", self.carried.lost()));
+            all.push(format!(
+                "{} of {sent} frames were lost, and {late} left the tester in lumps",
+                self.carried.lost()
+            ));
         } else if self.carried.lost() > 0 {
             all.push(format!("{} of {sent} frames were lost: the throughput is lower", self.carried.lost()));
         }

@@ -175,18 +175,22 @@ fn ledger(parameters: &Parameters, recoveries: &[Recovery]) -> Ledger {
         "it was done once",
     );
     let kept_up = recoveries.iter().all(|recovery| recovery.timeline.tester_kept_up());
-    let is_less = parameters.is_less();
-    let why = match parameters.origin.doubt() {
-        _ if !kept_up => "the tester could not offer the rate",
-        _ if is_less => "at the greatest rate that the tester reaches, which is less",
-        doubt => doubt.unwrap_or_default(),
-    };
+    let less = parameters.is_less().then_some("at the greatest rate that the tester reaches, which is less");
+    let unsent = (!kept_up).then_some("the tester could not offer the rate");
+    let done: Vec<&str> = [parameters.origin.doubt(), less, unsent].into_iter().flatten().collect();
     ledger.note(
         "RFC 2544 26.5",
         Level::Plain,
         "the rate is 110 % of the throughput, or the medium's rate",
-        why.is_empty(),
-        why,
+        done.is_empty(),
+        done.join("; "),
+    );
+    ledger.note(
+        "RFC 2544 26.5",
+        Level::Plain,
+        "the time from the fall of the rate to the last frame lost is measured",
+        recoveries.iter().all(|recovery| recovery.time.is_some()),
+        format_args!("frames were still lost {} after it", seconds(parameters.watch)),
     );
     let overloaded = recoveries.iter().all(|recovery| recovery.overloaded);
     ledger.note(
@@ -251,7 +255,10 @@ mod tests {
 
     #[test]
     fn loss_near_the_end_is_no_recovery() {
-        assert_eq!(check(Some(59_000), true).time_s(), None);
+        let report = check(Some(59_000), true);
+        assert_eq!(report.time_s(), None);
+        let said: Vec<_> = report.ledger.deviations().filter_map(|clause| clause.deviation.clone()).collect();
+        assert_eq!(said, ["frames were still lost 60 s after it"]);
         assert!(check(Some(57_000), true).time_s().is_some());
     }
 

@@ -91,7 +91,10 @@ fn what_a_device_does_is_told_exactly() {
         let port = if frame.number % 2 == 0 { 1 } else { frame.port };
         vec![(port, frame.now_ns, frame.packet)]
     });
-    assert_eq!((misrouting.counts.misrouted, misrouting.outcome.lost(), misrouting.vanished()), (2000, 2000, 0));
+    assert_eq!(
+        (misrouting.counts.misrouted, misrouting.outcome.lost(), misrouting.vanished()),
+        (2000, 2000, 0)
+    );
 }
 
 #[test]

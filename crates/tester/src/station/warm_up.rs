@@ -76,7 +76,9 @@ impl Station {
             (1.., ..) => {
                 "frames come out of other ports than expected: compare its routes with the flows' addresses"
             }
-            _ if *old > 0 => "frames come when they are no longer waited for: have it wait longer (--stragglers)",
+            _ if *old > 0 => {
+                "frames come when they are no longer waited for: have it wait longer (--stragglers)"
+            }
             (0, 1.., _) => "frames come back damaged: it may rewrite what UDP's checksum covers",
             (0, 0, 1..) => {
                 "it speaks, but forwards none of them: compare its addresses and routes with the flows'"
