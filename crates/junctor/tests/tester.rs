@@ -114,6 +114,91 @@ fn what_elements_do_is_told() {
 }
 
 #[test]
+fn what_became_of_single_flows_is_told() {
+    let file = device("c :: Classifier(34/0403, -); c[1] -> out; c -> Discard");
+    let name = format!("self:{}", file.path().display());
+    let args = [&["trial", &name, "--stragglers", "5"][..], &SLOW].concat();
+    let run = || told(&args);
+    let found = (0..100).map(|_| run()).find(|(_, value)| value("unsent_share") == Some(0.0));
+    let (object, value) = found.expect("a trial whose frames were all sent");
+    let trial = &object["trials"][0];
+    assert_eq!((&trial["flows_with_loss"], &trial["flows_left_out"]), (&Value::from(1), &Value::from(0)));
+    let flow = &trial["flows"][0];
+    let of = |what: &str| flow[what].as_u64().expect("a number");
+    assert_eq!((of("src_port"), of("sent"), of("received"), of("lost")), (0x0403, 50, 0, 50));
+    // Nothing came out elsewhere.
+    assert_eq!(value("vanished_share"), value("loss_share"));
+    let said = String::from_utf8_lossy(&test(&args).stdout).into_owned();
+    assert!(said.contains("1 of 16 flows lost frames; worst 10.0.0.") && said.contains(": lost "), "{said}");
+}
+
+#[test]
+fn every_procedure_tells_how_late_frames_left() {
+    let short = ["--size", "64", "--stragglers", "1", "--trial", "0.1", "--link", "1M"];
+    for procedure in [
+        &["rfc2544", "cable", "--only", "latency", "--at", "1000"][..],
+        &["rfc8219", "cable", "--at", "1000"],
+        &["soak", "cable", "--rate", "1000"],
+        &["rfc2889", "self:conf/bridge-mesh.click", "--only", "forwarding"],
+        &["mlr", "cable", "--goal", "ndr width=10 initial=0.05 final=0.05 sum=0.1"],
+    ] {
+        let args = if procedure[0] == "mlr" {
+            [procedure, &short[..4], &short[6..]]
+        } else {
+            [procedure, &short, &[]]
+        }
+        .concat();
+        let (object, value) = told(&args);
+        let trials = object["trials"].as_array().expect("trials");
+        for what in ["response_us", "lateness_us"] {
+            assert!(trials.iter().all(|trial| trial[what]["max"].as_f64() >= Some(0.0)), "{what}: {object}");
+        }
+        if ["rfc2544", "rfc8219"].contains(&procedure[0]) {
+            for what in ["response_us.p50", "lateness_us.max"] {
+                assert!(value(&format!("{}.{what}.64", procedure[0])).is_some(), "{what} in {object}");
+            }
+        }
+        let said = String::from_utf8_lossy(&test(&args).stdout).into_owned();
+        assert!(said.contains("The tester's pacing: "), "{said}");
+    }
+}
+
+/// Every other frame comes out where no frame should.
+#[test]
+fn frames_at_a_wrong_port_have_not_vanished() {
+    use std::io::Write as _;
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    let text = "// bench: a src=10.0.0.0/24 dst=10.0.1.0/24 flows=16\n// bench: b src=10.0.1.0/24 dst=10.0.0.0/24\n\
+                // bench: c src=10.0.2.0/24 dst=10.0.0.0/24\n\
+                FromDevice(a) -> r :: RoundRobinSwitch; r[0] -> Queue(10000) -> ToDevice(b);\n\
+                r[1] -> Queue(10000) -> ToDevice(c); Idle -> ToDevice(a); FromDevice(b) -> Discard; FromDevice(c) -> Discard;\n";
+    file.write_all(text.as_bytes()).expect("written");
+    let name = format!("self:{}", file.path().display());
+    let (object, value) = told(&[&["trial", &name, "--stragglers", "5"][..], &SLOW].concat());
+    assert!(
+        value("misrouted").is_some_and(|frames| frames > 0.0) && value("loss_share") > Some(0.3),
+        "{object}"
+    );
+    assert_eq!(value("vanished_share"), Some(0.0), "{object}");
+}
+
+/// A device that never stops losing has no time of recovery.
+#[test]
+fn a_device_that_does_not_recover_is_told_as_such() {
+    let file = device("s :: RoundRobinSwitch -> out; s[1] -> Discard");
+    let name = format!("self:{}", file.path().display());
+    let args = [&slow("rfc2544", &name)[..], &["--only", "recovery", "--trial", "0.2"]].concat();
+    let (object, value) = told(&args);
+    assert_eq!(value("rfc2544.recovery_ms.64"), None, "{object}");
+    let why = "recovery from overload: not measured: 0.2 s after the overload ended frames were still lost";
+    assert_eq!(object["invalid"][0]["cause"], why, "{object}");
+    let ledger = object["ledger"].as_array().expect("a ledger").iter();
+    let said: String =
+        ledger.filter(|c| c["section"] == "RFC 2544 26.5").map(|c| c["deviation"].to_string()).collect();
+    assert!(said.contains("still lost 0.2 s after it") && said.contains("did not determine"), "{said}");
+}
+
+#[test]
 fn one_in_a_hundred_is_one_in_a_hundred() {
     assert_eq!(one_in_a_hundred("Discard")("loss_share"), 0.01);
     let value = one_in_a_hundred("t :: Tee -> out; t[1] -> out");
@@ -342,10 +427,11 @@ fn each_modifier_is_applied_by_itself_where_it_can_be() {
     };
     let sections = ["RFC 2544 11.1", "RFC 2544 11.2", "RFC 2544 11.3"];
     assert_eq!(sections.map(|section| judged(&object, section)), [3, 3, 5], "{object}");
-    // The configuration has nobody who answers: in each of three trials each of two ports asked once.
+    // The configuration has nobody who answers: in each of three trials each of two ports asked once, and in those that are repeated where
+    // the tester had no turn.
     let count = |what: &str| value(&format!("management.{what}"));
     let asked = count("asked").expect("questions");
-    assert!((1.0..=6.0).contains(&asked), "{object}");
+    assert!((1.0..=18.0).contains(&asked), "{object}");
     assert_eq!(
         ["right", "wrong", "missing"].map(|what| count(&format!("answers_{what}"))),
         [0.0, 0.0, asked].map(Some)
@@ -510,6 +596,65 @@ fn latency_and_its_variation_are_told_as_both_documents_have_them() {
     assert!(value("rfc8219.pdv_us.64").is_some_and(|us| us >= 0.0));
 }
 
+/// Two frames make a trial, of which the second, of the second flow, is tagged. It is lost: it takes no time that is known, not even 0.
+#[test]
+fn of_tagged_frames_that_never_arrive_no_latency_is_told() {
+    let file = device("c :: Classifier(34/0401, -); c[1] -> out; c -> Discard");
+    let name = format!("self:{}", file.path().display());
+    let args =
+        [&slow("rfc2544", &name)[..6], &["0.1", "--link", "10M", "--at", "40", "--trial", "0.05"]].concat();
+    let (object, value) = told(&[&args[..], &["--only", "latency"]].concat());
+    for name in ["tagged", "average"] {
+        assert_eq!(value(&format!("rfc2544.latency_us.{name}.64")), None, "{object}");
+    }
+    assert!(value("rfc2544.latency_us.max.64").is_some_and(|us| us > 0.0), "the first arrives: {object}");
+    let why = |object: &Value| object["invalid"][0]["cause"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(why(&object), "latency: no tagged frame arrived in 3 trials: is the rate too high?");
+    let (object, value) = told(&[&["rfc8219"], &args[1..]].concat());
+    assert_eq!(["latency_us.typical", "pdv_us"].map(|what| value(&format!("rfc8219.{what}.64"))), [None; 2]);
+    assert_eq!(why(&object), "latency: no tagged frame arrived in 3 trials: is the rate too high?");
+}
+
+/// A quarter of the frames is lost: their latency is not known, and the rate is not the throughput. And of a rate that no tester sends.
+#[test]
+fn latency_tells_at_which_load_it_was_measured() {
+    let file = device("s :: RoundRobinSwitch -> out; s[1] -> out; s[2] -> out; s[3] -> Discard");
+    let name = format!("self:{}", file.path().display());
+    let runs = |at, procedure: &str| {
+        let args = ["--size", "64", "--one-way", "--stragglers", "0.5", "--trial", "0.1", "--at", at];
+        let only: &[&str] = if procedure == "rfc2544" { &["--only", "latency"] } else { &[] };
+        told(&[&[procedure, &name][..], &args, only].concat())
+    };
+    let deviation = |object: &Value, section: &str| {
+        let ledger = object["ledger"].as_array().expect("a ledger");
+        let asks = |c: &&Value| {
+            c["demand"].as_str().is_some_and(|d| d.starts_with("the stream runs at the throughput"))
+        };
+        let clause = ledger.iter().filter(|c| c["section"] == section).find(asks).expect("the clause");
+        clause["deviation"].as_str().unwrap_or_default().to_owned()
+    };
+    for (procedure, section) in [("rfc2544", "RFC 2544 26.2"), ("rfc8219", "RFC 8219 7.2")] {
+        let (object, value) = runs("2000", procedure);
+        // A worker that waits for its turn may come to others.
+        let share = value(&format!("{procedure}.latency_loss_share.64")).expect("told");
+        assert!((0.2..=0.9).contains(&share), "{object}");
+        let said = deviation(&object, section);
+        assert!(
+            said.contains("at the rate that was asked for") && said.contains("frames were lost"),
+            "{said}"
+        );
+        let (object, _) = runs("200M", procedure);
+        let limited = |name: &str| {
+            let results = object["results"].as_array().expect("results");
+            let found = results.iter().find(|r| r["name"] == format!("test.{procedure}.{name}.64"));
+            found.map(|r| r["tester_limited"] == true)
+        };
+        let name = if procedure == "rfc2544" { "latency_us.p50" } else { "ipdv_us.median" };
+        assert_eq!((limited(name), limited("latency_loss_share")), (Some(true), Some(false)), "{object}");
+        assert!(deviation(&object, section).contains("frames only"), "{object}");
+    }
+}
+
 #[test]
 fn bursts_and_recovery_are_told() {
     let only = ["--only", "back-to-back,recovery", "--trial", "0.02"];
@@ -524,8 +669,14 @@ fn bursts_and_recovery_are_told() {
         .map(|name| value(&format!("rfc9004.{name}.64")).expect(name));
     assert!((implied - frames * 67.2).abs() < 0.1 && corrected < implied, "{frames} {implied} {corrected}");
     // At the medium's rate there is nothing to find.
-    let (_, value) = told(&["rfc9004", "cable", "--size", "64", "--at", "1M", "--link", "10M"]);
+    let (_, value) = told(&["rfc9004", "cable", "--size", "64", "--at", "14881", "--link", "10M"]);
     assert_eq!(value("rfc9004.burst_frames.64"), None);
+    let ran = test(&["rfc9004", "cable", "--size", "64", "--at", "14882", "--link", "10M"]);
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(
+        said.contains("--at 14882: the link carries 14881 frames of 64 bytes a second at most"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -563,6 +714,18 @@ fn a_device_is_reset_while_frames_come() {
     // What comes while it is built anew is lost. How long that takes is the machine's business.
     let lost = |_| reset(&[])("rfc2544.reset_lost_frames.64").expect("told");
     assert!((0..100).map(lost).any(|frames| frames > 0.0));
+    // Frames longer than the least, at a rate that was named.
+    let longer = [
+        &["rfc2544", &name, "--size", "512"][..],
+        &slow("", "")[4..],
+        &["--only", "reset", "--trial", "0.4"],
+    ];
+    let (object, _) = told(&[&longer.concat()[..], &["--reset", "swap"]].concat());
+    let ledger = object["ledger"].as_array().expect("a ledger").iter();
+    let asks =
+        ledger.filter(|c| c["demand"].as_str().is_some_and(|d| d.ends_with("of the least frame size")));
+    let said: String = asks.filter_map(|c| c["deviation"].as_str()).collect();
+    assert!(said.contains("512 bytes; 64 are the least") && said.contains("did not determine"), "{said}");
     let value = reset(&["--reset-command", "true"]);
     assert_eq!(value("rfc2544.reset_ms.by_loss.64"), Some(0.0));
     for (device, more, what) in [

@@ -135,9 +135,14 @@ impl Accounts {
         all
     }
 
-    /// The flows' counts, in order.
-    pub fn each(&self) -> impl Iterator<Item = &Counts> {
-        self.flows.iter().map(|flow| &flow.counts)
+    /// The flows' counts, in order, where each has so many accounts one after the other.
+    pub fn each_of(&self, accounts: usize) -> Vec<Counts> {
+        let together = |accounts: &[Flow]| {
+            let mut sum = Counts::default();
+            accounts.iter().for_each(|account| sum.add(&account.counts));
+            sum
+        };
+        self.flows.chunks(accounts.max(1)).map(together).collect()
     }
 }
 
@@ -197,6 +202,8 @@ mod tests {
         let received = |flow| accounts.of(flow).map(|c: Counts| (c.received, c.misrouted));
         assert_eq!([0, 1, 2].map(received), [Some((1, 0)), Some((1, 1)), Some((1, 0))]);
         assert_eq!((accounts.all().impossible, accounts.of(3)), (1, None));
+        let received: Vec<u64> = accounts.each_of(2).iter().map(|counts| counts.received).collect();
+        assert_eq!(received, [2, 1]);
     }
 
     proptest! {

@@ -173,7 +173,9 @@ fn transport(src: IpAddr, dst: IpAddr, segment: &[u8]) -> Option<u16> {
 pub enum Received {
     /// One of this trial's.
     Test(Signature),
-    /// Looks like a test frame, but is damaged or of another trial.
+    /// A whole test frame, but of another trial.
+    Old,
+    /// Looks like a test frame, but is damaged.
     Damaged,
     /// Anything else: what devices say to each other, errors, other people's traffic.
     Foreign,
@@ -198,9 +200,23 @@ pub fn read(frame: &[u8], key: &Key, dst_ports: &std::ops::RangeInclusive<u16>) 
     }
     let signature = payload.first_chunk().and_then(|bytes| key.read(bytes));
     match signature {
-        Some(signature) if whole => Received::Test(signature),
-        _ => Received::Damaged,
+        _ if !whole => Received::Damaged,
+        Some(signature) => Received::Test(signature),
+        // Damage would show in the checksum: another key signed it.
+        None if payload.len() >= signature::LEN => Received::Old,
+        None => Received::Damaged,
     }
+}
+
+/// The addresses that stand where a test frame has them, whatever else of it is damaged.
+pub fn addresses(frame: &[u8]) -> [Option<(IpAddr, IpAddr)>; 2] {
+    let at = ethernet::network_layer(frame).map_or(ethernet::HEADER_LEN, |layer| layer.offset);
+    let [four, six] = [12, 8].map(|offset| frame.get(at + offset..).unwrap_or_default());
+    let four = four
+        .first_chunk::<8>()
+        .map(|[a, b, c, d, e, f, g, h]| ([*a, *b, *c, *d].into(), [*e, *f, *g, *h].into()));
+    let six = six.first_chunk::<16>().zip(six.get(16..).and_then(|rest| rest.first_chunk::<16>()));
+    [four, six.map(|(src, dst)| ((*src).into(), (*dst).into()))]
 }
 
 /// The UDP segment of an IPv4 packet, and whether it is all there and its checksum right.
@@ -331,7 +347,25 @@ mod tests {
         assert_eq!(read(&good[..40], &key, &PORTS), Received::Foreign);
         assert_eq!(read(&good, &key, &(8..=9)), Received::Foreign);
         assert_eq!(read(&[0; 60], &key, &PORTS), Received::Foreign);
-        assert_eq!(read(&good, &Key::new(2), &PORTS), Received::Damaged);
+        assert_eq!(read(&good, &Key::new(2), &PORTS), Received::Old);
+    }
+
+    #[test]
+    fn addresses_tell_whose_a_frame_was() {
+        let key = Key::new(1);
+        for (at, flow) in flows().into_iter().enumerate() {
+            let template = Template::new(&flow, 128, &[]).expect("a template");
+            let mut frame = vec![0; template.len()];
+            template.write(&key, Signature { flow: 0, sequence: 0, departure_ns: 0 }, &mut frame);
+            // The kind of frame, the version and the protocol, by which it is nobody's.
+            for damaged in [12, 14, [23, 20][at]] {
+                let mut bad = frame.clone();
+                bad[damaged] ^= 0x40;
+                assert_eq!(read(&bad, &key, &PORTS), Received::Foreign, "byte {damaged}");
+                assert!(addresses(&bad).contains(&Some((flow.src, flow.dst))), "byte {damaged}");
+            }
+        }
+        assert_eq!([&[][..], &[0; 20]].map(addresses), [[None, None]; 2]);
     }
 
     #[test]

@@ -5,6 +5,9 @@
 //! many frames the schedule held ([`Outcome::intended`]), how many left the tester ([`Outcome::sent`]), and how many arrived
 //! ([`Outcome::received`]). Loss is sent less received; what was not sent makes the tester the bottleneck, and the outcome
 //! says so ([`Outcome::tester_kept_up`]).
+//!
+//! A tester that had no turn for a while sends what was due meanwhile in one lump. What a device loses of a lump says nothing of the rate,
+//! so an outcome also counts the frames of lumps ([`Outcome::late`]).
 
 use std::time::Duration;
 
@@ -37,6 +40,8 @@ pub struct Outcome {
     pub received: u64,
     /// For how long frames were sent.
     pub duration: Duration,
+    /// Frames that left the tester so much later than they were due that they left in lumps which a device may have no room for.
+    pub late: u64,
 }
 
 impl Outcome {
@@ -55,9 +60,28 @@ impl Outcome {
         self.intended.saturating_sub(self.sent)
     }
 
+    /// Adds another trial's.
+    pub fn add(&mut self, other: &Outcome) {
+        self.intended += other.intended;
+        self.sent += other.sent;
+        self.received += other.received;
+        self.duration += other.duration;
+        self.late += other.late;
+    }
+
     /// Whether the tester sent all that it should have sent. If not, the rate is the tester's and not the device's.
     pub fn tester_kept_up(&self) -> bool {
         self.unsent() == 0
+    }
+
+    /// Whether frames were lost, but not more than left in lumps: whether the device would have lost them at an even rate is not known.
+    pub fn is_doubtful(&self) -> bool {
+        self.lost() > 0 && self.lost() <= self.late
+    }
+
+    /// Whether the device decided it: the tester kept up, and it is not its lumps that were lost.
+    pub fn is_of_device(&self) -> bool {
+        self.tester_kept_up() && !self.is_doubtful()
     }
 }
 
@@ -93,9 +117,25 @@ mod tests {
 
     #[test]
     fn what_the_tester_did_not_send_is_not_lost() {
-        let outcome = Outcome { intended: 1000, sent: 900, received: 810, duration: Duration::from_secs(1) };
+        let duration = Duration::from_secs(1);
+        let outcome = Outcome { intended: 1000, sent: 900, received: 810, duration, late: 0 };
         assert_eq!((outcome.lost(), outcome.unsent(), outcome.tester_kept_up()), (90, 100, false));
         assert_eq!(outcome.loss_ratio(), 0.1);
         assert_eq!(Outcome::default().loss_ratio(), 1.0);
+    }
+
+    #[test]
+    fn what_is_lost_of_lumps_is_not_the_device_s() {
+        for (received, late, is_of_device) in [
+            (1000, 0, true),
+            (1000, 500, true),
+            (900, 0, true),
+            (900, 99, true),
+            (900, 100, false),
+            (0, 1000, false),
+        ] {
+            let outcome = Outcome { intended: 1000, sent: 1000, received, late, ..Outcome::default() };
+            assert_eq!(outcome.is_of_device(), is_of_device, "{outcome:?}");
+        }
     }
 }

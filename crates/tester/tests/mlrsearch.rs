@@ -56,7 +56,7 @@ impl Measurer for Device {
         let sent = (trial.rate * trial.duration.as_secs_f64()) as u64;
         let received = self.received(trial.rate, trial.duration.as_secs_f64(), sent);
         self.trials += 1;
-        Ok(Outcome { intended: sent, sent, received, duration: trial.duration })
+        Ok(Outcome { intended: sent, sent, received, duration: trial.duration, late: 0 })
     }
 }
 

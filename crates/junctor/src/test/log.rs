@@ -34,7 +34,7 @@ impl Log {
             if show {
                 let (mpps, seconds) = (row.rate / 1e6, row.seconds);
                 let outcome = match &row.invalid {
-                    None => format!("lost {}, unsent {}", row.lost, row.unsent),
+                    None => format!("lost {}, unsent {}{}", row.lost, row.unsent, lateness(&row)),
                     Some(why) => format!("invalid: {why}"),
                 };
                 errln!("  {size} bytes, {mpps:.4} Mpps for {seconds} s: {outcome}");
@@ -62,6 +62,16 @@ impl Log {
     /// All trials, in order.
     pub(super) fn take(&self) -> Vec<TrialRow> {
         std::mem::take(&mut *held(&self.rows))
+    }
+}
+
+/// How late the tester's frames left, for people; nothing if none did.
+fn lateness(row: &TrialRow) -> String {
+    let [p99, most] = ["p99", "max"].map(|name| row.lateness(name));
+    match (p99, most) {
+        (Some(p99), _) => format!(", 99 % left within {p99:.1} us of when they were due"),
+        (None, Some(most)) => format!(", the latest left {most:.1} us late"),
+        (None, None) => String::new(),
     }
 }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What procedures find at one device for one frame size, in names and in words.
 
+use hdrhistogram::Histogram;
 use serde_json::json;
-use tester::search::delay::{self, Latency};
+use tester::frame::smallest;
+use tester::search::delay::{self, How, Latency};
+use tester::search::load::Load;
 use tester::search::observe::{Look, Trials};
 use tester::search::stream::Bin;
 use tester::search::{back_to_back, loss, recovery, reset, soak};
 use tester::station::{Delays, Detail};
+use tester::trial::Outcome;
 
 use super::log::{gather, latency_curve};
 use super::networks;
@@ -47,8 +51,108 @@ fn varied(found: &mut Found, name: &str, runs: Vec<f64>) -> String {
     format!("{median:.1} ({p1:.1} to {p99:.1})")
 }
 
+/// Times by quantile, of each trial.
+#[derive(Default)]
+struct Runs([Vec<Option<f64>>; QUANTILES.len()]);
+
+impl Runs {
+    fn add(&mut self, times: &Histogram<u64>) {
+        self.0.iter_mut().zip(QUANTILES).for_each(|(runs, quantile)| runs.push(quantile.us(times)));
+    }
+
+    /// Notes those for which every trial had frames enough, and hands back the medians.
+    fn note(self, site: &Site, found: &mut Found, what: &str) -> [Option<f64>; QUANTILES.len()] {
+        let mut quantiles = QUANTILES.iter();
+        self.0.map(|runs| {
+            let name = quantiles.next().map_or("", |quantile| quantile.name);
+            let runs: Option<Vec<f64>> = runs.into_iter().collect();
+            runs.map(|runs| quantity(found, site.name(&format!("{what}.{name}")), "us", runs))
+        })
+    }
+}
+
+/// How the tester kept to its schedule: how late frames left, and how long they took from when they were due, which is what a user sees
+/// who sends on time.
+#[derive(Default)]
+struct Paced {
+    response: Runs,
+    lateness: Runs,
+}
+
+impl Paced {
+    fn add(&mut self, detail: &Detail) {
+        self.response.add(&detail.response);
+        self.lateness.add(&detail.lateness);
+    }
+
+    fn note(self, site: &Site, found: &mut Found) {
+        for (what, words, runs) in [
+            ("response_us", "from when they were due, us:  every frame", self.response),
+            ("lateness_us", "how late they left the tester, us:     ", self.lateness),
+        ] {
+            found.text += &format!("             {words}");
+            let medians = runs.note(site, found, what);
+            for (median, Quantile { name, .. }) in medians.into_iter().zip(QUANTILES) {
+                if ["p50", "p99", "max"].contains(&name) {
+                    found.text += &format!("  {name} {}", cell(median));
+                }
+            }
+            found.text += "\n";
+        }
+    }
+}
+
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The average over the trials in which tagged frames arrived; nothing if they did in none. Says of the others that they have no part
+/// in it: a frame that does not arrive takes no time that is known.
+fn tagged_average(found: &mut Found, what: &str, averages: &[f64], trials: usize) -> Option<f64> {
+    let without = trials - averages.len();
+    if averages.is_empty() {
+        found
+            .unmeasured(format!("{what}: no tagged frame arrived in {trials} trials: is the rate too high?"));
+        found.text += &format!("             {what}: no tagged frame arrived in {trials} trials\n");
+        return None;
+    }
+    if without > 0 {
+        found.text += &format!(
+            "             {what}: in {without} of {trials} trials no tagged frame arrived: the average is of the others\n"
+        );
+    }
+    Some(mean(averages))
+}
+
+/// Says of what was measured at which load that was, and where it was not the throughput: names that begin with one of `what` are
+/// marked if the tester did not keep up, and lost frames, of which no time is known, are counted.
+fn at_load(
+    site: &Site,
+    found: &mut Found,
+    kind: &str,
+    what: &[&str],
+    (section, load): (&'static str, &Load),
+) {
+    let Outcome { intended, sent, .. } = load.carried;
+    found.note(site.name(&format!("{kind}_loss_share")), "", load.carried.loss_ratio());
+    if !load.carried.is_of_device() {
+        what.iter()
+            .for_each(|what| found.limited(site.name(what).trim_end_matches(&format!(".{}", site.size))));
+        let share = |frames: u64| 100.0 * frames as f64 / intended.max(1) as f64;
+        found.text += &format!(
+            "               the tester sent {:.1} % of what was due, {:.1} % in lumps: this is not the device's at this rate\n",
+            share(sent),
+            share(load.carried.late)
+        );
+    }
+    if load.carried.lost() > 0 {
+        let share = 100.0 * load.carried.loss_ratio();
+        found.text += &format!(
+            "               {} of {sent} frames were lost ({share:.4} %): how late they would be is not known\n",
+            load.carried.lost()
+        );
+    }
+    found.deviate(&load.ledger(section));
 }
 
 /// Says of latency that it is not measured, where generator and sink have clocks of their own.
@@ -64,31 +168,32 @@ pub(super) fn is_untimed(site: &Site, section: &'static str, found: &mut Found) 
 /// Latency at a rate: of tagged frames, and of every frame (RFC 2544 26.2).
 pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), String> {
     let trials = trials(args, Look::Tagged);
-    let mut runs: [Vec<Option<f64>>; QUANTILES.len()] = Default::default();
+    let (mut every, mut paced) = (Runs::default(), Paced::default());
     let (mut averages, mut all) = (Vec::new(), None);
+    let mut load = Load::new(site.origin);
     site.begin("latency");
     let each = |detail: Detail, tagged: Delays| {
-        runs.iter_mut().zip(QUANTILES).for_each(|(runs, quantile)| runs.push(quantile.us(&detail.latency)));
-        let tagged: Vec<f64> = tagged.received().iter().map(|ns| *ns as f64 / 1e3).collect();
-        averages.push(mean(&tagged));
+        every.add(&detail.latency);
+        paced.add(&detail);
+        averages.extend(delay::average_ns(&tagged.received()).map(|ns| ns / 1e3));
+        load.carried.add(&detail.outcome);
         gather(&mut all, detail.latency);
     };
     let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
     if let Some(all) = all {
         found.draw(latency_curve(&site.titled("Latency at the throughput"), site.size, &all));
     }
-    let average = mean(&averages);
-    quantity(found, site.name("latency_us.tagged"), "us", averages);
-    found.note(site.name("latency_us.average"), "us", average);
-    found.text += &format!("             latency at this rate, us:  tagged frames {average:.1}; every frame");
-    let mut too_few = "";
-    for (number, (runs, Quantile { name, .. })) in runs.into_iter().zip(QUANTILES).enumerate() {
-        // Told if every trial had frames enough.
-        let runs: Option<Vec<f64>> = runs.into_iter().collect();
-        let median = runs.map(|runs| quantity(found, site.name(&format!("latency_us.{name}")), "us", runs));
-        if median.is_none() {
-            too_few = TOO_FEW;
-        }
+    let how = How { trials: averages.len(), ..trials.how(rate, fewest) };
+    let average = tagged_average(found, "latency", &averages, trials.count);
+    if let Some(average) = average {
+        quantity(found, site.name("latency_us.tagged"), "us", averages);
+        found.note(site.name("latency_us.average"), "us", average);
+    }
+    let average = cell(average);
+    found.text += &format!("             latency at this rate, us:  tagged frames {average}; every frame");
+    let medians = every.note(site, found, "latency_us");
+    let too_few = if medians.iter().any(Option::is_none) { TOO_FEW } else { "" };
+    for (number, (median, Quantile { name, .. })) in medians.into_iter().zip(QUANTILES).enumerate() {
         let before = if number % 5 == 0 { "\n             " } else { "" };
         found.text += &format!("{before}  {name} {}", cell(median));
     }
@@ -96,7 +201,10 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
     if !too_few.is_empty() {
         found.text += &format!("               {too_few}\n");
     }
-    found.deviate(&delay::latency_ledger(&trials.how(rate, fewest)).of("RFC 2544"));
+    paced.note(site, found);
+    let what = ["latency_us.", "response_us.", "lateness_us."];
+    at_load(site, found, "latency", &what, ("RFC 2544 26.2", &load));
+    found.deviate(&delay::latency_ledger(&how).of("RFC 2544"));
     match (args.networks(), site.is_spread()) {
         (Some(_), true) => latency_apart(site, args, rate, found),
         // Its turn comes.
@@ -126,22 +234,25 @@ fn latency_apart(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -
     site.begin("latency to new networks");
     site.station.replan(&plan).map_err(|why| why.to_string())?;
     let (mut averages, mut greatest) = (Vec::new(), 0);
-    let each = |_: Detail, tagged: Delays| {
+    let mut load = Load::new(site.origin);
+    let each = |detail: Detail, tagged: Delays| {
+        load.carried.add(&detail.outcome);
         let tagged = tagged.received();
-        averages.push(mean(&tagged.iter().map(|ns| *ns as f64 / 1e3).collect::<Vec<_>>()));
+        averages.extend(delay::average_ns(&tagged).map(|ns| ns / 1e3));
         greatest = greatest.max(tagged.into_iter().max().unwrap_or(0));
     };
-    let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
+    trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
     site.station.replan(&usual).map_err(|why| why.to_string())?;
-    if fewest == 0 {
-        return Err("no tagged frame arrived: is the rate too high?".to_owned());
-    }
-    let average = mean(&averages);
+    let Some(average) = tagged_average(found, "latency to new networks", &averages, trials.count) else {
+        found.deviate(&delay::apart_ledger(Some("no tagged frame arrived")));
+        return Ok(());
+    };
     quantity(found, site.name("latency_us.tagged_apart"), "us", averages);
     found.text += &format!(
         "             tagged frames to a new network each: {average:.1} us on average, {:.1} at most\n",
         greatest as f64 / 1e3
     );
+    at_load(site, found, "latency_apart", &["latency_us.tagged_apart"], ("RFC 2544 26.2", &load));
     found.deviate(&delay::apart_ledger(None));
     Ok(())
 }
@@ -159,7 +270,11 @@ pub(super) fn loss_by_load(site: &mut Site, args: &Search, found: &mut Found) ->
     for point in &report.points {
         let percent = (100.0 * point.share).round();
         found.note(format!("{}.{percent}", site.name("loss_share")), "", point.loss_ratio());
-        let mark = if point.done.outcome.tester_kept_up() { "" } else { "  (the tester did not keep up)" };
+        let kept_up = point.done.outcome.is_of_device();
+        if !kept_up {
+            found.limited(&format!("{}.{percent}", site.name("loss_share")));
+        }
+        let mark = if kept_up { "" } else { "  (the tester did not keep up)" };
         let loss = 100.0 * point.loss_ratio();
         points.push((percent, loss));
         found.text +=
@@ -260,11 +375,12 @@ pub(super) fn recovery(
     throughput: f64,
     found: &mut Found,
 ) -> Result<(), String> {
-    let throughput = throughput.min(site.rate_max);
-    let mut parameters = match args.profile {
+    let parameters = match args.profile {
         Profile::Rfc => recovery::Parameters::rfc(site.rate_max, throughput),
         Profile::Quick => recovery::Parameters::quick(site.rate_max, throughput),
     };
+    let mut parameters =
+        recovery::Parameters { is_medium: site.is_medium, origin: site.origin, ..parameters };
     if let Some(time) = args.trial {
         (parameters.overload, parameters.watch, parameters.quiet) = (time, time, time / 5);
     }
@@ -276,13 +392,21 @@ pub(super) fn recovery(
     let overloaded = report.recoveries.iter().all(|recovery| recovery.overloaded);
     let kept_up = report.recoveries.iter().all(|recovery| recovery.timeline.tester_kept_up());
     let rate = parameters.overload_rate() / 1e6;
+    let recovered = times.is_some();
     let text = match times {
         // What lost nothing has nothing to recover from, and took no time for it.
         _ if !overloaded => {
-            let tester = if kept_up { "" } else { ", of which the tester did not send all" };
+            let tester = match () {
+                () if !kept_up => ", of which the tester did not send all",
+                () if parameters.is_less() => ", the most that the tester reaches",
+                () => "",
+            };
             format!("not measured: nothing was lost at {rate:.4} Mpps{tester}, which is no overload")
         }
-        None => "it still lost frames at the end".to_owned(),
+        None => {
+            let watched = parameters.watch.as_secs_f64();
+            format!("not measured: {watched} s after the overload ended frames were still lost")
+        }
         Some(times) => {
             let average = mean(&times);
             quantity(found, site.name("recovery_ms"), "ms", times);
@@ -291,7 +415,7 @@ pub(super) fn recovery(
             format!("{average:.3} ms on average{tester}")
         }
     };
-    if !overloaded {
+    if !overloaded || !recovered {
         found.unmeasured(format!("recovery from overload: {text}"));
     }
     found.text += &format!("             recovery from overload: {text}\n");
@@ -313,7 +437,10 @@ pub(super) fn reset(
         Profile::Quick => reset::Parameters::quick(kind, rate),
     };
     let (sending_ports, repeats) = (site.senders as u32, args.repeats());
-    let mut parameters = reset::Parameters { sending_ports, repeats, ..parameters };
+    let flows = site.station.plan().streams.iter().flat_map(|stream| stream.flows.first());
+    let least_size = flows.map(|(flow, _)| smallest(flow.src, &[])).min().unwrap_or(site.size);
+    let (origin, size) = (site.origin, site.size);
+    let mut parameters = reset::Parameters { origin, size, least_size, sending_ports, repeats, ..parameters };
     if let Some(time) = args.trial {
         (parameters.before, parameters.after) = (time, time);
     }
@@ -425,17 +552,30 @@ pub(super) fn tagged_latency(
 ) -> Result<(), String> {
     let trials = trials(args, Look::Tagged);
     site.begin("latency");
-    let mut latencies = Vec::new();
-    let each = |_: Detail, tagged: Delays| latencies.push(delay::latency(&tagged.received()));
+    let (mut latencies, mut load) = (Vec::new(), Load::new(site.origin));
+    let mut paced = Paced::default();
+    let each = |detail: Detail, tagged: Delays| {
+        paced.add(&detail);
+        latencies.push(delay::latency(&tagged.received()));
+        load.carried.add(&detail.outcome);
+    };
     let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
-    let latencies: Option<Vec<Latency>> = latencies.into_iter().collect();
-    let latencies = latencies.ok_or("no tagged frame arrived: is the rate too high?")?;
-    let typical = latencies.iter().map(|latency| latency.typical_ns / 1e3).collect();
+    let latencies: Vec<Latency> = latencies.into_iter().flatten().collect();
+    let how = How { trials: latencies.len(), ..trials.how(rate, fewest) };
+    let typical: Vec<f64> = latencies.iter().map(|latency| latency.typical_ns / 1e3).collect();
+    found.deviate(&delay::latency_ledger(&how).of("RFC 8219"));
+    let at = ("RFC 8219 7.2", &load);
+    if tagged_average(found, "latency", &typical, trials.count).is_none() {
+        paced.note(site, found);
+        at_load(site, found, "latency", &["response_us.", "lateness_us."], at);
+        return Ok(());
+    }
     let worst = latencies.iter().map(|latency| latency.worst_ns / 1e3).collect();
     let typical = varied(found, &site.name("latency_us.typical"), typical);
     let worst = varied(found, &site.name("latency_us.worst"), worst);
     found.text += &format!("             latency, us: typical {typical}, worst case {worst}\n");
-    found.deviate(&delay::latency_ledger(&trials.how(rate, fewest)).of("RFC 8219"));
+    paced.note(site, found);
+    at_load(site, found, "latency", &["latency_us.", "response_us.", "lateness_us."], at);
     Ok(())
 }
 
@@ -444,18 +584,27 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
     let trials = trials(args, Look::All { senders: site.senders });
     let mut pdvs = Vec::new();
     let mut ipdvs: [(&str, Vec<f64>); 4] = ["min", "median", "max", "mean_absolute"].map(|n| (n, Vec::new()));
-    let mut variations = Vec::new();
-    let each = |_: Detail, delays: Delays| {
+    let (mut variations, mut load) = (Vec::new(), Load::new(site.origin));
+    let each = |detail: Detail, delays: Delays| {
+        load.carried.add(&detail.outcome);
         let pdv = delay::pdv_ns(&delays.received(), delays.lost());
         variations.push((pdv, delay::ipdv(&delays.in_order())));
     };
     trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
-    for (pdv, ipdv) in variations {
-        let pdv = pdv.ok_or("no frame arrived")?;
-        let ipdv = ipdv.ok_or("no two successive frames arrived")?;
+    found.deviate(&delay::variation_ledger(&trials.how(rate, 0)));
+    let told = variations.len();
+    for (pdv, ipdv) in variations.into_iter().filter_map(|(pdv, ipdv)| pdv.zip(ipdv)) {
         pdvs.push(pdv / 1e3);
         let values = [ipdv.min_ns, ipdv.median_ns, ipdv.max_ns, ipdv.mean_absolute_ns];
         ipdvs.iter_mut().zip(values).for_each(|((_, runs), ns)| runs.push(ns / 1e3));
+    }
+    if pdvs.len() < told {
+        // A trial of which nothing is known would be left out of what all are to say together.
+        let why = "delay variation: in some trials no two successive frames arrived: is the rate too high?";
+        found.unmeasured(why.to_owned());
+        found.text += &format!("             {why}\n");
+        at_load(site, found, "variation", &[], ("RFC 8219 7.3", &load));
+        return Ok(());
     }
     // Where more than one frame in a thousand is lost, there is no finite value, and JSON has no other.
     let finite = pdvs.iter().all(|pdv| pdv.is_finite());
@@ -471,6 +620,22 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
     }
     found.text += &text;
     found.text += "\n";
-    found.deviate(&delay::variation_ledger(&trials.how(rate, 0)));
+    at_load(site, found, "variation", &["pdv_us", "ipdv_us."], ("RFC 8219 7.3", &load));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_without_tagged_frames_have_no_part_in_the_average() {
+        let mut found = Found::of_size(64);
+        assert_eq!(tagged_average(&mut found, "latency", &[2.0, 4.0], 2), Some(3.0));
+        assert!(found.text.is_empty() && found.invalid.is_empty());
+        assert_eq!(tagged_average(&mut found, "latency", &[2.0, 4.0], 5), Some(3.0));
+        assert!(found.text.contains("in 3 of 5 trials no tagged frame arrived") && found.invalid.is_empty());
+        assert_eq!(tagged_average(&mut found, "latency", &[], 5), None);
+        assert_eq!(found.invalid.len(), 1);
+    }
 }

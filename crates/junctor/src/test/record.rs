@@ -5,13 +5,17 @@
 //! form is published as `docs/schema/test.json`.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::{Instant, SystemTime};
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tester::account::Counts;
+use tester::frame::Flow;
 use tester::management::Answers;
 use tester::search::{Ledger, Sizes};
-use tester::station::Detail;
+use tester::station::{Detail, Fate};
 use tester::trial::{Invalid, Trial};
 
 use super::agent::Reading;
@@ -119,6 +123,9 @@ pub(crate) struct Quantity {
     /// The values are lower bounds: the tester, or the most that was tried, was the limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) at_least: bool,
+    /// The tester did not send all that was due in the trials that this comes from: it is of another load than was asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) tester_limited: bool,
 }
 
 /// Which values of a quantity are good.
@@ -148,6 +155,7 @@ impl Quantity {
             values,
             better,
             at_least: false,
+            tester_limited: false,
         };
         quantity.sum_up();
         quantity
@@ -181,6 +189,7 @@ fn better(name: &str, unit: &str) -> Option<Better> {
         ".sent_",
         "unsent",
         "lateness",
+        "late_share",
         "foreign",
         ".asked",
         "answers_right",
@@ -257,6 +266,9 @@ pub(crate) struct TrialRow {
     pub(crate) lost: u64,
     /// Of those intended, what the tester did not send.
     pub(crate) unsent: u64,
+    /// Frames that left the tester late, in lumps. Records of before have none.
+    #[serde(default)]
+    pub(crate) late: u64,
     pub(crate) reordered: u64,
     /// Records of before have none.
     #[serde(default)]
@@ -265,6 +277,9 @@ pub(crate) struct TrialRow {
     pub(crate) stale: u64,
     pub(crate) misrouted: u64,
     pub(crate) damaged: u64,
+    /// Whole frames of a trial before. Records of before count them as damaged.
+    #[serde(default)]
+    pub(crate) old: u64,
     pub(crate) foreign: u64,
     /// Frames beside the test's that were due and not sent. Records of before have none.
     #[serde(default)]
@@ -274,11 +289,68 @@ pub(crate) struct TrialRow {
     pub(crate) management: Option<Managed>,
     /// By quantile, as far as frames were enough; nothing if none arrived.
     pub(crate) latency_us: Option<Map<String, Value>>,
+    /// The same from when frames were due, and how late they left: corrected for coordinated omission, and the tester's own error. Records of
+    /// before have none.
+    #[serde(default)]
+    pub(crate) response_us: Option<Map<String, Value>>,
+    #[serde(default)]
+    pub(crate) lateness_us: Option<Map<String, Value>>,
+    /// How many flows lost frames; those of which not all frames arrived once, in order, where they should, the worst first; and how many
+    /// more of these there are. Records of before have none.
+    #[serde(default)]
+    pub(crate) flows_with_loss: usize,
+    #[serde(default)]
+    pub(crate) flows: Vec<FlowRow>,
+    #[serde(default)]
+    pub(crate) flows_left_out: usize,
     /// By machine, what its agent counted while frames were sent, a second or as a share.
     #[serde(default)]
     pub(crate) machines: BTreeMap<String, MachineRow>,
     /// Why it says nothing about the device.
     pub(crate) invalid: Option<String>,
+}
+
+/// By quantile, as far as frames are enough; nothing of none.
+fn by_quantile(times: &Histogram<u64>) -> Option<Map<String, Value>> {
+    let told = QUANTILES.iter().filter_map(|q| Some((q.name.to_owned(), q.us(times)?.into())));
+    (!times.is_empty()).then(|| told.collect())
+}
+
+/// What became of a flow's frames in a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FlowRow {
+    pub(crate) src: IpAddr,
+    pub(crate) dst: IpAddr,
+    pub(crate) src_port: u16,
+    pub(crate) dst_port: u16,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) lost: u64,
+    pub(crate) reordered: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) stale: u64,
+    pub(crate) misrouted: u64,
+}
+
+impl From<&Fate> for FlowRow {
+    fn from(fate: &Fate) -> FlowRow {
+        let Flow { src, dst, src_port, dst_port, .. } = fate.flow;
+        let Counts { received, reordered, duplicates, stale, misrouted, .. } = fate.counts;
+        let (sent, lost) = (fate.sent, fate.lost());
+        FlowRow {
+            src,
+            dst,
+            src_port,
+            dst_port,
+            sent,
+            received,
+            lost,
+            reordered,
+            duplicates,
+            stale,
+            misrouted,
+        }
+    }
 }
 
 /// What a machine did in a trial.
@@ -320,16 +392,23 @@ impl TrialRow {
             received: 0,
             lost: 0,
             unsent: 0,
+            late: 0,
             reordered: 0,
             gaps: 0,
             duplicates: 0,
             stale: 0,
             misrouted: 0,
             damaged: 0,
+            old: 0,
             foreign: 0,
             beside_unsent: 0,
             management: None,
             latency_us: None,
+            response_us: None,
+            lateness_us: None,
+            flows_with_loss: 0,
+            flows: Vec::new(),
+            flows_left_out: 0,
             machines: BTreeMap::new(),
             invalid: None,
         };
@@ -342,6 +421,11 @@ impl TrialRow {
         }
         row.invalid = worth.err().map(ToString::to_string);
         row
+    }
+
+    /// How late frames left, by the name of a quantile: microseconds.
+    pub(crate) fn lateness(&self, name: &str) -> Option<f64> {
+        self.lateness_us.as_ref().and_then(|all| all.get(name)).and_then(Value::as_f64)
     }
 
     /// Adds what machines did meanwhile.
@@ -358,21 +442,24 @@ impl TrialRow {
 
     /// How many frames there were of each kind.
     fn count(&mut self, detail: &Detail) {
-        let Detail { outcome, counts, damaged, foreign, .. } = detail;
+        let Detail { outcome, counts, damaged, old, foreign, .. } = detail;
         (self.intended, self.sent, self.received) = (outcome.intended, outcome.sent, outcome.received);
         (self.reordered, self.gaps, self.duplicates) = (counts.reordered, counts.gaps, counts.duplicates);
         (self.stale, self.misrouted) = (counts.stale, counts.misrouted);
-        (self.damaged, self.foreign) = (*damaged, *foreign);
+        (self.damaged, self.old, self.foreign) = (*damaged, *old, *foreign);
     }
 
     /// What is known of a whole trial only.
     fn fill(&mut self, detail: &Detail) {
-        let Detail { outcome, answers, beside_unsent, latency, .. } = detail;
-        (self.lost, self.unsent) = (outcome.lost(), outcome.unsent());
+        let Detail { outcome, answers, beside_unsent, fates, latency, response, lateness, .. } = detail;
+        (self.lost, self.unsent, self.late) = (outcome.lost(), outcome.unsent(), outcome.late);
         self.beside_unsent = *beside_unsent;
         self.management = (answers.asked > 0).then(|| Managed::from(answers));
-        let told = QUANTILES.iter().filter_map(|q| Some((q.name.to_owned(), q.us(latency)?.into())));
-        self.latency_us = (!latency.is_empty()).then(|| told.collect());
+        self.latency_us = by_quantile(latency);
+        (self.response_us, self.lateness_us) = (by_quantile(response), by_quantile(lateness));
+        self.flows_with_loss = fates.lossy;
+        self.flows = fates.worst.iter().map(FlowRow::from).collect();
+        self.flows_left_out = fates.left_out;
     }
 }
 
@@ -482,6 +569,14 @@ impl Found {
         self.results.iter_mut().filter(|known| known.name == name).for_each(|known| known.at_least = true);
     }
 
+    /// Says of all quantities of this size whose names begin so that the tester did not send all that was due.
+    pub(crate) fn limited(&mut self, begin: &str) {
+        let size = self.size;
+        let known =
+            self.results.iter_mut().filter(|known| known.size == size && known.name.starts_with(begin));
+        known.for_each(|known| known.tester_limited = true);
+    }
+
     /// Notes a curve; of several runs, the last is shown.
     pub(crate) fn draw(&mut self, curve: Curve) {
         self.curves.retain(|known| known.name != curve.name || known.size != curve.size);
@@ -563,7 +658,8 @@ impl Clause {
                 self.deviation = sizes.deviation();
                 self.met = self.deviation.is_none();
             }
-            _ => other.deviation.iter().for_each(|how| self.deviate(how)),
+            // One may have several parts, some of which are known.
+            _ => other.deviation.iter().flat_map(|how| how.split("; ")).for_each(|how| self.deviate(how)),
         }
     }
 
@@ -707,7 +803,7 @@ mod tests {
             sizes: None,
         };
         let mut found = Found::default();
-        for deviation in [None, Some("5 s"), Some("5 s"), None, Some("1 s")] {
+        for deviation in [None, Some("5 s"), Some("5 s"), None, Some("5 s; 1 s")] {
             found.deviate(&Ledger { clauses: vec![clause(deviation)] });
         }
         let [clause] = &found.ledger[..] else { panic!("{:?}", found.ledger) };

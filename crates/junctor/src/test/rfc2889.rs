@@ -178,6 +178,7 @@ fn addresses(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
     };
     let most = args.addresses.unwrap_or(usual.most);
     let parameters = bridge::Parameters { most, first: usual.first.min(most), ..usual };
+    site.begin("addresses");
     let Site { station, running, size, .. } = site;
     let mut forget: Box<Reset<'_>> = match (&args.forget_command, args.ageing, running.as_mut()) {
         (Some(command), ..) => Box::new(|| shell(command)),
@@ -193,10 +194,14 @@ fn addresses(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
     let report =
         bridge::run(&mut station.teaches(*size, &mut *forget), &parameters).map_err(|why| why.to_string())?;
     found.note(format!("test.rfc2889.caching_capacity.{size}"), "addresses", report.capacity as f64);
-    if report.at_most {
+    if report.at_most || report.capacity_limited_by_tester {
         found.bound(&format!("test.rfc2889.caching_capacity.{size}"));
     }
-    let more = if report.at_most { ", the most that were tried: it may be more" } else { "" };
+    let more = match (report.capacity_limited_by_tester, report.at_most) {
+        (true, _) => ", the tester's limit: it may be more",
+        (false, true) => ", the most that were tried: it may be more",
+        (false, false) => "",
+    };
     found.text += &format!("             addresses: {} are remembered{more}\n", report.capacity);
     if let Some(rate) = report.rate {
         found.note(format!("test.rfc2889.learning_rate.{size}"), "addresses/s", rate);

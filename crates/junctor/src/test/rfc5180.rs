@@ -240,7 +240,7 @@ fn hop_by_hop(site: &mut Site, search: &Search, done: &mut Done, found: &mut Fou
         }
         let loss = detail.outcome.loss_ratio();
         found.note(name("loss_share"), "", loss);
-        let mark = if detail.outcome.tester_kept_up() { "" } else { "  (the tester did not keep up)" };
+        let mark = if detail.outcome.is_of_device() { "" } else { "  (the tester did not keep up)" };
         found.text += &format!(
             "             hop-by-hop header at {percent:>2} % of the greatest rate: {:.4} % lost",
             100.0 * loss

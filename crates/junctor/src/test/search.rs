@@ -8,6 +8,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tester::search::load::Origin;
 use tester::search::throughput::Limit;
 use tester::search::{medium, setup, soak, throughput};
 use tester::station::{Plan, Station};
@@ -146,6 +147,9 @@ pub(super) enum Procedure {
   latency_us.average.SIZE   over all trials
   latency_us.Q.SIZE         of every frame of these trials; Q is min, p50, p90, p99, p99.9 ... p99.9999 or max, and
                             a quantile beyond which a trial had not one frame is left out
+  latency_loss_share.SIZE   of the frames of these trials, those that were lost: their latency is not known
+  response_us.Q.SIZE        the same from when frames were due: what a user sees who sends on time
+  lateness_us.Q.SIZE        how late frames left the tester: its own error
   loss_share.SIZE.PERCENT   at shares of the greatest rate (section 26.3)
   burst_frames.SIZE         the longest burst without loss, of each repetition (section 26.4), and
   burst_frames.average.SIZE   on average
@@ -251,6 +255,10 @@ impl Wanted {
     after_help = "What is told for each frame size (names begin with test.rfc8219.); each value is the median over the trials:
   latency_us.typical.SIZE   the median of the latencies of 500 tagged frames (section 7.2)
   latency_us.worst.SIZE     their 99.9th percentile
+  response_us.Q.SIZE        of every frame of the trials of latency, from when it was due; and
+  lateness_us.Q.SIZE        how late it left the tester: its own error
+  latency_loss_share.SIZE, variation_loss_share.SIZE
+                            of the frames of these trials, those that were lost
   pdv_us.SIZE               the 99.9th percentile of all frames' delays less the least delay (section 7.3.1)
   ipdv_us.V.SIZE            how the delays of successive frames differ: min, median, max, mean_absolute (section 7.3.2)
 The rate is the throughput, which is searched for as test rfc2544 does and told by the same names, unless --at names it.
@@ -332,10 +340,19 @@ fn throughput(site: &mut Site, args: &Search, known: Option<f64>, found: &mut Fo
         return Ok(rate);
     }
     if let Some(rate) = known {
+        // People name whole frames.
+        if site.is_medium && rate > site.rate_max.ceil() {
+            return Err(format!(
+                "--at {rate}: the link carries {:.0} frames of {} bytes a second at most",
+                site.rate_max, site.size
+            ));
+        }
+        let rate = if site.is_medium { rate.min(site.rate_max) } else { rate };
+        site.origin = Origin::Named;
         let what = site.series.replace('_', " ");
         let what = if what.is_empty() { what } else { format!("{what}, ") };
         found.text += &format!("{:>6} bytes  {what}at {:.4} Mpps, as was asked\n", site.size, rate / 1e6);
-        site.throughput = known;
+        site.throughput = Some(rate);
         return Ok(rate);
     }
     // Where a document only refers to it, it has RFC 2544's name.
@@ -373,6 +390,7 @@ pub(super) fn greatest_rate(
         Limit::Medium if args.link.is_some() => ("throughput_mpps", "the link's rate"),
         Limit::Medium | Limit::Tester => ("reached_mpps", "the tester's limit: the device may be faster"),
     };
+    site.origin = if name == "reached_mpps" { Origin::Reached } else { Origin::Found };
     found.note(format!("test.{document}.{name}.{size}"), "Mpps", rate / 1e6);
     let what = document.split_once('.').map_or(String::new(), |(_, series)| format!("{series} "));
     let what = what.replace('_', " ");
@@ -433,6 +451,10 @@ pub(super) struct Site {
     pub(super) senders: usize,
     /// Frames a second that are tried at most, of each sending port.
     pub(super) rate_max: f64,
+    /// Whether that is the link's rate, and not what the tester reaches.
+    pub(super) is_medium: bool,
+    /// Where the rate comes from at which procedures run that run at the throughput.
+    pub(super) origin: Origin,
     /// For how long stragglers are waited for.
     pub(super) stragglers: Duration,
     /// What is sent with addresses of the other family, where that is known.
@@ -579,6 +601,8 @@ fn one_size(
         size,
         senders: plugged.senders,
         rate_max,
+        is_medium: link.is_some(),
+        origin: Origin::default(),
         stragglers: args.common.stragglers,
         other: plugged.other,
         device_cores: plugged.device_cores,
@@ -640,6 +664,23 @@ fn one_size(
     result
 }
 
+/// How late frames left the tester in the worst of all trials.
+fn pacing(record: &Record) -> String {
+    let trials = record.trials.iter().filter(|trial| !trial.phase.starts_with("warm-up"));
+    let greatest = |name| trials.clone().filter_map(|trial| trial.lateness(name)).max_by(f64::total_cmp);
+    match (greatest("p99"), greatest("max")) {
+        (Some(p99), Some(most)) => {
+            format!(
+                "  The tester's pacing: in each trial 99 % of the frames left within {p99:.1} us of when they were due, all within {most:.1} us.\n"
+            )
+        }
+        (None, Some(most)) => {
+            format!("  The tester's pacing: all frames left within {most:.1} us of when they were due.\n")
+        }
+        (_, None) => String::new(),
+    }
+}
+
 /// What people get: what the procedure told, and the circumstances around it.
 fn frame(record: &Record, facts: &Facts, told: &str) -> String {
     let mut text = format!("{}, rates of each sending port\n", record.device());
@@ -647,6 +688,7 @@ fn frame(record: &Record, facts: &Facts, told: &str) -> String {
         text += SHARED_CORE;
     }
     text += told;
+    text += &pacing(record);
     text += &facts.built();
     text += &left_out(&facts.left_out);
     let repeated: Vec<_> =

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor test trial`: one rate for one time, and all that became of the frames.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde_json::json;
 use tester::search::medium;
-use tester::station::Detail;
+use tester::station::{Detail, Fate, Fates};
 use tester::trial::Trial;
 
 use super::agent::Reading;
@@ -22,10 +23,13 @@ use crate::cli;
 #[command(after_help = super::help("What is told (names begin with test.):
   sent_mpps, received_mpps       frames sent and received by all ports, millions a second
   unsent_share                   of the frames that the schedule held, those that the tester did not send: its fault, no loss
-  loss_share                     of the frames sent, those that did not arrive
-  reordered, gaps, duplicates, stale, misrouted, damaged, foreign, missed, beside_unsent
+  late_share                     of the frames that the schedule held, those that left the tester late, in lumps of more than a port
+                                 may hold: its fault; where no more were lost, the loss is not the device's
+  loss_share                     of the frames sent, those that did not arrive whole where they should
+  vanished_share                 the same without those that came out elsewhere or damaged (unless these were copies)
+  reordered, gaps, duplicates, stale, misrouted, damaged, old, foreign, missed, beside_unsent
                                  frames: overtaken in their flow; arrived twice; too late to tell; at a wrong port;
-                                 with a wrong checksum; not the tester's; lost by the tester's own ports on arrival
+                                 the tester's by ports or addresses, but changed; of a trial before; not the tester's; lost by the tester's own ports on arrival
                                  (these count as not sent); beside the test's (--beside), due and not sent: the tester's fault
   latency_us.Q                   from a frame's departure to its arrival
   response_us.Q                  from when it was due: what a user sees who sends on time
@@ -34,6 +38,7 @@ use crate::cli;
   gather.AGENT...                with agents, what their machines did while frames were sent (see junctor test gather)
   cable.mpps, cable.latency_us.p50
                                  what the tester reaches on a cable, measured before
+What became of single flows stands in 'trials' of --json: of the 16 worst.
 
 Examples:
   junctor test trial self:conf/ip-router.click --rate 1M
@@ -170,7 +175,17 @@ fn run(args: &Args) -> Result<(Record, String), String> {
 /// For people.
 fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
     let Detail {
-        outcome, counts, damaged, foreign, missed, beside_unsent, latency, response, lateness, ..
+        outcome,
+        counts,
+        damaged,
+        old,
+        foreign,
+        missed,
+        beside_unsent,
+        latency,
+        response,
+        lateness,
+        ..
     } = detail;
     let device = &args.common.device;
     let each = match facts.senders {
@@ -188,16 +203,22 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
     };
     line("sent", outcome.sent, format!("{:.3} Mpps", rate(outcome.sent)));
     line("received", outcome.received, format!("{:.3} Mpps", rate(outcome.received)));
-    line("lost", outcome.lost(), format!("{:.6} % of those sent", 100.0 * outcome.loss_ratio()));
+    let wrong = match outcome.lost() - detail.vanished() {
+        0 => String::new(),
+        wrong => format!(", of which {wrong} came out elsewhere or damaged"),
+    };
+    line("lost", outcome.lost(), format!("{:.6} % of those sent{wrong}", 100.0 * outcome.loss_ratio()));
     for (what, frames, note) in [
         ("unsent", outcome.unsent(), "the tester's fault"),
+        ("late", outcome.late, "left the tester late, in lumps that a device may have no room for"),
         ("missed", *missed, "of these, left the tester, but were lost by its own ports on arrival"),
         ("reordered", counts.reordered, "overtaken in their flow"),
         ("gaps", counts.gaps, "before which numbers of their flow were passed over"),
         ("duplicates", counts.duplicates, ""),
         ("stale", counts.stale, "too late to tell from duplicates"),
         ("misrouted", counts.misrouted, "at a wrong port"),
-        ("damaged", *damaged, "wrong checksum, or of a trial before"),
+        ("damaged", *damaged, "the tester's by ports or addresses, but not as they were sent"),
+        ("old", *old, "of a trial before"),
         ("foreign", *foreign, "not the tester's"),
         ("beside", *beside_unsent, "the test's could not be sent: the tester's fault"),
     ] {
@@ -205,16 +226,44 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
             line(what, frames, note.to_owned());
         }
     }
+    text += &flows(&detail.fates);
     text += &latencies([latency, response, lateness]);
     text += &facts.built();
     text += &super::left_out(&facts.left_out);
     if !facts.own_core {
         text += SHARED_CORE;
     }
+    if outcome.is_doubtful() {
+        text += "  No more frames were lost than left the tester in lumps: whether the device loses them at an even rate is not known.\n";
+    }
     if !outcome.tester_kept_up() {
         text += "  The tester did not keep up with this rate: what the device could do is not known. Ask for less.\n";
     }
     text
+}
+
+/// How many flows lost frames, and what became of the worst; nothing where all frames arrived once, in order, where they should.
+fn flows(fates: &Fates) -> String {
+    let Some(worst) = fates.worst.first() else { return String::new() };
+    let Fate { flow, sent, counts } = worst;
+    let place = |address: IpAddr, port| SocketAddr::new(address, port);
+    let faults = [
+        ("lost", worst.lost()),
+        ("misrouted", counts.misrouted),
+        ("duplicates", counts.duplicates),
+        ("stale", counts.stale),
+        ("reordered", counts.reordered),
+    ];
+    let faults: Vec<String> =
+        faults.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
+    format!(
+        "  {} of {} flows lost frames; worst {} to {}, of {sent} frames: {}\n",
+        fates.lossy,
+        fates.flows,
+        place(flow.src, flow.src_port),
+        place(flow.dst, flow.dst_port),
+        faults.join(", ")
+    )
 }
 
 /// The latency of every frame, what a user sees who sends on time, and the tester's own lateness: a column for each of them that is
@@ -263,14 +312,26 @@ fn machine_text(reading: &Reading) -> String {
 
 fn results(detail: &Detail, found: &mut Found) {
     let Detail {
-        outcome, counts, damaged, foreign, missed, beside_unsent, latency, response, lateness, ..
+        outcome,
+        counts,
+        damaged,
+        old,
+        foreign,
+        missed,
+        beside_unsent,
+        latency,
+        response,
+        lateness,
+        ..
     } = detail;
     let mut one = |name: &str, unit, value: f64| found.note(format!("test.{name}"), unit, value);
     let rate = |frames: u64| frames as f64 / outcome.duration.as_secs_f64() / 1e6;
     one("sent_mpps", "Mpps", rate(outcome.sent));
     one("received_mpps", "Mpps", rate(outcome.received));
     one("unsent_share", "", outcome.unsent() as f64 / outcome.intended.max(1) as f64);
+    one("late_share", "", outcome.late as f64 / outcome.intended.max(1) as f64);
     one("loss_share", "", outcome.loss_ratio());
+    one("vanished_share", "", detail.vanished() as f64 / outcome.sent.max(1) as f64);
     for (name, frames) in [
         ("reordered", counts.reordered),
         ("gaps", counts.gaps),
@@ -278,6 +339,7 @@ fn results(detail: &Detail, found: &mut Found) {
         ("stale", counts.stale),
         ("misrouted", counts.misrouted),
         ("damaged", *damaged),
+        ("old", *old),
         ("foreign", *foreign),
         ("missed", *missed),
         ("beside_unsent", *beside_unsent),

@@ -25,12 +25,21 @@ pub struct Lesson {
     pub flooded: u64,
     /// Frames that the tester failed to send, learning frames included.
     pub unsent: u64,
+    /// Frames that left so late that others left right behind them, which is faster than was asked for.
+    pub late: u64,
+    /// Whether the last learning frame left after the time that the rate makes: it was slower than that.
+    pub overran: bool,
 }
 
 impl Lesson {
     /// Whether all addresses were learnt.
     pub fn is_learnt(&self) -> bool {
         self.flooded == 0 && self.received == self.sent && self.unsent == 0
+    }
+
+    /// Whether it is the tester that failed: addresses were not taught, or not as was asked for and so not learnt.
+    pub fn is_doubtful(&self) -> bool {
+        self.unsent > 0 || self.late > 0 && !self.is_learnt()
     }
 }
 
@@ -92,6 +101,8 @@ pub struct Report {
     pub capacity: u64,
     /// Whether that is the greatest number that was tried: the bridge may remember more.
     pub at_most: bool,
+    /// Whether it is the tester that failed with more: the bridge may remember more.
+    pub capacity_limited_by_tester: bool,
     /// The greatest rate in addresses a second at which all of `taught` were learnt; nothing if none were.
     pub rate: Option<f64>,
     /// Addresses with which the rate was found.
@@ -111,18 +122,19 @@ pub struct Report {
 pub fn run(teacher: &mut dyn Teacher, parameters: &Parameters) -> Result<Report, Error> {
     parameters.check()?;
     let mut school = School { teacher, lessons: Vec::new() };
-    let capacity = capacity(&mut school, parameters)?;
+    let (capacity, capacity_limited_by_tester) = capacity(&mut school, parameters)?;
     // Half of what it holds: tables that hash addresses are not filled evenly.
     let taught = (capacity / 2).max(1);
     let (rate, limited_by_tester) =
         if capacity == 0 { (None, false) } else { rate(&mut school, parameters, taught)? };
     let lessons = school.lessons;
-    let ledger = ledger(parameters, &lessons, capacity);
+    let ledger = ledger(parameters, &lessons, capacity, capacity_limited_by_tester);
     let at_most = capacity == parameters.most;
     Ok(Report {
         parameters: *parameters,
         capacity,
         at_most,
+        capacity_limited_by_tester,
         rate,
         taught,
         limited_by_tester,
@@ -130,6 +142,9 @@ pub fn run(teacher: &mut dyn Teacher, parameters: &Parameters) -> Result<Report,
         ledger,
     })
 }
+
+/// How much more slowly addresses are taught where the tester failed.
+const SLOWER: [f64; 3] = [2.0, 4.0, 8.0];
 
 struct School<'a> {
     teacher: &'a mut dyn Teacher,
@@ -144,20 +159,35 @@ impl School<'_> {
         self.lessons.push((addresses, rate, lesson));
         Ok(lesson)
     }
+
+    /// Teaches addresses whose number is asked for, and not how fast they are learnt: where the tester fails, more slowly.
+    fn learns_slowly(&mut self, addresses: u64, rate: f64) -> Result<Lesson, Error> {
+        let mut lesson = self.learns(addresses, rate)?;
+        let mut slower = SLOWER.iter();
+        while let (true, Some(by)) = (lesson.is_doubtful(), slower.next()) {
+            lesson = self.learns(addresses, rate / by)?;
+        }
+        Ok(lesson)
+    }
 }
 
-fn capacity(school: &mut School<'_>, parameters: &Parameters) -> Result<u64, Error> {
+/// How many, and whether the tester failed with more.
+fn capacity(school: &mut School<'_>, parameters: &Parameters) -> Result<(u64, bool), Error> {
     let (mut learnt, mut failed, mut next) = (0, None, parameters.first);
     loop {
-        if school.learns(next, parameters.rate)?.is_learnt() {
+        let lesson = school.learns_slowly(next, parameters.rate)?;
+        if lesson.is_learnt() {
             learnt = next;
+        } else if lesson.is_doubtful() {
+            // Fewer would say no more of what the bridge remembers than those it has learnt.
+            return Ok((learnt, true));
         } else {
             failed = Some(next);
         }
         next = match failed {
-            None if learnt == parameters.most => return Ok(learnt),
+            None if learnt == parameters.most => return Ok((learnt, false)),
             None => (learnt * 2).min(parameters.most),
-            Some(failed) if failed - learnt <= 1 => return Ok(learnt),
+            Some(failed) if failed - learnt <= 1 => return Ok((learnt, false)),
             Some(failed) => learnt + (failed - learnt) / 2,
         };
     }
@@ -173,11 +203,11 @@ fn rate(
     let mut limited = true;
     loop {
         let lesson = school.learns(addresses, next)?;
-        if lesson.is_learnt() {
+        if lesson.is_learnt() && !lesson.overran {
             passed = Some(next);
         } else {
             failed = Some(next);
-            limited = lesson.unsent > 0;
+            limited = lesson.overran || lesson.is_doubtful();
         }
         let (low, high): (f64, f64) = (passed.unwrap_or(0.0), failed.unwrap_or(next));
         if high - low <= high * parameters.resolution || high < 1.0 {
@@ -187,21 +217,29 @@ fn rate(
     }
 }
 
-fn ledger(parameters: &Parameters, lessons: &[(u64, f64, Lesson)], capacity: u64) -> Ledger {
+fn ledger(
+    parameters: &Parameters,
+    lessons: &[(u64, f64, Lesson)],
+    capacity: u64,
+    is_limited: bool,
+) -> Ledger {
     let mut ledger = Ledger::default();
     ledger.note("RFC 2889 5.7", Level::Must, "a learning, a test and a monitoring port", true, "");
     ledger.note(
         "RFC 2889 5.7",
         Level::Plain,
         "the number of addresses is raised until frames are lost or flooded",
-        capacity < parameters.most,
-        format_args!("no more than {} were tried", parameters.most),
+        capacity < parameters.most && !is_limited,
+        match is_limited {
+            true => format!("the tester failed to offer more than {capacity} in time"),
+            false => format!("no more than {} were tried", parameters.most),
+        },
     );
     ledger.note(
         "RFC 2889 5.8",
         Level::Plain,
         "learning frames are offered at the rate asked for",
-        lessons.iter().all(|(_, _, lesson)| lesson.unsent == 0),
+        lessons.iter().all(|(_, _, lesson)| !lesson.is_doubtful() && !lesson.overran),
         "the tester could not offer some rates; they count as failed by the tester",
     );
     ledger
@@ -303,8 +341,9 @@ mod tests {
         fn teach(&mut self, addresses: u64, rate: f64) -> Result<Lesson, Invalid> {
             let learnt =
                 addresses.min(self.capacity).min((addresses as f64 * (self.rate / rate).min(1.0)) as u64);
-            let unsent = if rate > self.tester_rate_max { addresses / 2 } else { 0 };
-            Ok(Lesson { sent: addresses, received: addresses, flooded: addresses - learnt, unsent })
+            let overran = rate > self.tester_rate_max;
+            let flooded = addresses - learnt;
+            Ok(Lesson { sent: addresses, received: addresses, flooded, overran, ..Lesson::default() })
         }
     }
 
@@ -343,6 +382,37 @@ mod tests {
         assert!(report.limited_by_tester && report.capacity == 3000);
         assert!((0.98e5..=1e5).contains(&report.rate.unwrap()), "{:?}", report.rate);
         assert_eq!(report.ledger.deviations().count(), 1);
+    }
+
+    /// Learns everything that is taught evenly; the tester has no turn in the first of so many lessons.
+    struct Interrupted(usize);
+
+    impl Teacher for Interrupted {
+        fn teach(&mut self, addresses: u64, _: f64) -> Result<Lesson, Invalid> {
+            let late = if self.0 > 0 { addresses / 4 } else { 0 };
+            self.0 = self.0.saturating_sub(1);
+            Ok(Lesson { sent: addresses, received: addresses, flooded: late, late, ..Lesson::default() })
+        }
+    }
+
+    #[test]
+    fn what_the_tester_failed_to_teach_is_no_table_that_is_full() {
+        let parameters = Parameters { first: 16, most: 64, ..Parameters::quick(1e3, 1e6) };
+        let report = |lessons| run(&mut Interrupted(lessons), &parameters).unwrap();
+        let bounds = |report: &Report| (report.capacity, report.at_most, report.capacity_limited_by_tester);
+        let patient = report(3);
+        assert_eq!(bounds(&patient), (64, true, false));
+        let rates: Vec<f64> = patient.lessons[..4].iter().map(|(_, rate, _)| *rate).collect();
+        assert_eq!(rates, [1000.0, 500.0, 250.0, 125.0]);
+        // Nothing is known then, and not that it remembers none.
+        let never = report(usize::MAX);
+        assert_eq!((bounds(&never), never.rate), ((0, false, true), None));
+        assert!(
+            never
+                .ledger
+                .deviations()
+                .any(|c| c.deviation.as_deref().is_some_and(|d| d.contains("more than 0")))
+        );
     }
 
     proptest! {

@@ -68,6 +68,12 @@ pub fn latency(tagged_ns: &[u64]) -> Option<Latency> {
     Some(Latency { typical_ns: median(&sorted)?, worst_ns, frames: sorted.len() })
 }
 
+/// The average of the latencies of one trial's tagged frames (RFC 2544 26.2); nothing if none arrived.
+pub fn average_ns(tagged_ns: &[u64]) -> Option<f64> {
+    let sum: f64 = tagged_ns.iter().map(|ns| *ns as f64).sum();
+    (!tagged_ns.is_empty()).then(|| sum / tagged_ns.len() as f64)
+}
+
 /// Packet delay variation of one trial: the 99.9th percentile of the delays less the least one.
 ///
 /// `delays_ns` are those of the frames that arrived, in any order, and `lost` is the number of those that did not: they count as
@@ -251,6 +257,7 @@ mod tests {
         assert_eq!((latency.typical_ns, latency.worst_ns, latency.frames), (500.5, 999.0, 1000));
         assert_eq!(super::latency(&[]), None);
         assert_eq!(super::latency(&[7]).unwrap().worst_ns, 7.0);
+        assert_eq!((average_ns(&all), average_ns(&[])), (Some(500.5), None));
     }
 
     #[test]

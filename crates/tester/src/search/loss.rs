@@ -62,9 +62,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether some trial offered less than it should have: there the loss belongs to a lower rate than the point's.
+    /// Whether some trial offered less than it should have, or in lumps: there the loss is not that of the point's rate.
     pub fn limited_by_tester(&self) -> bool {
-        self.points.iter().any(|point| !point.done.outcome.tester_kept_up())
+        self.points.iter().any(|point| !point.done.outcome.is_of_device())
     }
 }
 

@@ -27,7 +27,7 @@
 //! by its last interval, by growing steps outwards from there, or by the middle of its bounds. Of all nominations the least
 //! load wins, because low loads fail for more goals.
 //!
-//! A trial in which the tester did not keep up counts its unsent frames as lost, which leads the search downwards; a goal whose bounds rest
+//! A trial in which the tester did not keep up (or sent in lumps, of which as many frames were lost) counts its unsent frames as lost, which leads the search downwards; a goal whose bounds rest
 //! on such a trial is marked ([`GoalResult::limited_by_tester`]) and is not a rate of the device.
 
 use std::collections::BTreeMap;
@@ -189,7 +189,7 @@ pub struct Seen {
     pub duration: Duration,
     /// Share of the frames that the schedule held which did not come through.
     pub loss_ratio: f64,
-    /// Whether some of them are the tester's fault.
+    /// Whether some of them are the tester's fault: they were not sent, or left in lumps.
     pub unsent: bool,
 }
 
@@ -199,7 +199,7 @@ impl Seen {
         let all = outcome.intended.max(outcome.sent);
         let missing = outcome.lost() + outcome.unsent();
         let loss_ratio = if all == 0 { 1.0 } else { missing as f64 / all as f64 };
-        Seen { duration: trial.duration, loss_ratio, unsent: !outcome.tester_kept_up() }
+        Seen { duration: trial.duration, loss_ratio, unsent: !outcome.is_of_device() }
     }
 }
 

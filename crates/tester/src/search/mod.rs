@@ -12,6 +12,7 @@
 //! | [`soak`] | when, over hours, frames were lost | |
 //! | [`bridge`] | how many addresses a bridge remembers, and how fast it learns them | RFC 2889 5.7, 5.8 |
 //! | [`delay`] | typical and worst latency, PDV, IPDV | RFC 8219 7.2, 7.3 |
+//! | [`load`] | nothing, but whether a procedure ran at the throughput | RFC 2544 26.2, RFC 8219 7 |
 //! | [`observe`] | which trials tell single frames' delays | RFC 2544 26.2, RFC 8219 7 |
 //! | [`ipv6`] | nothing, but which demands on tests with IPv6 are met | RFC 5180 |
 //! | [`setup`] | nothing, but which demands on every test are met | RFC 2544 7 to 23 |
@@ -26,6 +27,7 @@ pub mod back_to_back;
 pub mod bridge;
 pub mod delay;
 pub mod ipv6;
+pub mod load;
 pub mod loss;
 pub mod medium;
 pub mod mlr;

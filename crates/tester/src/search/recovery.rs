@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::load::Origin;
 use super::stream::{Step, Streams, Timeline};
 use super::{Error, Ledger, Level, Summary, require, seconds};
 
@@ -14,8 +15,12 @@ use super::{Error, Ledger, Level, Summary, require, seconds};
 pub struct Parameters {
     /// The device's throughput for frames of this size, measured before; frames a second for each sending port.
     pub throughput: f64,
-    /// The medium's rate.
+    /// The greatest rate that is offered.
     pub rate_max: f64,
+    /// Whether that is the medium's, and not what the tester reaches.
+    pub is_medium: bool,
+    /// Where the throughput comes from.
+    pub origin: Origin,
     /// How long the overload lasts.
     pub overload: Duration,
     /// How long the device is watched at half the rate.
@@ -34,6 +39,8 @@ impl Parameters {
         Parameters {
             throughput,
             rate_max,
+            is_medium: true,
+            origin: Origin::Found,
             overload: Duration::from_secs(60),
             watch: Duration::from_secs(60),
             quiet: Duration::from_secs(2),
@@ -59,12 +66,19 @@ impl Parameters {
         (self.throughput * 1.1).min(self.rate_max)
     }
 
+    /// Whether the tester does not reach the rate of the overload.
+    pub fn is_less(&self) -> bool {
+        !self.is_medium && self.rate_max < self.throughput * 1.1
+    }
+
     fn check(&self) -> Result<(), Error> {
         let rate = self.rate_max;
         require(rate.is_finite() && rate > 0.0, "the medium's rate", rate, "above 0 frames/s")?;
         let allowed = "above 0 and at most the medium's rate";
         let throughput = self.throughput;
-        require(throughput > 0.0 && throughput <= rate, "the throughput", throughput, allowed)?;
+        // More than the tester reaches may be known of a device.
+        let is_allowed = throughput > 0.0 && (throughput <= rate || !self.is_medium);
+        require(is_allowed, "the throughput", throughput, allowed)?;
         require(!self.overload.is_zero(), "the overload", seconds(self.overload), "above 0 s")?;
         require(
             self.watch > self.quiet,
@@ -160,12 +174,23 @@ fn ledger(parameters: &Parameters, recoveries: &[Recovery]) -> Ledger {
         parameters.repetitions * parameters.repeats > 1,
         "it was done once",
     );
+    let kept_up = recoveries.iter().all(|recovery| recovery.timeline.tester_kept_up());
+    let less = parameters.is_less().then_some("at the greatest rate that the tester reaches, which is less");
+    let unsent = (!kept_up).then_some("the tester could not offer the rate");
+    let done: Vec<&str> = [parameters.origin.doubt(), less, unsent].into_iter().flatten().collect();
     ledger.note(
         "RFC 2544 26.5",
         Level::Plain,
         "the rate is 110 % of the throughput, or the medium's rate",
-        recoveries.iter().all(|recovery| recovery.timeline.tester_kept_up()),
-        "the tester could not offer the rate",
+        done.is_empty(),
+        done.join("; "),
+    );
+    ledger.note(
+        "RFC 2544 26.5",
+        Level::Plain,
+        "the time from the fall of the rate to the last frame lost is measured",
+        recoveries.iter().all(|recovery| recovery.time.is_some()),
+        format_args!("frames were still lost {} after it", seconds(parameters.watch)),
     );
     let overloaded = recoveries.iter().all(|recovery| recovery.overloaded);
     ledger.note(
@@ -230,7 +255,10 @@ mod tests {
 
     #[test]
     fn loss_near_the_end_is_no_recovery() {
-        assert_eq!(check(Some(59_000), true).time_s(), None);
+        let report = check(Some(59_000), true);
+        assert_eq!(report.time_s(), None);
+        let said: Vec<_> = report.ledger.deviations().filter_map(|clause| clause.deviation.clone()).collect();
+        assert_eq!(said, ["frames were still lost 60 s after it"]);
         assert!(check(Some(57_000), true).time_s().is_some());
     }
 
@@ -242,5 +270,20 @@ mod tests {
         assert_eq!(parameters.overload_rate(), 1e6);
         let mut device = Device { recovers_after: None, loses_in_overload: false, seen: Vec::new() };
         assert!(run(&mut device, &Parameters { throughput: 0.0, ..parameters }).is_err());
+    }
+
+    #[test]
+    fn an_overload_is_of_the_throughput_that_was_found() {
+        let said = |change: fn(&mut Parameters)| {
+            let mut device = Device { recovers_after: None, loses_in_overload: true, seen: Vec::new() };
+            let mut parameters = Parameters::rfc(1e6, 1e6);
+            change(&mut parameters);
+            let report = run(&mut device, &parameters).unwrap();
+            report.ledger.deviations().filter_map(|c| c.deviation.clone()).collect::<String>()
+        };
+        assert_eq!(said(|_| ()), "", "the medium carries no more");
+        assert!(said(|p| p.is_medium = false).contains("reaches, which is less"));
+        assert!(said(|p| p.origin = Origin::Named).contains("did not determine the throughput"));
+        assert!(said(|p| (p.is_medium, p.throughput) = (false, 2e6)).contains("reaches, which is less"));
     }
 }

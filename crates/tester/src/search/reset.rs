@@ -12,6 +12,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::load::Origin;
 use super::stream::{Resets, Timeline};
 use super::{Error, Ledger, Level, Summary, require, seconds};
 
@@ -52,6 +53,12 @@ pub struct Parameters {
     pub kind: Kind,
     /// Frames a second for each sending port: the throughput at the least frame size.
     pub rate: f64,
+    /// Where that rate comes from.
+    pub origin: Origin,
+    /// Bytes of the frames, with FCS.
+    pub size: usize,
+    /// Those of the least frames that these flows can have.
+    pub least_size: usize,
     /// How many ports send.
     pub sending_ports: u32,
     /// How long the stream runs before.
@@ -68,7 +75,18 @@ impl Parameters {
     /// Time enough for a whole system to start. The documents leave the number of repetitions open, but want it reported.
     pub fn rfc(kind: Kind, rate: f64) -> Parameters {
         let after = Duration::from_secs(300);
-        Parameters { kind, rate, sending_ports: 1, before: RFC_BEFORE, after, repetitions: 3, repeats: 1 }
+        Parameters {
+            kind,
+            rate,
+            origin: Origin::Found,
+            size: 64,
+            least_size: 64,
+            sending_ports: 1,
+            before: RFC_BEFORE,
+            after,
+            repetitions: 3,
+            repeats: 1,
+        }
     }
 
     /// For a process that starts within seconds.
@@ -183,12 +201,20 @@ fn evaluate(timeline: Timeline, parameters: &Parameters) -> Outage {
 
 fn ledger(parameters: &Parameters, outages: &[Outage]) -> Ledger {
     let mut ledger = Ledger::default();
+    let Parameters { size, least_size, .. } = *parameters;
+    let mut done: Vec<String> = parameters.origin.doubt().map(str::to_owned).into_iter().collect();
+    if size != least_size {
+        done.push(format!("with frames of {size} bytes; {least_size} are the least"));
+    }
+    if !outages.iter().all(|outage| outage.timeline.tester_kept_up()) {
+        done.push("the tester could not offer the rate".to_owned());
+    }
     ledger.note(
         "RFC 2544 26.6",
         Level::Plain,
         "the stream runs at the throughput of the least frame size",
-        outages.iter().all(|outage| outage.timeline.tester_kept_up()),
-        "the tester could not offer the rate",
+        done.is_empty(),
+        done.join("; "),
     );
     ledger.note(
         "RFC 6201 1.4",
@@ -294,5 +320,18 @@ mod tests {
         assert_eq!(report.ledger.deviations().next().unwrap().deviation.as_deref(), Some("it was done once"));
         let error = run(&mut Device(Vec::new()), &Parameters { rate: -1.0, ..parameters }).unwrap_err();
         assert_eq!(error.to_string(), "the rate is -1; it must be above 0 frames/s");
+    }
+
+    #[test]
+    fn a_reset_is_one_of_least_frames_at_the_throughput() {
+        let said = |origin, size| {
+            let parameters = Parameters { origin, size, ..Parameters::rfc(Kind::Process, 1000.0) };
+            let report = run(&mut Device(Vec::new()), &parameters).unwrap();
+            report.ledger.deviations().filter_map(|c| c.deviation.clone()).collect::<String>()
+        };
+        assert_eq!(said(Origin::Found, 64), "");
+        assert_eq!(said(Origin::Found, 512), "with frames of 512 bytes; 64 are the least");
+        assert!(said(Origin::Named, 64).contains("this run did not determine the throughput"));
+        assert!(said(Origin::Reached, 64).contains("the throughput may be higher"));
     }
 }

@@ -94,7 +94,7 @@ impl Measurer for Device {
         // A little is added for products that are a rounding short of a whole number.
         let forwarded = sent.min((capacity * time_s + 1e-6) as u64 + self.buffer_frames);
         let received = forwarded - self.taken_by_chance(forwarded);
-        Ok(Outcome { intended, sent, received, duration: trial.duration })
+        Ok(Outcome { intended, sent, received, duration: trial.duration, late: 0 })
     }
 }
 
@@ -106,6 +106,6 @@ impl Bursts for Device {
         let capacity = self.capacity * (1.0 + self.noise * (2.0 * self.draw() - 1.0));
         let forwarded = sent.min((capacity * time_s) as u64 + self.buffer_frames);
         let received = forwarded - self.taken_by_chance(forwarded);
-        Ok(Outcome { intended: frames, sent, received, duration: Duration::from_secs_f64(time_s) })
+        Ok(Outcome { intended: frames, sent, received, duration: Duration::from_secs_f64(time_s), late: 0 })
     }
 }

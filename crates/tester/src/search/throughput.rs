@@ -107,7 +107,7 @@ pub struct Report {
     pub parameters: Parameters,
     /// One for each repetition.
     pub found: Vec<Found>,
-    /// The least rate at which the tester did not keep up, even if the result does not hang on it.
+    /// The least rate at which the tester did not keep up, or sent in lumps that were lost, even if the result does not hang on it.
     pub tester_failed_at: Option<f64>,
     /// Every trial, in order.
     pub trials: Vec<Done>,
@@ -156,7 +156,7 @@ pub fn run(measurer: &mut dyn Measurer, parameters: &Parameters) -> Result<Repor
     for _ in 0..parameters.repetitions {
         found.push(search(&mut log, parameters)?);
     }
-    let failed = log.done.iter().filter(|done| !done.outcome.tester_kept_up()).map(|done| done.trial.rate);
+    let failed = log.done.iter().filter(|done| !done.outcome.is_of_device()).map(|done| done.trial.rate);
     Ok(Report {
         parameters: *parameters,
         found,
@@ -269,11 +269,11 @@ impl Bracket<'_> {
     }
 }
 
-/// Who failed, if somebody did. A tester behind its schedule sends its frames bunched, so loss in such a trial is not held against
-/// the device.
+/// Who failed, if somebody did. A tester behind its schedule sends its frames in lumps, so what is lost of them is not held against the
+/// device.
 fn verdict(outcome: &Outcome) -> Option<Limit> {
     match outcome {
-        outcome if !outcome.tester_kept_up() => Some(Limit::Tester),
+        outcome if !outcome.is_of_device() => Some(Limit::Tester),
         outcome if outcome.lost() > 0 || outcome.sent == 0 => Some(Limit::Device),
         _ => None,
     }
@@ -346,6 +346,25 @@ mod tests {
         assert_eq!(report.limit(), Limit::Device);
         assert!((report.throughput().unwrap() - 5e5).abs() <= 2.5e3);
         assert!(report.tester_failed_at.unwrap() > 1e6);
+    }
+
+    /// A tester without a turn now and then, before a device that loses what comes in lumps.
+    #[test]
+    fn what_is_lost_of_lumps_is_not_held_against_the_device() {
+        struct Lumps(Device);
+        impl Measurer for Lumps {
+            fn measure(&mut self, trial: Trial) -> Result<Outcome, crate::trial::Invalid> {
+                let mut outcome = self.0.measure(trial)?;
+                outcome.late = outcome.sent / 10;
+                outcome.received -= if trial.rate > 1e6 { outcome.received / 20 } else { 0 };
+                Ok(outcome)
+            }
+        }
+        let report = run(&mut Lumps(Device::sharp(f64::MAX)), &Parameters::quick(RATE_MAX)).unwrap();
+        assert_eq!((report.limit(), report.throughput()), (Limit::Tester, None));
+        // More than that is the device's own.
+        let report = run(&mut Lumps(Device::sharp(5e5)), &Parameters::rfc(RATE_MAX)).unwrap();
+        assert!(report.trials.iter().any(|done| done.outcome.lost() > done.outcome.late));
     }
 
     #[test]

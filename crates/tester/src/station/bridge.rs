@@ -7,6 +7,7 @@ use packet::{Batch, Packet};
 use wire::MacAddr;
 
 use super::line::BURST;
+use super::times::later_than;
 use super::{Detail, Job, Offer, Plan, Reset, Station, Stream};
 use crate::frame::Flow;
 use crate::search::bridge::{Lesson, Teacher};
@@ -15,7 +16,9 @@ use crate::trial::Invalid;
 /// Frames a second that look for what was learnt, and how much longer that may take: it is not the bridge's speed that is asked for.
 const TEST_RATE: f64 = 20_000.0;
 const TEST_GRACE: Duration = Duration::from_secs(10);
-/// How much later than due learning frames may leave at least.
+/// Frames that leave so much later are lumps of a hundred: more than some ports hold.
+const TEST_LATE: Duration = Duration::from_millis(5);
+/// How much later than due learning frames may leave, at least, so that the rate is still what was asked for.
 const LEARNING_GRACE: Duration = Duration::from_micros(200);
 /// A lesson in which the tester failed is repeated so often.
 const ATTEMPTS: usize = 3;
@@ -169,17 +172,25 @@ impl BridgeStation<'_> {
 impl BridgeStation<'_> {
     fn attempt(&mut self, addresses: u32, rate: f64) -> Result<Lesson, Invalid> {
         let learning = (0..addresses).map(|n| flow((0, n), (1, 0))).collect();
-        let grace = LEARNING_GRACE.max(Duration::from_secs_f64(0.02 * f64::from(addresses) / rate));
-        let learning = self.once((0, 1), learning, rate, grace)?.outcome;
+        let time = Duration::from_secs_f64(f64::from(addresses) / rate);
+        let grace = LEARNING_GRACE.max(time.mul_f64(0.02));
+        let learning = self.once((0, 1), learning, rate, TEST_GRACE)?;
         let test = (0..addresses).map(|n| flow((1, 0), (0, n))).collect();
         let test = self.once((1, 0), test, TEST_RATE, TEST_GRACE)?;
         Ok(Lesson {
             sent: test.outcome.sent,
             received: test.outcome.received,
             flooded: test.counts.misrouted,
-            unsent: learning.unsent() + test.outcome.unsent(),
+            unsent: learning.outcome.unsent() + test.outcome.unsent(),
+            late: later_than(&learning.lateness, grace) + lumps(&test),
+            overran: learning.outcome.duration > time + grace,
         })
     }
+}
+
+/// Frames of a test that left in lumps and may have been lost for that. What was flooded was not learnt, however it was asked for.
+fn lumps(test: &Detail) -> u64 {
+    if test.counts.misrouted > 0 { 0 } else { later_than(&test.lateness, TEST_LATE) }
 }
 
 impl Teacher for BridgeStation<'_> {
@@ -196,7 +207,7 @@ impl Teacher for BridgeStation<'_> {
             (self.forget)()?;
             self.greet()?;
             lesson = self.attempt(addresses as u32, rate)?;
-            if lesson.unsent == 0 {
+            if !lesson.is_doubtful() && !lesson.overran {
                 break;
             }
         }

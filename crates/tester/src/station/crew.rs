@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use super::course::Course;
 use super::offer::{Job, Order};
-use super::run::DUPLICATES_NS;
 use super::{Delays, Plan, Ran, Station, go_on};
 use crate::account::Counts;
 use crate::management::Answers;
@@ -71,6 +70,8 @@ pub struct Progress {
     pub sent: u64,
     /// Frames received, when that was last counted.
     pub received: u64,
+    /// The longest that a frame or a copy of one took until then, in nanoseconds; 0 where clocks differ.
+    pub slowest_ns: u64,
 }
 
 /// What the ports of one member, or of all together, saw of a trial.
@@ -79,7 +80,10 @@ pub struct Tally {
     /// Frames sent, by port.
     pub(super) sent: Vec<u64>,
     pub(super) counts: Counts,
+    /// By flow.
+    pub(super) flows: Vec<Counts>,
     pub(super) damaged: u64,
+    pub(super) old: u64,
     pub(super) foreign: u64,
     pub(super) answers: Answers,
     pub(super) missed: u64,
@@ -105,7 +109,9 @@ impl Tally {
     fn add(&mut self, other: Tally) {
         self.sent.iter_mut().zip(other.sent).for_each(|(sum, sent)| *sum += sent);
         self.counts.add(&other.counts);
+        self.flows.iter_mut().zip(&other.flows).for_each(|(flow, other)| flow.add(other));
         self.damaged += other.damaged;
+        self.old += other.old;
         self.foreign += other.foreign;
         self.answers.add(&other.answers);
         self.missed += other.missed;
@@ -306,6 +312,7 @@ impl Crew {
             all.is_sending |= one.is_sending;
             all.sent += one.sent;
             all.received += one.received;
+            all.slowest_ns = all.slowest_ns.max(one.slowest_ns);
         }
         Ok(all)
     }
@@ -338,14 +345,17 @@ impl Crew {
 
     /// Waits for what still comes.
     fn await_stragglers(&mut self, station: &Station, job: &Job<'_>) -> Result<(), Invalid> {
-        let mut stop = Instant::now() + job.stragglers.unwrap_or(station.stragglers);
-        let mut is_complete = job.is_patient;
+        let last = Instant::now() + job.stragglers.unwrap_or(station.stragglers);
+        let mut stop = last;
+        let mut complete = None;
         let mut wait = ASK.0;
         loop {
-            let told = self.progress(!is_complete)?;
-            if !is_complete && told.received >= told.sent * station.copies {
-                is_complete = true;
-                stop = stop.min(Instant::now() + Duration::from_nanos(DUPLICATES_NS));
+            let told = self.progress(!job.is_patient)?;
+            if complete.is_none() && !job.is_patient && told.received >= told.sent * station.copies {
+                complete = Some(Instant::now());
+            }
+            if let Some(since) = complete {
+                stop = last.min(since + Duration::from_nanos(job.duplicates_ns + told.slowest_ns));
             }
             let left = stop.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What happens at each port, frame by frame: the loop's inside.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use packet::port::{RxQueue, TxQueue};
 use packet::{Batch, HEADROOM, Packet};
@@ -149,7 +150,10 @@ pub(super) struct Turn {
     /// Frames that the tester's ports had had no room for before.
     pub(super) missed_before: u64,
     pub(super) damaged: u64,
+    pub(super) old: u64,
     pub(super) foreign: u64,
+    /// Who talks to whom: what has such addresses is the tester's, however damaged.
+    pub(super) pairs: Arc<HashSet<(IpAddr, IpAddr)>>,
     /// What is sent beside the test's frames.
     pub(super) beside: Vec<Vec<u8>>,
     /// What answers there were to questions of management.
@@ -160,6 +164,8 @@ pub(super) struct Turn {
     pub(super) latency: Times,
     pub(super) response: Times,
     pub(super) lateness: Times,
+    /// The longest that a frame took which was not received: a copy, or one at a wrong port.
+    pub(super) slowest_copy_ns: u64,
     /// By flow; nothing for flows that are not sent.
     pub(super) slots: Vec<Option<Slot>>,
     pub(super) course: Option<Course>,
@@ -305,6 +311,7 @@ impl Receiver {
         for packet in self.batch.iter() {
             match frame::read(packet.data(), &turn.key, &turn.ports) {
                 Received::Test(signature) => turn.arrived(signature, port, now),
+                Received::Old => turn.old += 1,
                 Received::Damaged => turn.damaged += 1,
                 Received::Foreign => {
                     if let Some(is_right) = management::answer(packet.data()) {
@@ -313,6 +320,11 @@ impl Receiver {
                     }
                     // What is sent beside the test's frames may be flooded: it is the tester's all the same.
                     if turn.beside.iter().any(|frame| packet.data().starts_with(frame)) {
+                        continue;
+                    }
+                    let mut pairs = frame::addresses(packet.data()).into_iter().flatten();
+                    if pairs.any(|pair| turn.pairs.contains(&pair)) {
+                        turn.damaged += 1;
                         continue;
                     }
                     turn.foreign += 1;
@@ -353,7 +365,12 @@ impl Turn {
                 self.accounts.arrived(flow.saturating_mul(ports).saturating_add(port.into()), sequence, port)
             }
         };
+        // A copy, and what came out at a wrong port, is no frame whose time anybody waits for.
         let delay = since(departure_ns, now);
+        if !is_received {
+            self.slowest_copy_ns = self.slowest_copy_ns.max(if self.is_timed { delay } else { 0 });
+            return;
+        }
         if self.is_timed {
             self.latency.record(delay);
         }
@@ -362,13 +379,11 @@ impl Turn {
         if self.is_timed {
             self.response.record(now.saturating_sub(self.schedule.due_ns(number)));
         }
-        if is_received {
-            if let Some(course) = &mut self.course {
-                course.received(slot.port, number, &self.schedule, now);
-            }
-            if let Some(delays) = &mut self.delays {
-                delays.note(slot.port, number, delay);
-            }
+        if let Some(course) = &mut self.course {
+            course.received(slot.port, number, &self.schedule, now);
+        }
+        if let Some(delays) = &mut self.delays {
+            delays.note(slot.port, number, delay);
         }
     }
 }

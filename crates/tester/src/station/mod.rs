@@ -14,6 +14,7 @@ mod bridge;
 mod clock;
 mod course;
 mod crew;
+mod fate;
 mod gauge;
 mod line;
 mod offer;
@@ -29,7 +30,7 @@ mod tests;
 mod times;
 mod warm_up;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ use packet::port::{Device, Link};
 
 pub use bridge::{BridgeStation, Exchanged, flow as host_flow};
 pub use crew::{Member, Progress, Tally};
+pub use fate::{Fate, Fates};
 pub use gauge::Gauge;
 pub use offer::{Offer, Order};
 pub use plan::{Every, Extra, Plan, Stream};
@@ -70,8 +72,10 @@ pub struct Detail {
     pub outcome: Outcome,
     /// What became of the frames.
     pub counts: Counts,
-    /// Frames that arrived damaged, or from a trial before.
+    /// Frames that arrived damaged.
     pub damaged: u64,
+    /// Whole frames of a trial before.
+    pub old: u64,
     /// Frames that are not the tester's.
     pub foreign: u64,
     /// Questions of management, and what came of them ([`crate::management`]).
@@ -81,12 +85,22 @@ pub struct Detail {
     pub missed: u64,
     /// Frames beside the test's ([`Extra`]) that were due and that the tester did not send.
     pub beside_unsent: u64,
+    /// What became of each flow's frames.
+    pub fates: Fates,
     /// From a frame's departure to its arrival, in nanoseconds.
     pub latency: Histogram<u64>,
     /// From when a frame was due to its arrival: what a user would see who sends on time (corrected for coordinated omission).
     pub response: Histogram<u64>,
     /// How late frames left the tester, in nanoseconds: its own pacing error.
     pub lateness: Histogram<u64>,
+}
+
+impl Detail {
+    /// Of the frames that did not arrive as and where they should, those that came out of nowhere: neither elsewhere nor damaged, as far as
+    /// these are no copies.
+    pub fn vanished(&self) -> u64 {
+        self.outcome.lost().saturating_sub(self.counts.misrouted + self.damaged)
+    }
 }
 
 /// Is shown trials: what was seen of each, and why it is worth nothing, if it is. Of one that was cut off, what was seen until then is
@@ -108,6 +122,8 @@ pub struct Station {
     receivers: Vec<Receiver>,
     /// Where each flow ought to arrive.
     expected: Vec<u16>,
+    /// From where to where flows go.
+    pairs: Arc<HashSet<(IpAddr, IpAddr)>>,
     /// Where each flow goes.
     destinations: Vec<IpAddr>,
     /// The device's own addresses, as far as it told them.
@@ -194,6 +210,7 @@ impl Station {
             senders,
             receivers,
             expected: Vec::new(),
+            pairs: Arc::default(),
             destinations: Vec::new(),
             own: BTreeSet::new(),
             ports: 0..=0,
@@ -275,6 +292,9 @@ impl Station {
             }
             sender.active = (0..stream.flows.len() as u32).collect();
         }
+        let detours = plan.streams.iter().flat_map(|stream| &stream.detours);
+        let all = flows.clone().map(|(flow, _)| flow).chain(detours);
+        self.pairs = Arc::new(all.map(|flow| (flow.src, flow.dst)).collect());
         self.destinations = flows.map(|(flow, _)| flow.dst).collect();
         self.ports = least..=greatest;
         self.copies = if plan.everywhere { self.senders.len() as u64 - 1 } else { 1 };
@@ -349,12 +369,13 @@ impl Station {
         self.ahead = time;
     }
 
-    /// Carries out a trial.
+    /// Carries out a trial, and waits for copies of frames longer than a search does.
     ///
     /// # Errors
     /// The rate is no positive number, a link is down or goes down meanwhile, or the guard ([`Station::watch`]) says so.
     pub fn run(&mut self, trial: Trial) -> Result<Detail, Invalid> {
-        self.carry_out(Job::new(Offer::from(trial))).map(|ran| ran.detail)
+        let job = Job { duplicates_ns: run::ALL_DUPLICATES_NS, ..Job::new(Offer::from(trial)) };
+        self.carry_out(job).map(|ran| ran.detail)
     }
 
     /// Shows every trial from now on to `watcher` when it is done: what was offered, on average and for how long, and what became of

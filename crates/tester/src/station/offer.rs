@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::run::DUPLICATES_NS;
 use super::{Plan, Sampling};
 use crate::pace::Schedule;
 use crate::search::stream::Step;
@@ -120,6 +121,8 @@ pub(super) struct Job<'a> {
     pub(super) order: Order,
     /// For how long stragglers are waited for, instead of the plan's.
     pub(super) stragglers: Option<Duration>,
+    /// For how long copies are waited for at least when all frames have arrived.
+    pub(super) duplicates_ns: u64,
     /// Whether it lasts so long even if all frames have arrived.
     pub(super) is_patient: bool,
     /// Whether it only warms the device up.
@@ -143,6 +146,19 @@ impl<'a> Job<'a> {
             is_reset: false,
             is_timed: true,
         };
-        Job { order, stragglers: None, is_patient: false, is_warm_up: false, may_be_cut: false, event: None }
+        Job::of(order)
+    }
+
+    /// What such an order is about.
+    pub(super) fn of(order: Order) -> Job<'a> {
+        Job {
+            order,
+            stragglers: None,
+            duplicates_ns: DUPLICATES_NS,
+            is_patient: false,
+            is_warm_up: false,
+            may_be_cut: false,
+            event: None,
+        }
     }
 }

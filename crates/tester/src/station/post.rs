@@ -31,6 +31,7 @@ struct Lead {
     has_sent: AtomicBool,
     sent: AtomicU64,
     received: AtomicU64,
+    slowest_ns: AtomicU64,
 }
 
 impl Lead {
@@ -164,6 +165,7 @@ impl Member for Post {
             is_sending: !self.lead.has_sent.load(Acquire),
             sent: self.lead.sent.load(Relaxed),
             received: self.lead.received.load(Relaxed),
+            slowest_ns: self.lead.slowest_ns.load(Relaxed),
         })
     }
 
@@ -239,6 +241,7 @@ impl Station {
             }
             lead.go_on()?;
             if lead.is_asked.swap(false, Relaxed) {
+                lead.slowest_ns.store(turn.latency.greatest().max(turn.slowest_copy_ns), Relaxed);
                 lead.received.store(turn.accounts.all().received, Relaxed);
             }
             let now = self.clock.now();

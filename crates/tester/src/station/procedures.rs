@@ -4,16 +4,19 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::{Delays, Detail, Job, Offer, Sampling, Station, go_on};
+use super::{Delays, Detail, Job, Offer, Order, Ran, Sampling, Station, go_on};
 use crate::search::back_to_back::Bursts;
 use crate::search::observe::Observer;
 use crate::search::stream::{Resets, Step, Streams, Timeline};
 use crate::trial::{Invalid, Measurer, Outcome, Trial};
 
-/// A burst, or a trial in which the tester was interrupted, says nothing if not all was sent in its time, and is repeated so often.
+/// A burst, or a trial in which the tester was interrupted, says nothing if not all was sent in its time, or what was lost left in lumps;
+/// it is repeated so often.
 const ATTEMPTS: usize = 3;
-/// A tester that leaves out more than this share is not interrupted, but too slow.
+/// A tester that leaves out more than this share is not interrupted, but too slow;
 const INTERRUPTED: f64 = 0.05;
+/// and so is one of whose frames more than this share leave in lumps.
+const LUMPS: f64 = 0.5;
 /// Bins of a reset's timeline.
 const RESET_BIN: Duration = Duration::from_millis(100);
 /// Bins of a timeline at most.
@@ -21,16 +24,15 @@ const BINS_MAX: u128 = 1_000_000;
 
 impl Measurer for Station {
     fn measure(&mut self, trial: Trial) -> Result<Outcome, Invalid> {
-        let mut outcome = Outcome::default();
-        for _ in 0..ATTEMPTS {
-            outcome = self.run(trial)?.outcome;
-            let slow = outcome.unsent() as f64 > INTERRUPTED * outcome.intended as f64;
-            if outcome.tester_kept_up() || slow {
-                break;
-            }
-        }
-        Ok(outcome)
+        self.undisturbed(&Job::new(Offer::from(trial)).order).map(|ran| ran.detail.outcome)
     }
+}
+
+/// Whether a tester that was interrupted spoiled this; one that is too slow would do so again.
+fn is_spoiled(outcome: &Outcome) -> bool {
+    let share = |frames: u64, most: f64| frames as f64 > most * outcome.intended as f64;
+    let is_slow = share(outcome.unsent(), INTERRUPTED) || share(outcome.late, LUMPS);
+    !outcome.is_of_device() && !is_slow
 }
 
 impl Observer for Station {
@@ -39,12 +41,24 @@ impl Observer for Station {
     fn observe(&mut self, trial: Trial, sampling: Sampling) -> Result<(Detail, Delays), Invalid> {
         let mut job = Job::new(Offer::from(trial));
         job.order.sampling = Some(sampling);
-        let ran = self.carry_out(job)?;
+        let ran = self.undisturbed(&job.order)?;
         Ok((ran.detail, ran.delays.unwrap_or_else(|| unreachable!("they were asked for"))))
     }
 }
 
 impl Station {
+    /// Carries out a trial, anew if the tester was interrupted.
+    fn undisturbed(&mut self, order: &Order) -> Result<Ran, Invalid> {
+        let mut left = ATTEMPTS;
+        loop {
+            let ran = self.carry_out(Job::of(order.clone()))?;
+            left -= 1;
+            if left == 0 || !is_spoiled(&ran.detail.outcome) {
+                return Ok(ran);
+            }
+        }
+    }
+
     /// This station, sending bursts at the medium's rate: frames a second for each sending port.
     pub fn bursts(&mut self, line_rate: f64) -> BurstStation<'_> {
         BurstStation { station: self, line_rate }

@@ -4,31 +4,53 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
+
 use super::course::Course;
 use super::crew::Tally;
 use super::line::{Pending, Sender, Slot, Turn};
-use super::offer::{Job, Order};
+use super::offer::{Job, Offer, Order};
 use super::sample::Delays;
 use super::source::LEAD_NS;
-use super::times::Times;
-use super::{Detail, Ran, Station, go_on};
-use crate::account::{ANYWHERE, Accounts};
+use super::times::{Times, later_than};
+use super::{Detail, Fate, Fates, Ran, Station, fate, go_on};
+use crate::account::{ANYWHERE, Accounts, Counts};
 use crate::management::Answers;
 use crate::signature::Key;
 use crate::trial::{Invalid, Outcome};
 
-/// How long duplicates are waited for when all frames have arrived.
+/// How long duplicates are waited for when all frames have arrived, on top of the longest that any frame was seen to take; and where there
+/// is but one trial, which ought to tell all.
 pub(super) const DUPLICATES_NS: u64 = 5_000_000;
+pub(super) const ALL_DUPLICATES_NS: u64 = 250_000_000;
 /// How long answers to questions of management are waited for then.
 const ANSWERS_NS: u64 = 100_000_000;
 /// How much later than due the last frames may leave, at least and at most.
 const GRACE: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(10));
+/// So many frames that are due at once may be more than a port has room for; and how late the first is then at least, for no tester is on
+/// time to the microsecond.
+const LUMP: (u64, Duration) = (256, Duration::from_micros(160));
+/// So many frames one behind the other are no lump.
+const CLOSE: (u64, Duration) = (32, Duration::from_micros(20));
 /// How often a look is taken, while frames are sent, at links and at whatever else a run needs.
 pub(super) const LOOK_NS: u64 = 50_000_000;
 /// How often neighbours are answered while the device settles.
 const SETTLING: Duration = Duration::from_millis(10);
 /// Bits for the windows of all flows together: what fits the second-level cache.
 const WINDOWS: u32 = 1 << 20;
+
+/// Frames of lumps, if there was one of more than [`LUMP`] frames: those before which more than [`CLOSE`] were due. Frames of bursts leave
+/// as soon as they can, and are none.
+fn late(offer: &Offer, burst: u64, lateness: &Histogram<u64>) -> u64 {
+    if let Offer::Burst { .. } = offer {
+        return 0;
+    }
+    let after = |(frames, least): (u64, Duration)| {
+        let frames = (frames + burst.saturating_sub(1)) as f64;
+        Duration::try_from_secs_f64(frames / offer.trial().rate).unwrap_or(Duration::MAX).max(least)
+    };
+    if later_than(lateness, after(LUMP)) == 0 { 0 } else { later_than(lateness, after(CLOSE)) }
+}
 
 impl Station {
     pub(super) fn carry_out(&mut self, mut job: Job<'_>) -> Result<Ran, Invalid> {
@@ -225,7 +247,9 @@ impl Station {
             accounts_per_flow: if self.copies == 1 { 1 } else { self.senders.len() as u32 },
             missed_before: self.missed(),
             damaged: 0,
+            old: 0,
             foreign: 0,
+            pairs: self.pairs.clone(),
             beside: self.beside(),
             answers: Answers::default(),
             askers: BTreeSet::new(),
@@ -233,6 +257,7 @@ impl Station {
             latency: Times::default(),
             response: Times::default(),
             lateness: Times::default(),
+            slowest_copy_ns: 0,
             slots,
             course: order.bin.map(|bin| Course::new(&schedule, start, bin, self.senders.len())),
             delays: order.sampling.map(|sampling| Delays::new(sampling, intended)),
@@ -249,8 +274,10 @@ impl Station {
     /// Receives what still comes after the last frame has left at `now`.
     pub(super) fn await_stragglers(&mut self, turn: &mut Turn, job: &Job<'_>, now: u64) {
         let sent: u64 = self.senders.iter().map(|s| s.next).sum();
-        let mut stop = now + job.stragglers.unwrap_or(self.stragglers).as_nanos() as u64;
-        let mut complete = job.is_patient;
+        let last = now + job.stragglers.unwrap_or(self.stragglers).as_nanos() as u64;
+        let mut stop = last;
+        // From when on only copies are waited for, and how long at least.
+        let mut complete = None;
         let mut over = false;
         while !over {
             // Looked at first: a tester that had no turn for so long still takes what has come meanwhile.
@@ -259,11 +286,14 @@ impl Station {
             for _ in 0..64 {
                 self.turn(turn, None);
             }
-            if !complete && turn.accounts.all().received >= sent * self.copies {
-                complete = true;
+            if complete.is_none() && !job.is_patient && turn.accounts.all().received >= sent * self.copies {
                 let are_missing = turn.answers.right + turn.answers.wrong < self.asked();
-                let wait = if are_missing { ANSWERS_NS } else { DUPLICATES_NS };
-                stop = stop.min(self.clock.now() + wait);
+                let wait = job.duplicates_ns.max(if are_missing { ANSWERS_NS } else { 0 });
+                complete = Some((self.clock.now(), wait.max(job.duplicates_ns + turn.latency.greatest())));
+            }
+            if let Some((since, wait)) = complete {
+                // A copy that came late says that others may come as late.
+                stop = last.min(since + wait.max(job.duplicates_ns + turn.slowest_copy_ns));
             }
         }
     }
@@ -273,7 +303,9 @@ impl Station {
         Tally {
             sent: self.senders.iter().map(|sender| sender.next).collect(),
             counts: turn.accounts.all(),
+            flows: turn.accounts.each_of(turn.accounts_per_flow as usize),
             damaged: turn.damaged,
+            old: turn.old,
             foreign: turn.foreign,
             answers: Answers { asked: self.asked(), ..turn.answers },
             missed: self.missed() - turn.missed_before,
@@ -292,19 +324,21 @@ impl Station {
     /// What a run came to, by what all ports gathered.
     pub(super) fn sum_up(&mut self, order: &Order, tally: Tally) -> Result<Ran, Invalid> {
         let schedule = order.offer.schedule(self.plan.burst, 0)?;
-        let Tally { sent, counts, damaged, foreign, missed, beside_unsent, .. } = tally;
+        let Tally { sent, counts, damaged, old, foreign, missed, beside_unsent, .. } = tally;
         let Tally { answers, latency, response, lateness, .. } = tally;
         let outcome = Outcome {
             intended: self.copies * self.senders.iter().map(|sender| sender.intended(&schedule)).sum::<u64>(),
             sent: (self.copies * sent.iter().sum::<u64>()).saturating_sub(missed).max(counts.received),
             received: counts.received,
             duration: tally.sending.max(Duration::from_nanos(1)),
+            late: late(&order.offer, self.plan.burst, &lateness),
         };
         self.own.extend(tally.askers);
         let delays = tally.delays.map(|mut delays| {
             delays.cut(sent.iter().copied());
             delays
         });
+        let fates = Fates::of(self.fates(&sent, &tally.flows));
         let ports = self.senders.iter().zip(&sent).map(|(sender, sent)| (sender.intended(&schedule), *sent));
         let ports: Vec<(u64, u64)> = ports.collect();
         let timeline = tally.course.map(|course| course.timeline(&schedule, &ports));
@@ -312,15 +346,30 @@ impl Station {
             outcome,
             counts,
             damaged,
+            old,
             foreign,
             answers: answers.settled(),
             missed,
             beside_unsent,
+            fates,
             latency,
             response,
             lateness,
         };
         Ok(Ran { detail, timeline, delays })
+    }
+
+    /// Each flow that was sent, where each port sent so many frames and these arrived.
+    fn fates<'a>(&'a self, sent: &'a [u64], counts: &'a [Counts]) -> impl Iterator<Item = Fate> + 'a {
+        let ports = self.senders.iter().zip(sent).zip(&self.plan.streams);
+        ports.flat_map(move |((sender, sent), stream)| {
+            let flows = sender.active.len() as u64;
+            (0..).zip(&sender.active).filter_map(move |(place, index)| {
+                let counts = *counts.get((sender.first_flow + index) as usize)?;
+                let sent = self.copies * fate::share(*sent, place, flows);
+                Some(Fate { flow: stream.flows[*index as usize].0, sent, counts })
+            })
+        })
     }
 
     /// How many questions of management this run's ports have asked.

@@ -72,7 +72,96 @@ fn what_a_device_does_is_told_exactly() {
         }
         frame.after(0)
     });
-    assert_eq!((damaging.damaged, damaging.outcome.lost()), (8, 8));
+    assert_eq!((damaging.damaged, damaging.outcome.lost(), damaging.vanished()), (8, 8, 0));
+
+    // By the protocol and by the kind of frame they are nobody's, but by their addresses the tester's.
+    let hiding = met(|mut frame| {
+        frame.packet = frame.packet.duplicate().expect("memory");
+        match frame.number % 500 {
+            3 => frame.packet.data_mut()[23] ^= 0x40,
+            4 => frame.packet.data_mut()[12] ^= 1,
+            5 => return Vec::new(),
+            _ => {}
+        }
+        frame.after(0)
+    });
+    assert_eq!((hiding.damaged, hiding.foreign, hiding.outcome.lost(), hiding.vanished()), (16, 0, 24, 8));
+
+    let misrouting = met(|frame| {
+        let port = if frame.number % 2 == 0 { 1 } else { frame.port };
+        vec![(port, frame.now_ns, frame.packet)]
+    });
+    assert_eq!(
+        (misrouting.counts.misrouted, misrouting.outcome.lost(), misrouting.vanished()),
+        (2000, 2000, 0)
+    );
+}
+
+#[test]
+fn frames_of_a_trial_before_are_old_and_whole() {
+    let mut station = station(|frame| frame.after(3_000_000));
+    let mut trial = || station.run(Trial::new(40_000.0, MILLISECOND * 10)).expect("a trial");
+    let first = trial();
+    // What is on its way when a trial ends comes out in the next one.
+    let second = trial();
+    assert!(first.outcome.lost() > 0 && first.old == 0 && second.old > 0, "{first:?} {second:?}");
+    assert_eq!((second.damaged, second.foreign), (0, 0));
+    let mut late = self::station(|frame| frame.after(120_000_000));
+    let said = late.warm_up(Duration::from_secs(1)).expect_err("too late").to_string();
+    assert!(said.contains("have it wait longer (--stragglers)"), "{said}");
+}
+
+#[test]
+fn copies_and_misrouted_frames_have_no_part_in_latency() {
+    // Each frame comes twice, and once more half a millisecond later at a wrong port.
+    let late = met(|mut frame| {
+        let (port, now_ns) = (frame.port, frame.now_ns);
+        let mut copy = || frame.packet.share().expect("memory");
+        vec![(1, now_ns, copy()), (1, now_ns, copy()), (port, now_ns + 500_000, copy())]
+    });
+    assert_eq!((late.counts.received, late.latency.len(), late.response.len()), (4000, 4000, 4000));
+    assert!(late.counts.duplicates > 3000 && late.counts.misrouted > 3000, "{:?}", late.counts);
+    assert!(late.latency.max() < 100_000, "{}", late.latency.max());
+}
+
+#[test]
+fn what_became_of_each_flow_is_told() {
+    // The second flow loses every fourth frame, the third arrives twice; by ports that others have it is the same.
+    let meets = |mut frame: In| {
+        let (now_ns, sequence) = (frame.now_ns, frame.number / 4);
+        let copy = (frame.number % 4 == 2).then(|| frame.packet.share().expect("memory"));
+        let is_lost = frame.number % 4 == 1 && sequence % 4 == 0;
+        let all = Some(frame.packet).filter(|_| !is_lost).into_iter().chain(copy);
+        all.map(|packet| (1, now_ns, packet)).collect()
+    };
+    let fates = met(meets).fates;
+    assert_eq!((fates.flows, fates.lossy, fates.worst.len(), fates.left_out), (4, 1, 2, 0));
+    let [lossy, doubled] = fates.worst[..] else { panic!("{fates:?}") };
+    assert_eq!((lossy.flow, lossy.sent, lossy.lost()), (flow(1), 1000, 250));
+    assert_eq!((doubled.flow, doubled.lost(), doubled.counts.duplicates), (flow(2), 0, 1000));
+    assert_eq!(met(|frame| frame.after(0)).fates, Fates { flows: 4, ..Fates::default() });
+}
+
+#[test]
+fn copies_are_waited_for_as_long_as_copies_have_taken() {
+    // Each frame comes once more, 50 ms later, out of the port that does not hold up the others.
+    let late_copy = |mut frame: In| {
+        let (now_ns, copy) = (frame.now_ns, frame.packet.share().expect("memory"));
+        vec![(1, now_ns, frame.packet), (0, now_ns + 50_000_000, copy)]
+    };
+    let copies = |stragglers, time| {
+        let faulty = device(2, late_copy, Link::Up);
+        let anywhere = Stream { flows: (0..4).map(|i| (flow(i), None)).collect(), ..stream(1) };
+        let plan = Plan { streams: vec![anywhere], stragglers, ..Plan::default() };
+        let mut station = station_at(&faulty, (0..2).map(|i| port(&faulty, i)).collect(), &plan);
+        let search = station.observe(Trial::new(1000.0, time), Sampling::all(1, 1)).expect("a trial").0;
+        let alone = station.run(Trial::new(1000.0, time)).expect("a trial");
+        (search.counts.duplicates, alone.counts.duplicates, alone.outcome.received)
+    };
+    // A search learns of copies when the first of them comes; who asks for one trial is told all.
+    assert_eq!(copies(MILLISECOND * 500, MILLISECOND * 100), (100, 100, 100));
+    assert_eq!(copies(MILLISECOND * 500, MILLISECOND * 20), (0, 20, 20));
+    assert_eq!(copies(MILLISECOND, MILLISECOND * 20), (0, 0, 20));
 }
 
 #[test]

@@ -47,6 +47,12 @@ impl Times {
         }
     }
 
+    /// The longest, to its bucket; 0 of none.
+    pub(super) fn greatest(&self) -> u64 {
+        let last = self.0.iter().rposition(|frames| *frames > 0);
+        last.map_or(0, |bucket| least(bucket + 1))
+    }
+
     /// Nothing, yet.
     pub(super) fn empty() -> Histogram<u64> {
         Histogram::new_with_bounds(1, LONGEST_NS, 3)
@@ -61,6 +67,12 @@ impl Times {
         }
         histogram
     }
+}
+
+/// How many of these times are longer.
+pub(super) fn later_than(times: &Histogram<u64>, bound: std::time::Duration) -> u64 {
+    let bound = bound.as_nanos().min(u128::from(LONGEST_NS)) as u64;
+    times.iter_recorded().filter(|at| at.value_iterated_to() > bound).map(|at| at.count_at_value()).sum()
 }
 
 #[cfg(test)]
@@ -95,6 +107,17 @@ mod tests {
             assert_eq!(told(&counted), told(&recorded), "{ns}");
         }
         assert_eq!(Times::default().histogram(), Times::empty());
+    }
+
+    #[test]
+    fn the_longest_is_known_to_its_bucket() {
+        let mut times = Times::default();
+        assert_eq!(times.greatest(), 0);
+        for ns in [7, 5000, 3, 77_777_777, 9] {
+            times.record(ns);
+        }
+        let greatest = times.greatest();
+        assert!((77_777_777..77_777_777 * 1002 / 1000).contains(&greatest), "{greatest}");
     }
 
     proptest! {

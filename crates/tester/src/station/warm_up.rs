@@ -71,10 +71,13 @@ impl Station {
     }
 
     fn silence(&self, detail: &Detail) -> Invalid {
-        let Detail { outcome, damaged, foreign, counts, .. } = detail;
+        let Detail { outcome, damaged, old, foreign, counts, .. } = detail;
         let mend = match (counts.misrouted, *damaged, *foreign) {
             (1.., ..) => {
                 "frames come out of other ports than expected: compare its routes with the flows' addresses"
+            }
+            _ if *old > 0 => {
+                "frames come when they are no longer waited for: have it wait longer (--stragglers)"
             }
             (0, 1.., _) => "frames come back damaged: it may rewrite what UDP's checksum covers",
             (0, 0, 1..) => {

@@ -19,7 +19,7 @@ const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// What both sides must mean.
 const PROLOGUE: &[u8] = b"junctor test agent";
 /// Version of what is said, which both sides tell in their introduction.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const LONGEST: usize = 65_535;
 /// The longest words of an introduction: a key of 32 bytes, a version, and a tag of 16 bytes.
 const FIRST: usize = 52;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All results by frame size, and all trials.
 
+use serde_json::{Map, Value};
+
 use super::super::quantiles::{self, QUANTILES};
 use super::super::record::{Quantity, Record, TrialRow};
 use super::{Names, groups, rates, words};
@@ -73,6 +75,9 @@ fn cell(quantity: &Quantity) -> Cell {
 /// Columns of the list of trials.
 const TRIAL: [&str; 8] = ["for", "Mpps", "s", "intended", "sent", "received", "lost", "unsent"];
 
+/// And how the tester kept to its schedule.
+const PACING: [&str; 4] = ["from due p50, us", "from due p99, us", "left late p99, us", "left late max, us"];
+
 /// Every trial, a table for each device, procedure and size.
 pub(super) fn trials(records: &[Record], names: &Names) -> Section {
     let mut tables = Vec::new();
@@ -84,7 +89,7 @@ pub(super) fn trials(records: &[Record], names: &Names) -> Section {
             let who = names.who(record);
             let who = if who.is_empty() { who } else { format!("{who}, ") };
             let latency: Vec<String> = QUANTILES.iter().map(|q| format!("{}, us", q.name)).collect();
-            let heads = TRIAL.into_iter().chain(latency.iter().map(String::as_str));
+            let heads = TRIAL.into_iter().chain(latency.iter().map(String::as_str)).chain(PACING);
             let columns: Vec<(&str, Origin)> = heads
                 .enumerate()
                 .map(|(i, head)| (head, [Origin::Name, Origin::Measured][i.min(1)]))
@@ -146,10 +151,10 @@ pub(super) fn machines(records: &[Record], names: &Names) -> Section {
 }
 
 fn trial_row(trial: &TrialRow) -> Vec<Cell> {
-    let us = |name: &str| {
-        let value = trial.latency_us.as_ref().and_then(|all| all.get(name)).and_then(|v| v.as_f64());
+    let us = |times: &Option<Map<String, Value>>, name: &str| {
+        let value = times.as_ref().and_then(|all| all.get(name)).and_then(Value::as_f64);
         // Of what did not arrive nothing is known; of few frames no far quantile is.
-        Cell::new(if trial.latency_us.is_some() { quantiles::cell(value) } else { String::new() })
+        Cell::new(if times.is_some() { quantiles::cell(value) } else { String::new() })
     };
     let count = |frames: u64| Cell::new(frames.to_string());
     let phase = match &trial.invalid {
@@ -167,6 +172,8 @@ fn trial_row(trial: &TrialRow) -> Vec<Cell> {
         count(trial.lost),
         marked(trial.unsent),
     ];
-    cells.extend(QUANTILES.map(|quantile| us(quantile.name)));
+    cells.extend(QUANTILES.map(|quantile| us(&trial.latency_us, quantile.name)));
+    cells.extend(["p50", "p99"].map(|name| us(&trial.response_us, name)));
+    cells.extend(["p99", "max"].map(|name| us(&trial.lateness_us, name)));
     cells
 }

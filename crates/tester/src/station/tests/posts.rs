@@ -78,6 +78,8 @@ fn posts_see_together_what_one_station_sees() {
             (ran.detail.counts, [intended, sent, received, damaged, foreign], histograms)
         };
         assert_eq!(counts(&alone), counts(&together));
+        assert_eq!(alone.detail.fates, together.detail.fates);
+        assert!(!alone.detail.fates.worst.is_empty());
         assert!(
             alone.detail.counts.reordered > 0 && alone.detail.counts.misrouted > 0,
             "{:?}",

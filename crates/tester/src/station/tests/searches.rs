@@ -60,6 +60,42 @@ fn a_trial_in_which_the_tester_had_no_turn_is_repeated() {
     assert_eq!((repeated.sent, repeated.unsent(), trials), (4000, 0, 2));
 }
 
+/// The tester has no turn for `gap_ns` when it has sent 1000 frames of the first trial, 40 a millisecond; the device holds 100 and forwards
+/// 50 a millisecond.
+fn lumpy(gap_ns: u64) -> Station {
+    let clock: Arc<OnceLock<Arc<AtomicU64>>> = Arc::default();
+    let later = clock.clone();
+    let mut serve = server(50_000.0, 100);
+    let stops = move |frame: In| {
+        if frame.number == 1000 {
+            later.get().expect("a clock").fetch_add(gap_ns, Ordering::Relaxed);
+        }
+        serve(frame)
+    };
+    let faulty = device(2, stops, Link::Up);
+    clock.set(faulty.clock.clone()).expect("once");
+    let plan = Plan { streams: vec![stream(1)], stragglers: MILLISECOND * 5, ..Plan::default() };
+    station_at(&faulty, (0..2).map(|i| port(&faulty, i)).collect(), &plan)
+}
+
+#[test]
+fn what_a_device_loses_of_a_lump_is_the_tester_s_and_the_trial_is_repeated() {
+    let trial = Trial::new(40_000.0, MILLISECOND * 100);
+    let once = |gap_ns| lumpy(gap_ns).run(trial).expect("a trial").outcome;
+    let even = once(0);
+    assert_eq!((even.sent, even.lost(), even.late, even.is_of_device()), (4000, 0, 0, true));
+    // 800 frames at once, of which the device can take 100 and a few.
+    let lump = once(20_000_000);
+    assert!(lump.tester_kept_up() && !lump.is_of_device(), "{lump:?}");
+    assert!((500..800).contains(&lump.lost()) && (lump.lost()..=800).contains(&lump.late), "{lump:?}");
+    // What fits its ports does no harm, and is none.
+    let short = once(2_000_000);
+    assert_eq!((short.tester_kept_up(), short.lost(), short.late), (true, 0, 0));
+    let mut station = lumpy(20_000_000);
+    let outcome = station.measure(trial).expect("a trial");
+    assert_eq!((outcome.lost(), outcome.late, station.trials), (0, 0, 2));
+}
+
 /// Ten searches lie within 0.5 % of each other, and find what is there.
 fn agree(search: impl Fn(&mut Station) -> f64) {
     let one = |seed| {
