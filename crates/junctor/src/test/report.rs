@@ -151,7 +151,8 @@ fn findings(records: &[Record]) -> Vec<String> {
         let size = q.size.map(|size| format!("{size} bytes: ")).unwrap_or_default();
         let share = rates::share_of_link(record, q);
         let share = share.map(|share| format!(", {:.1} % of the link", 100.0 * share)).unwrap_or_default();
-        format!("{size}{} {:.4} {}{share}.", words(record, &q.label()), q.value, q.unit)
+        let whose = if rates::is_of_all(q) { ", all ports together" } else { "" };
+        format!("{size}{} {:.4} {}{whose}{share}.", words(record, &q.label()), q.value, q.unit)
     };
     record.results.iter().filter(told).map(sentence).chain(losses(record)).collect()
 }
@@ -242,7 +243,7 @@ fn plot(first: &Curve, who: &str, all: &[&Curve]) -> Option<Plot> {
 /// Machine, drivers, command lines, seeds.
 fn how(records: &[Record]) -> Section {
     let mut text = vec![
-        "Frame sizes count the checksum. Rates are those of each sending port. Latency is from when the tester gives a frame to its port until it takes it, whole, from the other one, so it includes the tester's own share, which is measured on a cable before; neither of RFC 1242's two definitions has exactly this. What the tester did not send is no loss.".to_owned(),
+        "Frame sizes count the checksum. Rates are those of each sending port; what a trial sent and received, and RFC 2889's forwarding rates, are of all ports together in tables, and shared out among these in plots. Latency is from when the tester gives a frame to its port until it takes it, whole, from the other one, so it includes the tester's own share, which is measured on a cable before; neither of RFC 1242's two definitions has exactly this. What the tester did not send is no loss.".to_owned(),
     ];
     let mut add = |line: String| {
         if !text.contains(&line) {
