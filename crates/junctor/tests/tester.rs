@@ -561,6 +561,22 @@ fn a_device_is_reset_while_frames_come() {
 }
 
 #[test]
+fn a_reset_that_cannot_be_is_refused_before_anything_is_measured() {
+    let only = ["--only", "throughput,reset", "--json"];
+    for (device, more, what) in [
+        ("cable", &[][..], "cable: how is this device reset? Say it with --reset-command"),
+        ("self:conf/ip-router.click", &["--reset", "worker"], "needs another one; -j 2"),
+    ] {
+        for procedure in ["rfc2544", "rfc5180"] {
+            let ran = test(&[&[procedure, device][..], &only, more].concat());
+            let said = String::from_utf8_lossy(&ran.stderr);
+            assert!(said.contains(what) && ran.status.code() == Some(1), "{procedure} {device}: {said}");
+            assert!(ran.stdout.is_empty(), "{procedure} {device} measured something");
+        }
+    }
+}
+
+#[test]
 fn a_bridge_is_tested_as_such() {
     let args = ["rfc2889", "self:conf/bridge-mesh.click", "--size", "64", "--link", "10M"];
     let short = ["--only", "forwarding,errored,broadcast", "--trial", "0.02", "--stragglers", "5"];

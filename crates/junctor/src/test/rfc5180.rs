@@ -118,10 +118,11 @@ impl Rfc5180 {
 
 /// Runs `junctor test rfc5180`.
 pub(super) fn main(args: &Rfc5180) -> u8 {
-    if let Err(why) = args.search.without_filters("RFC 5180") {
+    let search = args.search.with_both_families(&args.sizes());
+    let can_be = search.without_filters("RFC 5180").and_then(|()| args.wanted.check(&search));
+    if let Err(why) = can_be {
         return cli::fail(why);
     }
-    let search = args.search.with_both_families(&args.sizes());
     let sizes = search.sizes();
     let (least, last) = (sizes.iter().copied().min().unwrap_or(0), sizes.last().copied());
     let mut done = Done { least_with_all: true, ..Done::default() };

@@ -200,6 +200,14 @@ impl Wanted {
         all
     }
 
+    /// Sees that what is asked for can be done to the device, before anything is measured.
+    pub(super) fn check(&self, search: &Search) -> Result<(), String> {
+        if !self.procedures(search.profile).contains(&Procedure::Reset) {
+            return Ok(());
+        }
+        self.reset.check(&search.common.device, search.common.workers)
+    }
+
     /// Carries them out; a reset only with the `least` of all sizes.
     pub(super) fn run(
         &self,
@@ -312,6 +320,9 @@ pub(super) struct Soak {
 
 /// Runs `junctor test rfc2544`.
 pub(super) fn rfc2544(args: &Rfc2544) -> u8 {
+    if let Err(why) = args.wanted.check(&args.search) {
+        return cli::fail(why);
+    }
     let least = args.search.sizes().into_iter().min().unwrap_or(0);
     each_size(&args.search, "test rfc2544", |site, found| args.wanted.run(site, &args.search, least, found))
 }
