@@ -147,7 +147,7 @@ pub(crate) struct Common {
     /// The device is a bridge: frames are addressed to the hosts behind it.
     #[arg(long)]
     bridged: bool,
-    /// Flows of IPv6, where the device does not say.
+    /// Flows of IPv6, where the device does not say; and frame sizes that have room for them, where none are named.
     #[arg(long)]
     ipv6: bool,
     /// Flows of the other family are known, too.
@@ -254,10 +254,11 @@ impl Common {
         conditions.as_object().cloned().unwrap_or_default()
     }
 
-    /// What the documents ask of every test.
+    /// What the documents ask of every test; trials were carried out with frames of these sizes.
     fn asked(&self, sizes: &[usize], medium: bool, settle: Duration, facts: &Facts) -> Ledger {
         setup::ledger(&setup::Setup {
             sizes: sizes.to_vec(),
+            untried: sizes.is_empty(),
             senders: facts.senders,
             flows: facts.flows,
             stragglers: self.stragglers,
@@ -388,7 +389,7 @@ impl Facts {
     fn beside(&mut self, found: &mut Found) -> String {
         let mut managed: Option<Managed> = None;
         // Warming up, the device may not know yet who asks.
-        for trial in found.trials.iter().filter(|trial| !trial.phase.starts_with("warm-up")) {
+        for trial in found.trials.iter().filter(|trial| !trial.warms_up()) {
             self.beside_unsent += trial.beside_unsent;
             if let Some(one) = trial.management {
                 managed.get_or_insert_default().add(one);

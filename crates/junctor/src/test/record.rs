@@ -311,6 +311,11 @@ impl TrialRow {
         row
     }
 
+    /// Whether it was only to warm the device up.
+    pub(crate) fn warms_up(&self) -> bool {
+        self.phase.starts_with("warm-up")
+    }
+
     /// Adds what machines did meanwhile.
     pub(crate) fn tell_machines(&mut self, readings: &[Reading]) {
         for reading in readings {
@@ -421,6 +426,13 @@ impl Found {
         self.invalid.push(Cause { size: self.size, cause });
     }
 
+    /// Those of these sizes of which a trial was carried out to its end; what only warms a device up is none.
+    pub(crate) fn tried(&self, sizes: &[usize]) -> Vec<usize> {
+        let was = |trial: &TrialRow| trial.sent > 0 && trial.invalid.is_none() && !trial.warms_up();
+        let tried = |size: &&usize| self.trials.iter().any(|trial| trial.size == **size && was(trial));
+        sizes.iter().filter(tried).copied().collect()
+    }
+
     /// Says of a quantity that was noted that it is a lower bound.
     pub(crate) fn bound(&mut self, name: &str) {
         self.results.iter_mut().filter(|known| known.name == name).for_each(|known| known.at_least = true);
@@ -525,6 +537,13 @@ impl Record {
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 
+    /// Whether frames were sent in earnest, as far as its ledger tells: what it says of demands is of no weight beside the trials of others
+    /// if not.
+    pub(crate) fn has_tried(&self) -> bool {
+        let mut sizes = self.ledger.iter().filter_map(|clause| clause.sizes.as_ref()).peekable();
+        sizes.peek().is_none() || sizes.any(|sizes| !sizes.sent.is_empty())
+    }
+
     /// A text of the conditions.
     pub(crate) fn condition(&self, name: &str) -> &str {
         self.conditions.get(name).and_then(Value::as_str).unwrap_or_default()
@@ -613,6 +632,25 @@ mod tests {
         let [clause] = &found.ledger[..] else { panic!("{:?}", found.ledger) };
         assert_eq!((clause.met, clause.deviation.as_deref()), (false, Some("5 s; 1 s")));
         assert_eq!(clause.level, "SHOULD");
+    }
+
+    #[test]
+    fn sizes_were_tried_if_a_trial_came_to_its_end() {
+        let trial = Trial::new(1e3, std::time::Duration::from_secs(1));
+        let row = |size, phase: &str, sent, invalid: Option<&str>| TrialRow {
+            sent,
+            invalid: invalid.map(str::to_owned),
+            ..TrialRow::new(size, phase, trial, Err(&Invalid::new("", "")))
+        };
+        let trials = vec![
+            row(64, "latency", 9, None),
+            row(128, "warm-up, one pair", 9, None),
+            row(256, "latency", 9, Some("link down")),
+            row(512, "latency", 0, None),
+            row(512, "latency", 1, None),
+        ];
+        let found = Found { trials, ..Found::default() };
+        assert_eq!(found.tried(&[512, 9000, 256, 128, 64]), [512, 64]);
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(super) enum Profile {
 pub(super) struct Search {
     #[command(flatten)]
     common: Common,
-    /// Frame sizes in bytes, with the 4 of the FCS [default: RFC 2544's with rfc, 64, 512 and 1518 with quick].
+    /// Frame sizes in bytes, with the 4 of the FCS [default: RFC 2544's with rfc, 64, 512 and 1518 with quick; with IPv6, for which 84
+    /// is the least, 84 instead of 64 with rfc, 128 with quick]. What one size cannot do keeps no other from being measured.
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = super::frame_size)]
     size: Vec<usize>,
     /// How exactly the procedure is followed.
@@ -58,13 +59,10 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// The same for flows of IPv6, with those of IPv4 at hand, and with other sizes unless some are asked for.
-    pub(super) fn with_both_families(&self, usual: &[usize]) -> Search {
+    /// The same for flows of IPv6, with those of IPv4 at hand.
+    pub(super) fn with_both_families(&self) -> Search {
         let mut search = self.clone();
         (search.common.ipv6, search.common.both) = (true, true);
-        if search.size.is_empty() {
-            search.size = usual.to_vec();
-        }
         search
     }
 
@@ -118,11 +116,14 @@ impl Search {
         if let Some(average) = self.common.modifiers.average_size() {
             return vec![average];
         }
-        match (&self.size[..], self.profile) {
-            ([], Profile::Rfc) => setup::ETHERNET_SIZES.to_vec(),
-            ([], Profile::Quick) => vec![64, 512, 1518],
-            (sizes, _) => sizes.to_vec(),
-        }
+        let usual: &[usize] = match (self.profile, self.common.ipv6) {
+            (Profile::Rfc, false) => &setup::ETHERNET_SIZES,
+            (Profile::Quick, false) => &[64, 512, 1518],
+            // 64 bytes have no room for a signature; 84 have.
+            (Profile::Rfc, true) => &[84, 128, 256, 512, 1024, 1280, 1518],
+            (Profile::Quick, true) => &[128, 512, 1518],
+        };
+        if self.size.is_empty() { usual.to_vec() } else { self.size.clone() }
     }
 }
 
@@ -259,7 +260,7 @@ The rate is the throughput, which is searched for as test rfc2544 does and told 
 
 Examples:
   junctor test rfc8219 self:conf/ip-router.click --size 64
-  junctor test rfc8219 self:conf/ip6-router.click --profile rfc --at 1M --json"
+  junctor test rfc8219 self:conf/ip6-router.click --ipv6 --profile rfc --at 1M --json"
 )]
 pub(super) struct Rfc8219 {
     #[command(flatten)]
@@ -498,7 +499,17 @@ impl Site {
 pub(super) fn each_size(
     args: &Search,
     command: &str,
+    procedure: impl FnMut(&mut Site, &mut Found) -> Result<(), String>,
+) -> u8 {
+    each_size_and(args, command, procedure, |_, _| ())
+}
+
+/// The same; in the end, `judge` is told of which sizes there were trials.
+pub(super) fn each_size_and(
+    args: &Search,
+    command: &str,
     mut procedure: impl FnMut(&mut Site, &mut Found) -> Result<(), String>,
+    judge: impl FnOnce(&[usize], &mut Found),
 ) -> u8 {
     let sizes = args.sizes();
     if let Err(why) = args.common.output.prepare() {
@@ -508,23 +519,30 @@ pub(super) fn each_size(
         return cli::fail(why);
     }
     let (mut found, mut facts) = (Found::default(), None);
-    let mut failed = None;
-    for size in &sizes {
+    let mut failed: Vec<(usize, String)> = Vec::new();
+    for (place, size) in sizes.iter().enumerate() {
         let done = one_size(args, command, *size, &mut found, &mut facts, &mut procedure);
-        if let Some(why) = interrupt::came().map(interrupt::cause).or(done.err()) {
-            found.invalid.push(Cause { size: Some(*size), cause: why.clone() });
-            failed = Some(why);
+        if let Some(signal) = interrupt::came() {
+            // Those that were not begun have no result for the same reason.
+            failed.extend(sizes[place..].iter().map(|size| (*size, interrupt::cause(signal))));
             break;
         }
+        // Each size has a device and a warm-up of its own: what one cannot do, another may.
+        failed.extend(done.err().map(|why| (*size, why)));
     }
+    let causes = failed.iter().map(|(size, cause)| Cause { size: Some(*size), cause: cause.clone() });
+    found.invalid.extend(causes);
     found.size = None;
-    let mut facts: Facts = facts.unwrap_or_default();
+    let tried = found.tried(&sizes);
+    judge(&tried, &mut found);
+    // Nobody shared a core with a device that was not there.
+    let mut facts: Facts = facts.unwrap_or_else(|| Facts { own_core: true, ..Facts::default() });
     facts.ahead = args.ahead();
     let told = facts.beside(&mut found);
     found.text += &told;
     // What is asked of a bridge's test is another document's, and nobody asks anything of a soak.
     if !matches!(command, "test rfc2889" | "test soak") {
-        found.deviate(&args.common.asked(&sizes, args.link.is_some(), args.settle(), &facts));
+        found.deviate(&args.common.asked(&tried, args.link.is_some(), args.settle(), &facts));
     }
     let mut text = std::mem::take(&mut found.text);
     let mut conditions = args.common.conditions(&facts);
@@ -540,8 +558,29 @@ pub(super) fn each_size(
     }
     let json = record.json();
     let status = args.common.output.publish(&[record], &text, &json);
-    let status = failed.map_or(status, cli::fail);
-    interrupt::came().map_or(status, interrupt::status)
+    match interrupt::came() {
+        Some(signal) => {
+            cli::fail(interrupt::cause(signal));
+            interrupt::status(signal)
+        }
+        None => failures(&failed, sizes.len()).into_iter().map(cli::fail).last().unwrap_or(status),
+    }
+}
+
+/// Why sizes have no result, of so many: each cause once, with the sizes if they are not all.
+fn failures(failed: &[(usize, String)], sizes: usize) -> Vec<String> {
+    let mut causes: Vec<(&str, Vec<String>)> = Vec::new();
+    for (size, cause) in failed {
+        match causes.iter_mut().find(|(known, _)| known == cause) {
+            Some((_, of)) => of.push(size.to_string()),
+            None => causes.push((cause, vec![size.to_string()])),
+        }
+    }
+    let told = |(cause, of): (&str, Vec<String>)| match of.len() == sizes {
+        true => cause.to_owned(),
+        false => format!("{} bytes: {cause}", of.join(", ")),
+    };
+    causes.into_iter().map(told).collect()
 }
 
 fn one_size(
@@ -660,4 +699,23 @@ fn frame(record: &Record, facts: &Facts, told: &str) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_of_several_sizes_is_said_once() {
+        let said = |failed: &[(usize, &str)], sizes| {
+            let failed: Vec<_> = failed.iter().map(|(size, why)| (*size, (*why).to_owned())).collect();
+            failures(&failed, sizes)
+        };
+        assert_eq!(said(&[], 3), Vec::<String>::new());
+        assert_eq!(said(&[(64, "no rights"), (512, "no rights")], 2), ["no rights"]);
+        assert_eq!(
+            said(&[(64, "too short"), (512, "link down"), (1518, "link down")], 4),
+            ["64 bytes: too short", "512, 1518 bytes: link down"]
+        );
+    }
 }

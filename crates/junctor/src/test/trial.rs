@@ -46,9 +46,9 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Frame size in bytes, with the 4 of the FCS.
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
-    size: usize,
+    /// Frame size in bytes, with the 4 of the FCS [default: 64, with --ipv6 84].
+    #[arg(long, value_name = "BYTES")]
+    size: Option<usize>,
     /// Frames a second that each sending port offers; k and M may follow the number.
     #[arg(long, value_name = "RATE", default_value = "100k", value_parser = super::rate, allow_negative_numbers = true)]
     rate: f64,
@@ -58,6 +58,13 @@ pub(crate) struct Args {
     /// How often, for a comparison (junctor test compare).
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeat: u16,
+}
+
+impl Args {
+    /// The least for the flows' family, unless another was asked for.
+    fn size(&self) -> usize {
+        self.size.unwrap_or(if self.common.ipv6 { 84 } else { 64 })
+    }
 }
 
 /// Runs the command.
@@ -89,7 +96,7 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     if !modifiers.bursts().is_empty() {
         return Err("--bursts is for procedures; --burst chooses a trial's".to_owned());
     }
-    let size = modifiers.average_size().unwrap_or(args.size);
+    let size = modifiers.average_size().unwrap_or(args.size());
     let mut found = Found::of_size(size);
     let cable = calibrate(&args.common, size)?;
     let mut plugged = args.common.plug(size)?;
@@ -152,10 +159,11 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     }
     found.curves.extend(latency.map(|all| latency_curve("Latency", size, &all)));
     found.trials = log.take();
+    let tried = found.tried(&[size]);
     found.note("test.cable.mpps".to_owned(), "Mpps", cable.rate / 1e6);
     found.note("test.cable.latency_us.p50".to_owned(), "us", cable.latency_ns as f64 / 1e3);
     text += &facts.beside(&mut found);
-    found.deviate(&args.common.asked(&[size], false, Duration::ZERO, &facts));
+    found.deviate(&args.common.asked(&tried, false, Duration::ZERO, &facts));
     let mut conditions = args.common.conditions(&facts);
     conditions.insert("size".to_owned(), json!(size));
     conditions.insert("rate".to_owned(), json!(args.rate));
