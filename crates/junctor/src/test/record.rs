@@ -256,6 +256,9 @@ pub(crate) struct TrialRow {
     pub(crate) machines: BTreeMap<String, MachineRow>,
     /// Why it says nothing about the device.
     pub(crate) invalid: Option<String>,
+    /// It came to its end; whoever reads it later does not ask.
+    #[serde(skip)]
+    came_to_its_end: bool,
 }
 
 /// What a machine did in a trial.
@@ -303,12 +306,20 @@ impl TrialRow {
             latency_us: None,
             machines: BTreeMap::new(),
             invalid: None,
+            came_to_its_end: result.is_ok(),
         };
         match result {
             Ok(detail) => row.fill(detail),
             Err(why) => row.invalid = Some(why.to_string()),
         }
         row
+    }
+
+    /// It says nothing unless the tester has sent all that was due.
+    pub(crate) fn ask_for_all(&mut self) {
+        if self.unsent > 0 && self.invalid.is_none() && !self.warms_up() {
+            self.invalid = Some(unsent(self.unsent, self.intended));
+        }
     }
 
     /// Whether it was only to warm the device up.
@@ -339,6 +350,13 @@ impl TrialRow {
         let told = QUANTILES.iter().filter_map(|q| Some((q.name.to_owned(), q.us(latency)?.into())));
         self.latency_us = (!latency.is_empty()).then(|| told.collect());
     }
+}
+
+/// Why nothing is known of a device at a rate that the tester did not reach.
+fn unsent(missing: u64, of: u64) -> String {
+    format!(
+        "the tester did not send {missing} of {of} frames that were due: what the device does at this rate is not known; ask for less"
+    )
 }
 
 /// One demand of a document, and whether it was met.
@@ -428,9 +446,17 @@ impl Found {
 
     /// Those of these sizes of which a trial was carried out to its end; what only warms a device up is none.
     pub(crate) fn tried(&self, sizes: &[usize]) -> Vec<usize> {
-        let was = |trial: &TrialRow| trial.sent > 0 && trial.invalid.is_none() && !trial.warms_up();
+        let was = |trial: &TrialRow| trial.sent > 0 && trial.came_to_its_end && !trial.warms_up();
         let tried = |size: &&usize| self.trials.iter().any(|trial| trial.size == **size && was(trial));
         sizes.iter().filter(tried).copied().collect()
+    }
+
+    /// Says of trials that the tester did not send all that was due, where that leaves nothing to say of the device.
+    pub(crate) fn unsent(&mut self) {
+        let is_marked = |trial: &&TrialRow| trial.came_to_its_end && trial.invalid.is_some();
+        let trials = self.trials.iter().filter(is_marked).map(|trial| (trial.unsent, trial.intended));
+        let all = trials.reduce(|sum, one| (sum.0 + one.0, sum.1 + one.1));
+        all.into_iter().for_each(|(missing, of)| self.unmeasured(unsent(missing, of)));
     }
 
     /// Says of a quantity that was noted that it is a lower bound.
@@ -637,17 +663,17 @@ mod tests {
     #[test]
     fn sizes_were_tried_if_a_trial_came_to_its_end() {
         let trial = Trial::new(1e3, std::time::Duration::from_secs(1));
-        let row = |size, phase: &str, sent, invalid: Option<&str>| TrialRow {
+        let row = |size, phase: &str, sent, came_to_its_end| TrialRow {
             sent,
-            invalid: invalid.map(str::to_owned),
+            came_to_its_end,
             ..TrialRow::new(size, phase, trial, Err(&Invalid::new("", "")))
         };
         let trials = vec![
-            row(64, "latency", 9, None),
-            row(128, "warm-up, one pair", 9, None),
-            row(256, "latency", 9, Some("link down")),
-            row(512, "latency", 0, None),
-            row(512, "latency", 1, None),
+            row(64, "latency", 9, true),
+            row(128, "warm-up, one pair", 9, true),
+            row(256, "latency", 9, false),
+            row(512, "latency", 0, true),
+            row(512, "latency", 1, true),
         ];
         let found = Found { trials, ..Found::default() };
         assert_eq!(found.tried(&[512, 9000, 256, 128, 64]), [512, 64]);

@@ -300,6 +300,7 @@ pub(super) struct Rfc9004 {
   bins, bins_with_loss                                 intervals, and in how many of them frames were lost
   worst_bin_loss_share, first_loss_s                   if frames were lost
   longest_clean_s                                      the longest time without loss
+A soak of which the tester did not send all is marked as invalid, with the cause.
 With --json, 'bins' lists every interval that saw loss. Frames count when they were sent.
 
 Examples:
@@ -416,7 +417,10 @@ pub(super) fn soak(args: &Soak) -> u8 {
     let duration = args.time.or(args.search.trial).unwrap_or(usual.duration);
     let bin = args.bin.unwrap_or(usual.bin).min(duration);
     let parameters = soak::Parameters { duration, bin, ..usual };
-    each_size(&args.search, "test soak", |site, found| procedures::soak(site, &parameters, found))
+    each_size(&args.search, "test soak", |site, found| {
+        site.log.ask_for_all();
+        procedures::soak(site, &parameters, found)
+    })
 }
 
 /// A device, for frames of one size.
@@ -669,7 +673,9 @@ fn one_size(
         }
         procedure(&mut site, found)
     });
-    found.trials.extend(site.log.take());
+    let trials = std::mem::replace(&mut found.trials, site.log.take());
+    found.unsent();
+    found.trials.splice(0..0, trials);
     result
 }
 

@@ -34,10 +34,13 @@ use crate::cli;
   gather.AGENT...                with agents, what their machines did while frames were sent (see junctor test gather)
   cable.mpps, cable.latency_us.p50
                                  what the tester reaches on a cable, measured before
+Where the tester did not send all that was due, the trial is marked as invalid, with the cause, and received_mpps as a lower
+bound: of the device at this rate nothing is known. The exit status is 0 all the same, for the tester itself is measured so.
 
 Examples:
   junctor test trial self:conf/ip-router.click --rate 1M
   junctor test trial cable --rate 10M --time 2 --json
+  junctor test trial cable --rate 1G --one-way        what the tester reaches by itself
   junctor test trial self:conf/ip-router.click --rate 1M --repeat 5 --report trial.html
   sudo junctor test trial kernel-router --rate 200k
   sudo junctor test trial 'command:click -e \"FromDevice({IF1}) -> Queue -> ToDevice({IF2})\"' --bridged --one-way
@@ -76,8 +79,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         return cli::fail(why);
     }
     let status = match run(args) {
-        Ok((record, text)) => {
-            let failed = record.invalid.first().map(|invalid| invalid.cause.clone());
+        Ok((record, text, failed)) => {
             let json = record.json();
             let status = args.common.output.publish(&[record], &text, &json);
             failed.map_or(status, cli::fail)
@@ -87,8 +89,8 @@ pub(crate) fn main(args: &Args) -> u8 {
     interrupt::came().map_or(status, interrupt::status)
 }
 
-/// Carries them out. Where one comes to nothing, those before it are told.
-fn run(args: &Args) -> Result<(Record, String), String> {
+/// Carries them out. Where one comes to nothing, those before it are told, and why.
+fn run(args: &Args) -> Result<(Record, String, Option<String>), String> {
     let modifiers = &args.common.modifiers;
     if modifiers.each() {
         return Err("--each-modifier is for procedures; --beside and --filters choose a trial's".to_owned());
@@ -137,7 +139,8 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     }
     let log = args.common.keep(&mut plugged.station, size, false)?;
     log.begin("trial");
-    let mut text = String::new();
+    log.ask_for_all();
+    let (mut text, mut failed) = (String::new(), None);
     let mut latency: Option<Histogram<u64>> = None;
     for _ in 0..args.repeat {
         let trial = Trial::new(args.rate, args.time);
@@ -145,12 +148,17 @@ fn run(args: &Args) -> Result<(Record, String), String> {
             Ok(detail) => detail,
             Err(why) => {
                 let cause = interrupt::came().map_or_else(|| why.to_string(), interrupt::cause);
-                found.invalid.push(Cause { size: Some(size), cause });
+                found.invalid.push(Cause { size: Some(size), cause: cause.clone() });
+                failed = Some(cause);
                 break;
             }
         };
         text += &self::text(args, size, &facts, &detail);
         results(&detail, &mut found);
+        if !detail.outcome.tester_kept_up() {
+            // The device might have forwarded the rest, too.
+            found.bound("test.received_mpps");
+        }
         for reading in log.readings() {
             text += &machine_text(&reading);
             reading.counted.into_iter().for_each(|q| found.note(q.name.clone(), q.unit, q.median()));
@@ -159,6 +167,7 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     }
     found.curves.extend(latency.map(|all| latency_curve("Latency", size, &all)));
     found.trials = log.take();
+    found.unsent();
     let tried = found.tried(&[size]);
     found.note("test.cable.mpps".to_owned(), "Mpps", cable.rate / 1e6);
     found.note("test.cable.latency_us.p50".to_owned(), "us", cable.latency_ns as f64 / 1e3);
@@ -168,7 +177,7 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     conditions.insert("size".to_owned(), json!(size));
     conditions.insert("rate".to_owned(), json!(args.rate));
     conditions.insert("seconds".to_owned(), json!(args.time.as_secs_f64()));
-    Ok((found.record("test trial", conditions), text))
+    Ok((found.record("test trial", conditions), text, failed))
 }
 
 /// For people.
