@@ -348,6 +348,15 @@ impl Facts {
         if self.filters.is_empty() { Value::Null } else { Value::Object(lists.collect()) }
     }
 
+    /// The same with a note on what was seen of each of the filters.
+    fn with_filters_noted(&self) -> Facts {
+        let note = |(name, _, seen): &(String, String, Seen)| {
+            format!("{}: {}", name.replace('_', " "), seen.words())
+        };
+        let notes = self.notes.iter().cloned().chain(self.filters.iter().map(note)).collect();
+        Facts { notes, ..self.clone() }
+    }
+
     /// What of these a document asks for.
     fn filters_seen(&self) -> setup::Filters {
         let cases: BTreeSet<&str> = self.filters.iter().map(|(name, ..)| &**name).collect();

@@ -549,7 +549,8 @@ pub(super) fn each_size_and(
         found.deviate(&args.common.asked(&tried, args.link.is_some(), args.settle(), &facts));
     }
     let mut text = std::mem::take(&mut found.text);
-    let mut conditions = args.common.conditions(&facts);
+    // The text tells of filters where they were set.
+    let mut conditions = args.common.conditions(&facts.with_filters_noted());
     conditions.insert("sizes".to_owned(), json!(sizes));
     conditions
         .insert("profile".to_owned(), json!(if args.profile == Profile::Rfc { "rfc" } else { "quick" }));
@@ -661,8 +662,10 @@ fn one_size(
             facts.iter_mut().for_each(|facts| facts.beside.push(what.demand()));
             found.text += &format!("{size:>6} bytes  with {} frames beside these\n", what.name());
         }
-        if let Some(needs) = begun.needs.filter(|needs| !found.text.contains(needs)) {
-            found.text += &format!("  {needs}\n");
+        if let (Some(needs), Some(facts)) = (begun.needs, facts.as_mut()) {
+            if !facts.notes.contains(&needs) {
+                facts.notes.push(needs);
+            }
         }
         if let (Some(announced), Some(facts)) = (begun.announced, facts.as_mut()) {
             facts.announced = announced;
