@@ -65,9 +65,17 @@ enum Command {
     Campaign(campaign::Args),
     Agent(agent::Args),
     Gather(agent::Gather),
-    /// Become a device's command, for the tester.
+    /// Start a device's command, for the tester.
     #[command(hide = true)]
     StartDevice {
+        /// The tester's process.
+        tester: u32,
+        /// The command, for a shell.
+        line: String,
+    },
+    /// Run a device's command, as the first of its processes.
+    #[command(hide = true)]
+    RunDevice {
         /// The command, for a shell.
         line: String,
     },
@@ -91,7 +99,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         Command::Campaign(args) => campaign::main(args),
         Command::Agent(args) => agent::main(args),
         Command::Gather(args) => agent::gather(args),
-        Command::StartDevice { line } => device::start_command(line),
+        Command::StartDevice { tester, line } => device::start_command(*tester, line),
+        Command::RunDevice { line } => device::run_command(line),
     }
 }
 

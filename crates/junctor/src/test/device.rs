@@ -34,7 +34,7 @@ pub(super) mod ports;
 mod rig;
 mod running;
 
-pub(crate) use command::start as start_command;
+pub(crate) use command::{run as run_command, start as start_command};
 pub(crate) use flows::FlowLine;
 pub(crate) use name::Name;
 pub(in crate::test) use rig::generated;

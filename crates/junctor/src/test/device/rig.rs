@@ -32,7 +32,7 @@ pub(super) const DEVICE: [&str; 2] = ["d1", "d2"];
 /// What the studies go up to, with a little more.
 const MTU_MAX: usize = 9216;
 /// How long a device's processes may take to end when they are asked to.
-const FAREWELL: Duration = Duration::from_secs(2);
+pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What drives the tester's ports, where they are network interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
