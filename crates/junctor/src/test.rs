@@ -177,9 +177,10 @@ pub(crate) struct Common {
     /// Only the first port sends.
     #[arg(long)]
     one_way: bool,
-    /// Workers of a configuration in this process.
-    #[arg(short = 'j', long = "threads", value_name = "WORKERS", default_value_t = 1)]
-    workers: usize,
+    /// Cores of the device: workers of self:CONF [default: 1]; cores that a command may use, or the kernel or the forwarder, which use
+    /// one for each of two interfaces at most [default: all that are left]. Other devices take none of this machine's.
+    #[arg(short = 'j', long = "threads", value_name = "WORKERS")]
+    workers: Option<usize>,
     /// Seconds for which frames may still arrive after the last was sent [RFC 2544: 2].
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     stragglers: Duration,
@@ -203,11 +204,25 @@ impl Common {
         Setup { workers, driver, flows: self.flow.clone(), bridged, ipv6, both, key: self.key.clone() }
     }
 
+    /// Sees that the device can have the cores that are asked for, before anything is measured.
+    fn check_workers(&self) -> Result<(), String> {
+        let Some(workers) = self.workers else { return Ok(()) };
+        match self.device.most_workers() {
+            _ if !(1..=64).contains(&workers) => Err("-j must lie between 1 and 64".to_owned()),
+            Some(most) if workers > most => Err(format!(
+                "-j {workers}: {} uses {most} cores at most, one for each interface",
+                self.device
+            )),
+            None if workers > 1 => Err(format!(
+                "-j {workers}: {} has no cores that the tester could give it; leave -j out",
+                self.device
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Starts the device, and lets it learn who is where.
     fn plug(&self, size: usize) -> Result<Plugged, String> {
-        if !(1..=64).contains(&self.workers) {
-            return Err("-j must lie between 1 and 64".into());
-        }
         let mut plugged = device::plug(&self.device, &self.setup(), &self.traffic(size))?;
         plugged.station.warm_up(self.warm_up).map_err(|why| why.to_string())?;
         if self.modifiers.are_any() {
@@ -253,7 +268,7 @@ impl Common {
             facts.ports.iter().map(|(name, driver)| json!({ "name": name, "driver": driver })).collect();
         let conditions = json!({
             "device": self.device.to_string(), "configuration": self.configuration(facts),
-            "workers": self.workers, "one_way": self.one_way, "stragglers_s": self.stragglers.as_secs_f64(),
+            "workers": facts.workers.or(self.workers).unwrap_or(1), "one_way": self.one_way, "stragglers_s": self.stragglers.as_secs_f64(),
             "seed": self.seed, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
             "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
             "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
@@ -318,6 +333,8 @@ struct Facts {
     flows: usize,
     /// Whether the tester has a core that the device does not use.
     own_core: bool,
+    /// Cores that the device has.
+    workers: Option<usize>,
     /// The device's own addresses, to which nothing is sent.
     left_out: Vec<IpAddr>,
     /// The tester's ports, with driver and mode.
@@ -384,6 +401,7 @@ impl Facts {
             senders: plugged.senders,
             flows: station.flows(),
             own_core: plugged.own_core,
+            workers: Some(plugged.workers),
             left_out: station.left_out(),
             ports: station.drivers(),
             in_memory: plugged.in_memory,

@@ -686,6 +686,13 @@ fn what_cannot_be_is_refused() {
         (&["trial", "cable", "--size", "9000"], 1, "its longest is 1518"),
         (&["trial", "cable", "--time=-1"], 2, "expected seconds"),
         (&["trial", "cable", "-j", "0"], 1, "-j must lie between 1 and 64"),
+        (&["trial", "self:conf/ip-router.click", "-j", "65"], 1, "-j must lie between 1 and 64"),
+        (&["trial", "cable", "-j", "2"], 1, "-j 2: cable has no cores that the tester could give it"),
+        (&["rfc2544", "veth", "-j", "2"], 1, "-j 2: veth has no cores"),
+        (&["mlr", "ports:a,b", "-j", "2"], 1, "-j 2: ports:a,b has no cores"),
+        (&["soak", "agents:h:1/a,h:1/b", "--rate", "1k", "-j", "2"], 1, "h:1/b has no cores"),
+        (&["rfc2544", "kernel-router", "-j", "3"], 1, "-j 3: kernel-router uses 2 cores at most"),
+        (&["trial", "passthrough", "-j", "3"], 1, "-j 3: passthrough uses 2 cores at most"),
     ] {
         let ran = test(args);
         let said = String::from_utf8_lossy(&ran.stderr);

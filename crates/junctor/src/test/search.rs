@@ -206,7 +206,7 @@ impl Wanted {
         if !self.procedures(search.profile).contains(&Procedure::Reset) {
             return Ok(());
         }
-        self.reset.check(&search.common.device, search.common.workers)
+        self.reset.check(&search.common.device, search.common.workers.unwrap_or(1))
     }
 
     /// Carries them out; a reset only with the `least` of all sizes.
@@ -516,7 +516,7 @@ pub(super) fn each_size_and(
     judge: impl FnOnce(&[usize], &mut Found),
 ) -> u8 {
     let sizes = args.sizes();
-    if let Err(why) = args.common.output.prepare() {
+    if let Err(why) = args.common.check_workers().and_then(|()| args.common.output.prepare()) {
         return cli::fail(why);
     }
     if let Err(why) = interrupt::heed() {

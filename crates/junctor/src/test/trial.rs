@@ -72,7 +72,7 @@ impl Args {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    if let Err(why) = args.common.output.prepare() {
+    if let Err(why) = args.common.check_workers().and_then(|()| args.common.output.prepare()) {
         return cli::fail(why);
     }
     if let Err(why) = interrupt::heed() {

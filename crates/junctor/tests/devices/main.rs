@@ -124,6 +124,31 @@ fn reports_have_the_kernels_configuration() {
 }
 
 #[test]
+fn the_kernel_has_as_many_cores_as_the_record_says() {
+    if rig::skip("the_kernel_has_as_many_cores_as_the_record_says") {
+        return;
+    }
+    let trial = |workers| {
+        let ran = test(&[&["trial", "kernel-router", "-j", workers, "--json"][..], &SLOW].concat());
+        let record: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
+        let notes = record["conditions"]["notes"].as_array().cloned().unwrap_or_default();
+        let cores = notes.iter().find_map(|note| {
+            note.as_str()?.split_once("the device's ")?.1.split([' ', ';']).next().map(str::to_owned)
+        });
+        let cores = cores.map(|list| list.trim_end_matches(',').split(',').count());
+        (record["conditions"]["workers"].as_u64(), cores, String::from_utf8_lossy(&ran.stderr).into_owned())
+    };
+    let (workers, cores, said) = trial("1");
+    assert_eq!((workers, cores), (Some(1), Some(1)), "{said}");
+    // Beside those of the tester and of the wire, where there are so many.
+    let (workers, cores, said) = trial("2");
+    match std::thread::available_parallelism().map_or(1, usize::from) {
+        4.. => assert_eq!((workers, cores), (Some(2), Some(2)), "{said}"),
+        _ => assert!(said.contains("-j 2: 1 core can be the device's"), "{said}"),
+    }
+}
+
+#[test]
 fn the_kernel_gets_routes_to_random_networks() {
     if rig::skip("the_kernel_gets_routes_to_random_networks") {
         return;

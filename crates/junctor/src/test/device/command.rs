@@ -64,7 +64,7 @@ fn filled(line: &str, told: &[(String, String)]) -> String {
 
 /// Starts the command and plugs the tester in.
 pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(setup.driver, traffic)?;
+    let rig = Rig::new(setup, usize::MAX, traffic)?;
     let macs = rig.macs()?;
     let known = |ipv6| match setup.bridged {
         true => flows::bridged(TESTER, ipv6),
