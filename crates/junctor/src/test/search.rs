@@ -568,7 +568,7 @@ pub(super) fn each_size_and(
             cli::fail(interrupt::cause(signal));
             interrupt::status(signal)
         }
-        None => failures(&failed, sizes.len()).into_iter().map(cli::fail).last().unwrap_or(status),
+        None => failures(&failed, sizes.len()).into_iter().fold(status, |_, why| cli::fail(why)),
     }
 }
 
@@ -662,10 +662,10 @@ fn one_size(
             facts.iter_mut().for_each(|facts| facts.beside.push(what.demand()));
             found.text += &format!("{size:>6} bytes  with {} frames beside these\n", what.name());
         }
-        if let (Some(needs), Some(facts)) = (begun.needs, facts.as_mut()) {
-            if !facts.notes.contains(&needs) {
-                facts.notes.push(needs);
-            }
+        if let (Some(needs), Some(facts)) = (begun.needs, facts.as_mut())
+            && !facts.notes.contains(&needs)
+        {
+            facts.notes.push(needs);
         }
         if let (Some(announced), Some(facts)) = (begun.announced, facts.as_mut()) {
             facts.announced = announced;
