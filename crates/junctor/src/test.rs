@@ -65,9 +65,17 @@ enum Command {
     Campaign(campaign::Args),
     Agent(agent::Args),
     Gather(agent::Gather),
-    /// Become a device's command, for the tester.
+    /// Start a device's command, for the tester.
     #[command(hide = true)]
     StartDevice {
+        /// The tester's process.
+        tester: u32,
+        /// The command, for a shell.
+        line: String,
+    },
+    /// Run a device's command, as the first of its processes.
+    #[command(hide = true)]
+    RunDevice {
         /// The command, for a shell.
         line: String,
     },
@@ -103,7 +111,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         Command::Campaign(args) => campaign::main(args),
         Command::Agent(args) => agent::main(args),
         Command::Gather(args) => agent::gather(args),
-        Command::StartDevice { line } => device::start_command(line),
+        Command::StartDevice { tester, line } => device::start_command(*tester, line),
+        Command::RunDevice { line } => device::run_command(line),
     }
 }
 
@@ -159,7 +168,7 @@ pub(crate) struct Common {
     /// The device is a bridge: frames are addressed to the hosts behind it.
     #[arg(long)]
     bridged: bool,
-    /// Flows of IPv6, where the device does not say.
+    /// Flows of IPv6, where the device does not say; and frame sizes that have room for them, where none are named.
     #[arg(long)]
     ipv6: bool,
     /// Flows of the other family are known, too.
@@ -180,9 +189,10 @@ pub(crate) struct Common {
     /// Only the first port sends.
     #[arg(long)]
     one_way: bool,
-    /// Workers of a configuration in this process.
-    #[arg(short = 'j', long = "threads", value_name = "WORKERS", default_value_t = 1, value_parser = workers)]
-    workers: usize,
+    /// Cores of the device: workers of self:CONF [default: 1]; cores that a command may use, or the kernel or the forwarder, which use
+    /// one for each of two interfaces at most [default: all that are left]. Other devices take none of this machine's.
+    #[arg(short = 'j', long = "threads", value_name = "WORKERS", value_parser = workers)]
+    workers: Option<usize>,
     /// Seconds for which frames may still arrive after the last was sent [RFC 2544: 2].
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     stragglers: Duration,
@@ -205,6 +215,23 @@ impl Common {
     fn setup(&self) -> Setup {
         let Common { workers, driver, bridged, ipv6, both, .. } = *self;
         Setup { workers, driver, flows: self.flow.clone(), bridged, ipv6, both, key: self.key.clone() }
+    }
+
+    /// Sees that the device can have the cores that are asked for, before anything is measured.
+    fn check_workers(&self) -> Result<(), String> {
+        let Some(workers) = self.workers else { return Ok(()) };
+        match self.device.most_workers() {
+            _ if !(1..=64).contains(&workers) => Err("-j must lie between 1 and 64".to_owned()),
+            Some(most) if workers > most => Err(format!(
+                "-j {workers}: {} uses {most} cores at most, one for each interface",
+                self.device
+            )),
+            None if workers > 1 => Err(format!(
+                "-j {workers}: {} has no cores that the tester could give it; leave -j out",
+                self.device
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Starts the device, and lets it learn who is where.
@@ -254,7 +281,7 @@ impl Common {
             facts.ports.iter().map(|(name, driver)| json!({ "name": name, "driver": driver })).collect();
         let conditions = json!({
             "device": self.device.to_string(), "configuration": self.configuration(facts),
-            "workers": self.workers, "one_way": self.one_way, "stragglers_s": self.stragglers.as_secs_f64(),
+            "workers": facts.workers.or(self.workers).unwrap_or(1), "one_way": self.one_way, "stragglers_s": self.stragglers.as_secs_f64(),
             "seed": self.seed, "ipv6": self.ipv6, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
             "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
             "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
@@ -264,10 +291,11 @@ impl Common {
         conditions.as_object().cloned().unwrap_or_default()
     }
 
-    /// What the documents ask of every test.
+    /// What the documents ask of every test; trials were carried out with frames of these sizes.
     fn asked(&self, sizes: &[usize], medium: bool, settle: Duration, facts: &Facts) -> Ledger {
         setup::ledger(&setup::Setup {
             sizes: sizes.to_vec(),
+            untried: sizes.is_empty(),
             senders: facts.senders,
             flows: facts.flows,
             stragglers: self.stragglers,
@@ -318,6 +346,8 @@ struct Facts {
     flows: usize,
     /// Whether the tester has a core that the device does not use.
     own_core: bool,
+    /// Cores that the device has.
+    workers: Option<usize>,
     /// The device's own addresses, to which nothing is sent.
     left_out: Vec<IpAddr>,
     /// The tester's ports, with driver and mode.
@@ -357,6 +387,15 @@ impl Facts {
         if self.filters.is_empty() { Value::Null } else { Value::Object(lists.collect()) }
     }
 
+    /// The same with a note on what was seen of each of the filters.
+    fn with_filters_noted(&self) -> Facts {
+        let note = |(name, _, seen): &(String, String, Seen)| {
+            format!("{}: {}", name.replace('_', " "), seen.words())
+        };
+        let notes = self.notes.iter().cloned().chain(self.filters.iter().map(note)).collect();
+        Facts { notes, ..self.clone() }
+    }
+
     /// What of these a document asks for.
     fn filters_seen(&self) -> setup::Filters {
         let cases: BTreeSet<&str> = self.filters.iter().map(|(name, ..)| &**name).collect();
@@ -375,6 +414,7 @@ impl Facts {
             senders: plugged.senders,
             flows: station.flows(),
             own_core: plugged.own_core,
+            workers: Some(plugged.workers),
             left_out: station.left_out(),
             ports: station.drivers(),
             in_memory: plugged.in_memory,
@@ -398,7 +438,7 @@ impl Facts {
     fn beside(&mut self, found: &mut Found) -> String {
         let mut managed: Option<Managed> = None;
         // Warming up, the device may not know yet who asks.
-        for trial in found.trials.iter().filter(|trial| !trial.phase.starts_with("warm-up")) {
+        for trial in found.trials.iter().filter(|trial| !trial.warms_up()) {
             self.beside_unsent += trial.beside_unsent;
             if let Some(one) = trial.management {
                 managed.get_or_insert_default().add(one);

@@ -125,6 +125,19 @@ fn who_has_another_key_is_refused() {
 }
 
 #[test]
+fn strangers_keep_nobody_out_who_has_the_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let key = new_key(directory.path(), "key");
+    let agent = Agent::start(&key);
+    // More than there are places, and than strangers are waited for; none of them says a word.
+    let call = |_| std::net::TcpStream::connect(&agent.address).expect("a call");
+    let strangers: Vec<_> = (0..100).map(call).collect();
+    let served = gather(&key, &[&agent.address, "--time", "0.1", "--period", "0.1"]);
+    assert!(served.status.success(), "{served:?}");
+    drop(strangers);
+}
+
+#[test]
 fn what_a_lost_agent_told_is_kept() {
     let directory = tempfile::tempdir().expect("a directory");
     let key = new_key(directory.path(), "key");

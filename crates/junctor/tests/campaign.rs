@@ -12,7 +12,7 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// A cable, which always works; frames that are too long for it have no result.
-const TINY: &str = "title = \"Tiny\"\ndevices = [\"cable\"]\nsizes = [64, 128]\ncores = [1, 2]\n\
+const TINY: &str = "title = \"Tiny\"\ndevices = [\"cable\"]\nsizes = [64, 128, 256, 512]\ncores = [1]\n\
     options = [\"--link\", \"1M\", \"--trial\", \"0.02\", \"--stragglers\", \"0.02\"]\n[[procedure]]\ntest = \"rfc2544\"\n";
 
 struct Campaign {
@@ -119,7 +119,7 @@ fn every_combination_is_measured_and_reported() {
     assert_eq!(all, serde_json::from_slice::<Value>(&ran.stdout).expect("JSON"));
     assert_eq!((count(&all, "records"), count(&all, "invalid"), campaign.done().len()), (4, 0, 4));
     let page = std::fs::read_to_string(campaign.path("out/report.html")).expect("the page");
-    for part in ["<h1>Tiny</h1>", "Rate by cores", "Rate by frame size", "2 workers"] {
+    for part in ["<h1>Tiny</h1>", "Rate by frame size"] {
         assert!(page.contains(part), "{part} is not in the page");
     }
     let lines = std::fs::read_to_string(campaign.path("out/campaign.csv")).expect("the table");
@@ -166,7 +166,7 @@ fn what_is_done_is_not_repeated_and_what_is_missing_is_measured() {
     let report = std::fs::read_to_string(campaign.path("out/campaign.md")).expect("the report");
     assert!(report.contains("not all of one machine and version") && report.contains("abacus"), "{report}");
     // More sizes: only these are new.
-    campaign.write(&TINY.replace("128]", "128, 256]"));
+    campaign.write(&TINY.replace("512]", "512, 1024, 1518]"));
     let more = campaign.run(&["--resume"]);
     assert!(text(&more.stderr).contains("4 of 6 runs are done already"), "{}", text(&more.stderr));
     assert_eq!(count(&campaign.json("out/campaign.json"), "records"), 6);
@@ -174,7 +174,7 @@ fn what_is_done_is_not_repeated_and_what_is_missing_is_measured() {
 
 #[test]
 fn what_fails_is_marked_with_its_cause_and_the_campaign_goes_on() {
-    let campaign = Campaign::new(&TINY.replace("[64, 128]", "[9235, 64, 9999]").replace("[1, 2]", "[1]"));
+    let campaign = Campaign::new(&TINY.replace("[64, 128, 256, 512]", "[9235, 64, 9999]"));
     let ran = campaign.run(&[]);
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(1), "{said}");
@@ -248,7 +248,7 @@ fn a_killed_campaign_goes_on_where_it_was() {
     );
     let text_of = TINY.replace(", \"--trial\", \"0.02\"", "").replace("\"--link\", \"1M\", ", "");
     let first = "[[procedure]]\ntest = \"trial\"\noptions = [\"--rate\", \"1k\", \"--time\", \"0.02\"]\n";
-    let text_of = text_of.replace("[64, 128]", "[64]").replace("[1, 2]", "[1]");
+    let text_of = text_of.replace("[64, 128, 256, 512]", "[64]");
     let text_of =
         text_of.replace("[[procedure]]\ntest = \"rfc2544\"\n", first).replace(", \"--trial\", \"0.02\"", "");
     let campaign = Campaign::new(&format!("{text_of}{long}"));

@@ -278,6 +278,71 @@ fn searches_tell_what_they_found() {
 }
 
 #[test]
+fn a_size_that_cannot_be_sent_leaves_the_others_theirs() {
+    let found = |args: &[&str], sizes: &str| {
+        let more = ["--size", sizes, "--link", "1M", "--trial", "0.02", "--stragglers", "5", "--json"];
+        let ran = test(&[args, &more].concat());
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(1), "{said}");
+        let object = serde_json::from_slice::<Value>(&ran.stdout).expect("JSON");
+        let mut sizes: Vec<u64> =
+            object["trials"].as_array().expect("trials").iter().filter_map(|t| t["size"].as_u64()).collect();
+        sizes.dedup();
+        (object, sizes, said)
+    };
+    let fate = |object: &Value, section: &str| -> Vec<bool> {
+        let ledger = object["ledger"].as_array().expect("ledger").iter();
+        ledger.filter(|c| c["section"] == section).map(|c| c["met"] == true).collect()
+    };
+    let rfc2544 = ["rfc2544", "cable", "--only", "throughput"];
+    let (object, sizes, said) = found(&rfc2544, "64,9000,63,128");
+    assert_eq!(sizes, [64, 128], "{object}");
+    assert!(said.contains("junctor: 9000 bytes: a: frames of 9000 bytes do not pass"), "{said}");
+    let invalid: Vec<_> =
+        object["invalid"].as_array().expect("causes").iter().map(|c| c["size"].clone()).collect();
+    assert_eq!(invalid, [9000, 63]);
+    let clause =
+        object["ledger"].as_array().and_then(|all| all.iter().find(|c| c["section"] == "RFC 2544 9.1"));
+    assert_eq!(clause.expect("it")["sizes"]["sent"], serde_json::json!([64, 128]));
+    assert_eq!(fate(&object, "RFC 2544 25"), [true]);
+    // What was not sent has met nothing.
+    let (object, sizes, said) = found(&rfc2544, "9000,9001,9002,9003,9004");
+    assert!(sizes.is_empty() && said.contains("junctor: 9004 bytes: a: frames of"), "{said}");
+    assert!(
+        object["ledger"].as_array().expect("ledger").iter().all(|clause| clause["met"] == false),
+        "{object}"
+    );
+    let (object, sizes, _) =
+        found(&["rfc5180", "cable", "--only", "throughput", "--under", "plain"], "128,64");
+    assert_eq!((sizes, fate(&object, "RFC 5180 5.2.2")), (vec![128], vec![true, false]));
+    let bridge = ["rfc2889", "self:conf/bridge.click", "--only", "broadcast"];
+    let (object, _, _) = found(&bridge, "128,9000");
+    let clause = object["ledger"].as_array().and_then(|all| all.iter().find(|c| c["sizes"].is_object()));
+    assert_eq!(clause.expect("it")["sizes"]["sent"], serde_json::json!([128]));
+}
+
+#[test]
+fn ipv6_has_sizes_of_its_own() {
+    for (args, wanted) in [
+        (
+            &["rfc2544", "cable", "--only", "throughput", "--link", "1M", "--trial", "0.02"][..],
+            &[128, 512, 1518][..],
+        ),
+        (
+            &["soak", "cable", "--rate", "100", "--time", "0.02", "--profile", "rfc", "--settle", "0"],
+            &[84, 128, 256, 512, 1024, 1280, 1518],
+        ),
+        (&["trial", "cable", "--rate", "1k", "--time", "0.05"], &[84]),
+    ] {
+        let (object, _) = told(&[args, &["--ipv6", "--stragglers", "5"]].concat());
+        let mut sizes: Vec<u64> =
+            object["trials"].as_array().expect("trials").iter().filter_map(|t| t["size"].as_u64()).collect();
+        sizes.dedup();
+        assert_eq!(sizes, wanted, "{object}");
+    }
+}
+
+#[test]
 fn ipv6_is_measured_under_each_condition() {
     let conditions = "plain,chain,fragment,hop-by-hop,ipv4,ipv4-50";
     let (object, value) = told(&[
@@ -739,6 +804,22 @@ fn a_device_is_reset_while_frames_come() {
 }
 
 #[test]
+fn a_reset_that_cannot_be_is_refused_before_anything_is_measured() {
+    let only = ["--only", "throughput,reset", "--json"];
+    for (device, more, what) in [
+        ("cable", &[][..], "cable: how is this device reset? Say it with --reset-command"),
+        ("self:conf/ip-router.click", &["--reset", "worker"], "needs another one; -j 2"),
+    ] {
+        for procedure in ["rfc2544", "rfc5180"] {
+            let ran = test(&[&[procedure, device][..], &only, more].concat());
+            let said = String::from_utf8_lossy(&ran.stderr);
+            assert!(said.contains(what) && ran.status.code() == Some(1), "{procedure} {device}: {said}");
+            assert!(ran.stdout.is_empty(), "{procedure} {device} measured something");
+        }
+    }
+}
+
+#[test]
 fn a_bridge_is_tested_as_such() {
     let args = ["rfc2889", "self:conf/bridge-mesh.click", "--size", "64", "--link", "10M"];
     let short = ["--only", "forwarding,errored,broadcast", "--trial", "0.02", "--stragglers", "5"];
@@ -784,6 +865,12 @@ fn what_cannot_be_is_refused() {
         (&["trial", "cable", "--size", "9999"], 1, "its longest is 9234"),
         (&["trial", "cable", "--time=-1"], 2, "expected seconds"),
         (&["trial", "cable", "-j", "0"], 2, "expected a number of workers from 1 to 64"),
+        (&["trial", "cable", "-j", "2"], 1, "-j 2: cable has no cores that the tester could give it"),
+        (&["rfc2544", "veth", "-j", "2"], 1, "-j 2: veth has no cores"),
+        (&["mlr", "ports:a,b", "-j", "2"], 1, "-j 2: ports:a,b has no cores"),
+        (&["soak", "agents:h:1/a,h:1/b", "--rate", "1k", "-j", "2"], 1, "h:1/b has no cores"),
+        (&["rfc2544", "kernel-router", "-j", "3"], 1, "-j 3: kernel-router uses 2 cores at most"),
+        (&["trial", "passthrough", "-j", "3"], 1, "-j 3: passthrough uses 2 cores at most"),
     ] {
         let ran = test(args);
         let said = String::from_utf8_lossy(&ran.stderr);

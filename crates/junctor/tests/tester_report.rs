@@ -173,6 +173,48 @@ fn every_procedure_has_a_page_and_fits_the_schema() {
     }
 }
 
+#[test]
+fn a_rate_that_the_tester_cannot_offer_says_nothing_of_the_device() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (json, page) = (directory.path().join("a.json"), directory.path().join("a.html"));
+    let offer = ["--rate", "1G", "--time", "0.02", "--json", "--report", page.to_str().expect("a path")];
+    for (command, more) in [("trial", &["--repeat", "2"][..]), ("soak", &["--size", "64"])] {
+        let ran = test(&[&[command, "cable"], &offer[..], more].concat());
+        // So is measured what the tester itself reaches, which is no failure.
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        std::fs::write(&json, &ran.stdout).expect("written");
+        fits_the_schema(&json);
+        let object: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+        let trials = object["trials"].as_array().expect("trials").iter();
+        let told = |cause: &Value| {
+            let cause = cause.as_str().unwrap_or_default();
+            assert!(cause.contains("the tester did not send ") && cause.contains("ask for less"), "{object}");
+        };
+        trials.filter(|trial| trial["phase"] == command).for_each(|trial| told(&trial["invalid"]));
+        let [cause] = &object["invalid"].as_array().expect("causes")[..] else { panic!("{object}") };
+        told(&cause["cause"]);
+        let page = std::fs::read_to_string(&page).expect("the page");
+        assert!(page.contains("64 bytes: not all was measured: the tester did not send "));
+        if command == "trial" {
+            let results = object["results"].as_array().expect("results");
+            let bounds: Vec<_> =
+                results.iter().filter(|q| q["at_least"] == true).map(|q| &q["name"]).collect();
+            assert_eq!(bounds, ["test.received_mpps"]);
+            let ledger = object["ledger"].as_array().expect("a ledger");
+            assert!(ledger.iter().any(|clause| clause["met"] == true), "frames were sent: {object}");
+        }
+    }
+    // What was sent in full is not marked.
+    let full = |_| {
+        let ran = test(&["trial", "cable", "--rate", "1k", "--time", "0.05", "--json"]);
+        let object: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+        object["trials"][0]["unsent"] == 0
+            && object["trials"][0]["invalid"].is_null()
+            && object["invalid"] == json!([])
+    };
+    assert!((0..100).any(full));
+}
+
 /// 200 frames cannot tell what the latest of a thousand is.
 #[test]
 fn what_too_few_frames_tell_is_a_dash() {

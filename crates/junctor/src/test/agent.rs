@@ -10,13 +10,13 @@ mod counters;
 mod driven;
 mod gather;
 mod gauge;
+mod places;
 mod remote;
 mod words;
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -27,6 +27,7 @@ use crate::cli;
 use channel::Channel;
 use counters::{Counters, Ticks};
 use driven::{Driven, Wheel};
+use places::{Place, Places, Stranger};
 
 pub(super) use channel::Key;
 pub(super) use gather::{Agent, Gather, main as gather};
@@ -43,15 +44,16 @@ pub(super) fn processor_ticks(numbers: &[usize]) -> Option<Ticks> {
 const IDLE: Duration = Duration::from_secs(600);
 /// In a trial, each side hears from the other at least so often, or it is over.
 const LEASE: Duration = Duration::from_secs(10);
-/// Connections at a time.
-const PLACES: usize = 16;
+/// How long a stranger has for each word until it has shown the key.
+const INTRODUCTION: Duration = Duration::from_secs(5);
 
 /// Tell controllers what this machine counts, and send and receive for them, until stopped.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "An agent tells packet counters of interfaces, processor time, interrupts and softirqs, read from /proc and /sys when asked, with the time.
 For one controller at a time it also sends and receives the frames of a test (agents:..., see junctor test trial --help), which
-needs root. It answers only who has the same key, and encrypts what it says (Noise NNpsk0). It stops sending when its controller
+needs root. It answers only who has the same key, and encrypts what it says (Noise NNpsk0); 16 controllers at a time have a place,
+and who has not shown the key takes none. It stops sending when its controller
 hangs up, or says nothing for 10 s in a trial.
 
 Examples:
@@ -94,7 +96,7 @@ fn run(args: &Args) -> Result<(), String> {
     outln!("listening on {address}");
     io::stdout().flush().map_err(|why| why.to_string())?;
     let began = Instant::now();
-    let (serving, wheel) = (AtomicUsize::new(0), Wheel::default());
+    let (places, wheel) = (Places::default(), Wheel::default());
     std::thread::scope(|scope| {
         loop {
             let (stream, who) = match listener.accept() {
@@ -102,42 +104,64 @@ fn run(args: &Args) -> Result<(), String> {
                 Err(why) if why.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(why) => return Err(listen(why)),
             };
-            // Who finds all places taken is hung up on.
-            if serving.fetch_add(1, Relaxed) >= PLACES {
-                serving.fetch_sub(1, Relaxed);
-                errln!("{who}: {PLACES} others are served already");
-                continue;
-            }
-            let (key, serving, wheel) = (&key, &serving, &wheel);
+            let (key, places, wheel) = (&key, &places, &wheel);
+            let stranger = match places.receive(&stream) {
+                Ok(stranger) => stranger,
+                Err(why) => {
+                    errln!("{who}: {why}");
+                    continue;
+                }
+            };
             scope.spawn(move || {
-                if let Err(why) = serve(stream, who, key, began, wheel) {
+                let served = introduce(stream, places, stranger, key)
+                    .and_then(|known| known.map_or(Ok(()), |known| serve(known, who, began, wheel)));
+                if let Err(why) = served {
                     errln!("{who}: {why}");
                 }
-                serving.fetch_sub(1, Relaxed);
             });
         }
     })
 }
 
-/// Serves one controller until it hangs up. What it had the agent drive ends with that.
-fn serve(
+/// A controller that has shown the key.
+struct Known<'a> {
+    channel: Channel,
+    /// What it asks first.
+    first: Ask,
+    place: Place<'a>,
+}
+
+/// Hears who calls. It has a place once it has said something with the key of this connection, which nobody can who repeats what others
+/// have said; nothing if it hangs up before.
+fn introduce<'a>(
     stream: TcpStream,
-    who: SocketAddr,
+    places: &'a Places,
+    stranger: Stranger<'a>,
     key: &Key,
-    began: Instant,
-    wheel: &Wheel,
-) -> Result<(), channel::Error> {
-    let mut channel = Channel::accept(stream, key, IDLE)?;
+) -> Result<Option<Known<'a>>, channel::Error> {
+    let mut channel = Channel::accept(stream, key, INTRODUCTION, || !places.are_taken())?;
+    let Some(first) = hear(&mut channel)? else { return Ok(None) };
+    let place = stranger.seat().ok_or(channel::Error::Busy)?;
+    Ok(Some(Known { channel, first, place }))
+}
+
+/// What a controller asks; nothing if it has hung up.
+fn hear(channel: &mut Channel) -> Result<Option<Ask>, channel::Error> {
+    match channel.hear() {
+        Ok(asked) => Ok(Some(asked)),
+        Err(channel::Error::Io(why)) if why.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+/// Serves one controller until it hangs up. What it had the agent drive ends with that.
+fn serve(known: Known<'_>, who: SocketAddr, began: Instant, wheel: &Wheel) -> Result<(), channel::Error> {
+    let Known { mut channel, first, place: _place } = known;
     let mut driven: Option<Driven> = None;
     let mut in_trial = false;
-    loop {
-        channel.wait_at_most(if in_trial { LEASE } else { IDLE })?;
-        let asked = match channel.hear() {
-            Ok(asked) => asked,
-            Err(channel::Error::Io(why)) if why.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-            Err(why) => return Err(why),
-        };
-        match asked {
+    let mut asked = Some(first);
+    while let Some(ask) = asked {
+        match ask {
             Ask::Hello => channel.say(&Hello {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 machine: crate::measure::machine(),
@@ -172,7 +196,10 @@ fn serve(
                 }
             }
         }
+        channel.wait_at_most(if in_trial { LEASE } else { IDLE })?;
+        asked = hear(&mut channel)?;
     }
+    Ok(())
 }
 
 /// Does what is asked of one who has interfaces.

@@ -26,9 +26,9 @@ use store::{Place, Store};
 /// Test devices at many frame sizes and numbers of cores, by many procedures, as a file says.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "The file is TOML; every combination of its lists is one run:
-  devices = [\"self:conf/ip-router.click\", \"cable\"]   as on the command line of junctor test
+  devices = [\"self:conf/ip-router.click\", \"passthrough\"]   as on the command line of junctor test
   sizes = [64, 512, 1518]       frame sizes in bytes
-  cores = [1, 2]                workers of each device [default: 1]
+  cores = [1, 2]                of each device (-j) [default: 1]; those that are not of this machine's cores take 1 only
   options = [\"--one-way\"]       for every run
 
   [[procedure]]

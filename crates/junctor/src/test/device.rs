@@ -34,7 +34,7 @@ pub(super) mod ports;
 mod rig;
 mod running;
 
-pub(crate) use command::start as start_command;
+pub(crate) use command::{run as run_command, start as start_command};
 pub(crate) use flows::FlowLine;
 pub(crate) use name::Name;
 pub(in crate::test) use rig::generated;
@@ -44,8 +44,8 @@ pub(crate) use running::Running;
 /// How a device is set up.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    /// Workers of a configuration in this process.
-    pub(crate) workers: usize,
+    /// Cores of the device, if it is not to have the usual number.
+    pub(crate) workers: Option<usize>,
     /// By what the tester's ports are driven.
     pub(crate) driver: Driver,
     /// What is sent where, beyond what is known of the device.
@@ -150,6 +150,8 @@ pub(crate) struct Plugged {
     pub(crate) other: Option<Plan>,
     /// Numbers of the device's processors, if they are this machine's.
     pub(crate) device_cores: Vec<usize>,
+    /// How many cores the device has; 1 where nobody knows.
+    pub(crate) workers: usize,
     /// How the device gets routes.
     pub(crate) routing: Routing,
     /// How it gets filters.
@@ -183,6 +185,7 @@ impl Plugged {
             running,
             other,
             device_cores,
+            workers: 1,
             routing: Routing::Theirs,
             filtering: Filtering::Theirs,
             configuration: None,
@@ -252,7 +255,7 @@ pub(super) fn plug_text(name: &str, text: &str, setup: &Setup, traffic: &Traffic
 /// Two interfaces joined by a virtual cable.
 pub(super) fn virtual_cable(driver: Driver, traffic: &Traffic) -> Result<Plugged, String> {
     let (flows, key) = (Vec::new(), None);
-    let setup = Setup { workers: 1, driver, flows, bridged: true, ipv6: false, both: false, key };
+    let setup = Setup { workers: None, driver, flows, bridged: true, ipv6: false, both: false, key };
     cable::plug_virtual(driver, &setup, traffic)
 }
 

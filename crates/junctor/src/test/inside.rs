@@ -36,6 +36,7 @@ pub(crate) struct Throughput {
 
 fn setup(workers: usize) -> Setup {
     let (flows, key) = (Vec::new(), None);
+    let workers = Some(workers);
     Setup { workers, driver: Driver::Auto, flows, bridged: false, ipv6: false, both: false, key }
 }
 

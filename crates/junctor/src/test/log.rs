@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All trials of a station, shown as they end and kept for the report.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hdrhistogram::Histogram;
@@ -15,6 +16,8 @@ use crate::report::{Axis, Scale};
 pub(super) struct Log {
     rows: Arc<Mutex<Vec<TrialRow>>>,
     phase: Arc<Mutex<String>>,
+    /// Trials whose frames the tester did not all send say nothing.
+    asks_for_all: Arc<AtomicBool>,
     /// What machines did in the trial that has just ended.
     readings: Arc<Mutex<Vec<Reading>>>,
     /// The same of all trials.
@@ -25,9 +28,12 @@ impl Log {
     /// Keeps every trial of this station from now on, with frames of `size` bytes; with `show` each is told on standard error.
     pub(super) fn of(station: &mut Station, size: usize, show: bool) -> Log {
         let log = Log::default();
-        let Log { rows, phase, readings, read } = log.clone();
+        let Log { rows, phase, asks_for_all, readings, read } = log.clone();
         station.watch(Box::new(move |trial, seen, worth| {
             let mut row = TrialRow::new(size, &held(&phase), trial, seen, worth);
+            if asks_for_all.load(Ordering::Relaxed) {
+                row.ask_for_all();
+            }
             let mut readings = std::mem::take(&mut *held(&readings));
             row.tell_machines(&readings);
             held(&read).append(&mut readings);
@@ -47,6 +53,12 @@ impl Log {
     /// What is being measured from now on.
     pub(super) fn begin(&self, phase: &str) {
         phase.clone_into(&mut held(&self.phase));
+    }
+
+    /// From now on, a trial says nothing unless the tester sends all that is due: its rate is one that was asked for, not one that a
+    /// search tries.
+    pub(super) fn ask_for_all(&self) {
+        self.asks_for_all.store(true, Ordering::Relaxed);
     }
 
     /// What machines did in a trial that ends now.

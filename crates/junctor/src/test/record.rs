@@ -308,6 +308,9 @@ pub(crate) struct TrialRow {
     pub(crate) machines: BTreeMap<String, MachineRow>,
     /// Why it says nothing about the device.
     pub(crate) invalid: Option<String>,
+    /// It came to its end; whoever reads it later does not ask.
+    #[serde(skip)]
+    came_to_its_end: bool,
 }
 
 /// By quantile, as far as frames are enough; nothing of none.
@@ -411,6 +414,7 @@ impl TrialRow {
             flows_left_out: 0,
             machines: BTreeMap::new(),
             invalid: None,
+            came_to_its_end: worth.is_ok(),
         };
         if let Some(detail) = seen {
             row.count(detail);
@@ -426,6 +430,18 @@ impl TrialRow {
     /// How late frames left, by the name of a quantile: microseconds.
     pub(crate) fn lateness(&self, name: &str) -> Option<f64> {
         self.lateness_us.as_ref().and_then(|all| all.get(name)).and_then(Value::as_f64)
+    }
+
+    /// It says nothing unless the tester has sent all that was due.
+    pub(crate) fn ask_for_all(&mut self) {
+        if self.unsent > 0 && self.invalid.is_none() && !self.warms_up() {
+            self.invalid = Some(unsent(self.unsent, self.intended));
+        }
+    }
+
+    /// Whether it was only to warm the device up.
+    pub(crate) fn warms_up(&self) -> bool {
+        self.phase.starts_with("warm-up")
     }
 
     /// Adds what machines did meanwhile.
@@ -461,6 +477,13 @@ impl TrialRow {
         self.flows = fates.worst.iter().map(FlowRow::from).collect();
         self.flows_left_out = fates.left_out;
     }
+}
+
+/// Why nothing is known of a device at a rate that the tester did not reach.
+fn unsent(missing: u64, of: u64) -> String {
+    format!(
+        "the tester did not send {missing} of {of} frames that were due: what the device does at this rate is not known; ask for less"
+    )
 }
 
 /// One demand of a document, and whether it was met.
@@ -562,6 +585,21 @@ impl Found {
     /// Notes what the procedure was asked for, as far as results of other demands are not to be compared with these.
     pub(crate) fn ask(&mut self, demands: Value) {
         self.asked = demands;
+    }
+
+    /// Those of these sizes of which a trial was carried out to its end; what only warms a device up is none.
+    pub(crate) fn tried(&self, sizes: &[usize]) -> Vec<usize> {
+        let was = |trial: &TrialRow| trial.sent > 0 && trial.came_to_its_end && !trial.warms_up();
+        let tried = |size: &&usize| self.trials.iter().any(|trial| trial.size == **size && was(trial));
+        sizes.iter().filter(tried).copied().collect()
+    }
+
+    /// Says of trials that the tester did not send all that was due, where that leaves nothing to say of the device.
+    pub(crate) fn unsent(&mut self) {
+        let is_marked = |trial: &&TrialRow| trial.came_to_its_end && trial.invalid.is_some();
+        let trials = self.trials.iter().filter(is_marked).map(|trial| (trial.unsent, trial.intended));
+        let all = trials.reduce(|sum, one| (sum.0 + one.0, sum.1 + one.1));
+        all.into_iter().for_each(|(missing, of)| self.unmeasured(unsent(missing, of)));
     }
 
     /// Says of a quantity that was noted that it is a lower bound.
@@ -679,6 +717,13 @@ impl Record {
     pub(crate) fn json(&self) -> String {
         // A map's keys are strings and no number is infinite: nothing of this fails.
         serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+
+    /// Whether frames were sent in earnest, as far as its ledger tells: what it says of demands is of no weight beside the trials of others
+    /// if not.
+    pub(crate) fn has_tried(&self) -> bool {
+        let mut sizes = self.ledger.iter().filter_map(|clause| clause.sizes.as_ref()).peekable();
+        sizes.peek().is_none() || sizes.any(|sizes| !sizes.sent.is_empty())
     }
 
     /// A text of the conditions.
@@ -809,6 +854,25 @@ mod tests {
         let [clause] = &found.ledger[..] else { panic!("{:?}", found.ledger) };
         assert_eq!((clause.met, clause.deviation.as_deref()), (false, Some("5 s; 1 s")));
         assert_eq!(clause.level, "SHOULD");
+    }
+
+    #[test]
+    fn sizes_were_tried_if_a_trial_came_to_its_end() {
+        let trial = Trial::new(1e3, std::time::Duration::from_secs(1));
+        let row = |size, phase: &str, sent, came_to_its_end| TrialRow {
+            sent,
+            came_to_its_end,
+            ..TrialRow::new(size, phase, trial, None, Err(&Invalid::new("", "")))
+        };
+        let trials = vec![
+            row(64, "latency", 9, true),
+            row(128, "warm-up, one pair", 9, true),
+            row(256, "latency", 9, false),
+            row(512, "latency", 0, true),
+            row(512, "latency", 1, true),
+        ];
+        let found = Found { trials, ..Found::default() };
+        assert_eq!(found.tried(&[512, 9000, 256, 128, 64]), [512, 64]);
     }
 
     #[test]

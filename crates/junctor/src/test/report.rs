@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use super::record::{Curve, Record};
 use crate::measure;
-use crate::report::{Document, Note, Origin, Plot, Section, Series};
+use crate::report::{Cell, Document, Note, Origin, Plot, Section, Series, Table};
 
 /// The report over all these records.
 pub(super) fn document(records: &[Record]) -> Document {
@@ -24,7 +24,8 @@ pub(super) fn document(records: &[Record]) -> Document {
     sections.push(ledger::section(records));
     sections.push(tables::trials(records, &names));
     sections.push(tables::machines(records, &names));
-    sections.push(how(records));
+    sections.push(how(records, &names));
+    sections.extend(command_lines(records, &names));
     sections.extend(filters(records, &names));
     sections.extend(configurations(records));
     sections
@@ -69,6 +70,14 @@ impl Names {
             parts.push(workers(record.workers()));
         }
         parts.join(", ")
+    }
+
+    /// Before what is said of a record's device; empty if there is only one.
+    fn whose(&self, record: &Record) -> String {
+        let device = self.devices.then(|| record.device().to_owned());
+        let parts = device.into_iter().chain(self.workers.then(|| workers(record.workers())));
+        let who = parts.collect::<Vec<_>>().join(", ");
+        if who.is_empty() { who } else { format!("{who}: ") }
     }
 }
 
@@ -151,7 +160,8 @@ fn findings(records: &[Record]) -> Vec<String> {
         let size = q.size.map(|size| format!("{size} bytes: ")).unwrap_or_default();
         let share = rates::share_of_link(record, q);
         let share = share.map(|share| format!(", {:.1} % of the link", 100.0 * share)).unwrap_or_default();
-        format!("{size}{} {:.4} {}{share}.", words(record, &q.label()), q.value, q.unit)
+        let whose = if rates::is_of_all(q) { ", all ports together" } else { "" };
+        format!("{size}{} {:.4} {}{whose}{share}.", words(record, &q.label()), q.value, q.unit)
     };
     record.results.iter().filter(told).map(sentence).chain(losses(record)).collect()
 }
@@ -239,10 +249,10 @@ fn plot(first: &Curve, who: &str, all: &[&Curve]) -> Option<Plot> {
     (!series.is_empty()).then(|| Plot::Lines { caption, x: first.x.clone(), y: first.y.clone(), series })
 }
 
-/// Machine, drivers, command lines, seeds.
-fn how(records: &[Record]) -> Section {
+/// Machine, drivers, how devices were built, seeds.
+fn how(records: &[Record], names: &Names) -> Section {
     let mut text = vec![
-        "Frame sizes count the checksum. Rates are those of each sending port. Latency is from when the tester gives a frame to its port until it takes it, whole, from the other one, so it includes the tester's own share, which is measured on a cable before; neither of RFC 1242's two definitions has exactly this. What the tester did not send is no loss.".to_owned(),
+        "Frame sizes count the checksum. Rates are those of each sending port; what a trial sent and received, and RFC 2889's forwarding rates, are of all ports together in tables, and shared out among these in plots. Latency is from when the tester gives a frame to its port until it takes it, whole, from the other one, so it includes the tester's own share, which is measured on a cable before; neither of RFC 1242's two definitions has exactly this. What the tester did not send is no loss.".to_owned(),
     ];
     let mut add = |line: String| {
         if !text.contains(&line) {
@@ -259,14 +269,49 @@ fn how(records: &[Record]) -> Section {
         for line in modifiers(record) {
             add(line);
         }
+        let who = names.whose(record);
+        if !record.condition("calibrated_on").is_empty() {
+            add(format!("{who}The tester alone was measured on {}.", record.condition("calibrated_on")));
+        }
+        // Who has which cores, what could not be measured, what the device needs.
+        let notes = record.conditions.get("notes").and_then(|list| list.as_array());
+        for note in notes.into_iter().flatten().filter_map(|note| note.as_str()) {
+            add(format!("{who}{}.", note.trim_end_matches('.')));
+        }
         if let Some(seed) = record.number("seed") {
             add(format!("Seed {seed}."));
         }
     }
     if let [record] = records {
-        add(format!("Command line: {}", record.command_line.join(" ")));
+        add(format!("Command line: {}", shell_line(&record.command_line)));
     }
     Section { title: "How it was measured".into(), text, ..Section::default() }
+}
+
+/// Of several runs, the command line of each.
+fn command_lines(records: &[Record], names: &Names) -> Option<Section> {
+    let heads = [("run", Origin::Name), ("sizes, bytes", Origin::Name), ("command line", Origin::Name)];
+    let mut table = Table::new("of each run", &heads);
+    for record in records {
+        let who = names.who(record);
+        let who = if who.is_empty() { format!("{}, {}", record.procedure(), record.device()) } else { who };
+        let sizes: Vec<String> = record.sizes().iter().map(usize::to_string).collect();
+        let line = shell_line(&record.command_line);
+        table.row([who, sizes.join(", "), line].map(Cell::new).into());
+    }
+    let section =
+        Section { title: "Command lines".into(), tables: vec![table], folded: true, ..Section::default() };
+    (records.len() > 1).then_some(section)
+}
+
+/// Words as a shell takes them.
+fn shell_line(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
+    let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// What was changed about the frames, in a sentence each.
@@ -331,4 +376,50 @@ fn configurations(records: &[Record]) -> Vec<Section> {
         ..Section::default()
     };
     groups(&with, |r| r.device().to_owned()).into_iter().map(section).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::record::Found;
+    use super::*;
+    use crate::report::{markdown, page};
+
+    fn record(device: &str, workers: usize, cores: &str) -> Record {
+        let conditions = json!({
+            "device": device, "workers": workers, "calibrated_on": "a virtual cable",
+            "notes": [format!("Cores: the device's {cores}"), "Latency is not measured."],
+        });
+        let mut found = Found::of_size(64);
+        found.note("test.received_mpps".to_owned(), "Mpps", 1.0);
+        let mut record = found.record("test trial", conditions.as_object().cloned().unwrap_or_default());
+        record.command_line =
+            ["junctor", "test", &format!("command:don't {cores}")].map(str::to_owned).into();
+        record
+    }
+
+    #[test]
+    fn what_a_device_was_like_is_told_once_for_each_with_each_number_of_workers() {
+        let one = record("x", 1, "0");
+        let all = [one.clone(), one.clone(), record("x", 2, "0,1"), record("y", 1, "0")];
+        let whole = document(&all);
+        let (page, table) = (page::render(&whole), markdown::render(&whole));
+        for (says, times) in [
+            ("x, 1 worker: Cores: the device's 0.", 1),
+            ("x, 2 workers: Cores: the device's 0,1.", 1),
+            ("y, 1 worker: Latency is not measured.", 1),
+            ("y, 1 worker: The tester alone was measured on a virtual cable.", 1),
+            ("junctor test 'command:don'\\''t 0'", 3),
+        ] {
+            assert_eq!(table.replace("\\\\", "\\").matches(says).count(), times, "{says} in {table}");
+        }
+        assert!(page.contains("Cores: the device") && page.contains("Command lines"), "{page}");
+        let alone = markdown::render(&document(&[one]));
+        assert!(
+            alone.contains("\nCores: the device's 0.\n") && alone.contains("Command line: junctor test "),
+            "{alone}"
+        );
+        assert!(!alone.contains("Command lines"), "{alone}");
+    }
 }

@@ -7,7 +7,7 @@ use tester::search::reset::Kind;
 use tester::station::Reset;
 use tester::trial::Invalid;
 
-use super::device::Running;
+use super::device::{Name, Running};
 use super::interrupt;
 
 /// What is done to a configuration in this process.
@@ -31,13 +31,18 @@ enum What {
     Power,
 }
 
+/// Said of devices that are reset in a way of their own.
+const UNKNOWN: &str = "how is this device reset? Say it with --reset-command";
+/// Said where the only worker were to be retired.
+pub(super) const ANOTHER_WORKER: &str = "who retires a worker needs another one; -j 2";
+
 /// How the device is reset.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// How a configuration in this process is reset.
     #[arg(long, value_enum, default_value_t = Way::Restart)]
     reset: Way,
-    /// A shell command that resets the device, instead.
+    /// A shell command that resets the device, instead; any device but self:CONF needs it.
     #[arg(long, value_name = "COMMAND")]
     reset_command: Option<String>,
     /// What that command resets, for the report (RFC 6201, section 4).
@@ -65,6 +70,16 @@ impl Args {
         }
     }
 
+    /// Sees that this device, with so many workers, can be reset so: asked before anything is measured.
+    pub(super) fn check(&self, device: &Name, workers: usize) -> Result<(), String> {
+        match device {
+            _ if self.reset_command.is_some() => Ok(()),
+            Name::Own(_) if self.reset == Way::Worker && workers < 2 => Err(ANOTHER_WORKER.to_owned()),
+            Name::Own(_) => Ok(()),
+            other => Err(format!("{other}: {UNKNOWN}")),
+        }
+    }
+
     /// Resets this device.
     pub(super) fn of<'a>(&self, running: Option<&'a mut Running>) -> Result<Box<Reset<'a>>, String> {
         let way = self.reset;
@@ -81,7 +96,7 @@ impl Args {
                 };
                 done.map_err(|why| Invalid::new(format!("the device could not be reset: {why}"), ""))
             })),
-            (None, None) => Err("how is this device reset? Say it with --reset-command".to_owned()),
+            (None, None) => Err(UNKNOWN.to_owned()),
         }
     }
 }

@@ -159,7 +159,7 @@ fn forwarding(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), 
         "             forwarding rates of all ports together: {mpps:.4} of {offered:.4} Mpps at the greatest load, \
          {most:.4} of {most_offered:.4} Mpps at most{mark}\n"
     );
-    found.deviate(&bridge::forwarding_ledger(time, &args.search.sizes(), kept_up));
+    found.deviate(&bridge::forwarding_ledger(time, &[site.size], kept_up));
     Ok(())
 }
 
@@ -253,7 +253,7 @@ fn broadcast(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
     flow.dst_mac = MacAddr([0xff; 6]);
     replan(site, vec![vec![flow]], true)?;
     let rate = greatest_rate(site, &args.search, "rfc2889.broadcast", found)?;
-    found.deviate(&bridge::broadcast_ledger(trial_time(args), &args.search.sizes()));
+    found.deviate(&bridge::broadcast_ledger(trial_time(args), &[site.size]));
     if rate == 0.0 {
         return Ok(());
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor test rfc5180`: the procedures of RFC 2544 with IPv6, under the conditions of RFC 5180, section 7.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use clap::ValueEnum as _;
@@ -12,7 +13,7 @@ use tester::trial::Trial;
 
 use super::agent;
 use super::record::Found;
-use super::search::{Profile, Search, Site, Wanted, each_size};
+use super::search::{Profile, Search, Site, Wanted, each_size_and};
 use crate::cli;
 
 /// Under what the procedures are done.
@@ -106,26 +107,19 @@ impl Rfc5180 {
             (some, _) => some.to_vec(),
         }
     }
-
-    /// The least of the document's sizes has no room for a signature; 84 bytes have.
-    fn sizes(&self) -> Vec<usize> {
-        match self.search.profile {
-            Profile::Rfc => vec![84, 128, 256, 512, 1024, 1280, 1518],
-            Profile::Quick => vec![128, 512, 1518],
-        }
-    }
 }
 
 /// Runs `junctor test rfc5180`.
 pub(super) fn main(args: &Rfc5180) -> u8 {
-    if let Err(why) = args.search.without_filters("RFC 5180") {
+    let search = args.search.with_both_families();
+    let can_be = search.without_filters("RFC 5180").and_then(|()| args.wanted.check(&search));
+    if let Err(why) = can_be {
         return cli::fail(why);
     }
-    let search = args.search.with_both_families(&args.sizes());
-    let sizes = search.sizes();
-    let (least, last) = (sizes.iter().copied().min().unwrap_or(0), sizes.last().copied());
-    let mut done = Done { least_with_all: true, ..Done::default() };
-    each_size(&search, "test rfc5180", |site, found| {
+    let least = search.sizes().into_iter().min().unwrap_or(0);
+    let done = RefCell::new(Done { least_with_all: true, ..Done::default() });
+    let procedure = |site: &mut Site, found: &mut Found| {
+        let mut done = done.borrow_mut();
         found.ask(args.wanted.asked(search.profile));
         let base = site.station.plan().clone();
         if base.streams.iter().flat_map(|s| &s.flows).any(|(flow, _)| flow.src.is_ipv4()) {
@@ -133,7 +127,6 @@ pub(super) fn main(args: &Rfc5180) -> u8 {
                 "the device's flows are IPv4; --flow 'PORT src=PREFIX dst=PREFIX' gives others".to_owned()
             );
         }
-        done.sizes.push(site.size);
         (done.senders, done.random) = (site.senders, search.networks().is_some());
         done.in_place = base.streams.iter().flat_map(|s| &s.flows).all(|(flow, _)| ipv6::is_in_place(flow));
         for condition in args.conditions() {
@@ -141,11 +134,12 @@ pub(super) fn main(args: &Rfc5180) -> u8 {
             under(site, args, &search, condition, (&base, least), &mut done, found)?;
         }
         site.begin_series("");
-        site.station.replan(&base).map_err(|why| why.to_string())?;
-        if Some(&site.size) == last.as_ref() {
-            found.deviate(&ipv6::ledger(&done));
-        }
-        Ok(())
+        site.station.replan(&base).map_err(|why| why.to_string())
+    };
+    each_size_and(&search, "test rfc5180", procedure, |tried, found| {
+        let done = Done { sizes: tried.to_vec(), ..done.take() };
+        let ledger = ipv6::ledger(&done);
+        found.deviate(&if tried.is_empty() { ledger.untried() } else { ledger });
     })
 }
 
@@ -173,8 +167,9 @@ fn under(
             site.station.replan(&plan).map_err(|why| why.to_string())?;
             site.begin("warm-up");
             site.station.warm_up(search.warm_up()).map_err(|why| why.to_string())?;
+            args.wanted.run(site, search, least, found)?;
             done.ipv4_tenths.push(tenths);
-            return args.wanted.run(site, search, least, found);
+            return Ok(());
         }
     };
     let room = base
@@ -195,8 +190,9 @@ fn under(
     if condition == Condition::HopByHop {
         return hop_by_hop(site, search, done, found);
     }
+    args.wanted.run(site, search, least, found)?;
     done.chains.push(headers);
-    args.wanted.run(site, search, least, found)
+    Ok(())
 }
 
 /// Groups of ten frames after which the flows of a mix are repeated.

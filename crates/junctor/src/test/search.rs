@@ -34,7 +34,8 @@ pub(super) enum Profile {
 pub(super) struct Search {
     #[command(flatten)]
     common: Common,
-    /// Frame sizes in bytes, with the 4 of the FCS [default: RFC 2544's with rfc, 64, 512 and 1518 with quick].
+    /// Frame sizes in bytes, with the 4 of the FCS [default: RFC 2544's with rfc, 64, 512 and 1518 with quick; with IPv6, for which 84
+    /// is the least, 84 instead of 64 with rfc, 128 with quick]. What one size cannot do keeps no other from being measured.
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = super::frame_size)]
     size: Vec<usize>,
     /// How exactly the procedure is followed.
@@ -59,13 +60,10 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// The same for flows of IPv6, with those of IPv4 at hand, and with other sizes unless some are asked for.
-    pub(super) fn with_both_families(&self, usual: &[usize]) -> Search {
+    /// The same for flows of IPv6, with those of IPv4 at hand.
+    pub(super) fn with_both_families(&self) -> Search {
         let mut search = self.clone();
         (search.common.ipv6, search.common.both) = (true, true);
-        if search.size.is_empty() {
-            search.size = usual.to_vec();
-        }
         search
     }
 
@@ -119,11 +117,14 @@ impl Search {
         if let Some(average) = self.common.modifiers.average_size() {
             return vec![average];
         }
-        match (&self.size[..], self.profile) {
-            ([], Profile::Rfc) => setup::ETHERNET_SIZES.to_vec(),
-            ([], Profile::Quick) => vec![64, 512, 1518],
-            (sizes, _) => sizes.to_vec(),
-        }
+        let usual: &[usize] = match (self.profile, self.common.ipv6) {
+            (Profile::Rfc, false) => &setup::ETHERNET_SIZES,
+            (Profile::Quick, false) => &[64, 512, 1518],
+            // 64 bytes have no room for a signature; 84 have.
+            (Profile::Rfc, true) => &[84, 128, 256, 512, 1024, 1280, 1518],
+            (Profile::Quick, true) => &[128, 512, 1518],
+        };
+        if self.size.is_empty() { usual.to_vec() } else { self.size.clone() }
     }
 }
 
@@ -210,6 +211,14 @@ impl Wanted {
         json!({ "at": self.at, "reset": reset })
     }
 
+    /// Sees that what is asked for can be done to the device, before anything is measured.
+    pub(super) fn check(&self, search: &Search) -> Result<(), String> {
+        if !self.procedures(search.profile).contains(&Procedure::Reset) {
+            return Ok(());
+        }
+        self.reset.check(&search.common.device, search.common.workers.unwrap_or(1))
+    }
+
     /// Carries them out; a reset only with the `least` of all sizes.
     pub(super) fn run(
         &self,
@@ -265,7 +274,7 @@ The rate is the throughput, which is searched for as test rfc2544 does and told 
 
 Examples:
   junctor test rfc8219 self:conf/ip-router.click --size 64
-  junctor test rfc8219 self:conf/ip6-router.click --profile rfc --at 1M --json"
+  junctor test rfc8219 self:conf/ip6-router.click --ipv6 --profile rfc --at 1M --json"
 )]
 pub(super) struct Rfc8219 {
     #[command(flatten)]
@@ -306,6 +315,7 @@ pub(super) struct Rfc9004 {
   worst_bin_loss_share                                 the greatest share lost in an interval
   first_loss_s                                         if frames were lost
   longest_clean_s                                      the longest time without loss
+A soak of which the tester did not send all is marked as invalid, with the cause.
 With --json, 'bins' lists every interval that saw loss. Frames count when they were sent.
 
 Examples:
@@ -327,6 +337,9 @@ pub(super) struct Soak {
 
 /// Runs `junctor test rfc2544`.
 pub(super) fn rfc2544(args: &Rfc2544) -> u8 {
+    if let Err(why) = args.wanted.check(&args.search) {
+        return cli::fail(why);
+    }
     let least = args.search.sizes().into_iter().min().unwrap_or(0);
     each_size(&args.search, "test rfc2544", |site, found| {
         found.ask(args.wanted.asked(args.search.profile));
@@ -437,6 +450,7 @@ pub(super) fn soak(args: &Soak) -> u8 {
     each_size(&args.search, "test soak", |site, found| {
         let (time_s, bin_s) = (parameters.duration.as_secs_f64(), parameters.bin.as_secs_f64());
         found.ask(json!({ "rate": args.rate, "time_s": time_s, "bin_s": bin_s }));
+        site.log.ask_for_all();
         procedures::soak(site, &parameters, found)
     })
 }
@@ -525,36 +539,54 @@ impl Site {
 pub(super) fn each_size(
     args: &Search,
     command: &str,
+    procedure: impl FnMut(&mut Site, &mut Found) -> Result<(), String>,
+) -> u8 {
+    each_size_and(args, command, procedure, |_, _| ())
+}
+
+/// The same; in the end, `judge` is told of which sizes there were trials.
+pub(super) fn each_size_and(
+    args: &Search,
+    command: &str,
     mut procedure: impl FnMut(&mut Site, &mut Found) -> Result<(), String>,
+    judge: impl FnOnce(&[usize], &mut Found),
 ) -> u8 {
     let sizes = args.sizes();
-    if let Err(why) = args.common.output.prepare() {
+    if let Err(why) = args.common.check_workers().and_then(|()| args.common.output.prepare()) {
         return cli::fail(why);
     }
     if let Err(why) = interrupt::heed() {
         return cli::fail(why);
     }
     let (mut found, mut facts) = (Found::default(), None);
-    let mut failed = None;
-    for size in &sizes {
+    let mut failed: Vec<(usize, String)> = Vec::new();
+    for (place, size) in sizes.iter().enumerate() {
         let done = one_size(args, command, *size, &mut found, &mut facts, &mut procedure);
-        if let Some(why) = interrupt::came().map(interrupt::cause).or(done.err()) {
-            found.invalid.push(Cause { size: Some(*size), cause: why.clone() });
-            failed = Some(why);
+        if let Some(signal) = interrupt::came() {
+            // Those that were not begun have no result for the same reason.
+            failed.extend(sizes[place..].iter().map(|size| (*size, interrupt::cause(signal))));
             break;
         }
+        // Each size has a device and a warm-up of its own: what one cannot do, another may.
+        failed.extend(done.err().map(|why| (*size, why)));
     }
+    let causes = failed.iter().map(|(size, cause)| Cause { size: Some(*size), cause: cause.clone() });
+    found.invalid.extend(causes);
     found.size = None;
-    let mut facts: Facts = facts.unwrap_or_default();
+    let tried = found.tried(&sizes);
+    judge(&tried, &mut found);
+    // Nobody shared a core with a device that was not there.
+    let mut facts: Facts = facts.unwrap_or_else(|| Facts { own_core: true, ..Facts::default() });
     facts.ahead = args.ahead();
     let told = facts.beside(&mut found);
     found.text += &told;
     // What is asked of a bridge's test is another document's, and nobody asks anything of a soak.
     if !matches!(command, "test rfc2889" | "test soak") {
-        found.deviate(&args.common.asked(&sizes, args.link.is_some(), args.settle(), &facts));
+        found.deviate(&args.common.asked(&tried, args.link.is_some(), args.settle(), &facts));
     }
     let mut text = std::mem::take(&mut found.text);
-    let mut conditions = args.common.conditions(&facts);
+    // The text tells of filters where they were set.
+    let mut conditions = args.common.conditions(&facts.with_filters_noted());
     conditions.insert("sizes".to_owned(), json!(sizes));
     conditions
         .insert("profile".to_owned(), json!(if args.profile == Profile::Rfc { "rfc" } else { "quick" }));
@@ -568,8 +600,29 @@ pub(super) fn each_size(
     }
     let json = record.json();
     let status = args.common.output.publish(&[record], &text, &json);
-    let status = failed.map_or(status, cli::fail);
-    interrupt::came().map_or(status, interrupt::status)
+    match interrupt::came() {
+        Some(signal) => {
+            cli::fail(interrupt::cause(signal));
+            interrupt::status(signal)
+        }
+        None => failures(&failed, sizes.len()).into_iter().fold(status, |_, why| cli::fail(why)),
+    }
+}
+
+/// Why sizes have no result, of so many: each cause once, with the sizes if they are not all.
+fn failures(failed: &[(usize, String)], sizes: usize) -> Vec<String> {
+    let mut causes: Vec<(&str, Vec<String>)> = Vec::new();
+    for (size, cause) in failed {
+        match causes.iter_mut().find(|(known, _)| known == cause) {
+            Some((_, of)) => of.push(size.to_string()),
+            None => causes.push((cause, vec![size.to_string()])),
+        }
+    }
+    let told = |(cause, of): (&str, Vec<String>)| match of.len() == sizes {
+        true => cause.to_owned(),
+        false => format!("{} bytes: {cause}", of.join(", ")),
+    };
+    causes.into_iter().map(told).collect()
 }
 
 fn one_size(
@@ -648,8 +701,10 @@ fn one_size(
             facts.iter_mut().for_each(|facts| facts.beside.push(what.demand()));
             found.text += &format!("{size:>6} bytes  with {} frames beside these\n", what.name());
         }
-        if let Some(needs) = begun.needs.filter(|needs| !found.text.contains(needs)) {
-            found.text += &format!("  {needs}\n");
+        if let (Some(needs), Some(facts)) = (begun.needs, facts.as_mut())
+            && !facts.notes.contains(&needs)
+        {
+            facts.notes.push(needs);
         }
         if let (Some(announced), Some(facts)) = (begun.announced, facts.as_mut()) {
             facts.announced = announced;
@@ -660,7 +715,9 @@ fn one_size(
         }
         procedure(&mut site, found)
     });
-    found.trials.extend(site.log.take());
+    let trials = std::mem::replace(&mut found.trials, site.log.take());
+    found.unsent();
+    found.trials.splice(0..0, trials);
     result
 }
 
@@ -708,4 +765,23 @@ fn frame(record: &Record, facts: &Facts, told: &str) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_of_several_sizes_is_said_once() {
+        let said = |failed: &[(usize, &str)], sizes| {
+            let failed: Vec<_> = failed.iter().map(|(size, why)| (*size, (*why).to_owned())).collect();
+            failures(&failed, sizes)
+        };
+        assert_eq!(said(&[], 3), Vec::<String>::new());
+        assert_eq!(said(&[(64, "no rights"), (512, "no rights")], 2), ["no rights"]);
+        assert_eq!(
+            said(&[(64, "too short"), (512, "link down"), (1518, "link down")], 4),
+            ["64 bytes: too short", "512, 1518 bytes: link down"]
+        );
+    }
 }

@@ -39,10 +39,13 @@ use crate::cli;
   cable.mpps, cable.latency_us.p50
                                  what the tester reaches on a cable, measured before
 What became of single flows stands in 'trials' of --json: of the 16 worst.
+Where the tester did not send all that was due, the trial is marked as invalid, with the cause, and received_mpps as a lower
+bound: of the device at this rate nothing is known. The exit status is 0 all the same, for the tester itself is measured so.
 
 Examples:
   junctor test trial self:conf/ip-router.click --rate 1M
   junctor test trial cable --rate 10M --time 2 --json
+  junctor test trial cable --rate 1G --one-way        what the tester reaches by itself
   junctor test trial self:conf/ip-router.click --rate 1M --repeat 5 --report trial.html
   sudo junctor test trial kernel-router --rate 200k
   sudo junctor test trial 'command:click -e \"FromDevice({IF1}) -> Queue -> ToDevice({IF2})\"' --bridged --one-way
@@ -51,9 +54,9 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Frame size in bytes, with the 4 of the FCS.
-    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = super::frame_size)]
-    size: usize,
+    /// Frame size in bytes, with the 4 of the FCS [default: 64, with --ipv6 84].
+    #[arg(long, value_name = "BYTES", value_parser = super::frame_size)]
+    size: Option<usize>,
     /// Frames a second that each sending port offers; k and M may follow the number.
     #[arg(long, value_name = "RATE", default_value = "100k", value_parser = super::rate, allow_negative_numbers = true)]
     rate: f64,
@@ -68,17 +71,23 @@ pub(crate) struct Args {
     repeat: u16,
 }
 
+impl Args {
+    /// The least for the flows' family, unless another was asked for.
+    fn size(&self) -> usize {
+        self.size.unwrap_or(if self.common.ipv6 { 84 } else { 64 })
+    }
+}
+
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    if let Err(why) = args.common.output.prepare() {
+    if let Err(why) = args.common.check_workers().and_then(|()| args.common.output.prepare()) {
         return cli::fail(why);
     }
     if let Err(why) = interrupt::heed() {
         return cli::fail(why);
     }
     let status = match run(args) {
-        Ok((record, text)) => {
-            let failed = record.invalid.first().map(|invalid| invalid.cause.clone());
+        Ok((record, text, failed)) => {
             let json = record.json();
             let status = args.common.output.publish(&[record], &text, &json);
             failed.map_or(status, cli::fail)
@@ -88,8 +97,8 @@ pub(crate) fn main(args: &Args) -> u8 {
     interrupt::came().map_or(status, interrupt::status)
 }
 
-/// Carries them out. Where one comes to nothing, those before it are told.
-fn run(args: &Args) -> Result<(Record, String), String> {
+/// Carries them out. Where one comes to nothing, those before it are told, and why.
+fn run(args: &Args) -> Result<(Record, String, Option<String>), String> {
     let modifiers = &args.common.modifiers;
     if modifiers.each() {
         return Err("--each-modifier is for procedures; --beside and --filters choose a trial's".to_owned());
@@ -97,7 +106,7 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     if !modifiers.bursts().is_empty() {
         return Err("--bursts is for procedures; --burst chooses a trial's".to_owned());
     }
-    let size = modifiers.average_size().unwrap_or(args.size);
+    let size = modifiers.average_size().unwrap_or(args.size());
     let mut found = Found::of_size(size);
     let cable = calibrate(&args.common, size)?;
     let mut plugged = args.common.plug(size)?;
@@ -138,7 +147,8 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     }
     let log = args.common.keep(&mut plugged.station, size, false)?;
     log.begin("trial");
-    let mut text = String::new();
+    log.ask_for_all();
+    let (mut text, mut failed) = (String::new(), None);
     let mut latency: Option<Histogram<u64>> = None;
     for _ in 0..args.repeat {
         let trial = Trial::new(args.rate, args.time);
@@ -146,12 +156,17 @@ fn run(args: &Args) -> Result<(Record, String), String> {
             Ok(detail) => detail,
             Err(why) => {
                 let cause = interrupt::came().map_or_else(|| why.to_string(), interrupt::cause);
-                found.invalid.push(Cause { size: Some(size), cause });
+                found.invalid.push(Cause { size: Some(size), cause: cause.clone() });
+                failed = Some(cause);
                 break;
             }
         };
         text += &self::text(args, size, &facts, &detail);
         results(&detail, &mut found);
+        if !detail.outcome.tester_kept_up() {
+            // The device might have forwarded the rest, too.
+            found.bound("test.received_mpps");
+        }
         for reading in log.readings() {
             text += &machine_text(&reading);
             reading.counted.into_iter().for_each(|q| found.note(q.name.clone(), q.unit, q.median()));
@@ -160,16 +175,18 @@ fn run(args: &Args) -> Result<(Record, String), String> {
     }
     found.curves.extend(latency.map(|all| latency_curve("Latency", size, &all)));
     found.trials = log.take();
+    found.unsent();
+    let tried = found.tried(&[size]);
     found.note("test.cable.mpps".to_owned(), "Mpps", cable.rate / 1e6);
     found.note("test.cable.latency_us.p50".to_owned(), "us", cable.latency_ns as f64 / 1e3);
     text += &facts.beside(&mut found);
-    found.deviate(&args.common.asked(&[size], args.link.is_some(), Duration::ZERO, &facts));
+    found.deviate(&args.common.asked(&tried, args.link.is_some(), Duration::ZERO, &facts));
     let mut conditions = args.common.conditions(&facts);
     conditions.insert("size".to_owned(), json!(size));
     conditions.insert("rate".to_owned(), json!(args.rate));
     conditions.insert("link".to_owned(), json!(args.link));
     conditions.insert("seconds".to_owned(), json!(args.time.as_secs_f64()));
-    Ok((found.record("test trial", conditions), text))
+    Ok((found.record("test trial", conditions), text, failed))
 }
 
 /// For people.

@@ -124,6 +124,31 @@ fn reports_have_the_kernels_configuration() {
 }
 
 #[test]
+fn the_kernel_has_as_many_cores_as_the_record_says() {
+    if rig::skip("the_kernel_has_as_many_cores_as_the_record_says") {
+        return;
+    }
+    let trial = |workers| {
+        let ran = test(&[&["trial", "kernel-router", "-j", workers, "--json"][..], &SLOW].concat());
+        let record: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
+        let notes = record["conditions"]["notes"].as_array().cloned().unwrap_or_default();
+        let cores = notes.iter().find_map(|note| {
+            note.as_str()?.split_once("the device's ")?.1.split([' ', ';']).next().map(str::to_owned)
+        });
+        let cores = cores.map(|list| list.trim_end_matches(',').split(',').count());
+        (record["conditions"]["workers"].as_u64(), cores, String::from_utf8_lossy(&ran.stderr).into_owned())
+    };
+    let (workers, cores, said) = trial("1");
+    assert_eq!((workers, cores), (Some(1), Some(1)), "{said}");
+    // Beside those of the tester and of the wire, where there are so many.
+    let (workers, cores, said) = trial("2");
+    match std::thread::available_parallelism().map_or(1, usize::from) {
+        4.. => assert_eq!((workers, cores), (Some(2), Some(2)), "{said}"),
+        _ => assert!(said.contains("-j 2: 1 core can be the device's"), "{said}"),
+    }
+}
+
+#[test]
 fn the_kernel_gets_routes_to_random_networks() {
     if rig::skip("the_kernel_gets_routes_to_random_networks") {
         return;
@@ -328,12 +353,26 @@ fn a_command_that_ends_is_quoted() {
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(said.contains("ended (exit status: 3) saying:\n  d2 is broken"), "{said}");
     assert_eq!(ran.status.code(), Some(1));
+    // As a shell tells of a signal; what it has left behind does not keep that from being seen.
+    let ran = test(&["trial", "command:trap '' TERM; sleep 1000 & echo over; kill -KILL $$"]);
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("ended (exit status: 137) saying:\n  over"), "{said}");
 }
 
-/// Whether a process lives.
-fn lives(pid: &str) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    !status.is_empty() && !status.contains(") Z ")
+/// Has what a command starts bear this mark, by which it is known whatever becomes of its parents.
+const MARK: &str = "JUNCTOR_TEST_MARK";
+
+/// Numbers of the processes that live and bear this mark.
+fn marked(mark: &str) -> Vec<String> {
+    let mark = format!("{MARK}={mark}\0");
+    let bears = |pid: &String| {
+        // One that has ended has none, and one that ends meanwhile is no file any more.
+        let all = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        String::from_utf8_lossy(&[&all[..], b"\0"].concat()).contains(&mark)
+    };
+    let entries = std::fs::read_dir("/proc").expect("processes").flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    numbers.filter(|name| name.bytes().all(|c| c.is_ascii_digit())).filter(bears).collect()
 }
 
 #[test]
@@ -342,44 +381,42 @@ fn nothing_is_left_behind() {
         return;
     }
     let place = tempfile::tempdir().expect("a directory");
-    // A forwarder with a child that stays when its parent goes, and wants to end by itself.
+    // A forwarder with a child that has a session of its own, stays when its parent goes, and wants to end by itself.
     let line = |file: &Path| {
         let file = file.display();
         format!(
-            "command:ip addr add {{ADDR1}} dev {{IF1}}; (trap '' HUP INT TERM; exec sleep 1000) & echo $$ $! > {file}.new && mv {file}.new {file}; sleep 1000"
+            "command:ip addr add {{ADDR1}} dev {{IF1}}; (trap '' HUP INT TERM; exec setsid sleep 1000) & \
+             test -d /proc/$! && touch {file}; sleep 1000"
         )
     };
-    for (name, signal, status) in [("interrupted", "-INT", 130), ("terminated", "-TERM", 143)] {
-        let file = place.path().join(name);
+    let start = |file: &Path| {
         let mut junctor = Command::new(JUNCTOR);
-        junctor.args(["test", "trial", &line(&file), "--warm-up", "1000"]);
-        let junctor = Process::spawn(junctor, name.to_owned()).expect("junctor");
+        junctor.args(["test", "trial", &line(file), "--warm-up", "1000"]).env(MARK, file);
+        let junctor = Process::spawn(junctor, file.display().to_string()).expect("junctor");
         wait_for("the command", PATIENCE, || file.exists()).unwrap();
-        let pids = std::fs::read_to_string(&file).expect("two numbers");
-        assert!(pids.split_whitespace().all(lives), "{pids}");
+        let mark = file.display().to_string();
+        // The tester and who keeps the command; the shell, and what it has started.
+        wait_for("all of them", PATIENCE, || marked(&mark).len() >= 6).unwrap();
+        (junctor, mark)
+    };
+    for (name, signal, status) in [("interrupted", "-INT", 130), ("terminated", "-TERM", 143)] {
+        let (junctor, mark) = start(&place.path().join(name));
         Command::new("kill").args([signal, &junctor.id().to_string()]).status().expect("kill");
         let ran = junctor.finish(PATIENCE).unwrap();
         assert_eq!(ran.status.code(), Some(status), "{}", ran.stderr);
-        assert!(!pids.split_whitespace().any(lives), "{pids}");
+        assert_eq!(marked(&mark), Vec::<String>::new());
     }
-    // Killed outright, it cannot clear up; the command itself goes nevertheless.
-    let file = place.path().join("killed");
-    let mut junctor = Command::new(JUNCTOR);
-    junctor.args(["test", "trial", &line(&file), "--warm-up", "1000"]);
-    let junctor = Process::spawn(junctor, "killed".to_owned()).expect("junctor");
-    wait_for("the command", PATIENCE, || file.exists()).unwrap();
+    // Killed outright, it cannot clear up; the kernel does.
+    let (junctor, mark) = start(&place.path().join("killed"));
     drop(junctor);
-    let pids = std::fs::read_to_string(&file).expect("two numbers");
-    let (shell, child) = pids.trim().split_once(' ').expect("two numbers");
-    wait_for("the shell's end", PATIENCE, || !lives(shell)).unwrap();
-    Command::new("kill").args(["-KILL", child]).status().expect("kill");
+    wait_for("everybody's end", PATIENCE, || marked(&mark).is_empty()).unwrap();
     // It was silent all the time, which ends a test too.
     let file = place.path().join("silent");
-    let ran = test(&["trial", &line(&file), "--warm-up", "0.1"]);
-    let said = String::from_utf8_lossy(&ran.stderr);
+    let mut junctor = Command::new(JUNCTOR);
+    let ran = junctor.args(["test", "trial", &line(&file), "--warm-up", "0.1"]).env(MARK, &file).output();
+    let said = String::from_utf8_lossy(&ran.expect("junctor").stderr).into_owned();
     assert!(said.contains("t1 heard") && said.contains("t2 heard nothing"), "{said}");
-    let pids = std::fs::read_to_string(&file).expect("two numbers");
-    assert!(!pids.split_whitespace().any(lives), "{pids}");
+    assert_eq!(marked(&file.display().to_string()), Vec::<String>::new());
 }
 
 #[test]

@@ -180,6 +180,16 @@ impl Ledger {
         self
     }
 
+    /// The same where no trial was carried out, which meets no demand.
+    pub fn untried(mut self) -> Ledger {
+        for clause in &mut self.clauses {
+            if clause.sizes.is_none() {
+                clause.deviation = Some("not tried: no trial was carried out".to_owned());
+            }
+        }
+        self
+    }
+
     /// The demands that were not met.
     pub fn deviations(&self) -> impl Iterator<Item = &Clause> {
         self.clauses.iter().filter(|clause| clause.deviation.is_some())

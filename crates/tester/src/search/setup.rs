@@ -18,8 +18,10 @@ pub const SETTLE: Duration = Duration::from_secs(5);
 /// How a test was set up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
-    /// Frame sizes in bytes, with FCS.
+    /// Frame sizes in bytes, with FCS, of which there were trials.
     pub sizes: Vec<usize>,
+    /// There was no trial at all.
+    pub untried: bool,
     /// Ports of the tester.
     pub ports: usize,
     /// Ports that send.
@@ -93,6 +95,11 @@ pub struct Filters {
 
 /// Which of the demands this setup meets.
 pub fn ledger(setup: &Setup) -> Ledger {
+    let ledger = demands(setup);
+    if setup.untried { ledger.untried() } else { ledger }
+}
+
+fn demands(setup: &Setup) -> Ledger {
     use Level::{Must, Plain, Should};
     let mut ledger = Ledger::default();
     ledger.note(
@@ -446,6 +453,8 @@ mod tests {
             )
         };
         assert_eq!([third(false), third(true)], [(0, 2), (1, 2)]);
+        let untried = Setup { sizes: Vec::new(), untried: true, ..good.clone() };
+        assert_eq!(missed(&untried).len(), ledger(&untried).clauses.len(), "nothing is met by no trial");
         let bare = Setup { sizes: vec![64, 512], senders: 1, ..Setup::default() };
         assert_eq!(missed(&bare).len(), always.len() + 7);
         let ledger = ledger(&bare);

@@ -15,11 +15,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use snow::{Builder, HandshakeState, TransportState};
 
+use super::places::PLACES;
+
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// What both sides must mean.
 const PROLOGUE: &[u8] = b"junctor test agent";
 /// Version of what is said, which both sides tell in their introduction.
 const VERSION: u32 = 4;
+/// What an agent tells instead of its version if it serves as many as it can.
+const BUSY: u32 = 0;
 const LONGEST: usize = 65_535;
 /// The longest words of an introduction: a key of 32 bytes, a version, and a tag of 16 bytes.
 const FIRST: usize = 52;
@@ -27,7 +31,7 @@ const FIRST: usize = 52;
 const TAG: usize = 16;
 /// The most bytes that one side may say at once.
 const MOST: usize = 64 << 20;
-/// How long a stranger has for saying the first words.
+/// How long the other side has for being reached, and for saying the first words.
 const PATIENCE: Duration = Duration::from_secs(15);
 const KEY: usize = 32;
 
@@ -43,6 +47,8 @@ pub(super) enum Error {
          install the same on all machines"
     )]
     Version(u32),
+    #[error("{PLACES} controllers are served there already; end one of them, or wait")]
+    Busy,
     #[error("the connection was tampered with")]
     Tampered,
     #[error("what was said is not understood: {0}")]
@@ -123,25 +129,34 @@ impl Channel {
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut noise = builder(key)?.build_initiator().map_err(|_| Error::Stranger)?;
         let mut buffer = vec![0; LONGEST];
-        tell(&mut stream, &mut noise, &mut buffer)?;
+        tell(&mut stream, &mut noise, &mut buffer, VERSION)?;
         // An agent with another key hangs up without a word.
         learn(&mut stream, &mut noise, &mut buffer)?;
         Channel::open(stream, noise, patience)
     }
 
-    /// Hears who called. Each later word of theirs may take as long as `patience`.
-    pub(super) fn accept(mut stream: TcpStream, key: &Key, patience: Duration) -> Result<Channel, Error> {
+    /// Hears who called; who has the key is told if it `may` not come in. Each word of theirs may take as long as `patience`.
+    pub(super) fn accept(
+        mut stream: TcpStream,
+        key: &Key,
+        patience: Duration,
+        may: impl FnOnce() -> bool,
+    ) -> Result<Channel, Error> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut noise = builder(key)?.build_responder().map_err(|_| Error::Stranger)?;
         let mut buffer = vec![0; LONGEST];
         let known = learn(&mut stream, &mut noise, &mut buffer);
         // Who holds the key is told in any case.
+        let may = may();
         if !matches!(known, Err(Error::Stranger | Error::Io(_))) {
-            tell(&mut stream, &mut noise, &mut buffer)?;
+            tell(&mut stream, &mut noise, &mut buffer, if may { VERSION } else { BUSY })?;
         }
         known?;
+        if !may {
+            return Err(Error::Busy);
+        }
         Channel::open(stream, noise, patience)
     }
 
@@ -191,8 +206,13 @@ impl Channel {
 }
 
 /// Introduces this side.
-fn tell(stream: &mut TcpStream, noise: &mut HandshakeState, buffer: &mut [u8]) -> Result<(), Error> {
-    let len = noise.write_message(&VERSION.to_be_bytes(), buffer).map_err(|_| Error::Stranger)?;
+fn tell(
+    stream: &mut TcpStream,
+    noise: &mut HandshakeState,
+    buffer: &mut [u8],
+    version: u32,
+) -> Result<(), Error> {
+    let len = noise.write_message(&version.to_be_bytes(), buffer).map_err(|_| Error::Stranger)?;
     Ok(put(stream, &buffer[..len])?)
 }
 
@@ -202,6 +222,7 @@ fn learn(stream: &mut TcpStream, noise: &mut HandshakeState, buffer: &mut [u8]) 
     let len = noise.read_message(&message, buffer).map_err(|_| Error::Stranger)?;
     match buffer[..len].try_into().map(u32::from_be_bytes) {
         Ok(VERSION) => Ok(()),
+        Ok(BUSY) => Err(Error::Busy),
         Ok(other) => Err(Error::Version(other)),
         Err(_) => Err(Error::Stranger),
     }
@@ -270,7 +291,7 @@ mod tests {
         let address = listener.local_addr().expect("its address").to_string();
         let agent = thread::spawn(move || {
             let (stream, _) = listener.accept()?;
-            let mut channel = Channel::accept(stream, &key, FOR_EVER)?;
+            let mut channel = Channel::accept(stream, &key, FOR_EVER, || true)?;
             let heard: String = channel.hear()?;
             channel.say(&heard)?;
             Ok(heard)
@@ -295,6 +316,19 @@ mod tests {
         let (address, agent) = echo(key(7));
         assert!(matches!(Channel::connect(&address, &key(8), FOR_EVER), Err(Error::Stranger)));
         assert!(matches!(agent.join().expect("no panic"), Err(Error::Stranger)));
+    }
+
+    #[test]
+    fn who_has_the_key_is_told_that_there_is_no_place() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let address = listener.local_addr().expect("its address").to_string();
+        let agent = thread::spawn(move || {
+            let (stream, _) = listener.accept()?;
+            Channel::accept(stream, &key(7), FOR_EVER, || false).map(drop)
+        });
+        let told = Channel::connect(&address, &key(7), FOR_EVER);
+        assert!(matches!(told, Err(Error::Busy)));
+        assert!(matches!(agent.join().expect("no panic"), Err(Error::Busy)));
     }
 
     #[test]
@@ -334,7 +368,7 @@ mod tests {
         let address = listener.local_addr().expect("its address").to_string();
         let agent = thread::spawn(move || {
             let (stream, _) = listener.accept()?;
-            Channel::accept(stream, &key(7), FOR_EVER)?.hear::<String>()
+            Channel::accept(stream, &key(7), FOR_EVER, || true)?.hear::<String>()
         });
         let mut channel = Channel::connect(&address, &key(7), FOR_EVER).expect("a channel");
         let len = channel.noise.write_message(b"\0\"hello\"", &mut channel.sealed).expect("sealed");

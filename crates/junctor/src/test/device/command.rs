@@ -4,19 +4,34 @@
 //! What the command needs to know stands in its environment and, in braces, in its line: the interfaces (`IF1`, `IF2`), their Ethernet
 //! addresses (`MAC1`, `MAC2`), the addresses with prefix that hosts expect a router to have there (`ADDR1`, `ADDR2`), the
 //! networks (`NET1`, `NET2`), and the device's cores (`CORES`). In the environment `JUNCTOR_` stands before each name.
+//!
+//! Nothing of it outlives the tester, however that ends, even if the command's children have children in sessions of their own:
+//!
+//! ```text
+//! tester -- start-device -- run-device -- sh -c LINE -- ...
+//!                           `---- a namespace of processes ----
+//! ```
+//! The kernel kills `start-device` with the tester, `run-device` ends when it reads no more from that, and it is the first of its
+//! namespace, with which the kernel ends all others.
 
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::io;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use lab::rig::Resident;
-use rustix::process::{Signal, set_parent_process_death_signal};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use rustix::io::Errno;
+use rustix::process::{Signal, WaitOptions, WaitStatus, getppid, set_parent_process_death_signal, wait};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tester::trial::Invalid;
 
-use super::rig::{DEVICE, Rig, TESTER, said};
+use super::rig::{DEVICE, FAREWELL, Rig, TESTER, said};
 use super::{Plugged, Setup, Traffic, flows};
-use crate::cli;
 use crate::test::interrupt;
+use crate::{cli, exit};
 
 /// How many of the command's last lines are shown when it ends early.
 const LINES: usize = 10;
@@ -49,7 +64,7 @@ fn filled(line: &str, told: &[(String, String)]) -> String {
 
 /// Starts the command and plugs the tester in.
 pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(setup.driver, traffic)?;
+    let rig = Rig::new(setup, usize::MAX, traffic)?;
     let macs = rig.macs()?;
     let known = |ipv6| match setup.bridged {
         true => flows::bridged(TESTER, ipv6),
@@ -69,7 +84,8 @@ pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugg
     let told = told(&rig, setup)?;
     let line = filled(line, &told);
     let mut command = Command::new("/proc/self/exe");
-    interrupt::leave_alone(&mut command).args(["test", "start-device", &line]);
+    let tester = std::process::id().to_string();
+    interrupt::leave_alone(&mut command).args(["test", "start-device", &tester, &line]);
     command.envs(told.iter().map(|(name, value)| (format!("JUNCTOR_{name}"), value)));
     let resident = rig.device().settle(command, line.clone(), &rig.cores.device).map_err(said)?;
     let resident = Arc::new(Mutex::new(resident));
@@ -105,12 +121,75 @@ fn alive(line: &str, resident: &Mutex<Resident>) -> Result<(), Invalid> {
     Err(Invalid::new(format!("the command '{line}' ended ({status}) {words}"), ""))
 }
 
-/// Becomes the command, which is to end with the tester, however that ends.
-pub(crate) fn start(line: &str) -> u8 {
-    if let Err(why) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        return cli::fail(format!("cannot ask to end with the tester: {why}"));
+/// Starts the command among processes of its own, which end with this one, and this one with the tester, however that ends.
+pub(crate) fn start(tester: u32, line: &str) -> u8 {
+    begin(tester, line).unwrap_or_else(|why| cli::fail(format!("the command cannot be started: {why}")))
+}
+
+fn begin(tester: u32, line: &str) -> io::Result<u8> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have ended before that.
+    if getppid().map(|pid| pid.as_raw_pid().cast_unsigned()) != Some(tester) {
+        return Err(io::Error::other("the tester has ended"));
     }
-    cli::fail(format!("/bin/sh: {}", Command::new("/bin/sh").args(["-c", line]).exec()))
+    // Whoever asks all in the rig to end asks the command, too: this one goes when nothing is left of that.
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    unshare(CloneFlags::CLONE_NEWPID)?;
+    let mut first = Command::new("/proc/self/exe");
+    let mut first = first.args(["test", "run-device", line]).stdin(Stdio::piped()).spawn()?;
+    // Waiting closes what it finds.
+    let _while_this_lives = first.stdin.take();
+    Ok(first.wait()?.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILURE))
+}
+
+/// Runs the command as the first of its processes, who ends all of them when it ends: with the command, and with who started it.
+pub(crate) fn run(line: &str) -> u8 {
+    own_proc();
+    thread::spawn(|| {
+        // Nothing ever comes but the end.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        std::process::exit(exit::FAILURE.into());
+    });
+    let shell = Command::new("/bin/sh").args(["-c", line]).stdin(Stdio::null()).spawn();
+    match shell {
+        Ok(shell) => outlive(shell.id()),
+        Err(why) => cli::fail(format!("/bin/sh: {why}")),
+    }
+}
+
+/// Shows these processes by the numbers by which they know each other.
+fn own_proc() {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    // Who may not do this sees the machine's numbers there.
+    let _ = unshare(CloneFlags::CLONE_NEWNS)
+        .and_then(|()| mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>));
+}
+
+/// How often is looked whether what the command has left behind has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Waits until the command has ended, and a while for what it has left behind. Returns its status, as a shell has it.
+fn outlive(command: u32) -> u8 {
+    let mut ended: Option<(u8, Instant)> = None;
+    loop {
+        let how = if ended.is_some() { WaitOptions::NOHANG } else { WaitOptions::empty() };
+        match (wait(how), ended) {
+            (Ok(Some((pid, status))), _) if pid.as_raw_pid().cast_unsigned() == command => {
+                ended = Some((shell_status(status), Instant::now()));
+            }
+            // The first of all processes buries what others have left.
+            (Ok(Some(_)) | Err(Errno::INTR), _) => {}
+            (Ok(None), Some((_, since))) if since.elapsed() < FAREWELL => thread::sleep(LOOK),
+            (_, ended) => return ended.map_or(exit::FAILURE, |(status, _)| status),
+        }
+    }
+}
+
+fn shell_status(status: WaitStatus) -> u8 {
+    let status = status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal));
+    status.and_then(|status| u8::try_from(status).ok()).unwrap_or(exit::FAILURE)
 }
 
 #[cfg(test)]

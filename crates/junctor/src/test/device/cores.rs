@@ -50,6 +50,20 @@ impl Cores {
         Cores { tester: Some(*tester), wire, device, sources: sources.to_vec(), is_shared }
     }
 
+    /// Leaves the device as many cores as it is to have, or else those that it has use for: `most`.
+    pub(super) fn for_device(mut self, wanted: Option<usize>, most: usize) -> Result<Cores, String> {
+        let there = self.device.len();
+        // Where nobody knows them, nobody is refused.
+        if let Some(wanted) = wanted.filter(|wanted| (1..*wanted).contains(&there)) {
+            let cores = if there == 1 { "1 core".to_owned() } else { format!("{there} cores") };
+            return Err(format!(
+                "-j {wanted}: {cores} can be the device's, beside the tester's and the wire's; a smaller -j, or a machine with more cores"
+            ));
+        }
+        self.device.truncate(wanted.unwrap_or(most));
+        Ok(self)
+    }
+
     /// Whether the tester has one to itself.
     pub(super) fn disjoint(&self) -> bool {
         self.tester.is_some_and(|tester| !self.device.contains(&tester))
@@ -126,6 +140,21 @@ mod tests {
         assert!(!among(&[]).disjoint() && !among(&[4]).disjoint() && among(&[0, 2]).disjoint());
         assert_eq!(among(&[0, 1, 2, 3]).list(), "0,1");
         assert_eq!((among(&[0, 2]).hand_over(), among(&[0, 1, 2]).hand_over()), (vec![0], vec![1]));
+    }
+
+    #[test]
+    fn a_device_has_as_many_cores_as_it_is_to_have() {
+        let device = |all: &[usize], wanted, most| {
+            Cores::among(all, 0, 1).for_device(wanted, most).map(|cores| cores.device)
+        };
+        let six = [0, 1, 2, 3, 4, 5];
+        assert_eq!(device(&six, None, usize::MAX), Ok(vec![0, 1, 2, 3]));
+        assert_eq!(device(&six, None, 2), Ok(vec![0, 1]));
+        assert_eq!(device(&six, Some(1), 2), Ok(vec![0]));
+        assert_eq!(device(&six, Some(4), usize::MAX), Ok(vec![0, 1, 2, 3]));
+        assert!(device(&six, Some(5), usize::MAX).is_err_and(|why| why.starts_with("-j 5: 4 cores can be")));
+        assert_eq!(device(&[7], Some(1), 2), Ok(vec![7]));
+        assert!(device(&[0, 1], Some(2), 2).is_err_and(|why| why.starts_with("-j 2: 1 core can be")));
     }
 
     #[test]

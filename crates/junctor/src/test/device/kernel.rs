@@ -16,7 +16,7 @@ const REACHABLE_MS: &str = "86400000";
 
 /// IP forwarding between two networks.
 pub(super) fn router(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(setup.driver, traffic)?;
+    let rig = Rig::new(setup, DEVICE.len(), traffic)?;
     configure_router(&rig, setup.ipv6).map_err(said)?;
     if setup.both {
         configure_router(&rig, !setup.ipv6).map_err(said)?;
@@ -112,7 +112,7 @@ fn configure_router(rig: &Rig, ipv6: bool) -> Result<(), RigError> {
 
 /// A bridge with two ports, which knows who is behind which.
 pub(super) fn bridge(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(setup.driver, traffic)?;
+    let rig = Rig::new(setup, DEVICE.len(), traffic)?;
     configure_bridge(&rig).map_err(said)?;
     let known = |ipv6| flows::bridged(TESTER, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;

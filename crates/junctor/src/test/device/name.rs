@@ -117,6 +117,16 @@ impl Name {
         }
     }
 
+    /// How many cores the device may have at most; nothing if none of this machine's are given to it.
+    pub(crate) fn most_workers(&self) -> Option<usize> {
+        match self {
+            Name::Own(_) | Name::Command(_) => Some(usize::MAX),
+            // In one thread for each of the rig's interfaces.
+            Name::KernelRouter | Name::KernelBridge | Name::Passthrough => Some(2),
+            Name::Cable | Name::Veth | Name::Ports(_) | Name::Agents(_) => None,
+        }
+    }
+
     /// The agents that have its ports: what they are called, and their addresses.
     pub(crate) fn agents(&self) -> Vec<(String, String)> {
         let Name::Agents(places) = self else { return Vec::new() };

@@ -98,7 +98,7 @@ pub(super) fn plug_source(
     setup: &Setup,
     traffic: &Traffic,
 ) -> Result<Plugged, String> {
-    let workers = setup.workers;
+    let workers = setup.workers.unwrap_or(1);
     let mut loaded = source.load()?;
     loaded.report(&loaded.diagnostics, Form::Full, true);
     let graph = loaded.graph.take().ok_or_else(|| format!("{conf} has errors"))?;
@@ -136,6 +136,7 @@ pub(super) fn plug_source(
     let mut plugged = Plugged::new(ports, &patterns, traffic)?;
     // The tester takes the core after the workers', if there is one.
     plugged.own_core = cores::all().get(workers).is_some_and(|core| core_affinity::set_for_current(*core));
+    plugged.workers = workers;
     plugged.device_cores = cores::all().iter().take(workers).map(|core| core.id).collect();
     plugged.routing = Routing::Ours("they were set by its handlers before the first trial", {
         let handle = running.handle();

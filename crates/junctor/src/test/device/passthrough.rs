@@ -37,7 +37,7 @@ impl Drop for Forwarder {
 
 /// Starts the forwarder and plugs the tester in.
 pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(setup.driver, traffic)?;
+    let rig = Rig::new(setup, DEVICE.len(), traffic)?;
     let known = |ipv6| flows::bridged(TESTER, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     let opened = rig.open()?;

@@ -23,7 +23,7 @@ use wire::{MacAddr, ethernet};
 
 use super::cores::Cores;
 use super::flows::Flows;
-use super::{Plugged, Traffic};
+use super::{Plugged, Setup, Traffic};
 
 /// The tester's interfaces.
 pub(super) const TESTER: [&str; 2] = ["t1", "t2"];
@@ -32,7 +32,7 @@ pub(super) const DEVICE: [&str; 2] = ["d1", "d2"];
 /// What the studies go up to, with a little more.
 const MTU_MAX: usize = 9216;
 /// How long a device's processes may take to end when they are asked to.
-const FAREWELL: Duration = Duration::from_secs(2);
+pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What drives the tester's ports, where they are network interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
@@ -86,9 +86,12 @@ impl Rig {
         Ok(Rig { tester, device: None, driver, cores })
     }
 
-    /// The tester's ports, and a device's at the other ends.
-    pub(super) fn new(driver: Driver, traffic: &Traffic) -> Result<Rig, String> {
+    /// The tester's ports, and a device's at the other ends, which has use for so many cores `at_most`.
+    pub(super) fn new(setup: &Setup, at_most: usize, traffic: &Traffic) -> Result<Rig, String> {
         permitted()?;
+        let driver = setup.driver;
+        let cores = Cores::of_machine(driver.sources(traffic, TESTER.len()), true);
+        let cores = cores.for_device(setup.workers, at_most)?;
         let build = || -> Result<Rig, RigError> {
             let (tester, device) = (Namespace::unnamed()?, Namespace::unnamed()?);
             for (here, there) in TESTER.iter().zip(DEVICE) {
@@ -100,7 +103,6 @@ impl Rig {
             DEVICE.iter().try_for_each(|end| device.wait_for_link(end))?;
             let device = Arc::new(device);
             lock().push(Arc::downgrade(&device));
-            let cores = Cores::of_machine(driver.sources(traffic, TESTER.len()), true);
             Ok(Rig { tester, device: Some(device), driver, cores })
         };
         build().map_err(said)
@@ -166,6 +168,7 @@ impl Rig {
         plugged.own_core = self.cores.disjoint();
         if self.device.is_some() {
             plugged.device_cores.clone_from(&self.cores.device);
+            plugged.workers = self.cores.device.len().max(1);
         }
         let mut text = format!("Cores: the tester's {tester}, the device's {}", self.cores.list());
         text += &match wire {

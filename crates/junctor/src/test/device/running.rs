@@ -10,6 +10,7 @@ use lang::Graph;
 
 use super::cores;
 use crate::test::filters::Filters;
+use crate::test::reset::ANOTHER_WORKER;
 
 /// Makes a router of a configuration, each time it is started.
 type Build = dyn Fn(&Graph) -> Result<Router, String> + Send + Sync;
@@ -106,7 +107,7 @@ impl Running {
         let control = control.clone();
         let workers = control.shared().active_workers();
         if workers < 2 {
-            return Err("who retires a worker needs another one; -j 2".to_owned());
+            return Err(ANOTHER_WORKER.to_owned());
         }
         for count in [workers - 1, workers] {
             control.write("threads", &count.to_string()).map_err(|why| why.to_string())?;

@@ -26,10 +26,11 @@ pub(super) fn section(records: &[Record]) -> Section {
     Section { title: "Conformance".into(), tables, ..Section::default() }
 }
 
-/// What became of each demand in all these runs of one device together.
+/// What became of each demand in all these runs of one device together. One that came to no trial takes nothing from the others.
 fn joined(runs: &[&Record]) -> Vec<Clause> {
     let mut all: Vec<Clause> = Vec::new();
-    for clause in runs.iter().flat_map(|r| &r.ledger) {
+    let none = !runs.iter().any(|r| r.has_tried());
+    for clause in runs.iter().filter(|r| none || r.has_tried()).flat_map(|r| &r.ledger) {
         match all.iter_mut().find(|known| known.is_same(clause)) {
             Some(known) => known.join(clause),
             None => all.push(clause.clone()),
@@ -85,6 +86,17 @@ mod tests {
         assert_eq!(told(&all, "RFC 2544 9"), "met ");
         assert_eq!(told(&all, "RFC 2544 9.1"), "met ");
         assert!(told(&all, "RFC 2544 23 d").starts_with("deviated"), "one run missed it");
+        let mut without = run("x", 9000);
+        let nothing = Setup { untried: true, ..Setup::default() };
+        let mut found = Found::default();
+        found.deviate(&ledger(&nothing));
+        without.ledger = found.record("test rfc2544", without.conditions.clone()).ledger;
+        assert!(told(&[without.clone()], "RFC 2544 25").starts_with("deviated not tried"));
+        let beside = [&all[..], &[without]].concat();
+        assert_eq!(
+            (told(&beside, "RFC 2544 9"), told(&beside, "RFC 2544 25")),
+            ("met ".into(), "met ".into())
+        );
         let both = [all, of("y", &[64, 1518])].concat();
         assert_eq!(told(&both, "RFC 2544 9"), "deviated 2 sizes");
         assert_eq!(told(&both, "RFC 2544 9.1"), "deviated not measured: 128, 256, 512, 1024, 1280 bytes");

@@ -33,11 +33,17 @@ fn add(lines: &mut Vec<Series>, name: &str, quantity: &Quantity, point: (f64, f6
     }
 }
 
-/// Whether a rate is that of all ports together, as RFC 2889 has it.
-fn is_of_all(quantity: &Quantity) -> bool {
-    ["test.rfc2889.forwarding_mpps", "test.rfc2889.max_forwarding_mpps"]
-        .iter()
-        .any(|name| quantity.name.starts_with(name))
+/// Rates of all ports together: a trial's, and those that RFC 2889 asks for.
+const OF_ALL: [&str; 4] = [
+    "test.sent_mpps",
+    "test.received_mpps",
+    "test.rfc2889.forwarding_mpps",
+    "test.rfc2889.max_forwarding_mpps",
+];
+
+/// Whether a rate is that of all ports together.
+pub(super) fn is_of_all(quantity: &Quantity) -> bool {
+    OF_ALL.iter().any(|name| quantity.name.starts_with(name))
 }
 
 /// A value of a rate, for each sending port.
@@ -188,7 +194,7 @@ fn scaling(group: &[&Record], counts: &[usize], caption: String) -> (Vec<Series>
         for q in record.results.iter().filter(|q| is_rate(q)) {
             let size = q.size.map(|size| format!(", {size} bytes")).unwrap_or_default();
             let name = format!("{}{size}", words(record, &q.label()));
-            add(&mut series, &name, q, (record.workers() as f64, q.value));
+            add(&mut series, &name, q, (record.workers() as f64, of_port(record, q.value, q)));
         }
     }
     let mut columns = vec![("rate, Mpps".to_owned(), Origin::Name)];
@@ -213,7 +219,31 @@ fn scaling(group: &[&Record], counts: &[usize], caption: String) -> (Vec<Series>
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::super::record::Found;
     use super::*;
+
+    /// A trial of two ports that send, on a device with so many workers.
+    fn trial(workers: usize) -> Record {
+        let mut found = Found::of_size(64);
+        for name in ["test.sent_mpps", "test.received_mpps"] {
+            found.note(name.to_owned(), "Mpps", 0.1 * workers as f64);
+        }
+        let conditions = json!({ "device": "x", "senders": 2, "workers": workers });
+        found.record("test trial", conditions.as_object().cloned().unwrap_or_default())
+    }
+
+    #[test]
+    fn what_all_ports_received_is_shown_of_each_port() {
+        let records = [trial(1), trial(2)];
+        let by_size = by_size(&records[..1], &Names::of(&records[..1]));
+        let [Plot::Bars { bars, .. }] = &by_size.plots[..] else { panic!("bars") };
+        assert_eq!(bars.iter().map(|bar| bar.value).collect::<Vec<_>>(), [0.05]);
+        let by_workers = by_workers(&records);
+        let [Plot::Lines { series, .. }] = &by_workers[0].plots[..] else { panic!("lines") };
+        assert_eq!(series[0].points, [(1.0, 0.05), (2.0, 0.1)]);
+    }
 
     #[test]
     fn the_proportional_line_begins_with_the_fewest_cores() {
