@@ -37,6 +37,7 @@ use crate::watch::{Poll, Watch};
 
 mod alternate;
 mod carrying;
+mod cost;
 mod dropping;
 mod messages;
 mod passes;
@@ -48,6 +49,7 @@ mod witnessing;
 
 pub(crate) use alternate::Place as TurnPlace;
 pub use alternate::Turn;
+pub use cost::{CycleStats, TaskStats};
 use telling::Telling;
 use traffic::Traffic;
 pub use traffic::{Handed, around_queue};
@@ -140,54 +142,6 @@ impl Sub for PortStats {
     /// What came since.
     fn sub(self, before: PortStats) -> PortStats {
         PortStats { packets: self.packets - before.packets, batches: self.batches - before.batches }
-    }
-}
-
-/// Sampled cost of an element on one worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CycleStats {
-    /// Time stamp counter cycles of the sampled dispatches.
-    pub cycles: u64,
-    /// Packets that they processed.
-    pub packets: u64,
-}
-
-/// What the tasks of an element cost: runs, and the time of some of them with all that followed from them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TaskStats {
-    /// Runs that did work.
-    pub runs: u64,
-    /// Timed runs.
-    pub timed: u64,
-    /// Time stamp counter cycles of these, until nothing was left of what they sent.
-    pub cycles: u64,
-    /// The last one took so long that it was left out.
-    pub interrupted: bool,
-}
-
-/// How many times as long as others in the mean a run takes that was interrupted, or looks so.
-const INTERRUPTED: u64 = 50;
-/// Timed runs after which a mean is known.
-const KNOWN: u64 = 8;
-
-impl TaskStats {
-    /// Counts a timed run. One in which the machine did something else for a while stands for many others when it is counted, so
-    /// it is left out; not so two in succession, which say that runs take longer now.
-    #[inline]
-    fn time(&mut self, cycles: u64) {
-        let odd = self.timed >= KNOWN && cycles / INTERRUPTED > self.cycles / self.timed;
-        if odd && !self.interrupted {
-            self.interrupted = true;
-            return;
-        }
-        self.interrupted = false;
-        self.timed += 1;
-        self.cycles += cycles;
-    }
-
-    /// Cycles of all runs, judged by the timed ones.
-    pub fn all_cycles(&self) -> f64 {
-        if self.timed == 0 { 0.0 } else { self.cycles as f64 * self.runs as f64 / self.timed as f64 }
     }
 }
 

@@ -51,9 +51,8 @@ impl Worker {
         if self.sampled.picks() {
             let before = sync::tsc();
             instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
-            let cycles = &mut self.cycles[element as usize];
-            cycles.cycles += sync::tsc().saturating_sub(before);
-            cycles.packets += packets as u64;
+            let cycles = sync::tsc().saturating_sub(before);
+            self.cycles[element as usize].time(cycles, packets);
         } else {
             instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
         }

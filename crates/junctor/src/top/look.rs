@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two readings of a segment made into what people want to know: rates, shares, cost.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use engine::Reason;
 use serde_json::{Value, json};
@@ -243,7 +243,25 @@ impl Look {
             }
         }
         look.add_drops(&rates, now, &all);
+        look.bound_shares(directory);
         look
+    }
+
+    /// Lets no element take a larger share than its workers were busy for: what is said of many batches by those that were timed may be more.
+    fn bound_shares(&mut self, directory: &stats::Directory) {
+        let at: BTreeSet<_> = directory.series.iter().filter_map(|s| Some((s.object, s.worker?))).collect();
+        let mut bounds: HashMap<&str, f64> = HashMap::new();
+        for (number, worker) in at {
+            let Some(object) = directory.objects.get(number as usize).filter(|o| o.kind == "element") else {
+                continue;
+            };
+            let core = self.cores.iter().find(|core| core.worker == worker as usize);
+            *bounds.entry(&object.name).or_default() += core.map_or(f64::INFINITY, |core| core.busy);
+        }
+        for element in &mut self.elements {
+            let bound = bounds.get(element.name.as_str()).copied().unwrap_or(f64::INFINITY);
+            element.busy = element.busy.map(|busy| busy.min(bound));
+        }
     }
 
     fn element(&mut self, rates: &Rates, sums: &Sums<'_>, number: usize, object: &stats::Object) {

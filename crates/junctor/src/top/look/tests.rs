@@ -111,6 +111,23 @@ fn rates_are_differences_over_the_time() {
 }
 
 #[test]
+fn no_element_is_busier_than_its_workers() {
+    let share = |worker_busy: u64| {
+        let [before, now] = readings(&[
+            ("worker.busy", W0, Some(0), "", [0, worker_busy]),
+            ("worker.sampled", W0, Some(0), "", [0, 2_000_000_000]),
+            ("element.received", Q, Some(0), "", [0, 1_000_000]),
+            ("element.cycles", Q, Some(0), "", [0, 100_000]),
+            ("element.cycles_packets", Q, Some(0), "", [0, 100]),
+        ]);
+        let look = Look::new(&Router::default(), &before, &now);
+        (look.elements[0].cycles, look.elements[0].busy)
+    };
+    assert_eq!(share(1_500_000_000), (Some(1000.0), Some(0.5)));
+    assert_eq!(share(200_000_000), (Some(1000.0), Some(0.1)));
+}
+
+#[test]
 fn what_begins_anew_has_no_rate() {
     let [before, mut now] = readings(&[("element.packets", SRC, Some(0), "0", [100, 40])]);
     let router = Router::default();
