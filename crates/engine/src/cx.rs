@@ -371,7 +371,7 @@ impl Cx<'_> {
     /// Carries on with what was pushed so far before the element returns. Only scripts need this, which promise
     /// that an instruction's effects are there before the next.
     pub fn settle(&mut self) {
-        self.worker.drain();
+        self.worker.settle();
     }
 }
 

@@ -89,7 +89,9 @@ pub(super) fn add_counters(old: &mut Worker, new: &mut Worker, o: usize, n: usiz
         new.drops[n].add(reason, count);
     }
     new.cycles[n].add(old.cycles[o]);
+    new.pulls[n].add(old.pulls[o]);
     new.task_stats[n].add(old.task_stats[o]);
+    new.call_stats[n].add(old.call_stats[o]);
     let is = new.shared.clone();
     for (port, (processing, _)) in is.elements[n].outputs.iter().enumerate() {
         let before = old.output_stats(o, port);

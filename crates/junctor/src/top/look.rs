@@ -42,7 +42,7 @@ pub(super) struct Element {
     pub(super) packets: f64,
     /// Packets in a batch.
     pub(super) batch: Option<f64>,
-    /// Of the batches that were timed, of which there may be none.
+    /// For a packet, by what was timed, which may be nothing.
     pub(super) cycles: Option<f64>,
     /// Share of the processor that it takes, by these.
     pub(super) busy: Option<f64>,
@@ -454,14 +454,19 @@ impl Rates {
         let (cycles, timed) =
             (sums.or_none("element.cycles", number), sums.or_none("element.cycles_packets", number));
         // Few are timed: if none was lately, what it always cost.
-        let each = ratio(cycles.by, timed.by).or_else(|| ratio(cycles.now, timed.now));
+        let pushed = ratio(cycles.by, timed.by).or_else(|| ratio(cycles.now, timed.now));
+        // What it took beside batches that came is there for all that it did.
+        let own = get("element.own_cycles").filter(|own| own.now > 0);
+        let alone = own.and_then(|own| ratio(own.by, packets.by).or_else(|| ratio(own.now, packets.now)));
+        let took = pushed.unwrap_or(0.0) * packets.by as f64 + own.map_or(0.0, |own| own.by as f64);
+        let is_known = pushed.is_some() || own.is_some();
         let dropped = sums.or_none("element.drops", number);
         Element {
             total: packets.now,
             packets: self.of(packets),
             batch: ratio(packets.by, batches.by),
-            cycles: each,
-            busy: each.filter(|_| self.cycles > 0.0).map(|each| each * packets.by as f64 / self.cycles),
+            cycles: pushed.map(|pushed| pushed + alone.unwrap_or(0.0)).or(alone),
+            busy: (is_known && self.cycles > 0.0).then(|| took / self.cycles),
             task: get("element.task_cycles")
                 .filter(|_| self.cycles > 0.0)
                 .map(|task| task.by as f64 / self.cycles),

@@ -111,6 +111,32 @@ fn rates_are_differences_over_the_time() {
 }
 
 #[test]
+fn what_an_element_takes_beside_batches_is_its_cost_too() {
+    let element = |rows: &[Row<'_>]| {
+        let [before, now] = readings(rows);
+        let look = Look::new(&Router::default(), &before, &now);
+        (look.elements[0].cycles, look.elements[0].busy)
+    };
+    // A queue: 10 cycles for each of 1000 packets that came, 30 for each that was fetched.
+    let queue = [
+        ("element.received", Q, Some(0), "", [0, 1000]),
+        ("element.packets", Q, Some(1), "0", [0, 1000]),
+        ("element.cycles", Q, Some(0), "", [0, 1000]),
+        ("element.cycles_packets", Q, Some(0), "", [0, 100]),
+        ("element.own_cycles", Q, Some(0), "", [0, 0]),
+        ("element.own_cycles", Q, Some(1), "", [0, 30_000]),
+    ];
+    assert_eq!(element(&queue), (Some(40.0), Some(40_000.0 / 2e9)));
+    // A source, and one that does nothing any more.
+    let own = |own: [u64; 2], packets: [u64; 2]| {
+        [("element.packets", SRC, Some(0), "0", packets), ("element.own_cycles", SRC, Some(0), "", own)]
+    };
+    assert_eq!(element(&own([500, 4500], [50, 250])), (Some(20.0), Some(4000.0 / 2e9)));
+    assert_eq!(element(&own([4500, 4500], [250, 250])), (Some(18.0), Some(0.0)));
+    assert_eq!(element(&own([0, 0], [0, 250])), (None, None));
+}
+
+#[test]
 fn no_element_is_busier_than_its_workers() {
     let share = |worker_busy: u64| {
         let [before, now] = readings(&[
