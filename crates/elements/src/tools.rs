@@ -390,9 +390,9 @@ impl Spare {
     }
 }
 
-/// The queues that a source fills, so that it can wait while they are full instead of making packets to be dropped.
+/// The queues that a source fills, by their indices, so that it can wait while they are full instead of making packets to be dropped.
 #[derive(Debug, Default)]
-pub struct Filled(Option<Vec<Arc<Store>>>);
+pub struct Filled(Option<Vec<(usize, Arc<Store>)>>);
 
 impl Filled {
     /// Finds the queues; a source that also feeds something else never waits.
@@ -406,13 +406,14 @@ impl Filled {
         match &self.0 {
             None => usize::MAX,
             Some(stores) => {
-                stores.iter().map(|s| s.capacity().saturating_sub(s.len())).max().unwrap_or(usize::MAX)
+                stores.iter().map(|(_, s)| s.capacity().saturating_sub(s.len())).max().unwrap_or(usize::MAX)
             }
         }
     }
 
-    /// Prepares to look again soon, where another worker may make room.
+    /// Says that they are full, and prepares to look again soon, where another worker may make room.
     pub fn wait(&self, cx: &mut Cx<'_>) {
+        self.0.iter().flatten().for_each(|(queue, _)| cx.found_full(*queue));
         if cx.others_run() && cx.timer(0).is_none() {
             cx.set_timer_after(0, SECOND / 10_000);
         }

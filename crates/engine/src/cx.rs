@@ -110,6 +110,12 @@ impl Cx<'_> {
         }
     }
 
+    /// Says that there was no room in queue `queue`, by its index: this element itself, or one that it would have filled.
+    #[inline]
+    pub fn found_full(&mut self, queue: usize) {
+        self.worker.tell_full(self.element, queue as u32);
+    }
+
     /// Says that the caller frees a packet whose bytes are part of another, or wait to be: who follows it sees that it ends here, in what is made of it.
     /// If the caller sends that whole at once, it has taken the packet's annotations.
     #[inline]
@@ -371,7 +377,7 @@ impl Cx<'_> {
     /// Carries on with what was pushed so far before the element returns. Only scripts need this, which promise
     /// that an instruction's effects are there before the next.
     pub fn settle(&mut self) {
-        self.worker.drain();
+        self.worker.settle();
     }
 }
 
@@ -535,8 +541,11 @@ impl InitCx<'_> {
         self.search(port, false)
     }
 
-    /// Like [`InitCx::downstream`], but `None` when a packet can come to an end without meeting such an element.
-    pub fn downstream_all<T: Send + Sync + 'static>(&mut self, port: Option<usize>) -> Option<Vec<Arc<T>>> {
+    /// Like [`InitCx::downstream`], with the elements' indices, but `None` when a packet can come to an end without meeting such an element.
+    pub fn downstream_all<T: Send + Sync + 'static>(
+        &mut self,
+        port: Option<usize>,
+    ) -> Option<Vec<(usize, Arc<T>)>> {
         let shared = self.cx.worker.shared.clone();
         let mut found = Vec::new();
         let mut seen = vec![false; shared.elements.len()];
@@ -546,7 +555,7 @@ impl InitCx<'_> {
                 continue;
             }
             match self.provided::<T>(element) {
-                Some(state) => found.push(state),
+                Some(state) => found.push((element, state)),
                 None => {
                     let next = shared.neighbours(element, None, true);
                     if next.is_empty() {

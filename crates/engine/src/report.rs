@@ -56,11 +56,8 @@ impl ElementReport {
             *mine += *theirs;
         }
         self.inputs += other.inputs;
-        self.cycles.cycles += other.cycles.cycles;
-        self.cycles.packets += other.cycles.packets;
-        self.tasks.runs += other.tasks.runs;
-        self.tasks.timed += other.tasks.timed;
-        self.tasks.cycles += other.tasks.cycles;
+        self.cycles.add(other.cycles);
+        self.tasks.add(other.tasks);
         for (queue, handed) in &other.handed {
             match self.handed.iter_mut().find(|(known, _)| known == queue) {
                 Some((_, known)) => *known += *handed,

@@ -71,10 +71,14 @@ pub struct WorkerSample {
     pub took_cycles: u64,
     /// What left by outputs: those of the first element, those of the second, and so on.
     pub outputs: Vec<PortStats>,
-    /// Sampled cost, by element.
+    /// Sampled cost of batches that came, by element.
     pub cost: Vec<CycleStats>,
+    /// Of packets that were fetched, by the element that they were fetched from.
+    pub pulls: Vec<CycleStats>,
     /// Of tasks, by element.
     pub tasks: Vec<TaskStats>,
+    /// Of timers and descriptors, by element.
+    pub calls: Vec<TaskStats>,
     /// Drops, where there are any: by element.
     pub drops: Vec<(u32, Reason, u64)>,
     /// What elements tell.
@@ -188,7 +192,9 @@ impl Worker {
         into.drops.clear();
         into.stats.clear();
         into.cost.clone_from(&self.cycles);
+        into.pulls.clone_from(&self.pulls);
         into.tasks.clone_from(&self.task_stats);
+        into.calls.clone_from(&self.call_stats);
         let shared = self.shared.clone();
         for (e, info) in shared.elements.iter().enumerate() {
             into.outputs.extend((0..info.outputs.len()).map(|port| self.output_stats(e, port)));

@@ -37,6 +37,7 @@ use crate::watch::{Poll, Watch};
 
 mod alternate;
 mod carrying;
+mod cost;
 mod dropping;
 mod messages;
 mod passes;
@@ -48,6 +49,8 @@ mod witnessing;
 
 pub(crate) use alternate::Place as TurnPlace;
 pub use alternate::Turn;
+pub use cost::{CycleStats, TaskStats};
+use cost::{Meter, Span};
 use telling::Telling;
 use traffic::Traffic;
 pub use traffic::{Handed, around_queue};
@@ -64,6 +67,9 @@ const SAMPLE: u32 = 128;
 
 /// One in about so many runs of a task is timed, with all that follows from it.
 const TASK_SAMPLE: u32 = 32;
+
+/// The same of runs for timers and descriptors, which are rarer.
+const CALL_SAMPLE: u32 = 8;
 
 /// An instance in its place, absent while it runs.
 pub(crate) type Slot = Option<Box<dyn Element>>;
@@ -143,54 +149,6 @@ impl Sub for PortStats {
     }
 }
 
-/// Sampled cost of an element on one worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CycleStats {
-    /// Time stamp counter cycles of the sampled dispatches.
-    pub cycles: u64,
-    /// Packets that they processed.
-    pub packets: u64,
-}
-
-/// What the tasks of an element cost: runs, and the time of some of them with all that followed from them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TaskStats {
-    /// Runs that did work.
-    pub runs: u64,
-    /// Timed runs.
-    pub timed: u64,
-    /// Time stamp counter cycles of these, until nothing was left of what they sent.
-    pub cycles: u64,
-    /// The last one took so long that it was left out.
-    pub interrupted: bool,
-}
-
-/// How many times as long as others in the mean a run takes that was interrupted, or looks so.
-const INTERRUPTED: u64 = 50;
-/// Timed runs after which a mean is known.
-const KNOWN: u64 = 8;
-
-impl TaskStats {
-    /// Counts a timed run. One in which the machine did something else for a while stands for many others when it is counted, so
-    /// it is left out; not so two in succession, which say that runs take longer now.
-    #[inline]
-    fn time(&mut self, cycles: u64) {
-        let odd = self.timed >= KNOWN && cycles / INTERRUPTED > self.cycles / self.timed;
-        if odd && !self.interrupted {
-            self.interrupted = true;
-            return;
-        }
-        self.interrupted = false;
-        self.timed += 1;
-        self.cycles += cycles;
-    }
-
-    /// Cycles of all runs, judged by the timed ones.
-    pub fn all_cycles(&self) -> f64 {
-        if self.timed == 0 { 0.0 } else { self.cycles as f64 * self.runs as f64 / self.timed as f64 }
-    }
-}
-
 /// One worker with all it owns, on lines of its own: the workers of a router stand side by side.
 #[repr(align(128))]
 pub struct Worker {
@@ -209,12 +167,19 @@ pub struct Worker {
     floor: usize,
     pub(crate) sent: Vec<PortStats>,
     pub(crate) fetched: Vec<PortStats>,
+    /// What batches that came cost, by element.
     pub(crate) cycles: Vec<CycleStats>,
+    /// What fetching packets costs, by the element that they are fetched from.
+    pub(crate) pulls: Vec<CycleStats>,
     /// The pass over the chain that begins at an element, absent while it runs.
     fused: Vec<Option<Box<Fused>>>,
     sampled: Sampler,
     pub(crate) task_stats: Vec<TaskStats>,
     sampled_tasks: Sampler,
+    /// What timers and descriptors cost, by element.
+    pub(crate) call_stats: Vec<TaskStats>,
+    sampled_calls: Sampler,
+    meter: Meter,
     pub(crate) traffic: Traffic,
     telling: Telling,
     /// Those who want to see packets, if there are any.
@@ -275,10 +240,14 @@ impl Worker {
             sent: vec![PortStats::default(); outputs.edges.len()],
             fetched: vec![PortStats::default(); inputs.edges.len()],
             cycles: vec![CycleStats::default(); shared.elements.len()],
+            pulls: vec![CycleStats::default(); shared.elements.len()],
             fused: shared.elements.iter().map(|_| None).collect(),
             sampled: Sampler::one_in(SAMPLE),
             task_stats: vec![TaskStats::default(); shared.elements.len()],
             sampled_tasks: Sampler::one_in(TASK_SAMPLE),
+            call_stats: vec![TaskStats::default(); shared.elements.len()],
+            sampled_calls: Sampler::one_in(CALL_SAMPLE),
+            meter: Meter::default(),
             traffic: Traffic::new(&shared),
             telling: Telling::new(&shared),
             witnessing: None,
@@ -420,13 +389,29 @@ impl Worker {
 
     #[inline(always)]
     fn run_task_as<const TOLD: bool>(&mut self, element: u32) -> bool {
-        let before = self.sampled_tasks.picks().then(|| {
+        if self.sampled_tasks.picks() {
+            self.run_task_timed::<TOLD>(element)
+        } else {
+            self.run_task_of::<TOLD, false>(element)
+        }
+    }
+
+    #[inline(never)]
+    fn run_task_timed<const TOLD: bool>(&mut self, element: u32) -> bool {
+        self.run_task_of::<TOLD, true>(element)
+    }
+
+    /// The body of these, which is there for each of them: what is not timed knows nothing of it.
+    #[inline(always)]
+    fn run_task_of<const TOLD: bool, const TIMED: bool>(&mut self, element: u32) -> bool {
+        let span = TIMED.then(|| {
             self.traffic.note(&self.sent, &self.fetched);
-            sync::tsc()
+            self.meter.begin(true)
         });
         let begun = if TOLD { self.tell_begin() } else { 0 };
         let run = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.run_task(cx);
         let mut worked = self.with_doing_as::<TOLD, _>(element, Doing::Task, run).unwrap_or(false);
+        let own = span.as_ref().map_or(0, |span| self.meter.end(span));
         worked |= !self.stack.is_empty();
         if worked {
             if TOLD {
@@ -440,8 +425,8 @@ impl Worker {
         let stats = &mut self.task_stats[element as usize];
         stats.runs += u64::from(worked);
         // An idle run says nothing of what work costs.
-        if let Some(before) = before.filter(|_| worked) {
-            stats.time(sync::tsc().saturating_sub(before));
+        if let Some(span) = span.filter(|_| worked) {
+            stats.time(sync::tsc().saturating_sub(span.begun), own);
             self.traffic.count(element as usize, &self.sent, &self.fetched);
         }
         worked
@@ -451,8 +436,45 @@ impl Worker {
     pub(crate) fn side_round(&mut self) {
         self.rounds = 0;
         let here = self.pulse.spot();
-        self.round();
+        self.apart(|worker| {
+            worker.round();
+        });
         self.pulse.enter(here);
+    }
+
+    /// Carries what the running element has sent so far.
+    pub(crate) fn settle(&mut self) {
+        self.apart(Worker::drain);
+    }
+
+    /// Does what is no part of what the running element costs.
+    fn apart(&mut self, f: impl FnOnce(&mut Worker)) {
+        let span = self.meter.is_on().then(|| self.meter.begin(false));
+        f(self);
+        if let Some(span) = span {
+            self.meter.end(&span);
+        }
+    }
+
+    /// Lets an element do what a timer or descriptor calls it for, and carries what it sends.
+    fn run_called(
+        &mut self,
+        element: u32,
+        (doing, kind): (Doing, Kind),
+        f: impl FnOnce(&mut dyn Element, &mut Cx<'_>),
+    ) {
+        let span: Option<Span> = self.sampled_calls.picks().then(|| self.meter.begin(true));
+        let begun = self.tell_begin();
+        self.with_doing(element, doing, f);
+        let own = span.as_ref().map_or(0, |span| self.meter.end(span));
+        self.tell_own(element, doing);
+        self.drain();
+        self.tell_end(kind, element, begun);
+        let stats = &mut self.call_stats[element as usize];
+        stats.runs += 1;
+        if let Some(span) = span {
+            stats.time(sync::tsc().saturating_sub(span.begun), own);
+        }
     }
 
     /// Whether no packet is on its way.
@@ -478,11 +500,7 @@ impl Worker {
                 Due::Never => return,
             }
         }
-        let begun = self.tell_begin();
-        self.with_doing(element, Doing::Timer, |instance, cx| instance.run_timer(cx, timer));
-        self.tell_own(element, Doing::Timer);
-        self.drain();
-        self.tell_end(Kind::Timer, element, begun);
+        self.run_called(element, (Doing::Timer, Kind::Timer), |instance, cx| instance.run_timer(cx, timer));
     }
 
     /// Sets or clears a timer of an element that has them in common, on its home.
@@ -637,11 +655,8 @@ impl Worker {
             for event in &events {
                 let fd = event.token().0 as RawFd;
                 if let Some(watch) = self.watched.iter().find(|w| w.fd == fd && w.calls).copied() {
-                    let begun = self.tell_begin();
-                    self.with_doing(watch.element, Doing::Descriptor, |instance, cx| instance.run_fd(cx, fd));
-                    self.tell_own(watch.element, Doing::Descriptor);
-                    self.drain();
-                    self.tell_end(Kind::Task, watch.element, begun);
+                    let run = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.run_fd(cx, fd);
+                    self.run_called(watch.element, (Doing::Descriptor, Kind::Task), run);
                     worked = true;
                 }
             }

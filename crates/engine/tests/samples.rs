@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use junctor_engine::args::Args;
 use junctor_engine::stats::{Samples, Stat, TABLE_ENTRIES};
-use junctor_engine::{Class, Cx, Element, Reason};
-use packet::Batch;
+use junctor_engine::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks};
+use packet::{Batch, Packet};
 
 use common::router;
 use source::{BATCH, SOURCE};
@@ -36,23 +36,118 @@ impl Element for Sink {
     }
 }
 
+/// Cycles that elements take at least: to be fetched from, to fetch, and to do a batch.
+const FETCHED: u64 = 30_000;
+const FETCHING: u64 = 10_000;
+const BATCHES: u64 = 20_000;
+
+fn spin(cycles: u64) {
+    let begun = sync::tsc();
+    while sync::tsc() - begun < cycles {
+        std::hint::spin_loop();
+    }
+}
+
+/// Makes packets when it is asked for some.
+#[derive(Default)]
+struct Spring;
+
+impl Element for Spring {
+    fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn pull(&mut self, _: &mut Cx<'_>, _: usize, _: usize) -> Batch {
+        spin(FETCHED);
+        (0..BATCH).filter_map(|_| Packet::copy_of(b"packet")).collect()
+    }
+}
+
+/// Fetches packets and sends them on, by its task or, with an argument, by a timer.
+#[derive(Default)]
+struct Bucket {
+    by_timer: bool,
+}
+
+impl Bucket {
+    fn carry(cx: &mut Cx<'_>) {
+        spin(FETCHING);
+        let batch = cx.pull(0, 32);
+        cx.push(0, batch);
+    }
+}
+
+impl Element for Bucket {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.by_timer = args.positional("BY_TIMER", false);
+    }
+
+    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        Ok(Tasks::One)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if self.by_timer {
+            cx.set_timer_after(0, 0);
+        } else {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        Bucket::carry(cx);
+        true
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        Bucket::carry(cx);
+        cx.set_timer_after(timer, 1);
+    }
+}
+
+/// Takes its time, and drops what comes.
+#[derive(Default)]
+struct Slow;
+
+impl Element for Slow {
+    fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
+        spin(BATCHES);
+        CAME.fetch_add(batch.len() as u64, SeqCst);
+        cx.drop_batch(Reason::Discarded, batch);
+    }
+}
+
+static SPRING: Class = Class::new("Spring", "0/1", || Box::<Spring>::default()).processing("l/l");
+static BUCKET: Class = Class::new("Bucket", "1/1", || Box::<Bucket>::default()).processing("l/h");
+static SLOW: Class = Class::new("Slow", "1/0", || Box::<Slow>::default()).processing("h/h");
 static SINK: Class = Class::new("Sink", "-/0", || Box::<Sink>::default()).processing("h/h");
 static ONE: Class =
     Class::new("One", "-/0", || Box::<Sink>::default()).processing("h/h").serial("there is one");
 
 /// Takes samples until packets have gone on for `rounds` of them.
 fn sampled(text: &str, rounds: u32, check: impl Fn(&Samples)) {
-    let mut router = router(text, [&SOURCE, &SINK, &ONE], &[], |_| ());
+    let (seen, last) = (AtomicU64::new(0), AtomicU64::new(CAME.load(SeqCst)));
+    let enough = AtomicU64::new(0);
+    sampled_until(text, &enough, |samples| {
+        check(samples);
+        let came = CAME.load(SeqCst);
+        let went_on = last.swap(came, SeqCst) != came;
+        let seen = seen.fetch_add(went_on.into(), SeqCst) + u64::from(went_on);
+        enough.store((seen >= rounds.into()).into(), SeqCst);
+    });
+}
+
+/// Takes samples until `enough` is not 0.
+fn sampled_until(text: &str, enough: &AtomicU64, check: impl Fn(&Samples)) {
+    let mut router = router(text, [&SOURCE, &SINK, &ONE, &SPRING, &BUCKET, &SLOW], &[], |_| ());
     let control = router.control();
     std::thread::scope(|scope| {
         scope.spawn(|| router.run());
-        let (mut samples, mut seen, mut last) = (Samples::default(), 0, CAME.load(SeqCst));
-        while seen < rounds {
+        let mut samples = Samples::default();
+        while enough.load(SeqCst) == 0 {
             samples.take(&control).expect("it runs");
             check(&samples);
-            let came = CAME.load(SeqCst);
-            seen += u32::from(came != last);
-            last = came;
         }
         control.stop();
         while samples.take(&control).is_some() {}
@@ -74,6 +169,32 @@ fn what_a_worker_tells_is_of_one_moment() {
         }
         assert_eq!(told, 2, "both workers tell");
     });
+}
+
+#[test]
+fn an_element_costs_neither_what_it_fetches_nor_what_follows() {
+    for by_timer in [false, true] {
+        let text = format!("s :: Spring -> b :: Bucket({by_timer}) -> e :: Slow;");
+        let enough = AtomicU64::new(0);
+        sampled_until(&text, &enough, |samples| {
+            // One of the two workers has them all.
+            let worker = samples.workers.iter().find(|w| w.pulls.iter().any(|p| p.timed > 40));
+            let Some(worker) = worker else { return };
+            let element = worker.pulls.iter().position(|p| p.timed > 0).expect("one that is fetched from");
+            let pulls = worker.pulls[element];
+            let runs = if by_timer { &worker.calls } else { &worker.tasks };
+            let runs = runs.iter().find(|r| r.timed > 40).expect("one that fetches");
+            let each = |cycles: u64, timed: u64| cycles / timed;
+            let (all, own, fetched) =
+                (each(runs.cycles, runs.timed), each(runs.own, runs.timed), each(pulls.cycles, pulls.timed));
+            assert!(own >= FETCHING && fetched >= FETCHED, "{own} {fetched}");
+            assert!(own + fetched + BATCHES <= all, "{own} and {fetched} of {all}");
+            assert_eq!(pulls.packets, pulls.timed * BATCH);
+            let calls: u64 = worker.calls.iter().map(|c| c.runs).sum();
+            assert_eq!(calls > 0, by_timer);
+            enough.store(1, SeqCst);
+        });
+    }
 }
 
 #[test]

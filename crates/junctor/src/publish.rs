@@ -41,7 +41,7 @@ stats! {
     W_ROUNDS Counter "worker.rounds" "rounds" "Rounds that it has ended, also those in which there was nothing to do.";
     W_RAN Counter "worker.ran" "ns" "Time that its thread had a processor.";
     W_WAITED Counter "worker.waited" "ns" "Time that its thread was ready and had no processor.";
-    W_BUSY Counter "worker.busy" "cycles" "Cycles that its tasks took with all that followed, judged by the runs that are timed.";
+    W_BUSY Counter "worker.busy" "cycles" "Cycles that its tasks, timers and descriptors took with all that followed, judged by the runs that are timed.";
     W_RUNS Counter "worker.task_runs" "runs" "Runs of its tasks that found work.";
     W_PACKETS Counter "worker.packets" "packets" "Packets that its tasks moved; one that passes a queue is moved twice.";
     W_SAMPLED Counter "worker.sampled" "cycles" "The time stamp counter when the worker told its counters.";
@@ -50,8 +50,9 @@ stats! {
     BATCHES Counter "element.batches" "batches" "Batches that left by an output.";
     RECEIVED Counter "element.received" "packets" "Packets that left by the outputs that lead to its inputs, before it was there, too.";
     RECEIVED_BATCHES Counter "element.received_batches" "batches" "The same in batches.";
-    CYCLES Counter "element.cycles" "cycles" "Cycles of the batches that were timed.";
+    CYCLES Counter "element.cycles" "cycles" "Cycles of the batches that came and were timed.";
     CYCLES_PACKETS Counter "element.cycles_packets" "packets" "Packets in the batches that were timed.";
+    OWN_CYCLES Counter "element.own_cycles" "cycles" "Cycles that the element took otherwise, judged by what is timed: in runs for its tasks, timers and descriptors, without what followed, and while packets were fetched from it.";
     TASK_RUNS Counter "element.task_runs" "runs" "Runs of the element's task that found work.";
     TASK_CYCLES Counter "element.task_cycles" "cycles" "Cycles of all of these with all that followed, judged by the runs that are timed.";
     DROPS Counter "element.drops" "packets" "Packets that the element dropped, by reason.";
@@ -241,7 +242,7 @@ impl Gathered {
         for (w, state) in states.iter().enumerate() {
             let object = shared.elements.len() + 3 + w;
             let sample = &self.samples.workers[w];
-            let busy: f64 = sample.tasks.iter().map(engine::TaskStats::all_cycles).sum();
+            let busy: f64 = sample.tasks.iter().chain(&sample.calls).map(engine::TaskStats::all_cycles).sum();
             let runs = sample.tasks.iter().map(|t| t.runs).sum();
             let (sampled, took) = (sample.cycles_at, sample.took_cycles);
             let packets = self.moved(shared, w);
@@ -291,7 +292,9 @@ impl Gathered {
     /// Whether a worker has done anything with an element.
     fn has_counted(&self, shared: &Shared, w: usize, e: usize) -> bool {
         let sample = &self.samples.workers[w];
-        let has_run = self.has_run(w, e) || sample.cost.get(e).is_some_and(|cost| cost.cycles > 0);
+        let has_run = self.has_run(w, e)
+            || sample.cost.get(e).is_some_and(|cost| cost.cycles > 0)
+            || sample.calls.get(e).is_some_and(|calls| calls.runs > 0);
         has_run
             || (0..shared.elements[e].outputs.len()).any(|output| self.sent(w, e, output).0 > 0)
             || self.received(shared, w, e, None).0 > 0
@@ -341,8 +344,20 @@ impl Gathered {
         told
     }
 
+    /// Cycles that an element took on a worker otherwise than for batches that came.
+    fn own_cycles(&self, shared: &Shared, e: usize, w: usize) -> u64 {
+        let sample = &self.samples.workers[w];
+        let runs: f64 =
+            [&sample.tasks, &sample.calls].iter().filter_map(|s| s.get(e)).map(|s| s.all_own()).sum();
+        let outputs = shared.elements[e].outputs.iter().enumerate();
+        let pulled = outputs.filter(|(_, (processing, _))| *processing == Processing::Pull);
+        let fetched = pulled.map(|(output, _)| self.sent(w, e, output).0).sum();
+        (runs + sample.pulls.get(e).map_or(0.0, |pulls| pulls.of(fetched))) as u64
+    }
+
     /// What one worker counts of an element.
     fn element(&mut self, shared: &Shared, e: usize, w: usize) {
+        let own_cycles = self.own_cycles(shared, e, w);
         let sample = &self.samples.workers[w];
         let cost = sample.cost.get(e).copied().unwrap_or_default();
         let task = sample.tasks.get(e).copied().unwrap_or_default();
@@ -355,6 +370,7 @@ impl Gathered {
         let mut put = |stat, value| self.put(stat, e, Some(w), Part::Whole, value);
         put(&CYCLES, cost.cycles);
         put(&CYCLES_PACKETS, cost.packets);
+        put(&OWN_CYCLES, own_cycles);
         if has_task {
             put(&TASK_RUNS, task.runs);
             put(&TASK_CYCLES, task.all_cycles() as u64);

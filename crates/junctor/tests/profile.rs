@@ -169,6 +169,23 @@ fn a_run_is_recorded_reported_and_exported() {
     );
 }
 
+#[test]
+fn a_queue_that_stands_full_is_told() {
+    let place = Place::new();
+    // The source waits for room, so nothing is dropped.
+    let line = "InfiniteSource(LIMIT 3000, STOP true) -> q :: Queue(300) -> RatedUnqueue(20000) -> Discard;";
+    let (conf, file) = (place.write("full.click", line), place.path("full.prof"));
+    let record = ["profile", "record", "-o", text(&file), "--", "-j", "2", "--control", "none", text(&conf)];
+    let output = junctor(&record);
+    assert!(output.status.success(), "{}", words(&output));
+    let json = report(&file);
+    let queues = json["report"]["queues"].as_array().cloned().unwrap_or_default();
+    let q = queues.iter().find(|q| q["name"] == "q").expect("the queue");
+    assert!(q["full"].as_u64() > Some(0) && q["full_packets"] == 0, "{q}");
+    let csv = junctor(&["profile", "export", text(&file), "--format", "csv"]);
+    assert!(words(&csv).contains(",full,q,"), "{}", words(&csv));
+}
+
 /// Elements, threads and a command line whose names would be markup, in a recording of which all is known.
 fn strange_recording(place: &Place) -> PathBuf {
     let event = |at, kind, thread, subject, other, first, second| Event {

@@ -234,6 +234,31 @@ fn top_looks_once() {
         .for_each(|want| assert!(plain.contains(want), "{want} in {plain}"));
 }
 
+#[test]
+fn what_runs_by_itself_or_is_asked_has_a_cost() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "src :: InfiniteSource(BURST 8) -> q :: Queue -> u :: Unqueue -> c :: Counter -> Discard;
+                t :: TimedSource(0.001) -> d :: Discard;";
+    let router = Running::start(&dir.path().join("s"), text, &["--no-fuse"]);
+    let known = |json: &Value, name: &str| {
+        let all = json["elements"].as_array()?;
+        let element = all.iter().find(|e| e["name"] == name)?;
+        let cost = element["cycles_per_packet"].as_f64()?;
+        Some((cost, element["busy_share"].as_f64()?))
+    };
+    let names = ["src", "q", "u", "c", "t"];
+    let json = router.until("all cost something", |router| {
+        let (_, json) = top(router, &[]);
+        names.iter().all(|name| known(&json, name).is_some_and(|(cost, _)| cost > 0.0)).then_some(json)
+    });
+    let cores = json["cores"].as_array().expect("cores");
+    let busy: f64 = cores.iter().filter_map(|core| core["busy_share"].as_f64()).sum();
+    for name in names {
+        let (_, share) = known(&json, name).expect("a cost");
+        assert!(share <= busy, "{name}: {share} of {busy}");
+    }
+}
+
 /// As when a connection by ssh breaks.
 #[test]
 fn top_ends_with_its_terminal() {

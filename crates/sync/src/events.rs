@@ -246,6 +246,8 @@ numbered_kinds! {
         Trigger = 15 "trigger",
         /// The routes of element `subject` were changed (`other` 0), or the change was refused (1); there are `second` now.
         Routes = 16 "route-update",
+        /// A queue, element `subject`, had no room for packets, or held back who would have filled it, for the first time since it had room.
+        Full = 17 "full",
     }
 }
 

@@ -59,6 +59,7 @@ impl Deque {
     pub(super) fn overflow(&mut self, cx: &mut Cx<'_>, packets: Option<Batch>) {
         if let Some(packets) = packets {
             self.drops += packets.len() as u64;
+            cx.found_full(cx.index());
             cx.push_or_drop(1, packets, Reason::QueueFull);
         }
     }

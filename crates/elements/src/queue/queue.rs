@@ -263,12 +263,15 @@ fn rehearse(cx: &mut Cx<'_>, packet: Packet, len: usize, capacity: usize) -> Reh
 fn drop_rest(rest: Batch, cx: &mut Cx<'_>, rings: &Rings) {
     if !rest.is_empty() {
         rings.drops.fetch_add(rest.len() as u64, Ordering::Relaxed);
+        cx.found_full(cx.index());
         cx.push_or_drop(1, rest, Reason::QueueFull);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sync::events::{self, Kind as EventKind, Mask, Reader};
+
     use super::*;
     use crate::testing::Rig;
 
@@ -318,6 +321,49 @@ mod tests {
             let run = run.again();
             assert_eq!((run.bytes("o"), run.out("x").len()), (vec![b"a".to_vec(), b"b".to_vec()], 10));
         }
+    }
+
+    /// How often this thread told meanwhile that the queue of this index is full.
+    fn told_full(reader: &mut Reader, queue: usize) -> usize {
+        // Other tests' threads tell of queues of the same number.
+        events::push(0, EventKind::Sleep, (u32::MAX, 0), (0, 0));
+        let mut all = Vec::new();
+        reader.read(|event| all.push(event));
+        let me = all.iter().find(|e| (e.kind, e.subject) == (EventKind::Sleep, u32::MAX)).map(|e| e.thread);
+        all.iter()
+            .filter(|e| Some(e.thread) == me && (e.kind, e.subject) == (EventKind::Full, queue as u32))
+            .count()
+    }
+
+    #[test]
+    fn a_recording_tells_when_a_queue_becomes_full() {
+        events::record(Mask::QUEUES);
+        let mut reader = Reader::new();
+        for class in ["Queue", "FrontDropQueue", "CPUQueue"] {
+            let text = format!("i :: TestIn -> e :: {class}(2) -> u :: Unqueue(ACTIVE false) -> TestOut;");
+            let run = Rig::text(&text).burst(1).inputs(&[b"a", b"b", b"c", b"d", b"e"]).run();
+            // Once, and not for each that comes while it is full.
+            assert_eq!(told_full(&mut reader, run.index("e")), 1, "{class}");
+            if class == "CPUQueue" {
+                continue;
+            }
+            let mut run = run;
+            run.write("u.active", "true").unwrap();
+            let run = run.again();
+            run.give("i", ["f", "g"].map(|b| Packet::copy_of(b.as_bytes()).unwrap()).into());
+            let run = run.again();
+            assert_eq!(told_full(&mut reader, run.index("e")), 0, "{class}");
+        }
+        // A source that waits for room, and ends only when the queue has some again.
+        let text =
+            "s :: InfiniteSource(LIMIT 9) -> e :: Queue(3) -> u :: Unqueue(ACTIVE false) -> o :: TestOut;";
+        let mut run = Rig::text(text).run();
+        assert_eq!((run.read("e.length"), run.drops("e")), ("3".into(), vec![]));
+        assert_eq!(told_full(&mut reader, run.index("e")), 1);
+        events::record(Mask::NOTHING);
+        run.write("u.active", "true").unwrap();
+        let run = run.again();
+        assert_eq!((run.out("o").len(), told_full(&mut reader, run.index("e"))), (9, 0));
     }
 
     #[test]

@@ -111,6 +111,7 @@ impl Element for CpuQueue {
         self.rings.by_worker[cx.worker()].push_from(&mut batch);
         if !batch.is_empty() {
             self.rings.drops.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            cx.found_full(cx.index());
             cx.drop_batch(Reason::QueueFull, batch);
         }
     }

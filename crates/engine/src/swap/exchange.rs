@@ -88,12 +88,10 @@ pub(super) fn add_counters(old: &mut Worker, new: &mut Worker, o: usize, n: usiz
     for (reason, count) in old.drops[o].iter() {
         new.drops[n].add(reason, count);
     }
-    new.cycles[n].cycles += old.cycles[o].cycles;
-    new.cycles[n].packets += old.cycles[o].packets;
-    let (tasks, more) = (&mut new.task_stats[n], old.task_stats[o]);
-    tasks.runs += more.runs;
-    tasks.timed += more.timed;
-    tasks.cycles += more.cycles;
+    new.cycles[n].add(old.cycles[o]);
+    new.pulls[n].add(old.pulls[o]);
+    new.task_stats[n].add(old.task_stats[o]);
+    new.call_stats[n].add(old.call_stats[o]);
     let is = new.shared.clone();
     for (port, (processing, _)) in is.elements[n].outputs.iter().enumerate() {
         let before = old.output_stats(o, port);

@@ -15,7 +15,7 @@ impl Worker {
         self.drain_as::<true>();
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn drain_as<const TOLD: bool>(&mut self) {
         if TOLD && self.is_witnessed() && !self.drains_plainly() {
             return self.drain_witnessed();
@@ -29,7 +29,7 @@ impl Worker {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn dispatch<const TOLD: bool>(&mut self, job: Job) {
         let Job { element, port, batch, .. } = job;
         if self.fused[element as usize].is_some() && port == 0 {
@@ -51,9 +51,8 @@ impl Worker {
         if self.sampled.picks() {
             let before = sync::tsc();
             instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
-            let cycles = &mut self.cycles[element as usize];
-            cycles.cycles += sync::tsc().saturating_sub(before);
-            cycles.packets += packets as u64;
+            let cycles = sync::tsc().saturating_sub(before);
+            self.cycles[element as usize].time(cycles, packets);
         } else {
             instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
         }
@@ -102,7 +101,7 @@ impl Worker {
     /// Asks the element that feeds pull input `port` for packets.
     #[inline]
     pub(crate) fn fetch(&mut self, element: u32, port: usize, max: usize) -> Batch {
-        if self.is_attended() {
+        if self.is_attended() || self.meter.is_on() {
             self.fetch_told(element, port, max)
         } else {
             self.fetch_as::<false>(element, port, max)
@@ -112,7 +111,16 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn fetch_told(&mut self, element: u32, port: usize, max: usize) -> Batch {
-        self.fetch_as::<true>(element, port, max)
+        let span = self.meter.is_on().then(|| self.meter.begin(true));
+        let batch = self.fetch_as::<true>(element, port, max);
+        if let Some(span) = span {
+            let cycles = self.meter.end(&span);
+            let from = self.inputs.at(element, port).map(|at| self.inputs.edges[at].element as usize);
+            let stats = from.and_then(|from| self.pulls.get_mut(from));
+            // One that finds nothing says nothing of what packets cost.
+            stats.filter(|_| !batch.is_empty()).into_iter().for_each(|s| s.time(cycles, batch.len()));
+        }
+        batch
     }
 
     #[inline(always)]

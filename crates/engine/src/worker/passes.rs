@@ -60,9 +60,8 @@ impl Worker {
         let done = if self.sampled.picks() {
             let before = sync::tsc();
             let done = self.pass(fused, batch, used, now);
-            let cycles = &mut self.cycles[first];
-            cycles.cycles += sync::tsc().saturating_sub(before);
-            cycles.packets += done as u64;
+            let cycles = sync::tsc().saturating_sub(before);
+            self.cycles[first].time(cycles, done);
             done
         } else {
             self.pass(fused, batch, used, now)

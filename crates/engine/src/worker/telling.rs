@@ -32,6 +32,10 @@ pub(super) struct Telling {
     queues: Vec<bool>,
     /// Queues that had nothing when they were asked last.
     dry: Vec<bool>,
+    /// Queues that had no room when they were given packets last, or were to be.
+    full: Vec<bool>,
+    /// The queue that is being given packets has no room for some of them.
+    refused: bool,
     /// Drops that are yet to be told of.
     untold: Untold,
 }
@@ -39,7 +43,7 @@ pub(super) struct Telling {
 impl Telling {
     pub(super) fn new(shared: &Shared) -> Telling {
         let queues: Vec<bool> = shared.elements.iter().map(crate::ElementInfo::stores).collect();
-        let dry = vec![false; queues.len()];
+        let [dry, full] = [0; 2].map(|_| vec![false; queues.len()]);
         Telling {
             asked: Mask::NOTHING,
             mask: Mask::NOTHING,
@@ -47,6 +51,8 @@ impl Telling {
             mark: 0,
             queues,
             dry,
+            full,
+            refused: false,
             untold: Untold::new(),
         }
     }
@@ -92,6 +98,7 @@ impl Worker {
         self.telling.mask = mask.without(SPANS);
         self.telling.picked = Sampler::one_in(events::one_in());
         self.telling.dry.fill(false);
+        self.telling.full.fill(false);
         if !mask.is_nothing() {
             events::renew();
         }
@@ -111,6 +118,7 @@ impl Worker {
             return 0;
         }
         telling.mask = telling.asked;
+        telling.refused = false;
         telling.mark = tsc();
         telling.mark
     }
@@ -142,6 +150,9 @@ impl Worker {
         let took = at.saturating_sub(std::mem::replace(&mut telling.mark, at));
         let queue = doing == Doing::Push && telling.queues[element as usize];
         let (kind, of) = if queue { (Kind::Enqueue, Mask::QUEUES) } else { (Kind::Batch, Mask::BATCHES) };
+        if queue && !std::mem::take(&mut telling.refused) {
+            telling.full[element as usize] = false;
+        }
         if telling.tells(of) {
             events::push(at, kind, (element, way(doing, port)), (short(took), short(packets as u64)));
         }
@@ -162,6 +173,24 @@ impl Worker {
         let kind = if packets == 0 { Kind::Empty } else { kind };
         let took = short(at.saturating_sub(begun));
         events::push(at, kind, (element, way(Doing::Pull, port)), (took, short(packets as u64)));
+    }
+
+    /// There was no room in `queue`: `element`, which found so, is that itself, or would have filled it. That is rare, and told of all runs.
+    #[inline(always)]
+    pub(crate) fn tell_full(&mut self, element: u32, queue: u32) {
+        if self.telling.asked.meets(Mask::QUEUES) && !self.only_tries {
+            self.tell_first_full(element == queue, queue);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_first_full(&mut self, refused: bool, queue: u32) {
+        self.telling.refused |= refused;
+        let full = self.telling.full.get_mut(queue as usize);
+        if full.is_some_and(|full| !std::mem::replace(full, true)) {
+            events::push(tsc(), Kind::Full, (queue, 0), (0, 0));
+        }
     }
 
     /// Packets have been dropped. Those that were to be discarded are no loss, and may be all that there are: their element's batches tell of them.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
-use engine::{Options, Report, Router, TaskStats, Turn};
+use engine::{Options, Report, Router, Turn};
 use lang::{Diagnostic, Graph};
 
 use super::traffic::{Bench, Pattern};
@@ -230,14 +230,8 @@ impl Prepared {
 /// Cycles that each element's tasks took between two reports, as far as they did work: by the runs that were timed. Where a task
 /// has gone to another worker meanwhile, its counts may have gone with it: it then counts for nothing.
 fn task_cycles(now: &Report, then: &Report) -> Vec<f64> {
-    let tasks = now.elements.iter().zip(&then.elements).map(|(now, then)| (now.tasks, then.tasks));
-    let cycles = tasks.map(|(now, then)| TaskStats {
-        runs: now.runs.saturating_sub(then.runs),
-        timed: now.timed.saturating_sub(then.timed),
-        cycles: now.cycles.saturating_sub(then.cycles),
-        interrupted: false,
-    });
-    cycles.map(|stats| stats.all_cycles()).collect()
+    let both = now.elements.iter().zip(&then.elements);
+    both.map(|(now, then)| now.tasks.since(&then.tasks).all_cycles()).collect()
 }
 
 /// Cycles that each element's own passes took between two reports, judged by those that were timed.

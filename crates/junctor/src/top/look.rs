@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two readings of a segment made into what people want to know: rates, shares, cost.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use engine::Reason;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub(super) struct Element {
     pub(super) packets: f64,
     /// Packets in a batch.
     pub(super) batch: Option<f64>,
-    /// Of the batches that were timed, of which there may be none.
+    /// For a packet, by what was timed, which may be nothing.
     pub(super) cycles: Option<f64>,
     /// Share of the processor that it takes, by these.
     pub(super) busy: Option<f64>,
@@ -243,7 +243,25 @@ impl Look {
             }
         }
         look.add_drops(&rates, now, &all);
+        look.bound_shares(directory);
         look
+    }
+
+    /// Lets no element take a larger share than its workers were busy for: what is said of many batches by those that were timed may be more.
+    fn bound_shares(&mut self, directory: &stats::Directory) {
+        let at: BTreeSet<_> = directory.series.iter().filter_map(|s| Some((s.object, s.worker?))).collect();
+        let mut bounds: HashMap<&str, f64> = HashMap::new();
+        for (number, worker) in at {
+            let Some(object) = directory.objects.get(number as usize).filter(|o| o.kind == "element") else {
+                continue;
+            };
+            let core = self.cores.iter().find(|core| core.worker == worker as usize);
+            *bounds.entry(&object.name).or_default() += core.map_or(f64::INFINITY, |core| core.busy);
+        }
+        for element in &mut self.elements {
+            let bound = bounds.get(element.name.as_str()).copied().unwrap_or(f64::INFINITY);
+            element.busy = element.busy.map(|busy| busy.min(bound));
+        }
     }
 
     fn element(&mut self, rates: &Rates, sums: &Sums<'_>, number: usize, object: &stats::Object) {
@@ -436,14 +454,19 @@ impl Rates {
         let (cycles, timed) =
             (sums.or_none("element.cycles", number), sums.or_none("element.cycles_packets", number));
         // Few are timed: if none was lately, what it always cost.
-        let each = ratio(cycles.by, timed.by).or_else(|| ratio(cycles.now, timed.now));
+        let pushed = ratio(cycles.by, timed.by).or_else(|| ratio(cycles.now, timed.now));
+        // What it took beside batches that came is there for all that it did.
+        let own = get("element.own_cycles").filter(|own| own.now > 0);
+        let alone = own.and_then(|own| ratio(own.by, packets.by).or_else(|| ratio(own.now, packets.now)));
+        let took = pushed.unwrap_or(0.0) * packets.by as f64 + own.map_or(0.0, |own| own.by as f64);
+        let is_known = pushed.is_some() || own.is_some();
         let dropped = sums.or_none("element.drops", number);
         Element {
             total: packets.now,
             packets: self.of(packets),
             batch: ratio(packets.by, batches.by),
-            cycles: each,
-            busy: each.filter(|_| self.cycles > 0.0).map(|each| each * packets.by as f64 / self.cycles),
+            cycles: pushed.map(|pushed| pushed + alone.unwrap_or(0.0)).or(alone),
+            busy: (is_known && self.cycles > 0.0).then(|| took / self.cycles),
             task: get("element.task_cycles")
                 .filter(|_| self.cycles > 0.0)
                 .map(|task| task.by as f64 / self.cycles),

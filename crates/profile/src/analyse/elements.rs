@@ -51,6 +51,8 @@ pub struct Queue {
     pub full_packets: u64,
     /// Times that it turned out to be empty.
     pub empty: u64,
+    /// Times that it turned out to be full.
+    pub full: u64,
     /// Times that somebody was woken for it.
     pub wakes: u64,
     /// Threads that filled it.
@@ -137,6 +139,7 @@ struct QueueSums {
     into: Sums,
     out_of: Sums,
     empty: u64,
+    filled: u64,
     wakes: u64,
     full: u64,
     fillers: BTreeSet<u32>,
@@ -177,6 +180,7 @@ pub(super) fn tables(trace: &Trace<'_>, absences: &Absences) -> (Vec<Element>, V
                 }
             }
             Kind::Empty => queue(&mut queues, event.subject, &mut |q| q.empty += 1),
+            Kind::Full => queue(&mut queues, event.subject, &mut |q| q.filled += 1),
             Kind::Wake => queue(&mut queues, event.other, &mut |q| q.wakes += 1),
             Kind::Drop if reason(trace, event) == "queue-full" => {
                 queue(&mut queues, event.subject, &mut |q| q.full += u64::from(event.second));
@@ -212,6 +216,7 @@ pub(super) fn tables(trace: &Trace<'_>, absences: &Absences) -> (Vec<Element>, V
         cycles_per_packet_out: sums.out_of.cycles_per_packet(),
         full_packets: sums.full,
         empty: sums.empty,
+        full: sums.filled,
         wakes: sums.wakes,
         filled_by: names(&sums.fillers),
         drained_by: names(&sums.drainers),

@@ -127,6 +127,7 @@ fn what_elements_and_queues_cost_is_their_own_time() {
         event(1500, Kind::Enqueue, 2, (1, way(0)), (200, 40)),
         event(1500, Kind::Drop, 2, (1, 1), (0, 8)),
         event(1700, Kind::Empty, 1, (1, way(2)), (10, 0)),
+        event(1500, Kind::Full, 2, (1, 0), (0, 0)),
         event(1800, Kind::Wake, 2, (0, 1), (0, 1)),
     ];
     let report = Report::new(&recording);
@@ -136,7 +137,7 @@ fn what_elements_and_queues_cost_is_their_own_time() {
     assert!((element("rt").share - 600.0 / 1200.0).abs() < 1e-9);
     let queue = &report.queues[0];
     assert_eq!((queue.cycles_per_packet_in, queue.cycles_per_packet_out), (5.0, 100.0 / 32.0));
-    assert_eq!((queue.full_packets, queue.empty, queue.wakes), (8, 1, 1));
+    assert_eq!((queue.full_packets, queue.empty, queue.full, queue.wakes), (8, 1, 1, 1));
     assert_eq!(
         (&queue.filled_by[..], &queue.drained_by[..]),
         (&["worker-1".to_owned()][..], &["worker-0".to_owned()][..])

@@ -293,6 +293,7 @@ impl Report {
                     format!("{:.1}", q.cycles_per_packet_in),
                     format!("{:.1}", q.cycles_per_packet_out),
                     q.full_packets.to_string(),
+                    q.full.to_string(),
                     q.empty.to_string(),
                     q.wakes.to_string(),
                 ]
@@ -307,13 +308,14 @@ impl Report {
             "cycles in",
             "cycles out",
             "no room",
+            "full",
             "empty",
             "wakes",
         ];
         table(f, "Queues", &head, &rows)?;
         if !rows.is_empty() && self.one_in > 1 {
             let n = self.one_in;
-            writeln!(f, "  no room, wakes: all there were; the others: of the runs told of, one in {n}")?;
+            writeln!(f, "  no room, full, wakes: all there were; the others: of the runs told of, one in {n}")?;
         }
         let drops =
             self.drops.iter().map(|d| vec![d.element.clone(), d.reason.clone(), d.packets.to_string()]);

@@ -144,6 +144,7 @@ impl Log<'_> {
             | Kind::Timer
             | Kind::Call
             | Kind::Empty
+            | Kind::Full
             | Kind::Move
             | Kind::Trigger
             | Kind::Routes => self.element(event.at, event.subject),
@@ -181,7 +182,9 @@ impl Log<'_> {
             }
             Kind::Routes if event.other == 0 => format!("changed; {} routes now", event.second),
             Kind::Routes => format!("refused; {} routes now", event.second),
-            Kind::Batch | Kind::Enqueue | Kind::Dequeue | Kind::Empty | Kind::Sleep => String::new(),
+            Kind::Batch | Kind::Enqueue | Kind::Dequeue | Kind::Empty | Kind::Full | Kind::Sleep => {
+                String::new()
+            }
         }
     }
 

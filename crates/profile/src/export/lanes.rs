@@ -174,7 +174,7 @@ impl Builder<'_> {
             Kind::Lock => return self.add_lock(event),
             Kind::Task | Kind::Timer => (SpanKind::Task, None),
             Kind::Batch => (SpanKind::Batch, Some(event.second)),
-            Kind::Enqueue | Kind::Dequeue | Kind::Empty => (SpanKind::Queue, Some(event.second)),
+            Kind::Enqueue | Kind::Dequeue | Kind::Empty | Kind::Full => (SpanKind::Queue, Some(event.second)),
             Kind::Sleep => (SpanKind::Sleep, None),
             Kind::Drop => (SpanKind::Drop, Some(event.second)),
             Kind::Wake
@@ -375,6 +375,7 @@ impl Builder<'_> {
             Kind::Enqueue => format!("into {element}"),
             Kind::Dequeue => format!("out of {element}"),
             Kind::Empty => format!("{element} is empty"),
+            Kind::Full => format!("{element} is full"),
             Kind::Drop => {
                 let reason = names.and_then(|n| n.reasons.get(event.other as usize));
                 format!("{element} drops: {}", reason.map_or("unknown", String::as_str))

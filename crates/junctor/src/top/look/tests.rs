@@ -111,6 +111,49 @@ fn rates_are_differences_over_the_time() {
 }
 
 #[test]
+fn what_an_element_takes_beside_batches_is_its_cost_too() {
+    let element = |rows: &[Row<'_>]| {
+        let [before, now] = readings(rows);
+        let look = Look::new(&Router::default(), &before, &now);
+        (look.elements[0].cycles, look.elements[0].busy)
+    };
+    // A queue: 10 cycles for each of 1000 packets that came, 30 for each that was fetched.
+    let queue = [
+        ("element.received", Q, Some(0), "", [0, 1000]),
+        ("element.packets", Q, Some(1), "0", [0, 1000]),
+        ("element.cycles", Q, Some(0), "", [0, 1000]),
+        ("element.cycles_packets", Q, Some(0), "", [0, 100]),
+        ("element.own_cycles", Q, Some(0), "", [0, 0]),
+        ("element.own_cycles", Q, Some(1), "", [0, 30_000]),
+    ];
+    assert_eq!(element(&queue), (Some(40.0), Some(40_000.0 / 2e9)));
+    // A source, and one that does nothing any more.
+    let own = |own: [u64; 2], packets: [u64; 2]| {
+        [("element.packets", SRC, Some(0), "0", packets), ("element.own_cycles", SRC, Some(0), "", own)]
+    };
+    assert_eq!(element(&own([500, 4500], [50, 250])), (Some(20.0), Some(4000.0 / 2e9)));
+    assert_eq!(element(&own([4500, 4500], [250, 250])), (Some(18.0), Some(0.0)));
+    assert_eq!(element(&own([0, 0], [0, 250])), (None, None));
+}
+
+#[test]
+fn no_element_is_busier_than_its_workers() {
+    let share = |worker_busy: u64| {
+        let [before, now] = readings(&[
+            ("worker.busy", W0, Some(0), "", [0, worker_busy]),
+            ("worker.sampled", W0, Some(0), "", [0, 2_000_000_000]),
+            ("element.received", Q, Some(0), "", [0, 1_000_000]),
+            ("element.cycles", Q, Some(0), "", [0, 100_000]),
+            ("element.cycles_packets", Q, Some(0), "", [0, 100]),
+        ]);
+        let look = Look::new(&Router::default(), &before, &now);
+        (look.elements[0].cycles, look.elements[0].busy)
+    };
+    assert_eq!(share(1_500_000_000), (Some(1000.0), Some(0.5)));
+    assert_eq!(share(200_000_000), (Some(1000.0), Some(0.1)));
+}
+
+#[test]
 fn what_begins_anew_has_no_rate() {
     let [before, mut now] = readings(&[("element.packets", SRC, Some(0), "0", [100, 40])]);
     let router = Router::default();
