@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor trace`: packets followed element by element, through a router that runs.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::ctl::{self, Client, Failure, Which};
-use crate::observe::client::{Watched, fetch, watch_ended};
+use crate::observe::client::fetch;
 use crate::observe::records::{Line, Order, State, Step};
 use crate::{cli, exit};
 
+mod live;
 mod story;
 
 /// Follow packets through a running router, element by element.
@@ -39,7 +38,8 @@ pub(crate) struct Args {
     /// How many packets to follow.
     #[arg(long, short, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
-    /// For how long; without it until all packets have come and ended, or stand still for 2 seconds.
+    /// For how long; without it until all packets have come and ended. It ends, too, when they stand still for 2 seconds and all have come or no more can be followed: 7 can be at a time,
+    /// by all traces and by recordings that wait for latency ('junctor profile record --until') together.
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
     #[command(flatten)]
@@ -68,8 +68,6 @@ struct Trial {
     pcap: Option<PathBuf>,
 }
 
-/// How long packets may stand still when all that were to be followed have come.
-const LINGER: Duration = Duration::from_secs(2);
 /// Packets of a file that are tried at most.
 const MOST_TRIALS: usize = 1000;
 
@@ -89,7 +87,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let done = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(ctl::lost)).and_then(
         |mut client| match trials {
             Some(packets) => try_packets(args, &mut client, packets),
-            None => follow(args, client, time),
+            None => live::follow(args, client, time),
         },
     );
     done.unwrap_or_else(Failure::tell)
@@ -161,94 +159,4 @@ fn print(args: &Args, packet: u64, steps: &[Step], left: &[String], tried: bool)
         return cli::print_or_fail(format!("{object}\n").as_bytes());
     }
     cli::print_or_fail(story::text(packet, steps, left, tried).as_bytes())
-}
-
-/// Packets that have not been printed.
-#[derive(Default)]
-struct Followed {
-    steps: BTreeMap<u64, Vec<Step>>,
-    left: BTreeMap<u64, Vec<String>>,
-    begun: u64,
-    printed: u64,
-}
-
-fn follow(args: &Args, mut client: Client, time: Option<Duration>) -> Result<u8, Failure> {
-    let filter = args.filter.join(" ");
-    let session =
-        fetch::begin(&mut client, &Order::Trace { filter, at: args.at.clone(), count: args.count })?;
-    let mut watched = Watched::new(client, session);
-    let until = time.map(|time| Instant::now() + time);
-    let mut followed = Followed::default();
-    let (mut last, mut why) = (Instant::now(), "");
-    loop {
-        let lines = match watched.more() {
-            Ok(lines) => lines,
-            Err(why) => {
-                let left = followed.steps.keys().copied().collect::<Vec<_>>();
-                left.into_iter().for_each(|packet| followed.print(args, packet));
-                return Err(watch_ended(why));
-            }
-        };
-        if !lines.is_empty() {
-            last = Instant::now();
-        }
-        for line in lines {
-            if let Line::End { lost, passed_over } = line {
-                return Ok(followed.end(args, lost, passed_over, why));
-            }
-            followed.take(args, line);
-        }
-        let ended = match until {
-            _ if watched.is_stopped() => "interrupted",
-            Some(until) if Instant::now() >= until => "the time is over",
-            None if followed.begun >= args.count && last.elapsed() >= LINGER => "nothing moves any more",
-            _ => continue,
-        };
-        why = if why.is_empty() { ended } else { why };
-        watched.stop();
-    }
-}
-
-impl Followed {
-    fn take(&mut self, args: &Args, line: Line) {
-        match line {
-            Line::Step(step) => {
-                self.begun = self.begun.max(step.packet);
-                self.steps.entry(step.packet).or_default().push(step);
-            }
-            Line::Done { packet } => self.print(args, packet),
-            Line::Left { packet, place } => self.left.entry(packet).or_default().push(place),
-            Line::Note { text } => errln!("junctor: {text}"),
-            _ => {}
-        }
-    }
-
-    fn print(&mut self, args: &Args, packet: u64) {
-        let (steps, left) = (self.steps.remove(&packet), self.left.remove(&packet));
-        print(args, packet, &steps.unwrap_or_default(), &left.unwrap_or_default(), false);
-        self.printed += 1;
-    }
-
-    /// Prints what has not ended, and says what there is to say about the whole.
-    fn end(&mut self, args: &Args, lost: u64, passed_over: u64, why: &str) -> u8 {
-        let left: Vec<u64> = self.steps.keys().copied().collect();
-        left.into_iter().for_each(|packet| self.print(args, packet));
-        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-        errln!("junctor: {} of {} packets followed{why}", self.printed, args.count);
-        if lost > 0 {
-            errln!("junctor: {lost} events were lost, because they came faster than they could be told");
-        }
-        if passed_over > 0 {
-            errln!(
-                "junctor: {passed_over} packets that matched were passed over, because as many as can be were being followed"
-            );
-        }
-        if self.printed == 0 {
-            cli::fail(
-                "no packet came that matches; see the filter, and whether packets come there at all (junctor capture)",
-            )
-        } else {
-            exit::SUCCESS
-        }
-    }
 }

@@ -84,6 +84,13 @@ pub(crate) enum Line {
         /// What is known of it.
         place: String,
     },
+    /// Packets that match are passed over from now on, because as many as can be are being followed.
+    Full {
+        /// How many of these are others' who follow packets.
+        others: u32,
+        /// And how many were still in the router when whoever followed them ended.
+        left: u32,
+    },
     /// Packets come from a place that was not told before.
     Interface {
         /// Its number, from 0.

@@ -4,6 +4,7 @@
 mod capturing;
 mod following;
 mod holding;
+mod numbers;
 mod reading;
 mod router;
 mod until;
