@@ -208,7 +208,7 @@ impl Teller {
             What::Input { port } => (Event::Input { port }, format!("in {}", info.name)),
             What::Output { port, to: (to, to_port), pulled, made } => {
                 let place = format!("on the way from {} to {}", info.name, name(to));
-                (Event::Output { port, to: name(to), to_port, pulled, made }, place)
+                (Event::Output { port, to: name(to), to_port, pulled, made, note: seen.note }, place)
             }
             What::Dropped(why) | What::Lost(why, _) => (reason(why), String::new()),
             What::Held => (Event::Held { note: seen.note }, format!("held by {}", info.name)),

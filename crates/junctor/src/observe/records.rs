@@ -176,6 +176,9 @@ pub(crate) enum Event {
         pulled: bool,
         /// The element has made it.
         made: bool,
+        /// What there is to say about it, mostly nothing.
+        #[serde(skip_serializing_if = "String::is_empty", default)]
+        note: String,
     },
     /// It was dropped.
     Dropped {

@@ -159,9 +159,9 @@ fn event_text(step: &Step, new: bool) -> Option<String> {
     };
     Some(match &step.event {
         Event::Input { .. } => return None,
-        Event::Output { port, to, to_port, pulled, made } => {
+        Event::Output { port, to, to_port, pulled, made, note } => {
             let by = if *pulled { "fetched by" } else { "->" };
-            let way = format!("output {port} {by} {to}, input {to_port}");
+            let way = with(&format!("output {port} {by} {to}, input {to_port}"), note);
             match &step.state {
                 Some(state) if *made => format!("makes copy {}: {}\n    {way}", step.copy, summary(state)),
                 _ if new => format!("copy {}: {way}", step.copy),
