@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::ctl::{self, Client, Failure, Which};
-use crate::observe::client::fetch;
-use crate::observe::records::{Line, Order, State, Step};
+use crate::observe::records::Step;
 use crate::{cli, exit};
 
 mod live;
 mod story;
+mod trial;
 
 /// Follow packets through a running router, element by element.
 ///
@@ -35,12 +35,12 @@ pub(crate) struct Args {
     /// take, because it is for another host or refused by its filter, ends there. Of packets that come, what a source drops itself is not followed: see 'junctor capture --drops'.
     #[arg(long, value_name = "ELEMENT[:PORT]")]
     at: Option<String>,
-    /// How many packets to follow.
-    #[arg(long, short, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
-    count: u64,
+    /// How many packets to follow, 10 if it is left out; of a capture file, how many to try, all if it is left out.
+    #[arg(long, short, value_name = "N", conflicts_with_all = ["packet", "hex"], value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
     /// For how long; without it until all packets have come and ended. It ends, too, when they stand still for 2 seconds and all have come or no more can be followed: 7 can be at a time,
     /// by all traces and by recordings that wait for latency ('junctor profile record --until') together.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", conflicts_with = "trial")]
     time: Option<String>,
     #[command(flatten)]
     trial: Trial,
@@ -63,13 +63,10 @@ struct Trial {
     /// Try the packet of these bytes.
     #[arg(long, value_name = "DIGITS")]
     hex: Option<String>,
-    /// Try the packets of a capture file.
+    /// Try the packets of a capture file (pcap or pcapng, that begin with Ethernet or IP), one after the other.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 }
-
-/// Packets of a file that are tried at most.
-const MOST_TRIALS: usize = 1000;
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
@@ -80,83 +77,62 @@ pub(crate) fn main(args: &Args) -> u8 {
             return cli::usage(format!("--time expects a time above 0 such as 5s, not '{text}'"));
         }
     };
-    let trials = match trials(&args.trial) {
+    let trials = match trial::Packets::of(&args.trial) {
         Ok(trials) => trials,
         Err(why) => return cli::usage(why),
     };
     let done = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(ctl::lost)).and_then(
         |mut client| match trials {
-            Some(packets) => try_packets(args, &mut client, packets),
+            Some(packets) => trial::try_packets(args, &mut client, packets),
             None => live::follow(args, client, time),
         },
     );
     done.unwrap_or_else(Failure::tell)
 }
 
-/// A packet's bytes, and whether they begin with an IP header.
-type Bytes = (Vec<u8>, bool);
-
-fn trials(trial: &Trial) -> Result<Option<Vec<Bytes>>, String> {
-    if let Some(line) = &trial.packet {
-        let made = wire::compose::compose(line).map_err(|why| format!("--packet: {why}"))?;
-        return Ok(Some(vec![(made.bytes, made.first == wire::fields::First::Ip)]));
-    }
-    if let Some(digits) = &trial.hex {
-        let bytes = wire::compose::from_hex(digits).map_err(|why| format!("--hex: {why}"))?;
-        let ip = wire::fields::looks_like_ip(&bytes);
-        return Ok(Some(vec![(bytes, ip)]));
-    }
-    let Some(file) = &trial.pcap else { return Ok(None) };
-    let failed = |why: String| format!("{}: {why}", file.display());
-    let opened = std::fs::File::open(file).map_err(|e| failed(e.to_string()))?;
-    let mut reader =
-        wire::pcap::Reader::new(std::io::BufReader::new(opened)).map_err(|e| failed(e.to_string()))?;
-    let link = reader.link_type().map_err(|e| failed(e.to_string()))?;
-    let ip = match link {
-        packet::port::link_type::ETHERNET => false,
-        packet::port::link_type::RAW => true,
-        other => {
-            return Err(failed(format!(
-                "its packets begin with neither Ethernet nor IP (link type {other})"
-            )));
-        }
-    };
-    let (mut packets, mut bytes) = (Vec::new(), Vec::new());
-    while let Some(_record) = reader.next(&mut bytes).map_err(|e| failed(e.to_string()))? {
-        if packets.len() == MOST_TRIALS {
-            return Err(failed(format!("it has more than {MOST_TRIALS} packets")));
-        }
-        packets.push((bytes.clone(), ip));
-    }
-    Ok(Some(packets))
+/// Standard output, until it takes no more.
+#[derive(Default)]
+struct Out {
+    /// Why it takes no more, and the exit status of that.
+    ended: Option<(&'static str, u8)>,
 }
 
-fn try_packets(args: &Args, client: &mut Client, packets: Vec<Bytes>) -> Result<u8, Failure> {
-    for (at, (bytes, ip)) in packets.into_iter().enumerate() {
-        let bytes = wire::fields::hex(&bytes);
-        let tried = State { bytes: bytes.clone(), ip, annotations: Vec::new() };
-        let lines = fetch::ask(client, &Order::Try { bytes, ip, at: args.at.clone() })?;
-        let mut steps: Vec<Step> = lines
-            .into_iter()
-            .filter_map(|line| if let Line::Step(step) = line { Some(step) } else { None })
-            .collect();
-        steps.iter_mut().for_each(|step| step.packet = at as u64 + 1);
-        // A source that does not take it tells no more of it.
-        if let Some(first) = steps.first_mut() {
-            first.state.get_or_insert(tried);
+impl Out {
+    /// Writes; returns whether that was taken.
+    fn put(&mut self, text: &str) -> bool {
+        if self.takes_more() {
+            self.ended = match cli::print(text.as_bytes()) {
+                Ok(()) => None,
+                Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
+                    Some(("their reader has gone", exit::SUCCESS))
+                }
+                Err(e) => Some(("they cannot be printed", cli::fail(format!("standard output: {e}")))),
+            };
         }
-        print(args, at as u64 + 1, &steps, &[], true);
+        self.takes_more()
     }
-    Ok(exit::SUCCESS)
+
+    fn takes_more(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    /// Why it takes no more.
+    fn why_ended(&self) -> Option<&'static str> {
+        self.ended.map(|(why, _)| why)
+    }
+
+    fn status(&self) -> u8 {
+        self.ended.map_or(exit::SUCCESS, |(_, status)| status)
+    }
 }
 
-/// Prints a packet's way.
-fn print(args: &Args, packet: u64, steps: &[Step], left: &[String], tried: bool) -> u8 {
+/// Prints a packet's way; returns whether that was taken.
+fn print(args: &Args, out: &mut Out, packet: u64, steps: &[Step], left: &[String], tried: bool) -> bool {
     if args.json {
         let object = json!({
             "packet": packet, "tried": tried, "fields": story::fields(steps), "steps": story::steps(steps), "left": left
         });
-        return cli::print_or_fail(format!("{object}\n").as_bytes());
+        return out.put(&format!("{object}\n"));
     }
-    cli::print_or_fail(story::text(packet, steps, left, tried).as_bytes())
+    out.put(&story::text(packet, steps, left, tried))
 }

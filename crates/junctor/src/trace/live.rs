@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use packet::followed::NUMBERS;
 
-use super::{Args, print};
+use super::{Args, Out, print};
 use crate::ctl::{Client, Failure};
 use crate::observe::client::{Watched, fetch, watch_ended};
 use crate::observe::records::{Event, Line, Order, Step};
@@ -14,6 +14,9 @@ use crate::{cli, exit};
 
 /// How long packets may stand still when no more are to come, or can be followed.
 const LINGER: Duration = Duration::from_secs(2);
+
+/// Packets that are followed if nothing else is said.
+const COUNT: u64 = 10;
 
 /// How many of the numbers that packets are followed by others have.
 #[derive(Clone, Copy)]
@@ -35,15 +38,15 @@ struct Followed {
     full: Option<Elsewhere>,
     /// Who had the numbers when packets were passed over for the last time.
     last_full: Option<Elsewhere>,
-    /// It has been said why nothing moves.
-    told: bool,
+    /// It has been said that no more can be followed.
+    told_full: bool,
+    out: Out,
 }
 
 /// Follows packets until what was asked for has been seen.
 pub(super) fn follow(args: &Args, mut client: Client, time: Option<Duration>) -> Result<u8, Failure> {
-    let filter = args.filter.join(" ");
-    let session =
-        fetch::begin(&mut client, &Order::Trace { filter, at: args.at.clone(), count: args.count })?;
+    let (filter, at, count) = (args.filter.join(" "), args.at.clone(), args.count.unwrap_or(COUNT));
+    let session = fetch::begin(&mut client, &Order::Trace { filter, at, count })?;
     let mut watched = Watched::new(client, session);
     let until = time.map(|time| Instant::now() + time);
     let mut followed = Followed::default();
@@ -61,7 +64,7 @@ pub(super) fn follow(args: &Args, mut client: Client, time: Option<Duration>) ->
         }
         for line in lines {
             if let Line::End { lost, passed_over } = line {
-                return Ok(followed.end(args, lost, passed_over, why));
+                return Ok(followed.end(args, count, (lost, passed_over), why));
             }
             followed.take(args, line);
         }
@@ -70,9 +73,10 @@ pub(super) fn follow(args: &Args, mut client: Client, time: Option<Duration>) ->
             followed.say_what_stands_still();
         }
         let ended = match until {
+            _ if !followed.out.takes_more() => "",
             _ if watched.is_stopped() => "interrupted",
             Some(until) if Instant::now() >= until => "the time is over",
-            None if still && followed.expects_none(args.count) => "nothing moves any more",
+            None if still && followed.expects_none(count) => "nothing moves any more",
             _ => continue,
         };
         why = if why.is_empty() { ended } else { why };
@@ -120,8 +124,8 @@ impl Followed {
 
     /// Says once why packets that come are not followed.
     fn say_what_stands_still(&mut self) {
-        let Some(elsewhere) = self.full.filter(|_| !self.told) else { return };
-        self.told = true;
+        let Some(elsewhere) = self.full.filter(|_| !self.told_full) else { return };
+        self.told_full = true;
         errln!(
             "junctor: as many packets as can be are being followed ({}), and nothing has moved for {} seconds: what matches is passed over meanwhile",
             self.who(elsewhere),
@@ -157,8 +161,8 @@ impl Followed {
 
     fn print(&mut self, args: &Args, packet: u64) {
         let (steps, left) = (self.steps.remove(&packet), self.left.remove(&packet));
-        print(args, packet, &steps.unwrap_or_default(), &left.unwrap_or_default(), false);
-        self.printed += 1;
+        let (steps, left) = (steps.unwrap_or_default(), left.unwrap_or_default());
+        self.printed += u64::from(print(args, &mut self.out, packet, &steps, &left, false));
     }
 
     /// Prints what has not ended.
@@ -168,10 +172,11 @@ impl Followed {
     }
 
     /// Prints what has not ended, and says what there is to say about the whole.
-    fn end(&mut self, args: &Args, lost: u64, passed_over: u64, why: &str) -> u8 {
+    fn end(&mut self, args: &Args, count: u64, (lost, passed_over): (u64, u64), why: &str) -> u8 {
         self.print_rest(args);
+        let why = self.out.why_ended().unwrap_or(why);
         let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-        errln!("junctor: {} of {} packets followed{why}", self.printed, args.count);
+        errln!("junctor: {} of {count} packets followed{why}", self.printed);
         if lost > 0 {
             errln!("junctor: {lost} events were lost, because they came faster than they could be told");
         }
@@ -181,6 +186,7 @@ impl Followed {
             );
         }
         match (self.printed, passed_over) {
+            _ if !self.out.takes_more() => self.out.status(),
             (0, 0) => cli::fail(
                 "no packet came that matches; see the filter, and whether packets come there at all (junctor capture)",
             ),

@@ -331,6 +331,8 @@ fn what_cannot_be_done_is_named() {
         (&["--packet", packet, "--at", "c:1"], 2, "c has inputs 0 to 0, and no 1"),
         (&["--hex", "123", "--at", "c"], 2, "half a byte"),
         (&["--pcap", "/nonexistent", "--at", "c"], 2, "/nonexistent: "),
+        (&["--packet", packet, "--at", "c", "--time", "1s"], 2, "cannot be used with"),
+        (&["--packet", packet, "--at", "c", "--count", "3"], 2, "cannot be used with"),
         (&["--time", "0", "--at", "c"], 2, "--time expects"),
         (&["port", "what"], 2, "port what"),
         (&["--at", "c:x"], 2, "'x' in 'c:x'"),

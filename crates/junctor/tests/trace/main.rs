@@ -5,6 +5,7 @@ mod capturing;
 mod following;
 mod holding;
 mod numbers;
+mod output;
 mod reading;
 mod router;
 mod until;
