@@ -61,6 +61,9 @@ pub(crate) struct Args {
     router: Which,
 }
 
+/// After so long without a packet it is said what is waited for.
+const QUIET: Duration = Duration::from_secs(2);
+
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let time = match args.time.as_deref().map(|text| (text, engine::parse_duration(text))) {
@@ -107,6 +110,22 @@ pub(crate) fn main(args: &Args) -> u8 {
     run(args, client, session, sink, time)
 }
 
+/// What is captured, in words.
+fn waited_for(args: &Args) -> String {
+    let filter = args.filter.trim();
+    let which = if filter.is_empty() { String::new() } else { format!(" that match '{filter}'") };
+    let mut places = Vec::new();
+    if !args.points.is_empty() {
+        places.push(format!("at {}", args.points.join(", ")));
+    }
+    match args.drops.as_deref() {
+        None => {}
+        Some("") => places.push("that are dropped".into()),
+        Some(reason) => places.push(format!("that are dropped ({reason})")),
+    }
+    format!("packets{which} {}", places.join(" or "))
+}
+
 fn size(text: &str) -> Option<u64> {
     let (number, unit) = match text.char_indices().last()? {
         (at, 'k' | 'K') => (&text[..at], 1 << 10),
@@ -122,6 +141,8 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
     let until = time.map(|time| Instant::now() + time);
     let mut written = 0;
     let mut status = exit::SUCCESS;
+    // When it is to be said that no packet comes, unless one does.
+    let mut wait = time.is_none().then(|| Instant::now() + QUIET);
     loop {
         let lines = match watched.more() {
             Ok(lines) => lines,
@@ -131,6 +152,13 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
                 return cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
             }
         };
+        if lines.iter().any(|line| matches!(line, Line::Packet { .. })) {
+            wait = wait.map(|_| Instant::now() + QUIET);
+        }
+        if wait.is_some_and(|wait| Instant::now() >= wait) && !watched.is_stopped() {
+            wait = None;
+            errln!("junctor: waiting for {}; Ctrl-C ends it", waited_for(args));
+        }
         for line in lines {
             let enough = args.count.is_some_and(|count| written >= count);
             let done = match line {

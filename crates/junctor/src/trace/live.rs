@@ -38,8 +38,9 @@ struct Followed {
     full: Option<Elsewhere>,
     /// Who had the numbers when packets were passed over for the last time.
     last_full: Option<Elsewhere>,
-    /// It has been said that no more can be followed.
+    /// It has been said that no more can be followed, and that none comes.
     told_full: bool,
+    told_waiting: bool,
     out: Out,
 }
 
@@ -77,6 +78,10 @@ pub(super) fn follow(args: &Args, mut client: Client, time: Option<Duration>) ->
             _ if watched.is_stopped() => "interrupted",
             Some(until) if Instant::now() >= until => "the time is over",
             None if still && followed.expects_none(count) => "nothing moves any more",
+            None if still => {
+                followed.say_what_is_waited_for(args, count);
+                continue;
+            }
             _ => continue,
         };
         why = if why.is_empty() { ended } else { why };
@@ -130,6 +135,23 @@ impl Followed {
             "junctor: as many packets as can be are being followed ({}), and nothing has moved for {} seconds: what matches is passed over meanwhile",
             self.who(elsewhere),
             LINGER.as_secs()
+        );
+    }
+
+    /// Says once that no packet comes.
+    fn say_what_is_waited_for(&mut self, args: &Args, count: u64) {
+        if std::mem::replace(&mut self.told_waiting, true) {
+            return;
+        }
+        let what = match args.filter.join(" ") {
+            filter if filter.trim().is_empty() => "packets".to_owned(),
+            filter => format!("packets that match '{filter}'"),
+        };
+        let at = args.at.as_ref().map_or(String::new(), |at| format!(" at {at}"));
+        errln!(
+            "junctor: waiting for {what}{at}, of which {} of {count} {} come; Ctrl-C ends it",
+            self.begun,
+            if self.begun == 1 { "has" } else { "have" }
         );
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor trace` and `junctor capture` where nobody takes what they print.
+//! `junctor trace` and `junctor capture` where nobody takes what they print, and where there is nothing to print.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
 use crate::router::{Running, SOURCE};
@@ -50,4 +50,29 @@ fn a_trace_ends_when_its_reader_has_gone() {
     let ended = child.wait_with_output().unwrap();
     let why = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success() && why.contains("packets followed (their reader has gone)"), "{why}");
+}
+
+#[test]
+fn who_waits_says_for_what() {
+    let router = passing();
+    for (args, words) in [
+        (
+            &["trace", "--at", "n", "udp port 54"][..],
+            "packets that match 'udp port 54' at n, of which 0 of 10",
+        ),
+        (&["capture", "n", "-f", "udp port 54"], "packets that match 'udp port 54' at n"),
+        (&["capture", "--drops", "no-route"], "packets that are dropped (no-route)"),
+    ] {
+        let mut child = router.spawn(args);
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("waiting for") && line.contains(words) && line.contains("Ctrl-C"), "{line}");
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        child.wait().unwrap();
+        assert!(!rest.contains("waiting"), "{rest}");
+    }
 }
