@@ -31,7 +31,8 @@ pub(crate) struct Args {
     /// Which packets, as for tcpdump (needs the machine's libpcap); any if it is left out.
     #[arg(value_name = "FILTER", conflicts_with = "trial")]
     filter: Vec<String>,
-    /// Follow packets from this input of an element on, and not from where they come into the router. A packet of your own begins there, or at a source: one that FromDevice would not
+    /// Follow packets from this input of an element on, or from all of its inputs if none is named, and not from where they come into the router. A packet of your own begins there (at input 0
+    /// if none is named), or at a source: one that FromDevice would not
     /// take, because it is for another host or refused by its filter, ends there. Of packets that come, what a source drops itself is not followed: see 'junctor capture --drops'.
     #[arg(long, value_name = "ELEMENT[:PORT]")]
     at: Option<String>,

@@ -25,7 +25,7 @@ pub(crate) enum Order {
     Trace {
         /// Which: a filter expression.
         filter: String,
-        /// Before which input; behind all sources if that is not said.
+        /// Before which input, or all inputs of which element; behind all sources if that is not said.
         at: Option<String>,
         /// How many.
         count: u64,

@@ -13,7 +13,7 @@ use packet::Packet;
 
 use super::capturing::Capturing;
 use super::following::{Following, Teller};
-use super::places::{arrived, beginning};
+use super::places::{arrived, beginning, misfit};
 use super::records::{Line, Order, State};
 
 /// Sights that may wait to be gathered.
@@ -185,9 +185,12 @@ impl Observers {
         loop {
             let shared = self.control.shared();
             let begin = beginning(&shared, at)?;
+            if let Some(why) = begin.source.and_then(|source| self.misfit(&shared, source, ip)) {
+                return Err(why);
+            }
             let bytes = bytes.clone();
             let make = move || arrived(&bytes, ip);
-            let tried = self.control.rehearse_packet(&shared, begin, make, Gatherer(Vec::new()));
+            let tried = self.control.rehearse_packet(&shared, begin.place, make, Gatherer(Vec::new()));
             let gathered = match tried {
                 Ok(done) => done?,
                 Err(Gone::Replaced) => continue,
@@ -200,6 +203,16 @@ impl Observers {
             }
             return Ok(json(&lines));
         }
+    }
+
+    /// Why no packet that begins like this comes from a source.
+    fn misfit(&self, shared: &Shared, source: usize, ip: bool) -> Option<String> {
+        if !shared.is_readable(source, "encap") {
+            return None;
+        }
+        let name = &shared.elements[source].name;
+        let encapsulation = self.control.read(&format!("{name}.encap"), "").ok()?;
+        misfit(name, &encapsulation, ip)
     }
 
     fn start(&self, kind: Box<dyn Kind>) -> Result<String, String> {

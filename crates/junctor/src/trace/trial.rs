@@ -10,10 +10,10 @@ use wire::fields::First;
 use wire::pcap::{Reader, Record};
 
 use super::{Args, Out, print};
+use crate::cli;
 use crate::ctl::{Client, Failure};
 use crate::observe::client::fetch;
 use crate::observe::records::{Line, Order, State, Step};
-use crate::cli;
 
 /// A packet's bytes, and whether they begin with an IP header.
 type Bytes = (Vec<u8>, bool);

@@ -317,6 +317,23 @@ fn a_packet_that_a_device_would_not_take_ends_there() {
     for to in ["0:0:0:0:0:0", "ff:ff:ff:ff:ff:ff"] {
         assert_eq!(path(&tried(to, 53))[..2], ["in", "c"], "{to}");
     }
+    // What no device of this kind brings is not tried there.
+    let (out, why, status) = router.ask(&["trace", "--packet", "ip 10.0.0.1 > 10.0.1.9 / udp 1 > 53"]);
+    assert!(status == 2 && out.is_empty() && why.contains("in brings Ethernet frames"), "{out}{why}");
+}
+
+/// Packets come to inputs other than the first: pushed there, or fetched.
+#[test]
+fn an_element_without_a_port_means_all_its_inputs() {
+    let text = format!(
+        "{SOURCE} -> [1]es :: EtherSwitch; Idle -> [0]es; es[1] -> Discard;
+         es[0] -> Queue -> [1]rr :: RoundRobinSched; Idle -> [0]rr; rr -> Unqueue -> Discard;"
+    );
+    let router = Running::start(&text, &["-j", "1"]);
+    for at in ["es", "es:1", "rr", "rr:1"] {
+        let all = router.trace(&["--at", at, "--count", "1"]);
+        assert_eq!((all.len(), end(&all[0])), (1, ("dropped", "discarded")), "{at}: {all:?}");
+    }
 }
 
 #[test]
