@@ -94,6 +94,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         drops: args.drops.clone(),
         filter: args.filter.clone(),
         snap: args.snap as usize,
+        count: args.count,
+        time_ns: time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
     };
     // First what may be wrong with it, then the file.
     let session = match fetch::begin(&mut client, &Order::Capture(wanted)) {
@@ -138,7 +140,6 @@ fn size(text: &str) -> Option<u64> {
 
 fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<Duration>) -> u8 {
     let mut watched = Watched::new(client, session);
-    let until = time.map(|time| Instant::now() + time);
     let mut written = 0;
     let mut status = exit::SUCCESS;
     // When it is to be said that no packet comes, unless one does.
@@ -160,9 +161,8 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
             errln!("junctor: waiting for {}; Ctrl-C ends it", waited_for(args));
         }
         for line in lines {
-            let enough = args.count.is_some_and(|count| written >= count);
             let done = match line {
-                Line::Packet { .. } if enough || status != exit::SUCCESS || sink.is_closed() => Ok(()),
+                Line::Packet { .. } if status != exit::SUCCESS || sink.is_closed() => Ok(()),
                 Line::Packet { .. } => sink.packet(&line).map(|()| written += 1),
                 Line::Interface { interface, name, ip } => sink.interface(interface, name, ip),
                 Line::Lost { interface, lost } => sink.lost(interface, lost),
@@ -185,9 +185,7 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
                 status = cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
             }
         }
-        let time_is_over = until.is_some_and(|until| Instant::now() >= until);
-        let enough = args.count.is_some_and(|count| written >= count);
-        if time_is_over || enough || status != exit::SUCCESS || sink.is_closed() {
+        if status != exit::SUCCESS || sink.is_closed() {
             watched.stop();
         }
         if let Err(why) = sink.flush()

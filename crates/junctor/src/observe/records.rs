@@ -59,6 +59,10 @@ pub(crate) struct Capture {
     pub(crate) filter: String,
     /// Bytes of a packet that are wanted.
     pub(crate) snap: usize,
+    /// How many packets, if not all that come.
+    pub(crate) count: Option<u64>,
+    /// For how long, if not until its end is asked for.
+    pub(crate) time_ns: Option<u64>,
 }
 
 /// A line from the router.

@@ -97,6 +97,9 @@ pub(super) trait Kind: Send {
     /// All sights up to now have been told.
     fn told(&mut self, _lines: &mut Vec<Line>) {}
 
+    /// So many packets that it has told of were not said, because nobody fetches them in time.
+    fn unsaid(&self, _packets: u64) {}
+
     /// Whether nothing more is to be seen.
     fn is_done(&self) -> bool {
         false
@@ -140,16 +143,20 @@ struct Outbox {
 }
 
 impl Outbox {
-    fn put(&self, lines: Vec<Line>) {
+    /// Puts lines there to be fetched; returns how many packets found no room.
+    fn put(&self, lines: Vec<Line>) -> u64 {
         let mut waiting = lock(&self.lines);
+        let mut packets = 0;
         for line in lines {
             // What packets mean is never lost.
             if waiting.len() < MOST_LINES || !matches!(line, Line::Step(_) | Line::Packet { .. }) {
                 waiting.push_back(line);
             } else {
+                packets += u64::from(matches!(line, Line::Packet { .. }));
                 self.lost.fetch_add(1, Relaxed);
             }
         }
+        packets
     }
 }
 
@@ -320,7 +327,10 @@ impl Session {
             self.kind.tell(seen, &mut lines);
         }
         self.kind.told(&mut lines);
-        self.outbox.put(lines);
+        match self.outbox.put(lines) {
+            0 => {}
+            unsaid => self.kind.unsaid(unsaid),
+        }
     }
 
     /// Goes on with the configuration, or the placement, that has come.

@@ -41,6 +41,15 @@ fn a_trace_fails_once_where_its_output_does() {
 }
 
 #[test]
+fn a_capture_names_its_output() {
+    let router = passing();
+    for args in [&["capture", "n"][..], &["capture", "n", "-w", "-"]] {
+        let Some((why, status)) = without_room(&router, args) else { return };
+        assert!(status == Some(1) && why.contains("junctor: standard output: No space left"), "{why}");
+    }
+}
+
+#[test]
 fn a_trace_ends_when_its_reader_has_gone() {
     let router = passing();
     let mut child = router.spawn(&["trace", "--count", "1000000000"]);
