@@ -68,6 +68,8 @@ fn a_real_packet_is_followed_to_its_end() {
         for line in ["ip.ttl 64 -> 63", "output 0 fetched by u, input 0", "dropped, discarded"] {
             assert!(out.contains(line), "{line}: {out}");
         }
+        // The packet itself is none of the copies that are made of it.
+        assert!(out.contains("copy 2: output") && !out.contains("copy 1: output"), "{out}");
     }
 }
 

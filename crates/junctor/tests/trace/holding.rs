@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::following::{changes, end, handlers, outputs, path, steps, wait};
 use crate::router::{Running, SOURCE};
@@ -37,6 +37,15 @@ fn fragmenters_say_what_they_make() {
     let heads: Vec<&str> = pieces.iter().map(|piece| &piece[4..16]).collect();
     assert_eq!(heads, ["006400072000", "00640007200a", "006400072014", "00580007001e"]);
     assert_eq!(outputs(&long, "f"), [0; 4]);
+    // They are cut out of it, and nothing of what it carries has changed.
+    let cut = |packet: &Value| -> Vec<Value> {
+        let all = steps(packet).iter().flat_map(|step| step["changes"].as_array().unwrap());
+        let behind = |c: &Value| !c["field"].as_str().is_some_and(|f| f.starts_with("ip"));
+        all.filter(|c| behind(c)).cloned().collect()
+    };
+    let bounds = [(0, 80), (80, 160), (160, 240), (240, 308)];
+    let pieces = bounds.map(|(begin, end)| json!({ "fragment": { "begin": begin, "end": end } }));
+    assert_eq!(cut(&long), pieces);
     let short = tried(&router, "f", "ip 10.0.0.2 > 10.0.0.9 / udp 1 > 2 / payload 3");
     assert_eq!((path(&short), end(&short)), (vec!["f", "d"], ("dropped", "discarded")));
     let must_not = tried(&router, "f", "ip 10.0.0.2 > 10.0.0.9 df / udp 1 > 2 / payload 300");
