@@ -19,6 +19,8 @@ use crate::{Control, Cx, Element, Gone};
 pub enum Rehearsed {
     /// It has sent and dropped as it would, by [`Cx::push`](crate::Cx::push) and [`Cx::drop`](crate::Cx::drop).
     Done,
+    /// The same, and this there is to say about what it has sent.
+    Noted(String),
     /// The packets would go on by output 0, pushed or pulled.
     Passes(Batch),
     /// The packet would wait until it is fetched by output 0, as the words say.

@@ -36,8 +36,16 @@ pub struct Wants {
 pub enum Entry {
     /// Behind each element that brings packets into the router.
     Sources,
-    /// Before this input of an element.
-    Input(usize, usize),
+    /// Before this input of an element, or before all of its inputs.
+    Input(usize, Option<usize>),
+}
+
+impl Entry {
+    /// Whether packets that come by this way come by the other, too.
+    pub(crate) fn has(self, other: Entry) -> bool {
+        self == other
+            || matches!((self, other), (Entry::Input(all, None), Entry::Input(one, _)) if all == one)
+    }
 }
 
 /// Sees packets on one worker.

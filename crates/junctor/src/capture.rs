@@ -61,6 +61,9 @@ pub(crate) struct Args {
     router: Which,
 }
 
+/// After so long without a packet it is said what is waited for.
+const QUIET: Duration = Duration::from_secs(2);
+
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let time = match args.time.as_deref().map(|text| (text, engine::parse_duration(text))) {
@@ -91,6 +94,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         drops: args.drops.clone(),
         filter: args.filter.clone(),
         snap: args.snap as usize,
+        count: args.count,
+        time_ns: time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
     };
     // First what may be wrong with it, then the file.
     let session = match fetch::begin(&mut client, &Order::Capture(wanted)) {
@@ -107,6 +112,22 @@ pub(crate) fn main(args: &Args) -> u8 {
     run(args, client, session, sink, time)
 }
 
+/// What is captured, in words.
+fn waited_for(args: &Args) -> String {
+    let filter = args.filter.trim();
+    let which = if filter.is_empty() { String::new() } else { format!(" that match '{filter}'") };
+    let mut places = Vec::new();
+    if !args.points.is_empty() {
+        places.push(format!("at {}", args.points.join(", ")));
+    }
+    match args.drops.as_deref() {
+        None => {}
+        Some("") => places.push("that are dropped".into()),
+        Some(reason) => places.push(format!("that are dropped ({reason})")),
+    }
+    format!("packets{which} {}", places.join(" or "))
+}
+
 fn size(text: &str) -> Option<u64> {
     let (number, unit) = match text.char_indices().last()? {
         (at, 'k' | 'K') => (&text[..at], 1 << 10),
@@ -119,9 +140,10 @@ fn size(text: &str) -> Option<u64> {
 
 fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<Duration>) -> u8 {
     let mut watched = Watched::new(client, session);
-    let until = time.map(|time| Instant::now() + time);
     let mut written = 0;
     let mut status = exit::SUCCESS;
+    // When it is to be said that no packet comes, unless one does.
+    let mut wait = time.is_none().then(|| Instant::now() + QUIET);
     loop {
         let lines = match watched.more() {
             Ok(lines) => lines,
@@ -131,10 +153,16 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
                 return cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
             }
         };
+        if lines.iter().any(|line| matches!(line, Line::Packet { .. })) {
+            wait = wait.map(|_| Instant::now() + QUIET);
+        }
+        if wait.is_some_and(|wait| Instant::now() >= wait) && !watched.is_stopped() {
+            wait = None;
+            errln!("junctor: waiting for {}; Ctrl-C ends it", waited_for(args));
+        }
         for line in lines {
-            let enough = args.count.is_some_and(|count| written >= count);
             let done = match line {
-                Line::Packet { .. } if enough || status != exit::SUCCESS || sink.is_closed() => Ok(()),
+                Line::Packet { .. } if status != exit::SUCCESS || sink.is_closed() => Ok(()),
                 Line::Packet { .. } => sink.packet(&line).map(|()| written += 1),
                 Line::Interface { interface, name, ip } => sink.interface(interface, name, ip),
                 Line::Lost { interface, lost } => sink.lost(interface, lost),
@@ -157,9 +185,7 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
                 status = cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
             }
         }
-        let time_is_over = until.is_some_and(|until| Instant::now() >= until);
-        let enough = args.count.is_some_and(|count| written >= count);
-        if time_is_over || enough || status != exit::SUCCESS || sink.is_closed() {
+        if status != exit::SUCCESS || sink.is_closed() {
             watched.stop();
         }
         if let Err(why) = sink.flush()

@@ -136,10 +136,15 @@ pub(crate) fn usage(what: impl std::fmt::Display) -> u8 {
     exit::USAGE
 }
 
-/// Writes to standard output. A reader that has gone away is no failure of ours.
-pub(crate) fn print_or_fail(bytes: &[u8]) -> u8 {
+/// Writes to standard output, at once.
+pub(crate) fn print(bytes: &[u8]) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    out.write_all(bytes).and_then(|()| out.flush())
+}
+
+/// The same. A reader that has gone away is no failure of ours.
+pub(crate) fn print_or_fail(bytes: &[u8]) -> u8 {
+    match print(bytes) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => fail(format!("standard output: {e}")),
         _ => exit::SUCCESS,
     }

@@ -119,7 +119,7 @@ pub(crate) fn remove_if_stale(path: &Path) -> bool {
     let refused = matches!(UnixStream::connect(path), Err(e) if e.kind() == ConnectionRefused);
     let removed = refused && std::fs::remove_file(path).is_ok();
     if removed {
-        let _ = std::fs::remove_file(crate::publish::path_beside(path));
+        stats::remove_left(&crate::publish::path_beside(path));
     }
     removed
 }

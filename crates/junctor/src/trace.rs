@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor trace`: packets followed element by element, through a router that runs.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::ctl::{self, Client, Failure, Which};
-use crate::observe::client::{Watched, fetch, watch_ended};
-use crate::observe::records::{Line, Order, State, Step};
+use crate::observe::records::Step;
 use crate::{cli, exit};
 
+mod live;
 mod story;
+mod trial;
 
 /// Follow packets through a running router, element by element.
 ///
@@ -32,15 +31,17 @@ pub(crate) struct Args {
     /// Which packets, as for tcpdump (needs the machine's libpcap); any if it is left out.
     #[arg(value_name = "FILTER", conflicts_with = "trial")]
     filter: Vec<String>,
-    /// Follow packets from this input of an element on, and not from where they come into the router. A packet of your own begins there, or at a source: one that FromDevice would not
+    /// Follow packets from this input of an element on, or from all of its inputs if none is named, and not from where they come into the router. A packet of your own begins there (at input 0
+    /// if none is named), or at a source: one that FromDevice would not
     /// take, because it is for another host or refused by its filter, ends there. Of packets that come, what a source drops itself is not followed: see 'junctor capture --drops'.
     #[arg(long, value_name = "ELEMENT[:PORT]")]
     at: Option<String>,
-    /// How many packets to follow.
-    #[arg(long, short, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
-    count: u64,
-    /// For how long; without it until all packets have come and ended, or stand still for 2 seconds.
-    #[arg(long, value_name = "TIME")]
+    /// How many packets to follow, 10 if it is left out; of a capture file, how many to try, all if it is left out.
+    #[arg(long, short, value_name = "N", conflicts_with_all = ["packet", "hex"], value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// For how long; without it until all packets have come and ended. It ends, too, when they stand still for 2 seconds and all have come or no more can be followed: 7 can be at a time,
+    /// by all traces and by recordings that wait for latency ('junctor profile record --until') together.
+    #[arg(long, value_name = "TIME", conflicts_with = "trial")]
     time: Option<String>,
     #[command(flatten)]
     trial: Trial,
@@ -63,15 +64,10 @@ struct Trial {
     /// Try the packet of these bytes.
     #[arg(long, value_name = "DIGITS")]
     hex: Option<String>,
-    /// Try the packets of a capture file.
+    /// Try the packets of a capture file (pcap or pcapng, that begin with Ethernet or IP), one after the other.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 }
-
-/// How long packets may stand still when all that were to be followed have come.
-const LINGER: Duration = Duration::from_secs(2);
-/// Packets of a file that are tried at most.
-const MOST_TRIALS: usize = 1000;
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
@@ -82,173 +78,62 @@ pub(crate) fn main(args: &Args) -> u8 {
             return cli::usage(format!("--time expects a time above 0 such as 5s, not '{text}'"));
         }
     };
-    let trials = match trials(&args.trial) {
+    let trials = match trial::Packets::of(&args.trial) {
         Ok(trials) => trials,
         Err(why) => return cli::usage(why),
     };
     let done = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(ctl::lost)).and_then(
         |mut client| match trials {
-            Some(packets) => try_packets(args, &mut client, packets),
-            None => follow(args, client, time),
+            Some(packets) => trial::try_packets(args, &mut client, packets),
+            None => live::follow(args, client, time),
         },
     );
     done.unwrap_or_else(Failure::tell)
 }
 
-/// A packet's bytes, and whether they begin with an IP header.
-type Bytes = (Vec<u8>, bool);
-
-fn trials(trial: &Trial) -> Result<Option<Vec<Bytes>>, String> {
-    if let Some(line) = &trial.packet {
-        let made = wire::compose::compose(line).map_err(|why| format!("--packet: {why}"))?;
-        return Ok(Some(vec![(made.bytes, made.first == wire::fields::First::Ip)]));
-    }
-    if let Some(digits) = &trial.hex {
-        let bytes = wire::compose::from_hex(digits).map_err(|why| format!("--hex: {why}"))?;
-        let ip = wire::fields::looks_like_ip(&bytes);
-        return Ok(Some(vec![(bytes, ip)]));
-    }
-    let Some(file) = &trial.pcap else { return Ok(None) };
-    let failed = |why: String| format!("{}: {why}", file.display());
-    let opened = std::fs::File::open(file).map_err(|e| failed(e.to_string()))?;
-    let mut reader =
-        wire::pcap::Reader::new(std::io::BufReader::new(opened)).map_err(|e| failed(e.to_string()))?;
-    let link = reader.link_type().map_err(|e| failed(e.to_string()))?;
-    let ip = match link {
-        packet::port::link_type::ETHERNET => false,
-        packet::port::link_type::RAW => true,
-        other => {
-            return Err(failed(format!(
-                "its packets begin with neither Ethernet nor IP (link type {other})"
-            )));
-        }
-    };
-    let (mut packets, mut bytes) = (Vec::new(), Vec::new());
-    while let Some(_record) = reader.next(&mut bytes).map_err(|e| failed(e.to_string()))? {
-        if packets.len() == MOST_TRIALS {
-            return Err(failed(format!("it has more than {MOST_TRIALS} packets")));
-        }
-        packets.push((bytes.clone(), ip));
-    }
-    Ok(Some(packets))
+/// Standard output, until it takes no more.
+#[derive(Default)]
+struct Out {
+    /// Why it takes no more, and the exit status of that.
+    ended: Option<(&'static str, u8)>,
 }
 
-fn try_packets(args: &Args, client: &mut Client, packets: Vec<Bytes>) -> Result<u8, Failure> {
-    for (at, (bytes, ip)) in packets.into_iter().enumerate() {
-        let bytes = wire::fields::hex(&bytes);
-        let tried = State { bytes: bytes.clone(), ip, annotations: Vec::new() };
-        let lines = fetch::ask(client, &Order::Try { bytes, ip, at: args.at.clone() })?;
-        let mut steps: Vec<Step> = lines
-            .into_iter()
-            .filter_map(|line| if let Line::Step(step) = line { Some(step) } else { None })
-            .collect();
-        steps.iter_mut().for_each(|step| step.packet = at as u64 + 1);
-        // A source that does not take it tells no more of it.
-        if let Some(first) = steps.first_mut() {
-            first.state.get_or_insert(tried);
+impl Out {
+    /// Writes; returns whether that was taken.
+    fn put(&mut self, text: &str) -> bool {
+        if self.takes_more() {
+            self.ended = match cli::print(text.as_bytes()) {
+                Ok(()) => None,
+                Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
+                    Some(("their reader has gone", exit::SUCCESS))
+                }
+                Err(e) => Some(("they cannot be printed", cli::fail(format!("standard output: {e}")))),
+            };
         }
-        print(args, at as u64 + 1, &steps, &[], true);
+        self.takes_more()
     }
-    Ok(exit::SUCCESS)
+
+    fn takes_more(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    /// Why it takes no more.
+    fn why_ended(&self) -> Option<&'static str> {
+        self.ended.map(|(why, _)| why)
+    }
+
+    fn status(&self) -> u8 {
+        self.ended.map_or(exit::SUCCESS, |(_, status)| status)
+    }
 }
 
-/// Prints a packet's way.
-fn print(args: &Args, packet: u64, steps: &[Step], left: &[String], tried: bool) -> u8 {
+/// Prints a packet's way; returns whether that was taken.
+fn print(args: &Args, out: &mut Out, packet: u64, steps: &[Step], left: &[String], tried: bool) -> bool {
     if args.json {
         let object = json!({
             "packet": packet, "tried": tried, "fields": story::fields(steps), "steps": story::steps(steps), "left": left
         });
-        return cli::print_or_fail(format!("{object}\n").as_bytes());
+        return out.put(&format!("{object}\n"));
     }
-    cli::print_or_fail(story::text(packet, steps, left, tried).as_bytes())
-}
-
-/// Packets that have not been printed.
-#[derive(Default)]
-struct Followed {
-    steps: BTreeMap<u64, Vec<Step>>,
-    left: BTreeMap<u64, Vec<String>>,
-    begun: u64,
-    printed: u64,
-}
-
-fn follow(args: &Args, mut client: Client, time: Option<Duration>) -> Result<u8, Failure> {
-    let filter = args.filter.join(" ");
-    let session =
-        fetch::begin(&mut client, &Order::Trace { filter, at: args.at.clone(), count: args.count })?;
-    let mut watched = Watched::new(client, session);
-    let until = time.map(|time| Instant::now() + time);
-    let mut followed = Followed::default();
-    let (mut last, mut why) = (Instant::now(), "");
-    loop {
-        let lines = match watched.more() {
-            Ok(lines) => lines,
-            Err(why) => {
-                let left = followed.steps.keys().copied().collect::<Vec<_>>();
-                left.into_iter().for_each(|packet| followed.print(args, packet));
-                return Err(watch_ended(why));
-            }
-        };
-        if !lines.is_empty() {
-            last = Instant::now();
-        }
-        for line in lines {
-            if let Line::End { lost, passed_over } = line {
-                return Ok(followed.end(args, lost, passed_over, why));
-            }
-            followed.take(args, line);
-        }
-        let ended = match until {
-            _ if watched.is_stopped() => "interrupted",
-            Some(until) if Instant::now() >= until => "the time is over",
-            None if followed.begun >= args.count && last.elapsed() >= LINGER => "nothing moves any more",
-            _ => continue,
-        };
-        why = if why.is_empty() { ended } else { why };
-        watched.stop();
-    }
-}
-
-impl Followed {
-    fn take(&mut self, args: &Args, line: Line) {
-        match line {
-            Line::Step(step) => {
-                self.begun = self.begun.max(step.packet);
-                self.steps.entry(step.packet).or_default().push(step);
-            }
-            Line::Done { packet } => self.print(args, packet),
-            Line::Left { packet, place } => self.left.entry(packet).or_default().push(place),
-            Line::Note { text } => errln!("junctor: {text}"),
-            _ => {}
-        }
-    }
-
-    fn print(&mut self, args: &Args, packet: u64) {
-        let (steps, left) = (self.steps.remove(&packet), self.left.remove(&packet));
-        print(args, packet, &steps.unwrap_or_default(), &left.unwrap_or_default(), false);
-        self.printed += 1;
-    }
-
-    /// Prints what has not ended, and says what there is to say about the whole.
-    fn end(&mut self, args: &Args, lost: u64, passed_over: u64, why: &str) -> u8 {
-        let left: Vec<u64> = self.steps.keys().copied().collect();
-        left.into_iter().for_each(|packet| self.print(args, packet));
-        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-        errln!("junctor: {} of {} packets followed{why}", self.printed, args.count);
-        if lost > 0 {
-            errln!("junctor: {lost} events were lost, because they came faster than they could be told");
-        }
-        if passed_over > 0 {
-            errln!(
-                "junctor: {passed_over} packets that matched were passed over, because as many as can be were being followed"
-            );
-        }
-        if self.printed == 0 {
-            cli::fail(
-                "no packet came that matches; see the filter, and whether packets come there at all (junctor capture)",
-            )
-        } else {
-            exit::SUCCESS
-        }
-    }
+    out.put(&story::text(packet, steps, left, tried))
 }

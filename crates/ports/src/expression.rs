@@ -118,9 +118,29 @@ pub(crate) fn compile(expression: &str, link: u32) -> Result<Filter, Error> {
         return Err(error("there is no libpcap on this machine to compile it".to_owned(), mend));
     };
     let text = CString::new(expression).map_err(|_| error("it has a zero byte".to_owned(), ""))?;
-    let program =
-        library.compile(&text, link).map_err(|why| error(why, "man pcap-filter describes filters"))?;
+    let program = library.compile(&text, link).map_err(|why| {
+        let refused = |text: &str| library.compile(&CString::new(text).ok()?, link).err();
+        let place = place(expression, &why, refused).unwrap_or_default();
+        error(why + &place, "man pcap-filter describes filters")
+    })?;
     Filter::new(program).ok_or_else(|| error("libpcap made a program that cannot be right".to_owned(), ""))
+}
+
+/// A number that libpcap's scanner refuses with words of its own.
+const TOO_LARGE: &str = "99999999999999999999";
+
+/// Where a syntax error is, which libpcap does not say: behind a beginning that its parser takes, the scanner comes to a number and refuses that instead.
+/// Nothing where the library is too old for such words.
+fn place(expression: &str, why: &str, refused: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let takes =
+        |text: &str| refused(&format!("{text} {TOO_LARGE}")).is_some_and(|why| why.contains(TOO_LARGE));
+    if !why.contains("syntax error") || !takes("") {
+        return None;
+    }
+    let ends = expression.split_whitespace().map(|word| (word, word.as_ptr() as usize + word.len()));
+    let begin = expression.as_ptr() as usize;
+    let bad = ends.map(|(word, end)| (word, &expression[..end - begin])).find(|(_, text)| !takes(text));
+    Some(bad.map_or(", it ends too early".to_owned(), |(word, _)| format!(", at '{word}'")))
 }
 
 /// The program to be run by the kernel, which sees a frame before we do: a VLAN tag lies beside the frame, so what has one
@@ -183,6 +203,9 @@ mod tests {
             ("tcp prt 80", "syntax error"),
             ("ip host 1.2.3.400", "1.2.3.400"),
             ("port", "syntax error"),
+            ("tcp prt 80", "at 'prt'"),
+            ("udp port 53 and and host 1.2.3.4", "at 'and'"),
+            ("(tcp", "ends too early"),
             ("ether proto nonesuch", "nonesuch"),
             ("a\0b", "zero byte"),
         ] {

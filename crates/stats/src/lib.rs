@@ -17,5 +17,5 @@ pub mod segment;
 pub mod snapshot;
 
 pub use directory::{Directory, Entry, Kind, Metric, Object, Series};
-pub use segment::{Error, Publisher, Reading, Segment, State, VERSION};
+pub use segment::{Error, Publisher, Reading, Segment, State, VERSION, remove_left};
 pub use snapshot::Snapshot;

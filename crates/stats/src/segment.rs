@@ -316,6 +316,22 @@ impl Drop for Publisher {
     }
 }
 
+/// Removes the segment of a publisher that was killed, and what one that was killed before its first snapshot has begun there.
+pub fn remove_left(path: &Path) {
+    let _ = std::fs::remove_file(path);
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    let begun = format!("{}.", name.to_string_lossy());
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(&begun)?.parse::<u32>().ok());
+        // One that lives is about to name it.
+        if process.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));

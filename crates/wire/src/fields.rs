@@ -338,11 +338,81 @@ pub enum Change {
     Added(&'static str, Vec<Field>),
     /// A protocol's header is gone.
     Removed(&'static str),
+    /// It is a fragment now, with these bytes of what its packet carries, from the first to before the last.
+    Cut(usize, usize),
 }
 
 /// What has changed between two states of a packet, header by header. Headers are told apart by their protocols and how often each came
-/// before, so a tag that is taken off and a header that is put around are said to be just that.
+/// before, so a tag that is taken off and a header that is put around are said to be just that. What an ICMP error quotes is called `quoted`. Of a packet
+/// that has become a fragment it is only said what has changed up to the IP header of which it is one: what stands behind has been cut, not changed.
 pub fn changes(before: &[Field], after: &[Field]) -> Vec<Change> {
+    let Some(Piece { begin, end, .. }) = cut(before, after) else { return differences(before, after) };
+    let mut found = differences(&uncut(before), &uncut(after));
+    found.push(Change::Cut(begin, end));
+    found
+}
+
+/// What of its packet's payload a fragment carries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Piece {
+    begin: usize,
+    end: usize,
+    more: bool,
+}
+
+/// The fields of the outermost IP header, with what of the link stands between them.
+fn outermost(all: &[Field]) -> &[Field] {
+    let is_first = |f: &Field| matches!(f.name, "ip.version" | "ipv6.version");
+    let Some(start) = all.iter().position(is_first) else { return &[] };
+    let (first, rest) = (&all[start], &all[start + 1..]);
+    let belongs = |f: &Field| match f.name {
+        "eth.padding" => true,
+        name => name != first.name && f.protocol() == first.protocol(),
+    };
+    let len = rest.iter().position(|f| !belongs(f)).unwrap_or(rest.len());
+    &all[start..=start + len]
+}
+
+/// All fields but those of what the outermost IP header carries. What a packet's bytes do not say may stand behind them, as annotations do.
+fn uncut(all: &[Field]) -> Vec<Field> {
+    let outermost = outermost(all);
+    let version = outermost.first().map_or("", |f| f.name);
+    let start = all.iter().position(|f| f.name == version).unwrap_or(all.len());
+    let (before, carried) = all.split_at(start + outermost.len());
+    let annotations = carried.iter().filter(|f| f.protocol() == "anno");
+    before.iter().chain(annotations).cloned().collect()
+}
+
+/// What it carries, if the outermost IP header is that of a fragment.
+fn piece(all: &[Field]) -> Option<Piece> {
+    let header = outermost(all);
+    let value = |name: &str| header.iter().find(|f| f.name == name).map(|f| &*f.value);
+    let number = |name: &str| value(name).and_then(|value| value.parse::<usize>().ok());
+    let (begin, more, len) = match header.first()?.name {
+        "ip.version" => {
+            let len = number("ip.len")?.saturating_sub(number("ip.hdr_len")?);
+            (number("ip.frag_offset")?, number("ip.flags.mf")? == 1, len)
+        }
+        _ => {
+            let extensions = value("ipv6.extensions").map_or(0, |digits| digits.len() / 2);
+            let len = number("ipv6.plen")?.saturating_sub(extensions);
+            (number("ipv6.fraghdr.offset")?, number("ipv6.fraghdr.more")? == 1, len)
+        }
+    };
+    (begin > 0 || more).then_some(Piece { begin, end: begin + len, more })
+}
+
+/// The piece that a packet has become.
+fn cut(before: &[Field], after: &[Field]) -> Option<Piece> {
+    let made = piece(after).filter(|made| piece(before) != Some(*made))?;
+    // Another packet may have stood around one that was a fragment before.
+    let names = ["ip.id", "ip.proto", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst"];
+    let value =
+        |all: &[Field], name: &str| outermost(all).iter().find(|f| f.name == name).map(|f| f.value.clone());
+    names.iter().all(|name| value(before, name) == value(after, name)).then_some(made)
+}
+
+fn differences(before: &[Field], after: &[Field]) -> Vec<Change> {
     let same = |all: &[Field], field: &Field| {
         all.iter().find(|f| f.name == field.name && f.nth == field.nth).cloned()
     };
@@ -357,7 +427,7 @@ pub fn changes(before: &[Field], after: &[Field]) -> Vec<Change> {
             Some(_) => {}
             None if has(after, field) => found.push(Change::Changed(field.clone(), String::new())),
             None => {
-                let gone = Change::Removed(field.protocol());
+                let gone = Change::Removed(called(before, field));
                 if found.last() != Some(&gone) {
                     found.push(gone);
                 }
@@ -370,16 +440,33 @@ pub fn changes(before: &[Field], after: &[Field]) -> Vec<Change> {
             found.push(Change::Changed(was, field.value.clone()));
             continue;
         }
+        let called = called(after, field);
         match found.last_mut() {
             Some(Change::Added(protocol, fields))
-                if *protocol == field.protocol() && fields.iter().all(|f| f.name != field.name) =>
+                if *protocol == called && fields.iter().all(|f| f.name != field.name) =>
             {
                 fields.push(field.clone());
             }
-            _ => found.push(Change::Added(field.protocol(), vec![field.clone()])),
+            _ => found.push(Change::Added(called, vec![field.clone()])),
         }
     }
     found
+}
+
+/// What the header of a field is called.
+fn called(all: &[Field], field: &Field) -> &'static str {
+    let before = all.iter().take_while(|f| *f != field);
+    let mut errors = before.filter(|f| matches!(f.name, "icmp.type" | "icmpv6.type"));
+    match field.protocol() {
+        protocol if errors.next().is_none_or(|error| header(error) == header(field)) => protocol,
+        "ip" => "quoted ip",
+        "ipv6" => "quoted ipv6",
+        "udp" => "quoted udp",
+        "tcp" => "quoted tcp",
+        "icmp" => "quoted icmp",
+        "icmpv6" => "quoted icmpv6",
+        other => other,
+    }
 }
 
 /// What tells a header from others.
@@ -390,6 +477,79 @@ fn header(field: &Field) -> (&'static str, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An ICMP error that quotes a datagram, as a whole and in pieces of these bytes.
+    fn error_in_pieces(bounds: &[(usize, usize)]) -> (Vec<Field>, Vec<Vec<Field>>) {
+        let mut whole = vec![0x45, 0, 0, 96, 0, 7, 0, 0, 64, 1, 0, 0, 1, 2, 3, 4, 10, 0, 0, 1];
+        whole.extend([11, 0, 0, 0, 0, 0, 0, 0]);
+        whole.extend([0x45, 0, 0, 68, 0, 9, 0, 0, 1, 17, 0, 0, 10, 0, 0, 1, 10, 0, 1, 2]);
+        whole.extend([0, 5, 0, 2, 0, 48, 0, 0]);
+        whole.extend(0..40);
+        let piece = |(begin, end): &(usize, usize)| {
+            let mut bytes = whole[..20].to_vec();
+            bytes[3] = (20 + end - begin) as u8;
+            bytes[6..8].copy_from_slice(&((begin / 8) as u16).to_be_bytes());
+            bytes[6] |= if *end < 76 { 0x20 } else { 0 };
+            bytes.extend(&whole[20 + begin..20 + end]);
+            fields(&bytes, First::Ip)
+        };
+        (fields(&whole, First::Ip), bounds.iter().map(piece).collect())
+    }
+
+    #[test]
+    fn a_fragment_is_cut_and_what_it_carries_has_not_changed() {
+        let bounds = [(0, 16), (16, 64), (64, 76)];
+        let (whole, pieces) = error_in_pieces(&bounds);
+        for (piece, (begin, end)) in pieces.iter().zip(bounds) {
+            let found = changes(&whole, piece);
+            assert_eq!(found.last(), Some(&Change::Cut(begin, end)));
+            for change in &found[..found.len() - 1] {
+                assert!(matches!(change, Change::Changed(f, _) if f.name.starts_with("ip.") && f.nth == 0));
+            }
+            // On its way it is a fragment like before.
+            assert_eq!(changes(piece, piece), []);
+        }
+        // What is said beside the bytes stays.
+        let anno = |value: &str| Field { name: "anno.paint", nth: 0, value: value.into() };
+        let [before, after] =
+            [(&whole, "1"), (&pieces[0], "2")].map(|(all, n)| [all, &[anno(n)][..]].concat());
+        assert!(changes(&before, &after).contains(&Change::Changed(anno("1"), "2".into())));
+        // One that is cut once more.
+        let smaller = error_in_pieces(&[(16, 32)]).1.remove(0);
+        assert_eq!(changes(&pieces[1], &smaller).last(), Some(&Change::Cut(16, 32)));
+        // What was cut off in another way is said.
+        let mut bytes = vec![0x45, 0, 0, 96, 0, 7, 0, 0, 64, 1, 0, 0, 1, 2, 3, 4, 10, 0, 0, 1];
+        bytes.extend([11, 0, 0, 0, 0, 0, 0, 0]);
+        let short = changes(&whole, &fields(&bytes, First::Ip));
+        assert_eq!(short[..2], [Change::Removed("quoted ip"), Change::Removed("quoted udp")], "{short:?}");
+    }
+
+    #[test]
+    fn a_fragment_of_version_6_is_cut_too() {
+        let mut whole = vec![0x60, 0, 0, 0, 0, 40, 17, 64];
+        whole.extend([0x20; 32]);
+        whole.extend([0, 1, 0, 2, 0, 40, 0, 0]);
+        whole.extend(0..32);
+        let mut piece = whole[..40].to_vec();
+        (piece[5], piece[6]) = (32, 44);
+        piece.extend([17, 0, 0, 17, 0, 0, 0, 7]);
+        piece.extend(&whole[56..80]);
+        let found = changes(&fields(&whole, First::Ip), &fields(&piece, First::Ip));
+        assert_eq!(found.last(), Some(&Change::Cut(16, 40)));
+        assert!(found.iter().all(|change| *change != Change::Removed("udp")), "{found:?}");
+    }
+
+    #[test]
+    fn a_fragment_that_comes_out_of_a_tunnel_is_not_cut() {
+        let (_, pieces) = error_in_pieces(&[(16, 64)]);
+        let mut tunnel = vec![0x45, 0, 0, 88, 0, 8, 0, 0, 64, 4, 0, 0, 9, 9, 9, 9, 8, 8, 8, 8];
+        let mut inner = vec![0x45, 0, 0, 68, 0, 7, 0x20, 2, 64, 1, 0, 0, 1, 2, 3, 4, 10, 0, 0, 1];
+        inner.extend([0; 48]);
+        tunnel.extend(&inner);
+        let found = changes(&fields(&tunnel, First::Ip), &fields(&inner, First::Ip));
+        assert_eq!(found.last(), Some(&Change::Removed("ip")), "{found:?}");
+        assert!(cut(&fields(&tunnel, First::Ip), &pieces[0]).is_none());
+    }
 
     fn ping() -> Vec<u8> {
         let mut bytes = vec![0x45, 0, 0, 30, 0, 7, 0x40, 0, 64, 1, 0, 0, 10, 0, 0, 1, 10, 0, 1, 9];

@@ -16,13 +16,13 @@ use engine::{
     parse_integer, swap,
 };
 use packet::{Batch, Packet};
-use tables::flow::{Direction, FlowId, FlowKey};
+use tables::flow::{Direction, Flow, FlowId, FlowKey};
 use wire::tcp::Flags;
 
 use super::kind::{Kind, TCP, UDP};
 use super::mappings::{MAPPINGS, Mapping, Mappings, Shared, Timing, lock};
-use super::spec::{Asker, Capacity, Directory, Handle, Rule, Spec};
-use super::stream;
+use super::spec::{Asker, Capacity, Directory, Handle, Maker, Rule, Spec};
+use super::stream::{self, Stream};
 use crate::tools::{Anno, time_ns};
 
 const SECOND: u64 = 1_000_000_000;
@@ -138,31 +138,60 @@ impl<F: Family> Rewriter<F> {
         Ok(usize::from(mapping.outputs[side]))
     }
 
-    /// The same without making or changing a mapping; nothing if that is what it would take.
-    fn rewrite_known(
+    /// The same for a packet that is only tried, without making or changing a mapping; also returns what there is to say about it.
+    fn rewrite_tried(
         &self,
-        all: &Mappings,
+        all: &mut Mappings,
+        cx: &mut Cx<'_>,
         input: usize,
         packet: &mut Packet,
-        now: Nanos,
-    ) -> Result<Option<usize>, Reason> {
-        let Some((flow, begins)) = self.family.flow(packet) else {
-            return self.unmapped(input).map(Some);
-        };
+    ) -> Result<(usize, String), Reason> {
+        let unmapped = || self.unmapped(input).map(|output| (output, String::new()));
+        let Some((flow, begins)) = self.family.flow(packet) else { return unmapped() };
         let flow = FlowKey { zone: self.zone, ..flow };
-        let found = F::KIND.find(all.table(), &flow);
-        let found = found.and_then(|hit| Some((hit.direction, all.table().flow(hit.id)?)));
-        let Some((direction, found)) = found.filter(|(_, found)| found.value.ends_ns() > now) else {
-            let makes_one = begins && matches!(*self.rules[input], Rule::Map(_));
-            return if makes_one { Ok(None) } else { self.unmapped(input).map(Some) };
+        let found = F::KIND.find(all.table(), &flow).and_then(|hit| {
+            let Flow { forward, reply, value, .. } = all.table().flow(hit.id)?;
+            Some((forward, reply, *value, usize::from(hit.direction == Direction::Reply)))
+        });
+        let (forward, reply, mapping, side) = match (found, &*self.rules[input]) {
+            (Some(found), _) => found,
+            (None, Rule::Map(maker)) if begins => {
+                let (forward, reply, mapping) = self.map_tried(maker, all, cx, flow, input, packet)?;
+                (forward, reply, mapping, 0)
+            }
+            (None, _) => return unmapped(),
         };
-        if found.value.edited {
-            return Ok(None);
+        let to = F::KIND.rewritten(&flow, &forward, &reply, side);
+        let flags = self.apply(packet, &flow, &to, (side, &mapping))?;
+        if let (true, Some(streams)) = (mapping.edited, all.streams(&forward)) {
+            shift_in(&mut streams.clone(), side, flags, packet);
         }
-        let side = usize::from(direction == Direction::Reply);
-        let to = F::KIND.rewritten(&flow, &found.forward, &found.reply, side);
-        self.apply(packet, &flow, &to, (side, found.value))?;
-        Ok(Some(usize::from(found.value.outputs[side])))
+        let note = match found {
+            Some(_) => String::new(),
+            None => format!(
+                "its flow has no mapping yet and would get {}, of what is free at the moment",
+                F::KIND.text(&flow, &to, 0)
+            ),
+        };
+        Ok((usize::from(mapping.outputs[side]), note))
+    }
+
+    /// The keys of the mapping that would be made for the first packet of a flow, and the mapping.
+    fn map_tried(
+        &self,
+        maker: &Maker,
+        all: &mut Mappings,
+        cx: &mut Cx<'_>,
+        flow: FlowKey,
+        input: usize,
+        packet: &Packet,
+    ) -> Result<(FlowKey, FlowKey, Mapping), Reason> {
+        let now = cx.now();
+        let reply_anno = self.reply_anno.map_or(0, |at| packet.anno_u8(at));
+        let timing = self.family.timing(flow.proto, &Mapping::default());
+        let keys = maker.tried(all, F::KIND, flow, now, timing, cx.random());
+        let (forward, reply, outputs) = keys.ok_or(Reason::MappingTableFull)?;
+        Ok((forward, reply, Mapping::new(outputs, input as u16, reply_anno)))
     }
 
     /// Gives the packet the addresses of the other side of its mapping, and the annotations of this one; returns TCP's flags.
@@ -307,12 +336,19 @@ impl<F: Family> Rewriter<F> {
 /// Moves sequence numbers in a packet of a connection whose text has changed; returns whether it is still the same connection.
 #[cold]
 fn shift(all: &mut Mappings, forward: &FlowKey, side: usize, flags: u8, packet: &mut Packet) -> bool {
-    if flags & (Flags::SYN.0 | Flags::ACK.0) == Flags::SYN.0 {
+    let same = all.streams(forward).is_none_or(|streams| shift_in(streams, side, flags, packet));
+    if !same {
         all.forget_streams(forward);
+    }
+    same
+}
+
+/// The same with the streams of the connection.
+fn shift_in(streams: &mut [Stream; 2], side: usize, flags: u8, packet: &mut Packet) -> bool {
+    if flags & (Flags::SYN.0 | Flags::ACK.0) == Flags::SYN.0 {
         return false;
     }
-    let at = packet.transport_offset().and_then(|at| usize::try_from(at).ok());
-    if let (Some(streams), Some(at)) = (all.streams(forward), at) {
+    if let Some(at) = packet.transport_offset().and_then(|at| usize::try_from(at).ok()) {
         packet.data_mut().get_mut(at..).and_then(|segment| stream::shift(streams, side, segment));
     }
     true
@@ -413,16 +449,19 @@ impl<F: Family> Element for Rewriter<F> {
     }
 
     fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, mut packet: Packet) -> Rehearsed {
-        let known = self.rewrite_known(&lock(&self.mappings), port, &mut packet, cx.now());
-        match known {
-            Ok(Some(output)) => cx.push(output, Batch::of(packet)),
-            Ok(None) => {
-                let why = "what becomes of it is known when its flow has a mapping, which is made for its first packet";
-                return Rehearsed::Unknown(why.into());
+        let mut all = lock(&self.mappings);
+        // What has ended is gone for whoever looks.
+        all.expire(cx.now());
+        match self.rewrite_tried(&mut all, cx, port, &mut packet) {
+            Ok((output, note)) => {
+                cx.push(output, Batch::of(packet));
+                Rehearsed::Noted(note)
             }
-            Err(reason) => cx.drop(reason, packet),
+            Err(reason) => {
+                cx.drop(reason, packet);
+                Rehearsed::Done
+            }
         }
-        Rehearsed::Done
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {

@@ -37,6 +37,12 @@ const fn hash(seed: u64, x: u64) -> u64 {
     mix(mix(seed.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ x)
 }
 
+fn on_ring(ring: &[(u64, usize)], flow: &FlowKey) -> usize {
+    let key = mix(u64::from(flow.src));
+    let at = ring.partition_point(|(point, _)| *point < key);
+    ring.get(at).or(ring.first()).map_or(0, |(_, i)| *i)
+}
+
 impl Mapper {
     /// Patterns by turns.
     pub fn turns(targets: Vec<Target>) -> Mapper {
@@ -66,11 +72,15 @@ impl Mapper {
         match &self.way {
             // Rewriters on other workers may take turns at the same time; flows begin far less often than packets come.
             Way::Turns(next) => next.fetch_add(1, Ordering::Relaxed) % self.targets.len().max(1),
-            Way::Ring(ring) => {
-                let key = mix(u64::from(flow.src));
-                let at = ring.partition_point(|(point, _)| *point < key);
-                ring.get(at).or(ring.first()).map_or(0, |(_, i)| *i)
-            }
+            Way::Ring(ring) => on_ring(ring, flow),
+        }
+    }
+
+    /// The pattern whose turn it would be for this flow after so many others, without taking it.
+    pub fn peek(&self, flow: &FlowKey, others: usize) -> usize {
+        match &self.way {
+            Way::Turns(next) => next.load(Ordering::Relaxed).wrapping_add(others) % self.targets.len().max(1),
+            Way::Ring(ring) => on_ring(ring, flow),
         }
     }
 

@@ -137,11 +137,12 @@ impl Pattern {
         self.dst.is_some()
     }
 
-    /// What `flow` becomes; nothing when every value of the range is `taken`.
+    /// What `flow` becomes; nothing when every value of the range is `taken`. Of a flow that is only `tried` nothing is remembered.
     pub fn rewrite(
         &self,
         flow: FlowKey,
         random: &mut fastrand::Rng,
+        tried: bool,
         taken: impl Fn(&FlowKey) -> bool,
     ) -> Option<FlowKey> {
         let mut to = flow;
@@ -175,7 +176,9 @@ impl Pattern {
             let value = (start + i) % count;
             set(&mut to, value);
             if !taken(&to) {
-                self.next.store(value + 1, Ordering::Relaxed);
+                if !tried {
+                    self.next.store(value + 1, Ordering::Relaxed);
+                }
                 return Some(to);
             }
         }
@@ -217,7 +220,11 @@ mod tests {
     fn rewrites_what_it_names() {
         let check = |text: &str, want: FlowKey| {
             let p = pattern(text).unwrap();
-            assert_eq!(p.rewrite(FLOW, &mut fastrand::Rng::with_seed(1), |_| false), Some(want), "{text}");
+            assert_eq!(
+                p.rewrite(FLOW, &mut fastrand::Rng::with_seed(1), false, |_| false),
+                Some(want),
+                "{text}"
+            );
         };
         check("- - - -", FLOW);
         check("1.0.0.1 - - -", FlowKey { src: 0x0100_0001, ..FLOW });
@@ -239,7 +246,8 @@ mod tests {
         let used_up = |text: &str| {
             let (p, mut random) = (pattern(text).unwrap(), fastrand::Rng::with_seed(1));
             let mut used = Vec::new();
-            while let Some(to) = p.rewrite(FLOW, &mut random, |to| used.contains(&(to.src, to.sport))) {
+            while let Some(to) = p.rewrite(FLOW, &mut random, false, |to| used.contains(&(to.src, to.sport)))
+            {
                 used.push((to.src, to.sport));
             }
             used
@@ -251,8 +259,14 @@ mod tests {
         assert!(hosts.into_iter().eq(1..=6));
         let p = pattern("1.0.0.1 100-102# - -").unwrap();
         let mut random = fastrand::Rng::with_seed(1);
-        let mut used = Vec::new();
-        while let Some(to) = p.rewrite(FLOW, &mut random, |to| used.contains(&to.sport)) {
+        let mut used: Vec<u16> = Vec::new();
+        loop {
+            let taken = |to: &FlowKey| used.contains(&to.sport);
+            // Who only tries takes no turn.
+            let tried = p.rewrite(FLOW, &mut random, true, taken);
+            let to = p.rewrite(FLOW, &mut random, false, taken);
+            assert_eq!(tried, to);
+            let Some(to) = to else { break };
             used.push(to.sport);
         }
         assert_eq!(used, [100, 101, 102]);

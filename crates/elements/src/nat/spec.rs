@@ -152,22 +152,25 @@ pub(super) struct Maker {
 }
 
 impl Maker {
-    /// The keys and outputs of the mapping for a new flow; nothing when all that a pattern offers is taken.
-    pub fn keys(
+    /// The keys and outputs of the mapping for a new flow, or for one that is only tried; nothing when all that a pattern offers is taken.
+    fn keys(
         &self,
         kind: Kind,
         flow: FlowKey,
         random: &mut fastrand::Rng,
+        tried: bool,
         taken: impl Fn(&FlowKey) -> bool,
     ) -> Option<(FlowKey, FlowKey, Outputs)> {
         let forward = kind.forward(flow);
         let reply = |to: FlowKey| kind.reply(to, self.reply_zone);
-        let mut rewrite = |pattern: &Pattern| pattern.rewrite(forward, random, |to| taken(&reply(*to)));
+        let mut rewrite =
+            |pattern: &Pattern| pattern.rewrite(forward, random, tried, |to| taken(&reply(*to)));
         let (to, outputs) = match &self.choice {
             Choice::Keep(outputs) => (forward, *outputs),
             Choice::Pattern(pattern, outputs) => (rewrite(pattern)?, *outputs),
             Choice::Mapper(mapper, targets) => {
-                let mut tries = (0..mapper.tries()).filter_map(|_| targets.get(mapper.pick(&flow)));
+                let pick = |n| if tried { mapper.peek(&flow, n) } else { mapper.pick(&flow) };
+                let mut tries = (0..mapper.tries()).filter_map(|n| targets.get(pick(n)));
                 tries.find_map(|(pattern, outputs)| Some((rewrite(pattern)?, *outputs)))?
             }
         };
@@ -187,9 +190,24 @@ impl Maker {
         random: &mut fastrand::Rng,
     ) -> Option<FlowId> {
         let taken = |reply: &FlowKey| all.table().lookup(reply).is_some();
-        let (forward, reply, outputs) = self.keys(kind, flow, random, taken)?;
+        let (forward, reply, outputs) = self.keys(kind, flow, random, false, taken)?;
         mapping.outputs = outputs;
         all.insert(forward, reply, mapping, now, timing)
+    }
+
+    /// The keys and outputs of the mapping that a packet which is only tried would make at present; nothing when it could not be made.
+    pub fn tried(
+        &self,
+        all: &mut Mappings,
+        kind: Kind,
+        flow: FlowKey,
+        now: Nanos,
+        timing: Timing,
+        random: &mut fastrand::Rng,
+    ) -> Option<(FlowKey, FlowKey, Outputs)> {
+        let taken = |reply: &FlowKey| all.table().lookup(reply).is_some();
+        let keys = self.keys(kind, flow, random, true, taken)?;
+        all.has_place(&keys.0, &keys.1, now, timing).then_some(keys)
     }
 }
 

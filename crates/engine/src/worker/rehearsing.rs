@@ -62,8 +62,13 @@ impl Worker {
             return witness.see(&Sight { note, ..sight(What::Unknown) });
         }
         let Outcome { done, mut sent, dropped } = self.try_element(element, port, packet);
+        let mut said = String::new();
         let (pulled, ahead) = match done {
             Rehearsed::Done => (false, None),
+            Rehearsed::Noted(note) => {
+                said = note;
+                (false, None)
+            }
             Rehearsed::Passes(batch) => {
                 let pulled = self.shared.elements[e].outputs.first().is_some_and(|o| o.0 == Processing::Pull);
                 (pulled, Some(batch))
@@ -96,7 +101,8 @@ impl Worker {
                 }
                 let to_port = (to as usize, usize::from(input));
                 let what = What::Output { port: out.into(), to: to_port, pulled, made };
-                witness.see(&Sight { packet: Some(&packet), id: packet.id(), ..sight(what) });
+                let note = &said;
+                witness.see(&Sight { packet: Some(&packet), id: packet.id(), note, ..sight(what) });
                 next.push(Stop { element: to, port: input, packet });
             }
         }

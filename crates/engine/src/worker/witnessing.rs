@@ -96,7 +96,7 @@ impl Witnessing {
 
     /// Asks who is to be asked at this entry which of these packets to follow.
     fn pick(&mut self, entry: Entry, batch: &mut Batch) {
-        for seat in self.seats.iter_mut().filter(|seat| seat.wants.follow == Some(entry)) {
+        for seat in self.seats.iter_mut().filter(|seat| seat.wants.follow.is_some_and(|f| f.has(entry))) {
             if !seat.witness.picks() {
                 continue;
             }
@@ -117,7 +117,7 @@ impl Witnessing {
     }
 
     fn picks_at(&self, entry: Entry) -> bool {
-        self.seats.iter().any(|seat| seat.wants.follow == Some(entry))
+        self.seats.iter().any(|seat| seat.wants.follow.is_some_and(|f| f.has(entry)))
     }
 }
 
@@ -252,7 +252,7 @@ impl Worker {
         let Job { element, port, out, mut batch } = job;
         let e = element as usize;
         if out != SHOWN {
-            all.pick(Entry::Input(e, port.into()), &mut batch);
+            all.pick(Entry::Input(e, Some(port.into())), &mut batch);
             if all.inputs[e] {
                 let what = What::Input { port: port.into() };
                 batch.iter().filter(|p| p.followed() == 0).for_each(|p| all.show(moment, element, what, p));
@@ -355,7 +355,7 @@ impl Worker {
         }
         let moment = self.moment();
         let Some(mut all) = self.witnessing.take() else { return };
-        let entry = Entry::Input(element as usize, port);
+        let entry = Entry::Input(element as usize, Some(port));
         if all.picks_at(entry) {
             all.pick(entry, batch);
         }

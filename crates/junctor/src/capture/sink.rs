@@ -2,6 +2,7 @@
 //! Where captured packets go: a file, files in turn, standard output, or lines for people.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -103,8 +104,10 @@ pub(crate) struct Sink {
     snap: u32,
     interfaces: Vec<Known>,
     last_ns: u64,
-    /// How many packets are in files, those included that made room for others; nothing of standard output.
+    /// How many packets have come into files, those included that made room for others; nothing of standard output.
     kept: Option<Rc<Cell<u64>>>,
+    /// How many had come when each file began that is still there.
+    begun: VecDeque<u64>,
     /// Whoever read it has gone.
     closed: bool,
 }
@@ -128,6 +131,7 @@ impl Sink {
             interfaces: Vec::new(),
             last_ns: 0,
             kept: path.filter(|path| path.as_os_str() != "-").map(|_| Rc::default()),
+            begun: VecDeque::new(),
             closed: false,
         };
         sink.open()?;
@@ -165,7 +169,9 @@ impl Sink {
             Ok(writer)
         });
         self.writer = Some(begun.map_err(failed)?);
+        self.begun.push_back(self.kept.as_ref().map_or(0, |kept| kept.get()));
         if let Some(old) = self.files.and_then(|files| self.number.checked_sub(files)).filter(|n| *n > 0) {
+            self.begun.pop_front();
             // One that somebody has taken away is no loss.
             let _ = std::fs::remove_file(self.file(&path, old));
         }
@@ -181,9 +187,13 @@ impl Sink {
                 Ok(())
             }
             Err(e) => {
-                let path = self.path.clone().unwrap_or_default();
-                let file = self.file(&path, self.number);
-                Err(format!("{}: {e}", file.display()))
+                let file = match &self.path {
+                    Some(path) if path.as_os_str() != "-" => {
+                        self.file(path, self.number).display().to_string()
+                    }
+                    _ => "standard output".to_owned(),
+                };
+                Err(format!("{file}: {e}"))
             }
         }
     }
@@ -195,7 +205,8 @@ impl Sink {
 
     /// How many packets have come to stay, of so many that were handed over.
     pub(crate) fn kept(&self, written: u64) -> u64 {
-        self.kept.as_ref().map_or(written, |kept| kept.get())
+        let deleted = self.begun.front().copied().unwrap_or(0);
+        self.kept.as_ref().map_or(written, |kept| kept.get() - deleted)
     }
 
     /// Where it all is, for messages.

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Capturing packets at ports of elements, and dropped ones anywhere (`junctor capture`).
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
 
 use engine::witness::{Sight, Wants, What, Witness};
 use engine::{Reason, Reasons, Shared};
 use packet::Packet;
+use profile::clock::ghz;
 use wire::fields::{First, hex};
 
 use super::places::{Filters, Side, port};
@@ -25,10 +28,47 @@ type Tap = (bool, usize, usize);
 
 /// What the witnesses of a session have in common.
 struct Common {
+    /// Packets that are still to be captured.
+    left: AtomicU64,
+    /// Until when packets are captured, in cycles of the time stamp counter.
+    until: AtomicU64,
     /// Packets that were seen but not told, by place.
     lost: Vec<AtomicU64>,
+    /// Packets that came when none was left to be captured: they are lost, too, if some turn out to be.
+    skipped: Vec<AtomicU64>,
     /// Dropped packets whose bytes were not at hand.
     unseen: AtomicU64,
+}
+
+impl Common {
+    fn new(count: Option<u64>) -> Common {
+        let none = || (0..MOST_SLOTS).map(|_| AtomicU64::new(0)).collect();
+        Common {
+            left: AtomicU64::new(count.unwrap_or(u64::MAX)),
+            until: AtomicU64::new(u64::MAX),
+            lost: none(),
+            skipped: none(),
+            unseen: AtomicU64::new(0),
+        }
+    }
+
+    fn is_over(&self, now: u64) -> bool {
+        now >= self.until.load(Relaxed)
+    }
+
+    /// Takes one of those that are left.
+    fn take(&self) -> bool {
+        self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    /// So many that were taken have not come to be told: as many others are to be captured.
+    fn give_back(&self, n: u64) {
+        if self.left.fetch_add(n, Relaxed) == 0 {
+            for (lost, skipped) in self.lost.iter().zip(&self.skipped) {
+                lost.fetch_add(skipped.swap(0, Relaxed), Relaxed);
+            }
+        }
+    }
 }
 
 /// What is dropped that is wanted.
@@ -63,7 +103,11 @@ struct Capturer {
 
 impl Capturer {
     fn capture(&self, sight: &Sight<'_>, slot: usize, packet: &Packet) {
-        if !self.filters.accepts(packet) {
+        if self.common.is_over(sight.at) || !self.filters.accepts(packet) {
+            return;
+        }
+        if !self.common.take() {
+            self.common.skipped[slot].fetch_add(1, Relaxed);
             return;
         }
         let data = packet.data();
@@ -71,6 +115,7 @@ impl Capturer {
         let picture = Picture::Bytes(bytes, data.len(), first(packet) == First::Ip);
         if self.seen.try_send(Seen { slot, ..Seen::of(sight, picture) }).is_err() {
             self.common.lost[slot].fetch_add(1, Relaxed);
+            self.common.give_back(1);
         }
     }
 }
@@ -98,7 +143,9 @@ impl Witness for Capturer {
                 return;
             }
             What::Lost(reason, n) if self.drops.has(reason) => {
-                self.common.unseen.fetch_add(n, Relaxed);
+                if !self.common.is_over(sight.at) && self.common.left.load(Relaxed) > 0 {
+                    self.common.unseen.fetch_add(n, Relaxed);
+                }
                 return;
             }
             _ => return,
@@ -134,6 +181,9 @@ pub(super) struct Capturing {
     waiting: Vec<Waiting>,
     /// How many of those have waited for long enough.
     ripe: usize,
+    /// For how long it captures, also in cycles of the time stamp counter, and when it ends for that.
+    time: Option<(Duration, Option<u64>)>,
+    end: Cell<Option<Instant>>,
 }
 
 impl Capturing {
@@ -149,14 +199,16 @@ impl Capturing {
             shared: None,
             taps: Arc::default(),
             told: Arc::new([]),
-            common: Arc::new(Common {
-                lost: (0..MOST_SLOTS).map(|_| AtomicU64::new(0)).collect(),
-                unseen: AtomicU64::new(0),
-            }),
+            common: Arc::new(Common::new(wanted.count)),
             slots: vec!["drops".into()],
             interfaces: Vec::new(),
             waiting: Vec::new(),
             ripe: 0,
+            time: wanted.time_ns.map(|ns| {
+                let ghz = ghz();
+                (Duration::from_nanos(ns), (ghz > 0.0).then_some((ns as f64 * ghz) as u64))
+            }),
+            end: Cell::new(None),
             wanted,
         })
     }
@@ -233,6 +285,26 @@ impl Kind for Capturing {
         })
     }
 
+    fn open(&self, open: bool) {
+        let Some((time, cycles)) = self.time.filter(|_| open) else { return };
+        // Another configuration is captured for the rest of the time.
+        if self.end.get().is_none() {
+            self.end.set(Some(Instant::now() + time));
+            // Where there is no such counter, all that is seen until then is captured.
+            self.common.until.store(cycles.map_or(u64::MAX, |n| sync::tsc().saturating_add(n)), Relaxed);
+        }
+    }
+
+    fn unsaid(&self, packets: u64) {
+        self.common.give_back(packets);
+    }
+
+    fn is_done(&self) -> bool {
+        let enough = self.common.left.load(Relaxed) == 0;
+        let over = self.end.get().is_some_and(|end| Instant::now() >= end);
+        (enough || over) && self.waiting.is_empty()
+    }
+
     fn tell(&mut self, seen: Seen, lines: &mut Vec<Line>) {
         let name = |element: usize| {
             let shared = self.shared.as_ref()?;
@@ -294,5 +366,59 @@ impl Kind for Capturing {
             }
         }
         (all, common.unseen.load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    /// What comes of so many packets, 10 cycles apart from 0 on, where so many find room to be told; how many are told, and lost.
+    fn captured(count: Option<u64>, until: u64, packets: u64, room: usize) -> (usize, u64) {
+        let (seen, gathered) = sync_channel(room);
+        let common = Arc::new(Common::new(count));
+        common.until.store(until, Relaxed);
+        let filters = Filters::compile("").expect("no filter");
+        let (taps, told) = (Arc::new(HashMap::from([((true, 0, 0), 1)])), Arc::new([true]));
+        let drops = Drops::None;
+        let mut capturer = Capturer { taps, told, drops, filters, snap: 64, common: common.clone(), seen };
+        let packet = Packet::copy_of(&[0; 60]).expect("a packet");
+        for at in (0..packets).map(|n| n * 10) {
+            capturer.see(&Sight {
+                at,
+                wall_ns: at,
+                worker: 0,
+                element: 0,
+                what: What::Input { port: 0 },
+                number: 0,
+                id: 1,
+                packet: Some(&packet),
+                note: "",
+            });
+        }
+        (gathered.try_iter().count(), common.lost[1].load(Relaxed))
+    }
+
+    #[test]
+    fn what_comes_after_the_last_that_is_wanted_is_no_loss() {
+        assert_eq!(captured(None, u64::MAX, 50, 100), (50, 0));
+        assert_eq!(captured(Some(7), u64::MAX, 50, 100), (7, 0));
+        assert_eq!(captured(Some(7), 50, 50, 100), (5, 0));
+        assert_eq!(captured(None, 50, 50, 100), (5, 0));
+        // What finds no room is lost.
+        assert_eq!(captured(None, u64::MAX, 50, 20), (20, 30));
+        assert_eq!(captured(Some(30), u64::MAX, 50, 20), (20, 30));
+        assert_eq!(captured(None, 300, 50, 20), (20, 10));
+    }
+
+    #[test]
+    fn those_that_are_captured_instead_of_lost_ones_are_not_contiguous() {
+        let common = Common::new(Some(2));
+        assert!(common.take() && common.take() && !common.take());
+        common.skipped[1].fetch_add(3, Relaxed);
+        common.give_back(1);
+        assert_eq!((common.lost[1].load(Relaxed), common.take(), common.take()), (3, true, false));
     }
 }

@@ -67,6 +67,9 @@ pub(super) struct Following {
     at: Option<String>,
     common: Arc<Common>,
     teller: Option<Teller>,
+    /// Packets of which it is known that they were passed over, and whether that has been told since one began or ended.
+    passed_over: u64,
+    full: bool,
 }
 
 impl Following {
@@ -80,7 +83,7 @@ impl Following {
             lost: AtomicU64::new(0),
             passed_over: AtomicU64::new(0),
         };
-        Ok(Following { filters, at, common: Arc::new(common), teller: None })
+        Ok(Following { filters, at, common: Arc::new(common), teller: None, passed_over: 0, full: false })
     }
 }
 
@@ -106,9 +109,22 @@ impl Kind for Following {
     }
 
     fn tell(&mut self, seen: Seen, lines: &mut Vec<Line>) {
-        let number = seen.number;
-        if self.teller.as_mut().is_some_and(|teller| teller.tell(seen, lines)) {
+        let Some(teller) = &mut self.teller else { return };
+        let (number, begun) = (seen.number, teller.packets);
+        let ended = teller.tell(seen, lines);
+        self.full &= !ended && teller.packets == begun;
+        if ended {
             self.common.numbers.give(number);
+        }
+    }
+
+    fn told(&mut self, lines: &mut Vec<Line>) {
+        let passed_over = self.common.passed_over.load(Relaxed);
+        let more = std::mem::replace(&mut self.passed_over, passed_over) < passed_over;
+        if more && !self.full && Numbers::are_all_taken() {
+            self.full = true;
+            let (others, left) = self.common.numbers.elsewhere();
+            lines.push(Line::Full { others, left });
         }
     }
 
@@ -192,7 +208,7 @@ impl Teller {
             What::Input { port } => (Event::Input { port }, format!("in {}", info.name)),
             What::Output { port, to: (to, to_port), pulled, made } => {
                 let place = format!("on the way from {} to {}", info.name, name(to));
-                (Event::Output { port, to: name(to), to_port, pulled, made }, place)
+                (Event::Output { port, to: name(to), to_port, pulled, made, note: seen.note }, place)
             }
             What::Dropped(why) | What::Lost(why, _) => (reason(why), String::new()),
             What::Held => (Event::Held { note: seen.note }, format!("held by {}", info.name)),

@@ -8,6 +8,8 @@ use packet::followed::NUMBERS;
 
 /// Those that packets have at the moment, a bit for each; none is 0.
 static TAKEN: AtomicU8 = AtomicU8::new(1);
+/// Those of packets that were still somewhere when whoever followed them ended.
+static LEFT: AtomicU8 = AtomicU8::new(0);
 /// How many follow packets.
 static USERS: Mutex<usize> = Mutex::new(0);
 
@@ -25,6 +27,7 @@ impl Numbers {
         let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
         if *users == 0 && TAKEN.load(Relaxed).count_zeros() < wanted {
             TAKEN.store(1, Relaxed);
+            LEFT.store(0, Relaxed);
         }
         *users += 1;
         Numbers { mine: AtomicU8::new(0) }
@@ -37,6 +40,17 @@ impl Numbers {
         let number = before.trailing_ones() as u8;
         self.mine.fetch_or(1 << number, Relaxed);
         number
+    }
+
+    /// Whether none is left to take.
+    pub(crate) fn are_all_taken() -> bool {
+        TAKEN.load(Relaxed) == u8::MAX
+    }
+
+    /// How many others have who follow packets, and how many are of packets that were still somewhere when whoever followed them ended.
+    pub(crate) fn elsewhere(&self) -> (u32, u32) {
+        let (others, left) = (TAKEN.load(Relaxed) & !self.mine() & !1, LEFT.load(Relaxed));
+        ((others & !left).count_ones(), (others & left).count_ones())
     }
 
     /// A packet's last copy has come to its end.
@@ -59,6 +73,7 @@ impl Numbers {
     pub(crate) fn end(&self, kept: impl Iterator<Item = u8>) {
         let kept = kept.fold(0, |kept: u8, number| kept | 1 << number);
         (1..=NUMBERS).filter(|n| kept & 1 << n == 0 && self.has(*n)).for_each(|n| self.give(n));
+        LEFT.fetch_or(self.mine(), Relaxed);
     }
 }
 

@@ -85,30 +85,36 @@ fn bracketed(text: &str) -> Option<(Side, &str, &str)> {
     Some((Side::Output, name, port))
 }
 
-/// The element and input that is meant.
-pub(super) fn input(shared: &Shared, text: &str) -> Result<(usize, usize), String> {
+/// The element and input that is meant, or all of its inputs.
+pub(super) fn input(shared: &Shared, text: &str) -> Result<(usize, Option<usize>), String> {
     let (element, port) = place(shared, text)?;
-    let (port, inputs) = (port.unwrap_or(0), shared.elements[element].inputs.len());
-    if port >= inputs {
-        let name = &shared.elements[element].name;
-        return Err(match inputs {
-            0 => format!("{name} has no inputs: packets begin there; say another element"),
-            n => format!("{name} has inputs 0 to {}, and no {port}", n - 1),
-        });
+    let (name, inputs) = (&shared.elements[element].name, shared.elements[element].inputs.len());
+    match port {
+        _ if inputs == 0 => Err(format!("{name} has no inputs: packets begin there; say another element")),
+        Some(port) if port >= inputs => Err(format!("{name} has inputs 0 to {}, and no {port}", inputs - 1)),
+        _ => Ok((element, port)),
     }
-    Ok((element, port))
+}
+
+/// Where a packet that is tried begins.
+#[derive(Clone, Copy)]
+pub(super) struct Beginning {
+    /// The element and input that it comes to; or the element that brings it into the router.
+    pub(super) place: (usize, usize),
+    /// The element as if which it came from.
+    pub(super) source: Option<usize>,
 }
 
 /// Where a packet that is tried begins: before the input that is named, or in or behind the source that is named, or the only one there is.
-pub(super) fn beginning(shared: &Shared, at: Option<&str>) -> Result<(usize, usize), String> {
+pub(super) fn beginning(shared: &Shared, at: Option<&str>) -> Result<Beginning, String> {
     let behind = |element: usize, port: usize| {
-        let info = &shared.elements[element];
+        let (info, source) = (&shared.elements[element], Some(element));
         // These say which packets they take at all.
         if info.class.name == "FromDevice" && port == 0 {
-            return Ok((element, port));
+            return Ok(Beginning { place: (element, port), source });
         }
         let output = info.outputs.get(port).and_then(|(_, to)| to.first().copied());
-        output.ok_or_else(|| {
+        output.map(|place| Beginning { place, source }).ok_or_else(|| {
             format!(
                 "{} has no output {port} that is connected ('junctor ctl {}.ports' has them all)",
                 info.name, info.name
@@ -119,7 +125,10 @@ pub(super) fn beginning(shared: &Shared, at: Option<&str>) -> Result<(usize, usi
         let (element, port) = place(shared, text)?;
         return match shared.elements[element].inputs.is_empty() {
             true => behind(element, port.unwrap_or(0)),
-            false => input(shared, text),
+            false => {
+                let (element, port) = input(shared, text)?;
+                Ok(Beginning { place: (element, port.unwrap_or(0)), source: None })
+            }
         };
     }
     let sources = shared.elements.iter().enumerate();
@@ -133,6 +142,19 @@ pub(super) fn beginning(shared: &Shared, at: Option<&str>) -> Result<(usize, usi
             let names: Vec<&str> = sources.iter().map(|(_, e)| e.name.as_str()).collect();
             Err(format!("say by --at behind which source the packet is to begin: {}", names.join(", ")))
         }
+    }
+}
+
+/// Why a packet that begins with an IP header, or else with an Ethernet header, cannot come from a source whose handler `encap` says this.
+pub(super) fn misfit(source: &str, encapsulation: &str, ip: bool) -> Option<String> {
+    match (encapsulation.trim(), ip) {
+        ("ETHER", true) => Some(format!(
+            "{source} brings Ethernet frames, and this packet begins with an IP header: put 'eth SOURCE to DESTINATION /' in front of it, or name by --at an element behind the one that takes Ethernet headers off"
+        )),
+        ("IP", false) => Some(format!(
+            "{source} brings packets that begin with an IP header, and this one begins with an Ethernet header: leave that out, or name another element by --at"
+        )),
+        _ => None,
     }
 }
 
@@ -169,6 +191,21 @@ pub(super) fn arrived(bytes: &[u8], ip: bool) -> Option<Packet> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packets_begin_as_their_source_says() {
+        for (encapsulation, ip, words) in [
+            ("ETHER\n", true, Some("brings Ethernet frames")),
+            ("IP", false, Some("leave that out")),
+            ("ETHER", false, None),
+            ("IP", true, None),
+            ("PPP", true, None),
+        ] {
+            let why = misfit("in", encapsulation, ip);
+            assert_eq!(why.is_some(), words.is_some(), "{encapsulation} {ip}: {why:?}");
+            assert!(why.unwrap_or_default().contains(words.unwrap_or_default()));
+        }
+    }
 
     #[test]
     fn ports_are_written_as_in_configurations() {

@@ -25,7 +25,7 @@ pub(crate) enum Order {
     Trace {
         /// Which: a filter expression.
         filter: String,
-        /// Before which input; behind all sources if that is not said.
+        /// Before which input, or all inputs of which element; behind all sources if that is not said.
         at: Option<String>,
         /// How many.
         count: u64,
@@ -59,6 +59,10 @@ pub(crate) struct Capture {
     pub(crate) filter: String,
     /// Bytes of a packet that are wanted.
     pub(crate) snap: usize,
+    /// How many packets, if not all that come.
+    pub(crate) count: Option<u64>,
+    /// For how long, if not until its end is asked for.
+    pub(crate) time_ns: Option<u64>,
 }
 
 /// A line from the router.
@@ -83,6 +87,13 @@ pub(crate) enum Line {
         packet: u64,
         /// What is known of it.
         place: String,
+    },
+    /// Packets that match are passed over from now on, because as many as can be are being followed.
+    Full {
+        /// How many of these are others' who follow packets.
+        others: u32,
+        /// And how many were still in the router when whoever followed them ended.
+        left: u32,
     },
     /// Packets come from a place that was not told before.
     Interface {
@@ -169,6 +180,9 @@ pub(crate) enum Event {
         pulled: bool,
         /// The element has made it.
         made: bool,
+        /// What there is to say about it, mostly nothing.
+        #[serde(skip_serializing_if = "String::is_empty", default)]
+        note: String,
     },
     /// It was dropped.
     Dropped {

@@ -13,7 +13,7 @@ use packet::Packet;
 
 use super::capturing::Capturing;
 use super::following::{Following, Teller};
-use super::places::{arrived, beginning};
+use super::places::{arrived, beginning, misfit};
 use super::records::{Line, Order, State};
 
 /// Sights that may wait to be gathered.
@@ -97,6 +97,9 @@ pub(super) trait Kind: Send {
     /// All sights up to now have been told.
     fn told(&mut self, _lines: &mut Vec<Line>) {}
 
+    /// So many packets that it has told of were not said, because nobody fetches them in time.
+    fn unsaid(&self, _packets: u64) {}
+
     /// Whether nothing more is to be seen.
     fn is_done(&self) -> bool {
         false
@@ -140,16 +143,20 @@ struct Outbox {
 }
 
 impl Outbox {
-    fn put(&self, lines: Vec<Line>) {
+    /// Puts lines there to be fetched; returns how many packets found no room.
+    fn put(&self, lines: Vec<Line>) -> u64 {
         let mut waiting = lock(&self.lines);
+        let mut packets = 0;
         for line in lines {
             // What packets mean is never lost.
             if waiting.len() < MOST_LINES || !matches!(line, Line::Step(_) | Line::Packet { .. }) {
                 waiting.push_back(line);
             } else {
+                packets += u64::from(matches!(line, Line::Packet { .. }));
                 self.lost.fetch_add(1, Relaxed);
             }
         }
+        packets
     }
 }
 
@@ -185,9 +192,12 @@ impl Observers {
         loop {
             let shared = self.control.shared();
             let begin = beginning(&shared, at)?;
+            if let Some(why) = begin.source.and_then(|source| self.misfit(&shared, source, ip)) {
+                return Err(why);
+            }
             let bytes = bytes.clone();
             let make = move || arrived(&bytes, ip);
-            let tried = self.control.rehearse_packet(&shared, begin, make, Gatherer(Vec::new()));
+            let tried = self.control.rehearse_packet(&shared, begin.place, make, Gatherer(Vec::new()));
             let gathered = match tried {
                 Ok(done) => done?,
                 Err(Gone::Replaced) => continue,
@@ -200,6 +210,16 @@ impl Observers {
             }
             return Ok(json(&lines));
         }
+    }
+
+    /// Why no packet that begins like this comes from a source.
+    fn misfit(&self, shared: &Shared, source: usize, ip: bool) -> Option<String> {
+        if !shared.is_readable(source, "encap") {
+            return None;
+        }
+        let name = &shared.elements[source].name;
+        let encapsulation = self.control.read(&format!("{name}.encap"), "").ok()?;
+        misfit(name, &encapsulation, ip)
     }
 
     fn start(&self, kind: Box<dyn Kind>) -> Result<String, String> {
@@ -307,7 +327,10 @@ impl Session {
             self.kind.tell(seen, &mut lines);
         }
         self.kind.told(&mut lines);
-        self.outbox.put(lines);
+        match self.outbox.put(lines) {
+            0 => {}
+            unsaid => self.kind.unsaid(unsaid),
+        }
     }
 
     /// Goes on with the configuration, or the placement, that has come.

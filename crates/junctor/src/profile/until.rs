@@ -246,22 +246,22 @@ impl Armed {
         self.kept.extend(packets.into_iter().take(room));
     }
 
-    fn ms(&self, cycles: u64) -> String {
-        format!("{:.3} ms", cycles as f64 / self.ghz / 1e6)
+    fn time(&self, cycles: u64) -> String {
+        duration(cycles as f64 / self.ghz)
     }
 
     /// What there is to say of a round that took too long.
     fn told(&self, stall: &Stall) -> String {
-        let ms = |cycles: u64| self.ms(cycles);
+        let time = |cycles: u64| self.time(cycles);
         let Stall { worker, cycles, longest, place, .. } = stall;
-        let (took, element) = (ms(*cycles), stall.element);
+        let (took, element) = (time(*cycles), stall.element);
         match longest {
             Some(_) if element.is_none() => format!(
                 "a round of worker {worker} has taken {took}, next to nothing of it in elements: it was off its processor, or busy with \
                 messages"
             ),
             Some(longest) => {
-                format!("a round of worker {worker} has taken {took}, of these {} {place}", ms(*longest))
+                format!("a round of worker {worker} has taken {took}, of these {} {place}", time(*longest))
             }
             None => format!("worker {worker} has not ended a round for {took}: it is {place}"),
         }
@@ -306,9 +306,9 @@ impl Armed {
         };
         let workers: Vec<String> = way.workers.iter().map(ToString::to_string).collect();
         let on = if let [_] = workers[..] { "worker" } else { "workers" };
-        let (took, workers) = (self.ms(*cycles), workers.join(", "));
+        let (took, workers) = (self.time(*cycles), workers.join(", "));
         let (was, there) = way.longest();
-        let most = format!("{} of these {} {}", self.ms(there), was.words(), named(was.element()));
+        let most = format!("{} of these {} {}", self.time(there), was.words(), named(was.element()));
         let begun = named(way.begun.1);
         match end {
             None => {
@@ -515,9 +515,25 @@ pub(super) fn outcome(conditions: &[Condition], fired: Option<&Fired>) -> (Strin
     }
 }
 
+/// A time in the largest unit of which it is at least one.
+fn duration(ns: f64) -> String {
+    match ns {
+        _ if ns < 1e3 => format!("{ns:.0} ns"),
+        _ if ns < 1e6 => format!("{:.3} us", ns / 1e3),
+        _ => format!("{:.3} ms", ns / 1e6),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_below_a_millisecond_have_digits_too() {
+        for (ns, text) in [(0.0, "0 ns"), (412.4, "412 ns"), (1_734.0, "1.734 us"), (2.5e6, "2.500 ms")] {
+            assert_eq!(duration(ns), text);
+        }
+    }
 
     #[test]
     fn packets_come_beside_the_recording() {

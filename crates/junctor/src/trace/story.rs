@@ -66,6 +66,9 @@ fn change_text(change: &Change) -> String {
             format!("{}{nth} {} -> {}", field.name, short(&field.value), short(now))
         }
         Change::Removed(protocol) => format!("{protocol} header taken off"),
+        Change::Cut(begin, end) => {
+            format!("is a fragment: bytes {begin} to {} of what its packet carries", end.saturating_sub(1))
+        }
         Change::Added(protocol, fields) => {
             let fields: Vec<String> =
                 fields.iter().map(|f| format!("{} {}", f.name, short(&f.value))).collect();
@@ -80,6 +83,7 @@ fn change_json(change: &Change) -> Value {
             json!({ "field": field.name, "nth": field.nth, "before": field.value, "after": now })
         }
         Change::Removed(protocol) => json!({ "removed": protocol }),
+        Change::Cut(begin, end) => json!({ "fragment": { "begin": begin, "end": end } }),
         Change::Added(protocol, fields) => {
             let fields: Vec<Value> =
                 fields.iter().map(|f| json!({ "field": f.name, "nth": f.nth, "value": f.value })).collect();
@@ -143,7 +147,8 @@ pub(super) fn text(packet: u64, all: &[Step], left: &[String], tried: bool) -> S
         for change in &changed {
             let _ = writeln!(text, "    {}", change_text(change));
         }
-        if let Some(line) = event_text(step, new && !enters && several) {
+        // The packet itself is no copy, wherever it is seen first.
+        if let Some(line) = event_text(step, new && !enters && step.copy > 1) {
             let _ = writeln!(text, "    {line}");
         }
     });
@@ -159,9 +164,9 @@ fn event_text(step: &Step, new: bool) -> Option<String> {
     };
     Some(match &step.event {
         Event::Input { .. } => return None,
-        Event::Output { port, to, to_port, pulled, made } => {
+        Event::Output { port, to, to_port, pulled, made, note } => {
             let by = if *pulled { "fetched by" } else { "->" };
-            let way = format!("output {port} {by} {to}, input {to_port}");
+            let way = with(&format!("output {port} {by} {to}, input {to_port}"), note);
             match &step.state {
                 Some(state) if *made => format!("makes copy {}: {}\n    {way}", step.copy, summary(state)),
                 _ if new => format!("copy {}: {way}", step.copy),

@@ -152,6 +152,23 @@ fn dropped_packets_say_why() {
     );
 }
 
+/// What comes behind the last packet that was asked for is none of the capture's, however fast it comes.
+#[test]
+fn a_capture_that_has_enough_has_lost_nothing() {
+    let fast = SOURCE.replace("RATE 1000", "RATE 200000");
+    let router = Running::start(&format!("{fast} -> q :: Queue -> Unqueue -> Discard;"), &["-j", "1"]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("q.pcapng");
+    let path = file.to_str().unwrap();
+    for args in [&["--count", "1000"][..], &["--time", "1ms"], &["--count", "1000", "--time", "1ms"]] {
+        let all = [&["capture", "[0]q", "-w", path][..], args].concat();
+        let (_, why, status) = router.ask(&all);
+        assert!(status == 0 && why.contains("packets captured") && !why.contains("lost"), "{args:?}: {why}");
+        let exactly = args == ["--count", "1000"];
+        assert!(!exactly || why.contains(": 1000 packets captured"), "{why}");
+    }
+}
+
 #[test]
 fn snap_length_and_direction_are_in_the_file() {
     let router = Running::start(&format!("{SOURCE} -> q :: Queue -> Unqueue -> Discard;"), &["-j", "1"]);
@@ -247,10 +264,13 @@ fn full_disks_closed_pipes_and_routers_that_go_are_named() {
     let last = files[1].file_stem().unwrap().to_string_lossy().into_owned();
     let deleted = last.rsplit('-').next().and_then(|n| n.parse::<u64>().ok()).expect("a number") - 2;
     assert!(deleted > 1 && why.contains(&format!("({deleted} older files were deleted)")), "{why}");
+    let mut kept = 0;
     for file in &files {
         let Some(read) = told("tcpdump", &[], file) else { return };
         assert!(!read.is_empty() || file == &files[1]);
+        kept += read.len();
     }
+    assert!(why.contains(&format!("100 packets captured, {kept} kept in ")), "{kept}: {why}");
     // A reader that goes.
     let mut child = Command::new(env!("CARGO_BIN_EXE_junctor"))
         .args(["capture", "--socket", router.socket().to_str().unwrap(), "q", "-w", "-"])

@@ -68,6 +68,8 @@ fn a_real_packet_is_followed_to_its_end() {
         for line in ["ip.ttl 64 -> 63", "output 0 fetched by u, input 0", "dropped, discarded"] {
             assert!(out.contains(line), "{line}: {out}");
         }
+        // The packet itself is none of the copies that are made of it.
+        assert!(out.contains("copy 2: output") && !out.contains("copy 1: output"), "{out}");
     }
 }
 
@@ -246,7 +248,7 @@ fn random_early_detection_and_meters_answer_at_the_present_rate() {
 }
 
 #[test]
-fn rewriters_answer_for_flows_that_have_mappings() {
+fn rewriters_answer_by_their_mappings_and_make_none() {
     for (class, flow, answer, answered) in [
         ("IPRewriter(pattern 192.168.0.1 1000-2000 - - 0 1, drop)", "1000 > 53", "53 > 1000", "ip.dst"),
         ("IPAddrRewriter(pattern 192.168.0.1 - 0 1, drop)", "7 > 8", "9 > 10", "ip.dst"),
@@ -264,13 +266,34 @@ fn rewriters_answer_for_flows_that_have_mappings() {
         let back = tried("rw:1", &format!("ip 10.0.1.9 > 192.168.0.1 / udp {answer}"));
         assert_eq!(outputs(&back, "rw"), [1], "{back}");
         assert!(changes(&back, "rw").contains(&(answered, "10.0.0.1")), "{back}");
-        let new = tried("rw:0", "ip 10.0.0.77 > 10.0.1.9 / udp 1000 > 53");
-        assert_eq!(end(&new).0, "unknown", "{new}");
+        // One that would make a mapping gets what is free, which it does not take.
+        for _ in 0..2 {
+            let new = tried("rw:0", "ip 10.0.0.77 > 10.0.1.9 / udp 1001 > 53");
+            assert_eq!((outputs(&new, "rw"), end(&new).1), (vec![0], "discarded"), "{new}");
+            assert!(changes(&new, "rw").contains(&("ip.src", "192.168.0.1")), "{new}");
+            let note = steps(&new)[1]["note"].as_str().unwrap_or_default();
+            assert!(note.contains("no mapping yet") && note.contains("=> "), "{new}");
+        }
         let stray = tried("rw:1", "ip 10.0.1.9 > 192.168.0.200 / udp 1 > 2");
         assert_eq!(end(&stray), ("dropped", "no-mapping"));
         assert_eq!(router.ask(&["ctl", "--read", "rw.nmappings"]).0.trim(), "1");
         assert_eq!(router.ask(&["ctl", "--read", "c.count"]).0.trim(), "1");
     }
+}
+
+#[test]
+fn a_rewriter_without_a_free_place_says_so_of_a_packet_that_is_tried() {
+    let class =
+        "UDPRewriter(pattern 192.168.0.1 1000-2000 - - 0 1, drop, MAPPING_CAPACITY 1, GUARANTEE 9999)";
+    let text = format!(
+        "{} -> Strip(14) -> CheckIPHeader -> [0]rw :: {class}; Idle -> [1]rw; rw[0] -> c :: Counter -> Discard; rw[1] -> Discard;",
+        source(1)
+    );
+    let router = Running::start(&text, &["-j", "1"]);
+    wait(&router, "c.count", "1");
+    let new = router.trace(&["--at", "rw:0", "--packet", "ip 10.0.0.77 > 10.0.1.9 / udp 1 > 53"]).remove(0);
+    assert_eq!(end(&new), ("dropped", "mapping-table-full"), "{new}");
+    assert_eq!(router.ask(&["ctl", "--read", "rw.mapping_failures"]).0.trim(), "0");
 }
 
 /// A packet that is tried at a device meets what the device's element would not take: frames for others, and what its filter refuses.
@@ -296,6 +319,23 @@ fn a_packet_that_a_device_would_not_take_ends_there() {
     for to in ["0:0:0:0:0:0", "ff:ff:ff:ff:ff:ff"] {
         assert_eq!(path(&tried(to, 53))[..2], ["in", "c"], "{to}");
     }
+    // What no device of this kind brings is not tried there.
+    let (out, why, status) = router.ask(&["trace", "--packet", "ip 10.0.0.1 > 10.0.1.9 / udp 1 > 53"]);
+    assert!(status == 2 && out.is_empty() && why.contains("in brings Ethernet frames"), "{out}{why}");
+}
+
+/// Packets come to inputs other than the first: pushed there, or fetched.
+#[test]
+fn an_element_without_a_port_means_all_its_inputs() {
+    let text = format!(
+        "{SOURCE} -> [1]es :: EtherSwitch; Idle -> [0]es; es[1] -> Discard;
+         es[0] -> Queue -> [1]rr :: RoundRobinSched; Idle -> [0]rr; rr -> Unqueue -> Discard;"
+    );
+    let router = Running::start(&text, &["-j", "1"]);
+    for at in ["es", "es:1", "rr", "rr:1"] {
+        let all = router.trace(&["--at", at, "--count", "1"]);
+        assert_eq!((all.len(), end(&all[0])), (1, ("dropped", "discarded")), "{at}: {all:?}");
+    }
 }
 
 #[test]
@@ -310,6 +350,8 @@ fn what_cannot_be_done_is_named() {
         (&["--packet", packet, "--at", "c:1"], 2, "c has inputs 0 to 0, and no 1"),
         (&["--hex", "123", "--at", "c"], 2, "half a byte"),
         (&["--pcap", "/nonexistent", "--at", "c"], 2, "/nonexistent: "),
+        (&["--packet", packet, "--at", "c", "--time", "1s"], 2, "cannot be used with"),
+        (&["--packet", packet, "--at", "c", "--count", "3"], 2, "cannot be used with"),
         (&["--time", "0", "--at", "c"], 2, "--time expects"),
         (&["port", "what"], 2, "port what"),
         (&["--at", "c:x"], 2, "'x' in 'c:x'"),

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::following::{changes, end, handlers, outputs, path, steps, wait};
 use crate::router::{Running, SOURCE};
@@ -37,6 +37,15 @@ fn fragmenters_say_what_they_make() {
     let heads: Vec<&str> = pieces.iter().map(|piece| &piece[4..16]).collect();
     assert_eq!(heads, ["006400072000", "00640007200a", "006400072014", "00580007001e"]);
     assert_eq!(outputs(&long, "f"), [0; 4]);
+    // They are cut out of it, and nothing of what it carries has changed.
+    let cut = |packet: &Value| -> Vec<Value> {
+        let all = steps(packet).iter().flat_map(|step| step["changes"].as_array().unwrap());
+        let behind = |c: &Value| !c["field"].as_str().is_some_and(|f| f.starts_with("ip"));
+        all.filter(|c| behind(c)).cloned().collect()
+    };
+    let bounds = [(0, 80), (80, 160), (160, 240), (240, 308)];
+    let pieces = bounds.map(|(begin, end)| json!({ "fragment": { "begin": begin, "end": end } }));
+    assert_eq!(cut(&long), pieces);
     let short = tried(&router, "f", "ip 10.0.0.2 > 10.0.0.9 / udp 1 > 2 / payload 3");
     assert_eq!((path(&short), end(&short)), (vec!["f", "d"], ("dropped", "discarded")));
     let must_not = tried(&router, "f", "ip 10.0.0.2 > 10.0.0.9 df / udp 1 > 2 / payload 300");
@@ -183,26 +192,25 @@ fn packets_of_version_6_go_where_the_table_says() {
     assert_eq!(before, handlers(&router));
 }
 
+/// A capture file of packets that begin with IP, with these times to live.
+fn pcap(ttls: impl Iterator<Item = u8>) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|n| n.to_ne_bytes()).collect::<Vec<u8>>();
+    let mut bytes = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 101]);
+    for ttl in ttls {
+        let line = format!("ip 10.0.0.1 > 10.0.0.9 ttl {ttl} / udp {ttl} > 53");
+        let packet = wire::compose::compose(&line).unwrap().bytes;
+        let len = packet.len() as u32;
+        bytes.extend(words(&[0, 0, len, len]));
+        bytes.extend(packet);
+    }
+    bytes
+}
+
 #[test]
 fn each_packet_of_a_file_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("three.pcap");
-    let mut bytes = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 101]
-        .iter()
-        .flat_map(|n| n.to_ne_bytes())
-        .collect::<Vec<u8>>();
-    let packets: Vec<Vec<u8>> = (1..=3u8)
-        .map(|ttl| {
-            wire::compose::compose(&format!("ip 10.0.0.1 > 10.0.0.9 ttl {ttl} / udp {ttl} > 53"))
-                .unwrap()
-                .bytes
-        })
-        .collect();
-    for packet in &packets {
-        let len = packet.len() as u32;
-        bytes.extend([0, 0, len, len].iter().flat_map(|n| n.to_ne_bytes()));
-        bytes.extend(packet);
-    }
+    let bytes = pcap(1..=3);
     std::fs::write(&file, &bytes).unwrap();
     let router = Running::start(
         "Idle -> c :: CheckIPHeader -> h :: DecIPTTL -> d :: Discard; h[1] -> late :: Discard;",
@@ -215,10 +223,25 @@ fn each_packet_of_a_file_is_told() {
     assert_eq!(ways, ["late", "d", "d"]);
     let (out, ..) = router.ask(&["trace", "--at", "c", "--pcap", file.to_str().unwrap()]);
     assert!((1..=3).all(|n| out.contains(&format!("packet {n}, tried"))), "{out}");
-    // A file that ends in a packet says so, and none of it is tried.
-    std::fs::write(&file, &bytes[..bytes.len() - 3]).unwrap();
-    let (out, why, status) = router.ask(&["trace", "--at", "c", "--pcap", file.to_str().unwrap()]);
-    assert!(status == 2 && out.is_empty() && why.contains("three.pcap"), "{status} {out}{why}");
+    let of_file = |bytes: &[u8], args: &[&str]| {
+        std::fs::write(&file, bytes).unwrap();
+        let (out, why, status) =
+            router.ask(&[&["trace", "--at", "c", "--pcap", file.to_str().unwrap()], args].concat());
+        (out.matches(", tried").count(), why, status)
+    };
+    let (tried, why, status) = of_file(&bytes, &["--count", "2"]);
+    assert!(tried == 2 && status == 0 && why.contains("2 packets tried"), "{tried} {status} {why}");
+    // A file that ends in a packet says so, after what is whole of it.
+    let (tried, why, status) = of_file(&bytes[..bytes.len() - 3], &[]);
+    assert!(tried == 2 && status == 1 && why.contains("2 packets tried"), "{tried} {status} {why}");
+    assert!(why.contains("three.pcap: truncated"), "{why}");
+    let (tried, why, status) = of_file(&bytes[..40], &[]);
+    assert!(tried == 0 && status == 2 && why.contains("three.pcap: truncated"), "{tried} {status} {why}");
+    let (tried, why, status) = of_file(&bytes[..24], &[]);
+    assert!(tried == 0 && status == 1 && why.contains("it has no packets"), "{tried} {status} {why}");
+    // Files may be long.
+    let (tried, why, status) = of_file(&pcap((0..1200).map(|n| 2 + (n % 200) as u8)), &[]);
+    assert!(tried == 1200 && status == 0, "{tried} {status} {why}");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 mod capturing;
 mod following;
 mod holding;
+mod numbers;
+mod output;
 mod reading;
 mod router;
 mod until;

@@ -58,6 +58,13 @@ impl Running {
         (text(&output.stdout), text(&output.stderr), output.status.code().unwrap_or(-1))
     }
 
+    /// A command about this router that runs beside, with pipes for what it says.
+    pub fn spawn(&self, args: &[&str]) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
+        command.arg(args[0]).arg("--socket").arg(&self.socket).args(&args[1..]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("junctor")
+    }
+
     /// The packets of a trace.
     pub fn trace(&self, args: &[&str]) -> Vec<Value> {
         let mut all = vec!["trace", "--json"];

@@ -181,3 +181,16 @@ fn readers_never_see_values_of_another_directory() {
         reader.join().unwrap();
     });
 }
+
+#[test]
+fn what_killed_publishers_have_left_is_removed() {
+    let place = Place::new();
+    let path = place.path();
+    let beside = |more: &str| PathBuf::from(format!("{}{more}", path.display()));
+    // No process has the largest of numbers; this one lives.
+    let ours = format!(".{}", std::process::id());
+    let all = ["", ".4294967295", &ours, ".4711.other", "x"].map(beside);
+    all.iter().for_each(|file| std::fs::write(file, b"").unwrap());
+    crate::remove_left(&path);
+    assert_eq!(all.map(|file| file.exists()), [false, false, true, true, true]);
+}
