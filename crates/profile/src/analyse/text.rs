@@ -315,7 +315,10 @@ impl Report {
         table(f, "Queues", &head, &rows)?;
         if !rows.is_empty() && self.one_in > 1 {
             let n = self.one_in;
-            writeln!(f, "  no room, full, wakes: all there were; the others: of the runs told of, one in {n}")?;
+            writeln!(
+                f,
+                "  no room, full, wakes: all there were; the others: of the runs told of, one in {n}"
+            )?;
         }
         let drops =
             self.drops.iter().map(|d| vec![d.element.clone(), d.reason.clone(), d.packets.to_string()]);
