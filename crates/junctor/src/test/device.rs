@@ -239,6 +239,11 @@ pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plug
         Name::Agents(places) => agents::plug(places, setup, traffic),
     };
     let mut plugged = plugged?;
+    if matches!(name, Name::Own(_) | Name::Cable) && setup.driver != Driver::Auto {
+        plugged
+            .notes
+            .push("--driver is for network interfaces: this device's ports are in memory.".to_owned());
+    }
     plugged.bridged |= setup.bridged || matches!(name, Name::KernelBridge);
     if setup.bridged || matches!(name, Name::Cable | Name::Veth | Name::KernelBridge | Name::Passthrough) {
         plugged.routing = Routing::Needless;

@@ -362,9 +362,9 @@ fn throughput(site: &mut Site, args: &Search, known: Option<f64>, found: &mut Fo
         }
         let rate = if site.is_medium { rate.min(site.rate_max) } else { rate };
         site.origin = Origin::Named;
-        let what = site.series.replace('_', " ");
-        let what = if what.is_empty() { what } else { format!("{what}, ") };
-        found.text += &format!("{:>6} bytes  {what}at {:.4} Mpps, as was asked\n", site.size, rate / 1e6);
+        let which = [&site.variant, &site.series].into_iter().filter(|part| !part.is_empty());
+        let what: String = which.map(|part| format!("{}, ", part.replace('_', " "))).collect();
+        found.text += &format!("{:>6} bytes  {what}at {} Mpps, as was asked\n", site.size, mpps(rate));
         site.throughput = Some(rate);
         return Ok(rate);
     }
@@ -407,12 +407,21 @@ pub(super) fn greatest_rate(
     found.note(format!("test.{document}.{name}.{size}"), "Mpps", rate / 1e6);
     let what = document.split_once('.').map_or(String::new(), |(_, series)| format!("{series} "));
     let what = what.replace('_', " ");
-    found.text += &format!("{size:>6} bytes  {what}throughput {:>9.4} Mpps  ({whose})\n", rate / 1e6);
+    // What is the tester's limit is not called the device's throughput.
+    let found_or_not = if name == "reached_mpps" { "none; reached " } else { "" };
+    found.text +=
+        &format!("{size:>6} bytes  {what}throughput {found_or_not}{:>9} Mpps  ({whose})\n", mpps(rate));
     // A bridge's throughput is another document's.
     if !document.starts_with("rfc2889") {
         found.deviate(&report.ledger);
     }
     Ok(rate)
+}
+
+/// A rate in Mpps, with as many digits as a small one takes.
+pub(super) fn mpps(rate: f64) -> String {
+    let digits = if rate > 0.0 && rate < 1000.0 { 7 } else { 4 };
+    format!("{:.digits$}", rate / 1e6)
 }
 
 /// Runs `junctor test rfc8219`.

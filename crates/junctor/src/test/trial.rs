@@ -138,6 +138,7 @@ fn run(args: &Args) -> Result<(Record, String, Option<String>), String> {
     });
     let begun = begun.transpose()?.unwrap_or_default();
     plugged.notes.extend(begun.needs);
+    plugged.notes.extend(modifiers.missing(&plugged.station).map(str::to_owned));
     let beside = args.common.modifiers.sent_beside(&plugged.station);
     let mut facts = Facts { beside, ..Facts::of(&plugged, &cable) };
     if let Some((list, seen)) = begun.filters {
