@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests that a signal ends, and what they have found until then.
+
+use super::*;
+
+/// A test that runs; it tells every trial.
+fn begin(args: &[&str]) -> std::process::Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
+    command.arg("test").args(args).args(["--verbose", "--json"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    command.spawn().expect("junctor")
+}
+
+/// Ends a test by a signal, once it has said this line so often. Returns what it has found; it must say that it was interrupted.
+fn interrupt(mut child: std::process::Child, line: &str, times: usize) -> Value {
+    use std::io::{BufRead as _, BufReader, Read as _};
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let errors = child.stderr.take().expect("its errors");
+    let mut said = BufReader::new(errors).lines().map(|line| line.expect("text"));
+    assert_eq!(said.by_ref().filter(|said| said.contains(line)).take(times).count(), times);
+    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a number")).expect("a process");
+    kill_process(pid, Signal::TERM).expect("it runs");
+    let mut json = String::new();
+    child.stdout.take().expect("its output").read_to_string(&mut json).expect("text");
+    let rest: Vec<String> = said.collect();
+    assert_eq!(child.wait().expect("its status").code(), Some(128 + 15), "{rest:?}");
+    assert!(rest.iter().any(|line| line == "junctor: interrupted by SIGTERM"), "{rest:?}");
+    let object: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(object["invalid"][0]["cause"], "interrupted by SIGTERM");
+    let last = object["trials"].as_array().and_then(|trials| trials.last()).expect("trials");
+    assert_eq!(last["invalid"], "interrupted");
+    object
+}
+
+#[test]
+fn a_test_that_is_interrupted_tells_what_it_has_found() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let csv = directory.path().join("found.csv");
+    let (name, path) = ("test.rfc2544.latency_us.tagged.64", csv.to_str().expect("text"));
+    let args = ["rfc2544", "cable", "--size", "64,128", "--at", "2k", "--only", "latency", "--trial", "0.05"];
+    // Far more often than is waited for: of three trials comes a result.
+    let child = begin(&[&args[..], &["--repeat", "1000", "--csv", path]].concat());
+    let object = interrupt(child, "64 bytes, 0.0020 Mpps for 0.05 s: ", 4);
+    let results = object["results"].as_array().expect("results");
+    let tagged = results.iter().find(|r| r["name"] == name).expect("latency");
+    assert!(tagged["runs"].as_u64() >= Some(3), "{tagged}");
+    assert!(std::fs::read_to_string(csv).expect("a file").contains(name));
+}
+
+#[test]
+fn an_interrupted_search_tells_what_is_known_of_each_goal() {
+    let (soon, late) = ("soon initial=0.05 final=0.05 sum=0.05", "late initial=0.05 final=0.05 sum=100");
+    let child = begin(&["mlr", "cable", "--size", "64", "--link", "1M", "--goal", soon, "--goal", late]);
+    let object = interrupt(child, "64 bytes, 0.0015 Mpps for 0.05 s: ", 4);
+    let results = object["results"].as_array().expect("results");
+    let names: Vec<&str> = results.iter().filter_map(|result| result["name"].as_str()).collect();
+    // Of a goal that was not reached there is no rate, not even 0.
+    assert!(names.contains(&"test.mlr.throughput_mpps.soon.64"), "{names:?}");
+    assert!(!names.iter().any(|name| name.contains("mpps.late")), "{names:?}");
+}
