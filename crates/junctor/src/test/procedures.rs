@@ -303,7 +303,7 @@ pub(super) fn back_to_back(
     let throughput = throughput.min(line);
     let corrected = document == "RFC 9004";
     if corrected && throughput >= line {
-        // RFC 9004 5.1: such sizes are not tested.
+        // RFC 9004 6.1: such sizes are not tested.
         found.text +=
             "             not tested: the throughput is the greatest rate, so bursts need no buffer\n";
         return Ok(());

@@ -8,13 +8,13 @@
 //!
 //! From the length follows how much the device buffers. The time that the burst takes, its frames over the medium's rate, is only the
 //! *implied* buffer time: while the burst arrives, the device forwards. What accumulates is the difference, so with a throughput
-//! *T* below the medium's rate *M* (RFC 9004 5.4)
+//! *T* below the medium's rate *M* (RFC 9004 6.4)
 //!
 //! ```text
 //! corrected = implied × (M − T) / M
 //! ```
 //!
-//! A device whose throughput is the medium's rate needs no buffer for a burst, and has no such benchmark (RFC 9004 5.1).
+//! A device whose throughput is the medium's rate needs no buffer for a burst, and has no such benchmark (RFC 9004 6.1).
 
 use std::time::Duration;
 
@@ -117,12 +117,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// How long the average burst takes at the medium's rate (RFC 9004 5.4).
+    /// How long the average burst takes at the medium's rate (RFC 9004 6.4).
     pub fn implied_buffer_time(&self) -> Duration {
         Duration::from_secs_f64(self.frames.mean / self.parameters.line_rate)
     }
 
-    /// The implied time less what the device forwarded while the burst arrived (RFC 9004 5.4).
+    /// The implied time less what the device forwarded while the burst arrived (RFC 9004 6.4).
     pub fn corrected_buffer_time(&self) -> Duration {
         let Parameters { line_rate, throughput, .. } = self.parameters;
         self.implied_buffer_time().mul_f64((line_rate - throughput) / line_rate)
@@ -160,7 +160,7 @@ pub fn run(bursts: &mut dyn Bursts, parameters: &Parameters) -> Result<Report, E
     while found.len() < parameters.repetitions as usize {
         let frames = search.longest_burst()?;
         if frames == search.longest && retry > search.longest {
-            // RFC 9004 5.2: results at the limit of the search are likely invalid; all is repeated with a higher one.
+            // RFC 9004 6.2: results at the limit of the search are likely invalid; all is repeated with a higher one.
             search.longest = retry;
             found.clear();
             continue;
@@ -241,22 +241,30 @@ fn ledger(parameters: &Parameters, at_longest: usize, unsent: bool) -> Ledger {
         format_args!("bursts with {} after them", seconds(parameters.settle)),
     );
     ledger.note(
-        "RFC 9004 5.2",
+        "RFC 9004 6.2",
         Level::Must,
         "at least 2 s between a burst's arrival and the next, for buffers to empty",
         parameters.settle >= two_seconds,
         format_args!("{}", seconds(parameters.settle)),
     );
     ledger.note(
-        "RFC 9004 5.2",
+        "RFC 9004 6.2",
         Level::Must,
         "results at the search's upper limit are repeated with a higher one",
         at_longest == 0,
         format_args!("{at_longest} searches ended at the longest burst, which the device may exceed"),
     );
+    // Every record has them, as `bursts` of its conditions.
     ledger.note(
-        "RFC 9004 5.1",
-        Level::Should,
+        "RFC 9004 6.2",
+        Level::Must,
+        "the search is a binary one, and its parameters and its step are reported",
+        true,
+        "",
+    );
+    ledger.note(
+        "RFC 9004 6.1",
+        Level::Plain,
         "only for frame sizes whose throughput is below the medium's rate",
         parameters.throughput < parameters.line_rate,
         "the throughput is the medium's rate: bursts do not fill the device's buffers",

@@ -182,7 +182,7 @@ fn demands(setup: &Setup) -> Ledger {
     );
     ledger.note(
         "RFC 2544 25",
-        Must,
+        Should,
         "requests for the addresses of the tester's hosts are answered wherever the protocol needs that",
         true,
         "",
