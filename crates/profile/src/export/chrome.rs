@@ -93,13 +93,13 @@ pub fn write(recording: &Recording, mut out: impl Write) -> io::Result<()> {
             )?;
         }
     }
-    let mine = |id: u32| lanes.lanes.iter().any(|lane| lane.id == id);
+    let mine = |id: u32| lanes.of_id(id).is_some();
     let waits = told::waits(&sorted, mine);
     if !waits.is_empty() {
         put(&meta("process_name", WAITS, 0, "waits of the router's threads in the kernel"))?;
     }
     for (id, waits) in waits {
-        let lane = lanes.lanes.iter().find(|lane| lane.id == id);
+        let lane = lanes.of_id(id);
         put(&meta("thread_name", WAITS, id, lane.map_or("", |lane| &lane.name)))?;
         for wait in waits {
             let (from, took) = (us(wait.from_ns), us(wait.to_ns - wait.from_ns));
@@ -110,7 +110,7 @@ pub fn write(recording: &Recording, mut out: impl Write) -> io::Result<()> {
     }
     for ((thread, counter), rates) in counters::rates(&recording.readings) {
         let Some(counter) = recording.header.counters.get(counter as usize) else { continue };
-        let lane = lanes.lanes.iter().find(|lane| lane.id == thread);
+        let lane = lanes.of_id(thread);
         let name =
             format!("{}{}", counter.name, lane.map_or(String::new(), |lane| format!(" of {}", lane.name)));
         for (at_ns, per_s) in rates {

@@ -161,6 +161,11 @@ impl Lanes {
         Lanes { names, lanes: lanes.into_iter().map(lane).collect() }
     }
 
+    /// The lane of the thread that the kernel has this number for.
+    pub(super) fn of_id(&self, id: u32) -> Option<&Lane> {
+        self.lanes.iter().find(|lane| lane.id == id)
+    }
+
     /// What a thread of this number is called; one that did nothing itself has no lane.
     pub(super) fn name_of(&self, thread: u32) -> String {
         let lane = self.lanes.iter().find(|lane| lane.thread == thread);

@@ -369,9 +369,9 @@ fn packets_argument(packets: u32) -> DebugAnnotation {
 /// What Perfetto has no word for: what the router's threads wait for in the kernel, polls of devices and failures of XDP programs.
 fn write_besides<W: Write>(packets: &mut Packets<W>, recording: &Recording, lanes: &Lanes) -> io::Result<()> {
     let events = told::sorted(&recording.kernel);
-    let mine = |id: u32| lanes.lanes.iter().any(|lane| lane.id == id);
+    let mine = |id: u32| lanes.of_id(id).is_some();
     for (id, waits) in told::waits(&events, mine) {
-        let Some(lane) = lanes.lanes.iter().find(|lane| lane.id == id) else { continue };
+        let Some(lane) = lanes.of_id(id) else { continue };
         let (uuid, parent) = (WAITS + u64::from(lane.thread), THREADS + u64::from(lane.thread));
         packets.track(TrackDescriptor {
             uuid: Some(uuid),
@@ -437,7 +437,7 @@ fn write_counters<W: Write>(
 ) -> io::Result<()> {
     for (track, ((thread, counter), rates)) in (COUNTERS..).zip(counters::rates(&recording.readings)) {
         let Some(counter) = recording.header.counters.get(counter as usize) else { continue };
-        let lane = lanes.lanes.iter().find(|lane| lane.id == thread);
+        let lane = lanes.of_id(thread);
         let of = lane.map_or(String::new(), |lane| format!(" of {}", lane.name));
         packets.track(TrackDescriptor {
             uuid: Some(track),
