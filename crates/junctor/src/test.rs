@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tester::management::Answers;
-use tester::search::{Ledger, setup};
+use tester::search::{Ledger, contents, setup};
 use tester::station::Station;
 use tester::trial::Trial;
 
@@ -286,7 +286,7 @@ impl Common {
             "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
             "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
             "agents": facts.agents, "filters": facts.filter_lists(),
-            "routing": self.modifiers.networks().map(|_| &facts.routing),
+            "routing": self.modifiers.networks().map(|_| &facts.routing), "frame_format": contents::FORMAT,
         });
         conditions.as_object().cloned().unwrap_or_default()
     }
@@ -300,7 +300,7 @@ impl Common {
             flows: facts.flows,
             stragglers: self.stragglers,
             settle,
-            medium,
+            medium: medium || facts.linked,
             modified: self.modifiers.are_any(),
             ports: facts.ports.len(),
             beside: facts.beside.clone(),
@@ -316,14 +316,22 @@ impl Common {
                 .chain(self.modifiers.bursts().iter().copied())
                 .collect(),
             steady: self.modifiers.burst().is_none(),
-            mesh: self.modifiers.mesh(),
+            reach: facts.reach,
+            bridged: facts.bridged,
+            random_ports: self.modifiers.random_ports(),
             networks: self.modifiers.networks(),
             each_modifier: self.modifiers.each().then(|| facts.undone.clone()),
-            filters: self.modifiers.filters().then(|| facts.filters_seen()),
+            filters: self.modifiers.filters().then(|| setup::Filters {
+                by_command: self.modifiers.filter_command().is_some(),
+                ..facts.filters_seen()
+            }),
             routing: facts.routing.clone(),
             announced: facts.announced,
             configuration: matches!(self.device, Name::Cable | Name::Veth)
                 || self.configuration(facts).is_some(),
+            // What is of this program, or of this machine's kernel; the rest is told by whoever tells the configuration.
+            version: !matches!(self.device, Name::Ports(_) | Name::Agents(_) | Name::Command(_))
+                || self.configuration.is_some(),
         })
     }
 }
@@ -344,6 +352,12 @@ struct Facts {
     senders: usize,
     /// Flows of all these.
     flows: usize,
+    /// To which ports they send.
+    reach: setup::Reach,
+    /// Whether the device looks at Ethernet addresses only.
+    bridged: bool,
+    /// Whether the ports' links have a speed.
+    linked: bool,
     /// Whether the tester has a core that the device does not use.
     own_core: bool,
     /// Cores that the device has.
@@ -405,6 +419,7 @@ impl Facts {
             cases: cases.iter().filter(|name| **name != thirteenth).count(),
             thirteenth: cases.contains(&thirteenth),
             doubt: not_seen.map(|(name, _, seen)| format!("{name}: {}", seen.words())).next(),
+            by_command: false,
         }
     }
 
@@ -413,6 +428,9 @@ impl Facts {
         Facts {
             senders: plugged.senders,
             flows: station.flows(),
+            reach: setup::Reach::of(station.plan()),
+            bridged: plugged.bridged,
+            linked: plugged.link_bits.is_some(),
             own_core: plugged.own_core,
             workers: Some(plugged.workers),
             left_out: station.left_out(),

@@ -219,7 +219,8 @@ pub fn addresses(frame: &[u8]) -> [Option<(IpAddr, IpAddr)>; 2] {
     [four, six.map(|(src, dst)| ((*src).into(), (*dst).into()))]
 }
 
-/// The UDP segment of an IPv4 packet, and whether it is all there and its checksum right.
+/// The UDP segment of an IPv4 packet, and whether it is all there, fills its frame (RFC 2544 10: as long as expected; no test frame is so
+/// short that Ethernet fills it up), and has the right checksum.
 #[inline]
 fn read4(packet: &[u8]) -> Option<(&[u8], bool)> {
     let header = packet.first_chunk::<20>()?;
@@ -236,7 +237,7 @@ fn read4(packet: &[u8]) -> Option<(&[u8], bool)> {
     };
     let pseudo =
         checksum::pseudo_v4([a, b, c, d].into(), [e, f, g, h].into(), Protocol::UDP, segment.len() as u16);
-    Some((segment, checksum::add(pseudo, sum) == 0xffff && end <= packet.len()))
+    Some((segment, checksum::add(pseudo, sum) == 0xffff && end == packet.len()))
 }
 
 /// The same of an IPv6 packet. The routing header of a test frame names the destination itself, so that the checksum is the same
@@ -255,7 +256,7 @@ fn read6(packet: &[u8]) -> Option<(&[u8], bool)> {
     let src: [u8; 16] = *header[8..].first_chunk()?;
     let dst: [u8; 16] = *header[24..].first_chunk()?;
     let right = checksum::transport_v6_ok(src.into(), dst.into(), Protocol::UDP, segment);
-    Some((segment, right && len <= rest.len()))
+    Some((segment, right && len == rest.len()))
 }
 
 /// The UDP segment behind extension headers.

@@ -207,9 +207,9 @@ impl Modifiers {
         &self.bursts
     }
 
-    /// Whether each port sends to all others.
-    pub(super) fn mesh(&self) -> bool {
-        self.mesh
+    /// Whether each flow has UDP ports drawn at random.
+    pub(super) fn random_ports(&self) -> bool {
+        self.random_ports
     }
 
     /// The average size of the frames, if there are several.

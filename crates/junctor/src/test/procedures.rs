@@ -3,7 +3,6 @@
 
 use hdrhistogram::Histogram;
 use serde_json::json;
-use tester::frame::smallest;
 use tester::search::delay::{self, How, Latency};
 use tester::search::load::Load;
 use tester::search::observe::{Look, Trials};
@@ -288,6 +287,7 @@ pub(super) fn loss_by_load(site: &mut Site, args: &Search, found: &mut Found) ->
         points,
     });
     found.deviate(&report.ledger);
+    found.deviate(&loss::report_ledger(site.is_medium));
     Ok(())
 }
 
@@ -302,6 +302,9 @@ pub(super) fn back_to_back(
     let line = site.rate_max;
     let throughput = throughput.min(line);
     let corrected = document == "RFC 9004";
+    if corrected {
+        found.deviate(&back_to_back::prerequisites_ledger(site.size, site.origin, site.is_medium));
+    }
     if corrected && throughput >= line {
         // RFC 9004 6.1: such sizes are not tested.
         found.text +=
@@ -318,6 +321,7 @@ pub(super) fn back_to_back(
     if !corrected {
         parameters.longest_retry = parameters.longest;
     }
+    (parameters.origin, parameters.medium) = (site.origin, site.is_medium);
     let back_to_back::Parameters {
         longest, longest_retry, step_frames, failures, settle, repetitions, ..
     } = parameters;
@@ -351,6 +355,13 @@ pub(super) fn back_to_back(
         report.frames.stdev
     );
     if corrected {
+        let back_to_back::Parameters { step_frames, failures, settle, repetitions, .. } = parameters;
+        let (longest, settle) = (report.longest_frames, settle.as_secs_f64());
+        found.note(site.name("longest_frames"), "frames", longest as f64);
+        found.text += &format!(
+            "             {repetitions} binary searches up to {longest} frames, to {step_frames}; a burst fails if it loses frames {failures} times; \
+             {settle} s of rest after it at least\n"
+        );
         let [implied, buffer] =
             [report.implied_buffer_time(), report.corrected_buffer_time()].map(|t| t.as_secs_f64() * 1e6);
         found.note(site.name("implied_buffer_us"), "us", implied);
@@ -437,10 +448,10 @@ pub(super) fn reset(
         Profile::Quick => reset::Parameters::quick(kind, rate),
     };
     let (sending_ports, repeats) = (site.senders as u32, args.repeats());
-    let flows = site.station.plan().streams.iter().flat_map(|stream| stream.flows.first());
-    let least_size = flows.map(|(flow, _)| smallest(flow.src, &[])).min().unwrap_or(site.size);
-    let (origin, size) = (site.origin, site.size);
-    let mut parameters = reset::Parameters { origin, size, least_size, sending_ports, repeats, ..parameters };
+    let least_size = site.station.plan().smallest();
+    let (origin, size, linked) = (site.origin, site.size, site.is_medium);
+    let mut parameters =
+        reset::Parameters { origin, size, least_size, linked, sending_ports, repeats, ..parameters };
     if let Some(time) = args.trial {
         (parameters.before, parameters.after) = (time, time);
     }

@@ -96,7 +96,7 @@ pub(super) fn main(args: &Rfc2889) -> u8 {
                 Addresses => addresses(site, args, found)?,
                 Errored if !site.station.is_here() && args.only.is_empty() => {
                     found.text += "             errored frames: not tested, for agents send no such frames\n";
-                    found.deviate(&bridge::errored_ledger(&[]));
+                    found.deviate(&bridge::errored_ledger(None));
                 }
                 Errored => errored(site, found)?,
                 Broadcast => broadcast(site, args, found)?,
@@ -159,7 +159,7 @@ fn forwarding(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), 
         "             forwarding rates of all ports together: {mpps:.4} of {offered:.4} Mpps at the greatest load, \
          {most:.4} of {most_offered:.4} Mpps at most{mark}\n"
     );
-    found.deviate(&bridge::forwarding_ledger(time, &[site.size], kept_up));
+    found.deviate(&bridge::forwarding_ledger(&load(site, args, &[site.size]), kept_up));
     Ok(())
 }
 
@@ -167,6 +167,11 @@ fn forwarding(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), 
 fn trial_time(args: &Rfc2889) -> Duration {
     let rfc = args.search.profile == Profile::Rfc;
     args.search.trial.unwrap_or(Duration::from_secs(if rfc { 30 } else { 1 }))
+}
+
+/// How the bridge is loaded, for the ledger.
+fn load<'a>(site: &Site, args: &Rfc2889, sizes: &'a [usize]) -> bridge::Load<'a> {
+    bridge::Load { trial: trial_time(args), sizes, linked: site.is_medium, here: site.station.is_here() }
 }
 
 /// How many addresses, and how fast (RFC 2889 5.7 and 5.8).
@@ -177,7 +182,7 @@ fn addresses(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
         Profile::Quick => bridge::Parameters::quick(args.learning_rate, greatest),
     };
     let most = args.addresses.unwrap_or(usual.most);
-    let parameters = bridge::Parameters { most, first: usual.first.min(most), ..usual };
+    let parameters = bridge::Parameters { most, first: usual.first.min(most), ageing: args.ageing, ..usual };
     site.begin("addresses");
     let Site { station, running, size, .. } = site;
     let mut forget: Box<Reset<'_>> = match (&args.forget_command, args.ageing, running.as_mut()) {
@@ -232,18 +237,20 @@ fn errored(site: &mut Site, found: &mut Found) -> Result<(), String> {
     let exchanged =
         site.station.exchange(0, &frames, 100, Duration::from_millis(200)).map_err(|why| why.to_string())?;
     let ports = site.station.port_count() as u64 - 1;
+    let mut sent = Vec::new();
     for ((kind, _), exchanged) in kinds.iter().zip(exchanged) {
         if exchanged.sent == 0 {
             found.text += &format!("             errored frames: {kind} cannot be sent by these ports\n");
             continue;
         }
+        sent.push(*kind);
         // Where the destination is not known, one frame comes out everywhere.
         let share = (exchanged.received as f64 / exchanged.sent as f64).min(ports as f64);
         found.note(format!("test.rfc2889.errored.{kind}.{}", site.size), "", share.min(1.0));
         found.text +=
             &format!("             errored frames: of {kind} ones {:.0} % pass\n", 100.0 * share.min(1.0));
     }
-    found.deviate(&bridge::errored_ledger(&["oversize", "undersize"]));
+    found.deviate(&bridge::errored_ledger(Some(&sent)));
     Ok(())
 }
 
@@ -253,7 +260,7 @@ fn broadcast(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
     flow.dst_mac = MacAddr([0xff; 6]);
     replan(site, vec![vec![flow]], true)?;
     let rate = greatest_rate(site, &args.search, "rfc2889.broadcast", found)?;
-    found.deviate(&bridge::broadcast_ledger(trial_time(args), &[site.size]));
+    found.deviate(&bridge::broadcast_ledger(&load(site, args, &[site.size])));
     if rate == 0.0 {
         return Ok(());
     }

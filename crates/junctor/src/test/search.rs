@@ -7,10 +7,11 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use clap::ValueEnum as _;
 use serde_json::{Value, json};
 use tester::search::load::Origin;
 use tester::search::throughput::Limit;
-use tester::search::{medium, setup, soak, throughput};
+use tester::search::{medium, setup, soak, throughput, transition};
 use tester::station::{Plan, Station};
 
 use super::device::{Driver, Running};
@@ -219,6 +220,17 @@ impl Wanted {
         self.reset.check(&search.common.device, search.common.workers.unwrap_or(1))
     }
 
+    /// The names of those that are not done. All but loss take the throughput, which is measured unless it is known.
+    fn left_out(&self, wanted: &[Procedure]) -> Vec<String> {
+        let is_searched = self.at.is_none() && wanted.iter().any(|what| *what != Procedure::Loss);
+        let is_done = |what: &Procedure| match what {
+            Procedure::Throughput => is_searched,
+            what => wanted.contains(what),
+        };
+        let left_out = Procedure::value_variants().iter().filter(|what| !is_done(what));
+        left_out.filter_map(|what| Some(what.to_possible_value()?.get_name().to_owned())).collect()
+    }
+
     /// Carries them out; a reset only with the `least` of all sizes.
     pub(super) fn run(
         &self,
@@ -230,7 +242,9 @@ impl Wanted {
         if self.only == [Procedure::Latency] {
             site.timed()?;
         }
-        for procedure in self.procedures(search.profile) {
+        let wanted = self.procedures(search.profile);
+        found.deviate(&setup::tests_ledger(&self.left_out(&wanted)));
+        for procedure in wanted {
             if procedure == Procedure::Latency && procedures::is_untimed(site, "RFC 2544 26.2", found) {
                 continue;
             }
@@ -293,6 +307,7 @@ pub(super) struct Rfc8219 {
   implied_buffer_us.SIZE    how long it takes
   corrected_buffer_us.SIZE  the same less what the device forwarded meanwhile
   buffer_frames.SIZE        the buffer that this comes to
+  longest_frames.SIZE       the longest that was tried
 The throughput is searched for as test rfc2544 does and told by the same names, unless --at names it.
 
 Examples:
@@ -414,6 +429,7 @@ pub(super) fn greatest_rate(
     // A bridge's throughput is another document's.
     if !document.starts_with("rfc2889") {
         found.deviate(&report.ledger);
+        found.deviate(&throughput::report_ledger(size, site.is_medium));
     }
     Ok(rate)
 }
@@ -429,6 +445,8 @@ pub(super) fn rfc8219(args: &Rfc8219) -> u8 {
     each_size(&args.search, "test rfc8219", |site, found| {
         found.ask(json!({ "at": args.at }));
         site.timed()?;
+        let ports = site.station.port_count();
+        found.deviate(&transition::ledger(site.size, site.senders, ports, site.is_medium));
         let rate = throughput(site, &args.search, args.at, found)?;
         if rate > 0.0 {
             procedures::tagged_latency(site, &args.search, rate, found)?;

@@ -18,12 +18,14 @@
 
 use std::time::Duration;
 
-use super::{Error, Ledger, Level, Summary, require, seconds};
+use super::load::Origin;
+use super::setup::ETHERNET_SIZES;
+use super::{Error, Ledger, Level, Sizes, Summary, Wanted, require, seconds};
 use crate::trial::{Invalid, Outcome};
 
 /// Sends bursts.
 pub trait Bursts {
-    /// Sends `frames` frames with the least gap that the medium allows, and counts what arrives until `settle` after the last.
+    /// Sends `frames` frames with the least gap that the medium allows, and counts what arrives until nothing more has for `settle`.
     ///
     /// # Errors
     /// Something other than the device's buffers decided it.
@@ -35,8 +37,12 @@ pub trait Bursts {
 pub struct Parameters {
     /// Frames a second in a burst: the medium's rate.
     pub line_rate: f64,
-    /// The device's throughput for frames of this size, measured before.
+    /// The device's throughput for frames of this size.
     pub throughput: f64,
+    /// Where that comes from.
+    pub origin: Origin,
+    /// Whether the rate is a medium's, and not only what the tester reaches by itself.
+    pub medium: bool,
     /// The longest burst.
     pub longest: Duration,
     /// If even that passes, the search is done once more up to this.
@@ -57,6 +63,8 @@ impl Parameters {
         Parameters {
             line_rate,
             throughput,
+            origin: Origin::Found,
+            medium: true,
             longest: Duration::from_secs(2),
             longest_retry: Duration::from_secs(30),
             step_frames: 1,
@@ -226,55 +234,134 @@ impl Search<'_> {
 fn ledger(parameters: &Parameters, at_longest: usize, unsent: bool) -> Ledger {
     let mut ledger = Ledger::default();
     let two_seconds = Duration::from_secs(2);
+    let section = "RFC 2544 26.4";
     ledger.note(
-        "RFC 2544 26.4",
+        section,
         Level::Should,
         "at least 50 repetitions, of which the average is reported",
         parameters.repetitions >= 50,
         format_args!("{} repetitions", parameters.repetitions),
     );
     ledger.note(
-        "RFC 2544 26.4",
+        section,
         Level::Must,
         "a trial lasts at least 2 s",
         parameters.settle >= two_seconds,
         format_args!("bursts with {} after them", seconds(parameters.settle)),
     );
     ledger.note(
-        "RFC 9004 6.2",
-        Level::Must,
-        "at least 2 s between a burst's arrival and the next, for buffers to empty",
-        parameters.settle >= two_seconds,
-        format_args!("{}", seconds(parameters.settle)),
+        section,
+        Level::Plain,
+        "bursts are sent with the least gap of the medium",
+        parameters.medium && !unsent,
+        match unsent {
+            true => "the tester could not send some bursts whole in their time",
+            false => "no link was named: the gap is the least of the tester's own",
+        },
     );
+    ledger.note_table(section);
+    search(&mut ledger, parameters, at_longest);
+    reported(&mut ledger, parameters);
+    ledger
+}
+
+/// RFC 9004 6.1 to 6.3: how the longest burst is found.
+fn search(ledger: &mut Ledger, parameters: &Parameters, at_longest: usize) {
+    use Level::{Must, Plain, Should};
     ledger.note(
-        "RFC 9004 6.2",
-        Level::Must,
-        "results at the search's upper limit are repeated with a higher one",
-        at_longest == 0,
-        format_args!("{at_longest} searches ended at the longest burst, which the device may exceed"),
-    );
-    // Every record has them, as `bursts` of its conditions.
-    ledger.note(
-        "RFC 9004 6.2",
-        Level::Must,
-        "the search is a binary one, and its parameters and its step are reported",
-        true,
-        "",
+        "RFC 9004 5",
+        Should,
+        "loss that has nothing to do with buffers is avoided or made up for",
+        parameters.failures > 1,
+        "a burst failed at its first loss, and what else takes the device's time was not looked for",
     );
     ledger.note(
         "RFC 9004 6.1",
-        Level::Plain,
+        Plain,
         "only for frame sizes whose throughput is below the medium's rate",
         parameters.throughput < parameters.line_rate,
         "the throughput is the medium's rate: bursts do not fill the device's buffers",
     );
+    let section = "RFC 9004 6.2";
     ledger.note(
-        "RFC 2544 26.4",
-        Level::Plain,
-        "bursts are sent with the least gap of the medium",
-        !unsent,
-        "the tester could not send some bursts whole in their time",
+        section,
+        Must,
+        "at least 2 s after the last frame that came of a burst, for buffers to empty",
+        parameters.settle >= Duration::from_secs(2),
+        seconds(parameters.settle),
+    );
+    // The wait is at least as long as the burst.
+    ledger.always(section, Must, "a longer wait after bursts of more than 2 s");
+    // A number of seconds that the user gives, without a limit.
+    ledger.always(section, Must, "the longest burst can be set to as much as 30 s");
+    ledger.note(
+        section,
+        Must,
+        "results at the search's upper limit are repeated with a higher one",
+        at_longest == 0,
+        format_args!("{at_longest} searches ended at the longest burst, which the device may exceed"),
+    );
+    // It bisects; whether a burst that fails is tried again is the second.
+    ledger.always(
+        section,
+        Must,
+        "binary search, or binary search with loss verification (ETSI GS NFV-TST 009)",
+    );
+    // There is one repetition at least, and each begins between no frame and the longest burst.
+    ledger.always("RFC 9004 6.3", Must, "the test is repeated a number of times, each a search of its own");
+}
+
+/// RFC 9004 6.2, 6.3 and 7: what is told. A record has all of it for each frame size, and the text most.
+fn reported(ledger: &mut Ledger, parameters: &Parameters) {
+    use Level::{Must, Should};
+    ledger.always("RFC 9004 6.2", Must, "the parameters of the search are reported");
+    ledger.always("RFC 9004 6.2", Must, "its step size is reported, in frames");
+    ledger.always("RFC 9004 6.3", Must, "the value of each repetition is available");
+    ledger.always("RFC 9004 7", Must, "the number of repetitions is reported");
+    ledger.always("RFC 9004 7", Should, "least, greatest and standard deviation are reported");
+    ledger.note(
+        "RFC 9004 7",
+        Should,
+        "the corrected buffer time is reported",
+        parameters.origin == Origin::Found,
+        format_args!("it is, though {}", parameters.origin.doubt().unwrap_or_default()),
+    );
+    ledger.always("RFC 9004 7", Should, "the longest burst that was tried is reported");
+    ledger.note_table("RFC 9004 7");
+}
+
+/// What RFC 9004 5 asks to be known before bursts of frames of this size are sent, or before it is said that none need be.
+pub fn prerequisites_ledger(size: usize, origin: Origin, medium: bool) -> Ledger {
+    let section = "RFC 9004 5";
+    let mut ledger = Ledger::default();
+    ledger.note(
+        section,
+        Level::Must,
+        "the medium's speed and protocol are known, and make the greatest rate",
+        medium,
+        "no link was named: the greatest rate is what the tester reaches by itself",
+    );
+    ledger.note_sizes(
+        section,
+        Level::Must,
+        "the throughput of all recommended frame sizes is known",
+        Sizes::new(Wanted::All(ETHERNET_SIZES.to_vec()), &[size]),
+    );
+    let measured = origin == Origin::Found;
+    ledger.note(
+        section,
+        Level::Must,
+        "it is measured, without loss (RFC 2544 26.1)",
+        measured,
+        origin.doubt().unwrap_or_default(),
+    );
+    ledger.note(
+        section,
+        Level::Must,
+        "with the same directions and flows as the bursts",
+        // One plan serves both, unless the rate is not from here.
+        origin != Origin::Named,
+        origin.doubt().unwrap_or_default(),
     );
     ledger
 }
@@ -300,7 +387,17 @@ mod tests {
         assert!((report.buffer_frames() - 4096.0).abs() <= 1.5, "{}", report.buffer_frames());
         assert!(report.corrected_buffer_time() < report.implied_buffer_time());
         assert_eq!((report.bursts.len(), report.frames.stdev, report.is_valid()), (50, 0.0, true));
-        assert_eq!(report.ledger.deviations().count(), 0);
+        let missed: Vec<&str> = report.ledger.deviations().map(|clause| clause.section).collect();
+        // The tables, and that nothing makes up for other loss.
+        assert_eq!(missed, ["RFC 2544 26.4", "RFC 9004 5", "RFC 9004 7"]);
+    }
+
+    #[test]
+    fn what_must_be_known_before_is_judged_by_where_it_comes_from() {
+        let missed = |origin, medium| prerequisites_ledger(64, origin, medium).deviations().count();
+        // Other sizes do their part in their runs.
+        assert_eq!([missed(Origin::Found, true), missed(Origin::Found, false)], [1, 2]);
+        assert_eq!([missed(Origin::Named, true), missed(Origin::Reached, true)], [3, 2]);
     }
 
     #[test]

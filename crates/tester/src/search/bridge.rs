@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use super::setup::ETHERNET_SIZES;
-use super::{Error, Ledger, Level, Sizes, Wanted, require, seconds};
+use super::{Error, Ledger, Level, Sizes, Wanted, contents, require, seconds};
 use crate::trial::Invalid;
 
 /// What came of one attempt to teach a bridge.
@@ -65,12 +65,14 @@ pub struct Parameters {
     pub rate_max: f64,
     /// The rate is found to this share of it.
     pub resolution: f64,
+    /// After how long the bridge forgets an address that is not heard of, if that is known.
+    pub ageing: Option<Duration>,
 }
 
 impl Parameters {
     /// To the address and to 1 % of the rate; addresses are offered at `rate` frames a second while they are counted.
     pub fn rfc(rate: f64, rate_max: f64) -> Parameters {
-        Parameters { first: 1024, most: 1 << 18, rate, rate_max, resolution: 0.01 }
+        Parameters { first: 1024, most: 1 << 18, rate, rate_max, resolution: 0.01, ageing: None }
     }
 
     /// Fewer addresses, and the rate to a tenth.
@@ -223,12 +225,21 @@ fn ledger(
     capacity: u64,
     is_limited: bool,
 ) -> Ledger {
+    use Level::{Must, Plain, Should};
     let mut ledger = Ledger::default();
-    ledger.note("RFC 2889 5.7", Level::Must, "a learning, a test and a monitoring port", true, "");
+    for section in ["RFC 2889 5.7.3", "RFC 2889 5.8.3"] {
+        ageing(&mut ledger, section, parameters, lessons);
+        // With fewer there is no lesson.
+        ledger.always(section, Must, "a learning, a test and a monitoring port");
+        // No lesson begins otherwise.
+        ledger.always(section, Plain, "before each iteration the bridge forgets all addresses");
+    }
+    // What is counted as flooded has the tester's signature.
+    ledger.always("RFC 2889 5.7.3", Must, "frames of the bridge's own are not counted as flooded");
     ledger.note(
-        "RFC 2889 5.7",
-        Level::Plain,
-        "the number of addresses is raised until frames are lost or flooded",
+        "RFC 2889 5.7.3",
+        Plain,
+        "the number of addresses is searched for until frames are lost or flooded",
         capacity < parameters.most && !is_limited,
         match is_limited {
             true => format!("the tester failed to offer more than {capacity} in time"),
@@ -236,13 +247,60 @@ fn ledger(
         },
     );
     ledger.note(
-        "RFC 2889 5.8",
-        Level::Plain,
+        "RFC 2889 5.8.3",
+        Plain,
         "learning frames are offered at the rate asked for",
         lessons.iter().all(|(_, _, lesson)| !lesson.is_doubtful() && !lesson.overran),
         "the tester could not offer some rates; they count as failed by the tester",
     );
+    // The rate is searched for with one number, half of the capacity.
+    ledger.always("RFC 2889 5.8.3", Must, "the number of addresses is the same in all iterations");
+    ledger.always("RFC 2889 5.8.3", Should, "it is at most the caching capacity");
+    let half = "half of it, for tables that hash addresses are not filled evenly";
+    ledger.never("RFC 2889 5.8.3", Plain, "it is the caching capacity", half);
+    for section in ["RFC 2889 5.7.5", "RFC 2889 5.8.5"] {
+        ledger.never(
+            section,
+            Should,
+            "a table of all iterations: addresses, load, frames offered and received, and those flooded by port",
+            "the list of trials has frames sent, received and flooded, those of all ports together",
+        );
+        destination(&mut ledger, section);
+    }
     ledger
+}
+
+fn ageing(
+    ledger: &mut Ledger,
+    section: &'static str,
+    parameters: &Parameters,
+    lessons: &[(u64, f64, Lesson)],
+) {
+    let unknown = "how long it takes the bridge to forget was not told (--ageing)";
+    let known = parameters.ageing.is_some();
+    ledger.note(section, Level::Must, "the bridge's ageing time is known", known, unknown);
+    let longest = lessons.iter().map(|(addresses, rate, _)| *addresses as f64 / rate).fold(0.0, f64::max);
+    ledger.note(
+        section,
+        Level::Must,
+        "it is longer than learning takes",
+        parameters.ageing.is_some_and(|ageing| ageing.as_secs_f64() > longest),
+        match known {
+            true => format!("learning took up to {longest:.1} s"),
+            false => unknown.to_owned(),
+        },
+    );
+}
+
+/// What no run looks at: frames are known by their signature, and by the port at which they arrive.
+fn destination(ledger: &mut Ledger, section: &'static str) {
+    ledger.never(
+        section,
+        Level::Must,
+        "received frames have the right destination address",
+        "their signature is looked at, and where they arrived; not their destination address",
+    );
+    ledger.always(section, Level::Should, "received frames have the tester's signature");
 }
 
 /// Loads at which the forwarding rate is measured for the greatest one (RFC 2889 5.1.4), in frames a second of each port: from the
@@ -254,74 +312,186 @@ pub fn loads(greatest: f64, throughput: f64) -> Vec<f64> {
     loads
 }
 
-/// What RFC 2889 asks of sizes and of how long trials are, in a `section`.
-fn trials(ledger: &mut Ledger, section: &'static str, trial: Duration, sizes: &[usize]) {
+/// How a bridge was loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Load<'a> {
+    /// How long trials were that are no search's.
+    pub trial: Duration,
+    /// Frame sizes in bytes with FCS.
+    pub sizes: &'a [usize],
+    /// Whether the link's rate is known.
+    pub linked: bool,
+    /// Whether one clock starts all ports.
+    pub here: bool,
+}
+
+/// What RFC 2889 asks of the parameters of a test, in a `section`.
+fn parameters(ledger: &mut Ledger, section: &'static str, load: &Load<'_>) {
+    use Level::{Plain, Should};
     ledger.note_sizes(
         section,
-        Level::Plain,
+        Plain,
         "frames of 64, 128, 256, 512, 1024, 1280 and 1518 bytes",
-        Sizes::new(Wanted::All(ETHERNET_SIZES.to_vec()), sizes),
+        Sizes::new(Wanted::All(ETHERNET_SIZES.to_vec()), load.sizes),
     );
+    let trial = load.trial;
+    let asks = "trials of 30 s";
     ledger.note(
         section,
-        Level::Should,
-        "trials of 30 s",
+        Plain,
+        asks,
         trial >= Duration::from_secs(30),
         format_args!("trials of {}", seconds(trial)),
     );
+    // A number of seconds that the user gives.
+    ledger.always(section, Should, "the time of a trial can be set from 1 to 300 s");
 }
 
-/// What RFC 2889 5.1 asks of forwarding, given the frame sizes and how long the trials were, and whether the tester offered all of the
-/// greatest load.
-pub fn forwarding_ledger(trial: Duration, sizes: &[usize], kept_up: bool) -> Ledger {
-    use Level::{Must, Plain, Should};
-    let mut ledger = Ledger::default();
-    trials(&mut ledger, "RFC 2889 5.1", trial, sizes);
-    let mut note = |level, asks, met, done| ledger.note("RFC 2889 5.1", level, asks, met, done);
-    note(Should, "the number of addresses of a port is a power of two", true, "");
-    note(Must, "each port sends to all others in turn", true, "");
-    note(Must, "the load is varied to find the throughput", true, "");
-    note(Must, "received frames have the right destination address", true, "");
-    note(Should, "received frames have the tester's signature", true, "");
-    note(Must, "frames that were flooded are not counted as received", true, "");
-    note(Must, "the forwarding rate at the greatest load is told, with that load", true, "");
-    note(
-        Plain,
-        "the greatest load is the medium's",
-        kept_up,
-        "the tester could not offer all of it: what it did offer is told",
+/// The graph that RFC 2889 asks for, in a `section`: that of the page which is made of a record.
+fn graph(ledger: &mut Ledger, section: &'static str, load: &Load<'_>) {
+    let asks = "the results are a graph by frame sizes";
+    ledger.note_sizes(section, Level::Should, asks, Sizes::new(Wanted::AtLeast(2), load.sizes));
+    let asks = "a line of the graph is the theoretical rate";
+    let done = "no link was named: it is what the tester reaches by itself";
+    ledger.note(section, Level::Should, asks, load.linked, done);
+}
+
+/// RFC 2889 3 and 4: addresses, and the signature of frames.
+fn frames(ledger: &mut Ledger, load: &Load<'_>) {
+    use Level::{Must, Should};
+    contents::mac_addresses(ledger);
+    ledger.never(
+        "RFC 2889 3",
+        Must,
+        "the hosts' addresses can be chosen",
+        "they are made of port and number",
     );
-    note(Must, "the greatest forwarding rate of several loads is told, with its load", true, "");
-    ledger
+    // Each sends all the time from when the bridge was shown it.
+    ledger.always("RFC 2889 3", Must, "the bridge learns all addresses before the trials");
+    ledger.always("RFC 2889 3", Should, "addresses are not forgotten before a trial ends");
+    let done = "frames come through before; which are flooded is seen in the trials";
+    ledger.never("RFC 2889 3", Should, "it is verified that they were learnt", done);
+    ledger.always("RFC 2889 4", Must, "frames have a signature in their UDP data");
+    ledger.note(
+        "RFC 2889 4",
+        Should,
+        "it stands behind byte 56, or at the end",
+        load.sizes.iter().all(|size| *size <= 64),
+        "it stands in bytes 42 to 60",
+    );
 }
 
-/// What RFC 2889 5.10 asks of broadcast frames, given the frame sizes and how long the trials were.
-pub fn broadcast_ledger(trial: Duration, sizes: &[usize]) -> Ledger {
+/// What RFC 2889 5.1 asks of forwarding, given whether the tester offered all of the greatest load.
+pub fn forwarding_ledger(load: &Load<'_>, kept_up: bool) -> Ledger {
     let mut ledger = Ledger::default();
-    trials(&mut ledger, "RFC 2889 5.10", trial, sizes);
-    let mut note = |level, asks| ledger.note("RFC 2889 5.10", level, asks, true, "");
-    note(Level::Must, "a frame counts as forwarded to each port at which it arrives");
-    note(Level::Plain, "the latency is that at the throughput");
+    frames(&mut ledger, load);
+    let section = "RFC 2889 5.1.2";
+    parameters(&mut ledger, section, load);
+    // The plan has one host for each port, and no bursts.
+    ledger.always(section, Level::Should, "the number of addresses of a port is a power of two");
+    ledger.never(
+        section,
+        Level::Should,
+        "bursts vary between 1 and 930 frames",
+        "single frames, at a steady rate",
+    );
+    mesh(&mut ledger, load);
+    rates(&mut ledger, kept_up);
+    graph(&mut ledger, "RFC 2889 5.1.5", load);
+    for (section, traffic) in [
+        ("RFC 2889 5.2", "one port to many and many to one"),
+        ("RFC 2889 5.3", "two bridges and the link between them"),
+        ("RFC 2889 5.4", "half of the ports to the other half"),
+        ("RFC 2889 5.5", "congestion control: head of line blocking and back pressure"),
+        ("RFC 2889 5.6", "forward pressure: frames closer than the medium allows"),
+    ] {
+        ledger.never(section, Level::Plain, traffic, "there is no such test");
+    }
     ledger
 }
 
-/// What RFC 2889 5.9 asks of errored frames, as far as ports without access to the frame check sequence can do it.
-pub fn errored_ledger(sent: &[&str]) -> Ledger {
+/// RFC 2889 5.1.3: who sends to whom.
+fn mesh(ledger: &mut Ledger, load: &Load<'_>) {
+    use Level::{Must, Should};
+    let section = "RFC 2889 5.1.3";
+    // A schedule has a number of frames, which are all sent, or named as unsent.
+    ledger.always(section, Must, "ports send so many frames (frame based), or for so long (time based)");
+    ledger.note(
+        section,
+        Should,
+        "all ports start within 1 % of a trial",
+        load.here,
+        "agents start when they are told, and how far apart is not measured",
+    );
+    // So the plan has its flows, in the order of the document's table.
+    ledger.always(section, Must, "each port sends to all others in turn, beginning with its neighbour");
+    ledger.always(section, Must, "for every address learning frames are sent");
+}
+
+/// RFC 2889 5.1.4: what is counted and told.
+fn rates(ledger: &mut Ledger, kept_up: bool) {
+    use Level::{Must, Plain, Should};
+    let section = "RFC 2889 5.1.4";
+    destination(ledger, section);
+    // What arrives at another port than the flow's has an account of its own, and what is not the tester's, too.
+    ledger.always(section, Must, "frames that were flooded are not counted as received");
+    ledger.always(section, Must, "frames of the bridge's own are not counted as received");
+    // Of every trial.
+    ledger.always(section, Should, "frame loss is reported");
+    // They are what a search does, and what is measured behind it.
+    ledger.always("RFC 2889 5.1.4.1", Must, "the load is varied to find the throughput");
+    let section = "RFC 2889 5.1.4.2";
+    ledger.always(section, Must, "the forwarding rate at the greatest load is told, with that load");
+    let done = "the tester could not offer all of it: what it did offer is told";
+    ledger.note(section, Plain, "the greatest load is the medium's", kept_up, done);
+    ledger.always(section, Must, "the greatest forwarding rate of several loads is told, with its load");
+}
+
+/// What RFC 2889 5.10 asks of broadcast frames.
+pub fn broadcast_ledger(load: &Load<'_>) -> Ledger {
+    let mut ledger = Ledger::default();
+    parameters(&mut ledger, "RFC 2889 5.10.2", load);
+    let section = "RFC 2889 5.10.3";
+    // The first port sends, and each other port has an account of its own.
+    ledger.always(section, Level::Plain, "one port sends, and all others are measured");
+    ledger.never(
+        section,
+        Level::Plain,
+        "the latency to each port is that of a single frame",
+        "it is that of all frames of a stream at the throughput, to all ports together",
+    );
+    // The list of trials has the first; the throughput is the second, of all that was offered.
+    ledger.always("RFC 2889 5.10.4", Level::Should, "frame loss is reported");
+    ledger.always("RFC 2889 5.10.4", Level::Should, "the forwarding rate is reported, with its load");
+    graph(&mut ledger, "RFC 2889 5.10.5", load);
+    ledger
+}
+
+/// What RFC 2889 5.9 asks of errored frames, as far as ports without access to the frame check sequence can do it: these
+/// errors were sent. None where the ports send nothing of the kind.
+pub fn errored_ledger(sent: Option<&[&str]>) -> Ledger {
     let mut ledger = Ledger::default();
     let done = match sent {
-        [] => "agents send what makes up flows only: none".to_owned(),
+        None => "agents send what makes up flows only: none".to_owned(),
         // Linux takes a frame with an FCS of its own (SO_NOFCS) for few drivers; a virtual cable's refuses it, and its frames have none.
-        kinds => {
+        Some(kinds) => {
             format!("the tester's ports send whole frames with a right FCS only: {}", kinds.join(" and "))
         }
     };
     ledger.note(
-        "RFC 2889 5.9",
+        "RFC 2889 5.9.3",
         Level::Must,
-        "oversize, undersize, CRC, dribble bit and alignment errors",
+        "each of the errors is checked: oversize, undersize, CRC, dribble bit and alignment errors",
         false,
         done,
     );
+    if sent.is_some() {
+        let done = "a hundred of each, as fast as they are sent";
+        ledger.never("RFC 2889 5.9.2", Level::Should, "the test is run with several loads", done);
+        ledger.never("RFC 2889 5.9.2", Level::Plain, "trials of 30 s", done);
+        let asks = "for each error it is told whether the bridge passes or fails";
+        ledger.never("RFC 2889 5.9.5", Level::Must, asks, "the share of frames that came through is told");
+    }
     ledger
 }
 
@@ -329,6 +499,9 @@ pub fn errored_ledger(sent: &[&str]) -> Ledger {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Demands on both searches that no run meets.
+    const NEVER: usize = 5;
 
     /// Holds so many addresses, and learns so many a second.
     struct Bridge {
@@ -352,11 +525,16 @@ mod tests {
         assert_eq!(loads(10.0, 7.5), [10.0, 9.0, 8.0, 7.5]);
         assert_eq!((loads(10.0, 10.0), loads(10.0, 9.99)), (vec![10.0], vec![10.0, 9.99]));
         assert_eq!(loads(10.0, 0.0).len(), 10);
+        let good = Load { trial: Duration::from_secs(30), sizes: &ETHERNET_SIZES, linked: true, here: true };
+        let poor = Load { trial: Duration::from_secs(15), sizes: &[64], linked: false, here: false };
         let missed = |ledger: Ledger| ledger.deviations().count();
-        let half_minute = Duration::from_secs(30);
-        assert_eq!(missed(forwarding_ledger(half_minute, &ETHERNET_SIZES, true)), 0);
-        assert_eq!(missed(forwarding_ledger(half_minute / 2, &[64], false)), 3);
-        assert_eq!(missed(broadcast_ledger(half_minute / 2, &[64])), 2);
+        // What no run does: tests, addresses, bursts, and a look at destinations; and the signature is not at the end of long frames.
+        let never = 5 + 3 + 1 + 1;
+        assert_eq!(missed(forwarding_ledger(&good, true)), never + 1);
+        // Sizes, twice, times, the link, the load, and the clocks.
+        assert_eq!(missed(forwarding_ledger(&poor, false)), never + 6);
+        assert_eq!((missed(broadcast_ledger(&good)), missed(broadcast_ledger(&poor))), (1, 5));
+        assert_eq!([None, Some(&["oversize"][..])].map(|sent| missed(errored_ledger(sent))), [1, 4]);
     }
 
     #[test]
@@ -367,7 +545,7 @@ mod tests {
         let all =
             run(&mut Bridge { capacity: u64::MAX, rate: 1e9, tester_rate_max: 1e9 }, &parameters).unwrap();
         assert_eq!((all.capacity, all.rate, all.at_most), (1 << 14, Some(1e6), true));
-        assert!(all.limited_by_tester && all.ledger.deviations().count() == 1);
+        assert!(all.limited_by_tester && all.ledger.deviations().count() == NEVER + 5);
         let error = run(
             &mut Bridge { capacity: 1, rate: 1.0, tester_rate_max: 1.0 },
             &Parameters { first: 0, ..parameters },
@@ -381,7 +559,14 @@ mod tests {
         let report = run(&mut bridge, &Parameters::rfc(1e3, 1e6)).unwrap();
         assert!(report.limited_by_tester && report.capacity == 3000);
         assert!((0.98e5..=1e5).contains(&report.rate.unwrap()), "{:?}", report.rate);
-        assert_eq!(report.ledger.deviations().count(), 1);
+        assert_eq!(report.ledger.deviations().count(), NEVER + 5);
+        // 4096 addresses at 1000 a second.
+        let mut missed = |ageing| {
+            let parameters =
+                Parameters { ageing: Some(Duration::from_secs(ageing)), ..Parameters::rfc(1e3, 1e6) };
+            run(&mut bridge, &parameters).unwrap().ledger.deviations().count()
+        };
+        assert_eq!([4, 5].map(&mut missed), [NEVER + 3, NEVER + 1]);
     }
 
     /// Learns everything that is taught evenly; the tester has no turn in the first of so many lessons.

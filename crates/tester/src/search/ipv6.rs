@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::{Ledger, Level, Sizes, Wanted};
-use crate::extension::{CHAIN, Extension};
+use crate::extension::{self, CHAIN, Extension};
 use crate::frame::Flow;
 
 /// Frame sizes for Ethernet in bytes, with FCS (RFC 5180 5.1.1). The first has no room for the signature of a test frame.
@@ -67,7 +67,7 @@ pub fn ledger(done: &Done) -> Ledger {
 
 /// RFC 5180 5.1, 5.2, 5.4 and 6.2.
 fn traffic(ledger: &mut Ledger, done: &Done) {
-    use Level::Should;
+    use Level::{Plain, Should};
     let least = "84 bytes is the least with room for the tester's signature, as 5.1 expects".to_owned();
     ledger.note_sizes(
         "RFC 5180 5.1.1",
@@ -83,7 +83,7 @@ fn traffic(ledger: &mut Ledger, done: &Done) {
     );
     ledger.note(
         "RFC 5180 5.2.1",
-        Should,
+        Plain,
         "iterations with prefixes of 48, 64, 126 and 128 bits for the destinations",
         false,
         "the device's routes have one length",
@@ -149,6 +149,11 @@ fn extension_headers(ledger: &mut Ledger, done: &Done) {
         has(&CHAIN),
         "the chain was not sent",
     );
+    if has(&CHAIN) {
+        let length = extension::length(&CHAIN);
+        let asks = "the chain is longer than 32 bytes";
+        ledger.note("RFC 5180 5.3", Should, asks, length > 32, format_args!("{length} bytes"));
+    }
     let missing: Vec<String> = HOP_BY_HOP_PERCENT
         .iter()
         .filter(|share| !done.hop_by_hop.contains(share))
@@ -164,7 +169,7 @@ fn extension_headers(ledger: &mut Ledger, done: &Done) {
     if !done.hop_by_hop.is_empty() {
         ledger.note(
             "RFC 5180 5.3",
-            Must,
+            Plain,
             "the device's resources are monitored at each of these rates",
             done.load_seen,
             "its processors are not this machine's, or not known",
@@ -194,9 +199,16 @@ fn conditions(ledger: &mut Ledger, done: &Done) {
     }
     ledger.note(
         "RFC 5180 7",
-        Level::Must,
+        Level::Should,
         "the tests are done without extension headers, with one, and with the chain",
         missing.is_empty(),
+        format_args!("not {}", missing.join(", not ")),
+    );
+    ledger.note(
+        "RFC 5180 7",
+        Level::Must,
+        "the tests are done without extension headers, and with one or several",
+        has(&[]) && done.chains.iter().any(|chain| !chain.is_empty()),
         format_args!("not {}", missing.join(", not ")),
     );
     let mut missing = Vec::new();

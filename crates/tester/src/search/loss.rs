@@ -127,9 +127,33 @@ fn ledger(parameters: &Parameters, points: &[Point], reached_no_loss: bool) -> L
     ledger.note(
         "RFC 2544 26.3",
         Level::Should,
-        "the first trial offers the greatest rate of the medium",
+        "the first trial is at the greatest rate, and each offers its rate in full",
         kept_up,
         "the tester could not offer all rates",
+    );
+    ledger
+}
+
+/// What RFC 2544 26.3 asks of a report on loss, where a `medium`'s rate is known. The graph is that of the page which is made of a
+/// record.
+pub fn report_ledger(medium: bool) -> Ledger {
+    let section = "RFC 2544 26.3";
+    let mut ledger = Ledger::default();
+    // Each run has the curve, over shares of the greatest rate, and in percent.
+    ledger.always(section, Level::Should, "the results are a graph");
+    ledger.always(section, Level::Must, "its Y axis is the percentage of frames lost");
+    ledger.note(
+        section,
+        Level::Must,
+        "its X axis is the percentage of the theoretical rate of the medium",
+        medium,
+        "no link was named: it is that of the rate that the tester reaches by itself",
+    );
+    ledger.never(
+        section,
+        Level::Must,
+        "both axes go from 0 to 100 percent",
+        "they begin at 0 and go a little beyond the greatest value",
     );
     ledger
 }
@@ -175,5 +199,6 @@ mod tests {
         assert_eq!(said[1], "steps of 20 %");
         assert_eq!(said.len(), 4);
         assert!(run(&mut device, &Parameters { step: 0.0, ..parameters }).is_err());
+        assert_eq!([true, false].map(|medium| report_ledger(medium).deviations().count()), [1, 2]);
     }
 }

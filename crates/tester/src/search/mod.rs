@@ -15,7 +15,9 @@
 //! | [`load`] | nothing, but whether a procedure ran at the throughput | RFC 2544 26.2, RFC 8219 7 |
 //! | [`observe`] | which trials tell single frames' delays | RFC 2544 26.2, RFC 8219 7 |
 //! | [`ipv6`] | nothing, but which demands on tests with IPv6 are met | RFC 5180 |
-//! | [`setup`] | nothing, but which demands on every test are met | RFC 2544 7 to 23 |
+//! | [`transition`] | nothing, but which demands on devices between IPv4 and IPv6 are met | RFC 8219 |
+//! | [`setup`] | nothing, but which demands on every test are met | RFC 2544 7 to 25 |
+//! | [`contents`] | nothing, but which demands on what frames hold are met | RFC 2544 8, RFC 4814 |
 //!
 //! No procedure does I/O or looks at a clock: each asks a [`Measurer`] (or, where loss over time matters, a [`stream::Streams`]) and
 //! computes. So each is tested on devices that are computed too, and a run can be replayed from its list of trials.
@@ -25,6 +27,7 @@
 
 pub mod back_to_back;
 pub mod bridge;
+pub mod contents;
 pub mod delay;
 pub mod ipv6;
 pub mod load;
@@ -41,6 +44,7 @@ mod sizes;
 pub mod soak;
 pub mod stream;
 pub mod throughput;
+pub mod transition;
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -172,6 +176,22 @@ impl Ledger {
     ) {
         let deviation = (!met).then(|| done.to_string());
         self.clauses.push(Clause { section, level, asks, deviation, sizes: None });
+    }
+
+    /// Notes a demand that every run meets, whatever was asked for: who calls it says why.
+    fn always(&mut self, section: &'static str, level: Level, asks: &'static str) {
+        self.note(section, level, asks, true, "");
+    }
+
+    /// Notes a demand that no run meets, and what is `done` instead.
+    fn never(&mut self, section: &'static str, level: Level, asks: &'static str, done: impl Display) {
+        self.note(section, level, asks, false, done);
+    }
+
+    /// Notes that results are asked for in a table with a row for each frame size. Those of the report lie on their side.
+    fn note_table(&mut self, section: &'static str) {
+        let done = "the table has a column for each size, and a row for each quantity";
+        self.never(section, Level::Should, "the results are a table with a row for each frame size", done);
     }
 
     /// Only the demands of this document: `RFC 2544`.

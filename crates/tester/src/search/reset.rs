@@ -22,7 +22,7 @@ pub const RFC_BEFORE: Duration = Duration::from_secs(15);
 /// What is reset (RFC 6201 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The route processor (RFC 6201 4.1.1).
+    /// The only route processor (RFC 6201 4.1.1.1).
     RouteProcessor,
     /// A line card, here: an interface or its driver (RFC 6201 4.1.2).
     LineCard,
@@ -32,6 +32,19 @@ pub enum Kind {
     Process,
     /// The power is interrupted (RFC 6201 4.3.1).
     Power,
+}
+
+impl Kind {
+    /// Where RFC 6201 has it.
+    fn section(self) -> &'static str {
+        match self {
+            Kind::RouteProcessor => "RFC 6201 4.1.1.1",
+            Kind::LineCard => "RFC 6201 4.1.2",
+            Kind::OperatingSystem => "RFC 6201 4.2.1",
+            Kind::Process => "RFC 6201 4.2.2",
+            Kind::Power => "RFC 6201 4.3.1",
+        }
+    }
 }
 
 impl fmt::Display for Kind {
@@ -59,6 +72,8 @@ pub struct Parameters {
     pub size: usize,
     /// Those of the least frames that these flows can have.
     pub least_size: usize,
+    /// Whether the link's speed is known.
+    pub linked: bool,
     /// How many ports send.
     pub sending_ports: u32,
     /// How long the stream runs before.
@@ -81,6 +96,7 @@ impl Parameters {
             origin: Origin::Found,
             size: 64,
             least_size: 64,
+            linked: true,
             sending_ports: 1,
             before: RFC_BEFORE,
             after,
@@ -201,54 +217,152 @@ fn evaluate(timeline: Timeline, parameters: &Parameters) -> Outage {
 
 fn ledger(parameters: &Parameters, outages: &[Outage]) -> Ledger {
     let mut ledger = Ledger::default();
-    let Parameters { size, least_size, .. } = *parameters;
-    let mut done: Vec<String> = parameters.origin.doubt().map(str::to_owned).into_iter().collect();
-    if size != least_size {
-        done.push(format!("with frames of {size} bytes; {least_size} are the least"));
-    }
-    if !outages.iter().all(|outage| outage.timeline.tester_kept_up()) {
-        done.push("the tester could not offer the rate".to_owned());
-    }
+    rfc2544(&mut ledger, parameters, outages);
+    reported(&mut ledger, parameters);
+    surroundings(&mut ledger, parameters.kind);
+    traffic(&mut ledger, parameters, outages);
+    kinds(&mut ledger, parameters.kind);
+    ledger
+}
+
+/// RFC 2544 26.6.
+fn rfc2544(ledger: &mut Ledger, parameters: &Parameters, outages: &[Outage]) {
+    use Level::{Plain, Should};
+    let section = "RFC 2544 26.6";
+    let kept_up = outages.iter().all(|outage| outage.timeline.tester_kept_up());
+    let unsent = (!kept_up).then_some("the tester could not offer the rate");
+    let done: Vec<&str> = [parameters.origin.doubt(), unsent].into_iter().flatten().collect();
+    ledger.note(section, Plain, "the stream runs at the throughput", done.is_empty(), done.join("; "));
+    smallest(ledger, section, parameters);
     ledger.note(
-        "RFC 2544 26.6",
-        Level::Plain,
-        "the stream runs at the throughput of the least frame size",
-        done.is_empty(),
-        done.join("; "),
-    );
-    ledger.note(
-        "RFC 6201 1.4",
-        Level::Should,
-        "the test is repeated, the number of trials and their average reported",
-        parameters.repetitions * parameters.repeats > 1,
-        "it was done once",
-    );
-    ledger.note(
-        "RFC 2544 26.6",
-        Level::Plain,
+        section,
+        Plain,
         "the stream lasts until forwarding has come back",
         outages.iter().all(Outage::recovered),
         format_args!("it did not come back within {}", seconds(parameters.after)),
     );
+    let done = "the tester knows its flows, and not to which networks the device is connected";
+    ledger.never(section, Should, "frames go to networks to which the device is connected", done);
+    // A run has one kind.
+    let asks = "resets of hardware and of software are tested, and an interruption of power";
+    ledger.never(section, Should, asks, format_args!("a {} only", parameters.kind));
+    if parameters.kind == Kind::Power {
+        let done = "for as long as the command takes that does it, which is not told";
+        ledger.never(section, Plain, "power is interrupted for 10 s", done);
+    }
+    // The text has such a line.
+    ledger.always(section, Should, "the result is a simple statement for each kind of reset");
+}
+
+fn smallest(ledger: &mut Ledger, section: &'static str, parameters: &Parameters) {
+    let Parameters { size, least_size: least, .. } = *parameters;
+    let asks = "frames have the least size";
+    ledger.note(
+        section,
+        Level::Plain,
+        asks,
+        size <= least,
+        format_args!("{size} bytes, of {least} at least"),
+    );
+}
+
+/// RFC 6201 1.3 and 1.4: how it is measured and told.
+fn reported(ledger: &mut Ledger, parameters: &Parameters) {
+    use Level::{Must, Should};
+    // Each run has both.
+    ledger.always("RFC 6201 1.3", Should, "of loss and timestamps, the method that the tester does better");
+    ledger.note(
+        "RFC 6201 1.4",
+        Should,
+        "the test is repeated, the number of trials and their average reported",
+        parameters.repetitions * parameters.repeats > 1,
+        "it was done once",
+    );
+    let speed = if parameters.linked { "" } else { ", nor the speed of its ports, for no link was named" };
+    ledger.never(
+        "RFC 6201 1.4",
+        Should,
+        "throughput in frames and bits a second, frames lost, time in ms, trials, protocol, frame size, and the ports' medium and speed",
+        format_args!("not the throughput in bits a second{speed}"),
+    );
+    ledger.never(
+        "RFC 6201 3",
+        Must,
+        "all that may weigh on the time is reported",
+        "the kind of reset and the command line are; what the device is made of, the tester does not know",
+    );
+}
+
+/// RFC 6201 3: on what it depends that a device forwards again.
+fn surroundings(ledger: &mut Ledger, kind: Kind) {
+    let done = "the device asks for its neighbours, or learns them, unless its configuration has them";
+    let asks = "forwarding comes back without others' help: addresses and routes are configured";
+    ledger.never("RFC 6201 3", Level::Should, asks, done);
+    if kind == Kind::LineCard {
+        let done = "which one the command resets, and where the flows' hosts are, the tester does not know";
+        let asks = "the line card is on the way of the frames, and all destinations are directly connected";
+        ledger.never(kind.section(), Level::Must, asks, done);
+    }
+}
+
+/// RFC 6201 4: what the device forwards before it is reset.
+fn traffic(ledger: &mut Ledger, parameters: &Parameters, outages: &[Outage]) {
+    use Level::Plain;
+    let section = parameters.kind.section();
     let clean = |outage: &Outage| {
         let event = outage.timeline.event.unwrap_or(parameters.before);
         outage.timeline.gaps.iter().all(|gap| gap.last_sent >= event)
     };
     ledger.note(
-        "RFC 6201 4",
-        Level::Plain,
+        section,
+        Plain,
         "before the reset the device forwards all of the traffic",
         outages.iter().all(clean),
         "frames were lost before the reset as well",
     );
     ledger.note(
-        "RFC 6201 4",
-        Level::Plain,
+        section,
+        Plain,
         "it does so for at least 15 s",
         parameters.before >= RFC_BEFORE,
         format_args!("for {}", seconds(parameters.before)),
     );
-    ledger
+    smallest(ledger, section, parameters);
+    let doubt = parameters.origin.doubt();
+    ledger.note(
+        section,
+        Plain,
+        "the rate is the device's throughput",
+        doubt.is_none(),
+        doubt.unwrap_or_default(),
+    );
+}
+
+/// RFC 6201 4.1 to 4.3: what is asked of some kinds.
+fn kinds(ledger: &mut Ledger, kind: Kind) {
+    use Level::{Must, Plain, Should};
+    match kind {
+        // Whatever is reset, a command or a handler does it, and nobody's hands.
+        Kind::RouteProcessor | Kind::LineCard => {
+            ledger.always("RFC 6201 4.1", Should, "no part is taken out and put in by hand");
+        }
+        Kind::OperatingSystem | Kind::Process => ledger.never(
+            "RFC 6201 4.1",
+            Must,
+            "where a device has no route processor or line card to reset, its power is interrupted",
+            format_args!("a {kind} only"),
+        ),
+        Kind::Power => ledger.never(
+            kind.section(),
+            Plain,
+            "power is interrupted for at least 15 s, which are taken off the time",
+            "the command decides how long, and nothing is taken off",
+        ),
+    }
+    if kind == Kind::Process {
+        // It is the device itself, or the command line has the command that resets it.
+        ledger.always(kind.section(), Plain, "the report says which process it was");
+    }
 }
 
 #[cfg(test)]
@@ -287,6 +401,9 @@ mod tests {
         }
     }
 
+    /// Demands that no reset of a process meets.
+    const NEVER: usize = 6;
+
     fn check(lost_ms: &[(u64, u64)], by_loss_ms: Option<u64>, by_timestamps_ms: Option<u64>) {
         let parameters = Parameters::rfc(Kind::Process, 1000.0);
         let report = run(&mut Device(lost_ms.to_vec()), &parameters).unwrap();
@@ -298,7 +415,7 @@ mod tests {
         assert_eq!(report.by_loss_s().map(|s| (s.mean * 1000.0).round() as u64), by_loss_ms);
         assert_eq!(report.by_timestamps_s().is_some(), by_timestamps_ms.is_some());
         let came_back = by_loss_ms.is_some();
-        assert_eq!(report.ledger.deviations().count(), usize::from(!came_back));
+        assert_eq!(report.ledger.deviations().count(), NEVER + usize::from(!came_back));
     }
 
     #[test]
@@ -310,6 +427,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_asked_depends_on_what_is_reset_and_how_it_is_loaded() {
+        let missed = |parameters: &Parameters| -> Vec<String> {
+            let all = ledger(parameters, &[]);
+            all.deviations().map(|clause| format!("{}: {}", clause.section, clause.asks)).collect()
+        };
+        let of = |kind| missed(&Parameters::rfc(kind, 1000.0));
+        assert!(
+            of(Kind::Power).iter().any(|asks| asks.contains("4.3.1: power is interrupted for at least 15 s"))
+        );
+        assert!(of(Kind::LineCard).iter().any(|asks| asks.contains("4.1.2: the line card is on the way")));
+        assert!(!of(Kind::RouteProcessor).iter().any(|asks| asks.contains("line card")));
+        let usual = of(Kind::Process).len();
+        assert_eq!(usual, NEVER);
+        let rfc = Parameters::rfc(Kind::Process, 1000.0);
+        assert_eq!(missed(&Parameters { size: 512, ..rfc }).len(), usual + 2);
+        assert_eq!(missed(&Parameters { origin: Origin::Named, ..rfc }).len(), usual + 2);
+        assert_eq!(missed(&Parameters { origin: Origin::Reached, ..rfc }).len(), usual + 2);
+    }
+
+    #[test]
     fn two_ports_offer_twice_as_much() {
         let parameters = Parameters { sending_ports: 2, ..Parameters::quick(Kind::LineCard, 1000.0) };
         let report = run(&mut Device(vec![(0, 1000), (0, 1000)]), &parameters).unwrap();
@@ -317,21 +454,9 @@ mod tests {
             (report.outages[0].by_loss, report.outages[0].interruptions),
             (Some(Duration::from_secs(1)), 1)
         );
-        assert_eq!(report.ledger.deviations().next().unwrap().deviation.as_deref(), Some("it was done once"));
+        let said: Vec<_> = report.ledger.deviations().filter_map(|clause| clause.deviation.clone()).collect();
+        assert!(said.iter().any(|why| why == "it was done once"), "{said:?}");
         let error = run(&mut Device(Vec::new()), &Parameters { rate: -1.0, ..parameters }).unwrap_err();
         assert_eq!(error.to_string(), "the rate is -1; it must be above 0 frames/s");
-    }
-
-    #[test]
-    fn a_reset_is_one_of_least_frames_at_the_throughput() {
-        let said = |origin, size| {
-            let parameters = Parameters { origin, size, ..Parameters::rfc(Kind::Process, 1000.0) };
-            let report = run(&mut Device(Vec::new()), &parameters).unwrap();
-            report.ledger.deviations().filter_map(|c| c.deviation.clone()).collect::<String>()
-        };
-        assert_eq!(said(Origin::Found, 64), "");
-        assert_eq!(said(Origin::Found, 512), "with frames of 512 bytes; 64 are the least");
-        assert!(said(Origin::Named, 64).contains("this run did not determine the throughput"));
-        assert!(said(Origin::Reached, 64).contains("the throughput may be higher"));
     }
 }

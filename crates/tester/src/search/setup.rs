@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What RFC 2544 asks of every test, whatever is measured: frame sizes, addresses, directions, waiting (sections 7 to 25).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Ledger, Level, Sizes, Wanted, seconds};
+use super::{Ledger, Level, Sizes, Wanted, contents, seconds};
 use crate::management::Answers;
+use crate::station::Plan;
 
 /// Frame sizes for Ethernet in bytes, with FCS (RFC 2544 9.1).
 pub const ETHERNET_SIZES: [usize; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
@@ -62,10 +64,49 @@ pub struct Setup {
     pub bursts: Vec<u64>,
     /// Whether they left at a steady rate, in all tests or in the first.
     pub steady: bool,
-    /// Whether each port sends to all others.
-    pub mesh: bool,
+    /// To which ports those that send do.
+    pub reach: Reach,
     /// Whether the report has the device's configuration.
     pub configuration: bool,
+    /// Whether it has the version of the device's software.
+    pub version: bool,
+    /// Whether the device looks at Ethernet addresses only.
+    pub bridged: bool,
+    /// Whether each flow's UDP ports were drawn at random.
+    pub random_ports: bool,
+}
+
+/// To which ports those that send do (RFC 2544 16).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Each to all others, or, where some only receive, to all of those.
+    pub all: bool,
+    /// Frame by frame to one after the other.
+    pub in_turn: bool,
+}
+
+impl Reach {
+    /// That of the flows of a plan.
+    pub fn of(plan: &Plan) -> Reach {
+        let is_sender = |port: usize| !plan.streams[port].flows.is_empty();
+        let senders: Vec<usize> = (0..plan.streams.len()).filter(|port| is_sender(*port)).collect();
+        let all_send = senders.len() == plan.streams.len();
+        let is_whole = |from: usize| {
+            let flows = &plan.streams[from].flows;
+            let mut wanted =
+                (0..plan.streams.len()).filter(|to| *to != from && (all_send || !is_sender(*to)));
+            wanted.all(|to| flows.iter().any(|(_, known)| *known == Some(to)))
+        };
+        let takes_turns = |from: usize| {
+            let ports: Vec<Option<usize>> = plan.streams[from].flows.iter().map(|(_, to)| *to).collect();
+            let round = ports.iter().collect::<BTreeSet<_>>().len();
+            ports.windows(round.max(1)).all(|some| some.iter().collect::<BTreeSet<_>>().len() == round)
+        };
+        Reach {
+            all: senders.iter().all(|port| is_whole(*port)),
+            in_turn: senders.iter().all(|port| takes_turns(*port)),
+        }
+    }
 }
 
 /// How long before a trial's frames a routing update is sent (RFC 2544 C.2.3).
@@ -91,6 +132,8 @@ pub struct Filters {
     pub thirteenth: bool,
     /// Why it is not known that they were in force, if so.
     pub doubt: Option<String>,
+    /// Whether a command of the user's set them.
+    pub by_command: bool,
 }
 
 /// Which of the demands this setup meets.
@@ -100,7 +143,7 @@ pub fn ledger(setup: &Setup) -> Ledger {
 }
 
 fn demands(setup: &Setup) -> Ledger {
-    use Level::{Must, Plain, Should};
+    use Level::{Must, Should};
     let mut ledger = Ledger::default();
     ledger.note(
         "RFC 2544 7",
@@ -109,16 +152,16 @@ fn demands(setup: &Setup) -> Ledger {
         setup.configuration,
         "the device was set up elsewhere, and the tester does not see its configuration; --configuration FILE gives it",
     );
-    sizes(&mut ledger, &setup.sizes);
-    ledger.note("RFC 2544 10", Should, "received frames that are not the test's are not counted", true, "");
-    ledger.note("RFC 2544 10", Should, "the length of received frames is verified", true, "");
     ledger.note(
-        "RFC 2544 10",
-        Should,
-        "frames out of order, duplicates and gaps in the sequence are told",
-        true,
-        "",
+        "RFC 2544 7",
+        Must,
+        "the report has the version of the device's software",
+        setup.version,
+        "the tester does not know what runs there, unless the configuration says it (--configuration FILE)",
     );
+    contents::ledger(&mut ledger, setup);
+    sizes(&mut ledger, &setup.sizes);
+    received(&mut ledger);
     ledger.note(
         "RFC 2544 11",
         Should,
@@ -146,9 +189,12 @@ fn demands(setup: &Setup) -> Ledger {
     ledger.note(
         "RFC 2544 14",
         Should,
-        "the streams run in both directions",
-        setup.senders > 1,
-        "only one port sent",
+        "the streams run in both directions, at the same rate",
+        setup.senders > 1 && setup.senders >= setup.ports,
+        match setup.senders {
+            0 | 1 => "only one port sent".to_owned(),
+            some => format!("{some} of {} ports sent", setup.ports),
+        },
     );
     ports(&mut ledger, setup);
     mixes(&mut ledger, setup);
@@ -159,8 +205,62 @@ fn demands(setup: &Setup) -> Ledger {
         setup.medium,
         "no link was named: the greatest rate is what the tester reaches by itself",
     );
-    ledger.note("RFC 2544 23 b", Plain, "the device learns addresses before the trials", true, "");
+    phases(&mut ledger, setup);
+    // Receivers answer in trials, while the device warms up, and while it settles.
+    ledger.always(
+        "RFC 2544 25",
+        Should,
+        "requests for the addresses of the tester's hosts are answered wherever the protocol needs that",
+    );
+    ledger
+}
+
+/// Which tests of the document were left out of a run (RFC 2544 3).
+pub fn tests_ledger(left_out: &[String]) -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.note(
+        "RFC 2544 3",
+        Level::Plain,
+        "all tests that the device supports: throughput, latency, frame loss, back-to-back frames, recovery, reset",
+        left_out.is_empty(),
+        format_args!("a run without {}", left_out.join(", ")),
+    );
+    ledger
+}
+
+/// What becomes of received frames (RFC 2544 10): the same in every run.
+fn received(ledger: &mut Ledger) {
+    use Level::Should;
+    // What has no right signature is damaged or foreign.
+    ledger.always("RFC 2544 10", Should, "received frames that are not the test's are not counted");
+    // The packet has to fill its frame, and UDP's checksum, made for the size that was sent, covers the length.
+    ledger.always("RFC 2544 10", Should, "the length of received frames is verified");
+    // Each frame has its number, and the list of trials has all three.
+    ledger.always("RFC 2544 10", Should, "frames out of order, duplicates and gaps in the sequence are told");
+}
+
+/// The phases of a trial (RFC 2544 23).
+fn phases(ledger: &mut Ledger, setup: &Setup) {
+    use Level::Plain;
     let wait = Duration::from_secs(2);
+    if !setup.bridged {
+        ledger.note(
+            "RFC 2544 23 a",
+            Plain,
+            "a router is sent the routing update 2 s before the test's frames",
+            setup.announced && setup.ahead >= wait,
+            match setup.announced {
+                true => format!("by {}", seconds(setup.ahead)),
+                false => "no update is sent: the routes are there before".to_owned(),
+            },
+        );
+    }
+    ledger.never(
+        "RFC 2544 23 b",
+        Plain,
+        "the device learns addresses before each trial, with 2 s to settle",
+        "once before the first, until no more frames of any flow are lost than before; no trial waits for it",
+    );
     ledger.note(
         "RFC 2544 23 d",
         Plain,
@@ -171,7 +271,7 @@ fn demands(setup: &Setup) -> Ledger {
     ledger.note(
         "RFC 2544 23 e",
         Plain,
-        "5 s are waited after each trial, for the device to settle",
+        "at least 5 s are waited after each trial, for the device to settle",
         setup.settle >= SETTLE,
         match setup.settle {
             Duration::ZERO => {
@@ -180,14 +280,6 @@ fn demands(setup: &Setup) -> Ledger {
             settle => seconds(settle),
         },
     );
-    ledger.note(
-        "RFC 2544 25",
-        Should,
-        "requests for the addresses of the tester's hosts are answered wherever the protocol needs that",
-        true,
-        "",
-    );
-    ledger
 }
 
 /// Broadcast and management frames and routing updates, those that were sent.
@@ -240,7 +332,7 @@ fn beside(ledger: &mut Ledger, setup: &Setup) {
                 let section = "RFC 2544 11.2";
                 note(section, Should, "a management query is the first frame of each second", in_place, why);
                 note(section, Plain, "its answer fits into one frame", true, "");
-                let all_right = setup.answers.right == setup.answers.asked;
+                let all_right = asked > 0 && right == asked;
                 note(section, Should, "the answer is verified", all_right, &answered);
                 note(
                     "RFC 2544 C.2.4.3",
@@ -259,7 +351,7 @@ fn beside(ledger: &mut Ledger, setup: &Setup) {
                 let unseen = "the tester does not see the device's routes";
                 note(section, Should, "it is verified that the device has processed them", false, unseen);
                 let asks = "an update precedes the test's frames by 5 s";
-                note("RFC 2544 C.2.3", Should, asks, setup.ahead >= AHEAD, &ahead);
+                note("RFC 2544 C.2.3", Plain, asks, setup.ahead >= AHEAD, &ahead);
             }
         }
     }
@@ -268,7 +360,7 @@ fn beside(ledger: &mut Ledger, setup: &Setup) {
 /// One path and several (RFC 2544 15, 16).
 fn ports(ledger: &mut Ledger, setup: &Setup) {
     use Level::{Must, Plain, Should};
-    let Setup { ports, senders, flows, .. } = *setup;
+    let Setup { ports, senders, reach, .. } = *setup;
     ledger.note(
         "RFC 2544 15",
         Should,
@@ -293,20 +385,20 @@ fn ports(ledger: &mut Ledger, setup: &Setup) {
         false,
         "those that were named: how a device is built, the tester does not know",
     );
-    ledger.note("RFC 2544 16", Plain, "all ports that send do so at the same rate", true, "");
-    if senders == ports {
-        ledger.note(
-            "RFC 2544 16",
-            Must,
-            "each port sends to all others",
-            setup.mesh && flows >= ports * (ports - 1),
-            if setup.mesh {
-                "the ports have fewer flows than there are others"
-            } else {
-                "to whom its flows go"
-            },
-        );
-    }
+    // One schedule holds for all of them.
+    ledger.always("RFC 2544 16", Plain, "all ports that send do so at the same rate");
+    let (level, asks) = match senders == ports {
+        true => (Must, "each port sends to all others"),
+        false => (Should, "each input port sends to all output ports"),
+    };
+    ledger.note("RFC 2544 16", level, asks, reach.all, "to whom its flows go");
+    ledger.note(
+        "RFC 2544 16",
+        Should,
+        "frames of a port go to one port after the other",
+        reach.in_turn,
+        "in the order of its flows",
+    );
 }
 
 /// Frames of several sizes, and in bursts (RFC 2544 18, 21).
@@ -353,7 +445,23 @@ fn filters(ledger: &mut Ledger, done: &Filters) {
         done.cases == 2 && done.doubt.is_none(),
         doubt,
     );
-    ledger.note("RFC 2544 11.4", Level::Should, "the report has the filters", done.cases > 0, doubt);
+    // Whoever blocks what the test sends is refused before the first trial.
+    let asks = "the other 24 are of addresses that the test does not use";
+    ledger.note("RFC 2544 11.4", Level::Should, asks, done.cases > 0, doubt);
+    // What sets them, an element of a configuration or a rule of the kernel's, is not shown.
+    ledger.never(
+        "RFC 2544 11.4",
+        Level::Should,
+        "the report has the exact commands that set the filters",
+        "it has the list of them, in words of the tester's",
+    );
+    ledger.note(
+        "RFC 2544 7",
+        Level::Must,
+        "to set filters, nothing else of the device is changed",
+        !done.by_command,
+        "what the command does, the tester does not know",
+    );
     ledger.note(
         "RFC 2544 11.4.1",
         Level::Plain,
@@ -382,14 +490,29 @@ fn addresses(ledger: &mut Ledger, setup: &Setup) {
         setup.networks.is_some_and(|networks| networks >= 256),
         done,
     );
-    if setup.networks.is_some() {
-        ledger.note(
-            "RFC 2544 13",
-            Level::Must,
-            "a routing update with all networks of a trial is sent at its start",
-            setup.announced,
-            &setup.routing,
-        );
+    if !setup.bridged {
+        routes(ledger, setup);
+    }
+}
+
+/// How a router gets to know where networks are (RFC 2544 13).
+fn routes(ledger: &mut Ledger, setup: &Setup) {
+    let spread = setup.networks.is_some();
+    ledger.note(
+        "RFC 2544 13",
+        Level::Must,
+        "a routing update with all networks of a trial is sent at its start",
+        spread && setup.announced,
+        match spread {
+            true => &*setup.routing,
+            false => "no update is sent: the device is connected to the networks, or has routes to them",
+        },
+    );
+    if spread {
+        // They are given the host of the first flow to a port.
+        ledger.always("RFC 2544 13", Level::Should, "all networks behind a port have one next hop");
+        let asks = "the update is repeated as often as the protocol has it";
+        ledger.note("RFC 2544 13", Level::Plain, asks, setup.announced, &setup.routing);
     }
 }
 
@@ -424,39 +547,50 @@ mod tests {
             medium: true,
             modified: false,
             configuration: true,
+            version: true,
+            random_ports: true,
             ..Setup::default()
         };
         let missed = |setup: &Setup| -> Vec<&str> { ledger(setup).deviations().map(|c| c.section).collect() };
-        let always = ["RFC 2544 11", "RFC 2544 12", "RFC 2544 15", "RFC 2544 21"];
+        let never = ["RFC 2544 8", "RFC 4814 4.2", "RFC 4814 4.4"];
+        let rest = ["RFC 2544 15", "RFC 2544 21", "RFC 2544 23 a", "RFC 2544 23 b"];
+        let with = |some: &[&'static str]| [&never[..], some, &rest[..]].concat();
+        let always = with(&["RFC 2544 11", "RFC 2544 12", "RFC 2544 13"]);
         assert_eq!(missed(&good), always);
         let networks = |count| Setup { networks: Some(count), routing: "by hand".to_owned(), ..good.clone() };
-        assert_eq!(missed(&networks(256)), ["RFC 2544 11", "RFC 2544 13", "RFC 2544 15", "RFC 2544 21"]);
-        assert!(missed(&networks(16)).contains(&"RFC 2544 12"));
+        let by_hand = missed(&networks(256));
+        assert_eq!(by_hand.iter().filter(|section| **section == "RFC 2544 13").count(), 2);
+        assert!(!by_hand.contains(&"RFC 2544 12") && missed(&networks(16)).contains(&"RFC 2544 12"));
+        let announced = Setup { announced: true, ahead: AHEAD, ..networks(256) };
+        assert!(["RFC 2544 13", "RFC 2544 23 a"].iter().all(|section| !missed(&announced).contains(section)));
+        let bridged = Setup { bridged: true, ..good.clone() };
+        assert_eq!((met(&bridged, "RFC 2544 13"), met(&bridged, "RFC 2544 23 a")), ((0, 0), (0, 0)));
         let each = |undone: &[&str]| Setup {
             each_modifier: Some(undone.iter().map(ToString::to_string).collect()),
             ..good.clone()
         };
-        assert_eq!(missed(&each(&[])), always[1..]);
+        assert_eq!(missed(&each(&[])), with(&["RFC 2544 12", "RFC 2544 13"]));
         assert_eq!(missed(&each(&["management: nobody to ask"])), always);
         let filtered = |cases, doubt: Option<&str>| {
-            let filters = Some(Filters { cases, thirteenth: true, doubt: doubt.map(str::to_owned) });
+            let doubt = doubt.map(str::to_owned);
+            let filters = Some(Filters { cases, thirteenth: true, doubt, by_command: false });
             missed(&Setup { filters, ..good.clone() })
                 .iter()
                 .filter(|section| **section == "RFC 2544 11.4")
                 .count()
         };
-        assert_eq!([filtered(2, None), filtered(1, None), filtered(2, Some("who knows"))], [0, 1, 1]);
+        assert_eq!([filtered(2, None), filtered(1, None), filtered(2, Some("who knows"))], [1, 2, 2]);
         let third = |thirteenth| {
-            met(
-                &Setup { filters: Some(Filters { cases: 2, thirteenth, doubt: None }), ..good.clone() },
-                "RFC 2544 11.4.1",
-            )
+            let filters = Filters { cases: 2, thirteenth, by_command: true, ..Filters::default() };
+            let setup = Setup { filters: Some(filters), ..good.clone() };
+            assert_eq!(met(&setup, "RFC 2544 7"), (2, 3), "who knows what the command does");
+            met(&setup, "RFC 2544 11.4.1")
         };
         assert_eq!([third(false), third(true)], [(0, 2), (1, 2)]);
         let untried = Setup { sizes: Vec::new(), untried: true, ..good.clone() };
         assert_eq!(missed(&untried).len(), ledger(&untried).clauses.len(), "nothing is met by no trial");
         let bare = Setup { sizes: vec![64, 512], senders: 1, ..Setup::default() };
-        assert_eq!(missed(&bare).len(), always.len() + 7);
+        assert_eq!(missed(&bare).len(), always.len() + 9);
         let ledger = ledger(&bare);
         let sizes = ledger.deviations().find(|clause| clause.section == "RFC 2544 9.1").unwrap();
         assert_eq!(sizes.deviation.as_deref(), Some("not measured: 128, 256, 1024, 1280, 1518 bytes"));
@@ -484,7 +618,8 @@ mod tests {
             let judged = of(&Setup { beside: vec![*only], ..Setup::default() });
             assert!((0..3).all(|other| (judged[other].1 > 0) == (other == at)), "{only:?}: {judged:?}");
         }
-        let exact = Setup { beside: all, ..Setup::default() };
+        let answers = Answers { asked: 9, right: 9, wrong: 0 };
+        let exact = Setup { beside: all, answers, ..Setup::default() };
         assert_eq!(of(&exact), [(3, 3), (3, 3), (4, 5)]);
         assert_eq!(of(&Setup { uneven: Some("who knows"), ..exact.clone() }), [(2, 3), (2, 3), (3, 5)]);
         let unsent = Setup { beside_unsent: 7, ..exact.clone() };
@@ -500,15 +635,38 @@ mod tests {
     }
 
     #[test]
+    fn reach_is_that_of_the_flows() {
+        let of = |ports: &[&[usize]]| {
+            let flow = crate::station::host_flow((0, 0), (1, 0));
+            let stream = |to: &&[usize]| crate::station::Stream {
+                flows: to.iter().map(|to| (flow, Some(*to))).collect(),
+                ..Default::default()
+            };
+            let Reach { all, in_turn } =
+                Reach::of(&Plan { streams: ports.iter().map(stream).collect(), ..Plan::default() });
+            (all, in_turn)
+        };
+        assert_eq!(of(&[&[1, 2, 1, 2], &[2, 0], &[0, 1]]), (true, true));
+        assert_eq!(of(&[&[1, 1, 2, 2], &[2, 0], &[0, 1]]), (true, false));
+        assert_eq!(of(&[&[1], &[2, 0], &[0, 1]]), (false, true));
+        // Two that send, and two that do not.
+        assert_eq!(of(&[&[2, 3], &[2, 3], &[], &[]]), (true, true));
+        assert_eq!(of(&[&[2, 3], &[2, 2], &[], &[]]), (false, true));
+    }
+
+    #[test]
     fn paths_mixes_and_bursts_are_judged_by_what_was_done() {
         let two = Setup { ports: 2, senders: 2, flows: 8, ..Setup::default() };
         let four = Setup { ports: 4, senders: 4, flows: 12, ..Setup::default() };
         assert_eq!((met(&two, "RFC 2544 15"), met(&four, "RFC 2544 15")), ((1, 2), (0, 2)));
-        assert_eq!((met(&two, "RFC 2544 16"), met(&four, "RFC 2544 16")), ((0, 0), (1, 3)));
-        let mesh = Setup { mesh: true, ..four.clone() };
-        assert_eq!(met(&mesh, "RFC 2544 16"), (2, 3));
-        assert_eq!(met(&Setup { flows: 11, ..mesh }, "RFC 2544 16"), (1, 3));
-        assert_eq!(met(&Setup { senders: 2, ..four }, "RFC 2544 16"), (1, 2));
+        assert_eq!((met(&two, "RFC 2544 16"), met(&four, "RFC 2544 16")), ((0, 0), (1, 4)));
+        let reach =
+            |all, in_turn| met(&Setup { reach: Reach { all, in_turn }, ..four.clone() }, "RFC 2544 16");
+        assert_eq!([reach(true, true), reach(true, false)], [(3, 4), (2, 4)]);
+        let halves = ledger(&Setup { senders: 2, ..four });
+        assert!(
+            halves.clauses.iter().any(|c| c.asks.contains("all output ports") && c.level == Level::Should)
+        );
         let mixed = |mix: &[usize]| Setup { mix: Some(mix.to_vec()), ..two.clone() };
         assert_eq!(met(&two, "RFC 2544 18"), (0, 0));
         assert_eq!(met(&mixed(&ETHERNET_SIZES), "RFC 2544 18"), (1, 1));

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use super::{Done, Error, Ledger, Level, Log, Summary, require, seconds};
+use super::{Done, Error, Ledger, Level, Log, Sizes, Summary, Wanted, require, seconds};
 use crate::trial::{Measurer, Outcome, Trial};
 
 /// How the search is done.
@@ -299,6 +299,30 @@ fn ledger(parameters: &Parameters, trials: &[Done]) -> Ledger {
     ledger
 }
 
+/// What RFC 2544 26.1 asks of a report on the throughput of frames of this size, where a `medium`'s rate is known. The graph is that of the
+/// page which is made of a record.
+pub fn report_ledger(size: usize, medium: bool) -> Ledger {
+    let (section, level) = ("RFC 2544 26.1", Level::Should);
+    let no_link = "no link was named";
+    let mut ledger = Ledger::default();
+    ledger.note_sizes(
+        section,
+        level,
+        "the results are a graph of frame rates by frame sizes",
+        Sizes::new(Wanted::AtLeast(2), &[size]),
+    );
+    let asks = "a line of the graph is the theoretical rate of the medium";
+    ledger.note(
+        section,
+        level,
+        asks,
+        medium,
+        format_args!("{no_link}: it is what the tester reaches by itself"),
+    );
+    ledger.note(section, level, "the text tells protocol, format and medium", medium, no_link);
+    ledger
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::simulated::Device;
@@ -321,6 +345,12 @@ mod tests {
         assert_eq!(report.trials.len(), 3);
         assert_eq!(report.ledger.deviations().count(), 0);
         assert!(report.trials.iter().all(|done| done.trial.duration == Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn a_graph_has_two_sizes_and_the_medium_s_rates() {
+        let missed = |medium| report_ledger(64, medium).deviations().count();
+        assert_eq!([missed(true), missed(false)], [1, 3]);
     }
 
     #[test]

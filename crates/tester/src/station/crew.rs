@@ -345,12 +345,17 @@ impl Crew {
 
     /// Waits for what still comes.
     fn await_stragglers(&mut self, station: &Station, job: &Job<'_>) -> Result<(), Invalid> {
-        let last = Instant::now() + job.stragglers.unwrap_or(station.stragglers);
-        let mut stop = last;
+        let whole = job.stragglers.unwrap_or(station.stragglers);
+        let last = Instant::now() + whole;
+        let (mut stop, mut seen) = (last, 0);
         let mut complete = None;
         let mut wait = ASK.0;
         loop {
-            let told = self.progress(!job.is_patient)?;
+            let told = self.progress(true)?;
+            // Buffers empty only after the last that came of a burst (RFC 9004 6.2).
+            if job.is_patient && std::mem::replace(&mut seen, told.received) < told.received {
+                stop = Instant::now() + whole;
+            }
             if complete.is_none() && !job.is_patient && told.received >= told.sent * station.copies {
                 complete = Some(Instant::now());
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::extension::Extension;
-use crate::frame::Flow;
+use crate::frame::{Flow, smallest};
 
 /// What one port sends.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -69,6 +69,13 @@ impl Extra {
 }
 
 impl Plan {
+    /// The least size that frames of all of these flows can have, in bytes with FCS.
+    pub fn smallest(&self) -> usize {
+        let of =
+            |stream: &Stream| stream.flows.iter().map(|(flow, _)| smallest(flow.src, &stream.headers)).max();
+        self.streams.iter().filter_map(of).max().unwrap_or_default()
+    }
+
     /// How many of `frames` frames that a port sends within `time` are the test's, where updates leave so long before them: the others
     /// make room for what is sent beside the test's, though no more than half of them do. Where ports have to make room for different
     /// numbers, all do for the greatest.

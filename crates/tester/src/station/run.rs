@@ -274,8 +274,9 @@ impl Station {
     /// Receives what still comes after the last frame has left at `now`.
     pub(super) fn await_stragglers(&mut self, turn: &mut Turn, job: &Job<'_>, now: u64) {
         let sent: u64 = self.senders.iter().map(|s| s.next).sum();
-        let last = now + job.stragglers.unwrap_or(self.stragglers).as_nanos() as u64;
-        let mut stop = last;
+        let wait = job.stragglers.unwrap_or(self.stragglers).as_nanos() as u64;
+        let last = now + wait;
+        let (mut stop, mut seen) = (last, 0);
         // From when on only copies are waited for, and how long at least.
         let mut complete = None;
         let mut over = false;
@@ -286,7 +287,12 @@ impl Station {
             for _ in 0..64 {
                 self.turn(turn, None);
             }
-            if complete.is_none() && !job.is_patient && turn.accounts.all().received >= sent * self.copies {
+            let received = turn.accounts.all().received;
+            // Buffers empty only after the last that came of a burst (RFC 9004 6.2).
+            if job.is_patient && std::mem::replace(&mut seen, received) < received {
+                stop = self.clock.now() + wait;
+            }
+            if complete.is_none() && !job.is_patient && received >= sent * self.copies {
                 let are_missing = turn.answers.right + turn.answers.wrong < self.asked();
                 let wait = job.duplicates_ns.max(if are_missing { ANSWERS_NS } else { 0 });
                 complete = Some((self.clock.now(), wait.max(job.duplicates_ns + turn.latency.greatest())));
