@@ -178,6 +178,8 @@ pub(crate) enum Scale {
     Whole,
     /// From zero.
     Linear,
+    /// From 0 to 100.
+    Percent,
     /// By their logarithm.
     Log,
     /// Shares from 0 to 1, by how many nines they have: 0, 0.9, 0.99, ... at equal distances.

@@ -19,7 +19,7 @@ use filters::Case;
 use log::Log;
 use output::Output;
 use record::{Found, Managed};
-use variant::Seen;
+use variant::{Filtered, Seen};
 
 mod agent;
 mod campaign;
@@ -285,7 +285,8 @@ impl Common {
             "seed": self.seed, "ipv6": self.ipv6, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
             "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
             "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
-            "agents": facts.agents, "filters": facts.filter_lists(),
+            "agents": facts.agents, "filters": facts.filter_lines(|filtered| &filtered.list),
+            "filter_commands": facts.filter_lines(|filtered| &filtered.commands),
             "routing": self.modifiers.networks().map(|_| &facts.routing), "frame_format": contents::FORMAT,
         });
         conditions.as_object().cloned().unwrap_or_default()
@@ -390,35 +391,34 @@ struct Facts {
     answers: Answers,
     /// How long before a trial's frames updates of routes were sent.
     ahead: Duration,
-    /// The lists of filters that were set, for which results, and what was seen of them.
-    filters: Vec<(String, String, Seen)>,
+    /// The filters that were set.
+    filters: Vec<Filtered>,
 }
 
 impl Facts {
-    /// The filters, by the names that results have.
-    fn filter_lists(&self) -> Value {
-        let lists = self.filters.iter().map(|(name, list, _)| (name.clone(), list.lines().collect()));
-        if self.filters.is_empty() { Value::Null } else { Value::Object(lists.collect()) }
+    /// Lines about the filters, by the names that results have.
+    fn filter_lines(&self, of: impl Fn(&Filtered) -> &str) -> Value {
+        let all = self.filters.iter().map(|filtered| (filtered.name.clone(), of(filtered).lines().collect()));
+        if self.filters.is_empty() { Value::Null } else { Value::Object(all.collect()) }
     }
 
     /// The same with a note on what was seen of each of the filters.
     fn with_filters_noted(&self) -> Facts {
-        let note = |(name, _, seen): &(String, String, Seen)| {
-            format!("{}: {}", name.replace('_', " "), seen.words())
-        };
+        let note =
+            |filtered: &Filtered| format!("{}: {}", filtered.name.replace('_', " "), filtered.seen.words());
         let notes = self.notes.iter().cloned().chain(self.filters.iter().map(note)).collect();
         Facts { notes, ..self.clone() }
     }
 
     /// What of these a document asks for.
     fn filters_seen(&self) -> setup::Filters {
-        let cases: BTreeSet<&str> = self.filters.iter().map(|(name, ..)| &**name).collect();
+        let cases: BTreeSet<&str> = self.filters.iter().map(|filtered| &*filtered.name).collect();
         let thirteenth = Case::Thirteenth.name();
-        let not_seen = self.filters.iter().filter(|(_, _, seen)| !matches!(seen, Seen::Stopped(_)));
+        let not_seen = self.filters.iter().filter(|filtered| !matches!(filtered.seen, Seen::Stopped(_)));
         setup::Filters {
             cases: cases.iter().filter(|name| **name != thirteenth).count(),
             thirteenth: cases.contains(&thirteenth),
-            doubt: not_seen.map(|(name, _, seen)| format!("{name}: {}", seen.words())).next(),
+            doubt: not_seen.map(|filtered| format!("{}: {}", filtered.name, filtered.seen.words())).next(),
             by_command: false,
         }
     }

@@ -104,6 +104,7 @@ impl Range {
         let (from, to) = match scale {
             Scale::Whole => (0.5, high.max(1.0) + 0.5),
             Scale::Linear => (0.0, if high > 0.0 { high * 1.06 } else { 1.0 }),
+            Scale::Percent => (0.0, 100.0),
             // Half as much and twice as much, so that one value has room, too.
             Scale::Log => (low - 0.3, high + 0.3),
             Scale::Quantile => (0.0, high.max(1.0) * 1.03),
@@ -117,7 +118,7 @@ impl Range {
 
     fn label(&self, at: f64) -> String {
         match self.scale {
-            Scale::Whole | Scale::Linear => label(at),
+            Scale::Whole | Scale::Linear | Scale::Percent => label(at),
             Scale::Log => label(10_f64.powf(at)),
             Scale::Quantile if at < 1.0 => format!("{:.0} %", 100.0 * (1.0 - 10_f64.powf(-at))),
             Scale::Quantile => {
@@ -150,7 +151,7 @@ impl Ranged for Range {
 /// Where a value stands; nowhere, if the scale does not reach it.
 fn place(scale: Scale, value: f64) -> Option<f64> {
     let at = match scale {
-        Scale::Whole | Scale::Linear => value,
+        Scale::Whole | Scale::Linear | Scale::Percent => value,
         Scale::Log => value.log10(),
         Scale::Quantile => -(1.0 - value).log10(),
     };
@@ -165,7 +166,7 @@ fn ticks(scale: Scale, from: f64, to: f64) -> Vec<f64> {
     };
     match scale {
         Scale::Whole => every(step(to, LABELS).max(1.0)),
-        Scale::Linear => every(step(to, 6)),
+        Scale::Linear | Scale::Percent => every(step(to, 6)),
         Scale::Log if to - from > 2.5 => every(step(to - from, 8).max(1.0)),
         Scale::Log => {
             let decades = from.floor() as i32..=to.ceil() as i32;
@@ -284,6 +285,7 @@ mod tests {
         };
         assert_eq!(told(Scale::Whole, &[1.0, 4.0]), ["1", "2", "3", "4"]);
         assert_eq!(told(Scale::Linear, &[0.0, 14.88]), ["0", "5", "10", "15"]);
+        assert_eq!(told(Scale::Percent, &[40.0]), ["0", "20", "40", "60", "80", "100"]);
         assert_eq!(told(Scale::Log, &[2.0, 40.0]), ["2", "5", "10", "20", "50"]);
         assert_eq!(told(Scale::Log, &[1.0, 1e5]), ["1", "10", "100", "1000", "10000", "100000"]);
         assert_eq!(

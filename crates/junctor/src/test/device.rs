@@ -116,8 +116,8 @@ impl Routing {
     }
 }
 
-/// Takes the filters off a device, or puts these on it.
-type Filter = dyn Fn(Option<&Filters>) -> Result<(), String> + Send;
+/// Takes the filters off a device, or puts these on it. Returns what it was told.
+type Filter = dyn Fn(Option<&Filters>) -> Result<String, String> + Send;
 
 /// How a device gets filters.
 pub(crate) enum Filtering {

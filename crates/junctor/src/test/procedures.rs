@@ -16,7 +16,7 @@ use super::networks;
 use super::quantiles::{QUANTILES, Quantile, TOO_FEW, cell};
 use super::record::{BinRow, Curve, Found};
 use super::reset as resetting;
-use super::search::{Profile, Search, Site};
+use super::search::{Profile, Search, Site, mpps};
 use crate::measure::Measured;
 use crate::report::{Axis, Scale};
 
@@ -282,8 +282,8 @@ pub(super) fn loss_by_load(site: &mut Site, args: &Search, found: &mut Found) ->
     found.draw(Curve {
         name: site.titled("Loss by load"),
         size: Some(site.size),
-        x: Axis::new("load, % of the greatest rate", Scale::Linear),
-        y: Axis::new("frames lost, %", Scale::Linear),
+        x: Axis::new("load, % of the greatest rate", Scale::Percent),
+        y: Axis::new("frames lost, %", Scale::Percent),
         points,
     });
     found.deviate(&report.ledger);
@@ -460,7 +460,10 @@ pub(super) fn reset(
         let mut reset = how.of(site.running.as_mut())?;
         reset::run(&mut site.station.resets(&mut *reset), &parameters).map_err(|why| why.to_string())?
     };
-    let mut text = format!("             {kind}:");
+    // Frames and bits of all ports that send (RFC 6201 1.4).
+    let offered = rate * sending_ports as f64;
+    let bits = offered * 8.0 * size as f64 / 1e6;
+    let mut text = format!("             {kind} at {} Mpps, {bits:.3} Mbit/s:", mpps(offered));
     for (method, times) in [
         ("by_loss", report.outages.iter().map(|o| o.by_loss).collect::<Option<Vec<_>>>()),
         ("by_timestamps", report.outages.iter().map(|o| o.by_timestamps).collect()),

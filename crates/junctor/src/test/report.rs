@@ -346,18 +346,21 @@ fn modifiers(record: &Record) -> Vec<String> {
     .collect()
 }
 
-/// The filters that were on the devices.
+/// The filters that were on the devices, and what set them.
 fn filters(records: &[Record], names: &Names) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
-    for record in records {
-        let lists = record.conditions.get("filters").and_then(|lists| lists.as_object());
+    for (record, (what, said)) in records
+        .iter()
+        .flat_map(|r| [("filters", "were"), ("filter_commands", "were set by")].map(|of| (r, of)))
+    {
+        let lists = record.conditions.get(what).and_then(|lists| lists.as_object());
         for (name, list) in lists.into_iter().flatten() {
             let lines: Vec<&str> =
                 list.as_array().into_iter().flatten().filter_map(|line| line.as_str()).collect();
             let who = names.who(record);
             let caption = if who.is_empty() { record.device().to_owned() } else { who };
             let (title, code) =
-                (format!("What {} were", name.replace('_', " ")), (caption, lines.join("\n")));
+                (format!("What {} {said}", name.replace('_', " ")), (caption, lines.join("\n")));
             if !sections.iter().any(|known| known.title == title && known.code.as_ref() == Some(&code)) {
                 sections.push(Section { title, code: Some(code), ..Section::default() });
             }

@@ -118,6 +118,7 @@ fn replan(site: &mut Site, streams: Vec<Vec<tester::frame::Flow>>, everywhere: b
     let plan = Plan {
         streams: streams.into_iter().map(stream).collect(),
         everywhere,
+        is_bridged: true,
         stragglers: site.stragglers,
         ..Plan::default()
     };
@@ -247,8 +248,11 @@ fn errored(site: &mut Site, found: &mut Found) -> Result<(), String> {
         // Where the destination is not known, one frame comes out everywhere.
         let share = (exchanged.received as f64 / exchanged.sent as f64).min(ports as f64);
         found.note(format!("test.rfc2889.errored.{kind}.{}", site.size), "", share.min(1.0));
-        found.text +=
-            &format!("             errored frames: of {kind} ones {:.0} % pass\n", 100.0 * share.min(1.0));
+        let verdict = if exchanged.received == 0 { "pass" } else { "fail" };
+        found.text += &format!(
+            "             errored frames, {kind}: {verdict}; {:.0} % of them came through\n",
+            100.0 * share.min(1.0)
+        );
     }
     found.deviate(&bridge::errored_ledger(Some(&sent)));
     Ok(())

@@ -736,9 +736,10 @@ fn one_size(
         if let (Some(announced), Some(facts)) = (begun.announced, facts.as_mut()) {
             facts.announced = announced;
         }
-        if let (Some((list, seen)), Some(facts)) = (begun.filters, facts.as_mut()) {
-            found.text += &format!("{size:>6} bytes  {}: {}\n", site.variant.replace('_', " "), seen.words());
-            facts.filters.push((site.variant.clone(), list, seen));
+        if let (Some(filtered), Some(facts)) = (begun.filters, facts.as_mut()) {
+            let seen = filtered.seen.words();
+            found.text += &format!("{size:>6} bytes  {}: {seen}\n", site.variant.replace('_', " "));
+            facts.filters.push(filtered);
         }
         procedure(&mut site, found)
     });

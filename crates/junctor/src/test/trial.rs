@@ -14,7 +14,7 @@ use super::agent::Reading;
 use super::log::{gather, latency_curve};
 use super::quantiles::{QUANTILES, TOO_FEW, cell};
 use super::record::{Cause, Found, Record};
-use super::variant::{Scene, Variant};
+use super::variant::Scene;
 use super::{Common, Facts, SHARED_CORE, calibrate, interrupt};
 use crate::cli;
 
@@ -141,10 +141,10 @@ fn run(args: &Args) -> Result<(Record, String, Option<String>), String> {
     plugged.notes.extend(modifiers.missing(&plugged.station).map(str::to_owned));
     let beside = args.common.modifiers.sent_beside(&plugged.station);
     let mut facts = Facts { beside, ..Facts::of(&plugged, &cable) };
-    if let Some((list, seen)) = begun.filters {
-        plugged.notes.push(format!("Filters {}.", seen.words()));
+    if let Some(filtered) = begun.filters {
+        plugged.notes.push(format!("Filters {}.", filtered.seen.words()));
         facts.notes.clone_from(&plugged.notes);
-        facts.filters.push((variant.map(Variant::name).unwrap_or_default(), list, seen));
+        facts.filters.push(filtered);
     }
     let log = args.common.keep(&mut plugged.station, size, false)?;
     log.begin("trial");

@@ -66,8 +66,21 @@ pub(super) struct Begun {
     pub(super) needs: Option<String>,
     /// Whether each trial begins with routing updates of all networks, if there are any.
     pub(super) announced: Option<bool>,
-    /// The filters that were set, and what was seen of them.
-    pub(super) filters: Option<(String, Seen)>,
+    /// The filters that were set.
+    pub(super) filters: Option<Filtered>,
+}
+
+/// Filters that were set on a device.
+#[derive(Clone, Debug)]
+pub(super) struct Filtered {
+    /// For which results.
+    pub(super) name: String,
+    /// They, one a line, in order.
+    pub(super) list: String,
+    /// What was told to the device to set them.
+    pub(super) commands: String,
+    /// What was seen of them.
+    pub(super) seen: Seen,
 }
 
 /// Whether filters are known to be in force.
@@ -129,12 +142,13 @@ impl Variant {
                 begun.announced = Some(networks::announce(&mut plan, &routes));
             }
             Variant::Unfiltered if is_optional && !scene.filtered => {}
-            Variant::Unfiltered => scene.filter(None)?,
+            Variant::Unfiltered => drop(scene.filter(None)?),
             Variant::Beside(what) => what.add(&mut plan, &scene.station.own_addresses())?,
             Variant::Burst(frames) => plan.burst = frames,
             Variant::Filters(case) => {
                 let filters = Filters::new(case, &plan, scene.bridged)?;
-                begun.filters = Some((filters.list(), scene.see(&filters, &plan)?));
+                let (commands, seen) = scene.see(&filters, &plan)?;
+                begun.filters = Some(Filtered { name: self.name(), list: filters.list(), commands, seen });
             }
         }
         let said = |why: tester::trial::Invalid| why.to_string();
@@ -146,8 +160,8 @@ impl Variant {
 }
 
 impl Scene<'_> {
-    /// Takes filters off the device, or puts these on it.
-    fn filter(&mut self, filters: Option<&Filters>) -> Result<(), String> {
+    /// Takes filters off the device, or puts these on it. Returns what it was told.
+    fn filter(&mut self, filters: Option<&Filters>) -> Result<String, String> {
         if let Some(command) = self.filter_command {
             let cannot = |why: std::io::Error| format!("a list of filters cannot be written: {why}");
             let mut file = tempfile::NamedTempFile::new().map_err(cannot)?;
@@ -156,7 +170,8 @@ impl Scene<'_> {
             let count = filters.map_or(0, Filters::count).to_string();
             let list = file.path().to_string_lossy();
             let told = [("JUNCTOR_FILTERS", &*count), ("JUNCTOR_FILTER_LIST", &*list)];
-            return shell_with(command, &told).map_err(|why| why.to_string());
+            shell_with(command, &told).map_err(|why| why.to_string())?;
+            return Ok(format!("JUNCTOR_FILTERS={count} JUNCTOR_FILTER_LIST=LIST {command}\n"));
         }
         match (self.filtering, self.running.as_deref_mut()) {
             (Filtering::Ours(put), _) => put(filters),
@@ -168,19 +183,19 @@ impl Scene<'_> {
         }
     }
 
-    /// Puts filters on the device, and sees whether they stop what none of them permits.
-    fn see(&mut self, filters: &Filters, plan: &Plan) -> Result<Seen, String> {
+    /// Puts filters on the device, and sees whether they stop what none of them permits. Returns what the device was told, too.
+    fn see(&mut self, filters: &Filters, plan: &Plan) -> Result<(String, Seen), String> {
         let Some(probe) = filters.probe(plan) else {
-            return self.filter(Some(filters)).map(|()| Seen::NoSuchFrame);
+            return self.filter(Some(filters)).map(|commands| (commands, Seen::NoSuchFrame));
         };
         let probe = Plan { stragglers: plan.stragglers.min(SOON), ..probe };
         self.filter(None)?;
         let (_, without) = self.send(&probe)?;
-        self.filter(Some(filters))?;
+        let commands = self.filter(Some(filters))?;
         let (sent, received) = self.send(&probe)?;
         match (without, received) {
-            (0, _) => Ok(Seen::NeverCame),
-            (_, 0) => Ok(Seen::Stopped(sent)),
+            (0, _) => Ok((commands, Seen::NeverCame)),
+            (_, 0) => Ok((commands, Seen::Stopped(sent))),
             _ => Err(format!(
                 "--filters: they are not in force: of {sent} frames that none of them permits, {received} came through"
             )),

@@ -292,14 +292,9 @@ fn ageing(
     );
 }
 
-/// What no run looks at: frames are known by their signature, and by the port at which they arrive.
+/// What is looked at of every frame: one with another address, or without the signature, is not received.
 fn destination(ledger: &mut Ledger, section: &'static str) {
-    ledger.never(
-        section,
-        Level::Must,
-        "received frames have the right destination address",
-        "their signature is looked at, and where they arrived; not their destination address",
-    );
+    ledger.always(section, Level::Must, "received frames have the right destination address");
     ledger.always(section, Level::Should, "received frames have the tester's signature");
 }
 
@@ -489,8 +484,12 @@ pub fn errored_ledger(sent: Option<&[&str]>) -> Ledger {
         let done = "a hundred of each, as fast as they are sent";
         ledger.never("RFC 2889 5.9.2", Level::Should, "the test is run with several loads", done);
         ledger.never("RFC 2889 5.9.2", Level::Plain, "trials of 30 s", done);
-        let asks = "for each error it is told whether the bridge passes or fails";
-        ledger.never("RFC 2889 5.9.5", Level::Must, asks, "the share of frames that came through is told");
+        // The text has the word, and the share of frames that came through.
+        ledger.always(
+            "RFC 2889 5.9.5",
+            Level::Must,
+            "for each error it is told whether the bridge passes or fails",
+        );
     }
     ledger
 }
@@ -501,7 +500,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Demands on both searches that no run meets.
-    const NEVER: usize = 5;
+    const NEVER: usize = 3;
 
     /// Holds so many addresses, and learns so many a second.
     struct Bridge {
@@ -528,13 +527,13 @@ mod tests {
         let good = Load { trial: Duration::from_secs(30), sizes: &ETHERNET_SIZES, linked: true, here: true };
         let poor = Load { trial: Duration::from_secs(15), sizes: &[64], linked: false, here: false };
         let missed = |ledger: Ledger| ledger.deviations().count();
-        // What no run does: tests, addresses, bursts, and a look at destinations; and the signature is not at the end of long frames.
-        let never = 5 + 3 + 1 + 1;
+        // What no run does: tests, addresses, and bursts; and the signature is not at the end of long frames.
+        let never = 5 + 3 + 1;
         assert_eq!(missed(forwarding_ledger(&good, true)), never + 1);
         // Sizes, twice, times, the link, the load, and the clocks.
         assert_eq!(missed(forwarding_ledger(&poor, false)), never + 6);
         assert_eq!((missed(broadcast_ledger(&good)), missed(broadcast_ledger(&poor))), (1, 5));
-        assert_eq!([None, Some(&["oversize"][..])].map(|sent| missed(errored_ledger(sent))), [1, 4]);
+        assert_eq!([None, Some(&["oversize"][..])].map(|sent| missed(errored_ledger(sent))), [1, 3]);
     }
 
     #[test]

@@ -252,7 +252,7 @@ mod tests {
         let report = check(Some(1500), true);
         assert_eq!(report.time_s().unwrap().mean, 1.5);
         assert_eq!(report.recoveries[0].lost_after, 10);
-        assert_eq!(report.ledger.deviations().count(), 1, "the table");
+        assert_eq!(report.ledger.deviations().count(), 0);
         assert_eq!(check(None, true).time_s().unwrap().max, 0.0);
     }
 
@@ -261,20 +261,14 @@ mod tests {
         let report = check(Some(59_000), true);
         assert_eq!(report.time_s(), None);
         let said: Vec<_> = report.ledger.deviations().filter_map(|clause| clause.deviation.clone()).collect();
-        assert_eq!(
-            said,
-            [
-                "frames were still lost 60 s after it",
-                "the table has a column for each size, and a row for each quantity"
-            ]
-        );
+        assert_eq!(said, ["frames were still lost 60 s after it"]);
         assert!(check(Some(57_000), true).time_s().is_some());
     }
 
     #[test]
     fn a_device_that_was_not_overloaded_is_named() {
         let report = check(None, false);
-        assert_eq!(report.ledger.deviations().count(), 2);
+        assert_eq!(report.ledger.deviations().count(), 1);
         let parameters = Parameters::rfc(1e6, 1e6);
         assert_eq!(parameters.overload_rate(), 1e6);
         let mut device = Device { recovers_after: None, loses_in_overload: false, seen: Vec::new() };
@@ -288,8 +282,7 @@ mod tests {
             let mut parameters = Parameters::rfc(1e6, 1e6);
             change(&mut parameters);
             let report = run(&mut device, &parameters).unwrap();
-            let all = report.ledger.deviations().filter_map(|c| c.deviation.clone());
-            all.filter(|why| !why.starts_with("the table")).collect::<String>()
+            report.ledger.deviations().filter_map(|c| c.deviation.clone()).collect::<String>()
         };
         assert_eq!(said(|_| ()), "", "the medium carries no more");
         assert!(said(|p| p.is_medium = false).contains("reaches, which is less"));

@@ -143,7 +143,7 @@ impl BridgeStation<'_> {
         let flows = flows.into_iter().map(|flow| (flow, Some(to))).collect();
         streams.push(Stream { flows, sizes: vec![self.size], ..Stream::default() });
         let stragglers = self.station.stragglers;
-        self.station.replan(&Plan { streams, stragglers, ..Plan::default() })?;
+        self.station.replan(&Plan { streams, stragglers, is_bridged: true, ..Plan::default() })?;
         let mut job = Job::new(Offer::Burst { rate, frames });
         job.order.grace = Some(grace);
         Ok(self.station.carry_out(job)?.detail)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use packet::port::{RxQueue, TxQueue};
 use packet::{Batch, HEADROOM, Packet};
+use wire::MacAddr;
 
 use super::course::Course;
 use super::sample::Delays;
@@ -152,6 +153,8 @@ pub(super) struct Turn {
     pub(super) damaged: u64,
     pub(super) old: u64,
     pub(super) foreign: u64,
+    /// The Ethernet addresses at which frames ought to arrive, by flow; empty where devices may change them.
+    pub(super) addressees: Arc<Vec<MacAddr>>,
     /// Who talks to whom: what has such addresses is the tester's, however damaged.
     pub(super) pairs: Arc<HashSet<(IpAddr, IpAddr)>>,
     /// What is sent beside the test's frames.
@@ -310,6 +313,7 @@ impl Receiver {
         self.batch.iter().for_each(Packet::prefetch_data);
         for packet in self.batch.iter() {
             match frame::read(packet.data(), &turn.key, &turn.ports) {
+                Received::Test(signature) if turn.is_astray(signature, packet.data()) => turn.damaged += 1,
                 Received::Test(signature) => turn.arrived(signature, port, now),
                 Received::Old => turn.old += 1,
                 Received::Damaged => turn.damaged += 1,
@@ -355,6 +359,12 @@ impl Receiver {
 }
 
 impl Turn {
+    /// Whether a frame arrived with another destination address than that to which it was sent.
+    #[inline]
+    fn is_astray(&self, signature: Signature, frame: &[u8]) -> bool {
+        self.addressees.get(signature.flow as usize).is_some_and(|mac| !frame.starts_with(&mac.0))
+    }
+
     /// Takes a test frame into account.
     #[inline]
     fn arrived(&mut self, signature: Signature, port: u16, now: u64) {

@@ -40,6 +40,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use packet::Batch;
 use packet::port::{Device, Link};
+use wire::MacAddr;
 
 pub use bridge::{BridgeStation, Exchanged, flow as host_flow};
 pub use crew::{Member, Progress, Tally};
@@ -122,6 +123,8 @@ pub struct Station {
     receivers: Vec<Receiver>,
     /// Where each flow ought to arrive.
     expected: Vec<u16>,
+    /// To which Ethernet address each goes, where that shall not change.
+    addressees: Arc<Vec<MacAddr>>,
     /// From where to where flows go.
     pairs: Arc<HashSet<(IpAddr, IpAddr)>>,
     /// Where each flow goes.
@@ -210,6 +213,7 @@ impl Station {
             senders,
             receivers,
             expected: Vec::new(),
+            addressees: Arc::default(),
             pairs: Arc::default(),
             destinations: Vec::new(),
             own: BTreeSet::new(),
@@ -294,6 +298,8 @@ impl Station {
         }
         let detours = plan.streams.iter().flat_map(|stream| &stream.detours);
         let all = flows.clone().map(|(flow, _)| flow).chain(detours);
+        let addressees = flows.clone().filter(|_| plan.is_bridged).map(|(flow, _)| flow.dst_mac);
+        self.addressees = Arc::new(addressees.collect());
         self.pairs = Arc::new(all.map(|flow| (flow.src, flow.dst)).collect());
         self.destinations = flows.map(|(flow, _)| flow.dst).collect();
         self.ports = least..=greatest;

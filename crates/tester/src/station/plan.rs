@@ -98,6 +98,10 @@ pub struct Plan {
     /// Whether every frame ought to arrive at every other port, as broadcast frames do at a bridge: each of these copies counts
     /// as a frame sent.
     pub everywhere: bool,
+    /// Whether frames arrive at the Ethernet address to which they were sent, as they do behind a bridge: one with another address is damaged
+    /// (RFC 2889 5.1.4).
+    #[serde(default)]
+    pub is_bridged: bool,
     /// Frames leave in bursts of so many (RFC 2544 21); 0 and 1 are none. The rate is that over many bursts.
     pub burst: u64,
     /// How long after the last frame others may still arrive (RFC 2544, section 23: 2 s). A trial whose frames have all

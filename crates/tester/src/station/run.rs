@@ -249,6 +249,7 @@ impl Station {
             damaged: 0,
             old: 0,
             foreign: 0,
+            addressees: self.addressees.clone(),
             pairs: self.pairs.clone(),
             beside: self.beside(),
             answers: Answers::default(),

@@ -497,6 +497,21 @@ fn frames_to_all_count_once_for_each_port() {
 }
 
 #[test]
+fn a_bridge_changes_no_destination_address() {
+    let changes = |is_bridged| {
+        let mut station = station(|mut frame| {
+            frame.packet.data_mut()[5] ^= u8::from(frame.number % 100 == 7);
+            frame.after(0)
+        });
+        let plan = Plan { is_bridged, ..station.plan().clone() };
+        station.replan(&plan).expect("a plan");
+        let detail = station.run(Trial::new(40_000.0, MILLISECOND * 100)).expect("a trial");
+        (detail.outcome.received, detail.damaged)
+    };
+    assert_eq!([changes(false), changes(true)], [(4000, 0), (3960, 40)]);
+}
+
+#[test]
 fn sizes_follow_each_other_and_other_frames_come_between() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let inside = seen.clone();

@@ -124,7 +124,7 @@ mod tests {
         let stream = format!(
             r#"{{"flows":[[{flow},1]],"sizes":[64],"headers":[],"extras":{extras},"detours":[{flow}]}}"#
         );
-        let rest = r#""everywhere":false,"burst":0,"stragglers":{"secs":0,"nanos":0}"#;
+        let rest = r#""everywhere":false,"is_bridged":false,"burst":0,"stragglers":{"secs":0,"nanos":0}"#;
         assert_eq!(said, format!(r#"{{"Plan":{{"streams":[{stream}],{rest}}}}}"#));
     }
 }

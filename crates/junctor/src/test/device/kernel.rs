@@ -74,7 +74,7 @@ fn run_file(device: &Namespace, command: &[&str], text: &str) -> Result<(), Stri
 fn filtering(rig: &Rig, bridged: bool) -> Filtering {
     let namespace = rig.shared();
     Filtering::Ours(Box::new(move |filters: Option<&Filters>| {
-        let Some(device) = namespace.as_deref() else { return Ok(()) };
+        let Some(device) = namespace.as_deref() else { return Ok(String::new()) };
         // To delete a table that may not be there, it is made first.
         let table = filters::table(bridged);
         let mut text = format!("add table {table}\ndelete table {table}\n");
@@ -83,7 +83,8 @@ fn filtering(rig: &Rig, bridged: bool) -> Filtering {
         }
         run_file(device, &["nft", "-f"], &text).map_err(|why| {
             format!("--filters: {why}; the kernel's are set by nft: sudo apt-get install nftables")
-        })
+        })?;
+        Ok(format!("nft -f - <<END\n{text}END\n"))
     }))
 }
 

@@ -135,15 +135,15 @@ impl Running {
 
 impl Running {
     /// Takes filters out of the way of packets again, or puts these there.
-    pub(crate) fn filter(&mut self, filters: Option<&Filters>) -> Result<(), String> {
+    pub(crate) fn filter(&mut self, filters: Option<&Filters>) -> Result<String, String> {
         let graph = match filters {
-            None if Arc::ptr_eq(&self.graph, &self.original) => return Ok(()),
+            None if Arc::ptr_eq(&self.graph, &self.original) => return Ok(String::new()),
             None => self.original.clone(),
             Some(filters) => Arc::new(filters.put_in(&self.original)?),
         };
         self.swap_for(&graph).map_err(|why| format!("--filters: the device does not take them: {why}"))?;
         self.graph = graph;
-        Ok(())
+        Ok(self.graph.to_click())
     }
 }
 

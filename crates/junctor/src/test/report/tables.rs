@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All results by frame size, and all trials.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::super::quantiles::{self, QUANTILES};
@@ -8,50 +10,145 @@ use super::super::record::{Quantity, Record, TrialRow};
 use super::{Names, groups, rates, words};
 use crate::report::{Cell, Origin, Section, Table, digits};
 
-/// A table for each device and procedure: a row for each quantity, a column for each size.
+/// Tables for each device and procedure. Those of tests with several frame sizes have a row for each size (RFC 2544 26), that of a single
+/// trial one for each quantity.
 pub(super) fn results(records: &[Record], names: &Names) -> Section {
-    let one = |(_, group): (_, Vec<&Record>)| table(&group, names);
+    let some = |(_, group): (_, Vec<&Record>)| {
+        let has_sizes = group[0].procedure() != "trial"
+            && group.iter().flat_map(|r| &r.results).any(|q| q.size.is_some());
+        if has_sizes { by_size(&group, names) } else { vec![by_quantity(&group, names)] }
+    };
     let key = |r: &Record| (r.command.clone(), r.options().to_owned(), r.device().to_owned(), r.workers());
-    let tables = groups(records, key).into_iter().map(one).filter(|t| !t.rows.is_empty()).collect();
+    let tables = groups(records, key).into_iter().flat_map(some).filter(|t| !t.rows.is_empty()).collect();
     Section { title: "All results".into(), tables, ..Section::default() }
 }
 
-fn table(group: &[&Record], names: &Names) -> Table {
-    let record = group[0];
-    let mut sizes: Vec<Option<usize>> = group.iter().flat_map(|r| &r.results).map(|q| q.size).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let mut rows: Vec<(String, String)> = Vec::new();
+/// A quantity of a group of records, of whatever size.
+type Named = (String, String);
+
+/// The quantities of these records, in the order in which they first come: label and unit.
+fn quantities(group: &[&Record]) -> Vec<Named> {
+    let mut all: Vec<Named> = Vec::new();
     for quantity in group.iter().flat_map(|r| &r.results) {
-        let row = (quantity.label(), quantity.unit.clone());
-        if !rows.contains(&row) {
-            rows.push(row);
+        let named = (quantity.label(), quantity.unit.clone());
+        if !all.contains(&named) {
+            all.push(named);
         }
     }
+    all
+}
+
+fn find<'a>(group: &[&'a Record], label: &str, size: Option<usize>) -> Option<&'a Quantity> {
+    group.iter().flat_map(|r| &r.results).find(|q| q.size == size && q.label() == label)
+}
+
+fn sizes(group: &[&Record]) -> Vec<Option<usize>> {
+    let sizes: BTreeSet<Option<usize>> = group.iter().flat_map(|r| &r.results).map(|q| q.size).collect();
+    sizes.into_iter().collect()
+}
+
+fn caption(record: &Record, names: &Names) -> String {
+    let who = names.who(record);
+    if who.is_empty() { format!("{}, {}", record.procedure(), record.device()) } else { who }
+}
+
+/// Whether a quantity is also told as a share of the link.
+fn has_share(group: &[&Record], label: &str, sizes: &[Option<usize>]) -> bool {
+    let is_rate = |size: &Option<usize>| find(group, label, *size).is_some_and(rates::is_rate);
+    group[0].number("link").is_some() && sizes.iter().any(is_rate)
+}
+
+fn share(record: &Record, found: Option<&Quantity>) -> Cell {
+    let share = found.and_then(|q| rates::share_of_link(record, q));
+    share.map_or_else(|| Cell::new(""), |share| Cell::new(format!("{:.2}", 100.0 * share)))
+}
+
+/// Columns that fit beside each other.
+const COLUMNS: usize = 8;
+
+/// Parts at the end of a name that say which of several values of one quantity it is.
+const STATISTICS: [&str; 8] =
+    ["min", "mean", "average", "max", "typical", "worst", "by_loss", "by_timestamps"];
+
+/// What a label is a value of: `latency_us.p99.9` is one of `latency_us`.
+fn topic(label: &str) -> &str {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    match label.rsplit_once('.') {
+        Some((rest, last))
+            if is_number(last.strip_prefix('p').unwrap_or(last)) || STATISTICS.contains(&last) =>
+        {
+            topic(rest)
+        }
+        _ => label,
+    }
+}
+
+/// A row for each size: a table for each quantity of which there are several values, and before these one of the others.
+fn by_size(group: &[&Record], names: &Names) -> Vec<Table> {
+    let mut topics: Vec<(String, Vec<Named>)> = Vec::new();
+    for named in quantities(group) {
+        let topic = topic(&named.0).to_owned();
+        match topics.iter_mut().find(|(known, _)| *known == topic) {
+            Some((_, some)) => some.push(named),
+            None => topics.push((topic, vec![named])),
+        }
+    }
+    let (many, few): (Vec<_>, Vec<_>) = topics.into_iter().partition(|(_, some)| some.len() > 2);
+    let few: Vec<Named> = few.into_iter().flat_map(|(_, some)| some).collect();
+    let caption = caption(group[0], names);
+    let few = few.chunks(COLUMNS).map(|some| sized(group, caption.clone(), "", some));
+    let many = many.iter().map(|(topic, some)| {
+        let about = words(group[0], topic);
+        sized(group, format!("{caption}: {about}"), &about, some)
+    });
+    few.chain(many).collect()
+}
+
+/// A row for each size, of these quantities, which are all about the same.
+fn sized(group: &[&Record], caption: String, about: &str, quantities: &[Named]) -> Table {
+    let (record, sizes) = (group[0], sizes(group));
+    let mut columns = vec![("frame, bytes".to_owned(), Origin::Name)];
+    let mut rows: Vec<Vec<Cell>> =
+        sizes.iter().map(|size| vec![Cell::new(size.map_or("all".to_owned(), |s| s.to_string()))]).collect();
+    for (label, unit) in quantities {
+        let name = words(record, label);
+        let name = match name.strip_prefix(about).map(str::trim_start) {
+            Some(rest) if !rest.is_empty() => rest.to_owned(),
+            _ => name,
+        };
+        let head = if unit.is_empty() { name.clone() } else { format!("{name}, {unit}") };
+        columns.push((head, Origin::Measured));
+        let found = |size: &Option<usize>| find(group, label, *size);
+        for (row, size) in rows.iter_mut().zip(&sizes) {
+            row.push(found(size).map_or_else(|| Cell::new(""), cell));
+        }
+        if has_share(group, label, &sizes) {
+            columns.push((format!("{name}, of the link, %"), Origin::Measured));
+            rows.iter_mut().zip(&sizes).for_each(|(row, size)| row.push(share(record, found(size))));
+        }
+    }
+    // What was not measured of a size has no row.
+    rows.retain(|row| row[1..].iter().any(|cell| !cell.text.is_empty()));
+    Table { caption, columns, rows }
+}
+
+/// A row for each quantity.
+fn by_quantity(group: &[&Record], names: &Names) -> Table {
+    let (record, sizes) = (group[0], sizes(group));
     let head = |size: &Option<usize>| {
         (size.map_or_else(|| "all".to_owned(), |size| format!("{size} bytes")), Origin::Measured)
     };
     let mut columns = vec![("quantity".to_owned(), Origin::Name), ("unit".to_owned(), Origin::Name)];
     columns.extend(sizes.iter().map(head));
-    let who = names.who(record);
-    let caption = if who.is_empty() { format!("{}, {}", record.procedure(), record.device()) } else { who };
-    let mut table = Table { caption, columns, rows: Vec::new() };
-    for (label, unit) in rows {
-        let find = |size: &Option<usize>| {
-            let has = |q: &&Quantity| q.size == *size && q.label() == label;
-            group.iter().flat_map(|r| &r.results).find(has)
-        };
-        let cells: Vec<Option<&Quantity>> = sizes.iter().map(find).collect();
+    let mut table = Table { caption: caption(record, names), columns, rows: Vec::new() };
+    for (label, unit) in quantities(group) {
+        let cells: Vec<Option<&Quantity>> = sizes.iter().map(|size| find(group, &label, *size)).collect();
         let name = Cell::new(words(record, &label));
         let values = cells.iter().map(|found| found.map_or_else(|| Cell::new(""), cell));
         table.rows.push([name.clone(), Cell::new(unit)].into_iter().chain(values).collect());
-        if record.number("link").is_some() && cells.iter().flatten().any(|q| rates::is_rate(q)) {
-            let share = |found: &Option<&Quantity>| {
-                let share = found.and_then(|q| rates::share_of_link(record, q));
-                share.map_or_else(|| Cell::new(""), |share| Cell::new(format!("{:.2}", 100.0 * share)))
-            };
+        if has_share(group, &label, &sizes) {
             let name = Cell::new(format!("{}, of the link", name.text));
-            let shares = cells.iter().map(share);
+            let shares = cells.iter().map(|found| share(record, *found));
             table.rows.push([name, Cell::new("%")].into_iter().chain(shares).collect());
         }
     }
