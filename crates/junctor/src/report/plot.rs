@@ -116,9 +116,18 @@ impl Range {
         place(self.scale, value)
     }
 
+    /// A number with as many digits as tell it from its neighbours.
+    fn apart(&self, at: f64) -> String {
+        let step = self.ticks.get(1).map_or(1.0, |second| second - self.ticks[0]);
+        match -step.log10().floor() as i32 {
+            digits @ 3.. => format!("{at:.*}", digits as usize),
+            _ => label(at),
+        }
+    }
+
     fn label(&self, at: f64) -> String {
         match self.scale {
-            Scale::Whole | Scale::Linear | Scale::Percent => label(at),
+            Scale::Whole | Scale::Linear | Scale::Percent => self.apart(at),
             Scale::Log => label(10_f64.powf(at)),
             Scale::Quantile if at < 1.0 => format!("{:.0} %", 100.0 * (1.0 - 10_f64.powf(-at))),
             Scale::Quantile => {
@@ -285,6 +294,7 @@ mod tests {
         };
         assert_eq!(told(Scale::Whole, &[1.0, 4.0]), ["1", "2", "3", "4"]);
         assert_eq!(told(Scale::Linear, &[0.0, 14.88]), ["0", "5", "10", "15"]);
+        assert_eq!(told(Scale::Linear, &[0.0, 0.0015]), ["0.0000", "0.0005", "0.0010", "0.0015"]);
         assert_eq!(told(Scale::Percent, &[40.0]), ["0", "20", "40", "60", "80", "100"]);
         assert_eq!(told(Scale::Log, &[2.0, 40.0]), ["2", "5", "10", "20", "50"]);
         assert_eq!(told(Scale::Log, &[1.0, 1e5]), ["1", "10", "100", "1000", "10000", "100000"]);
