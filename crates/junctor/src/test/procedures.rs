@@ -135,8 +135,7 @@ fn at_load(
     let Outcome { intended, sent, .. } = load.carried;
     found.note(site.name(&format!("{kind}_loss_share")), "", load.carried.loss_ratio());
     if !load.carried.is_of_device() {
-        what.iter()
-            .for_each(|what| found.limited(site.name(what).trim_end_matches(&format!(".{}", site.size))));
+        what.iter().for_each(|what| found.limited(&site.begins(what)));
         let share = |frames: u64| 100.0 * frames as f64 / intended.max(1) as f64;
         found.text += &format!(
             "               the tester sent {:.1} % of what was due, {:.1} % in lumps: this is not the device's at this rate\n",
@@ -338,7 +337,7 @@ pub(super) fn back_to_back(
         }),
     );
     site.begin("bursts");
-    let mut bursts = site.station.bursts(line);
+    let mut bursts = site.station.bursts(line, site.is_medium);
     let report = back_to_back::run(&mut bursts, &parameters).map_err(|why| why.to_string())?;
     let whose = match () {
         () if report.limited_by_tester => ", the tester's limit: the device may hold more",
@@ -422,7 +421,17 @@ pub(super) fn recovery(
             let average = mean(&times);
             quantity(found, site.name("recovery_ms"), "ms", times);
             found.note(site.name("recovery_ms.average"), "ms", average);
-            let tester = if kept_up { "" } else { "  (the tester could not offer all of the overload)" };
+            let in_lumps = report.recoveries.iter().any(recovery::Recovery::is_doubtful);
+            if !kept_up || in_lumps {
+                found.limited(&site.begins("recovery_ms"));
+            }
+            let tester = match (kept_up, in_lumps) {
+                (false, _) => "  (the tester could not offer all of the overload)",
+                (true, true) => {
+                    "  (the tester sent as many frames in lumps as were lost after it: it may be less)"
+                }
+                (true, false) => "",
+            };
             format!("{average:.3} ms on average{tester}")
         }
     };
@@ -490,8 +499,15 @@ pub(super) fn reset(
         let interruptions = quantity(found, site.name("reset_interruptions"), "", interruptions);
         text += &format!(", interruptions {interruptions}");
     }
-    if !report.outages.iter().all(|outage| outage.timeline.tester_kept_up()) {
+    let kept_up = report.outages.iter().all(|outage| outage.timeline.tester_kept_up());
+    let in_lumps = report.outages.iter().any(reset::Outage::is_doubtful);
+    if !kept_up {
         text += "  (the tester could not offer the rate: what it did not send is not known to be lost)";
+    } else if in_lumps {
+        text += "  (the tester sent as many frames in lumps as were lost: that may be why)";
+    }
+    if !kept_up || in_lumps {
+        found.limited(&site.begins("reset_"));
     }
     found.text += &format!("{text}\n");
     found.deviate(&report.ledger);
@@ -537,6 +553,17 @@ pub(super) fn soak(site: &mut Site, parameters: &soak::Parameters, found: &mut F
             "             the tester did not keep up in {} bins: what was lost there may be its fault\n",
             report.bins_unsent
         );
+    }
+    if report.timeline.is_doubtful(lost) {
+        text += &format!(
+            "             {} frames left the tester in lumps: what was lost may be its fault\n",
+            report.timeline.late
+        );
+    }
+    if report.bins_unsent > 0 || report.timeline.is_doubtful(lost) {
+        for what in ["lost_", "loss_", "bins_", "worst_", "first_"] {
+            found.limited(&site.begins(what));
+        }
     }
     let mut points = Vec::new();
     for (index, bin) in report.timeline.bins.iter().enumerate() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use tester::search::bridge;
 use tester::station::{Plan, Reset, Stream, host_flow};
-use tester::trial::{Invalid, Trial};
+use tester::trial::{Invalid, Measurer as _, Trial};
 use wire::MacAddr;
 
 use super::procedures;
@@ -139,8 +139,8 @@ fn forwarding(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), 
     let mut rates: Vec<(f64, f64)> = Vec::new();
     let mut kept_up = true;
     for load in bridge::loads(site.rate_max, throughput) {
-        let outcome = site.station.run(Trial::new(load, time)).map_err(|why| why.to_string())?.outcome;
-        kept_up &= outcome.tester_kept_up() || !rates.is_empty();
+        let outcome = site.station.measure(Trial::new(load, time)).map_err(|why| why.to_string())?;
+        kept_up &= outcome.is_of_device() || !rates.is_empty();
         let mpps = |frames: u64| frames as f64 / outcome.duration.as_secs_f64() / 1e6;
         rates.push((mpps(outcome.received), mpps(outcome.sent)));
     }

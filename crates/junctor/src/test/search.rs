@@ -537,6 +537,11 @@ impl Site {
         format!("test.{}.{what}.{}", self.prefix(&self.document), self.size)
     }
 
+    /// How the names of quantities begin that begin so.
+    pub(super) fn begins(&self, what: &str) -> String {
+        format!("test.{}.{what}", self.prefix(&self.document))
+    }
+
     /// A title with the condition, if there are several.
     pub(super) fn titled(&self, title: &str) -> String {
         let parts = [title, &self.variant, &self.series].into_iter().filter(|part| !part.is_empty());

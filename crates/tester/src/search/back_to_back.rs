@@ -195,7 +195,7 @@ struct Search<'a> {
     parameters: &'a Parameters,
     longest: u64,
     trials: usize,
-    /// Some burst was not sent whole.
+    /// Some burst was not sent whole, or in lumps that were lost.
     unsent: bool,
 }
 
@@ -222,7 +222,7 @@ impl Search<'_> {
                 .burst(frames, settle)
                 .map_err(|cause| Error::trial(format_args!("a burst of {frames} frames"), cause))?;
             self.trials += 1;
-            self.unsent |= !outcome.tester_kept_up();
+            self.unsent |= !outcome.is_of_device();
             if outcome.lost() == 0 && outcome.tester_kept_up() {
                 return Ok(true);
             }
@@ -255,7 +255,7 @@ fn ledger(parameters: &Parameters, at_longest: usize, unsent: bool) -> Ledger {
         "bursts are sent with the least gap of the medium",
         parameters.medium && !unsent,
         match unsent {
-            true => "the tester could not send some bursts whole in their time",
+            true => "the tester could not send some bursts whole in their time, or evenly",
             false => "no link was named: the gap is the least of the tester's own",
         },
     );
@@ -429,6 +429,19 @@ mod tests {
         };
         let (plain, verified) = (mean(1), mean(4));
         assert!(plain < 9_900.0 && verified > 9_900.0, "{plain} {verified}");
+    }
+
+    #[test]
+    fn what_is_lost_of_bursts_in_lumps_bounds_the_result() {
+        struct Lumps(u64);
+        impl Bursts for Lumps {
+            fn burst(&mut self, frames: u64, _: Duration) -> Result<Outcome, Invalid> {
+                let received = frames - frames.min(5);
+                Ok(Outcome { intended: frames, sent: frames, received, late: self.0, ..Outcome::default() })
+            }
+        }
+        let limited = |late| run(&mut Lumps(late), &Parameters::quick(1e5, 0.0)).unwrap().limited_by_tester;
+        assert_eq!([0, 4, 5].map(limited), [false, false, true]);
     }
 
     #[test]

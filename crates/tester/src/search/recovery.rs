@@ -104,6 +104,13 @@ pub struct Recovery {
     pub timeline: Timeline,
 }
 
+impl Recovery {
+    /// Whether the loss after the fall may be the tester's, which sent frames in lumps.
+    pub fn is_doubtful(&self) -> bool {
+        self.timeline.is_doubtful(self.lost_after)
+    }
+}
+
 /// What the procedure found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
@@ -177,7 +184,10 @@ fn ledger(parameters: &Parameters, recoveries: &[Recovery]) -> Ledger {
     let kept_up = recoveries.iter().all(|recovery| recovery.timeline.tester_kept_up());
     let less = parameters.is_less().then_some("at the greatest rate that the tester reaches, which is less");
     let unsent = (!kept_up).then_some("the tester could not offer the rate");
-    let done: Vec<&str> = [parameters.origin.doubt(), less, unsent].into_iter().flatten().collect();
+    let in_lumps = recoveries.iter().any(Recovery::is_doubtful);
+    let in_lumps =
+        in_lumps.then_some("as many frames left the tester in lumps as were lost after the overload");
+    let done: Vec<&str> = [parameters.origin.doubt(), less, unsent, in_lumps].into_iter().flatten().collect();
     ledger.note(
         "RFC 2544 26.5",
         Level::Plain,
@@ -230,7 +240,15 @@ mod tests {
             if let Some(after) = self.recovers_after {
                 gaps.push(gap(fall + after / 2, fall + after));
             }
-            Ok(Timeline { steps: vec![Duration::ZERO, fall], end, event: None, bin, bins: Vec::new(), gaps })
+            Ok(Timeline {
+                steps: vec![Duration::ZERO, fall],
+                end,
+                event: None,
+                bin,
+                bins: Vec::new(),
+                gaps,
+                late: 0,
+            })
         }
     }
 
@@ -273,6 +291,18 @@ mod tests {
         assert_eq!(parameters.overload_rate(), 1e6);
         let mut device = Device { recovers_after: None, loses_in_overload: false, seen: Vec::new() };
         assert!(run(&mut device, &Parameters { throughput: 0.0, ..parameters }).is_err());
+    }
+
+    #[test]
+    fn loss_of_what_left_in_lumps_may_be_the_tester_s() {
+        let doubtful = |late| {
+            let gap = Gap { frames: 10, last_sent: Duration::from_secs(61), ..Gap::default() };
+            let steps = vec![Duration::ZERO, Duration::from_secs(60)];
+            let end = Duration::from_secs(120);
+            let timeline = Timeline { steps, end, gaps: vec![gap], late, ..Timeline::default() };
+            evaluate(timeline, &Parameters::rfc(1e6, 1e6)).is_doubtful()
+        };
+        assert_eq!([9, 10].map(doubtful), [false, true]);
     }
 
     #[test]

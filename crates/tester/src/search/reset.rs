@@ -135,6 +135,11 @@ impl Outage {
     pub fn recovered(&self) -> bool {
         self.by_loss.is_some()
     }
+
+    /// Whether the loss may be the tester's, which sent frames in lumps.
+    pub fn is_doubtful(&self) -> bool {
+        self.timeline.is_doubtful(self.lost)
+    }
 }
 
 /// What the procedure found.
@@ -231,7 +236,9 @@ fn rfc2544(ledger: &mut Ledger, parameters: &Parameters, outages: &[Outage]) {
     let section = "RFC 2544 26.6";
     let kept_up = outages.iter().all(|outage| outage.timeline.tester_kept_up());
     let unsent = (!kept_up).then_some("the tester could not offer the rate");
-    let done: Vec<&str> = [parameters.origin.doubt(), unsent].into_iter().flatten().collect();
+    let in_lumps = outages.iter().any(Outage::is_doubtful);
+    let in_lumps = in_lumps.then_some("as many frames left the tester in lumps as were lost");
+    let done: Vec<&str> = [parameters.origin.doubt(), unsent, in_lumps].into_iter().flatten().collect();
     ledger.note(section, Plain, "the stream runs at the throughput", done.is_empty(), done.join("; "));
     smallest(ledger, section, parameters);
     ledger.note(
@@ -444,6 +451,21 @@ mod tests {
         assert_eq!(missed(&Parameters { size: 512, ..rfc }).len(), usual + 2);
         assert_eq!(missed(&Parameters { origin: Origin::Named, ..rfc }).len(), usual + 2);
         assert_eq!(missed(&Parameters { origin: Origin::Reached, ..rfc }).len(), usual + 2);
+    }
+
+    #[test]
+    fn loss_of_what_left_in_lumps_may_be_the_tester_s() {
+        let parameters = Parameters::rfc(Kind::Process, 1000.0);
+        let said = |late| {
+            let gap = Gap { frames: 10, first_sent: RFC_BEFORE, last_sent: RFC_BEFORE, ..Gap::default() };
+            let timeline = Timeline { event: Some(RFC_BEFORE), gaps: vec![gap], late, ..Timeline::default() };
+            let outage = evaluate(timeline, &parameters);
+            let all = ledger(&parameters, &[outage]);
+            all.deviations()
+                .filter(|c| c.deviation.as_ref().is_some_and(|why| why.contains("in lumps")))
+                .count()
+        };
+        assert_eq!([9, 10].map(said), [0, 1]);
     }
 
     #[test]

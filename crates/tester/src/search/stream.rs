@@ -60,6 +60,8 @@ pub struct Timeline {
     pub bins: Vec<Bin>,
     /// In order of sending. Of several flows, each has its own.
     pub gaps: Vec<Gap>,
+    /// Frames that left the tester in lumps.
+    pub late: u64,
 }
 
 impl Timeline {
@@ -81,6 +83,11 @@ impl Timeline {
     /// Whether the tester sent all that it should have sent.
     pub fn tester_kept_up(&self) -> bool {
         self.bins.iter().all(|bin| bin.sent >= bin.intended)
+    }
+
+    /// Whether so many lost frames are no more than left in lumps: at an even rate the device might have lost none.
+    pub fn is_doubtful(&self, lost: u64) -> bool {
+        lost > 0 && lost <= self.late
     }
 
     /// The gaps of which a frame was sent at `time` or later.

@@ -197,6 +197,7 @@ impl Course {
             bin: Duration::from_nanos(self.bin_ns),
             bins: vec![Bin::default(); bins],
             gaps: Vec::new(),
+            late: 0,
         };
         for (track, (_, sent)) in self.tracks.iter_mut().zip(ports).filter(|(_, (intended, _))| *intended > 0)
         {

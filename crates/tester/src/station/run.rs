@@ -39,12 +39,8 @@ const SETTLING: Duration = Duration::from_millis(10);
 /// Bits for the windows of all flows together: what fits the second-level cache.
 const WINDOWS: u32 = 1 << 20;
 
-/// Frames of lumps, if there was one of more than [`LUMP`] frames: those before which more than [`CLOSE`] were due. Frames of bursts leave
-/// as soon as they can, and are none.
+/// Frames of lumps, if there was one of more than [`LUMP`] frames: those before which more than [`CLOSE`] were due.
 fn late(offer: &Offer, burst: u64, lateness: &Histogram<u64>) -> u64 {
-    if let Offer::Burst { .. } = offer {
-        return 0;
-    }
     let after = |(frames, least): (u64, Duration)| {
         let frames = (frames + burst.saturating_sub(1)) as f64;
         Duration::try_from_secs_f64(frames / offer.trial().rate).unwrap_or(Duration::MAX).max(least)

@@ -366,7 +366,7 @@ fn the_buffer_of_a_device_is_found_by_bursts() {
         repetitions: 2,
         ..back_to_back::Parameters::quick(line, capacity)
     };
-    let report = back_to_back::run(&mut station.bursts(line), &parameters).expect("a report");
+    let report = back_to_back::run(&mut station.bursts(line, true), &parameters).expect("a report");
     // One frame leaves for each two that come.
     assert!((report.frames.mean - 600.0).abs() <= 3.0, "{:?}", report.frames);
     assert!((report.buffer_frames() - 300.0).abs() <= 2.0 && report.is_valid(), "{}", report.buffer_frames());
