@@ -311,9 +311,12 @@ impl Receiver {
         self.heard += self.batch.len() as u64;
         // The device may have written them on another core.
         self.batch.iter().for_each(Packet::prefetch_data);
+        let is_bridged = !turn.addressees.is_empty();
         for packet in self.batch.iter() {
             match frame::read(packet.data(), &turn.key, &turn.ports) {
-                Received::Test(signature) if turn.is_astray(signature, packet.data()) => turn.damaged += 1,
+                Received::Test(signature) if is_bridged && turn.is_astray(signature, packet.data()) => {
+                    turn.damaged += 1;
+                }
                 Received::Test(signature) => turn.arrived(signature, port, now),
                 Received::Old => turn.old += 1,
                 Received::Damaged => turn.damaged += 1,
@@ -360,7 +363,7 @@ impl Receiver {
 
 impl Turn {
     /// Whether a frame arrived with another destination address than that to which it was sent.
-    #[inline]
+    #[cold]
     fn is_astray(&self, signature: Signature, frame: &[u8]) -> bool {
         self.addressees.get(signature.flow as usize).is_some_and(|mac| !frame.starts_with(&mac.0))
     }
