@@ -121,7 +121,8 @@ const DEVICES: &str = "Devices:
   self:CONF        a configuration in this process, on ports in memory; its lines '// bench: PORT KEY=VALUE ...'
                    say what to send
   kernel-router    the kernel's IP forwarding, kernel-bridge its bridge, in a rig: network namespaces and virtual
-                   cables that are built for the test and go with it (needs root)
+                   cables that are built for the test and go with it (needs root); kernel-bridge:4 has four ports, of
+                   which each sends to the next, or with --mesh to all others
   passthrough      a plain user-space forwarder in such a rig: two packet sockets, two system calls for each frame
   command:LINE     what a shell makes of LINE in such a rig; {IF1} {IF2} are the device's interfaces, {MAC1} {MAC2}
                    their Ethernet addresses, {ADDR1} {ADDR2} the addresses a router is to have there, {NET1} {NET2}
@@ -155,8 +156,8 @@ fn help(own: &str) -> String {
 /// What all tests need to know.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// The device under test: self:CONF, kernel-router, kernel-bridge, passthrough, command:LINE, ports:IF1,IF2,
-    /// agents:AGENT/IF1,AGENT/IF2, cable or veth.
+    /// The device under test: self:CONF, kernel-router[:PORTS], kernel-bridge[:PORTS], passthrough, command:LINE,
+    /// ports:IF1,IF2, agents:AGENT/IF1,AGENT/IF2, cable or veth.
     #[arg(value_name = "DEVICE", value_parser = Name::parse)]
     device: Name,
     /// What drives the tester's ports where they are network interfaces: bpf has the kernel generate the frames.

@@ -119,6 +119,9 @@ impl Routing {
 /// Takes the filters off a device, or puts these on it. Returns what it was told.
 type Filter = dyn Fn(Option<&Filters>) -> Result<String, String> + Send;
 
+/// Makes a bridge forget the addresses that it has learnt.
+pub(crate) type Forget = dyn FnMut() -> Result<(), String> + Send;
+
 /// How a device gets filters.
 pub(crate) enum Filtering {
     /// It is a configuration of this process, in whose way they are put ([`Running::filter`]).
@@ -156,6 +159,8 @@ pub(crate) struct Plugged {
     pub(crate) routing: Routing,
     /// How it gets filters.
     pub(crate) filtering: Filtering,
+    /// How it is made to forget addresses, where the tester can do so without starting it anew.
+    pub(crate) forget: Option<Box<Forget>>,
     /// How the device is configured, where that shows only when it is there.
     pub(crate) configuration: Option<String>,
     /// It looks at Ethernet addresses only.
@@ -188,6 +193,7 @@ impl Plugged {
             workers: 1,
             routing: Routing::Theirs,
             filtering: Filtering::Theirs,
+            forget: None,
             configuration: None,
             bridged: false,
             beside,
@@ -231,8 +237,8 @@ pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plug
         Name::Own(conf) => own::plug(conf, setup, traffic),
         Name::Cable => cable::plug(setup, traffic),
         Name::Veth => cable::plug_virtual(setup.driver, setup, traffic),
-        Name::KernelRouter => kernel::router(setup, traffic),
-        Name::KernelBridge => kernel::bridge(setup, traffic),
+        Name::KernelRouter(ports) => kernel::router(*ports, setup, traffic),
+        Name::KernelBridge(ports) => kernel::bridge(*ports, setup, traffic),
         Name::Passthrough => passthrough::plug(setup, traffic),
         Name::Command(line) => command::plug(line, setup, traffic),
         Name::Ports(interfaces) => ports::plug(interfaces, setup, traffic),
@@ -244,8 +250,8 @@ pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plug
             .notes
             .push("--driver is for network interfaces: this device's ports are in memory.".to_owned());
     }
-    plugged.bridged |= setup.bridged || matches!(name, Name::KernelBridge);
-    if setup.bridged || matches!(name, Name::Cable | Name::Veth | Name::KernelBridge | Name::Passthrough) {
+    plugged.bridged |= setup.bridged || matches!(name, Name::KernelBridge(_));
+    if setup.bridged || matches!(name, Name::Cable | Name::Veth | Name::KernelBridge(_) | Name::Passthrough) {
         plugged.routing = Routing::Needless;
     }
     Ok(plugged)

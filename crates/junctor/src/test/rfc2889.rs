@@ -11,6 +11,7 @@ use tester::station::{Plan, Reset, Stream, host_flow};
 use tester::trial::{Invalid, Measurer as _, Trial};
 use wire::MacAddr;
 
+use super::device::Name;
 use super::procedures;
 use super::quantiles::QUANTILES;
 use super::record::Found;
@@ -42,12 +43,13 @@ enum Procedure {
   broadcast.throughput_mpps.SIZE, broadcast.reached_mpps.SIZE
                             the greatest rate without loss of frames from one port to all others (section 5.10)
   broadcast.latency_us.Q.SIZE   of these, by quantile
-Addresses need three ports. Between lessons the bridge must forget: a configuration in this process is started anew, for others
-say how (--forget-command, --ageing).
+Addresses need three ports. Between lessons the bridge must forget: a configuration in this process is started anew, the kernel's
+bridge has its table emptied, for others say how (--forget-command, --ageing).
 
 Examples:
   junctor test rfc2889 self:conf/bridge.click --size 64
-  junctor test rfc2889 self:conf/bridge-mesh.click --only addresses --addresses 65536 --json")]
+  junctor test rfc2889 self:conf/bridge-mesh.click --only addresses --addresses 65536 --json
+  sudo junctor test rfc2889 kernel-bridge:4 --size 64,1518")]
 pub(super) struct Rfc2889 {
     #[command(flatten)]
     search: Search,
@@ -70,19 +72,48 @@ pub(super) struct Rfc2889 {
 
 /// Ports that it takes to see what is flooded.
 const PORTS_FOR_ADDRESSES: usize = 3;
+/// Why addresses are not tested with fewer.
+const TOO_FEW_PORTS: &str = "addresses take a third port, where it is seen what is flooded; a device with more ports, such as kernel-bridge:3";
+/// Why they are not, of a bridge of which nobody says how it forgets.
+const NO_WAY_TO_FORGET: &str = "how does this bridge forget? Say it with --forget-command, or --ageing";
+
+impl Rfc2889 {
+    /// Whether the bridge can be made to forget, as far as its name tells.
+    fn forgets(&self) -> bool {
+        let by_itself = matches!(self.search.device(), Name::Own(_) | Name::KernelBridge(_));
+        by_itself || self.forget_command.is_some() || self.ageing.is_some()
+    }
+
+    /// Refuses what cannot be before anything is measured.
+    fn check(&self) -> Result<(), String> {
+        if self.search.networks().is_some() {
+            return Err("--networks is for routers: a bridge's test has addresses of its own".to_owned());
+        }
+        self.search.without_filters("RFC 2889")?;
+        if !self.only.contains(&Procedure::Addresses) {
+            return Ok(());
+        }
+        let is_few = |ports: usize| ports < PORTS_FOR_ADDRESSES;
+        match self.search.device().ports() {
+            Some(ports) if is_few(ports) => Err(format!("--only addresses: {TOO_FEW_PORTS}")),
+            _ if !self.forgets() => Err(format!("--only addresses: {NO_WAY_TO_FORGET}")),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// Runs `junctor test rfc2889`.
 pub(super) fn main(args: &Rfc2889) -> u8 {
     use Procedure::{Addresses, Broadcast, Errored, Forwarding};
-    if args.search.networks().is_some() {
-        return cli::fail("--networks is for routers: a bridge's test has addresses of its own");
-    }
-    if let Err(why) = args.search.without_filters("RFC 2889") {
+    if let Err(why) = args.check() {
         return cli::fail(why);
     }
     each_size(&args.search, "test rfc2889", |site, found| {
         found.ask(json!({ "addresses": args.addresses, "learning_rate": args.learning_rate }));
-        let few = site.station.port_count() < PORTS_FOR_ADDRESSES;
+        let why_not = match site.station.port_count() {
+            ..PORTS_FOR_ADDRESSES => Some(TOO_FEW_PORTS),
+            _ => Some(NO_WAY_TO_FORGET).filter(|_| !args.forgets()),
+        };
         let wanted = match &args.only[..] {
             [] => vec![Forwarding, Addresses, Errored, Broadcast],
             only => only.to_vec(),
@@ -90,8 +121,9 @@ pub(super) fn main(args: &Rfc2889) -> u8 {
         for procedure in wanted {
             match procedure {
                 Forwarding => forwarding(site, args, found)?,
-                Addresses if few && args.only.is_empty() => {
-                    found.text += "             addresses: not tested, which takes a third port\n";
+                Addresses if let Some(why) = why_not => {
+                    found.text += &format!("             addresses: not tested: {why}\n");
+                    found.deviate(&bridge::no_addresses_ledger(why));
                 }
                 Addresses => addresses(site, args, found)?,
                 Errored if !site.station.is_here() && args.only.is_empty() => {
@@ -185,17 +217,17 @@ fn addresses(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
     let most = args.addresses.unwrap_or(usual.most);
     let parameters = bridge::Parameters { most, first: usual.first.min(most), ageing: args.ageing, ..usual };
     site.begin("addresses");
-    let Site { station, running, size, .. } = site;
-    let mut forget: Box<Reset<'_>> = match (&args.forget_command, args.ageing, running.as_mut()) {
+    let Site { station, running, size, forget, .. } = site;
+    let invalid = |why| Invalid::new(why, "");
+    let mut forget: Box<Reset<'_>> = match (&args.forget_command, args.ageing, forget, running.as_mut()) {
         (Some(command), ..) => Box::new(|| shell(command)),
-        (None, Some(ageing), _) => Box::new(move || {
+        (None, Some(ageing), ..) => Box::new(move || {
             std::thread::sleep(ageing);
             Ok(())
         }),
-        (None, None, Some(running)) => Box::new(|| running.restart().map_err(|why| Invalid::new(why, ""))),
-        (None, None, None) => {
-            return Err("how does this bridge forget? Say it with --forget-command, or --ageing".to_owned());
-        }
+        (None, None, Some(forget), _) => Box::new(move || forget().map_err(invalid)),
+        (None, None, None, Some(running)) => Box::new(move || running.restart().map_err(invalid)),
+        (None, None, None, None) => return Err(NO_WAY_TO_FORGET.to_owned()),
     };
     let report =
         bridge::run(&mut station.teaches(*size, &mut *forget), &parameters).map_err(|why| why.to_string())?;

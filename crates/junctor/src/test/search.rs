@@ -14,7 +14,7 @@ use tester::search::throughput::Limit;
 use tester::search::{medium, setup, soak, throughput, transition};
 use tester::station::{Plan, Station};
 
-use super::device::{Driver, Running};
+use super::device::{Driver, Forget, Name, Running};
 use super::log::Log;
 use super::record::{Cause, Found, Record};
 use super::variant::{Scene, Variant};
@@ -76,6 +76,11 @@ impl Search {
             )),
             false => Ok(()),
         }
+    }
+
+    /// What is tested.
+    pub(super) fn device(&self) -> &Name {
+        &self.common.device
     }
 
     /// In how many networks destinations are chosen at random, if they are.
@@ -487,6 +492,8 @@ pub(super) struct Site {
     pub(super) station: Station,
     /// The device, if it is one of this process.
     pub(super) running: Option<Running>,
+    /// Makes a bridge forget addresses, where that takes no new start.
+    pub(super) forget: Option<Box<Forget>>,
     pub(super) size: usize,
     /// How many ports send.
     pub(super) senders: usize,
@@ -683,6 +690,7 @@ fn one_size(
     let mut site = Site {
         station: plugged.station,
         running: plugged.running,
+        forget: plugged.forget,
         size,
         senders: plugged.senders,
         rate_max,

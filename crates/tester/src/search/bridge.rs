@@ -270,6 +270,17 @@ fn ledger(
     ledger
 }
 
+/// The same where there were no lessons, and why.
+pub fn no_addresses_ledger(why: &str) -> Ledger {
+    let mut ledger = Ledger::default();
+    for (section, what) in
+        [("RFC 2889 5.7", "the address caching capacity"), ("RFC 2889 5.8", "the address learning rate")]
+    {
+        ledger.never(section, Level::Plain, what, format_args!("not tested: {why}"));
+    }
+    ledger
+}
+
 fn ageing(
     ledger: &mut Ledger,
     section: &'static str,

@@ -17,7 +17,7 @@ pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> 
     let names = ["a", "b"];
     let wire = Wire::with_mtu("cable", RING, rig::mtu_for(traffic));
     let ports = names.into_iter().map(|name| tester_port(name, &wire)).collect::<Result<_, _>>()?;
-    let known = |ipv6| flows::bridged(names, ipv6);
+    let known = |ipv6| flows::bridged(&names, ipv6);
     Plugged::new(ports, &flows::of_ports(&known(setup.ipv6), &[])?, traffic)?
         .with_other(setup, traffic, known)
 }
@@ -26,7 +26,8 @@ pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> 
 pub(super) fn plug_virtual(driver: Driver, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
     let rig = Rig::cable(driver, traffic)?;
     let opened = rig.open()?;
-    let known = |ipv6| flows::bridged(rig::TESTER, ipv6);
+    let tester = rig.tester_ends();
+    let known = |ipv6| flows::bridged(tester, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &[])?;
     let mut plugged = rig.station(opened, &flows, traffic)?.with_other(setup, traffic, known)?;
     rig.receive_apart().map_err(|why| why.to_string())?;

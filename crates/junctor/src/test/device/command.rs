@@ -28,7 +28,7 @@ use rustix::process::{Signal, WaitOptions, WaitStatus, getppid, set_parent_proce
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tester::trial::Invalid;
 
-use super::rig::{DEVICE, FAREWELL, Rig, TESTER, said};
+use super::rig::{FAREWELL, PORTS, Rig, said};
 use super::{Plugged, Setup, Traffic, flows};
 use crate::test::interrupt;
 use crate::{cli, exit};
@@ -46,12 +46,13 @@ struct Running {
 fn told(rig: &Rig, setup: &Setup) -> Result<Vec<(String, String)>, String> {
     let mut told = Vec::new();
     let macs = rig.macs()?;
-    for (i, network) in flows::networks(setup.ipv6).iter().enumerate() {
+    let ends = rig.device_ends();
+    for (i, network) in flows::networks(setup.ipv6, ends.len()).into_iter().enumerate() {
         let n = i + 1;
-        told.push((format!("IF{n}"), DEVICE[i].to_owned()));
+        told.push((format!("IF{n}"), ends[i].to_owned()));
         told.push((format!("MAC{n}"), macs[i].to_string()));
-        told.push((format!("ADDR{n}"), network.device.to_owned()));
-        told.push((format!("NET{n}"), network.hosts.to_owned()));
+        told.push((format!("ADDR{n}"), network.device));
+        told.push((format!("NET{n}"), network.hosts));
     }
     told.push(("CORES".to_owned(), rig.cores.list()));
     Ok(told)
@@ -64,15 +65,16 @@ fn filled(line: &str, told: &[(String, String)]) -> String {
 
 /// Starts the command and plugs the tester in.
 pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(setup, usize::MAX, traffic)?;
+    let rig = Rig::new(setup, PORTS, usize::MAX, traffic)?;
     let macs = rig.macs()?;
+    let tester = rig.tester_ends();
     let known = |ipv6| match setup.bridged {
-        true => flows::bridged(TESTER, ipv6),
-        false => flows::routed(TESTER, macs, ipv6),
+        true => flows::bridged(tester, ipv6),
+        false => flows::routed(tester, &macs, ipv6),
     };
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     if setup.ipv6 {
-        for interface in DEVICE {
+        for interface in rig.device_ends() {
             rig.device().sysctl(&format!("net/ipv6/conf/{interface}/disable_ipv6"), "0").map_err(said)?;
         }
     }

@@ -11,28 +11,26 @@ use crate::bench::Pattern;
 pub(super) type Flows = Vec<(String, Pattern)>;
 
 /// A network at one side of a device.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Network {
     /// Hosts that send and receive.
-    pub(super) hosts: &'static str,
+    pub(super) hosts: String,
     /// The device's address there, with the length of the network's prefix.
-    pub(super) device: &'static str,
+    pub(super) device: String,
 }
 
-/// Networks set aside for measurements (RFC 2544, appendix C.2.2).
-const NETWORKS4: [Network; 2] = [
-    Network { hosts: "198.18.0.128/25", device: "198.18.0.1/24" },
-    Network { hosts: "198.19.0.128/25", device: "198.19.0.1/24" },
-];
-/// The same for IPv6 (RFC 5180, section 8, as corrected by erratum 1752): one from each half of them (5.2.1).
-const NETWORKS6: [Network; 2] = [
-    Network { hosts: "2001:2:0:1:1::/80", device: "2001:2:0:1::1/64" },
-    Network { hosts: "2001:2:0:8001:1::/80", device: "2001:2:0:8001::1/64" },
-];
-
-/// The networks of a rig.
-pub(super) fn networks(ipv6: bool) -> [Network; 2] {
-    if ipv6 { NETWORKS6 } else { NETWORKS4 }
+/// The networks of a rig with so many ports, of those set aside for measurements (RFC 2544, appendix C.2.2; RFC 5180, section 8, as
+/// corrected by erratum 1752): in turn from one half of them and from the other (RFC 5180 5.2.1).
+pub(super) fn networks(ipv6: bool, ports: usize) -> Vec<Network> {
+    let four = |port: usize| {
+        let net = format!("198.{}.{}", 18 + port % 2, port / 2);
+        Network { hosts: format!("{net}.128/25"), device: format!("{net}.1/24") }
+    };
+    let six = |port: usize| {
+        let net = format!("2001:2:0:{:x}", 1 + port / 2 + 0x8000 * (port % 2));
+        Network { hosts: format!("{net}:1::/80"), device: format!("{net}::1/64") }
+    };
+    (0..ports).map(|port| if ipv6 { six(port) } else { four(port) }).collect()
 }
 
 /// An address without the length of its prefix.
@@ -115,28 +113,27 @@ pub(super) fn of_ports(known: &[(String, String)], flows: &[FlowLine]) -> Result
     Ok(known.iter().filter_map(|(port, _)| gathered.remove_entry(port)).collect())
 }
 
-/// What is known of the ports of a router: its Ethernet addresses there.
-pub(super) fn routed(ports: [&str; 2], macs: [MacAddr; 2], ipv6: bool) -> Vec<(String, String)> {
-    let [a, b] = networks(ipv6).map(|network| network.hosts);
-    let line = |i: usize, src, dst| {
-        (ports[i].to_owned(), format!("ether={} src={src} dst={dst} flows=256", macs[i]))
+/// What is known of the ports of a router: its Ethernet addresses there. Each port's hosts send to those behind the next.
+pub(super) fn routed(ports: &[&str], macs: &[MacAddr], ipv6: bool) -> Vec<(String, String)> {
+    let networks = networks(ipv6, ports.len());
+    let line = |(here, (port, mac)): (usize, (&&str, &MacAddr))| {
+        let (src, dst) = (&networks[here].hosts, &networks[(here + 1) % ports.len()].hosts);
+        ((*port).to_owned(), format!("ether={mac} src={src} dst={dst} flows=256"))
     };
-    vec![line(0, a, b), line(1, b, a)]
+    ports.iter().zip(macs).enumerate().map(line).collect()
 }
 
-/// What is known of the ports of a bridge: the hosts behind them.
-pub(super) fn bridged(ports: [&str; 2], ipv6: bool) -> Vec<(String, String)> {
-    const STATIONS: [&str; 2] = ["02:00:00:01:00:00", "02:00:00:02:00:00"];
-    let hosts = networks(ipv6).map(|network| network.hosts);
-    let line = |i: usize| {
-        let (here, there) = (i, 1 - i);
-        let words = format!(
-            "from={} to={} src={} dst={} flows=256",
-            STATIONS[here], STATIONS[there], hosts[here], hosts[there]
-        );
-        (ports[i].to_owned(), words)
+/// What is known of the ports of a bridge: the hosts behind them. Those of each port send to those behind the next.
+pub(super) fn bridged(ports: &[&str], ipv6: bool) -> Vec<(String, String)> {
+    let networks = networks(ipv6, ports.len());
+    let station = |port: usize| format!("02:00:00:{:02x}:00:00", port + 1);
+    let line = |(here, port): (usize, &&str)| {
+        let there = (here + 1) % ports.len();
+        let (src, dst) = (&networks[here].hosts, &networks[there].hosts);
+        let words = format!("from={} to={} src={src} dst={dst} flows=256", station(here), station(there));
+        ((*port).to_owned(), words)
     };
-    vec![line(0), line(1)]
+    ports.iter().enumerate().map(line).collect()
 }
 
 /// Whom to ask for the device's Ethernet address at a port of this name, unless it was given.
@@ -169,7 +166,7 @@ mod tests {
         let lines = |texts: &[&str]| -> Vec<FlowLine> {
             texts.iter().map(|text| FlowLine::parse(text).expect("a flow")).collect()
         };
-        let known = bridged(["t1", "t2"], false);
+        let known = bridged(&["t1", "t2"], false);
         let flows = of_ports(&known, &lines(&["t2 flows=5", "t2 to=02:00:00:00:00:09"])).expect("flows");
         let [(_, first), (_, second)] = &flows[..] else { panic!("two ports") };
         assert_eq!((first.test_flows().len(), second.test_flows().len()), (256, 5));
@@ -191,11 +188,14 @@ mod tests {
     #[test]
     fn hosts_are_not_the_device() {
         for ipv6 in [false, true] {
-            let known = routed(["t1", "t2"], [MacAddr([2; 6]); 2], ipv6);
-            for ((_, pattern), network) in of_ports(&known, &[]).expect("flows").iter().zip(networks(ipv6)) {
-                let device = address(network.device).expect("an address");
-                assert!(!pattern.is_home_of(device), "{device}");
-                assert!(pattern.test_flows().iter().all(|flow| pattern.is_home_of(flow.src)));
+            let known = routed(&["t1", "t2", "t3"], &[MacAddr([2; 6]); 3], ipv6);
+            let flows = of_ports(&known, &[]).expect("flows");
+            for (port, network) in networks(ipv6, 3).iter().enumerate() {
+                let device = address(&network.device).expect("an address");
+                assert!(flows.iter().all(|(_, pattern)| !pattern.is_home_of(device)), "{device}");
+                let (own, next) = (&flows[port].1, &flows[(port + 1) % 3].1);
+                let sent = own.test_flows();
+                assert!(sent.iter().all(|flow| own.is_home_of(flow.src) && next.is_home_of(flow.dst)));
             }
         }
     }

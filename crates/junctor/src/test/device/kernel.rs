@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel as the device: its IP forwarding, and its bridge.
+//! The kernel as the device: its IP forwarding, and its bridge, with two ports or more.
 
 use std::io::Write as _;
 
@@ -7,22 +7,23 @@ use lab::rig::{Namespace, RigError};
 use packet::{Batch, Packet};
 use wire::{MacAddr, arp};
 
-use super::rig::{DEVICE, Opened, Rig, TESTER, said};
-use super::{Filtering, Plugged, Route, Routing, Setup, Traffic, flows};
+use super::rig::{Opened, Rig, said};
+use super::{Filtering, Forget, Plugged, Route, Routing, Setup, Traffic, flows};
 use crate::test::filters::{self, Filters};
 
 /// Milliseconds for which a neighbour counts as reachable: a day, so that no trial meets with a probe.
 const REACHABLE_MS: &str = "86400000";
 
-/// IP forwarding between two networks.
-pub(super) fn router(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(setup, DEVICE.len(), traffic)?;
+/// IP forwarding between as many networks as it has ports.
+pub(super) fn router(ports: usize, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+    let rig = Rig::new(setup, ports, ports, traffic)?;
     configure_router(&rig, setup.ipv6).map_err(said)?;
     if setup.both {
         configure_router(&rig, !setup.ipv6).map_err(said)?;
     }
     let macs = rig.macs()?;
-    let known = |ipv6| flows::routed(TESTER, macs, ipv6);
+    let (tester, device_ends) = (rig.tester_ends(), rig.device_ends());
+    let known = |ipv6| flows::routed(tester, &macs, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     let opened = rig.open()?;
     let settings = ["net/ipv4/ip_forward", "net/ipv4/conf/all/rp_filter", "net/ipv6/conf/all/forwarding"];
@@ -30,7 +31,8 @@ pub(super) fn router(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String
     let (namespace, filtering) = (rig.shared(), filtering(&rig, false));
     let mut plugged = finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)?;
     plugged.routing = Routing::Ours("they were set by ip route before the first trial", {
-        Box::new(move |routes| namespace.as_deref().map_or(Ok(()), |device| add_routes(device, routes)))
+        let add = move |device: &Namespace, routes: &[Route]| add_routes(device, device_ends, routes);
+        Box::new(move |routes| namespace.as_deref().map_or(Ok(()), |device| add(device, routes)))
     });
     plugged.filtering = filtering;
     plugged.configuration = configuration;
@@ -52,9 +54,9 @@ fn told(rig: &Rig, settings: &[&str]) -> Result<String, RigError> {
 }
 
 /// Gives the kernel these routes, all with one call.
-fn add_routes(device: &Namespace, routes: &[Route]) -> Result<(), String> {
+fn add_routes(device: &Namespace, ends: &[&str], routes: &[Route]) -> Result<(), String> {
     let line = |route: &Route| {
-        let (prefix, via, interface) = (route.prefix(), route.via, DEVICE[route.port]);
+        let (prefix, via, interface) = (route.prefix(), route.via, ends[route.port]);
         format!("route replace {prefix} via {via} dev {interface}\n")
     };
     let text: String = routes.iter().map(line).collect();
@@ -72,14 +74,14 @@ fn run_file(device: &Namespace, command: &[&str], text: &str) -> Result<(), Stri
 
 /// Filters of the kernel's, by nftables.
 fn filtering(rig: &Rig, bridged: bool) -> Filtering {
-    let namespace = rig.shared();
+    let (namespace, ends) = (rig.shared(), rig.device_ends());
     Filtering::Ours(Box::new(move |filters: Option<&Filters>| {
         let Some(device) = namespace.as_deref() else { return Ok(String::new()) };
         // To delete a table that may not be there, it is made first.
         let table = filters::table(bridged);
         let mut text = format!("add table {table}\ndelete table {table}\n");
         if let Some(filters) = filters {
-            text += &filters.nft(&DEVICE);
+            text += &filters.nft(ends);
         }
         run_file(device, &["nft", "-f"], &text).map_err(|why| {
             format!("--filters: {why}; the kernel's are set by nft: sudo apt-get install nftables")
@@ -91,7 +93,8 @@ fn filtering(rig: &Rig, bridged: bool) -> Filtering {
 fn configure_router(rig: &Rig, ipv6: bool) -> Result<(), RigError> {
     let device = rig.device();
     let family = if ipv6 { "ipv6" } else { "ipv4" };
-    for (interface, network) in DEVICE.iter().zip(flows::networks(ipv6)) {
+    let ends = rig.device_ends();
+    for (interface, network) in ends.iter().zip(flows::networks(ipv6, ends.len())) {
         if ipv6 {
             device.sysctl(&format!("net/ipv6/conf/{interface}/disable_ipv6"), "0")?;
             // Nobody else is there to have the same address.
@@ -111,30 +114,36 @@ fn configure_router(rig: &Rig, ipv6: bool) -> Result<(), RigError> {
     }
 }
 
-/// A bridge with two ports, which knows who is behind which.
-pub(super) fn bridge(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(setup, DEVICE.len(), traffic)?;
+/// A bridge, which knows who is behind which port.
+pub(super) fn bridge(ports: usize, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+    let rig = Rig::new(setup, ports, ports, traffic)?;
     configure_bridge(&rig).map_err(said)?;
-    let known = |ipv6| flows::bridged(TESTER, ipv6);
+    let tester = rig.tester_ends();
+    let known = |ipv6| flows::bridged(tester, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     let opened = rig.open()?;
     introduce(&opened, &flows)?;
     let filtering = filtering(&rig, true);
     let configuration = Some(told(&rig, &[]).map_err(said)?);
+    let namespace = rig.shared();
+    let forget: Box<Forget> = Box::new(move || {
+        let flush =
+            |device: &Namespace| device.ip("link set br0 type bridge fdb_flush").map(drop).map_err(said);
+        namespace.as_deref().map_or(Ok(()), flush)
+    });
     let plugged = finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)?;
-    Ok(Plugged { filtering, configuration, ..plugged })
+    Ok(Plugged { filtering, configuration, forget: Some(forget), ..plugged })
 }
 
 fn configure_bridge(rig: &Rig) -> Result<(), RigError> {
     let device = rig.device();
     // Nobody is forgotten within a day.
     device.ip("link add br0 type bridge stp_state 0 mcast_snooping 0 ageing_time 8640000")?;
-    for interface in DEVICE {
+    for interface in rig.device_ends() {
         device.ip(&format!("link set {interface} master br0"))?;
     }
-    device
-        .ip("link set br0 up")
-        .and_then(|_| DEVICE.iter().try_for_each(|interface| device.wait_for_link(interface)))
+    let up = |interface: &&str| device.wait_for_link(interface);
+    device.ip("link set br0 up").and_then(|_| rig.device_ends().iter().try_for_each(up))
 }
 
 /// Lets every station send one frame, so that the bridge learns where it is, whichever ports send later.
@@ -159,7 +168,7 @@ fn introduce(opened: &Opened, flows: &flows::Flows) -> Result<(), String> {
 /// them it would forward on the core of whoever sends, which is the tester.
 fn finish(rig: Rig, opened: Opened, flows: &flows::Flows, traffic: &Traffic) -> Result<Plugged, String> {
     let mut plugged = rig.station(opened, flows, traffic)?;
-    for interface in DEVICE {
+    for interface in rig.device_ends() {
         rig.device().receive_on(interface, &rig.cores.device).map_err(said)?;
     }
     rig.place_wire(false)?;

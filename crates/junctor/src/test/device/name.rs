@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use super::rig::{PORTS, PORTS_MAX};
+
 /// What is tested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
@@ -12,10 +14,10 @@ pub(crate) enum Name {
     Cable,
     /// A virtual cable between two network interfaces.
     Veth,
-    /// The kernel's IP forwarding, in a rig.
-    KernelRouter,
-    /// The kernel's bridge, in a rig.
-    KernelBridge,
+    /// The kernel's IP forwarding, in a rig with so many ports.
+    KernelRouter(usize),
+    /// The kernel's bridge, in a rig with so many ports.
+    KernelBridge(usize),
     /// A plain forwarder with sockets, in a rig.
     Passthrough,
     /// What is behind interfaces of this machine.
@@ -70,7 +72,15 @@ impl fmt::Display for Place {
 }
 
 /// All forms, for messages and help.
-pub(crate) const FORMS: &str = "self:CONF, kernel-router, kernel-bridge, passthrough, command:LINE, ports:IF1,IF2, agents:AGENT/IF1,AGENT/IF2, cable or veth";
+pub(crate) const FORMS: &str = "self:CONF, kernel-router[:PORTS], kernel-bridge[:PORTS], passthrough, command:LINE, ports:IF1,IF2, agents:AGENT/IF1,AGENT/IF2, cable or veth";
+
+/// How many ports a rig is to have.
+fn count(text: &str) -> Result<usize, String> {
+    let ports = text.parse().ok().filter(|ports| (PORTS..=PORTS_MAX).contains(ports));
+    ports.ok_or_else(|| {
+        format!("'{text}' is no number of ports: {PORTS} to {PORTS_MAX}, such as kernel-bridge:4")
+    })
+}
 
 impl Name {
     /// Reads the command line's form.
@@ -78,13 +88,15 @@ impl Name {
         let plain = match text {
             "cable" => Some(Name::Cable),
             "veth" => Some(Name::Veth),
-            "kernel-router" => Some(Name::KernelRouter),
-            "kernel-bridge" => Some(Name::KernelBridge),
+            "kernel-router" => Some(Name::KernelRouter(PORTS)),
+            "kernel-bridge" => Some(Name::KernelBridge(PORTS)),
             "passthrough" => Some(Name::Passthrough),
             _ => None,
         };
         match (plain, text.split_once(':')) {
             (Some(name), _) => Ok(name),
+            (_, Some(("kernel-router", ports))) => count(ports).map(Name::KernelRouter),
+            (_, Some(("kernel-bridge", ports))) => count(ports).map(Name::KernelBridge),
             (_, Some(("self", conf))) if !conf.is_empty() => Ok(Name::Own(conf.to_owned())),
             (_, Some(("command", line))) if !line.trim().is_empty() => Ok(Name::Command(line.to_owned())),
             (_, Some(("ports", list))) => {
@@ -117,12 +129,24 @@ impl Name {
         }
     }
 
+    /// How many ports the tester has there, as far as the name tells.
+    pub(crate) fn ports(&self) -> Option<usize> {
+        match self {
+            Name::Own(_) => None,
+            Name::KernelRouter(ports) | Name::KernelBridge(ports) => Some(*ports),
+            Name::Cable | Name::Veth | Name::Passthrough | Name::Command(_) => Some(PORTS),
+            Name::Ports(names) => Some(names.len()),
+            Name::Agents(places) => Some(places.len()),
+        }
+    }
+
     /// How many cores the device may have at most; nothing if none of this machine's are given to it.
     pub(crate) fn most_workers(&self) -> Option<usize> {
         match self {
             Name::Own(_) | Name::Command(_) => Some(usize::MAX),
             // In one thread for each of the rig's interfaces.
-            Name::KernelRouter | Name::KernelBridge | Name::Passthrough => Some(2),
+            Name::KernelRouter(ports) | Name::KernelBridge(ports) => Some(*ports),
+            Name::Passthrough => Some(PORTS),
             Name::Cable | Name::Veth | Name::Ports(_) | Name::Agents(_) => None,
         }
     }
@@ -156,8 +180,10 @@ impl fmt::Display for Name {
             Name::Own(conf) => write!(f, "self:{conf}"),
             Name::Cable => write!(f, "cable"),
             Name::Veth => write!(f, "veth"),
-            Name::KernelRouter => write!(f, "kernel-router"),
-            Name::KernelBridge => write!(f, "kernel-bridge"),
+            Name::KernelRouter(PORTS) => write!(f, "kernel-router"),
+            Name::KernelBridge(PORTS) => write!(f, "kernel-bridge"),
+            Name::KernelRouter(ports) => write!(f, "kernel-router:{ports}"),
+            Name::KernelBridge(ports) => write!(f, "kernel-bridge:{ports}"),
             Name::Passthrough => write!(f, "passthrough"),
             Name::Ports(names) => write!(f, "ports:{}", names.join(",")),
             Name::Agents(places) => {
@@ -181,6 +207,8 @@ mod tests {
             "veth",
             "kernel-router",
             "kernel-bridge",
+            "kernel-router:3",
+            "kernel-bridge:8",
             "passthrough",
             "ports:a,b",
             "agents:10.0.0.1:7001/eth1,sink=[::1]:7001/eth2",
@@ -202,6 +230,10 @@ mod tests {
                 Name::parse(&format!("agents:{bad}")).is_err_and(|why| why.contains("are the same")),
                 "{bad}"
             );
+        }
+        for bad in ["0", "1", "9", "-2", "", "x"] {
+            let said = Name::parse(&format!("kernel-bridge:{bad}"));
+            assert!(said.is_err_and(|why| why.contains("2 to 8")), "{bad}");
         }
         for bad in ["ports:", "ports:a", "ports:a,", "ports:a,a"] {
             assert!(Name::parse(bad).is_err_and(|why| why.contains("two different")), "{bad}");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use core_affinity::CoreId;
 use ports::plain::PlainSocket;
 
-use super::rig::{DEVICE, Rig, TESTER, said};
+use super::rig::{PORTS, Rig, said};
 use super::{Plugged, Setup, Traffic, flows};
 
 /// Room for the longest frame.
@@ -37,13 +37,15 @@ impl Drop for Forwarder {
 
 /// Starts the forwarder and plugs the tester in.
 pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
-    let rig = Rig::new(setup, DEVICE.len(), traffic)?;
-    let known = |ipv6| flows::bridged(TESTER, ipv6);
+    let rig = Rig::new(setup, PORTS, PORTS, traffic)?;
+    let tester = rig.tester_ends();
+    let known = |ipv6| flows::bridged(tester, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     let opened = rig.open()?;
     let mut plugged = rig.station(opened, &flows, traffic)?.with_other(setup, traffic, known)?;
     rig.place_wire(true)?;
-    let open = || DEVICE.map(|name| PlainSocket::open(name).map_err(|why| format!("{name}: {why}")));
+    let [first, second] = [rig.device_ends()[0], rig.device_ends()[1]];
+    let open = || [first, second].map(|name| PlainSocket::open(name).map_err(|why| format!("{name}: {why}")));
     let [a, b] = rig.device().enter(open).map_err(said)?;
     let (a, b) = (Arc::new(a?), Arc::new(b?));
     let stop = Arc::new(AtomicBool::new(false));
@@ -61,9 +63,8 @@ pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> 
         threads.push(thread.map_err(|why| format!("cannot start a thread: {why}"))?);
     }
     rig.settle(&mut plugged);
-    let [a, b] = DEVICE;
     plugged.configuration = Some(format!(
-        "what arrives at {a} leaves by {b}, and the other way round; nothing else is done to it\n"
+        "what arrives at {first} leaves by {second}, and the other way round; nothing else is done to it\n"
     ));
     plugged.beside = Some(Box::new(Forwarder { stop, threads, _rig: rig }));
     Ok(plugged)

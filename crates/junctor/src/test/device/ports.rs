@@ -118,11 +118,13 @@ pub(super) fn flows_of(
     mut resolve: impl FnMut(usize, (MacAddr, IpAddr), IpAddr) -> Result<MacAddr, String>,
 ) -> Result<Flows, String> {
     let known = match names[..] {
-        [a, b] if setup.bridged => flows::bridged([a, b], setup.ipv6),
-        [a, b] => flows::routed([a, b], [MacAddr::default(); 2], setup.ipv6),
+        _ if setup.bridged => flows::bridged(names, setup.ipv6),
+        [_, _] => flows::routed(names, &[MacAddr::default(); 2], setup.ipv6),
         _ => names.iter().map(|name| ((*name).to_owned(), String::new())).collect(),
     };
-    if let (Some(port), 3..) = (names.iter().find(|name| !FlowLine::names(&setup.flows, name)), names.len()) {
+    if let (Some(port), 3.., false) =
+        (names.iter().find(|name| !FlowLine::names(&setup.flows, name)), names.len(), setup.bridged)
+    {
         return Err(format!(
             "{port}: what to send there is not known with {} ports; \
              --flow '{port} src=PREFIX dst=PREFIX,PREFIX via=ADDRESS' for each",
@@ -133,9 +135,9 @@ pub(super) fn flows_of(
     if setup.bridged {
         return Ok(flows);
     }
-    let usual = flows::networks(setup.ipv6).map(|network| flows::address(network.device));
+    let usual = flows::networks(setup.ipv6, names.len());
     for (i, (name, (_, pattern))) in names.iter().zip(&mut flows).enumerate() {
-        let usual = usual.get(i).copied().flatten().filter(|_| names.len() == 2);
+        let usual = flows::address(&usual[i].device).filter(|_| names.len() == 2);
         let given = FlowLine::is_addressed(&setup.flows, name);
         let Some(via) = flows::gateway(name, &setup.flows, usual) else {
             if given {

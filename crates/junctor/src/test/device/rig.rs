@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rig for devices that have network interfaces: two namespaces, two virtual cables, and the tester's ports.
+//! The rig for devices that have network interfaces: two namespaces, two virtual cables or more, and the tester's ports.
 //!
 //! ```text
 //! the tester's namespace            the device's
@@ -25,10 +25,14 @@ use super::cores::Cores;
 use super::flows::Flows;
 use super::{Plugged, Setup, Traffic};
 
+/// Ports of a rig where nothing else is said.
+pub(super) const PORTS: usize = 2;
+/// And at most.
+pub(crate) const PORTS_MAX: usize = TESTER.len();
 /// The tester's interfaces.
-pub(super) const TESTER: [&str; 2] = ["t1", "t2"];
+const TESTER: [&str; 8] = ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8"];
 /// The device's.
-pub(super) const DEVICE: [&str; 2] = ["d1", "d2"];
+const DEVICE: [&str; 8] = ["d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8"];
 /// What the studies go up to, with a little more.
 const MTU_MAX: usize = 9216;
 /// How long a device's processes may take to end when they are asked to.
@@ -66,6 +70,8 @@ pub(super) type Opened = Vec<(String, Arc<dyn Device>)>;
 pub(super) struct Rig {
     tester: Namespace,
     device: Option<Arc<Namespace>>,
+    /// How many cables there are from one to the other.
+    ports: usize,
     driver: Driver,
     pub(super) cores: Cores,
 }
@@ -74,38 +80,48 @@ impl Rig {
     /// The tester's ports, joined by a cable.
     pub(super) fn cable(driver: Driver, traffic: &Traffic) -> Result<Rig, String> {
         let lay = |tester: &Namespace| {
-            let [here, there] = TESTER;
+            let [here, there, ..] = TESTER;
             cable_for(traffic).lay(tester, here, tester, there)?;
             tester.run(&["ethtool", "-K", there, "gro", "on"])?;
-            TESTER.iter().try_for_each(|end| tester.wait_for_link(end))
+            [here, there].iter().try_for_each(|end| tester.wait_for_link(end))
         };
         permitted()?;
         let tester = Namespace::unnamed().map_err(said)?;
         lay(&tester).map_err(said)?;
-        let cores = Cores::of_machine(driver.sources(traffic, TESTER.len()), true);
-        Ok(Rig { tester, device: None, driver, cores })
+        let cores = Cores::of_machine(driver.sources(traffic, PORTS), true);
+        Ok(Rig { tester, device: None, ports: PORTS, driver, cores })
     }
 
-    /// The tester's ports, and a device's at the other ends, which has use for so many cores `at_most`.
-    pub(super) fn new(setup: &Setup, at_most: usize, traffic: &Traffic) -> Result<Rig, String> {
+    /// So many of the tester's ports, and a device's at the other ends, which has use for so many cores `at_most`.
+    pub(super) fn new(setup: &Setup, ports: usize, at_most: usize, traffic: &Traffic) -> Result<Rig, String> {
         permitted()?;
         let driver = setup.driver;
-        let cores = Cores::of_machine(driver.sources(traffic, TESTER.len()), true);
+        let cores = Cores::of_machine(driver.sources(traffic, ports), true);
         let cores = cores.for_device(setup.workers, at_most)?;
         let build = || -> Result<Rig, RigError> {
             let (tester, device) = (Namespace::unnamed()?, Namespace::unnamed()?);
-            for (here, there) in TESTER.iter().zip(DEVICE) {
+            for (here, there) in TESTER.iter().zip(DEVICE).take(ports) {
                 cable_for(traffic).lay(&tester, here, &device, there)?;
                 // NAPI on: frames that a program redirects into the cable arrive, and threads can receive.
                 device.run(&["ethtool", "-K", there, "gro", "on"])?;
             }
-            TESTER.iter().try_for_each(|end| tester.wait_for_link(end))?;
-            DEVICE.iter().try_for_each(|end| device.wait_for_link(end))?;
+            TESTER[..ports].iter().try_for_each(|end| tester.wait_for_link(end))?;
+            DEVICE[..ports].iter().try_for_each(|end| device.wait_for_link(end))?;
             let device = Arc::new(device);
             lock().push(Arc::downgrade(&device));
-            Ok(Rig { tester, device: Some(device), driver, cores })
+            Ok(Rig { tester, device: Some(device), ports, driver, cores })
         };
         build().map_err(said)
+    }
+
+    /// The tester's interfaces.
+    pub(super) fn tester_ends(&self) -> &'static [&'static str] {
+        &TESTER[..self.ports]
+    }
+
+    /// The device's.
+    pub(super) fn device_ends(&self) -> &'static [&'static str] {
+        &DEVICE[..self.ports]
     }
 
     /// The device's namespace. A mere cable has none but the tester's.
@@ -119,15 +135,15 @@ impl Rig {
     }
 
     /// Ethernet addresses of the device's interfaces.
-    pub(super) fn macs(&self) -> Result<[MacAddr; 2], String> {
-        let [a, b] = DEVICE.map(|interface| self.device().mac(interface).map(MacAddr).map_err(said));
-        Ok([a?, b?])
+    pub(super) fn macs(&self) -> Result<Vec<MacAddr>, String> {
+        let mac = |interface: &&str| self.device().mac(interface).map(MacAddr).map_err(said);
+        self.device_ends().iter().map(mac).collect()
     }
 
     /// Opens the tester's interfaces.
     pub(super) fn open(&self) -> Result<Opened, String> {
-        let open =
-            || TESTER.into_iter().map(|name| Ok((name.to_owned(), open(name, self.driver, None)?))).collect();
+        let one = |name: &&str| Ok(((*name).to_owned(), open(name, self.driver, None)?));
+        let open = || self.tester_ends().iter().map(one).collect();
         self.tester.enter(open).map_err(said)?
     }
 
@@ -144,7 +160,7 @@ impl Rig {
     /// Has what arrives at the tester's ports handed over apart from the tester.
     pub(super) fn receive_apart(&self) -> Result<(), RigError> {
         let cores = self.cores.hand_over();
-        TESTER.iter().try_for_each(|end| self.tester.receive_on(end, &cores))
+        self.tester_ends().iter().try_for_each(|end| self.tester.receive_on(end, &cores))
     }
 
     /// Has the wire's core, where there is one, hand over what these interfaces of the device receive, and what the tester's do.
@@ -155,7 +171,8 @@ impl Rig {
         self.receive_apart().map_err(said)?;
         if device_too {
             let cores = self.cores.hand_over();
-            DEVICE.iter().try_for_each(|end| self.device().receive_on(end, &cores)).map_err(said)?;
+            let receive = |end: &&str| self.device().receive_on(end, &cores);
+            self.device_ends().iter().try_for_each(receive).map_err(said)?;
         }
         Ok(())
     }
