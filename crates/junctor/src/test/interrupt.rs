@@ -10,8 +10,11 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Once, OnceLock};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Signal, getppid, kill_process, kill_process_group, set_parent_process_death_signal,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::signal_name;
 
@@ -19,6 +22,9 @@ use super::device;
 
 /// Names the process that attends to this one. Commands that a test starts do not get it ([`leave_alone`]).
 const ATTENDANT: &str = "JUNCTOR_TEST_ATTENDANT";
+
+/// How often it is looked whether a signal has come while a command runs.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The process ends: what ends from now on does so because it was told to.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -105,6 +111,33 @@ pub(super) fn be_attended() -> io::Result<()> {
     } else {
         Err(io::Error::other("who has started it has ended"))
     }
+}
+
+/// Runs a command to its end, or, should the trial that runs be given up, kills it and what it has started.
+pub(super) fn run(command: &mut Command) -> io::Result<Output> {
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = leave_alone(command).spawn()?;
+    let group = Pid::from_child(&child);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            while !over.load(Ordering::Acquire) {
+                if came().is_some() {
+                    // It may have ended.
+                    let _ = kill_process_group(group, Signal::KILL);
+                    return;
+                }
+                std::thread::park_timeout(LOOK);
+            }
+        });
+        let output = child.wait_with_output();
+        over.store(true, Ordering::Release);
+        watch.thread().unpark();
+        match came() {
+            Some(signal) => Err(io::Error::other(cause(signal))),
+            None => output,
+        }
+    })
 }
 
 /// What this command starts is not attended to, should it be another test.

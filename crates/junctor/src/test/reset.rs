@@ -111,8 +111,8 @@ pub(super) fn shell_with(command: &str, environment: &[(&str, &str)]) -> Result<
     let failed = |how: String| Invalid::new(format!("'{command}' {how}"), "see that it runs by itself");
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).envs(environment.iter().copied());
-    let output = interrupt::leave_alone(&mut shell).output();
-    let output = output.map_err(|why| failed(format!("could not be started: {why}")))?;
+    let output = interrupt::run(&mut shell);
+    let output = output.map_err(|why| failed(format!("could not be carried out: {why}")))?;
     let said = String::from_utf8_lossy(&output.stderr);
     match said.trim().lines().last() {
         _ if output.status.success() => Ok(()),

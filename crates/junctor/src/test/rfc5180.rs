@@ -120,7 +120,7 @@ pub(super) fn main(args: &Rfc5180) -> u8 {
     let done = RefCell::new(Done { least_with_all: true, ..Done::default() });
     let procedure = |site: &mut Site, found: &mut Found| {
         let mut done = done.borrow_mut();
-        found.ask(args.wanted.asked(search.profile));
+        found.ask(args.wanted.asked(&search));
         let base = site.station.plan().clone();
         if base.streams.iter().flat_map(|s| &s.flows).any(|(flow, _)| flow.src.is_ipv4()) {
             return Err(

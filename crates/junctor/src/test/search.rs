@@ -184,7 +184,7 @@ pub(super) struct Rfc2544 {
 /// Which of RFC 2544's procedures are done, and how.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Wanted {
-    /// Which procedures are done [default: throughput and latency; with --profile rfc all but reset].
+    /// Which procedures are done [default: throughput and latency; with --profile rfc all, a reset where it is known how].
     #[arg(long, value_enum, value_name = "PROCEDURE", value_delimiter = ',')]
     only: Vec<Procedure>,
     /// Measure loss by load too.
@@ -198,13 +198,16 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    fn procedures(&self, profile: Profile) -> Vec<Procedure> {
-        use Procedure::{BackToBack, Latency, Loss, Recovery, Throughput};
-        let mut all = match (&self.only[..], profile) {
+    fn procedures(&self, search: &Search) -> Vec<Procedure> {
+        use Procedure::{BackToBack, Latency, Loss, Recovery, Reset, Throughput};
+        let mut all = match (&self.only[..], search.profile) {
             ([], Profile::Quick) => vec![Throughput, Latency],
             ([], Profile::Rfc) => vec![Throughput, Latency, Loss, BackToBack, Recovery],
             (only, _) => only.to_vec(),
         };
+        if self.only.is_empty() && search.profile == Profile::Rfc && self.no_reset(search).is_none() {
+            all.push(Reset);
+        }
         if self.loss && !all.contains(&Loss) {
             all.push(Loss);
         }
@@ -212,17 +215,22 @@ impl Wanted {
     }
 
     /// What results depend on, for comparisons.
-    pub(super) fn asked(&self, profile: Profile) -> Value {
-        let reset = self.procedures(profile).contains(&Procedure::Reset).then(|| self.reset.words());
+    pub(super) fn asked(&self, search: &Search) -> Value {
+        let reset = self.procedures(search).contains(&Procedure::Reset).then(|| self.reset.words());
         json!({ "at": self.at, "reset": reset })
     }
 
     /// Sees that what is asked for can be done to the device, before anything is measured.
     pub(super) fn check(&self, search: &Search) -> Result<(), String> {
-        if !self.procedures(search.profile).contains(&Procedure::Reset) {
-            return Ok(());
+        match self.no_reset(search) {
+            Some(why) if self.procedures(search).contains(&Procedure::Reset) => Err(why),
+            _ => Ok(()),
         }
-        self.reset.check(&search.common.device, search.common.workers.unwrap_or(1))
+    }
+
+    /// Why the device cannot be reset, if it cannot.
+    fn no_reset(&self, search: &Search) -> Option<String> {
+        self.reset.check(&search.common.device, search.common.workers.unwrap_or(1)).err()
     }
 
     /// The names of those that are not done. All but loss take the throughput, which is measured unless it is known.
@@ -247,8 +255,12 @@ impl Wanted {
         if self.only == [Procedure::Latency] {
             site.timed()?;
         }
-        let wanted = self.procedures(search.profile);
-        found.deviate(&setup::tests_ledger(&self.left_out(&wanted)));
+        let wanted = self.procedures(search);
+        let why = self.no_reset(search).filter(|_| search.profile == Profile::Rfc && self.only.is_empty());
+        if let Some(why) = &why {
+            found.text += &format!("{:>6} bytes  reset: left out: {why}\n", site.size);
+        }
+        found.deviate(&setup::tests_ledger(&self.left_out(&wanted), why.as_deref()));
         for procedure in wanted {
             if procedure == Procedure::Latency && procedures::is_untimed(site, "RFC 2544 26.2", found) {
                 continue;
@@ -362,7 +374,7 @@ pub(super) fn rfc2544(args: &Rfc2544) -> u8 {
     }
     let least = args.search.sizes().into_iter().min().unwrap_or(0);
     each_size(&args.search, "test rfc2544", |site, found| {
-        found.ask(args.wanted.asked(args.search.profile));
+        found.ask(args.wanted.asked(&args.search));
         args.wanted.run(site, &args.search, least, found)
     })
 }

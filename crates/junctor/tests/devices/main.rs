@@ -443,3 +443,51 @@ fn without_rights_it_is_said_what_gives_them() {
     assert!(said.contains("need root") && said.contains("sudo junctor test trial kernel-router"), "{said}");
     assert_eq!(ran.status.code(), Some(1));
 }
+
+#[test]
+fn rigs_have_as_many_ports_as_are_asked_for() {
+    if rig::skip("rigs_have_as_many_ports_as_are_asked_for") {
+        return;
+    }
+    let few: Vec<String> = (1..=3).flat_map(|n| ["--flow".to_owned(), format!("t{n} flows=4")]).collect();
+    let few: Vec<&str> = few.iter().map(String::as_str).collect();
+    for (device, more) in
+        [("kernel-router:3", &["--mesh"][..]), ("kernel-bridge:3", &[]), ("kernel-bridge:3", &["--mesh"])]
+    {
+        let text = told(|| test(&[&["trial", device, "--size", "64"], more, &few, &SLOW].concat()));
+        assert_eq!((frames(&text, "sent"), frames(&text, "lost")), (600, 0), "{device} {more:?}: {text}");
+    }
+}
+
+#[test]
+fn the_kernels_bridge_remembers_what_it_is_taught_and_forgets() {
+    if rig::skip("the_kernels_bridge_remembers_what_it_is_taught_and_forgets") {
+        return;
+    }
+    let slow = ["--trial", "0.2", "--stragglers", "60", "--warm-up", "60", "--learning-rate", "1k", "--json"];
+    let ran = test(
+        &[
+            &["rfc2889", "kernel-bridge:3", "--size", "64", "--only", "addresses", "--addresses", "32"],
+            &slow[..],
+        ]
+        .concat(),
+    );
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let record: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    let results = record["results"].as_array().expect("results");
+    let capacity = results.iter().find(|r| r["name"] == "test.rfc2889.caching_capacity.64").expect("it");
+    // It has room for many more.
+    assert_eq!(
+        (capacity["value"].as_f64(), capacity["at_least"].as_bool()),
+        (Some(32.0), Some(true)),
+        "{record}"
+    );
+    for (device, more, what) in [
+        ("kernel-bridge", &[][..], "take a third port"),
+        ("ports:a,b,c", &["--bridged"], "how does this bridge forget"),
+    ] {
+        let ran = test(&[&["rfc2889", device, "--only", "addresses"], more].concat());
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(said.contains(what) && ran.status.code() == Some(1), "{device}: {said}");
+    }
+}

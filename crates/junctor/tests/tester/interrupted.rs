@@ -62,3 +62,28 @@ fn an_interrupted_search_tells_what_is_known_of_each_goal() {
     assert!(names.iter().any(|name| told.iter().any(|one| one == name)), "{names:?}");
     assert!(!names.iter().any(|name| name.contains("mpps.late")), "{names:?}");
 }
+
+#[test]
+fn a_command_that_hangs_ends_with_the_test() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let (begun, number) = (directory.path().join("begun"), directory.path().join("number"));
+    let (begun, number) = (begun.to_str().expect("text"), number.to_str().expect("text"));
+    let command = format!("sleep 1000 & echo $! > {number}; touch {begun}; wait");
+    let args = ["rfc2544", "cable", "--size", "64", "--at", "1k", "--only", "reset", "--trial", "0.1"];
+    let child = begin(&[&args[..], &["--reset-command", &command]].concat());
+    while !std::path::Path::new(begun).exists() {
+        std::thread::yield_now();
+    }
+    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a number")).expect("a process");
+    kill_process(pid, Signal::TERM).expect("it runs");
+    let output = child.wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(128 + 15), "{said}");
+    assert!(said.contains("interrupted by SIGTERM"), "{said}");
+    let sleeper: i32 = std::fs::read_to_string(number).expect("a file").trim().parse().expect("a number");
+    // What the command started has been killed with it, and is at most not yet forgotten.
+    let state = std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+}

@@ -215,15 +215,19 @@ fn demands(setup: &Setup) -> Ledger {
     ledger
 }
 
-/// Which tests of the document were left out of a run (RFC 2544 3).
-pub fn tests_ledger(left_out: &[String]) -> Ledger {
+/// Which tests of the document were left out of a run, and why, where not because others were asked for (RFC 2544 3).
+pub fn tests_ledger(left_out: &[String], why: Option<&str>) -> Ledger {
     let mut ledger = Ledger::default();
     ledger.note(
         "RFC 2544 3",
         Level::Plain,
         "all tests that the device supports: throughput, latency, frame loss, back-to-back frames, recovery, reset",
         left_out.is_empty(),
-        format_args!("a run without {}", left_out.join(", ")),
+        format_args!(
+            "a run without {}{}",
+            left_out.join(", "),
+            why.map_or(String::new(), |why| format!(": {why}"))
+        ),
     );
     ledger
 }
