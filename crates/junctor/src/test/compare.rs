@@ -198,7 +198,12 @@ fn alike(a: &Record, b: &Record) -> Result<(), String> {
         ("asked", "the demands on the procedure", Value::Null),
     ] {
         // Records of before do not have all of these.
-        let of = |record: &Record| record.conditions.get(name).unwrap_or(&unsaid).clone();
+        let of = |record: &Record| match record.conditions.get(name) {
+            Some(Value::Object(all)) => {
+                all.clone().into_iter().filter(|(_, value)| !value.is_null()).collect()
+            }
+            other => other.unwrap_or(&unsaid).clone(),
+        };
         let (left, right) = (of(a), of(b));
         if left != right {
             return Err(format!("{what} differ: {left} and {right}"));

@@ -16,7 +16,7 @@ use super::networks;
 use super::quantiles::{QUANTILES, Quantile, TOO_FEW, cell};
 use super::record::{BinRow, Curve, Found};
 use super::reset as resetting;
-use super::search::{Profile, Search, Site, mpps};
+use super::search::{Bursts, Profile, Search, Site, mpps};
 use crate::measure::Measured;
 use crate::report::{Axis, Scale};
 
@@ -294,7 +294,7 @@ pub(super) fn loss_by_load(site: &mut Site, args: &Search, found: &mut Found) ->
 pub(super) fn back_to_back(
     site: &mut Site,
     args: &Search,
-    throughput: f64,
+    (throughput, judged): (f64, Bursts),
     document: &str,
     found: &mut Found,
 ) -> Result<(), String> {
@@ -321,6 +321,7 @@ pub(super) fn back_to_back(
         parameters.longest_retry = parameters.longest;
     }
     (parameters.origin, parameters.medium) = (site.origin, site.is_medium);
+    parameters.failures = judged.loss_verification;
     let back_to_back::Parameters {
         longest, longest_retry, step_frames, failures, settle, repetitions, ..
     } = parameters;

@@ -194,6 +194,8 @@ pub(super) struct Wanted {
     #[arg(long, value_name = "RATE", value_parser = super::rate)]
     at: Option<f64>,
     #[command(flatten)]
+    bursts: Bursts,
+    #[command(flatten)]
     reset: reset::Args,
 }
 
@@ -216,8 +218,10 @@ impl Wanted {
 
     /// What results depend on, for comparisons.
     pub(super) fn asked(&self, search: &Search) -> Value {
-        let reset = self.procedures(search).contains(&Procedure::Reset).then(|| self.reset.words());
-        json!({ "at": self.at, "reset": reset })
+        let wanted = self.procedures(search);
+        let reset = wanted.contains(&Procedure::Reset).then(|| self.reset.words());
+        let tries = self.bursts.told().filter(|_| wanted.contains(&Procedure::BackToBack));
+        json!({ "at": self.at, "reset": reset, "loss_verification": tries })
     }
 
     /// Sees that what is asked for can be done to the device, before anything is measured.
@@ -275,7 +279,13 @@ impl Wanted {
                 _ if rate()? == 0.0 => {}
                 Procedure::Latency => procedures::latency(site, search, site.throughput(), found)?,
                 Procedure::BackToBack => {
-                    procedures::back_to_back(site, search, site.throughput(), "RFC 2544", found)?;
+                    procedures::back_to_back(
+                        site,
+                        search,
+                        (site.throughput(), self.bursts),
+                        "RFC 2544",
+                        found,
+                    )?;
                 }
                 Procedure::Recovery => procedures::recovery(site, search, site.throughput(), found)?,
                 // RFC 2544 26.6: only with networks to which the device is connected.
@@ -315,6 +325,22 @@ pub(super) struct Rfc8219 {
     at: Option<f64>,
 }
 
+/// How bursts are judged.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Bursts {
+    /// A burst fails if it loses frames so many times in a row: what chance takes is forgiven (RFC 9004 5: binary search
+    /// with loss verification, as ETSI GS NFV-TST 009 has it).
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(super) loss_verification: u32,
+}
+
+impl Bursts {
+    /// The number of times, if it is not the usual one.
+    fn told(self) -> Option<u32> {
+        Some(self.loss_verification).filter(|times| *times > 1)
+    }
+}
+
 /// Bursts, and the buffer that they show, as RFC 9004 has it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
@@ -329,7 +355,8 @@ The throughput is searched for as test rfc2544 does and told by the same names, 
 
 Examples:
   junctor test rfc9004 self:conf/ip-router.click --size 64 --link 10G
-  junctor test rfc9004 self:conf/ip-router.click --profile rfc --at 1M --link 10G --json"
+  junctor test rfc9004 self:conf/ip-router.click --profile rfc --at 1M --link 10G --json
+  junctor test rfc9004 self:conf/ip-router.click --size 64 --link 10G --loss-verification 3"
 )]
 pub(super) struct Rfc9004 {
     #[command(flatten)]
@@ -337,6 +364,8 @@ pub(super) struct Rfc9004 {
     /// The throughput in frames a second of each sending port, if it is known: it is not searched for.
     #[arg(long, value_name = "RATE", value_parser = super::rate)]
     at: Option<f64>,
+    #[command(flatten)]
+    bursts: Bursts,
 }
 
 /// One rate for a long time, and when frames were lost.
@@ -476,9 +505,9 @@ pub(super) fn rfc8219(args: &Rfc8219) -> u8 {
 /// Runs `junctor test rfc9004`.
 pub(super) fn rfc9004(args: &Rfc9004) -> u8 {
     each_size(&args.search, "test rfc9004", |site, found| {
-        found.ask(json!({ "at": args.at }));
+        found.ask(json!({ "at": args.at, "loss_verification": args.bursts.told() }));
         let rate = throughput(site, &args.search, args.at, found)?;
-        procedures::back_to_back(site, &args.search, rate, "RFC 9004", found)
+        procedures::back_to_back(site, &args.search, (rate, args.bursts), "RFC 9004", found)
     })
 }
 

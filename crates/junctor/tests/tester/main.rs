@@ -590,6 +590,13 @@ fn bursts_and_recovery_are_told() {
     let [frames, implied, corrected] = ["burst_frames.average", "implied_buffer_us", "corrected_buffer_us"]
         .map(|name| value(&format!("rfc9004.{name}.64")).expect(name));
     assert!((implied - frames * 67.2).abs() < 0.1 && corrected < implied, "{frames} {implied} {corrected}");
+    // A burst that fails once is tried again.
+    let verified = [&slow("rfc9004", "cable")[..], &["--trial", "0.02", "--loss-verification", "3"]].concat();
+    let (object, _) = told(&verified);
+    assert_eq!(object["conditions"]["bursts"]["tries"], 3, "{object}");
+    let forgives = |c: &&Value| c["demand"].as_str().is_some_and(|d| d.starts_with("loss that has nothing"));
+    let clause = object["ledger"].as_array().and_then(|all| all.iter().find(forgives)).expect("the clause");
+    assert_eq!(clause["met"], true, "{clause}");
     // At the medium's rate there is nothing to find.
     let (_, value) = told(&["rfc9004", "cable", "--size", "64", "--at", "14881", "--link", "10M"]);
     assert_eq!(value("rfc9004.burst_frames.64"), None);
