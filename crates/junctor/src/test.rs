@@ -321,6 +321,7 @@ impl Common {
             reach: facts.reach,
             bridged: facts.bridged,
             random_ports: self.modifiers.random_ports(),
+            random_macs: self.modifiers.random_macs(),
             networks: self.modifiers.networks(),
             each_modifier: self.modifiers.each().then(|| facts.undone.clone()),
             filters: self.modifiers.filters().then(|| setup::Filters {

@@ -17,6 +17,30 @@ pub fn mac_of(host: Ipv4Addr) -> MacAddr {
     mac(host.octets())
 }
 
+/// The Ethernet address of the host of this number behind a port of the tester's, counted from 0: (RR & 0xFC):PP:PP:RR:RR:RR, with the
+/// port counted from 1 in PP:PP and without a pattern in RR (RFC 4814 4.2). The same seed makes the same; those of numbers below
+/// 2^30 differ.
+pub fn random_mac(seed: u64, port: usize, number: u32) -> MacAddr {
+    const MASK: u32 = (1 << 30) - 1;
+    // Each step can be undone, so that no two numbers end at the same place.
+    let mix = |x: u32, key: u32| {
+        let x = (x ^ key) & MASK;
+        let x = (x ^ x >> 15).wrapping_mul(0x2c1b_3c6d) & MASK;
+        let x = (x ^ x >> 12).wrapping_mul(0x297a_2d39) & MASK;
+        x ^ x >> 15
+    };
+    let place = mix(mix(number, seed as u32), (seed >> 32) as u32 ^ (port as u32).wrapping_mul(0x9e37_79b9));
+    let [high, a, b, c] = place.to_be_bytes();
+    let [.., p, q] = (port as u32 + 1).to_be_bytes();
+    // The six bits of the first byte stand above the two that say: one host, and of the world.
+    MacAddr([high << 2, p, q, a, b, c])
+}
+
+/// The port of the tester's, counted from 0, behind which the host of such an address is.
+pub fn port_of(mac: MacAddr) -> Option<usize> {
+    usize::from(u16::from_be_bytes([mac.0[1], mac.0[2]])).checked_sub(1)
+}
+
 /// The answer to a frame that asks for a neighbour, whichever it is.
 pub fn answer(frame: &[u8]) -> Option<Packet> {
     match frame.get(12..14)? {
@@ -171,6 +195,31 @@ pub fn told(frame: &[u8]) -> Option<(IpAddr, MacAddr)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drawn_addresses_differ_and_have_no_pattern() {
+        let count = 1 << 18;
+        let macs: Vec<u64> = (0..count).map(|number| random_mac(7, 2, number).to_u64()).collect();
+        let distinct: std::collections::HashSet<&u64> = macs.iter().collect();
+        assert_eq!(distinct.len(), macs.len());
+        // One host, of the world, at the third port.
+        assert!(macs.iter().all(|mac| mac >> 40 & 3 == 0 && mac >> 24 & 0xffff == 3));
+        // Every random bit is set in half of them, and so is the difference of each two in sequence.
+        for bit in (0..24).chain(42..48) {
+            for some in [macs.clone(), macs.windows(2).map(|two| two[0] ^ two[1]).collect()] {
+                let set = some.iter().filter(|mac| *mac >> bit & 1 == 1).count() as f64;
+                let share = set / some.len() as f64;
+                assert!((0.49..0.51).contains(&share), "bit {bit}: {share}");
+            }
+        }
+        // The bits by which a table of eight places is looked up, as in the document: all places are used alike.
+        let mut places = [0_u32; 8];
+        macs.iter().for_each(|mac| places[(mac & 7 ^ mac >> 3 & 7) as usize] += 1);
+        assert!(places.iter().all(|n| n.abs_diff(count / 8) < count / 100), "{places:?}");
+        assert_eq!(random_mac(7, 2, 5), random_mac(7, 2, 5));
+        assert!(random_mac(8, 2, 5) != random_mac(7, 2, 5) && random_mac(7, 3, 5) != random_mac(7, 2, 5));
+        assert_eq!((port_of(random_mac(7, 300, 5)), port_of(MacAddr([0; 6]))), (Some(300), None));
+    }
 
     #[test]
     fn whoever_is_asked_for_answers() {

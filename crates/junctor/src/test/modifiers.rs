@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is changed about the frames that a device is sent: sizes, bursts, ports, who talks to whom, and what comes beside them.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 use tester::extras;
 use tester::genome::Genome;
-use tester::management;
 use tester::search::setup as demands;
 use tester::station::{Every, Extra, Plan, Station};
+use tester::{hosts, management};
+use wire::MacAddr;
 
 use super::filters::Case;
 use super::variant::Variant;
@@ -98,6 +100,10 @@ pub(super) struct Modifiers {
     /// Each flow has UDP ports drawn at random (RFC 4814).
     #[arg(long)]
     random_ports: bool,
+    /// The Ethernet addresses of the tester's hosts are drawn at random, in the form (RR & 0xFC):PP:PP:RR:RR:RR of RFC 4814, 4.2, with the
+    /// number of the tester's port in PP:PP: the same in all trials, and with the same seed again.
+    #[arg(long)]
+    random_macs: bool,
     /// Flows of each port: one is a single pair of addresses (RFC 2544, section 12) [default: all].
     #[arg(long, value_name = "FLOWS", value_parser = clap::value_parser!(u32).range(1..))]
     flows_per_port: Option<u32>,
@@ -137,6 +143,7 @@ impl Modifiers {
             imix,
             burst,
             random_ports,
+            random_macs,
             flows_per_port,
             mesh,
             beside,
@@ -149,6 +156,7 @@ impl Modifiers {
         imix.is_some()
             || burst.is_some()
             || *random_ports
+            || *random_macs
             || flows_per_port.is_some()
             || *mesh
             || !beside.is_empty()
@@ -212,6 +220,11 @@ impl Modifiers {
         self.random_ports
     }
 
+    /// Whether the Ethernet addresses of the tester's hosts are.
+    pub(super) fn random_macs(&self) -> bool {
+        self.random_macs
+    }
+
     /// The average size of the frames, if there are several.
     pub(super) fn average_size(&self) -> Option<usize> {
         self.imix.as_ref().map(|genome| genome.average().round() as usize)
@@ -221,7 +234,7 @@ impl Modifiers {
     pub(super) fn json(&self) -> Value {
         let beside: Vec<String> = self.beside.iter().map(|what| what.name()).collect();
         json!({
-            "imix": self.imix.as_ref().map(ToString::to_string), "burst": self.burst, "bursts": self.bursts, "random_ports": self.random_ports,
+            "imix": self.imix.as_ref().map(ToString::to_string), "burst": self.burst, "bursts": self.bursts, "random_ports": self.random_ports, "random_macs": self.random_macs,
             "flows_per_port": self.flows_per_port, "mesh": self.mesh, "beside": beside,
             "networks": self.networks, "filters": self.filters, "each_modifier": self.each_modifier, "filter_command": self.filter_command,
         })
@@ -233,6 +246,9 @@ impl Modifiers {
         forwarded(&mut plan, &station.own_addresses());
         if self.mesh {
             mesh(&mut plan)?;
+        }
+        if self.random_macs {
+            draw_macs(&mut plan, seed);
         }
         let longest = station.longest();
         let mut random = fastrand::Rng::with_seed(seed);
@@ -307,11 +323,28 @@ fn mesh(plan: &mut Plan) -> Result<(), String> {
     Ok(())
 }
 
+/// Gives each port's hosts other Ethernet addresses, at which those are sent to who are sent to by others.
+fn draw_macs(plan: &mut Plan, seed: u64) {
+    let mut drawn: HashMap<MacAddr, MacAddr> = HashMap::new();
+    for (port, stream) in plan.streams.iter().enumerate() {
+        let mut number = 0..;
+        for (flow, _) in &stream.flows {
+            drawn
+                .entry(flow.src_mac)
+                .or_insert_with(|| hosts::random_mac(seed, port, number.next().unwrap_or_default()));
+        }
+    }
+    for (flow, _) in plan.streams.iter_mut().flat_map(|stream| &mut stream.flows) {
+        for mac in [&mut flow.src_mac, &mut flow.dst_mac] {
+            *mac = drawn.get(mac).copied().unwrap_or(*mac);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tester::frame::Flow;
     use tester::station::Stream;
-    use wire::MacAddr;
 
     use super::*;
 
@@ -333,6 +366,27 @@ mod tests {
             ..Stream::default()
         };
         Plan { streams: (0..3).map(stream).chain([Stream::default()]).collect(), ..Plan::default() }
+    }
+
+    #[test]
+    fn hosts_keep_the_addresses_that_are_drawn_for_them() {
+        let stream = |port: u8, dst_mac: [u8; 6]| Stream {
+            flows: (0..9).map(|host| (flow(port, host % 3, dst_mac), None)).collect(),
+            ..Stream::default()
+        };
+        // The first port's hosts send to one behind the second, those to the device.
+        let device = [2, 9, 9, 9, 9, 9];
+        let mut plan =
+            Plan { streams: vec![stream(0, [2, 1, 0, 0, 0, 2]), stream(1, device)], ..Plan::default() };
+        draw_macs(&mut plan, 7);
+        let [first, second] = &plan.streams[..] else { panic!("two ports") };
+        for (port, stream) in plan.streams.iter().enumerate() {
+            let macs: std::collections::HashSet<_> = stream.flows.iter().map(|(f, _)| f.src_mac).collect();
+            assert_eq!(macs.len(), 3);
+            assert!(macs.iter().all(|mac| hosts::port_of(*mac) == Some(port) && mac.0[0] & 3 == 0));
+        }
+        assert!(first.flows.iter().all(|(flow, _)| flow.dst_mac == second.flows[2].0.src_mac));
+        assert!(second.flows.iter().all(|(flow, _)| flow.dst_mac == MacAddr(device)));
     }
 
     #[test]

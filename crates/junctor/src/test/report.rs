@@ -329,6 +329,7 @@ fn modifiers(record: &Record) -> Vec<String> {
             .then(|| format!("First at a steady rate, then in bursts of {} frames (RFC 2544 21).", bursts.join(", "))),
         number("burst").map(|frames| format!("Frames left in bursts of {frames} (RFC 2544 21).")),
         is_set("random_ports").then(|| "UDP ports were drawn at random (RFC 4814).".to_owned()),
+        is_set("random_macs").then(|| "The hosts' Ethernet addresses were drawn at random (RFC 4814).".to_owned()),
         number("flows_per_port").map(|flows| format!("Each port had {flows} flows at most.")),
         is_set("mesh").then(|| "Each port sent to all others in turn (RFC 2544 16).".to_owned()),
         number("networks").map(|count| {

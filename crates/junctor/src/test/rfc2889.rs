@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tester::hosts;
 use tester::search::bridge;
 use tester::station::{Plan, Reset, Stream, host_flow};
 use tester::trial::{Invalid, Measurer as _, Trial};
@@ -118,6 +119,9 @@ pub(super) fn main(args: &Rfc2889) -> u8 {
             [] => vec![Forwarding, Addresses, Errored, Broadcast],
             only => only.to_vec(),
         };
+        if let (Some(why), true) = (why_not, args.only.contains(&Addresses)) {
+            return Err(format!("--only addresses: {why}"));
+        }
         for procedure in wanted {
             match procedure {
                 Forwarding => forwarding(site, args, found)?,
@@ -130,7 +134,7 @@ pub(super) fn main(args: &Rfc2889) -> u8 {
                     found.text += "             errored frames: not tested, for agents send no such frames\n";
                     found.deviate(&bridge::errored_ledger(None));
                 }
-                Errored => errored(site, found)?,
+                Errored => errored(site, args, found)?,
                 Broadcast => broadcast(site, args, found)?,
             }
         }
@@ -140,7 +144,7 @@ pub(super) fn main(args: &Rfc2889) -> u8 {
 
 /// Sends other flows, and lets the bridge know the hosts.
 fn replan(site: &mut Site, streams: Vec<Vec<tester::frame::Flow>>, everywhere: bool) -> Result<(), String> {
-    let port_of = |mac: MacAddr| (!everywhere).then(|| usize::from(mac.0[2]));
+    let port_of = |mac: MacAddr| hosts::port_of(mac).filter(|_| !everywhere);
     let stream = |flows: Vec<tester::frame::Flow>| Stream {
         flows: flows.into_iter().map(|flow| (flow, port_of(flow.dst_mac))).collect(),
         sizes: vec![site.size],
@@ -162,7 +166,8 @@ fn replan(site: &mut Site, streams: Vec<Vec<tester::frame::Flow>>, everywhere: b
 fn forwarding(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
     let ports = site.station.port_count();
     // Each port begins with its neighbour, so that no port is sent to by all at once.
-    let from = |port| (1..ports).map(|step| host_flow((port, 0), ((port + step) % ports, 0))).collect();
+    let seed = args.search.seed();
+    let from = |port| (1..ports).map(|step| host_flow(seed, (port, 0), ((port + step) % ports, 0))).collect();
     replan(site, (0..ports).map(from).collect(), false)?;
     let throughput = greatest_rate(site, &args.search, "rfc2889", found)?;
     let time = trial_time(args);
@@ -255,8 +260,8 @@ fn addresses(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
 }
 
 /// Frames that ought not to pass (RFC 2889 5.9), as far as they can be sent.
-fn errored(site: &mut Site, found: &mut Found) -> Result<(), String> {
-    let hosts = host_flow((0, 0), (1, 0));
+fn errored(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
+    let hosts = host_flow(args.search.seed(), (0, 0), (1, 0));
     let frame = |len: usize| {
         let mut frame = [&hosts.dst_mac.0[..], &hosts.src_mac.0[..]].concat();
         // A type for experiments (IEEE 802.3 annex): the payload is nobody's.
@@ -292,7 +297,7 @@ fn errored(site: &mut Site, found: &mut Found) -> Result<(), String> {
 
 /// One port to all others (RFC 2889 5.10).
 fn broadcast(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
-    let mut flow = host_flow((0, 0), (1, 0));
+    let mut flow = host_flow(args.search.seed(), (0, 0), (1, 0));
     flow.dst_mac = MacAddr([0xff; 6]);
     replan(site, vec![vec![flow]], true)?;
     let rate = greatest_rate(site, &args.search, "rfc2889.broadcast", found)?;

@@ -78,6 +78,11 @@ impl Search {
         }
     }
 
+    /// What makes addresses and keys.
+    pub(super) fn seed(&self) -> u64 {
+        self.common.seed
+    }
+
     /// What is tested.
     pub(super) fn device(&self) -> &Name {
         &self.common.device

@@ -451,9 +451,11 @@ fn rigs_have_as_many_ports_as_are_asked_for() {
     }
     let few: Vec<String> = (1..=3).flat_map(|n| ["--flow".to_owned(), format!("t{n} flows=4")]).collect();
     let few: Vec<&str> = few.iter().map(String::as_str).collect();
-    for (device, more) in
-        [("kernel-router:3", &["--mesh"][..]), ("kernel-bridge:3", &[]), ("kernel-bridge:3", &["--mesh"])]
-    {
+    for (device, more) in [
+        ("kernel-router:3", &["--mesh"][..]),
+        ("kernel-bridge:3", &["--random-macs"]),
+        ("kernel-bridge:3", &["--mesh"]),
+    ] {
         let text = told(|| test(&[&["trial", device, "--size", "64"], more, &few, &SLOW].concat()));
         assert_eq!((frames(&text, "sent"), frames(&text, "lost")), (600, 0), "{device} {more:?}: {text}");
     }

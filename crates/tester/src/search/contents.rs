@@ -27,7 +27,13 @@ fn format(ledger: &mut Ledger) {
 }
 
 fn patterns(ledger: &mut Ledger, setup: &Setup) {
-    mac_addresses(ledger);
+    ledger.note(
+        "RFC 4814 4.2",
+        Level::Should,
+        "Ethernet addresses are pseudorandom",
+        setup.random_macs,
+        "they are fixed, made from IP addresses, or count up; --random-macs draws them",
+    );
     // They are drawn or counted once, before the first trial, and a seed draws the same again.
     ledger.always("RFC 4814 4.2.1", Level::Must, "all trials use the same addresses");
     ledger.never(
@@ -51,12 +57,6 @@ fn patterns(ledger: &mut Ledger, setup: &Setup) {
             (false, None) => "those of sources count up, and all go to port 7; --random-ports draws them",
         },
     );
-}
-
-/// No run draws them: a router's are its own and those of the tester's hosts, which say their IP addresses; a bridge's hosts count up.
-pub(super) fn mac_addresses(ledger: &mut Ledger) {
-    let done = "they are fixed, made from IP addresses, or count up";
-    ledger.never("RFC 4814 4.2", Level::Should, "Ethernet addresses are pseudorandom", done);
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use packet::{Batch, Packet};
-use wire::MacAddr;
 
 use super::line::BURST;
 use super::times::later_than;
 use super::{Detail, Job, Offer, Plan, Reset, Station, Stream};
 use crate::frame::Flow;
+use crate::hosts;
 use crate::search::bridge::{Lesson, Teacher};
 use crate::trial::Invalid;
 
@@ -25,27 +25,15 @@ const ATTEMPTS: usize = 3;
 /// How long a bridge may take to forward again when it was made to forget.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The host of this number behind a port.
-pub fn host(port: usize, number: u32) -> MacAddr {
-    let [_, a, b, c] = number.to_be_bytes();
-    MacAddr([2, 0, port as u8, a, b, c])
-}
-
-/// What the host of a number behind one port says to that behind another. Bridges look at Ethernet addresses only; all else differs
-/// so that a device which looks further sees as many conversations.
-pub fn flow(from: (usize, u32), to: (usize, u32)) -> Flow {
+/// What the host of a number behind one port says to that behind another. Their Ethernet addresses are made of a seed
+/// ([`hosts::random_mac`]). Bridges look at these only; all else differs so that a device which looks further sees as many conversations.
+pub fn flow(seed: u64, from: (usize, u32), to: (usize, u32)) -> Flow {
+    let host = |(port, number): (usize, u32)| hosts::random_mac(seed, port, number);
     let ip = |(port, number): (usize, u32)| {
         let [_, a, b, c] = number.to_be_bytes();
         [10, (port as u8) << 4 | (a & 15), b, c].into()
     };
-    Flow {
-        src_mac: host(from.0, from.1),
-        dst_mac: host(to.0, to.1),
-        src: ip(from),
-        dst: ip(to),
-        src_port: 4000,
-        dst_port: 7,
-    }
+    Flow { src_mac: host(from), dst_mac: host(to), src: ip(from), dst: ip(to), src_port: 4000, dst_port: 7 }
 }
 
 impl Station {
@@ -155,7 +143,7 @@ impl BridgeStation<'_> {
         let give_up = self.station.clock.now() + PATIENCE.as_nanos() as u64;
         let mut heard = false;
         while !heard && self.station.clock.now() < give_up {
-            let greeting = vec![flow((1, 0), (0, 1 << 23))];
+            let greeting = vec![flow(self.station.seed, (1, 0), (0, 1 << 23))];
             heard = self.once((1, 0), greeting, TEST_RATE, TEST_GRACE)?.outcome.received > 0;
         }
         self.station.stragglers = stragglers;
@@ -171,11 +159,12 @@ impl BridgeStation<'_> {
 
 impl BridgeStation<'_> {
     fn attempt(&mut self, addresses: u32, rate: f64) -> Result<Lesson, Invalid> {
-        let learning = (0..addresses).map(|n| flow((0, n), (1, 0))).collect();
+        let seed = self.station.seed;
+        let learning = (0..addresses).map(|n| flow(seed, (0, n), (1, 0))).collect();
         let time = Duration::from_secs_f64(f64::from(addresses) / rate);
         let grace = LEARNING_GRACE.max(time.mul_f64(0.02));
         let learning = self.once((0, 1), learning, rate, TEST_GRACE)?;
-        let test = (0..addresses).map(|n| flow((1, 0), (0, n))).collect();
+        let test = (0..addresses).map(|n| flow(seed, (1, 0), (0, n))).collect();
         let test = self.once((1, 0), test, TEST_RATE, TEST_GRACE)?;
         Ok(Lesson {
             sent: test.outcome.sent,

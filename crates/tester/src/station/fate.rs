@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_worst_are_told_of_and_the_others_counted() {
-        let flow = |n: u8| Flow { src: [10, 0, 0, n].into(), ..super::super::host_flow((0, 0), (1, 0)) };
+        let flow = |n: u8| Flow { src: [10, 0, 0, n].into(), ..super::super::host_flow(0, (0, 0), (1, 0)) };
         let fate = |(n, received, reordered): (u8, u64, u64)| Fate {
             flow: flow(n),
             sent: 100,
