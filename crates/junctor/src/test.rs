@@ -208,7 +208,7 @@ pub(crate) struct Common {
 impl Common {
     /// Frames of `size` bytes with FCS.
     fn traffic(&self, size: usize) -> Traffic {
-        let longest = self.modifiers.mix().and_then(|sizes| sizes.into_iter().max()).unwrap_or(size);
+        let longest = self.modifiers.longest().unwrap_or(size);
         Traffic { size, longest, one_way: self.one_way, stragglers: self.stragglers, seed: self.seed }
     }
 
@@ -285,6 +285,7 @@ impl Common {
             "seed": self.seed, "ipv6": self.ipv6, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
             "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
             "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
+            "imix_sizes": self.modifiers.letters(facts.longest),
             "agents": facts.agents, "filters": facts.filter_lines(|filtered| &filtered.list),
             "filter_commands": facts.filter_lines(|filtered| &filtered.commands),
             "routing": self.modifiers.networks().map(|_| &facts.routing), "frame_format": contents::FORMAT,
@@ -301,7 +302,7 @@ impl Common {
             flows: facts.flows,
             stragglers: self.stragglers,
             settle,
-            medium: medium || facts.linked,
+            medium: medium || facts.link_bits.is_some(),
             modified: self.modifiers.are_any(),
             ports: facts.ports.len(),
             beside: facts.beside.clone(),
@@ -309,7 +310,7 @@ impl Common {
             answers: facts.answers,
             ahead: facts.ahead,
             uneven: (self.driver == Driver::Bpf).then_some(UNEVEN),
-            mix: self.modifiers.mix(),
+            mix: self.modifiers.mix(facts.longest),
             bursts: self
                 .modifiers
                 .burst()
@@ -357,8 +358,10 @@ struct Facts {
     reach: setup::Reach,
     /// Whether the device looks at Ethernet addresses only.
     bridged: bool,
-    /// Whether the ports' links have a speed.
-    linked: bool,
+    /// Bits a second of the ports' links, where they have a speed.
+    link_bits: Option<u64>,
+    /// The longest frame that the ports take.
+    longest: usize,
     /// Whether the tester has a core that the device does not use.
     own_core: bool,
     /// Cores that the device has.
@@ -430,7 +433,8 @@ impl Facts {
             flows: station.flows(),
             reach: setup::Reach::of(station.plan()),
             bridged: plugged.bridged,
-            linked: plugged.link_bits.is_some(),
+            link_bits: plugged.link_bits,
+            longest: station.longest(),
             own_core: plugged.own_core,
             workers: Some(plugged.workers),
             left_out: station.left_out(),
