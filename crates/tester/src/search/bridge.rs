@@ -528,7 +528,7 @@ mod tests {
         let poor = Load { trial: Duration::from_secs(15), sizes: &[64], linked: false, here: false };
         let missed = |ledger: Ledger| ledger.deviations().count();
         // What no run does: tests, addresses, and bursts; and the signature is not at the end of long frames.
-        let never = 5 + 3 + 1;
+        let never = 5 + 5 + 1;
         assert_eq!(missed(forwarding_ledger(&good, true)), never + 1);
         // Sizes, twice, times, the link, the load, and the clocks.
         assert_eq!(missed(forwarding_ledger(&poor, false)), never + 6);

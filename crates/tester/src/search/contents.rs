@@ -29,7 +29,11 @@ fn format(ledger: &mut Ledger) {
 fn patterns(ledger: &mut Ledger, setup: &Setup) {
     mac_addresses(ledger);
     // They are drawn or counted once, before the first trial, and a seed draws the same again.
-    ledger.always("RFC 4814 4.2.1", Level::Must, "all trials use the same addresses");
+    ledger.always("RFC 4814 4.2.1", Level::Must, "all trials of one test use the same addresses");
+    if setup.random_ports || setup.networks.is_some() {
+        // The generator has every number of a range with the same probability.
+        ledger.always("RFC 4814 3.2", Level::Should, "what is random is distributed uniformly");
+    }
     ledger.never(
         "RFC 4814 4.4",
         Level::Should,
@@ -57,6 +61,11 @@ fn patterns(ledger: &mut Ledger, setup: &Setup) {
 pub(super) fn mac_addresses(ledger: &mut Ledger) {
     let done = "they are fixed, made from IP addresses, or count up";
     ledger.never("RFC 4814 4.2", Level::Should, "Ethernet addresses are pseudorandom", done);
+    let asks = "their second and third byte say the tester's port, counted from 1";
+    let done = "those of hosts behind a bridge count from 0, and others do not say it";
+    ledger.never("RFC 4814 4.2", Level::Should, asks, done);
+    let (asks, done) = ("of several addresses, each is pseudorandom, not only the first", "none is");
+    ledger.never("RFC 4814 4.2.1", Level::Should, asks, done);
 }
 
 #[cfg(test)]
