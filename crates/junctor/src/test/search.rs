@@ -4,6 +4,7 @@
 //! The greatest rate that is tried is that of the link, if one is named, and else what the tester reaches on a cable. A rate that
 //! the tester could not send is not called the device's: it has another name in the output, and the text says so.
 
+use std::cell::RefCell;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
@@ -14,8 +15,9 @@ use tester::search::throughput::Limit;
 use tester::search::{medium, setup, soak, throughput, transition};
 use tester::station::{Plan, Station};
 
-use super::device::{Driver, Running};
+use super::device::{Driver, Name, Running};
 use super::log::Log;
+use super::modifiers::Modifiers;
 use super::record::{Cause, Found, Record};
 use super::variant::{Scene, Variant};
 use super::{Common, Facts, SHARED_CORE, calibrate, interrupt, left_out, procedures, reset};
@@ -81,6 +83,19 @@ impl Search {
     /// In how many networks destinations are chosen at random, if they are.
     pub(super) fn networks(&self) -> Option<u32> {
         self.common.modifiers.networks()
+    }
+
+    /// Whether the tester has set up the device's addresses.
+    pub(super) fn is_rig(&self) -> bool {
+        matches!(self.common.device, Name::KernelRouter)
+    }
+
+    /// A plan with UDP ports drawn at random, if that is asked for.
+    pub(super) fn with_ports(&self, plan: &Plan) -> Plan {
+        let mut plan = plan.clone();
+        let mut random = fastrand::Rng::with_seed(self.common.seed);
+        plan.streams.iter_mut().for_each(|stream| self.common.modifiers.draw_ports(stream, &mut random));
+        plan
     }
 
     /// Whether the kernel generates the frames.
@@ -204,6 +219,11 @@ impl Wanted {
             all.push(Loss);
         }
         all
+    }
+
+    /// Whether bursts are measured.
+    pub(super) fn has_bursts(&self, profile: Profile) -> bool {
+        self.procedures(profile).contains(&Procedure::BackToBack)
     }
 
     /// What results depend on, for comparisons.
@@ -415,7 +435,7 @@ pub(super) fn greatest_rate(
     let (size, rate) = (site.size, report.rate());
     let (name, whose) = match report.limit() {
         Limit::Device => ("throughput_mpps", "the device's limit"),
-        Limit::Medium if args.link.is_some() => ("throughput_mpps", "the link's rate"),
+        Limit::Medium if site.is_medium => ("throughput_mpps", "the link's rate"),
         Limit::Medium | Limit::Tester => ("reached_mpps", "the tester's limit: the device may be faster"),
     };
     site.origin = if name == "reached_mpps" { Origin::Reached } else { Origin::Found };
@@ -442,18 +462,33 @@ pub(super) fn mpps(rate: f64) -> String {
 
 /// Runs `junctor test rfc8219`.
 pub(super) fn rfc8219(args: &Rfc8219) -> u8 {
-    each_size(&args.search, "test rfc8219", |site, found| {
+    let modifiers = &args.search.common.modifiers;
+    let done = RefCell::new(transition::Done { repeats: args.search.repeats(), ..Default::default() });
+    let procedure = |site: &mut Site, found: &mut Found| {
         found.ask(json!({ "at": args.at }));
         site.timed()?;
-        let ports = site.station.port_count();
-        found.deviate(&transition::ledger(site.size, site.senders, ports, site.is_medium));
+        note_traffic(&mut done.borrow_mut(), site, modifiers);
         let rate = throughput(site, &args.search, args.at, found)?;
         if rate > 0.0 {
             procedures::tagged_latency(site, &args.search, rate, found)?;
             procedures::variation(site, &args.search, rate, found)?;
         }
         Ok(())
+    };
+    each_size_and(&args.search, "test rfc8219", procedure, |tried, found| {
+        let ledger = transition::ledger(&transition::Done { sizes: tried.to_vec(), ..done.take() });
+        found.deviate(&if tried.is_empty() { ledger.untried() } else { ledger });
     })
+}
+
+/// What is sent at this site, as RFC 8219 asks for it.
+fn note_traffic(done: &mut transition::Done, site: &Site, modifiers: &Modifiers) {
+    (done.ports, done.senders, done.linked) = (site.station.port_count(), site.senders, site.is_medium);
+    let flows = || site.station.plan().streams.iter().flat_map(|stream| &stream.flows);
+    done.has_ipv4 |= flows().any(|(flow, _)| flow.src.is_ipv4());
+    done.has_ipv6 |= flows().any(|(flow, _)| flow.src.is_ipv6());
+    done.beside.extend(modifiers.sent_beside(&site.station));
+    done.beside.extend(site.beside);
 }
 
 /// Runs `junctor test rfc9004`.
@@ -506,6 +541,8 @@ pub(super) struct Site {
     document: String,
     /// With which addresses, if that changes: `networks_256`.
     variant: String,
+    /// What is sent beside the test's frames in this variant.
+    beside: Option<setup::Beside>,
     /// Under which condition, if there are several: `chain`.
     series: String,
     /// The greatest rate without loss, once it is known.
@@ -617,7 +654,8 @@ pub(super) fn each_size_and(
     conditions.insert("sizes".to_owned(), json!(sizes));
     conditions
         .insert("profile".to_owned(), json!(if args.profile == Profile::Rfc { "rfc" } else { "quick" }));
-    conditions.insert("link".to_owned(), json!(args.link));
+    let link = args.link.or(facts.link_bits.map(|bits| bits as f64));
+    conditions.insert("link".to_owned(), json!(link));
     conditions.insert("repeat".to_owned(), json!(args.repeat));
     conditions.insert("settle_s".to_owned(), json!(args.settle().as_secs_f64()));
     conditions.insert("trial_s".to_owned(), json!(args.trial.map(|time| time.as_secs_f64())));
@@ -688,6 +726,7 @@ fn one_size(
         device_cores: plugged.device_cores,
         document: command.strip_prefix("test ").unwrap_or(command).to_owned(),
         variant: String::new(),
+        beside: None,
         series: String::new(),
         throughput: None,
         log,
@@ -700,6 +739,7 @@ fn one_size(
     let all = (0..args.repeat).flat_map(|_| &variants);
     let result = all.into_iter().try_for_each(|variant| {
         site.variant = variant.name();
+        site.beside = if let Variant::Beside(what) = variant { Some(what.demand()) } else { None };
         site.begin_series("");
         site.begin("warm-up");
         let begun = variant.begin(&mut Scene {
