@@ -40,6 +40,7 @@ mod report;
 mod reset;
 mod rfc2889;
 mod rfc5180;
+mod rfc8219;
 mod search;
 mod trial;
 mod variant;
@@ -56,7 +57,7 @@ enum Command {
     Rfc2544(search::Rfc2544),
     Rfc2889(rfc2889::Rfc2889),
     Rfc5180(Box<rfc5180::Rfc5180>),
-    Rfc8219(search::Rfc8219),
+    Rfc8219(rfc8219::Rfc8219),
     Rfc9004(search::Rfc9004),
     Mlr(mlr::Mlr),
     Soak(search::Soak),
@@ -102,7 +103,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Command::Rfc2544(args) => search::rfc2544(args),
         Command::Rfc2889(args) => rfc2889::main(args),
         Command::Rfc5180(args) => rfc5180::main(args),
-        Command::Rfc8219(args) => search::rfc8219(args),
+        Command::Rfc8219(args) => rfc8219::main(args),
         Command::Rfc9004(args) => search::rfc9004(args),
         Command::Mlr(args) => mlr::main(args),
         Command::Soak(args) => search::soak(args),

@@ -236,6 +236,9 @@ fn hop_by_hop(site: &mut Site, search: &Search, done: &mut Done, found: &mut Fou
         let detail = site.station.run(trial).map_err(|why| why.to_string())?;
         let after = agent::processor_ticks(&site.device_cores);
         let name = |what: &str| format!("{}.{percent}", site.name(what));
+        if detail.outcome.sent == 0 || !detail.outcome.tester_kept_up() {
+            done.hop_by_hop_unsent.push(percent);
+        }
         if detail.outcome.sent == 0 {
             found.text += &format!(
                 "             hop-by-hop header at {percent} % of the greatest rate: no frame was due in this time\n"
@@ -263,9 +266,7 @@ fn hop_by_hop(site: &mut Site, search: &Search, done: &mut Done, found: &mut Fou
         }
         found.text += mark;
         found.text += "\n";
-        if detail.outcome.tester_kept_up() {
-            done.hop_by_hop.push(percent);
-        }
+        done.hop_by_hop.push(percent);
     }
     Ok(())
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor test rfc2544`, `rfc8219`, `rfc9004` and `soak`: what a device carries, by frame size.
+//! `junctor test rfc2544`, `rfc9004` and `soak`, and what all tests of this kind share: what a device carries, by frame size.
 //!
 //! The greatest rate that is tried is that of the link, if one is named, and else what the tester reaches on a cable. A rate that
 //! the tester could not send is not called the device's: it has another name in the output, and the text says so.
 
-use std::cell::RefCell;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
@@ -12,12 +11,11 @@ use clap::ValueEnum as _;
 use serde_json::{Value, json};
 use tester::search::load::Origin;
 use tester::search::throughput::Limit;
-use tester::search::{medium, setup, soak, throughput, transition};
+use tester::search::{medium, setup, soak, throughput};
 use tester::station::{Plan, Station};
 
 use super::device::{Driver, Name, Running};
 use super::log::Log;
-use super::modifiers::Modifiers;
 use super::record::{Cause, Found, Record};
 use super::variant::{Scene, Variant};
 use super::{Common, Facts, SHARED_CORE, calibrate, interrupt, left_out, procedures, reset};
@@ -83,6 +81,11 @@ impl Search {
     /// In how many networks destinations are chosen at random, if they are.
     pub(super) fn networks(&self) -> Option<u32> {
         self.common.modifiers.networks()
+    }
+
+    /// What a site sends beside the test's frames.
+    pub(super) fn sent_beside(&self, site: &Site) -> Vec<setup::Beside> {
+        self.common.modifiers.sent_beside(&site.station).into_iter().chain(site.beside).collect()
     }
 
     /// Whether the tester has set up the device's addresses.
@@ -292,32 +295,6 @@ impl Wanted {
     }
 }
 
-/// Latency and delay variation, as RFC 8219 has them.
-#[derive(Clone, Debug, clap::Args)]
-#[command(
-    after_help = "What is told for each frame size (names begin with test.rfc8219.); each value is the median over the trials:
-  latency_us.typical.SIZE   the median of the latencies of 500 tagged frames (section 7.2)
-  latency_us.worst.SIZE     their 99.9th percentile
-  response_us.Q.SIZE        of every frame of the trials of latency, from when it was due; and
-  lateness_us.Q.SIZE        how late it left the tester: its own error
-  latency_loss_share.SIZE, variation_loss_share.SIZE
-                            of the frames of these trials, those that were lost
-  pdv_us.SIZE               the 99.9th percentile of all frames' delays less the least delay (section 7.3.1)
-  ipdv_us.V.SIZE            how the delays of successive frames differ: min, median, max, mean_absolute (section 7.3.2)
-The rate is the throughput, which is searched for as test rfc2544 does and told by the same names, unless --at names it.
-
-Examples:
-  junctor test rfc8219 self:conf/ip-router.click --size 64
-  junctor test rfc8219 self:conf/ip6-router.click --ipv6 --profile rfc --at 1M --json"
-)]
-pub(super) struct Rfc8219 {
-    #[command(flatten)]
-    search: Search,
-    /// Frames a second of each sending port [default: the throughput, which is searched for].
-    #[arg(long, value_name = "RATE", value_parser = super::rate)]
-    at: Option<f64>,
-}
-
 /// Bursts, and the buffer that they show, as RFC 9004 has it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
@@ -383,7 +360,12 @@ pub(super) fn rfc2544(args: &Rfc2544) -> u8 {
 }
 
 /// The greatest rate without loss, measured once for each size, unless it is known.
-fn throughput(site: &mut Site, args: &Search, known: Option<f64>, found: &mut Found) -> Result<f64, String> {
+pub(super) fn throughput(
+    site: &mut Site,
+    args: &Search,
+    known: Option<f64>,
+    found: &mut Found,
+) -> Result<f64, String> {
     if let Some(rate) = site.throughput {
         return Ok(rate);
     }
@@ -460,37 +442,6 @@ pub(super) fn mpps(rate: f64) -> String {
     format!("{:.digits$}", rate / 1e6)
 }
 
-/// Runs `junctor test rfc8219`.
-pub(super) fn rfc8219(args: &Rfc8219) -> u8 {
-    let modifiers = &args.search.common.modifiers;
-    let done = RefCell::new(transition::Done { repeats: args.search.repeats(), ..Default::default() });
-    let procedure = |site: &mut Site, found: &mut Found| {
-        found.ask(json!({ "at": args.at }));
-        site.timed()?;
-        note_traffic(&mut done.borrow_mut(), site, modifiers);
-        let rate = throughput(site, &args.search, args.at, found)?;
-        if rate > 0.0 {
-            procedures::tagged_latency(site, &args.search, rate, found)?;
-            procedures::variation(site, &args.search, rate, found)?;
-        }
-        Ok(())
-    };
-    each_size_and(&args.search, "test rfc8219", procedure, |tried, found| {
-        let ledger = transition::ledger(&transition::Done { sizes: tried.to_vec(), ..done.take() });
-        found.deviate(&if tried.is_empty() { ledger.untried() } else { ledger });
-    })
-}
-
-/// What is sent at this site, as RFC 8219 asks for it.
-fn note_traffic(done: &mut transition::Done, site: &Site, modifiers: &Modifiers) {
-    (done.ports, done.senders, done.linked) = (site.station.port_count(), site.senders, site.is_medium);
-    let flows = || site.station.plan().streams.iter().flat_map(|stream| &stream.flows);
-    done.has_ipv4 |= flows().any(|(flow, _)| flow.src.is_ipv4());
-    done.has_ipv6 |= flows().any(|(flow, _)| flow.src.is_ipv6());
-    done.beside.extend(modifiers.sent_beside(&site.station));
-    done.beside.extend(site.beside);
-}
-
 /// Runs `junctor test rfc9004`.
 pub(super) fn rfc9004(args: &Rfc9004) -> u8 {
     each_size(&args.search, "test rfc9004", |site, found| {
@@ -542,7 +493,7 @@ pub(super) struct Site {
     /// With which addresses, if that changes: `networks_256`.
     variant: String,
     /// What is sent beside the test's frames in this variant.
-    beside: Option<setup::Beside>,
+    pub(super) beside: Option<setup::Beside>,
     /// Under which condition, if there are several: `chain`.
     series: String,
     /// The greatest rate without loss, once it is known.
@@ -586,7 +537,7 @@ impl Site {
     }
 
     /// Refuses a test of nothing but latency where that cannot be measured.
-    fn timed(&self) -> Result<(), String> {
+    pub(super) fn timed(&self) -> Result<(), String> {
         if self.station.is_timed() {
             return Ok(());
         }

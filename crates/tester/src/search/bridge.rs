@@ -361,6 +361,12 @@ fn frames(ledger: &mut Ledger, load: &Load<'_>) {
         "the hosts' addresses can be chosen",
         "they are made of port and number",
     );
+    ledger.never(
+        "RFC 2889 3",
+        Should,
+        "the bridge is set to forget addresses later than learning and a trial take",
+        "it forgets as it was set up to",
+    );
     // Each sends all the time from when the bridge was shown it.
     ledger.always("RFC 2889 3", Must, "the bridge learns all addresses before the trials");
     ledger.always("RFC 2889 3", Should, "addresses are not forgotten before a trial ends");
@@ -528,7 +534,7 @@ mod tests {
         let poor = Load { trial: Duration::from_secs(15), sizes: &[64], linked: false, here: false };
         let missed = |ledger: Ledger| ledger.deviations().count();
         // What no run does: tests, addresses, and bursts; and the signature is not at the end of long frames.
-        let never = 5 + 5 + 1;
+        let never = 5 + 6 + 1;
         assert_eq!(missed(forwarding_ledger(&good, true)), never + 1);
         // Sizes, twice, times, the link, the load, and the clocks.
         assert_eq!(missed(forwarding_ledger(&poor, false)), never + 6);
