@@ -40,6 +40,7 @@ mod report;
 mod reset;
 mod rfc2889;
 mod rfc5180;
+mod rfc8219;
 mod search;
 mod trial;
 mod variant;
@@ -56,7 +57,7 @@ enum Command {
     Rfc2544(search::Rfc2544),
     Rfc2889(rfc2889::Rfc2889),
     Rfc5180(Box<rfc5180::Rfc5180>),
-    Rfc8219(search::Rfc8219),
+    Rfc8219(rfc8219::Rfc8219),
     Rfc9004(search::Rfc9004),
     Mlr(mlr::Mlr),
     Soak(search::Soak),
@@ -102,7 +103,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Command::Rfc2544(args) => search::rfc2544(args),
         Command::Rfc2889(args) => rfc2889::main(args),
         Command::Rfc5180(args) => rfc5180::main(args),
-        Command::Rfc8219(args) => search::rfc8219(args),
+        Command::Rfc8219(args) => rfc8219::main(args),
         Command::Rfc9004(args) => search::rfc9004(args),
         Command::Mlr(args) => mlr::main(args),
         Command::Soak(args) => search::soak(args),
@@ -209,7 +210,7 @@ pub(crate) struct Common {
 impl Common {
     /// Frames of `size` bytes with FCS.
     fn traffic(&self, size: usize) -> Traffic {
-        let longest = self.modifiers.mix().and_then(|sizes| sizes.into_iter().max()).unwrap_or(size);
+        let longest = self.modifiers.longest().unwrap_or(size);
         Traffic { size, longest, one_way: self.one_way, stragglers: self.stragglers, seed: self.seed }
     }
 
@@ -286,6 +287,7 @@ impl Common {
             "seed": self.seed, "ipv6": self.ipv6, "senders": facts.senders, "flows": facts.flows, "own_core": facts.own_core,
             "left_out": facts.left_out, "ports": ports, "notes": facts.notes,
             "calibrated_on": facts.cable.as_ref().map(|cable| &cable.what), "modifiers": self.modifiers.json(),
+            "imix_sizes": self.modifiers.letters(facts.longest),
             "agents": facts.agents, "filters": facts.filter_lines(|filtered| &filtered.list),
             "filter_commands": facts.filter_lines(|filtered| &filtered.commands),
             "routing": self.modifiers.networks().map(|_| &facts.routing), "frame_format": contents::FORMAT,
@@ -302,7 +304,7 @@ impl Common {
             flows: facts.flows,
             stragglers: self.stragglers,
             settle,
-            medium: medium || facts.linked,
+            medium: medium || facts.link_bits.is_some(),
             modified: self.modifiers.are_any(),
             ports: facts.ports.len(),
             beside: facts.beside.clone(),
@@ -310,7 +312,7 @@ impl Common {
             answers: facts.answers,
             ahead: facts.ahead,
             uneven: (self.driver == Driver::Bpf).then_some(UNEVEN),
-            mix: self.modifiers.mix(),
+            mix: self.modifiers.mix(facts.longest),
             bursts: self
                 .modifiers
                 .burst()
@@ -359,8 +361,10 @@ struct Facts {
     reach: setup::Reach,
     /// Whether the device looks at Ethernet addresses only.
     bridged: bool,
-    /// Whether the ports' links have a speed.
-    linked: bool,
+    /// Bits a second of the ports' links, where they have a speed.
+    link_bits: Option<u64>,
+    /// The longest frame that the ports take.
+    longest: usize,
     /// Whether the tester has a core that the device does not use.
     own_core: bool,
     /// Cores that the device has.
@@ -432,7 +436,8 @@ impl Facts {
             flows: station.flows(),
             reach: setup::Reach::of(station.plan()),
             bridged: plugged.bridged,
-            linked: plugged.link_bits.is_some(),
+            link_bits: plugged.link_bits,
+            longest: station.longest(),
             own_core: plugged.own_core,
             workers: Some(plugged.workers),
             left_out: station.left_out(),

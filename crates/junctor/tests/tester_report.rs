@@ -147,7 +147,13 @@ fn every_procedure_has_a_page_and_fits_the_schema() {
             router,
             &["--rate", "1k", "--time", "0.2", "--imix", "7a4d1g", "--burst", "4", "--beside", "broadcast"],
             &["--random-ports"],
-            &["in the order 7a4d1g", "in bursts of 4", "others: broadcast", "drawn at random"],
+            &[
+                "IMIX - aaaaaaaddddg",
+                "Mixes of sizes",
+                "in bursts of 4",
+                "others: broadcast",
+                "drawn at random",
+            ],
         ),
     ];
     for (number, (procedure, device, own, more, parts)) in cases.iter().enumerate() {

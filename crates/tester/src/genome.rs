@@ -2,6 +2,7 @@
 //! Mixes of frame sizes by a word that says them exactly: the IMIX genome (RFC 6985). Each letter is a size, and the word is repeated. Small letters are
 //! the sizes of the document's table, capital ones those that are said behind the word (its section 5).
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Letters and their sizes in bytes, with FCS. `z` is the longest that the ports take.
@@ -22,10 +23,14 @@ const LONGEST: usize = 100_000;
 /// What `z` counts in an average, before the ports are known.
 const USUAL_LONGEST: usize = 1518;
 
+/// Frames of a sequence that is written letter by letter: it is to be read by people (RFC 6985 3).
+const SPELT: usize = 100;
+
 /// A word of sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Genome {
     text: String,
+    letters: Vec<char>,
     /// Nothing for the longest that the ports take.
     sizes: Vec<Option<usize>>,
 }
@@ -43,7 +48,7 @@ impl Genome {
         if let Some((unused, _)) = own.iter().find(|(letter, _)| !word.contains(*letter)) {
             return Err(format!("'{unused}' has a size and is not in {word}"));
         }
-        let mut sizes = Vec::new();
+        let (mut sizes, mut letters) = (Vec::new(), Vec::new());
         let mut count = String::new();
         for letter in word.chars() {
             if letter.is_ascii_digit() {
@@ -65,17 +70,37 @@ impl Genome {
                 return Err(format!("expected 1 to {LONGEST} frames"));
             }
             sizes.extend(std::iter::repeat_n(size, times));
+            letters.extend(std::iter::repeat_n(letter, times));
             count.clear();
         }
         if sizes.is_empty() || !count.is_empty() {
             return Err("expected sizes by letter, such as aaaaaaaddddg or 7a4d1g".to_owned());
         }
-        Ok(Genome { text: text.to_owned(), sizes })
+        Ok(Genome { text: text.to_owned(), letters, sizes })
     }
 
     /// The sizes in order; `longest` is the longest that the ports take.
     pub fn sizes(&self, longest: usize) -> Vec<usize> {
         self.sizes.iter().map(|size| size.unwrap_or(longest)).collect()
+    }
+
+    /// The letters, each once and in order, with their sizes.
+    pub fn table(&self, longest: usize) -> BTreeMap<char, usize> {
+        self.letters.iter().copied().zip(self.sizes(longest)).collect()
+    }
+
+    /// Whether some letters stand for sizes of one's own (RFC 6985 5).
+    pub fn is_custom(&self) -> bool {
+        self.letters.iter().any(char::is_ascii_uppercase)
+    }
+
+    /// As reports have it: `IMIX - aaafg`, or `CUSTOM IMIX - AAAGG` (RFC 6985 4, 5). Of a long sequence, with numbers before letters.
+    pub fn name(&self) -> String {
+        let word = match self.letters.len() {
+            0..SPELT => self.letters.iter().collect(),
+            _ => self.text.split_ascii_whitespace().next().unwrap_or_default().to_owned(),
+        };
+        format!("{}IMIX - {word}", if self.is_custom() { "CUSTOM " } else { "" })
     }
 
     /// The average size in bytes.
@@ -115,6 +140,12 @@ mod tests {
         let imix = Genome::parse("7a4d1g").expect("a word");
         assert!((imix.average() - (7.0 * 64.0 + 4.0 * 512.0 + 1518.0) / 12.0).abs() < 1e-9);
         assert_eq!(imix.to_string(), "7a4d1g");
+        let named = |text: &str| Genome::parse(text).map(|genome| genome.name());
+        assert_eq!(named("3afg"), Ok("IMIX - aaafg".to_owned()));
+        assert_eq!(named("AAAGG A=64 G=1020"), Ok("CUSTOM IMIX - AAAGG".to_owned()));
+        assert_eq!(named("2000a1g"), Ok("IMIX - 2000a1g".to_owned()));
+        let table = Genome::parse("AzaA A=84").expect("a word").table(9018);
+        assert_eq!(table.into_iter().collect::<Vec<_>>(), [('A', 84), ('a', 64), ('z', 9018)]);
         for (bad, what) in [
             ("", "such as"),
             ("7", "such as"),

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is changed about the frames that a device is sent: sizes, bursts, ports, who talks to whom, and what comes beside them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 use tester::extras;
 use tester::genome::Genome;
+use tester::search::mixes::Mix;
 use tester::search::setup as demands;
-use tester::station::{Every, Extra, Plan, Station};
+use tester::station::{Every, Extra, Plan, Station, Stream};
 use tester::{hosts, management};
 use wire::MacAddr;
 
@@ -200,9 +201,21 @@ impl Modifiers {
         }
     }
 
-    /// The sizes of one mix, if there are several.
-    pub(super) fn mix(&self) -> Option<Vec<usize>> {
-        self.imix.as_ref().map(|genome| genome.sizes(0))
+    /// The longest frame of a mix, but for those as long as the ports take, if there are several sizes.
+    pub(super) fn longest(&self) -> Option<usize> {
+        self.imix.as_ref()?.sizes(0).into_iter().max()
+    }
+
+    /// The mix, if there are several sizes, on ports that take frames so long.
+    pub(super) fn mix(&self, longest: usize) -> Option<Mix> {
+        let genome = self.imix.as_ref()?;
+        let has_longest = genome.table(longest).contains_key(&'z');
+        Some(Mix { sizes: genome.sizes(longest), has_longest, is_custom: genome.is_custom() })
+    }
+
+    /// Its letters and what they stand for.
+    pub(super) fn letters(&self, longest: usize) -> Option<BTreeMap<char, usize>> {
+        self.imix.as_ref().map(|genome| genome.table(longest))
     }
 
     /// Frames in a burst, if they leave in bursts.
@@ -259,14 +272,19 @@ impl Modifiers {
             if let Some(genome) = &self.imix {
                 stream.sizes = genome.sizes(longest);
             }
-            for (flow, _) in stream.flows.iter_mut().filter(|_| self.random_ports) {
-                // RFC 4814 4.5: what clients and servers use.
-                (flow.src_port, flow.dst_port) = (random.u16(1024..=65535), random.u16(1..=49151));
-            }
+            self.draw_ports(stream, &mut random);
             stream.extras = self.extras(stream.flows.first().map(|(flow, _)| flow), &station.own_addresses());
         }
         plan.burst = self.burst.unwrap_or(1);
         station.replan(&plan).map_err(|why| why.to_string())
+    }
+
+    /// Draws the UDP ports of a stream's flows, if that is asked for.
+    pub(super) fn draw_ports(&self, stream: &mut Stream, random: &mut fastrand::Rng) {
+        for (flow, _) in stream.flows.iter_mut().filter(|_| self.random_ports) {
+            // RFC 4814 4.5: what clients and servers use.
+            (flow.src_port, flow.dst_port) = (random.u16(1024..=65535), random.u16(1..=49151));
+        }
     }
 
     fn extras(&self, flow: Option<&tester::frame::Flow>, own: &[IpAddr]) -> Vec<Extra> {
@@ -344,7 +362,6 @@ fn draw_macs(plan: &mut Plan, seed: u64) {
 #[cfg(test)]
 mod tests {
     use tester::frame::Flow;
-    use tester::station::Stream;
 
     use super::*;
 

@@ -3,12 +3,12 @@
 
 use hdrhistogram::Histogram;
 use serde_json::json;
-use tester::search::delay::{self, How, Latency};
+use tester::search::delay::{self, How, Latency, Told};
 use tester::search::load::Load;
 use tester::search::observe::{Look, Trials};
 use tester::search::stream::Bin;
 use tester::search::{back_to_back, loss, recovery, reset, soak};
-use tester::station::{Delays, Detail};
+use tester::station::{Delays, Detail, Stream};
 use tester::trial::Outcome;
 
 use super::log::{gather, latency_curve};
@@ -105,6 +105,12 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
+/// The same, with what the plan says of destinations.
+fn how(site: &Site, how: How) -> How {
+    let to_one = |stream: &Stream| stream.flows.windows(2).all(|pair| pair[0].0.dst == pair[1].0.dst);
+    How { one_destination: site.station.plan().streams.iter().all(to_one), ..how }
+}
+
 /// The average over the trials in which tagged frames arrived; nothing if they did in none. Says of the others that they have no part
 /// in it: a frame that does not arrive takes no time that is known.
 fn tagged_average(found: &mut Found, what: &str, averages: &[f64], trials: usize) -> Option<f64> {
@@ -130,7 +136,7 @@ fn at_load(
     found: &mut Found,
     kind: &str,
     what: &[&str],
-    (section, load): (&'static str, &Load),
+    (sections, load): (&[&'static str], &Load),
 ) {
     let Outcome { intended, sent, .. } = load.carried;
     found.note(site.name(&format!("{kind}_loss_share")), "", load.carried.loss_ratio());
@@ -150,7 +156,7 @@ fn at_load(
             load.carried.lost()
         );
     }
-    found.deviate(&load.ledger(section));
+    sections.iter().for_each(|section| found.deviate(&load.ledger(section)));
 }
 
 /// Says of latency that it is not measured, where generator and sink have clocks of their own.
@@ -181,7 +187,7 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
     if let Some(all) = all {
         found.draw(latency_curve(&site.titled("Latency at the throughput"), site.size, &all));
     }
-    let how = How { trials: averages.len(), ..trials.how(rate, fewest) };
+    let how = How { trials: averages.len(), ..how(site, trials.how(rate, fewest)) };
     let average = tagged_average(found, "latency", &averages, trials.count);
     if let Some(average) = average {
         quantity(found, site.name("latency_us.tagged"), "us", averages);
@@ -201,7 +207,7 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
     }
     paced.note(site, found);
     let what = ["latency_us.", "response_us.", "lateness_us."];
-    at_load(site, found, "latency", &what, ("RFC 2544 26.2", &load));
+    at_load(site, found, "latency", &what, (&["RFC 2544 26.2"], &load));
     found.deviate(&delay::latency_ledger(&how).of("RFC 2544"));
     match (args.networks(), site.is_spread()) {
         (Some(_), true) => latency_apart(site, args, rate, found),
@@ -250,7 +256,7 @@ fn latency_apart(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -
         "             tagged frames to a new network each: {average:.1} us on average, {:.1} at most\n",
         greatest as f64 / 1e3
     );
-    at_load(site, found, "latency_apart", &["latency_us.tagged_apart"], ("RFC 2544 26.2", &load));
+    at_load(site, found, "latency_apart", &["latency_us.tagged_apart"], (&["RFC 2544 26.2"], &load));
     found.deviate(&delay::apart_ledger(None));
     Ok(())
 }
@@ -603,10 +609,10 @@ pub(super) fn tagged_latency(
     };
     let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
     let latencies: Vec<Latency> = latencies.into_iter().flatten().collect();
-    let how = How { trials: latencies.len(), ..trials.how(rate, fewest) };
+    let how = How { trials: latencies.len(), ..how(site, trials.how(rate, fewest)) };
     let typical: Vec<f64> = latencies.iter().map(|latency| latency.typical_ns / 1e3).collect();
     found.deviate(&delay::latency_ledger(&how).of("RFC 8219"));
-    let at = ("RFC 8219 7.2", &load);
+    let at = (&["RFC 8219 7.2"][..], &load);
     if tagged_average(found, "latency", &typical, trials.count).is_none() {
         paced.note(site, found);
         at_load(site, found, "latency", &["response_us.", "lateness_us."], at);
@@ -633,7 +639,10 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
         variations.push((pdv, delay::ipdv(&delays.in_order())));
     };
     trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
-    found.deviate(&delay::variation_ledger(&trials.how(rate, 0)));
+    let is_finite = |variation: &(Option<f64>, Option<delay::Ipdv>)| variation.0.is_some_and(f64::is_finite);
+    let ipdv = variations.iter().all(|(pdv, ipdv)| pdv.is_some() && ipdv.is_some());
+    let pdv = ipdv && variations.iter().all(is_finite);
+    found.deviate(&delay::variation_ledger(&how(site, trials.how(rate, 0)), Told { pdv, ipdv }));
     let told = variations.len();
     for (pdv, ipdv) in variations.into_iter().filter_map(|(pdv, ipdv)| pdv.zip(ipdv)) {
         pdvs.push(pdv / 1e3);
@@ -645,7 +654,7 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
         let why = "delay variation: in some trials no two successive frames arrived: is the rate too high?";
         found.unmeasured(why.to_owned());
         found.text += &format!("             {why}\n");
-        at_load(site, found, "variation", &[], ("RFC 8219 7.3", &load));
+        at_load(site, found, "variation", &[], (&["RFC 8219 7.3.1", "RFC 8219 7.3.2"], &load));
         return Ok(());
     }
     // Where more than one frame in a thousand is lost, there is no finite value, and JSON has no other.
@@ -662,7 +671,13 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
     }
     found.text += &text;
     found.text += "\n";
-    at_load(site, found, "variation", &["pdv_us", "ipdv_us."], ("RFC 8219 7.3", &load));
+    at_load(
+        site,
+        found,
+        "variation",
+        &["pdv_us", "ipdv_us."],
+        (&["RFC 8219 7.3.1", "RFC 8219 7.3.2"], &load),
+    );
     Ok(())
 }
 

@@ -10,6 +10,8 @@ mod tables;
 
 use std::collections::BTreeSet;
 
+use tester::genome::Genome;
+
 use super::record::{Curve, Record};
 use crate::measure;
 use crate::report::{Cell, Document, Note, Origin, Plot, Section, Series, Table};
@@ -25,6 +27,7 @@ pub(super) fn document(records: &[Record]) -> Document {
     sections.push(tables::trials(records, &names));
     sections.push(tables::machines(records, &names));
     sections.push(how(records, &names));
+    sections.extend(mixes(records));
     sections.extend(command_lines(records, &names));
     sections.extend(filters(records, &names));
     sections.extend(configurations(records));
@@ -288,6 +291,26 @@ fn how(records: &[Record], names: &Names) -> Section {
     Section { title: "How it was measured".into(), text, ..Section::default() }
 }
 
+/// What the letters of mixes stand for, each mix once (RFC 6985 4, 5).
+fn mixes(records: &[Record]) -> Option<Section> {
+    let mut tables: Vec<Table> = Vec::new();
+    for record in records {
+        let word = record.conditions.get("modifiers").and_then(|all| all["imix"].as_str());
+        let letters = record.conditions.get("imix_sizes").and_then(|all| all.as_object());
+        let Some((word, letters)) = word.zip(letters) else { continue };
+        let name = Genome::parse(word).map_or_else(|_| word.to_owned(), |genome| genome.name());
+        let mut table = Table::new(name, &[("size, bytes", Origin::Name), ("letter", Origin::Name)]);
+        for (letter, size) in letters {
+            table.row([size.to_string(), letter.clone()].map(Cell::new).into());
+        }
+        if !tables.iter().any(|known| known.caption == table.caption && known.rows == table.rows) {
+            tables.push(table);
+        }
+    }
+    let section = Section { title: "Mixes of sizes".into(), tables, ..Section::default() };
+    (!section.tables.is_empty()).then_some(section)
+}
+
 /// Of several runs, the command line of each.
 fn command_lines(records: &[Record], names: &Names) -> Option<Section> {
     let heads = [("run", Origin::Name), ("sizes, bytes", Origin::Name), ("command line", Origin::Name)];
@@ -324,7 +347,10 @@ fn modifiers(record: &Record) -> Vec<String> {
     let beside: Vec<&str> = list("beside").filter_map(|w| w.as_str()).collect();
     let bursts: Vec<String> = list("bursts").map(ToString::to_string).collect();
     [
-        text("imix").map(|genome| format!("Frames of several sizes, in the order {genome} (RFC 6985).")),
+        text("imix").map(|genome| {
+            let name = Genome::parse(genome).map_or_else(|_| genome.to_owned(), |genome| genome.name());
+            format!("Frames of several sizes: {name}, which each port that sends repeats, whichever of its flows its frames are of (RFC 6985).")
+        }),
         (!bursts.is_empty())
             .then(|| format!("First at a steady rate, then in bursts of {} frames (RFC 2544 21).", bursts.join(", "))),
         number("burst").map(|frames| format!("Frames left in bursts of {frames} (RFC 2544 21).")),

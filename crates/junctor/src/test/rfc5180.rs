@@ -117,7 +117,14 @@ pub(super) fn main(args: &Rfc5180) -> u8 {
         return cli::fail(why);
     }
     let least = search.sizes().into_iter().min().unwrap_or(0);
-    let done = RefCell::new(Done { least_with_all: true, ..Done::default() });
+    let done = RefCell::new(Done {
+        least_with_all: true,
+        load_seen: true,
+        repeats: search.repeats(),
+        is_rig: search.is_rig(),
+        back_to_back: args.wanted.has_bursts(&search),
+        ..Done::default()
+    });
     let procedure = |site: &mut Site, found: &mut Found| {
         let mut done = done.borrow_mut();
         found.ask(args.wanted.asked(&search));
@@ -128,6 +135,7 @@ pub(super) fn main(args: &Rfc5180) -> u8 {
             );
         }
         (done.senders, done.random) = (site.senders, search.networks().is_some());
+        (done.ports, done.medium) = (site.station.port_count(), site.is_medium);
         done.in_place = base.streams.iter().flat_map(|s| &s.flows).all(|(flow, _)| ipv6::is_in_place(flow));
         for condition in args.conditions() {
             site.begin_series(&condition.name());
@@ -163,7 +171,7 @@ fn under(
                     &format!("{:>6} bytes  {name}: the device has flows of one family only\n", site.size);
                 return Ok(());
             };
-            let plan = mixed(base, other, tenths);
+            let plan = mixed(base, &search.with_ports(other), tenths);
             site.station.replan(&plan).map_err(|why| why.to_string())?;
             site.begin("warm-up");
             site.station.warm_up(search.warm_up()).map_err(|why| why.to_string())?;
@@ -228,6 +236,9 @@ fn hop_by_hop(site: &mut Site, search: &Search, done: &mut Done, found: &mut Fou
         let detail = site.station.run(trial).map_err(|why| why.to_string())?;
         let after = agent::processor_ticks(&site.device_cores);
         let name = |what: &str| format!("{}.{percent}", site.name(what));
+        if detail.outcome.sent == 0 || !detail.outcome.tester_kept_up() {
+            done.hop_by_hop_unsent.push(percent);
+        }
         if detail.outcome.sent == 0 {
             found.text += &format!(
                 "             hop-by-hop header at {percent} % of the greatest rate: no frame was due in this time\n"
@@ -246,7 +257,6 @@ fn hop_by_hop(site: &mut Site, search: &Search, done: &mut Done, found: &mut Fou
             found.text += &format!(", latency p99 {p99:.1} us");
             found.note(name("latency_us.p99"), "us", p99);
         }
-        done.load_seen = true;
         match before.zip(after).and_then(|(before, after)| before.share_until(&after)) {
             Some(share) => {
                 found.note(name("device_load_share"), "", share);

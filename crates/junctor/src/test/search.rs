@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor test rfc2544`, `rfc8219`, `rfc9004` and `soak`: what a device carries, by frame size.
+//! `junctor test rfc2544`, `rfc9004` and `soak`, and what all tests of this kind share: what a device carries, by frame size.
 //!
 //! The greatest rate that is tried is that of the link, if one is named, and else what the tester reaches on a cable. A rate that
 //! the tester could not send is not called the device's: it has another name in the output, and the text says so.
@@ -11,7 +11,7 @@ use clap::ValueEnum as _;
 use serde_json::{Value, json};
 use tester::search::load::Origin;
 use tester::search::throughput::Limit;
-use tester::search::{medium, setup, soak, throughput, transition};
+use tester::search::{medium, setup, soak, throughput};
 use tester::station::{Plan, Station};
 
 use super::device::{Driver, Forget, Name, Running};
@@ -91,6 +91,24 @@ impl Search {
     /// In how many networks destinations are chosen at random, if they are.
     pub(super) fn networks(&self) -> Option<u32> {
         self.common.modifiers.networks()
+    }
+
+    /// What a site sends beside the test's frames.
+    pub(super) fn sent_beside(&self, site: &Site) -> Vec<setup::Beside> {
+        self.common.modifiers.sent_beside(&site.station).into_iter().chain(site.beside).collect()
+    }
+
+    /// Whether the tester has set up the device's addresses.
+    pub(super) fn is_rig(&self) -> bool {
+        matches!(self.common.device, Name::KernelRouter(_))
+    }
+
+    /// A plan with UDP ports drawn at random, if that is asked for.
+    pub(super) fn with_ports(&self, plan: &Plan) -> Plan {
+        let mut plan = plan.clone();
+        let mut random = fastrand::Rng::with_seed(self.common.seed);
+        plan.streams.iter_mut().for_each(|stream| self.common.modifiers.draw_ports(stream, &mut random));
+        plan
     }
 
     /// Whether the kernel generates the frames.
@@ -221,6 +239,11 @@ impl Wanted {
         all
     }
 
+    /// Whether bursts are measured.
+    pub(super) fn has_bursts(&self, search: &Search) -> bool {
+        self.procedures(search).contains(&Procedure::BackToBack)
+    }
+
     /// What results depend on, for comparisons.
     pub(super) fn asked(&self, search: &Search) -> Value {
         let wanted = self.procedures(search);
@@ -302,32 +325,6 @@ impl Wanted {
         }
         Ok(())
     }
-}
-
-/// Latency and delay variation, as RFC 8219 has them.
-#[derive(Clone, Debug, clap::Args)]
-#[command(
-    after_help = "What is told for each frame size (names begin with test.rfc8219.); each value is the median over the trials:
-  latency_us.typical.SIZE   the median of the latencies of 500 tagged frames (section 7.2)
-  latency_us.worst.SIZE     their 99.9th percentile
-  response_us.Q.SIZE        of every frame of the trials of latency, from when it was due; and
-  lateness_us.Q.SIZE        how late it left the tester: its own error
-  latency_loss_share.SIZE, variation_loss_share.SIZE
-                            of the frames of these trials, those that were lost
-  pdv_us.SIZE               the 99.9th percentile of all frames' delays less the least delay (section 7.3.1)
-  ipdv_us.V.SIZE            how the delays of successive frames differ: min, median, max, mean_absolute (section 7.3.2)
-The rate is the throughput, which is searched for as test rfc2544 does and told by the same names, unless --at names it.
-
-Examples:
-  junctor test rfc8219 self:conf/ip-router.click --size 64
-  junctor test rfc8219 self:conf/ip6-router.click --ipv6 --profile rfc --at 1M --json"
-)]
-pub(super) struct Rfc8219 {
-    #[command(flatten)]
-    search: Search,
-    /// Frames a second of each sending port [default: the throughput, which is searched for].
-    #[arg(long, value_name = "RATE", value_parser = super::rate)]
-    at: Option<f64>,
 }
 
 /// How bursts are judged.
@@ -414,7 +411,12 @@ pub(super) fn rfc2544(args: &Rfc2544) -> u8 {
 }
 
 /// The greatest rate without loss, measured once for each size, unless it is known.
-fn throughput(site: &mut Site, args: &Search, known: Option<f64>, found: &mut Found) -> Result<f64, String> {
+pub(super) fn throughput(
+    site: &mut Site,
+    args: &Search,
+    known: Option<f64>,
+    found: &mut Found,
+) -> Result<f64, String> {
     if let Some(rate) = site.throughput {
         return Ok(rate);
     }
@@ -466,7 +468,7 @@ pub(super) fn greatest_rate(
     let (size, rate) = (site.size, report.rate());
     let (name, whose) = match report.limit() {
         Limit::Device => ("throughput_mpps", "the device's limit"),
-        Limit::Medium if args.link.is_some() => ("throughput_mpps", "the link's rate"),
+        Limit::Medium if site.is_medium => ("throughput_mpps", "the link's rate"),
         Limit::Medium | Limit::Tester => ("reached_mpps", "the tester's limit: the device may be faster"),
     };
     site.origin = if name == "reached_mpps" { Origin::Reached } else { Origin::Found };
@@ -489,22 +491,6 @@ pub(super) fn greatest_rate(
 pub(super) fn mpps(rate: f64) -> String {
     let digits = if rate > 0.0 && rate < 1000.0 { 7 } else { 4 };
     format!("{:.digits$}", rate / 1e6)
-}
-
-/// Runs `junctor test rfc8219`.
-pub(super) fn rfc8219(args: &Rfc8219) -> u8 {
-    each_size(&args.search, "test rfc8219", |site, found| {
-        found.ask(json!({ "at": args.at }));
-        site.timed()?;
-        let ports = site.station.port_count();
-        found.deviate(&transition::ledger(site.size, site.senders, ports, site.is_medium));
-        let rate = throughput(site, &args.search, args.at, found)?;
-        if rate > 0.0 {
-            procedures::tagged_latency(site, &args.search, rate, found)?;
-            procedures::variation(site, &args.search, rate, found)?;
-        }
-        Ok(())
-    })
 }
 
 /// Runs `junctor test rfc9004`.
@@ -559,6 +545,8 @@ pub(super) struct Site {
     document: String,
     /// With which addresses, if that changes: `networks_256`.
     variant: String,
+    /// What is sent beside the test's frames in this variant.
+    pub(super) beside: Option<setup::Beside>,
     /// Under which condition, if there are several: `chain`.
     series: String,
     /// The greatest rate without loss, once it is known.
@@ -607,7 +595,7 @@ impl Site {
     }
 
     /// Refuses a test of nothing but latency where that cannot be measured.
-    fn timed(&self) -> Result<(), String> {
+    pub(super) fn timed(&self) -> Result<(), String> {
         if self.station.is_timed() {
             return Ok(());
         }
@@ -675,7 +663,8 @@ pub(super) fn each_size_and(
     conditions.insert("sizes".to_owned(), json!(sizes));
     conditions
         .insert("profile".to_owned(), json!(if args.profile == Profile::Rfc { "rfc" } else { "quick" }));
-    conditions.insert("link".to_owned(), json!(args.link));
+    let link = args.link.or(facts.link_bits.map(|bits| bits as f64));
+    conditions.insert("link".to_owned(), json!(link));
     conditions.insert("repeat".to_owned(), json!(args.repeat));
     conditions.insert("settle_s".to_owned(), json!(args.settle().as_secs_f64()));
     conditions.insert("trial_s".to_owned(), json!(args.trial.map(|time| time.as_secs_f64())));
@@ -747,6 +736,7 @@ fn one_size(
         device_cores: plugged.device_cores,
         document: command.strip_prefix("test ").unwrap_or(command).to_owned(),
         variant: String::new(),
+        beside: None,
         series: String::new(),
         throughput: None,
         log,
@@ -759,6 +749,7 @@ fn one_size(
     let all = (0..args.repeat).flat_map(|_| &variants);
     let result = all.into_iter().try_for_each(|variant| {
         site.variant = variant.name();
+        site.beside = if let Variant::Beside(what) = variant { Some(what.demand()) } else { None };
         site.begin_series("");
         site.begin("warm-up");
         let begun = variant.begin(&mut Scene {

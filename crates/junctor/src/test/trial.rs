@@ -185,7 +185,8 @@ fn run(args: &Args) -> Result<(Record, String, Option<String>), String> {
     let mut conditions = args.common.conditions(&facts);
     conditions.insert("size".to_owned(), json!(size));
     conditions.insert("rate".to_owned(), json!(args.rate));
-    conditions.insert("link".to_owned(), json!(args.link));
+    let link = args.link.or(facts.link_bits.map(|bits| bits as f64));
+    conditions.insert("link".to_owned(), json!(link));
     conditions.insert("seconds".to_owned(), json!(args.time.as_secs_f64()));
     Ok((found.record("test trial", conditions), text, failed))
 }

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use super::setup::ETHERNET_SIZES;
-use super::{Error, Ledger, Level, Sizes, Wanted, require, seconds};
+use super::{Error, Ledger, Level, Sizes, Wanted, contents, require, seconds};
 use crate::trial::Invalid;
 
 /// What came of one attempt to teach a bridge.
@@ -366,8 +366,14 @@ fn graph(ledger: &mut Ledger, section: &'static str, load: &Load<'_>) {
 fn frames(ledger: &mut Ledger, load: &Load<'_>) {
     use Level::{Must, Should};
     // They are made of a seed, which may be given.
-    ledger.always("RFC 4814 4.2", Should, "Ethernet addresses are pseudorandom");
+    contents::mac_addresses(ledger, true);
     ledger.always("RFC 2889 3", Must, "the hosts' addresses can be chosen");
+    ledger.never(
+        "RFC 2889 3",
+        Should,
+        "the bridge is set to forget addresses later than learning and a trial take",
+        "it forgets as it was set up to",
+    );
     // Each sends all the time from when the bridge was shown it.
     ledger.always("RFC 2889 3", Must, "the bridge learns all addresses before the trials");
     ledger.always("RFC 2889 3", Should, "addresses are not forgotten before a trial ends");
@@ -535,7 +541,7 @@ mod tests {
         let poor = Load { trial: Duration::from_secs(15), sizes: &[64], linked: false, here: false };
         let missed = |ledger: Ledger| ledger.deviations().count();
         // What no run does: tests, addresses, and bursts; and the signature is not at the end of long frames.
-        let never = 5 + 1 + 1;
+        let never = 5 + 1 + 2;
         assert_eq!(missed(forwarding_ledger(&good, true)), never + 1);
         // Sizes, twice, times, the link, the load, and the clocks.
         assert_eq!(missed(forwarding_ledger(&poor, false)), never + 6);

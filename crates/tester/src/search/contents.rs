@@ -27,15 +27,13 @@ fn format(ledger: &mut Ledger) {
 }
 
 fn patterns(ledger: &mut Ledger, setup: &Setup) {
-    ledger.note(
-        "RFC 4814 4.2",
-        Level::Should,
-        "Ethernet addresses are pseudorandom",
-        setup.random_macs,
-        "they are fixed, made from IP addresses, or count up; --random-macs draws them",
-    );
+    mac_addresses(ledger, setup.random_macs);
     // They are drawn or counted once, before the first trial, and a seed draws the same again.
-    ledger.always("RFC 4814 4.2.1", Level::Must, "all trials use the same addresses");
+    ledger.always("RFC 4814 4.2.1", Level::Must, "all trials of one test use the same addresses");
+    if setup.random_ports || setup.networks.is_some() {
+        // The generator has every number of a range with the same probability.
+        ledger.always("RFC 4814 3.2", Level::Should, "what is random is distributed uniformly");
+    }
     ledger.never(
         "RFC 4814 4.4",
         Level::Should,
@@ -57,6 +55,19 @@ fn patterns(ledger: &mut Ledger, setup: &Setup) {
             (false, None) => "those of sources count up, and all go to port 7; --random-ports draws them",
         },
     );
+}
+
+/// Whether the hosts' Ethernet addresses are `drawn` at random, each by itself ([`crate::hosts::random_mac`]). If not, a router's are its
+/// own and those of the tester's hosts, which say their IP addresses, and a bridge's hosts count up.
+pub(super) fn mac_addresses(ledger: &mut Ledger, drawn: bool) {
+    let mut note = |section, asks, done| ledger.note(section, Level::Should, asks, drawn, done);
+    let done = "they are fixed, made from IP addresses, or count up; --random-macs draws them";
+    note("RFC 4814 4.2", "Ethernet addresses are pseudorandom", done);
+    let asks = "their second and third byte say the tester's port, counted from 1";
+    let done = "those of hosts behind a bridge count from 0, and others do not say it";
+    note("RFC 4814 4.2", asks, done);
+    let (asks, done) = ("of several addresses, each is pseudorandom, not only the first", "none is");
+    note("RFC 4814 4.2.1", asks, done);
 }
 
 #[cfg(test)]

@@ -154,6 +154,27 @@ pub struct How {
     pub tagged: usize,
     /// One out of how many frames' delays were kept.
     pub one_in: u64,
+    /// Whether each port sent to one destination.
+    pub one_destination: bool,
+}
+
+/// Notes that a stream has one destination, and that results are in a table with what belongs to them.
+fn stream_and_table(ledger: &mut Ledger, section: &'static str, how: &How) {
+    ledger.note(
+        section,
+        Level::Plain,
+        "the stream goes to one destination",
+        how.one_destination,
+        "each port sent to all destinations of its flows in turn; --flows-per-port 1 has it send to one",
+    );
+    ledger.note_table(section);
+    // Rates that were searched for are in a table of their own, rates that were named in the command line.
+    ledger.never(
+        section,
+        Level::Should,
+        "its columns have the frame size, the rate, the media, and the results",
+        "they have the frame size and the results; rate and medium stand elsewhere in the report",
+    );
 }
 
 /// What the documents ask of a latency test, given how it was done.
@@ -179,7 +200,7 @@ pub fn latency_ledger(how: &How) -> Ledger {
         ledger.note(section, Must, asks, how.tagged > 0, "in some trial none arrived");
         ledger.never(
             section,
-            Plain,
+            if section == "RFC 8219 7.2" { Must } else { Plain },
             "the time of departure is when the frame has been sent whole",
             "it is when the tester hands it to its port",
         );
@@ -196,7 +217,7 @@ pub fn latency_ledger(how: &How) -> Ledger {
             "the report says which of RFC 1242's definitions of latency it has",
             "it has neither: from when the tester hands a frame to its port to when it takes it from another",
         );
-        ledger.note_table(section);
+        stream_and_table(&mut ledger, section, how);
     }
     ledger.note(
         "RFC 8219 7.2",
@@ -207,12 +228,11 @@ pub fn latency_ledger(how: &How) -> Ledger {
     );
     // Every frame has a signature there.
     ledger.always("RFC 8219 7.2", Should, "the tag stands behind the UDP header");
-    ledger.always(
-        "RFC 8219 7.2",
-        Should,
-        "typical latency is the median, worst-case latency the 99.9th percentile",
-    );
-    ledger.always("RFC 8219 7.2", Must, "of both, the median over the trials is reported");
+    let (any, none) = (how.trials > 0, "no tagged frame arrived");
+    let asks = "typical latency is the median, worst-case latency the 99.9th percentile";
+    ledger.note("RFC 8219 7.2", Should, asks, any, none);
+    ledger.note("RFC 2544 26.2", Must, "the average over the trials is reported", any, none);
+    ledger.note("RFC 8219 7.2", Must, "of both, the median over the trials is reported", any, none);
     ledger
 }
 
@@ -242,8 +262,17 @@ pub fn unmeasured_ledger(section: &'static str) -> Ledger {
     ledger
 }
 
+/// What could be told of delay variation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// PDV: in each trial, 99.9 % of the frames arrived.
+    pub pdv: bool,
+    /// IPDV: in each trial, two successive frames did.
+    pub ipdv: bool,
+}
+
 /// What RFC 8219 asks of a test of delay variation, given how it was done.
-pub fn variation_ledger(how: &How) -> Ledger {
+pub fn variation_ledger(how: &How, told: Told) -> Ledger {
     use Level::{Must, Plain, Should};
     let mut ledger = Ledger::default();
     // One stream serves both.
@@ -270,16 +299,21 @@ pub fn variation_ledger(how: &How) -> Ledger {
             format_args!("{} trials", how.trials),
         );
         ledger.never(section, Should, "the unit is the millisecond", "microseconds");
-        ledger.note_table(section);
+        stream_and_table(&mut ledger, section, how);
     }
     // Both are computed from every stream.
     ledger.always("RFC 8219 7.3", Should, "PDV is measured");
-    ledger.always("RFC 8219 7.3.1", Must, "the median over the trials is reported");
-    ledger.always("RFC 8219 7.3.1", Should, "the 1st and 99th percentile over the trials are calculated");
-    ledger.always(
+    let section = "RFC 8219 7.3.1";
+    let none = "none is told: in some trials more than 0.1 % of the frames was lost, or no two successive ones arrived";
+    ledger.note(section, Must, "the median over the trials is reported", told.pdv, none);
+    let asks = "the 1st and 99th percentile over the trials are calculated";
+    ledger.note(section, Should, asks, told.pdv, none);
+    ledger.note(
         "RFC 8219 7.3.2",
         Should,
         "least, median and greatest IPDV are reported, each as the median over the trials",
+        told.ipdv,
+        "none is told: in some trials no two successive frames arrived",
     );
     ledger
 }
@@ -334,17 +368,24 @@ mod tests {
             tagged_after: RFC_TAGGED_AFTER,
             tagged: RFC_TAGGED_FRAMES,
             one_in: 1,
+            one_destination: true,
         };
-        let none =
-            How { trials: 1, duration: Duration::ZERO, tagged_after: Duration::ZERO, tagged: 0, one_in: 2 };
+        let none = How {
+            trials: 0,
+            duration: Duration::ZERO,
+            tagged_after: Duration::ZERO,
+            tagged: 0,
+            one_in: 2,
+            one_destination: false,
+        };
         let missed = |how, document| latency_ledger(how).of(document).deviations().count();
         let both = |how| ["RFC 2544", "RFC 8219"].map(|document| missed(how, document));
-        // What no run meets: when a frame has left, and RFC 1242's definitions.
-        assert_eq!((both(&rfc), both(&none)), ([2, 2], [6, 7]));
+        // What no run meets: when a frame has left, RFC 1242's definitions, and columns.
+        assert_eq!((both(&rfc), both(&none)), ([3, 3], [9, 11]));
         assert_eq!([None, Some("why")].map(|why| apart_ledger(why).deviations().count()), [0, 1]);
-        let missed = |how| variation_ledger(how).deviations().count();
-        // For each of the two, the unit.
-        assert_eq!((missed(&rfc), missed(&none)), (2, 8));
+        let missed = |how, all| variation_ledger(how, Told { pdv: all, ipdv: all }).deviations().count();
+        // For each of the two, the unit and columns.
+        assert_eq!((missed(&rfc, true), missed(&none, false)), (4, 15));
     }
 
     proptest! {

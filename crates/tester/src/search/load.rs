@@ -67,9 +67,10 @@ impl Load {
     pub fn ledger(&self, section: &'static str) -> Ledger {
         let mut ledger = Ledger::default();
         let deviations = self.deviations();
+        let level = if section == "RFC 8219 7.2" { Level::Should } else { Level::Plain };
         ledger.note(
             section,
-            Level::Plain,
+            level,
             "the stream runs at the throughput that was determined for frames of its size",
             deviations.is_empty(),
             deviations.join("; "),

@@ -17,6 +17,7 @@
 //! | [`ipv6`] | nothing, but which demands on tests with IPv6 are met | RFC 5180 |
 //! | [`transition`] | nothing, but which demands on devices between IPv4 and IPv6 are met | RFC 8219 |
 //! | [`setup`] | nothing, but which demands on every test are met | RFC 2544 7 to 25 |
+//! | [`mixes`] | nothing, but which demands on mixed sizes and bursts are met | RFC 2544 18, 21, RFC 6985 |
 //! | [`contents`] | nothing, but which demands on what frames hold are met | RFC 2544 8, RFC 4814 |
 //!
 //! No procedure does I/O or looks at a clock: each asks a [`Measurer`] (or, where loss over time matters, a [`stream::Streams`]) and
@@ -33,6 +34,7 @@ pub mod ipv6;
 pub mod load;
 pub mod loss;
 pub mod medium;
+pub mod mixes;
 pub mod mlr;
 pub mod observe;
 pub mod recovery;

@@ -84,14 +84,15 @@ impl Trials {
         }
     }
 
-    /// How it was done, for the ledger, where so many frames of the sample arrived in the trial with fewest.
+    /// How it was done, for the ledger, to several destinations, where so many frames of the sample arrived in the trial with fewest.
     pub fn how(&self, rate: f64, tagged: usize) -> How {
         let Trials { count: trials, duration, .. } = *self;
         let one_in = match self.look {
             Look::Tagged | Look::TaggedApart { .. } => 1,
             Look::All { .. } => self.sampling(rate).one_in(),
         };
-        How { trials, duration, tagged_after: self.tagged_after(), tagged, one_in }
+        let tagged_after = self.tagged_after();
+        How { trials, duration, tagged_after, tagged, one_in, one_destination: false }
     }
 
     /// Carries them out at `rate` frames a second of each sending port, and hands `each` what it showed. Returns how many frames of
@@ -122,7 +123,7 @@ impl Trials {
 
 #[cfg(test)]
 mod tests {
-    use super::super::delay::{self, latency_ledger, variation_ledger};
+    use super::super::delay::{self, Told, latency_ledger, variation_ledger};
     use super::*;
 
     /// A device whose frames take as many nanoseconds as their number in a trial, which takes no time.
@@ -165,7 +166,7 @@ mod tests {
         // 500 tagged frames, 120 apart, from number 60000 on.
         assert!(typical.iter().all(|ns| *ns == 89_940.0), "{typical:?}");
         let ledger = latency_ledger(&trials.how(1000.0, fewest)).of("RFC 8219");
-        assert_eq!(ledger.deviations().count(), 2, "what no run meets");
+        assert_eq!(ledger.deviations().count(), 4, "what no run meets, and several destinations");
     }
 
     #[test]
@@ -180,9 +181,10 @@ mod tests {
         assert_eq!(fewest, Ok(60_000));
         assert_eq!(device.asked, vec![Trial::new(1000.0, Duration::from_secs(60)); 20]);
         assert_eq!(values, vec![(Some(59_939.0), 1.0, 1.0, 59_999); 20]);
-        let missed = |rate| variation_ledger(&trials.how(rate, 0)).deviations().count();
-        assert_eq!(missed(1000.0), 2, "what no run meets");
-        assert_eq!(missed(1e6), 4, "not all fit in");
+        let told = Told { pdv: true, ipdv: true };
+        let missed = |rate| variation_ledger(&trials.how(rate, 0), told).deviations().count();
+        assert_eq!(missed(1000.0), 6, "what no run meets, and several destinations");
+        assert_eq!(missed(1e6), 8, "not all fit in");
     }
 
     #[test]

@@ -4,15 +4,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::mixes::{self, Mix};
 use super::{Ledger, Level, Sizes, Wanted, contents, seconds};
 use crate::management::Answers;
 use crate::station::Plan;
 
 /// Frame sizes for Ethernet in bytes, with FCS (RFC 2544 9.1).
 pub const ETHERNET_SIZES: [usize; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
-
-/// Frames in a burst (RFC 2544 21).
-pub const BURSTS: [u64; 4] = [16, 64, 256, 1024];
 
 /// How long a device is left alone after each trial (RFC 2544 23 e).
 pub const SETTLE: Duration = Duration::from_secs(5);
@@ -58,8 +56,8 @@ pub struct Setup {
     pub beside_unsent: u64,
     /// How long before a trial's frames its first routing update was sent.
     pub ahead: Duration,
-    /// The sizes of one mix of frames, if several were mixed.
-    pub mix: Option<Vec<usize>>,
+    /// A mix of frames of several sizes, if they were mixed.
+    pub mix: Option<Mix>,
     /// Frames in a burst, where they left in bursts.
     pub bursts: Vec<u64>,
     /// Whether they left at a steady rate, in all tests or in the first.
@@ -199,7 +197,7 @@ fn demands(setup: &Setup) -> Ledger {
         },
     );
     ports(&mut ledger, setup);
-    mixes(&mut ledger, setup);
+    mixes::ledger(&mut ledger, setup);
     ledger.note(
         "RFC 2544 20",
         Should,
@@ -407,41 +405,6 @@ fn ports(ledger: &mut Ledger, setup: &Setup) {
     );
 }
 
-/// Frames of several sizes, and in bursts (RFC 2544 18, 21).
-fn mixes(ledger: &mut Ledger, setup: &Setup) {
-    if let Some(mix) = &setup.mix {
-        let missing: Vec<String> =
-            ETHERNET_SIZES.iter().filter(|size| !mix.contains(size)).map(usize::to_string).collect();
-        ledger.note(
-            "RFC 2544 18",
-            Level::Should,
-            "where sizes are mixed, all that the medium is tested with are among them",
-            missing.is_empty(),
-            format_args!("not among them: {} bytes", missing.join(", ")),
-        );
-    }
-    let bursts: Vec<String> = setup.bursts.iter().map(u64::to_string).collect();
-    let in_bursts = !bursts.is_empty();
-    let done = match in_bursts {
-        true => format!("in bursts of {} only", bursts.join(", ")),
-        false => "at a steady rate only".to_owned(),
-    };
-    let both = "some tests run at a steady rate and in repeated bursts";
-    ledger.note("RFC 2544 21", Level::Should, both, in_bursts && setup.steady, &done);
-    if in_bursts {
-        let sizes = "there are bursts of 16, 64, 256 and 1024 frames";
-        let all = BURSTS.iter().all(|burst| setup.bursts.contains(burst));
-        ledger.note("RFC 2544 21", Level::Should, sizes, all, &done);
-        ledger.note(
-            "RFC 2544 21",
-            Level::Plain,
-            "frames of a burst are as close as the medium allows",
-            false,
-            "as close as the tester can",
-        );
-    }
-}
-
 fn filters(ledger: &mut Ledger, done: &Filters) {
     let doubt = done.doubt.as_deref().unwrap_or("not both were set");
     ledger.note(
@@ -593,7 +556,7 @@ mod tests {
         let untried = Setup { sizes: Vec::new(), untried: true, ..good.clone() };
         assert_eq!(missed(&untried).len(), ledger(&untried).clauses.len(), "nothing is met by no trial");
         let bare = Setup { sizes: vec![64, 512], senders: 1, ..Setup::default() };
-        assert_eq!(missed(&bare).len(), always.len() + 10);
+        assert_eq!(missed(&bare).len(), always.len() + 12);
         let ledger = ledger(&bare);
         let sizes = ledger.deviations().find(|clause| clause.section == "RFC 2544 9.1").unwrap();
         assert_eq!(sizes.deviation.as_deref(), Some("not measured: 128, 256, 1024, 1280, 1518 bytes"));
@@ -658,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_mixes_and_bursts_are_judged_by_what_was_done() {
+    fn paths_are_judged_by_what_was_done() {
         let two = Setup { ports: 2, senders: 2, flows: 8, ..Setup::default() };
         let four = Setup { ports: 4, senders: 4, flows: 12, ..Setup::default() };
         assert_eq!((met(&two, "RFC 2544 15"), met(&four, "RFC 2544 15")), ((1, 2), (0, 2)));
@@ -669,18 +632,6 @@ mod tests {
         let halves = ledger(&Setup { senders: 2, ..four });
         assert!(
             halves.clauses.iter().any(|c| c.asks.contains("all output ports") && c.level == Level::Should)
-        );
-        let mixed = |mix: &[usize]| Setup { mix: Some(mix.to_vec()), ..two.clone() };
-        assert_eq!(met(&two, "RFC 2544 18"), (0, 0));
-        assert_eq!(met(&mixed(&ETHERNET_SIZES), "RFC 2544 18"), (1, 1));
-        assert_eq!(met(&mixed(&ETHERNET_SIZES[1..]), "RFC 2544 18"), (0, 1));
-        assert_eq!(met(&two, "RFC 2544 21"), (0, 1));
-        let bursts = |bursts: &[u64], steady| {
-            met(&Setup { bursts: bursts.to_vec(), steady, ..two.clone() }, "RFC 2544 21")
-        };
-        assert_eq!(
-            [bursts(&[16], false), bursts(&[16], true), bursts(&BURSTS, true)],
-            [(0, 3), (1, 3), (2, 3)]
         );
         assert_eq!(met(&two, "RFC 2544 25"), (1, 1));
     }
