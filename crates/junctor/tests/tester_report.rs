@@ -75,7 +75,7 @@ fn a_search_is_told_in_every_form() {
     }
     let csv = std::fs::read_to_string(csv).expect("the table");
     assert_eq!(csv.lines().count(), results.len() + 1, "{csv}");
-    assert!(csv.lines().all(|line| line.split(',').count() == 14), "{csv}");
+    assert!(csv.lines().all(|line| line.split(',').count() == 16), "{csv}");
 }
 
 /// A procedure, the device, its own options, more of them, and what its page has.
@@ -261,12 +261,15 @@ fn the_table_tells_bounds_and_what_went_wrong() {
     // A cable loses nothing, however long the bursts are that are tried.
     let (status, told) =
         table(&["rfc9004", "cable", "--size", "64", "--at", "1k", "--link", "1M", "--trial", "0.05"]);
-    let bound = |line: &&str| line.contains("rfc9004.burst_frames.64,") && line.ends_with(",true,");
+    let bound = |line: &&str| line.contains("rfc9004.burst_frames.64,") && line.ends_with(",true,,,false");
     assert!(status == Some(0) && told.lines().filter(bound).count() == 1, "{told}");
     let (status, told) = table(&["soak", "cable", "--size", "9999", "--rate", "1k", "--time", "0.1"]);
     let lines: Vec<&str> = told.lines().collect();
     let [head, wrong] = lines[..] else { panic!("{told}") };
-    assert!(status == Some(1) && head.ends_with(",options,at_least,invalid"), "{told}");
+    assert!(
+        status == Some(1) && head.ends_with(",options,at_least,invalid,modifier,tester_limited"),
+        "{told}"
+    );
     assert!(
         wrong.starts_with("test soak,cable,1,,9999,,,,,0,") && wrong.contains("its longest is 9234"),
         "{told}"

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::record::{All, FORM, Failed, Record};
+use super::record::{All, FORM, Failed, Record, with_modifier};
 use crate::report::{Cell, Document, Note, Origin, Section, Table, digits, text};
 use crate::{cli, exit};
 use pair::{Compared, Lacking, Pair, Verdict};
@@ -138,6 +138,9 @@ fn read(path: &Path) -> Result<Side, String> {
     Ok(Side { records, failed })
 }
 
+/// What tells runs of a campaign apart: procedure and modifier, device, workers, frame sizes.
+type Key = ((String, String), String, usize, Vec<usize>);
+
 /// Which record of A stands beside which of B.
 fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, String> {
     if let ([a], [b]) = (a, b) {
@@ -145,8 +148,9 @@ fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, String> 
         return Ok(vec![Pair { a, b, nth: 0 }]);
     }
     // In campaigns devices and workers are what is varied, so they tell runs apart.
-    let key = |record: &Record| {
-        (record.command.clone(), record.device().to_owned(), record.workers(), record.sizes_asked())
+    let key = |record: &Record| -> Key {
+        let of_procedure = (record.command.clone(), record.modifier().to_owned());
+        (of_procedure, record.device().to_owned(), record.workers(), record.sizes_asked())
     };
     // A file may have a procedure several times, with other options: their order tells them apart.
     let numbered = |records: &'a [Record]| {
@@ -159,10 +163,11 @@ fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, String> 
         records.iter().map(number).collect::<BTreeMap<_, &Record>>()
     };
     let (of_a, of_b) = (numbered(a), numbered(b));
-    let only = |this: &BTreeMap<_, &Record>, other: &BTreeMap<_, &Record>| {
-        this.keys().find(|key| !other.contains_key(*key)).map(|((command, device, workers, sizes), nth)| {
+    let only = |this: &BTreeMap<(Key, usize), &Record>, other: &BTreeMap<(Key, usize), &Record>| {
+        this.keys().find(|key| !other.contains_key(*key)).map(|(((command, modifier), device, workers, sizes), nth)| {
             let again = if *nth > 0 { format!(" (run {} of these)", nth + 1) } else { String::new() };
-            format!("{command} of {device} with {workers} workers and frames of {sizes:?} bytes{again}")
+            let modifier = with_modifier(modifier);
+            format!("{command} of {device} with {workers} workers and frames of {sizes:?} bytes{modifier}{again}")
         })
     };
     if let Some(run) = only(&of_a, &of_b) {

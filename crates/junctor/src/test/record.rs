@@ -13,8 +13,10 @@ use tester::search::{Ledger, Sizes};
 use crate::measure::{self, Measured};
 use crate::report::Axis;
 
+mod joined;
 mod trials;
 
+pub(crate) use joined::{Joined, join, run_name, with_modifier};
 pub(crate) use trials::{Managed, TrialRow};
 
 /// The form of [`Record`]; another number means that older readers are misled.
@@ -64,8 +66,14 @@ pub(crate) struct All {
     pub(crate) form: String,
     /// Parts of a run's results among them.
     pub(crate) records: Vec<Record>,
+    /// What became of each demand in all runs together. Campaigns of before have none.
+    #[serde(default)]
+    pub(crate) ledger: Vec<Joined>,
     /// Runs without a result, or with a part of it only.
     pub(crate) invalid: Vec<Failed>,
+    /// Why not all runs were begun, if so.
+    #[serde(default)]
+    pub(crate) interrupted: Option<String>,
 }
 
 impl All {
@@ -91,6 +99,8 @@ pub(crate) struct Failed {
     pub(crate) size: usize,
     #[serde(default)]
     pub(crate) options: String,
+    #[serde(default)]
+    pub(crate) modifier: String,
     /// What it found before is among the records.
     #[serde(default)]
     pub(crate) part: bool,
@@ -469,12 +479,23 @@ impl Record {
         self.condition("options")
     }
 
-    /// The same with these options, if there are any.
-    pub(crate) fn with_options(mut self, options: &str) -> Record {
-        if !options.is_empty() {
-            self.conditions.insert("options".to_owned(), options.into());
+    /// The modifier under which a campaign has run it, `none` among them; empty where a campaign tells of none.
+    pub(crate) fn modifier(&self) -> &str {
+        self.condition("modifier")
+    }
+
+    /// The same with this condition, if there is anything to say.
+    pub(crate) fn with_label(mut self, condition: &str, label: &str) -> Record {
+        if !label.is_empty() {
+            self.conditions.insert(condition.to_owned(), label.into());
         }
         self
+    }
+
+    /// How a campaign calls such a run.
+    pub(crate) fn run_name(&self) -> String {
+        let sizes = self.sizes_asked();
+        run_name(self.procedure(), self.options(), self.device(), &sizes, self.workers(), self.modifier())
     }
 
     /// Whether it tells anything of the device: a result, or a trial that says something.

@@ -10,7 +10,7 @@ mod tables;
 
 use std::collections::BTreeSet;
 
-use super::record::{Curve, Record};
+use super::record::{Curve, Record, with_modifier};
 use crate::measure;
 use crate::report::{Cell, Document, Note, Origin, Plot, Section, Series, Table};
 
@@ -37,10 +37,11 @@ pub(super) fn document(records: &[Record]) -> Document {
     Document { title: title(records), subtitle: subtitle(records), notes, marks: false, sections }
 }
 
-/// By what records are told apart: procedures, their options, devices and workers, if there are several.
+/// By what records are told apart: procedures, their options, modifiers, devices and workers, if there are several.
 struct Names {
     procedures: bool,
     options: bool,
+    modifiers: bool,
     devices: bool,
     workers: bool,
 }
@@ -52,6 +53,7 @@ impl Names {
         Names {
             procedures: several(&|r| r.command.clone()),
             options: several(&|r| r.options().to_owned()),
+            modifiers: several(&|r| r.modifier().to_owned()),
             devices: several(&|r| r.device().to_owned()),
             workers: several(&|r| r.workers().to_string()),
         }
@@ -69,7 +71,9 @@ impl Names {
         if self.workers {
             parts.push(workers(record.workers()));
         }
-        parts.join(", ")
+        let modifier = if self.modifiers { with_modifier(record.modifier()) } else { String::new() };
+        let who = parts.join(", ") + &modifier;
+        who.trim_start_matches(", ").to_owned()
     }
 
     /// Before what is said of a record's device; empty if there is only one.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file of a campaign, and the runs that it asks for.
 
+use std::fmt::Debug;
 use std::ops::Range;
 use std::path::Path;
 
@@ -9,14 +10,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toml::Spanned;
 
-use super::super::record::Failed;
+use super::super::record::{Failed, Record, run_name, with_modifier};
+use super::modifier;
 use crate::cli;
 
 /// What a file asks for.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) title: String,
-    /// Each combination of the file's lists, procedures last.
+    /// Each combination of the file's lists; of a device all without modifiers, and then all with one after the other.
     pub(super) runs: Vec<Run>,
 }
 
@@ -28,7 +30,9 @@ pub(super) struct Run {
     /// Names the file of its result; other arguments have another key.
     pub(super) key: String,
     /// The procedure's own options, where the file has the same one with others.
-    pub(super) options: String,
+    options: String,
+    /// Its modifier as the file has it, if the file tells of modifiers.
+    modifier: String,
     /// What follows the program's name.
     pub(super) arguments: Vec<String>,
     test: String,
@@ -45,6 +49,7 @@ struct File {
     devices: Spanned<Vec<Spanned<String>>>,
     sizes: Spanned<Vec<Spanned<usize>>>,
     cores: Option<Spanned<Vec<Spanned<usize>>>>,
+    modifiers: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     options: Vec<String>,
     #[serde(rename = "procedure")]
@@ -57,6 +62,19 @@ struct Procedure {
     test: Spanned<String>,
     #[serde(default)]
     options: Vec<String>,
+    /// Instead of the file's, like what follows.
+    sizes: Option<Spanned<Vec<Spanned<usize>>>>,
+    modifiers: Option<Spanned<Vec<Spanned<String>>>>,
+}
+
+/// What tells one run from the others of the file.
+#[derive(Clone, Copy)]
+struct Choice<'a> {
+    device: &'a Spanned<String>,
+    modifier: &'a Spanned<String>,
+    procedure: &'a Procedure,
+    cores: &'a Spanned<usize>,
+    size: &'a Spanned<usize>,
 }
 
 impl Plan {
@@ -88,33 +106,47 @@ fn parse(title: &str, text: &str) -> Result<Plan, Wrong> {
     if file.devices.get_ref().is_empty() {
         return empty(file.devices.span(), "device", "\"cable\"");
     }
-    if file.sizes.get_ref().is_empty() {
-        return empty(file.sizes.span(), "frame size", "64");
+    let own_sizes = file.procedures.get_ref().iter().filter_map(|one| one.sizes.as_ref());
+    for sizes in own_sizes.chain([&file.sizes]) {
+        if sizes.get_ref().is_empty() {
+            return empty(sizes.span(), "frame size", "64");
+        }
+        once(sizes.get_ref())?;
     }
     if file.procedures.get_ref().is_empty() {
         return empty(file.procedures.span(), "procedure", "[[procedure]] with test = \"rfc2544\"");
     }
-    let one = vec![Spanned::new(0..0, 1)];
-    let cores = file.cores.as_ref().map_or(&one, Spanned::get_ref);
-    if cores.is_empty() {
-        return empty(file.cores.as_ref().map_or(0..0, Spanned::span), "number of cores", "1");
+    let one = Spanned::new(0..0, vec![Spanned::new(0..0, 1)]);
+    let cores = file.cores.as_ref().unwrap_or(&one);
+    if cores.get_ref().is_empty() {
+        return empty(cores.span(), "number of cores", "1");
     }
+    once(file.devices.get_ref())?;
+    once(cores.get_ref())?;
+    let modifiers = Modifiers::read(&file)?;
     let procedures = file.procedures.get_ref();
     let several = |test: &str| procedures.iter().filter(|other| other.test.get_ref() == test).count() > 1;
     let mut runs: Vec<Run> = Vec::new();
     for device in file.devices.get_ref() {
-        for procedure in procedures {
-            let options = match several(procedure.test.get_ref()) {
-                true => words(&procedure.options),
-                false => String::new(),
-            };
-            for count in cores {
-                for size in file.sizes.get_ref() {
-                    let mut run = run(&file.options, procedure, device, *count.get_ref(), *size.get_ref());
-                    run.tell_apart(&options);
-                    check(&run, procedure, device, count, size)?;
+        for modifier in &modifiers.all {
+            for procedure in procedures.iter().filter(|one| modifiers.are_of(one, modifier)) {
+                let options = match several(procedure.test.get_ref()) {
+                    true => words(&procedure.options),
+                    false => String::new(),
+                };
+                let sizes = procedure.sizes.as_ref().unwrap_or(&file.sizes).get_ref();
+                for (cores, size) in
+                    cores.get_ref().iter().flat_map(|count| sizes.iter().map(move |size| (count, size)))
+                {
+                    let choice = Choice { device, modifier, procedure, cores, size };
+                    let mut run = run(&file.options, choice, &options)?;
+                    if modifiers.are_told {
+                        run.is_modified(modifier.get_ref());
+                    }
+                    check(&run, choice)?;
                     if runs.iter().any(|known| known.key == run.key) {
-                        return Err((size.span(), format!("{} is asked for twice; take one out", run.name)));
+                        let why = format!("{} is asked for twice; take one out", run.name);
+                        return Err((procedure.test.span(), why));
                     }
                     runs.push(run);
                 }
@@ -122,6 +154,54 @@ fn parse(title: &str, text: &str) -> Result<Plan, Wrong> {
         }
     }
     Ok(Plan { title: file.title.unwrap_or_else(|| title.to_owned()), runs })
+}
+
+/// Refuses what a list has twice.
+fn once<T: PartialEq + Debug>(list: &[Spanned<T>]) -> Result<(), Wrong> {
+    let again = list.iter().enumerate().find(|(at, value)| list[..*at].contains(value));
+    again.map_or(Ok(()), |(_, value)| {
+        Err((value.span(), format!("{:?} is asked for twice; take one out", value.get_ref())))
+    })
+}
+
+/// The modifiers of a file.
+struct Modifiers {
+    /// Each once.
+    all: Vec<Spanned<String>>,
+    /// Of procedures that name none themselves.
+    common: Vec<Spanned<String>>,
+    /// Whether the file tells of any.
+    are_told: bool,
+}
+
+impl Modifiers {
+    fn read(file: &File) -> Result<Modifiers, Wrong> {
+        let lists = file.procedures.get_ref().iter().map(|procedure| &procedure.modifiers);
+        let told: Vec<_> = lists.chain([&file.modifiers]).flatten().collect();
+        if let Some(none) = told.iter().find(|list| list.get_ref().is_empty()) {
+            return Err((none.span(), "no modifier; name one, such as \"none\"".to_owned()));
+        }
+        for modifier in told.iter().flat_map(|list| list.get_ref()) {
+            modifier::options(modifier.get_ref()).map_err(|why| (modifier.span(), why))?;
+        }
+        told.iter().try_for_each(|list| once(list.get_ref()))?;
+        let none = || vec![Spanned::new(0..0, "none".to_owned())];
+        let common = file.modifiers.as_ref().map_or_else(none, |list| list.get_ref().clone());
+        let mut all: Vec<Spanned<String>> = Vec::new();
+        for list in file.procedures.get_ref().iter().map(|one| Modifiers::named(&common, one)) {
+            all.extend(list.iter().filter(|one| !all.contains(one)).cloned().collect::<Vec<_>>());
+        }
+        Ok(Modifiers { all, common, are_told: !told.is_empty() })
+    }
+
+    fn named<'a>(common: &'a [Spanned<String>], procedure: &'a Procedure) -> &'a [Spanned<String>] {
+        procedure.modifiers.as_ref().map_or(common, |list| list.get_ref().as_slice())
+    }
+
+    /// Whether this procedure is done with this one.
+    fn are_of(&self, procedure: &Procedure, modifier: &Spanned<String>) -> bool {
+        Modifiers::named(&self.common, procedure).contains(modifier)
+    }
 }
 
 /// What a reader of TOML says, with what to do about it.
@@ -143,27 +223,28 @@ fn mended(said: &str) -> String {
     said + mend
 }
 
-fn run(common: &[String], procedure: &Procedure, device: &Spanned<String>, cores: usize, size: usize) -> Run {
-    let (test, device) = (procedure.test.get_ref(), device.get_ref());
+fn run(common: &[String], choice: Choice<'_>, options: &str) -> Result<Run, Wrong> {
+    let Choice { device, modifier, procedure, cores, size } = choice;
+    let (test, cores, size) = (procedure.test.get_ref(), *cores.get_ref(), *size.get_ref());
+    let (device, name) = (device.get_ref(), modifier.get_ref());
+    let modifies = modifier::options(name).map_err(|why| (modifier.span(), why))?;
     let mut arguments = vec!["test".to_owned(), test.clone(), device.clone()];
     arguments.extend(["--size".to_owned(), size.to_string(), "-j".to_owned(), cores.to_string()]);
-    arguments.extend(common.iter().chain(&procedure.options).cloned());
+    arguments.extend(common.iter().chain(&procedure.options).chain(&modifies).cloned());
     arguments.push("--json".to_owned());
     let readable = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     let slug: String = format!("{test}-{device}-{size}-{cores}").chars().map(readable).take(80).collect();
-    let key = format!("{slug}-{:016x}", fnv(&arguments.join("\0")));
-    let workers = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
-    let name = format!("{test}, {device}, {size} bytes, {workers}");
-    Run {
-        name,
-        key,
-        options: String::new(),
+    Ok(Run {
+        name: run_name(test, options, device, &[size], cores, ""),
+        key: format!("{slug}-{:016x}", fnv(&arguments.join("\0"))),
+        options: options.to_owned(),
+        modifier: String::new(),
         arguments,
         test: test.clone(),
         device: device.clone(),
         cores,
         size,
-    }
+    })
 }
 
 /// As a shell would take them.
@@ -183,13 +264,8 @@ fn fnv(text: &str) -> u64 {
 }
 
 /// Whether the program would take a run's arguments.
-fn check(
-    run: &Run,
-    procedure: &Procedure,
-    device: &Spanned<String>,
-    cores: &Spanned<usize>,
-    size: &Spanned<usize>,
-) -> Result<(), Wrong> {
+fn check(run: &Run, choice: Choice<'_>) -> Result<(), Wrong> {
+    let Choice { device, modifier, procedure, cores, size } = choice;
     let test = procedure.test.get_ref().as_str();
     // Of what is no command at all, more is said below.
     if cli::has_argument(&["test", test], "device") == Some(false) {
@@ -215,6 +291,7 @@ fn check(
         () if about.contains("DEVICE") => device.span(),
         () if about.starts_with("-j") || about.contains("--threads") => cores.span(),
         () if about.contains("--size") => size.span(),
+        () if is_about(modifier.get_ref(), &about) => modifier.span(),
         () => procedure.test.span(),
     };
     let said = why.to_string();
@@ -225,13 +302,22 @@ fn check(
     Err((place, said.strip_prefix("error: ").unwrap_or(&said).to_owned()))
 }
 
+/// Whether a complaint about an option is one about this modifier's.
+fn is_about(modifier: &str, about: &str) -> bool {
+    let options = modifier::options(modifier).unwrap_or_default();
+    options.first().is_some_and(|word| word.split('=').next().is_some_and(|option| about.contains(option)))
+}
+
 impl Run {
-    /// Names it by these options, if there are any.
-    fn tell_apart(&mut self, options: &str) {
-        if let (false, Some((test, rest))) = (options.is_empty(), self.name.split_once(',')) {
-            self.name = format!("{test} {options},{rest}");
-            options.clone_into(&mut self.options);
-        }
+    /// Tells it from runs with other modifiers.
+    fn is_modified(&mut self, modifier: &str) {
+        modifier.clone_into(&mut self.modifier);
+        self.name += &with_modifier(modifier);
+    }
+
+    /// A record of it, with what tells it from the file's other runs.
+    pub(super) fn label(&self, record: Record) -> Record {
+        record.with_label("options", &self.options).with_label("modifier", &self.modifier)
     }
 
     /// It has no result for this cause, or only a part.
@@ -243,6 +329,7 @@ impl Run {
             workers: self.cores,
             size: self.size,
             options: self.options.clone(),
+            modifier: self.modifier.clone(),
             part,
             cause,
         }
@@ -289,6 +376,27 @@ mod tests {
     }
 
     #[test]
+    fn all_is_done_without_modifiers_first_and_then_with_each() {
+        let names = |text: &str| -> Vec<String> {
+            let plan = parse("t", text).map_err(|(_, why)| why).expect("a plan");
+            plan.runs.into_iter().map(|run| run.name).collect()
+        };
+        let text = GOOD.replace("[64, 128]", "[64]").replace("[1, 2]", "[1]");
+        let told = text.replacen("options", "modifiers = [\"none\", \"broadcast\"]\noptions", 1);
+        let run = |test: &str, with: &str| format!("{test}, cable, 64 bytes, 1 core, {with}");
+        let (none, broadcast, networks) = ("without modifier", "with broadcast", "with networks=2");
+        let each = [none, broadcast].map(|with| ["rfc2544", "mlr"].map(|test| run(test, with))).concat();
+        assert_eq!(names(&told), each);
+        // A procedure may have its own; without a modifier it is the same run as in a file that tells of none.
+        let own = told + "modifiers = [\"none\", \"networks=2\"]\n";
+        let all = [&each[..3], &[run("mlr", networks)]].concat();
+        assert_eq!(names(&own), all);
+        let (plan, plain) = (parse("t", &own).unwrap(), parse("t", &text).unwrap());
+        assert_eq!([&plan.runs[0].key, &plan.runs[1].key], [&plain.runs[0].key, &plain.runs[1].key]);
+        assert_eq!(plan.runs[3].arguments[7..], ["--one-way", "--networks=2", "--json"].map(str::to_owned));
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_line() {
         let check = |from: &str, to: &str, line: usize, says: &str| {
             let text = GOOD.replacen(from, to, 1);
@@ -315,7 +423,18 @@ mod tests {
         check("[1, 2]", "[65]", 3, "expected a number of workers from 1 to 64");
         check("[64, 128]", "[64, 20]", 2, "64 is the least");
         check("--loss", "--los", 6, "--loss");
-        check("128", "64", 2, "asked for twice");
+        check("128", "64", 2, "64 is asked for twice");
+        check("[1, 2]", "[1, 1]", 3, "1 is asked for twice");
+        check("\"mlr\"", "\"rfc2544\"\noptions = [\"--loss\"]", 9, "64 bytes, 1 core is asked for twice");
+        for (modifiers, says) in [
+            ("[\"none\", \"updates\"]", "\"updates\" is no modifier; take none, broadcast"),
+            ("[\"none\", \"none\"]", "\"none\" is asked for twice"),
+            ("[\"networks=1\"]", "1 is not in 2..=760"),
+            ("[]", "no modifier; name one"),
+            ("\"none\"", "write a list"),
+        ] {
+            check("options", &format!("modifiers = {modifiers}\noptions"), 4, says);
+        }
         check("devices = [", "devices = [,", 1, "");
     }
 }

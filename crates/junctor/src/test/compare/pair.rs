@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use tester::search::Summary;
 
-use super::super::record::{Better, Quantity, Record};
+use super::super::record::{Better, Quantity, Record, with_modifier};
 use super::welch::{self, Test};
 
 /// What is said of B.
@@ -72,7 +72,7 @@ impl Pair<'_> {
         } else if self.nth > 0 {
             who += &format!(", run {} of these", self.nth + 1);
         }
-        who + ": "
+        who + &with_modifier(self.b.modifier()) + ": "
     }
 }
 

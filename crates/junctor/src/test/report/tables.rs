@@ -11,7 +11,10 @@ use crate::report::{Cell, Origin, Section, Table, digits};
 /// A table for each device and procedure: a row for each quantity, a column for each size.
 pub(super) fn results(records: &[Record], names: &Names) -> Section {
     let one = |(_, group): (_, Vec<&Record>)| table(&group, names);
-    let key = |r: &Record| (r.command.clone(), r.options().to_owned(), r.device().to_owned(), r.workers());
+    let key = |r: &Record| {
+        let of_procedure = [&r.command, r.options(), r.modifier()].map(str::to_owned);
+        (of_procedure, r.device().to_owned(), r.workers())
+    };
     let tables = groups(records, key).into_iter().map(one).filter(|t| !t.rows.is_empty()).collect();
     Section { title: "All results".into(), tables, ..Section::default() }
 }
