@@ -200,6 +200,19 @@ fn a_rate_that_the_tester_cannot_offer_says_nothing_of_the_device() {
             let bounds: Vec<_> =
                 results.iter().filter(|q| q["at_least"] == true).map(|q| &q["name"]).collect();
             assert_eq!(bounds, ["test.received_mpps"]);
+            let limited: Vec<_> =
+                results.iter().filter(|q| q["tester_limited"] == true).map(|q| &q["name"]).collect();
+            assert!(limited.contains(&&"test.loss_share".into()), "{object}");
+            assert!(page.contains("<small>") && page.contains("tester-limited</small>"), "it is marked");
+            assert!(page.contains("where a value is called tester-limited"), "and told");
+            // It says nothing of a device, and so neither of one that is better.
+            let file = json.to_str().expect("a path");
+            let compared = test(&["compare", file, file, "--json"]);
+            let said: Value = serde_json::from_slice(&compared.stdout).expect("JSON");
+            let quantities = said["quantities"].as_array().expect("quantities");
+            let loss = quantities.iter().find(|q| q["name"] == "test.loss_share").expect("the loss");
+            assert_eq!((&loss["verdict"], &loss["a"]["tester_limited"]), (&"unknown".into(), &true.into()));
+            assert!(loss["why"].as_str().is_some_and(|why| why.contains("both are tester-limited")));
             let ledger = object["ledger"].as_array().expect("a ledger");
             assert!(ledger.iter().any(|clause| clause["met"] == true), "frames were sent: {object}");
         }

@@ -20,8 +20,9 @@ use pair::{Compared, Lacking, Pair, Verdict};
     after_help = "Each quantity that both have is compared by Welch's t-test on its runs: a confidence interval of the difference of the means,
 and a p-value, corrected for the number of quantities (Holm). It is called better or worse if that is below 1 - confidence and the
 means differ by more than the margin. A quantity with a single run on either side decides nothing: repeat tests with --repeat 5.
-Rates of which the tester was the limit are lower bounds, and count only where a bound decides. Quantities that only one of
-the two has are named, and so is why not all was measured.
+Rates of which the tester was the limit are lower bounds, and count only where a bound decides. What was measured at another load
+than was asked for, because the tester did not send all of it or sent it in lumps (tester_limited), decides nothing. Quantities
+that only one of the two has are named, and so is why not all was measured.
 
 Exit status: 0 if nothing is worse; 1 if something is, if nothing can be told, or if B is incomplete: it lacks a quantity that A
 has, or it failed and A did not; 2 if the two are unlike (procedure and its own demands, frame sizes, address family, modifiers,
@@ -340,14 +341,19 @@ fn row(compared: &Compared<'_>) -> Vec<Cell> {
 }
 
 fn object(args: &Args, all: &[Compared<'_>], verdict: Verdict, notes: &[String], lacking: &Lacking) -> Value {
-    let side = |s: &tester::search::Summary| json!({ "mean": s.mean, "stdev": s.stdev, "runs": s.count });
+    let side = |s: &tester::search::Summary, at_least: bool, limited: bool| {
+        json!({
+            "mean": s.mean, "stdev": s.stdev, "runs": s.count, "at_least": at_least, "tester_limited": limited,
+        })
+    };
     let quantities: Vec<Value> = all
         .iter()
         .map(|c| {
             let test = c.test.as_ref();
             json!({
                 "name": c.name, "size": c.quantity.size, "unit": c.quantity.unit, "better": c.quantity.better,
-                "a": side(&c.a), "b": side(&c.b), "difference": c.b.mean - c.a.mean,
+                "a": side(&c.a, c.bounds.0, c.limited.0), "b": side(&c.b, c.bounds.1, c.limited.1),
+                "difference": c.b.mean - c.a.mean,
                 "low": test.map(|t| t.low), "high": test.map(|t| t.high), "p": test.map(|t| t.p),
                 "p_holm": test.map(|_| c.p_holm), "verdict": c.verdict.word(), "why": c.why,
             })

@@ -523,6 +523,7 @@ pub(super) fn soak(site: &mut Site, parameters: &soak::Parameters, found: &mut F
             "             the tester did not keep up in {} bins: what was lost there may be its fault\n",
             report.bins_unsent
         );
+        found.limited(&format!("test.{}", site.prefix("soak")));
     }
     let mut points = Vec::new();
     for (index, bin) in report.timeline.bins.iter().enumerate() {

@@ -17,7 +17,7 @@ mod joined;
 mod trials;
 
 pub(crate) use joined::{Joined, join, run_name, with_modifier};
-pub(crate) use trials::{Managed, TrialRow};
+pub(crate) use trials::{FlowRow, Managed, TrialRow};
 
 /// The form of [`Record`]; another number means that older readers are misled.
 pub(crate) const FORM: &str = "junctor-test-1";
@@ -340,11 +340,13 @@ impl Found {
         self.results.iter_mut().filter(|known| known.name == name).for_each(|known| known.at_least = true);
     }
 
-    /// Says of all quantities of this size whose names begin so that the tester did not send all that was due.
+    /// Says of all quantities of this size whose names begin with these parts that the tester did not send all that was due.
     pub(crate) fn limited(&mut self, begin: &str) {
         let size = self.size;
-        let known =
-            self.results.iter_mut().filter(|known| known.size == size && known.name.starts_with(begin));
+        let is_such = |name: &str| {
+            name.strip_prefix(begin).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let known = self.results.iter_mut().filter(|known| known.size == size && is_such(&known.name));
         known.for_each(|known| known.tester_limited = true);
     }
 

@@ -23,6 +23,7 @@ pub(super) fn document(records: &[Record]) -> Document {
     sections.push(tables::results(records, &names));
     sections.push(ledger::section(records));
     sections.push(tables::trials(records, &names));
+    sections.push(tables::flows(records, &names));
     sections.push(tables::machines(records, &names));
     sections.push(how(records, &names));
     sections.extend(command_lines(records, &names));
@@ -185,39 +186,65 @@ fn losses(record: &Record) -> impl Iterator<Item = String> {
 
 /// What a reader must know before believing a figure.
 fn remarks(records: &[Record], names: &Names) -> Vec<String> {
+    // What is the same of several is said once.
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
+    let groups = groups(records, |r| names.who(r));
+    for (who, group) in &groups {
+        for remark in remarks_on(group) {
+            match all.iter_mut().find(|(known, _)| *known == remark) {
+                Some((_, of)) if of.contains(who) => {}
+                Some((_, of)) => of.push(who.clone()),
+                None => all.push((remark, vec![who.clone()])),
+            }
+        }
+    }
+    let told = |(remark, of): (String, Vec<String>)| match of.len() {
+        many if many == groups.len() && (many > 1 || of[0].is_empty()) => remark,
+        many if many > NAMED => format!("{}; and {} more: {remark}", of[..NAMED].join("; "), many - NAMED),
+        _ => format!("{}: {remark}", of.join("; ")),
+    };
+    all.into_iter().map(told).collect()
+}
+
+/// So many of whom a remark is are named.
+const NAMED: usize = 4;
+
+/// The same of one device's records.
+fn remarks_on(group: &[&Record]) -> Vec<String> {
     let mut all = Vec::new();
-    for (who, group) in groups(records, |r| names.who(r)) {
-        let who = if who.is_empty() { who } else { format!("{who}: ") };
-        for cause in group.iter().flat_map(|r| &r.invalid) {
-            let size = cause.size.map(|size| format!("{size} bytes: ")).unwrap_or_default();
-            all.push(format!("{who}{size}not all was measured: {}", cause.cause));
-        }
-        if group.iter().flat_map(|r| &r.results).any(|quantity| quantity.is_bound()) {
-            all.push(format!(
-                "{who}where a rate is called reached, or a value has ≥, the tester, or the most that was tried, was the limit: the device may do more."
+    for cause in group.iter().flat_map(|r| &r.invalid) {
+        let size = cause.size.map(|size| format!("{size} bytes: ")).unwrap_or_default();
+        all.push(format!("{size}not all was measured: {}", cause.cause));
+    }
+    if group.iter().flat_map(|r| &r.results).any(|quantity| quantity.is_bound()) {
+        all.push(format!(
+                "where a rate is called reached, or a value has ≥, the tester, or the most that was tried, was the limit: the device may do more."
             ));
-        }
-        let trials: Vec<_> = group.iter().flat_map(|r| &r.trials).collect();
-        let unsent = trials.iter().filter(|trial| trial.unsent > 0).count();
-        if unsent > 0 {
-            let of = trials.len();
-            all.push(format!("{who}in {unsent} of {of} trials the tester did not send all that was due; they say nothing of the device at that rate."));
-        }
-        let beside: u64 = trials.iter().map(|trial| trial.beside_unsent).sum();
-        if beside > 0 {
-            all.push(format!(
-                "{who}{beside} of the frames beside the test's could not be sent: the tester's fault."
+    }
+    if group.iter().flat_map(|r| &r.results).any(|quantity| quantity.tester_limited) {
+        all.push(format!(
+                "where a value is called {}, the tester did not send all that was due, or sent it in lumps of which frames were lost: it is of another load than was asked for, and the device is not judged by it.",
+                tables::LIMITED
             ));
-        }
-        let condition = |name: &str| group.iter().find_map(|r| r.conditions.get(name));
-        if condition("own_core").and_then(serde_json::Value::as_bool) == Some(false) {
-            all.push(format!("{who}the tester shared a core with the device; both were slower for it."));
-        }
-        let left_out = condition("left_out").and_then(|list| list.as_array());
-        if let Some(list) = left_out.filter(|list| !list.is_empty()) {
-            let list: Vec<&str> = list.iter().filter_map(|address| address.as_str()).collect();
-            all.push(format!("{who}no flows to {}: the device's own.", list.join(", ")));
-        }
+    }
+    let trials: Vec<_> = group.iter().flat_map(|r| &r.trials).collect();
+    let unsent = trials.iter().filter(|trial| trial.unsent > 0).count();
+    if unsent > 0 {
+        let of = trials.len();
+        all.push(format!("in {unsent} of {of} trials the tester did not send all that was due; they say nothing of the device at that rate."));
+    }
+    let beside: u64 = trials.iter().map(|trial| trial.beside_unsent).sum();
+    if beside > 0 {
+        all.push(format!("{beside} of the frames beside the test's could not be sent: the tester's fault."));
+    }
+    let condition = |name: &str| group.iter().find_map(|r| r.conditions.get(name));
+    if condition("own_core").and_then(serde_json::Value::as_bool) == Some(false) {
+        all.push(format!("the tester shared a core with the device; both were slower for it."));
+    }
+    let left_out = condition("left_out").and_then(|list| list.as_array());
+    if let Some(list) = left_out.filter(|list| !list.is_empty()) {
+        let list: Vec<&str> = list.iter().filter_map(|address| address.as_str()).collect();
+        all.push(format!("no flows to {}: the device's own.", list.join(", ")));
     }
     all
 }

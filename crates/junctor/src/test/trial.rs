@@ -168,6 +168,9 @@ fn run(args: &Args) -> Result<(Record, String, Option<String>), String> {
             // The device might have forwarded the rest, too.
             found.bound("test.received_mpps");
         }
+        if !detail.outcome.is_of_device() {
+            OF_THE_DEVICE.iter().for_each(|name| found.limited(&format!("test.{name}")));
+        }
         for reading in log.readings() {
             text += &machine_text(&reading);
             reading.counted.into_iter().for_each(|q| found.note(q.name.clone(), q.unit, q.median()));
@@ -189,6 +192,20 @@ fn run(args: &Args) -> Result<(Record, String, Option<String>), String> {
     conditions.insert("seconds".to_owned(), json!(args.time.as_secs_f64()));
     Ok((found.record("test trial", conditions), text, failed))
 }
+
+/// What a trial says of the device: nothing where it was sent another load than was asked for.
+const OF_THE_DEVICE: [&str; 10] = [
+    "loss_share",
+    "vanished_share",
+    "latency_us",
+    "response_us",
+    "reordered",
+    "gaps",
+    "duplicates",
+    "stale",
+    "misrouted",
+    "damaged",
+];
 
 /// For people.
 fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {

@@ -397,6 +397,14 @@ mod tests {
     }
 
     #[test]
+    fn the_example_of_a_suite_is_read() {
+        let example = include_str!("../../../../../conf/campaign-rfc2544.toml");
+        let plan = parse("t", &example.replace("self:conf/ip-router.click", "cable")).map_err(|(_, why)| why);
+        // Seven sizes and a reset under six conditions, and bursts.
+        assert_eq!(plan.expect("a plan").runs.len(), 6 * (7 + 1) + 7);
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_line() {
         let check = |from: &str, to: &str, line: usize, says: &str| {
             let text = GOOD.replacen(from, to, 1);

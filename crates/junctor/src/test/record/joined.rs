@@ -78,12 +78,13 @@ enum Rule {
 }
 
 /// Demands on a suite, but for those on frame sizes: section, and what the demand has in its words.
-const SUITE: [(&str, &str, Rule); 7] = [
+const SUITE: [(&str, &str, Rule); 8] = [
     ("RFC 2544 11", "first", Rule::Unmodified),
     ("RFC 2544 11", "repeated", Rule::Repeated),
     ("RFC 2544 12", "256 networks", Rule::EachTest),
     ("RFC 2544 14", "both directions", Rule::EachTest),
     ("RFC 5180 5.4", "both directions", Rule::EachTest),
+    ("RFC 2544 26.2", "new destination network", Rule::EachTest),
     ("RFC 2544 21", "steady", Rule::Bursts),
     ("RFC 2544 21", "16, 64, 256 and 1024", Rule::AllBursts),
 ];
@@ -407,8 +408,8 @@ fn place(some: &[&Record], all: &[&Record]) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tester::search::ipv6;
     use tester::search::setup::{Beside, ETHERNET_SIZES, Filters, Setup, ledger};
+    use tester::search::{delay, ipv6};
 
     use super::super::Found;
     use super::*;
@@ -420,6 +421,9 @@ mod tests {
         found.deviate(&ledger(&Setup { bursts: vec![16], ..Setup::default() }));
         let mut all = found.record("test rfc2544", serde_json::Map::new()).ledger;
         all.extend(five_180());
+        let mut found = Found::default();
+        found.deviate(&delay::apart_ledger(None));
+        all.extend(found.record("test rfc2544", serde_json::Map::new()).ledger);
         for (section, word, rule) in SUITE {
             let of = all.iter().filter(|clause| Rule::of(clause) == Some(rule) && clause.section == section);
             assert_eq!(of.count(), 1, "{section}: {word}");
