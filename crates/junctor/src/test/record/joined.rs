@@ -331,36 +331,60 @@ fn groups<T: Copy, K: PartialEq>(items: &[T], key: impl Fn(&T) -> K) -> Vec<Vec<
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
+/// So many ways in which a demand was missed are told in short.
+const WAYS: usize = 4;
+
 /// A demand and its fates, of all runs that it is on.
 fn told([section, level, demand]: [&str; 3], fates: Vec<Fate<'_>>, all: &[&Record]) -> Joined {
-    let mut met_in = Vec::new();
-    let mut missed: Vec<(String, Vec<&Record>)> = Vec::new();
-    for (how, runs) in fates {
-        match (how, missed.iter_mut()) {
-            (None, _) => met_in.extend(runs.iter().map(|run| run.run_name())),
-            (Some(how), mut known) => match known.find(|(known, _)| *known == how) {
-                Some((_, others)) => others.extend(runs),
-                None => missed.push((how, runs)),
-            },
-        }
-    }
+    let met_in = fates.iter().filter(|(how, _)| how.is_none()).flat_map(|(_, runs)| names(runs)).collect();
+    let missed = missed(fates);
     let one = |(how, runs): &(String, Vec<&Record>)| match place(runs, all) {
         place if place.is_empty() => how.clone(),
         place => format!("{how}: {place}"),
     };
-    let names = |(how, runs): &(String, Vec<&Record>)| Deviated {
-        how: how.clone(),
-        runs: runs.iter().map(|run| run.run_name()).collect(),
-    };
+    let mut short: Vec<String> = missed.iter().take(WAYS).map(one).collect();
+    if missed.len() > WAYS {
+        short.push(format!("and in {} other ways, which the JSON lists", missed.len() - WAYS));
+    }
     Joined {
         section: section.to_owned(),
         level: level.to_owned(),
         demand: demand.to_owned(),
         met: missed.is_empty(),
-        deviation: (!missed.is_empty()).then(|| missed.iter().map(one).collect::<Vec<_>>().join("; ")),
+        deviation: (!missed.is_empty()).then(|| short.join("; ")),
         met_in,
-        deviated_in: missed.iter().map(names).collect(),
+        deviated_in: missed.into_iter().map(|(how, runs)| Deviated { how, runs: names(&runs) }).collect(),
     }
+}
+
+fn names(runs: &[&Record]) -> Vec<String> {
+    runs.iter().map(|run| run.run_name()).collect()
+}
+
+/// The ways in which a demand was missed, that of most runs first. What a run says in several parts others may say in part; parts of the
+/// same runs stay together.
+fn missed(fates: Vec<Fate<'_>>) -> Vec<(String, Vec<&Record>)> {
+    let mut parts: Vec<(String, Vec<&Record>)> = Vec::new();
+    for (how, runs) in fates.into_iter().filter_map(|(how, runs)| Some((how?, runs))) {
+        for part in how.split("; ") {
+            match parts.iter_mut().find(|(known, _)| known == part) {
+                Some((_, others)) => others.extend(&runs),
+                None => parts.push((part.to_owned(), runs.clone())),
+            }
+        }
+    }
+    let are_same = |a: &[&Record], b: &[&Record]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| std::ptr::eq(*a, *b))
+    };
+    let mut ways: Vec<(String, Vec<&Record>)> = Vec::new();
+    for (part, runs) in parts {
+        match ways.iter_mut().find(|(_, others)| are_same(others, &runs)) {
+            Some((how, _)) => *how += &format!("; {part}"),
+            None => ways.push((part, runs)),
+        }
+    }
+    ways.sort_by_key(|(_, runs)| std::cmp::Reverse(runs.len()));
+    ways
 }
 
 /// So many runs are named one by one.
@@ -398,7 +422,7 @@ fn place(some: &[&Record], all: &[&Record]) -> String {
         let parts: Vec<String> = axes.iter().map(|axis| values[*axis].join(" or ")).collect();
         return parts.join(", ");
     }
-    let named = some.iter().take(NAMED).map(|run| run.run_name()).collect::<Vec<_>>().join("; ");
+    let named = names(&some[..some.len().min(NAMED)]).join("; ");
     match some.len().saturating_sub(NAMED) {
         0 => named,
         more => format!("{named}; and {more} more"),
