@@ -119,6 +119,11 @@ impl Member for Remote {
         // Of one that is lost, nothing more is known; it ends by itself.
         let _: Result<(), Invalid> = self.ask(&Ask::Abandon, LEASE);
     }
+
+    fn cut(&mut self) -> Option<Tally> {
+        let told: Result<Result<Option<Tally>, Invalid>, Invalid> = self.ask(&Ask::Cut, LEASE);
+        told.and_then(|told| told).ok().flatten()
+    }
 }
 
 impl Drop for Remote {

@@ -255,13 +255,14 @@ fn trial_row(trial: &TrialRow) -> Vec<Cell> {
         None => Cell::new(trial.phase.clone()),
     };
     let marked = |frames: u64| Cell { missing: frames > 0, ..count(frames) };
+    let bound = |frames: u64| Cell::new(format!("{}{frames}", if trial.at_least { "≥ " } else { "" }));
     let mut cells = vec![
         phase,
         Cell::new(format!("{:.4}", trial.rate / 1e6)),
         Cell::new(trial.seconds.to_string()),
         count(trial.intended),
-        count(trial.sent),
-        count(trial.received),
+        bound(trial.sent),
+        bound(trial.received),
         count(trial.lost),
         marked(trial.unsent),
     ];
