@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::mlr;
 use super::record::{All, FORM, Failed, Record, with_modifier};
 use crate::report::{Cell, Document, Note, Origin, Section, Table, digits, text};
 use crate::{cli, exit};
@@ -201,7 +202,6 @@ fn alike(a: &Record, b: &Record) -> Result<(), String> {
         ("seconds", "the lengths of the trials", Value::Null),
         ("trial_s", "the lengths of the trials (--trial)", Value::Null),
         ("stragglers_s", "the times for stragglers (--stragglers)", json!(2.0)),
-        ("asked", "the demands on the procedure", Value::Null),
     ] {
         // Records of before do not have all of these.
         let of = |record: &Record| record.conditions.get(name).unwrap_or(&unsaid).clone();
@@ -209,6 +209,10 @@ fn alike(a: &Record, b: &Record) -> Result<(), String> {
         if left != right {
             return Err(format!("{what} differ: {left} and {right}"));
         }
+    }
+    let (left, right) = (asked(a), asked(b));
+    if left != right {
+        return Err(format!("the demands on the procedure differ: {left} and {right}"));
     }
     let (left, right) = (modifiers(a), modifiers(b));
     if left != right {
@@ -219,6 +223,17 @@ fn alike(a: &Record, b: &Record) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// What was asked of the procedure beyond what all are, goals among it.
+fn asked(record: &Record) -> Value {
+    let all = record.conditions.get("asked").and_then(Value::as_object);
+    let mut all = all.cloned().unwrap_or_default();
+    match mlr::goals(record) {
+        goals if goals.is_empty() => {}
+        goals => drop(all.insert("goals".to_owned(), goals.into())),
+    }
+    if all.is_empty() { Value::Null } else { Value::Object(all) }
 }
 
 /// What was changed about the frames. A command that sets filters is the device's own, and may be another.

@@ -342,7 +342,7 @@ impl Found {
 
     /// Says of all quantities of this size whose names begin with these parts that the tester did not send all that was due.
     pub(crate) fn limited(&mut self, begin: &str) {
-        let size = self.size;
+        let (size, begin) = (self.size, begin.trim_end_matches('.'));
         let is_such = |name: &str| {
             name.strip_prefix(begin).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
