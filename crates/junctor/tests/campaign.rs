@@ -653,7 +653,7 @@ fn a_wrong_file_is_refused_before_anything_is_measured() {
     for (from, to, line, says) in [
         ("sizes =", "sises =", 11, "unknown field `sises`"),
         ("test = \"mlr\"", "test = \"mlt\"", 24, "a similar subcommand exists"),
-        ("\"--loss\"", "\"--lots\"", 20, "--lots"),
+        ("\"--loss\"", "\"--lots\"", 21, "--lots"),
         ("\"self:conf/bridge.click\"", "\"bridge\"", 8, "expected self:CONF"),
         ("[64, 512, 1518]", "[64, 64]", 11, "asked for twice; take one out"),
     ] {

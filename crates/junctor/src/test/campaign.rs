@@ -16,7 +16,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 use super::output::csv;
-use super::record::{All, FORM, Record, join};
+use super::record::{All, FORM, Record, by_cause, join, named};
 use super::{interrupt, report};
 use crate::progress::Progress;
 use crate::report::{Document, markdown, page, text};
@@ -394,9 +394,6 @@ fn unfinished(all: &All, runs: usize) -> String {
     }
 }
 
-/// So many runs that were not begun are named in the report; its JSON has all.
-const NAMED: usize = 12;
-
 fn document(plan: &Plan, all: &All) -> Document {
     let mut document = report::document(&all.records);
     document.title.clone_from(&plan.title);
@@ -409,15 +406,12 @@ fn document(plan: &Plan, all: &All) -> Document {
         lacks.push(format!("The campaign is not complete: {cause}. {done}; --resume does the others."));
     }
     if !not_begun.is_empty() {
-        let names: Vec<&str> = not_begun.iter().take(NAMED).map(|failed| failed.run.as_str()).collect();
-        let more = match not_begun.len() - names.len() {
-            0 => String::new(),
-            more => format!("; and {more} more"),
-        };
-        lacks.push(format!("{} runs were not begun: {}{more}.", not_begun.len(), names.join("; ")));
+        let runs: Vec<&str> = not_begun.iter().map(|failed| failed.run.as_str()).collect();
+        lacks.push(format!("{} runs were not begun: {}.", runs.len(), named(&runs)));
     }
     // Of a part, its record says what it lacks.
-    lacks.extend(failed.iter().map(|failed| format!("{}: no result: {}", failed.run, failed.cause)));
+    let causes = by_cause(failed.iter().copied()).into_iter();
+    lacks.extend(causes.map(|(runs, cause)| format!("{runs}: no result: {cause}")));
     let origins: BTreeSet<String> = all.records.iter().map(origin).collect();
     if origins.len() > 1 {
         let origins = origins.into_iter().collect::<Vec<_>>().join(" ");

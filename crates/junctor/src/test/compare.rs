@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::mlr;
-use super::record::{All, FORM, Failed, Record, with_modifier};
+use super::record::{All, FORM, Failed, Record, by_cause, with_modifier};
 use crate::report::{Cell, Document, Note, Origin, Section, Table, digits, text};
 use crate::{cli, exit};
 use pair::{Compared, Lacking, Pair, Verdict};
@@ -107,7 +107,8 @@ struct Side {
 
 /// Why runs of a side have no result, in words.
 fn failed<'a>(name: &'a str, side: &'a Side) -> impl Iterator<Item = String> + 'a {
-    side.failed.iter().map(move |failed| format!("{name} has no result of {}: {}", failed.run, failed.cause))
+    let causes = by_cause(&side.failed).into_iter();
+    causes.map(move |(runs, cause)| format!("{name} has no result of {runs}: {cause}"))
 }
 
 /// The records of a test or a campaign.
@@ -117,7 +118,9 @@ fn read(path: &Path) -> Result<Side, String> {
         format!("{name}: {why}; name what a test printed with --json, or a campaign's campaign.json")
     })?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|why| {
-        format!("{name}, line {}: this is no JSON: {why}; it is what a test prints with --json", why.line())
+        let said = why.to_string();
+        let said = said.split(" at line ").next().unwrap_or_default();
+        format!("{name}, line {}: this is no JSON: {said}; name what a test printed with --json", why.line())
     })?;
     if value["form"] != FORM {
         let form = value["form"].as_str().unwrap_or("none");

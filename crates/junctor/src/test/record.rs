@@ -13,9 +13,11 @@ use tester::search::{Ledger, Sizes};
 use crate::measure::{self, Measured};
 use crate::report::Axis;
 
+mod failed;
 mod joined;
 mod trials;
 
+pub(crate) use failed::{Failed, by_cause, named};
 pub(crate) use joined::{Joined, join, run_name, with_modifier};
 pub(crate) use trials::{FlowRow, Managed, TrialRow};
 
@@ -81,30 +83,6 @@ impl All {
     pub(crate) fn parts(&self) -> usize {
         self.invalid.iter().filter(|failed| failed.part).count()
     }
-}
-
-/// Why a run has no result, or not all of it. Campaigns of before told only the run and the cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Failed {
-    /// Which, for people.
-    pub(crate) run: String,
-    /// As a record of it would have these.
-    #[serde(default)]
-    pub(crate) command: String,
-    #[serde(default)]
-    pub(crate) device: String,
-    #[serde(default)]
-    pub(crate) workers: usize,
-    #[serde(default)]
-    pub(crate) size: usize,
-    #[serde(default)]
-    pub(crate) options: String,
-    #[serde(default)]
-    pub(crate) modifier: String,
-    /// What it found before is among the records.
-    #[serde(default)]
-    pub(crate) part: bool,
-    pub(crate) cause: String,
 }
 
 /// A named quantity.

@@ -51,7 +51,7 @@ struct File {
     cores: Option<Spanned<Vec<Spanned<usize>>>>,
     modifiers: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
-    options: Vec<String>,
+    options: Vec<Spanned<String>>,
     #[serde(rename = "procedure")]
     procedures: Spanned<Vec<Procedure>>,
 }
@@ -61,7 +61,7 @@ struct File {
 struct Procedure {
     test: Spanned<String>,
     #[serde(default)]
-    options: Vec<String>,
+    options: Vec<Spanned<String>>,
     /// Instead of the file's, like what follows.
     sizes: Option<Spanned<Vec<Spanned<usize>>>>,
     modifiers: Option<Spanned<Vec<Spanned<String>>>>,
@@ -90,7 +90,8 @@ impl Plan {
         parse(&title, &text).map_err(|(place, why)| {
             let line = text[..place.start.min(text.len())].matches('\n').count() + 1;
             let source = text.lines().nth(line - 1).unwrap_or_default().trim();
-            format!("{}, line {line}: {why}\n    {source}", path.display())
+            let source = if source.is_empty() { String::new() } else { format!("\n    {source}") };
+            format!("{}, line {line}: {why}{source}", path.display())
         })
     }
 }
@@ -124,6 +125,8 @@ fn parse(title: &str, text: &str) -> Result<Plan, Wrong> {
     once(file.devices.get_ref())?;
     once(cores.get_ref())?;
     let modifiers = Modifiers::read(&file)?;
+    let own = file.procedures.get_ref().iter().flat_map(|procedure| &procedure.options);
+    file.options.iter().chain(own).try_for_each(leave)?;
     let procedures = file.procedures.get_ref();
     let several = |test: &str| procedures.iter().filter(|other| other.test.get_ref() == test).count() > 1;
     let mut runs: Vec<Run> = Vec::new();
@@ -143,7 +146,7 @@ fn parse(title: &str, text: &str) -> Result<Plan, Wrong> {
                     if modifiers.are_told {
                         run.is_modified(modifier.get_ref());
                     }
-                    check(&run, choice)?;
+                    check(&run, choice, &file.options)?;
                     if runs.iter().any(|known| known.key == run.key) {
                         let why = format!("{} is asked for twice; take one out", run.name);
                         return Err((procedure.test.span(), why));
@@ -162,6 +165,22 @@ fn once<T: PartialEq + Debug>(list: &[Spanned<T>]) -> Result<(), Wrong> {
     again.map_or(Ok(()), |(_, value)| {
         Err((value.span(), format!("{:?} is asked for twice; take one out", value.get_ref())))
     })
+}
+
+/// Refuses options that the campaign gives each run itself, or that are of no use in one.
+fn leave(option: &Spanned<String>) -> Result<(), Wrong> {
+    let word = option.get_ref().as_str();
+    let name = word.split('=').next().unwrap_or(word);
+    let instead = match name {
+        "--size" => "sizes = [64] in the file names frame sizes",
+        "--threads" => "cores = [1, 2] in the file names numbers of cores",
+        _ if name.starts_with("-j") => "cores = [1, 2] in the file names numbers of cores",
+        "--json" | "--markdown" => "the campaign has the runs' results in all forms",
+        "--report" | "--csv" => "each run would write it anew, and the campaign's report is over all",
+        "-h" | "--help" => "'junctor test --help' tells the options",
+        _ => return Ok(()),
+    };
+    Err((option.span(), format!("{word} is no option of a campaign's runs: {instead}")))
 }
 
 /// The modifiers of a file.
@@ -207,15 +226,22 @@ impl Modifiers {
 /// What a reader of TOML says, with what to do about it.
 fn mended(said: &str) -> String {
     let said = said.trim().replace('\n', "; ");
+    let said = said
+        .replace("expected usize", "expected a whole number")
+        .replace("expected a sequence", "expected a list");
     let mend = match () {
-        () if said.ends_with("expected a sequence") => "; write a list, such as [\"cable\"] or [64, 128]",
+        () if said == "invalid type: map, expected a list" => {
+            "; write [[procedure]], with two brackets on each side"
+        }
+        () if said.ends_with("expected a list") => "; write a list, such as [\"cable\"] or [64, 128]",
         () if said.contains("expected a string") => "; write it in quotes",
-        () if said.contains("expected usize") => {
+        () if said.contains("expected a whole number") => {
             "; write a number of frames' bytes, or of cores, without quotes"
         }
         () if said.starts_with("missing field `procedure`") => {
             "; add a table [[procedure]] with test = \"rfc2544\""
         }
+        () if said.starts_with("missing field `test`") => "; add test = \"rfc2544\"",
         () if said.starts_with("missing field `devices`") => "; add devices = [\"cable\"]",
         () if said.starts_with("missing field `sizes`") => "; add sizes = [64, 1518]",
         () => "",
@@ -223,14 +249,15 @@ fn mended(said: &str) -> String {
     said + mend
 }
 
-fn run(common: &[String], choice: Choice<'_>, options: &str) -> Result<Run, Wrong> {
+fn run(common: &[Spanned<String>], choice: Choice<'_>, options: &str) -> Result<Run, Wrong> {
     let Choice { device, modifier, procedure, cores, size } = choice;
     let (test, cores, size) = (procedure.test.get_ref(), *cores.get_ref(), *size.get_ref());
     let (device, name) = (device.get_ref(), modifier.get_ref());
     let modifies = modifier::options(name).map_err(|why| (modifier.span(), why))?;
     let mut arguments = vec!["test".to_owned(), test.clone(), device.clone()];
     arguments.extend(["--size".to_owned(), size.to_string(), "-j".to_owned(), cores.to_string()]);
-    arguments.extend(common.iter().chain(&procedure.options).chain(&modifies).cloned());
+    arguments.extend(common.iter().chain(&procedure.options).map(|word| word.get_ref().clone()));
+    arguments.extend(modifies);
     arguments.push("--json".to_owned());
     let readable = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     let slug: String = format!("{test}-{device}-{size}-{cores}").chars().map(readable).take(80).collect();
@@ -248,13 +275,13 @@ fn run(common: &[String], choice: Choice<'_>, options: &str) -> Result<Run, Wron
 }
 
 /// As a shell would take them.
-fn words(options: &[String]) -> String {
+fn words(options: &[Spanned<String>]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
     let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
         true => word.clone(),
         false => format!("'{word}'"),
     };
-    options.iter().map(word).collect::<Vec<_>>().join(" ")
+    options.iter().map(|option| word(option.get_ref())).collect::<Vec<_>>().join(" ")
 }
 
 /// A number that is the same for the same text, whatever the program's version (FNV-1a).
@@ -264,7 +291,7 @@ fn fnv(text: &str) -> u64 {
 }
 
 /// Whether the program would take a run's arguments.
-fn check(run: &Run, choice: Choice<'_>) -> Result<(), Wrong> {
+fn check(run: &Run, choice: Choice<'_>, common: &[Spanned<String>]) -> Result<(), Wrong> {
     let Choice { device, modifier, procedure, cores, size } = choice;
     let test = procedure.test.get_ref().as_str();
     // Of what is no command at all, more is said below.
@@ -287,19 +314,29 @@ fn check(run: &Run, choice: Choice<'_>) -> Result<(), Wrong> {
         Some(ContextValue::String(about)) => about.clone(),
         _ => String::new(),
     };
+    // An option that is wrong, or one whose value is.
+    let is_wrong = |word: &&Spanned<String>| {
+        let name = word.get_ref().split('=').next().unwrap_or_default();
+        name.starts_with('-') && (about == *word.get_ref() || about.split([' ', '=']).next() == Some(name))
+    };
+    let option = procedure.options.iter().chain(common).find(is_wrong);
     let place = match () {
         () if about.contains("DEVICE") => device.span(),
         () if about.starts_with("-j") || about.contains("--threads") => cores.span(),
         () if about.contains("--size") => size.span(),
         () if is_about(modifier.get_ref(), &about) => modifier.span(),
-        () => procedure.test.span(),
+        () => option.map_or_else(|| procedure.test.span(), Spanned::span),
     };
     let said = why.to_string();
     // What follows is how the command is used in general.
     let said = said.split("\n\nUsage").next().unwrap_or_default();
     let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let said = said.join("; ");
-    Err((place, said.strip_prefix("error: ").unwrap_or(&said).to_owned()))
+    let apart = match option.and_then(|word| word.get_ref().split_once(' ')) {
+        Some((option, value)) => format!("; write each word by itself: \"{option}\", \"{value}\""),
+        None => String::new(),
+    };
+    Err((place, said.strip_prefix("error: ").unwrap_or(&said).to_owned() + &apart))
 }
 
 /// Whether a complaint about an option is one about this modifier's.
@@ -414,7 +451,7 @@ mod tests {
         };
         check("sizes", "sises", 2, "unknown field `sises`, expected one of");
         check("sizes = [64, 128]\n", "", 1, "missing field `sizes`");
-        check("128", "\"a\"", 2, "invalid type");
+        check("128", "\"a\"", 2, "expected a whole number");
         check("64, 128", "", 2, "no frame size; name one");
         check("\"cable\"", "\"table\"", 1, "expected self:CONF");
         check("\"cable\"", "\"self:/nowhere.click\"", 1, "name a configuration's file");
@@ -430,7 +467,20 @@ mod tests {
         check("[1, 2]", "[1, 0]", 3, "expected a number of workers from 1 to 64");
         check("[1, 2]", "[65]", 3, "expected a number of workers from 1 to 64");
         check("[64, 128]", "[64, 20]", 2, "64 is the least");
-        check("--loss", "--los", 6, "--loss");
+        check("--loss", "--los", 7, "--loss");
+        check("\"--loss\"", "\"--repeat 3\"", 7, "write each word by itself: \"--repeat\", \"3\"");
+        check("\"--loss\"", "\"--loss\",\n\"--repeat\", \"no\"", 8, "invalid value 'no' for '--repeat");
+        check(
+            "\"--one-way\"",
+            "\"--one-way\", \"-j2\"",
+            4,
+            "-j2 is no option of a campaign's runs: cores = ",
+        );
+        check("--loss", "--report=a.html", 7, "each run would write it anew");
+        let (_, why) =
+            parse("t", "devices = [\"cable\"]\nsizes = [64]\n[procedure]\ntest = \"mlr\"\n").unwrap_err();
+        assert!(why.contains("write [[procedure]], with two brackets"), "{why}");
+        check("test = \"rfc2544\"\n", "", 5, "missing field `test`; add test");
         check("128", "64", 2, "64 is asked for twice");
         check("[1, 2]", "[1, 1]", 3, "1 is asked for twice");
         check("\"mlr\"", "\"rfc2544\"\noptions = [\"--loss\"]", 9, "64 bytes, 1 core is asked for twice");
