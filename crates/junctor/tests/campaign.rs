@@ -432,7 +432,7 @@ fn a_campaign_that_is_told_to_end_ends_its_run() {
     for part in [
         "(interrupted)\n",
         "The campaign is not complete: interrupted by SIGTERM. 1 of 3 runs are done; --resume",
-        "1 runs were not begun: trial --rate 3k --time 0.02, cable, 64 bytes, 1 core.",
+        "1 run was not begun: trial --rate 3k --time 0.02, cable, 64 bytes, 1 core.",
     ] {
         assert!(report.replace('\\', "").contains(part), "{part} is not in {report}");
     }

@@ -165,13 +165,11 @@ fn do_what_is_left(plan: &Plan, store: &Store) -> Done {
         let is_done = known.whole.is_some();
         let came = match (known, &stopped) {
             (Known { whole: Some(record), .. }, _) => Came { record: Some(record), cause: None },
-            (known, None) => match one_more(run, known, store, &mut progress) {
-                Ok(came) => came,
-                Err((came, stop)) => {
-                    stopped = Some(stop);
-                    came
-                }
-            },
+            (known, None) => {
+                let (came, stop) = one_more(run, known, store, &mut progress);
+                stopped = stop;
+                came
+            }
             (known, Some(_)) => not_begun(known),
         };
         if !is_done && stopped.is_none() {
@@ -193,25 +191,23 @@ fn do_what_is_left(plan: &Plan, store: &Store) -> Done {
 }
 
 /// Carries a run out and keeps what comes of it; with what stops the campaign, if something does.
-fn one_more(run: &Run, known: Known, store: &Store, progress: &mut Progress) -> Result<Came, (Came, Stop)> {
+fn one_more(run: &Run, known: Known, store: &Store, progress: &mut Progress) -> (Came, Option<Stop>) {
     if let Some(signal) = interrupt::came() {
-        return Err((not_begun(known), Stop::Signal(signal)));
+        return (not_begun(known), Some(Stop::Signal(signal)));
     }
     progress.part(&run.name);
     let place = match store.reserve(&run.key) {
         Ok(place) => place,
-        Err(why) => return Err((not_begun(known), Stop::NoPlace(why))),
+        Err(why) => return (not_begun(known), Some(Stop::NoPlace(why))),
     };
     let (came, kept) = keep(carry_out(run), known.part, place);
     if let Some(cause) = &came.cause {
         let what = if came.record.is_some() { "not all was measured" } else { "no result" };
         progress.say(&format!("{}: {what}: {cause}", run.name));
     }
-    match (kept, interrupt::came()) {
-        (Err(why), _) => Err((came, Stop::NoPlace(why))),
-        (Ok(()), Some(signal)) if came.cause.is_some() => Err((came, Stop::Signal(signal))),
-        _ => Ok(came),
-    }
+    let signal = interrupt::came().filter(|_| came.cause.is_some()).map(Stop::Signal);
+    let stop = kept.err().map(Stop::NoPlace).or(signal);
+    (came, stop)
 }
 
 /// What is known of a run before which the campaign has ended.
@@ -407,7 +403,8 @@ fn document(plan: &Plan, all: &All) -> Document {
     }
     if !not_begun.is_empty() {
         let runs: Vec<&str> = not_begun.iter().map(|failed| failed.run.as_str()).collect();
-        lacks.push(format!("{} runs were not begun: {}.", runs.len(), named(&runs)));
+        let were = if runs.len() == 1 { "run was" } else { "runs were" };
+        lacks.push(format!("{} {were} not begun: {}.", runs.len(), named(&runs)));
     }
     // Of a part, its record says what it lacks.
     let causes = by_cause(failed.iter().copied()).into_iter();

@@ -138,7 +138,8 @@ fn read(path: &Path) -> Result<Side, String> {
     // A part is among the records, and they say what it lacks.
     failed.retain(|failed| !failed.part);
     if records.iter().all(|record| record.results.is_empty()) {
-        return Err(format!("{name}: there is no result in it"));
+        let causes = by_cause(&failed).into_iter().map(|(runs, cause)| format!("; {runs}: {cause}"));
+        return Err(format!("{name}: there is no result in it{}", causes.collect::<String>()));
     }
     Ok(Side { records, failed })
 }

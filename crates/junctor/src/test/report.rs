@@ -158,7 +158,8 @@ fn subtitle(records: &[Record]) -> String {
 fn findings(records: &[Record]) -> Vec<String> {
     let [record] = records else {
         let devices: BTreeSet<&str> = records.iter().map(Record::device).collect();
-        return vec![format!("{} runs of {} devices under test.", records.len(), devices.len())];
+        let many = if devices.len() == 1 { "device" } else { "devices" };
+        return vec![format!("{} runs of {} {many} under test.", records.len(), devices.len())];
     };
     let told = |q: &&super::record::Quantity| rates::is_rate(q);
     let sentence = |q: &super::record::Quantity| {
@@ -217,9 +218,7 @@ fn remarks_on(group: &[&Record]) -> Vec<String> {
         all.push(format!("{size}not all was measured: {}", cause.cause));
     }
     if group.iter().flat_map(|r| &r.results).any(|quantity| quantity.is_bound()) {
-        all.push(format!(
-                "where a rate is called reached, or a value has ≥, the tester, or the most that was tried, was the limit: the device may do more."
-            ));
+        all.push("where a rate is called reached, or a value has ≥, the tester, or the most that was tried, was the limit: the device may do more.".to_owned());
     }
     if group.iter().flat_map(|r| &r.results).any(|quantity| quantity.tester_limited) {
         all.push(format!(
@@ -239,7 +238,7 @@ fn remarks_on(group: &[&Record]) -> Vec<String> {
     }
     let condition = |name: &str| group.iter().find_map(|r| r.conditions.get(name));
     if condition("own_core").and_then(serde_json::Value::as_bool) == Some(false) {
-        all.push(format!("the tester shared a core with the device; both were slower for it."));
+        all.push("the tester shared a core with the device; both were slower for it.".to_owned());
     }
     let left_out = condition("left_out").and_then(|list| list.as_array());
     if let Some(list) = left_out.filter(|list| !list.is_empty()) {

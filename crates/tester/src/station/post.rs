@@ -61,7 +61,7 @@ enum Reply {
 struct Cut {
     why: Invalid,
     /// What was seen of it, if it had begun.
-    seen: Option<Tally>,
+    seen: Option<Box<Tally>>,
 }
 
 impl From<Invalid> for Cut {
@@ -131,7 +131,7 @@ impl Post {
             Reply::Over(result) => {
                 self.is_running = false;
                 result.map_err(|Cut { why, seen }| {
-                    self.seen = seen;
+                    self.seen = seen.map(|seen| *seen);
                     why
                 })
             }
@@ -262,7 +262,7 @@ impl Station {
         let tally = self.tally(turn, until.saturating_sub(start_ns));
         match whole {
             Ok(()) => Ok(tally),
-            Err(why) => Err(Cut { why, seen: Some(tally.without_order()) }),
+            Err(why) => Err(Cut { why, seen: Some(Box::new(tally.without_order())) }),
         }
     }
 
