@@ -88,9 +88,8 @@ fn a_procedure_with_other_options_is_told_apart() {
     assert_eq!((tables("trial --rate 1k"), tables("trial --rate 2k")), (1, 1), "{printed}");
     let csv = std::fs::read_to_string(campaign.path("out/campaign.csv")).expect("a file");
     for rate in ["1k", "2k"] {
-        let of = |line: &&str| {
-            line.contains(",test.received_mpps,") && line.ends_with(&format!(",--rate {rate},false,,,false"))
-        };
+        let of =
+            |line: &&str| line.contains(",test.received_mpps,") && line.contains(&format!(",--rate {rate},"));
         assert_eq!(csv.lines().filter(of).count(), 1, "{csv}");
     }
     // Nothing is left to do, and the names stay.
@@ -482,7 +481,7 @@ fn modifiers_are_tried_one_by_one_and_their_ledgers_joined() {
         "devices = [\"self:conf/ip-router.click\"]\nsizes = [64, 128]\n\
          modifiers = [\"none\", \"broadcast\", \"management\", \"routing\", \"filters\"]\n\
          options = [\"--link\", \"1M\", \"--trial\", \"0.02\", \"--stragglers\", \"0.05\"]\n\
-         [[procedure]]\ntest = \"rfc2544\"\noptions = [\"--only\", \"latency\", \"--at\", \"100\"]\n",
+         [[procedure]]\ntest = \"rfc2544\"\noptions = [\"--only\", \"latency\", \"--at\", \"500\"]\n",
     );
     let ran = campaign.run(&["--json"]);
     let said = text(&ran.stderr);
@@ -514,8 +513,9 @@ fn modifiers_are_tried_one_by_one_and_their_ledgers_joined() {
     assert_eq!(alone.iter().find(repeated).expect("a demand")["met"], false);
     let report = std::fs::read_to_string(campaign.path("out/campaign.md")).expect("the report");
     assert!(report.contains("all runs together: ") && report.contains("with broadcast"), "{report}");
+    assert!(report.contains("What modifiers cost") && report.contains("filters 25 latency p50"), "{report}");
     let table = std::fs::read_to_string(campaign.path("out/campaign.csv")).expect("the table");
-    let of_routing = table.lines().filter(|line| line.ends_with(",routing,false")).count();
+    let of_routing = table.lines().filter(|line| line.contains(",routing,")).count();
     assert!(of_routing > 4, "{table}");
     // Compared modifier by modifier.
     let file = campaign.path("out/campaign.json");
@@ -556,7 +556,7 @@ fn the_suite_of_rfc_2544_can_be_measured() {
 }
 
 /// Trials so short that the whole suite takes seconds.
-const SMALL: &str = "\"quick\", \"--link\", \"1M\", \"--trial\", \"0.02\", \"--stragglers\", \"0.05\"";
+const SMALL: &str = "\"quick\", \"--link\", \"1M\", \"--trial\", \"0.1\", \"--stragglers\", \"0.1\"";
 
 /// Whether a file is as the published schema has it, by a program that is not ours.
 fn fits_the_schema(file: &Path) {

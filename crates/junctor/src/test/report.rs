@@ -5,6 +5,7 @@
 //! one plot, demands the ledger. A new procedure needs nothing here.
 
 mod ledger;
+mod modified;
 mod rates;
 mod tables;
 
@@ -19,6 +20,7 @@ pub(super) fn document(records: &[Record]) -> Document {
     let names = Names::of(records);
     let mut sections = vec![rates::by_size(records, &names)];
     sections.extend(rates::by_workers(records));
+    sections.push(modified::section(records));
     sections.extend(curves(records, &names));
     sections.push(tables::results(records, &names));
     sections.push(ledger::section(records));

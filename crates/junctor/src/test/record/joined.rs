@@ -97,6 +97,9 @@ const MODIFIERS: [(&str, &str); 4] = [
     ("filters", "RFC 2544 11.4"),
 ];
 
+/// Where RFC 2544 asks for all of its tests.
+const ALL_TESTS: &str = "RFC 2544 3";
+
 /// The tests of RFC 2544 26, by its sections.
 const TESTS: [(&str, &str); 6] = [
     ("throughput", "RFC 2544 26.1"),
@@ -118,7 +121,8 @@ pub(crate) fn join(records: &[Record]) -> Vec<Joined> {
     let none = !records.iter().any(Record::has_tried);
     let runs: Vec<&Record> = records.iter().filter(|run| none || run.has_tried()).collect();
     let mut demands: Vec<&Clause> = Vec::new();
-    for clause in runs.iter().flat_map(|run| &run.ledger) {
+    // What a single run says of the tests that it left out is of no weight.
+    for clause in runs.iter().flat_map(|run| &run.ledger).filter(|clause| clause.section != ALL_TESTS) {
         if !demands.iter().any(|known| known.is_same(clause)) {
             demands.push(clause);
         }
@@ -153,8 +157,11 @@ fn all_tests(runs: &[&Record]) -> Option<Joined> {
         ((!missing.is_empty()).then(|| format!("not done: {}", missing.join(", "))), runs)
     };
     let fates = groups(&all, |run| suite(run)).into_iter().map(fate).collect();
-    let demand = "all tests are carried out: throughput, latency, loss, bursts, recovery and reset";
-    (!all.is_empty()).then(|| told(["RFC 2544 3", "", demand], fates, &all))
+    let usual = "all tests are carried out: throughput, latency, loss, bursts, recovery and reset";
+    // As runs have it, if they tell of it.
+    let known = all.iter().flat_map(|run| &run.ledger).find(|clause| clause.section == ALL_TESTS);
+    let (level, demand) = known.map_or(("", usual), |clause| (&*clause.level, &*clause.demand));
+    (!all.is_empty()).then(|| told([ALL_TESTS, level, demand], fates, &all))
 }
 
 /// As the run by itself has it.
@@ -561,6 +568,14 @@ mod tests {
             all[0].ledger.push(clause);
         }
         assert!(of(&all, "RFC 2544 3", "all tests").met);
+        // A run by itself may say that it is not all.
+        let mut alone =
+            Clause { section: ALL_TESTS.to_owned(), level: "SHOULD".to_owned(), ..all[0].ledger[0].clone() };
+        alone.deviate("a run without reset");
+        all[0].ledger.push(alone.clone());
+        let told: Vec<Joined> = join(&all).into_iter().filter(|clause| clause.section == ALL_TESTS).collect();
+        let [told] = &told[..] else { panic!("{told:?}") };
+        assert_eq!((told.met, &told.level, &told.demand), (true, &alone.level, &alone.demand));
         all[0].command = "test mlr".to_owned();
         assert!(join(&all).iter().all(|clause| clause.section != "RFC 2544 3"));
     }
