@@ -22,19 +22,19 @@ Filters, networks and bursts have a measurement without them in the same run, to
 
 fn table(group: &[&Record]) -> Option<Table> {
     let (plain, modified): (Vec<&Record>, Vec<_>) = group.iter().partition(|r| r.modifier() == "none");
-    let first = plain.first()?;
+    let first = plain.first().filter(|_| !modified.is_empty())?;
     let told = |record: &&Record| {
         let of = |q: &Quantity| (record.modifier().to_owned(), q.label().replace("reached", "throughput"));
         record.results.iter().filter(|q| is_told(q)).map(of).collect::<Vec<_>>()
     };
     let mut rows: Vec<(String, String)> = Vec::new();
-    for row in modified.iter().flat_map(told) {
+    for row in plain.iter().chain(&modified).flat_map(told) {
         if !rows.contains(&row) {
             rows.push(row);
         }
     }
     let mut sizes: Vec<Option<usize>> =
-        modified.iter().flat_map(|r| &r.results).filter(|q| is_told(q)).map(|q| q.size).collect();
+        group.iter().flat_map(|r| &r.results).filter(|q| is_told(q)).map(|q| q.size).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let heads = ["with", "quantity", "unit"].map(|head| (head.to_owned(), Origin::Name));
@@ -46,11 +46,12 @@ fn table(group: &[&Record]) -> Option<Table> {
     let caption = format!("{}, {}, {}", test.trim_end(), first.device(), workers(first.workers()));
     let mut table = Table { caption, columns, rows: Vec::new() };
     for (modifier, label) in &rows {
-        let of: Vec<&Record> = modified.iter().filter(|r| r.modifier() == modifier).copied().collect();
+        let of: Vec<&Record> = group.iter().filter(|r| r.modifier() == modifier).copied().collect();
         let unit = of.iter().find_map(|r| r.results.iter().find(|q| is_of(q, label)));
         let head = [modifier.clone(), words(first, label), unit.map(|q| q.unit.clone()).unwrap_or_default()];
         let cells = sizes.iter().map(|size| {
             let before = find(&plain, label, *size).or_else(|| find(&plain, &without_variant(label), *size));
+            let before = before.filter(|_| modifier != "none");
             find(&of, label, *size).map_or_else(|| Cell::new(""), |q| cell(q, before))
         });
         table.rows.push(head.map(Cell::new).into_iter().chain(cells).collect());
@@ -59,6 +60,10 @@ fn table(group: &[&Record]) -> Option<Table> {
 }
 
 fn is_told(q: &Quantity) -> bool {
+    // The tester itself has no modifiers.
+    if q.name.starts_with("test.cable.") {
+        return false;
+    }
     let is_rate = rates::is_rate(q) && !q.name.contains("_bound_");
     is_rate || LATENCIES.iter().any(|what| q.label().ends_with(what))
 }
@@ -127,6 +132,8 @@ mod tests {
         assert_eq!(
             told,
             [
+                "none: throughput ",
+                "none: latency p50 ",
                 "broadcast: throughput -50.0 %",
                 "broadcast: latency p50 +50.0 %",
                 "filters: throughput +0.0 %",
@@ -134,7 +141,7 @@ mod tests {
                 "routing: throughput ",
             ]
         );
-        assert_eq!(table.rows[4][3].text, "≥ 3.00");
+        assert_eq!(table.rows[6][3].text, "≥ 3.00");
         assert!(super::section(&all[..1]).tables.is_empty() && super::section(&all[1..]).tables.is_empty());
     }
 }
