@@ -2,6 +2,7 @@
 //! What modifiers cost: rates and latencies under each, beside those without (RFC 2544 11).
 
 use super::super::record::{Quantity, Record};
+use super::tables::LIMITED;
 use super::{groups, rates, words, workers};
 use crate::report::{Cell, Origin, Section, Table, digits};
 
@@ -91,6 +92,7 @@ fn cell(q: &Quantity, before: Option<&Quantity>) -> Cell {
     let is_known = |q: &Quantity| !q.is_bound() && !q.tester_limited;
     let change = before.filter(|before| is_known(before) && is_known(q) && before.value != 0.0);
     let spread = change.map(|before| format!("{:+.1} %", 100.0 * (q.value / before.value - 1.0)));
+    let spread = if q.tester_limited { Some(LIMITED.to_owned()) } else { spread };
     let bound = if q.is_bound() { "≥ " } else { "" };
     Cell { text: format!("{bound}{}", digits(q.value)), spread, missing: q.tester_limited }
 }
