@@ -384,6 +384,10 @@ fn what_an_interrupted_run_has_found_is_kept() {
     let said = lines.collect::<Vec<_>>().join("\n");
     assert_eq!(child.wait().expect("it ends").code(), Some(128 + 2), "{said}");
     assert!(said.contains("0 of 1 runs are done, and of 1 a part; what they found is kept in"), "{said}");
+    // What is known is told nevertheless.
+    let all = campaign.json("out/campaign.json");
+    assert_eq!((count(&all, "records"), &all["invalid"][0]["part"]), (1, &true.into()), "{all}");
+    assert_eq!(all["interrupted"], "interrupted by SIGINT");
     let [(part, _)] = &campaign.done()[..] else { panic!("{:?}: {said}", campaign.done()) };
     let part = std::fs::read_to_string(part).expect("the part");
     assert!(part.contains("loss_share") && part.contains("interrupted by SIGINT"), "{part}");
@@ -398,10 +402,12 @@ fn a_campaign_that_is_told_to_end_ends_its_run() {
          options = [\"--rate\", \"1k\", \"--time\", \"0.02\"]\n[[procedure]]\ntest = \"trial\"\n\
          options = [\"--rate\", \"1k\", \"--time\", \"36000\", \"--seed\", \"{seed}\"]\n"
     );
-    let campaign = Campaign::new(&text_of);
+    let last = "[[procedure]]\ntest = \"trial\"\noptions = [\"--rate\", \"3k\", \"--time\", \"0.02\"]\n";
+    let campaign = Campaign::new(&(text_of.clone() + last));
     let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
     command.args(["test", "campaign"]).arg(campaign.path("a.toml")).arg("--dir").arg(campaign.path("out"));
-    let child = command.current_dir(ROOT).stderr(Stdio::piped()).spawn().expect("junctor");
+    let child = command.current_dir(ROOT).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("junctor");
     until(|| is_running(&seed));
     let pid = Pid::from_raw(i32::try_from(child.id()).expect("a number")).expect("a process");
     kill_process(pid, Signal::TERM).expect("it runs");
@@ -409,11 +415,155 @@ fn a_campaign_that_is_told_to_end_ends_its_run() {
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(128 + 15), "{said}");
     assert!(
-        said.contains("interrupted by SIGTERM: 1 of 2 runs are done") && said.contains("--resume"),
+        said.contains("interrupted by SIGTERM: 1 of 3 runs are done") && said.contains("--resume"),
         "{said}"
     );
     assert!(!is_running(&seed), "its run goes on");
     assert_eq!(campaign.done().len(), 1);
+    // The report has what is done, and says that it is not all, and what is missing.
+    let all = campaign.json("out/campaign.json");
+    fits_the_schema(&campaign.path("out/campaign.json"));
+    assert_eq!((count(&all, "records"), count(&all, "invalid")), (1, 2), "{all}");
+    assert_eq!(all["interrupted"], "interrupted by SIGTERM");
+    let cause = |n: usize| all["invalid"][n]["cause"].as_str().unwrap_or_default().to_owned();
+    assert!(cause(0).contains("SIGTERM") && cause(1).starts_with("not begun: "), "{all}");
+    let report = std::fs::read_to_string(campaign.path("out/campaign.md")).expect("the report");
+    for part in [
+        "(interrupted)\n",
+        "The campaign is not complete: interrupted by SIGTERM. 1 of 3 runs are done; --resume",
+        "1 run was not begun: trial --rate 3k --time 0.02, cable, 64 bytes, 1 core.",
+    ] {
+        assert!(report.replace('\\', "").contains(part), "{part} is not in {report}");
+    }
+    assert!(
+        std::fs::read_to_string(campaign.path("out/report.html")).expect("a page").contains("(interrupted)")
+    );
+    let table = std::fs::read_to_string(campaign.path("out/campaign.csv")).expect("the table");
+    assert!(table.contains("not begun: "), "{table}");
+    // What goes on where this ended writes the same report, whole.
+    campaign.write(&(text_of.replace("36000", "0.02") + last));
+    let resumed = campaign.run(&["--resume", "--json"]);
+    assert!(resumed.status.success(), "{}", text(&resumed.stderr));
+    let whole = campaign.json("out/campaign.json");
+    assert_eq!((count(&whole, "records"), count(&whole, "invalid")), (3, 0), "{whole}");
+    assert_eq!((&whole["interrupted"], &whole["records"][0]), (&Value::Null, &all["records"][0]));
+}
+
+/// Of the report's files, each that can be written is; those that cannot be are named.
+#[test]
+fn a_file_of_the_report_that_cannot_be_written_costs_no_other() {
+    let campaign = Campaign::new(&TINY.replace("[64, 128, 256, 512]", "[64]"));
+    for name in ["out/campaign.json", "out/campaign.md"] {
+        // A directory takes no other file's place if something is in it.
+        std::fs::create_dir_all(campaign.path(name).join("a")).expect("a directory");
+    }
+    let ran = campaign.run(&["--json"]);
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    for name in ["campaign.json", "campaign.md"] {
+        assert!(said.lines().any(|l| l.contains("cannot write ") && l.contains(name)), "{name}: {said}");
+    }
+    assert!(said.contains("--resume writes the report"), "{said}");
+    assert!(campaign.path("out/campaign.csv").is_file() && campaign.path("out/report.html").is_file());
+    let printed: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    assert_eq!(count(&printed, "records"), 1);
+    for name in ["out/campaign.json", "out/campaign.md"] {
+        std::fs::remove_dir_all(campaign.path(name)).expect("removed");
+    }
+    assert!(campaign.run(&["--resume"]).status.success());
+    assert_eq!(campaign.json("out/campaign.json"), printed);
+}
+
+/// All without modifiers, and then again with each by itself; what one run does not meet, all meet together.
+#[test]
+fn modifiers_are_tried_one_by_one_and_their_ledgers_joined() {
+    let campaign = Campaign::new(
+        "devices = [\"self:conf/ip-router.click\"]\nsizes = [64, 128]\n\
+         modifiers = [\"none\", \"broadcast\", \"management\", \"routing\", \"filters\"]\n\
+         options = [\"--link\", \"1M\", \"--trial\", \"0.02\", \"--stragglers\", \"0.05\"]\n\
+         [[procedure]]\ntest = \"rfc2544\"\noptions = [\"--only\", \"latency\", \"--at\", \"500\"]\n",
+    );
+    let ran = campaign.run(&["--json"]);
+    let said = text(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    assert!(said.contains("rfc2544, self:conf/ip-router.click, 64 bytes, 1 core, with routing"), "{said}");
+    fits_the_schema(&campaign.path("out/campaign.json"));
+    let all = campaign.json("out/campaign.json");
+    let modifiers: Vec<_> = all["records"].as_array().expect("records").iter().collect();
+    let modifiers: Vec<_> = modifiers.iter().map(|r| r["conditions"]["modifier"].clone()).collect();
+    let each = ["none", "broadcast", "management", "routing", "filters"];
+    assert_eq!(modifiers, each.map(|name| [name; 2]).concat());
+    let of = |section: &str, word: &str| {
+        let all = all["ledger"].as_array().expect("a ledger").iter();
+        let is = |clause: &&Value| {
+            clause["section"] == section && clause["demand"].as_str().is_some_and(|d| d.contains(word))
+        };
+        all.clone().find(is).cloned().expect("a demand")
+    };
+    for word in ["first", "repeated"] {
+        let joined = of("RFC 2544 11", word);
+        assert_eq!((&joined["met"], &joined["deviation"]), (&true.into(), &Value::Null), "{joined}");
+    }
+    assert_eq!(count(&of("RFC 2544 11", "repeated"), "met_in"), 8);
+    assert_eq!(of("RFC 2544 9", "five")["deviation"], "2 sizes");
+    assert!(of("RFC 2544 3", "all tests")["deviation"].as_str().is_some_and(|why| !why.contains("latency")));
+    // Each run by itself has missed it.
+    let alone = &all["records"][0]["ledger"].as_array().expect("a ledger").clone();
+    let repeated = |clause: &&Value| clause["demand"].as_str().is_some_and(|d| d.contains("repeated"));
+    assert_eq!(alone.iter().find(repeated).expect("a demand")["met"], false);
+    let report = std::fs::read_to_string(campaign.path("out/campaign.md")).expect("the report");
+    assert!(report.contains("all runs together: ") && report.contains("with broadcast"), "{report}");
+    assert!(report.contains("What modifiers cost") && report.contains("filters 25 latency p50"), "{report}");
+    let table = std::fs::read_to_string(campaign.path("out/campaign.csv")).expect("the table");
+    let of_routing = table.lines().filter(|line| line.contains(",routing,")).count();
+    assert!(of_routing > 4, "{table}");
+    // Compared modifier by modifier.
+    let file = campaign.path("out/campaign.json");
+    let file = file.to_str().expect("a path");
+    let compared = campaign.command(env!("CARGO_BIN_EXE_junctor"), &["test", "compare", file, file]);
+    let said = text(&compared.stdout);
+    assert!(said.contains("1 worker, with routing: test.rfc2544.latency_us.p50.64"), "{said}");
+}
+
+/// The example of a whole suite, in small.
+#[test]
+fn the_suite_of_rfc_2544_can_be_measured() {
+    let example = std::fs::read_to_string(Path::new(ROOT).join("conf/campaign-rfc2544.toml"));
+    let small = example
+        .expect("the example")
+        .replace("[64, 128, 256, 512, 1024, 1280, 1518]", "[64]")
+        .replace(", \"management\", \"routing\", \"filters\", \"networks\"", "")
+        .replace("[\"bursts\"]", "[\"bursts=4\"]")
+        .replace("\"rfc\", \"--link\", \"10G\"", SMALL);
+    let campaign = Campaign::new(&small);
+    let ran = campaign.run(&[]);
+    let said = text(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    let all = campaign.json("out/campaign.json");
+    assert_eq!(count(&all, "records"), 5, "{said}");
+    let told = |section: &str| -> Vec<Value> {
+        let ledger = all["ledger"].as_array().expect("a ledger").iter();
+        ledger
+            .filter(|clause| clause["section"] == section)
+            .map(|clause| clause["deviation"].clone())
+            .collect()
+    };
+    assert_eq!(told("RFC 2544 3"), [Value::Null]);
+    assert_eq!(told("RFC 2544 21")[0], Value::Null);
+    let not_with = "not with management frames, routing updates, filters: ";
+    let [first, repeated, ..] = &told("RFC 2544 11")[..] else { panic!("{all}") };
+    assert!(first.is_null() && repeated.as_str().is_some_and(|why| why.starts_with(not_with)), "{repeated}");
+}
+
+/// Trials so short that the whole suite takes seconds.
+const SMALL: &str = "\"quick\", \"--link\", \"1M\", \"--trial\", \"0.1\", \"--stragglers\", \"0.1\"";
+
+/// Whether a file is as the published schema has it, by a program that is not ours.
+fn fits_the_schema(file: &Path) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fits_schema.py");
+    let schema = format!("{ROOT}/docs/schema/test.json");
+    // Without a Python that has jsonschema it says so.
+    let _ = lab::scapy::ask(script, &[schema.as_ref(), file.as_os_str()]);
 }
 
 /// A limit on the size of files stands for a full disk: both end a write.
@@ -486,6 +636,10 @@ fn on_a_full_disk_a_campaign_stops_says_so_and_goes_on() {
         "{all}"
     );
     assert!(report.contains("status 1") && report.contains("--resume writes the report"), "{all}");
+    for file in ["campaign.json", "campaign.csv", "campaign.md", "report.html"] {
+        let said = |line: &str| line.contains("cannot write") && line.contains(file);
+        assert!(report.lines().any(said), "{file}: {all}");
+    }
     assert_eq!([kept(report), kept(room)], [kept(runs), kept(runs)], "{all}");
     assert!(room.contains("4 of 4 runs are done already") && !room.contains("status"), "{all}");
     for file in ["campaign.json", "campaign.csv", "campaign.md", "report.html"] {
@@ -499,7 +653,7 @@ fn a_wrong_file_is_refused_before_anything_is_measured() {
     for (from, to, line, says) in [
         ("sizes =", "sises =", 11, "unknown field `sises`"),
         ("test = \"mlr\"", "test = \"mlt\"", 24, "a similar subcommand exists"),
-        ("\"--loss\"", "\"--lots\"", 20, "--lots"),
+        ("\"--loss\"", "\"--lots\"", 21, "--lots"),
         ("\"self:conf/bridge.click\"", "\"bridge\"", 8, "expected self:CONF"),
         ("[64, 512, 1518]", "[64, 64]", 11, "asked for twice; take one out"),
     ] {

@@ -75,7 +75,7 @@ fn a_search_is_told_in_every_form() {
     }
     let csv = std::fs::read_to_string(csv).expect("the table");
     assert_eq!(csv.lines().count(), results.len() + 1, "{csv}");
-    assert!(csv.lines().all(|line| line.split(',').count() == 14), "{csv}");
+    assert!(csv.lines().all(|line| line.split(',').count() == 16), "{csv}");
 }
 
 /// A procedure, the device, its own options, more of them, and what its page has.
@@ -206,6 +206,19 @@ fn a_rate_that_the_tester_cannot_offer_says_nothing_of_the_device() {
             let bounds: Vec<_> =
                 results.iter().filter(|q| q["at_least"] == true).map(|q| &q["name"]).collect();
             assert_eq!(bounds, ["test.received_mpps"]);
+            let limited: Vec<_> =
+                results.iter().filter(|q| q["tester_limited"] == true).map(|q| &q["name"]).collect();
+            assert!(limited.contains(&&"test.loss_share".into()), "{object}");
+            assert!(page.contains("<small>") && page.contains("tester-limited</small>"), "it is marked");
+            assert!(page.contains("where a value is called tester-limited"), "and told");
+            // It says nothing of a device, and so neither of one that is better.
+            let file = json.to_str().expect("a path");
+            let compared = test(&["compare", file, file, "--json"]);
+            let said: Value = serde_json::from_slice(&compared.stdout).expect("JSON");
+            let quantities = said["quantities"].as_array().expect("quantities");
+            let loss = quantities.iter().find(|q| q["name"] == "test.loss_share").expect("the loss");
+            assert_eq!((&loss["verdict"], &loss["a"]["tester_limited"]), (&"unknown".into(), &true.into()));
+            assert!(loss["why"].as_str().is_some_and(|why| why.contains("both are tester-limited")));
             let ledger = object["ledger"].as_array().expect("a ledger");
             assert!(ledger.iter().any(|clause| clause["met"] == true), "frames were sent: {object}");
         }
@@ -267,12 +280,15 @@ fn the_table_tells_bounds_and_what_went_wrong() {
     // A cable loses nothing, however long the bursts are that are tried.
     let (status, told) =
         table(&["rfc9004", "cable", "--size", "64", "--at", "1k", "--link", "1M", "--trial", "0.05"]);
-    let bound = |line: &&str| line.contains("rfc9004.burst_frames.64,") && line.ends_with(",true,");
+    let bound = |line: &&str| line.contains("rfc9004.burst_frames.64,") && line.ends_with(",true,,,false");
     assert!(status == Some(0) && told.lines().filter(bound).count() == 1, "{told}");
     let (status, told) = table(&["soak", "cable", "--size", "9999", "--rate", "1k", "--time", "0.1"]);
     let lines: Vec<&str> = told.lines().collect();
     let [head, wrong] = lines[..] else { panic!("{told}") };
-    assert!(status == Some(1) && head.ends_with(",options,at_least,invalid"), "{told}");
+    assert!(
+        status == Some(1) && head.ends_with(",options,at_least,invalid,modifier,tester_limited"),
+        "{told}"
+    );
     assert!(
         wrong.starts_with("test soak,cable,1,,9999,,,,,0,") && wrong.contains("its longest is 9234"),
         "{told}"

@@ -187,7 +187,7 @@ fn serve(known: Known<'_>, who: SocketAddr, began: Instant, wheel: &Wheel) -> Re
             other => {
                 in_trial = match other {
                     Ask::Prepare(_) => true,
-                    Ask::Finish | Ask::Plan(_) => false,
+                    Ask::Finish | Ask::Plan(_) | Ask::Cut => false,
                     _ => in_trial,
                 };
                 match &mut driven {
@@ -215,6 +215,7 @@ fn drive(channel: &mut Channel, driven: &mut Driven<'_>, asked: Ask) -> Result<(
         Ask::Go(start_ns) => told(channel, &driven.post().and_then(|post| post.go(start_ns))),
         Ask::Progress(count) => told(channel, &driven.post().and_then(|post| post.progress(count))),
         Ask::Finish => told(channel, &driven.post().and_then(|post| post.finish())),
+        Ask::Cut => told(channel, &driven.post().map(|post| post.cut())),
         // Answered without interfaces too.
         Ask::Hello | Ask::Counters | Ask::Open(..) | Ask::Close | Ask::Abandon => Ok(()),
     }

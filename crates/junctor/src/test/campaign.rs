@@ -5,6 +5,7 @@
 //! and whatever `junctor test` can do, a campaign can. A result is in its file before the next run begins, and so is what a run found
 //! that failed or was interrupted: a part, which is reported as such until a whole takes its place.
 
+mod modifier;
 mod plan;
 mod store;
 
@@ -15,11 +16,11 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 use super::output::csv;
-use super::record::{All, FORM, Record};
+use super::record::{All, FORM, Record, by_cause, join, named};
 use super::{interrupt, report};
 use crate::progress::Progress;
 use crate::report::{Document, markdown, page, text};
-use crate::{cli, exit, files, measure};
+use crate::{cli, files, measure};
 use plan::{Plan, Run};
 use store::{Place, Store};
 
@@ -29,23 +30,31 @@ use store::{Place, Store};
   devices = [\"self:conf/ip-router.click\", \"passthrough\"]   as on the command line of junctor test
   sizes = [64, 512, 1518]       frame sizes in bytes
   cores = [1, 2]                of each device (-j) [default: 1]; those that are not of this machine's cores take 1 only
+  modifiers = [\"none\", \"broadcast\", \"filters\"]
+                                all is done without, and then again with each by itself [default: none]: broadcast, management
+                                and routing frames beside the test's, filters, networks, bursts, burst=16, flows-per-port=1,
+                                random-ports or mesh, which are options of junctor test
   options = [\"--one-way\"]       for every run
 
   [[procedure]]
   test = \"rfc2544\"              any procedure of junctor test
   options = [\"--loss\"]          its own
+  sizes = [64]                  its own, instead of the file's, like
+  modifiers = [\"none\"]
 
 Each finished run is written to DIR/runs at once. What fails is listed with its cause, and the campaign goes on; what such a run,
 or one that was interrupted, has found until then is kept in DIR/runs too (....part.json) and reported as a part. --resume skips
 what is done and measures the rest, also what failed or is a part, and what was measured with a configuration that has changed
 since, or is in another form. What another version or machine has measured is kept; that is said, here and in the report.
-In the end DIR has report.html, campaign.json, campaign.csv and campaign.md over all.
+In the end, also of a campaign that is interrupted, DIR has report.html, campaign.json, campaign.csv and campaign.md over all that
+is known, with one conformance ledger: what is asked of a suite is met if its runs meet it together.
 
 Exit status: 0 if every run has a whole result, 1 if one has not, 2 if the file is wrong.
 
 Examples:
   junctor test campaign conf/campaign.toml --dir results
   junctor test campaign conf/campaign.toml --dir results --resume
+  junctor test campaign conf/campaign-rfc2544.toml           the whole of RFC 2544
   junctor test compare monday/campaign.json tuesday/campaign.json")]
 pub(super) struct Args {
     /// What to measure.
@@ -87,38 +96,63 @@ pub(super) fn main(args: &Args) -> u8 {
     if let Err(why) = interrupt::heed() {
         return cli::fail(why);
     }
-    match do_what_is_left(&plan, &store) {
-        Ok((all, Some(signal))) => stopped(&plan, &directory, &all, signal),
-        Ok((all, None)) => finish(args, &plan, &directory, &all),
-        Err(why) => cli::fail(why),
+    let Done { all, stopped } = do_what_is_left(&plan, &store);
+    let status = finish(args, &plan, &directory, &all, stopped.is_none());
+    match stopped {
+        Some(stop) => stop.tell(&plan, &directory, &all),
+        None => status,
     }
 }
 
-/// What is told of a campaign that was interrupted.
-fn stopped(plan: &Plan, directory: &Path, all: &All, signal: i32) -> u8 {
+/// What came of a campaign, as far as it went.
+struct Done {
+    all: All,
+    stopped: Option<Stop>,
+}
+
+/// Why a campaign went no further.
+enum Stop {
+    /// A signal.
+    Signal(i32),
+    /// A result could not be kept.
+    NoPlace(String),
+}
+
+impl Stop {
+    fn cause(&self) -> String {
+        match self {
+            Stop::Signal(signal) => interrupt::cause(*signal),
+            Stop::NoPlace(why) => why.clone(),
+        }
+    }
+
+    /// Says how far the campaign came.
+    fn tell(&self, plan: &Plan, directory: &Path, all: &All) -> u8 {
+        let signal = match self {
+            Stop::NoPlace(why) => return cli::fail(why),
+            Stop::Signal(signal) => *signal,
+        };
+        cli::fail(format!(
+            "{}: {}; what they found is kept in {}; --resume does the others",
+            interrupt::cause(signal),
+            how_far(all, plan.runs.len()),
+            directory.join("runs").display()
+        ));
+        interrupt::status(signal)
+    }
+}
+
+/// How many runs are done, and how many in part.
+fn how_far(all: &All, runs: usize) -> String {
     let parts = match all.parts() {
         0 => String::new(),
         n => format!(", and of {n} a part"),
     };
-    cli::fail(format!(
-        "{}: {} of {} runs are done{parts}; what they found is kept in {}; --resume does the others",
-        interrupt::cause(signal),
-        all.records.len() - all.parts(),
-        plan.runs.len(),
-        directory.join("runs").display()
-    ));
-    interrupt::status(signal)
+    format!("{} of {runs} runs are done{parts}", all.records.len() - all.parts())
 }
 
-/// Does what is not done yet, as far as no signal ends it.
-fn do_what_is_left(plan: &Plan, store: &Store) -> Result<(All, Option<i32>), String> {
-    let mut all = All {
-        command: "test campaign".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        form: FORM.to_owned(),
-        records: Vec::new(),
-        invalid: Vec::new(),
-    };
+/// Does what is not done yet, as far as nothing ends it. Of the others, what is known from before is told.
+fn do_what_is_left(plan: &Plan, store: &Store) -> Done {
     let known: Vec<Known> = plan.runs.iter().map(|run| known(run, store)).collect();
     let done = known.iter().filter(|known| known.whole.is_some()).count();
     if done > 0 {
@@ -126,32 +160,64 @@ fn do_what_is_left(plan: &Plan, store: &Store) -> Result<(All, Option<i32>), Str
     }
     tell_strangers(&known);
     let mut progress = Progress::new(plan.runs.len() - done);
+    let (mut records, mut invalid, mut stopped) = (Vec::new(), Vec::new(), None);
     for (run, known) in plan.runs.iter().zip(known) {
-        let options = &run.options;
-        if let Some(record) = known.whole {
-            all.records.push(record.with_options(options));
-            continue;
+        let is_done = known.whole.is_some();
+        let came = match (known, &stopped) {
+            (Known { whole: Some(record), .. }, _) => Came { record: Some(record), cause: None },
+            (known, None) => {
+                let (came, stop) = one_more(run, known, store, &mut progress);
+                stopped = stop;
+                came
+            }
+            (known, Some(_)) => not_begun(known),
+        };
+        if !is_done && stopped.is_none() {
+            progress.step();
         }
-        if let Some(signal) = interrupt::came() {
-            return Ok((all, Some(signal)));
-        }
-        progress.part(&run.name);
-        let place = store.reserve(&run.key)?;
-        let Came { record, cause } = keep(carry_out(run), known.part, place)?;
-        let (part, is_whole) = (record.is_some(), cause.is_none());
-        all.records.extend(record.map(|record| record.with_options(options)));
-        if let Some(cause) = cause {
-            let what = if part { "not all was measured" } else { "no result" };
-            progress.say(&format!("{}: {what}: {cause}", run.name));
-            all.invalid.push(run.failed(cause, part));
-        }
-        if let Some(signal) = interrupt::came().filter(|_| !is_whole) {
-            return Ok((all, Some(signal)));
-        }
-        progress.step();
+        invalid.extend(came.cause.map(|cause| run.failed(cause, came.record.is_some())));
+        records.extend(came.record.map(|record| run.label(record)));
     }
-    Ok((all, None))
+    let all = All {
+        command: "test campaign".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        form: FORM.to_owned(),
+        ledger: join(&records),
+        records,
+        invalid,
+        interrupted: stopped.as_ref().map(Stop::cause),
+    };
+    Done { all, stopped }
 }
+
+/// Carries a run out and keeps what comes of it; with what stops the campaign, if something does.
+fn one_more(run: &Run, known: Known, store: &Store, progress: &mut Progress) -> (Came, Option<Stop>) {
+    if let Some(signal) = interrupt::came() {
+        return (not_begun(known), Some(Stop::Signal(signal)));
+    }
+    progress.part(&run.name);
+    let place = match store.reserve(&run.key) {
+        Ok(place) => place,
+        Err(why) => return (not_begun(known), Some(Stop::NoPlace(why))),
+    };
+    let (came, kept) = keep(carry_out(run), known.part, place);
+    if let Some(cause) = &came.cause {
+        let what = if came.record.is_some() { "not all was measured" } else { "no result" };
+        progress.say(&format!("{}: {what}: {cause}", run.name));
+    }
+    let signal = interrupt::came().filter(|_| came.cause.is_some()).map(Stop::Signal);
+    let stop = kept.err().map(Stop::NoPlace).or(signal);
+    (came, stop)
+}
+
+/// What is known of a run before which the campaign has ended.
+fn not_begun(known: Known) -> Came {
+    let cause = NOT_BEGUN.to_owned();
+    Came { record: known.part.map(|part| part.with_cause(&cause)), cause: Some(cause) }
+}
+
+/// Why there is no result of a run before which the campaign has ended.
+const NOT_BEGUN: &str = "not begun: the campaign was interrupted before";
 
 /// What came of a run.
 struct Came {
@@ -161,21 +227,21 @@ struct Came {
     cause: Option<String>,
 }
 
-/// Puts what came of a run where it stays. Where it failed again, the greater of both parts does.
-fn keep(came: Came, before: Option<Record>, place: Place) -> Result<Came, String> {
+/// Puts what came of a run where it stays. Where it failed again, the greater of both parts does. What cannot be kept is told all the same.
+fn keep(came: Came, before: Option<Record>, place: Place) -> (Came, Result<(), String>) {
     let size = |record: &Option<Record>| record.as_ref().map(Record::found);
-    match (&came.record, &came.cause) {
-        (Some(record), None) => place.keep(record.json().as_bytes())?,
+    let kept = match (&came.record, &came.cause) {
+        (Some(record), None) => place.keep(record.json().as_bytes()),
         (Some(record), Some(_)) if size(&came.record) >= size(&before) => {
-            place.keep_part(record.json().as_bytes())?;
+            place.keep_part(record.json().as_bytes())
         }
         (_, Some(cause)) => {
             let record = before.map(|record| record.with_cause(cause));
-            return Ok(Came { record, cause: came.cause });
+            return (Came { record, cause: came.cause }, Ok(()));
         }
-        (None, None) => {}
-    }
-    Ok(came)
+        (None, None) => Ok(()),
+    };
+    (came, kept)
 }
 
 /// What earlier campaigns have left of a run.
@@ -278,11 +344,12 @@ fn said(stderr: &[u8]) -> Option<String> {
     Some(lines.collect::<Vec<_>>().join("; ")).filter(|said| !said.is_empty())
 }
 
-/// The report over all.
-fn finish(args: &Args, plan: &Plan, directory: &Path, all: &All) -> u8 {
+/// The report over all: each of its files that can be written, and why others cannot.
+fn finish(args: &Args, plan: &Plan, directory: &Path, all: &All, is_whole: bool) -> u8 {
     let document = document(plan, all);
     // A map's keys are strings and no number is infinite: nothing of this fails.
     let json = serde_json::to_string(all).unwrap_or_default() + "\n";
+    let mut unwritten = false;
     for (name, text) in [
         ("campaign.json", json.clone()),
         ("campaign.csv", csv(&all.records, &all.invalid)),
@@ -290,20 +357,26 @@ fn finish(args: &Args, plan: &Plan, directory: &Path, all: &All) -> u8 {
         ("report.html", page::render(&document)),
     ] {
         let path = directory.join(name);
-        if let Err(why) = files::replace(&path, |file| file.write_all(text.as_bytes())) {
-            return cli::fail(format!(
-                "cannot write {}: {why}; the results of all runs are in {}, and --resume writes the report",
-                path.display(),
-                directory.join("runs").display()
-            ));
+        match files::replace(&path, |file| file.write_all(text.as_bytes())) {
+            Ok(()) => errln!("{}", path.display()),
+            Err(why) => {
+                unwritten = true;
+                cli::fail(format!("cannot write {}: {why}", path.display()));
+            }
         }
-        errln!("{}", path.display());
     }
     let printed = if args.json { json } else { text::render(&document) };
-    match cli::print_or_fail(printed.as_bytes()) {
-        exit::SUCCESS if !all.invalid.is_empty() => cli::fail(unfinished(all, plan.runs.len())),
-        status => status,
+    let mut status = cli::print_or_fail(printed.as_bytes());
+    if unwritten {
+        status = cli::fail(format!(
+            "the results of all runs are in {}, and --resume writes the report",
+            directory.join("runs").display()
+        ));
     }
+    if is_whole && !all.invalid.is_empty() {
+        status = cli::fail(unfinished(all, plan.runs.len()));
+    }
+    status
 }
 
 /// How many runs have no result, or only a part.
@@ -320,16 +393,31 @@ fn unfinished(all: &All, runs: usize) -> String {
 fn document(plan: &Plan, all: &All) -> Document {
     let mut document = report::document(&all.records);
     document.title.clone_from(&plan.title);
+    let mut lacks = Vec::new();
+    let (not_begun, failed): (Vec<_>, Vec<_>) =
+        all.invalid.iter().filter(|failed| !failed.part).partition(|failed| failed.cause == NOT_BEGUN);
+    if let Some(cause) = &all.interrupted {
+        document.title += " (interrupted)";
+        let done = how_far(all, plan.runs.len());
+        lacks.push(format!("The campaign is not complete: {cause}. {done}; --resume does the others."));
+    }
+    if !not_begun.is_empty() {
+        let runs: Vec<&str> = not_begun.iter().map(|failed| failed.run.as_str()).collect();
+        let were = if runs.len() == 1 { "run was" } else { "runs were" };
+        lacks.push(format!("{} {were} not begun: {}.", runs.len(), named(&runs)));
+    }
     // Of a part, its record says what it lacks.
-    let failed = all.invalid.iter().filter(|failed| !failed.part);
-    let failed = failed.map(|failed| format!("{}: no result: {}", failed.run, failed.cause));
+    let causes = by_cause(failed.iter().copied()).into_iter();
+    lacks.extend(causes.map(|(runs, cause)| format!("{runs}: no result: {cause}")));
     let origins: BTreeSet<String> = all.records.iter().map(origin).collect();
-    let several = (origins.len() > 1).then(|| {
+    if origins.len() > 1 {
         let origins = origins.into_iter().collect::<Vec<_>>().join(" ");
-        format!("The runs are not all of one machine and version, so what tells them apart may be these: {origins}")
-    });
+        lacks.push(format!(
+            "The runs are not all of one machine and version, so what tells them apart may be these: {origins}"
+        ));
+    }
     if let Some(note) = document.notes.iter_mut().find(|note| note.class == "lacks") {
-        note.items.splice(0..0, failed.chain(several));
+        note.items.splice(0..0, lacks);
     }
     document
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::record::{All, FORM, Failed, Record};
+use super::mlr;
+use super::record::{All, FORM, Failed, Record, by_cause, with_modifier};
 use crate::report::{Cell, Document, Note, Origin, Section, Table, digits, text};
 use crate::{cli, exit};
 use pair::{Compared, Lacking, Pair, Verdict};
@@ -20,8 +21,9 @@ use pair::{Compared, Lacking, Pair, Verdict};
     after_help = "Each quantity that both have is compared by Welch's t-test on its runs: a confidence interval of the difference of the means,
 and a p-value, corrected for the number of quantities (Holm). It is called better or worse if that is below 1 - confidence and the
 means differ by more than the margin. A quantity with a single run on either side decides nothing: repeat tests with --repeat 5.
-Rates of which the tester was the limit are lower bounds, and count only where a bound decides. Quantities that only one of
-the two has are named, and so is why not all was measured.
+Rates of which the tester was the limit are lower bounds, and count only where a bound decides. What was measured at another load
+than was asked for, because the tester did not send all of it or sent it in lumps (tester_limited), decides nothing. Quantities
+that only one of the two has are named, and so is why not all was measured.
 
 Exit status: 0 if nothing is worse; 1 if something is, if nothing can be told, or if B is incomplete: it lacks a quantity that A
 has, or it failed and A did not; 2 if the two are unlike (procedure and its own demands, frame sizes, address family, modifiers,
@@ -105,7 +107,8 @@ struct Side {
 
 /// Why runs of a side have no result, in words.
 fn failed<'a>(name: &'a str, side: &'a Side) -> impl Iterator<Item = String> + 'a {
-    side.failed.iter().map(move |failed| format!("{name} has no result of {}: {}", failed.run, failed.cause))
+    let causes = by_cause(&side.failed).into_iter();
+    causes.map(move |(runs, cause)| format!("{name} has no result of {runs}: {cause}"))
 }
 
 /// The records of a test or a campaign.
@@ -115,7 +118,9 @@ fn read(path: &Path) -> Result<Side, String> {
         format!("{name}: {why}; name what a test printed with --json, or a campaign's campaign.json")
     })?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|why| {
-        format!("{name}, line {}: this is no JSON: {why}; it is what a test prints with --json", why.line())
+        let said = why.to_string();
+        let said = said.split(" at line ").next().unwrap_or_default();
+        format!("{name}, line {}: this is no JSON: {said}; name what a test printed with --json", why.line())
     })?;
     if value["form"] != FORM {
         let form = value["form"].as_str().unwrap_or("none");
@@ -133,10 +138,14 @@ fn read(path: &Path) -> Result<Side, String> {
     // A part is among the records, and they say what it lacks.
     failed.retain(|failed| !failed.part);
     if records.iter().all(|record| record.results.is_empty()) {
-        return Err(format!("{name}: there is no result in it"));
+        let causes = by_cause(&failed).into_iter().map(|(runs, cause)| format!("; {runs}: {cause}"));
+        return Err(format!("{name}: there is no result in it{}", causes.collect::<String>()));
     }
     Ok(Side { records, failed })
 }
+
+/// What tells runs of a campaign apart: procedure and modifier, device, workers, frame sizes.
+type Key = ((String, String), String, usize, Vec<usize>);
 
 /// Which record of A stands beside which of B.
 fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, String> {
@@ -145,8 +154,9 @@ fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, String> 
         return Ok(vec![Pair { a, b, nth: 0 }]);
     }
     // In campaigns devices and workers are what is varied, so they tell runs apart.
-    let key = |record: &Record| {
-        (record.command.clone(), record.device().to_owned(), record.workers(), record.sizes_asked())
+    let key = |record: &Record| -> Key {
+        let of_procedure = (record.command.clone(), record.modifier().to_owned());
+        (of_procedure, record.device().to_owned(), record.workers(), record.sizes_asked())
     };
     // A file may have a procedure several times, with other options: their order tells them apart.
     let numbered = |records: &'a [Record]| {
@@ -159,10 +169,11 @@ fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, String> 
         records.iter().map(number).collect::<BTreeMap<_, &Record>>()
     };
     let (of_a, of_b) = (numbered(a), numbered(b));
-    let only = |this: &BTreeMap<_, &Record>, other: &BTreeMap<_, &Record>| {
-        this.keys().find(|key| !other.contains_key(*key)).map(|((command, device, workers, sizes), nth)| {
+    let only = |this: &BTreeMap<(Key, usize), &Record>, other: &BTreeMap<(Key, usize), &Record>| {
+        this.keys().find(|key| !other.contains_key(*key)).map(|(((command, modifier), device, workers, sizes), nth)| {
             let again = if *nth > 0 { format!(" (run {} of these)", nth + 1) } else { String::new() };
-            format!("{command} of {device} with {workers} workers and frames of {sizes:?} bytes{again}")
+            let modifier = with_modifier(modifier);
+            format!("{command} of {device} with {workers} workers and frames of {sizes:?} bytes{modifier}{again}")
         })
     };
     if let Some(run) = only(&of_a, &of_b) {
@@ -195,7 +206,6 @@ fn alike(a: &Record, b: &Record) -> Result<(), String> {
         ("seconds", "the lengths of the trials", Value::Null),
         ("trial_s", "the lengths of the trials (--trial)", Value::Null),
         ("stragglers_s", "the times for stragglers (--stragglers)", json!(2.0)),
-        ("asked", "the demands on the procedure", Value::Null),
     ] {
         // Records of before do not have all of these.
         let of = |record: &Record| match record.conditions.get(name) {
@@ -209,6 +219,10 @@ fn alike(a: &Record, b: &Record) -> Result<(), String> {
             return Err(format!("{what} differ: {left} and {right}"));
         }
     }
+    let (left, right) = (asked(a), asked(b));
+    if left != right {
+        return Err(format!("the demands on the procedure differ: {left} and {right}"));
+    }
     let (left, right) = (modifiers(a), modifiers(b));
     if left != right {
         return Err(format!(
@@ -218,6 +232,17 @@ fn alike(a: &Record, b: &Record) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// What was asked of the procedure beyond what all are, goals among it.
+fn asked(record: &Record) -> Value {
+    let all = record.conditions.get("asked").and_then(Value::as_object);
+    let mut all = all.cloned().unwrap_or_default();
+    match mlr::goals(record) {
+        goals if goals.is_empty() => {}
+        goals => drop(all.insert("goals".to_owned(), goals.into())),
+    }
+    if all.is_empty() { Value::Null } else { Value::Object(all) }
 }
 
 /// What was changed about the frames. A command that sets filters is the device's own, and may be another.
@@ -340,14 +365,19 @@ fn row(compared: &Compared<'_>) -> Vec<Cell> {
 }
 
 fn object(args: &Args, all: &[Compared<'_>], verdict: Verdict, notes: &[String], lacking: &Lacking) -> Value {
-    let side = |s: &tester::search::Summary| json!({ "mean": s.mean, "stdev": s.stdev, "runs": s.count });
+    let side = |s: &tester::search::Summary, at_least: bool, limited: bool| {
+        json!({
+            "mean": s.mean, "stdev": s.stdev, "runs": s.count, "at_least": at_least, "tester_limited": limited,
+        })
+    };
     let quantities: Vec<Value> = all
         .iter()
         .map(|c| {
             let test = c.test.as_ref();
             json!({
                 "name": c.name, "size": c.quantity.size, "unit": c.quantity.unit, "better": c.quantity.better,
-                "a": side(&c.a), "b": side(&c.b), "difference": c.b.mean - c.a.mean,
+                "a": side(&c.a, c.bounds.0, c.limited.0), "b": side(&c.b, c.bounds.1, c.limited.1),
+                "difference": c.b.mean - c.a.mean,
                 "low": test.map(|t| t.low), "high": test.map(|t| t.high), "p": test.map(|t| t.p),
                 "p_holm": test.map(|_| c.p_holm), "verdict": c.verdict.word(), "why": c.why,
             })

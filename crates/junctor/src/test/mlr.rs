@@ -2,11 +2,12 @@
 //! `junctor test mlr`: several rates from one search (RFC 9971), each by a goal of its own.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tester::search::mlr::{self, Goal, GoalResult, Parameters};
 
-use super::record::Found;
+use super::record::{Found, Record};
 use super::search::{Profile, Search, Site, each_size};
 
 /// NDR and PDR, or other goals, by multiple loss ratio search (RFC 9971).
@@ -77,8 +78,35 @@ impl Named {
     }
 }
 
+/// The goals of a record, for comparisons; none of other procedures. Records of before have them in these words among what was asked for.
+pub(super) fn goals(record: &Record) -> Vec<String> {
+    let list = |of: Option<&Value>| of.and_then(Value::as_array).cloned();
+    match (list(record.conditions.get("goals")), record.conditions.get("asked")) {
+        (Some(told), _) => told.iter().map(|goal| Named::read(goal).to_string()).collect(),
+        (None, asked) => {
+            let words = list(asked.and_then(|asked| asked.get("goals"))).unwrap_or_default();
+            words.iter().filter_map(|goal| goal.as_str().map(str::to_owned)).collect()
+        }
+    }
+}
+
 /// Attributes as RFC 9971 calls them.
 impl Named {
+    /// As it was told. What is not there is nothing, which no goal has.
+    fn read(told: &Value) -> Named {
+        let number = |name: &str| told[name].as_f64().unwrap_or_default();
+        let time = |name: &str| Duration::try_from_secs_f64(number(name)).unwrap_or_default();
+        let goal = Goal {
+            loss_ratio: number("goal_loss_ratio"),
+            exceed_ratio: number("goal_exceed_ratio"),
+            width: number("goal_width"),
+            initial_trial: time("goal_initial_trial_duration_s"),
+            final_trial: time("goal_final_trial_duration_s"),
+            duration_sum: time("goal_duration_sum_s"),
+        };
+        Named { name: told["name"].as_str().unwrap_or_default().to_owned(), goal }
+    }
+
     fn told(&self) -> Value {
         let Goal { loss_ratio, exceed_ratio, width, initial_trial, final_trial, duration_sum } = self.goal;
         json!({
@@ -134,7 +162,6 @@ impl Mlr {
 pub(super) fn main(args: &Mlr) -> u8 {
     let goals = args.goals();
     each_size(&args.search, "test mlr", |site, found| {
-        found.ask(json!({ "goals": goals.iter().map(Named::to_string).collect::<Vec<_>>() }));
         let mut parameters = match args.search.profile {
             Profile::Rfc => Parameters::rfc(site.rate_max),
             Profile::Quick => Parameters::quick(site.rate_max),
@@ -212,8 +239,6 @@ fn tell(site: &Site, goal: &str, result: &GoalResult, linked: bool, found: &mut 
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -245,5 +270,20 @@ mod tests {
             let why = Named::parse(bad).expect_err(bad);
             assert!(why.contains(what), "{bad}: {why}");
         }
+    }
+
+    #[test]
+    fn goals_are_the_same_however_they_were_told() {
+        let goals = ["ndr", "pdr width=0.7 loss=0.5 initial=0.05 final=0.3 sum=3.3"]
+            .map(|text| Named::parse(text).expect("a goal"));
+        let record = |conditions: Value| {
+            Found::default().record("test mlr", conditions.as_object().cloned().unwrap_or_default())
+        };
+        let told = record(json!({ "goals": goals.iter().map(Named::told).collect::<Vec<_>>() }));
+        let before =
+            record(json!({ "asked": { "goals": goals.iter().map(Named::to_string).collect::<Vec<_>>() } }));
+        assert_eq!(super::goals(&told), super::goals(&before));
+        assert_eq!(super::goals(&told).len(), 2);
+        assert!(super::goals(&record(json!({ "asked": { "at": 1 } }))).is_empty());
     }
 }

@@ -87,9 +87,23 @@ fn rescue(json: &str) {
 }
 
 /// What the columns of a table are.
-const COLUMNS: [&str; 14] = [
-    "command", "device", "workers", "name", "size", "unit", "value", "min", "max", "runs", "started",
-    "options", "at_least", "invalid",
+const COLUMNS: [&str; 16] = [
+    "command",
+    "device",
+    "workers",
+    "name",
+    "size",
+    "unit",
+    "value",
+    "min",
+    "max",
+    "runs",
+    "started",
+    "options",
+    "at_least",
+    "invalid",
+    "modifier",
+    "tester_limited",
 ];
 
 /// A line for each result, and for each cause for which there is none.
@@ -127,6 +141,8 @@ fn lines(record: &Record) -> Vec<[String; COLUMNS.len()]> {
             record.options().to_owned(),
             q.map(|q| q.is_bound().to_string()).unwrap_or_default(),
             invalid,
+            record.modifier().to_owned(),
+            q.map(|q| q.tester_limited.to_string()).unwrap_or_default(),
         ]
     };
     let concerns =
@@ -142,7 +158,7 @@ fn lines(record: &Record) -> Vec<[String; COLUMNS.len()]> {
 
 /// That of a run of which nothing is known.
 fn failure(failed: &Failed) -> [String; COLUMNS.len()] {
-    let Failed { command, device, workers, size, options, cause, .. } = failed;
+    let Failed { command, device, workers, size, options, modifier, cause, .. } = failed;
     let mut line = [(); COLUMNS.len()].map(|()| String::new());
     for (column, text) in [
         ("command", command.clone()),
@@ -151,6 +167,7 @@ fn failure(failed: &Failed) -> [String; COLUMNS.len()] {
         ("size", size.to_string()),
         ("runs", 0.to_string()),
         ("options", options.clone()),
+        ("modifier", modifier.clone()),
         ("invalid", cause.clone()),
     ] {
         line.iter_mut()

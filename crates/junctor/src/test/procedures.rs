@@ -560,6 +560,7 @@ pub(super) fn soak(site: &mut Site, parameters: &soak::Parameters, found: &mut F
             "             the tester did not keep up in {} bins: what was lost there may be its fault\n",
             report.bins_unsent
         );
+        found.limited(&format!("test.{}", site.prefix("soak")));
     }
     if report.timeline.is_doubtful(lost) {
         text += &format!(

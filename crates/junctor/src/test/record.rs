@@ -13,9 +13,13 @@ use tester::search::{Ledger, Sizes};
 use crate::measure::{self, Measured};
 use crate::report::Axis;
 
+mod failed;
+mod joined;
 mod trials;
 
-pub(crate) use trials::{Managed, TrialRow};
+pub(crate) use failed::{Failed, by_cause, named};
+pub(crate) use joined::{Joined, join, run_name, with_modifier};
+pub(crate) use trials::{FlowRow, Managed, TrialRow};
 
 /// The form of [`Record`]; another number means that older readers are misled.
 pub(crate) const FORM: &str = "junctor-test-1";
@@ -64,8 +68,14 @@ pub(crate) struct All {
     pub(crate) form: String,
     /// Parts of a run's results among them.
     pub(crate) records: Vec<Record>,
+    /// What became of each demand in all runs together. Campaigns of before have none.
+    #[serde(default)]
+    pub(crate) ledger: Vec<Joined>,
     /// Runs without a result, or with a part of it only.
     pub(crate) invalid: Vec<Failed>,
+    /// Why not all runs were begun, if so.
+    #[serde(default)]
+    pub(crate) interrupted: Option<String>,
 }
 
 impl All {
@@ -73,28 +83,6 @@ impl All {
     pub(crate) fn parts(&self) -> usize {
         self.invalid.iter().filter(|failed| failed.part).count()
     }
-}
-
-/// Why a run has no result, or not all of it. Campaigns of before told only the run and the cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Failed {
-    /// Which, for people.
-    pub(crate) run: String,
-    /// As a record of it would have these.
-    #[serde(default)]
-    pub(crate) command: String,
-    #[serde(default)]
-    pub(crate) device: String,
-    #[serde(default)]
-    pub(crate) workers: usize,
-    #[serde(default)]
-    pub(crate) size: usize,
-    #[serde(default)]
-    pub(crate) options: String,
-    /// What it found before is among the records.
-    #[serde(default)]
-    pub(crate) part: bool,
-    pub(crate) cause: String,
 }
 
 /// A named quantity.
@@ -330,11 +318,13 @@ impl Found {
         self.results.iter_mut().filter(|known| known.name == name).for_each(|known| known.at_least = true);
     }
 
-    /// Says of all quantities of this size whose names begin so that the tester did not send all that was due.
+    /// Says of all quantities of this size whose names begin with these parts that the tester did not send all that was due.
     pub(crate) fn limited(&mut self, begin: &str) {
-        let size = self.size;
-        let known =
-            self.results.iter_mut().filter(|known| known.size == size && known.name.starts_with(begin));
+        let (size, begin) = (self.size, begin.trim_end_matches('.'));
+        let is_such = |name: &str| {
+            name.strip_prefix(begin).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let known = self.results.iter_mut().filter(|known| known.size == size && is_such(&known.name));
         known.for_each(|known| known.tester_limited = true);
     }
 
@@ -469,12 +459,23 @@ impl Record {
         self.condition("options")
     }
 
-    /// The same with these options, if there are any.
-    pub(crate) fn with_options(mut self, options: &str) -> Record {
-        if !options.is_empty() {
-            self.conditions.insert("options".to_owned(), options.into());
+    /// The modifier under which a campaign has run it, `none` among them; empty where a campaign tells of none.
+    pub(crate) fn modifier(&self) -> &str {
+        self.condition("modifier")
+    }
+
+    /// The same with this condition, if there is anything to say.
+    pub(crate) fn with_label(mut self, condition: &str, label: &str) -> Record {
+        if !label.is_empty() {
+            self.conditions.insert(condition.to_owned(), label.into());
         }
         self
+    }
+
+    /// How a campaign calls such a run.
+    pub(crate) fn run_name(&self) -> String {
+        let sizes = self.sizes_asked();
+        run_name(self.procedure(), self.options(), self.device(), &sizes, self.workers(), self.modifier())
     }
 
     /// Whether it tells anything of the device: a result, or a trial that says something.

@@ -5,6 +5,7 @@
 //! one plot, demands the ledger. A new procedure needs nothing here.
 
 mod ledger;
+mod modified;
 mod rates;
 mod tables;
 
@@ -12,7 +13,7 @@ use std::collections::BTreeSet;
 
 use tester::genome::Genome;
 
-use super::record::{Curve, Record};
+use super::record::{Curve, Record, with_modifier};
 use crate::measure;
 use crate::report::{Cell, Document, Note, Origin, Plot, Section, Series, Table};
 
@@ -21,10 +22,12 @@ pub(super) fn document(records: &[Record]) -> Document {
     let names = Names::of(records);
     let mut sections = vec![rates::by_size(records, &names)];
     sections.extend(rates::by_workers(records));
+    sections.push(modified::section(records));
     sections.extend(curves(records, &names));
     sections.push(tables::results(records, &names));
     sections.push(ledger::section(records));
     sections.push(tables::trials(records, &names));
+    sections.push(tables::flows(records, &names));
     sections.push(tables::machines(records, &names));
     sections.push(how(records, &names));
     sections.extend(mixes(records));
@@ -40,10 +43,11 @@ pub(super) fn document(records: &[Record]) -> Document {
     Document { title: title(records), subtitle: subtitle(records), notes, marks: false, sections }
 }
 
-/// By what records are told apart: procedures, their options, devices and workers, if there are several.
+/// By what records are told apart: procedures, their options, modifiers, devices and workers, if there are several.
 struct Names {
     procedures: bool,
     options: bool,
+    modifiers: bool,
     devices: bool,
     workers: bool,
 }
@@ -55,6 +59,7 @@ impl Names {
         Names {
             procedures: several(&|r| r.command.clone()),
             options: several(&|r| r.options().to_owned()),
+            modifiers: several(&|r| r.modifier().to_owned()),
             devices: several(&|r| r.device().to_owned()),
             workers: several(&|r| r.workers().to_string()),
         }
@@ -72,7 +77,9 @@ impl Names {
         if self.workers {
             parts.push(workers(record.workers()));
         }
-        parts.join(", ")
+        let modifier = if self.modifiers { with_modifier(record.modifier()) } else { String::new() };
+        let who = parts.join(", ") + &modifier;
+        who.trim_start_matches(", ").to_owned()
     }
 
     /// Before what is said of a record's device; empty if there is only one.
@@ -156,7 +163,8 @@ fn subtitle(records: &[Record]) -> String {
 fn findings(records: &[Record]) -> Vec<String> {
     let [record] = records else {
         let devices: BTreeSet<&str> = records.iter().map(Record::device).collect();
-        return vec![format!("{} runs of {} devices under test.", records.len(), devices.len())];
+        let many = if devices.len() == 1 { "device" } else { "devices" };
+        return vec![format!("{} runs of {} {many} under test.", records.len(), devices.len())];
     };
     let told = |q: &&super::record::Quantity| rates::is_rate(q);
     let sentence = |q: &super::record::Quantity| {
@@ -184,39 +192,63 @@ fn losses(record: &Record) -> impl Iterator<Item = String> {
 
 /// What a reader must know before believing a figure.
 fn remarks(records: &[Record], names: &Names) -> Vec<String> {
+    // What is the same of several is said once.
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
+    let groups = groups(records, |r| names.who(r));
+    for (who, group) in &groups {
+        for remark in remarks_on(group) {
+            match all.iter_mut().find(|(known, _)| *known == remark) {
+                Some((_, of)) if of.contains(who) => {}
+                Some((_, of)) => of.push(who.clone()),
+                None => all.push((remark, vec![who.clone()])),
+            }
+        }
+    }
+    let told = |(remark, of): (String, Vec<String>)| match of.len() {
+        many if many == groups.len() && (many > 1 || of[0].is_empty()) => remark,
+        many if many > NAMED => format!("{}; and {} more: {remark}", of[..NAMED].join("; "), many - NAMED),
+        _ => format!("{}: {remark}", of.join("; ")),
+    };
+    all.into_iter().map(told).collect()
+}
+
+/// So many of whom a remark is are named.
+const NAMED: usize = 4;
+
+/// The same of one device's records.
+fn remarks_on(group: &[&Record]) -> Vec<String> {
     let mut all = Vec::new();
-    for (who, group) in groups(records, |r| names.who(r)) {
-        let who = if who.is_empty() { who } else { format!("{who}: ") };
-        for cause in group.iter().flat_map(|r| &r.invalid) {
-            let size = cause.size.map(|size| format!("{size} bytes: ")).unwrap_or_default();
-            all.push(format!("{who}{size}not all was measured: {}", cause.cause));
-        }
-        if group.iter().flat_map(|r| &r.results).any(|quantity| quantity.is_bound()) {
-            all.push(format!(
-                "{who}where a rate is called reached, or a value has ≥, the tester, or the most that was tried, was the limit: the device may do more."
+    for cause in group.iter().flat_map(|r| &r.invalid) {
+        let size = cause.size.map(|size| format!("{size} bytes: ")).unwrap_or_default();
+        all.push(format!("{size}not all was measured: {}", cause.cause));
+    }
+    if group.iter().flat_map(|r| &r.results).any(|quantity| quantity.is_bound()) {
+        all.push("where a rate is called reached, or a value has ≥, the tester, or the most that was tried, was the limit: the device may do more.".to_owned());
+    }
+    if group.iter().flat_map(|r| &r.results).any(|quantity| quantity.tester_limited) {
+        all.push(format!(
+                "where a value is called {}, the tester did not send all that was due, or sent it in lumps of which frames were lost: it is of another load than was asked for, and the device is not judged by it.",
+                tables::LIMITED
             ));
-        }
-        let trials: Vec<_> = group.iter().flat_map(|r| &r.trials).collect();
-        let unsent = trials.iter().filter(|trial| trial.unsent > 0).count();
-        if unsent > 0 {
-            let of = trials.len();
-            all.push(format!("{who}in {unsent} of {of} trials the tester did not send all that was due; they say nothing of the device at that rate."));
-        }
-        let beside: u64 = trials.iter().map(|trial| trial.beside_unsent).sum();
-        if beside > 0 {
-            all.push(format!(
-                "{who}{beside} of the frames beside the test's could not be sent: the tester's fault."
-            ));
-        }
-        let condition = |name: &str| group.iter().find_map(|r| r.conditions.get(name));
-        if condition("own_core").and_then(serde_json::Value::as_bool) == Some(false) {
-            all.push(format!("{who}the tester shared a core with the device; both were slower for it."));
-        }
-        let left_out = condition("left_out").and_then(|list| list.as_array());
-        if let Some(list) = left_out.filter(|list| !list.is_empty()) {
-            let list: Vec<&str> = list.iter().filter_map(|address| address.as_str()).collect();
-            all.push(format!("{who}no flows to {}: the device's own.", list.join(", ")));
-        }
+    }
+    let trials: Vec<_> = group.iter().flat_map(|r| &r.trials).collect();
+    let unsent = trials.iter().filter(|trial| trial.unsent > 0).count();
+    if unsent > 0 {
+        let of = trials.len();
+        all.push(format!("in {unsent} of {of} trials the tester did not send all that was due; they say nothing of the device at that rate."));
+    }
+    let beside: u64 = trials.iter().map(|trial| trial.beside_unsent).sum();
+    if beside > 0 {
+        all.push(format!("{beside} of the frames beside the test's could not be sent: the tester's fault."));
+    }
+    let condition = |name: &str| group.iter().find_map(|r| r.conditions.get(name));
+    if condition("own_core").and_then(serde_json::Value::as_bool) == Some(false) {
+        all.push("the tester shared a core with the device; both were slower for it.".to_owned());
+    }
+    let left_out = condition("left_out").and_then(|list| list.as_array());
+    if let Some(list) = left_out.filter(|list| !list.is_empty()) {
+        let list: Vec<&str> = list.iter().filter_map(|address| address.as_str()).collect();
+        all.push(format!("no flows to {}: the device's own.", list.join(", ")));
     }
     all
 }

@@ -168,6 +168,9 @@ fn run(args: &Args) -> Result<(Record, String, Option<String>), String> {
             // The device might have forwarded the rest, too.
             found.bound("test.received_mpps");
         }
+        if !detail.outcome.is_of_device() {
+            OF_THE_DEVICE.iter().for_each(|name| found.limited(&format!("test.{name}")));
+        }
         for reading in log.readings() {
             text += &machine_text(&reading);
             reading.counted.into_iter().for_each(|q| found.note(q.name.clone(), q.unit, q.median()));
@@ -191,21 +194,45 @@ fn run(args: &Args) -> Result<(Record, String, Option<String>), String> {
     Ok((found.record("test trial", conditions), text, failed))
 }
 
+/// What a trial says of the device: nothing where it was sent another load than was asked for.
+const OF_THE_DEVICE: [&str; 10] = [
+    "loss_share",
+    "vanished_share",
+    "latency_us",
+    "response_us",
+    "reordered",
+    "gaps",
+    "duplicates",
+    "stale",
+    "misrouted",
+    "damaged",
+];
+
+/// Frames to which something happened beside what a sender wants, by the name of the result, and what is said of them.
+fn kinds(detail: &Detail) -> [(&'static str, u64, &'static str); 10] {
+    let Detail { counts, damaged, old, foreign, missed, beside_unsent, .. } = detail;
+    [
+        ("missed", *missed, "of these, left the tester, but were lost by its own ports on arrival"),
+        ("reordered", counts.reordered, "overtaken in their flow"),
+        ("gaps", counts.gaps, "before which numbers of their flow were passed over"),
+        ("duplicates", counts.duplicates, ""),
+        ("stale", counts.stale, "too late to tell from duplicates"),
+        ("misrouted", counts.misrouted, "at a wrong port"),
+        ("damaged", *damaged, "the tester's by ports or addresses, but not as they were sent"),
+        ("old", *old, "of a trial before"),
+        ("foreign", *foreign, "not the tester's"),
+        ("beside_unsent", *beside_unsent, "the test's could not be sent: the tester's fault"),
+    ]
+}
+
+/// Times by the beginning of the names of their results.
+fn times(detail: &Detail) -> [(&'static str, &Histogram<u64>); 3] {
+    [("latency", &detail.latency), ("response", &detail.response), ("lateness", &detail.lateness)]
+}
+
 /// For people.
 fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
-    let Detail {
-        outcome,
-        counts,
-        damaged,
-        old,
-        foreign,
-        missed,
-        beside_unsent,
-        latency,
-        response,
-        lateness,
-        ..
-    } = detail;
+    let outcome = &detail.outcome;
     let device = &args.common.device;
     let each = match facts.senders {
         1 => "1 port".to_owned(),
@@ -227,26 +254,15 @@ fn text(args: &Args, size: usize, facts: &Facts, detail: &Detail) -> String {
         wrong => format!(", of which {wrong} came out elsewhere or damaged"),
     };
     line("lost", outcome.lost(), format!("{:.6} % of those sent{wrong}", 100.0 * outcome.loss_ratio()));
-    for (what, frames, note) in [
+    let own = [
         ("unsent", outcome.unsent(), "the tester's fault"),
         ("late", outcome.late, "left the tester late, in lumps that a device may have no room for"),
-        ("missed", *missed, "of these, left the tester, but were lost by its own ports on arrival"),
-        ("reordered", counts.reordered, "overtaken in their flow"),
-        ("gaps", counts.gaps, "before which numbers of their flow were passed over"),
-        ("duplicates", counts.duplicates, ""),
-        ("stale", counts.stale, "too late to tell from duplicates"),
-        ("misrouted", counts.misrouted, "at a wrong port"),
-        ("damaged", *damaged, "the tester's by ports or addresses, but not as they were sent"),
-        ("old", *old, "of a trial before"),
-        ("foreign", *foreign, "not the tester's"),
-        ("beside", *beside_unsent, "the test's could not be sent: the tester's fault"),
-    ] {
-        if frames > 0 {
-            line(what, frames, note.to_owned());
-        }
+    ];
+    for (what, frames, note) in own.into_iter().chain(kinds(detail)).filter(|(_, frames, _)| *frames > 0) {
+        line(what.trim_end_matches("_unsent"), frames, note.to_owned());
     }
     text += &flows(&detail.fates);
-    text += &latencies([latency, response, lateness]);
+    text += &latencies(times(detail));
     text += &facts.built();
     text += &super::left_out(&facts.left_out);
     if !facts.own_core {
@@ -287,9 +303,8 @@ fn flows(fates: &Fates) -> String {
 
 /// The latency of every frame, what a user sees who sends on time, and the tester's own lateness: a column for each of them that is
 /// known, a line for each quantile.
-fn latencies(of: [&Histogram<u64>; 3]) -> String {
-    let columns: Vec<(&str, &Histogram<u64>)> =
-        ["latency", "response", "lateness"].into_iter().zip(of).filter(|(_, all)| !all.is_empty()).collect();
+fn latencies(of: [(&str, &Histogram<u64>); 3]) -> String {
+    let columns: Vec<(&str, &Histogram<u64>)> = of.into_iter().filter(|(_, all)| !all.is_empty()).collect();
     if columns.is_empty() {
         return String::new();
     }
@@ -330,19 +345,7 @@ fn machine_text(reading: &Reading) -> String {
 }
 
 fn results(detail: &Detail, found: &mut Found) {
-    let Detail {
-        outcome,
-        counts,
-        damaged,
-        old,
-        foreign,
-        missed,
-        beside_unsent,
-        latency,
-        response,
-        lateness,
-        ..
-    } = detail;
+    let outcome = &detail.outcome;
     let mut one = |name: &str, unit, value: f64| found.note(format!("test.{name}"), unit, value);
     let rate = |frames: u64| frames as f64 / outcome.duration.as_secs_f64() / 1e6;
     one("sent_mpps", "Mpps", rate(outcome.sent));
@@ -351,29 +354,12 @@ fn results(detail: &Detail, found: &mut Found) {
     one("late_share", "", outcome.late as f64 / outcome.intended.max(1) as f64);
     one("loss_share", "", outcome.loss_ratio());
     one("vanished_share", "", detail.vanished() as f64 / outcome.sent.max(1) as f64);
-    for (name, frames) in [
-        ("reordered", counts.reordered),
-        ("gaps", counts.gaps),
-        ("duplicates", counts.duplicates),
-        ("stale", counts.stale),
-        ("misrouted", counts.misrouted),
-        ("damaged", *damaged),
-        ("old", *old),
-        ("foreign", *foreign),
-        ("missed", *missed),
-        ("beside_unsent", *beside_unsent),
-    ] {
-        one(name, "frames", frames as f64);
-    }
-    for (name, histogram) in [("latency_us", latency), ("response_us", response), ("lateness_us", lateness)] {
-        // Of what did not arrive, or whose clock is another's, nothing is known.
-        if histogram.is_empty() {
-            continue;
-        }
-        for quantile in QUANTILES {
-            if let Some(us) = quantile.us(histogram) {
-                one(&format!("{name}.{}", quantile.name), "us", us);
-            }
+    kinds(detail).iter().for_each(|(name, frames, _)| one(name, "frames", *frames as f64));
+    for (name, histogram) in times(detail) {
+        // Of what did not arrive, or whose clock is another's, nothing is known; and of few frames no far quantile.
+        let known = QUANTILES.iter().filter_map(|quantile| Some((quantile, quantile.us(histogram)?)));
+        for (quantile, us) in known.filter(|_| !histogram.is_empty()) {
+            one(&format!("{name}_us.{}", quantile.name), "us", us);
         }
     }
 }

@@ -131,7 +131,8 @@ impl Site {
     /// Starts a trial that does not end, and waits until it is under way.
     fn endless(&self) -> Process {
         let before = counted(&self.router, "d1").0;
-        let trial = self.start(&["--one-way", "--rate", "1000", "--time", "100000", "--flow", "gen flows=4"]);
+        let options = ["--one-way", "--rate", "1000", "--time", "100000", "--flow", "gen flows=4", "--json"];
+        let trial = self.start(&options);
         // The warm-up has far fewer.
         wait_for("the trial", PATIENCE, || counted(&self.router, "d1").0 > before + 5_000).unwrap();
         trial
@@ -382,6 +383,12 @@ fn who_is_lost_in_mid_trial_makes_it_invalid() {
     let ended = |trial: Process, what: &str| {
         let ran = trial.finish(PATIENCE).expect("an end");
         assert!(ran.stderr.contains(what) && ran.status.code() == Some(1), "{}", ran.stderr);
+        // What was seen until then is told, as far as somebody is there to tell it.
+        let told: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let trial = told["trials"].as_array().and_then(|all| all.last()).expect("a trial");
+        let count = |what: &str| trial[what].as_u64().expect("a number");
+        assert!(count("sent") > 3_000 && count("sent") < count("intended"), "{trial}");
+        assert!(count("received") <= count("sent") && trial["at_least"] == true, "{trial}");
     };
     let trial = site.endless();
     site.router.ip("link set d2 down").unwrap();

@@ -131,8 +131,13 @@ fn what_became_of_single_flows_is_told() {
     assert_eq!((of("src_port"), of("sent"), of("received"), of("lost")), (0x0403, 50, 0, 50));
     // Nothing came out elsewhere.
     assert_eq!(value("vanished_share"), value("loss_share"));
-    let said = String::from_utf8_lossy(&test(&args).stdout).into_owned();
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("a.html");
+    let report = ["--report", page.to_str().expect("a path")];
+    let said = String::from_utf8_lossy(&test(&[&args[..], &report].concat()).stdout).into_owned();
     assert!(said.contains("1 of 16 flows lost frames; worst 10.0.0.") && said.contains(": lost "), "{said}");
+    let page = std::fs::read_to_string(page).expect("the page");
+    assert!(page.contains("Flows that lost frames") && page.contains(":1027</td>"), "{page}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::course::Course;
 use super::offer::{Job, Order};
-use super::{Delays, Plan, Ran, Station, go_on};
+use super::{Delays, Detail, Plan, Ran, Station, go_on};
 use crate::account::Counts;
 use crate::management::Answers;
 use crate::trial::Invalid;
@@ -59,6 +59,9 @@ pub trait Member: Send {
 
     /// Ends the trial, if there is one, for nothing.
     fn abandon(&mut self);
+
+    /// The same; tells what was seen of it, if it had begun and that is known.
+    fn cut(&mut self) -> Option<Tally>;
 }
 
 /// How far a member is.
@@ -66,12 +69,22 @@ pub trait Member: Send {
 pub struct Progress {
     /// There are frames still to be sent.
     pub is_sending: bool,
-    /// Frames sent, once there are none.
+    /// Frames sent; while there are others to be sent, when that was last counted.
     pub sent: u64,
     /// Frames received, when that was last counted.
     pub received: u64,
     /// The longest that a frame or a copy of one took until then, in nanoseconds; 0 where clocks differ.
     pub slowest_ns: u64,
+}
+
+impl Progress {
+    /// Adds how far another one is.
+    fn add(&mut self, other: &Progress) {
+        self.is_sending |= other.is_sending;
+        self.sent += other.sent;
+        self.received += other.received;
+        self.slowest_ns = self.slowest_ns.max(other.slowest_ns);
+    }
 }
 
 /// What the ports of one member, or of all together, saw of a trial.
@@ -137,11 +150,18 @@ impl Tally {
             delays.add(other);
         }
     }
+
+    /// Without steps and single frames, which nobody asks for whose end is not known.
+    pub(super) fn without_order(self) -> Tally {
+        Tally { course: None, delays: None, ..self }
+    }
 }
 
 /// Those who have a station's ports.
 pub(super) struct Crew {
     members: Vec<Box<dyn Member>>,
+    /// How far each was when it was last asked in this trial.
+    told: Vec<Option<Progress>>,
     /// Who has which port.
     owners: Vec<usize>,
     /// All have one clock.
@@ -164,7 +184,8 @@ impl Station {
         is_timed: bool,
     ) -> Result<(), Invalid> {
         assert!(owners.len() == self.senders.len() && owners.iter().all(|owner| *owner < members.len()));
-        let mut crew = Crew { members, owners, is_timed };
+        let told = vec![None; members.len()];
+        let mut crew = Crew { members, told, owners, is_timed };
         crew.replan(&self.plan)?;
         self.crew = Some(crew);
         Ok(())
@@ -186,8 +207,13 @@ impl Crew {
         self.members.iter_mut().try_for_each(|member| member.plan(plan))
     }
 
-    /// Has a trial carried out.
-    pub(super) fn carry_out(&mut self, station: &mut Station, mut job: Job<'_>) -> Result<Ran, Invalid> {
+    /// Has a trial carried out. What was seen of one that comes to nothing once frames leave is put into `cut`.
+    pub(super) fn carry_out(
+        &mut self,
+        station: &mut Station,
+        mut job: Job<'_>,
+        cut: &mut Option<Detail>,
+    ) -> Result<Ran, Invalid> {
         job.order.own = station.own_addresses();
         job.order.is_timed = self.is_timed;
         self.can_tell(&job.order, &station.plan)?;
@@ -207,6 +233,7 @@ impl Crew {
             job.order.key = job.order.key.wrapping_add(1);
         };
         if result.is_err() {
+            *cut = self.cut(station, &job.order);
             self.abandon();
         }
         let tally = result?;
@@ -219,6 +246,42 @@ impl Crew {
 
     fn abandon(&mut self) {
         self.members.iter_mut().for_each(|member| member.abandon());
+    }
+
+    /// Ends a trial before its time. What was seen of it, if it had begun: of a member that is lost, what it told last.
+    fn cut(&mut self, station: &mut Station, order: &Order) -> Option<Detail> {
+        let told = std::mem::replace(&mut self.told, vec![None; self.members.len()]);
+        if told.iter().all(Option::is_none) {
+            return None;
+        }
+        let turn = station.prepare(order, 0).ok()?;
+        let mut tally = station.tally(turn, 0).without_order();
+        let mut last = Progress::default();
+        for number in self.turns(station) {
+            match (self.members[number].cut(), told[number]) {
+                (Some(seen), _) => tally.add(seen),
+                (None, Some(one)) => last.add(&one),
+                (None, None) => {}
+            }
+        }
+        let mut detail = station.sum_up(order, tally).ok()?.detail;
+        detail.outcome.received += last.received;
+        // What arrived was sent.
+        detail.outcome.sent += station.copies * last.sent;
+        detail.outcome.sent = detail.outcome.sent.max(detail.outcome.received);
+        detail.at_least = true;
+        Some(detail)
+    }
+
+    /// The members, with those that send first.
+    fn turns(&self, station: &Station) -> Vec<usize> {
+        let sends = |member: usize| {
+            let ports = station.senders.iter().zip(&self.owners);
+            ports.into_iter().any(|(sender, owner)| *owner == member && !sender.active.is_empty())
+        };
+        let mut turns: Vec<usize> = (0..self.members.len()).collect();
+        turns.sort_by_key(|member| !sends(*member));
+        turns
     }
 
     /// Whether members can tell, each by itself, what is wanted.
@@ -259,14 +322,9 @@ impl Crew {
             let latest = clocks.iter().copied().max().unwrap_or(0);
             clocks.fill(latest);
         }
+        self.told.fill(None);
         // Those that only receive first: all know when frames may come before the first is sent.
-        let sends = |member: usize| {
-            let ports = station.senders.iter().zip(&self.owners);
-            ports.into_iter().any(|(sender, owner)| *owner == member && !sender.active.is_empty())
-        };
-        let mut turns: Vec<usize> = (0..self.members.len()).collect();
-        turns.sort_by_key(|member| sends(*member));
-        for member in turns {
+        for member in self.turns(station).into_iter().rev() {
             if !self.members[member].go(clocks[member] + lead.as_nanos() as u64)? {
                 return Ok(None);
             }
@@ -307,12 +365,12 @@ impl Crew {
 
     fn progress(&mut self, count: bool) -> Result<Progress, Invalid> {
         let mut all = Progress::default();
-        for member in &mut self.members {
+        for (member, told) in self.members.iter_mut().zip(&mut self.told) {
+            // From now on there is something to tell, even of one that is lost at once.
+            told.get_or_insert_default();
             let one = member.progress(count)?;
-            all.is_sending |= one.is_sending;
-            all.sent += one.sent;
-            all.received += one.received;
-            all.slowest_ns = all.slowest_ns.max(one.slowest_ns);
+            *told = Some(one);
+            all.add(&one);
         }
         Ok(all)
     }

@@ -173,6 +173,8 @@ pub(super) struct Turn {
     pub(super) slots: Vec<Option<Slot>>,
     pub(super) course: Option<Course>,
     pub(super) delays: Option<Delays>,
+    /// Frames sent when that was last counted.
+    pub(super) left: u64,
 }
 
 impl Sender {

@@ -94,6 +94,9 @@ pub struct Detail {
     pub response: Histogram<u64>,
     /// How late frames left the tester, in nanoseconds: its own pacing error.
     pub lateness: Histogram<u64>,
+    /// Frames sent and received are at least so many: others have the ports, of whom not all could be asked once it was over, or not all
+    /// at once.
+    pub at_least: bool,
 }
 
 impl Detail {
@@ -104,8 +107,8 @@ impl Detail {
     }
 }
 
-/// Is shown trials: what was seen of each, and why it is worth nothing, if it is. Of one that was cut off, what was seen until then is
-/// known of this station's own ports.
+/// Is shown trials: what was seen of each, and why it is worth nothing, if it is. Of one that was cut off, this is what was seen until
+/// then; of whom a station leads and has lost, what was told last.
 pub type Watcher = Box<dyn FnMut(Trial, Option<&Detail>, Result<(), &Invalid>) + Send>;
 
 /// What came of a job.

@@ -54,7 +54,20 @@ enum Reply {
     Planned(Result<(), Invalid>),
     /// By its clock.
     Ready(u64),
-    Over(Box<Result<Tally, Invalid>>),
+    Over(Box<Result<Tally, Cut>>),
+}
+
+/// A trial that came to no end.
+struct Cut {
+    why: Invalid,
+    /// What was seen of it, if it had begun.
+    seen: Option<Box<Tally>>,
+}
+
+impl From<Invalid> for Cut {
+    fn from(why: Invalid) -> Cut {
+        Cut { why, seen: None }
+    }
 }
 
 /// A station that is led.
@@ -65,6 +78,8 @@ pub struct Post {
     replies: Receiver<Reply>,
     lead: Arc<Lead>,
     is_running: bool,
+    /// What was seen of the last trial, if it came to no end.
+    seen: Option<Tally>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -97,7 +112,8 @@ impl Post {
         let thread = std::thread::Builder::new().name("post".to_owned()).spawn(work);
         let thread = thread.map_err(|why| Invalid::new(format!("cannot start a thread: {why}"), ""))?;
         let (lead, is_running) = (Arc::default(), false);
-        Ok(Post { clock, commands: Some(commands), replies, lead, is_running, thread: Some(thread) })
+        let thread = Some(thread);
+        Ok(Post { clock, commands: Some(commands), replies, lead, is_running, seen: None, thread })
     }
 
     fn command(&mut self, command: Command) -> Result<Reply, Invalid> {
@@ -114,7 +130,10 @@ impl Post {
         match reply {
             Reply::Over(result) => {
                 self.is_running = false;
-                *result
+                result.map_err(|Cut { why, seen }| {
+                    self.seen = seen.map(|seen| *seen);
+                    why
+                })
             }
             Reply::Planned(_) | Reply::Ready(_) => Err(gone()),
         }
@@ -137,6 +156,7 @@ impl Member for Post {
 
     fn prepare(&mut self, order: &Order) -> Result<u64, Invalid> {
         self.abandon();
+        self.seen = None;
         self.lead = Arc::default();
         self.is_running = true;
         match self.command(Command::Follow(order.clone(), self.lead.clone()))? {
@@ -183,9 +203,15 @@ impl Member for Post {
         while self.is_running {
             match self.reply() {
                 Ok(Reply::Ready(_) | Reply::Planned(_)) => {}
-                Ok(Reply::Over(_)) | Err(_) => self.is_running = false,
+                Ok(over) => drop(self.ended(over)),
+                Err(_) => self.is_running = false,
             }
         }
+    }
+
+    fn cut(&mut self) -> Option<Tally> {
+        self.abandon();
+        self.seen.take()
     }
 }
 
@@ -202,7 +228,7 @@ impl Drop for Post {
 
 impl Station {
     /// Does its part in a trial. It receives from the time on at which it calls `ready`, with what its clock shows.
-    fn follow(&mut self, order: &Order, lead: &Lead, ready: impl FnOnce(u64)) -> Result<Tally, Invalid> {
+    fn follow(&mut self, order: &Order, lead: &Lead, ready: impl FnOnce(u64)) -> Result<Tally, Cut> {
         self.own.extend(&order.own);
         self.leave_out();
         self.look()?;
@@ -222,12 +248,22 @@ impl Station {
         if let Some(course) = &mut turn.course {
             course.starts(start_ns);
         }
-        let now = self.send(&mut turn, order, start_ns, |_, _| lead.go_on())?;
-        lead.sent.store(self.senders.iter().map(|sender| sender.next).sum(), Relaxed);
-        lead.has_sent.store(true, Release);
-        self.receive_until_over(&mut turn, order, lead)?;
-        self.look()?;
-        Ok(self.tally(turn, now.saturating_sub(start_ns)))
+        let sent = self.send(&mut turn, order, start_ns, |turn, _| {
+            lead.sent.store(turn.left, Relaxed);
+            lead.go_on()
+        });
+        let until = sent.as_ref().copied().unwrap_or_else(|_| self.clock.now());
+        let whole = sent.and_then(|_| {
+            lead.sent.store(self.left(), Relaxed);
+            lead.has_sent.store(true, Release);
+            self.receive_until_over(&mut turn, order, lead)?;
+            self.look()
+        });
+        let tally = self.tally(turn, until.saturating_sub(start_ns));
+        match whole {
+            Ok(()) => Ok(tally),
+            Err(why) => Err(Cut { why, seen: Some(Box::new(tally.without_order())) }),
+        }
     }
 
     fn receive_until_over(&mut self, turn: &mut Turn, order: &Order, lead: &Lead) -> Result<(), Invalid> {

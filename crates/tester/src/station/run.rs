@@ -62,7 +62,7 @@ impl Station {
         let result = self.look().and_then(|()| match self.crew.take() {
             None => self.carry_out_here(job, &mut cut),
             Some(mut crew) => {
-                let result = crew.carry_out(self, job);
+                let result = crew.carry_out(self, job, &mut cut);
                 self.crew = Some(crew);
                 result
             }
@@ -200,15 +200,23 @@ impl Station {
         {
             self.turn(turn, Some(now));
             meanwhile(turn, now)?;
-            // A reset may well take a link down for a while.
-            if now > look && !order.is_reset {
-                self.needs()?;
+            if now > look {
+                turn.left = self.left();
+                // A reset may well take a link down for a while.
+                if !order.is_reset {
+                    self.needs()?;
+                }
                 look = now + LOOK_NS;
             }
             // Next to the frames that leave then: looking takes its time, too.
             now = self.clock.now();
         }
         Ok(now)
+    }
+
+    /// Frames that have been sent.
+    pub(super) fn left(&self) -> u64 {
+        self.senders.iter().map(|sender| sender.next).sum()
     }
 
     /// All that a run gathers, still empty.
@@ -258,6 +266,7 @@ impl Station {
             slots,
             course: order.bin.map(|bin| Course::new(&schedule, start, bin, self.senders.len())),
             delays: order.sampling.map(|sampling| Delays::new(sampling, intended)),
+            left: 0,
             schedule,
         })
     }
@@ -270,7 +279,7 @@ impl Station {
 
     /// Receives what still comes after the last frame has left at `now`.
     pub(super) fn await_stragglers(&mut self, turn: &mut Turn, job: &Job<'_>, now: u64) {
-        let sent: u64 = self.senders.iter().map(|s| s.next).sum();
+        let sent = self.left();
         let wait = job.stragglers.unwrap_or(self.stragglers).as_nanos() as u64;
         let last = now + wait;
         let (mut stop, mut seen) = (last, 0);
@@ -358,6 +367,7 @@ impl Station {
             latency,
             response,
             lateness,
+            at_least: false,
         };
         Ok(Ran { detail, timeline, delays })
     }

@@ -21,7 +21,7 @@ const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// What both sides must mean.
 const PROLOGUE: &[u8] = b"junctor test agent";
 /// Version of what is said, which both sides tell in their introduction.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// What an agent tells instead of its version if it serves as many as it can.
 const BUSY: u32 = 0;
 const LONGEST: usize = 65_535;

@@ -31,7 +31,12 @@ impl Remote {
     /// Connects to an agent, which messages call so.
     pub(in crate::test) fn connect(label: String, address: &str, key: &Key) -> Result<Remote, String> {
         let failed = |why: channel::Error| format!("agent {label}: {why}");
-        let mut channel = Channel::connect(address, key, PATIENCE).map_err(failed)?;
+        let mut channel = Channel::connect(address, key, PATIENCE).map_err(|why| match &why {
+            channel::Error::Io(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
+                format!("agent {label}: {why}; start 'junctor test agent' there")
+            }
+            _ => failed(why),
+        })?;
         channel.say(&Ask::Hello).map_err(failed)?;
         let hello: Hello = channel.hear().map_err(failed)?;
         let here = env!("CARGO_PKG_VERSION");
@@ -118,6 +123,11 @@ impl Member for Remote {
     fn abandon(&mut self) {
         // Of one that is lost, nothing more is known; it ends by itself.
         let _: Result<(), Invalid> = self.ask(&Ask::Abandon, LEASE);
+    }
+
+    fn cut(&mut self) -> Option<Tally> {
+        let told: Result<Result<Option<Tally>, Invalid>, Invalid> = self.ask(&Ask::Cut, LEASE);
+        told.and_then(|told| told).ok().flatten()
     }
 }
 

@@ -35,6 +35,8 @@ pub(in crate::test) enum Ask {
     Finish,
     /// The trial is worth nothing.
     Abandon,
+    /// The same. What was seen of it, if it had begun.
+    Cut,
     /// Let go of the interfaces.
     Close,
 }

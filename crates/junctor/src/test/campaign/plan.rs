@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file of a campaign, and the runs that it asks for.
 
+use std::fmt::Debug;
 use std::ops::Range;
 use std::path::Path;
 
@@ -9,14 +10,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toml::Spanned;
 
-use super::super::record::Failed;
+use super::super::record::{Failed, Record, run_name, with_modifier};
+use super::modifier;
 use crate::cli;
 
 /// What a file asks for.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) title: String,
-    /// Each combination of the file's lists, procedures last.
+    /// Each combination of the file's lists; of a device all without modifiers, and then all with one after the other.
     pub(super) runs: Vec<Run>,
 }
 
@@ -28,7 +30,9 @@ pub(super) struct Run {
     /// Names the file of its result; other arguments have another key.
     pub(super) key: String,
     /// The procedure's own options, where the file has the same one with others.
-    pub(super) options: String,
+    options: String,
+    /// Its modifier as the file has it, if the file tells of modifiers.
+    modifier: String,
     /// What follows the program's name.
     pub(super) arguments: Vec<String>,
     test: String,
@@ -45,8 +49,9 @@ struct File {
     devices: Spanned<Vec<Spanned<String>>>,
     sizes: Spanned<Vec<Spanned<usize>>>,
     cores: Option<Spanned<Vec<Spanned<usize>>>>,
+    modifiers: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
-    options: Vec<String>,
+    options: Vec<Spanned<String>>,
     #[serde(rename = "procedure")]
     procedures: Spanned<Vec<Procedure>>,
 }
@@ -56,7 +61,20 @@ struct File {
 struct Procedure {
     test: Spanned<String>,
     #[serde(default)]
-    options: Vec<String>,
+    options: Vec<Spanned<String>>,
+    /// Instead of the file's, like what follows.
+    sizes: Option<Spanned<Vec<Spanned<usize>>>>,
+    modifiers: Option<Spanned<Vec<Spanned<String>>>>,
+}
+
+/// What tells one run from the others of the file.
+#[derive(Clone, Copy)]
+struct Choice<'a> {
+    device: &'a Spanned<String>,
+    modifier: &'a Spanned<String>,
+    procedure: &'a Procedure,
+    cores: &'a Spanned<usize>,
+    size: &'a Spanned<usize>,
 }
 
 impl Plan {
@@ -72,7 +90,8 @@ impl Plan {
         parse(&title, &text).map_err(|(place, why)| {
             let line = text[..place.start.min(text.len())].matches('\n').count() + 1;
             let source = text.lines().nth(line - 1).unwrap_or_default().trim();
-            format!("{}, line {line}: {why}\n    {source}", path.display())
+            let source = if source.is_empty() { String::new() } else { format!("\n    {source}") };
+            format!("{}, line {line}: {why}{source}", path.display())
         })
     }
 }
@@ -88,33 +107,49 @@ fn parse(title: &str, text: &str) -> Result<Plan, Wrong> {
     if file.devices.get_ref().is_empty() {
         return empty(file.devices.span(), "device", "\"cable\"");
     }
-    if file.sizes.get_ref().is_empty() {
-        return empty(file.sizes.span(), "frame size", "64");
+    let own_sizes = file.procedures.get_ref().iter().filter_map(|one| one.sizes.as_ref());
+    for sizes in own_sizes.chain([&file.sizes]) {
+        if sizes.get_ref().is_empty() {
+            return empty(sizes.span(), "frame size", "64");
+        }
+        once(sizes.get_ref())?;
     }
     if file.procedures.get_ref().is_empty() {
         return empty(file.procedures.span(), "procedure", "[[procedure]] with test = \"rfc2544\"");
     }
-    let one = vec![Spanned::new(0..0, 1)];
-    let cores = file.cores.as_ref().map_or(&one, Spanned::get_ref);
-    if cores.is_empty() {
-        return empty(file.cores.as_ref().map_or(0..0, Spanned::span), "number of cores", "1");
+    let one = Spanned::new(0..0, vec![Spanned::new(0..0, 1)]);
+    let cores = file.cores.as_ref().unwrap_or(&one);
+    if cores.get_ref().is_empty() {
+        return empty(cores.span(), "number of cores", "1");
     }
+    once(file.devices.get_ref())?;
+    once(cores.get_ref())?;
+    let modifiers = Modifiers::read(&file)?;
+    let own = file.procedures.get_ref().iter().flat_map(|procedure| &procedure.options);
+    file.options.iter().chain(own).try_for_each(leave)?;
     let procedures = file.procedures.get_ref();
     let several = |test: &str| procedures.iter().filter(|other| other.test.get_ref() == test).count() > 1;
     let mut runs: Vec<Run> = Vec::new();
     for device in file.devices.get_ref() {
-        for procedure in procedures {
-            let options = match several(procedure.test.get_ref()) {
-                true => words(&procedure.options),
-                false => String::new(),
-            };
-            for count in cores {
-                for size in file.sizes.get_ref() {
-                    let mut run = run(&file.options, procedure, device, *count.get_ref(), *size.get_ref());
-                    run.tell_apart(&options);
-                    check(&run, procedure, device, count, size)?;
+        for modifier in &modifiers.all {
+            for procedure in procedures.iter().filter(|one| modifiers.are_of(one, modifier)) {
+                let options = match several(procedure.test.get_ref()) {
+                    true => words(&procedure.options),
+                    false => String::new(),
+                };
+                let sizes = procedure.sizes.as_ref().unwrap_or(&file.sizes).get_ref();
+                for (cores, size) in
+                    cores.get_ref().iter().flat_map(|count| sizes.iter().map(move |size| (count, size)))
+                {
+                    let choice = Choice { device, modifier, procedure, cores, size };
+                    let mut run = run(&file.options, choice, &options)?;
+                    if modifiers.are_told {
+                        run.is_modified(modifier.get_ref());
+                    }
+                    check(&run, choice, &file.options)?;
                     if runs.iter().any(|known| known.key == run.key) {
-                        return Err((size.span(), format!("{} is asked for twice; take one out", run.name)));
+                        let why = format!("{} is asked for twice; take one out", run.name);
+                        return Err((procedure.test.span(), why));
                     }
                     runs.push(run);
                 }
@@ -124,18 +159,89 @@ fn parse(title: &str, text: &str) -> Result<Plan, Wrong> {
     Ok(Plan { title: file.title.unwrap_or_else(|| title.to_owned()), runs })
 }
 
+/// Refuses what a list has twice.
+fn once<T: PartialEq + Debug>(list: &[Spanned<T>]) -> Result<(), Wrong> {
+    let again = list.iter().enumerate().find(|(at, value)| list[..*at].contains(value));
+    again.map_or(Ok(()), |(_, value)| {
+        Err((value.span(), format!("{:?} is asked for twice; take one out", value.get_ref())))
+    })
+}
+
+/// Refuses options that the campaign gives each run itself, or that are of no use in one.
+fn leave(option: &Spanned<String>) -> Result<(), Wrong> {
+    let word = option.get_ref().as_str();
+    let name = word.split('=').next().unwrap_or(word);
+    let instead = match name {
+        "--size" => "sizes = [64] in the file names frame sizes",
+        "--threads" => "cores = [1, 2] in the file names numbers of cores",
+        _ if name.starts_with("-j") => "cores = [1, 2] in the file names numbers of cores",
+        "--json" | "--markdown" => "the campaign has the runs' results in all forms",
+        "--report" | "--csv" => "each run would write it anew, and the campaign's report is over all",
+        "-h" | "--help" => "'junctor test --help' tells the options",
+        _ => return Ok(()),
+    };
+    Err((option.span(), format!("{word} is no option of a campaign's runs: {instead}")))
+}
+
+/// The modifiers of a file.
+struct Modifiers {
+    /// Each once.
+    all: Vec<Spanned<String>>,
+    /// Of procedures that name none themselves.
+    common: Vec<Spanned<String>>,
+    /// Whether the file tells of any.
+    are_told: bool,
+}
+
+impl Modifiers {
+    fn read(file: &File) -> Result<Modifiers, Wrong> {
+        let lists = file.procedures.get_ref().iter().map(|procedure| &procedure.modifiers);
+        let told: Vec<_> = lists.chain([&file.modifiers]).flatten().collect();
+        if let Some(none) = told.iter().find(|list| list.get_ref().is_empty()) {
+            return Err((none.span(), "no modifier; name one, such as \"none\"".to_owned()));
+        }
+        for modifier in told.iter().flat_map(|list| list.get_ref()) {
+            modifier::options(modifier.get_ref()).map_err(|why| (modifier.span(), why))?;
+        }
+        told.iter().try_for_each(|list| once(list.get_ref()))?;
+        let none = || vec![Spanned::new(0..0, "none".to_owned())];
+        let common = file.modifiers.as_ref().map_or_else(none, |list| list.get_ref().clone());
+        let mut all: Vec<Spanned<String>> = Vec::new();
+        for list in file.procedures.get_ref().iter().map(|one| Modifiers::named(&common, one)) {
+            all.extend(list.iter().filter(|one| !all.contains(one)).cloned().collect::<Vec<_>>());
+        }
+        Ok(Modifiers { all, common, are_told: !told.is_empty() })
+    }
+
+    fn named<'a>(common: &'a [Spanned<String>], procedure: &'a Procedure) -> &'a [Spanned<String>] {
+        procedure.modifiers.as_ref().map_or(common, |list| list.get_ref().as_slice())
+    }
+
+    /// Whether this procedure is done with this one.
+    fn are_of(&self, procedure: &Procedure, modifier: &Spanned<String>) -> bool {
+        Modifiers::named(&self.common, procedure).contains(modifier)
+    }
+}
+
 /// What a reader of TOML says, with what to do about it.
 fn mended(said: &str) -> String {
     let said = said.trim().replace('\n', "; ");
+    let said = said
+        .replace("expected usize", "expected a whole number")
+        .replace("expected a sequence", "expected a list");
     let mend = match () {
-        () if said.ends_with("expected a sequence") => "; write a list, such as [\"cable\"] or [64, 128]",
+        () if said == "invalid type: map, expected a list" => {
+            "; write [[procedure]], with two brackets on each side"
+        }
+        () if said.ends_with("expected a list") => "; write a list, such as [\"cable\"] or [64, 128]",
         () if said.contains("expected a string") => "; write it in quotes",
-        () if said.contains("expected usize") => {
+        () if said.contains("expected a whole number") => {
             "; write a number of frames' bytes, or of cores, without quotes"
         }
         () if said.starts_with("missing field `procedure`") => {
             "; add a table [[procedure]] with test = \"rfc2544\""
         }
+        () if said.starts_with("missing field `test`") => "; add test = \"rfc2544\"",
         () if said.starts_with("missing field `devices`") => "; add devices = [\"cable\"]",
         () if said.starts_with("missing field `sizes`") => "; add sizes = [64, 1518]",
         () => "",
@@ -143,37 +249,39 @@ fn mended(said: &str) -> String {
     said + mend
 }
 
-fn run(common: &[String], procedure: &Procedure, device: &Spanned<String>, cores: usize, size: usize) -> Run {
-    let (test, device) = (procedure.test.get_ref(), device.get_ref());
+fn run(common: &[Spanned<String>], choice: Choice<'_>, options: &str) -> Result<Run, Wrong> {
+    let Choice { device, modifier, procedure, cores, size } = choice;
+    let (test, cores, size) = (procedure.test.get_ref(), *cores.get_ref(), *size.get_ref());
+    let (device, name) = (device.get_ref(), modifier.get_ref());
+    let modifies = modifier::options(name).map_err(|why| (modifier.span(), why))?;
     let mut arguments = vec!["test".to_owned(), test.clone(), device.clone()];
     arguments.extend(["--size".to_owned(), size.to_string(), "-j".to_owned(), cores.to_string()]);
-    arguments.extend(common.iter().chain(&procedure.options).cloned());
+    arguments.extend(common.iter().chain(&procedure.options).map(|word| word.get_ref().clone()));
+    arguments.extend(modifies);
     arguments.push("--json".to_owned());
     let readable = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     let slug: String = format!("{test}-{device}-{size}-{cores}").chars().map(readable).take(80).collect();
-    let key = format!("{slug}-{:016x}", fnv(&arguments.join("\0")));
-    let workers = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
-    let name = format!("{test}, {device}, {size} bytes, {workers}");
-    Run {
-        name,
-        key,
-        options: String::new(),
+    Ok(Run {
+        name: run_name(test, options, device, &[size], cores, ""),
+        key: format!("{slug}-{:016x}", fnv(&arguments.join("\0"))),
+        options: options.to_owned(),
+        modifier: String::new(),
         arguments,
         test: test.clone(),
         device: device.clone(),
         cores,
         size,
-    }
+    })
 }
 
 /// As a shell would take them.
-fn words(options: &[String]) -> String {
+fn words(options: &[Spanned<String>]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
     let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
         true => word.clone(),
         false => format!("'{word}'"),
     };
-    options.iter().map(word).collect::<Vec<_>>().join(" ")
+    options.iter().map(|option| word(option.get_ref())).collect::<Vec<_>>().join(" ")
 }
 
 /// A number that is the same for the same text, whatever the program's version (FNV-1a).
@@ -183,13 +291,8 @@ fn fnv(text: &str) -> u64 {
 }
 
 /// Whether the program would take a run's arguments.
-fn check(
-    run: &Run,
-    procedure: &Procedure,
-    device: &Spanned<String>,
-    cores: &Spanned<usize>,
-    size: &Spanned<usize>,
-) -> Result<(), Wrong> {
+fn check(run: &Run, choice: Choice<'_>, common: &[Spanned<String>]) -> Result<(), Wrong> {
+    let Choice { device, modifier, procedure, cores, size } = choice;
     let test = procedure.test.get_ref().as_str();
     // Of what is no command at all, more is said below.
     if cli::has_argument(&["test", test], "device") == Some(false) {
@@ -211,27 +314,47 @@ fn check(
         Some(ContextValue::String(about)) => about.clone(),
         _ => String::new(),
     };
+    // An option that is wrong, or one whose value is.
+    let is_wrong = |word: &&Spanned<String>| {
+        let name = word.get_ref().split('=').next().unwrap_or_default();
+        name.starts_with('-') && (about == *word.get_ref() || about.split([' ', '=']).next() == Some(name))
+    };
+    let option = procedure.options.iter().chain(common).find(is_wrong);
     let place = match () {
         () if about.contains("DEVICE") => device.span(),
         () if about.starts_with("-j") || about.contains("--threads") => cores.span(),
         () if about.contains("--size") => size.span(),
-        () => procedure.test.span(),
+        () if is_about(modifier.get_ref(), &about) => modifier.span(),
+        () => option.map_or_else(|| procedure.test.span(), Spanned::span),
     };
     let said = why.to_string();
     // What follows is how the command is used in general.
     let said = said.split("\n\nUsage").next().unwrap_or_default();
     let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let said = said.join("; ");
-    Err((place, said.strip_prefix("error: ").unwrap_or(&said).to_owned()))
+    let apart = match option.and_then(|word| word.get_ref().split_once(' ')) {
+        Some((option, value)) => format!("; write each word by itself: \"{option}\", \"{value}\""),
+        None => String::new(),
+    };
+    Err((place, said.strip_prefix("error: ").unwrap_or(&said).to_owned() + &apart))
+}
+
+/// Whether a complaint about an option is one about this modifier's.
+fn is_about(modifier: &str, about: &str) -> bool {
+    let options = modifier::options(modifier).unwrap_or_default();
+    options.first().is_some_and(|word| word.split('=').next().is_some_and(|option| about.contains(option)))
 }
 
 impl Run {
-    /// Names it by these options, if there are any.
-    fn tell_apart(&mut self, options: &str) {
-        if let (false, Some((test, rest))) = (options.is_empty(), self.name.split_once(',')) {
-            self.name = format!("{test} {options},{rest}");
-            options.clone_into(&mut self.options);
-        }
+    /// Tells it from runs with other modifiers.
+    fn is_modified(&mut self, modifier: &str) {
+        modifier.clone_into(&mut self.modifier);
+        self.name += &with_modifier(modifier);
+    }
+
+    /// A record of it, with what tells it from the file's other runs.
+    pub(super) fn label(&self, record: Record) -> Record {
+        record.with_label("options", &self.options).with_label("modifier", &self.modifier)
     }
 
     /// It has no result for this cause, or only a part.
@@ -243,6 +366,7 @@ impl Run {
             workers: self.cores,
             size: self.size,
             options: self.options.clone(),
+            modifier: self.modifier.clone(),
             part,
             cause,
         }
@@ -289,6 +413,35 @@ mod tests {
     }
 
     #[test]
+    fn all_is_done_without_modifiers_first_and_then_with_each() {
+        let names = |text: &str| -> Vec<String> {
+            let plan = parse("t", text).map_err(|(_, why)| why).expect("a plan");
+            plan.runs.into_iter().map(|run| run.name).collect()
+        };
+        let text = GOOD.replace("[64, 128]", "[64]").replace("[1, 2]", "[1]");
+        let told = text.replacen("options", "modifiers = [\"none\", \"broadcast\"]\noptions", 1);
+        let run = |test: &str, with: &str| format!("{test}, cable, 64 bytes, 1 core, {with}");
+        let (none, broadcast, networks) = ("without modifier", "with broadcast", "with networks=2");
+        let each = [none, broadcast].map(|with| ["rfc2544", "mlr"].map(|test| run(test, with))).concat();
+        assert_eq!(names(&told), each);
+        // A procedure may have its own; without a modifier it is the same run as in a file that tells of none.
+        let own = told + "modifiers = [\"none\", \"networks=2\"]\n";
+        let all = [&each[..3], &[run("mlr", networks)]].concat();
+        assert_eq!(names(&own), all);
+        let (plan, plain) = (parse("t", &own).unwrap(), parse("t", &text).unwrap());
+        assert_eq!([&plan.runs[0].key, &plan.runs[1].key], [&plain.runs[0].key, &plain.runs[1].key]);
+        assert_eq!(plan.runs[3].arguments[7..], ["--one-way", "--networks=2", "--json"].map(str::to_owned));
+    }
+
+    #[test]
+    fn the_example_of_a_suite_is_read() {
+        let example = include_str!("../../../../../conf/campaign-rfc2544.toml");
+        let plan = parse("t", &example.replace("self:conf/ip-router.click", "cable")).map_err(|(_, why)| why);
+        // Seven sizes and a reset under six conditions, and bursts.
+        assert_eq!(plan.expect("a plan").runs.len(), 6 * (7 + 1) + 7);
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_line() {
         let check = |from: &str, to: &str, line: usize, says: &str| {
             let text = GOOD.replacen(from, to, 1);
@@ -298,7 +451,7 @@ mod tests {
         };
         check("sizes", "sises", 2, "unknown field `sises`, expected one of");
         check("sizes = [64, 128]\n", "", 1, "missing field `sizes`");
-        check("128", "\"a\"", 2, "invalid type");
+        check("128", "\"a\"", 2, "expected a whole number");
         check("64, 128", "", 2, "no frame size; name one");
         check("\"cable\"", "\"table\"", 1, "expected self:CONF");
         check("\"cable\"", "\"self:/nowhere.click\"", 1, "name a configuration's file");
@@ -314,8 +467,32 @@ mod tests {
         check("[1, 2]", "[1, 0]", 3, "expected a number of workers from 1 to 64");
         check("[1, 2]", "[65]", 3, "expected a number of workers from 1 to 64");
         check("[64, 128]", "[64, 20]", 2, "64 is the least");
-        check("--loss", "--los", 6, "--loss");
-        check("128", "64", 2, "asked for twice");
+        check("--loss", "--los", 7, "--loss");
+        check("\"--loss\"", "\"--repeat 3\"", 7, "write each word by itself: \"--repeat\", \"3\"");
+        check("\"--loss\"", "\"--loss\",\n\"--repeat\", \"no\"", 8, "invalid value 'no' for '--repeat");
+        check(
+            "\"--one-way\"",
+            "\"--one-way\", \"-j2\"",
+            4,
+            "-j2 is no option of a campaign's runs: cores = ",
+        );
+        check("--loss", "--report=a.html", 7, "each run would write it anew");
+        let (_, why) =
+            parse("t", "devices = [\"cable\"]\nsizes = [64]\n[procedure]\ntest = \"mlr\"\n").unwrap_err();
+        assert!(why.contains("write [[procedure]], with two brackets"), "{why}");
+        check("test = \"rfc2544\"\n", "", 5, "missing field `test`; add test");
+        check("128", "64", 2, "64 is asked for twice");
+        check("[1, 2]", "[1, 1]", 3, "1 is asked for twice");
+        check("\"mlr\"", "\"rfc2544\"\noptions = [\"--loss\"]", 9, "64 bytes, 1 core is asked for twice");
+        for (modifiers, says) in [
+            ("[\"none\", \"updates\"]", "\"updates\" is no modifier; take none, broadcast"),
+            ("[\"none\", \"none\"]", "\"none\" is asked for twice"),
+            ("[\"networks=1\"]", "1 is not in 2..=760"),
+            ("[]", "no modifier; name one"),
+            ("\"none\"", "write a list"),
+        ] {
+            check("options", &format!("modifiers = {modifiers}\noptions"), 4, says);
+        }
         check("devices = [", "devices = [,", 1, "");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use tester::search::Summary;
 
-use super::super::record::{Better, Quantity, Record};
+use super::super::record::{Better, Quantity, Record, with_modifier};
 use super::welch::{self, Test};
 
 /// What is said of B.
@@ -72,7 +72,7 @@ impl Pair<'_> {
         } else if self.nth > 0 {
             who += &format!(", run {} of these", self.nth + 1);
         }
-        who + ": "
+        who + &with_modifier(self.b.modifier()) + ": "
     }
 }
 
@@ -92,7 +92,9 @@ pub(super) struct Compared<'a> {
     /// Why it is unknown.
     pub(super) why: Option<&'static str>,
     /// Which of the two are only lower bounds.
-    bounds: (bool, bool),
+    pub(super) bounds: (bool, bool),
+    /// Which of the two are of another load than was asked for, by the tester's fault.
+    pub(super) limited: (bool, bool),
 }
 
 /// Compares all quantities of which one value is better than another.
@@ -117,6 +119,7 @@ pub(super) fn compare<'a>(pairs: &[Pair<'a>], confidence: f64, margin: f64) -> V
                 verdict: Verdict::Unknown,
                 why: None,
                 bounds: (before.is_bound(), quantity.is_bound()),
+                limited: (before.tester_limited, quantity.tester_limited),
             });
         }
     }
@@ -215,6 +218,18 @@ fn settled(name: &str) -> String {
 
 impl Compared<'_> {
     fn decide(&mut self, significance: f64, margin: f64) {
+        match self.limited {
+            (false, false) => {}
+            (true, false) => {
+                return self.give_up("A's is tester-limited: of another load than was asked for");
+            }
+            (false, true) => {
+                return self.give_up("B's is tester-limited: of another load than was asked for");
+            }
+            (true, true) => {
+                return self.give_up("both are tester-limited: of other loads than were asked for");
+            }
+        }
         let Some(test) = self.test else {
             return self.give_up("one run on a side; repeat the test with --repeat 5");
         };
@@ -295,6 +310,31 @@ mod tests {
         let both = told(&failed, &failed);
         assert_eq!((both.0, both.1.contains("A: not all was measured")), (Verdict::Same, true));
         assert_eq!(Lacking { has_failed: true, ..Lacking::default() }.judge(Verdict::Worse), Verdict::Worse);
+    }
+
+    #[test]
+    fn what_is_of_another_load_decides_nothing() {
+        let of = |limited: bool, values: &[f64]| {
+            let mut found = Found::of_size(64);
+            found.note_runs("test.rfc2544.latency_us.p50.64".to_owned(), "us", values.to_vec());
+            if limited {
+                found.limited("test.rfc2544.latency_us");
+            }
+            found.record("test rfc2544", Map::new())
+        };
+        let (low, high) = (&[1.0, 1.01, 1.02, 0.99][..], &[1.2, 1.21, 1.19, 1.2][..]);
+        for (a, b, wanted, says) in [
+            (false, false, Verdict::Worse, None),
+            (true, false, Verdict::Unknown, Some("A's is tester-limited")),
+            (false, true, Verdict::Unknown, Some("B's is tester-limited")),
+            (true, true, Verdict::Unknown, Some("both are tester-limited")),
+        ] {
+            let (left, right) = (of(a, low), of(b, high));
+            let all = compare(&[Pair { a: &left, b: &right, nth: 0 }], 0.95, 0.01);
+            let [one] = &all[..] else { panic!("{}", all.len()) };
+            assert_eq!((one.verdict, one.why.is_some()), (wanted, says.is_some()));
+            assert!(says.is_none_or(|says| one.why.is_some_and(|why| why.starts_with(says))));
+        }
     }
 
     #[test]

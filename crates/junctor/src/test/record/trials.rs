@@ -64,6 +64,9 @@ pub(crate) struct TrialRow {
     pub(crate) intended: u64,
     pub(crate) sent: u64,
     pub(crate) received: u64,
+    /// These two are lower bounds: agents have told them, of a trial that was cut off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) at_least: bool,
     pub(crate) lost: u64,
     /// Of those intended, what the tester did not send.
     pub(crate) unsent: u64,
@@ -194,6 +197,7 @@ impl TrialRow {
             intended: 0,
             sent: 0,
             received: 0,
+            at_least: false,
             lost: 0,
             unsent: 0,
             late: 0,
@@ -259,7 +263,8 @@ impl TrialRow {
 
     /// How many frames there were of each kind.
     fn count(&mut self, detail: &Detail) {
-        let Detail { outcome, counts, damaged, old, foreign, .. } = detail;
+        let Detail { outcome, counts, damaged, old, foreign, at_least, .. } = detail;
+        self.at_least = *at_least;
         (self.intended, self.sent, self.received) = (outcome.intended, outcome.sent, outcome.received);
         (self.reordered, self.gaps, self.duplicates) = (counts.reordered, counts.gaps, counts.duplicates);
         (self.stale, self.misrouted) = (counts.stale, counts.misrouted);

@@ -1,56 +1,56 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the documents ask, and whether it was done.
 
-use super::super::record::{Clause, Record};
-use super::groups;
+use super::super::record::{Clause, Joined, Record, join};
 use crate::report::{Cell, Origin, Section, Table};
 
-/// A table for each procedure: each demand once, as met only if every device met it with each number of workers and all options, in all of
-/// its runs.
+/// What a run's ledger says, or that of many runs together: each demand once.
 pub(super) fn section(records: &[Record]) -> Section {
-    let mut tables = Vec::new();
-    for (command, group) in groups(records, |r| r.command.clone()) {
-        let mut all: Vec<Clause> = Vec::new();
-        for (_, runs) in groups(group, |r| (r.device().to_owned(), r.workers(), r.options().to_owned())) {
-            for clause in joined(&runs) {
-                match all.iter_mut().find(|known| known.is_same(&clause)) {
-                    Some(known) => clause.deviation.iter().for_each(|how| known.deviate(how)),
-                    None => all.push(clause),
-                }
-            }
-        }
-        if !all.is_empty() {
-            tables.push(table(&command, &all));
-        }
-    }
-    Section { title: "Conformance".into(), tables, ..Section::default() }
+    let table = match records {
+        [one] => single(&one.command, &one.ledger),
+        many => joined(&join(many)),
+    };
+    let (tables, text) = match table.rows.is_empty() {
+        true => (Vec::new(), Vec::new()),
+        false if records.len() > 1 => (vec![table], vec![TOGETHER.to_owned()]),
+        false => (vec![table], Vec::new()),
+    };
+    Section { title: "Conformance".into(), text, tables, ..Section::default() }
 }
 
-/// What became of each demand in all these runs of one device together. One that came to no trial takes nothing from the others.
-fn joined(runs: &[&Record]) -> Vec<Clause> {
-    let mut all: Vec<Clause> = Vec::new();
-    let none = !runs.iter().any(|r| r.has_tried());
-    for clause in runs.iter().filter(|r| none || r.has_tried()).flat_map(|r| &r.ledger) {
-        match all.iter_mut().find(|known| known.is_same(clause)) {
-            Some(known) => known.join(clause),
-            None => all.push(clause.clone()),
-        }
-    }
-    all
+/// How the ledger of many runs is to be read.
+const TOGETHER: &str = "A demand is met if every run that it is on meets it. Those on a whole suite (frame sizes, modifiers one by one, \
+networks, bursts) are met if the runs of each device with each number of cores meet them together.";
+
+/// Columns of both.
+const HEADS: [&str; 4] = ["section", "level", "met", "demand"];
+
+fn empty(caption: &str, met: usize, all: usize, last: &str) -> Table {
+    let heads = HEADS.into_iter().chain([last]).map(|head| (head, Origin::Name)).collect::<Vec<_>>();
+    Table::new(format!("{caption}: {met} of {all} demands met"), &heads)
 }
 
-fn table(command: &str, all: &[Clause]) -> Table {
+fn row(section: &str, level: &str, met: bool, demand: &str, why: String) -> Vec<Cell> {
+    let fate = if met { Cell::new("met") } else { Cell::missing("deviated") };
+    vec![Cell::new(section), Cell::new(level), fate, Cell::new(demand), Cell::new(why)]
+}
+
+fn single(command: &str, all: &[Clause]) -> Table {
     let met = all.iter().filter(|clause| clause.met).count();
-    let heads =
-        ["section", "level", "met", "demand", "what was done instead"].map(|head| (head, Origin::Name));
-    let caption = format!("{command}: {met} of {} demands met", all.len());
-    let mut table = Table::new(caption, &heads);
+    let mut table = empty(command, met, all.len(), "what was done instead");
     for clause in all {
-        let fate = if clause.met { Cell::new("met") } else { Cell::missing("deviated") };
         let why = clause.deviation.clone().unwrap_or_default();
-        let (section, level) = (clause.section.clone(), clause.level.clone());
-        let demand = Cell::new(clause.demand.clone());
-        table.row(vec![Cell::new(section), Cell::new(level), fate, demand, Cell::new(why)]);
+        table.row(row(&clause.section, &clause.level, clause.met, &clause.demand, why));
+    }
+    table
+}
+
+fn joined(all: &[Joined]) -> Table {
+    let met = all.iter().filter(|clause| clause.met).count();
+    let mut table = empty("all runs together", met, all.len(), "what was done instead, and where");
+    for clause in all {
+        let why = clause.deviation.clone().unwrap_or_default();
+        table.row(row(&clause.section, &clause.level, clause.met, &clause.demand, why));
     }
     table
 }
@@ -98,7 +98,7 @@ mod tests {
             ("met ".into(), "met ".into())
         );
         let both = [all, of("y", &[64, 1518])].concat();
-        assert_eq!(told(&both, "RFC 2544 9"), "deviated 2 sizes");
-        assert_eq!(told(&both, "RFC 2544 9.1"), "deviated not measured: 128, 256, 512, 1024, 1280 bytes");
+        assert_eq!(told(&both, "RFC 2544 9"), "deviated 2 sizes: y");
+        assert_eq!(told(&both, "RFC 2544 9.1"), "deviated not measured: 128, 256, 512, 1024, 1280 bytes: y");
     }
 }

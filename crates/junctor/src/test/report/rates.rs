@@ -3,7 +3,7 @@
 
 use tester::search::medium::ethernet_frames_per_s;
 
-use super::super::record::{Better, Quantity, Record};
+use super::super::record::{Better, Quantity, Record, with_modifier};
 use super::{Names, groups, words, workers};
 use crate::report::{Axis, Bar, Cell, Origin, Plot, Scale, Section, Series, Table, digits};
 
@@ -150,7 +150,9 @@ fn bound(record: &Record, sizes: &[usize]) -> (String, Vec<(f64, f64)>) {
 /// Rates by workers, if a device was measured with several numbers of them.
 pub(super) fn by_workers(records: &[Record]) -> Vec<Section> {
     let mut section = Section { title: "Rate by cores".into(), ..Section::default() };
-    let procedure = |r: &Record| format!("{} {}", r.command, r.options()).trim_end().to_owned();
+    let procedure = |r: &Record| {
+        format!("{} {}", r.command, r.options()).trim_end().to_owned() + &with_modifier(r.modifier())
+    };
     for ((command, device), group) in groups(records, |r| (procedure(r), r.device().to_owned())) {
         let mut counts: Vec<usize> = group.iter().map(|r| r.workers()).collect();
         counts.sort_unstable();

@@ -2,11 +2,12 @@
 //! All results by frame size, and all trials.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use serde_json::{Map, Value};
 
 use super::super::quantiles::{self, QUANTILES};
-use super::super::record::{Quantity, Record, TrialRow};
+use super::super::record::{FlowRow, Quantity, Record, TrialRow};
 use super::{Names, groups, rates, words};
 use crate::report::{Cell, Origin, Section, Table, digits};
 
@@ -18,7 +19,10 @@ pub(super) fn results(records: &[Record], names: &Names) -> Section {
             && group.iter().flat_map(|r| &r.results).any(|q| q.size.is_some());
         if has_sizes { by_size(&group, names) } else { vec![by_quantity(&group, names)] }
     };
-    let key = |r: &Record| (r.command.clone(), r.options().to_owned(), r.device().to_owned(), r.workers());
+    let key = |r: &Record| {
+        let of_procedure = [&r.command, r.options(), r.modifier()].map(str::to_owned);
+        (of_procedure, r.device().to_owned(), r.workers())
+    };
     let tables = groups(records, key).into_iter().flat_map(some).filter(|t| !t.rows.is_empty()).collect();
     Section { title: "All results".into(), tables, ..Section::default() }
 }
@@ -164,10 +168,16 @@ fn cell(quantity: &Quantity) -> Cell {
         _ => digits(value),
     };
     let spread = (quantity.runs > 1).then(|| format!("{} to {}", number(quantity.min), number(quantity.max)));
+    let limited = quantity.tester_limited.then(|| LIMITED.to_owned());
     let text = number(quantity.value);
     let text = if quantity.at_least { format!("≥ {text}") } else { text };
-    Cell { text, spread, missing: false }
+    let below: Vec<String> = spread.into_iter().chain(limited).collect();
+    let spread = (!below.is_empty()).then(|| below.join("; "));
+    Cell { text, spread, missing: quantity.tester_limited }
 }
+
+/// How a value is marked that is of another load than was asked for.
+pub(super) const LIMITED: &str = "tester-limited";
 
 /// Columns of the list of trials.
 const TRIAL: [&str; 8] = ["for", "Mpps", "s", "intended", "sent", "received", "lost", "unsent"];
@@ -198,6 +208,88 @@ pub(super) fn trials(records: &[Record], names: &Names) -> Section {
         }
     }
     Section { title: "Trials".into(), tables, folded: true, ..Section::default() }
+}
+
+/// So many trials of a size have their flows listed.
+const FLOWS_OF: usize = 10;
+
+/// Columns of flows.
+const FLOW: [&str; 12] = [
+    "for",
+    "Mpps",
+    "flows with loss",
+    "from",
+    "to",
+    "sent",
+    "received",
+    "lost",
+    "reordered",
+    "duplicates",
+    "stale",
+    "misrouted",
+];
+
+/// The worst flows of trials in which not all frames of each arrived once, in order, where they should; a table for each device, procedure
+/// and size. Where there are many such trials, those at the lowest rates: at high ones loss is no surprise.
+pub(super) fn flows(records: &[Record], names: &Names) -> Section {
+    let columns: Vec<(&str, Origin)> = FLOW
+        .iter()
+        .map(|head| {
+            (*head, if ["for", "from", "to"].contains(head) { Origin::Name } else { Origin::Measured })
+        })
+        .collect();
+    let mut tables = Vec::new();
+    for record in records {
+        let all: Vec<&TrialRow> = record.trials.iter().filter(|trial| !trial.flows.is_empty()).collect();
+        let mut sizes: Vec<usize> = all.iter().map(|trial| trial.size).collect();
+        sizes.dedup();
+        for size in sizes {
+            let mut of_size: Vec<&TrialRow> =
+                all.iter().filter(|trial| trial.size == size).copied().collect();
+            let count = of_size.len();
+            // Those of one rate stay in their order.
+            of_size.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+            of_size.truncate(FLOWS_OF);
+            let who = names.who(record);
+            let who = if who.is_empty() { who } else { format!("{who}, ") };
+            let which = match count {
+                1 => "1 trial".to_owned(),
+                few if few <= FLOWS_OF => format!("{few} trials"),
+                many => format!("of {many} trials, the {FLOWS_OF} at the lowest rates"),
+            };
+            let mut table = Table::new(format!("{who}{size} bytes: {which}"), &columns);
+            of_size.iter().for_each(|trial| flow_rows(trial).into_iter().for_each(|row| table.row(row)));
+            tables.push(table);
+        }
+    }
+    Section {
+        title: "Flows that lost frames, or had others go wrong".into(),
+        tables,
+        folded: true,
+        ..Section::default()
+    }
+}
+
+/// A row for each flow that is told of a trial, and one for those that are not.
+fn flow_rows(trial: &TrialRow) -> Vec<Vec<Cell>> {
+    let begin = || {
+        let rate = format!("{:.4}", trial.rate / 1e6);
+        [trial.phase.clone(), rate, trial.flows_with_loss.to_string()].map(Cell::new)
+    };
+    let row = |flow: &FlowRow| {
+        let end = |address, port| Cell::new(SocketAddr::new(address, port).to_string());
+        let FlowRow { sent, received, lost, reordered, duplicates, stale, misrouted, .. } = *flow;
+        let counts = [sent, received, lost, reordered, duplicates, stale, misrouted];
+        let ends = [end(flow.src, flow.src_port), end(flow.dst, flow.dst_port)];
+        begin().into_iter().chain(ends).chain(counts.map(|frames| Cell::new(frames.to_string()))).collect()
+    };
+    let mut rows: Vec<Vec<Cell>> = trial.flows.iter().map(row).collect();
+    if trial.flows_left_out > 0 {
+        let more = Cell::new(format!("{} more flows", trial.flows_left_out));
+        let rest = std::iter::repeat_n(Cell::new(""), FLOW.len() - 4);
+        rows.push(begin().into_iter().chain([more]).chain(rest).collect());
+    }
+    rows
 }
 
 /// Columns of what machines did.
@@ -259,13 +351,14 @@ fn trial_row(trial: &TrialRow) -> Vec<Cell> {
         None => Cell::new(trial.phase.clone()),
     };
     let marked = |frames: u64| Cell { missing: frames > 0, ..count(frames) };
+    let bound = |frames: u64| Cell::new(format!("{}{frames}", if trial.at_least { "≥ " } else { "" }));
     let mut cells = vec![
         phase,
         Cell::new(format!("{:.4}", trial.rate / 1e6)),
         Cell::new(trial.seconds.to_string()),
         count(trial.intended),
-        count(trial.sent),
-        count(trial.received),
+        bound(trial.sent),
+        bound(trial.received),
         count(trial.lost),
         marked(trial.unsent),
     ];

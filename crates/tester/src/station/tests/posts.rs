@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ports that are elsewhere.
 
+use std::sync::{Arc, Mutex};
+
 use super::super::*;
 use super::MILLISECOND;
 use super::faulty::*;
@@ -40,11 +42,20 @@ fn by_sequence() -> impl FnMut(In) -> Out + Send {
 
 /// A station that only leads: each of two ports has another post.
 fn led(fate: impl FnMut(In) -> Out + Send + 'static, plan: &Plan) -> Station {
+    led_by(fate, plan, |_, post| Box::new(post))
+}
+
+/// The same; members are made of posts.
+fn led_by(
+    fate: impl FnMut(In) -> Out + Send + 'static,
+    plan: &Plan,
+    member: impl Fn(usize, Post) -> Box<dyn Member>,
+) -> Station {
     let faulty = device(2, fate, Link::Up);
     let elsewhere = |i| Port::elsewhere(&format!("port{i}"), "test", 1500);
     let post = |here| -> Box<dyn Member> {
         let ports = (0..2).map(|i| if i == here { port(&faulty, i) } else { elsewhere(i) });
-        Box::new(Post::new(station_at(&faulty, ports.collect(), plan), || {}).expect("a thread"))
+        member(here, Post::new(station_at(&faulty, ports.collect(), plan), || {}).expect("a thread"))
     };
     let mut station = Station::new((0..2).map(elsewhere).collect(), plan, 1).expect("a station");
     station.lead(vec![post(0), post(1)], vec![0, 1], true).expect("posts");
@@ -117,6 +128,85 @@ fn a_post_that_cannot_go_on_ends_the_trial_and_the_next_is_whole() {
     job.order.grace = Some(Duration::from_secs(1_000_000));
     let outcome = station.carry_out(job).expect("a trial").detail.outcome;
     assert_eq!((outcome.sent, outcome.received), (100, 100));
+}
+
+/// A post that is lost when it is asked how far it is for the third time.
+struct Lost {
+    post: Post,
+    asked: usize,
+}
+
+impl Member for Lost {
+    fn plan(&mut self, plan: &Plan) -> Result<(), Invalid> {
+        self.post.plan(plan)
+    }
+
+    fn prepare(&mut self, order: &Order) -> Result<u64, Invalid> {
+        self.post.prepare(order)
+    }
+
+    fn go(&mut self, start_ns: u64) -> Result<bool, Invalid> {
+        self.post.go(start_ns)
+    }
+
+    fn progress(&mut self, count: bool) -> Result<Progress, Invalid> {
+        self.asked += 1;
+        if self.asked < 3 { self.post.progress(count) } else { Err(Invalid::new("it is lost", "")) }
+    }
+
+    fn finish(&mut self) -> Result<Tally, Invalid> {
+        self.post.finish()
+    }
+
+    fn abandon(&mut self) {
+        self.post.abandon();
+    }
+
+    fn cut(&mut self) -> Option<Tally> {
+        self.post.abandon();
+        None
+    }
+}
+
+#[test]
+fn of_what_others_were_to_do_is_told_what_they_saw_or_said_last() {
+    let plan = Plan { streams: vec![stream(1)], stragglers: Duration::from_secs(60), ..Plan::default() };
+    // Nobody is lost, or who sends, or who receives.
+    for lost in [None, Some(0), Some(1)] {
+        let member = |number, post| -> Box<dyn Member> {
+            if lost == Some(number) { Box::new(Lost { post, asked: 0 }) } else { Box::new(post) }
+        };
+        let mut station = led_by(|frame| frame.after(0), &plan, member);
+        let shown = Arc::new(Mutex::new(None));
+        let show = shown.clone();
+        station.watch(Box::new(move |_, seen, worth| {
+            *show.lock().unwrap() = Some((seen.cloned(), worth.map_err(ToString::to_string)));
+        }));
+        let mut calls = 0;
+        station.guard(move || {
+            calls += 1;
+            if calls == 4 { Err(Invalid::new("it is gone", "")) } else { Ok(()) }
+        });
+        assert!(station.run(Trial::new(1000.0, Duration::from_secs(1_000_000))).is_err());
+        let (seen, worth) = shown.lock().unwrap().take().expect("a trial");
+        let seen = seen.expect("what was seen");
+        let Outcome { intended, sent, received, .. } = seen.outcome;
+        assert!(
+            seen.at_least && (1..intended).contains(&sent) && received <= sent,
+            "{lost:?}: {sent} {received}"
+        );
+        // What arrives is not counted while frames are sent, and so not told before the end.
+        assert_eq!(received > 0, lost != Some(1), "{lost:?}: {sent} {received}");
+        assert_eq!(worth, Err(if lost.is_some() { "it is lost" } else { "it is gone" }.to_owned()));
+    }
+    // Before anything leaves there is nothing to tell.
+    let mut station = led(|frame| frame.after(0), &plan);
+    let shown = Arc::new(Mutex::new(0));
+    let show = shown.clone();
+    station.watch(Box::new(move |_, seen, _| *show.lock().unwrap() += usize::from(seen.is_some())));
+    station.guard(|| Err(Invalid::new("it is gone", "")));
+    assert!(station.run(Trial::new(1000.0, MILLISECOND)).is_err());
+    assert_eq!(*shown.lock().unwrap(), 0);
 }
 
 #[test]
