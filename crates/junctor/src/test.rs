@@ -222,18 +222,7 @@ impl Common {
     /// Sees that the device can have the cores that are asked for, before anything is measured.
     fn check_workers(&self) -> Result<(), String> {
         let Some(workers) = self.workers else { return Ok(()) };
-        match self.device.most_workers() {
-            _ if !(1..=64).contains(&workers) => Err("-j must lie between 1 and 64".to_owned()),
-            Some(most) if workers > most => Err(format!(
-                "-j {workers}: {} uses {most} cores at most, one for each interface",
-                self.device
-            )),
-            None if workers > 1 => Err(format!(
-                "-j {workers}: {} has no cores that the tester could give it; leave -j out",
-                self.device
-            )),
-            _ => Ok(()),
-        }
+        self.device.check_workers(workers)
     }
 
     /// Starts the device, and lets it learn who is where.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toml::Spanned;
 
+use super::super::device::Name;
 use super::super::record::{Failed, Record, run_name, with_modifier};
 use super::modifier;
 use crate::cli;
@@ -307,7 +308,10 @@ fn check(run: &Run, choice: Choice<'_>, common: &[Spanned<String>]) -> Result<()
             Some((path, Err(why))) => {
                 Err((device.span(), format!("{path}: {why}; name a configuration's file")))
             }
-            _ => Ok(()),
+            _ => {
+                let name = Name::parse(&run.device).map_err(|why| (device.span(), why))?;
+                name.check_workers(run.cores).map_err(|why| (cores.span(), why))
+            }
         };
     };
     let about = match why.get(ContextKind::InvalidArg) {
@@ -394,7 +398,7 @@ impl Run {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "devices = [\"cable\"]\nsizes = [64, 128]\ncores = [1, 2]\noptions = [\"--one-way\"]\n\
+    const GOOD: &str = "devices = [\"passthrough\"]\nsizes = [64, 128]\ncores = [1, 2]\noptions = [\"--one-way\"]\n\
                         [[procedure]]\ntest = \"rfc2544\"\noptions = [\"--loss\"]\n[[procedure]]\ntest = \"mlr\"\n";
 
     #[test]
@@ -402,13 +406,14 @@ mod tests {
         let plan = parse("t", GOOD).unwrap();
         assert_eq!((plan.title.as_str(), plan.runs.len()), ("t", 8));
         let first = &plan.runs[0];
-        let wanted = ["test", "rfc2544", "cable", "--size", "64", "-j", "1", "--one-way", "--loss", "--json"];
+        let wanted =
+            ["test", "rfc2544", "passthrough", "--size", "64", "-j", "1", "--one-way", "--loss", "--json"];
         assert_eq!(
             (first.arguments.as_slice(), first.name.as_str()),
-            (&wanted.map(str::to_owned)[..], "rfc2544, cable, 64 bytes, 1 core")
+            (&wanted.map(str::to_owned)[..], "rfc2544, passthrough, 64 bytes, 1 core")
         );
         // Known by its file in the next version, too.
-        assert!(first.key.starts_with("rfc2544-cable-64-1-"), "{}", first.key);
+        assert!(first.key.starts_with("rfc2544-passthrough-64-1-"), "{}", first.key);
         assert_eq!(parse("t", GOOD).unwrap().runs[0].key, first.key);
     }
 
@@ -453,8 +458,8 @@ mod tests {
         check("sizes = [64, 128]\n", "", 1, "missing field `sizes`");
         check("128", "\"a\"", 2, "expected a whole number");
         check("64, 128", "", 2, "no frame size; name one");
-        check("\"cable\"", "\"table\"", 1, "expected self:CONF");
-        check("\"cable\"", "\"self:/nowhere.click\"", 1, "name a configuration's file");
+        check("\"passthrough\"", "\"table\"", 1, "expected self:CONF");
+        check("\"passthrough\"", "\"self:/nowhere.click\"", 1, "name a configuration's file");
         check("\"mlr\"", "\"mlt\"", 9, "mlr");
         for other in ["agent", "campaign", "compare", "gather", "help", "start-device"] {
             check(
@@ -466,6 +471,8 @@ mod tests {
         }
         check("[1, 2]", "[1, 0]", 3, "expected a number of workers from 1 to 64");
         check("[1, 2]", "[65]", 3, "expected a number of workers from 1 to 64");
+        check("[1, 2]", "[1, 3]", 3, "passthrough uses 2 cores at most");
+        check("\"passthrough\"", "\"cable\"", 3, "cable has no cores that the tester could give it");
         check("[64, 128]", "[64, 20]", 2, "64 is the least");
         check("--loss", "--los", 7, "--loss");
         check("\"--loss\"", "\"--repeat 3\"", 7, "write each word by itself: \"--repeat\", \"3\"");

@@ -141,13 +141,27 @@ impl Name {
     }
 
     /// How many cores the device may have at most; nothing if none of this machine's are given to it.
-    pub(crate) fn most_workers(&self) -> Option<usize> {
+    fn most_workers(&self) -> Option<usize> {
         match self {
             Name::Own(_) | Name::Command(_) => Some(usize::MAX),
             // In one thread for each of the rig's interfaces.
             Name::KernelRouter(ports) | Name::KernelBridge(ports) => Some(*ports),
             Name::Passthrough => Some(PORTS),
             Name::Cable | Name::Veth | Name::Ports(_) | Name::Agents(_) => None,
+        }
+    }
+
+    /// Sees that it can have this many cores (-j), before anything is measured.
+    pub(crate) fn check_workers(&self, workers: usize) -> Result<(), String> {
+        match self.most_workers() {
+            _ if !(1..=64).contains(&workers) => Err("-j must lie between 1 and 64".to_owned()),
+            Some(most) if workers > most => {
+                Err(format!("-j {workers}: {self} uses {most} cores at most, one for each interface"))
+            }
+            None if workers > 1 => {
+                Err(format!("-j {workers}: {self} has no cores that the tester could give it; leave -j out"))
+            }
+            _ => Ok(()),
         }
     }
 
