@@ -38,10 +38,13 @@ mod quantiles;
 mod record;
 mod report;
 mod reset;
+mod rfc2544;
 mod rfc2889;
 mod rfc5180;
 mod rfc8219;
+mod rfc9004;
 mod search;
+mod streams;
 mod trial;
 mod variant;
 
@@ -54,11 +57,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    Rfc2544(search::Rfc2544),
+    Rfc2544(rfc2544::Rfc2544),
     Rfc2889(rfc2889::Rfc2889),
     Rfc5180(Box<rfc5180::Rfc5180>),
     Rfc8219(rfc8219::Rfc8219),
-    Rfc9004(search::Rfc9004),
+    Rfc9004(rfc9004::Rfc9004),
     Mlr(mlr::Mlr),
     Soak(search::Soak),
     Trial(trial::Args),
@@ -100,11 +103,11 @@ pub(crate) fn main(args: &Args) -> u8 {
         return cli::fail(why);
     }
     match &args.command {
-        Command::Rfc2544(args) => search::rfc2544(args),
+        Command::Rfc2544(args) => rfc2544::main(args),
         Command::Rfc2889(args) => rfc2889::main(args),
         Command::Rfc5180(args) => rfc5180::main(args),
         Command::Rfc8219(args) => rfc8219::main(args),
-        Command::Rfc9004(args) => search::rfc9004(args),
+        Command::Rfc9004(args) => rfc9004::main(args),
         Command::Mlr(args) => mlr::main(args),
         Command::Soak(args) => search::soak(args),
         Command::Trial(args) => trial::main(args),

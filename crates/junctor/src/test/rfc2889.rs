@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tester::hosts;
-use tester::search::bridge;
+use tester::search::{bridge, bridged};
 use tester::station::{Plan, Reset, Stream, host_flow};
 use tester::trial::{Invalid, Measurer as _, Trial};
 use wire::MacAddr;
@@ -81,7 +81,7 @@ const NO_WAY_TO_FORGET: &str = "how does this bridge forget? Say it with --forge
 impl Rfc2889 {
     /// Whether the bridge can be made to forget, as far as its name tells.
     fn forgets(&self) -> bool {
-        let by_itself = matches!(self.search.device(), Name::Own(_) | Name::KernelBridge(_));
+        let by_itself = matches!(self.search.common.device, Name::Own(_) | Name::KernelBridge(_));
         by_itself || self.forget_command.is_some() || self.ageing.is_some()
     }
 
@@ -95,7 +95,7 @@ impl Rfc2889 {
             return Ok(());
         }
         let is_few = |ports: usize| ports < PORTS_FOR_ADDRESSES;
-        match self.search.device().ports() {
+        match self.search.common.device.ports() {
             Some(ports) if is_few(ports) => Err(format!("--only addresses: {TOO_FEW_PORTS}")),
             _ if !self.forgets() => Err(format!("--only addresses: {NO_WAY_TO_FORGET}")),
             _ => Ok(()),
@@ -127,12 +127,12 @@ pub(super) fn main(args: &Rfc2889) -> u8 {
                 Forwarding => forwarding(site, args, found)?,
                 Addresses if let Some(why) = why_not => {
                     found.text += &format!("             addresses: not tested: {why}\n");
-                    found.deviate(&bridge::no_addresses_ledger(why));
+                    found.deviate(&bridged::no_addresses_ledger(why));
                 }
                 Addresses => addresses(site, args, found)?,
                 Errored if !site.station.is_here() && args.only.is_empty() => {
                     found.text += "             errored frames: not tested, for agents send no such frames\n";
-                    found.deviate(&bridge::errored_ledger(None));
+                    found.deviate(&bridged::errored_ledger(None));
                 }
                 Errored => errored(site, args, found)?,
                 Broadcast => broadcast(site, args, found)?,
@@ -166,7 +166,7 @@ fn replan(site: &mut Site, streams: Vec<Vec<tester::frame::Flow>>, everywhere: b
 fn forwarding(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
     let ports = site.station.port_count();
     // Each port begins with its neighbour, so that no port is sent to by all at once.
-    let seed = args.search.seed();
+    let seed = args.search.common.seed;
     let from = |port| (1..ports).map(|step| host_flow(seed, (port, 0), ((port + step) % ports, 0))).collect();
     replan(site, (0..ports).map(from).collect(), false)?;
     let throughput = greatest_rate(site, &args.search, "rfc2889", found)?;
@@ -197,7 +197,7 @@ fn forwarding(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), 
         "             forwarding rates of all ports together: {mpps:.4} of {offered:.4} Mpps at the greatest load, \
          {most:.4} of {most_offered:.4} Mpps at most{mark}\n"
     );
-    found.deviate(&bridge::forwarding_ledger(&load(site, args, &[site.size]), kept_up));
+    found.deviate(&bridged::forwarding_ledger(&load(site, args, &[site.size]), kept_up));
     Ok(())
 }
 
@@ -208,8 +208,8 @@ fn trial_time(args: &Rfc2889) -> Duration {
 }
 
 /// How the bridge is loaded, for the ledger.
-fn load<'a>(site: &Site, args: &Rfc2889, sizes: &'a [usize]) -> bridge::Load<'a> {
-    bridge::Load { trial: trial_time(args), sizes, linked: site.is_medium, here: site.station.is_here() }
+fn load<'a>(site: &Site, args: &Rfc2889, sizes: &'a [usize]) -> bridged::Load<'a> {
+    bridged::Load { trial: trial_time(args), sizes, linked: site.is_medium, here: site.station.is_here() }
 }
 
 /// How many addresses, and how fast (RFC 2889 5.7 and 5.8).
@@ -261,7 +261,7 @@ fn addresses(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
 
 /// Frames that ought not to pass (RFC 2889 5.9), as far as they can be sent.
 fn errored(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
-    let hosts = host_flow(args.search.seed(), (0, 0), (1, 0));
+    let hosts = host_flow(args.search.common.seed, (0, 0), (1, 0));
     let frame = |len: usize| {
         let mut frame = [&hosts.dst_mac.0[..], &hosts.src_mac.0[..]].concat();
         // A type for experiments (IEEE 802.3 annex): the payload is nobody's.
@@ -291,17 +291,17 @@ fn errored(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), Str
             100.0 * share.min(1.0)
         );
     }
-    found.deviate(&bridge::errored_ledger(Some(&sent)));
+    found.deviate(&bridged::errored_ledger(Some(&sent)));
     Ok(())
 }
 
 /// One port to all others (RFC 2889 5.10).
 fn broadcast(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
-    let mut flow = host_flow(args.search.seed(), (0, 0), (1, 0));
+    let mut flow = host_flow(args.search.common.seed, (0, 0), (1, 0));
     flow.dst_mac = MacAddr([0xff; 6]);
     replan(site, vec![vec![flow]], true)?;
     let rate = greatest_rate(site, &args.search, "rfc2889.broadcast", found)?;
-    found.deviate(&bridge::broadcast_ledger(&load(site, args, &[site.size])));
+    found.deviate(&bridged::broadcast_ledger(&load(site, args, &[site.size])));
     if rate == 0.0 {
         return Ok(());
     }

@@ -13,7 +13,8 @@ use tester::trial::Trial;
 
 use super::agent;
 use super::record::Found;
-use super::search::{Profile, Search, Site, Wanted, each_size_and};
+use super::rfc2544::Wanted;
+use super::search::{Profile, Search, Site, each_size_and};
 use crate::cli;
 
 /// Under what the procedures are done.

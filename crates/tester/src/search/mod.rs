@@ -14,6 +14,7 @@
 //! | [`delay`] | typical and worst latency, PDV, IPDV | RFC 8219 7.2, 7.3 |
 //! | [`load`] | nothing, but whether a procedure ran at the throughput | RFC 2544 26.2, RFC 8219 7 |
 //! | [`observe`] | which trials tell single frames' delays | RFC 2544 26.2, RFC 8219 7 |
+//! | [`bridged`] | nothing, but which demands on tests of bridges are met | RFC 2889 |
 //! | [`ipv6`] | nothing, but which demands on tests with IPv6 are met | RFC 5180 |
 //! | [`transition`] | nothing, but which demands on devices between IPv4 and IPv6 are met | RFC 8219 |
 //! | [`setup`] | nothing, but which demands on every test are met | RFC 2544 7 to 25 |
@@ -28,6 +29,7 @@
 
 pub mod back_to_back;
 pub mod bridge;
+pub mod bridged;
 pub mod contents;
 pub mod delay;
 pub mod ipv6;

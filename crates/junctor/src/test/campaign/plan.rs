@@ -425,7 +425,7 @@ mod tests {
         };
         let text = GOOD.replace("[64, 128]", "[64]").replace("[1, 2]", "[1]");
         let told = text.replacen("options", "modifiers = [\"none\", \"broadcast\"]\noptions", 1);
-        let run = |test: &str, with: &str| format!("{test}, cable, 64 bytes, 1 core, {with}");
+        let run = |test: &str, with: &str| format!("{test}, passthrough, 64 bytes, 1 core, {with}");
         let (none, broadcast, networks) = ("without modifier", "with broadcast", "with networks=2");
         let each = [none, broadcast].map(|with| ["rfc2544", "mlr"].map(|test| run(test, with))).concat();
         assert_eq!(names(&told), each);
