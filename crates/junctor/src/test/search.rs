@@ -17,7 +17,7 @@ use super::device::{Driver, Forget, Name, Running};
 use super::log::Log;
 use super::record::{Cause, Found, Record};
 use super::variant::{Scene, Variant};
-use super::{Common, Facts, SHARED_CORE, calibrate, interrupt, left_out, procedures, streams};
+use super::{Common, Facts, SHARED_CORE, calibrate, interrupt, left_out, streams};
 use crate::cli;
 
 /// How exactly a procedure is followed.
