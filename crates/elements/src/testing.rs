@@ -299,6 +299,7 @@ impl Element for TestIn {
         let n = if cx.burst() == 1 { 1 } else { waiting.len() }.min(waiting.len());
         let batch: Batch = waiting.drain(..n).collect();
         drop(waiting);
+        cx.made(n);
         cx.push(0, batch);
         n > 0
     }
@@ -317,7 +318,8 @@ struct TestOut(Arc<Output>);
 impl Element for TestOut {
     fn configure(&mut self, _: &mut Args<'_>) {}
 
-    fn push(&mut self, _: &mut Cx<'_>, _: usize, mut batch: Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+        cx.took(batch.len());
         self.0.0.lock().unwrap().extend(batch.drain(..));
     }
 

@@ -1,13 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The account of packets: whether each element has sent, dropped, or still holds all that came to it.
+//! The account of packets: whether each element has sent, dropped, or still holds all that it had.
 //!
-//! An element that loses a packet without a word would make every counter of drops a lie. So for each element what came in must be
-//! what left, what was dropped under a named reason, and what is held; but for those that by their class [beget](crate::Class::begets) or
-//! [consume](crate::Class::consumes) packets, of which one side can be said. What all of them hold together must [explain](Report::explains)
-//! what is gone from packet memory. The sums are of counters that a router keeps anyway.
+//! An element that loses a packet without a word would make every counter of drops a lie. So for each element
+//!
+//! ```text
+//! in + made = out + dropped + held + taken
+//! ```
+//!
+//! What came in and went out the engine counts itself, drops are counted where packets are dropped. What elements [make](crate::Cx::made) (sources,
+//! copies, requests, fragments) and [take](crate::Cx::took) (what devices have sent, fragments that were joined) they say where they do it. An answer
+//! that leaves in the place of its request is neither. Elements whose packets wait in a common table have one account
+//! ([`Element::held_by`](crate::Element::held_by)). What all of them hold must [explain](Report::explains) what is gone from packet memory.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use crate::report::Report;
 use crate::router::Shared;
+
+/// What an element did with packets beside passing, dropping and holding them, by its own word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deeds {
+    /// Packets that did not come to it.
+    pub made: u64,
+    /// Packets that have served their purpose here.
+    pub taken: u64,
+}
+
+impl AddAssign for Deeds {
+    fn add_assign(&mut self, more: Deeds) {
+        self.made += more.made;
+        self.taken += more.taken;
+    }
+}
 
 /// An element whose account is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,14 +41,15 @@ pub struct Unaccounted {
     pub element: String,
     /// Its class.
     pub class: &'static str,
-    /// Packets that came in less those of which it is known what became: above 0, it has lost as many; below, it has sent more than came.
+    /// Packets that it had less those of which it is known what became: above 0, it has lost as many; below, it has sent more than it had.
     pub packets: i128,
 }
 
 impl std::fmt::Display for Unaccounted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let n = self.packets.unsigned_abs();
-        let what = if self.packets > 0 { "lost without a reason" } else { "sent that never came" };
+        let what =
+            if self.packets > 0 { "lost without a reason" } else { "sent that neither came nor were made" };
         write!(f, "{} packet{} {what} at {} ({})", n, if n == 1 { "" } else { "s" }, self.element, self.class)
     }
 }
@@ -31,22 +57,22 @@ impl std::fmt::Display for Unaccounted {
 impl Report {
     /// The elements of a router that has ended, and has not changed its configuration, whose accounts are wrong. Empty, unless an element has a fault.
     pub fn unaccounted(&self, shared: &Shared) -> Vec<Unaccounted> {
-        let all = shared.elements.iter().zip(&self.elements);
-        let wrong = all.filter_map(|(info, counts)| {
-            let (kept, class) = (counts.kept(), info.class);
-            let consumes = class.consumes || info.outputs.is_empty();
-            let begets = class.begets || info.inputs.is_empty();
-            let right = kept == 0 || (kept > 0 && consumes) || (kept < 0 && begets);
-            (!right).then(|| Unaccounted { element: info.name.clone(), class: class.name, packets: kept })
+        let mut missing = BTreeMap::<usize, i128>::new();
+        for (e, counts) in self.elements.iter().enumerate() {
+            *missing.entry(counts.held_by.unwrap_or(e)).or_default() += counts.missing();
+        }
+        let wrong = missing.into_iter().filter(|(_, packets)| *packets != 0).map(|(e, packets)| {
+            let info = &shared.elements[e];
+            Unaccounted { element: info.name.clone(), class: info.class.name, packets }
         });
         wrong.collect()
     }
 
     /// Whether so many frames are gone from packet memory as the packets need that all elements of a router that has ended hold: one each, and where
-    /// elements copy packets, up to one more, which the copies share.
-    pub fn explains(&self, shared: &Shared, frames: usize) -> bool {
+    /// elements that packets came to made some, up to one more, which copies share.
+    pub fn explains(&self, frames: usize) -> bool {
         let held: usize = self.elements.iter().map(|e| e.held).sum();
-        let copied = shared.elements.iter().any(|e| e.class.begets && !e.inputs.is_empty());
+        let copied = self.elements.iter().any(|e| e.inputs > 0 && e.deeds.made > 0);
         (held..=if copied { 2 * held } else { held }).contains(&frames)
     }
 }

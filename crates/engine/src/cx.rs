@@ -110,16 +110,30 @@ impl Cx<'_> {
         }
     }
 
+    /// Says that the caller makes `n` packets that did not come to it: what a source sends, copies, requests, fragments. One that could not be made for
+    /// want of memory is made, too, if it is counted as dropped. See [`crate::account`].
+    #[inline]
+    pub fn made(&mut self, n: usize) {
+        self.worker.deeds[self.element as usize].made += n as u64;
+    }
+
+    /// Says that the caller ends `n` packets by what it is for, which is no drop: what a device has sent, fragments that are joined.
+    #[inline]
+    pub fn took(&mut self, n: usize) {
+        self.worker.deeds[self.element as usize].taken += n as u64;
+    }
+
     /// Says that there was no room in queue `queue`, by its index: this element itself, or one that it would have filled.
     #[inline]
     pub fn found_full(&mut self, queue: usize) {
         self.worker.tell_full(self.element, queue as u32);
     }
 
-    /// Says that the caller frees a packet whose bytes are part of another, or wait to be: who follows it sees that it ends here, in what is made of it.
+    /// Says that the caller [takes](Cx::took) and frees a packet whose bytes are part of another, or wait to be: who follows it sees that it ends here, in what is made of it.
     /// If the caller sends that whole at once, it has taken the packet's annotations.
     #[inline]
     pub fn absorbed(&mut self, packet: &Packet) {
+        self.took(1);
         if self.worker.is_witnessed() {
             self.worker.show_absorbed(self.element, packet);
         }

@@ -60,9 +60,7 @@ pub struct Class {
     pub handlers: &'static [Handler],
     /// What its elements do with a packet leaves nothing behind: they remember, count and learn nothing by it, and send by outputs only.
     pub pure: bool,
-    /// Its elements send packets that did not come to them: copies, answers, errors.
-    pub begets: bool,
-    /// Its elements end packets by what they are for, which is no drop: requests that they answer, fragments that they put together.
+    /// Its elements make others of packets that they hold, and end those: fragments that they put together.
     pub consumes: bool,
     /// Makes an unconfigured instance.
     pub make: fn() -> Box<dyn Element>,
@@ -82,7 +80,6 @@ impl Class {
             why_one: "",
             handlers: &[],
             pure: false,
-            begets: false,
             consumes: false,
             make,
             file: "",
@@ -121,13 +118,7 @@ impl Class {
         self
     }
 
-    /// Says that its elements send packets that did not come to them. Those without inputs need not.
-    pub const fn begets(mut self) -> Class {
-        self.begets = true;
-        self
-    }
-
-    /// Says that its elements end packets by what they are for, without dropping them. Those without outputs need not.
+    /// Says that its elements make others of packets that they hold, and end those, so that who follows one sees them by themselves.
     pub const fn consumes(mut self) -> Class {
         self.consumes = true;
         self
@@ -378,9 +369,15 @@ pub trait Element: Send + Any {
         None
     }
 
-    /// Packets this instance holds, for the conservation of packets: in = out + drops + held.
+    /// Packets this instance holds, for the [account](crate::account) of packets.
     fn held(&self) -> usize {
         0
+    }
+
+    /// The name of the element that holds packets that came to this one, where they wait in a table that several share: who sends them on may be another
+    /// of these, so they have one account together.
+    fn held_by(&self) -> Option<&str> {
+        None
     }
 
     /// Tells what others should see of this instance all the time, by [`crate::stats`]: numbers that lie at hand, without waiting for anybody, for

@@ -54,7 +54,7 @@ mod watchdog;
 pub mod witness;
 mod worker;
 
-pub use account::Unaccounted;
+pub use account::{Deeds, Unaccounted};
 pub use builtin::GONE;
 pub use cx::{Cx, InitCx, OpenCx};
 pub use drops::{Reason, Reasons};

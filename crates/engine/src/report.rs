@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters of a whole router: what each element sent, dropped, held and cost.
 
+use crate::account::Deeds;
 use crate::drops::Reason;
 use crate::worker::{CycleStats, Handed, PortStats, TaskStats, Worker};
 
@@ -22,6 +23,8 @@ pub struct ElementReport {
     pub outputs: Vec<PortStats>,
     /// Drops by reason.
     pub drops: Vec<(Reason, u64)>,
+    /// What it made and ended, as it says.
+    pub deeds: Deeds,
     /// Sampled cost.
     pub cycles: CycleStats,
     /// Sampled cost of its tasks, with all that followed from them.
@@ -30,6 +33,8 @@ pub struct ElementReport {
     pub handed: Vec<(usize, Handed)>,
     /// Packets that the element holds.
     pub held: usize,
+    /// The element that holds, and may send, packets that came to this one.
+    pub held_by: Option<usize>,
 }
 
 impl Report {
@@ -43,11 +48,12 @@ impl Report {
 }
 
 impl ElementReport {
-    /// Packets that came in less those that left, were dropped, or are held: what the element has consumed, less what it has begotten.
-    pub fn kept(&self) -> i128 {
+    /// Packets that came in or were made, less those that left, were dropped, are held, or were ended for their purpose: 0, if all are accounted for.
+    pub fn missing(&self) -> i128 {
         let left: u64 = self.outputs.iter().map(|o| o.packets).sum();
         let dropped: u64 = self.drops.iter().map(|(_, n)| n).sum();
-        i128::from(self.inputs) - i128::from(left) - i128::from(dropped) - self.held as i128
+        let had = i128::from(self.inputs) + i128::from(self.deeds.made);
+        had - i128::from(left) - i128::from(dropped) - i128::from(self.deeds.taken) - self.held as i128
     }
 
     fn add(&mut self, other: &ElementReport) {
@@ -56,6 +62,7 @@ impl ElementReport {
             *mine += *theirs;
         }
         self.inputs += other.inputs;
+        self.deeds += other.deeds;
         self.cycles.add(other.cycles);
         self.tasks.add(other.tasks);
         for (queue, handed) in &other.handed {
@@ -65,6 +72,7 @@ impl ElementReport {
             }
         }
         self.held += other.held;
+        self.held_by = self.held_by.or(other.held_by);
         for (reason, n) in &other.drops {
             match self.drops.iter_mut().find(|d| d.0 == *reason) {
                 Some(known) => known.1 += n,
@@ -100,6 +108,12 @@ impl Worker {
         came
     }
 
+    /// The element that holds packets in the place of `element`.
+    fn holder(&self, element: usize) -> Option<usize> {
+        let name = self.slots[element].as_ref()?.held_by()?;
+        self.shared.lookup(name, Some(element as u32))
+    }
+
     pub(crate) fn cycle_stats(&self, element: usize) -> CycleStats {
         self.cycles[element]
     }
@@ -117,10 +131,12 @@ impl Worker {
                 .map(|port| self.output_stats(e, port))
                 .collect(),
             drops: self.drops(e as u32).iter().collect(),
+            deeds: self.deeds[e],
             cycles: self.cycle_stats(e),
             tasks: self.task_stats(e),
             handed: self.traffic.of(e),
             held: self.slots[e].as_ref().map_or(0, |i| i.held()),
+            held_by: self.holder(e),
         };
         Report { elements: (0..self.slots.len()).map(element).collect(), gone: Vec::new() }
     }

@@ -20,6 +20,7 @@ use packet::Batch;
 use sync::events::Kind;
 use sync::lock::AdaptiveLock;
 
+use crate::account::Deeds;
 use crate::clock::{Clock, Nanos};
 use crate::cx::Cx;
 use crate::drops::{DropCounts, Reason};
@@ -189,6 +190,8 @@ pub struct Worker {
     /// What elements do at the moment is to have no effect.
     pub(crate) only_tries: bool,
     pub(crate) drops: Vec<DropCounts>,
+    /// What elements make and end, as they say.
+    pub(crate) deeds: Vec<Deeds>,
     pub(crate) rcu: sync::rcu::Reader,
     pub(crate) clock: Clock,
     pub(crate) tasks: Tasks,
@@ -254,6 +257,7 @@ impl Worker {
             acting: u32::MAX,
             only_tries: false,
             drops: vec![DropCounts::default(); shared.elements.len()],
+            deeds: vec![Deeds::default(); shared.elements.len()],
             random: fastrand::Rng::with_seed(shared.seed.wrapping_add(index as u64)),
             rcu: shared.rcu.register(format!("worker {index}")),
             outputs,

@@ -11,7 +11,7 @@ use packet::{Batch, Packet};
 
 use source::SOURCE;
 
-/// What an element does with a batch: packets that it keeps, drops, loses, and makes; it sends on what is left.
+/// What an element does with a batch: packets that it keeps, drops, loses or ends, and makes; it sends on what is left.
 #[derive(Clone, Copy, Default)]
 struct Deeds {
     keeps: usize,
@@ -19,7 +19,11 @@ struct Deeds {
     says: usize,
     drops: usize,
     loses: usize,
+    /// What it says that it ends.
+    takes: usize,
     makes: usize,
+    /// What it says that it makes.
+    made: usize,
 }
 
 struct Doer(Deeds, Vec<Packet>);
@@ -32,7 +36,9 @@ impl Element for Doer {
         self.1.extend(batch.drain(..keeps));
         cx.drop_batch(Reason::Filtered, batch.split_front(drops));
         drop(batch.split_front(loses));
+        cx.took(self.0.takes);
         (0..makes).filter_map(|_| Packet::copy_of(b"more")).for_each(|packet| batch.push(packet));
+        cx.made(self.0.made);
         cx.push(0, batch);
     }
 
@@ -46,73 +52,98 @@ struct Sink;
 impl Element for Sink {
     fn configure(&mut self, _: &mut Args<'_>) {}
 
-    fn push(&mut self, _: &mut Cx<'_>, _: usize, batch: Batch) {
-        drop(batch);
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
+        cx.took(batch.len());
     }
 }
 
 static SINK: Class = Class::new("Sink", "1/0", || Box::new(Sink)).processing("h/h");
 
+/// Gives 3 packets of each batch to the element that it is told, which may send them.
+struct Gives(Option<String>);
+
+impl Element for Gives {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.0 = args.keyword_opt("TO");
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+        drop(batch.split_front(3));
+        cx.push(0, batch);
+    }
+
+    fn held_by(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+static GIVES: Class = Class::new("Gives", "1/1", || Box::new(Gives(None))).processing("h/h");
+
 macro_rules! doers {
-    ($($class:ident $name:literal $deeds:expr, $traits:ident;)*) => {
-        $(static $class: Class = $traits(Class::new($name, "1/1", || Box::new(Doer($deeds, Vec::new()))).processing("h/h"));)*
+    ($($class:ident $name:literal $deeds:expr;)*) => {
+        $(static $class: Class = Class::new($name, "1/1", || Box::new(Doer($deeds, Vec::new()))).processing("h/h");)*
         static ALL: &[&Class] = &[$(&$class),*];
     };
 }
 
-const fn plain(class: Class) -> Class {
-    class
-}
-
-const fn begets(class: Class) -> Class {
-    class.begets()
-}
-
-const fn consumes(class: Class) -> Class {
-    class.consumes()
-}
-
-const NONE: Deeds = Deeds { keeps: 0, says: 0, drops: 0, loses: 0, makes: 0 };
+const NONE: Deeds = Deeds { keeps: 0, says: 0, drops: 0, loses: 0, takes: 0, makes: 0, made: 0 };
 const HONEST: Deeds = Deeds { keeps: 2, says: 2, drops: 1, ..NONE };
 
 doers! {
-    PASSES "Passes" NONE, plain;
-    HONESTLY "Honest" HONEST, plain;
-    LOSES "Loses" Deeds { loses: 3, ..HONEST }, plain;
-    MAKES "Makes" Deeds { makes: 2, ..NONE }, plain;
-    COPIES "Copies" Deeds { makes: 2, ..NONE }, begets;
-    LOSES_COPIES "LosesCopies" Deeds { loses: 1, ..NONE }, begets;
-    EATS "Eats" Deeds { loses: 3, ..NONE }, consumes;
-    EATS_MORE "EatsMore" Deeds { makes: 1, ..NONE }, consumes;
-    HIDES "Hides" Deeds { keeps: 2, says: 1, ..NONE }, plain;
-    BOASTS "Boasts" Deeds { says: 1, ..NONE }, plain;
+    PASSES "Passes" NONE;
+    HONESTLY "Honest" HONEST;
+    LOSES "Loses" Deeds { loses: 3, ..HONEST };
+    SENDS "Sends" Deeds { makes: 3, ..NONE };
+    MAKES "Makes" Deeds { makes: 2, ..NONE };
+    COPIES "Copies" Deeds { makes: 2, made: 2, ..NONE };
+    DOUBLES "Doubles" Deeds { makes: 7, made: 2, ..NONE };
+    LOSES_COPIES "LosesCopies" Deeds { loses: 1, makes: 1, made: 2, ..NONE };
+    EATS "Eats" Deeds { loses: 3, takes: 3, ..NONE };
+    EATS_SECRETLY "EatsSecretly" Deeds { loses: 3, takes: 1, ..NONE };
+    EATS_MORE "EatsMore" Deeds { takes: 1, ..NONE };
+    FRAGMENTS "Fragments" Deeds { loses: 1, takes: 1, makes: 4, made: 4, ..NONE };
+    HIDES "Hides" Deeds { keeps: 2, says: 1, ..NONE };
+    BOASTS "Boasts" Deeds { says: 1, ..NONE };
 }
 
-/// What is said of an element of this class.
-fn said_of(class: &str) -> Vec<String> {
-    let text = format!("Source(1) -> e :: {class} -> Sink;");
-    let classes = ALL.iter().copied().chain([&SOURCE, &SINK]);
-    let mut router = common::router(&text, classes, &[], |_| ());
+/// What is said of a configuration's elements.
+fn said_of(text: &str) -> Vec<String> {
+    let classes = ALL.iter().copied().chain([&SOURCE, &SINK, &GIVES]);
+    let mut router = common::router(text, classes, &[], |_| ());
     router.run();
     router.report().unaccounted(router.shared()).iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn faults_are_found_and_nothing_else() {
-    for class in ["Passes", "Honest", "Copies", "Eats"] {
-        assert_eq!(said_of(class), Vec::<String>::new(), "{class}");
+    let of = |class: &str| said_of(&format!("Source(1) -> e :: {class} -> Sink;"));
+    for class in ["Passes", "Honest", "Copies", "Eats", "Fragments"] {
+        assert_eq!(of(class), Vec::<String>::new(), "{class}");
     }
     let wrong = [
         ("Loses", "3 packets lost without a reason"),
-        ("Makes", "2 packets sent that never came"),
-        ("LosesCopies", "1 packet lost without a reason"),
-        ("EatsMore", "1 packet sent that never came"),
+        ("Makes", "2 packets sent that neither came nor were made"),
+        ("Doubles", "5 packets sent that neither came nor were made"),
+        ("LosesCopies", "2 packets lost without a reason"),
+        ("EatsSecretly", "2 packets lost without a reason"),
+        ("EatsMore", "1 packet sent that neither came nor were made"),
         ("Hides", "1 packet lost without a reason"),
-        ("Boasts", "1 packet sent that never came"),
+        ("Boasts", "1 packet sent that neither came nor were made"),
     ];
     for (class, what) in wrong {
-        assert_eq!(said_of(class), [format!("{what} at e ({class})")]);
+        assert_eq!(of(class), [format!("{what} at e ({class})")]);
     }
+}
+
+#[test]
+fn elements_that_share_what_waits_have_one_account() {
+    let of = |to: &str| said_of(&format!("Source(1) -> g :: Gives({to}) -> s :: Sends -> Sink;"));
+    assert_eq!(of("TO s"), Vec::<String>::new());
+    let apart = [
+        "3 packets lost without a reason at g (Gives)",
+        "3 packets sent that neither came nor were made at s (Sends)",
+    ];
+    assert_eq!(of(""), apart);
 }
 
 #[test]
@@ -121,9 +152,9 @@ fn frames_in_use_are_explained() {
         let text = format!("Source(1) -> e :: {class} -> Sink;");
         let mut router = common::router(&text, ALL.iter().copied().chain([&SOURCE, &SINK]), &[], |_| ());
         router.run();
-        let (report, shared) = (router.report(), router.shared());
+        let report = router.report();
         for (frames, good) in frames {
-            assert_eq!(report.explains(shared, *frames), *good, "{frames} frames for {class}");
+            assert_eq!(report.explains(*frames), *good, "{frames} frames for {class}");
         }
     };
     of("Honest", &[(1, false), (2, true), (3, false)]);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use junctor_engine::args::Args;
 use junctor_engine::stats::{Samples, Stat, TABLE_ENTRIES};
-use junctor_engine::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks};
+use junctor_engine::{Class, Control, Cx, Element, InitCx, OpenCx, Reason, Tasks};
 use packet::{Batch, Packet};
 
 use common::router;
@@ -138,20 +138,36 @@ fn sampled(text: &str, rounds: u32, check: impl Fn(&Samples)) {
     });
 }
 
+/// Ends the router also when a check fails, for whose thread the test would wait without end.
+struct Ends<'a>(&'a Control);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 /// Takes samples until `enough` is not 0.
 fn sampled_until(text: &str, enough: &AtomicU64, check: impl Fn(&Samples)) {
     let mut router = router(text, [&SOURCE, &SINK, &ONE, &SPRING, &BUCKET, &SLOW], &[], |_| ());
     let control = router.control();
     std::thread::scope(|scope| {
         scope.spawn(|| router.run());
+        let ends = Ends(&control);
         let mut samples = Samples::default();
         while enough.load(SeqCst) == 0 {
             samples.take(&control).expect("it runs");
             check(&samples);
         }
-        control.stop();
+        drop(ends);
         while samples.take(&control).is_some() {}
     });
+}
+
+#[test]
+#[should_panic(expected = "this check fails")]
+fn a_check_that_fails_ends_the_test() {
+    sampled("Source -> Sink; Source -> Sink;", 1, |_| panic!("this check fails"));
 }
 
 #[test]

@@ -254,7 +254,7 @@ fn account(router: &Router, begun_as: &Shared, file: &str) -> std::io::Result<()
     }
     let usage = packet::memory().usage();
     let frames = usage.total - usage.free;
-    if !report.explains(shared, frames) {
+    if !report.explains(frames) {
         writeln!(
             file,
             "{frames} frames of packet memory are in use, which is not what elements say that they hold"

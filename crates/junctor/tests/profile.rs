@@ -7,8 +7,9 @@ use std::process::{Command, Output};
 
 use profile::clock::Pair;
 use profile::file::{Recording, Writer};
+use profile::kernel::counters::Reading;
 use profile::kernel::event::{KernelEvent, KernelKind};
-use profile::names::{ElementName, End, Header, LockName, Names, ThreadName};
+use profile::names::{CounterName, ElementName, End, Header, LockName, Names, ThreadName};
 use serde_json::{Value, json};
 use sync::events::{Event, Kind};
 
@@ -230,6 +231,9 @@ fn strange_recording(place: &Place) -> PathBuf {
         pid: 7,
         one_in: 1,
         events: "waits,tasks".into(),
+        counters: [("cycles", false), ("instructions", true)]
+            .map(|(name, user_only)| CounterName { name: name.into(), user_only })
+            .into(),
         ..Header::default()
     };
     let kernel =
@@ -240,12 +244,26 @@ fn strange_recording(place: &Place) -> PathBuf {
         kernel(950_000, 0, 0, 0, 70),
         kernel(2_000_000, 0, 70, 1, 9),
     ];
+    // Of both threads; the second one does nothing for a while.
+    let reading = |at_ns, thread, counter, value| Reading { at_ns, thread, counter, value };
+    let readings: Vec<Reading> = [(0, 0), (700_000, 700_000), (1_400_000, 700_000), (2_100_000, 2_000_000)]
+        .iter()
+        .flat_map(|(at, n)| {
+            [
+                reading(*at, 70, 0, 3 * at),
+                reading(*at, 70, 1, *at),
+                reading(*at, 71, 0, *n),
+                reading(*at, 71, 1, 2 * n),
+            ]
+        })
+        .collect();
     let written = || -> std::io::Result<()> {
         let mut file = Writer::new(std::fs::File::create(&path)?, &header)?;
         [0, 2_100_000].into_iter().try_for_each(|at| file.clock(Pair { cycles: at, ns: at }))?;
         file.names(&names)?;
         file.events(&events)?;
         file.kernel(&kernel)?;
+        file.readings(&readings)?;
         file.commands(&[(9, "</script>sh".to_owned())].into())?;
         file.end(&End { at: 2_100_000, ..End::default() })
     };

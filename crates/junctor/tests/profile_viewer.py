@@ -137,6 +137,8 @@ def expected_counts(path):
         kind, subject = row["kind"], row["subject"]
         if row["source"] == "kernel":
             kernel.append(row)
+        elif row["source"] == "counter":
+            pass  # check_counters
         elif kind == "lock":
             counts[f"wait for lock of {subject}"] += int(row["took_ns"]) > 0
             counts[f"lock of {subject}"] += int(row["second"]) > 0
@@ -241,6 +243,62 @@ def check_wait(browser, wait):
     browser.ask("byId('only').click()")
 
 
+def expected_rates(path):
+    """What each counter counted of each thread between readings, a second, by the event log."""
+    rates, last = {}, {}
+    for row in csv.DictReader(open(path, newline="")):
+        if row["source"] != "counter":
+            continue
+        key, now = (row["kind"], int(row["thread"])), (int(row["at_ns"]), int(row["first"]))
+        if key in last and last[key][0] < now[0]:
+            (then, before), (at, value) = last[key], now
+            rates.setdefault(key, []).append(max(0, value - before) * 1e9 / (at - then))
+        last[key] = now
+    return rates
+
+
+def check_counters(browser, rates):
+    """The rates of the threads that have a lane, and their graphs."""
+    graph = """(() => {
+      const canvas = document.getElementById("canvas"), hex = viewer.painter.colours.graph.slice(1);
+      const want = [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      let count = 0;
+      for (let i = 0; i < data.length; i += 4) count += want.every((c, k) => Math.abs(c - data[i + k]) < 4);
+      return count;
+    })()"""
+    shown = browser.ask("""viewer.trace.counters.map((c) => [c.name, Array.from(c.lanes.values(), (l) => [viewer.trace.lanes[l.lane].note, l.rates])])""")
+    assert browser.ask("byId('counted').hidden") == (not shown)
+    if not shown:
+        return
+    lanes = browser.ask("viewer.trace.lanes.map((lane) => lane.note)")
+    wanted = {key: of for key, of in rates.items() if f"thread {key[1]}" in lanes}
+    got = {(name, int(note.removeprefix("thread ") or 0)): of for name, of_lanes in shown for note, of in of_lanes}
+    ratio = {key: of for key, of in got.items() if key[0] == "instructions per cycle"}
+    got = {key: of for key, of in got.items() if key not in ratio}
+    assert wanted.keys() == got.keys(), (wanted.keys(), got.keys())
+    for key, of in wanted.items():
+        assert len(of) == len(got[key]) and all(abs(a - b) <= 0.006 * a for a, b in zip(of, got[key])), (key, of, got[key])
+    for (_, thread), of in ratio.items():
+        both = zip(wanted["instructions", thread], wanted["cycles", thread])
+        assert all(abs((i / c if c else 0) - r) <= 0.02 * r for (i, c), r in zip(both, of)), (thread, of)
+    browser.ask("viewer.showAll(); byId('scroller').scrollTop = 0")
+    for number in [-1, *range(len(shown))]:
+        browser.ask(f"byId('counter').value = {number}; byId('counter').dispatchEvent(new Event('change'))")
+        browser.settle()
+        any_rate = number >= 0 and any(rate for _, of in shown[number][1] for rate in of)
+        assert (browser.ask(graph) > 10) == any_rate, (number, shown[max(number, 0)])
+    x, y = browser.ask("""(() => {
+      const place = viewer.view.places.find((p) => p.graph), box = scroller.getBoundingClientRect();
+      return [box.left + viewer.view.x(place.graph.times[1] - 1), box.top + place.graph.y + place.graph.height / 2 - scroller.scrollTop];
+    })()""")
+    browser.mouse("mouseMoved", x, y, button="none")
+    tip = browser.text("tip")
+    assert all(f"{name}: " in tip for name, _ in shown), tip
+    browser.ask("viewer.step(1); viewer.select(viewer.trace.rows.find((r) => viewer.trace.counters[0].lanes.has(r.lane)).base)")
+    assert f"Counted then{shown[0][0]}: " in browser.text("details"), browser.text("details")
+
+
 def check_work_of_a_frame(browser):
     """What is drawn is bounded by pixels, however many spans there are."""
     strokes = browser.ask("""(() => {
@@ -260,13 +318,14 @@ def main():
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         browser = Browser(home)
         try:
-            use(browser, os.path.abspath(page), expected_counts(log), expected)
+            use(browser, os.path.abspath(page), (expected_counts(log), expected_rates(log)), expected)
         finally:
             browser.child.kill()
             browser.child.wait()
 
 
-def use(browser, page, counts, expected):
+def use(browser, page, log, expected):
+    counts, rates = log
     browser.screen(1280, 800, "light")
     browser.open(page)
     browser.settle()
@@ -284,6 +343,8 @@ def use(browser, page, counts, expected):
     if "wait" in expected:
         check_wait(browser, expected["wait"])
         browser.screenshot("wait")
+    check_counters(browser, rates)
+    browser.screenshot("counters")
     check_work_of_a_frame(browser)
     # The address holds what is seen.
     name = next(iter(counts))

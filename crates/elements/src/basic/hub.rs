@@ -21,12 +21,8 @@ use engine::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("Hub", "1-/=", || Box::new(Hub))
-    .processing("h/h")
-    .flow("#/[^#]")
-    .pure()
-    .begets()
-    .file(file!());
+pub const CLASS: Class =
+    Class::new("Hub", "1-/=", || Box::new(Hub)).processing("h/h").flow("#/[^#]").pure().file(file!());
 
 struct Hub;
 
@@ -41,6 +37,7 @@ impl Element for Hub {
         };
         for port in (0..last).filter(|port| *port != from) {
             let copies: Batch = batch.iter_mut().filter_map(|p| p.share()).collect();
+            cx.made(batch.len());
             cx.count_drops(Reason::NoMemory, (batch.len() - copies.len()) as u64);
             cx.push(port, copies);
         }

@@ -31,7 +31,6 @@ use crate::tools::{Anno, Splitter};
 pub const CLASS: Class = Class::new("PaintSwitch", "1/1-", || Box::new(PaintSwitch::default()))
     .processing("h/h")
     .pure()
-    .begets()
     .file(file!());
 
 /// The paint of packets for all outputs.
@@ -45,6 +44,7 @@ struct PaintSwitch {
 
 impl PaintSwitch {
     fn everywhere(cx: &mut Cx<'_>, mut packet: Packet) {
+        cx.made(cx.noutputs() - 1);
         for port in 0..cx.noutputs() - 1 {
             match packet.share() {
                 Some(copy) => cx.push_one(port, copy),

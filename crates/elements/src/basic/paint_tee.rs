@@ -38,7 +38,6 @@ pub const CLASS: Class = Class::new("PaintTee", "1/2", || Box::new(PaintTee::def
     .processing("a/ah")
     .handlers(&[Handler::both("color")])
     .pure()
-    .begets()
     .file(file!());
 
 #[derive(Default)]
@@ -72,6 +71,7 @@ impl Element for PaintTee {
                 None => failed += 1,
             }
         }
+        cx.made(failed as usize + copies.as_ref().map_or(0, |copies| copies.len()));
         cx.count_drops(Reason::NoMemory, failed);
         if let Some(copies) = copies {
             cx.push(1, copies);

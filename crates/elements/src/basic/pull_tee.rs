@@ -24,8 +24,7 @@ use engine::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("PullTee", "1/1-", || Box::new(PullTee)).processing("l/lh").begets().file(file!());
+pub const CLASS: Class = Class::new("PullTee", "1/1-", || Box::new(PullTee)).processing("l/lh").file(file!());
 
 struct PullTee;
 
@@ -41,6 +40,7 @@ impl Element for PullTee {
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         for port in 1..cx.noutputs() {
             let copies: Batch = batch.iter_mut().filter_map(|p| p.share()).collect();
+            cx.made(batch.len());
             cx.count_drops(Reason::NoMemory, (batch.len() - copies.len()) as u64);
             cx.push(port, copies);
         }

@@ -24,8 +24,7 @@ use engine::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("Tee", "1/1-", || Box::new(Tee)).processing("h/h").pure().begets().file(file!());
+pub const CLASS: Class = Class::new("Tee", "1/1-", || Box::new(Tee)).processing("h/h").pure().file(file!());
 
 struct Tee;
 
@@ -41,6 +40,7 @@ impl Element for Tee {
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         for port in 0..cx.noutputs() - 1 {
             let copies: Batch = batch.iter_mut().filter_map(|p| p.share()).collect();
+            cx.made(batch.len());
             cx.count_drops(Reason::NoMemory, (batch.len() - copies.len()) as u64);
             cx.push(port, copies);
         }

@@ -103,7 +103,6 @@ pub const CLASS: Class = Class::new("Bridge", "-/-", || Box::new(Bridge::default
         Handler::read("learning").merge(Merge::Tally),
         Handler::read("groups"),
     ])
-    .begets()
     .file(file!());
 
 /// No address: what a bridge without one has.
@@ -170,6 +169,8 @@ struct Out {
     sent: Vec<u64>,
     drops: Vec<(Reason, Batch)>,
     no_memory: u64,
+    /// Copies that were made, or could not be.
+    copies: usize,
 }
 
 impl Out {
@@ -197,6 +198,9 @@ impl Out {
         }
         for (reason, batch) in self.drops.drain(..) {
             cx.drop_batch(reason, batch);
+        }
+        if self.copies > 0 {
+            cx.made(std::mem::take(&mut self.copies));
         }
         if self.no_memory > 0 {
             cx.count_drops(Reason::NoMemory, std::mem::take(&mut self.no_memory));
@@ -437,6 +441,7 @@ impl Common {
             }
             let mut copies: Batch = batch.iter_mut().filter_map(Packet::share).collect();
             out.no_memory += (batch.len() - copies.len()) as u64;
+            out.copies += batch.len();
             self.send(sorter, out, to, sight, copies.drain(..));
         }
     }

@@ -62,6 +62,7 @@ impl Element for ArpFaker {
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        cx.made(1);
         match Packet::copy_of(&self.frame) {
             Some(mut packet) => {
                 packet.set_mac_offset(0);

@@ -87,7 +87,6 @@ pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuer
         Handler::write("delete"),
         Handler::write("clear"),
     ])
-    .begets()
     .file(file!());
 
 /// Answers each worker keeps.
@@ -220,6 +219,7 @@ impl Resolver<u32> for ArpQuerier {
         query.set_mac_offset(0);
         query.set_anno(anno::VLAN_TCI, tci);
         self.client.counts.note_query();
+        cx.made(1);
         cx.push_one(1.min(cx.noutputs() - 1), query);
     }
 }
@@ -371,6 +371,10 @@ impl Element for ArpQuerier {
 
     fn held(&self) -> usize {
         self.client.held()
+    }
+
+    fn held_by(&self) -> Option<&str> {
+        self.client.held_by()
     }
 
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {

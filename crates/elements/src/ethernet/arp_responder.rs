@@ -50,7 +50,6 @@ pub const CLASS: Class = Class::new("ARPResponder", "1/1-2", || Box::new(ArpResp
         Handler::write("remove"),
         Handler::write("announce"),
     ])
-    .begets()
     .file(file!());
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +126,7 @@ impl ArpResponder {
         let single = self.entries.iter().filter(|e| e.prefix.len() == 32);
         let own = |e: &Entry| arp::Repr::request(e.mac, e.prefix.addr(), e.prefix.addr());
         let mut batch: Batch = single.filter_map(|e| Packet::copy_of(&own(e).to_frame())).collect();
+        cx.made(batch.len());
         batch.iter_mut().for_each(|p| p.set_mac_offset(0));
         cx.push(0, batch);
         self.left = self.left.saturating_sub(1);

@@ -61,7 +61,6 @@ pub const CLASS: Class = Class::new("EtherSwitch", "-/=", || Box::new(EtherSwitc
     .flow("#/[^#]")
     .serial("where each station was heard is one table, which every frame changes")
     .handlers(HANDLERS)
-    .begets()
     .file(file!());
 
 /// Where a frame goes.
@@ -161,6 +160,7 @@ impl EtherSwitch {
 /// Copies of packets that share their bytes.
 fn copies(cx: &mut Cx<'_>, batch: &mut Batch) -> Batch {
     let copies: Batch = batch.iter_mut().filter_map(Packet::share).collect();
+    cx.made(batch.len());
     let missing = batch.len() - copies.len();
     if missing > 0 {
         cx.count_drops(Reason::NoMemory, missing as u64);

@@ -34,7 +34,6 @@ pub const CLASS: Class = Class::new("ListenEtherSwitch", "-/=+", || Box::new(Eth
     .flow("#/[^#]")
     .serial("where each station was heard is one table, which every frame changes")
     .handlers(HANDLERS)
-    .begets()
     .file(file!());
 
 #[cfg(test)]

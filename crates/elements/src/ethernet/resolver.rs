@@ -173,6 +173,11 @@ impl<A: Address> Client<A> {
         if counts { self.table.neighbours.lock().waiting() } else { 0 }
     }
 
+    /// The element whose table packets wait in, if it is another's.
+    pub(crate) fn held_by(&self) -> Option<&str> {
+        self.table_name.as_deref()
+    }
+
     /// Of a table of its own. One by name tells itself.
     pub(crate) fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         if self.table_name.is_none() {

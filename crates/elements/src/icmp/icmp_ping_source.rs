@@ -63,7 +63,6 @@ const fn class(name: &'static str) -> Class {
         .processing("h/h")
         .serial("requests are numbered in one sequence, and answers looked up in it")
         .handlers(HANDLERS)
-        .begets()
         .file(file!())
 }
 
@@ -265,7 +264,10 @@ impl Element for IcmpPingSource {
         }
         let now = cx.wall();
         match self.request(now) {
-            Some(packet) => cx.push_one(0, packet),
+            Some(packet) => {
+                cx.made(1);
+                cx.push_one(0, packet);
+            }
             None => cx.count_drops(Reason::NoMemory, 0),
         }
         self.wait(cx, self.interval);

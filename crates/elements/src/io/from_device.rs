@@ -340,6 +340,7 @@ impl Element for FromDevice {
                     mark_anew(&mut batch, wall, cx.look_at_clock());
                 }
                 self.count += got as u64;
+                cx.made(got);
                 self.bytes += batch.iter().map(|p| p.len() as u64).sum::<u64>();
                 self.prepare(cx, &mut batch, first);
                 cx.push(0, batch);

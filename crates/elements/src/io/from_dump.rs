@@ -247,6 +247,7 @@ impl FromDump {
             if self.sample < 1.0 && cx.random().f64() >= self.sample {
                 continue;
             }
+            cx.made(1);
             let Some(mut packet) = Packet::copy_of(&self.bytes) else {
                 cx.count_drops(Reason::NoMemory, 1);
                 continue;

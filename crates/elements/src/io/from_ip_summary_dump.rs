@@ -354,6 +354,7 @@ impl FromIpSummaryDump {
 
     fn complete(&mut self, cx: &mut Cx<'_>, understood: usize, blank: bool) -> Option<Packet> {
         if understood > 0 {
+            cx.made(1);
             let packet = self.builder.finish(&self.defaults);
             if packet.is_none() {
                 cx.count_drops(Reason::NoMemory, 1);
@@ -361,6 +362,7 @@ impl FromIpSummaryDump {
             return packet;
         }
         if !blank {
+            cx.made(1);
             cx.count_drops(Reason::ParseError, 1);
             if !std::mem::replace(&mut self.complained, true) {
                 let none = self.columns.is_empty();
@@ -375,8 +377,12 @@ impl FromIpSummaryDump {
             let packet = match (self.waiting.take(), &mut self.group) {
                 (Some(packet), _) => packet,
                 (None, Some(group)) => match group.next() {
-                    Some(packet) => packet,
+                    Some(packet) => {
+                        cx.made(1);
+                        packet
+                    }
                     None => {
+                        cx.took(1);
                         self.group = None;
                         continue;
                     }
@@ -398,6 +404,8 @@ impl FromIpSummaryDump {
                 self.count += 1;
                 return Next::Packet(packet);
             }
+            // It is not of the sample.
+            cx.took(1);
         }
     }
 

@@ -85,13 +85,15 @@ impl InfiniteSource {
         let wanted = max.min(self.left());
         let wall = if self.timestamp { cx.wall() } else { 0 };
         let content = &self.content;
-        self.count += Packet::alloc_bulk(wanted, HEADROOM, content.len(), |mut p| {
+        let made = Packet::alloc_bulk(wanted, HEADROOM, content.len(), |mut p| {
             p.data_mut().copy_from_slice(content);
             if wall > 0 {
                 p.set_timestamp_ns(wall);
             }
             batch.push(p);
-        }) as u64;
+        });
+        cx.made(made);
+        self.count += made as u64;
         batch
     }
 

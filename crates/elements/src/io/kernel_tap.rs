@@ -65,8 +65,6 @@ const fn class(name: &'static str, ports: &'static str, make: fn() -> Box<dyn en
         .flow("x/y")
         .serial("one device, which one worker reads and writes")
         .handlers(HANDLERS)
-        .begets()
-        .consumes()
         .file(file!())
 }
 

@@ -41,8 +41,6 @@ pub const CLASS: Class = Class::new("MemoryPort", "0-1/0-1", || Box::new(MemoryP
     .flow("x/y")
     .serial("one device, which one worker reads and writes")
     .handlers(HANDLERS)
-    .begets()
-    .consumes()
     .file(file!());
 
 duplex!(MemoryPort, |this, args| {

@@ -55,8 +55,6 @@ pub const CLASS: Class = Class::new("RawSocket", "0-1/0-1", || Box::new(RawSocke
     .flow("x/y")
     .serial("one device, which one worker reads and writes")
     .handlers(HANDLERS)
-    .begets()
-    .consumes()
     .file(file!());
 
 /// Bytes of a packet received unless asked otherwise.

@@ -75,8 +75,6 @@ pub const CLASS: Class = Class::new("Socket", "0-1/0-1", || Box::new(Socket::def
         Handler::read("port"),
         Handler::read("connected"),
     ])
-    .begets()
-    .consumes()
     .file(file!());
 
 /// Packets that wait for a full socket.
@@ -324,9 +322,13 @@ impl Socket {
                         }
                         batch.push(packet);
                     }
-                    None => cx.count_drops(Reason::NoMemory, 1),
+                    None => {
+                        cx.made(1);
+                        cx.count_drops(Reason::NoMemory, 1);
+                    }
                 },
                 Ok(Read::Denied(from)) => {
+                    cx.made(1);
                     cx.count_drops(Reason::Filtered, 1);
                     if self.verbose {
                         cx.print(&format!("{}: dropped a datagram from {from}", cx.name()));
@@ -345,6 +347,7 @@ impl Socket {
             }
         }
         self.count += batch.len() as u64;
+        cx.made(batch.len());
         if batch.len() == MOST_AT_ONCE {
             // Readiness is told once, so the task reads on.
             self.more = true;
@@ -381,6 +384,7 @@ impl Socket {
                 Ok(n) if n >= packet.len() => {
                     self.gone = 0;
                     self.sent += 1;
+                    cx.took(1);
                 }
                 Ok(n) => {
                     self.gone = n;

@@ -193,10 +193,13 @@ impl ToDevice {
         }
         let copies = (!self.config.half && cx.connected(0)).then(|| {
             let copies: Batch = batch.iter_mut().filter_map(|p| p.share()).collect();
-            cx.count_drops(Reason::NoMemory, (batch.len() - copies.len()) as u64);
+            let failed = batch.len() - copies.len();
+            cx.made(failed);
+            cx.count_drops(Reason::NoMemory, failed as u64);
             copies
         });
         let sent = self.offer(batch, offers);
+        cx.took(sent.taken - (sent.refused as usize).min(sent.taken));
         // What the device took after it had been down may be the first sign of its return.
         if sent.refused > 0 || !batch.is_empty() || self.down() {
             self.look(cx, sent.fault);
@@ -205,6 +208,7 @@ impl ToDevice {
         }
         if let Some(mut copies) = copies {
             let sent = copies.split_front(sent.taken);
+            cx.made(sent.len());
             cx.push(0, sent);
         }
         sent.taken

@@ -40,7 +40,6 @@ use packet::{Batch, HEADROOM, Packet};
 pub const CLASS: Class = Class::new("IPFragmenter", "1/1-2", || Box::new(IpFragmenter::default()))
     .processing("h/h")
     .handlers(&[Handler::sum("drops"), Handler::sum("fragments")])
-    .begets()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -84,6 +83,8 @@ impl IpFragmenter {
         match fragments(&packet, header_len, self.mtu) {
             Some(batch) => {
                 self.fragments += batch.len() as u64;
+                cx.took(1);
+                cx.made(batch.len());
                 cx.push(0, batch);
             }
             None => cx.drop(Reason::NoMemory, packet),

@@ -39,7 +39,6 @@ use super::{Address, header, ip_gw_options};
 pub const CLASS: Class = Class::new("IPOutputCombo", "1/5", || Box::new(IpOutputCombo::default()))
     .processing("h/h")
     .pure()
-    .begets()
     .file(file!());
 
 const NORMAL: usize = 0;
@@ -95,6 +94,7 @@ impl Element for IpOutputCombo {
         for mut packet in batch.drain(..) {
             let unicast = !matches!(packet.packet_type(), PacketType::Broadcast | PacketType::Multicast);
             if unicast && packet.paint() == self.color {
+                cx.made(1);
                 match packet.share() {
                     Some(copy) => others[REDIRECTS].push(copy),
                     None => cx.count_drops(Reason::NoMemory, 1),

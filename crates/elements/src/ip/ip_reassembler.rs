@@ -318,7 +318,10 @@ impl IpReassembler {
         let whole = self.whole(id, stamp_ns);
         let head = self.remove(id);
         match (&whole, head) {
-            (Some(_), head) => head.iter().for_each(|head| cx.absorbed(head)),
+            (Some(_), head) => {
+                cx.made(1);
+                head.iter().for_each(|head| cx.absorbed(head));
+            }
             (None, Some(head)) => cx.drop(Reason::NoMemory, head),
             (None, None) => cx.count_drops(Reason::NoMemory, 1),
         }
@@ -460,6 +463,7 @@ impl IpReassembler {
         }
         match (packet, self.remove(id)) {
             (Some(packet), head) => {
+                cx.made(1);
                 head.iter().for_each(|head| cx.absorbed(head));
                 cx.push_one(1, packet);
             }

@@ -41,7 +41,6 @@ use super::{HEADER_LEN, header};
 pub const CLASS: Class = Class::new("IP6Fragmenter", "1/1-2", || Box::<Ip6Fragmenter>::default())
     .processing("h/h")
     .handlers(&[Handler::sum("drops"), Handler::sum("fragments")])
-    .begets()
     .file(file!());
 
 /// Bytes of a fragment header.
@@ -153,6 +152,8 @@ impl Ip6Fragmenter {
         match fragments(&packet, &cut, cx.random().u32(..)) {
             Some(batch) => {
                 self.fragments += batch.len() as u64;
+                cx.took(1);
+                cx.made(batch.len());
                 cx.push(0, batch);
             }
             None => cx.drop(Reason::NoMemory, packet),

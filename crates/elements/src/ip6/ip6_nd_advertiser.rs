@@ -66,7 +66,6 @@ pub const CLASS: Class = Class::new("IP6NDAdvertiser", "1/1-2", || Box::new(Adve
         Handler::write("remove"),
         Handler::write("announce"),
     ])
-    .begets()
     .file(file!());
 
 /// The timer for the next announcement.
@@ -207,6 +206,7 @@ impl Advertiser {
     fn announce_now(&mut self, cx: &mut Cx<'_>) {
         let own = self.entries.iter().filter(|e| e.is_own());
         let batch: Batch = own.filter_map(|e| self.advertise(*e, e.prefix.addr(), None)).collect();
+        cx.made(batch.len());
         cx.push(0, batch);
         self.left = self.left.saturating_sub(1);
         if self.left > 0 {
@@ -259,6 +259,10 @@ impl Element for Advertiser {
             cx.set_timer_after(ANNOUNCE, 0);
         }
         Ok(())
+    }
+
+    fn held_by(&self) -> Option<&str> {
+        self.table_name.as_deref()
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {

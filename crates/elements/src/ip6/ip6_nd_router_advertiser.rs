@@ -62,7 +62,6 @@ pub const CLASS: Class =
         .flow("x/y")
         .serial("advertisements leave by one schedule")
         .handlers(&[Handler::read("sent"), Handler::read("solicitations"), Handler::both("active")])
-        .begets()
         .file(file!());
 
 const SECOND: Nanos = 1_000_000_000;
@@ -196,6 +195,7 @@ impl RouterAdvertiser {
         let to = (MacAddr::from_ipv6_group(ALL_NODES), ALL_NODES);
         if let Some(packet) = ip6_nd::frame((self.mac, self.ip), to, message, &self.options) {
             self.sent += 1;
+            cx.made(1);
             cx.push_one(0, packet);
         }
         self.last = Some(cx.now());

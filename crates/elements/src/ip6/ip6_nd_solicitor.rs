@@ -81,7 +81,6 @@ pub const CLASS: Class = Class::new("IP6NDSolicitor", "1-2/1-3", || Box::new(Sol
         Handler::write("delete"),
         Handler::write("clear"),
     ])
-    .begets()
     .file(file!());
 
 /// Answers each worker keeps.
@@ -139,6 +138,7 @@ impl Resolver<u128> for Solicitor {
         let message = Repr::NeighborSolicit { target };
         if let Some(query) = ip6_nd::frame((self.mac, self.ip), to, message, &option) {
             self.client.counts.note_query();
+            cx.made(1);
             cx.push_one(1.min(cx.noutputs() - 1), query);
         }
     }
@@ -281,6 +281,10 @@ impl Element for Solicitor {
 
     fn held(&self) -> usize {
         self.client.held()
+    }
+
+    fn held_by(&self) -> Option<&str> {
+        self.client.held_by()
     }
 
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {

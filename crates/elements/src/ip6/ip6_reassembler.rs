@@ -424,6 +424,7 @@ impl Ip6Reassembler {
                 // This one is among them already, but did not wait yet.
                 let (first, joined) = waiting.condemn();
                 self.joined -= joined - 1;
+                cx.made(joined as usize - 1);
                 self.failed += 1;
                 drop_all(cx, Reason::ReassemblyLimit, first, joined);
             }
@@ -446,6 +447,7 @@ impl Ip6Reassembler {
                 self.failed += u64::from(!waiting.condemned);
                 let (first, joined) = waiting.condemn();
                 self.joined -= joined;
+                cx.made(joined as usize);
                 drop_all(cx, Reason::BadFragment, first, joined);
                 cx.drop(Reason::BadFragment, packet);
             }
@@ -502,10 +504,12 @@ impl Ip6Reassembler {
         let Some(mut whole) = whole else {
             self.failed += 1;
             self.joined -= joined;
+            cx.made(joined as usize);
             drop_all(cx, Reason::NoMemory, first, joined);
             return None;
         };
         self.good += 1;
+        cx.made(1);
         first.iter().for_each(|first| cx.absorbed(first));
         if stamp > 0 {
             whole.set_timestamp_ns(stamp);
@@ -536,6 +540,8 @@ impl Ip6Reassembler {
         self.failed += u64::from(!waiting.condemned);
         let joined = waiting.joined();
         self.joined -= joined;
+        // They have been taken, but are dropped now.
+        cx.made(joined as usize);
         let reported = reason == Reason::ReassemblyTimeout && cx.connected(1);
         let mut first = self.remove(id);
         if let Some(first) = first.take_if(|_| reported) {

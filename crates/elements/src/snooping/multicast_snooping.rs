@@ -82,7 +82,6 @@ pub const CLASS: Class = Class::new("MulticastSnooping", "1/1", || Box::<Multica
         Handler::write("clear"),
         Handler::write("forget"),
     ])
-    .begets()
     .file(file!());
 
 /// The timers: what is due, and looks at the bridge's topology.
@@ -225,6 +224,7 @@ impl MulticastSnooping {
                 table.routers(ask.vlan, false).iter().for_each(|port| ports.remove(port));
             }
             for port in ports.iter().filter(|port| control.states().get(*port).forwards()) {
+                cx.made(1);
                 let Some(mut packet) = Packet::copy_of(&frame) else {
                     cx.count_drops(Reason::NoMemory, 1);
                     continue;
@@ -281,6 +281,7 @@ impl MulticastSnooping {
                 packet.set_paint(port as u8);
                 return leaving.push(packet);
             }
+            cx.made(1);
             match packet.share() {
                 Some(mut copy) => {
                     copy.set_paint(port as u8);

@@ -140,6 +140,7 @@ impl FastUdpSource {
             bucket.remove(made);
         }
         self.count += made;
+        cx.made(made as usize);
         if made > 0 {
             self.measure(now, made);
         }

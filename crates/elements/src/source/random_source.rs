@@ -72,13 +72,15 @@ impl RandomSource {
         let mut batch = Batch::new();
         let wanted = max.min(left(self.limit, self.count));
         let timestamp = self.timestamp;
-        self.count += Packet::alloc_bulk(wanted, HEADROOM, self.length.into(), |mut p| {
+        let made = Packet::alloc_bulk(wanted, HEADROOM, self.length.into(), |mut p| {
             random.fill(p.data_mut());
             if timestamp {
                 p.set_timestamp_ns(wall);
             }
             batch.push(p);
-        }) as u64;
+        });
+        cx.made(made);
+        self.count += made as u64;
         batch
     }
 }

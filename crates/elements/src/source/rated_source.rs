@@ -87,6 +87,7 @@ impl RatedSource {
         }) as u64;
         self.bucket.remove(made);
         self.count += made;
+        cx.made(made as usize);
         batch
     }
 

@@ -123,6 +123,7 @@ impl Element for TimedSource {
         cx.set_timer(0, self.due);
         if let Some(mut packet) = Packet::copy_with_headroom(self.headroom, &self.data) {
             packet.set_timestamp_ns(cx.wall());
+            cx.made(1);
             cx.push_one(0, packet);
         }
     }

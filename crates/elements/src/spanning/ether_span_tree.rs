@@ -60,7 +60,6 @@ pub const CLASS: Class = Class::new("EtherSpanTree", "-/=", || Box::<SpanningTre
     .processing("h/h")
     .serial("the tree is one, and each message may change it")
     .handlers(super::HANDLERS_AND_MSGS)
-    .begets()
     .file(file!());
 
 /// Priority of a bridge that should not become the root.

@@ -76,7 +76,6 @@ pub const CLASS: Class = Class::new("RSTP", "1/1", || Box::<SpanningTree<BridgeP
     .processing("h/h")
     .serial("the tree is one, and each message may change it")
     .handlers(super::HANDLERS)
-    .begets()
     .file(file!());
 
 /// The ports of a Bridge.

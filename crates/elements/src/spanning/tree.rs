@@ -145,6 +145,7 @@ impl Tree {
         for output in self.bridge.outputs() {
             let (port, what) = match output {
                 Output::Send { port, bpdu } => {
+                    cx.made(1);
                     let Some(packet) = Packet::copy_of(&bpdu.emit_frame(src)) else {
                         cx.count_drops(Reason::NoMemory, 1);
                         continue;

@@ -88,6 +88,7 @@ pub(super) fn add_counters(old: &mut Worker, new: &mut Worker, o: usize, n: usiz
     for (reason, count) in old.drops[o].iter() {
         new.drops[n].add(reason, count);
     }
+    new.deeds[n] += old.deeds[o];
     new.cycles[n].add(old.cycles[o]);
     new.pulls[n].add(old.pulls[o]);
     new.task_stats[n].add(old.task_stats[o]);

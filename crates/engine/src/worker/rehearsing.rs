@@ -121,6 +121,7 @@ impl Worker {
         };
         let ports = self.outputs.base[e] as usize..self.outputs.base[e + 1] as usize;
         let (sent, drops) = (self.sent[ports.clone()].to_vec(), self.drops[e].clone());
+        let deeds = self.deeds[e];
         let floor = std::mem::replace(&mut self.floor, self.stack.len());
         let before = self.pulse.spot();
         self.pulse.enter(Spot::new(element, Doing::Call, port));
@@ -133,6 +134,7 @@ impl Worker {
         self.sent[ports].copy_from_slice(&sent);
         let dropped = self.drops[e].since(&drops);
         self.drops[e] = drops;
+        self.deeds[e] = deeds;
         Outcome { done, sent: jobs, dropped }
     }
 }

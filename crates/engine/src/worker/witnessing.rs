@@ -161,6 +161,7 @@ impl Worker {
                 apart[element] = true;
             }
         }
+        all.follows = all.seats.iter().any(|seat| seat.wants.follow.is_some());
         if all.follows {
             // What they make of a packet that they hold is to be seen where they send it.
             let holds = |e: &usize| {
@@ -177,7 +178,6 @@ impl Worker {
         (all.inputs, all.outputs) = (inputs, outputs);
         all.sources = (0..n).map(|e| is_source(&self.shared, e)).collect();
         all.drops = all.seats.iter().fold(Reasons::default(), |all, seat| all.with(seat.wants.drops));
-        all.follows = all.seats.iter().any(|seat| seat.wants.follow.is_some());
         all.only_drops = !all.follows && !all.inputs.iter().chain(&all.outputs).any(|wanted| *wanted);
         let bounds = all.seats.iter().filter_map(|seat| seat.wants.rounds_above);
         all.stopwatch = bounds.min().map(Stopwatch::new);

@@ -3,7 +3,7 @@
 
 use junctor_engine::args::Args;
 use junctor_engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
-use packet::Packet;
+use packet::{Batch, Packet};
 
 /// Packets of a batch.
 pub const BATCH: u64 = 7;
@@ -30,7 +30,9 @@ impl Element for Source {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        cx.push(0, (0..BATCH).filter_map(|_| Packet::copy_of(b"packet")).collect());
+        let batch: Batch = (0..BATCH).filter_map(|_| Packet::copy_of(b"packet")).collect();
+        cx.made(batch.len());
+        cx.push(0, batch);
         self.sent = self.sent.saturating_add(1);
         if self.sent == self.limit {
             cx.please_stop();

@@ -36,6 +36,9 @@ struct Common {
 
 impl Witness for Follower {
     fn pick(&mut self, packet: &Packet) -> u8 {
+        if Numbers::are_some_left() {
+            Numbers::meet(0, packet.id(), false);
+        }
         let open = self.common.open.load(Relaxed) && self.common.left.load(Relaxed) > 0;
         if !open || !self.filters.accepts(packet) {
             return 0;
@@ -55,9 +58,25 @@ impl Witness for Follower {
 
     fn see(&mut self, sight: &Sight<'_>) {
         let mine = self.common.numbers.has(sight.number);
+        if !mine && sight.number != 0 && Numbers::are_some_left() {
+            meet_stray(sight);
+        }
         if mine && self.seen.try_send(Seen::whole(sight)).is_err() {
             self.common.lost.fetch_add(1, Relaxed);
         }
+    }
+}
+
+/// A packet that somebody followed before is seen again, or comes to its end.
+#[cold]
+fn meet_stray(sight: &Sight<'_>) {
+    match sight.what {
+        What::Input { .. } | What::Output { .. } => Numbers::meet(sight.number, sight.id, false),
+        What::Dropped(_) | What::Replaced | What::Taken | What::Unknown => {
+            Numbers::meet(sight.number, sight.id, true);
+        }
+        // This may be told late, when others have brought it to its end.
+        What::Held | What::Lost(..) => {}
     }
 }
 
@@ -134,7 +153,8 @@ impl Kind for Following {
     }
 
     fn end(&mut self, lines: &mut Vec<Line>) -> (u64, u64) {
-        let kept = self.teller.iter().flat_map(|teller| teller.by_number.keys().copied());
+        let packets = self.teller.iter().flat_map(|teller| &teller.by_number);
+        let kept = packets.flat_map(|(number, packet)| packet.alive.keys().map(|id| (*number, *id)));
         self.common.numbers.end(kept);
         if let Some(teller) = &self.teller {
             teller.left(lines);

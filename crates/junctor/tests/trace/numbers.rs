@@ -2,6 +2,7 @@
 //! Only a few packets can be followed at a time: a trace that gets no more of them says so, and ends.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::time::{Duration, Instant};
 
 use crate::router::{Running, SOURCE};
 
@@ -25,6 +26,31 @@ fn a_trace_ends_when_all_that_can_be_followed_stand_still() {
     let (_, why, status) = router.ask(&["trace"]);
     let words = "(4 by this trace, held by q; 3 that an earlier one has left in the router)";
     assert!(status == 0 && why.contains(words) && why.contains("4 of 10 packets"), "{why}");
+}
+
+#[test]
+fn a_packet_that_stays_inside_takes_only_its_own_number() {
+    // Two queues keep what comes; one of them is emptied, and what is left of the packets in it is what their frames are used for again.
+    let text = format!(
+        "{SOURCE} -> rr :: RoundRobinSwitch; rr[0] -> Queue(1000000) -> Unqueue(ACTIVE false) -> Discard; \
+         rr[1] -> Queue(1000000) -> u :: Unqueue(ACTIVE false) -> Discard;"
+    );
+    let router = Running::start(&text, &["-j", "1"]);
+    let (out, why, status) = router.ask(&["trace", "--count", "6"]);
+    assert_eq!((status, out.matches("has not ended: held by").count()), (0, 6), "{out}{why}");
+    assert_eq!(router.ask(&["ctl", "u.active", "true"]).2, 0);
+    // Those three have gone, of which nobody has seen anything.
+    let give_up = Instant::now() + Duration::from_secs(60);
+    let left = loop {
+        let (_, why, status) = router.ask(&["trace", "--count", "40"]);
+        assert_eq!(status, 0, "{why}");
+        // Of these a half stays, and takes the numbers.
+        if let Some((_, left)) = why.split_once("held by Queue@3; ") {
+            break left.to_owned();
+        }
+        assert!(Instant::now() < give_up, "{why}");
+    };
+    assert!(left.starts_with("3 that an earlier one has left in the router"), "{left}");
 }
 
 #[test]

@@ -113,9 +113,9 @@ pub fn write(recording: &Recording, mut out: impl Write) -> io::Result<()> {
         let lane = lanes.of_id(thread);
         let name =
             format!("{}{}", counter.name, lane.map_or(String::new(), |lane| format!(" of {}", lane.name)));
-        for (at_ns, per_s) in rates {
-            let value = json!({ format!("{}/s", counter.unit()): per_s });
-            put(&json!({"ph": "C", "name": name, "pid": pid, "ts": us(at_ns), "args": value}))?;
+        for rate in rates {
+            let value = json!({ format!("{}/s", counter.unit()): rate.per_s });
+            put(&json!({"ph": "C", "name": name, "pid": pid, "ts": us(rate.to_ns), "args": value}))?;
         }
     }
     out.write_all(b"\n]}\n")?;

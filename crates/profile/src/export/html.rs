@@ -23,6 +23,7 @@ use serde_json::json;
 use crate::analyse::Report;
 use crate::file::Recording;
 
+mod counted;
 mod pack;
 
 use pack::Pack;
@@ -53,6 +54,7 @@ pub fn write(recording: &Recording, mut out: impl Write) -> io::Result<()> {
         "names": pack.names,
         "lanes": pack.lanes(),
         "handoffs": pack.handoffs.len(),
+        "counters": counted::counters(recording, pack.begins_ns, |thread| pack.lane_of(thread)),
     });
     let mut rest = PAGE;
     for (mark, what) in [("/*style*/", Part::Style), ("/*data*/", Part::Data), ("/*script*/", Part::Scripts)]

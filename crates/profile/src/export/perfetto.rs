@@ -446,13 +446,13 @@ fn write_counters<W: Write>(
             counter: Some(CounterDescriptor { unit_name: Some(format!("{}/s", counter.unit())) }),
             ..TrackDescriptor::default()
         })?;
-        for (at_ns, per_s) in rates {
+        for rate in rates {
             packets.event(
-                at_ns,
+                rate.to_ns,
                 TrackEvent {
                     track_uuid: Some(track),
                     r#type: Some(COUNTER),
-                    double_counter_value: Some(per_s),
+                    double_counter_value: Some(rate.per_s),
                     ..TrackEvent::default()
                 },
             )?;

@@ -87,17 +87,29 @@ impl Reading {
     }
 }
 
-/// How many a second, between each two readings, at the time of the second one; by thread and counter.
-pub fn rates(readings: &[Reading]) -> BTreeMap<(u32, u32), Vec<(u64, f64)>> {
+/// How much a counter counted between two readings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// The first reading's time.
+    pub from_ns: u64,
+    /// The second one's.
+    pub to_ns: u64,
+    /// How many a second.
+    pub per_s: f64,
+}
+
+/// What came between each two readings, by thread and counter.
+pub fn rates(readings: &[Reading]) -> BTreeMap<(u32, u32), Vec<Rate>> {
     let mut last: BTreeMap<(u32, u32), Reading> = BTreeMap::new();
-    let mut rates: BTreeMap<(u32, u32), Vec<(u64, f64)>> = BTreeMap::new();
+    let mut rates: BTreeMap<(u32, u32), Vec<Rate>> = BTreeMap::new();
     for reading in readings {
         let key = (reading.thread, reading.counter);
         let before = last.insert(key, *reading).filter(|before| before.at_ns < reading.at_ns);
         if let Some(before) = before {
             let counted = reading.value.saturating_sub(before.value) as f64;
             let seconds = (reading.at_ns - before.at_ns) as f64 / 1e9;
-            rates.entry(key).or_default().push((reading.at_ns, counted / seconds));
+            let (from_ns, to_ns) = (before.at_ns, reading.at_ns);
+            rates.entry(key).or_default().push(Rate { from_ns, to_ns, per_s: counted / seconds });
         }
     }
     rates

@@ -348,7 +348,8 @@ impl Latency {
     /// Nobody is followed any more.
     pub(super) fn close(&mut self) {
         self.open(false);
-        self.common.numbers.end(self.ways.keys().copied());
+        let kept = self.ways.iter().flat_map(|(number, ways)| ways.keys().map(|id| (*number, *id)));
+        self.common.numbers.end(kept);
     }
 }
 

@@ -98,6 +98,7 @@ class Trace {
     this.lanes = this.header.lanes;
     this.rows = [];
     this.readRows(new Varints(bytes, 4 + length));
+    this.counters = readCounters(this.header.counters);
   }
 
   readRows(from) {
@@ -254,6 +255,50 @@ class Trace {
     }
     return { gives, takes };
   }
+}
+
+/** Counters with their rates by lane, and the most of any. Where cycles and instructions are counted, their ratio is one, too. */
+function readCounters(told) {
+  const counters = told.map((c) => ({ ...c, lanes: new Map(c.lanes.map((l) => [l.lane, l])) }));
+  const [cycles, instructions] = ["cycles", "instructions"].map((name) => counters.find((c) => c.name === name));
+  if (cycles && instructions) {
+    const lanes = new Map();
+    for (const [lane, { times, rates }] of instructions.lanes) {
+      const under = cycles.lanes.get(lane);
+      if (!under || under.rates.length !== rates.length) continue;
+      lanes.set(lane, { lane, times, rates: rates.map((rate, i) => (under.rates[i] > 0 ? rate / under.rates[i] : 0)) });
+    }
+    counters.push({ name: "instructions per cycle", unit: "", user_only: cycles.user_only, lanes });
+  }
+  for (const counter of counters) {
+    counter.most = 0;
+    for (const { rates } of counter.lanes.values()) for (const rate of rates) counter.most = Math.max(counter.most, rate);
+  }
+  return counters;
+}
+
+/** What a counter counted in a lane around a time; undefined where it did not. */
+function rateAt(counter, lane, time) {
+  const counted = counter.lanes.get(lane);
+  if (!counted) return undefined;
+  const i = lowerBound(counted.times, 0, counted.times.length, time + 0.5) - 1;
+  return i >= 0 ? counted.rates[i] : undefined;
+}
+
+/** A rate for people; of a clock, the share of a processor. */
+function rateText(counter, rate) {
+  if (counter.unit === "") return rate.toFixed(2);
+  if (counter.unit === "ns") return `${Math.round(rate / 1e7)} % of a processor`;
+  for (const [prefix, scale] of [["G", 1e9], ["M", 1e6], ["k", 1e3]]) {
+    if (rate >= scale) return `${(rate / scale).toPrecision(3)} ${prefix}/s`;
+  }
+  return `${rate >= 100 ? Math.round(rate) : Number(rate.toPrecision(2))}/s`;
+}
+
+/** What all counters counted in a lane around a time. */
+function ratesText(counters, lane, time) {
+  const rates = counters.map((counter) => [counter, rateAt(counter, lane, time)]).filter(([, rate]) => rate !== undefined);
+  return rates.map(([counter, rate]) => `${counter.name}: ${rateText(counter, rate)}`).join(", ");
 }
 
 /** All numbers from one on to below another. */

@@ -6,6 +6,7 @@ const THIN = 7;
 const GAP = 2;
 const PAD = 4;
 const TITLE = 16;
+const GRAPH = 26;
 
 /** Which part of the time is seen, and where things are. Times are nanoseconds from the beginning. */
 class View {
@@ -17,6 +18,8 @@ class View {
     this.folded = new Set();
     /** Of each row, the spans that match the search; null without a search. */
     this.hits = null;
+    /** The counter whose rates lanes show; null if none. */
+    this.counter = null;
     this.width = 1;
     this.gutter = 150;
     this.layOut();
@@ -40,8 +43,11 @@ class View {
         }
         at += GAP;
       }
+      const counted = this.counter && !this.folded.has(number) && this.counter.lanes.get(number);
+      const graph = counted ? { ...counted, y: at, height: GRAPH } : null;
+      if (graph) at += GRAPH + GAP;
       y = Math.max(at + PAD - GAP, top + 2 * PAD + (lane.note ? 2 : 1) * TITLE);
-      this.places.push({ lane, number, y: top, height: y - top, rows });
+      this.places.push({ lane, number, y: top, height: y - top, rows, graph });
     });
     this.height = y;
     this.placeOfRow = new Map(this.places.flatMap((p) => p.rows.map((r) => [r.row, r])));
@@ -103,7 +109,7 @@ class Colours {
   constructor() {
     const style = getComputedStyle(document.documentElement);
     const of = (name) => style.getPropertyValue(`--${name}`).trim();
-    for (const name of ["page", "ink", "soft", "rule", "grid", "lane", "accent", "warn", "warn-ink", "drop", "span-ink"]) this[name] = of(name);
+    for (const name of ["page", "ink", "soft", "rule", "grid", "lane", "accent", "warn", "warn-ink", "drop", "span-ink", "graph"]) this[name] = of(name);
     this.elements = [0, 1, 2, 3, 4, 5, 6, 7].map((n) => of(`b${n}`));
     this.byKind = {
       task: of("task"), queue: of("queue"), "lock wait": of("warn"), "lock held": of("held"), sleep: of("sleep"), drop: of("drop"),
@@ -196,7 +202,28 @@ class Painter {
       if (view.hits) this.drawChosen(paper, view.hits[row.number], where, height, thin, null);
       this.drawChosen(paper, row.waits, where, height, thin, colours.warn);
     }
+    if (place.graph) this.drawGraph(paper, place.graph, place.graph.y - scroll);
     paper.restore();
+  }
+
+  /** What was counted between readings, in steps; as high as its place is the most of any lane. */
+  drawGraph(paper, { times, rates, height }, y) {
+    const { view, colours } = this;
+    const { counter } = view;
+    const foot = y + height;
+    const end = view.from + view.span;
+    paper.fillStyle = colours.graph;
+    let highest = 0;
+    for (let i = Math.max(0, lowerBound(times, 0, times.length, view.from) - 1); i < rates.length && times[i] < end; i++) {
+      highest = Math.max(highest, rates[i]);
+      const [x0, x1] = [Math.max(view.x(times[i]), view.gutter), Math.min(view.x(times[i + 1]), view.width)];
+      const high = rates[i] > 0 ? Math.max(1, (rates[i] / counter.most) * (height - 2)) : 0;
+      if (x1 > x0) paper.fillRect(x0, foot - high, Math.max(1, x1 - x0), high);
+    }
+    paper.fillStyle = colours.rule;
+    paper.fillRect(view.gutter, foot - 1, view.plot, 1);
+    paper.fillStyle = colours.ink;
+    paper.fillText(`${counter.name}: up to ${rateText(counter, highest)}`, view.gutter + 4, y + 8);
   }
 
   /** A row's spans. What is narrower than two pixels is drawn with all that begins in its pixel, the paler the less they fill of it. */

@@ -149,6 +149,8 @@ pub(super) struct Pack {
     pub(super) names: Vec<(String, Kind)>,
     by_name: HashMap<(String, u8), usize>,
     lanes: Vec<Lane>,
+    /// By the kernel's number of a thread; 0 is the machine.
+    lane_of: HashMap<u32, usize>,
     rows: Vec<Row>,
     /// Rows and places in them, by hand-off: who gives, who takes.
     ends: BTreeMap<u64, [Option<(usize, u32)>; 2]>,
@@ -166,6 +168,7 @@ impl Pack {
             names: Vec::new(),
             by_name: HashMap::new(),
             lanes: Vec::new(),
+            lane_of: HashMap::new(),
             rows: Vec::new(),
             ends: BTreeMap::new(),
             handoffs: Vec::new(),
@@ -228,6 +231,11 @@ impl Pack {
             let work = work.collect();
             self.lane("threads", name, note, vec![("state", states), ("kernel", waits), ("work", work)]);
         }
+        self.lane_of = by_id;
+        if recording.readings.iter().any(|reading| reading.thread == 0) {
+            self.lane_of.insert(0, self.lanes.len());
+            self.lane("machine", "the machine".into(), String::new(), Vec::new());
+        }
     }
 
     fn add_processors(
@@ -266,6 +274,11 @@ impl Pack {
             let strips = vec![("running", running), ("interrupts", interrupts), ("moments", moments)];
             self.lane("processors", format!("CPU {cpu}"), String::new(), strips);
         }
+    }
+
+    /// The lane of a thread, by the kernel's number.
+    pub(super) fn lane_of(&self, thread: u32) -> Option<usize> {
+        self.lane_of.get(&thread).copied()
     }
 
     /// Spans of the kernel's with their names' numbers. `other` says which lane each has to do with.

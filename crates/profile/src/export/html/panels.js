@@ -100,6 +100,9 @@ function showDetails(trace, colours, id, select) {
     const there = other.strips.flatMap((s) => s.rows).map((row) => trace.at(row, trace.from[id])).filter((i) => i >= 0 && i !== id);
     rows.push([OTHER[kind] || "With", there.length ? link(there[there.length - 1], `${other.name}: ${trace.text(there[there.length - 1])}`) : other.name]);
   } else if (kind === "lock wait") rows.push(["Held by", "nobody any more when this one looked"]);
+  const number = trace.rowOf(id).lane;
+  const counted = ratesText(trace.counters, number, trace.from[id]);
+  if (counted) rows.push(["Counted then", counted]);
   const parent = trace.parent(id);
   if (parent >= 0) rows.push(["Within", link(parent, trace.text(parent))]);
   const { gives, takes } = trace.partners(id);

@@ -11,6 +11,7 @@ class Viewer {
     showSummary(trace, (query) => this.find(query, true));
     this.makeLabels();
     this.makeLegend();
+    this.makeCounters();
     this.listen();
     this.view.all();
     this.readAddress();
@@ -68,6 +69,21 @@ class Viewer {
     });
     items.push(make("li", {}, "batches in elements: a colour for each element"));
     byId("legend").replaceChildren(...items);
+  }
+
+  /** The choice of what lanes show that was counted; the first of all to begin with. */
+  makeCounters() {
+    const { counters } = this.trace;
+    byId("counted").hidden = !counters.length;
+    byId("counter").replaceChildren(...["no counter", ...counters.map((c) => (c.user_only ? `${c.name} (not in the kernel)` : c.name))].map((name, i) => make("option", { value: i - 1 }, name)));
+    this.showCounter(counters.length ? 0 : -1);
+  }
+
+  showCounter(number) {
+    byId("counter").value = number;
+    this.view.counter = this.trace.counters[number] || null;
+    this.view.layOut();
+    this.redraw();
   }
 
   select(id, reveal = false) {
@@ -143,6 +159,7 @@ class Viewer {
     on("out", "click", () => this.zoom(2));
     on("fit", "click", () => this.showAll());
     on("to-selection", "click", () => this.showSelection());
+    on("counter", "change", (e) => this.showCounter(Number(e.target.value)));
     on("show-help", "click", () => byId("help").showModal());
     on("search", "submit", (e) => {
       e.preventDefault();
@@ -240,12 +257,26 @@ class Viewer {
   hover(e, x, y) {
     const tip = byId("tip");
     const id = e.target.closest(".lane-label") ? -1 : this.spanAt(x, y);
-    tip.hidden = id < 0;
-    if (id < 0) return;
-    const packets = this.trace.packets[id] ? `, ${plural(this.trace.packets[id] - 1, "packet")}` : "";
-    tip.textContent = `${this.trace.text(id)}: ${this.trace.took(id) ? duration(this.trace.took(id)) : "a moment"}${packets}`;
+    const text = id < 0 ? this.countedAt(x, y) : this.spanText(id);
+    tip.hidden = !text;
+    if (!text) return;
+    tip.textContent = text;
     tip.style.left = `${Math.max(4, Math.min(e.clientX + 12, innerWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${Math.min(e.clientY + 16, innerHeight - tip.offsetHeight - 8)}px`;
+  }
+
+  spanText(id) {
+    const packets = this.trace.packets[id] ? `, ${plural(this.trace.packets[id] - 1, "packet")}` : "";
+    return `${this.trace.text(id)}: ${this.trace.took(id) ? duration(this.trace.took(id)) : "a moment"}${packets}`;
+  }
+
+  /** What was counted where the pointer is, if it is on a graph. */
+  countedAt(x, y) {
+    const { view, trace } = this;
+    const at = y + this.scroller.scrollTop;
+    const place = view.places.find((p) => p.graph && at >= p.graph.y && at < p.graph.y + p.graph.height);
+    if (!place || x < view.gutter) return "";
+    return ratesText(trace.counters, place.number, view.time(x));
   }
 
   zoom(factor) {
@@ -274,7 +305,7 @@ class Viewer {
   }
 
   key(e) {
-    if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, dialog")) return;
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, dialog")) return;
     const scroll = (by) => {
       this.scroller.scrollTop += by;
     };
@@ -300,13 +331,14 @@ class Viewer {
     then();
   }
 
-  /** The part that is seen, the search and the selection stand in the address: #t=NANOSECONDS&d=NANOSECONDS&q=SEARCH&s=SPAN. */
+  /** The part that is seen, the search and the selection stand in the address: #t=NANOSECONDS&d=NANOSECONDS&c=COUNTER&q=SEARCH&s=SPAN. */
   readAddress() {
     if (location.hash === this.address) return;
     const told = new URLSearchParams(location.hash.slice(1));
     const number = (name) => (told.has(name) && Number.isFinite(Number(told.get(name))) ? Number(told.get(name)) : undefined);
     const [from, span, selected] = ["t", "d", "s"].map(number);
     if (from !== undefined && span > 0) this.view.show(from, span);
+    if (told.has("c")) this.showCounter(this.trace.counters.findIndex((c) => c.name === told.get("c")));
     if (told.has("q")) this.find(told.get("q"));
     if (selected !== undefined && Number.isInteger(selected) && selected >= 0 && selected < this.trace.count) this.select(selected, from === undefined);
     this.redraw();
@@ -315,6 +347,8 @@ class Viewer {
   writeAddress() {
     const told = new URLSearchParams({ t: Math.round(this.view.from), d: Math.round(this.view.span) });
     if (this.search.active) told.set("q", this.search.query);
+    const { counter } = this.view;
+    if (counter !== (this.trace.counters[0] || null)) told.set("c", counter ? counter.name : "none");
     if (this.view.selected >= 0) told.set("s", this.view.selected);
     this.address = `#${told}`;
     clearTimeout(this.writing);
