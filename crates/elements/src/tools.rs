@@ -392,28 +392,34 @@ impl Spare {
 
 /// The queues that a source fills, by their indices, so that it can wait while they are full instead of making packets to be dropped.
 #[derive(Debug, Default)]
-pub struct Filled(Option<Vec<(usize, Arc<Store>)>>);
+pub struct Filled {
+    queues: Option<Vec<(usize, Arc<Store>)>>,
+    waits: bool,
+}
 
 impl Filled {
     /// Finds the queues; a source that also feeds something else never waits.
     pub fn find(cx: &mut InitCx<'_>) -> Filled {
-        Filled(cx.downstream_all(Some(0)))
+        Filled { queues: cx.downstream_all(Some(0)), waits: false }
     }
 
     /// Packets for which there is room.
     #[inline]
-    pub fn room(&self) -> usize {
-        match &self.0 {
-            None => usize::MAX,
-            Some(stores) => {
-                stores.iter().map(|(_, s)| s.capacity().saturating_sub(s.len())).max().unwrap_or(usize::MAX)
-            }
+    pub fn room(&mut self, cx: &mut Cx<'_>) -> usize {
+        let Some(queues) = &self.queues else { return usize::MAX };
+        let room = queues.iter().map(|(_, s)| s.capacity().saturating_sub(s.len())).max();
+        let room = room.unwrap_or(usize::MAX);
+        if self.waits && room > 0 {
+            self.waits = false;
+            queues.iter().for_each(|(queue, _)| cx.found_room(*queue));
         }
+        room
     }
 
     /// Says that they are full, and prepares to look again soon, where another worker may make room.
-    pub fn wait(&self, cx: &mut Cx<'_>) {
-        self.0.iter().flatten().for_each(|(queue, _)| cx.found_full(*queue));
+    pub fn wait(&mut self, cx: &mut Cx<'_>) {
+        self.waits = true;
+        self.queues.iter().flatten().for_each(|(queue, _)| cx.found_full(*queue));
         if cx.others_run() && cx.timer(0).is_none() {
             cx.set_timer_after(0, SECOND / 10_000);
         }

@@ -129,6 +129,12 @@ impl Cx<'_> {
         self.worker.tell_full(self.element, queue as u32);
     }
 
+    /// Says that queue `queue`, for room in which the caller has waited ([`Cx::found_full`]), has some again.
+    #[inline]
+    pub fn found_room(&mut self, queue: usize) {
+        self.worker.tell_room(queue as u32);
+    }
+
     /// Says that the caller [takes](Cx::took) and frees a packet whose bytes are part of another, or wait to be: who follows it sees that it ends here, in what is made of it.
     /// If the caller sends that whole at once, it has taken the packet's annotations.
     #[inline]

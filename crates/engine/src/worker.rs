@@ -40,6 +40,7 @@ mod alternate;
 mod carrying;
 mod cost;
 mod dropping;
+mod holding_back;
 mod messages;
 mod passes;
 mod rehearsing;

@@ -129,7 +129,7 @@ def expected_counts(path):
     """How many spans each name has, by the event log."""
     counts, last = collections.Counter(), {}
     names = {
-        "batch": "{}", "task": "task {}", "timer": "timer {}", "enqueue": "into {}", "dequeue": "out of {}", "empty": "{} is empty",
+        "batch": "{}", "task": "task {}", "timer": "timer {}", "enqueue": "into {}", "dequeue": "out of {}", "empty": "{} is empty", "full": "{} is full",
         "sleep": "sleep", "wake": "wake {}",
     }
     kernel = []
@@ -139,6 +139,8 @@ def expected_counts(path):
             kernel.append(row)
         elif row["source"] == "counter":
             pass  # check_counters
+        elif kind == "held-back":
+            pass  # A sum of many, and no span.
         elif kind == "lock":
             counts[f"wait for lock of {subject}"] += int(row["took_ns"]) > 0
             counts[f"lock of {subject}"] += int(row["second"]) > 0

@@ -248,6 +248,8 @@ numbered_kinds! {
         Routes = 16 "route-update",
         /// A queue, element `subject`, had no room for packets, or held back who would have filled it, for the first time since it had room.
         Full = 17 "full",
+        /// A queue, element `subject`, had no room for a source that waited for some: so long in all since this thread told of it last.
+        HeldBack = 18 "held-back",
     }
 }
 

@@ -138,7 +138,7 @@ impl Element for InfiniteSource {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        let room = self.filled.room();
+        let room = self.filled.room(cx);
         if room == 0 {
             self.filled.wait(cx);
             return false;

@@ -215,7 +215,7 @@ impl Element for FastUdpSource {
             return false;
         }
         // One with a rate sends on time, come what may.
-        let room = if self.bucket.is_none() { self.filled.room() } else { usize::MAX };
+        let room = if self.bucket.is_none() { self.filled.room(cx) } else { usize::MAX };
         if room == 0 {
             self.filled.wait(cx);
             return false;

@@ -9,6 +9,7 @@ use sync::tsc;
 
 use super::Worker;
 use super::dropping::Untold;
+use super::holding_back::HeldBack;
 use crate::drops::Reason;
 use crate::pulse::Doing;
 use crate::router::{Shared, Target};
@@ -34,6 +35,8 @@ pub(super) struct Telling {
     dry: Vec<bool>,
     /// Queues that had no room when they were given packets last, or were to be.
     full: Vec<bool>,
+    /// How long they have held back who would fill them.
+    held_back: Vec<HeldBack>,
     /// The queue that is being given packets has no room for some of them.
     refused: bool,
     /// Drops that are yet to be told of.
@@ -49,9 +52,10 @@ impl Telling {
             mask: Mask::NOTHING,
             picked: Sampler::one_in(1),
             mark: 0,
-            queues,
+            held_back: vec![HeldBack::default(); queues.len()],
             dry,
             full,
+            queues,
             refused: false,
             untold: Untold::new(),
         }
@@ -80,6 +84,12 @@ fn way(doing: Doing, port: u16) -> u32 {
     u32::from(port) | (doing as u32) << 16
 }
 
+fn tell_held_back(queue: u32, cycles: Option<u64>, now: u64) {
+    if let Some(cycles) = cycles {
+        events::push(now, Kind::HeldBack, (queue, 0), (short(cycles), 0));
+    }
+}
+
 impl Worker {
     /// Looks whether somebody records. To be called between two batches.
     #[inline(always)]
@@ -99,6 +109,7 @@ impl Worker {
         self.telling.picked = Sampler::one_in(events::one_in());
         self.telling.dry.fill(false);
         self.telling.full.fill(false);
+        self.telling.held_back.fill(HeldBack::default());
         if !mask.is_nothing() {
             events::renew();
         }
@@ -191,6 +202,20 @@ impl Worker {
         if full.is_some_and(|full| !std::mem::replace(full, true)) {
             events::push(tsc(), Kind::Full, (queue, 0), (0, 0));
         }
+        if !refused && let Some(held) = self.telling.held_back.get_mut(queue as usize) {
+            let now = tsc();
+            tell_held_back(queue, held.full(now), now);
+        }
+    }
+
+    /// Who waited for room in `queue` has found some.
+    #[cold]
+    pub(crate) fn tell_room(&mut self, queue: u32) {
+        if self.telling.asked.meets(Mask::QUEUES) && !self.only_tries {
+            let now = tsc();
+            let told = self.telling.held_back.get_mut(queue as usize).and_then(|held| held.room(now));
+            tell_held_back(queue, told, now);
+        }
     }
 
     /// Packets have been dropped. Those that were to be discarded are no loss, and may be all that there are: their element's batches tell of them.
@@ -204,6 +229,12 @@ impl Worker {
     /// Tells of the drops that are yet to be told of: the worker is about to do nothing for a while, or its elements change.
     pub(super) fn tell_untold(&mut self) {
         self.telling.untold.tell();
+        if self.telling.asked.meets(Mask::QUEUES) {
+            let now = tsc();
+            for (queue, held) in self.telling.held_back.iter_mut().enumerate() {
+                tell_held_back(queue as u32, held.rest(now), now);
+            }
+        }
     }
 
     /// A handler of an element is called: returns when, if that is recorded.

@@ -53,12 +53,23 @@ pub struct Queue {
     pub empty: u64,
     /// Times that it turned out to be full.
     pub full: u64,
+    /// Sources that waited for room in it, and how long.
+    pub held_back: Vec<HeldBack>,
     /// Times that somebody was woken for it.
     pub wakes: u64,
     /// Threads that filled it.
     pub filled_by: Vec<String>,
     /// Threads that drained it.
     pub drained_by: Vec<String>,
+}
+
+/// A thread with a source that waited for room in a queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HeldBack {
+    /// The thread. It may have done something else meanwhile.
+    pub thread: String,
+    /// Of all time.
+    pub share: f64,
 }
 
 /// Packets dropped by an element for a reason.
@@ -142,6 +153,7 @@ struct QueueSums {
     filled: u64,
     wakes: u64,
     full: u64,
+    held_back: BTreeMap<u32, u64>,
     fillers: BTreeSet<u32>,
     drainers: BTreeSet<u32>,
 }
@@ -181,6 +193,12 @@ pub(super) fn tables(trace: &Trace<'_>, absences: &Absences) -> (Vec<Element>, V
             }
             Kind::Empty => queue(&mut queues, event.subject, &mut |q| q.empty += 1),
             Kind::Full => queue(&mut queues, event.subject, &mut |q| q.filled += 1),
+            Kind::HeldBack => {
+                let held = trace.window.part(event, event.first.into());
+                queue(&mut queues, event.subject, &mut |q| {
+                    *q.held_back.entry(event.thread).or_default() += held;
+                });
+            }
             Kind::Wake => queue(&mut queues, event.other, &mut |q| q.wakes += 1),
             Kind::Drop if reason(trace, event) == "queue-full" => {
                 queue(&mut queues, event.subject, &mut |q| q.full += u64::from(event.second));
@@ -217,11 +235,23 @@ pub(super) fn tables(trace: &Trace<'_>, absences: &Absences) -> (Vec<Element>, V
         full_packets: sums.full,
         empty: sums.empty,
         full: sums.filled,
+        held_back: held_back(trace, &sums.held_back),
         wakes: sums.wakes,
         filled_by: names(&sums.fillers),
         drained_by: names(&sums.drainers),
     };
     (elements, queues.into_iter().map(queue).collect())
+}
+
+/// The longest first.
+fn held_back(trace: &Trace<'_>, cycles: &BTreeMap<u32, u64>) -> Vec<HeldBack> {
+    let of = |(thread, cycles): (&u32, &u64)| HeldBack {
+        thread: trace.thread(*thread),
+        share: (*cycles as f64 / trace.cycles().max(1.0)).min(1.0),
+    };
+    let mut all: Vec<HeldBack> = cycles.iter().map(of).collect();
+    all.sort_by(|a, b| b.share.total_cmp(&a.share));
+    all
 }
 
 fn reason<'a>(trace: &'a Trace<'_>, event: &Event) -> &'a str {

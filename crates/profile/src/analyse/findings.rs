@@ -11,7 +11,7 @@ use crate::record::Mode;
 /// Something that costs the router speed or packets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Finding {
-    /// What kind: `lock`, `queue-full`, `processor-shared`, `interrupts`, `imbalance`, `migrations`, `lost-events`.
+    /// What kind: `lock`, `queue-full`, `held-back`, `processor-shared`, `interrupts`, `imbalance`, `migrations`, `lost-events`.
     pub kind: String,
     /// What it is about: an element, a thread, a processor.
     pub subject: String,
@@ -36,6 +36,8 @@ const INTERRUPTS: f64 = 0.1;
 /// A worker is busy, and another is not.
 const BUSY: f64 = 0.8;
 const FREE: f64 = 0.5;
+/// Of a worker's time, what is worth a word because a queue held its source back and there was nothing else to do.
+const HELD_BACK: f64 = 0.1;
 /// Moves of a worker from processor to processor in a second.
 const MIGRATIONS_PER_S: f64 = 10.0;
 /// Lost events, of all.
@@ -49,6 +51,7 @@ fn percent(share: f64) -> String {
 pub(super) fn find(report: &Report, recording: &Recording) -> Vec<Finding> {
     let mut found: Vec<Finding> = report.locks.iter().filter_map(|lock| waits(lock, recording)).collect();
     found.extend(report.queues.iter().filter_map(|queue| full(queue, report, recording)));
+    found.extend(report.queues.iter().filter_map(|queue| held_back(queue, report, recording)));
     found.extend(report.threads.iter().filter_map(|thread| shared(thread, report)));
     found.extend(report.processors.iter().filter(|p| p.router > FREE).filter_map(|p| {
         let share = p.interrupts + p.softirqs;
@@ -123,9 +126,50 @@ fn full(queue: &Queue, report: &Report, recording: &Recording) -> Option<Finding
     if queue.full_packets == 0 {
         return None;
     }
-    let one_in = report.one_in;
     let bottleneck = "who drains it is the bottleneck: give it a core with less to do (--adaptive, --place), or for bursts a larger capacity";
-    let (drained, mend) = match &queue.drained_by[..] {
+    let (drained, mend) = drained(queue, report, recording, bottleneck);
+    Some(Finding {
+        kind: "queue-full".into(),
+        subject: queue.name.clone(),
+        share: 0.0,
+        text: format!("`{}` had no room for {} packets{drained}", queue.name, queue.full_packets),
+        mend: mend.into(),
+    })
+}
+
+/// A queue without room for which a source waits while its worker has nothing else to do. Where that works on other things meanwhile, as one worker for
+/// all does, waiting costs nothing.
+fn held_back(queue: &Queue, report: &Report, recording: &Recording) -> Option<Finding> {
+    let idle =
+        |thread: &str| report.threads.iter().find(|t| t.name == thread).and_then(load).map(|load| 1.0 - load);
+    let costs =
+        queue.held_back.iter().filter_map(|held| Some((held.share.min(idle(&held.thread)?), &held.thread)));
+    let (share, thread) =
+        costs.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(share, _)| *share >= HELD_BACK)?;
+    let bottleneck = "who drains it is the bottleneck, unless its rate is meant: give it a core with less to do (--adaptive, --place), or let several drain it ('junctor parallelize')";
+    let (drained, mend) = drained(queue, report, recording, bottleneck);
+    Some(Finding {
+        kind: "held-back".into(),
+        subject: queue.name.clone(),
+        share,
+        text: format!(
+            "`{}` has no room and holds back a source of {thread} for {} of the time, in which that has nothing else to do{drained}",
+            queue.name,
+            percent(share)
+        ),
+        mend: mend.into(),
+    })
+}
+
+/// Who drains a queue in which there is no room, in words, and what to do about that.
+fn drained(
+    queue: &Queue,
+    report: &Report,
+    recording: &Recording,
+    bottleneck: &'static str,
+) -> (String, &'static str) {
+    let one_in = report.one_in;
+    match &queue.drained_by[..] {
         [] if !recording.events_asked().meets(Mask::QUEUES) => (String::new(), bottleneck),
         [] if one_in > 1 => (
             format!("; none of the runs that were told of, one in {one_in}, drains it"),
@@ -134,14 +178,7 @@ fn full(queue: &Queue, report: &Report, recording: &Recording) -> Option<Finding
         [] => ("; nobody drains it".into(), "look what its output leads to, and whether that runs"),
         [one] => (format!("; {one} drains it"), bottleneck),
         all => (format!("; {} drain it", all.join(", ")), bottleneck),
-    };
-    Some(Finding {
-        kind: "queue-full".into(),
-        subject: queue.name.clone(),
-        share: 0.0,
-        text: format!("`{}` had no room for {} packets{drained}", queue.name, queue.full_packets),
-        mend: mend.into(),
-    })
+    }
 }
 
 fn shared(thread: &Thread, report: &Report) -> Option<Finding> {

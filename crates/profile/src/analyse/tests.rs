@@ -146,6 +146,34 @@ fn what_elements_and_queues_cost_is_their_own_time() {
     assert_eq!(kinds(&report), ["queue-full"]);
 }
 
+/// A second in which a queue holds back a source of worker-0 for 700 ms, and that worker works for `working` of it.
+fn holding_back(working: f64) -> Report {
+    let mut recording = second();
+    for i in 0..1000u64 {
+        let at = (i + 1) * 1_000_000;
+        recording.events.push(event(at, Kind::HeldBack, 1, (1, 0), (700_000, 0)));
+        recording.events.push(event(at, Kind::Task, 1, (2, 0), ((working * 1e6) as u32, 0)));
+        recording.events.push(event(at, Kind::Dequeue, 2, (1, 2 << 16), (100, 32)));
+        recording.events.push(event(at, Kind::Task, 2, (2, 0), (600_000, 1)));
+    }
+    Report::new(&recording)
+}
+
+#[test]
+fn a_queue_that_holds_its_source_back_is_found_where_nothing_else_is_done_meanwhile() {
+    let report = holding_back(0.6);
+    let [held] = &report.queues[0].held_back[..] else { panic!("{:?}", report.queues) };
+    assert_eq!((held.thread.as_str(), (held.share * 1000.0).round()), ("worker-0", 700.0));
+    assert_eq!(kinds(&report), ["held-back"]);
+    let found = &report.findings[0];
+    assert!((found.share - 0.4).abs() < 1e-6 && found.subject == "q", "{found:?}");
+    let words = "`q` has no room and holds back a source of worker-0 for 40 % of the time, in which that has nothing else to do; worker-1 drains it";
+    assert_eq!(found.text, words);
+    assert!(found.mend.contains("bottleneck") && found.mend.contains("--adaptive"), "{found:?}");
+    // All the time it waits for is spent on other work.
+    assert_eq!(kinds(&holding_back(0.95)), Vec::<&str>::new());
+}
+
 #[test]
 fn names_hold_from_the_exchange_on() {
     let mut recording = second();

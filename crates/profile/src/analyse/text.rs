@@ -294,6 +294,7 @@ impl Report {
                     format!("{:.1}", q.cycles_per_packet_out),
                     q.full_packets.to_string(),
                     q.full.to_string(),
+                    q.held_back.first().map_or(String::new(), |held| percent(held.share)),
                     q.empty.to_string(),
                     q.wakes.to_string(),
                 ]
@@ -309,6 +310,7 @@ impl Report {
             "cycles out",
             "no room",
             "full",
+            "holds back",
             "empty",
             "wakes",
         ];
@@ -317,7 +319,7 @@ impl Report {
             let n = self.one_in;
             writeln!(
                 f,
-                "  no room, full, wakes: all there were; the others: of the runs told of, one in {n}"
+                "  no room, full, holds back, wakes: all there were; the others: of the runs told of, one in {n}"
             )?;
         }
         let drops =

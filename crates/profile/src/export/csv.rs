@@ -145,6 +145,7 @@ impl Log<'_> {
             | Kind::Call
             | Kind::Empty
             | Kind::Full
+            | Kind::HeldBack
             | Kind::Move
             | Kind::Trigger
             | Kind::Routes => self.element(event.at, event.subject),
@@ -182,9 +183,13 @@ impl Log<'_> {
             }
             Kind::Routes if event.other == 0 => format!("changed; {} routes now", event.second),
             Kind::Routes => format!("refused; {} routes now", event.second),
-            Kind::Batch | Kind::Enqueue | Kind::Dequeue | Kind::Empty | Kind::Full | Kind::Sleep => {
-                String::new()
-            }
+            Kind::Batch
+            | Kind::Enqueue
+            | Kind::Dequeue
+            | Kind::Empty
+            | Kind::Full
+            | Kind::HeldBack
+            | Kind::Sleep => String::new(),
         }
     }
 

@@ -177,6 +177,8 @@ impl Builder<'_> {
     fn add(&mut self, event: &Event) {
         let (kind, packets) = match event.kind {
             Kind::Lock => return self.add_lock(event),
+            // A sum, of which it is not known when each part was.
+            Kind::HeldBack => return,
             Kind::Task | Kind::Timer => (SpanKind::Task, None),
             Kind::Batch => (SpanKind::Batch, Some(event.second)),
             Kind::Enqueue | Kind::Dequeue | Kind::Empty | Kind::Full => (SpanKind::Queue, Some(event.second)),
@@ -381,6 +383,7 @@ impl Builder<'_> {
             Kind::Dequeue => format!("out of {element}"),
             Kind::Empty => format!("{element} is empty"),
             Kind::Full => format!("{element} is full"),
+            Kind::HeldBack => format!("{element} holds back"),
             Kind::Drop => {
                 let reason = names.and_then(|n| n.reasons.get(event.other as usize));
                 format!("{element} drops: {}", reason.map_or("unknown", String::as_str))
