@@ -185,7 +185,7 @@ fn a_queue_that_stands_full_is_told() {
     assert!(q["full"].as_u64() > Some(0) && q["full_packets"] == 0, "{q}");
     let findings = json["report"]["findings"].as_array().cloned().unwrap_or_default();
     let found = findings.iter().find(|f| f["kind"] == "held-back").unwrap_or_else(|| panic!("{json}"));
-    assert!(found["subject"] == "q" && found["share"].as_f64() > Some(0.5), "{found}");
+    assert!(found["subject"] == "q" && found["share"].as_f64() > Some(0.1), "{found}");
     let csv = junctor(&["profile", "export", text(&file), "--format", "csv"]);
     assert!(words(&csv).contains(",full,q,"), "{}", words(&csv));
 }
