@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long queues without room have held back sources that wait for some. It may happen each round and be over in the next, so a worker adds up the times of
-//! each queue, and tells of them every so often, and before it sleeps, ends, or its elements change.
+//! How long queues without room have held back sources that wait for some. That may happen each round and be over in the next, so only one in so many looks
+//! is timed, until the next, and counts for all of them; a worker adds up the times of each queue, and tells of them every so often, and before it sleeps,
+//! ends, or its elements change.
 
 /// Cycles after which what was added up is told of: about a millisecond.
 const TOLD_AFTER: u64 = 1 << 21;
@@ -8,7 +9,7 @@ const TOLD_AFTER: u64 = 1 << 21;
 /// The times of one queue on one worker, in cycles.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeldBack {
-    /// Since when it is held back without being counted yet; 0 if it is not.
+    /// When the look began that is timed; 0 if none is.
     since: u64,
     /// What is yet to be told of, and when the first of it began.
     sum: u64,
@@ -16,28 +17,24 @@ pub(super) struct HeldBack {
 }
 
 impl HeldBack {
-    /// There is no room, as there may have been none before. Returns what is to be told of now.
-    pub(super) fn full(&mut self, now: u64) -> Option<u64> {
-        if self.since != 0 {
-            self.sum += now.saturating_sub(self.since);
-        } else if self.sum == 0 {
-            self.begun = now;
-        }
-        self.since = now;
-        self.due(now)
+    /// Whether a look is being timed, and ends with the next.
+    #[inline]
+    pub(super) fn is_timed(&self) -> bool {
+        self.since != 0
     }
 
-    /// There is room again.
-    pub(super) fn room(&mut self, now: u64) -> Option<u64> {
+    /// It is looked again: what was timed until now stands for `one_in` times as much. Returns what is to be told of now.
+    pub(super) fn look(&mut self, now: u64, one_in: u32) -> Option<u64> {
         let since = std::mem::take(&mut self.since);
         if since != 0 {
-            self.sum += now.saturating_sub(since);
+            self.sum += now.saturating_sub(since) * u64::from(one_in);
         }
-        self.due(now)
+        if now.saturating_sub(self.begun) < TOLD_AFTER { None } else { self.rest(now) }
     }
 
-    fn due(&mut self, now: u64) -> Option<u64> {
-        if now.saturating_sub(self.begun) < TOLD_AFTER { None } else { self.rest(now) }
+    /// There is no room: the time from now on counts.
+    pub(super) fn begin(&mut self, now: u64) {
+        self.since = now;
     }
 
     /// What has not been told of.
@@ -54,14 +51,24 @@ mod tests {
     #[test]
     fn times_are_added_up_and_told_of_now_and_then() {
         let mut held = HeldBack::default();
-        assert_eq!((held.full(1000), held.room(1100), held.room(1200)), (None, None, None));
+        held.rest(1);
+        held.begin(1000);
+        assert!(held.is_timed());
+        assert_eq!((held.look(1100, 1), held.is_timed(), held.look(1200, 1)), (None, false, None));
         // Looked at again while it lasts.
-        assert_eq!([held.full(2000), held.full(2500), held.full(2600)], [None; 3]);
-        assert_eq!(held.room(1000 + TOLD_AFTER), Some(100 + TOLD_AFTER - 1000));
-        assert_eq!((held.room(2000 + TOLD_AFTER), held.rest(0)), (None, None));
-        // One that does not end is told of as it goes on.
-        let begun = 10 * TOLD_AFTER;
-        assert_eq!((held.full(begun), held.full(begun + TOLD_AFTER)), (None, Some(TOLD_AFTER)));
-        assert_eq!((held.full(begun + TOLD_AFTER + 7), held.rest(begun + TOLD_AFTER + 8)), (None, Some(7)));
+        for look in [2000, 2500, 2600] {
+            assert_eq!(held.look(look, 1), None);
+            held.begin(look);
+        }
+        assert_eq!(held.look(1000 + TOLD_AFTER, 1), Some(100 + TOLD_AFTER - 1000));
+        assert_eq!((held.look(2000 + TOLD_AFTER, 1), held.rest(0)), (None, None));
+    }
+
+    #[test]
+    fn one_look_in_many_stands_for_all() {
+        let mut held = HeldBack::default();
+        held.rest(1);
+        held.begin(1000);
+        assert_eq!((held.look(1010, 16), held.look(1020, 16), held.rest(2000)), (None, None, Some(160)));
     }
 }

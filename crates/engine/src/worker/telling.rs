@@ -35,8 +35,9 @@ pub(super) struct Telling {
     dry: Vec<bool>,
     /// Queues that had no room when they were given packets last, or were to be.
     full: Vec<bool>,
-    /// How long they have held back who would fill them.
+    /// How long they have held back who would fill them, and which looks at that are timed.
     held_back: Vec<HeldBack>,
+    timed: Sampler,
     /// The queue that is being given packets has no room for some of them.
     refused: bool,
     /// Drops that are yet to be told of.
@@ -53,6 +54,7 @@ impl Telling {
             picked: Sampler::one_in(1),
             mark: 0,
             held_back: vec![HeldBack::default(); queues.len()],
+            timed: Sampler::one_in(1),
             dry,
             full,
             queues,
@@ -107,6 +109,7 @@ impl Worker {
         self.telling.asked = mask;
         self.telling.mask = mask.without(SPANS);
         self.telling.picked = Sampler::one_in(events::one_in());
+        self.telling.timed = Sampler::one_in(events::one_in());
         self.telling.dry.fill(false);
         self.telling.full.fill(false);
         self.telling.held_back.fill(HeldBack::default());
@@ -202,9 +205,22 @@ impl Worker {
         if full.is_some_and(|full| !std::mem::replace(full, true)) {
             events::push(tsc(), Kind::Full, (queue, 0), (0, 0));
         }
-        if !refused && let Some(held) = self.telling.held_back.get_mut(queue as usize) {
+        if !refused {
+            self.look_at(queue, true);
+        }
+    }
+
+    /// Who waits for room in `queue` looks for some, and finds that it is full or is not.
+    fn look_at(&mut self, queue: u32, is_full: bool) {
+        let telling = &mut self.telling;
+        let Some(held) = telling.held_back.get_mut(queue as usize) else { return };
+        let is_picked = is_full && telling.timed.picks();
+        if is_picked || held.is_timed() {
             let now = tsc();
-            tell_held_back(queue, held.full(now), now);
+            tell_held_back(queue, held.look(now, events::one_in()), now);
+            if is_picked {
+                held.begin(now);
+            }
         }
     }
 
@@ -212,9 +228,7 @@ impl Worker {
     #[cold]
     pub(crate) fn tell_room(&mut self, queue: u32) {
         if self.telling.asked.meets(Mask::QUEUES) && !self.only_tries {
-            let now = tsc();
-            let told = self.telling.held_back.get_mut(queue as usize).and_then(|held| held.room(now));
-            tell_held_back(queue, told, now);
+            self.look_at(queue, false);
         }
     }
 
