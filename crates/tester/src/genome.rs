@@ -103,9 +103,14 @@ impl Genome {
         format!("{}IMIX - {word}", if self.is_custom() { "CUSTOM " } else { "" })
     }
 
-    /// The average size in bytes.
+    /// The average size in bytes, where ports take what Ethernet usually does: by this a mix is called.
     pub fn average(&self) -> f64 {
-        self.sizes(USUAL_LONGEST).iter().sum::<usize>() as f64 / self.sizes.len() as f64
+        self.average_on(USUAL_LONGEST)
+    }
+
+    /// The same on ports whose longest frame has so many bytes.
+    pub fn average_on(&self, longest: usize) -> f64 {
+        self.sizes(longest).iter().sum::<usize>() as f64 / self.sizes.len() as f64
     }
 }
 

@@ -33,7 +33,7 @@ use store::{Place, Store};
   modifiers = [\"none\", \"broadcast\", \"filters\"]
                                 all is done without, and then again with each by itself [default: none]: broadcast, management
                                 and routing frames beside the test's, filters, networks, bursts, burst=16, flows-per-port=1,
-                                random-ports or mesh, which are options of junctor test
+                                random-ports, random-macs or mesh, which are options of junctor test
   options = [\"--one-way\"]       for every run
 
   [[procedure]]

@@ -243,6 +243,11 @@ impl Modifiers {
         self.imix.as_ref().map(|genome| genome.average().round() as usize)
     }
 
+    /// The same on ports whose longest frame has so many bytes.
+    pub(super) fn average_on(&self, longest: usize) -> Option<usize> {
+        self.imix.as_ref().map(|genome| genome.average_on(longest).round() as usize)
+    }
+
     /// For the conditions of a result.
     pub(super) fn json(&self) -> Value {
         let beside: Vec<String> = self.beside.iter().map(|what| what.name()).collect();

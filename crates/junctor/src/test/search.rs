@@ -473,7 +473,9 @@ fn one_size(
     let log = args.common.keep(&mut plugged.station, size, show)?;
     let own = cable.rate / plugged.senders.max(1) as f64;
     let link = args.link.or(plugged.link_bits.map(|bits| bits as f64));
-    let rate_max = link.map_or(own, |bits| medium::ethernet_frames_per_s(bits as u64, size as u64));
+    // A mix is called by the size that it has on usual ports; the longest frames of these may be others.
+    let carried = args.common.modifiers.average_on(plugged.station.longest()).unwrap_or(size);
+    let rate_max = link.map_or(own, |bits| medium::ethernet_frames_per_s(bits as u64, carried as u64));
     if let Some(missing) = args.common.modifiers.missing(&plugged.station) {
         found.text += &format!("  {missing}\n");
     }

@@ -715,7 +715,14 @@ fn how_many_addresses_a_bridge_remembers_is_found() {
     let name = format!("self:{}", file.path().display());
     let args =
         ["rfc2889", &name, "--size", "64", "--link", "10M", "--only", "addresses", "--addresses", "1024"];
-    let (_, value) = told(&[&args[..], &["--learning-rate", "2k", "--stragglers", "1"]].concat());
+    // A tester that had no turn in time says of fewer only that they are remembered.
+    let mut runs =
+        (0..50).map(|_| told(&[&args[..], &["--learning-rate", "2k", "--stragglers", "1"]].concat()));
+    let is_of_bridge = |object: &Value| {
+        let mut results = object["results"].as_array().expect("results").iter();
+        results.any(|r| r["name"] == "test.rfc2889.caching_capacity.64" && r["at_least"] != true)
+    };
+    let (_, value) = runs.find(|(object, _)| is_of_bridge(object)).expect("a run with its turns");
     let capacity = value("rfc2889.caching_capacity.64").expect("told");
     // One more is the test port's; a table of buckets may be full before all of it is.
     assert!((32.0..=255.0).contains(&capacity), "{capacity}");

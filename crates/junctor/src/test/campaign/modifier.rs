@@ -9,7 +9,8 @@ use super::super::modifiers::Beside;
 const NETWORKS: &str = "256";
 
 /// Those that take no value beside the kinds of [`Beside`], those that may, and those that must.
-const NAMES: [&str; 3] = ["filters, mesh, random-ports", "networks, bursts", "burst, flows-per-port"];
+const NAMES: [&str; 3] =
+    ["filters, mesh, random-ports, random-macs", "networks, bursts", "burst, flows-per-port"];
 
 /// What follows the other options of a run: nothing for `none`.
 pub(super) fn options(name: &str) -> Result<Vec<String>, String> {
