@@ -161,7 +161,7 @@ fn summary(shared: &Shared, report: &Report, elapsed: Duration, cpu_ns: &[u64]) 
         let meaning = engine::Reason::ALL.iter().find(|r| r.name() == *name).map_or("", |r| r.text());
         text += &format!("{n:>11}  {name:<13} {meaning}\n");
     }
-    text += "\nBusiest elements (sampled cycles per packet):\n";
+    text += "\nBusiest elements (cycles for each packet pushed to them, sampled):\n";
     let mut busy: Vec<_> =
         shared.elements.iter().zip(&report.elements).filter(|(_, s)| s.cycles.packets > 1000).collect();
     busy.sort_by_key(|(_, s)| std::cmp::Reverse(s.cycles.cycles));

@@ -64,7 +64,7 @@ pub(super) fn mac_addresses(ledger: &mut Ledger, drawn: bool) {
     let done = "they are fixed, made from IP addresses, or count up; --random-macs draws them";
     note("RFC 4814 4.2", "Ethernet addresses are pseudorandom", done);
     let asks = "their second and third byte say the tester's port, counted from 1";
-    let done = "those of hosts behind a bridge count from 0, and others do not say it";
+    let done = "they say the host's IP address, or nothing";
     note("RFC 4814 4.2", asks, done);
     let (asks, done) = ("of several addresses, each is pseudorandom, not only the first", "none is");
     note("RFC 4814 4.2.1", asks, done);
