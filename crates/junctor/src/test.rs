@@ -318,10 +318,10 @@ impl Common {
             random_macs: self.modifiers.random_macs(),
             networks: self.modifiers.networks(),
             each_modifier: self.modifiers.each().then(|| facts.undone.clone()),
-            filters: self.modifiers.filters().then(|| setup::Filters {
-                by_command: self.modifiers.filter_command().is_some(),
-                ..facts.filters_seen()
-            }),
+            filters: self
+                .modifiers
+                .filters()
+                .then(|| facts.filters_seen(self.modifiers.filter_command().is_some())),
             routing: facts.routing.clone(),
             announced: facts.announced,
             configuration: matches!(self.device, Name::Cable | Name::Veth)
@@ -408,8 +408,8 @@ impl Facts {
         Facts { notes, ..self.clone() }
     }
 
-    /// What of these a document asks for.
-    fn filters_seen(&self) -> setup::Filters {
+    /// What of these a document asks for; whether a command of the user's set them.
+    fn filters_seen(&self, by_command: bool) -> setup::Filters {
         let cases: BTreeSet<&str> = self.filters.iter().map(|filtered| &*filtered.name).collect();
         let thirteenth = Case::Thirteenth.name();
         let not_seen = self.filters.iter().filter(|filtered| !matches!(filtered.seen, Seen::Stopped(_)));
@@ -417,7 +417,7 @@ impl Facts {
             cases: cases.iter().filter(|name| **name != thirteenth).count(),
             thirteenth: cases.contains(&thirteenth),
             doubt: not_seen.map(|filtered| format!("{}: {}", filtered.name, filtered.seen.words())).next(),
-            by_command: false,
+            by_command,
         }
     }
 

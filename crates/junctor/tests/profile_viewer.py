@@ -213,16 +213,21 @@ def check_moving(browser):
     assert browser.view()[1] >= browser.ask("viewer.trace.length")
 
 
-def check_wait(browser, wait):
-    """A wait for a lock: found, highlighted also where it is narrower than a pixel, and said whose the lock was."""
-    warm = """(() => {
-      const canvas = document.getElementById("canvas"), hex = viewer.painter.colours.warn.slice(1);
+def pixels(colour):
+    """How many dots of the timeline have a colour of the painter's, for the browser."""
+    return """(() => {
+      const canvas = document.getElementById("canvas"), hex = viewer.painter.colours.COLOUR.slice(1);
       const want = [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));
       const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
       let count = 0;
       for (let i = 0; i < data.length; i += 4) count += want.every((c, k) => Math.abs(c - data[i + k]) < 4);
       return count;
-    })()"""
+    })()""".replace("COLOUR", colour)
+
+
+def check_wait(browser, wait):
+    """A wait for a lock: found, highlighted also where it is narrower than a pixel, and said whose the lock was."""
+    warm = pixels("warn")
     browser.key("0")
     assert browser.ask(warm) > 10, "waits are seen in the whole recording"
     found = browser.search("kind:lock wait")
@@ -261,14 +266,7 @@ def expected_rates(path):
 
 def check_counters(browser, rates):
     """The rates of the threads that have a lane, and their graphs."""
-    graph = """(() => {
-      const canvas = document.getElementById("canvas"), hex = viewer.painter.colours.graph.slice(1);
-      const want = [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));
-      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-      let count = 0;
-      for (let i = 0; i < data.length; i += 4) count += want.every((c, k) => Math.abs(c - data[i + k]) < 4);
-      return count;
-    })()"""
+    graph = pixels("graph")
     shown = browser.ask("""viewer.trace.counters.map((c) => [c.name, Array.from(c.lanes.values(), (l) => [viewer.trace.lanes[l.lane].note, l.rates])])""")
     assert browser.ask("byId('counted').hidden") == (not shown)
     if not shown:

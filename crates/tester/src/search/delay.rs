@@ -177,6 +177,12 @@ fn stream_and_table(ledger: &mut Ledger, section: &'static str, how: &How) {
     );
 }
 
+/// RFC 2544 26.2, RFC 8219 7: how often it is done.
+fn twenty_trials(ledger: &mut Ledger, section: &'static str, how: &How) {
+    let done = format_args!("{} trials", how.trials);
+    ledger.note(section, Level::Must, "at least 20 trials", how.trials >= RFC_TRIALS, done);
+}
+
 /// What the documents ask of a latency test, given how it was done.
 pub fn latency_ledger(how: &How) -> Ledger {
     use Level::{Must, Plain, Should};
@@ -204,13 +210,7 @@ pub fn latency_ledger(how: &How) -> Ledger {
             "the time of departure is when the frame has been sent whole",
             "it is when the tester hands it to its port",
         );
-        ledger.note(
-            section,
-            Must,
-            "at least 20 trials",
-            how.trials >= RFC_TRIALS,
-            format_args!("{} trials", how.trials),
-        );
+        twenty_trials(&mut ledger, section, how);
         ledger.never(
             section,
             Must,
@@ -291,13 +291,7 @@ pub fn variation_ledger(how: &How, told: Told) -> Ledger {
             how.one_in <= 1,
             format_args!("of one frame in {}, in blocks of successive ones", how.one_in),
         );
-        ledger.note(
-            section,
-            Must,
-            "at least 20 trials",
-            how.trials >= RFC_TRIALS,
-            format_args!("{} trials", how.trials),
-        );
+        twenty_trials(&mut ledger, section, how);
         ledger.never(section, Should, "the unit is the millisecond", "microseconds");
         stream_and_table(&mut ledger, section, how);
     }

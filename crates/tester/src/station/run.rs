@@ -293,12 +293,13 @@ impl Station {
             for _ in 0..64 {
                 self.turn(turn, None);
             }
-            let received = turn.accounts.all().received;
-            // Buffers empty only after the last that came of a burst (RFC 9004 6.2).
-            if job.is_patient && std::mem::replace(&mut seen, received) < received {
-                stop = self.clock.now() + wait;
-            }
-            if complete.is_none() && !job.is_patient && received >= sent * self.copies {
+            if job.is_patient {
+                // Buffers empty only after the last that came of a burst (RFC 9004 6.2).
+                let received = turn.accounts.all().received;
+                if std::mem::replace(&mut seen, received) < received {
+                    stop = self.clock.now() + wait;
+                }
+            } else if complete.is_none() && turn.accounts.all().received >= sent * self.copies {
                 let are_missing = turn.answers.right + turn.answers.wrong < self.asked();
                 let wait = job.duplicates_ns.max(if are_missing { ANSWERS_NS } else { 0 });
                 complete = Some((self.clock.now(), wait.max(job.duplicates_ns + turn.latency.greatest())));
