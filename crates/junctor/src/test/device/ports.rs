@@ -217,3 +217,29 @@ pub(in crate::test) fn noise(name: &str, device: &dyn Device) -> Result<Option<S
         format!("{name} hears {rate:.0} frames a second of others: they count as foreign, and take room")
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test::device::Driver;
+
+    #[test]
+    fn what_hosts_of_a_bridge_say_is_known_of_any_number_of_ports() {
+        let setup = |bridged| Setup {
+            workers: None,
+            driver: Driver::Auto,
+            flows: Vec::new(),
+            bridged,
+            ipv6: false,
+            both: false,
+            key: None,
+        };
+        let of = |bridged| flows_of(&["a", "b", "c"], &setup(bridged), |_, _, _| Err("asked".to_owned()));
+        let flows = of(true).expect("flows");
+        for (port, (_, pattern)) in flows.iter().enumerate() {
+            let (_, next) = &flows[(port + 1) % 3];
+            assert!(pattern.test_flows().iter().all(|flow| next.is_home_of(flow.dst)), "{port}");
+        }
+        assert!(of(false).is_err_and(|why| why.contains("--flow 'a src=PREFIX")));
+    }
+}
