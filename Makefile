@@ -3,13 +3,20 @@
 
 CARGO ?= cargo
 
-.PHONY: demo build test lint check needs golden bench peers
+.PHONY: demo build test lint check needs golden bench peers docs
 
-demo: build ## build, and run a router on in-process wires
-	target/release/junctor demo
+demo: ## build quickly, and run a router on in-process wires
+	@echo "Building a copy that is compiled fast (some 2 minutes on two cores); 'make build' makes the one that runs fast."
+	$(CARGO) build --profile demo --package junctor
+	target/demo/junctor demo
 
-build:
+build: ## the program with all optimisations: target/release/junctor (some 7 minutes on two cores)
 	$(CARGO) build --release --package junctor
+
+docs: ## the book, as HTML in target/book
+	@mdbook --version >/dev/null 2>&1 || { echo "Installing mdbook"; $(CARGO) install mdbook --locked --quiet; }
+	$(CARGO) build --profile demo --package junctor
+	$(CARGO) xtask book target/demo/junctor
 
 test: needs ## install what tests need, and run all tests
 	$(CARGO) nextest run --workspace --no-fail-fast

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules of the house that neither the compiler nor clippy knows: import directions, one element to a file, licence
-//! lines, file lengths; and the requirements matrix ([`crate::conformance`]).
+//! lines, file lengths, links in Markdown ([`crate::book`]); and the requirements matrix ([`crate::conformance`]).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,7 @@ pub(crate) fn main(root: &Path) -> ExitCode {
     golden_cases(root, &mut wrong);
     sources(root, &mut wrong);
     crate::conformance::check(root, &mut wrong);
+    crate::book::check(root, &mut wrong);
     for line in &wrong {
         eprintln!("tidy: {line}");
     }
@@ -187,6 +188,7 @@ mod tests {
         super::golden_cases(&root, &mut wrong);
         super::sources(&root, &mut wrong);
         crate::conformance::check(&root, &mut wrong);
+        crate::book::check(&root, &mut wrong);
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
 

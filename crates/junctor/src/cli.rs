@@ -2,6 +2,7 @@
 //! The command line of `junctor`; help, completions and man pages all come from here.
 
 mod help;
+mod pages;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -53,10 +54,15 @@ enum Command {
         shell: clap_complete::Shell,
     },
     /// Write the man pages of all commands into a directory.
-    #[command(after_help = "Example:\n  junctor man /usr/local/share/man/man1")]
+    #[command(
+        after_help = "Examples:\n  junctor man /usr/local/share/man/man1\n  junctor man --markdown reference"
+    )]
     Man {
         /// Where to write them.
         directory: PathBuf,
+        /// Write the reference as Markdown instead: commands, elements, drop reasons.
+        #[arg(long)]
+        markdown: bool,
     },
 }
 
@@ -88,10 +94,13 @@ pub(crate) fn main() -> u8 {
             clap_complete::generate(shell, &mut Cli::command(), "junctor", &mut script);
             print_or_fail(&script)
         }
-        Command::Man { directory } => match write_man_pages(&directory) {
-            Ok(()) => exit::SUCCESS,
-            Err(why) => fail(format!("cannot write man pages to {}: {why}", directory.display())),
-        },
+        Command::Man { directory, markdown } => {
+            let written = if markdown { pages::write(&directory) } else { write_man_pages(&directory) };
+            match written {
+                Ok(()) => exit::SUCCESS,
+                Err(why) => fail(format!("cannot write pages to {}: {why}", directory.display())),
+            }
+        }
     }
 }
 

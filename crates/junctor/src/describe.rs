@@ -50,7 +50,7 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 /// The first sentence of a manual's text: the paragraph after the synopsis.
-fn purpose(manual: &str) -> String {
+pub(crate) fn purpose(manual: &str) -> String {
     let paragraph = manual.split("\n\n").find(|p| !p.starts_with(['#', '`']));
     let text = paragraph.unwrap_or_default().replace('\n', " ");
     text.split_inclusive(". ").next().unwrap_or_default().trim().to_owned()

@@ -16,7 +16,11 @@ const FULL: usize = 72;
 pub(super) fn fitted(command: Command) -> Command {
     let columns = || std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let width = terminal_size::terminal_size().map(|(width, _)| width.0.into()).or_else(columns);
-    let width = width.unwrap_or(WIDEST).clamp(40, WIDEST);
+    fitted_to(command, width.unwrap_or(WIDEST).clamp(40, WIDEST))
+}
+
+/// The same for so many columns.
+pub(super) fn fitted_to(command: Command, width: usize) -> Command {
     fit(command.term_width(width), width)
 }
 
