@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::args::{Args, Bandwidth, FromArg, Names, parse_bool};
 use engine::clock::{Nanos, SECOND};
-use engine::{Cx, HandlerError, InitCx, OpenCx, Reason, parse_integer};
+use engine::{Cx, Element, HandlerError, InitCx, OpenCx, Reason, parse_integer};
 use packet::{ANNO_SIZE, Batch, Packet, anno};
 
 use crate::queue::Store;
@@ -46,7 +46,8 @@ impl<const N: usize> FromArg for Anno<N> {
     const EXPECTED: &'static str = "an annotation (its byte offset, or a name such as PAINT)";
 
     fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
-        let defined = names.get(text).first().map_or(text, String::as_str);
+        let words = names.get(text);
+        let defined = words.first().map_or(text, String::as_str);
         let (text, size) = match defined.split_once('/') {
             Some((text, size)) => (text, Some(parse_integer(size).ok_or_else(String::new)?)),
             None => (defined, None),
@@ -398,9 +399,11 @@ pub struct Filled {
 }
 
 impl Filled {
-    /// Finds the queues; a source that also feeds something else never waits.
+    /// Finds the queues; a source that also feeds something else, or a queue that does not hold back, never waits.
     pub fn find(cx: &mut InitCx<'_>) -> Filled {
-        Filled { queues: cx.downstream_all(Some(0)), waits: false }
+        let queues = cx.downstream_all(Some(0));
+        let queues = queues.filter(|q| q.iter().all(|(_, store): &(usize, Arc<Store>)| store.holds_back()));
+        Filled { queues, waits: false }
     }
 
     /// Packets for which there is room.
@@ -494,11 +497,18 @@ pub fn call(args: &mut Args<'_>, name: &'static str) -> Option<(String, String)>
 }
 
 /// Does what a source does when it has sent its last packet: calls its handler, or asks the driver to stop.
-pub fn ended(cx: &mut Cx<'_>, end_call: Option<&(String, String)>, stop: bool) {
+pub fn ended<E: Element + Default>(
+    cx: &mut Cx<'_>,
+    source: &mut E,
+    end_call: Option<(String, String)>,
+    stop: bool,
+) {
     if let Some((handler, value)) = end_call {
-        if let Err(why) = cx.write_handler(handler, value) {
-            cx.print(&format!("{}: {handler}: {why}", cx.name()));
-        }
+        cx.reachable(source, |cx| {
+            if let Err(why) = cx.write_handler(&handler, &value) {
+                cx.print(&format!("{}: {handler}: {why}", cx.name()));
+            }
+        });
     } else if stop {
         cx.please_stop();
     }

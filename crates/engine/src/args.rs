@@ -14,50 +14,13 @@
 //! An argument is given by keyword when its first word is in capitals and another word follows. A positional
 //! argument may always be given by its keyword instead.
 
-use std::collections::HashMap;
-
-use lang::{Diagnostic, Graph, config};
+use lang::{Diagnostic, config};
 
 use crate::element::Class;
 use crate::ports::Processing;
 
+pub use crate::names::{Names, TCP, UDP};
 pub use crate::values::{Bandwidth, FromArg, Port, Raw, parse_bool};
-
-/// Names that configurations give to addresses and numbers: AddressInfo, PortInfo and the like.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
-    /// Words that follow a name in an information element: addresses of one kind or another.
-    values: HashMap<String, Vec<String>>,
-}
-
-/// Elements whose arguments define names.
-const INFORMATION: [&str; 5] = ["AddressInfo", "PortInfo", "IPNameInfo", "PaintInfo", "AnnotationInfo"];
-
-impl Names {
-    /// Gathers the names that a configuration defines.
-    pub fn gather(graph: &Graph) -> Names {
-        let mut names = Names::default();
-        for element in graph.elements.iter().filter(|e| INFORMATION.contains(&e.class.as_str())) {
-            for arg in config::split_args(&element.config) {
-                // IPNameInfo says first what kind of name it is, PortInfo last of which protocol.
-                let kind = usize::from(element.class == "IPNameInfo");
-                let mut words = config::split_words(&arg.text).into_iter().map(|w| w.to_string()).skip(kind);
-                let Some(name) = words.next() else { continue };
-                let values = names.values.entry(name).or_default();
-                match element.class.as_str() {
-                    "PortInfo" => values.extend(words.map(|w| w.split('/').next().unwrap_or(&w).to_owned())),
-                    _ => values.extend(words),
-                }
-            }
-        }
-        names
-    }
-
-    /// The words that define `name`.
-    pub fn get(&self, name: &str) -> &[String] {
-        self.values.get(name).map_or(&[], Vec::as_slice)
-    }
-}
 
 /// One argument.
 #[derive(Debug)]

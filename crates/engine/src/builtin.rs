@@ -156,7 +156,11 @@ impl Worker {
                 let stats = self.cycle_stats(e as usize);
                 format!("{} {}\n", stats.cycles, stats.packets)
             }
-            "scheduled" => self.tasks.find(e).is_some_and(|t| t.scheduled).to_string(),
+            // A task that finds no work stands still, like one in Click whose queues are empty or full.
+            "scheduled" => {
+                let in_line = self.tasks.find(e).is_some_and(|t| t.scheduled);
+                (in_line && !self.task_stats[e as usize].idle).to_string()
+            }
             "tickets" => self.tasks.find(e).map_or(0, |t| t.tickets).to_string(),
             HOME => info.place.home().to_string(),
             other => return Err(HandlerError::unknown(other)),

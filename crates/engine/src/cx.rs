@@ -298,6 +298,12 @@ impl Cx<'_> {
         &self.worker.shared.elements[self.element as usize].name
     }
 
+    /// This element as a configuration declares it, `NAME :: CLASS`, which is how Click's messages begin.
+    pub fn declaration(&self) -> String {
+        let element = &self.worker.shared.elements[self.element as usize];
+        format!("{} :: {}", element.name, element.class.name)
+    }
+
     /// This element's index in the flat graph.
     pub fn index(&self) -> usize {
         self.element as usize
@@ -361,6 +367,17 @@ impl Cx<'_> {
     /// runs (a script that calls another that calls it) find somebody. Both must work on common state.
     pub fn lend(&mut self, deputy: Box<dyn Element>) {
         self.worker.slots[self.element as usize] = Some(deputy);
+    }
+
+    /// Does `f` while `me` stands in its own place, so that handlers which `f` calls reach this instance, too. An element
+    /// that calls a handler in the middle of its work calls it so: scripts ask for the count that made the call due.
+    pub fn reachable<E: Element + Default>(&mut self, me: &mut E, f: impl FnOnce(&mut Self)) {
+        self.lend(Box::new(std::mem::take(me)));
+        f(self);
+        let lent = self.worker.slots[self.element as usize].take();
+        if let Some(lent) = lent.and_then(|e| (e as Box<dyn std::any::Any>).downcast().ok()) {
+            *me = *lent;
+        }
     }
 
     /// Answers what other threads ask of this worker, for an element that waits for another worker. `deputy` stands in the element's

@@ -30,11 +30,19 @@ pub(crate) fn gather(
     let (mut homes, mut errors) = (vec![None; elements.len()], Vec::new());
     for (who, element) in graph.elements.iter().zip(elements) {
         for home in element.homes(workers) {
-            let found = lookup(&index, &home.element, &who.name);
-            match found.map_or(Err(Wrong::NoElement), |e| judge(&home, tasks[e], workers).map(|()| e)) {
-                Ok(e) if tasks[e] != Tasks::None => homes[e] = Some(home.workers),
-                Ok(_) => {}
-                Err(why) => errors.push(why.diagnostic(who, &home.element)),
+            let meant = match lookup(&index, &home.element, &who.name) {
+                Some(e) => vec![e],
+                None => members(graph, &tasks_of(tasks), &home.element, &who.name),
+            };
+            if meant.is_empty() {
+                errors.push(Wrong::NoElement.diagnostic(who, &home.element));
+            }
+            for e in meant {
+                match judge(&home, tasks[e], workers) {
+                    Ok(()) if tasks[e] != Tasks::None => homes[e] = Some(home.workers.clone()),
+                    Ok(()) => {}
+                    Err(why) => errors.push(why.diagnostic(who, &home.element)),
+                }
             }
         }
     }
@@ -51,6 +59,32 @@ pub(crate) fn lookup(index: &HashMap<&str, usize>, name: &str, from: &str) -> Op
         scope = outer;
     }
     index.get(name).copied()
+}
+
+/// Elements with tasks, by index.
+fn tasks_of(tasks: &[Tasks]) -> Vec<bool> {
+    tasks.iter().map(|t| *t != Tasks::None).collect()
+}
+
+/// The elements with tasks inside the compound that a name means, seen from the element `from`. A compound none of whose
+/// elements has a task is represented by its first element.
+fn members(graph: &Graph, has_task: &[bool], name: &str, from: &str) -> Vec<usize> {
+    let mut scope = from;
+    loop {
+        let outer = scope.rsplit_once('/').map(|(outer, _)| outer);
+        let prefix = outer.map_or(format!("{name}/"), |outer| format!("{outer}/{name}/"));
+        let inside =
+            graph.elements.iter().enumerate().filter(|(_, e)| e.name.starts_with(&prefix)).map(|(e, _)| e);
+        let inside: Vec<usize> = inside.collect();
+        if let Some(first) = inside.first() {
+            let tasked: Vec<usize> = inside.iter().copied().filter(|e| has_task[*e]).collect();
+            return if tasked.is_empty() { vec![*first] } else { tasked };
+        }
+        match outer {
+            Some(outer) => scope = outer,
+            None => return Vec::new(),
+        }
+    }
 }
 
 /// Why a wish cannot be.

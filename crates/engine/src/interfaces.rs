@@ -38,6 +38,18 @@ pub(crate) fn ipv4(text: &str) -> Option<(Ipv4Addr, Prefix4)> {
     })
 }
 
+/// The gateway of the default route that leaves by an interface.
+pub(crate) fn gateway(name: &str) -> Option<Ipv4Addr> {
+    let routes = std::fs::read_to_string("/proc/net/route").ok()?;
+    routes.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [interface, "00000000", gateway, ..] = words.as_slice() else { return None };
+        // The kernel prints the word as it lies in memory.
+        let gateway = u32::from_str_radix(gateway, 16).ok().filter(|g| *interface == name && *g != 0)?;
+        Some(Ipv4Addr::from(gateway.to_ne_bytes()))
+    })
+}
+
 /// An interface's first IPv6 address that is not link-local, or its link-local one, with the prefix of its network.
 pub(crate) fn ipv6(text: &str) -> Option<(Ipv6Addr, Prefix6)> {
     let name = interface(text, &["ip6", "ip6net", "ip6prefix"])?;

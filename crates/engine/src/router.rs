@@ -446,7 +446,8 @@ fn argument_errors(graph: &Graph, registry: &Registry, names: &Names) -> Vec<Dia
         graph.elements.iter().zip(ports).filter_map(|(e, ports)| Some((e, registry.get(&e.class)?, ports)));
     known
         .flat_map(|(element, class, ports)| {
-            let mut args = Args::new(&element.config, &element.name, ports, names);
+            let names = names.seen_by(&element.name);
+            let mut args = Args::new(&element.config, &element.name, ports, &names);
             (class.make)().configure(&mut args);
             args.finish(element, class)
         })
@@ -465,7 +466,8 @@ pub(crate) fn configured(
     let mut instance = (checked.classes[e].make)();
     let ports = (checked.inputs[e].len(), checked.outputs[e].len());
     let works = |side: &[graph::Port]| side.iter().map(|p| p.processing).collect();
-    let mut args = Args::new(&element.config, &element.name, ports, names)
+    let names = names.seen_by(&element.name);
+    let mut args = Args::new(&element.config, &element.name, ports, &names)
         .with_processing(works(&checked.inputs[e]), works(&checked.outputs[e]))
         .with_rcu(rcu);
     sync::lock::naming(&element.name, || instance.configure(&mut args));

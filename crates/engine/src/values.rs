@@ -7,8 +7,7 @@ use std::time::Duration;
 use lang::config;
 use wire::MacAddr;
 
-use crate::args::Names;
-use crate::interfaces;
+use crate::names::{Names, TCP, UDP};
 
 /// A type that an argument can have.
 pub trait FromArg: Sized {
@@ -69,8 +68,8 @@ macro_rules! whole {
 
             fn from_arg(text: &str, names: &Names) -> Result<$type, String> {
                 let text = text_of(text);
-                let text = names.get(&text).first().unwrap_or(&text);
-                let value = parse_integer(text).ok_or_else(String::new)?;
+                let defined = || names.get(&text).first().and_then(|word| parse_integer(word));
+                let value = parse_integer(&text).or_else(defined).ok_or_else(String::new)?;
                 let (low, high) = (<$type>::MIN, <$type>::MAX);
                 if value < 0 && low == 0 {
                     return Err(String::new());
@@ -119,20 +118,11 @@ impl FromArg for Raw {
     }
 }
 
-/// Tries the text itself, then the words that define it as a name.
-fn named<T>(text: &str, names: &Names, parse: impl Fn(&str) -> Option<T>) -> Result<T, String> {
-    let text = text_of(text);
-    let defined = || names.get(text.split(':').next().unwrap_or(&text)).iter().find_map(|word| parse(word));
-    parse(&text).or_else(defined).ok_or_else(String::new)
-}
-
 impl FromArg for Ipv4Addr {
     const EXPECTED: &'static str = "an IPv4 address";
 
     fn from_arg(text: &str, names: &Names) -> Result<Ipv4Addr, String> {
-        // An address with its prefix, as AddressInfo may define, stands for the address too.
-        named(text, names, |t| t.parse().ok().or_else(|| t.split_once('/')?.0.parse().ok()))
-            .or_else(|_| interfaces::ipv4(&text_of(text)).map(|found| found.0).ok_or_else(String::new))
+        names.ip4(&text_of(text)).ok_or_else(String::new)
     }
 }
 
@@ -140,8 +130,7 @@ impl FromArg for Ipv6Addr {
     const EXPECTED: &'static str = "an IPv6 address";
 
     fn from_arg(text: &str, names: &Names) -> Result<Ipv6Addr, String> {
-        named(text, names, |t| t.parse().ok().or_else(|| t.split_once('/')?.0.parse().ok()))
-            .or_else(|_| interfaces::ipv6(&text_of(text)).map(|found| found.0).ok_or_else(String::new))
+        names.ip6(&text_of(text)).ok_or_else(String::new)
     }
 }
 
@@ -149,8 +138,7 @@ impl FromArg for MacAddr {
     const EXPECTED: &'static str = "an Ethernet address, or an interface of this machine";
 
     fn from_arg(text: &str, names: &Names) -> Result<MacAddr, String> {
-        named(text, names, |t| t.parse().ok())
-            .or_else(|_| interfaces::ethernet(&text_of(text)).ok_or_else(String::new))
+        names.eth(&text_of(text)).ok_or_else(String::new)
     }
 }
 
@@ -158,8 +146,9 @@ impl FromArg for wire::Prefix4 {
     const EXPECTED: &'static str = "an IPv4 prefix (ADDRESS/LENGTH or ADDRESS/MASK)";
 
     fn from_arg(text: &str, names: &Names) -> Result<wire::Prefix4, String> {
-        named(text, names, |t| t.parse().ok())
-            .or_else(|_| interfaces::ipv4(&text_of(text)).map(|found| found.1).ok_or_else(String::new))
+        let text = text_of(text);
+        let named = || names.net4(&text).and_then(wire::AddrMask4::prefix);
+        text.parse().ok().or_else(named).ok_or_else(String::new)
     }
 }
 
@@ -167,8 +156,9 @@ impl FromArg for wire::Prefix6 {
     const EXPECTED: &'static str = "an IPv6 prefix (ADDRESS/LENGTH)";
 
     fn from_arg(text: &str, names: &Names) -> Result<wire::Prefix6, String> {
-        named(text, names, |t| t.parse().ok())
-            .or_else(|_| interfaces::ipv6(&text_of(text)).map(|found| found.1).ok_or_else(String::new))
+        let text = text_of(text);
+        let named = || names.net6(&text).map(wire::AddrPrefix6::prefix);
+        text.parse().ok().or_else(named).ok_or_else(String::new)
     }
 }
 
@@ -248,50 +238,10 @@ impl FromArg for Port {
     const EXPECTED: &'static str = "a port number or name";
 
     fn from_arg(text: &str, names: &Names) -> Result<Port, String> {
-        named(text, names, |t| {
-            let number = parse_integer(t).and_then(|n| u16::try_from(n).ok());
-            number.or_else(|| service(t)).map(Port)
-        })
+        let text = text_of(text);
+        let port = names.port(&text, UDP).or_else(|| names.port(&text, TCP));
+        port.map(Port).ok_or_else(String::new)
     }
-}
-
-/// Ports that configurations name.
-fn service(name: &str) -> Option<u16> {
-    Some(match name {
-        "echo" => 7,
-        "discard" => 9,
-        "daytime" => 13,
-        "chargen" => 19,
-        "ftp-data" => 20,
-        "ftp" => 21,
-        "ssh" => 22,
-        "telnet" => 23,
-        "smtp" => 25,
-        "domain" | "dns" => 53,
-        "bootps" | "dhcps" => 67,
-        "bootpc" | "dhcpc" => 68,
-        "tftp" => 69,
-        "finger" => 79,
-        "http" | "www" => 80,
-        "pop3" => 110,
-        "auth" | "ident" => 113,
-        "ntp" => 123,
-        "netbios-ns" => 137,
-        "netbios-dgm" => 138,
-        "netbios-ssn" => 139,
-        "imap" | "imap2" => 143,
-        "imap3" => 220,
-        "snmp" => 161,
-        "snmptrap" | "snmp-trap" => 162,
-        "bgp" => 179,
-        "irc" => 194,
-        "ldap" => 389,
-        "https" => 443,
-        "rip" | "route" => 520,
-        "imaps" => 993,
-        "pop3s" => 995,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -429,6 +429,7 @@ impl Worker {
         }
         let stats = &mut self.task_stats[element as usize];
         stats.runs += u64::from(worked);
+        stats.idle = !worked;
         // An idle run says nothing of what work costs.
         if let Some(span) = span.filter(|_| worked) {
             stats.time(sync::tsc().saturating_sub(span.begun), own);
@@ -548,9 +549,11 @@ impl Worker {
         let place = &self.shared.elements[element as usize].place;
         let home = place.home();
         if place.mode != Mode::Locked || home == self.index || place.tasks.is_empty() {
+            self.task_stats[element as usize].idle &= !on;
             return self.tasks.set_scheduled(element, on);
         }
         let set = move |w: &mut Worker| {
+            w.task_stats[element as usize].idle &= !on;
             w.tasks.set_scheduled(element, on);
         };
         match &self.turns {

@@ -36,5 +36,7 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> u8 {
     if click.run.threads.is_none() {
         click.run.threads = Some("1".into());
     }
+    // Scripts see each packet's effects before the next packet, as they do in Click.
+    click.run.burst.get_or_insert(1);
     run::execute(&click.run, Form::Click)
 }

@@ -95,8 +95,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     pub(crate) time: Option<String>,
     /// Packets that sources send and drains ask for at a time; 1 processes packets in exactly Click's order.
-    #[arg(long, value_name = "PACKETS", default_value_t = engine::DEFAULT_BURST)]
-    pub(crate) burst: usize,
+    ///
+    /// The default is 64, or 1 when called as `click`.
+    #[arg(long, value_name = "PACKETS")]
+    pub(crate) burst: Option<usize>,
     /// Frames of packet memory.
     #[arg(long, value_name = "FRAMES", default_value_t = packet::Config::default().frames)]
     pub(crate) frames: usize,
@@ -327,7 +329,7 @@ fn options(args: &Args) -> Result<Options, String> {
         (Some(text), _) => parse_threads(text)?,
     };
     let (reserve, cores) = reserve(args.max_threads, workers, cores)?;
-    let burst = args.burst;
+    let burst = args.burst.unwrap_or(engine::DEFAULT_BURST);
     if !(1..=256).contains(&burst) {
         return Err(format!("--burst must lie between 1 and 256, not {burst}"));
     }

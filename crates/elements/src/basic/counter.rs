@@ -8,8 +8,10 @@
 //! **Ports:** 1 input, 1 output, agnostic.
 //!
 //! **Arguments**
-//! * `COUNT_CALL` `N HANDLER [VALUE]`: when the count reaches N, calls the write handler.
-//! * `BYTE_COUNT_CALL` likewise for bytes.
+//! * `COUNT_CALL` `N HANDLER [VALUE]`: calls the write handler when the N-th packet comes, before it goes on.
+//! * `BYTE_COUNT_CALL` `N HANDLER [VALUE]`: calls the write handler when the bytes reach N or pass it.
+//!
+//! Each call happens once, and once again after a reset.
 //!
 //! **Drops:** none.
 //!
@@ -18,7 +20,8 @@
 //! * `byte_count` read: bytes since the last reset.
 //! * `rate`, `bit_rate`, `byte_rate` read: recent packets, bits and bytes per second.
 //! * `reset`, `reset_counts` write: sets counts and rates to zero.
-//! * `count_call`, `byte_count_call` write: the arguments.
+//! * `count_call` read/write: the count that calls a handler; writing it takes the argument.
+//! * `byte_count_call` write: likewise for bytes.
 //!
 //! Each worker counts for itself and handlers read the sum, so counting costs no shared cache line. The rate is an
 //! exponentially weighted average over about a second, updated once per batch.
@@ -31,7 +34,7 @@
 
 use engine::args::{Args, Raw};
 use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, swap};
+use engine::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, swap};
 use packet::Batch;
 
 /// The descriptor.
@@ -44,7 +47,7 @@ pub const CLASS: Class = Class::new("Counter", "1/1", || Box::new(Counter::defau
         Handler::sum("byte_rate"),
         Handler::write("reset"),
         Handler::write("reset_counts"),
-        Handler::write("count_call"),
+        Handler::both("count_call"),
         Handler::write("byte_count_call"),
     ])
     .file(file!());
@@ -65,6 +68,8 @@ struct Call {
     at: u64,
     handler: String,
     value: String,
+    /// It has happened since the last reset.
+    done: bool,
 }
 
 impl Call {
@@ -77,7 +82,36 @@ impl Call {
         let (Some(at), Some(handler)) = (at, words.next()) else {
             return Err(format!("expected a count and a handler, not '{text}'"));
         };
-        Ok(Some(Call { at, handler: handler.to_owned(), value: words.collect::<Vec<_>>().join(" ") }))
+        Ok(Some(Call {
+            at,
+            handler: handler.to_owned(),
+            value: words.collect::<Vec<_>>().join(" "),
+            done: false,
+        }))
+    }
+
+    /// Whether the call is due at exactly this count.
+    fn due_at(&self, count: u64) -> bool {
+        !self.done && count == self.at
+    }
+
+    /// Whether the call is due when the count has reached its bound.
+    fn due_from(&self, count: u64) -> bool {
+        !self.done && count >= self.at
+    }
+
+    /// The handler and its value, for the one time until a reset.
+    fn take(&mut self) -> (String, String) {
+        self.done = true;
+        (self.handler.clone(), self.value.clone())
+    }
+
+    /// Whether the handler exists and can be written.
+    fn check(&self, cx: &Cx<'_>) -> Result<(), HandlerError> {
+        match cx.resolve(&self.handler)?.access() {
+            Access::Read => Err(HandlerError::failed(format!("handler '{}' is not writable", self.handler))),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -126,13 +160,46 @@ impl Rate {
 }
 
 impl Counter {
-    fn call(cx: &mut Cx<'_>, call: &mut Option<Call>, count: u64) {
-        if call.as_ref().is_some_and(|c| count >= c.at)
-            && let Some(c) = call.take()
-            && let Err(why) = cx.write_handler(&c.handler, &c.value)
-        {
-            cx.print(&format!("{}: {}: {why}", cx.name(), c.handler));
+    /// Whether some packet may call a handler, so that packets are counted one by one.
+    fn calls(&self) -> bool {
+        [&self.count_call, &self.byte_count_call].into_iter().flatten().any(|c| !c.done)
+    }
+
+    fn count(&mut self, cx: &mut Cx<'_>, packets: usize, bytes: usize) {
+        self.packets += packets as u64;
+        self.bytes += bytes as u64;
+        let now = cx.now();
+        self.packet_rate.add(now, packets as u64);
+        self.byte_rate.add(now, bytes as u64);
+    }
+
+    fn packets_due(&self) -> bool {
+        self.count_call.as_ref().is_some_and(|c| c.due_at(self.packets))
+    }
+
+    fn bytes_due(&self) -> bool {
+        self.byte_count_call.as_ref().is_some_and(|c| c.due_from(self.bytes))
+    }
+
+    /// Makes the calls that the packet counted last makes due. The first may change what the second finds.
+    fn make_calls(&mut self, cx: &mut Cx<'_>) {
+        if self.packets_due() {
+            let call = self.count_call.as_mut().map(Call::take);
+            self.call(cx, call);
         }
+        if self.bytes_due() {
+            let call = self.byte_count_call.as_mut().map(Call::take);
+            self.call(cx, call);
+        }
+    }
+
+    fn call(&mut self, cx: &mut Cx<'_>, call: Option<(String, String)>) {
+        let Some((handler, value)) = call else { return };
+        cx.reachable(self, |cx| {
+            if let Err(why) = cx.write_handler(&handler, &value) {
+                cx.print(&format!("{}: {handler}: {why}", cx.name()));
+            }
+        });
     }
 }
 
@@ -159,17 +226,45 @@ impl Element for Counter {
         Some(Box::new(self.clone()))
     }
 
-    fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
-        let bytes: usize = batch.iter().map(|p| p.len()).sum();
-        self.packets += batch.len() as u64;
-        self.bytes += bytes as u64;
-        let now = cx.now();
-        self.packet_rate.add(now, batch.len() as u64);
-        self.byte_rate.add(now, bytes as u64);
-        if self.count_call.is_some() || self.byte_count_call.is_some() {
-            Counter::call(cx, &mut self.count_call, self.packets);
-            Counter::call(cx, &mut self.byte_count_call, self.bytes);
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        for call in [&self.count_call, &self.byte_count_call].into_iter().flatten() {
+            call.check(cx).map_err(|why| format!("{}: {why}", call.handler))?;
         }
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
+        self.count(cx, batch.len(), batch.iter().map(|p| p.len()).sum());
+        batch
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+        if !self.calls() {
+            let batch = self.process(cx, batch);
+            return cx.push(0, batch);
+        }
+        // What a call changes holds for the packet that caused it, and not for those before it.
+        let mut before = Batch::new();
+        for packet in batch.drain(..) {
+            self.count(cx, 1, packet.len());
+            if self.packets_due() || self.bytes_due() {
+                cx.push(0, std::mem::take(&mut before));
+                cx.settle();
+                self.make_calls(cx);
+            }
+            before.push(packet);
+        }
+        cx.push(0, before);
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
+        // What a call changes must hold for the next packet, so none is asked for before.
+        let batch = cx.pull(0, if self.calls() { max.min(1) } else { max });
+        if batch.is_empty() {
+            return batch;
+        }
+        let batch = self.process(cx, batch);
+        self.make_calls(cx);
         batch
     }
 
@@ -181,6 +276,7 @@ impl Element for Counter {
             "count" => self.packets.to_string(),
             "byte_count" => self.bytes.to_string(),
             "rate" => self.packet_rate.per_second.to_string(),
+            "count_call" => self.count_call.as_ref().map_or(String::new(), |c| c.at.to_string()),
             "bit_rate" => (self.byte_rate.per_second * 8.0).to_string(),
             _ => self.byte_rate.per_second.to_string(),
         })
@@ -195,11 +291,22 @@ impl Element for Counter {
         true
     }
 
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         match name {
-            "count_call" => self.count_call = Call::parse(value).map_err(HandlerError::Failed)?,
-            "byte_count_call" => self.byte_count_call = Call::parse(value).map_err(HandlerError::Failed)?,
+            "count_call" | "byte_count_call" => {
+                let call = Call::parse(value).map_err(HandlerError::Failed)?;
+                if let Some(call) = &call {
+                    call.check(cx)?;
+                }
+                let slot =
+                    if name == "count_call" { &mut self.count_call } else { &mut self.byte_count_call };
+                *slot = call;
+            }
             _ => {
+                [&mut self.count_call, &mut self.byte_count_call]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|c| c.done = false);
                 (self.packets, self.bytes) = (0, 0);
                 (self.packet_rate, self.byte_rate) = (Rate::default(), Rate::default());
             }
@@ -229,10 +336,41 @@ mod tests {
         let text = "i :: TestIn -> e :: Counter(COUNT_CALL 2 d.reset_counts) -> d :: Discard;";
         let mut run = Rig::text(text).burst(1).inputs(&[b"a", b"b", b"c"]).run();
         assert_eq!(run.read("d.count"), "2");
+        assert_eq!(run.read("e.count_call"), "2");
         assert_eq!(
             Rig::new("Counter(COUNT_CALL x)").errors(),
             ["e: COUNT_CALL: expected a count and a handler, not 'x'"]
         );
+    }
+
+    /// What a call changes holds for the packet that made it due and for those after it, whatever the burst; a script that is
+    /// called may ask for the very counter, and reset it.
+    #[test]
+    fn a_call_takes_effect_at_its_packet() {
+        let text = "i :: TestIn -> e :: Counter(COUNT_CALL 3 s.run) -> w :: Switch(0) -> a :: TestOut; w[1] -> b :: TestOut; \
+                    s :: Script(TYPE PASSIVE, init seen 0, set seen $(e.count), write w.switch 1, write e.reset);";
+        for burst in [1, 2, 32] {
+            let mut run = Rig::text(text).burst(burst).inputs(&[b"1", b"2", b"3", b"4"]).run();
+            assert_eq!(
+                (run.bytes("a").concat(), run.bytes("b").concat()),
+                (b"12".to_vec(), b"34".to_vec()),
+                "{burst}"
+            );
+            assert_eq!(
+                (run.read_with("s.get", "seen"), run.read("e.count")),
+                ("3".into(), "1".into()),
+                "{burst}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_call_may_stop_the_element_that_pulls() {
+        let text = "InfiniteSource(LIMIT 10) -> Queue -> e :: Counter(BYTE_COUNT_CALL 350 u.active false) -> u :: Unqueue -> o :: TestOut;";
+        for burst in [1, 32] {
+            let mut run = Rig::text(&text.replace("LIMIT 10", "LIMIT 10, LENGTH 100")).burst(burst).run();
+            assert_eq!((run.out("o").len(), run.read("u.active")), (4, "false".into()), "{burst}");
+        }
     }
 
     #[test]

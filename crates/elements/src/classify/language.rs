@@ -15,7 +15,7 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::{FromArg, Names, Port};
+use engine::args::{FromArg, Names};
 use engine::parse_integer;
 use wire::{AddrMask4, MacAddr};
 
@@ -319,11 +319,9 @@ impl<'a> Parser<'a> {
                 ..Value::default()
             });
         }
-        let defined = self.names.get(word).iter().map(String::as_str);
-        let texts = || std::iter::once(word).chain(defined.clone());
         if test.header != Some('e') {
-            let host = texts().find_map(|t| t.parse::<Ipv4Addr>().ok());
-            let net = texts().find_map(|t| t.parse::<AddrMask4>().ok().filter(|_| t.contains('/')));
+            let host = self.names.ip4(word).filter(|_| !word.contains('/'));
+            let net = self.names.net4(word);
             let wants_net = test.kind == Kind::Net;
             if let Some(AddrMask4 { addr, mask }) = net.filter(|_| wants_net || host.is_none()) {
                 let number = addr.to_bits() & mask.to_bits();
@@ -385,10 +383,16 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         let icmp_type = field(Some(ICMP), 0, 8);
-        let port = Port::from_arg(word, self.names).ok().map(|Port(p)| u32::from(p));
+        let tcp = self.names.port(word, engine::args::TCP).map(u32::from);
+        let udp = self
+            .names
+            .port(word, engine::args::UDP)
+            .map(u32::from)
+            .filter(|p| Some(*p) != tcp || test.proto == Some(UDP));
         let known = [
             (Kind::Proto, find(PROTOCOLS, word), true),
-            (Kind::Port, port, matches!(test.proto, None | Some(TCP | UDP | TCP_OR_UDP))),
+            (Kind::Port, tcp, matches!(test.proto, None | Some(TCP | TCP_OR_UDP))),
+            (Kind::Port, udp, matches!(test.proto, None | Some(UDP | TCP_OR_UDP))),
             (Kind::TcpOpt, find(TCP_FLAGS, word), matches!(test.proto, None | Some(TCP | TCP_OR_UDP))),
             (icmp_type, find(ICMP_TYPES, word), matches!(test.proto, None | Some(ICMP))),
         ];

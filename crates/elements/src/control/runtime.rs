@@ -121,7 +121,7 @@ impl<'a, 'c> Runner<'a, 'c> {
     /// Begins a run, or goes on with one. `called`: errors go to the caller. `None` when scripts are nested too deeply.
     pub(super) fn new(script: &'a Script, cx: &'a mut Cx<'c>, called: bool) -> Option<Runner<'a, 'c>> {
         if DEPTH.get() >= MAX_DEPTH {
-            cx.print(&format!("{}: scripts call each other too deeply", declaration(cx)));
+            cx.print(&format!("{}: scripts call each other too deeply", cx.declaration()));
             return None;
         }
         DEPTH.set(DEPTH.get() + 1);
@@ -225,7 +225,7 @@ impl<'a, 'c> Runner<'a, 'c> {
             let at = self.frame.position;
             let Some(instruction) = program.get(at) else { return Outcome::GaveUp };
             if self.frame.jumps >= MAX_JUMPS {
-                self.cx.print(&format!("{}: too many jumps, giving up", declaration(self.cx)));
+                self.cx.print(&format!("{}: too many jumps, giving up", self.cx.declaration()));
                 self.frame.position = program.len();
                 self.cx.clear_timer(0);
                 return Outcome::GaveUp;
@@ -558,15 +558,10 @@ impl<'a, 'c> Runner<'a, 'c> {
 
     fn report(&mut self, message: &str) {
         if !std::mem::replace(&mut self.reported, true) {
-            self.cx.print(&format!("While executing '{}':", declaration(self.cx)));
+            self.cx.print(&format!("While executing '{}':", self.cx.declaration()));
         }
         self.cx.print(&indented(message));
     }
-}
-
-/// `name :: Class`
-pub(super) fn declaration(cx: &Cx<'_>) -> String {
-    format!("{} :: {}", cx.name(), cx.router().elements[cx.index()].class.name)
 }
 
 fn indented(text: &str) -> String {

@@ -61,11 +61,11 @@ use tables::mac::Mac;
 use tables::neighbour::{Config, Message};
 use wire::arp::{self, Operation};
 use wire::ethernet::{EtherType, HEADER_LEN, Repr};
-use wire::{AddrMask4, MacAddr, Prefix4};
+use wire::{AddrMask4, MacAddr};
 
 use super::arp_responder::message_in;
 use super::neighbours::{self, Lost};
-use super::resolver::{Client, Resolver, UNREACHABLE};
+use super::resolver::{Cause, Client, Resolver, UNREACHABLE};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuerier::default()))
@@ -150,14 +150,12 @@ impl Default for ArpQuerier {
 
 /// Reads an address with or without its prefix.
 fn address_and_mask(text: &str, names: &Names) -> Option<AddrMask4> {
-    let defined = names.get(text).iter().map(String::as_str);
-    let texts = || std::iter::once(text).chain(defined.clone());
-    let plain = texts().find_map(|t| t.parse::<AddrMask4>().ok());
+    let plain = text.parse::<AddrMask4>().ok();
     plain.or_else(|| {
-        let addr = Ipv4Addr::from_arg(text, names).ok()?;
-        // An interface has a network; an address alone has none.
-        let mask = Prefix4::from_arg(text, names).map_or(Ipv4Addr::BROADCAST, Prefix4::mask);
-        Some(AddrMask4 { addr, mask })
+        let net = names.net4(text);
+        let addr = names.ip4(text).or(net.map(|n| n.addr))?;
+        // An address alone has no network.
+        Some(AddrMask4 { addr, mask: net.map_or(Ipv4Addr::BROADCAST, |n| n.mask) })
     })
 }
 
@@ -208,7 +206,7 @@ impl Resolver<u32> for ArpQuerier {
     }
 
     #[cold]
-    fn query(&self, cx: &mut Cx<'_>, ip: u32, tci: [u8; 2], to: Option<Mac>) {
+    fn query(&self, cx: &mut Cx<'_>, ip: u32, cause: Cause, to: Option<Mac>) {
         let request = arp::Repr::request(self.own.mac, self.own.ip, Ipv4Addr::from_bits(ip));
         let Some(mut query) = Packet::copy_of(&request.to_frame()) else { return };
         if let Some(mac) = to.filter(|_| !self.own.broadcast_poll)
@@ -217,7 +215,8 @@ impl Resolver<u32> for ArpQuerier {
             *dst = mac;
         }
         query.set_mac_offset(0);
-        query.set_anno(anno::VLAN_TCI, tci);
+        query.set_anno(anno::VLAN_TCI, cause.tci);
+        query.set_timestamp_ns(cause.timestamp_ns);
         self.client.counts.note_query();
         cx.made(1);
         cx.push_one(1.min(cx.noutputs() - 1), query);

@@ -78,8 +78,8 @@ struct ArpResponder {
 fn parse(text: &str, names: &Names) -> Result<Vec<Entry>, String> {
     let (mut prefixes, mut macs, mut both) = (Vec::new(), Vec::new(), Vec::new());
     for word in lang::config::split_words(text) {
-        let prefix = Prefix4::from_arg(word, names)
-            .or_else(|_| std::net::Ipv4Addr::from_arg(word, names).map(Prefix4::host));
+        // A name that is an address means that host, even if it is a network, too.
+        let prefix = names.net4_or_host(word).and_then(wire::AddrMask4::prefix).ok_or(());
         let mac = MacAddr::from_arg(word, names);
         match (prefix, mac) {
             (Ok(prefix), mac) => {

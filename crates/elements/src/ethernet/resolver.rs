@@ -199,6 +199,20 @@ fn ask<A: Address>(table: &Table<A>, owner: u32, cx: &mut Cx<'_>, ip: A, now: Na
     answer
 }
 
+/// What a query takes over from the packet that needs it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cause {
+    pub(crate) tci: [u8; 2],
+    /// Zero for a query that is repeated later.
+    pub(crate) timestamp_ns: u64,
+}
+
+impl Cause {
+    fn of(packet: &Packet) -> Cause {
+        Cause { tci: packet.anno(anno::VLAN_TCI), timestamp_ns: packet.timestamp_ns() }
+    }
+}
+
 /// An element that resolves neighbours of one family.
 pub(crate) trait Resolver<A: Address>: Sized {
     /// Its part in the table.
@@ -216,8 +230,8 @@ pub(crate) trait Resolver<A: Address>: Sized {
     /// The link header of packets to a neighbour.
     fn header(&self, dst: Mac) -> [u8; HEADER_LEN];
 
-    /// Sends a query for `ip`, to one station if `to` is given, in the VLAN of `tci`.
-    fn query(&self, cx: &mut Cx<'_>, ip: A, tci: [u8; 2], to: Option<Mac>);
+    /// Sends a query for `ip`, to one station if `to` is given, on behalf of the packet that needs it.
+    fn query(&self, cx: &mut Cx<'_>, ip: A, cause: Cause, to: Option<Mac>);
 
     /// What follows the destination address in the link header.
     fn header_rest(&self) -> [u8; 8] {
@@ -235,7 +249,7 @@ pub(crate) trait Resolver<A: Address>: Sized {
         match cache.as_mut()?.lookup(ip, now, || ask(table, *owner, cx, ip, now)) {
             Answer::Known { mac, query } => {
                 if query {
-                    self.query(cx, ip, packet.anno(anno::VLAN_TCI), Some(mac));
+                    self.query(cx, ip, Cause::of(packet), Some(mac));
                 }
                 Some(mac)
             }
@@ -330,12 +344,12 @@ pub(crate) trait Resolver<A: Address>: Sized {
 
     /// Lets a packet wait for the neighbour, and asks for that if it is time.
     fn wait(&mut self, cx: &mut Cx<'_>, ip: A, packet: Packet, asker: Asker, now: Nanos, lost: &mut Lost) {
-        let tci = packet.anno(anno::VLAN_TCI);
+        let cause = Cause::of(&packet);
         let mut table = self.client().table.neighbours.lock();
         let waiting = table.wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
         drop(table);
         match waiting {
-            Waiting::Queued { query: true } => self.query(cx, ip, tci, None),
+            Waiting::Queued { query: true } => self.query(cx, ip, cause, None),
             Waiting::Queued { query: false } => {}
             Waiting::Known(mac, packet) => self.send_to(cx, mac, [packet]),
             Waiting::Refused(packet, why) => lost.note(packet, why),
@@ -370,7 +384,7 @@ pub(crate) trait Resolver<A: Address>: Sized {
         }
         drop(table);
         for (ip, to) in queries {
-            self.query(cx, ip, [0; 2], to);
+            self.query(cx, ip, Cause::default(), to);
         }
         self.client().lose(cx, lost);
         self.client().set_timer(cx);

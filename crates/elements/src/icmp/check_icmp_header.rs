@@ -115,7 +115,7 @@ mod tests {
             assert_eq!((run.out("o0").len(), run.out("o1").len()), (1, 2));
             let details = "1\tnot ICMP\n0\tbad packet length\n1\tbad ICMP checksum\n";
             assert_eq!(run.read("e.drop_details"), details);
-            assert_eq!(run.printed(), "e: ICMP header check failed: bad ICMP checksum\n");
+            assert_eq!(run.printed(), "e :: CheckICMPHeader: ICMP header check failed: bad ICMP checksum\n");
         }
     }
 

@@ -308,7 +308,8 @@ impl FromDump {
         }
         cx.unschedule();
         self.active = false;
-        tools::ended(cx, self.end_call.as_ref(), self.stop);
+        let (call, stop) = (self.end_call.clone(), self.stop);
+        tools::ended(cx, self, call, stop);
     }
 
     fn set_active(&mut self, cx: &mut Cx<'_>, active: bool) {
@@ -375,8 +376,10 @@ impl Element for FromDump {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
+        let ended = self.ended;
         let batch = self.fill(cx, cx.burst());
-        let any = !batch.is_empty();
+        // The end is work, too: no time passes before the driver has heard of it.
+        let any = !batch.is_empty() || self.ended != ended;
         cx.push(0, batch);
         any
     }

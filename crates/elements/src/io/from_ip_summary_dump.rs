@@ -619,7 +619,8 @@ impl Element for FromIpSummaryDump {
                 cx.please_stop();
             }
         }
-        any
+        // The end is work, too: no time passes before the driver has heard of it.
+        any || ended
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {

@@ -66,6 +66,8 @@ struct InfiniteSource {
     end_call: Option<(String, String)>,
     pushes: bool,
     count: u64,
+    /// What happens at the end has happened.
+    ended: bool,
     filled: Filled,
 }
 
@@ -100,7 +102,8 @@ impl InfiniteSource {
     /// What happens once when the limit is reached.
     fn end(&mut self, cx: &mut Cx<'_>) {
         cx.unschedule();
-        ended(cx, self.end_call.as_ref(), self.stop);
+        let (call, stop) = (self.end_call.clone(), self.stop);
+        ended(cx, self, call, stop);
     }
 }
 
@@ -143,27 +146,34 @@ impl Element for InfiniteSource {
             self.filled.wait(cx);
             return false;
         }
-        let burst = usize::try_from(self.burst).ok().filter(|b| *b > 0).unwrap_or(cx.burst());
+        let burst = match usize::try_from(self.burst) {
+            // A burst that somebody asked for leaves whole, as in Click.
+            Ok(burst) if burst > 0 => burst,
+            _ => cx.burst().min(room),
+        };
         if self.left() == 0 {
             // In the run after the last packet, and not while queues are full: others have had their turn with it.
             self.end(cx);
             return true;
         }
-        let batch = self.make(cx, burst.min(room));
+        let batch = self.make(cx, burst);
         let any = !batch.is_empty();
         cx.push(0, batch);
         any
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
-        if !self.active || self.left() == 0 {
+        if !self.active {
             return Batch::new();
         }
-        let batch = self.make(cx, max);
         if self.left() == 0 {
-            self.end(cx);
+            // Asked again after the last packet: who has it has done with it.
+            if !std::mem::replace(&mut self.ended, true) {
+                self.end(cx);
+            }
+            return Batch::new();
         }
-        batch
+        self.make(cx, max)
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
@@ -176,11 +186,12 @@ impl Element for InfiniteSource {
         true
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         Ok(match name {
             "count" => self.count.to_string(),
             "data" => String::from_utf8_lossy(&self.data).into_owned(),
             "limit" => self.limit.to_string(),
+            "burst" if self.burst == 0 => cx.burst().to_string(),
             "burst" => self.burst.to_string(),
             "active" => self.active.to_string(),
             _ => self.content.len().to_string(),
@@ -197,6 +208,7 @@ impl Element for InfiniteSource {
             _ => self.length = Some(number::<u16>(name, value)?.into()),
         }
         self.set_content();
+        self.ended &= self.left() == 0;
         if self.pushes && self.active && self.left() > 0 {
             cx.schedule();
         } else {

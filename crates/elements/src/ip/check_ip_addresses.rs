@@ -35,7 +35,7 @@
 use std::cell::Cell;
 use std::net::Ipv4Addr;
 
-use engine::args::{Args, Raw};
+use engine::args::{Args, FromArg, Raw};
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 
@@ -123,7 +123,7 @@ impl Element for CheckIpAddresses {
         rules.destination = args.keyword("DESTINATION", true);
         rules.directed = args.keyword("DIRECTED_BROADCAST", false);
         for word in lang::config::split_words(&interfaces.unwrap_or_default().0) {
-            match word.parse::<wire::Prefix4>() {
+            match wire::Prefix4::from_arg(word, args.names) {
                 Ok(net) if net.len() <= 30 => {
                     let first = u32::from(net.addr());
                     rules.ends.push([first, first | u32::MAX.checked_shr(net.len().into()).unwrap_or(0)]);

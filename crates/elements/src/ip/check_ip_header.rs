@@ -165,13 +165,13 @@ impl Rules {
     fn add_interfaces(&mut self, args: &mut Args<'_>, text: &str) {
         self.bad_sources.extend([0, u32::MAX]);
         for word in lang::config::split_words(text) {
-            match word.parse::<wire::AddrMask4>() {
-                Ok(interface) => {
+            match word.parse::<wire::AddrMask4>().ok().or_else(|| args.names.net4(word)) {
+                Some(interface) => {
                     let (address, mask) = (u32::from(interface.addr), u32::from(interface.mask));
                     self.bad_sources.push(address | !mask);
                     self.good_destinations.push(address);
                 }
-                Err(_) => {
+                None => {
                     args.error(format!("INTERFACES should be addresses with prefix length, not '{word}'"))
                 }
             }

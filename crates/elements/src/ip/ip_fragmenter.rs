@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPFragmenter
 //!
-//! `IPFragmenter(MTU, [HONOR_DF, VERBOSE], keywords HONOR_DF, VERBOSE)`
+//! `IPFragmenter(MTU, [HONOR_DF, VERBOSE], keywords HONOR_DF, VERBOSE, HEADROOM)`
 //!
 //! Splits IP packets that are longer than MTU into fragments. Packets that must not be fragmented leave by output 1.
 //!
@@ -11,6 +11,7 @@
 //! **Arguments**
 //! * `MTU` bytes of the largest IP packet that may pass, at least 8; below 28 (a header and one unit of 8 bytes)
 //!   nothing can be fragmented.
+//! * `HEADROOM` free bytes before each fragment, default 128, at most 1024.
 //! * `HONOR_DF` boolean, default true: if false, fragments even packets with the don't-fragment bit.
 //! * `VERBOSE` boolean, default false: print each packet that could not be fragmented, not only the first five.
 //!
@@ -47,6 +48,7 @@ pub(crate) struct IpFragmenter {
     mtu: usize,
     honor_df: bool,
     verbose: bool,
+    headroom: usize,
     refused: u64,
     fragments: u64,
 }
@@ -80,7 +82,7 @@ impl IpFragmenter {
             self.refused += 1;
             return cx.push_one_or_drop(1, packet, Reason::MustFragment);
         }
-        match fragments(&packet, header_len, self.mtu) {
+        match fragments(&packet, header_len, (self.mtu, self.headroom)) {
             Some(batch) => {
                 self.fragments += batch.len() as u64;
                 cx.took(1);
@@ -93,7 +95,7 @@ impl IpFragmenter {
 }
 
 /// The fragments of a packet whose header has this length (RFC 791, 3.2); `None` when memory runs out.
-fn fragments(packet: &Packet, header_len: usize, mtu: usize) -> Option<Batch> {
+fn fragments(packet: &Packet, header_len: usize, (mtu, headroom): (usize, usize)) -> Option<Batch> {
     let ip = packet.network()?;
     let before = &packet.data()[..packet.len() - ip.len()];
     let (header, payload) = ip.split_at(header_len);
@@ -108,7 +110,7 @@ fn fragments(packet: &Packet, header_len: usize, mtu: usize) -> Option<Batch> {
         let room = (mtu - header.len()) & !7;
         let size = room.min(payload.len() - done);
         let last = done + size == payload.len();
-        let mut piece = Packet::alloc(HEADROOM, before.len() + header.len() + size)?;
+        let mut piece = Packet::alloc(headroom, before.len() + header.len() + size)?;
         piece.copy_annotations(packet);
         let bytes = piece.data_mut();
         bytes[..before.len()].copy_from_slice(before);
@@ -161,6 +163,10 @@ impl Element for IpFragmenter {
         self.mtu = args.required("MTU");
         self.honor_df = args.positional("HONOR_DF", true);
         self.verbose = args.positional("VERBOSE", false);
+        self.headroom = args.keyword("HEADROOM", HEADROOM);
+        if self.headroom > 1024 {
+            args.error(format!("HEADROOM must be at most 1024 bytes, not {}", self.headroom));
+        }
         if args.errors().is_empty() && !(8..=65535).contains(&self.mtu) {
             args.error(format!("MTU must lie between 8 and 65535 bytes, not {}", self.mtu));
         }

@@ -68,6 +68,7 @@
 
 use std::net::Ipv4Addr;
 
+use engine::args::Names;
 use engine::{Class, Sharing};
 use packet::Packet;
 use sync::rcu;
@@ -121,6 +122,14 @@ impl Family for V4 {
         let given: AddrMask4 = text.parse().ok()?;
         let prefix = Prefix4::new(given.addr.to_bits(), given.prefix_len()?)?;
         Some((prefix, prefix.addr() != given.addr.to_bits()))
+    }
+
+    fn named_prefix(names: &Names, name: &str) -> Option<String> {
+        names.net4_or_host(name).map(|net| net.to_string())
+    }
+
+    fn named_address(names: &Names, name: &str) -> Option<Ipv4Addr> {
+        names.ip4(name)
     }
 
     fn key(address: Ipv4Addr) -> u32 {

@@ -66,6 +66,10 @@ pub(crate) trait Family: Send + Sync + 'static {
 
     /// Reads a prefix; the second part says whether host bits had to be cleared.
     fn prefix(text: &str) -> Option<(Self::Prefix, bool)>;
+    /// What a name stands for where a prefix may stand, as text: a host goes before a network.
+    fn named_prefix(names: &Names, name: &str) -> Option<String>;
+    /// What a name stands for where an address may stand.
+    fn named_address(names: &Names, name: &str) -> Option<Self::Addr>;
     fn key(address: Self::Addr) -> Self::Key;
     /// What to look up for this packet.
     fn destination(packet: &Packet) -> Self::Key;
@@ -148,15 +152,6 @@ fn read_prefix<F: Family>(text: &str, strict: bool) -> Result<F::Prefix, String>
     }
 }
 
-/// What a word stands for if it is a name of the configuration's: the first of its meanings that fits; else the word itself.
-fn resolve<'a>(names: &'a Names, word: &'a str, fits: impl Fn(&str) -> bool) -> &'a str {
-    if fits(word) {
-        return word;
-    }
-    let name = word.split(':').next().unwrap_or(word);
-    names.get(name).iter().map(String::as_str).find(|meaning| fits(meaning)).unwrap_or(word)
-}
-
 /// Reads `HOPS`; `route` is shown when it makes no sense.
 fn read_hops<F: Family>(
     text: &str,
@@ -193,14 +188,10 @@ fn read_hop<F: Family>(
     noutputs: usize,
     names: &Names,
 ) -> Result<Hop<F::Addr>, String> {
-    // A name may stand for an address with its prefix.
-    let address = |word: &str| word.parse().or_else(|_| word.split('/').next().unwrap_or(word).parse()).ok();
     let gateway = match gateway {
         "-" => F::UNSPECIFIED,
         text => (text.parse().ok())
-            .or_else(|| {
-                address(resolve(names, text, |word| address(word).is_some())).filter(|_| !text.contains('/'))
-            })
+            .or_else(|| F::named_address(names, text).filter(|_| !text.contains('/')))
             .ok_or_else(|| format!("'{text}' is not a gateway's address"))?,
     };
     let output = match output.parse::<i64>() {

@@ -102,10 +102,7 @@ struct Advertiser {
 
 /// An address or a prefix, which may come with the host's part of the address.
 fn prefix(word: &str, names: &Names) -> Option<Prefix6> {
-    let texts = || std::iter::once(word).chain(names.get(word).iter().map(String::as_str));
-    let written = texts().find_map(|text| text.parse::<AddrPrefix6>().ok());
-    let prefix = written.filter(|_| texts().any(|text| text.contains('/'))).map(AddrPrefix6::prefix);
-    prefix.or_else(|| Ipv6Addr::from_arg(word, names).ok().map(Prefix6::host))
+    names.net6_or_host(word).map(AddrPrefix6::prefix)
 }
 
 /// Reads `IP6/MASK ... ETH`.

@@ -60,7 +60,7 @@ use wire::{MacAddr, ethernet};
 
 use super::ip6_nd::{self, Heard, default_config, solicited_node, vary_reachable_time};
 use crate::ethernet::neighbours::{self, Lost};
-use crate::ethernet::resolver::{Client, Resolver};
+use crate::ethernet::resolver::{Cause, Client, Resolver};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6NDSolicitor", "1-2/1-3", || Box::new(Solicitor::default()))
@@ -130,13 +130,14 @@ impl Resolver<u128> for Solicitor {
 
     /// Asks for `ip`: its own station if `to` is given, else the group of those that it may be (section 7.2.2).
     #[cold]
-    fn query(&self, cx: &mut Cx<'_>, ip: u128, _: [u8; 2], to: Option<Mac>) {
+    fn query(&self, cx: &mut Cx<'_>, ip: u128, cause: Cause, to: Option<Mac>) {
         let target = Ipv6Addr::from_bits(ip);
         let group = solicited_node(target);
         let to = to.map_or((MacAddr::from_ipv6_group(group), group), |mac| (MacAddr(mac), target));
         let option = NdpOption::link_addr_bytes(false, self.mac);
         let message = Repr::NeighborSolicit { target };
-        if let Some(query) = ip6_nd::frame((self.mac, self.ip), to, message, &option) {
+        if let Some(mut query) = ip6_nd::frame((self.mac, self.ip), to, message, &option) {
+            query.set_timestamp_ns(cause.timestamp_ns);
             self.client.counts.note_query();
             cx.made(1);
             cx.push_one(1.min(cx.noutputs() - 1), query);

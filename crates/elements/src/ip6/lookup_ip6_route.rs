@@ -62,6 +62,7 @@
 
 use std::net::Ipv6Addr;
 
+use engine::args::Names;
 use engine::{Class, Sharing};
 use packet::{Packet, anno};
 use sync::rcu;
@@ -103,6 +104,14 @@ impl Family for V6 {
         let given: AddrPrefix6 = text.parse().ok()?;
         let prefix = Prefix6::new(given.addr().to_bits(), given.prefix_len())?;
         Some((prefix, prefix.addr() != given.addr().to_bits()))
+    }
+
+    fn named_prefix(names: &Names, name: &str) -> Option<String> {
+        names.net6_or_host(name).map(|net| net.to_string())
+    }
+
+    fn named_address(names: &Names, name: &str) -> Option<Ipv6Addr> {
+        names.ip6(name)
     }
 
     fn key(address: Ipv6Addr) -> u128 {

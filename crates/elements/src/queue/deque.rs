@@ -58,6 +58,9 @@ impl Deque {
     /// Sends packets without room to output 1, or drops them.
     pub(super) fn overflow(&mut self, cx: &mut Cx<'_>, packets: Option<Batch>) {
         if let Some(packets) = packets {
+            if self.drops == 0 {
+                cx.print_once(&format!("{}: overflow", cx.declaration()));
+            }
             self.drops += packets.len() as u64;
             cx.found_full(cx.index());
             cx.push_or_drop(1, packets, Reason::QueueFull);

@@ -28,7 +28,8 @@
 //!   in all; empty without a lock.
 //! * `reset_counts` write: sets `drops` and `highwater_length` to zero. `reset` write: drops what it holds, too.
 //!
-//! The names are one element: every queue here may be used from several workers, and sources wait while it is full.
+//! Every queue here may be used from several workers. Sources wait while it is full, except before a NotifierQueue or a
+//! SimpleQueue, which overflow.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 5, STOP true) -> Queue(100) -> Unqueue -> Discard;
@@ -51,8 +52,8 @@ use sync::lock::How;
 use super::store::{Rings, Store, Way};
 use crate::tools::number;
 
-const fn class(name: &'static str) -> Class {
-    Class::new(name, "1-/1-2", || Box::new(Queue::new(DEFAULT_CAPACITY, Way::LockFree)))
+const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
+    Class::new(name, "1-/1-2", make)
         .processing("h/lh")
         .sharing(Sharing::Queue)
         .handlers(QUEUE_HANDLERS)
@@ -80,17 +81,27 @@ const QUEUE_HANDLERS: &[Handler] = &[
 ];
 
 /// The descriptor.
-pub const QUEUE: Class = class("Queue");
-/// The descriptors of synonyms.
-pub const SIMPLE_QUEUE: Class = class("SimpleQueue");
+pub const QUEUE: Class = class("Queue", holds_back);
+/// The descriptor of one that sources fill until it overflows.
+pub const SIMPLE_QUEUE: Class = class("SimpleQueue", overflows);
 /// The descriptor of a synonym.
-pub const THREAD_SAFE_QUEUE: Class = class("ThreadSafeQueue");
+pub const THREAD_SAFE_QUEUE: Class = class("ThreadSafeQueue", holds_back);
 /// The descriptor of a synonym.
-pub const FULL_NOTE_QUEUE: Class = class("FullNoteQueue");
+pub const FULL_NOTE_QUEUE: Class = class("FullNoteQueue", holds_back);
 /// The descriptor of a synonym.
-pub const QUICK_NOTE_QUEUE: Class = class("QuickNoteQueue");
-/// The descriptor of a synonym.
-pub const NOTIFIER_QUEUE: Class = class("NotifierQueue");
+pub const QUICK_NOTE_QUEUE: Class = class("QuickNoteQueue", holds_back);
+/// The descriptor of one that sources fill until it overflows.
+pub const NOTIFIER_QUEUE: Class = class("NotifierQueue", overflows);
+
+/// Makes a queue for whose room sources wait.
+fn holds_back() -> Box<dyn Element> {
+    Box::new(Queue::new(DEFAULT_CAPACITY, Way::LockFree, true))
+}
+
+/// Makes a queue that says nothing when it is full.
+fn overflows() -> Box<dyn Element> {
+    Box::new(Queue::new(DEFAULT_CAPACITY, Way::LockFree, false))
+}
 
 pub(super) const DEFAULT_CAPACITY: usize = 1000;
 
@@ -127,9 +138,14 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(capacity: usize, way: Way) -> Queue {
+    fn new(capacity: usize, way: Way, holds_back: bool) -> Queue {
         let rings = Arc::new(Rings::new(capacity, way));
-        Queue { store: Arc::new(Store::of(rings.clone())), rings, instances: Arc::new(()), first: true }
+        Queue {
+            store: Arc::new(Store::of(rings.clone(), holds_back)),
+            rings,
+            instances: Arc::new(()),
+            first: true,
+        }
     }
 
     fn resize(&mut self, cx: &mut Cx<'_>, capacity: usize) {
@@ -147,7 +163,7 @@ impl Queue {
 impl Element for Queue {
     fn configure(&mut self, args: &mut Args<'_>) {
         let capacity = capacity_argument(args);
-        *self = Queue::new(capacity, args.keyword("SYNC", Way::LockFree));
+        *self = Queue::new(capacity, args.keyword("SYNC", Way::LockFree), self.store.holds_back());
     }
 
     fn locks(&self) -> Vec<LockUse> {
@@ -168,6 +184,9 @@ impl Element for Queue {
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         let rings = &*self.rings;
         rings.push(&mut batch);
+        if !batch.is_empty() && rings.drops.load(Ordering::Relaxed) == 0 {
+            cx.print_once(&format!("{}: overflow", cx.declaration()));
+        }
         drop_rest(batch, cx, rings);
         rings.note_length();
     }

@@ -21,7 +21,10 @@ use sync::ring::Ring;
 
 /// What a queue lets other elements see ([`engine::Element::provide`]): RED and sources ask for lengths.
 #[derive(Debug)]
-pub struct Store(Kind);
+pub struct Store {
+    kind: Kind,
+    holds_back: bool,
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -30,25 +33,31 @@ enum Kind {
 }
 
 impl Store {
-    pub(super) fn of(rings: Arc<Rings>) -> Store {
-        Store(Kind::Rings(rings))
+    pub(super) fn of(rings: Arc<Rings>, holds_back: bool) -> Store {
+        Store { kind: Kind::Rings(rings), holds_back }
     }
 
     /// For a queue that says itself how long it is, by [`Store::set`].
     pub(super) fn gauge(capacity: usize) -> Store {
-        Store(Kind::Gauge { len: AtomicUsize::new(0), capacity: AtomicUsize::new(capacity) })
+        let kind = Kind::Gauge { len: AtomicUsize::new(0), capacity: AtomicUsize::new(capacity) };
+        Store { kind, holds_back: false }
     }
 
     pub(super) fn set(&self, new_len: usize, new_capacity: usize) {
-        if let Kind::Gauge { len, capacity } = &self.0 {
+        if let Kind::Gauge { len, capacity } = &self.kind {
             len.store(new_len, Ordering::Relaxed);
             capacity.store(new_capacity, Ordering::Relaxed);
         }
     }
 
+    /// Whether sources wait while it is full, instead of making packets that it would drop.
+    pub fn holds_back(&self) -> bool {
+        self.holds_back
+    }
+
     /// Packets held.
     pub fn len(&self) -> usize {
-        match &self.0 {
+        match &self.kind {
             Kind::Rings(rings) => rings.len(),
             Kind::Gauge { len, .. } => len.load(Ordering::Relaxed),
         }
@@ -61,7 +70,7 @@ impl Store {
 
     /// Packets it can hold.
     pub fn capacity(&self) -> usize {
-        match &self.0 {
+        match &self.kind {
             Kind::Rings(rings) => rings.capacity(),
             Kind::Gauge { capacity, .. } => capacity.load(Ordering::Relaxed),
         }

@@ -8,14 +8,14 @@
 //! **Ports:** 1 pull input, 1 push output.
 //!
 //! **Arguments**
-//! * `BURST` packets pulled at a time, default the router's burst; 0 or less likewise.
+//! * `BURST` packets pulled at a time, default the router's burst; negative for as many as there are, at most 4096 in a run.
 //! * `ACTIVE` boolean, default true.
 //! * `LIMIT` packets to pass in all, default no limit (-1).
 //!
 //! **Drops:** none.
 //!
 //! **Handlers**
-//! * `count` read: packets passed. `reset` write: sets the count to zero.
+//! * `count` read: packets passed. `reset`, `reset_counts` write: set the count to zero.
 //! * `active`, `limit`, `burst` read/write: the arguments.
 //!
 //! ```click
@@ -36,15 +36,20 @@ pub const CLASS: Class = Class::new("Unqueue", "1/1", || Box::new(Unqueue::defau
     .handlers(&[
         Handler::sum("count"),
         Handler::write("reset"),
+        Handler::write("reset_counts"),
         Handler::both("active"),
         Handler::both("limit"),
         Handler::both("burst"),
     ])
     .file(file!());
 
+/// The most packets in one run of the task.
+const BURST_MAX: usize = 4096;
+
 #[derive(Default)]
 struct Unqueue {
-    burst: i32,
+    /// As configured; negative for as many as there are.
+    burst: Option<i32>,
     active: bool,
     limit: i64,
     count: u64,
@@ -69,7 +74,10 @@ impl Unqueue {
 
 impl Element for Unqueue {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.burst = args.positional("BURST", 0);
+        self.burst = args.positional_opt("BURST");
+        if self.burst == Some(0) {
+            args.warning("BURST size 0, no packets will be pulled");
+        }
         self.active = args.keyword("ACTIVE", true);
         self.limit = args.keyword("LIMIT", -1);
     }
@@ -88,25 +96,36 @@ impl Element for Unqueue {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        let burst = usize::try_from(self.burst).ok().filter(|b| *b > 0).unwrap_or(cx.burst());
-        let batch = cx.pull(0, burst.min(self.left()));
-        if batch.is_empty() {
-            return false;
+        let burst = self.burst.map_or(cx.burst(), |b| usize::try_from(b).unwrap_or(BURST_MAX));
+        let mut wanted = burst.min(BURST_MAX).min(self.left());
+        // What a packet causes comes before the next one is asked for, where batches are of one packet.
+        let step = if cx.burst() == 1 { 1 } else { wanted };
+        let mut any = false;
+        while wanted > 0 {
+            let batch = cx.pull(0, step);
+            if batch.is_empty() {
+                break;
+            }
+            any = true;
+            wanted = if step == 1 { wanted - 1 } else { 0 };
+            self.count += batch.len() as u64;
+            cx.push(0, batch);
+            if wanted > 0 {
+                cx.settle();
+            }
         }
-        self.count += batch.len() as u64;
-        cx.push(0, batch);
         if self.left() == 0 {
             cx.unschedule();
         }
-        true
+        any
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         Ok(match name {
             "count" => self.count.to_string(),
             "active" => self.active.to_string(),
             "limit" => self.limit.to_string(),
-            _ => self.burst.to_string(),
+            _ => self.burst.map_or(cx.burst().to_string(), |b| if b < 0 { i32::MAX } else { b }.to_string()),
         })
     }
 
@@ -115,13 +134,13 @@ impl Element for Unqueue {
         let number =
             || parse_integer(value).ok_or_else(|| HandlerError::bad_value(name, value, "a whole number"));
         match name {
-            "reset" => self.count = 0,
+            "reset" | "reset_counts" => self.count = 0,
             "active" => {
                 self.active =
                     parse_bool(value).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
             }
             "limit" => self.limit = number()? as i64,
-            _ => self.burst = number()? as i32,
+            _ => self.burst = Some(number()? as i32),
         }
         self.reschedule(cx);
         Ok(())

@@ -5,7 +5,8 @@
 //!
 //! Let packets be fetched at a limited rate, evenly spaced.
 //!
-//! **Ports:** 1 pull input, 1 pull output.
+//! **Ports:** 1 pull input, 1 pull output; output 1, if connected, is a pull output that gives packets only while output 0 may
+//! give none.
 //!
 //! **Arguments**
 //! * `RATE` packets per second; of BandwidthShaper bytes per second, or with a unit such as `8Mbps`.
@@ -35,7 +36,7 @@ use packet::{Batch, Packet};
 use crate::tools::{Limit, look_again_at, rate_argument};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
-    Class::new(name, "1/1", make)
+    Class::new(name, "1/1-2", make)
         .processing("l/l")
         .serial("its rate holds for all packets together")
         .handlers(HANDLERS)
@@ -74,9 +75,12 @@ impl Element for Shaper {
         Rehearsed::passes(packet)
     }
 
-    fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
         let now = cx.now();
         self.limit.refill(now);
+        if port == 1 {
+            return if self.limit.allowed() == 0 { cx.pull(0, max) } else { Batch::new() };
+        }
         if self.limit.allowed() == 0 {
             look_again_at(cx, self.limit.ready_at());
             return Batch::new();

@@ -62,6 +62,8 @@ struct RandomSource {
     end_call: Option<(String, String)>,
     pushes: bool,
     count: u64,
+    /// What happens at the end has happened.
+    ended: bool,
     filled: Filled,
 }
 
@@ -127,7 +129,8 @@ impl Element for RandomSource {
         }
         if left(self.limit, self.count) == 0 {
             cx.unschedule();
-            ended(cx, self.end_call.as_ref(), self.stop);
+            let (call, stop) = (self.end_call.clone(), self.stop);
+            ended(cx, self, call, stop);
             return true;
         }
         let batch = self.make(cx, self.burst.min(room));
@@ -137,14 +140,18 @@ impl Element for RandomSource {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
-        if !self.active || left(self.limit, self.count) == 0 {
+        if !self.active {
             return Batch::new();
         }
-        let batch = self.make(cx, max);
         if left(self.limit, self.count) == 0 {
-            ended(cx, self.end_call.as_ref(), self.stop);
+            // Asked again after the last packet: who has it has done with it.
+            if !std::mem::replace(&mut self.ended, true) {
+                let (call, stop) = (self.end_call.clone(), self.stop);
+                ended(cx, self, call, stop);
+            }
+            return Batch::new();
         }
-        batch
+        self.make(cx, max)
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
@@ -175,6 +182,7 @@ impl Element for RandomSource {
             "active" => self.active = boolean(name, value)?,
             _ => self.length = number(name, value)?,
         }
+        self.ended &= left(self.limit, self.count) == 0;
         if self.pushes && self.active && left(self.limit, self.count) > 0 {
             cx.schedule();
         } else {

@@ -140,7 +140,8 @@ impl Element for RatedSource {
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
         if left(self.limit, self.count) == 0 {
             cx.unschedule();
-            ended(cx, None, self.stop);
+            let stop = self.stop;
+            ended(cx, self, None, stop);
             return true;
         }
         let max = cx.burst();

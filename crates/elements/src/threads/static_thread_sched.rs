@@ -9,7 +9,7 @@
 //! **Ports:** none.
 //!
 //! **Arguments:** one for each element:
-//! * `ELEMENT` its name; within a compound element, names of that compound are found first.
+//! * `ELEMENT` its name; within a compound element, names of that compound are found first. The name of a compound stands for all elements inside.
 //! * `THREAD` number of the worker, from 0. An element with a task for each queue of a device may be given several.
 //!
 //! **Keywords**
@@ -127,6 +127,10 @@ mod tests {
         // The later one wins, and says nothing of the others.
         check("StaticThreadSched(i 1, j 0); StaticThreadSched(i 2)", 3, [2, 0, 2]);
         check("StaticThreadSched(i 5, j 4, u 3, WRAP true)", 2, [1, 0, 1]);
+        // A compound's name means all that is inside.
+        let inside = "c :: { k :: TestIn -> Discard }; StaticThreadSched(c 2)";
+        let mut run = Rig::text(&format!("{TEXT} {inside}")).workers(3).ready();
+        assert_eq!(run.read("c/k.home_thread"), "2");
         // An element without task is nobody's to run, and not wrong to name.
         check("StaticThreadSched(d 1, q 1)", 2, [0, 1, 0]);
     }

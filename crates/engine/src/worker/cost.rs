@@ -79,6 +79,8 @@ pub struct TaskStats {
     pub cycles: u64,
     /// Of these, what the element took itself.
     pub own: u64,
+    /// The last run found nothing to do.
+    pub(crate) idle: bool,
     judge: Judge,
 }
 
@@ -110,6 +112,7 @@ impl TaskStats {
             timed: self.timed.saturating_sub(before.timed),
             cycles: self.cycles.saturating_sub(before.cycles),
             own: self.own.saturating_sub(before.own),
+            idle: self.idle,
             judge: Judge::default(),
         }
     }

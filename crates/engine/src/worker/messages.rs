@@ -49,11 +49,35 @@ impl Worker {
     /// Executes a write handler on this worker's instance.
     pub(crate) fn write_here(&mut self, target: &Target, value: &str) -> Result<(), HandlerError> {
         self.shared.elements[target.element as usize].touched.store(true, Relaxed);
+        if self.slots[target.element as usize].is_none() {
+            return self.write_later(target.clone(), value.to_owned());
+        }
         let running = || HandlerError::failed("the element is running this very call");
         let begun = self.tell_call();
         let write = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.write(cx, target.name(), value);
         let written = self.with_doing(target.element, Doing::Write, write);
         self.tell_called(begun, target, true);
         written.ok_or_else(running)?
+    }
+
+    /// Executes a write on an instance that runs, and so caused the call (one that pulls packets through a counter), when it has returned.
+    #[cold]
+    fn write_later(&mut self, target: Target, value: String) -> Result<(), HandlerError> {
+        let meant = self.shared.clone();
+        let message = Box::new(move |worker: &mut Worker| {
+            if !std::sync::Arc::ptr_eq(&meant, &worker.shared)
+                || worker.slots[target.element as usize].is_none()
+            {
+                return;
+            }
+            if let Err(why) = worker.write_here(&target, &value) {
+                let name = &worker.shared.elements[target.element as usize].name;
+                worker.shared.print(&format!("{name}.{}: {why}", target.name()));
+            }
+        });
+        match self.shared.mailboxes[self.index].post(message) {
+            true => Ok(()),
+            false => Err(HandlerError::failed("the router has stopped")),
+        }
     }
 }

@@ -10,7 +10,7 @@ use engine::args::Names;
 use sync::rcu::Domain;
 use tables::next_hop::{Member, NextHopError, NextHopId, NextHops};
 
-use super::{Choice, Family, Hop, Hops, RouteText, read_hops, read_prefix, resolve, show_output};
+use super::{Choice, Family, Hop, Hops, RouteText, read_hops, read_prefix, show_output};
 
 /// How much there may be.
 #[derive(Clone, Copy, Debug)]
@@ -155,11 +155,11 @@ impl<F: Family> Routes<F> {
             _ => return Err(format!("expected add, set or remove, not '{verb}'")),
         };
         let parts = RouteText::split(text)?;
-        // Of a name's meanings rather one with a length: the others are addresses.
-        let prefix =
-            resolve(&self.known, parts.prefix, |word| word.contains('/') && F::prefix(word).is_some());
-        let prefix = resolve(&self.known, prefix, |word| F::prefix(word).is_some());
-        let prefix = || read_prefix::<F>(prefix, false);
+        let named = match F::prefix(parts.prefix) {
+            Some(_) => None,
+            None => F::named_prefix(&self.known, parts.prefix),
+        };
+        let prefix = || read_prefix::<F>(named.as_deref().unwrap_or(parts.prefix), false);
         if matches!(verb, Verb::Remove) && parts.hops.is_empty() {
             return Ok(Change { verb, table: parts.table, prefix: prefix()?, id: None });
         }
