@@ -250,6 +250,7 @@ const NOTHING: &[&str] = &[
     "StripToNetworkHeader",
     "Suppressor",
     "Switch",
+    "TCPFragmenter",
     "Tee",
     "Truncate",
     "Unstrip",

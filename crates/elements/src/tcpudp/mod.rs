@@ -3,11 +3,18 @@
 
 mod check_header;
 mod set_checksum;
+mod tcp_fragmenter;
 mod udp_ip_encap;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] =
-    &[check_header::TCP, check_header::UDP, set_checksum::TCP, set_checksum::UDP, udp_ip_encap::CLASS];
+pub static CLASSES: &[engine::Class] = &[
+    check_header::TCP,
+    check_header::UDP,
+    set_checksum::TCP,
+    set_checksum::UDP,
+    tcp_fragmenter::CLASS,
+    udp_ip_encap::CLASS,
+];
 
 #[cfg(test)]
 mod samples {
