@@ -239,7 +239,9 @@ impl FromArg for Port {
 
     fn from_arg(text: &str, names: &Names) -> Result<Port, String> {
         let text = text_of(text);
-        let port = names.port(&text, UDP).or_else(|| names.port(&text, TCP));
+        // A number that has a name of another kind will do, too.
+        let number = || names.get(&text).first().and_then(|word| u16::try_from(parse_integer(word)?).ok());
+        let port = names.port(&text, UDP).or_else(|| names.port(&text, TCP)).or_else(number);
         port.map(Port).ok_or_else(String::new)
     }
 }

@@ -64,12 +64,7 @@ impl Faults {
     #[cold]
     fn reject(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: Reason) {
         let (at, text) = self.describe(reason);
-        // As Click says it, which for UDP does not say who.
-        let told = || match self.protocol {
-            "UDP" => format!("UDP header check failed: {text}"),
-            "TCP" | "ICMP" => format!("{}: {} header check failed: {text}", cx.declaration(), self.protocol),
-            _ => format!("{}: {} header check failed: {text}", cx.name(), self.protocol),
-        };
+        let told = || format!("{}: {} header check failed: {text}", cx.declaration(), self.protocol);
         match self.verbose {
             true => cx.print(&told()),
             false if self.counts.iter().all(|n| *n == 0) => cx.print_once(&told()),

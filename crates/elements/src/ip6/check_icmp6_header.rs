@@ -145,7 +145,10 @@ mod tests {
             assert_eq!((out.len(), out[0].transport_offset(), run.out("o1").len()), (1, Some(48), 3));
             let details = "1\tnot ICMP6\n1\tbad packet length\n1\tbad ICMP6 checksum\n";
             assert_eq!(run.read("e.drop_details"), details);
-            assert_eq!(run.printed(), "e: ICMP6 header check failed: bad ICMP6 checksum\n");
+            assert_eq!(
+                run.printed(),
+                "e :: CheckICMP6Header: ICMP6 header check failed: bad ICMP6 checksum\n"
+            );
         }
     }
 }
