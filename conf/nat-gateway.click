@@ -1,57 +1,98 @@
-// A gateway that lends its one outside address to the hosts of an inside network (RFC 3022): TCP, UDP, pings and the ICMP errors
-// about them, and FTP clients that let the server connect to them. Nothing gets in that nobody inside has asked for.
+// A gateway that translates an inside network to its one outside address (RFC 3022): TCP, UDP, pings, the ICMP errors about
+// them, and active FTP. Nothing gets in that no inside host has asked for.
 //
 //   junctor run conf/nat-gateway.click            on interfaces eth0 (outside) and eth1 (inside)
+//   junctor run conf/nat-gateway.click OUTSIDE=wan0 INSIDE=lan0 OUTSIDE_ADDR=198.51.100.7 OUTSIDE_NET=198.51.100.0/24 \
+//       PROVIDER=198.51.100.1 INSIDE_ADDR=10.9.0.1 INSIDE_NET=10.9.0.0/16
 //   junctor bench engine conf/nat-gateway.click   on in-memory devices with this traffic:
 // bench: eth1 ether=02:00:00:00:00:01 src=10.0.1.0/24 dst=192.0.2.0/24 flows=1024 length=60
 
-AddressInfo(inside 10.0.1.1 10.0.1.0/24 02:00:00:00:00:01,
-            outside 192.0.2.1 192.0.2.0/24 02:00:00:00:00:02);
+define($OUTSIDE eth0, $OUTSIDE_ADDR 192.0.2.1, $OUTSIDE_NET 192.0.2.0/24,
+       $INSIDE eth1, $INSIDE_ADDR 10.0.1.1, $INSIDE_NET 10.0.1.0/24,
+       // The provider's router.
+       $PROVIDER 192.0.2.254,
+       // Bytes of the longest IP packet, flows that one inside host may have, and how to open the interfaces.
+       $MTU 1500, $HOST_FLOWS 16384, $METHOD auto);
 
-FromDevice(eth0) -> from_outside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
-FromDevice(eth1) -> from_inside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
-out :: Queue(1000) -> ToDevice(eth0);
-in :: Queue(1000) -> ToDevice(eth1);
+// The interfaces' own Ethernet addresses; the others are for devices in memory.
+AddressInfo(outside $OUTSIDE:eth 02:00:00:00:00:02, inside $INSIDE:eth 02:00:00:00:00:01);
 
-arp_out :: ARPQuerier(outside) -> out;
-arp_in :: ARPQuerier(inside) -> in;
-from_outside[0] -> ARPResponder(outside) -> out;
+FromDevice($OUTSIDE, METHOD $METHOD) -> from_outside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+FromDevice($INSIDE, METHOD $METHOD) -> from_inside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+out :: Queue(1000) -> ToDevice($OUTSIDE, METHOD $METHOD);
+in :: Queue(1000) -> ToDevice($INSIDE, METHOD $METHOD);
+
+arp_out :: ARPQuerier($OUTSIDE_ADDR, outside) -> out;
+arp_in :: ARPQuerier($INSIDE_ADDR, inside) -> in;
+from_outside[0] -> ARPResponder($OUTSIDE_ADDR outside) -> out;
 from_outside[1] -> [1]arp_out;
 from_outside[3] -> Discard;
-from_inside[0] -> ARPResponder(inside) -> in;
+from_inside[0] -> ARPResponder($INSIDE_ADDR inside) -> in;
 from_inside[1] -> [1]arp_in;
 from_inside[3] -> Discard;
 
-// Mappings. Ports begin above those that servers have.
-flows :: IPRewriter(pattern outside 1024-65535 - - 0 1, drop);
-ftp :: TCPRewriter(pattern outside 1024-65535 - - 0 1, drop, MAPPING_CAPACITY flows);
-pings :: ICMPPingRewriter(pattern outside 1024-65535 - - 0 1, drop, MAPPING_CAPACITY flows);
+// Mappings. Ports begin above those that servers have. What comes from outside without a mapping is for the gateway itself.
+flows :: IPRewriter(pattern $OUTSIDE_ADDR 1024-65535 - - 0 1, pass 2, HOST_FLOWS $HOST_FLOWS);
+ftp :: TCPRewriter(pattern $OUTSIDE_ADDR 1024-65535 - - 0 1, pass 2, MAPPING_CAPACITY flows, HOST_FLOWS $HOST_FLOWS);
+pings :: ICMPPingRewriter(pattern $OUTSIDE_ADDR 1024-65535 - - 0 1, drop, MAPPING_CAPACITY flows, HOST_FLOWS $HOST_FLOWS);
 errors_out, errors_in :: ICMPRewriter(flows ftp pings);
 
-// From inside: what is for the gateway itself, FTP's control connections, other TCP and UDP, pings, ICMP errors.
-from_inside[2] -> Strip(14) -> CheckIPHeader -> inward :: IPClassifier(dst host inside, dst tcp port ftp, tcp or udp, icmp type echo, icmp, -);
-inward[0] -> local :: IPClassifier(icmp type echo, -);
-local[0] -> ICMPPingResponder -> [0]arp_in;
-local[1] -> Discard;
-inward[1] -> ports :: FTPPortMapper(ftp, flows, 0) -> [0]ftp;
-inward[2] -> [0]flows;
-inward[3] -> [0]pings;
-inward[4] -> errors_out;
-inward[5] -> Discard;
+// From inside. Later fragments have no ports, so packets are put together first, at most 262144 bytes at a time.
+from_inside[2] -> Strip(14) -> CheckIPHeader -> DropBroadcasts
+    -> whole_inside :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64)
+    -> inward :: IPClassifier(src host $INSIDE_ADDR or src host $OUTSIDE_ADDR or dst net 224.0.0.0/3,
+                              (dst host $INSIDE_ADDR or dst host $OUTSIDE_ADDR) and icmp type echo,
+                              dst host $INSIDE_ADDR and (tcp or udp),
+                              dst host $INSIDE_ADDR and icmp,
+                              dst host $INSIDE_ADDR or (dst host $OUTSIDE_ADDR and not tcp and not udp and not icmp),
+                              dst net $INSIDE_NET,
+                              dst host $OUTSIDE_ADDR,
+                              -);
+whole_inside[1] -> ICMPError($INSIDE_ADDR, timeexceeded, reassembly, RATE 1000, DST_RATE 10) -> near;
+inward[0] -> Discard;
+inward[1] -> ICMPPingResponder -> near;
+inward[2] -> ICMPError($INSIDE_ADDR, unreachable, port, RATE 1000, DST_RATE 10) -> near;
+inward[3] -> Discard;
+inward[4] -> ICMPError($INSIDE_ADDR, unreachable, protocol, RATE 1000, DST_RATE 10) -> near;
+inward[5] -> to_inside;
+inward[6] -> kinds;
+inward[7] -> ttl_out :: DecIPTTL
+    -> kinds :: IPClassifier(dst tcp port ftp, tcp or udp, icmp type echo, icmp, -);
+ttl_out[1] -> ICMPError($INSIDE_ADDR, timeexceeded, RATE 1000, DST_RATE 10) -> near;
+kinds[0] -> ports :: FTPPortMapper(ftp, flows, 0) -> [0]ftp;
+kinds[1] -> [0]flows;
+kinds[2] -> [0]pings;
+kinds[3] -> errors_out;
+kinds[4] -> Discard;
 
 // From outside
-from_outside[2] -> Strip(14) -> CheckIPHeader -> outward :: IPClassifier(not dst host outside, src tcp port ftp, tcp or udp, icmp type echo-reply, icmp, -);
-outward[0] -> Discard;
-outward[1] -> [1]ftp;
-outward[2] -> [1]flows;
-outward[3] -> [1]pings;
+from_outside[2] -> Strip(14) -> CheckIPHeader -> DropBroadcasts
+    -> own :: IPClassifier(src host $OUTSIDE_ADDR or src net $INSIDE_NET or not dst host $OUTSIDE_ADDR, -);
+own[0] -> Discard;
+own[1] -> whole_outside :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64)
+    -> outward :: IPClassifier(src tcp port ftp, tcp or udp, icmp type echo-reply, icmp type echo, icmp, -);
+whole_outside[1] -> ICMPError($OUTSIDE_ADDR, timeexceeded, reassembly, RATE 1000, DST_RATE 10) -> way;
+outward[0] -> [1]ftp;
+outward[1] -> [1]flows;
+outward[2] -> [1]pings;
+outward[3] -> ICMPPingResponder -> way;
 outward[4] -> errors_in;
-outward[5] -> Discard;
+outward[5] -> ICMPError($OUTSIDE_ADDR, unreachable, protocol, RATE 1000, DST_RATE 10) -> world;
+nobody :: ICMPError($OUTSIDE_ADDR, unreachable, port, RATE 1000, DST_RATE 10) -> world;
+flows[2] -> nobody; ftp[2] -> nobody;
 
-// Beyond the outside network the way is by the provider's router.
-to_outside :: DecIPTTL -> way :: StaticIPLookup(192.0.2.0/24 0, 0/0 192.0.2.254 0) -> IPFragmenter(1500) -> [0]arp_out;
-flows[0] -> to_outside; ftp[0] -> to_outside; pings[0] -> to_outside; errors_out -> to_outside;
-to_outside[1] -> Discard;
-to_inside :: DecIPTTL -> IPFragmenter(1500) -> [0]arp_in;
+// To the world: beyond the outside network the way is by the provider's router. What is for the outside address itself comes
+// back from inside hosts that talk to each other by it (hairpinning), and is treated as if it came from outside.
+world :: IPClassifier(dst host $OUTSIDE_ADDR, -);
+flows[0] -> world; ftp[0] -> world; pings[0] -> world; errors_out -> world;
+world[0] -> outward;
+world[1] -> way :: StaticIPLookup($OUTSIDE_NET 0, 0/0 $PROVIDER 0) -> mtu_out :: IPFragmenter($MTU) -> [0]arp_out;
+mtu_out[1] -> ICMPError($INSIDE_ADDR, unreachable, needfrag, PMTU $MTU, RATE 1000, DST_RATE 10) -> errors_in;
+
+// To inside hosts. Errors about what came from outside are translated on their way back.
+to_inside :: DecIPTTL -> mtu_in :: IPFragmenter($MTU) -> [0]arp_in;
 flows[1] -> to_inside; ftp[1] -> to_inside; pings[1] -> to_inside; errors_in -> to_inside;
-to_inside[1] -> Discard;
+to_inside[1] -> ICMPError($OUTSIDE_ADDR, timeexceeded, RATE 1000, DST_RATE 10) -> errors_out;
+mtu_in[1] -> ICMPError($OUTSIDE_ADDR, unreachable, needfrag, PMTU $MTU, RATE 1000, DST_RATE 10) -> errors_out;
+// From the gateway itself
+near :: IPFragmenter($MTU, HONOR_DF false) -> [0]arp_in;

@@ -76,6 +76,8 @@ reasons! {
     BadMembership "bad-membership" "A message of IGMP or MLD is malformed, so nothing was learned from it.";
     NoMapping "no-mapping" "An address translator has no mapping for the packet.";
     MappingTableFull "mapping-table-full" "An address translator could not make another mapping.";
+    MappingTaken "mapping-taken" "The only mapping that an address translator could make belongs to another flow, and is guaranteed.";
+    HostFlowLimit "host-flow-limit" "The host has begun as many flows through an address translator as it may.";
     NoVlan "no-vlan" "A VLAN tag is missing or not the one expected.";
     BadVlan "bad-vlan" "A VLAN tag has a forbidden number or stands inside another where it must not.";
     OwnSource "own-source" "The frame's source address is the bridge's own.";

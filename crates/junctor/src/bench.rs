@@ -8,6 +8,7 @@ mod flood;
 mod handoff;
 pub(crate) mod locks;
 mod mac;
+mod nat;
 mod scaling;
 mod shares;
 mod start;
@@ -36,6 +37,7 @@ enum What {
     Handoff(handoff::Args),
     Locks(locks::Args),
     Mac(mac::Args),
+    Nat(nat::Args),
     Start(start::Args),
 }
 
@@ -54,6 +56,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Handoff(args) => handoff::main(args),
         What::Locks(args) => locks::main(args),
         What::Mac(args) => mac::main(args),
+        What::Nat(args) => nat::main(args),
         What::Start(args) => start::main(args),
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor run`: runs a configuration until it ends by itself, time is up, or somebody interrupts it.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -105,9 +106,10 @@ pub(crate) struct Args {
     /// Bytes of a frame: 2048, 4096, 8192 or 16384. Jumbo frames up to 9216 bytes work with any.
     #[arg(long, value_name = "BYTES", default_value_t = packet::Config::default().frame_size)]
     pub(crate) frame_size: usize,
-    /// Seed of all random elements.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// Seed of all that is random, ports of address translators among it, so that a run can be repeated. By default the system's
+    /// random numbers, and 1 with --simtime.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
     /// Move tasks between workers at random while the router runs: for tests.
     #[arg(long, value_name = "NUMBER", hide = true)]
     pub(crate) restless: Option<u64>,
@@ -334,7 +336,11 @@ fn options(args: &Args) -> Result<Options, String> {
         return Err(format!("--burst must lie between 1 and 256, not {burst}"));
     }
     let provider = devices::system();
-    Ok(Options { provider, workers, reserve, cores, burst, time, seed: args.seed, print: None })
+    let seed = args.seed.unwrap_or_else(|| match time {
+        TimeSource::Real => RandomState::new().hash_one(0),
+        TimeSource::Simulated(_) => 1,
+    });
+    Ok(Options { provider, workers, reserve, cores, burst, time, seed, print: None })
 }
 
 /// How many workers may be added to those that begin, and the cores of all: theirs, and the others for those that come.

@@ -34,7 +34,7 @@
 //!
 //! # Invariants
 //!
-//! 1. Each key leads to one record at most; each record's keys are in the index (once, if both are the same).
+//! 1. Each key leads to one record at most; each record's keys are in the index (once, as the reply, if both are the same).
 //! 2. A [`FlowId`] names one flow for ever; when it is gone the id leads nowhere, also after the record is used again.
 //! 3. Each flow has one valid heap entry, with `bound_ns <= expires_ns`; entries for flows gone or moved earlier are skipped,
 //!    and never outnumber the valid ones by more than two to one and 64.
@@ -254,7 +254,8 @@ impl<V> FlowTable<V> {
             for (guess, spot) in guesses.iter_mut().zip(&spots).take(keys.len()) {
                 let bucket = &self.buckets[spot.buckets[0] as usize];
                 let way = first(bucket.matching(spot.tag));
-                *guess = bucket.entries[way % WAYS];
+                // An entry of no match would confirm by chance, and with the wrong direction.
+                *guess = if way < WAYS { bucket.entries[way] } else { u32::MAX };
                 if let Some(record) = self.records.get((*guess >> 1) as usize) {
                     prefetch(record);
                 }
@@ -302,10 +303,10 @@ impl<V> FlowTable<V> {
             }
         };
         self.count += 1;
-        self.index(self.spot(words[0]), record << 1);
         if words[0] != words[1] {
-            self.index(self.spot(words[1]), record << 1 | 1);
+            self.index(self.spot(words[0]), record << 1);
         }
+        self.index(self.spot(words[1]), record << 1 | 1);
         let id = FlowId { record, generation: self.records[record as usize].generation };
         self.push_bound(expires_ns, id);
         Ok(id)
@@ -353,10 +354,10 @@ impl<V> FlowTable<V> {
         }
         let (words, expires_ns) = (record.words, record.expires_ns);
         self.count -= 1;
-        self.unindex(self.spot(words[0]), id.record << 1);
         if words[0] != words[1] {
-            self.unindex(self.spot(words[1]), id.record << 1 | 1);
+            self.unindex(self.spot(words[0]), id.record << 1);
         }
+        self.unindex(self.spot(words[1]), id.record << 1 | 1);
         self.trim_heap();
         let [forward, reply] = words.map(FlowKey::from_words);
         Some(Flow { forward, reply, expires_ns, value })
@@ -583,8 +584,8 @@ mod tests {
         fn find(&self, key: FlowKey) -> Option<Hit> {
             let hit = |(id, (forward, reply, ..)): (&FlowId, &(FlowKey, FlowKey, u64, u64))| {
                 let direction = match key {
-                    key if key == *forward => Direction::Forward,
                     key if key == *reply => Direction::Reply,
+                    key if key == *forward => Direction::Forward,
                     _ => return None,
                 };
                 Some(Hit { id: *id, direction })

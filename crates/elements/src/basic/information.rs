@@ -17,6 +17,8 @@
 //!   (`NAME:gw`: the first host, unless AddressInfo says otherwise). Where host and network may both stand, it is the host.
 //!   An interface of this machine is such a name without AddressInfo: `eth0`, or `eth0:eth`, `eth0:ip`, `eth0:ipnet` (its
 //!   network), `eth0:ip6` and `eth0:ip6net`, as they are when the configuration is read.
+//!   Of several addresses of one kind the last counts. So `AddressInfo(lan 02:00:00:00:00:01 eth0:eth)` gives `lan` the address of
+//!   eth0, and the other one where there is no eth0.
 //! * of PortInfo: `NAME PORT[/PROTOCOL] [MORE-NAMES...]`: a name and its port number, which stands for ports of that protocol, or of TCP
 //!   and UDP.
 //! * of IPNameInfo: a kind, a name and its number.

@@ -28,6 +28,8 @@ pub const READS: [Handler; 7] = [
 /// Reads the arguments that say which device, and how it is driven.
 pub fn arguments(args: &mut Args<'_>) -> Spec {
     let method: Option<String> = args.keyword_opt("METHOD").or(args.keyword_opt("CAPTURE"));
+    // A word for the default, so that a variable can have it.
+    let method = method.filter(|method| method != "auto");
     let settings = args.keyword_all::<Raw>("SETTING").into_iter().map(|Raw(text)| {
         let (key, value) = lang::config::shift_word(&text);
         (key.to_owned(), lang::config::unquote_string(value))

@@ -13,7 +13,7 @@
 //!   the device delivers them all the same, as virtual interfaces do.
 //! * `SNAPLEN` bytes of each frame to receive at most, default 0: whole frames.
 //! * `BURST` packets taken from a queue at a time, default the router's burst.
-//! * `METHOD` driver, default the best that works: `AF_XDP`, `AF_XDP_GENERIC`, `AF_PACKET` (or `LINUX`, `PCAP`),
+//! * `METHOD` driver, default `auto`, the best that works: `AF_XDP`, `AF_XDP_GENERIC`, `AF_PACKET` (or `LINUX`, `PCAP`),
 //!   `TAP`, `TUN`, `MEMORY`, `FILE`. `CAPTURE` is a synonym.
 //! * `QUEUE` the only receive queue to use; default all. `N_QUEUES` how many the device should have.
 //! * `SNIFFER` boolean: leave the kernel its own copy of what is received; default the driver's way.

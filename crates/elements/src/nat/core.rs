@@ -94,7 +94,7 @@ impl<F: Family> Rewriter<F> {
             texts: Vec::new(),
             rules: Vec::new(),
             failures: Vec::new(),
-            handle: Arc::new(Handle::new(F::KIND, 0, Capacity::Number(0), Timing::default())),
+            handle: Arc::new(Handle::new(F::KIND, 0, Capacity::Number(0), Timing::default(), 0)),
             mappings: Arc::new(AdaptiveLock::new(Mappings::new(0))),
             zone: 0,
             directory: Directory::default(),
@@ -118,8 +118,14 @@ impl<F: Family> Rewriter<F> {
             return self.unmapped(input);
         };
         let flow = FlowKey { zone: self.zone, ..flow };
-        let (id, side) = match F::KIND.find(all.table(), &flow) {
-            Some(hit) => (hit.id, usize::from(hit.direction == Direction::Reply)),
+        let hit =
+            all.find(F::KIND, &flow, now).map(|hit| (hit.id, usize::from(hit.direction == Direction::Reply)));
+        let awaited = || {
+            let timing = self.family.timing(flow.proto, &Mapping::default());
+            all.answer_awaited(&flow, now, timing).map(|id| (id, 1))
+        };
+        let (id, side) = match hit.or_else(awaited) {
+            Some(hit) => hit,
             None if begins && matches!(*self.rules[input], Rule::Map(_)) => {
                 (self.map(all, cx, flow, input, packet, now)?, 0)
             }
@@ -127,10 +133,14 @@ impl<F: Family> Rewriter<F> {
         };
         let found = all.table().flow(id).ok_or(Reason::NoMapping)?;
         let to = F::KIND.rewritten(&flow, &found.forward, &found.reply, side);
-        let mut mapping = *found.value;
+        let (mut mapping, forward) = (*found.value, found.forward);
         let flags = self.apply(packet, &flow, &to, (side, &mapping))?;
+        if mapping.awaited && side == 1 {
+            let reply = found.reply;
+            mapping.awaited = false;
+            all.no_longer_awaited(&reply);
+        }
         if mapping.edited {
-            let forward = found.forward;
             mapping.edited = shift(all, &forward, side, flags, packet);
         }
         self.family.note(&mut mapping, side, flow.proto, flags, packet);
@@ -149,7 +159,7 @@ impl<F: Family> Rewriter<F> {
         let unmapped = || self.unmapped(input).map(|output| (output, String::new()));
         let Some((flow, begins)) = self.family.flow(packet) else { return unmapped() };
         let flow = FlowKey { zone: self.zone, ..flow };
-        let found = F::KIND.find(all.table(), &flow).and_then(|hit| {
+        let found = all.find(F::KIND, &flow, cx.now()).and_then(|hit| {
             let Flow { forward, reply, value, .. } = all.table().flow(hit.id)?;
             Some((forward, reply, *value, usize::from(hit.direction == Direction::Reply)))
         });
@@ -189,8 +199,8 @@ impl<F: Family> Rewriter<F> {
         let now = cx.now();
         let reply_anno = self.reply_anno.map_or(0, |at| packet.anno_u8(at));
         let timing = self.family.timing(flow.proto, &Mapping::default());
-        let keys = maker.tried(all, F::KIND, flow, now, timing, cx.random());
-        let (forward, reply, outputs) = keys.ok_or(Reason::MappingTableFull)?;
+        self.handle.admits(all, flow.src)?;
+        let (forward, reply, outputs) = maker.tried(all, F::KIND, flow, now, timing, cx.random())?;
         Ok((forward, reply, Mapping::new(outputs, input as u16, reply_anno)))
     }
 
@@ -236,11 +246,12 @@ impl<F: Family> Rewriter<F> {
         let reply_anno = self.reply_anno.map_or(0, |at| packet.anno_u8(at));
         let mapping = Mapping::new([0, 0], input as u16, reply_anno);
         let timing = self.family.timing(flow.proto, &mapping);
-        let id = maker.enter(all, F::KIND, flow, mapping, now, timing, cx.random());
-        if id.is_none() {
+        let admitted = self.handle.admits(all, flow.src);
+        let id = admitted.and_then(|()| maker.enter(all, F::KIND, flow, mapping, now, timing, cx.random()));
+        if id.is_err() {
             self.failures[input].update(|n| n + 1);
         }
-        id.ok_or(Reason::MappingTableFull)
+        id
     }
 
     /// The table, a line for each mapping and direction that this rewriter sees.
@@ -393,6 +404,7 @@ impl<F: Family> Element for Rewriter<F> {
         // Mappings end on time without being looked for.
         time_ns(args, "REAP_INTERVAL", 0);
         time_ns(args, "REAP_TIME", 0);
+        let host_flows = args.keyword("HOST_FLOWS", 0usize);
         let specs = args.rest();
         if specs.len() != args.ninputs || specs.len() > usize::from(u16::MAX) {
             let (want, got) = (args.ninputs, specs.len());
@@ -408,12 +420,12 @@ impl<F: Family> Element for Rewriter<F> {
         self.failures = vec![Cell::new(0); specs.len()];
         self.names = args.names.clone();
         let timing = self.family.timing(TCP, &Mapping::default());
-        self.handle = Arc::new(Handle::new(F::KIND, args.noutputs, capacity, timing));
+        self.handle = Arc::new(Handle::new(F::KIND, args.noutputs, capacity, timing, host_flows));
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.mappings = Handle::mappings_of(cx, cx.index())?;
-        self.zone = lock(&self.mappings).join(cx.index(), cx.name())?;
+        self.zone = lock(&self.mappings).join(cx.index(), cx.name(), F::KIND)?;
         self.directory = Directory::gather(cx);
         let specs = std::mem::take(&mut self.specs);
         for (n, spec) in specs.iter().enumerate() {
@@ -427,7 +439,8 @@ impl<F: Family> Element for Rewriter<F> {
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
         let now = cx.now();
         let mut all = lock(&self.mappings);
-        all.expire(now);
+        // More than new flows can make.
+        all.expire_some(now, 2 * batch.len() + 8);
         // Runs of packets that leave by the same output stay together.
         let mut run: Option<(usize, Batch)> = None;
         for mut packet in batch.drain(..) {

@@ -4,8 +4,8 @@
 //! `FTPPortMapper(CONTROL_REWRITER, DATA_REWRITER, DATA_REWRITER_INPUT)` or
 //! `FTPPortMapper(CONTROL_REWRITER, DATA_REWRITER, PATTERN FOUTPUT ROUTPUT)`
 //!
-//! Lets FTP clients behind an address translator receive data: rewrites the address in their PORT commands, and makes the
-//! mapping for the connection that the server will open to it.
+//! Lets FTP clients behind an address translator receive data: rewrites the address in their PORT and EPRT commands, and makes
+//! the mapping for the connection that the server will open to it.
 //!
 //! **Ports:** 1 input, 1 output, agnostic: the packets that clients send on FTP control connections, on their way to
 //! CONTROL_REWRITER.
@@ -19,11 +19,13 @@
 //!
 //! A client 1.0.0.2 that tells the server 2.0.0.2 `PORT 1,0,0,2,3,9` waits at its port 777 for a connection from port 20 of the
 //! server (the port before that of the control connection). With a pattern `3.0.0.3 9000-14000# - -` DATA_REWRITER gets a
-//! mapping from (1.0.0.2, 777, 2.0.0.2, 20) to (3.0.0.3, 9000, 2.0.0.2, 20), and the server reads `PORT 3,0,0,3,35,40`.
+//! mapping from (1.0.0.2, 777, 2.0.0.2, 20) to (3.0.0.3, 9000, 2.0.0.2, 20), and the server reads `PORT 3,0,0,3,35,40`. A server
+//! may connect from another port than 20, once for each command. `EPRT |1|1.0.0.2|777|` is treated alike.
 //!
-//! Commands are found wherever a line begins in a packet. Left alone are those that a packet does not hold whole, those whose
-//! connection CONTROL_REWRITER does not know, and those that come after later ones, whose place in the stream is settled. A
-//! command sent again is rewritten as it was before.
+//! Commands are found wherever a line begins in a packet. Left alone are those that a packet does not hold whole, those that
+//! name another host than their client, those whose connection CONTROL_REWRITER does not know, and those that come after later
+//! ones, whose place in the stream is settled. A command sent again is rewritten as it was before. Passive mode (PASV, EPSV) needs
+//! no help: the client connects.
 //!
 //! **Metadata read:** network and transport header positions.
 //!
@@ -39,7 +41,7 @@
 //! Idle -> FTPPortMapper(rw, rw, 0) -> [0]rw; Idle -> [1]rw; rw[0] -> Discard; rw[1] -> Discard;
 //! ```
 //!
-//! See also: TCPRewriter, IPRewriter, IPRewriterPatterns; RFC 959 section 4.1.2, RFC 2663 section 7.1
+//! See also: TCPRewriter, IPRewriter, IPRewriterPatterns; RFC 959 section 4.1.2, RFC 2428, RFC 2663 section 7.1
 
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -105,9 +107,19 @@ struct Link {
     input: u16,
 }
 
-/// A PORT command in a payload.
+/// How a command writes an address and port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Six numbers.
+    Port,
+    /// Fields between two of this byte each.
+    Eprt(u8),
+}
+
+/// A PORT or EPRT command in a payload.
 #[derive(Debug, PartialEq, Eq)]
 struct Command {
+    form: Form,
     /// Where its line begins.
     line: usize,
     /// Where its address stands.
@@ -131,7 +143,7 @@ impl Rewriter {
         let found = index.and_then(|index| Some((index, cx.provided::<Handle>(index)?)));
         let (index, handle) = found.ok_or_else(|| format!("'{name}' is not a rewriter"))?;
         let mappings = Handle::mappings_of(cx, index)?;
-        let zone = lock(&mappings).join(index, &cx.router().elements[index].name)?;
+        let zone = lock(&mappings).join(index, &cx.router().elements[index].name, handle.kind)?;
         Ok(Rewriter { index, handle, mappings, zone })
     }
 }
@@ -187,9 +199,8 @@ impl Link {
             zone: self.data.zone,
         };
         let mut all = lock(&self.data.mappings);
-        all.expire(now);
         let timing = self.data.handle.timing;
-        let id = match kind.find(all.table(), &flow) {
+        let id = match all.find(kind, &flow, now) {
             Some(hit) if hit.direction == Direction::Forward => {
                 // It has to wait for the server once more.
                 let mapping = *all.table().get(hit.id)?;
@@ -206,12 +217,17 @@ impl Link {
                 };
                 let Rule::Map(maker) = &*rule else { return None };
                 let mapping = Mapping::new([0, 0], self.input, reply_anno);
-                maker.enter(&mut all, kind, flow, mapping, now, timing, cx.random())?
+                self.data.handle.admits(&all, flow.src).ok()?;
+                maker.enter(&mut all, kind, flow, mapping, now, timing, cx.random()).ok()?
             }
         };
         let found = all.table().flow(id)?;
         let to = kind.rewritten(&flow, &found.forward, &found.reply, 0);
-        Some((Ipv4Addr::from_bits(to.src), to.sport))
+        let place = (Ipv4Addr::from_bits(to.src), to.sport);
+        if kind == Kind::Ports {
+            all.await_any_port(id);
+        }
+        Some(place)
     }
 
     /// What answers of the control connection are annotated with; those of data connections shall be, too.
@@ -227,18 +243,19 @@ impl Link {
         let (line, end) = (at(command.line), at(command.argument.end));
         {
             let mut all = lock(&self.control.mappings);
-            all.expire(cx.now());
-            let hit = all.table().lookup(&segment.flow)?;
+            let hit = all.find(Kind::Ports, &segment.flow, cx.now())?;
             if all.table().get(hit.id)?.edited
                 && let Some(text) = all.edited(hit.id)?[hit.direction as usize].text_at(end)
             {
                 return Some(text.to_vec());
             }
         }
+        // A client must not open ways to other hosts.
+        if command.address.to_bits() != segment.flow.src {
+            return None;
+        }
         let (address, port) = self.open(cx, segment, command)?;
-        let [a, b, c, d] = address.octets();
-        let [high, low] = port.to_be_bytes();
-        let text = format!("{a},{b},{c},{d},{high},{low}").into_bytes();
+        let text = command.form.text(address, port);
         let mut all = lock(&self.control.mappings);
         let hit = all.table().lookup(&segment.flow)?;
         let stream = &mut all.edited(hit.id)?[hit.direction as usize];
@@ -275,27 +292,74 @@ fn number(text: &[u8]) -> Option<(u8, usize)> {
     (1..=3).contains(&digits).then_some((value, digits))
 }
 
-/// The command of a whole line that begins at `line` of `payload`.
-fn command(payload: &[u8], line: usize) -> Option<Command> {
-    let rest = payload.get(line..)?;
-    let verb = rest.get(..5).is_some_and(|verb| verb.eq_ignore_ascii_case(VERB));
-    let first = line + rest.iter().skip(VERB.len()).take_while(|b| **b == b' ').count() + VERB.len();
-    let (mut numbers, mut at) = ([0; 6], first);
+impl Form {
+    /// An argument in this form.
+    fn text(self, address: Ipv4Addr, port: u16) -> Vec<u8> {
+        match self {
+            Form::Port => {
+                let ([a, b, c, d], [high, low]) = (address.octets(), port.to_be_bytes());
+                format!("{a},{b},{c},{d},{high},{low}").into_bytes()
+            }
+            Form::Eprt(byte) => {
+                let mark = char::from(byte);
+                format!("{mark}1{mark}{address}{mark}{port}{mark}").into_bytes()
+            }
+        }
+    }
+}
+
+/// Six numbers at the start of `text`, as PORT has them: address, port, and their length.
+fn six_numbers(text: &[u8]) -> Option<(Form, Ipv4Addr, u16, usize)> {
+    let (mut numbers, mut at) = ([0; 6], 0);
     for (n, value) in numbers.iter_mut().enumerate() {
-        at += usize::from(n > 0 && payload.get(at) == Some(&b','));
-        let (number, digits) = number(payload.get(at..).filter(|_| verb)?)?;
+        at += usize::from(n > 0 && text.get(at) == Some(&b','));
+        let (number, digits) = number(text.get(at..)?)?;
         (*value, at) = (number, at + digits);
     }
     let [a, b, c, d, high, low] = numbers;
-    matches!(payload.get(at), Some(b'\r' | b'\n')).then(|| Command {
+    Some((Form::Port, Ipv4Addr::new(a, b, c, d), u16::from_be_bytes([high, low]), at))
+}
+
+/// Family, address and port at the start of `text`, as EPRT has them (RFC 2428, section 2).
+fn three_fields(text: &[u8]) -> Option<(Form, Ipv4Addr, u16, usize)> {
+    let mark = *text.first().filter(|b| (33..=126).contains(*b) && !b.is_ascii_digit())?;
+    let mut fields = text[1..].split(|b| *b == mark).take(4);
+    let mut field = || std::str::from_utf8(fields.next()?).ok();
+    let (family, address, port) = (field()?, field()?, field()?);
+    let length = 4 + family.len() + address.len() + port.len();
+    let digits = port.bytes().all(|b| b.is_ascii_digit());
+    let (address, port) = (address.parse().ok()?, port.parse().ok().filter(|port| *port > 0 && digits)?);
+    (family == "1" && text.get(length - 1) == Some(&mark)).then_some((
+        Form::Eprt(mark),
+        address,
+        port,
+        length,
+    ))
+}
+
+/// The command of a whole line that begins at `line` of `payload`.
+fn command(payload: &[u8], line: usize) -> Option<Command> {
+    let rest = payload.get(line..)?;
+    let verb = rest.first_chunk::<5>()?.to_ascii_uppercase();
+    let spaces = rest[verb.len()..].iter().take_while(|b| **b == b' ').count();
+    let first = line + verb.len() + spaces;
+    let (form, address, port, length) = match verb.as_slice() {
+        PORT => six_numbers(&payload[first..])?,
+        EPRT => three_fields(&payload[first..])?,
+        _ => return None,
+    };
+    let argument = first..first + length;
+    matches!(payload.get(argument.end), Some(b'\r' | b'\n')).then_some(Command {
+        form,
         line,
-        argument: first..at,
-        address: Ipv4Addr::new(a, b, c, d),
-        port: u16::from_be_bytes([high, low]),
+        argument,
+        address,
+        port,
     })
 }
 
-const VERB: &[u8] = b"PORT ";
+const PORT: &[u8] = b"PORT ";
+const EPRT: &[u8] = b"EPRT ";
 
 /// The commands in a payload, and whether it ends within one, or what may become one.
 fn commands(payload: &[u8]) -> (Vec<Command>, bool) {
@@ -305,8 +369,9 @@ fn commands(payload: &[u8]) -> (Vec<Command>, bool) {
         let whole = command(payload, line);
         let next = rest.iter().position(|b| *b == b'\n');
         if next.is_none() && whole.is_none() {
-            let n = rest.len().min(VERB.len());
-            return (found, n > 0 && rest[..n].eq_ignore_ascii_case(&VERB[..n]));
+            let n = rest.len().min(PORT.len());
+            let begins = |verb: &&[u8]| rest[..n].eq_ignore_ascii_case(&verb[..n]);
+            return (found, n > 0 && [PORT, EPRT].iter().any(begins));
         }
         found.extend(whole);
         match next {
@@ -604,6 +669,10 @@ mod tests {
         check("NOOP\r\nPoRt 1,2,3,4,5,6\r", &[(6, "1,2,3,4,5,6", one, 0x506)], false);
         check("PORT 1,2,3,4,5,6", &[], true);
         check("NOOP\nPORT 1,2,3,4", &[], true);
+        check("EPRT |1|1.2.3.4|5|\r\n", &[(0, "|1|1.2.3.4|5|", one, 5)], false);
+        check("eprt   !1!1.2.3.4!65535!\nx", &[(0, "!1!1.2.3.4!65535!", one, 65535)], false);
+        check("NOOP\nEPRT |1|1.2.3", &[], true);
+        check("EP", &[], true);
         check("NOOP\nPO", &[], true);
         check("NOOP\nPASV", &[], false);
         check("", &[], false);
@@ -616,7 +685,15 @@ mod tests {
             "SPORT 1,2,3,4,5,6",
             "PORT 1,2,3,4,5,6 ",
             "PORT 1,2,3,4,5,0006",
-            "EPRT |1|1.2.3.4|5|",
+            "EPRT |1|1.2.3.4|0|",
+            "EPRT |1|1.2.3.4|65536|",
+            "EPRT |1|1.2.3.4|+5|",
+            "EPRT |2|1.2.3.4|5|",
+            "EPRT |1|1.2.3|5|",
+            "EPRT |1|1.2.3.4|5",
+            "EPRT |1|1.2.3.4!5|",
+            "EPRT 111.2.3.4151",
+            "EPRT",
         ] {
             check(&format!("{bad}\r\n"), &[], false);
         }
@@ -670,6 +747,40 @@ mod tests {
         let (mut run, out) = through(run, "i", &command_segment());
         assert_eq!(counts(&mut run), ["1", "0", "1"]);
         assert_eq!(out, [segment([(US, 4000), FTP], 1, 7, PUSH_ACK, COMMAND, 0)]);
+    }
+
+    #[test]
+    fn the_server_may_connect_from_any_port_once() {
+        for line in [COMMAND, b"EPRT |1|10.0.0.7|257|\r\n"] {
+            let (run, _) = through(greeted(CONFIG), "i", &segment([CLIENT, FTP], 1, 7, PUSH_ACK, line, 0));
+            let knock =
+                |run, port| through(run, "j", &segment([(SERVER, port), (US, 9000)], 5, 0, SYN, b"", 0));
+            let (run, out) = knock(run, 3333);
+            assert_eq!(out, [segment([(SERVER, 3333), (HOST, 257)], 5, 0, SYN, b"", 0)]);
+            let back = segment([(HOST, 257), (SERVER, 3333)], 9, 6, SYN, b"", 0);
+            let (run, out) = through(run, "i", &back);
+            assert_eq!(out, [segment([(US, 9000), (SERVER, 3333)], 9, 6, SYN, b"", 0)]);
+            // Nobody else, and the server not again.
+            let (run, out) = knock(run, 3334);
+            assert!(out.is_empty());
+            let (mut run, out) =
+                through(run, "j", &segment([([8, 8, 8, 8], 20), (US, 9000)], 5, 0, SYN, b"", 0));
+            assert!(out.is_empty());
+            assert_eq!(run.read("ftp.rewritten"), "1");
+        }
+        // A connection from port 20 ends the waiting, too.
+        let (run, _) = through(greeted(CONFIG), "i", &command_segment());
+        let (run, out) = through(run, "j", &segment([(SERVER, 20), (US, 9000)], 5, 0, SYN, b"", 0));
+        assert_eq!(out.len(), 1);
+        assert!(through(run, "j", &segment([(SERVER, 21_000), (US, 9000)], 5, 0, SYN, b"", 0)).1.is_empty());
+    }
+
+    #[test]
+    fn a_client_opens_no_way_to_another_host() {
+        let theirs = segment([CLIENT, FTP], 1, 7, PUSH_ACK, b"PORT 10,0,0,8,1,1\r\n", 0);
+        let (mut run, out) = through(greeted(CONFIG), "i", &theirs);
+        assert_eq!(out, [segment([(US, 4000), FTP], 1, 7, PUSH_ACK, b"PORT 10,0,0,8,1,1\r\n", 0)]);
+        assert_eq!((run.read("ftp.failures"), run.read("rw.nmappings")), ("1".into(), "1".into()));
     }
 
     #[test]

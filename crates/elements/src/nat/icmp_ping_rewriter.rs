@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ICMPPingRewriter
 //!
-//! `ICMPPingRewriter(INPUTSPEC, ... [, keywords TIMEOUT, GUARANTEE, MAPPING_CAPACITY, DST_ANNO, REPLY_ANNO, REAP_INTERVAL])`
+//! `ICMPPingRewriter(INPUTSPEC, ... [, keywords TIMEOUT, GUARANTEE, MAPPING_CAPACITY, HOST_FLOWS, DST_ANNO, REPLY_ANNO, REAP_INTERVAL])`
 //!
 //! Rewrites addresses and identifiers of ICMP echo requests, and their replies back: pings through an address translator.
 //!
@@ -15,14 +15,15 @@
 //!     behind the range means a random one in any case, and `#` the next one.
 //!   * `pattern NAME FOUTPUT ROUTPUT`, `keep`, `nochange`, `drop`, `ELEMENT`, and a reply element: as for IPRewriter.
 //! * `TIMEOUT` default 5 min: idle time after which a mapping ends.
-//! * `GUARANTEE`, `MAPPING_CAPACITY`, `DST_ANNO`, `REPLY_ANNO`, `REAP_INTERVAL`: as for IPRewriter.
+//! * `GUARANTEE`, `MAPPING_CAPACITY`, `HOST_FLOWS`, `DST_ANNO`, `REPLY_ANNO`, `REAP_INTERVAL`: as for IPRewriter.
 //!
 //! **Metadata read:** network and transport header positions. **Set:** destination address, REPLY_ANNO.
 //!
 //! **Cores:** the mappings are in one table, which one worker may use at a time.
 //!
 //! **Drops:** `no-mapping`: replies that nobody waits for, other ICMP messages and protocols, and later fragments, unless the
-//! input has `nochange`. `mapping-table-full`, when neither an identifier nor a place for a mapping is free.
+//! input has `nochange`. `mapping-table-full`, when neither an identifier nor a place for a mapping is free; `mapping-taken`
+//! and `host-flow-limit` as for IPRewriter.
 //!
 //! **Handlers**
 //! * `table`, `mappings` read: a line for each mapping and direction:

@@ -41,6 +41,7 @@
 use std::sync::Arc;
 
 use engine::args::{Args, Raw};
+use engine::clock::Nanos;
 use engine::{Class, Cx, Element, InitCx, LockUse, Reason, When, parse_integer};
 use packet::{Batch, Packet};
 use sync::lock::How;
@@ -214,15 +215,15 @@ impl<'a> Error<'a> {
 
 impl IcmpRewriter {
     /// Rewrites an error; says where it goes.
-    fn rewrite(&self, packet: &mut Packet) -> Option<usize> {
+    fn rewrite(&self, packet: &mut Packet, now: Nanos) -> Option<usize> {
         let mut error = Error::of(packet)?;
         let quoted = error.quoted()?;
         for map in &self.maps {
             let kind = map.handle.kind;
             let Some(flow) = error.answer(&quoted, kind) else { continue };
             let flow = FlowKey { zone: map.zone, ..flow };
-            let all = lock(&map.mappings);
-            let Some(hit) = kind.find(all.table(), &flow) else { continue };
+            let mut all = lock(&map.mappings);
+            let Some(hit) = all.find(kind, &flow, now) else { continue };
             let Some(found) = all.table().flow(hit.id) else { continue };
             let side = usize::from(hit.direction == Direction::Reply);
             let to = kind.rewritten(&flow, &found.forward, &found.reply, side);
@@ -282,7 +283,7 @@ impl Element for IcmpRewriter {
             }
             let mappings = Handle::mappings_of(cx, index)?;
             let element = cx.router().elements[index].name.to_string();
-            let zone = lock(&mappings).join(index, &element)?;
+            let zone = lock(&mappings).join(index, &element, handle.kind)?;
             self.maps.push(Map { handle, mappings, zone, offset: *offset });
         }
         Ok(())
@@ -290,12 +291,9 @@ impl Element for IcmpRewriter {
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         let now = cx.now();
-        for map in &self.maps {
-            lock(&map.mappings).expire(now);
-        }
         for mut packet in batch.drain(..) {
             let icmp = packet.network().and_then(|ip| ip.get(9)) == Some(&ICMP);
-            let output = if icmp { self.rewrite(&mut packet) } else { None };
+            let output = if icmp { self.rewrite(&mut packet, now) } else { None };
             match (output.or(self.others), icmp) {
                 (_, false) => cx.drop(Reason::BadProtocol, packet),
                 (Some(output), _) => cx.push_one_or_drop(output, packet, Reason::NoOutput),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPAddrRewriter
 //!
-//! `IPAddrRewriter(INPUTSPEC, ... [, keywords TIMEOUT, GUARANTEE, MAPPING_CAPACITY, DST_ANNO, REPLY_ANNO, REAP_INTERVAL])`
+//! `IPAddrRewriter(INPUTSPEC, ... [, keywords TIMEOUT, GUARANTEE, MAPPING_CAPACITY, HOST_FLOWS, DST_ANNO, REPLY_ANNO, REAP_INTERVAL])`
 //!
 //! Gives each inside host an outside address: basic network address translation, for all protocols.
 //!
@@ -17,7 +17,7 @@
 //!     `pattern NAME FOUTPUT ROUTPUT` takes such a pattern from IPRewriterPatterns.
 //!   * `keep`, `nochange`, `drop`, `ELEMENT`: as for IPRewriter, as is a reply element at the end of `pattern` and `keep`.
 //! * `TIMEOUT` default 2 h: idle time after which a mapping ends.
-//! * `GUARANTEE`, `MAPPING_CAPACITY`, `DST_ANNO`, `REPLY_ANNO`, `REAP_INTERVAL`: as for IPRewriter.
+//! * `GUARANTEE`, `MAPPING_CAPACITY`, `HOST_FLOWS`, `DST_ANNO`, `REPLY_ANNO`, `REAP_INTERVAL`: as for IPRewriter.
 //!
 //! **Metadata read:** network and transport header positions. **Set:** destination address, REPLY_ANNO.
 //!
@@ -25,7 +25,8 @@
 //!
 //! **Cores:** the mappings are in one table, which one worker may use at a time.
 //!
-//! **Drops:** `no-mapping`; `mapping-table-full`, when neither an address nor a place for a mapping is free.
+//! **Drops:** `no-mapping`; `mapping-table-full`, when neither an address nor a place for a mapping is free; `mapping-taken`
+//! and `host-flow-limit` as for IPRewriter.
 //!
 //! **Handlers**
 //! * `table`, `mappings` read: a line for each mapping and direction: `OLD => NEW [*FOUTPUT ROUTPUT] iINPUT expSECONDS`.

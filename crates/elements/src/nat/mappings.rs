@@ -11,16 +11,25 @@
 //! been idle for its whole timeout. The flow table's expiry is the end of the present phase. Where a place is needed, the best
 //! effort mapping that would end first goes, which a second heap finds; like the table's, it holds bounds that are
 //! put right when they come up. An entry of that heap is out of date when its mapping is gone or guaranteed again.
+//!
+//! # Costs
+//!
+//! A batch of packets ends a bounded number of mappings whose time has come. One that is found first, by a packet of its flow,
+//! ends there. A free value of a pattern's range, or that there is none, comes from [`Pools`]. So a flow that begins, or is
+//! refused, costs the same however many there are.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use engine::Reason;
 use engine::clock::Nanos;
 use sync::lock::{AdaptiveGuard, AdaptiveLock};
-use tables::flow::{Flow, FlowId, FlowKey, FlowTable, InsertError};
+use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Hit, InsertError};
 
+use super::kind::Kind;
+use super::pool::{Part, Pools};
 use super::stream::Stream;
 
 /// What the lock of mappings is said to guard.
@@ -50,6 +59,8 @@ pub(super) struct Mapping {
     pub reply_anno: u8,
     /// Whether the text of the connection's streams has changed on the way ([`Mappings::streams`]).
     pub edited: bool,
+    /// Whether the first answer may come from any port of the peer ([`Mappings::await_any_port`]).
+    pub awaited: bool,
     guaranteed: bool,
     ends_ns: Nanos,
 }
@@ -84,6 +95,9 @@ impl Mapping {
 struct Member {
     element: usize,
     name: String,
+    kind: Kind,
+    /// Parts that patterns have asked free values of, for its answers.
+    ranged: [bool; 2],
     /// Mappings made by each input.
     counts: Vec<usize>,
 }
@@ -95,7 +109,15 @@ pub(super) struct Mappings {
     members: Vec<Member>,
     /// By forward key, for those few mappings that say so: the stream of each side.
     streams: BTreeMap<FlowKey, [Stream; 2]>,
+    /// By reply key without the peer's port: mappings whose first answer may come from any.
+    awaited: HashMap<FlowKey, FlowId, RandomState>,
+    pools: Pools,
+    /// Mappings by the address that began them.
+    hosts: HashMap<u32, usize, RandomState>,
 }
+
+/// Mappings that end at once before others get their turn.
+const EXPIRY_BURST: usize = 64;
 
 fn table(capacity: usize) -> FlowTable<Mapping> {
     FlowTable::new(capacity, RandomState::new().hash_one(0))
@@ -108,14 +130,18 @@ impl Mappings {
             best_effort: BinaryHeap::new(),
             members: Vec::new(),
             streams: BTreeMap::new(),
+            awaited: HashMap::default(),
+            pools: Pools::default(),
+            hosts: HashMap::default(),
         }
     }
 
     /// The zone of element number `element`, which joins if it has not yet.
-    pub fn join(&mut self, element: usize, name: &str) -> Result<u16, String> {
+    pub fn join(&mut self, element: usize, name: &str, kind: Kind) -> Result<u16, String> {
         let found = self.members.iter().position(|m| m.element == element);
         let zone = found.unwrap_or_else(|| {
-            self.members.push(Member { element, name: name.to_owned(), counts: Vec::new() });
+            let (name, ranged) = (name.to_owned(), [false; 2]);
+            self.members.push(Member { element, name, kind, ranged, counts: Vec::new() });
             self.members.len() - 1
         });
         u16::try_from(zone).map_err(|_| "too many rewriters share one MAPPING_CAPACITY".to_owned())
@@ -143,15 +169,52 @@ impl Mappings {
         self.members.get(usize::from(zone)).map_or(0, |m| m.counts.iter().sum())
     }
 
-    /// Ends what has been idle for its time.
-    #[inline]
+    /// Mappings that this address has begun.
+    pub fn count_of(&self, host: u32) -> usize {
+        self.hosts.get(&host).copied().unwrap_or(0)
+    }
+
+    /// Ends all that has been idle for its time.
     pub fn expire(&mut self, now: Nanos) {
-        while let Some((id, at)) = self.table.soonest() {
-            if at > now {
-                return;
+        while self.expire_some(now, EXPIRY_BURST) {}
+    }
+
+    /// The same, up to so many mappings; returns whether there may be more.
+    #[inline]
+    pub fn expire_some(&mut self, now: Nanos, most: usize) -> bool {
+        for _ in 0..most {
+            match self.table.soonest() {
+                Some((id, at)) if at <= now => self.next_phase(id, now),
+                _ => return false,
             }
-            self.next_phase(id, now);
         }
+        true
+    }
+
+    /// The mapping of a flow whose time has not come, as packets of `kind` show it.
+    #[inline]
+    pub fn find(&mut self, kind: Kind, flow: &FlowKey, now: Nanos) -> Option<Hit> {
+        loop {
+            let hit = kind.find(&self.table, flow)?;
+            let found = self.table.flow(hit.id)?;
+            if found.expires_ns > now || found.value.ends_ns > now {
+                return Some(hit);
+            }
+            self.remove(hit.id);
+        }
+    }
+
+    /// A value of a range whose reply key is free, the first from `start` on. See [`Pools::free`].
+    pub fn free(
+        &mut self,
+        part: Part,
+        range: (u32, u32),
+        start: u32,
+        reply: impl Fn(u32) -> FlowKey,
+    ) -> Option<u32> {
+        let member = self.members.get_mut(usize::from(reply(start).zone))?;
+        member.ranged[part as usize] = true;
+        self.pools.free((member.kind, part), range, start, reply, |key| self.table.lookup(key).is_some())
     }
 
     /// A phase of the mapping is over.
@@ -191,7 +254,16 @@ impl Mappings {
         }
     }
 
-    /// Enters a mapping. One that is in the way goes for it, and where there is no place, one that may. Nothing if none may.
+    /// Whether a mapping with this key is there that must not go yet.
+    fn is_guaranteed(&self, key: &FlowKey, now: Nanos) -> bool {
+        let flow = self.table.lookup(key).and_then(|hit| self.table.flow(hit.id));
+        flow.is_some_and(|flow| flow.value.guaranteed && flow.expires_ns > now)
+    }
+
+    /// Enters a mapping. One that is in the way goes for it, and where there is no place, one that may.
+    ///
+    /// # Errors
+    /// Why there is none: what would have to go is guaranteed.
     pub fn insert(
         &mut self,
         forward: FlowKey,
@@ -199,7 +271,10 @@ impl Mappings {
         mut mapping: Mapping,
         now: Nanos,
         timing: Timing,
-    ) -> Option<FlowId> {
+    ) -> Result<FlowId, Reason> {
+        if self.is_guaranteed(&forward, now) || self.is_guaranteed(&reply, now) {
+            return Err(Reason::MappingTaken);
+        }
         let at = mapping.begin(now, timing);
         // Two keys may be in the way, and then a place may be missing.
         for _ in 0..4 {
@@ -208,31 +283,44 @@ impl Mappings {
                     if !mapping.guaranteed {
                         self.may_give_way(id, at);
                     }
-                    self.counted(forward.zone, mapping.input, |n| n + 1);
-                    return Some(id);
+                    self.entered(id, &forward, &reply, &mapping);
+                    return Ok(id);
                 }
                 Err(InsertError::Exists { other, .. }) => self.remove(other),
                 Err(InsertError::Full { .. }) => {
-                    let (id, ends) = self.first_to_go()?;
+                    self.expire_some(now, EXPIRY_BURST);
+                    if self.table.len() < self.table.capacity() {
+                        continue;
+                    }
+                    let (id, ends) = self.first_to_go().ok_or(Reason::MappingTableFull)?;
                     if !mapping.guaranteed && mapping.ends_ns < ends {
-                        return None;
+                        return Err(Reason::MappingTableFull);
                     }
                     self.remove(id);
                 }
             }
         }
-        None
+        Err(Reason::MappingTableFull)
     }
 
     /// Whether [`Mappings::insert`] would find a place for a new mapping.
-    pub fn has_place(&mut self, forward: &FlowKey, reply: &FlowKey, now: Nanos, timing: Timing) -> bool {
+    pub fn has_place(
+        &mut self,
+        forward: &FlowKey,
+        reply: &FlowKey,
+        now: Nanos,
+        timing: Timing,
+    ) -> Result<(), Reason> {
+        if self.is_guaranteed(forward, now) || self.is_guaranteed(reply, now) {
+            return Err(Reason::MappingTaken);
+        }
         let in_the_way = |key| self.table.lookup(key).is_some();
         if self.table.len() < self.table.capacity() || in_the_way(forward) || in_the_way(reply) {
-            return true;
+            return Ok(());
         }
         let ends = now.saturating_add(timing.idle_ns);
         let may_go = |(_, first): (FlowId, Nanos)| timing.guarantee_ns > 0 || ends >= first;
-        self.first_to_go().is_some_and(may_go)
+        if self.first_to_go().is_some_and(may_go) { Ok(()) } else { Err(Reason::MappingTableFull) }
     }
 
     /// Replaces what is kept about a mapping of which a packet has come.
@@ -245,6 +333,37 @@ impl Mappings {
         if was_guaranteed && !mapping.guaranteed {
             self.may_give_way(id, at);
         }
+    }
+
+    /// The first answer to this mapping may come from any port of the peer, and gets a mapping of its own then.
+    pub fn await_any_port(&mut self, id: FlowId) {
+        let Some(reply) = self.table.flow(id).map(|flow| flow.reply) else { return };
+        if let Some(mapping) = self.table.get_mut(id) {
+            mapping.awaited = true;
+            self.awaited.insert(FlowKey { sport: 0, ..reply }, id);
+        }
+    }
+
+    /// The mapping with this reply key has been answered, or is gone.
+    pub fn no_longer_awaited(&mut self, reply: &FlowKey) {
+        self.awaited.remove(&FlowKey { sport: 0, ..*reply });
+    }
+
+    /// The mapping for an answer that was awaited from any port.
+    #[inline]
+    pub fn answer_awaited(&mut self, flow: &FlowKey, now: Nanos, timing: Timing) -> Option<FlowId> {
+        if self.awaited.is_empty() { None } else { self.answer(flow, now, timing) }
+    }
+
+    #[cold]
+    fn answer(&mut self, flow: &FlowKey, now: Nanos, timing: Timing) -> Option<FlowId> {
+        let id = *self.awaited.get(&FlowKey { sport: 0, ..*flow })?;
+        let found = self.table.flow(id).filter(|found| found.value.ends_ns > now)?;
+        let (forward, first) = (FlowKey { dport: flow.sport, ..found.forward }, *found.value);
+        self.no_longer_awaited(flow);
+        self.table.get_mut(id)?.awaited = false;
+        let mapping = Mapping::new(first.outputs, first.input, first.reply_anno);
+        self.insert(forward, *flow, mapping, now, timing).ok()
     }
 
     /// The streams of a mapping whose text changes from now on, or has already.
@@ -272,7 +391,43 @@ impl Mappings {
             if flow.value.edited {
                 self.streams.remove(&flow.forward);
             }
-            self.counted(flow.forward.zone, flow.value.input, |n| n.saturating_sub(1));
+            if flow.value.awaited {
+                self.no_longer_awaited(&flow.reply);
+            }
+            self.left(&flow.forward, &flow.reply, flow.value.input);
+        }
+    }
+
+    /// Counts a mapping that has come, and notes the values that it takes.
+    fn entered(&mut self, id: FlowId, forward: &FlowKey, reply: &FlowKey, mapping: &Mapping) {
+        self.counted(forward.zone, mapping.input, |n| n + 1);
+        if mapping.awaited {
+            self.awaited.insert(FlowKey { sport: 0, ..*reply }, id);
+        }
+        *self.hosts.entry(forward.src).or_default() += 1;
+        for (key, direction) in [(reply, Direction::Reply), (forward, Direction::Forward)] {
+            let Some(member) = self.members.get(usize::from(key.zone)) else { continue };
+            for part in Part::ALL.into_iter().filter(|part| member.ranged[*part as usize]) {
+                match direction {
+                    Direction::Reply => self.pools.take_reply(member.kind, part, key),
+                    Direction::Forward => self.pools.take_forward(member.kind, part, key),
+                }
+            }
+        }
+    }
+
+    /// The same for one that has gone.
+    fn left(&mut self, forward: &FlowKey, reply: &FlowKey, input: u16) {
+        self.counted(forward.zone, input, |n| n.saturating_sub(1));
+        match self.hosts.get_mut(&forward.src) {
+            Some(n) if *n > 1 => *n -= 1,
+            _ => drop(self.hosts.remove(&forward.src)),
+        }
+        for key in [reply, forward] {
+            let Some(member) = self.members.get(usize::from(key.zone)) else { continue };
+            for part in Part::ALL.into_iter().filter(|part| member.ranged[*part as usize]) {
+                self.pools.give(member.kind, part, key);
+            }
         }
     }
 
@@ -297,7 +452,18 @@ impl Mappings {
         self.table.clear();
         self.best_effort.clear();
         self.streams.clear();
+        self.forget_counts();
+    }
+
+    fn forget_counts(&mut self) {
         self.members.iter_mut().for_each(|m| m.counts.clear());
+        self.awaited.clear();
+        self.pools.clear();
+        self.hosts.clear();
+    }
+
+    fn same_kinds(&self, other: &Mappings) -> bool {
+        self.members.iter().zip(&other.members).all(|(mine, theirs)| mine.kind == theirs.kind)
     }
 
     /// Takes over the mappings of rewriters of the same names.
@@ -305,12 +471,19 @@ impl Mappings {
         let zone = |name: &str| self.members.iter().position(|m| m.name == name);
         let zones: Vec<Option<usize>> = other.members.iter().map(|m| zone(&m.name)).collect();
         let capacity = self.table.capacity();
-        if self.table.is_empty() && zones.iter().enumerate().all(|(i, z)| *z == Some(i)) {
+        if self.table.is_empty()
+            && zones.iter().enumerate().all(|(i, z)| *z == Some(i))
+            && self.same_kinds(other)
+        {
             std::mem::swap(&mut self.table, &mut other.table);
             std::mem::swap(&mut self.best_effort, &mut other.best_effort);
             std::mem::swap(&mut self.streams, &mut other.streams);
+            std::mem::swap(&mut self.awaited, &mut other.awaited);
+            std::mem::swap(&mut self.pools, &mut other.pools);
+            std::mem::swap(&mut self.hosts, &mut other.hosts);
             for (mine, theirs) in self.members.iter_mut().zip(&mut other.members) {
                 std::mem::swap(&mut mine.counts, &mut theirs.counts);
+                std::mem::swap(&mut mine.ranged, &mut theirs.ranged);
             }
             if self.table.capacity() != capacity {
                 self.set_capacity(capacity);
@@ -324,7 +497,7 @@ impl Mappings {
         for (_, flow) in other.table.iter() {
             let (Some(forward), Some(reply)) = (renamed(flow.forward), renamed(flow.reply)) else { continue };
             if let Ok(id) = self.table.insert(forward, reply, *flow.value, flow.expires_ns) {
-                self.counted(forward.zone, flow.value.input, |n| n + 1);
+                self.entered(id, &forward, &reply, flow.value);
                 if let Some(streams) = other.streams.remove(&flow.forward) {
                     self.streams.insert(forward, streams);
                 }
@@ -345,13 +518,13 @@ impl Mappings {
             .collect();
         flows.sort_by_key(|f| Reverse((f.0, f.1)));
         self.best_effort.clear();
-        self.members.iter_mut().for_each(|m| m.counts.clear());
+        self.forget_counts();
         for (guaranteed, at, forward, reply, mapping) in flows {
             let Ok(id) = self.table.insert(forward, reply, mapping, at) else {
                 self.streams.remove(&forward);
                 continue;
             };
-            self.counted(forward.zone, mapping.input, |n| n + 1);
+            self.entered(id, &forward, &reply, &mapping);
             if !guaranteed {
                 self.may_give_way(id, at);
             }
@@ -407,7 +580,7 @@ mod tests {
             packets in prop::collection::vec((0u32..10, 0u64..40), 1..120),
         ) {
             let mut all = Mappings::new(capacity);
-            all.join(7, "r").unwrap();
+            all.join(7, "r", Kind::Ports).unwrap();
             let mut naive = Naive::default();
             let mut now = 0;
             for (i, (n, after)) in packets.into_iter().enumerate() {
@@ -427,7 +600,7 @@ mod tests {
                         let place = all.has_place(&key(n), &key(n).reversed(), now, timing);
                         let made = all.insert(key(n), key(n).reversed(), Mapping::default(), now, timing);
                         let want = naive.place(capacity, now, timing);
-                        prop_assert_eq!((made.is_some(), place), (want, want));
+                        prop_assert_eq!((made.is_ok(), place.is_ok()), (want, want));
                         if want {
                             naive.begin(n, now, timing);
                         }
@@ -443,10 +616,58 @@ mod tests {
         }
     }
 
+    /// The reply key of the flow from `host` to `peer` through a port, as [`Kind`] has it.
+    fn through(kind: Kind, peer: u32, port: u32) -> FlowKey {
+        let to = FlowKey { src: 99, dst: peer, sport: port as u16, dport: 80, proto: 17, zone: 0 };
+        kind.reply(to, 0)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+        /// A free port is the one that a look at each would find, with flows of patterns, others' and ones from outside in the way.
+        #[test]
+        fn free_ports_are_as_found_one_by_one(
+            pings in any::<bool>(),
+            range in prop::sample::select(vec![(0u32, 7u32), (1000, 1006), (65530, 65535)]),
+            steps in prop::collection::vec((0u32..4, 0u32..3, any::<u32>(), 0u64..40), 1..120),
+        ) {
+            let kind = if pings { Kind::Pings } else { Kind::Ports };
+            let mut all = Mappings::new(16);
+            all.join(7, "r", kind).unwrap();
+            let timing = Timing { idle_ns: 300, guarantee_ns: 50 };
+            let (low, high) = range;
+            let mut now = 0;
+            for (step, (what, peer, n, after)) in steps.into_iter().enumerate() {
+                now += after;
+                all.expire_some(now, 2);
+                let at = low + n % (high - low + 1);
+                let reply = through(kind, peer, at);
+                match what {
+                    // From outside to the port, or from inside through a port of its own.
+                    0 => _ = all.insert(reply, key(step as u32), Mapping::default(), now, timing),
+                    1 => _ = all.insert(key(step as u32), reply, Mapping::default(), now, timing),
+                    2 if step % 9 == 0 => all.set_capacity(12 + step % 2),
+                    _ => {
+                        let taken = |v: &u32| all.table().lookup(&through(kind, peer, *v)).is_some();
+                        let want = (at..=high).chain(low..at).find(|v| !taken(v));
+                        let got = all.free(Part::Port, range, at, |v| through(kind, peer, v));
+                        prop_assert_eq!(got, want);
+                        if let Some(port) = got {
+                            let reply = through(kind, peer, port);
+                            _ = all.insert(key(step as u32), reply, Mapping::default(), now, timing);
+                        }
+                    }
+                }
+            }
+            all.expire(now + 1000);
+            prop_assert!(all.pools.is_empty() && all.hosts.is_empty() && all.table.is_empty());
+        }
+    }
+
     #[test]
     fn capacity_shrinks_to_the_guaranteed() {
         let mut all = Mappings::new(4);
-        let zone = all.join(3, "r").unwrap();
+        let zone = all.join(3, "r", Kind::Ports).unwrap();
         let timing = Timing { idle_ns: 1000, guarantee_ns: 50 };
         for n in 0..4 {
             all.insert(key(n), key(n).reversed(), Mapping::default(), u64::from(n) * 20, timing).unwrap();

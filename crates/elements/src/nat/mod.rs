@@ -15,6 +15,7 @@ mod mapper;
 mod mappings;
 mod pattern;
 mod patterns;
+mod pool;
 mod rewriter;
 mod round_robin_ip_mapper;
 mod source_ip_hash_mapper;

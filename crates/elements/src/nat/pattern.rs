@@ -14,12 +14,23 @@ use engine::args::{FromArg, Names};
 use engine::parse_integer;
 use tables::flow::FlowKey;
 
+use super::pool::Part;
+
 /// How the value of a range is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Same,
     Random,
     Next,
+}
+
+/// Where a pattern's values must be free.
+pub(super) trait Places {
+    /// Whether no flow can become this one.
+    fn is_taken(&mut self, to: &FlowKey) -> bool;
+
+    /// The first value of `part` from `start` on that is free, within the range and round its end.
+    fn free(&mut self, part: Part, range: (u32, u32), start: u32, to: &FlowKey) -> Option<u32>;
 }
 
 /// A pattern. Inputs that name one pattern share it.
@@ -137,13 +148,13 @@ impl Pattern {
         self.dst.is_some()
     }
 
-    /// What `flow` becomes; nothing when every value of the range is `taken`. Of a flow that is only `tried` nothing is remembered.
-    pub fn rewrite(
+    /// What `flow` becomes; nothing when every value of the range is taken. Of a flow that is only `tried` nothing is remembered.
+    pub(super) fn rewrite(
         &self,
         flow: FlowKey,
         random: &mut fastrand::Rng,
         tried: bool,
-        taken: impl Fn(&FlowKey) -> bool,
+        places: &mut impl Places,
     ) -> Option<FlowKey> {
         let mut to = flow;
         to.src = self.src.unwrap_or(flow.src);
@@ -153,36 +164,27 @@ impl Pattern {
         if self.span == 0 {
             return Some(to);
         }
-        let count = self.span + 1;
-        let set = |to: &mut FlowKey, value: u32| {
-            if self.ports {
-                to.sport = self.sport.unwrap_or(0).wrapping_add(value as u16);
-            } else {
-                to.src = self.src.unwrap_or(0).wrapping_add(value);
-            }
+        let (part, low) = match self.ports {
+            true => (Part::Port, u32::from(self.sport.unwrap_or(0))),
+            false => (Part::Address, self.src.unwrap_or(0)),
         };
-        let own = u32::from(flow.sport).wrapping_sub(u32::from(self.sport.unwrap_or(0)));
-        if self.choice == Choice::Same && own <= self.span {
-            set(&mut to, own);
-            if !taken(&to) {
+        let range = (low, low + self.span);
+        if self.choice == Choice::Same && (range.0..=range.1).contains(&flow.sport.into()) {
+            part.set(&mut to, flow.sport.into());
+            if !places.is_taken(&to) {
                 return Some(to);
             }
         }
         let start = match self.choice {
-            Choice::Next => self.next.load(Ordering::Relaxed) % count,
-            _ => random.u32(0..count),
+            Choice::Next => self.next.load(Ordering::Relaxed) % (self.span + 1),
+            _ => random.u32(0..=self.span),
         };
-        for i in 0..count {
-            let value = (start + i) % count;
-            set(&mut to, value);
-            if !taken(&to) {
-                if !tried {
-                    self.next.store(value + 1, Ordering::Relaxed);
-                }
-                return Some(to);
-            }
+        let value = places.free(part, range, low + start, &to)?;
+        if !tried {
+            self.next.store(value - low + 1, Ordering::Relaxed);
         }
-        None
+        part.set(&mut to, value);
+        Some(to)
     }
 
     /// The pattern as its handler prints it.
@@ -212,6 +214,23 @@ mod tests {
     const FLOW: FlowKey =
         FlowKey { src: 0x0a00_0001, dst: 0x0808_0808, sport: 4000, dport: 53, proto: 17, zone: 0 };
 
+    /// Asks for each value.
+    struct Each<F>(F);
+
+    impl<F: Fn(&FlowKey) -> bool> Places for Each<F> {
+        fn is_taken(&mut self, to: &FlowKey) -> bool {
+            self.0(to)
+        }
+
+        fn free(&mut self, part: Part, (low, high): (u32, u32), start: u32, to: &FlowKey) -> Option<u32> {
+            (start..=high).chain(low..start).find(|value| {
+                let mut to = *to;
+                part.set(&mut to, *value);
+                !self.0(&to)
+            })
+        }
+    }
+
     fn pattern(text: &str) -> Result<Pattern, String> {
         Pattern::parse(&text.split(' ').collect::<Vec<_>>(), &Names::default())
     }
@@ -221,7 +240,7 @@ mod tests {
         let check = |text: &str, want: FlowKey| {
             let p = pattern(text).unwrap();
             assert_eq!(
-                p.rewrite(FLOW, &mut fastrand::Rng::with_seed(1), false, |_| false),
+                p.rewrite(FLOW, &mut fastrand::Rng::with_seed(1), false, &mut Each(|_: &FlowKey| false)),
                 Some(want),
                 "{text}"
             );
@@ -246,8 +265,12 @@ mod tests {
         let used_up = |text: &str| {
             let (p, mut random) = (pattern(text).unwrap(), fastrand::Rng::with_seed(1));
             let mut used = Vec::new();
-            while let Some(to) = p.rewrite(FLOW, &mut random, false, |to| used.contains(&(to.src, to.sport)))
-            {
+            while let Some(to) = p.rewrite(
+                FLOW,
+                &mut random,
+                false,
+                &mut Each(|to: &FlowKey| used.contains(&(to.src, to.sport))),
+            ) {
                 used.push((to.src, to.sport));
             }
             used
@@ -263,8 +286,8 @@ mod tests {
         loop {
             let taken = |to: &FlowKey| used.contains(&to.sport);
             // Who only tries takes no turn.
-            let tried = p.rewrite(FLOW, &mut random, true, taken);
-            let to = p.rewrite(FLOW, &mut random, false, taken);
+            let tried = p.rewrite(FLOW, &mut random, true, &mut Each(taken));
+            let to = p.rewrite(FLOW, &mut random, false, &mut Each(taken));
             assert_eq!(tried, to);
             let Some(to) = to else { break };
             used.push(to.sport);

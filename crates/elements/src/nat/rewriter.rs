@@ -2,7 +2,7 @@
 //! # IPRewriter
 //!
 //! `IPRewriter(INPUTSPEC, ... [, keywords TCP_TIMEOUT, TCP_DONE_TIMEOUT, TCP_NODATA_TIMEOUT, TCP_GUARANTEE, UDP_TIMEOUT,`
-//! `UDP_STREAMING_TIMEOUT, UDP_GUARANTEE, TIMEOUT, GUARANTEE, MAPPING_CAPACITY, DST_ANNO, REPLY_ANNO, REAP_INTERVAL])`
+//! `UDP_STREAMING_TIMEOUT, UDP_GUARANTEE, TIMEOUT, GUARANTEE, MAPPING_CAPACITY, HOST_FLOWS, DST_ANNO, REPLY_ANNO, REAP_INTERVAL])`
 //!
 //! Rewrites addresses and ports of TCP and UDP flows, both ways: network address and port translation.
 //!
@@ -23,10 +23,14 @@
 //!   ROUTPUT. Both must share a MAPPING_CAPACITY.
 //! * `TCP_TIMEOUT` 24 h, `TCP_DONE_TIMEOUT` 4 min (after RST, or FIN from both sides), `TCP_NODATA_TIMEOUT` 5 min (until both
 //!   sides have sent data), `UDP_TIMEOUT` 5 min, `UDP_STREAMING_TIMEOUT` (three packets, and answers among them; default UDP_TIMEOUT):
-//!   idle times after which mappings end. `TIMEOUT` is a synonym for the UDP one.
-//! * `TCP_GUARANTEE`, `UDP_GUARANTEE`, `GUARANTEE` default 5 s: so long after its last packet a mapping gives way to no other.
+//!   idle times after which mappings end. `TIMEOUT` is a synonym for TCP_TIMEOUT in TCPRewriter, and for UDP_TIMEOUT elsewhere.
+//!   `STREAMING_TIMEOUT` is a synonym for UDP_STREAMING_TIMEOUT.
+//! * `TCP_GUARANTEE`, `UDP_GUARANTEE`, `GUARANTEE` default 5 s: so long after its last packet a mapping gives way to no other. A
+//!   new flow that can only have the addresses and ports of a guaranteed mapping is refused.
 //! * `MAPPING_CAPACITY` mappings at most, up to 16777216, default 65536; where one more is needed, the one that would end first
 //!   goes. Or the name of another rewriter, of any class, to have places in common with it.
+//! * `HOST_FLOWS` flows at most that one source address may begin, among all rewriters with places in common; default 0, any
+//!   number. A host at its limit is refused new flows until old ones end.
 //! * `DST_ANNO` boolean, default true: sets the destination annotation.
 //! * `REPLY_ANNO` a 1-byte annotation, by offset or name: answers get the value that the flow's first packet had.
 //! * `REAP_INTERVAL` is accepted; mappings end on time without it.
@@ -37,7 +41,8 @@
 //! common.
 //!
 //! **Drops:** `no-mapping`, also for later fragments and other protocols unless the input has `nochange`;
-//! `mapping-table-full`, when neither a port nor a place for a mapping is free; `too-short`.
+//! `mapping-table-full`, when neither a port nor a place for a mapping is free; `mapping-taken`, when the only mapping that the
+//! pattern offers is another flow's and guaranteed; `host-flow-limit`; `too-short`.
 //!
 //! **Handlers**
 //! * `table`, `mappings` read: a line for each mapping and direction: `FROM => TO [*FOUTPUT ROUTPUT] iINPUT expSECONDS`, with a
@@ -155,9 +160,12 @@ impl Family for Ports {
     fn configure(&mut self, args: &mut Args<'_>) {
         let mut time = |name, default| time_ns(args, name, default);
         let t = &mut self.timeouts;
-        t.udp = time("TIMEOUT", t.udp);
+        let only_tcp = !self.protocols.contains(&UDP);
+        let plain = if only_tcp { &mut t.tcp } else { &mut t.udp };
+        *plain = time("TIMEOUT", *plain);
         t.udp = time("UDP_TIMEOUT", t.udp);
-        t.udp_streaming = time("UDP_STREAMING_TIMEOUT", t.udp);
+        t.udp_streaming = time("STREAMING_TIMEOUT", t.udp);
+        t.udp_streaming = time("UDP_STREAMING_TIMEOUT", t.udp_streaming);
         t.udp_guarantee = time("GUARANTEE", t.udp_guarantee);
         t.tcp_guarantee = time("TCP_GUARANTEE", t.udp_guarantee);
         t.udp_guarantee = time("UDP_GUARANTEE", t.udp_guarantee);
@@ -209,8 +217,6 @@ impl Family for Ports {
             mapping.done = [true; 2];
         } else if flags & FIN != 0 {
             mapping.done[side] = true;
-        } else if flags & SYN != 0 {
-            mapping.done[side] = false;
         }
         let header = packet.transport().and_then(|t| t.get(12)).map_or(5, |b| usize::from(b >> 4));
         let end = packet
@@ -218,7 +224,12 @@ impl Family for Ports {
             .and_then(|n| n.get(2..4))
             .map_or(0, |b| usize::from(b[0]) << 8 | usize::from(b[1]));
         let ip = packet.network().and_then(|n| n.first()).map_or(20, |b| usize::from(b & 15) * 4);
-        mapping.data[side] |= end > ip + header * 4;
+        let has_data = end > ip + header * 4;
+        mapping.data[side] |= has_data;
+        // A side that goes on has not closed.
+        if flags & (RST | FIN) == 0 && (flags & SYN != 0 || has_data) {
+            mapping.done[side] = false;
+        }
     }
 }
 
@@ -363,6 +374,94 @@ mod tests {
         let mut run =
             rig("UDPRewriter", "keep 0 1, drop, MAPPING_CAPACITY 2, GUARANTEE 0").packets(packets()).run();
         assert_eq!((run.out("o0").len(), run.read("e.size")), (3, "2".into()));
+    }
+
+    #[test]
+    fn a_live_mapping_is_not_taken_away() {
+        for (class, proto) in [("IPRewriter", UDP), ("UDPRewriter", UDP), ("TCPRewriter", TCP)] {
+            for pattern in [
+                "pattern 1.0.0.1 7000-7000 - -",
+                "pattern 1.0.0.1 7000 - -",
+                "pattern 1.0.0.1 7000-7000# - -",
+            ] {
+                let packets = [4000, 4001, 4000].map(|port| packet(proto, (HOME, port), (PEER, 53), 0));
+                let run = rig(class, &format!("{pattern} 0 1, drop")).packets(packets.into()).run();
+                let own = "(1.0.0.1, 7000, 8.8.8.8, 53)";
+                assert_eq!(run.out("o0").iter().map(seen).collect::<Vec<_>>(), [own, own]);
+                assert_eq!(run.drops("e"), [(Reason::MappingTaken, 1)]);
+                run.give("j", vec![packet(proto, (PEER, 53), (US, 7000), 0)]);
+                let mut run = run.again();
+                assert_eq!(seen(&run.out("o1")[0]), "(8.8.8.8, 53, 10.0.0.1, 4000)");
+                assert_eq!(run.read("e.mapping_failures"), "1");
+            }
+        }
+    }
+
+    #[test]
+    fn hosts_begin_no_more_flows_than_they_may() {
+        let from = |host: u8, port| packet(UDP, ([10, 0, 0, host], port), (PEER, 53), 0);
+        let packets = vec![from(1, 1), from(1, 2), from(1, 3), from(2, 1), from(1, 1)];
+        let mut run = rig("IPRewriter", "pattern 1.0.0.1 1024-65535 - - 0 1, drop, HOST_FLOWS 2")
+            .packets(packets)
+            .run();
+        assert_eq!((run.out("o0").len(), run.drops("e")), (4, vec![(Reason::HostFlowLimit, 1)]));
+        run.write("e.clear", "").unwrap();
+        run.give("i", vec![from(1, 3), from(1, 4), from(1, 5)]);
+        assert_eq!(run.again().out("o0").len(), 2);
+    }
+
+    /// A whole range of 64,512 ports in use, and flows beyond it.
+    #[test]
+    fn a_full_range_refuses() {
+        let from = |n: u32| packet(UDP, ([10, 1, (n >> 8) as u8, n as u8], 5), (PEER, 53), 0);
+        let mut run = rig("UDPRewriter", "pattern 1.0.0.1 1024-65535 - - 0 1, drop").ready();
+        let mut sent = 0;
+        for block in 0..127u32 {
+            run.give("i", (block * 512..block * 512 + 512).map(from).collect());
+            run = run.again();
+            sent += run.out("o0").len();
+        }
+        assert_eq!(run.drops("e"), [(Reason::MappingTableFull, 512)]);
+        assert_eq!((sent, run.read("e.nmappings")), (64_512, "64512".into()));
+        // Another peer has all ports free.
+        run.give("i", vec![packet(UDP, (HOME, 4000), ([8, 8, 4, 4], 53), 0)]);
+        assert_eq!(run.again().out("o0").len(), 1);
+    }
+
+    #[test]
+    fn streaming_timeout_has_two_names() {
+        for class in ["UDPRewriter", "IPRewriter"] {
+            for name in ["STREAMING_TIMEOUT", "UDP_STREAMING_TIMEOUT"] {
+                let args = format!("pattern 1.0.0.1 - - - 0 1, drop, UDP_TIMEOUT 10, {name} 100");
+                let run = rig(class, &args)
+                    .packets((0..2).map(|_| packet(UDP, (HOME, 4000), (PEER, 53), 0)).collect())
+                    .run();
+                run.give("j", vec![packet(UDP, (PEER, 53), (US, 4000), 0)]);
+                let mut run = run.again();
+                assert!(run.read("e.mappings").contains("exp100"), "{}", run.read("e.mappings"));
+            }
+        }
+    }
+
+    #[test]
+    fn connections_end_with_a_reset_and_go_on_with_data() {
+        for class in ["TCPRewriter", "IPRewriter"] {
+            let to = |flags| packet(TCP, (HOME, 4000), (PEER, 80), flags);
+            let mut run =
+                rig(class, "pattern 1.0.0.1 - - - 0 1, drop, TIMEOUT 900").packets(vec![to(RST)]).run();
+            assert!(run.read("e.mappings").contains("exp240"), "{}", run.read("e.mappings"));
+            run.give("i", vec![to(SYN)]);
+            let mut run = run.again();
+            assert!(run.read("e.mappings").contains("exp300"), "{}", run.read("e.mappings"));
+        }
+    }
+
+    #[test]
+    fn a_mapping_onto_itself_is_left_by_the_reply_output() {
+        let own = || packet(UDP, (HOME, 4000), (HOME, 4000), 0);
+        let mut run = rig("UDPRewriter", "keep 0 1, drop").packets(vec![own(), own()]).run();
+        assert_eq!((run.out("o0").len(), run.out("o1").len()), (1, 1));
+        assert_eq!(run.read("e.nmappings"), "1");
     }
 
     #[test]

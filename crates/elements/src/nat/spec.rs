@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use engine::args::Names;
 use engine::clock::Nanos;
-use engine::{InitCx, parse_integer};
+use engine::{InitCx, Reason, parse_integer};
 use tables::flow::{FlowId, FlowKey};
 
 use super::kind::Kind;
 use super::mapper::Mapper;
 use super::mappings::{Mapping, Mappings, Shared, Timing, lock};
-use super::pattern::Pattern;
+use super::pattern::{Pattern, Places};
 use super::patterns::PatternSet;
+use super::pool::Part;
 
 /// Outputs for packets like the first, and for answers.
 pub(super) type Outputs = [u8; 2];
@@ -151,20 +152,41 @@ pub(super) struct Maker {
     reply_zone: u16,
 }
 
+/// Where the answers to flows of a maker must be free.
+struct Towards<'a> {
+    all: &'a mut Mappings,
+    kind: Kind,
+    zone: u16,
+}
+
+impl Places for Towards<'_> {
+    fn is_taken(&mut self, to: &FlowKey) -> bool {
+        self.all.table().lookup(&self.kind.reply(*to, self.zone)).is_some()
+    }
+
+    fn free(&mut self, part: Part, range: (u32, u32), start: u32, to: &FlowKey) -> Option<u32> {
+        let reply = |value| {
+            let mut to = *to;
+            part.set(&mut to, value);
+            self.kind.reply(to, self.zone)
+        };
+        self.all.free(part, range, start, reply)
+    }
+}
+
 impl Maker {
     /// The keys and outputs of the mapping for a new flow, or for one that is only tried; nothing when all that a pattern offers is taken.
     fn keys(
         &self,
+        all: &mut Mappings,
         kind: Kind,
         flow: FlowKey,
         random: &mut fastrand::Rng,
         tried: bool,
-        taken: impl Fn(&FlowKey) -> bool,
     ) -> Option<(FlowKey, FlowKey, Outputs)> {
         let forward = kind.forward(flow);
-        let reply = |to: FlowKey| kind.reply(to, self.reply_zone);
-        let mut rewrite =
-            |pattern: &Pattern| pattern.rewrite(forward, random, tried, |to| taken(&reply(*to)));
+        let mut towards = Towards { all, kind, zone: self.reply_zone };
+        let mut rewrite = |pattern: &Pattern| pattern.rewrite(forward, random, tried, &mut towards);
         let (to, outputs) = match &self.choice {
             Choice::Keep(outputs) => (forward, *outputs),
             Choice::Pattern(pattern, outputs) => (rewrite(pattern)?, *outputs),
@@ -174,10 +196,13 @@ impl Maker {
                 tries.find_map(|(pattern, outputs)| Some((rewrite(pattern)?, *outputs)))?
             }
         };
-        Some((forward, reply(to), outputs))
+        Some((forward, kind.reply(to, self.reply_zone), outputs))
     }
 
-    /// Makes the mapping for a new flow; its outputs are this maker's. Nothing when it cannot be made.
+    /// Makes the mapping for a new flow; its outputs are this maker's.
+    ///
+    /// # Errors
+    /// Why it cannot be made.
     #[expect(clippy::too_many_arguments, reason = "all that a mapping is made of")]
     pub fn enter(
         &self,
@@ -188,14 +213,17 @@ impl Maker {
         now: Nanos,
         timing: Timing,
         random: &mut fastrand::Rng,
-    ) -> Option<FlowId> {
-        let taken = |reply: &FlowKey| all.table().lookup(reply).is_some();
-        let (forward, reply, outputs) = self.keys(kind, flow, random, false, taken)?;
+    ) -> Result<FlowId, Reason> {
+        let keys = self.keys(all, kind, flow, random, false);
+        let (forward, reply, outputs) = keys.ok_or(Reason::MappingTableFull)?;
         mapping.outputs = outputs;
         all.insert(forward, reply, mapping, now, timing)
     }
 
-    /// The keys and outputs of the mapping that a packet which is only tried would make at present; nothing when it could not be made.
+    /// The keys and outputs of the mapping that a packet which is only tried would make at present.
+    ///
+    /// # Errors
+    /// Why it could not be made.
     pub fn tried(
         &self,
         all: &mut Mappings,
@@ -204,10 +232,10 @@ impl Maker {
         now: Nanos,
         timing: Timing,
         random: &mut fastrand::Rng,
-    ) -> Option<(FlowKey, FlowKey, Outputs)> {
-        let taken = |reply: &FlowKey| all.table().lookup(reply).is_some();
-        let keys = self.keys(kind, flow, random, true, taken)?;
-        all.has_place(&keys.0, &keys.1, now, timing).then_some(keys)
+    ) -> Result<(FlowKey, FlowKey, Outputs), Reason> {
+        let keys = self.keys(all, kind, flow, random, true).ok_or(Reason::MappingTableFull)?;
+        all.has_place(&keys.0, &keys.1, now, timing)?;
+        Ok(keys)
     }
 }
 
@@ -241,15 +269,29 @@ pub(super) struct Handle {
     pub capacity: Capacity,
     /// How long a mapping for a TCP connection lasts at first.
     pub timing: Timing,
+    /// Flows that one address may begin; 0 for any number.
+    pub host_flows: usize,
     mappings: OnceLock<Shared>,
     /// By input, when the rewriter has been initialised.
     rules: Mutex<Vec<Arc<Rule>>>,
 }
 
 impl Handle {
-    pub fn new(kind: Kind, noutputs: usize, capacity: Capacity, timing: Timing) -> Handle {
+    pub fn new(kind: Kind, noutputs: usize, capacity: Capacity, timing: Timing, host_flows: usize) -> Handle {
         let (mappings, rules) = (OnceLock::new(), Mutex::default());
-        Handle { kind, noutputs, capacity, timing, mappings, rules }
+        Handle { kind, noutputs, capacity, timing, host_flows, mappings, rules }
+    }
+
+    /// Whether this address may begin another flow.
+    ///
+    /// # Errors
+    /// The reason for which the packet is to be dropped.
+    pub fn admits(&self, all: &Mappings, host: u32) -> Result<(), Reason> {
+        match self.host_flows {
+            0 => Ok(()),
+            most if all.count_of(host) < most => Ok(()),
+            _ => Err(Reason::HostFlowLimit),
+        }
     }
 
     /// What the rewriter now does with unknown flows of this input.
@@ -346,7 +388,7 @@ impl Directory {
             return Err(format!("reply element '{name}' must share this MAPPING_CAPACITY"));
         }
         within([reply; 2], [handle.noutputs; 2]).map_err(|why| format!("{why} in reply element '{name}'"))?;
-        lock(mappings).join(index, &by.router.elements[index].name)
+        lock(mappings).join(index, &by.router.elements[index].name, by.kind)
     }
 
     /// Makes a rule of a specification.

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor bench nat`: what one inside host that opens flows without end leaves to the flows of others.
+//!
+//! An address translator with three in-memory interfaces on one worker. Packets of established flows come by `m0`, at a share of
+//! what the translator can do. By `m2` one host begins a flow with each packet, at as many packets a second and as fast as the
+//! worker takes them. What counts is the share of established flows' packets that still leaves by `m1`.
+//!
+//! Packets arrive by the worker's processor time, so that what else runs on the machine takes none of them, and wait in a ring
+//! as a device's does; what finds it full is lost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use engine::clock::TimeSource;
+use engine::{Options, Router};
+use packet::port::{Device, Error, Info, Provider, QueueStats, RxQueue, Spec, TxQueue};
+use packet::{Batch, Packet};
+use ports::memory::Replay;
+use serde_json::json;
+
+use super::fib::thread_seconds;
+use super::traffic::Pattern;
+use crate::measure::{self, Measured};
+use crate::{cli, config};
+
+/// Packets that may wait at an interface.
+const RING: u64 = 1024;
+/// Established flows.
+const FLOWS: usize = 1024;
+/// Packets of the host as often as established flows', and as many as the worker takes.
+const FACTORS: [(&str, f64); 2] = [("1", 1.0), ("all", f64::INFINITY)];
+
+/// What becomes of the host's flows.
+const CASES: [(&str, &str); 3] = [
+    // All ports towards the peer are in use.
+    ("full", ""),
+    // The host has as many flows as it may.
+    ("limit", "HOST_FLOWS 1000"),
+    // Each flow takes the place of another of its own.
+    ("churn", "GUARANTEE 0, MAPPING_CAPACITY 16384"),
+];
+
+/// Measure what an inside host that opens flows without end leaves to established flows of an address translator.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor bench nat
+  junctor bench nat --only full --json")]
+pub(crate) struct Args {
+    /// Packets of established flows offered, as a share of what the translator forwards when nothing else comes.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
+    load: f64,
+    /// Measured runs of each case, with undisturbed ones between them.
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    runs: usize,
+    /// Length of a run in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    run_ms: u64,
+    /// Measure only cases whose name begins so: full (all ports in use), limit (the host at its limit), churn (new flows in
+    /// the places of others).
+    #[arg(long, value_name = "NAME", default_value = "")]
+    only: String,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    if !(0.01..=0.9).contains(&args.load) {
+        return cli::usage("--load: established flows should be 0.01 to 0.9 of what the translator forwards");
+    }
+    let mut results = Vec::new();
+    for (name, more) in CASES.iter().filter(|case| case.0.starts_with(&args.only)) {
+        match measure(args, name, more) {
+            Ok(measured) => results.extend(measured),
+            Err(why) => return cli::fail(why),
+        }
+    }
+    if results.is_empty() {
+        return cli::usage("--only: cases are full, limit and churn");
+    }
+    let conditions = json!({
+        "workers": 1, "load": args.load, "ring": RING, "run_ms": args.run_ms, "flows": FLOWS,
+        "burst": engine::DEFAULT_BURST, "time": "processor time of the worker",
+    });
+    measure::print("bench nat", &conditions, &results, args.json)
+}
+
+fn text(more: &str) -> String {
+    let comma = if more.is_empty() { "" } else { ", " };
+    format!(
+        "rw :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop{comma}{more});
+         FromDevice(m0) -> Strip(14) -> CheckIPHeader -> [0]rw;
+         FromDevice(m2) -> Strip(14) -> CheckIPHeader -> [0]rw;
+         FromDevice(m1) -> Strip(14) -> CheckIPHeader -> [1]rw;
+         rw[0] -> DecIPTTL -> EtherEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:9) -> ToDevice(m1);
+         rw[1] -> Discard;"
+    )
+}
+
+/// What one run showed: of the packets offered, how many were delivered, and rates of delivered ones and of the host's.
+struct Run {
+    share: f64,
+    rate: f64,
+    begun_rate: f64,
+}
+
+fn measure(args: &Args, case: &str, more: &str) -> Result<Vec<Measured>, String> {
+    let devices = Arc::new(Devices { one_port: case == "full", ..Devices::default() });
+    let mut router = build(&text(more), &devices)?;
+    let mut run = |old: f64, new: f64| {
+        devices.rates[0].store(old.to_bits(), Ordering::Relaxed);
+        devices.rates[2].store(new.to_bits(), Ordering::Relaxed);
+        let before = devices.counts();
+        let cpu = |router: &Router| router.cpu_ns().iter().sum::<u64>();
+        let start = cpu(&router);
+        // On a busy machine a run may be over before it had much of the processor.
+        for _ in 0..20 {
+            router.resume();
+            router.stop_after(Duration::from_millis(args.run_ms.max(1)));
+            router.run();
+            if cpu(&router) - start >= args.run_ms * 500_000 {
+                break;
+            }
+        }
+        let seconds = (cpu(&router) - start).max(1) as f64 / 1e9;
+        let after = devices.counts();
+        let [offered, delivered, begun] = std::array::from_fn(|at| (after[at] - before[at]) as f64);
+        Run { share: delivered / offered.max(1.0), rate: delivered / seconds, begun_rate: begun / seconds }
+    };
+    run(f64::INFINITY, 0.0); // flows become established
+    run(0.0, f64::INFINITY); // and the host has all that it can get
+    let (mut costs, mut capacity) = (Vec::new(), Vec::new());
+    for _ in 0..args.runs.max(1) {
+        capacity.push(run(f64::INFINITY, 0.0).rate);
+        costs.push(capacity[capacity.len() - 1] / run(0.0, f64::INFINITY).begun_rate.max(1.0));
+    }
+    let capacity = Measured::new(String::new(), "", capacity).median();
+    let name = |what: &str| format!("nat.{what}.{case}");
+    let mut results = vec![Measured::new(name("cost"), "", costs)];
+    for (factor_name, factor) in FACTORS {
+        let rate = capacity * args.load;
+        let (mut shares, mut begun) = (Vec::new(), Vec::new());
+        for _ in 0..args.runs.max(1) {
+            let alone = run(rate, 0.0);
+            let beside = run(rate, rate * factor);
+            if alone.share == 0.0 {
+                return Err("no packet of an established flow arrived".into());
+            }
+            shares.push(beside.share / alone.share);
+            begun.push(beside.begun_rate / 1e6);
+        }
+        results.push(Measured::new(format!("{}.{factor_name}", name("established_share")), "", shares));
+        results.push(Measured::new(format!("{}.{factor_name}", name("new_mpps")), "Mpps", begun));
+    }
+    Ok(results)
+}
+
+fn build(text: &str, devices: &Arc<Devices>) -> Result<Router, String> {
+    let parsed = lang::load_str("nat", text, &elements::options());
+    let shown =
+        |all: &[lang::Diagnostic]| all.iter().map(|d| d.message.clone()).collect::<Vec<_>>().join("; ");
+    let graph = parsed.graph.ok_or_else(|| shown(&parsed.diagnostics))?;
+    let options = Options {
+        provider: Arc::new(Shared(devices.clone())),
+        workers: 1,
+        reserve: 0,
+        cores: vec![0],
+        burst: engine::DEFAULT_BURST,
+        time: TimeSource::Real,
+        seed: 1,
+        print: Some(Box::new(|_| {})),
+    };
+    Router::build(&graph, &config::registry(false), options).map_err(|errors| shown(&errors))
+}
+
+/// `m0` to `m2`.
+#[derive(Default)]
+struct Devices {
+    /// Packets a second by each, as bits of a number; infinite for as many as are taken.
+    rates: [AtomicU64; 3],
+    offered: [AtomicU64; 3],
+    /// Packets of established flows that came out.
+    delivered: AtomicU64,
+    known: Mutex<Vec<Arc<MemoryDevice>>>,
+    /// Flows begun so far.
+    begun: AtomicU64,
+    /// Whether all go to one port of the peer, and where a host has no further source ports the next one goes on.
+    one_port: bool,
+}
+
+impl Devices {
+    /// Makes each frame the first of a flow.
+    fn begin(&self, frames: &mut [Packet]) {
+        let first = self.begun.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        for (number, frame) in (first..).zip(frames) {
+            let (port, more) = (number as u16, (number >> 16) as u16);
+            let Some(bytes) = frame.data_mut().first_chunk_mut::<42>() else { continue };
+            bytes[34..36].copy_from_slice(&port.to_be_bytes());
+            if !self.one_port {
+                bytes[36..38].copy_from_slice(&more.to_be_bytes());
+                continue;
+            }
+            let field = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+            let sum = wire::checksum::update16(field(24), field(28), more);
+            bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+            bytes[28..30].copy_from_slice(&more.to_be_bytes());
+        }
+    }
+
+    /// Packets of established flows offered and delivered, and packets taken of the host.
+    fn counts(&self) -> [u64; 3] {
+        [&self.offered[0], &self.delivered, &self.offered[2]].map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
+/// Opens them: devices need a share of their own.
+struct Shared(Arc<Devices>);
+
+/// Packets by each interface: established flows to one peer, and one of the host to another.
+fn packets(number: usize) -> Vec<Vec<u8>> {
+    let (from, to, flows) = match number {
+        0 => ("10.1.0.0/16", "198.51.100.7/32", FLOWS),
+        2 => ("10.3.0.1/32", "203.0.113.9/32", 1),
+        _ => return vec![vec![0; 60]],
+    };
+    let line = format!("// bench: x ether=02:00:00:00:00:01 src={from} dst={to} flows={flows} length=60");
+    let mut frames = Pattern::gather(&line).expect("a pattern")["x"].packets();
+    for frame in frames.iter_mut().filter(|_| number == 2) {
+        frame[40..42].fill(0); // no UDP checksum
+    }
+    frames
+}
+
+impl Provider for Shared {
+    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+        let mut known = self.0.known.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(device) = known.iter().find(|device| device.name == spec.device) {
+            return Ok(device.clone());
+        }
+        let number = spec.device.bytes().last().map_or(0, |digit| usize::from(digit - b'0')) % 3;
+        let replay = Replay::new(&spec.device, &packets(number), 1, None)?;
+        let device =
+            Arc::new(MemoryDevice { name: spec.device.clone(), number, replay, devices: self.0.clone() });
+        known.push(device.clone());
+        Ok(device)
+    }
+}
+
+struct MemoryDevice {
+    name: String,
+    number: usize,
+    replay: Replay,
+    devices: Arc<Devices>,
+}
+
+impl Device for MemoryDevice {
+    fn info(&self) -> Info {
+        self.replay.info()
+    }
+
+    fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
+        let inner = self.replay.rx(queue)?;
+        Ok(Box::new(Rx { number: self.number, inner, devices: self.devices.clone(), last: 0.0, due: 0.0 }))
+    }
+
+    fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
+        let inner = self.replay.tx(queue)?;
+        Ok(Box::new(Tx { inner, devices: self.devices.clone() }))
+    }
+}
+
+struct Rx {
+    number: usize,
+    inner: Box<dyn RxQueue>,
+    devices: Arc<Devices>,
+    /// Processor time when it was asked last.
+    last: f64,
+    /// Packets that wait.
+    due: f64,
+}
+
+impl Rx {
+    fn take(&mut self, batch: &mut Batch, max: usize) -> usize {
+        let before = batch.len();
+        let taken = self.inner.receive(batch, max);
+        if self.number == 2 {
+            self.devices.begin(&mut batch[before..]);
+        }
+        taken
+    }
+}
+
+impl RxQueue for Rx {
+    /// Takes packets that have come at the rate.
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        let rate = f64::from_bits(self.devices.rates[self.number].load(Ordering::Relaxed));
+        let offered = &self.devices.offered[self.number];
+        if rate == 0.0 || rate.is_infinite() {
+            (self.last, self.due) = (0.0, 0.0);
+            let taken = if rate == 0.0 { 0 } else { self.take(batch, max) };
+            offered.fetch_add(taken as u64, Ordering::Relaxed);
+            return taken;
+        }
+        let now = thread_seconds();
+        // Each run is a thread of its own.
+        if self.last > 0.0 && now > self.last {
+            self.due += (now - self.last) * rate;
+        }
+        self.last = now;
+        let lost = (self.due as u64).saturating_sub(RING);
+        self.due -= lost as f64;
+        let waiting = self.due as usize;
+        let taken = if waiting == 0 { 0 } else { self.take(batch, max.min(waiting)) };
+        self.due -= taken as f64;
+        offered.fetch_add(taken as u64 + lost, Ordering::Relaxed);
+        taken
+    }
+
+    fn stats(&self) -> QueueStats {
+        self.inner.stats()
+    }
+}
+
+struct Tx {
+    inner: Box<dyn TxQueue>,
+    devices: Arc<Devices>,
+}
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let established = |frame: &&Packet| frame.data().get(30..34) == Some(&[198, 51, 100, 7]);
+        self.devices.delivered.fetch_add(batch.iter().filter(established).count() as u64, Ordering::Relaxed);
+        self.inner.transmit(batch)
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn stats(&self) -> QueueStats {
+        self.inner.stats()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each case is what its name says, and packets of established flows arrive. How large a share is for quiet machines to say.
+    #[test]
+    fn new_flows_meet_what_they_should() {
+        let args = Args { load: 0.2, runs: 1, run_ms: 60, only: String::new(), json: true };
+        for (name, more) in CASES {
+            let results = measure(&args, name, more).unwrap_or_else(|why| panic!("{name}: {why}"));
+            assert_eq!(results.len(), 1 + 2 * FACTORS.len());
+            assert!(results.iter().all(|r| r.median() > 0.0), "{name}: {results:?}");
+        }
+    }
+}
