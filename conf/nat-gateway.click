@@ -37,6 +37,22 @@ ftp :: TCPRewriter(pattern $OUTSIDE_ADDR 1024-65535 - - 0 1, pass 2, MAPPING_CAP
 pings :: ICMPPingRewriter(pattern $OUTSIDE_ADDR 1024-65535 - - 0 1, drop, MAPPING_CAPACITY flows, HOST_FLOWS $HOST_FLOWS);
 errors_out, errors_in :: ICMPRewriter(flows ftp pings);
 
+// To inside hosts: what is translated, and what the gateway itself says. Errors about the former are translated on their way back.
+to_inside :: DecIPTTL -> mtu_in :: IPFragmenter($MTU) -> [0]arp_in;
+near :: IPFragmenter($MTU, HONOR_DF false) -> [0]arp_in;
+flows[1], ftp[1], pings[1], errors_in -> to_inside;
+to_inside[1] -> ICMPError($OUTSIDE_ADDR, timeexceeded, RATE 1000, DST_RATE 10) -> errors_out;
+mtu_in[1] -> ICMPError($OUTSIDE_ADDR, unreachable, needfrag, PMTU $MTU, RATE 1000, DST_RATE 10) -> errors_out;
+
+// To the world: beyond the outside network the way is by the provider's router. Inside hosts may talk to each other by the outside
+// address (hairpinning): what they send there is treated as if it came from outside.
+outward :: IPClassifier(src tcp port ftp, tcp or udp, icmp type echo-reply, icmp type echo, icmp, -);
+world :: IPClassifier(dst host $OUTSIDE_ADDR, -);
+flows[0], ftp[0], pings[0], errors_out -> world;
+world[0] -> outward;
+world[1] -> way :: StaticIPLookup($OUTSIDE_NET 0, 0/0 $PROVIDER 0) -> mtu_out :: IPFragmenter($MTU) -> [0]arp_out;
+mtu_out[1] -> ICMPError($INSIDE_ADDR, unreachable, needfrag, PMTU $MTU, RATE 1000, DST_RATE 10) -> errors_in;
+
 // From inside. Later fragments have no ports, so packets are put together first, at most 262144 bytes at a time.
 from_inside[2] -> Strip(14) -> CheckIPHeader -> DropBroadcasts
     -> whole_inside :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64)
@@ -55,9 +71,9 @@ inward[2] -> ICMPError($INSIDE_ADDR, unreachable, port, RATE 1000, DST_RATE 10) 
 inward[3] -> Discard;
 inward[4] -> ICMPError($INSIDE_ADDR, unreachable, protocol, RATE 1000, DST_RATE 10) -> near;
 inward[5] -> to_inside;
-inward[6] -> kinds;
 inward[7] -> ttl_out :: DecIPTTL
     -> kinds :: IPClassifier(dst tcp port ftp, tcp or udp, icmp type echo, icmp, -);
+inward[6] -> kinds;
 ttl_out[1] -> ICMPError($INSIDE_ADDR, timeexceeded, RATE 1000, DST_RATE 10) -> near;
 kinds[0] -> ports :: FTPPortMapper(ftp, flows, 0) -> [0]ftp;
 kinds[1] -> [0]flows;
@@ -70,7 +86,7 @@ from_outside[2] -> Strip(14) -> CheckIPHeader -> DropBroadcasts
     -> own :: IPClassifier(src host $OUTSIDE_ADDR or src net $INSIDE_NET or not dst host $OUTSIDE_ADDR, -);
 own[0] -> Discard;
 own[1] -> whole_outside :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64)
-    -> outward :: IPClassifier(src tcp port ftp, tcp or udp, icmp type echo-reply, icmp type echo, icmp, -);
+    -> outward;
 whole_outside[1] -> ICMPError($OUTSIDE_ADDR, timeexceeded, reassembly, RATE 1000, DST_RATE 10) -> way;
 outward[0] -> [1]ftp;
 outward[1] -> [1]flows;
@@ -78,21 +94,4 @@ outward[2] -> [1]pings;
 outward[3] -> ICMPPingResponder -> way;
 outward[4] -> errors_in;
 outward[5] -> ICMPError($OUTSIDE_ADDR, unreachable, protocol, RATE 1000, DST_RATE 10) -> world;
-nobody :: ICMPError($OUTSIDE_ADDR, unreachable, port, RATE 1000, DST_RATE 10) -> world;
-flows[2] -> nobody; ftp[2] -> nobody;
-
-// To the world: beyond the outside network the way is by the provider's router. What is for the outside address itself comes
-// back from inside hosts that talk to each other by it (hairpinning), and is treated as if it came from outside.
-world :: IPClassifier(dst host $OUTSIDE_ADDR, -);
-flows[0] -> world; ftp[0] -> world; pings[0] -> world; errors_out -> world;
-world[0] -> outward;
-world[1] -> way :: StaticIPLookup($OUTSIDE_NET 0, 0/0 $PROVIDER 0) -> mtu_out :: IPFragmenter($MTU) -> [0]arp_out;
-mtu_out[1] -> ICMPError($INSIDE_ADDR, unreachable, needfrag, PMTU $MTU, RATE 1000, DST_RATE 10) -> errors_in;
-
-// To inside hosts. Errors about what came from outside are translated on their way back.
-to_inside :: DecIPTTL -> mtu_in :: IPFragmenter($MTU) -> [0]arp_in;
-flows[1] -> to_inside; ftp[1] -> to_inside; pings[1] -> to_inside; errors_in -> to_inside;
-to_inside[1] -> ICMPError($OUTSIDE_ADDR, timeexceeded, RATE 1000, DST_RATE 10) -> errors_out;
-mtu_in[1] -> ICMPError($OUTSIDE_ADDR, unreachable, needfrag, PMTU $MTU, RATE 1000, DST_RATE 10) -> errors_out;
-// From the gateway itself
-near :: IPFragmenter($MTU, HONOR_DF false) -> [0]arp_in;
+flows[2], ftp[2] -> ICMPError($OUTSIDE_ADDR, unreachable, port, RATE 1000, DST_RATE 10) -> world;

@@ -94,8 +94,22 @@ impl Source {
                 lang::load_bytes("<stdin>", &text, &options)
             }
         };
-        Ok(Loaded { sources: parsed.sources, graph: parsed.graph, diagnostics: parsed.diagnostics })
+        let loaded = Loaded { sources: parsed.sources, graph: parsed.graph, diagnostics: parsed.diagnostics };
+        let text = loaded.text();
+        let given = self.sort().1.into_iter().chain(self.set.iter().filter_map(|word| assignment(word)));
+        for (name, _) in given.filter(|(name, _)| !uses(&text, name)) {
+            errln!("warning: the configuration has no variable ${name}, so {name}=... changes nothing");
+        }
+        Ok(loaded)
     }
+}
+
+/// Whether a configuration names this variable.
+fn uses(text: &str, name: &str) -> bool {
+    text.split('$').skip(1).any(|rest| {
+        let rest = rest.strip_prefix('{').unwrap_or(rest).strip_prefix(name);
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
+    })
 }
 
 fn assignment(word: &str) -> Option<(String, String)> {

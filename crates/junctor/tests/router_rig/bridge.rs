@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lab::rig::{Cable, Rig};
 
-use crate::dut::{Dut, edited};
+use crate::dut::Dut;
 use crate::hosts::{iperf, ping, text};
 use crate::on_rig;
 
@@ -15,7 +15,7 @@ fn check_bridge(method: &str) {
     rig.b.ip("addr add 10.0.1.3/24 dev b0").unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let conf = std::fs::read_to_string(root.join("../../conf/bridge.click")).unwrap();
-    let dut = Dut::run(&rig, &edited(&conf.replace("eth0", "d0").replace("eth1", "d1"), method, &[]), &[]);
+    let dut = Dut::run(&rig, &conf, &["DEV0=d0", "DEV1=d1", &format!("METHOD={method}")]);
     // ARP is flooded; after that both stations are known.
     ping(&rig.a, "10.0.1.3", 56, "");
     ping(&rig.b, "10.0.1.2", 1400, "");

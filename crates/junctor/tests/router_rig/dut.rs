@@ -23,6 +23,12 @@ impl Dut {
     /// Runs a configuration that opens `d0` and `d1` in both directions, and waits until all four are open.
     /// `arguments` are further ones of the command.
     pub fn run(rig: &Rig, config: &str, arguments: &[&str]) -> Dut {
+        let each = |device| ["receives", "sends"].map(|action| (device, action));
+        Dut::run_until(rig, config, arguments, &["d0", "d1"].map(each).concat())
+    }
+
+    /// The same for one that opens what `opened` says.
+    pub fn run_until(rig: &Rig, config: &str, arguments: &[&str], opened: &[(&str, &str)]) -> Dut {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("dut.click").display().to_string();
         std::fs::write(&file, config).unwrap();
@@ -32,10 +38,8 @@ impl Dut {
         let mut dut = Dut { process, scratch };
         wait_for("the control socket", PATIENCE, || UnixStream::connect(&control).is_ok())
             .unwrap_or_else(|e| panic!("{e}; said:\n{}", dut.text()));
-        for device in ["d0", "d1"] {
-            for action in ["receives", "sends"] {
-                dut.says(&format!("{device}: {action} by"));
-            }
+        for (device, action) in opened {
+            dut.says(&format!("{device}: {action} by"));
         }
         dut
     }

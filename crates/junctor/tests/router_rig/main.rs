@@ -22,6 +22,7 @@ mod ready6;
 mod router;
 mod router6;
 mod shares;
+mod shipped;
 mod strangers;
 mod swap;
 mod twins;
