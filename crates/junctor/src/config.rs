@@ -153,3 +153,18 @@ pub(crate) fn registry(no_fuse: bool) -> engine::Registry {
     let registry = elements::registry();
     if no_fuse { registry.without_fusions() } else { registry }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::uses;
+
+    #[test]
+    fn variables_are_found_where_they_stand_whole() {
+        for text in ["a($X)", "a(${X})", "a(${X-5})", "$X:eth", "define($X 1);"] {
+            assert!(uses(text, "X"), "{text}");
+        }
+        for text in ["a($XY)", "a(X)", "$x", "${Y}X", ""] {
+            assert!(!uses(text, "X"), "{text}");
+        }
+    }
+}

@@ -2,7 +2,8 @@
 //! Elements that rewrite flows: network address and port translation.
 //!
 //! [`core`] is the rewriter that all classes are; a class adds what its packets look like and how long its mappings last.
-//! [`mappings`] are in a flow table, [`spec`] says how new ones are made, [`kind`] what a packet becomes by one.
+//! [`mappings`] are in a flow table, [`spec`] says how new ones are made, [`kind`] what a packet becomes by one. [`pool`] finds
+//! free ports and addresses.
 
 mod core;
 mod ftp_port_mapper;

@@ -290,17 +290,20 @@ impl Rx {
         }
         taken
     }
+
+    fn offered(&self, packets: u64) {
+        self.devices.offered[self.number].fetch_add(packets, Ordering::Relaxed);
+    }
 }
 
 impl RxQueue for Rx {
     /// Takes packets that have come at the rate.
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
         let rate = f64::from_bits(self.devices.rates[self.number].load(Ordering::Relaxed));
-        let offered = &self.devices.offered[self.number];
         if rate == 0.0 || rate.is_infinite() {
             (self.last, self.due) = (0.0, 0.0);
             let taken = if rate == 0.0 { 0 } else { self.take(batch, max) };
-            offered.fetch_add(taken as u64, Ordering::Relaxed);
+            self.offered(taken as u64);
             return taken;
         }
         let now = thread_seconds();
@@ -314,7 +317,7 @@ impl RxQueue for Rx {
         let waiting = self.due as usize;
         let taken = if waiting == 0 { 0 } else { self.take(batch, max.min(waiting)) };
         self.due -= taken as f64;
-        offered.fetch_add(taken as u64 + lost, Ordering::Relaxed);
+        self.offered(taken as u64 + lost);
         taken
     }
 
