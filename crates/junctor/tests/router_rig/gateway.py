@@ -115,7 +115,7 @@ def inside(own, other, gateway, outer, peer):
             assert tcp.connect_ex((address, 9)) == errno.ECONNREFUSED, address
         raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, 99)
         raw.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
-        raw.sendto(b"x", (address, 0))
+        raw.sendto(bytes(8), (address, 0))
         assert icmp_error(raw)[:2] == (3, 2), address
     assert asked(s, b"closed", peer) == repr((3, 3, outer)).encode()
     said("unreachable")
