@@ -45,7 +45,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, fmt};
 use sync::prefetch::prefetch;
 
 /// What tells flows apart. All fields in host order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowKey {
     /// IPv4 source address.
     pub src: u32,
@@ -59,6 +59,16 @@ pub struct FlowKey {
     pub proto: u8,
     /// Keeps equal addresses of separate worlds apart; 0 where there is one.
     pub zone: u16,
+}
+
+impl std::hash::Hash for FlowKey {
+    /// Two words at once; field by field costs several times as much.
+    #[inline]
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        let [addresses, ports] = self.words();
+        state.write_u64(addresses);
+        state.write_u64(ports);
+    }
 }
 
 impl FlowKey {
