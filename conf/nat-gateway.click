@@ -15,7 +15,7 @@ define($OUTSIDE eth0, $OUTSIDE_ADDR 192.0.2.1, $OUTSIDE_NET 192.0.2.0/24,
        $MTU 1500, $HOST_FLOWS 16384, $METHOD auto);
 
 // The interfaces' own Ethernet addresses; the others are for devices in memory.
-AddressInfo(outside $OUTSIDE:eth 02:00:00:00:00:02, inside $INSIDE:eth 02:00:00:00:00:01);
+AddressInfo(outside 02:00:00:00:00:02 $OUTSIDE:eth, inside 02:00:00:00:00:01 $INSIDE:eth);
 
 FromDevice($OUTSIDE, METHOD $METHOD) -> from_outside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 FromDevice($INSIDE, METHOD $METHOD) -> from_inside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
