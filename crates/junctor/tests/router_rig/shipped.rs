@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every configuration in `conf/` runs on interfaces whose names it gets as variables, with its own defaults for the rest, and
-//! carries traffic. `conf/nat-gateway.click` has a file of its own (`nat.rs`).
+//! Configurations in `conf/` run on interfaces whose names they get as variables, with their own defaults for the rest, and carry
+//! traffic. `conf/nat-gateway.click` has a file of its own (`nat.rs`), as have the routers.
 
 use std::path::Path;
 
@@ -34,31 +34,6 @@ pub fn conf(name: &str) -> String {
 fn run(rig: &Rig, name: &str, method: &str, more: &[&str]) -> Dut {
     let method = format!("METHOD={method}");
     Dut::run(rig, &conf(name), &[&["DEV0=d0", "DEV1=d1", &method], more].concat())
-}
-
-fn check_routers(method: &str) {
-    for name in ["ip-router.click", "ip-router-noqueue.click", "ip-router-host.click"] {
-        let rig = Rig::new(Cable::default()).unwrap();
-        rig.a.ip("addr add 18.26.4.2/24 dev a0").unwrap();
-        rig.a.ip("route add default via 18.26.4.24").unwrap();
-        rig.b.ip("addr add 18.26.7.2/24 dev b0").unwrap();
-        rig.b.ip("route add default via 18.26.7.1").unwrap();
-        let dut = run(&rig, name, method, &[]);
-        for (host, address) in [(&rig.a, "18.26.4.24"), (&rig.a, "18.26.7.2"), (&rig.b, "18.26.4.2")] {
-            ping(host, address, 56, "");
-            ping(host, address, 1400, "");
-        }
-        dut.stop();
-    }
-}
-
-fn check_router6(method: &str) {
-    let rig = crate::router6::rig(1500, 1500);
-    let dut = run(&rig, "ip6-router.click", method, &[]);
-    for (host, address) in [(&rig.a, "2001:db8:1::1"), (&rig.a, "2001:db8:2::2"), (&rig.b, "2001:db8:1::2")] {
-        ping(host, address, 56, "-6");
-    }
-    dut.stop();
 }
 
 fn check_bridges(method: &str) {
@@ -100,8 +75,6 @@ fn check_pipeline(method: &str) {
 }
 
 on_rig! {
-    shipped_routers needs ["ping", "ethtool"] => check_routers;
-    shipped_router6 needs ["ping", "ethtool"] => check_router6;
     shipped_bridges needs ["ping", "ethtool"] => check_bridges;
     shipped_pipeline needs ["ethtool"] => check_pipeline;
 }
