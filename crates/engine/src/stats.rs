@@ -59,6 +59,7 @@ stats! {
     DEVICE_PACKETS Counter "device.packets" "packets" "Packets that came from the device or went to it.";
     DEVICE_BYTES Counter "device.bytes" "bytes" "Bytes that came from the device or went to it.";
     DEVICE_MISSED Counter "device.missed" "packets" "Packets that the device or the kernel lost before they were fetched.";
+    DEVICE_COMPLETED Counter "device.checksums_completed" "packets" "Packets whose checksum the sender had left to hardware, and which were completed.";
     DEVICE_NO_MEMORY Counter "device.no_memory" "times" "Times for which there was no free frame to receive into.";
 }
 

@@ -416,11 +416,13 @@ pub struct Cable {
     pub queues: usize,
     /// Leave checksums unfinished and segments joined at the host's end, as a virtual interface does by itself.
     pub offloads: bool,
+    /// Leave every setting of the interfaces as the kernel made it, which `offloads` is part of.
+    pub untouched: bool,
 }
 
 impl Default for Cable {
     fn default() -> Self {
-        Cable { mtu: 1500, queues: 1, offloads: false }
+        Cable { mtu: 1500, queues: 1, offloads: false, untouched: false }
     }
 }
 
@@ -442,12 +444,14 @@ impl Cable {
              peer name {host_end} mtu {mtu} numrxqueues {queues} numtxqueues {queues} netns {}",
             host.name
         ))?;
-        if !self.offloads {
+        if !self.offloads && !self.untouched {
             let off = ["ethtool", "-K", host_end, "tx", "off", "tso", "off", "gso", "off"];
             host.run(&off)?;
             dut.run(&["ethtool", "-K", dut_end, "tx", "off", "tso", "off", "gso", "off"])?;
         }
-        host.run(&["ethtool", "-K", host_end, "gro", "on"])?;
+        if !self.untouched {
+            host.run(&["ethtool", "-K", host_end, "gro", "on"])?;
+        }
         host.ask_patiently(host_end)?;
         host.ip(&format!("link set {host_end} up"))?;
         dut.ip(&format!("link set {dut_end} up"))?;
@@ -543,7 +547,7 @@ mod tests {
         if skip("hosts_reach_each_other_through_the_kernel_and_leave_nothing") {
             return;
         }
-        let rig = Rig::new(Cable { mtu: 9000, queues: 2, offloads: false }).unwrap();
+        let rig = Rig::new(Cable { mtu: 9000, queues: 2, ..Cable::default() }).unwrap();
         rig.address_hosts().unwrap();
         rig.route_by_kernel().unwrap();
         rig.a.run(&["ping", "-c1", "-W60", "-s8000", "-Mdo", "10.0.2.2"]).unwrap();

@@ -101,6 +101,8 @@ pub struct QueueStats {
     pub bytes: u64,
     /// Packets that the kernel or the wire dropped before we could take them.
     pub missed: u64,
+    /// Packets received whose checksum the sender had left to hardware, and which we completed.
+    pub completed: u64,
     /// Packets that could not be moved for want of memory.
     pub no_memory: u64,
     /// Packets the device refused for another reason (too long, link down).

@@ -17,9 +17,11 @@
 //!
 //! Frames beyond one buffer arrive in pieces, which are joined in a jumbo frame at this port.
 //!
-//! Traps that this driver knows: virtual cables deliver what is *redirected* into them only when NAPI is on at the
-//! other end (generic receive offload on, or XDP attached there); their transmit checksum offload must be off at the
-//! other end, because XDP has no way to say that a checksum is unfinished (`ethtool -K PEER tx off`).
+//! Traps that this driver knows. Virtual cables deliver what is *redirected* into them only when NAPI is on at the
+//! other end (generic receive offload on, or XDP attached there). Their senders leave checksums unfinished, and XDP does not say
+//! so: [`partial`](crate::partial) finds and completes them. A VLAN tag that the kernel or the card keeps beside the frame is put
+//! back by the XDP program, which needs Linux 6.8 and the driver's own hook; the generic hook loses such tags. The generic hook also
+//! hands over joined TCP segments, which are taken apart here.
 
 mod rings;
 mod rx;
@@ -98,12 +100,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Hook {
     fn attach(ifindex: u32, queues: usize, generic: bool) -> io::Result<Hook> {
         let map = XskMap::new(queues as u32)?;
-        // A program that copes with several buffers allows jumbo frames; a driver that knows only one takes the other.
-        let with = |frags| {
-            let program = bpf::redirect_program(&map, frags)?;
+        let with = |frags, tags| {
+            let program = bpf::redirect_program(&map, frags, tags)?;
             bpf::attach_xdp(&program, ifindex, generic)
         };
-        let link = with(true).or_else(|first| with(false).map_err(|_| first))?;
+        // A program that copes with several buffers allows jumbo frames; a driver that knows only one takes the other. One that
+        // puts tags back must belong to the interface, which older kernels and the generic hook refuse.
+        let tags = bpf::tag_function().filter(|_| !generic).map(|function| (function, ifindex));
+        let plain = || with(true, None).or_else(|first| with(false, None).map_err(|_| first));
+        let link = match tags {
+            Some(_) => with(true, tags).or_else(|_| with(false, tags)).or_else(|_| plain())?,
+            None => plain()?,
+        };
         Ok(Hook { ifindex, map, _link: link })
     }
 }
@@ -143,9 +151,7 @@ impl XdpDevice {
         let mut text = format!("AF_XDP {}", if generic { "generic" } else { "native" });
         text += if binding.zero_copy { " zero-copy" } else { " copy" };
         text += &format!(", {queues} queue{}, driver {driver}", if queues == 1 { "" } else { "s" });
-        // XDP cannot say that a checksum is unfinished, and the sender is at the other end.
-        let peer = if driver == "veth" { "its peer needs `ethtool -K PEER tx off`" } else { "" };
-        let notes: Vec<&str> = [note.as_str(), peer, why].into_iter().filter(|n| !n.is_empty()).collect();
+        let notes: Vec<&str> = [note.as_str(), why].into_iter().filter(|n| !n.is_empty()).collect();
         if !notes.is_empty() {
             text += &format!(" ({})", notes.join("; "));
         }
@@ -344,6 +350,12 @@ impl Shared {
         let (rx, tx) = socket::open(&self.setup, ifindex, queue as u32, self.binding, base.as_deref())?;
         *lock(&self.slots[queue]) = Slot { core: Arc::downgrade(&rx.core), rx: Some(rx), tx: Some(tx) };
         Ok(())
+    }
+
+    /// The MTU, if frames may come whose sender has left something to hardware.
+    fn unfinished(&self) -> Option<usize> {
+        let (interfaces, name) = (&self.watch.interfaces, self.watch.name());
+        interfaces.leaves_checksums(name).then(|| interfaces.mtu(name).unwrap_or(1500))
     }
 
     /// Whether a half must be replaced: its interface has gone or has been replaced by another of its name.

@@ -6,11 +6,15 @@
 //! crash leaves nothing behind.
 
 pub(crate) mod asm;
+mod btf;
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use crate::sys::Map;
+
+use asm::{Assembler, If, Op, Reg, Size};
 
 const MAP_CREATE: i32 = 0;
 const MAP_UPDATE: i32 = 2;
@@ -26,6 +30,7 @@ const PROG_TYPE_CLASSIFIER: u32 = 3;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 const ATTACH_TCX_INGRESS: u32 = 46;
+const ATTACH_TCX_EGRESS: u32 = 47;
 /// The program copes with frames in several buffers.
 const PROG_FRAGS: u32 = 1 << 5;
 
@@ -164,6 +169,18 @@ pub(crate) fn load_xdp(code: &[Instruction], name: &str) -> io::Result<OwnedFd> 
 }
 
 fn load(kind: u32, code: &[Instruction], flags: u32, attach: u32, name: &str) -> io::Result<OwnedFd> {
+    load_bound(kind, code, flags, attach, name, 0)
+}
+
+/// The same for a program that belongs to one interface, unless that is 0.
+fn load_bound(
+    kind: u32,
+    code: &[Instruction],
+    flags: u32,
+    attach: u32,
+    name: &str,
+    ifindex: u32,
+) -> io::Result<OwnedFd> {
     let license = c"Dual MIT/GPL";
     let mut attributes = ProgLoad {
         kind,
@@ -171,6 +188,7 @@ fn load(kind: u32, code: &[Instruction], flags: u32, attach: u32, name: &str) ->
         code: code.as_ptr() as u64,
         license: license.as_ptr() as u64,
         flags,
+        ifindex,
         expected_attach_type: attach,
         ..Default::default()
     };
@@ -179,20 +197,72 @@ fn load(kind: u32, code: &[Instruction], flags: u32, attach: u32, name: &str) ->
     unsafe { call(PROG_LOAD, &attributes) }.map(owned)
 }
 
+/// The kernel's function that tells of a VLAN tag kept beside a frame, by its number in the kernel's own type information
+/// (Linux 6.8).
+pub(crate) fn tag_function() -> Option<u32> {
+    static FOUND: OnceLock<Option<u32>> = OnceLock::new();
+    *FOUND.get_or_init(|| btf::function("bpf_xdp_metadata_rx_vlan_tag"))
+}
+
 /// The XDP program: redirect to the socket of the packet's receive queue, and let the kernel have it where there is
-/// none.
-pub(crate) fn redirect_program(map: &XskMap, frags: bool) -> io::Result<OwnedFd> {
+/// none. With `tags`, the [function](tag_function) that tells of a tag and the interface to ask it of, a VLAN tag that is kept beside
+/// the frame is put into it first.
+pub(crate) fn redirect_program(map: &XskMap, frags: bool, tags: Option<(u32, u32)>) -> io::Result<OwnedFd> {
     const XDP_PASS: i32 = 2;
     const REDIRECT_MAP: i32 = 51;
-    let code = [
-        instruction(0x61, 0x12, 16, 0),                // r2 = context.rx_queue_index
-        instruction(0x18, 0x11, 0, map.0.as_raw_fd()), // r1 = map, in two words
-        instruction(0, 0, 0, 0),
-        instruction(0xb7, 0x03, 0, XDP_PASS), // r3 = what to do without an entry
-        instruction(0x85, 0, 0, REDIRECT_MAP), // r0 = bpf_redirect_map(r1, r2, r3)
-        instruction(0x95, 0, 0, 0),           // return r0
-    ];
-    load(PROG_TYPE_XDP, &code, if frags { PROG_FRAGS } else { 0 }, ATTACH_XDP, "junctor_xsk")
+    const DEV_BOUND_ONLY: u32 = 1 << 6;
+    const QUEUE: usize = 16;
+    let mut asm = Assembler::default();
+    asm.set(Reg::R6, Reg::R1);
+    if let Some((function, _)) = tags {
+        insert_tag(&mut asm, function);
+    }
+    asm.load(Size::Word, Reg::R2, (Reg::R6, QUEUE));
+    asm.map(Reg::R1, &map.0);
+    asm.set(Reg::R3, XDP_PASS);
+    asm.call(REDIRECT_MAP);
+    asm.end();
+    let flags = if frags { PROG_FRAGS } else { 0 } | if tags.is_some() { DEV_BOUND_ONLY } else { 0 };
+    let bound = tags.map_or(0, |(_, ifindex)| ifindex);
+    load_bound(PROG_TYPE_XDP, &asm.finish(), flags, ATTACH_XDP, "junctor_xsk", bound)
+}
+
+/// Puts the tag of the frame whose context is in R6 between its addresses and its type. A frame without room in front is dropped.
+fn insert_tag(asm: &mut Assembler, function: u32) {
+    const XDP_DROP: i32 = 1;
+    const ADJUST_HEAD: i32 = 44;
+    let (protocol, tag) = (-8, -16);
+    let (untagged, lost, tagged) = (asm.label(), asm.label(), asm.label());
+    for (register, at) in [(Reg::R2, protocol), (Reg::R3, tag)] {
+        asm.set(register, Reg::R10);
+        asm.op(Op::Add, register, at);
+    }
+    asm.set(Reg::R0, 0);
+    asm.put_aside(1, Reg::R0);
+    asm.put_aside(2, Reg::R0);
+    asm.call_kernel(function);
+    asm.jump_if(Reg::R0, If::NotEqual, 0, untagged);
+    asm.set(Reg::R1, Reg::R6);
+    asm.set(Reg::R2, -4);
+    asm.call(ADJUST_HEAD);
+    asm.jump_if(Reg::R0, If::NotEqual, 0, lost);
+    asm.load(Size::Word, Reg::R2, (Reg::R6, 0));
+    asm.load(Size::Word, Reg::R3, (Reg::R6, 4));
+    asm.set(Reg::R4, Reg::R2);
+    asm.op(Op::Add, Reg::R4, 18);
+    asm.jump_if(Reg::R4, If::Greater, Reg::R3, lost);
+    asm.copy((Reg::R2, 0), (Reg::R2, 4), 12, Reg::R5);
+    // The protocol stands in network order, the tag in this machine's.
+    asm.take_back(1, Reg::R5);
+    asm.store(Size::Half, (Reg::R2, 12), Reg::R5);
+    asm.take_back(2, Reg::R5);
+    asm.network_order(Reg::R5, 16);
+    asm.store(Size::Half, (Reg::R2, 14), Reg::R5);
+    asm.jump(tagged);
+    asm.place(lost);
+    asm.exit(XDP_DROP);
+    asm.place(untagged);
+    asm.place(tagged);
 }
 
 /// Attaches an XDP program to an interface until the result is dropped.
@@ -209,6 +279,32 @@ pub(crate) fn swallow(ifindex: u32) -> io::Result<OwnedFd> {
     let code = [instruction(0xb7, 0, 0, TCX_DROP), instruction(0x95, 0, 0, 0)];
     let program = load(PROG_TYPE_CLASSIFIER, &code, 0, ATTACH_TCX_INGRESS, "junctor_swallow")?;
     link(&program, ifindex, ATTACH_TCX_INGRESS, 0)
+}
+
+/// Tags all that the kernel sends from an interface (innermost tag first), and untags what it receives, until the results are
+/// dropped.
+pub(crate) fn tagger(ifindex: u32, tags: &[(u16, u16)]) -> io::Result<[OwnedFd; 2]> {
+    const TCX_NEXT: i32 = -1;
+    const PUSH: i32 = 18;
+    const POP: i32 = 19;
+    let attach = |at: u32, step: &dyn Fn(&mut Assembler, (u16, u16))| {
+        let mut asm = Assembler::default();
+        asm.set(Reg::R6, Reg::R1);
+        for tag in tags {
+            asm.set(Reg::R1, Reg::R6);
+            step(&mut asm, *tag);
+        }
+        asm.exit(TCX_NEXT);
+        let program = load(PROG_TYPE_CLASSIFIER, &asm.finish(), 0, at, "junctor_tags")?;
+        link(&program, ifindex, at, 0)
+    };
+    let egress = attach(ATTACH_TCX_EGRESS, &|asm, (protocol, tag)| {
+        asm.set(Reg::R2, i32::from(protocol.to_be()));
+        asm.set(Reg::R3, i32::from(tag));
+        asm.call(PUSH);
+    })?;
+    let ingress = attach(ATTACH_TCX_INGRESS, &|asm, _| asm.call(POP))?;
+    Ok([egress, ingress])
 }
 
 fn link(program: &OwnedFd, ifindex: u32, attach_type: u32, flags: u32) -> io::Result<OwnedFd> {

@@ -8,6 +8,7 @@
 //! * [`pcap`]: capture files;
 //! * [`tap`]: interfaces of the kernel whose other end we are;
 //! * [`raw_ip`]: what this host's stack delivers of one IP protocol;
+//! * [`partial`]: checksums that a sender left unfinished, where nobody says so;
 //! * [`plain`]: a packet socket as a simple program has it, to compare with;
 //! * [`af_packet`]: any network interface, by packet sockets;
 //! * [`af_xdp`]: network interfaces whose driver has an XDP hook, without a copy of ours.
@@ -20,6 +21,7 @@ mod link;
 pub mod live;
 pub mod memory;
 mod offload;
+pub mod partial;
 pub mod pcap;
 pub mod plain;
 mod provider;

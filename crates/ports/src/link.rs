@@ -146,9 +146,17 @@ impl Interfaces {
     pub(crate) fn driver(&self, name: &str) -> Option<String> {
         // struct ethtool_drvinfo: command, then char driver[32], ...; 196 bytes.
         let words = self.ethtool::<49>(name, ETHTOOL_GDRVINFO).ok()?;
-        let bytes: Vec<u8> =
-            words[1..9].iter().flat_map(|w| w.to_ne_bytes()).take_while(|b| *b != 0).collect();
-        String::from_utf8(bytes).ok().filter(|s| !s.is_empty())
+        text(&words[1..9])
+    }
+
+    /// Whether frames may arrive whose checksums their sender left to hardware that is not there: at the kernel's own
+    /// interfaces, which sit on no bus, and at those of a hypervisor.
+    pub(crate) fn leaves_checksums(&self, name: &str) -> bool {
+        const HYPERVISORS: [&str; 6] = ["virtio_net", "vif", "xen_netfront", "hv_netvsc", "vmxnet3", "tun"];
+        let Ok(words) = self.ethtool::<49>(name, ETHTOOL_GDRVINFO) else { return true };
+        // Behind the command come the driver, its version, the firmware's, and the bus, of 32 bytes each.
+        let on_no_bus = words[25].to_ne_bytes()[0] == 0;
+        on_no_bus || text(&words[1..9]).is_some_and(|driver| HYPERVISORS.contains(&&*driver))
     }
 
     /// Receive and transmit queues in use.
@@ -175,6 +183,12 @@ impl Interfaces {
         };
         Error::new(name, "no such network interface", mend)
     }
+}
+
+/// A text that ends with a zero or with the words.
+fn text(words: &[u32]) -> Option<String> {
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).take_while(|b| *b != 0).collect();
+    String::from_utf8(bytes).ok().filter(|s| !s.is_empty())
 }
 
 fn request_for(name: &str) -> io::Result<libc::ifreq> {
@@ -351,6 +365,7 @@ mod tests {
         assert_eq!(interfaces.hardware("lo").unwrap(), ([0; 6], libc::ARPHRD_LOOPBACK));
         assert!(names().contains(&"lo".to_owned()));
         assert_eq!(interfaces.queues("lo"), (1, 1));
+        assert!(interfaces.leaves_checksums("lo"));
     }
 
     #[test]

@@ -77,6 +77,23 @@ impl Sink {
     }
 }
 
+/// Puts VLAN tags on whatever the kernel sends from an interface and takes them off whatever it receives there, for as long as it
+/// lives. The outermost tag is kept beside the frame, as the kernel's own VLAN interfaces do.
+#[derive(Debug)]
+pub struct Tagger {
+    _links: [OwnedFd; 2],
+}
+
+impl Tagger {
+    /// Of interface `name`: TPID and tag, the innermost first.
+    ///
+    /// # Errors
+    /// No such interface, no permission, or a kernel before 6.6.
+    pub fn new(name: &str, tags: &[(u16, u16)]) -> io::Result<Tagger> {
+        Ok(Tagger { _links: bpf::tagger(Interfaces::new()?.index(name)?, tags)? })
+    }
+}
+
 /// Counts and drops whatever an interface with one receive queue receives, in its driver's own hook: nothing costs a receiver less.
 #[derive(Debug)]
 pub struct HookSink {

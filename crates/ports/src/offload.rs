@@ -76,11 +76,21 @@ pub(crate) fn finish_checksum(frame: &mut [u8], what: &Unfinished) -> bool {
     let (start, offset) = (usize::from(what.checksum_start), usize::from(what.checksum_offset));
     let Some(segment) = frame.get_mut(start..) else { return false };
     const UDP_CHECKSUM_AT: usize = 6;
+    const SCTP_CHECKSUM_AT: usize = 8;
+    if offset == SCTP_CHECKSUM_AT && segment.len() >= 12 {
+        segment[8..12].fill(0);
+        let crc = wire::crc32c::of(segment);
+        segment[8..12].copy_from_slice(&crc.to_le_bytes());
+        return true;
+    }
     let checksum = as_written(fold(add(0, segment)), offset == UDP_CHECKSUM_AT);
     let Some(field) = segment.get_mut(offset..offset + 2) else { return false };
     field.copy_from_slice(&checksum.to_be_bytes());
     true
 }
+
+/// Bytes of the link header of Ethernet; interfaces without link header have 0.
+pub(crate) const ETHERNET: usize = 14;
 
 /// Where the headers of a frame lie.
 #[derive(Clone, Copy, Debug)]
@@ -93,9 +103,13 @@ struct Headers {
 
 /// Finds the headers of a joined frame. The transport header's place is the kernel's word, which must agree with the
 /// network header where that says it too; tunnelled segments do not and are refused.
-fn headers(frame: &[u8], what: &Unfinished) -> Option<Headers> {
-    let mut network = 14;
-    let mut ether_type = u16::from_be_bytes(*frame.get(12..)?.first_chunk()?);
+fn headers(frame: &[u8], link: usize, what: &Unfinished) -> Option<Headers> {
+    let mut network = link;
+    let mut ether_type = match link {
+        ETHERNET => u16::from_be_bytes(*frame.get(12..)?.first_chunk()?),
+        _ if frame.get(link)? >> 4 == 6 => 0x86dd,
+        _ => 0x0800,
+    };
     while matches!(ether_type, 0x8100 | 0x88a8) {
         ether_type = u16::from_be_bytes(*frame.get(network + 2..)?.first_chunk()?);
         network += 4;
@@ -140,11 +154,12 @@ pub(crate) enum Unsplit {
 /// Takes a joined frame apart into the segments that its sender meant, each complete.
 pub(crate) fn split(
     frame: &[u8],
+    link: usize,
     what: &Unfinished,
     headroom: usize,
     mut emit: impl FnMut(Packet),
-) -> Result<(), Unsplit> {
-    let at = headers(frame, what).ok_or(Unsplit::Unknown)?;
+) -> Result<usize, Unsplit> {
+    let at = headers(frame, link, what).ok_or(Unsplit::Unknown)?;
     let payload = &frame[at.payload..];
     let size = usize::from(what.segment_len);
     let count = payload.len().div_ceil(size);
@@ -156,7 +171,34 @@ pub(crate) fn split(
         finish_segment(bytes, &at, what.gso_type == GSO_UDP_L4, i, size, i + 1 == count);
         emit(packet);
     }
-    Ok(())
+    Ok(count)
+}
+
+/// What is missing in a TCP segment that is longer than the interface's MTU, which only one that its sender joined can be: where nobody
+/// says how long its parts were, they are as long as the MTU allows.
+pub(crate) fn joined_tcp(frame: &[u8], mtu: usize) -> Option<Unfinished> {
+    const TCP: u8 = 6;
+    let mut network = ETHERNET;
+    while matches!(frame.get(network - 2..)?.first_chunk()?, [0x81, 0x00] | [0x88, 0xa8]) {
+        network += 4;
+    }
+    let (gso_type, transport) = match frame.get(network..)? {
+        [first, _, _, _, _, _, _, _, _, TCP, ..] if first >> 4 == 4 => {
+            (GSO_TCP4, network + usize::from(first & 15) * 4)
+        }
+        [first, _, _, _, _, _, TCP, ..] if first >> 4 == 6 => (GSO_TCP6, network + 40),
+        _ => return None,
+    };
+    let payload = transport + usize::from(frame.get(transport + 12)? >> 4) * 4;
+    let segment_len = mtu.checked_sub(payload - network)?;
+    Some(Unfinished {
+        flags: NEEDS_CHECKSUM,
+        gso_type,
+        header_len: 0,
+        segment_len: segment_len as u16,
+        checksum_start: transport as u16,
+        checksum_offset: 16,
+    })
 }
 
 fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
@@ -278,7 +320,7 @@ mod tests {
                 let start = usize::from(what.checksum_start);
                 let header = start + if udp { 8 } else { 32 };
                 let mut segments = Vec::new();
-                split(&f, &what, 128, |p| segments.push(p.data().to_vec())).unwrap();
+                split(&f, ETHERNET, &what, 128, |p| segments.push(p.data().to_vec())).unwrap();
                 assert_eq!(segments.len(), payload.div_ceil(1000));
                 let joined: Vec<u8> = segments.iter().flat_map(|s| s[header..].to_vec()).collect();
                 assert_eq!(joined, f[header..]);
@@ -338,10 +380,10 @@ mod tests {
             Unfinished { checksum_start: 60000, ..what },
         ];
         for case in cases {
-            assert_eq!(split(&f, &case, 0, |_| ()), Err(Unsplit::Unknown), "{case:?}");
+            assert_eq!(split(&f, ETHERNET, &case, 0, |_| ()).map(drop), Err(Unsplit::Unknown), "{case:?}");
         }
         for cut in 0..66 {
-            assert_eq!(split(&f[..cut], &what, 0, |_| ()), Err(Unsplit::Unknown));
+            assert_eq!(split(&f[..cut], ETHERNET, &what, 0, |_| ()).map(drop), Err(Unsplit::Unknown));
         }
         let mut short = f.clone();
         assert!(!finish_checksum(&mut short[..20], &what));

@@ -3,7 +3,8 @@
 //! with headers of our making.
 //!
 //! The kernel hands every raw socket a copy of each packet for its protocol, reassembled, behind its own processing:
-//! a socket steals nothing. On what is sent the kernel sets total length and checksum, and source and identification
+//! a socket steals nothing. What comes from this host itself, or over a virtual interface, has an unfinished checksum, which
+//! is completed here. On what is sent the kernel sets total length and checksum, and source and identification
 //! where they are zero (raw(7)); it never fragments. One packet moves per system call.
 //!
 //! A port (or a GRE key, or an ICMP identifier) restricts what is received, by a filter in the kernel, and reserves
@@ -20,6 +21,7 @@ use packet::{Batch, HEADROOM, Packet, anno};
 use wire::Protocol;
 
 use crate::memory::Taken;
+use crate::partial;
 use crate::sys::{self, Counters};
 
 /// Bytes of each packet received unless asked otherwise.
@@ -262,6 +264,9 @@ impl RxQueue for RawRx {
             };
             packet.trim(self.snaplen - len.min(self.snaplen));
             packet.set_anno_u32(anno::EXTRA_LENGTH, len.saturating_sub(self.snaplen) as u32);
+            if len <= self.snaplen && partial::complete(packet.data_mut(), partial::Front::Ip) {
+                self.counters.completed(1);
+            }
             bytes += len;
             n += 1;
             batch.push(packet);

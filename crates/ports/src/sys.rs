@@ -234,6 +234,7 @@ pub(crate) fn wall_clock_ns() -> u64 {
 pub(crate) struct Counters {
     packets: AtomicU64,
     bytes: AtomicU64,
+    completed: AtomicU64,
     no_memory: AtomicU64,
     errors: AtomicU64,
 }
@@ -249,6 +250,10 @@ impl Counters {
         add(&self.bytes, bytes as u64);
     }
 
+    pub(crate) fn completed(&self, n: usize) {
+        add(&self.completed, n as u64);
+    }
+
     pub(crate) fn no_memory(&self, n: usize) {
         add(&self.no_memory, n as u64);
     }
@@ -261,6 +266,7 @@ impl Counters {
         packet::port::QueueStats {
             packets: self.packets.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
+            completed: self.completed.load(Ordering::Relaxed),
             no_memory: self.no_memory.load(Ordering::Relaxed),
             errors: self.errors.load(Ordering::Relaxed),
             ..Default::default()

@@ -193,9 +193,12 @@ fn attach(name: &str, kind: Kind, multi_queue: bool) -> io::Result<(OwnedFd, Str
         flags |= libc::IFF_MULTI_QUEUE;
     }
     ifreq.ifr_ifru.ifru_flags = flags as i16;
-    // SAFETY: the request reads and writes the `ifreq`, whose name the kernel keeps terminated by a zero.
+    // SAFETY: the first request reads and writes the `ifreq`, whose name the kernel keeps terminated by a zero; the second takes
+    // a number.
     let name = unsafe {
         check(libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF as _, &raw mut ifreq))?;
+        // A persistent tap may remember that its former user took unfinished checksums and joined segments.
+        check(libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD as _, 0 as libc::c_ulong))?;
         CStr::from_ptr(ifreq.ifr_name.as_ptr()).to_string_lossy().into_owned()
     };
     Ok((tun.into(), name))

@@ -140,7 +140,7 @@ fn check_filters() {
     }
 }
 
-const JUMBO: Cable = Cable { mtu: 9000, queues: 1, offloads: false };
+const JUMBO: Cable = Cable { mtu: 9000, queues: 1, offloads: false, untouched: false };
 
 on_rig! {
     af_packet_forwards_every_byte => check_forwarding("AF_PACKET", Cable::default(), &frames((60..1515).step_by(13)));

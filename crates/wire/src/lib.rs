@@ -40,6 +40,7 @@ pub mod addr;
 pub mod arp;
 pub mod checksum;
 pub mod compose;
+pub mod crc32c;
 pub mod dump;
 mod error;
 pub mod ethernet;

@@ -14,8 +14,8 @@ const RX: &[Handler] = from_device::HANDLERS;
 
 /// FromDevice's handlers, and what was sent.
 pub const HANDLERS: &[Handler] = &[
-    RX[0], RX[1], RX[2], RX[3], RX[4], RX[5], RX[6], RX[7], RX[8], RX[9], RX[10], RX[11], RX[12], SENT,
-    SENT_BYTES,
+    RX[0], RX[1], RX[2], RX[3], RX[4], RX[5], RX[6], RX[7], RX[8], RX[9], RX[10], RX[11], RX[12], RX[13],
+    SENT, SENT_BYTES,
 ];
 const SENT: Handler = Handler::read("sent");
 const SENT_BYTES: Handler = Handler::read("sent_bytes");

@@ -40,6 +40,8 @@
 //! **Handlers**
 //! * `count`, `byte_count` read: packets and bytes received. `reset_counts` write: sets the counts to zero.
 //! * `kernel_drops` read: packets that the kernel or the device lost before we could take them.
+//! * `checksums_completed` read: packets whose sender left the transport checksum to hardware that is not there, as hosts at virtual
+//!   interfaces do, and which were completed here.
 //! * `no_memory` read: packets lost for want of packet memory.
 //! * `active` read/write.
 //! * `driver`, `mac`, `mtu`, `queues`, `encap` read: the device as it was opened.
@@ -91,6 +93,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     READS[4],
     READS[5],
     READS[6],
+    Handler::sum("checksums_completed"),
 ];
 
 /// The descriptor.
@@ -148,6 +151,7 @@ impl FromDevice {
         for stats in self.queues.iter().map(|q| q.stats()) {
             sum.missed += stats.missed;
             sum.no_memory += stats.no_memory;
+            sum.completed += stats.completed;
         }
         sum
     }
@@ -366,6 +370,7 @@ impl Element for FromDevice {
             "count" => self.count.to_string(),
             "byte_count" => self.bytes.to_string(),
             "kernel_drops" => (self.queue_stats().missed - self.before.missed).to_string(),
+            "checksums_completed" => (self.queue_stats().completed - self.before.completed).to_string(),
             "no_memory" => (self.queue_stats().no_memory - self.before.no_memory).to_string(),
             _ => self.config.active.to_string(),
         })
@@ -376,6 +381,7 @@ impl Element for FromDevice {
         put(&stats::DEVICE_PACKETS, self.count);
         put(&stats::DEVICE_BYTES, self.bytes);
         put(&stats::DEVICE_MISSED, of_queues.missed.saturating_sub(self.before.missed));
+        put(&stats::DEVICE_COMPLETED, of_queues.completed.saturating_sub(self.before.completed));
         put(&stats::DEVICE_NO_MEMORY, of_queues.no_memory.saturating_sub(self.before.no_memory));
     }
 
@@ -408,6 +414,7 @@ impl Element for FromDevice {
             self.watch = watch;
             self.before.missed += old.before.missed;
             self.before.no_memory += old.before.no_memory;
+            self.before.completed += old.before.completed;
         }
         true
     }

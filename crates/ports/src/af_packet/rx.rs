@@ -106,9 +106,8 @@ impl Ring {
         let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         let set = |name, value: i32| sys::set_option(&socket, libc::SOL_PACKET, name, &value);
         set(PACKET_VERSION, TPACKET_V3)?;
-        if shared.ethernet {
-            set(PACKET_VNET_HDR, 1)?;
-        }
+        // What a frame lacks, and how it was joined: the status word's TP_STATUS_CSUMNOTREADY says only that it lacks something.
+        set(PACKET_VNET_HDR, 1)?;
         if !options.outbound {
             // Linux 4.20; older ones are filtered by packet type below.
             let _ = set(PACKET_IGNORE_OUTGOING, 1);
@@ -369,8 +368,7 @@ fn take(ring: &mut Ring, how: &How<'_>, batch: &mut Batch, max: usize) {
         };
         let kind = packet_type(header.address.sll_pkttype);
         if kind != PacketType::Outgoing || how.options.outbound {
-            let what = if how.ethernet { ring.unfinished(&header) } else { Unfinished::default() };
-            take_frame(&header, bytes, &what, kind, how, batch);
+            take_frame(&header, bytes, &ring.unfinished(&header), kind, how, batch);
         }
         ring.advance(&header);
     }
@@ -421,8 +419,9 @@ fn take_frame(
         batch.push(packet);
     };
     if what.is_joined() {
-        match offload::split(bytes, what, options.headroom(), |packet| finish(packet, 0)) {
-            Ok(()) => {}
+        let link = if how.ethernet { offload::ETHERNET } else { 0 };
+        match offload::split(bytes, link, what, options.headroom(), |packet| finish(packet, 0)) {
+            Ok(segments) => counters.completed(segments),
             Err(Unsplit::Unknown) => counters.errors(1),
             Err(Unsplit::NoMemory) => counters.no_memory(1),
         }
@@ -431,8 +430,12 @@ fn take_frame(
     let Some(mut packet) = Packet::copy_with_headroom(options.headroom(), bytes) else {
         return counters.no_memory(1);
     };
-    if !what.is_finished() && !offload::finish_checksum(packet.data_mut(), what) {
-        counters.errors(1);
+    if !what.is_finished() {
+        if cut == 0 && offload::finish_checksum(packet.data_mut(), what) {
+            counters.completed(1);
+        } else {
+            counters.errors(1);
+        }
     }
     finish(packet, cut);
 }

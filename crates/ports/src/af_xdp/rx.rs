@@ -13,10 +13,15 @@ use super::socket::RxHalf;
 use super::{Shared, lock};
 use crate::link::Pace;
 use crate::memory::Taken;
+use crate::offload::{self, Unsplit};
+use crate::partial::{self, Front};
 use crate::sys::{self, Counters, Doorbell};
 
 /// Entries that make a refill worth its store.
 const REFILL: u32 = 64;
+
+/// VLAN tags that do not count as payload: two.
+const STACKED_TAGS: usize = 8;
 
 // SAFETY: six integers.
 unsafe impl sys::Plain for xdp_statistics {}
@@ -33,6 +38,8 @@ pub(super) struct XdpRx {
     mac: [u8; 6],
     address_pace: Pace,
     snaplen: usize,
+    /// Frames may come with checksums unfinished; and the MTU, beyond which a frame must have been joined.
+    unfinished: Option<usize>,
     busy_poll: bool,
     pace: Pace,
     counters: Counters,
@@ -58,6 +65,7 @@ impl XdpRx {
             mac,
             address_pace: Pace::default(),
             snaplen,
+            unfinished: shared.unfinished(),
             busy_poll: shared.setup.busy_poll_us.is_some(),
             pace: Pace::default(),
             counters: Counters::default(),
@@ -106,7 +114,51 @@ impl XdpRx {
             self.half = Some(half);
             let name = self.shared.watch.name();
             self.mac = self.shared.watch.interfaces.hardware(name).map_or(self.mac, |(mac, _)| mac);
+            self.unfinished = self.shared.unfinished();
             self.refill();
+        }
+    }
+
+    /// Completes what senders left to hardware in the packets from `begin` on; returns how many there are now.
+    fn complete(&mut self, batch: &mut Batch, begin: usize, mtu: usize) -> usize {
+        let mut completed = 0;
+        let longest = mtu + offload::ETHERNET + 4;
+        let mut joined = false;
+        for packet in &mut batch[begin..] {
+            completed += usize::from(partial::complete(packet.data_mut(), Front::Ethernet));
+            joined |= packet.len() > longest;
+        }
+        if completed > 0 {
+            self.counters.completed(completed);
+        }
+        if joined {
+            self.split(batch, begin, mtu);
+        }
+        batch.len() - begin
+    }
+
+    /// Takes apart what is longer than a frame of this interface can be, stacked tags included.
+    #[cold]
+    fn split(&mut self, batch: &mut Batch, begin: usize, mtu: usize) {
+        let mtu = self.shared.unfinished().unwrap_or(mtu);
+        self.unfinished = Some(mtu);
+        let mut rest: Batch = batch.drain(begin..).collect();
+        for packet in rest.drain(..) {
+            let frame = packet.data();
+            if frame.len() <= mtu + offload::ETHERNET + STACKED_TAGS {
+                batch.push(packet);
+                continue;
+            }
+            let what = offload::joined_tcp(frame, mtu);
+            let split = what.map(|what| {
+                let headroom = HEADROOM.max(packet.headroom());
+                offload::split(frame, offload::ETHERNET, &what, headroom, |packet| batch.push(packet))
+            });
+            match split {
+                Some(Ok(_)) => {}
+                Some(Err(Unsplit::NoMemory)) => self.counters.no_memory(1),
+                Some(Err(Unsplit::Unknown)) | None => self.counters.errors(1),
+            }
         }
     }
 
@@ -171,7 +223,10 @@ impl RxQueue for XdpRx {
             half.core.wake_rx();
         }
         self.refill();
-        let n = batch.len() - before;
+        let mut n = batch.len() - before;
+        if let (Some(mtu), true) = (self.unfinished, n > 0) {
+            n = self.complete(batch, before, mtu);
+        }
         if n == 0 {
             if self.pace.due() {
                 self.look();

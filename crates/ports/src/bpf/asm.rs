@@ -200,10 +200,28 @@ impl Assembler {
         self.push(0x85, Reg::R0, 0, 0, helper);
     }
 
+    /// Calls one of the kernel's own functions by its number in the kernel's type information.
+    pub(crate) fn call_kernel(&mut self, function: u32) {
+        const PSEUDO_KFUNC: u8 = 2;
+        self.push(0x85, Reg::R0, PSEUDO_KFUNC, 0, function as i32);
+    }
+
+    /// A map, as helpers take it.
+    pub(crate) fn map(&mut self, dst: Reg, map: &OwnedFd) {
+        const PSEUDO_MAP: u8 = 1;
+        self.push(0x18, dst, PSEUDO_MAP, 0, map.as_raw_fd());
+        self.push(0, Reg::R0, 0, 0, 0);
+    }
+
+    /// Ends the program with what is in R0.
+    pub(crate) fn end(&mut self) {
+        self.push(0x95, Reg::R0, 0, 0, 0);
+    }
+
     /// Ends the program with this result.
     pub(crate) fn exit(&mut self, result: i32) {
         self.set(Reg::R0, result);
-        self.push(0x95, Reg::R0, 0, 0, 0);
+        self.end();
     }
 
     /// The program, with its jumps filled in.
