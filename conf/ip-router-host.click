@@ -45,7 +45,7 @@ out0 :: Queue(1024) -> ToDevice(eth0);
 arp0 :: ARPQuerier(18.26.4.24, eth0);
 c0[2] -> Paint(1) -> ip;
 // Its twin: the kernel's side of this interface. The kernel answers ARP and gets all that is not IPv4, too.
-FromHost(host0, ADDR 18.26.4.24/24, TWIN eth0) -> out0;
+FromHost(host0, ADDR 18.26.4.24/24, TWIN eth0, VIRTUAL rt 0) -> out0;
 twin0 :: ToHost(host0);
 kernel[1] -> Unstrip(14) -> twin0;
 again[1] -> EtherEncap(0x0800, eth0, eth0) -> twin0;
@@ -75,7 +75,7 @@ out1 :: Queue(1024) -> ToDevice(eth1);
 arp1 :: ARPQuerier(18.26.7.1, eth1);
 c1[2] -> Paint(2) -> ip;
 // Its twin: the kernel's side of this interface. The kernel answers ARP and gets all that is not IPv4, too.
-FromHost(host1, ADDR 18.26.7.1/24, TWIN eth1) -> out1;
+FromHost(host1, ADDR 18.26.7.1/24, TWIN eth1, VIRTUAL rt 0) -> out1;
 twin1 :: ToHost(host1);
 kernel[2] -> Unstrip(14) -> twin1;
 again[2] -> EtherEncap(0x0800, eth1, eth1) -> twin1;

@@ -304,7 +304,7 @@ mod tests {
         let text = router(&interfaces, &[], &[], true, Some("control".into())).unwrap();
         check(&text);
         for part in [
-            "FromHost(host1, ADDR 10.0.1.1/24, TWIN none1, NETNS control)",
+            "FromHost(host1, ADDR 10.0.1.1/24, TWIN none1, NETNS control, VIRTUAL rt 0)",
             "rt[3] -> noroute :: Punt(no-route)",
         ] {
             assert!(text.contains(part), "{part}");
@@ -325,7 +325,7 @@ mod tests {
         let text = text.unwrap();
         check(&text);
         for part in [
-            "FromHost(host0, ADDR 10.0.0.1/24, ADDR 2001:db8::1/64, TWIN none0, MTU 1400)",
+            "FromHost(host0, ADDR 10.0.0.1/24, ADDR 2001:db8::1/64, TWIN none0, MTU 1400, VIRTUAL rt 0, VIRTUAL6 rt6 0)",
             "2001:db8:7::/48 2001:db8::9 1",
         ] {
             assert!(text.contains(part), "{part}");

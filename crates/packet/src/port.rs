@@ -6,6 +6,7 @@
 //! do says so, and a worker with nothing to do anywhere waits on the queues' descriptors.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -168,6 +169,18 @@ pub trait Device: Send + Sync {
         Link::Up
     }
 
+    /// How often the link was lost since the device was opened: also where it came back, or another interface took its name, before
+    /// anybody looked. Whatever was learnt behind it before may be wrong. `None` where links are never lost.
+    fn breaks(&self) -> Option<u64> {
+        None
+    }
+
+    /// IP addresses that the kernel has on virtual interfaces over this one, which is a twin: those of virtual routers. Packets for them
+    /// are the kernel's.
+    fn virtual_addresses(&self) -> Vec<IpAddr> {
+        Vec::new()
+    }
+
     /// What the first bytes of its packets are, as capture files number it (see [`link_type`]).
     fn link_type(&self) -> u32 {
         link_type::ETHERNET
@@ -230,6 +243,12 @@ pub trait TxQueue: Send {
     /// Makes sure that what was taken is on its way (doorbells, file buffers). Called when a worker has no more to
     /// send for now.
     fn flush(&mut self) {}
+
+    /// Whether the device has not begun to send all that it took, and will not before [`TxQueue::flush`] is called again: a while
+    /// later, for it has no room at present.
+    fn lags(&self) -> bool {
+        false
+    }
 
     /// Descriptor that becomes writable when there is room again.
     fn fd(&self) -> Option<RawFd> {

@@ -22,11 +22,12 @@ mod tx;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use packet::HEADROOM;
 use packet::port::{Device, Error, Info, Link, RxQueue, Spec, TxQueue, link_type};
 
+use crate::aliases::Aliases;
 use crate::bpf;
 use crate::link::Watch;
 use crate::memory::Taken;
@@ -34,6 +35,7 @@ use crate::sys;
 
 const PACKET_ADD_MEMBERSHIP: i32 = 1;
 const PACKET_MR_PROMISC: u16 = 1;
+const PACKET_MR_UNICAST: u16 = 3;
 
 /// Most queues that a packet device offers when nobody says how many.
 const QUEUES_MAX: usize = 64;
@@ -59,6 +61,7 @@ struct Shared {
     qdisc: bool,
     why: String,
     promiscuous: Promiscuous,
+    aliases: OnceLock<Arc<Aliases>>,
     holds: Mutex<Holds>,
 }
 
@@ -106,6 +109,7 @@ impl PacketDevice {
             qdisc: crate::provider::flag(spec, "QDISC")?.unwrap_or(false),
             why: why.to_owned(),
             promiscuous: Promiscuous::default(),
+            aliases: OnceLock::new(),
             holds: Mutex::default(),
         });
         // Learn now, not at the first packet, whether we may.
@@ -132,6 +136,11 @@ impl PacketDevice {
         self.shared.hold(self.shared.watch.bound())
     }
 
+    /// Where further addresses of the interface are told.
+    pub(crate) fn ask_for_aliases(&self, aliases: Arc<Aliases>) {
+        let _ = self.shared.aliases.set(aliases);
+    }
+
     fn queue(&self, queue: usize) -> Result<&(Arc<AtomicBool>, Arc<AtomicBool>), Error> {
         self.queues.get(queue).ok_or_else(|| {
             let mend = format!("it has queues 0 to {} (N_QUEUES)", self.queues.len() - 1);
@@ -147,25 +156,37 @@ pub(crate) struct Promiscuous(Mutex<Option<(u32, OwnedFd)>>);
 impl Promiscuous {
     /// Holds interface `ifindex`, and lets go of a former one.
     pub(crate) fn hold(&self, ifindex: u32) -> io::Result<()> {
-        #[repr(C)]
-        struct Membership {
-            ifindex: i32,
-            kind: u16,
-            address_len: u16,
-            address: [u8; 8],
-        }
         let mut held = lock(&self.0);
         if held.as_ref().is_some_and(|(of, _)| *of == ifindex) {
             return Ok(());
         }
         *held = None;
         let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
-        let wanted =
-            Membership { ifindex: ifindex as i32, kind: PACKET_MR_PROMISC, address_len: 0, address: [0; 8] };
-        sys::set_option(&socket, libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &wanted)?;
+        join(&socket, ifindex, PACKET_MR_PROMISC, &[])?;
         *held = Some((ifindex, socket));
         Ok(())
     }
+}
+
+/// Has an interface receive frames for further addresses, until the result is dropped.
+pub(crate) fn unicast(ifindex: u32, macs: &[[u8; 6]]) -> io::Result<OwnedFd> {
+    let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+    macs.iter().try_for_each(|mac| join(&socket, ifindex, PACKET_MR_UNICAST, mac))?;
+    Ok(socket)
+}
+
+fn join(socket: &OwnedFd, ifindex: u32, kind: u16, mac: &[u8]) -> io::Result<()> {
+    #[repr(C)]
+    struct Membership {
+        ifindex: i32,
+        kind: u16,
+        address_len: u16,
+        address: [u8; 8],
+    }
+    let mut wanted =
+        Membership { ifindex: ifindex as i32, kind, address_len: mac.len() as u16, address: [0; 8] };
+    wanted.address[..mac.len()].copy_from_slice(mac);
+    sys::set_option(socket, libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &wanted)
 }
 
 impl Shared {
@@ -293,6 +314,10 @@ impl Device for PacketDevice {
 
     fn link(&self) -> Link {
         self.shared.watch.state()
+    }
+
+    fn breaks(&self) -> Option<u64> {
+        Some(self.shared.watch.breaks())
     }
 
     fn link_type(&self) -> u32 {

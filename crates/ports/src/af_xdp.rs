@@ -32,11 +32,12 @@ mod umem;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use packet::port::{Device, Error, Info, Link, RxQueue, Spec, TxQueue};
 
 use crate::af_packet::Promiscuous;
+use crate::aliases::Aliases;
 use crate::bpf::{self, XskMap};
 use crate::link::Watch;
 use crate::memory::Taken;
@@ -66,6 +67,7 @@ struct Shared {
     /// Guards every change of program and sockets.
     hook: Mutex<Option<Hook>>,
     promiscuous: Promiscuous,
+    aliases: OnceLock<Arc<Aliases>>,
     slots: Vec<Mutex<Slot>>,
     flags: Vec<(Arc<AtomicBool>, Arc<AtomicBool>)>,
     driver: String,
@@ -166,6 +168,7 @@ impl XdpDevice {
             options: Mutex::default(),
             hook: Mutex::new(Some(hook)),
             promiscuous: Promiscuous::default(),
+            aliases: OnceLock::new(),
             slots,
             flags: (0..queues).map(|_| Default::default()).collect(),
             driver: text,
@@ -198,6 +201,11 @@ impl XdpDevice {
             })?;
         }
         Ok(())
+    }
+
+    /// Where further addresses of the interface are told.
+    pub(crate) fn ask_for_aliases(&self, aliases: Arc<Aliases>) {
+        let _ = self.shared.aliases.set(aliases);
     }
 
     fn flags(&self, queue: usize) -> Result<&(Arc<AtomicBool>, Arc<AtomicBool>), Error> {
@@ -445,6 +453,10 @@ impl Device for XdpDevice {
     fn link(&self) -> Link {
         self.shared.watch.state()
     }
+
+    fn breaks(&self) -> Option<u64> {
+        Some(self.shared.watch.breaks())
+    }
 }
 
 #[cfg(test)]
@@ -472,6 +484,46 @@ mod tests {
                     drop(other);
                     assert!(XdpDevice::open(&spec, false, "").is_ok());
                 })
+                .unwrap();
+        });
+    }
+
+    /// While the interface is taken up again the kernel may take its time: here, forever, until the test lets go.
+    #[test]
+    fn nobody_waits_for_a_lost_interface() {
+        if lab::rig::skip("nobody_waits_for_a_lost_interface") {
+            return;
+        }
+        crate::tests::alone(|| {
+            let rig = lab::rig::Rig::new(lab::rig::Cable::default()).unwrap();
+            let spec = Spec { device: "d0".to_owned(), ..Spec::default() };
+            let (device, mut rx, mut tx) = rig
+                .dut
+                .enter(|| {
+                    let device = XdpDevice::open(&spec, false, "").unwrap();
+                    let (rx, tx) = (device.rx(0).unwrap(), device.tx(0).unwrap());
+                    (device, rx, tx)
+                })
+                .unwrap();
+            let mut batch = packet::Batch::new();
+            let mut calls = |rounds: usize| {
+                let looks = || {
+                    for _ in 0..rounds {
+                        rx.receive(&mut batch, 32);
+                        tx.transmit(&mut packet::Batch::of(packet::Packet::copy_of(&[0x5a; 60]).unwrap()));
+                        tx.flush();
+                    }
+                    (rx.stats().packets, tx.stats().packets)
+                };
+                rig.dut.enter(looks).unwrap()
+            };
+            rig.dut.ip("link del d0").unwrap();
+            calls(4096);
+            let held = lock(&device.shared.hook);
+            lab::rig::Cable::default().lay(&rig.a, "a0", &rig.dut, "d0").unwrap();
+            let (_, sent) = calls(100_000);
+            drop(held);
+            lab::rig::wait_for("the interface", std::time::Duration::from_secs(120), || calls(512).1 > sent)
                 .unwrap();
         });
     }

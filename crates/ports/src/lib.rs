@@ -15,11 +15,13 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+mod aliases;
 mod bpf;
 mod expression;
 mod link;
 pub mod live;
 pub mod memory;
+mod netlink;
 mod offload;
 pub mod partial;
 pub mod pcap;

@@ -4,13 +4,16 @@
 //! Everything here asks by `ioctl` on a socket made when the device was opened. Unlike `/sys`, a socket stays in
 //! its network namespace whichever thread uses it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use packet::port::{Error, Link};
 
+use crate::netlink::{AddressEvents, LinkEvent, LinkEvents};
 use crate::sys::{self, check};
 
 const ETHTOOL_GDRVINFO: u32 = 0x3;
@@ -257,7 +260,38 @@ pub(crate) struct Watch {
     /// Index of the interface that the sockets are bound to; 0 when they are bound to none.
     bound: AtomicU32,
     downs: AtomicU64,
-    last: AtomicU32,
+    breaks: AtomicU64,
+    /// What the kernel tells of itself; `None` where it tells nothing.
+    events: Option<LinkEvents>,
+    address_events: Option<AddressEvents>,
+    seen: Mutex<Seen>,
+}
+
+/// What was seen last.
+#[derive(Debug)]
+struct Seen {
+    link: Link,
+    /// Index of the interface that has the name.
+    index: Option<u32>,
+    carrier_downs: Option<u32>,
+    /// Macvlans that carry frames, by index: the interface below, and the address. A few, which this machine's administrator made.
+    macvlans: BTreeMap<u32, (u32, [u8; 6])>,
+    /// IP addresses of interfaces, by index, where somebody asks for them.
+    addresses: BTreeSet<(u32, IpAddr)>,
+}
+
+impl Seen {
+    fn note_macvlan(&mut self, event: &LinkEvent) {
+        let is_macvlan = event.kind.as_deref() == Some("macvlan");
+        match (event.lower, event.mac) {
+            (Some(lower), Some(mac)) if is_macvlan && event.carries && !event.gone => {
+                self.macvlans.insert(event.index, (lower, mac));
+            }
+            _ => {
+                self.macvlans.remove(&event.index);
+            }
+        }
+    }
 }
 
 impl Watch {
@@ -265,14 +299,33 @@ impl Watch {
     pub(crate) fn new(name: &str) -> Result<Watch, Error> {
         let interfaces =
             Interfaces::new().map_err(|e| Error::new(name, format!("cannot open a socket: {e}"), ""))?;
+        let events = LinkEvents::new().ok();
         let index = interfaces.index(name).map_err(|_| interfaces.missing(name))?;
         Ok(Watch {
             name: name.to_owned(),
             interfaces,
             bound: AtomicU32::new(index),
             downs: AtomicU64::new(0),
-            last: AtomicU32::new(0),
+            breaks: AtomicU64::new(0),
+            events,
+            address_events: None,
+            seen: Mutex::new(Seen {
+                link: Link::Up,
+                index: Some(index),
+                carrier_downs: None,
+                macvlans: BTreeMap::new(),
+                addresses: BTreeSet::new(),
+            }),
         })
+    }
+
+    /// Asks also what the kernel has over the interface.
+    pub(crate) fn with_uppers(mut self) -> Watch {
+        self.address_events = AddressEvents::new().ok();
+        // Where the kernel tells nothing, there is nothing over it.
+        let _ = self.events.as_ref().map(LinkEvents::ask_for_all);
+        let _ = self.address_events.as_ref().map(AddressEvents::ask_for_all);
+        self
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -290,26 +343,116 @@ impl Watch {
 
     /// Index of the interface that has the name at this moment.
     pub(crate) fn index(&self) -> Option<u32> {
-        self.interfaces.index(&self.name).ok()
+        let mut seen = lock(&self.seen);
+        self.hear(&mut seen);
+        self.look_up(&mut seen);
+        seen.index
     }
 
     /// Looks at the interface now.
     pub(crate) fn state(&self) -> Link {
-        let link = match self.interfaces.flags(&self.name) {
-            Err(_) => Link::Gone,
-            Ok(Flags { up: true, carrier: true }) => Link::Up,
-            Ok(_) => Link::Down,
+        let mut seen = lock(&self.seen);
+        self.hear(&mut seen);
+        self.look_up(&mut seen);
+        let link = match seen.index.and_then(|_| self.interfaces.flags(&self.name).ok()) {
+            None => Link::Gone,
+            Some(Flags { up: true, carrier: true }) => Link::Up,
+            Some(_) => Link::Down,
         };
-        let code = link as u32;
-        if self.last.swap(code, Ordering::Relaxed) != code && link != Link::Up {
-            self.downs.fetch_add(1, Ordering::Relaxed);
-        }
+        self.note(&mut seen, link);
         link
+    }
+
+    /// Takes note of what the kernel has told since the last look.
+    fn hear(&self, seen: &mut Seen) {
+        let Some(events) = &self.events else { return };
+        let whole = events.read(|event| {
+            seen.note_macvlan(&event);
+            let (ours, named) = (seen.index == Some(event.index), event.name == self.name);
+            if ours && (event.gone || !named) {
+                self.note(seen, Link::Gone);
+                (seen.index, seen.carrier_downs) = (None, None);
+            } else if named && !event.gone {
+                if !ours {
+                    self.note(seen, Link::Gone);
+                    (seen.index, seen.carrier_downs) = (Some(event.index), None);
+                }
+                let was = std::mem::replace(&mut seen.carrier_downs, event.carrier_downs);
+                if seen.link == Link::Up && event.carries && was.is_some() && was != event.carrier_downs {
+                    self.note(seen, Link::Down);
+                }
+                self.note(seen, if event.carries { Link::Up } else { Link::Down });
+            }
+        });
+        if !whole {
+            // It may have been down.
+            self.note(seen, Link::Down);
+            let _ = self.address_events.as_ref().map(|_| events.ask_for_all());
+            seen.index = self.interfaces.index(&self.name).ok();
+        }
+    }
+
+    /// Asks for the index. One who asks for a name that does not exist has the kernel look for a module of that name, so that is left
+    /// out where its messages would say that it has come.
+    fn look_up(&self, seen: &mut Seen) {
+        if self.events.is_some() && seen.index.is_none() {
+            return;
+        }
+        let now = self.interfaces.index(&self.name).ok();
+        if now != seen.index {
+            self.note(seen, Link::Gone);
+            (seen.index, seen.carrier_downs) = (now, None);
+        }
+    }
+
+    fn note(&self, seen: &mut Seen, link: Link) {
+        if seen.link != link {
+            if link != Link::Up {
+                self.downs.fetch_add(1, Ordering::Relaxed);
+            }
+            if seen.link == Link::Up {
+                self.breaks.fetch_add(1, Ordering::Relaxed);
+            }
+            seen.link = link;
+        }
+    }
+
+    /// Link-level addresses of macvlans over the interface that carry frames.
+    pub(crate) fn upper_macs(&self) -> Vec<[u8; 6]> {
+        let mut seen = lock(&self.seen);
+        self.hear(&mut seen);
+        let over = |(lower, mac): &(u32, [u8; 6])| (Some(*lower) == seen.index).then_some(*mac);
+        seen.macvlans.values().filter_map(over).collect()
+    }
+
+    /// IP addresses of these macvlans.
+    pub(crate) fn upper_addresses(&self) -> Vec<IpAddr> {
+        let mut seen = lock(&self.seen);
+        self.hear(&mut seen);
+        if let Some(events) = &self.address_events {
+            let whole = events.read(|event| {
+                let entry = (event.index, event.address);
+                let _ = if event.gone { seen.addresses.remove(&entry) } else { seen.addresses.insert(entry) };
+            });
+            if !whole {
+                seen.addresses.clear();
+                let _ = events.ask_for_all();
+            }
+        }
+        let over =
+            |index: &u32| seen.macvlans.get(index).is_some_and(|(lower, _)| Some(*lower) == seen.index);
+        seen.addresses.iter().filter(|(index, _)| over(index)).map(|(_, address)| *address).collect()
     }
 
     /// How often the link was seen to go down or vanish.
     pub(crate) fn downs(&self) -> u64 {
         self.downs.load(Ordering::Relaxed)
+    }
+
+    /// How often the link was lost, even where it came back between two looks: what was learnt of the other end may be wrong since.
+    pub(crate) fn breaks(&self) -> u64 {
+        self.state();
+        self.breaks.load(Ordering::Relaxed)
     }
 
     /// The fault to show for a link that is not up.
@@ -321,6 +464,10 @@ impl Watch {
         };
         Some(Error::new(&self.name, format!("{what} (seen {} times)", self.downs()), mend))
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lets a queue look at its link now and then, without a system call or a division in between.

@@ -20,6 +20,7 @@ use packet::port::{Device, Error, Provider, Spec, link_type, method};
 
 use crate::af_packet::PacketDevice;
 use crate::af_xdp::XdpDevice;
+use crate::aliases::Aliases;
 use crate::memory::{MemoryPort, Wire};
 use crate::pcap::{FileReader, FileWriter, Format};
 use crate::raw_ip::{RawIp, RawIpSpec};
@@ -29,6 +30,8 @@ use crate::tap::{Kind, Tap, TapSpec};
 #[derive(Default)]
 pub struct SystemProvider {
     open: Mutex<HashMap<String, Open>>,
+    /// Of interfaces that are open or have a twin, their further addresses.
+    aliases: Mutex<HashMap<String, Arc<Aliases>>>,
 }
 
 /// A device that somebody may still use.
@@ -101,6 +104,11 @@ impl SystemProvider {
         SystemProvider::default()
     }
 
+    fn aliases(&self, interface: &str) -> Arc<Aliases> {
+        let mut aliases = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
+        aliases.entry(interface.to_owned()).or_default().clone()
+    }
+
     fn share(&self, spec: &Spec, method: Option<Method>) -> Result<Option<Arc<dyn Device>>, Error> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = open.get(&spec.device) else { return Ok(None) };
@@ -135,6 +143,7 @@ impl SystemProvider {
         } else if let None | Some(Method::Xdp | Method::XdpGeneric) = method {
             match XdpDevice::open(spec, method == Some(Method::XdpGeneric), &why) {
                 Ok(device) => {
+                    device.ask_for_aliases(self.aliases(&spec.device));
                     let amend = Amend::Xdp(Arc::downgrade(&device));
                     let device: Arc<dyn Device> = device;
                     self.remember(spec, method.or(Some(Method::Xdp)), &device, amend);
@@ -145,10 +154,21 @@ impl SystemProvider {
             }
         }
         let device = PacketDevice::open(spec, &why)?;
+        device.ask_for_aliases(self.aliases(&spec.device));
         let amend = Amend::Packet(Arc::downgrade(&device));
         let device: Arc<dyn Device> = device;
         self.remember(spec, Some(Method::Packet), &device, amend);
         Ok(device)
+    }
+}
+
+impl SystemProvider {
+    fn open_tap(&self, spec: &Spec, kind: Kind) -> Result<Arc<Tap>, Error> {
+        let tap = open_tap(spec, kind)?;
+        if let Some(twin) = tap.twin() {
+            tap.tell_aliases(self.aliases(twin));
+        }
+        Ok(tap)
     }
 }
 
@@ -170,8 +190,8 @@ impl Provider for SystemProvider {
             None | Some(Method::Packet | Method::Xdp | Method::XdpGeneric) => {
                 return self.open_interface(spec, method);
             }
-            Some(Method::Tap) => open_tap(spec, Kind::Tap)?,
-            Some(Method::Tun) => open_tap(spec, Kind::Tun)?,
+            Some(Method::Tap) => self.open_tap(spec, Kind::Tap)?,
+            Some(Method::Tun) => self.open_tap(spec, Kind::Tun)?,
             Some(Method::RawIp) => open_raw_ip(spec)?,
             Some(Method::Memory | Method::File) => {
                 let wire = spec.device.split_once('/').map_or(spec.device.as_str(), |(wire, _)| wire);

@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 
 /// The result of a system call that returns -1 on failure.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -201,6 +202,51 @@ impl Doorbell {
 
     pub(crate) fn fd(&self) -> std::os::fd::RawFd {
         self.0.as_raw_fd()
+    }
+}
+
+/// What may take the kernel long (closing and opening sockets of an interface that came back: it waits for locks that other programs
+/// hold, and for whoever used a queue before), done by a thread beside the worker, whose other ports go on meanwhile.
+pub(crate) struct Aside<T>(Option<mpsc::Receiver<T>>);
+
+impl<T> Default for Aside<T> {
+    fn default() -> Self {
+        Aside(None)
+    }
+}
+
+impl<T: Send + 'static> Aside<T> {
+    /// The result of what was begun, if it is there; begins `work` if nothing is under way.
+    pub(crate) fn look(&mut self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        if let Some(under_way) = &self.0 {
+            match under_way.try_recv() {
+                Ok(result) => {
+                    self.0 = None;
+                    return Some(result);
+                }
+                Err(mpsc::TryRecvError::Empty) => return None,
+                Err(mpsc::TryRecvError::Disconnected) => {}
+            }
+        }
+        let (tell, told) = mpsc::channel();
+        self.0 = Some(told);
+        let begun = std::thread::Builder::new().name("reopen".to_owned()).spawn(move || {
+            // Nobody may want it any more.
+            let _ = tell.send(work());
+        });
+        if begun.is_err() {
+            self.0 = None;
+        }
+        None
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Waits for what is under way.
+    pub(crate) fn finish(&mut self) -> Option<T> {
+        self.0.take()?.recv().ok()
     }
 }
 

@@ -12,12 +12,13 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use packet::port::{Device, Error, Info, Link, QueueStats, RxQueue, TxQueue, link_type};
 use packet::{Batch, HEADROOM, Packet, PacketType};
 
-use crate::link::{Interfaces, Watch};
+use crate::aliases::{Aliases, Teller};
+use crate::link::{Interfaces, Pace, Watch};
 use crate::memory::Taken;
 use crate::sys::{self, Counters, check};
 
@@ -43,7 +44,7 @@ pub struct TapSpec {
     pub mac: Option<[u8; 6]>,
     /// MTU; `None` leaves it.
     pub mtu: Option<usize>,
-    /// An interface of our own namespace whose link-level address and MTU to take on, unless given.
+    /// An interface of our own namespace whose link-level address and MTU to take on, unless given, and whose carrier to follow.
     pub twin: Option<String>,
     /// Network namespace to make it in, by name or path; `None` is the calling thread's.
     pub netns: Option<String>,
@@ -77,6 +78,9 @@ pub struct Tap {
     kind: Kind,
     headroom: usize,
     watch: Arc<Watch>,
+    /// The interface whose carrier the tap follows.
+    twin: Option<Arc<Watch>>,
+    aliases: OnceLock<Arc<Aliases>>,
     queues: Vec<Queue>,
 }
 
@@ -94,21 +98,23 @@ impl Tap {
     /// No permission, no `/dev/net/tun`, a name in use, or an address the kernel refuses.
     pub fn open(spec: &TapSpec) -> Result<Arc<Tap>, Error> {
         let mut spec = spec.clone();
+        let mut watch = None;
         if let Some(twin) = spec.twin.take() {
             let name = spec.name.as_deref().unwrap_or("tap");
             resemble(&mut spec.mac, &mut spec.mtu, &twin).map_err(|e| {
                 let mend = format!("TWIN names an interface of this machine; see `ip link show {twin}`");
                 Error::new(name, format!("cannot be the twin of {twin}: {}", sys::words(&e)), mend)
             })?;
+            watch = Some(Arc::new(Watch::new(&twin)?));
         }
         match spec.netns.take() {
-            Some(netns) => in_namespace(&netns, &spec),
-            None => Tap::open_here(&spec),
+            Some(netns) => in_namespace(&netns, &spec, watch),
+            None => Tap::open_here(&spec, watch),
         }
     }
 
     /// Makes it in the calling thread's namespace, in which its sockets stay.
-    fn open_here(spec: &TapSpec) -> Result<Arc<Tap>, Error> {
+    fn open_here(spec: &TapSpec, twin: Option<Arc<Watch>>) -> Result<Arc<Tap>, Error> {
         let asked = spec.name.as_deref().unwrap_or(match spec.kind {
             Kind::Tap => "tap%d",
             Kind::Tun => "tun%d",
@@ -119,7 +125,10 @@ impl Tap {
         while fds.len() < spec.queues {
             fds.push(attach(&name, spec.kind, true).map_err(|e| explain_attach(&name, &e))?.0);
         }
-        let watch = Watch::new(&name)?;
+        let mut watch = Watch::new(&name)?;
+        if twin.is_some() {
+            watch = watch.with_uppers();
+        }
         configure(&watch, spec)?;
         let queue = |fd| Queue { fd: Arc::new(fd), rx: Arc::default(), tx: Arc::default() };
         Ok(Arc::new_cyclic(|me| Tap {
@@ -127,6 +136,8 @@ impl Tap {
             kind: spec.kind,
             headroom: spec.headroom,
             watch: Arc::new(watch),
+            twin,
+            aliases: OnceLock::new(),
             queues: fds.into_iter().map(queue).collect(),
         }))
     }
@@ -134,6 +145,16 @@ impl Tap {
     /// The interface's name, as the kernel chose it where it was left open.
     pub fn name(&self) -> &str {
         self.watch.name()
+    }
+
+    /// The interface that it stands for, if it is a twin.
+    pub(crate) fn twin(&self) -> Option<&str> {
+        self.twin.as_ref().map(|twin| twin.name())
+    }
+
+    /// Where the addresses of macvlans over it are told.
+    pub(crate) fn tell_aliases(&self, aliases: Arc<Aliases>) {
+        let _ = self.aliases.set(aliases);
     }
 
     fn queue(&self, queue: usize) -> Result<&Queue, Error> {
@@ -154,7 +175,7 @@ fn resemble(mac: &mut Option<[u8; 6]>, mtu: &mut Option<usize>, twin: &str) -> i
 
 /// Makes a tap in another network namespace, which a thread of its own enters: interfaces and sockets belong to the
 /// namespace in which they were made, whoever uses them.
-fn in_namespace(netns: &str, spec: &TapSpec) -> Result<Arc<Tap>, Error> {
+fn in_namespace(netns: &str, spec: &TapSpec, twin: Option<Arc<Watch>>) -> Result<Arc<Tap>, Error> {
     let path = if netns.contains('/') { netns.to_owned() } else { format!("/run/netns/{netns}") };
     let failed = |e: io::Error| {
         let mend = match e.raw_os_error() {
@@ -168,7 +189,7 @@ fn in_namespace(netns: &str, spec: &TapSpec) -> Result<Arc<Tap>, Error> {
     let inside = || {
         // SAFETY: the call changes which network the calling thread is in, and that thread ends soon.
         check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map_err(failed)?;
-        Tap::open_here(spec)
+        Tap::open_here(spec, twin)
     };
     std::thread::scope(|scope| {
         scope.spawn(inside).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -238,6 +259,14 @@ fn configure(watch: &Watch, spec: &TapSpec) -> Result<(), Error> {
     watch.interfaces.set_up(name).map_err(|e| failed("it up", e))
 }
 
+impl Tap {
+    fn follower(&self, watch: Arc<Watch>) -> Twin {
+        let teller = self.aliases.get().map(|aliases| Teller::new(aliases.clone()));
+        // The kernel gives a tap a carrier when it is opened.
+        Twin { breaks: watch.breaks(), watch, carrier: true, teller, pace: Pace::default() }
+    }
+}
+
 impl Device for Tap {
     fn info(&self) -> Info {
         let mac = self.watch.interfaces.hardware(self.name()).ok();
@@ -261,6 +290,7 @@ impl Device for Tap {
             headroom: self.headroom,
             room: 0,
             spare: None,
+            twin: self.twin.clone().filter(|_| queue == 0).map(|twin| self.follower(twin)),
             counters: Counters::default(),
             _taken: taken,
         };
@@ -283,6 +313,14 @@ impl Device for Tap {
         self.watch.state()
     }
 
+    fn breaks(&self) -> Option<u64> {
+        Some(self.watch.breaks())
+    }
+
+    fn virtual_addresses(&self) -> Vec<IpAddr> {
+        self.watch.upper_addresses()
+    }
+
     fn link_type(&self) -> u32 {
         if self.kind == Kind::Tap { link_type::ETHERNET } else { link_type::RAW }
     }
@@ -297,8 +335,53 @@ struct TapRx {
     room: usize,
     /// A frame into which nothing has been read yet.
     spare: Option<Packet>,
+    twin: Option<Twin>,
     counters: Counters,
     _taken: Taken,
+}
+
+/// The interface whose carrier a tap follows, as it was seen last.
+struct Twin {
+    watch: Arc<Watch>,
+    carrier: bool,
+    breaks: u64,
+    teller: Option<Teller>,
+    pace: Pace,
+}
+
+impl Twin {
+    /// Tells the interface's driver which addresses the kernel has on macvlans over the tap.
+    fn tell(&mut self, tap: &Watch) {
+        if let Some(teller) = &mut self.teller {
+            teller.tell(self.watch.index(), tap.upper_macs().into_iter());
+        }
+    }
+
+    /// Gives the tap the carrier that the interface has. One that was lost and found meanwhile is lost here, too, so that whoever
+    /// listens to the kernel hears of it.
+    #[cold]
+    fn follow(&mut self, tap: &OwnedFd) -> io::Result<()> {
+        let (breaks, carrier) = (self.watch.breaks(), self.watch.state() == Link::Up);
+        if breaks != self.breaks && carrier && self.carrier {
+            set_carrier(tap, false)?;
+            self.carrier = false;
+        }
+        if carrier != self.carrier {
+            set_carrier(tap, carrier)?;
+            self.carrier = carrier;
+        }
+        self.breaks = breaks;
+        Ok(())
+    }
+}
+
+/// Linux 5.0.
+fn set_carrier(tap: &OwnedFd, carrier: bool) -> io::Result<()> {
+    const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
+    let carrier = libc::c_int::from(carrier);
+    // SAFETY: the request reads an integer.
+    check(unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETCARRIER as _, &raw const carrier) })?;
+    Ok(())
 }
 
 impl TapRx {
@@ -312,6 +395,13 @@ impl TapRx {
 
 impl RxQueue for TapRx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        if let Some(twin) = &mut self.twin
+            && twin.pace.due()
+        {
+            // A kernel before 5.0 leaves taps their carrier.
+            let _ = twin.follow(&self.fd);
+            twin.tell(&self.watch);
+        }
         let (mut n, mut bytes) = (0, 0);
         while n < max {
             let Some(mut packet) = self.spare.take().or_else(|| Packet::alloc(self.headroom, self.room))

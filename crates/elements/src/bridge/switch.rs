@@ -38,7 +38,7 @@
 //! whole batch. The jobs are modules of their own (`sort`, `plan`, `tags`).
 //!
 //! **Drops:** `too-short`; `too-long`; `bad-source`, groups and 0 as source; `own-source`; `bad-vlan`, VLAN 4095 or a provider's tag
-//! where none may be; `no-vlan`, a VLAN that the port is not in; `port-blocked`, by a spanning tree; `inactive`, a port out of service;
+//! where none may be; `no-vlan`, a VLAN that the port is not in; `port-blocked`, by a spanning tree; `inactive`, a port out of service or without link;
 //! `filtered`, to where it came from or between isolated ports; `storm-limited`; `bad-bpdu`, at a guarded port; `no-output`;
 //! `no-memory`. Nothing is learned from a frame with one of the first six.
 //!
@@ -48,7 +48,8 @@
 //!   what was too old stays forgotten.
 //! * `set` write: as STATIC. `remove` write: `ETH [VLAN]`. `flush` write: nothing, `port N` or `vlan N`.
 //! * `ports` read: lines of port, state, `up` or `down`, addresses behind it. `state` write: `PORT discarding|learning|forwarding`.
-//! * `up`, `down` write: takes a port into service, or out of it; what was learned there is forgotten.
+//! * `up`, `down` write: takes a port into service, or out of it; what was learned there is forgotten. A port whose device has no link
+//!   is `down` too until the link is back, and one whose link was lost for a moment forgets what was learned there.
 //! * `traffic` read: lines of frames, `in` or `out`, port. `learning` read: lines of how many addresses were learned, moved, or not
 //!   learned and why.
 //! * `groups` read: lines of group, VLAN, ports.
@@ -70,7 +71,7 @@ use std::time::Duration;
 use engine::args::{Args, FromArg, Names};
 use engine::clock::SECOND;
 use engine::stats::{self, Stat};
-use engine::{Class, Cx, Element, Handler, HandlerError, Merge, Provided, Reason, Sharing, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Merge, Provided, Reason, Sharing, swap};
 use packet::{Batch, Packet, anno};
 use sync::rcu;
 use tables::mac::fdb::{self, Config, Fdb};
@@ -80,6 +81,7 @@ use super::control::{self, Control};
 use super::plan::{Plan, Port};
 use super::sort::{Learning, Sight, Sights, Sorter, Storm, Way};
 use super::{MAX_PORTS, PortSet, PortState, tags};
+use crate::io::links::{Change, Links};
 use crate::shared_limit::SharedLimit;
 use crate::tools::{TokenBucket, nanos, time_ns};
 
@@ -133,6 +135,8 @@ struct Common {
     plan: rcu::Cell<Plan>,
     /// The plan again, for those who change it.
     latest: Mutex<Plan>,
+    /// Of each port, whether it is to be in service, and whether it has a link.
+    service: Mutex<Vec<Service>>,
     storms: Vec<Storm>,
     own: u64,
     local: Option<usize>,
@@ -143,12 +147,24 @@ struct Common {
     taken: AtomicBool,
 }
 
+/// What a port needs to be in service.
+#[derive(Clone, Copy)]
+struct Service {
+    wanted: bool,
+    link: bool,
+}
+
 #[derive(Default)]
 struct Bridge {
     common: Option<Arc<Common>>,
     learn: (u64, u64),
     mine: Mine,
+    /// Of the home instance: the devices behind the ports.
+    links: Links,
 }
+
+/// The timer for looks at links.
+const LINKS: u32 = 0;
 
 /// What each worker has for itself.
 #[derive(Default)]
@@ -239,6 +255,17 @@ impl Bridge {
         }
         ports.resize(count, Port::default());
         (count, aware.contains(&true), ports)
+    }
+
+    /// Forgets what was learned behind links that were lost, and takes ports out of service while they have none.
+    fn follow(&mut self, cx: &mut Cx<'_>) {
+        let Some(common) = &self.common else { return };
+        for Change { port, up } in self.links.look(|port| common.has_link(port)) {
+            common.fdb.flush_port(port);
+            // Workers that are slow to let the old plan go: the next look tries again.
+            let _ = common.change(port, |service| service.link = up);
+        }
+        self.links.set_timer(cx, LINKS);
     }
 
     /// Reads the limits on what a port may cause, which each port has for itself.
@@ -333,6 +360,7 @@ impl Common {
             ),
             plan: rcu::Cell::new(&args.rcu, plan.clone()),
             latest: Mutex::new(plan),
+            service: Mutex::new(vec![Service { wanted: true, link: true }; ports]),
             storms: (0..ports).map(storm).collect(),
             own: eth.map_or(NO_ADDRESS, MacAddr::to_u64),
             local,
@@ -532,6 +560,21 @@ impl Common {
         out.leave(cx);
     }
 
+    /// Takes note of what a port needs to be in service, and takes it into service or out of it accordingly.
+    fn change(&self, port: usize, change: impl Fn(&mut Service)) -> Result<(), String> {
+        let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(port_service) = service.get_mut(port) else { return Ok(()) };
+        let before = *port_service;
+        change(port_service);
+        let (was, is) = (before.wanted && before.link, port_service.wanted && port_service.link);
+        if was != is { self.serve(port, is).inspect_err(|_| *port_service = before) } else { Ok(()) }
+    }
+
+    fn has_link(&self, port: usize) -> bool {
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
+        service.get(port).is_none_or(|service| service.link)
+    }
+
     /// Takes a port into service or out of it.
     fn serve(&self, port: usize, up: bool) -> Result<(), String> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -617,7 +660,7 @@ impl Common {
             }
             ("up" | "down", [at]) => {
                 let at = port(at).ok_or_else(|| bad("one of the ports"))?;
-                self.serve(at, name == "up").map_err(|why| bad(&why))?;
+                self.change(at, |service| service.wanted = name == "up").map_err(|why| bad(&why))?;
             }
             _ => return Err(bad("what the manual says")),
         }
@@ -688,7 +731,19 @@ impl Element for Bridge {
     fn share(&self) -> Option<Box<dyn Element>> {
         let common = self.common.clone();
         let mine = Mine::new(self.mine.received.len(), self.mine.out.sent.len(), self.learn);
-        Some(Box::new(Bridge { common, learn: self.learn, mine }))
+        Some(Box::new(Bridge { common, learn: self.learn, mine, links: Links::default() }))
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if let (Some(common), true) = (&self.common, cx.is_home()) {
+            self.links = Links::behind_inputs(cx, common.ports);
+            self.follow(cx);
+        }
+        Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        self.follow(cx);
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {

@@ -456,6 +456,9 @@ impl Router {
         let netns = self.netns.as_ref().map_or(String::new(), |n| format!(", NETNS {n}"));
         // The kernel must find too big what we do.
         let mtu = if *mtu == interface_mtu(name) { String::new() } else { format!(", MTU {mtu}") };
+        // The kernel's virtual routers (VRRP) answer for themselves.
+        let routes = if self.has4() { ", VIRTUAL rt 0" } else { "" }.to_owned()
+            + if self.has6() { ", VIRTUAL6 rt6 0" } else { "" };
         let not_ours = if self.has6() && self.has4() {
             "IP"
         } else if self.has4() {
@@ -470,7 +473,7 @@ impl Router {
         };
         format!(
             "// Its twin: the kernel's side of this interface. The kernel answers {asks} and gets all that is not {not_ours}, too.\n\
-             FromHost(host{i}{addresses}, TWIN {name}{mtu}{netns}) -> out{i};\n\
+             FromHost(host{i}{addresses}, TWIN {name}{mtu}{netns}{routes}) -> out{i};\n\
              twin{i} :: ToHost(host{i});\n\
              kernel[{}] -> Unstrip(14) -> twin{i};\n",
             i + 1

@@ -40,7 +40,8 @@
 //! * `queries`, `responses`, `drops` read: queries sent, answers seen, packets dropped. `stats` read: a summary.
 //! * `ipaddr` read/write: IP.
 //!
-//! No neighbour is asked more than ten times a second.
+//! No neighbour is asked more than ten times a second. When the link of the device behind output 0 is lost, all that neighbours said is
+//! forgotten.
 //!
 //! ```click
 //! InfiniteSource(LENGTH 60, LIMIT 5, STOP true) -> SetIPAddress(10.0.0.2)
@@ -335,8 +336,8 @@ impl Element for ArpQuerier {
         }
     }
 
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        self.look_after(cx);
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        self.look_after(cx, timer);
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

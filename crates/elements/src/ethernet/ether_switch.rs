@@ -12,7 +12,7 @@
 //! * `TIMEOUT` seconds for which a station is remembered after its last frame, default 300. With 0 nothing is learned
 //!   and every frame goes to all other ports.
 //!
-//! Group addresses are never learned as sources. At most 1048576 stations are known at a time.
+//! Stations behind a device whose link was lost are forgotten. Group addresses are never learned as sources. At most 1048576 stations are known at a time.
 //!
 //! **Drops:** `filtered`, frames to a station behind the port they came in by; `too-short`, frames without a whole
 //! Ethernet header; `no-output`, frames for all ports when there is no other; `no-memory`, copies for which packet
@@ -38,12 +38,13 @@ use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
 use engine::stats::{self, Stat};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, swap};
 use packet::{Batch, Packet};
 use tables::mac::{DEFAULT_CAPACITY, MacTable};
 use wire::MacAddr;
 use wire::ethernet::HEADER_LEN;
 
+use crate::io::links::{Change, Links};
 use crate::tools::nanos;
 
 /// The handlers of both switches.
@@ -85,13 +86,26 @@ pub(super) struct EtherSwitch {
     ways: Vec<Way>,
     /// What leaves by each output, kept for its memory.
     outputs: Vec<Batch>,
+    /// The devices behind the ports, and which of them had a link.
+    links: Links,
+    up: Vec<bool>,
 }
+
+/// The timer for looks at links.
+const LINKS: u32 = 0;
 
 impl EtherSwitch {
     pub(super) fn new(listen: bool) -> EtherSwitch {
         let timeout_ns = 300_000_000_000;
         let table = MacTable::new(timeout_ns, DEFAULT_CAPACITY, RandomState::new().hash_one(0));
-        EtherSwitch { table, listen, ways: Vec::new(), outputs: Vec::new() }
+        EtherSwitch {
+            table,
+            listen,
+            ways: Vec::new(),
+            outputs: Vec::new(),
+            links: Links::default(),
+            up: Vec::new(),
+        }
     }
 
     /// Learns from a frame that came in by `port` and says where it goes.
@@ -176,6 +190,23 @@ impl Element for EtherSwitch {
             args.error("more than 65535 ports");
         }
         self.outputs.resize_with(args.noutputs, Batch::new);
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        let ports = cx.ninputs();
+        self.links = Links::behind_inputs(cx, ports);
+        self.up = vec![true; ports];
+        self.links.set_timer(cx, LINKS);
+        Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        let EtherSwitch { table, links, up, .. } = self;
+        for Change { port, up: is_up } in links.look(|port| up[port]) {
+            up[port] = is_up;
+            table.forget_port(port as u16);
+        }
+        links.set_timer(cx, LINKS);
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {

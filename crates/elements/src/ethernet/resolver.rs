@@ -17,9 +17,12 @@ use wire::ethernet::HEADER_LEN;
 
 use super::neighbours::{Address, Lost, Table, next_event_ns, owner, set_earlier};
 use super::prepend;
+use crate::io::links::Links;
 
 /// The timer that repeats queries and drops what waited too long.
 pub(crate) const EXPIRE: u32 = 0;
+/// The timer for looks at the link.
+pub(crate) const LINK: u32 = 1;
 /// The output for packets whose neighbour does not answer.
 pub(crate) const UNREACHABLE: usize = 2;
 
@@ -81,6 +84,9 @@ pub(crate) struct Client<A: Address> {
     pub(crate) first: bool,
     /// How the table calls this element.
     owner: u32,
+    /// Of the home instance: the link to the neighbours.
+    links: Links,
+    had_link: bool,
 }
 
 impl<A: Address> Client<A> {
@@ -94,6 +100,8 @@ impl<A: Address> Client<A> {
             admission: None,
             first: true,
             owner: 0,
+            links: Links::default(),
+            had_link: true,
         }
     }
 
@@ -107,6 +115,8 @@ impl<A: Address> Client<A> {
             admission: None,
             first: false,
             owner: 0,
+            links: Links::default(),
+            had_link: true,
         }
     }
 
@@ -127,6 +137,10 @@ impl<A: Address> Client<A> {
         self.owner = owner(cx);
         self.cache = Some(NeighbourCache::new(&self.table.neighbours.lock(), answers));
         self.admission = Some(self.table.admission());
+        if cx.is_home() {
+            self.links = Links::behind_output(cx, 0);
+            self.links.set_timer(cx, LINK);
+        }
         Ok(())
     }
 
@@ -134,6 +148,17 @@ impl<A: Address> Client<A> {
     #[inline]
     pub(crate) fn known(&self, now: Nanos) -> Option<View<'_, A>> {
         Some(self.cache.as_ref()?.view(now))
+    }
+
+    /// Forgets the neighbours if the link to them was lost: who is there now may be somebody else.
+    fn follow_link(&mut self, cx: &mut Cx<'_>) {
+        for change in self.links.look(|_| self.had_link) {
+            self.had_link = change.up;
+            let mut lost = Lost::default();
+            self.table.neighbours.lock().forget_learnt(|p, why| lost.note(p, why));
+            self.lose(cx, lost);
+        }
+        self.links.set_timer(cx, LINK);
     }
 
     /// While packets wait or neighbours are asked, the instance that began it looks after them.
@@ -367,8 +392,11 @@ pub(crate) trait Resolver<A: Address>: Sized {
         cx.push(0, batch);
     }
 
-    /// Asks again where nobody answered, and gives up what waited too long.
-    fn look_after(&mut self, cx: &mut Cx<'_>) {
+    /// Asks again where nobody answered, and gives up what waited too long; or looks at the link, by the timer for that.
+    fn look_after(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        if timer == LINK {
+            return self.client_mut().follow_link(cx);
+        }
         let now = cx.now();
         let mut lost = Lost::default();
         let mut queries = Vec::new();

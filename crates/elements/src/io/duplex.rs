@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Both directions of a device in one element: what taps and in-process wires share.
 
+use std::net::IpAddr;
+
 use engine::args::Args;
+use engine::clock::{Nanos, SECOND};
 use engine::swap::{self, Depot};
 use engine::{Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rehearsed, Tasks};
-use packet::port::Spec;
+use packet::port::{Device, Spec};
 use packet::{Batch, Packet};
 
 use super::from_device::{self, FromDevice};
@@ -27,6 +30,57 @@ pub struct Duplex {
     to: ToDevice,
     receives: bool,
     sends: bool,
+    virtual_routes: VirtualRoutes,
+}
+
+/// The timer for looks at the kernel's virtual addresses, and the time between two.
+const VIRTUAL: u32 = 0;
+const VIRTUAL_EVERY: Nanos = SECOND / 10;
+
+/// Routes for what is for the kernel's virtual routers.
+#[derive(Default)]
+struct VirtualRoutes {
+    /// The routing tables, for IPv4 and for IPv6, and the output that leads to the kernel.
+    tables: [Option<String>; 2],
+    known: Vec<IpAddr>,
+}
+
+impl VirtualRoutes {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.tables = [args.keyword_opt("VIRTUAL"), args.keyword_opt("VIRTUAL6")];
+    }
+
+    fn are_wanted(&self) -> bool {
+        self.tables.iter().any(Option::is_some)
+    }
+
+    /// Has the tables agree with the kernel.
+    #[cold]
+    fn follow(&mut self, cx: &mut Cx<'_>, device: &dyn Device) {
+        let mut now = device.virtual_addresses();
+        now.retain(|address| self.table(address).is_some());
+        let before = std::mem::take(&mut self.known);
+        for gone in before.iter().filter(|address| !now.contains(address)) {
+            self.write(cx, "remove", gone);
+        }
+        for new in now.iter().filter(|address| !before.contains(address)) {
+            self.write(cx, "set", new);
+        }
+        self.known = now;
+    }
+
+    fn table(&self, address: &IpAddr) -> Option<&str> {
+        self.tables[usize::from(address.is_ipv6())].as_deref()
+    }
+
+    fn write(&self, cx: &mut Cx<'_>, verb: &str, address: &IpAddr) {
+        let Some((table, output)) = self.table(address).and_then(|text| text.split_once(' ')) else { return };
+        let prefix = if address.is_ipv4() { 32 } else { 128 };
+        let route = format!("{address}/{prefix} {}", output.trim());
+        if let Err(why) = cx.write_handler(&format!("{table}.{verb}"), &route) {
+            cx.print(&format!("{}: {table}.{verb} {route}: {why}", cx.name()));
+        }
+    }
 }
 
 impl Duplex {
@@ -34,6 +88,7 @@ impl Duplex {
     pub fn configure(&mut self, args: &mut Args<'_>, spec: Spec, force_ip: bool) {
         let burst = args.keyword("BURST", 0);
         let active = args.keyword("ACTIVE", true);
+        self.virtual_routes.configure(args);
         self.receives = args.noutputs > 0;
         self.sends = args.ninputs > 0;
         self.from.config = from_device::Config {
@@ -77,7 +132,17 @@ impl Element for Duplex {
         if self.sends {
             self.to.initialize(cx)?;
         }
+        if self.virtual_routes.are_wanted() {
+            cx.set_timer_after(VIRTUAL, VIRTUAL_EVERY);
+        }
         Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        if let Some(opened) = self.from.opened() {
+            self.virtual_routes.follow(cx, opened.device());
+            cx.set_timer_after(VIRTUAL, VIRTUAL_EVERY);
+        }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
@@ -161,6 +226,10 @@ macro_rules! duplex {
 
             fn run_task(&mut self, cx: &mut engine::Cx<'_>) -> bool {
                 self.0.run_task(cx)
+            }
+
+            fn run_timer(&mut self, cx: &mut engine::Cx<'_>, timer: u32) {
+                self.0.run_timer(cx, timer);
             }
 
             fn read(

@@ -146,6 +146,10 @@ pub(super) struct FromDevice {
 }
 
 impl FromDevice {
+    pub(super) fn opened(&self) -> Option<&Opened> {
+        self.opened.as_ref()
+    }
+
     fn queue_stats(&self) -> QueueStats {
         let mut sum = QueueStats::default();
         for stats in self.queues.iter().map(|q| q.stats()) {
@@ -282,9 +286,7 @@ impl Element for FromDevice {
             self.filter = Some(Arc::new(filter.map_err(|e| format!("BPF_FILTER: {e}"))?));
         }
         let tasks = Tasks::Many(opened.queues.len());
-        let device = opened.device();
-        self.encap = Arc::new(Encap::new(device.link_type()));
-        self.encap.up.store(device.link() == Link::Up, Ordering::Relaxed);
+        self.encap = Arc::new(Encap::of(opened.handle()));
         self.opened = Some(opened);
         Ok(tasks)
     }

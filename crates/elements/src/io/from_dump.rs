@@ -51,7 +51,7 @@ use engine::{
     Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, parse_duration,
     parse_integer, swap,
 };
-use packet::port::link_type;
+use packet::port::{Device, Link, link_type};
 use packet::{Batch, Packet, anno};
 use wire::pcap::{CaptureError, Reader};
 
@@ -80,19 +80,35 @@ pub const CLASS: Class = Class::new("FromDump", "0/1-2", || Box::new(FromDump::d
     ])
     .file(file!());
 
-/// What others may know of where an element's packets come from.
-#[derive(Debug)]
+/// What others may know of where an element's packets come from, or go to.
 pub struct Encap {
     /// What they begin with, for elements that write them to files.
     pub link_type: AtomicU32,
     /// Whether the link is up by which they come, for elements that choose between links. Files and sources always are.
     pub up: AtomicBool,
+    device: Option<Arc<dyn Device>>,
 }
 
 impl Encap {
     /// Packets that begin so, from a link that is up.
     pub fn new(link_type: u32) -> Encap {
-        Encap { link_type: AtomicU32::new(link_type), up: AtomicBool::new(true) }
+        Encap { link_type: AtomicU32::new(link_type), up: AtomicBool::new(true), device: None }
+    }
+
+    /// Packets of a device.
+    pub fn of(device: &Arc<dyn Device>) -> Encap {
+        let up = AtomicBool::new(device.link() == Link::Up);
+        Encap { up, device: Some(device.clone()), ..Encap::new(device.link_type()) }
+    }
+
+    /// Whether the device's link is up at this moment.
+    pub fn is_up(&self) -> bool {
+        self.device.as_ref().is_none_or(|device| device.link() == Link::Up)
+    }
+
+    /// How often the device's link was lost, for elements that forget what they learnt behind it; `None` where it never is.
+    pub fn breaks(&self) -> Option<u64> {
+        self.device.as_ref()?.breaks()
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod from_dump;
 mod from_ip_summary_dump;
 mod infinite_source;
 mod kernel_tap;
+pub(crate) mod links;
 mod memory_port;
 mod pace;
 mod punt;

@@ -53,6 +53,8 @@ pub struct FakeDevice {
     tx: Vec<Line>,
     room: AtomicUsize,
     link: Mutex<Link>,
+    breaks: Mutex<Option<u64>>,
+    lag: AtomicUsize,
     link_type: AtomicU32,
     told: AtomicBool,
     late: Mutex<Option<Late>>,
@@ -88,6 +90,8 @@ impl Fake {
             tx: (0..tx).map(|_| Line::default()).collect(),
             room: AtomicUsize::new(usize::MAX),
             link: Mutex::new(Link::Up),
+            breaks: Mutex::new(None),
+            lag: AtomicUsize::new(0),
             link_type: AtomicU32::new(link_type::ETHERNET),
             told: AtomicBool::new(false),
             late: Mutex::default(),
@@ -103,6 +107,21 @@ impl Fake {
     /// Sets the state of the link.
     pub fn set_link(&self, link: Link) {
         *self.0.link.lock().unwrap() = link;
+    }
+
+    /// Lets transmit queues lag behind until they have been flushed so often.
+    pub fn set_lag(&self, flushes: usize) {
+        self.0.lag.store(flushes, Ordering::Relaxed);
+    }
+
+    /// How often they have still to be flushed.
+    pub fn lag(&self) -> usize {
+        self.0.lag.load(Ordering::Relaxed)
+    }
+
+    /// Sets how often the link was lost.
+    pub fn set_breaks(&self, breaks: u64) {
+        *self.0.breaks.lock().unwrap() = Some(breaks);
     }
 
     /// Sets what its packets begin with.
@@ -198,6 +217,10 @@ impl Device for Handle {
         *self.0.link.lock().unwrap()
     }
 
+    fn breaks(&self) -> Option<u64> {
+        *self.0.breaks.lock().unwrap()
+    }
+
     fn link_type(&self) -> u32 {
         self.0.link_type.load(Ordering::Relaxed)
     }
@@ -273,8 +296,23 @@ impl TxQueue for FakeTx {
         n
     }
 
+    fn flush(&mut self) {
+        self.flushed();
+    }
+
+    fn lags(&self) -> bool {
+        self.device.lag.load(Ordering::Relaxed) > 0
+    }
+
     fn stats(&self) -> QueueStats {
         self.stats
+    }
+}
+
+impl FakeTx {
+    fn flushed(&self) {
+        let lag = self.device.lag.load(Ordering::Relaxed);
+        self.device.lag.store(lag.saturating_sub(1), Ordering::Relaxed);
     }
 }
 

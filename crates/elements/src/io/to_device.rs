@@ -43,15 +43,19 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::args::Args;
+use engine::clock::{Nanos, SECOND};
 use engine::stats::{self, Stat};
 use engine::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Reason, Rehearsed, Tasks, When, swap,
+    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks,
+    When, swap,
 };
 use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
 use packet::{Batch, Packet};
 use sync::lock::{AdaptiveLock, How};
 
 use super::device::{self, Opened, READS, Watch};
+use super::from_dump::Encap;
+use crate::ethernet::neighbours::set_earlier;
 use crate::tools;
 
 /// The descriptor.
@@ -134,6 +138,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct ToDevice {
     pub(super) config: Config,
     opened: Option<Opened>,
+    /// What others may know of the device.
+    encap: Option<Arc<Encap>>,
     common: Common,
     /// How many there are in all.
     workers: usize,
@@ -151,11 +157,17 @@ pub(super) struct ToDevice {
     bytes: u64,
 }
 
+/// The timer by which a device that lags is asked again, and the time until then.
+const URGE: u32 = 0;
+const URGE_AFTER: Nanos = SECOND / 2000;
+
 /// What became of packets offered to the device.
 #[derive(Default)]
 struct Sent {
     taken: usize,
     refused: u64,
+    /// The device has not begun to send all that it took.
+    lags: bool,
     fault: Option<Error>,
 }
 
@@ -174,6 +186,7 @@ impl ToDevice {
                     break;
                 }
             }
+            sent.lags = queue.lags();
             let lost = |s: QueueStats| s.errors + s.no_memory;
             let after = queue.stats();
             sent.refused = lost(after).saturating_sub(lost(before));
@@ -199,6 +212,10 @@ impl ToDevice {
             copies
         });
         let sent = self.offer(batch, offers);
+        if sent.lags {
+            let at = cx.now() + URGE_AFTER;
+            set_earlier(cx, URGE, Some(at));
+        }
         cx.took(sent.taken - (sent.refused as usize).min(sent.taken));
         // What the device took after it had been down may be the first sign of its return.
         if sent.refused > 0 || !batch.is_empty() || self.down() {
@@ -212,6 +229,20 @@ impl ToDevice {
             cx.push(0, sent);
         }
         sent.taken
+    }
+
+    /// Has the device go on with what it took, until it has begun to send all. Nothing else may come for it: whoever would send waits
+    /// for what lies there.
+    #[cold]
+    fn urge(&mut self, cx: &mut Cx<'_>) {
+        let Some(tx) = &mut self.tx else { return };
+        let lags = tx.with(|queue| {
+            queue.flush();
+            queue.lags()
+        });
+        if lags {
+            cx.set_timer_after(URGE, URGE_AFTER);
+        }
     }
 
     /// Lets packets that cannot be sent leave by output 1.
@@ -343,6 +374,7 @@ impl Element for ToDevice {
             1 => Tasks::One,
             n => Tasks::Many(n),
         };
+        self.encap = Some(Arc::new(Encap::of(opened.handle())));
         self.opened = Some(opened);
         Ok(tasks)
     }
@@ -366,6 +398,7 @@ impl Element for ToDevice {
         Some(Box::new(ToDevice {
             config: self.config.clone(),
             opened: self.opened.clone(),
+            encap: self.encap.clone(),
             common: self.common.clone(),
             ..ToDevice::default()
         }))
@@ -428,6 +461,14 @@ impl Element for ToDevice {
         let more = sent > 2 || burst != Burst::None;
         self.until_look = if more { 0 } else { LOOKS - 1 };
         worked
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        self.urge(cx);
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(self.encap.clone()?)
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
@@ -504,6 +545,8 @@ impl Element for ToDevice {
         if let Err(why) = self.take_queue(index, own, take) {
             cx.print(&format!("{}: {why}", cx.name()));
         }
+        // It may have lagged behind when the former configuration gave it up.
+        self.urge(cx);
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
@@ -534,6 +577,19 @@ mod tests {
             assert_eq!(run.bytes("o"), inputs);
             assert_eq!((run.read("e.count"), run.read("e.byte_count")), ("50".into(), "3000".into()));
             assert_eq!((run.drops("e"), run.printed()), (vec![], "e: eth0: sends by fake, 1 queue\n".into()));
+        }
+    }
+
+    #[test]
+    fn a_device_that_lags_is_asked_until_it_has_sent_all() {
+        // Nothing follows the one packet: only the timer asks again.
+        for text in ["i :: TestIn -> e :: ToDevice(eth0);", "i :: TestIn -> Queue -> e :: ToDevice(eth0);"] {
+            let fake = Fake::new("eth0", &[&[]]);
+            fake.set_lag(50);
+            let run = Rig::text(text).provider(fake.clone()).inputs(&[b"a"]).ready();
+            let run = run.run_for(std::time::Duration::from_secs(1));
+            assert_eq!((fake.sent(0), fake.lag()), (vec![b"a".to_vec()], 0));
+            assert_eq!(run.drops("e"), []);
         }
     }
 

@@ -248,8 +248,8 @@ impl Element for Solicitor {
         }
     }
 
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        self.look_after(cx);
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        self.look_after(cx, timer);
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

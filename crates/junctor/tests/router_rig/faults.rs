@@ -10,9 +10,16 @@ use crate::router::rig;
 
 const LINK_CHANGES: [&str; 4] = ["-h", "in0.link_changes", "-h", "in1.link_changes"];
 
-/// Echo requests from A to B, some hundred a second, until the returned process is dropped.
+/// Datagrams from A to B, some hundred a second, until the returned process is dropped. It goes on whatever it hears, which ping does not:
+/// while a link is down the router has no neighbour there and says so.
 fn load(rig: &Rig) -> Process {
-    rig.a.spawn(&["ping", "-n", "-q", "-i0.003", "-w1200", "10.0.2.2"]).unwrap()
+    let program = "import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    try: s.sendto(b'x' * 56, ('10.0.2.2', 9))
+    except OSError: pass
+    time.sleep(0.003)";
+    rig.a.spawn(&["/usr/bin/python3", "-c", program]).unwrap()
 }
 
 /// Packets that `device` of a host has sent.
@@ -90,7 +97,122 @@ fn check_return(method: &str) {
     dut.stop();
 }
 
+/// Lets a namespace speak IPv6, on interfaces that are there and on those that come.
+pub fn speak_ipv6(namespace: &Namespace) {
+    for (name, value) in [
+        ("conf/all/disable_ipv6", "0"),
+        ("conf/default/disable_ipv6", "0"),
+        ("conf/default/accept_dad", "0"),
+        ("conf/default/accept_ra", "0"),
+    ] {
+        namespace.sysctl(&format!("net/ipv6/{name}"), value).unwrap();
+    }
+}
+
+/// Deletes `d0` and makes it again, with another host's address at its other end.
+fn replace_host(rig: &Rig, six: bool) {
+    let near = rig.dut.mac("d0").unwrap().map(|b| format!("{b:02x}")).join(":");
+    rig.dut.ip("link del d0").unwrap();
+    Cable::default().lay(&rig.a, "a0", &rig.dut, "d0").unwrap();
+    rig.dut.ip(&format!("link set d0 address {near}")).unwrap();
+    rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
+    rig.a.ip("route add 10.0.2.0/24 via 10.0.1.1").unwrap();
+    if six {
+        rig.a.ip("addr add fd00:1::2/64 dev a0 nodad").unwrap();
+        rig.a.ip("route add fd00:2::/64 via fd00:1::1").unwrap();
+    }
+}
+
+/// Whoever was behind a link is forgotten when it is lost, however soon it is back; a twin's carrier follows.
+fn check_forgetting(method: &str) {
+    let rig = rig(1500, 1500);
+    let control = Namespace::new("c").unwrap();
+    control.sysctl("net/ipv4/ip_forward", "1").unwrap();
+    [&rig.a, &rig.b, &control].into_iter().for_each(speak_ipv6);
+    control.sysctl("net/ipv6/conf/all/forwarding", "1").unwrap();
+    let config = format!(
+        "r :: DualRouter(d0 10.0.1.1/24 fd00:1::1/64, d1 10.0.2.1/24 fd00:2::1/64, NETNS {}, METHOD {method});",
+        control.name()
+    );
+    let dut = Dut::run(&rig, &config, &[]);
+    for (host, interface, mine, other) in [(&rig.a, "a0", 1, 2), (&rig.b, "b0", 2, 1)] {
+        host.ip(&format!("addr add fd00:{mine}::2/64 dev {interface} nodad")).unwrap();
+        host.ip(&format!("route add fd00:{other}::/64 via fd00:{mine}::1")).unwrap();
+    }
+    let reach = || {
+        for _ in 0..2 {
+            ping(&rig.b, "10.0.1.2", 56, "");
+            ping(&rig.b, "fd00:1::2", 56, "");
+        }
+    };
+    let known = |table: &str| dut.ctl(&[table]).lines().filter(|line| line.contains(" 1 ")).count();
+    let forgotten = |what: &str| {
+        let empty = || known("r/arp0.table") == 0 && known("r/nd0.table") == 0;
+        wait_for(what, PATIENCE, empty)
+            .unwrap_or_else(|e| panic!("{e}:\n{}{}", dut.ctl(&["r/arp0.table"]), dut.ctl(&["r/nd0.table"])));
+        assert!(known("r/arp1.table") > 0 && known("r/nd1.table") > 0, "the other link was not lost");
+    };
+    let carrier = |is: bool| {
+        let lost = || control.ip("link show host0").unwrap().contains("NO-CARRIER");
+        wait_for("the twin's carrier", PATIENCE, || lost() != is).unwrap();
+    };
+    reach();
+    carrier(true);
+    rig.a.ip("link set a0 down").unwrap();
+    carrier(false);
+    forgotten("the neighbours behind a link that is down");
+    rig.a.ip("link set a0 up").unwrap();
+    rig.a.ip("addr replace fd00:1::2/64 dev a0 nodad").unwrap();
+    rig.a.ip("route replace 10.0.2.0/24 via 10.0.1.1").unwrap();
+    rig.a.ip("route replace fd00:2::/64 via fd00:1::1").unwrap();
+    carrier(true);
+    reach();
+    // Faster than anybody looks.
+    rig.dut.run(&["sh", "-c", "ip link set d0 down; ip link set d0 up"]).unwrap();
+    forgotten("the neighbours behind a link that flapped");
+    reach();
+    replace_host(&rig, true);
+    forgotten("the neighbours behind another cable");
+    reach();
+    carrier(true);
+    dut.stop();
+}
+
+/// A bridge forgets the stations behind a lost link and says which port has none.
+fn check_bridge(method: &str) {
+    let rig = rig(1500, 1500);
+    let config = format!(
+        "b :: Bridge(PORTS 2);
+        FromDevice(d0, PROMISC true, METHOD {method}) -> b -> Queue -> ToDevice(d0, METHOD {method});
+        FromDevice(d1, PROMISC true, METHOD {method}) -> [1]b[1] -> Queue -> ToDevice(d1, METHOD {method});"
+    );
+    let dut = Dut::run(&rig, &config, &[]);
+    rig.b.ip("route del 10.0.1.0/24 via 10.0.2.1").unwrap();
+    rig.b.ip("addr add 10.0.1.3/24 dev b0").unwrap();
+    let ports = |expected: &[&str]| {
+        let fits = || {
+            let text = dut.ctl(&["b.ports"]);
+            text.lines().count() == 2
+                && text.lines().zip(expected).all(|(line, start)| line.starts_with(start))
+        };
+        wait_for(&expected.join(", "), PATIENCE, fits)
+            .unwrap_or_else(|e| panic!("{e}: {}", dut.ctl(&["b.ports"])));
+    };
+    ping(&rig.a, "10.0.1.3", 56, "");
+    ports(&["0 forwarding up 1", "1 forwarding up 1"]);
+    rig.a.ip("link set a0 down").unwrap();
+    ports(&["0 forwarding down 0", "1 forwarding up 1"]);
+    rig.a.ip("link set a0 up").unwrap();
+    ports(&["0 forwarding up", "1 forwarding up 1"]);
+    ping(&rig.a, "10.0.1.3", 56, "");
+    replace_host(&rig, false);
+    ping(&rig.a, "10.0.1.3", 56, "");
+    dut.stop();
+}
+
 on_rig! {
-    a_flapping_link_is_told_and_survived needs ["ping"] => check_flap;
-    a_device_that_returns_is_used_again needs ["ping"] => check_return;
+    neighbours_are_forgotten_with_their_link needs ["ping"] => check_forgetting;
+    a_bridge_port_without_link_says_so needs ["ping"] => check_bridge;
+    a_flapping_link_is_told_and_survived needs ["ping", "python3"] => check_flap;
+    a_device_that_returns_is_used_again needs ["ping", "python3"] => check_return;
 }

@@ -26,6 +26,7 @@ mod shipped;
 mod strangers;
 mod swap;
 mod twins;
+mod vrrp;
 mod wire;
 
 /// Tests on a rig, one for each driver; skipped with a message where there can be none.

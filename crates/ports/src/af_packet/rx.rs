@@ -16,12 +16,14 @@ use packet::filter::Filter;
 use packet::port::{Error, Link, QueueStats, RxQueue};
 use packet::{Batch, Packet, PacketType, anno};
 
+use crate::aliases::Aliases;
+
 use super::{Options, Shared, bind, fanout_number, lock, orphaned};
 use crate::expression;
 use crate::link::Pace;
 use crate::memory::Taken;
 use crate::offload::{self, Unfinished, Unsplit};
-use crate::sys::{self, Counters, Doorbell, Map};
+use crate::sys::{self, Aside, Counters, Doorbell, Map};
 
 const PACKET_RX_RING: i32 = 5;
 const PACKET_STATISTICS: i32 = 6;
@@ -237,6 +239,7 @@ pub(super) struct PacketRx {
     /// `None` while the interface is gone.
     ring: Option<Ring>,
     doorbell: Doorbell,
+    aside: Aside<Option<io::Result<Ring>>>,
     pace: Pace,
     counters: Counters,
     missed: AtomicU64,
@@ -255,6 +258,7 @@ impl PacketRx {
             options,
             filter: None,
             ring: Some(ring),
+            aside: Aside::default(),
             pace: Pace::default(),
             counters: Counters::default(),
             missed: AtomicU64::new(0),
@@ -274,15 +278,23 @@ impl PacketRx {
             return;
         }
         self.count_missed();
-        self.ring = None;
-        let Some(ifindex) = self.shared.watch.index() else { return };
-        self.shared.moved_to(ifindex);
-        match Ring::open(&self.shared, &self.options, ifindex) {
-            Ok(ring) if self.doorbell.listen(&ring.socket).is_ok() => {
+        if self.ring.is_none() && !self.aside.is_busy() && self.shared.watch.index().is_none() {
+            return;
+        }
+        let (shared, options, old) = (self.shared.clone(), self.options.clone(), self.ring.take());
+        let reopen = move || {
+            drop(old);
+            let ifindex = shared.watch.index()?;
+            shared.moved_to(ifindex);
+            Some(Ring::open(&shared, &options, ifindex))
+        };
+        match self.aside.look(reopen).flatten() {
+            Some(Ok(ring)) if self.doorbell.listen(&ring.socket).is_ok() => {
                 ring.narrow(self.filter.as_deref());
                 self.ring = Some(ring);
             }
-            _ => self.counters.errors(1),
+            Some(_) => self.counters.errors(1),
+            None => {}
         }
     }
 
@@ -304,6 +316,7 @@ impl RxQueue for PacketRx {
                 options: &self.options,
                 filter: self.filter.as_deref(),
                 ethernet: self.shared.ethernet,
+                aliases: self.shared.aliases.get().map(|aliases| &**aliases),
                 counters: &self.counters,
             };
             take(ring, &how, batch, max);
@@ -352,6 +365,7 @@ struct How<'a> {
     options: &'a Options,
     filter: Option<&'a Filter>,
     ethernet: bool,
+    aliases: Option<&'a Aliases>,
     counters: &'a Counters,
 }
 
@@ -366,7 +380,12 @@ fn take(ring: &mut Ring, how: &How<'_>, batch: &mut Batch, max: usize) {
             ring.end_block();
             continue;
         };
-        let kind = packet_type(header.address.sll_pkttype);
+        let mut kind = packet_type(header.address.sll_pkttype);
+        if let (PacketType::OtherHost, Some(aliases), Some(to)) = (kind, how.aliases, bytes.first_chunk())
+            && aliases.has(to)
+        {
+            kind = PacketType::Host;
+        }
         if kind != PacketType::Outgoing || how.options.outbound {
             take_frame(&header, bytes, &ring.unfinished(&header), kind, how, batch);
         }

@@ -11,7 +11,7 @@ use packet::{Batch, Packet};
 use super::{Shared, orphaned};
 use crate::link::Pace;
 use crate::memory::Taken;
-use crate::sys::{self, Counters};
+use crate::sys::{self, Aside, Counters};
 
 const PACKET_QDISC_BYPASS: i32 = 20;
 /// Frames in one system call.
@@ -26,6 +26,7 @@ pub(super) struct PacketTx {
     socket: Option<OwnedFd>,
     messages: Box<[libc::mmsghdr; BURST]>,
     vectors: Box<[libc::iovec; BURST]>,
+    aside: Aside<Option<OwnedFd>>,
     pace: Pace,
     counters: Counters,
     _taken: Taken,
@@ -57,6 +58,7 @@ impl PacketTx {
             socket: Some(socket),
             messages,
             vectors,
+            aside: Aside::default(),
             pace: Pace::default(),
             counters: Counters::default(),
             _taken: taken,
@@ -89,11 +91,17 @@ impl PacketTx {
         {
             return;
         }
-        self.socket = None;
-        if let Some(ifindex) = self.shared.watch.index() {
-            self.shared.moved_to(ifindex);
-            self.socket = open(&self.shared, ifindex).ok();
+        if self.socket.is_none() && !self.aside.is_busy() && self.shared.watch.index().is_none() {
+            return;
         }
+        let (shared, old) = (self.shared.clone(), self.socket.take());
+        let reopen = move || {
+            drop(old);
+            let ifindex = shared.watch.index()?;
+            shared.moved_to(ifindex);
+            open(&shared, ifindex).ok()
+        };
+        self.socket = self.aside.look(reopen).flatten();
     }
 }
 

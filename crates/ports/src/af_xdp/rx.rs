@@ -11,11 +11,12 @@ use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 
 use super::socket::RxHalf;
 use super::{Shared, lock};
+use crate::aliases::Aliases;
 use crate::link::Pace;
 use crate::memory::Taken;
 use crate::offload::{self, Unsplit};
 use crate::partial::{self, Front};
-use crate::sys::{self, Counters, Doorbell};
+use crate::sys::{self, Aside, Counters, Doorbell};
 
 /// Entries that make a refill worth its store.
 const REFILL: u32 = 64;
@@ -25,6 +26,9 @@ const STACKED_TAGS: usize = 8;
 
 // SAFETY: six integers.
 unsafe impl sys::Plain for xdp_statistics {}
+
+/// The half on another interface, and the MTU if that one's senders leave checksums unfinished.
+type Reopened = (RxHalf, Option<usize>);
 
 /// The receive queue.
 pub(super) struct XdpRx {
@@ -41,6 +45,7 @@ pub(super) struct XdpRx {
     /// Frames may come with checksums unfinished; and the MTU, beyond which a frame must have been joined.
     unfinished: Option<usize>,
     busy_poll: bool,
+    aside: Aside<Option<Reopened>>,
     pace: Pace,
     counters: Counters,
     /// Drops that former sockets of this queue counted.
@@ -67,6 +72,7 @@ impl XdpRx {
             snaplen,
             unfinished: shared.unfinished(),
             busy_poll: shared.setup.busy_poll_us.is_some(),
+            aside: Aside::default(),
             pace: Pace::default(),
             counters: Counters::default(),
             missed_before: AtomicU64::new(0),
@@ -107,14 +113,21 @@ impl XdpRx {
         }
         self.missed_before.store(self.missed(), Ordering::Relaxed);
         self.pieces.free_all();
-        self.half = None;
-        if let Ok(Some(half)) = self.shared.take_rx(self.queue)
+        if self.half.is_none() && !self.aside.is_busy() && self.shared.watch.index().is_none() {
+            return;
+        }
+        let (shared, queue, old) = (self.shared.clone(), self.queue, self.half.take());
+        let reopen = move || {
+            drop(old);
+            shared.take_rx(queue).ok().flatten().map(|half| (half, shared.unfinished()))
+        };
+        if let Some((half, unfinished)) = self.aside.look(reopen).flatten()
             && self.doorbell.listen(half.core.fd()).is_ok()
         {
             self.half = Some(half);
             let name = self.shared.watch.name();
             self.mac = self.shared.watch.interfaces.hardware(name).map_or(self.mac, |(mac, _)| mac);
-            self.unfinished = self.shared.unfinished();
+            self.unfinished = unfinished;
             self.refill();
         }
     }
@@ -140,7 +153,8 @@ impl XdpRx {
     /// Takes apart what is longer than a frame of this interface can be, stacked tags included.
     #[cold]
     fn split(&mut self, batch: &mut Batch, begin: usize, mtu: usize) {
-        let mtu = self.shared.unfinished().unwrap_or(mtu);
+        let watch = &self.shared.watch;
+        let mtu = watch.interfaces.mtu(watch.name()).unwrap_or(mtu);
         self.unfinished = Some(mtu);
         let mut rest: Batch = batch.drain(begin..).collect();
         for packet in rest.drain(..) {
@@ -149,15 +163,14 @@ impl XdpRx {
                 batch.push(packet);
                 continue;
             }
-            let what = offload::joined_tcp(frame, mtu);
-            let split = what.map(|what| {
-                let headroom = HEADROOM.max(packet.headroom());
-                offload::split(frame, offload::ETHERNET, &what, headroom, |packet| batch.push(packet))
-            });
+            let headroom = HEADROOM.max(packet.headroom());
+            let split = offload::joined_tcp(frame, mtu)
+                .map(|what| offload::split(frame, offload::ETHERNET, &what, headroom, |p| batch.push(p)));
             match split {
                 Some(Ok(_)) => {}
                 Some(Err(Unsplit::NoMemory)) => self.counters.no_memory(1),
-                Some(Err(Unsplit::Unknown)) | None => self.counters.errors(1),
+                // Of other protocols nobody can say where the parts end.
+                Some(Err(Unsplit::Unknown)) | None => batch.push(packet),
             }
         }
     }
@@ -238,8 +251,13 @@ impl RxQueue for XdpRx {
             bytes += packet.len();
             strangers |= finish(packet, &self.mac, self.snaplen) == PacketType::OtherHost;
         }
-        if strangers && self.address_pace.overdue() {
-            self.look_at_address(&mut batch[before..]);
+        if strangers {
+            if let Some(aliases) = self.shared.aliases.get() {
+                admit(&mut batch[before..], aliases);
+            }
+            if self.address_pace.overdue() {
+                self.look_at_address(&mut batch[before..]);
+            }
         }
         self.counters.moved(n, bytes);
         if bad > 0 {
@@ -263,8 +281,17 @@ impl RxQueue for XdpRx {
 
 impl Drop for XdpRx {
     fn drop(&mut self) {
-        if let Some(half) = self.half.take() {
+        if let Some(half) = self.half.take().or_else(|| self.aside.finish().flatten().map(|(half, _)| half)) {
             self.shared.park_rx(self.queue, half);
+        }
+    }
+}
+
+/// Frames for further addresses of the interface are for us, too.
+fn admit(packets: &mut [Packet], aliases: &Aliases) {
+    for packet in packets.iter_mut().filter(|p| p.packet_type() == PacketType::OtherHost) {
+        if packet.data().first_chunk().is_some_and(|to| aliases.has(to)) {
+            packet.set_packet_type(PacketType::Host);
         }
     }
 }

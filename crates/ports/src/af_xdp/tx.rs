@@ -13,7 +13,7 @@ use super::socket::TxHalf;
 use super::umem::Shape;
 use crate::link::Pace;
 use crate::memory::Taken;
-use crate::sys::Counters;
+use crate::sys::{Aside, Counters};
 
 /// Packets that wait for a system call at most, before [`TxQueue::flush`].
 const KICK: u32 = 64;
@@ -26,16 +26,22 @@ pub(super) struct XdpTx {
     half: Option<TxHalf>,
     /// Put into the ring since the last system call.
     quiet: u32,
+    /// The kernel has left some of it there: its own queues are full, and nothing but another call makes it go on.
+    lags: bool,
     /// Bytes of the longest frame that the interface carries, link header and one VLAN tag included.
     longest: usize,
     /// The link is down: what is offered is lost, as on a wire without carrier.
     down: bool,
     /// Frames that came back, freed in one go.
     done: Batch,
+    aside: Aside<Option<TxHalf>>,
     pace: Pace,
     counters: Counters,
     _taken: Taken,
 }
+
+/// System calls at once, so that no port holds its worker up for long.
+const CALLS: u32 = 8;
 
 /// Why a packet could not be put into the ring.
 enum Refused {
@@ -52,24 +58,30 @@ impl XdpTx {
             queue,
             half,
             quiet: 0,
+            lags: false,
             down: false,
             done: Batch::new(),
+            aside: Aside::default(),
             pace: Pace::default(),
             counters: Counters::default(),
             _taken: taken,
         })
     }
 
-    /// Has the kernel send what is in the ring, as far as it will now.
+    /// Has the kernel send what is in the ring, as far as it will now and within a bound.
     fn kick(&mut self) {
         let Some(half) = &mut self.half else { return };
-        self.quiet = 0;
+        (self.quiet, self.lags) = (0, false);
         if !half.tx.needs_wakeup() {
             return;
         }
-        // In copy mode a call sends a limited number and answers EAGAIN when more is left.
+        // In copy mode a call sends a limited number and answers EAGAIN when more is left, or when the socket's buffer is full: the
+        // receivers' side of a virtual cable may wait for its turn on a processor.
         let mut left = half.tx.pending();
-        while left > 0 {
+        for _ in 0..CALLS {
+            if left == 0 {
+                break;
+            }
             match half.core.wake_tx() {
                 Ok(()) => {}
                 Err(e) => match e.raw_os_error() {
@@ -78,16 +90,17 @@ impl XdpTx {
                         self.down = true;
                         return;
                     }
-                    // Busy or out of buffers: the next call tries again.
-                    _ => return,
+                    // Busy or out of buffers: a later call tries again.
+                    _ => break,
                 },
             }
             let now = half.tx.pending();
             if now >= left {
-                return;
+                break;
             }
             left = now;
         }
+        self.lags = half.tx.pending() > 0;
         self.down = false;
     }
 
@@ -117,9 +130,18 @@ impl XdpTx {
             }
             return;
         }
-        self.half = None;
-        if let Ok(half) = self.shared.take_tx(self.queue) {
-            self.half = half;
+        (self.lags, self.quiet) = (false, 0);
+        if self.half.is_none() && !self.aside.is_busy() && self.shared.watch.index().is_none() {
+            return;
+        }
+        let (shared, queue, old) = (self.shared.clone(), self.queue, self.half.take());
+        let reopen = move || {
+            drop(old);
+            shared.take_tx(queue).ok().flatten()
+        };
+        if let Some(half) = self.aside.look(reopen).flatten() {
+            self.half = Some(half);
+            self.longest = longest(&self.shared);
             self.down = false;
         }
     }
@@ -226,7 +248,7 @@ impl TxQueue for XdpTx {
     }
 
     fn flush(&mut self) {
-        if self.quiet > 0 {
+        if self.quiet > 0 || self.lags {
             self.kick();
         } else if let Some(half) = &mut self.half
             && half.lent.count() > 0
@@ -236,6 +258,10 @@ impl TxQueue for XdpTx {
             }
             self.reclaim();
         }
+    }
+
+    fn lags(&self) -> bool {
+        self.lags
     }
 
     fn fd(&self) -> Option<RawFd> {
@@ -254,7 +280,7 @@ impl TxQueue for XdpTx {
 impl Drop for XdpTx {
     fn drop(&mut self) {
         self.kick();
-        if let Some(half) = self.half.take() {
+        if let Some(half) = self.half.take().or_else(|| self.aside.finish().flatten()) {
             self.shared.park_tx(self.queue, half);
         }
     }

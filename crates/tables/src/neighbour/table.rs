@@ -390,6 +390,24 @@ impl<Q, A: Address> Neighbours<Q, A> {
         true
     }
 
+    /// Forgets all that neighbours said, as after the link to them was lost. What is permanent or was told from outside stays, and what
+    /// waits for an answer goes on waiting. Says how many were forgotten.
+    pub fn forget_learnt(&mut self, mut lost: impl FnMut(Q, Loss)) -> usize {
+        if self.config.discipline == Discipline::Outside {
+            return 0;
+        }
+        self.changed();
+        let learnt = |id: &Id| {
+            let entry = &self.entries[*id];
+            entry.mac.is_some() && entry.state != State::Permanent
+        };
+        let learnt: Vec<Id> = self.ids().filter(learnt).collect();
+        for id in &learnt {
+            self.evict(*id, Loss::Cleared, &mut lost);
+        }
+        learnt.len()
+    }
+
     /// Removes all entries; what waited goes to `lost`.
     pub fn clear(&mut self, mut lost: impl FnMut(Q, Loss)) {
         self.changed();
