@@ -25,7 +25,8 @@
 //! * `MTU` bytes, default 1500.
 //! * `TWIN` a network interface whose Ethernet address and MTU the tap takes on, and whose carrier it follows: with them the kernel answers
 //!   on the tap for what arrives at that interface. Frames for macvlans that the kernel has over the tap, as virtual routers have them
-//!   (VRRP), are accepted at the interface, too; with `net.ipv4.conf.all.arp_ignore=1` only they answer ARP for their addresses.
+//!   (VRRP), are accepted at the interface, too; with `net.ipv4.conf.all.arp_ignore=1` and `arp_announce=2` only they speak
+//!   ARP for their addresses.
 //! * `VIRTUAL`, `VIRTUAL6` of FromHost: `TABLE OUTPUT`, the StaticIPLookup and the StaticIP6Lookup in which addresses of those macvlans lead
 //!   to the output that leads here.
 //! * `NETNS` the network namespace to make the interface in, by its name or by a path such as /proc/7/ns/net; default

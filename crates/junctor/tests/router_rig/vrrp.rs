@@ -13,8 +13,9 @@ const V6: &str = "00:00:5e:00:02:07";
 
 /// Gives the kernel a virtual router over `host0`.
 fn take_over(control: &Namespace) {
-    // Otherwise `host0` answers ARP for the addresses of all interfaces, by its own.
+    // Otherwise `host0` answers ARP for the addresses of all interfaces, and asks in their name, by its own.
     control.sysctl("net/ipv4/conf/all/arp_ignore", "1").unwrap();
+    control.sysctl("net/ipv4/conf/all/arp_announce", "2").unwrap();
     for (name, mac, address) in [("vrrp4", V4, "10.0.1.254/24"), ("vrrp6", V6, "fd00:1::254/64")] {
         control.ip(&format!("link add {name} link host0 address {mac} type macvlan mode bridge")).unwrap();
         control.ip(&format!("addr add {address} dev {name}")).unwrap();
