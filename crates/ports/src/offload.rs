@@ -151,6 +151,15 @@ pub(crate) enum Unsplit {
     NoMemory,
 }
 
+/// What follows hop-by-hop, routing and destination options of IPv6, and where.
+fn behind_extensions(frame: &[u8], mut next: u8, mut at: usize) -> Option<(u8, usize)> {
+    while matches!(next, 0 | 43 | 60) {
+        let [following, len] = *frame.get(at..)?.first_chunk()?;
+        (next, at) = (following, at + usize::from(len) * 8 + 8);
+    }
+    Some((next, at))
+}
+
 /// Takes a joined frame apart into the segments that its sender meant, each complete.
 pub(crate) fn split(
     frame: &[u8],
@@ -186,7 +195,9 @@ pub(crate) fn joined_tcp(frame: &[u8], mtu: usize) -> Option<Unfinished> {
         [first, _, _, _, _, _, _, _, _, TCP, ..] if first >> 4 == 4 => {
             (GSO_TCP4, network + usize::from(first & 15) * 4)
         }
-        [first, _, _, _, _, _, TCP, ..] if first >> 4 == 6 => (GSO_TCP6, network + 40),
+        [first, _, _, _, _, _, next, ..] if first >> 4 == 6 => {
+            (GSO_TCP6, behind_extensions(frame, *next, network + 40).filter(|(next, _)| *next == TCP)?.1)
+        }
         _ => return None,
     };
     let payload = transport + usize::from(frame.get(transport + 12)? >> 4) * 4;

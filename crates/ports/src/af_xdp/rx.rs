@@ -167,7 +167,8 @@ impl XdpRx {
             let split = offload::joined_tcp(frame, mtu)
                 .map(|what| offload::split(frame, offload::ETHERNET, &what, headroom, |p| batch.push(p)));
             match split {
-                Some(Ok(_)) => {}
+                // The frame was one of them.
+                Some(Ok(segments)) => self.counters.completed(segments.saturating_sub(1)),
                 Some(Err(Unsplit::NoMemory)) => self.counters.no_memory(1),
                 // Of other protocols nobody can say where the parts end.
                 Some(Err(Unsplit::Unknown)) | None => batch.push(packet),
