@@ -7,6 +7,7 @@
 
 use engine::{Class, Foreign, Registry};
 
+pub mod analysis;
 pub mod basic;
 pub mod bridge;
 pub mod classify;
@@ -42,8 +43,7 @@ pub fn registry() -> Registry {
 }
 
 /// Classes that published configurations have and that mean something inside a kernel only.
-const FOREIGN: [Foreign; 4] = [
-    Foreign { name: "ToHostSniffers", instead: "tcpdump reads what 'ToDump(FILE)' writes; else 'Discard'" },
+const FOREIGN: [Foreign; 3] = [
     Foreign { name: "FromUserDevice", instead: "'FromHost' or 'Socket' takes packets from other programs" },
     Foreign { name: "ToUserDevice", instead: "'ToHost' or 'Socket' gives packets to other programs" },
     Foreign { name: "ScheduleLinux", instead: "workers give way by themselves: leave it out" },
@@ -57,6 +57,7 @@ pub fn options() -> lang::Options {
 // One line each, so that changes to this list merge.
 #[rustfmt::skip]
 static KINDS: &[&[Class]] = &[
+    analysis::CLASSES,
     basic::CLASSES,
     bridge::CLASSES,
     classify::CLASSES,

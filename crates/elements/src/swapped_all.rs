@@ -15,6 +15,23 @@ use crate::testing::{Rig, Run};
 
 /// Configurations whose element `e` is of the class that stands first in its line. They hold `i`, a TestIn, and `o`, a TestOut.
 const GOES_ON: &[&str] = &[
+    "AddressTranslator: i :: TestIn -> [0]e :: AddressTranslator(0, true, false, false, 9::9)[0] -> o :: TestOut; Idle -> [1]e[1] -> o;",
+    "AggregateIPAddrPair: i :: TestIn -> MarkIPHeader -> e :: AggregateIPAddrPair -> o :: TestOut;",
+    "AggregatePacketCounter: i :: TestIn -> MarkIPHeader -> AggregateIP(ip src) -> e :: AggregatePacketCounter -> o :: TestOut;",
+    "IPRateMonitor: i :: TestIn -> MarkIPHeader -> e :: IPRateMonitor(PACKETS, 1, 100) -> o :: TestOut;",
+    "AggregateIPFlows: i :: TestIn -> MarkIPHeader -> SetTimestamp -> e :: AggregateIPFlows -> o :: TestOut;",
+    "AggregateCounter: i :: TestIn -> MarkIPHeader -> AggregateIP(ip src) -> e :: AggregateCounter -> o :: TestOut;",
+    "Clipboard: i :: TestIn -> e :: Clipboard(0/2) -> o :: TestOut; TimedSource(0.8, xyz, LIMIT 2) -> [1]e[1] -> o;",
+    "FastTCPFlows: i :: TestIn -> o :: TestOut; e :: FastTCPFlows(2, 5, 60, 0:0:0:0:0:0, 1.1.1.1, 0:0:0:0:0:0, 2.2.2.2, 2, 3) -> u :: Unqueue -> Truncate(0) -> o;",
+    "FastUDPFlows: i :: TestIn -> o :: TestOut; e :: FastUDPFlows(2, 5, 60, 0:0:0:0:0:0, 1.1.1.1, 0:0:0:0:0:0, 2.2.2.2, 2, 3) -> u :: Unqueue -> Truncate(0) -> o;",
+    "ICMPIPEncap: i :: TestIn -> e :: ICMPIPEncap(1.1.1.1, 2.2.2.2, echo) -> o :: TestOut;",
+    "ICMPPingEncap: i :: TestIn -> e :: ICMPPingEncap(1.1.1.1, 2.2.2.2) -> o :: TestOut;",
+    "LinkUnqueue: i :: TestIn -> q :: Queue -> e :: LinkUnqueue(1, 1000) -> o :: TestOut;",
+    "SetTimestampDelta: i :: TestIn -> SetTimestamp -> e :: SetTimestampDelta -> o :: TestOut;",
+    "TimeRange: i :: TestIn -> SetTimestamp -> e :: TimeRange -> o :: TestOut;",
+    "TimeSortedSched: i :: TestIn -> q :: Queue -> e :: TimeSortedSched(BUFFER 4) -> u :: RatedUnqueue(3) -> o :: TestOut;",
+    "TimestampAccum: i :: TestIn -> SetTimestamp(1) -> e :: TimestampAccum -> o :: TestOut;",
+    "ToHostSniffers: i :: TestIn -> t :: Tee -> e :: ToHostSniffers; t[1] -> o :: TestOut;",
     "ARPQuerier: i :: TestIn -> SetIPAddress(9.9.9.9) -> e :: ARPQuerier(1.1.1.1, 2:0:0:0:0:1) -> o :: TestOut; Idle -> [1]e;",
     "AverageCounter: i :: TestIn -> e :: AverageCounter -> o :: TestOut;",
     "BandwidthMeter: i :: TestIn -> e :: BandwidthMeter(1000kBps) -> o :: TestOut; e[1] -> Discard;",
@@ -127,6 +144,7 @@ const GOES_ON_ELSEWHERE: &[&str] = &[
 
 /// What happens over time begins again with the new configuration, as it would at a start; each says why that is right.
 const BEGINS_AGAIN: &[(&str, &str)] = &[
+    ("TimeFilter", "its times are those of the new text"),
     ("ARPResponder", "it announces the addresses of the new text"),
     ("Burster", "it waits one interval"),
     ("DriverManager", "its text says what is to happen from now on"),
@@ -151,6 +169,21 @@ const BEGINS_AGAIN: &[(&str, &str)] = &[
 
 /// What does with each packet what its text and handlers say, whatever came before.
 const NOTHING: &[&str] = &[
+    "EraseIPPayload",
+    "IP6Encap",
+    "ProtocolTranslator46",
+    "ProtocolTranslator64",
+    "AggregateFilter",
+    "AggregateIP",
+    "AggregateLength",
+    "AggregatePaint",
+    "AdjustTimestamp",
+    "Block",
+    "InputSwitch",
+    "MarkIPCE",
+    "MarkMACHeader",
+    "ResetIPChecksum",
+    "StoreTimestamp",
     "ARPFaker",
     "ARPPrint",
     "AddressInfo",

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! # Discard
+//! # Discard, ToHostSniffers
 //!
-//! `Discard([keywords ACTIVE, BURST])`
+//! `Discard([keywords ACTIVE, BURST])`, `ToHostSniffers([DEVNAME, keyword TYPE])`
 //!
 //! Discards all packets. On a pull input it has a task that fetches packets as fast as it can.
+//!
+//! In Click's kernel module, ToHostSniffers shows packets to the machine's packet sniffers. Here it discards them. To see them, run
+//! `junctor capture` on the element, or put a ToDump in its place.
 //!
 //! **Ports:** 1 input, agnostic; no outputs.
 //!
 //! **Arguments**
 //! * `ACTIVE` boolean, default true: a pulling Discard that is not active fetches nothing.
 //! * `BURST` packets fetched at a time, default the router's burst.
+//! * `DEVNAME`, `TYPE` of ToHostSniffers, read and ignored.
 //!
 //! **Drops:** `discarded`, every packet: that is its purpose.
 //!
@@ -24,7 +28,7 @@
 //!
 //! See also: Idle, Counter
 
-use engine::args::{Args, parse_bool};
+use engine::args::{Args, Raw, parse_bool};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::Batch;
 
@@ -33,8 +37,15 @@ pub const CLASS: Class = Class::new("Discard", "1/0", || Box::new(Discard::defau
     .handlers(&[Handler::sum("count"), Handler::write("reset_counts"), Handler::both("active")])
     .file(file!());
 
+/// The descriptor of what stands in for Click's element of this name.
+pub const SNIFFERS: Class =
+    Class::new("ToHostSniffers", "1/0", || Box::new(Discard { sniffers: true, ..Discard::default() }))
+        .handlers(CLASS.handlers)
+        .file(file!());
+
 #[derive(Clone, Default)]
 struct Discard {
+    sniffers: bool,
     active: bool,
     burst: usize,
     count: u64,
@@ -43,8 +54,13 @@ struct Discard {
 
 impl Element for Discard {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.active = args.keyword("ACTIVE", true);
-        self.burst = args.keyword("BURST", 0);
+        if self.sniffers {
+            let _ = (args.positional_opt::<String>("DEVNAME"), args.keyword_opt::<Raw>("TYPE"));
+            self.active = true;
+        } else {
+            self.active = args.keyword("ACTIVE", true);
+            self.burst = args.keyword("BURST", 0);
+        }
         self.pulls = args.input_is_pull(0);
     }
 
@@ -116,6 +132,12 @@ mod tests {
     fn counts_what_it_discards() {
         let mut run = Rig::new("Discard").inputs(&[b"a", b"b", b"c"]).run();
         assert_eq!((run.read("e.count").as_str(), run.drops("e")), ("3", vec![(Reason::Discarded, 3)]));
+    }
+
+    #[test]
+    fn sniffers_are_discarded_for() {
+        let mut run = Rig::new("ToHostSniffers(eth0, TYPE HOST)").inputs(&[b"a", b"b"]).run();
+        assert_eq!((run.read("e.count").as_str(), run.drops("e")), ("2", vec![(Reason::Discarded, 2)]));
     }
 
     #[test]

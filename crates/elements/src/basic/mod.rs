@@ -3,15 +3,19 @@
 
 mod align;
 mod average_counter;
+mod block;
 mod bypass;
 mod check_length;
 pub(crate) mod check_paint;
+mod clipboard;
 mod counter;
 mod crc32;
 mod discard;
 mod hub;
 mod idle;
 mod information;
+mod input_switch;
+mod mark_mac_header;
 mod message;
 mod null;
 mod pad;
@@ -44,13 +48,16 @@ mod work;
 pub static CLASSES: &[engine::Class] = &[
     align::CLASS,
     average_counter::CLASS,
+    block::CLASS,
     bypass::CLASS,
     check_length::CLASS,
     check_paint::CLASS,
+    clipboard::CLASS,
     counter::CLASS,
     crc32::CHECK,
     crc32::SET,
     discard::CLASS,
+    discard::SNIFFERS,
     hub::CLASS,
     idle::IDLE,
     idle::SIMPLE_IDLE,
@@ -60,6 +67,8 @@ pub static CLASSES: &[engine::Class] = &[
     information::CLICKY,
     information::IP_NAME,
     information::PORT,
+    input_switch::CLASS,
+    mark_mac_header::CLASS,
     message::CLASS,
     null::NULL,
     null::PULL_NULL,

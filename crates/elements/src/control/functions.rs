@@ -15,7 +15,10 @@ pub(super) fn call(name: &str, param: &str) -> Option<Answer> {
     Some(match name {
         "add" | "sub" | "min" | "max" | "mul" | "div" | "idiv" => fold(name, param),
         "mod" | "rem" => remainder(name, param),
-        "neg" | "abs" | "ceil" => unary(name, param),
+        "neg" | "abs" | "ceil" | "floor" | "round" => unary(name, param),
+        "avg" => average(param),
+        "count" => Ok(split_words(param).len().to_string()),
+        "popcount" => integer(param).map(|x| x.count_ones().to_string()),
         "eq" | "ne" | "lt" | "le" | "gt" | "ge" => compare(name, param),
         "not" => truth(param).map(|b| (!b).to_string()),
         "and" | "or" | "nand" | "nor" => junction(name, param),
@@ -128,8 +131,17 @@ fn unary(name: &str, param: &str) -> Answer {
         (_, Number::Whole(n)) => n.to_string(),
         ("neg", Number::Real(x)) => general(-x, 12),
         ("abs", Number::Real(x)) => general(x.abs(), 12),
+        ("floor", Number::Real(x)) => general(x.floor(), 12),
+        ("round", Number::Real(x)) => general(x.round(), 12),
         (_, Number::Real(x)) => general(x.ceil(), 12),
     })
+}
+
+fn average(param: &str) -> Answer {
+    let numbers: Option<Vec<Number>> = split_words(param).into_iter().map(Number::parse).collect();
+    let numbers = numbers.filter(|n| !n.is_empty()).ok_or("expected list of numbers")?;
+    let sum: f64 = numbers.iter().map(|n| n.real()).sum();
+    Ok(general(sum / numbers.len() as f64, 12))
 }
 
 fn compare(name: &str, param: &str) -> Answer {
@@ -183,7 +195,7 @@ fn is_in(param: &str) -> bool {
 }
 
 /// A number with so many significant digits, as C's `%g` writes it.
-pub(super) fn general(x: f64, digits: usize) -> String {
+pub(crate) fn general(x: f64, digits: usize) -> String {
     if !x.is_finite() {
         let name = if x.is_nan() { "nan" } else { "inf" };
         return format!("{}{name}", if x.is_sign_negative() { "-" } else { "" });
@@ -261,6 +273,24 @@ mod tests {
             ("abs", "!expected one number"),
             ("ceil 1.2", "2"),
             ("ceil 7", "7"),
+            ("floor 1.8", "1"),
+            ("floor -1.2", "-2"),
+            ("floor 7", "7"),
+            ("round 1.5", "2"),
+            ("round -1.5", "-2"),
+            ("round 1.4", "1"),
+            ("round x", "!expected one number"),
+            ("avg 1 2 3", "2"),
+            ("avg 1 2", "1.5"),
+            ("avg 0.5 2.5 0x3", "2"),
+            ("avg", "!expected list of numbers"),
+            ("avg 1 x", "!expected list of numbers"),
+            ("count a 'b c' d", "3"),
+            ("count", "0"),
+            ("popcount 255", "8"),
+            ("popcount 0x10", "1"),
+            ("popcount 0", "0"),
+            ("popcount x", "!syntax error"),
             ("htons 1", "256"),
             ("htonl 1", "16777216"),
             ("ntohl 16777216", "1"),

@@ -12,6 +12,8 @@ mod random_seed;
 mod runtime;
 mod script;
 
+pub(crate) use functions::general;
+
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
     driver_manager::CLASS,

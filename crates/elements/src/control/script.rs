@@ -36,8 +36,8 @@
 //! * `run` read/write: runs the script with parameters. `step [STEPS]` write: passes `pause` or `wait`. `goto NAME` write.
 //! * `get VAR`, `set VAR VALUE`, `shift [VAR]`: a variable; `shift` takes its first word off. The default is `args`.
 //! * With numbers as parameters `add`, `sub`, `mul`, `div`, `idiv`, `mod`, `rem`, `min`, `max`, `neg`, `abs`, `ceil`,
-//!   `htons`, `htonl`, `ntohs`, `ntohl`, `random [N | LOW HIGH]`; with two numbers or words `eq`, `ne`, `lt`, `le`, `gt`, `ge`;
-//!   with truth values `not`, `and`, `or`, `nand`, `nor`, `if CONDITION YES NO`; with words `in WORD WORDS...`, `first`, `length`,
+//!   `floor`, `round`, `avg`, `popcount` (of a number's 1 bits), `htons`, `htonl`, `ntohs`, `ntohl`, `random [N | LOW HIGH]`; with two numbers or words `eq`, `ne`, `lt`, `le`, `gt`, `ge`;
+//!   with truth values `not`, `and`, `or`, `nand`, `nor`, `if CONDITION YES NO`; with words `in WORD WORDS...`, `count`, `first`, `length`,
 //!   `unquote`, `sprintf FORMAT VALUES...`, `readable HANDLERS...`, `writable HANDLERS...`; with a file's name `cat`, `catq`;
 //!   `now`, `now_steady` the time; `kill SIGNAL PROCESSES...`.
 //!
@@ -86,6 +86,11 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::read("neg"),
     Handler::read("abs"),
     Handler::read("ceil"),
+    Handler::read("floor"),
+    Handler::read("round"),
+    Handler::read("avg"),
+    Handler::read("count"),
+    Handler::read("popcount"),
     Handler::read("eq"),
     Handler::read("ne"),
     Handler::read("gt"),

@@ -3,6 +3,7 @@
 
 mod check_icmp_header;
 mod icmp_error;
+mod icmp_ip_encap;
 mod icmp_ping_responder;
 mod icmp_ping_source;
 pub(crate) mod limits;
@@ -11,6 +12,8 @@ pub(crate) mod limits;
 pub static CLASSES: &[engine::Class] = &[
     check_icmp_header::CLASS,
     icmp_error::CLASS,
+    icmp_ip_encap::CLASS,
+    icmp_ip_encap::PING,
     icmp_ping_responder::CLASS,
     icmp_ping_source::CLASS,
     icmp_ping_source::SEND_PINGS,

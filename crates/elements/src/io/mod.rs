@@ -4,7 +4,7 @@
 mod control_socket;
 mod device;
 mod duplex;
-mod files;
+pub(crate) mod files;
 mod from_device;
 pub(crate) mod from_dump;
 mod from_ip_summary_dump;

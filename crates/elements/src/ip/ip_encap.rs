@@ -87,8 +87,9 @@ impl Destination {
     }
 }
 
+/// An IP protocol, by number or name.
 #[derive(Default)]
-struct ProtocolArg(u8);
+pub(crate) struct ProtocolArg(pub(crate) u8);
 
 impl FromArg for ProtocolArg {
     const EXPECTED: &'static str = "an IP protocol's number or name";

@@ -20,9 +20,11 @@ mod ip_input_combo;
 mod ip_mirror;
 mod ip_output_combo;
 mod ip_print;
+mod ip_rate_monitor;
 mod ip_reassembler;
 mod ip_source_route;
 pub(crate) mod lookup_ip_route;
+mod mark_ip_ce;
 pub(crate) mod routing;
 mod set_ip_address;
 mod set_ip_checksum;
@@ -50,6 +52,7 @@ pub static CLASSES: &[engine::Class] = &[
     ip_mirror::CLASS,
     ip_output_combo::CLASS,
     ip_print::CLASS,
+    ip_rate_monitor::CLASS,
     ip_reassembler::CLASS,
     ip_source_route::CLASS,
     lookup_ip_route::DIRECT,
@@ -59,8 +62,10 @@ pub static CLASSES: &[engine::Class] = &[
     lookup_ip_route::RANGE,
     lookup_ip_route::SORTED,
     lookup_ip_route::STATIC,
+    mark_ip_ce::CLASS,
     set_ip_address::CLASS,
     set_ip_checksum::CLASS,
+    set_ip_checksum::RESET,
     set_ip_dscp::DSCP,
     set_ip_dscp::ECN,
     set_rand_ip_address::CLASS,

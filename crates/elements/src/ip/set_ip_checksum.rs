@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! # SetIPChecksum
+//! # SetIPChecksum, ResetIPChecksum
 //!
-//! `SetIPChecksum`
+//! `SetIPChecksum`, `ResetIPChecksum([keyword L4])`
 //!
 //! Computes and sets the header checksum of IP packets.
 //!
 //! **Ports:** 1 input, 1 output, agnostic.
+//!
+//! **Arguments**
+//! * `L4` boolean, default false, of ResetIPChecksum only: also sets the checksum of TCP and UDP packets, as SetTCPChecksum and
+//!   SetUDPChecksum do. Other protocols, and packets whose transport header is not whole, keep theirs.
+//!
+//! ResetIPChecksum is there for configurations that leave checksums to the hardware. It computes them itself.
 //!
 //! **Metadata read:** network header position.
 //!
@@ -15,16 +21,30 @@
 //! FromIPSummaryDump(/dev/null, STOP true) -> SetIPChecksum -> Discard;
 //! ```
 //!
-//! See also: CheckIPHeader, SetUDPChecksum. RFC 791, RFC 1071
+//! See also: CheckIPHeader, SetUDPChecksum, SetTCPChecksum. RFC 791, RFC 1071
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
-/// The descriptor.
-pub const CLASS: Class = Class::new("SetIPChecksum", "1/1", || Box::new(SetIpChecksum)).pure().file(file!());
+use crate::tcpudp::set_transport;
 
-struct SetIpChecksum;
+/// The descriptor.
+pub const CLASS: Class =
+    Class::new("SetIPChecksum", "1/1", || Box::new(SetIpChecksum::default())).pure().file(file!());
+
+/// The descriptor of the element that may set the checksums of TCP and UDP, too.
+pub const RESET: Class = Class::new("ResetIPChecksum", "1/1", || {
+    Box::new(SetIpChecksum { reset: true, ..SetIpChecksum::default() })
+})
+.pure()
+.file(file!());
+
+#[derive(Default)]
+struct SetIpChecksum {
+    reset: bool,
+    transport: bool,
+}
 
 /// Sets the checksum of the IP header that the packet's position marks, if it is there.
 pub(crate) fn seal(packet: &mut Packet) -> Option<()> {
@@ -38,10 +58,15 @@ pub(crate) fn seal(packet: &mut Packet) -> Option<()> {
 }
 
 impl Element for SetIpChecksum {
-    fn configure(&mut self, _: &mut Args<'_>) {}
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.transport = self.reset && args.keyword("L4", false);
+    }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         batch.partition(|p| seal(p).is_some(), |p| cx.drop(Reason::BadHeaderLength, p));
+        if self.transport {
+            batch.iter_mut().for_each(set_transport);
+        }
         batch
     }
 }
@@ -61,6 +86,21 @@ mod tests {
                 Rig::new("SetIPChecksum").burst(burst).packets(vec![p, Packet::copy_of(b"x").unwrap()]).run();
             assert!(sealed(&run.bytes("o0")[0]));
             assert_eq!(run.drops("e"), [(Reason::BadHeaderLength, 1)]);
+        }
+    }
+
+    #[test]
+    fn transport_checksums_if_asked() {
+        for (element, udp) in [("ResetIPChecksum(L4 true)", true), ("ResetIPChecksum", false)] {
+            let text = format!("i :: TestIn -> UDPIPEncap(1.2.3.4, 1, 5.6.7.8, 2, false) -> StoreData(10, \\<ffff>) -> {element}
+                -> CheckIPHeader -> o :: TestOut;");
+            for burst in [1, 32] {
+                let out = Rig::text(&text).burst(burst).inputs(&[b"hello"]).run().bytes("o");
+                assert!(sealed(&out[0]));
+                let (src, dst) = ([1, 2, 3, 4].into(), [5, 6, 7, 8].into());
+                let right = wire::checksum::transport_v4_ok(src, dst, wire::Protocol::UDP, &out[0][20..]);
+                assert_eq!((right, out[0][26..28] != [0, 0]), (udp, udp), "{element}");
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::net::Ipv6Addr;
 
 use engine::args::{FromArg, Names};
 
+mod address_translator;
 mod check_icmp6_header;
 pub(crate) mod check_ip6_header;
 pub(crate) mod check_ip6_scope;
@@ -12,6 +13,7 @@ pub(crate) mod dec_ip6_hlim;
 pub(crate) mod get_ip6_address;
 mod icmp6_error;
 mod icmp6_ping_responder;
+mod ip6_encap;
 mod ip6_extensions;
 pub(crate) mod ip6_fragmenter;
 pub(crate) mod ip6_hop_by_hop;
@@ -27,14 +29,17 @@ mod ip6_reassembler;
 pub(crate) mod lookup_ip6_route;
 mod mark_ip6_header;
 mod options;
+mod protocol_translator;
 mod set_ip6_address;
 mod set_ip6_field;
 mod store_ip6_address;
+mod translated_icmp;
 
 /// The classes of this kind.
 // One line each, so that changes to this list merge.
 #[rustfmt::skip]
 pub static CLASSES: &[engine::Class] = &[
+    address_translator::CLASS,
     check_icmp6_header::CLASS,
     check_ip6_header::CLASS,
     check_ip6_scope::CLASS,
@@ -42,6 +47,7 @@ pub static CLASSES: &[engine::Class] = &[
     get_ip6_address::CLASS,
     icmp6_error::CLASS,
     icmp6_ping_responder::CLASS,
+    ip6_encap::CLASS,
     ip6_extensions::CLASS,
     ip6_fragmenter::CLASS,
     ip6_hop_by_hop::CLASS,
@@ -55,6 +61,8 @@ pub static CLASSES: &[engine::Class] = &[
     ip6_reassembler::CLASS,
     lookup_ip6_route::CLASS,
     mark_ip6_header::CLASS,
+    protocol_translator::TO_IP4,
+    protocol_translator::TO_IP6,
     set_ip6_address::CLASS,
     set_ip6_field::DSCP,
     set_ip6_field::ECN,

@@ -4,6 +4,7 @@
 mod delay;
 mod deque;
 mod front_drop_queue;
+mod link_unqueue;
 mod mixed_queue;
 #[expect(clippy::module_inception)]
 mod queue;
@@ -20,6 +21,7 @@ pub static CLASSES: &[engine::Class] = &[
     delay::SHAPER,
     delay::UNQUEUE,
     front_drop_queue::CLASS,
+    link_unqueue::CLASS,
     mixed_queue::CLASS,
     queue::FULL_NOTE_QUEUE,
     queue::NOTIFIER_QUEUE,

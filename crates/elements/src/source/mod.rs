@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements that make packets.
 
+mod fast_flows;
 mod fast_udp_source;
 mod random_source;
 mod rated_source;
 mod timed_source;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] =
-    &[fast_udp_source::CLASS, random_source::CLASS, rated_source::CLASS, timed_source::CLASS];
+pub static CLASSES: &[engine::Class] = &[
+    fast_flows::TCP,
+    fast_flows::UDP,
+    fast_udp_source::CLASS,
+    random_source::CLASS,
+    rated_source::CLASS,
+    timed_source::CLASS,
+];
 
 /// The content of packets that say nothing else, as in Click.
 pub const DEFAULT_DATA: &str = "Random bullshit in a packet, at least 64 bytes long. Well, now it is.";

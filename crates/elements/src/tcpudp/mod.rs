@@ -6,6 +6,8 @@ mod set_checksum;
 mod tcp_fragmenter;
 mod udp_ip_encap;
 
+pub(crate) use set_checksum::set_transport;
+
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
     check_header::TCP,

@@ -88,6 +88,17 @@ fn set_tcp(packet: &mut Packet, fix_offset: bool) -> Option<()> {
     Some(())
 }
 
+/// Sets the checksum of a TCP or UDP packet that is whole; others stay as they are.
+pub(crate) fn set_transport(packet: &mut Packet) {
+    let fragment = |h: &[u8; 20]| h[6] & 0x3f != 0 || h[7] != 0;
+    let protocol = packet.network_chunk::<20>().filter(|h| !fragment(h)).map(|h| Protocol(h[9]));
+    let _ = match protocol {
+        Some(Protocol::UDP) => set_udp(packet),
+        Some(Protocol::TCP) => set_tcp(packet, false),
+        _ => None,
+    };
+}
+
 impl Element for SetChecksum {
     fn configure(&mut self, args: &mut Args<'_>) {
         if !self.udp {

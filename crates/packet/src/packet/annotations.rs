@@ -21,6 +21,10 @@ pub mod anno {
     pub const EXTRA_LENGTH: usize = 24;
     /// First timestamp: 8 bytes, host order.
     pub const FIRST_TIMESTAMP: usize = 28;
+    /// Rate of the packet's source, as IPRateMonitor measured it: 4 bytes, host order, in place of the first timestamp's end.
+    pub const FORWARD_RATE: usize = 32;
+    /// Rate to the packet's destination: 4 bytes, host order, in place of the extra packets.
+    pub const REVERSE_RATE: usize = 36;
     /// Packets that this one stands for, less one: 4 bytes, host order.
     pub const EXTRA_PACKETS: usize = 36;
     /// Sequence number: 4 bytes, host order.
