@@ -21,6 +21,8 @@ pub mod ip;
 pub mod ip6;
 mod kept;
 pub mod nat;
+#[cfg(test)]
+mod one_batch;
 pub mod queue;
 pub mod schedule;
 mod shared_limit;

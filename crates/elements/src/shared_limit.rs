@@ -33,6 +33,12 @@ impl SharedLimit {
         self.due.fetch_max(old.due.load(Ordering::Relaxed).min(latest), Ordering::Relaxed);
     }
 
+    /// Whether an event might happen now; nothing is counted.
+    #[inline]
+    pub(crate) fn has_room(&self, now: Nanos) -> bool {
+        self.due.load(Ordering::Relaxed).saturating_sub(now) <= self.tolerance
+    }
+
     /// Whether an event may happen now; one that may is counted.
     pub(crate) fn allows(&self, now: Nanos) -> bool {
         let step = |due: Nanos| {
@@ -77,6 +83,7 @@ mod tests {
                 now += gap / rate;
                 bucket.refill(now);
                 let allowed = bucket.contains(1);
+                prop_assert_eq!(limit.has_room(now), allowed, "at {}", now);
                 if allowed {
                     bucket.remove(1);
                 }

@@ -31,10 +31,16 @@ impl Cx<'_> {
         self.worker.emit(self.element, port, batch);
     }
 
-    /// Sends one packet out of push output `port`.
+    /// Sends a part of a batch out of push output `port`. What one call of an element sends there so, or packet by packet, leaves as one batch.
+    #[inline]
+    pub fn push_joined(&mut self, port: usize, batch: Batch) {
+        self.worker.emit_joined(self.element, port, batch);
+    }
+
+    /// Sends one packet out of push output `port`. Packets that one call of an element sends there leave together, as one batch.
     #[inline]
     pub fn push_one(&mut self, port: usize, packet: Packet) {
-        self.push(port, Batch::of(packet));
+        self.worker.emit_one(self.element, port, packet);
     }
 
     /// Sends out of push output `port` if it is connected, and otherwise drops and counts.
@@ -50,6 +56,8 @@ impl Cx<'_> {
     /// Sends one packet out of `port` if it is connected, and otherwise drops and counts.
     #[inline]
     pub fn push_one_or_drop(&mut self, port: usize, packet: Packet, reason: Reason) {
+        // Where one has just left by this output, it is connected.
+        let Some(packet) = self.worker.add_to_open(self.element, port, packet) else { return };
         if self.connected(port) {
             self.push_one(port, packet);
         } else {
@@ -81,14 +89,10 @@ impl Cx<'_> {
         self.worker.ninputs(self.element)
     }
 
-    /// Drops a packet and counts it under `reason`.
+    /// Drops a packet and counts it under `reason`. Its frame is free soon: with those of others that are dropped.
     #[inline]
     pub fn drop(&mut self, reason: Reason, packet: Packet) {
-        self.worker.count_drops(self.element, reason, 1);
-        if self.worker.is_witnessed() {
-            self.worker.show_drops(self.element, reason, std::slice::from_ref(&packet));
-        }
-        drop(packet);
+        self.worker.drop_one(self.element, reason, packet);
     }
 
     /// Drops a batch and counts its packets under `reason`.
@@ -180,6 +184,13 @@ impl Cx<'_> {
     #[inline]
     pub fn burst(&self) -> usize {
         self.worker.burst
+    }
+
+    /// How many packets of `most` this source should take now, so that others have their share of the worker's time, too, if its packets cost more than
+    /// theirs.
+    #[inline]
+    pub fn fair_burst(&mut self, most: usize) -> usize {
+        self.worker.fairness.burst(self.element, most)
     }
 
     /// The worker's source of randomness; seeded, so simulated runs repeat exactly.

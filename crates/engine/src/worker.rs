@@ -40,6 +40,7 @@ mod alternate;
 mod carrying;
 mod cost;
 mod dropping;
+mod fairness;
 mod holding_back;
 mod messages;
 mod passes;
@@ -53,6 +54,7 @@ pub(crate) use alternate::Place as TurnPlace;
 pub use alternate::Turn;
 pub use cost::{CycleStats, TaskStats};
 use cost::{Meter, Span};
+use fairness::Fairness;
 use telling::Telling;
 use traffic::Traffic;
 pub use traffic::{Handed, around_queue};
@@ -90,6 +92,23 @@ impl Job {
     fn to(edge: Edge, out: u16, batch: Batch) -> Job {
         Job { element: edge.element, port: edge.port, out, batch }
     }
+}
+
+/// A batch on the stack that packets are added to one by one.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    /// The element that sends them, and its output.
+    element: u32,
+    out: u16,
+    /// The output among all.
+    at: u32,
+    /// Where it lies on the stack, and how high that was.
+    job: u32,
+    depth: u32,
+}
+
+impl Open {
+    const NONE: Open = Open { element: u32::MAX, out: 0, at: 0, job: 0, depth: 0 };
 }
 
 /// Where an output leads, or an input is fed from.
@@ -167,6 +186,12 @@ pub struct Worker {
     aside: Vec<Job>,
     /// Where the part of the stack begins that the running element has sent.
     floor: usize,
+    /// The batch that a packet was added to last.
+    open: Open,
+    /// Packets that an element sends one by one join.
+    joins: bool,
+    /// Dropped packets, until nothing is left of what the task has sent that led to them.
+    dead: Batch,
     pub(crate) sent: Vec<PortStats>,
     pub(crate) fetched: Vec<PortStats>,
     /// What batches that came cost, by element.
@@ -182,6 +207,7 @@ pub struct Worker {
     pub(crate) call_stats: Vec<TaskStats>,
     sampled_calls: Sampler,
     meter: Meter,
+    pub(crate) fairness: Fairness,
     pub(crate) traffic: Traffic,
     telling: Telling,
     /// Those who want to see packets, if there are any.
@@ -241,6 +267,9 @@ impl Worker {
             stack: Vec::with_capacity(64),
             aside: Vec::new(),
             floor: 0,
+            open: Open::NONE,
+            joins: shared.burst > 1,
+            dead: Batch::new(),
             sent: vec![PortStats::default(); outputs.edges.len()],
             fetched: vec![PortStats::default(); inputs.edges.len()],
             cycles: vec![CycleStats::default(); shared.elements.len()],
@@ -252,6 +281,7 @@ impl Worker {
             call_stats: vec![TaskStats::default(); shared.elements.len()],
             sampled_calls: Sampler::one_in(CALL_SAMPLE),
             meter: Meter::default(),
+            fairness: Fairness::new(),
             traffic: Traffic::new(&shared),
             telling: Telling::new(&shared),
             witnessing: None,
@@ -313,6 +343,7 @@ impl Worker {
         self.serve();
         self.tell_untold();
         self.refuse_halt();
+        self.bury();
         self.pulse.end();
         self.cpu_ns += crate::clock::thread_cpu_ns().saturating_sub(before);
     }
@@ -411,12 +442,12 @@ impl Worker {
     fn run_task_of<const TOLD: bool, const TIMED: bool>(&mut self, element: u32) -> bool {
         let span = TIMED.then(|| {
             self.traffic.note(&self.sent, &self.fetched);
-            self.meter.begin(true)
+            (self.meter.begin(true), self.deeds[element as usize].made)
         });
         let begun = if TOLD { self.tell_begin() } else { 0 };
         let run = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.run_task(cx);
         let mut worked = self.with_doing_as::<TOLD, _>(element, Doing::Task, run).unwrap_or(false);
-        let own = span.as_ref().map_or(0, |span| self.meter.end(span));
+        let own = span.as_ref().map_or(0, |(span, _)| self.meter.end(span));
         worked |= !self.stack.is_empty();
         if worked {
             if TOLD {
@@ -431,8 +462,13 @@ impl Worker {
         stats.runs += u64::from(worked);
         stats.idle = !worked;
         // An idle run says nothing of what work costs.
-        if let Some(span) = span.filter(|_| worked) {
-            stats.time(sync::tsc().saturating_sub(span.begun), own);
+        if let Some((span, made)) = span.filter(|_| worked) {
+            let cycles = sync::tsc().saturating_sub(span.begun);
+            stats.time(cycles, own);
+            if self.fairness.has_asked(element) && !self.clock.is_simulated() {
+                let packets = self.deeds[element as usize].made.saturating_sub(made);
+                self.fairness.note(element, (cycles, packets), self.rounds);
+            }
             self.traffic.count(element as usize, &self.sent, &self.fetched);
         }
         worked
@@ -682,7 +718,9 @@ impl Worker {
         element: u32,
         f: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
     ) -> Option<R> {
-        self.with_doing(element, Doing::Call, f)
+        let result = self.with_doing(element, Doing::Call, f);
+        self.bury();
+        result
     }
 
     /// As [`Worker::with`], saying what for.

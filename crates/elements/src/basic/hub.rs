@@ -36,7 +36,7 @@ impl Element for Hub {
             return;
         };
         for port in (0..last).filter(|port| *port != from) {
-            let copies: Batch = batch.iter_mut().filter_map(|p| p.share()).collect();
+            let copies: Batch = batch.iter_mut().filter_map(|p| p.second()).collect();
             cx.made(batch.len());
             cx.count_drops(Reason::NoMemory, (batch.len() - copies.len()) as u64);
             cx.push(port, copies);

@@ -39,7 +39,7 @@ impl Element for Tee {
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         for port in 0..cx.noutputs() - 1 {
-            let copies: Batch = batch.iter_mut().filter_map(|p| p.share()).collect();
+            let copies: Batch = batch.iter_mut().filter_map(|p| p.second()).collect();
             cx.made(batch.len());
             cx.count_drops(Reason::NoMemory, (batch.len() - copies.len()) as u64);
             cx.push(port, copies);

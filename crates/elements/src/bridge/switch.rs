@@ -467,7 +467,7 @@ impl Common {
             if ways.peek().is_none() {
                 return self.send(sorter, out, to, sight, batch.drain(..));
             }
-            let mut copies: Batch = batch.iter_mut().filter_map(Packet::share).collect();
+            let mut copies: Batch = batch.iter_mut().filter_map(Packet::second).collect();
             out.no_memory += (batch.len() - copies.len()) as u64;
             out.copies += batch.len();
             self.send(sorter, out, to, sight, copies.drain(..));

@@ -234,6 +234,7 @@ impl ArpQuerier {
     /// Reads answers, and sends what waited for them.
     fn learn(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         let now = cx.now();
+        let mut lost = Lost::default();
         for packet in batch.drain(..) {
             let message = message_in(packet.data());
             if packet.len() >= HEADER_LEN + arp::HEADER_LEN {
@@ -243,7 +244,6 @@ impl ArpQuerier {
                 cx.drop(Reason::BadArp, packet);
                 continue;
             };
-            let mut lost = Lost::default();
             let mut table = self.client.table.neighbours.lock();
             table.expire(now, |p, why| lost.note(p, why));
             let ip = message.sender_ip.to_bits();
@@ -265,7 +265,7 @@ impl ArpQuerier {
             // Most requests are not about neighbours of ours, and nothing is wrong with them.
             let heard = matches!(self.own.unsolicited, Unsolicited::Update | Unsolicited::Accept) && !reply;
             cx.drop(if waited.is_some() || heard { Reason::Discarded } else { Reason::BadArp }, packet);
-            self.client.lose(cx, lost);
+            self.client.lose_any(cx, &mut lost);
             if let Some(waited) = waited.filter(|w| !w.is_empty()) {
                 self.send_to(cx, mac, waited);
             }

@@ -171,9 +171,9 @@ impl EtherSwitch {
     }
 }
 
-/// Copies of packets that share their bytes.
+/// Packets of the same bytes.
 fn copies(cx: &mut Cx<'_>, batch: &mut Batch) -> Batch {
-    let copies: Batch = batch.iter_mut().filter_map(Packet::share).collect();
+    let copies: Batch = batch.iter_mut().filter_map(Packet::second).collect();
     cx.made(batch.len());
     let missing = batch.len() - copies.len();
     if missing > 0 {

@@ -218,6 +218,11 @@ impl Lost {
         }
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        [&self.queue, &self.table, &self.unreachable, &self.cleared].iter().all(|batch| batch.is_empty())
+    }
+
     /// Drops them and says how many, but sends those whose neighbour does not answer to output `unreachable`, if that is
     /// connected.
     pub fn drop_all(self, cx: &mut Cx<'_>, unreachable: Option<usize>) -> usize {
@@ -230,7 +235,7 @@ impl Lost {
             cx.drop_batch(Reason::NoNeighbour, self.cleared);
         }
         match reported {
-            Some(port) => cx.push(port, self.unreachable),
+            Some(port) => cx.push_joined(port, self.unreachable),
             None if silent > 0 => cx.drop_batch(Reason::NoNeighbour, self.unreachable),
             None => {}
         }

@@ -172,6 +172,13 @@ impl<A: Address> Client<A> {
         self.counts.note_drops(lost.drop_all(cx, Some(UNREACHABLE)));
     }
 
+    /// As [`Client::lose`], where mostly nothing is lost and `lost` is used again.
+    pub(crate) fn lose_any(&self, cx: &mut Cx<'_>, lost: &mut Lost) {
+        if !lost.is_empty() {
+            self.lose(cx, std::mem::take(lost));
+        }
+    }
+
     fn warn(&self, cx: &mut Cx<'_>) {
         if self.counts.warned.swap(1, Ordering::Relaxed) == 0 {
             cx.print(&format!("{}: packet without destination address annotation", cx.name()));
@@ -389,7 +396,7 @@ pub(crate) trait Resolver<A: Address>: Sized {
         batch.partition(|p| prepend(p, &header), |p| lost.push(p));
         self.client().counts.note_drops(lost.len());
         cx.drop_batch(Reason::NoMemory, lost);
-        cx.push(0, batch);
+        cx.push_joined(0, batch);
     }
 
     /// Asks again where nobody answered, and gives up what waited too long; or looks at the link, by the timer for that.

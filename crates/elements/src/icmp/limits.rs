@@ -79,6 +79,10 @@ impl Limits {
     pub(crate) fn admit(&self, now: Nanos, to: u128) -> bool {
         let all = || self.all.as_ref().is_none_or(|all| all.allows(now));
         let Some(each) = &self.each else { return all() };
+        // In a flood this refuses nearly all, with one load and without the lock.
+        if self.all.as_ref().is_some_and(|all| !all.has_room(now)) {
+            return false;
+        }
         let mut each = each.lock();
         let bucket = each.bucket(now, to);
         bucket.refill(now);

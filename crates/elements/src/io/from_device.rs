@@ -337,9 +337,10 @@ impl Element for FromDevice {
         let mut any = false;
         let wall = if self.config.timestamp { cx.wall() } else { 0 };
         let begin = if self.first < n { self.first } else { 0 };
+        let most = cx.fair_burst(self.config.burst);
         for at in (begin..n).chain(0..begin) {
             let mut batch = Batch::new();
-            let (got, first) = self.queues[at].receive_arrived(&mut batch, self.config.burst, wall);
+            let (got, first) = self.queues[at].receive_arrived(&mut batch, most, wall);
             if got > 0 {
                 any = true;
                 if self.waited && self.config.timestamp {

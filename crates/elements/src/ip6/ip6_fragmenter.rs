@@ -154,7 +154,7 @@ impl Ip6Fragmenter {
                 self.fragments += batch.len() as u64;
                 cx.took(1);
                 cx.made(batch.len());
-                cx.push(0, batch);
+                cx.push_joined(0, batch);
             }
             None => cx.drop(Reason::NoMemory, packet),
         }
@@ -180,16 +180,12 @@ impl Element for Ip6Fragmenter {
             return cx.push(0, batch);
         }
         // Long packets leave in their place among the others.
-        let mut short = Batch::new();
         for packet in batch.drain(..) {
-            if ip_length(&packet) <= mtu {
-                short.push(packet);
-            } else {
-                cx.push(0, std::mem::take(&mut short));
-                self.handle_long(cx, packet);
+            match ip_length(&packet) <= mtu {
+                true => cx.push_one(0, packet),
+                false => self.handle_long(cx, packet),
             }
         }
-        cx.push(0, short);
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

@@ -177,6 +177,7 @@ impl Solicitor {
     /// Reads messages, and sends what waited for them.
     fn learn(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         let now = cx.now();
+        let mut lost = Lost::default();
         for packet in batch.drain(..) {
             let meant = ip6_nd::read(packet.data())
                 .and_then(|heard| self.meaning(&heard).ok_or(Reason::BadDiscovery));
@@ -189,12 +190,11 @@ impl Solicitor {
             };
             self.client.counts.note_response();
             cx.drop(Reason::Discarded, packet);
-            let mut lost = Lost::default();
             let mut table = self.client.table.neighbours.lock();
             let waited = table.hear(ip, message, now, |p, why| lost.note(p, why));
             let mac = table.get(ip, now).map(|n| n.mac);
             drop(table);
-            self.client.lose(cx, lost);
+            self.client.lose_any(cx, &mut lost);
             if let Some(mac) = mac.filter(|_| !waited.is_empty()) {
                 self.send_to(cx, mac, waited);
             }

@@ -449,7 +449,7 @@ impl<F: Family> Element for Rewriter<F> {
                     Some((current, out)) if *current == output => out.push(packet),
                     _ => {
                         if let Some((output, out)) = run.replace((output, Batch::of(packet))) {
-                            cx.push(output, out);
+                            cx.push_joined(output, out);
                         }
                     }
                 },
@@ -457,7 +457,7 @@ impl<F: Family> Element for Rewriter<F> {
             }
         }
         if let Some((output, out)) = run {
-            cx.push(output, out);
+            cx.push_joined(output, out);
         }
     }
 

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How batches get from element to element: pushed ones by the worker's stack, pulled ones by asking.
 
-use packet::Batch;
+use packet::{Batch, Packet};
 
-use super::{Edge, Job, Worker};
+use super::{Edge, Job, Open, Worker};
 use crate::cx::Cx;
 use crate::drops::Reason;
 use crate::pulse::{Doing, Spot};
+
+/// Packets that join to one batch at most: more would not fit its first memory.
+const JOINED_MAX: usize = 256;
+
+/// Batches among which one for the same output is looked for.
+const LOOKS: usize = 32;
 
 impl Worker {
     /// Carries what the running element has sent, or what lies there when none runs, until nothing is left of it.
@@ -27,6 +33,7 @@ impl Worker {
                 self.dispatch::<TOLD>(job);
             }
         }
+        self.bury();
     }
 
     #[inline(always)]
@@ -81,6 +88,86 @@ impl Worker {
         stats.packets += batch.len() as u64;
         stats.batches += 1;
         self.send(edge, port as u16, batch);
+    }
+
+    /// Puts one packet on its way out of push output `port`, with those that the running element has sent there before.
+    #[inline]
+    pub(crate) fn emit_one(&mut self, element: u32, port: usize, packet: Packet) {
+        if let Some(packet) = self.add_to_open(element, port, packet) {
+            self.emit_first(element, port, packet);
+        }
+    }
+
+    /// Adds a packet to the batch that another one has just been added to, if it goes the same way and nothing was sent since. Gives it back if not.
+    #[inline(always)]
+    pub(crate) fn add_to_open(&mut self, element: u32, port: usize, packet: Packet) -> Option<Packet> {
+        let Open { element: sender, out, at, job, depth } = self.open;
+        if sender == element
+            && usize::from(out) == port
+            && job as usize >= self.floor
+            && depth as usize == self.stack.len()
+            && let Some(job) = self.stack.get_mut(job as usize)
+            && job.out == out
+            && job.batch.len() < JOINED_MAX
+            && let Some(stats) = self.sent.get_mut(at as usize)
+            && let Some(edge) = self.outputs.edges.get(at as usize)
+            && (job.element, job.port) == (edge.element, edge.port)
+        {
+            stats.packets += 1;
+            job.batch.push(packet);
+            return None;
+        }
+        Some(packet)
+    }
+
+    /// Puts one packet on its way by another output than the last one.
+    #[inline(never)]
+    fn emit_first(&mut self, element: u32, port: usize, packet: Packet) {
+        let Some(at) = self.outputs.at(element, port) else {
+            return self.drop_one(element, Reason::NoOutput, packet);
+        };
+        let job = match self.open_job(at, port, 1) {
+            Some(job) => {
+                self.stack[job].batch.push(packet);
+                self.sent[at].packets += 1;
+                job
+            }
+            None => {
+                self.emit(element, port, Batch::of(packet));
+                self.stack.len() - 1
+            }
+        };
+        if self.joins {
+            let (job, depth) = (job as u32, self.stack.len() as u32);
+            self.open = Open { element, out: port as u16, at: at as u32, job, depth };
+        }
+    }
+
+    /// As [`Worker::emit`], with what the running element has sent there before.
+    #[inline]
+    pub(crate) fn emit_joined(&mut self, element: u32, port: usize, mut batch: Batch) {
+        let n = batch.len();
+        let at = self.outputs.at(element, port).filter(|_| n > 0);
+        match at.and_then(|at| Some((at, self.open_job(at, port, n)?))) {
+            Some((at, job)) => {
+                self.stack[job].batch.append(&mut batch);
+                self.sent[at].packets += n as u64;
+            }
+            None => self.emit(element, port, batch),
+        }
+    }
+
+    /// Where the batch lies on the stack that the running element has sent last by this output, if `n` packets more can join it. Who sends by many
+    /// outputs in turn is better off with a `Splitter`: only the last [`LOOKS`] are looked at.
+    fn open_job(&self, at: usize, out: usize, n: usize) -> Option<usize> {
+        if !self.joins {
+            return None;
+        }
+        let edge = self.outputs.edges[at];
+        let is_there = |job: &Job| (job.element, job.port, job.out) == (edge.element, edge.port, out as u16);
+        let first = self.floor.max(self.stack.len().saturating_sub(LOOKS));
+        let found = self.stack.get(first..)?.iter().rposition(is_there)? + first;
+        (self.stack[found].batch.len() + n <= JOINED_MAX).then_some(found)
     }
 
     /// Leaves a batch on the stack for the element that an output leads to.

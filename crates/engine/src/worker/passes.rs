@@ -169,7 +169,7 @@ impl Worker {
                 // Several outputs may lead to the same place.
                 let leads = |edge: &Edge| (edge.element, edge.port) == (job.element, job.port);
                 match edges.iter().position(leads) {
-                    None => aside.push(job),
+                    None => set_aside(aside, job),
                     Some(_) if at + 1 < n => batch.append(&mut job.batch),
                     Some(port) => {
                         (port..outputs)
@@ -182,5 +182,14 @@ impl Worker {
             }
         }
         left
+    }
+}
+
+/// Keeps what left a chain before its end, with what left by the same output before.
+fn set_aside(aside: &mut Vec<Job>, mut job: Job) {
+    let place = |job: &Job| (job.element, job.port, job.out);
+    match aside.iter_mut().rfind(|known| place(known) == place(&job)) {
+        Some(known) => known.batch.append(&mut job.batch),
+        None => aside.push(job),
     }
 }

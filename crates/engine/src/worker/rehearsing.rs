@@ -3,7 +3,7 @@
 
 use packet::Batch;
 
-use super::{Job, Worker};
+use super::{Job, Open, Worker};
 use crate::cx::Cx;
 use crate::drops::Reason;
 use crate::ports::Processing;
@@ -123,6 +123,8 @@ impl Worker {
         let (sent, drops) = (self.sent[ports.clone()].to_vec(), self.drops[e].clone());
         let deeds = self.deeds[e];
         let floor = std::mem::replace(&mut self.floor, self.stack.len());
+        let joins = std::mem::replace(&mut self.joins, false);
+        self.open = Open::NONE;
         let before = self.pulse.spot();
         self.pulse.enter(Spot::new(element, Doing::Call, port));
         let cx = &mut Cx { worker: self, element };
@@ -130,6 +132,8 @@ impl Worker {
         self.pulse.enter(before);
         self.slots[e] = Some(instance);
         let jobs = self.stack.drain(self.floor..).collect();
+        self.joins = joins;
+        self.bury();
         self.floor = floor;
         self.sent[ports].copy_from_slice(&sent);
         let dropped = self.drops[e].since(&drops);

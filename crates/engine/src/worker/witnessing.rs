@@ -3,7 +3,7 @@
 
 use packet::{Batch, Packet};
 
-use super::{Edge, Job, Worker};
+use super::{Edge, Job, Open, Worker};
 use crate::clock::Nanos;
 use crate::drops::{Reason, Reasons};
 use crate::router::Shared;
@@ -145,6 +145,7 @@ impl Worker {
 
     /// Works out what is wanted where.
     fn seat(&mut self, mut all: Box<Witnessing>) {
+        (self.joins, self.open) = (self.burst > 1, Open::NONE);
         if all.seats.is_empty() {
             return;
         }
@@ -162,6 +163,8 @@ impl Worker {
             }
         }
         all.follows = all.seats.iter().any(|seat| seat.wants.follow.is_some());
+        // What is made of a followed packet is told apart from the packet by its batch.
+        self.joins &= !all.follows;
         if all.follows {
             // What they make of a packet that they hold is to be seen where they send it.
             let holds = |e: &usize| {
@@ -222,6 +225,7 @@ impl Worker {
             }
             self.end_step(spot);
         }
+        self.bury();
     }
 
     /// Shows what the element that has run by itself has sent, and what became of what it has fetched.

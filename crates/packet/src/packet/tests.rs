@@ -76,6 +76,22 @@ fn clones_share_until_somebody_writes() {
 }
 
 #[test]
+fn a_second_packet_is_a_copy_if_it_is_short() {
+    crate::alone(|| {
+        for (len, shared) in [(1, false), (SHORT, false), (SHORT + 1, true)] {
+            let mut first = Packet::copy_of(&vec![7; len]).unwrap();
+            first.set_paint(3);
+            first.set_network(0, 20);
+            let mut second = first.second().unwrap();
+            assert_eq!((first.is_shared(), second.is_shared()), (shared, shared));
+            second.data_mut()[0] = 9;
+            assert_eq!((first.data()[0], second.data()[0], second.len()), (7, 9, len));
+            assert_eq!((second.paint(), second.network_offset()), (3, Some(0)));
+        }
+    });
+}
+
+#[test]
 fn frames_are_conserved_whatever_the_order_of_drops() {
     crate::alone(|| {
         let start = memory().usage().in_use();
