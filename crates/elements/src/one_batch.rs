@@ -94,6 +94,18 @@ const SPLITS: &[Split] = &[
 /// Classes with several outputs whose packets do not part one by one, or by chance, with a reason each.
 const OTHERS: &[(&str, &str)] = &[
     ("ARPQuerier", "what its packets wait for decides; a test of its own below"),
+    ("AddressTranslator", "a batch goes one way"),
+    ("AggregateCounter", "it calls handlers at their packet; it gathers others in a batch"),
+    ("AggregateFilter", "as Classifier"),
+    ("AggregateIP", "it gathers others in a batch"),
+    ("AggregateIPAddrPair", "it gathers others in a batch"),
+    ("AggregateIPFlows", "it gathers others in a batch"),
+    ("AggregateLength", "it gathers others in a batch"),
+    ("AggregatePacketCounter", "a batch goes one way"),
+    ("Block", "as Classifier"),
+    ("Clipboard", "a batch goes one way"),
+    ("IPRateMonitor", "a batch goes one way"),
+    ("TimeFilter", "it calls handlers at their packet; it gathers others in a batch"),
     ("BandwidthMeter", "a batch goes one way"),
     ("BandwidthRatedSplitter", "as RatedSplitter"),
     ("Bridge", "crates/elements/src/bridge/switch/tests.rs"),
