@@ -25,7 +25,8 @@ rt :: StaticIPLookup(
     18.26.7.0/24 2,
     0.0.0.0/0 18.26.4.1 1);
 
-// All received IP packets, their link header removed. Impossible addresses and directed broadcasts are dropped.
+// All received IP packets, their link header removed. Impossible addresses, our own as sources, and directed broadcasts are
+// dropped.
 ip :: Strip(14) -> CheckIPHeader(INTERFACES 18.26.4.24/24 18.26.7.1/24) -> CheckIPAddresses(INTERFACES 18.26.4.24/24 18.26.7.1/24)
     -> GetIPAddress(16) -> rt;
 

@@ -26,11 +26,13 @@ c1[1] -> [1]arpq1;
 arpq0 -> out0;
 arpq1 -> out1;
 
-// Every valid IP packet goes to the routing table. Output 0 is this router itself.
+// Every valid IP packet goes to the routing table; impossible addresses, our own as sources, and directed broadcasts are
+// dropped. Output 0 is this router itself.
 rt :: StaticIPLookup(18.26.4.24/32 0, 18.26.4.255/32 0, 18.26.4.0/32 0,
                      18.26.7.1/32 0, 18.26.7.255/32 0, 18.26.7.0/32 0,
                      18.26.4.0/24 1, 18.26.7.0/24 2, 0.0.0.0/0 18.26.4.1 1);
-ip :: Strip(14) -> CheckIPHeader(INTERFACES 18.26.4.24/24 18.26.7.1/24) -> GetIPAddress(16) -> [0]rt;
+ip :: Strip(14) -> CheckIPHeader(INTERFACES 18.26.4.24/24 18.26.7.1/24)
+    -> CheckIPAddresses(INTERFACES 18.26.4.24/24 18.26.7.1/24) -> GetIPAddress(16) -> [0]rt;
 c0[2] -> Paint(1) -> ip;
 c1[2] -> Paint(2) -> ip;
 c0[3] -> Discard;

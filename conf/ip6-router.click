@@ -29,8 +29,8 @@ rt6 :: LookupIP6Route(
     2001:db8::/32 fe80::fffe 1,
     ::/0 4);
 
-// All received IPv6 packets, their link header removed.
-ip6 :: Strip(14) -> CheckIP6Header("::1") -> hop6 :: IP6HopByHop -> [0]rt6;
+// All received IPv6 packets, their link header removed. Those from impossible addresses or our own are dropped.
+ip6 :: Strip(14) -> CheckIP6Header("::1", OWN 2001:db8:1::1 2001:db8:2::1) -> hop6 :: IP6HopByHop -> [0]rt6;
 rt6[3] -> Discard;
 
 // Answers to a packet come from our address on the interface by which it came, which its paint says. What we sent

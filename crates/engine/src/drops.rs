@@ -80,7 +80,7 @@ reasons! {
     HostFlowLimit "host-flow-limit" "The host has begun as many flows through an address translator as it may.";
     NoVlan "no-vlan" "A VLAN tag is missing or not the one expected.";
     BadVlan "bad-vlan" "A VLAN tag has a forbidden number or stands inside another where it must not.";
-    OwnSource "own-source" "The frame's source address is the bridge's own.";
+    OwnSource "own-source" "The source address is the router's or the bridge's own.";
     PortBlocked "port-blocked" "The bridge port does not forward at present.";
     StormLimited "storm-limited" "The port has caused more flooding than it may.";
     LoopDetected "loop-detected" "The packet came back to an element that was still working.";

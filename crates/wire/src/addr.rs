@@ -83,10 +83,16 @@ impl Prefix4 {
         Ipv4Addr::from_bits(mask4(self.len))
     }
 
-    /// The last address: the directed broadcast address of a subnet.
+    /// The last address. [`broadcast`](Self::broadcast) says whether it is the subnet's broadcast address.
     #[inline]
     pub const fn last(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.addr.to_bits() | !mask4(self.len))
+    }
+
+    /// The subnet's broadcast address. A subnet of one or two addresses has none: all of them are hosts (RFC 3021).
+    #[inline]
+    pub const fn broadcast(self) -> Option<Ipv4Addr> {
+        if self.len < 31 { Some(self.last()) } else { None }
     }
 
     /// Whether `addr` lies in the prefix.
@@ -140,6 +146,13 @@ impl AddrMask4 {
             Some(len) => Prefix4::new(self.addr, len),
             None => None,
         }
+    }
+
+    /// The broadcast address of its network. A network of one or two addresses has none: all of them are hosts (RFC 3021).
+    #[inline]
+    pub const fn broadcast(self) -> Option<Ipv4Addr> {
+        let hosts = !self.mask.to_bits();
+        if hosts > 1 { Some(Ipv4Addr::from_bits(self.addr.to_bits() | hosts)) } else { None }
     }
 
     /// Whether `addr` agrees with this address on every bit of the mask.

@@ -51,7 +51,7 @@ pub(super) fn table(router: &Router) -> String {
     format!(
         "// The routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself.\n\
          rt :: StaticIPLookup(\n    {1});\n\n\
-         // All received IP packets, their link header removed. Impossible addresses and directed broadcasts are dropped.\n\
+         // All received IP packets, their link header removed. Impossible addresses, our own as sources, and directed broadcasts are dropped.\n\
          ip :: Strip(14) -> CheckIPHeader(INTERFACES {0}) -> CheckIPAddresses(INTERFACES {0})\n\
          \x20   -> GetIPAddress(16) -> rt;\n",
         networks.join(" "),

@@ -93,11 +93,13 @@ fn routes(router: &Router) -> Vec<String> {
 pub(super) fn table(router: &Router) -> String {
     let never = router.interfaces.len() + 1;
     let unrouted = if has_default(router) { "" } else { ", the last one what there is no route for" };
+    let own: String = ports(router).flat_map(|(_, port)| &port.six).map(|(a, _)| format!(" {a}")).collect();
+    let own = if own.is_empty() { own } else { format!(", OWN{own}") };
     format!(
         "// The IPv6 routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself, {never} what is never forwarded{unrouted}.\n\
          rt6 :: LookupIP6Route(\n    {});\n\n\
-         // All received IPv6 packets, their link header removed.\n\
-         ip6 :: Strip(14) -> CheckIP6Header(\"::1\") -> hop6 :: IP6HopByHop -> [0]rt6;\n\
+         // All received IPv6 packets, their link header removed. Those from impossible addresses or our own are dropped.\n\
+         ip6 :: Strip(14) -> CheckIP6Header(\"::1\"{own}) -> hop6 :: IP6HopByHop -> [0]rt6;\n\
          rt6[{never}] -> Discard;\n",
         routes(router).join(",\n    "),
     )

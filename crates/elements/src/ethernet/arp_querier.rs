@@ -289,11 +289,9 @@ impl Element for ArpQuerier {
         let Raw(ip) = args.required("IP");
         let eth = args.positional_opt::<Raw>("ETH").map_or_else(|| ip.clone(), |Raw(eth)| eth);
         match address_and_mask(&ip, args.names) {
-            Some(AddrMask4 { addr, mask }) => {
-                self.own.ip = addr;
-                let subnet = Ipv4Addr::from_bits(addr.to_bits() | !mask.to_bits());
-                let subnet = if subnet == addr { Ipv4Addr::BROADCAST } else { subnet };
-                self.own.broadcast = broadcast.unwrap_or(subnet);
+            Some(own) => {
+                self.own.ip = own.addr;
+                self.own.broadcast = broadcast.or(own.broadcast()).unwrap_or(Ipv4Addr::BROADCAST);
             }
             None if ip.is_empty() => {}
             None => args.error(format!("argument IP should be an IPv4 address or prefix, not '{ip}'")),
@@ -500,6 +498,16 @@ mod tests {
         let group = MacAddr([1, 0, 0x5e, 1, 2, 3]);
         let want = [frame(MacAddr::BROADCAST, b"a"), frame(MacAddr::BROADCAST, b"b"), frame(group, b"c")];
         assert_eq!((run.bytes("o0"), queried(&run)), (want.to_vec(), vec![]));
+    }
+
+    /// On a link of two hosts both addresses are hosts (RFC 3021).
+    #[test]
+    fn a_link_of_two_hosts_has_no_broadcast_address() {
+        for (own, peer) in [("10.0.0.0/31", [10, 0, 0, 1]), ("10.0.0.1/31", [10, 0, 0, 0])] {
+            let run = rig(&format!("{own}, 2:0:0:0:0:1"), vec![to(peer, b"a"), to([255; 4], b"b")]).run();
+            assert_eq!(run.bytes("o0"), [frame(MacAddr::BROADCAST, b"b")]);
+            assert_eq!(queried(&run), [peer]);
+        }
     }
 
     #[test]

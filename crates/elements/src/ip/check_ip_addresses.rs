@@ -10,9 +10,9 @@
 //! ICMP error should be sent.
 //!
 //! **Arguments**
-//! * `INTERFACES` addresses with prefix of the router's interfaces, for the first and the last address of each network:
-//!   both are impossible sources, the first an impossible destination, the last the network's broadcast. Networks of one
-//!   or two addresses have neither (RFC 3021).
+//! * `INTERFACES` addresses with prefix of the router's interfaces. Nobody else may send from the router's own addresses.
+//!   The first and the last address of each network are impossible sources, too; the first is an impossible destination,
+//!   and the last is the network's broadcast. Networks of one or two addresses have neither (RFC 3021).
 //! * `SOURCE` boolean, default true: checks sources. Impossible are networks 0 and 127, and 224.0.0.0 and beyond.
 //! * `DESTINATION` boolean, default true: checks destinations. Impossible are networks 0 and 127, and 240.0.0.0 and
 //!   beyond but for 255.255.255.255.
@@ -20,8 +20,8 @@
 //!
 //! **Metadata read:** network header position.
 //!
-//! **Drops** (when output 1 is not connected): `martian-source`, `martian-destination`, `directed-broadcast`; `too-short`
-//! for packets without marked IP header. The first five are printed with their addresses.
+//! **Drops** (when output 1 is not connected): `martian-source`, `own-source`, `martian-destination`,
+//! `directed-broadcast`; `too-short` for packets without marked IP header. The first five are printed with their addresses.
 //!
 //! **Handlers**
 //! * `drops` read: packets that did not pass.
@@ -35,7 +35,7 @@
 use std::cell::Cell;
 use std::net::Ipv4Addr;
 
-use engine::args::{Args, FromArg, Raw};
+use engine::args::{Args, Raw};
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 
@@ -64,6 +64,20 @@ pub(crate) struct Rules {
     directed: bool,
     /// First and last addresses of the networks.
     ends: Vec<[u32; 2]>,
+    /// The router's own addresses, sorted.
+    own: Vec<u32>,
+    /// Whether an address with this last byte may be in either list, so that hardly any packet needs a look at them.
+    listed: Listed,
+}
+
+/// Last bytes of addresses.
+#[derive(Clone)]
+struct Listed([bool; 256]);
+
+impl Default for Listed {
+    fn default() -> Listed {
+        Listed([false; 256])
+    }
 }
 
 impl Rules {
@@ -82,23 +96,58 @@ impl Rules {
     fn judge_header(&self, header: &[u8; 20]) -> Result<(), Reason> {
         let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
         let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
-        let is_end = |address, ends: &[u32]| ends.contains(&address);
-        if self.source
-            && (matches!(header[12], 0 | 127 | 224..) || self.ends.iter().any(|ends| is_end(source, ends)))
-        {
-            return Err(Reason::MartianSource);
+        if self.source {
+            if matches!(header[12], 0 | 127 | 224..) {
+                return Err(Reason::MartianSource);
+            }
+            if self.listed.0[usize::from(header[15])] {
+                self.judge_source(source)?;
+            }
         }
-        if self.destination
-            && (matches!(header[16], 0 | 127)
-                || header[16] >= 240 && destination != u32::MAX
-                || self.ends.iter().any(|ends| is_end(destination, &ends[..1])))
+        if self.destination && (matches!(header[16], 0 | 127) || header[16] >= 240 && destination != u32::MAX)
         {
             return Err(Reason::MartianDestination);
         }
-        if !self.directed && self.ends.iter().any(|ends| is_end(destination, &ends[1..])) {
-            return Err(Reason::DirectedBroadcast);
+        if self.listed.0[usize::from(header[19])] { self.judge_destination(destination) } else { Ok(()) }
+    }
+
+    fn judge_source(&self, source: u32) -> Result<(), Reason> {
+        if self.own.binary_search(&source).is_ok() {
+            Err(Reason::OwnSource)
+        } else if self.ends.iter().any(|ends| ends.contains(&source)) {
+            Err(Reason::MartianSource)
+        } else {
+            Ok(())
         }
-        Ok(())
+    }
+
+    fn judge_destination(&self, to: u32) -> Result<(), Reason> {
+        if self.destination && self.ends.iter().any(|[first, _]| *first == to) {
+            Err(Reason::MartianDestination)
+        } else if !self.directed && self.ends.iter().any(|[_, last]| *last == to) {
+            Err(Reason::DirectedBroadcast)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Adds the addresses of an interface to the lists.
+    fn add(&mut self, interface: wire::AddrMask4) {
+        self.own.push(interface.addr.into());
+        if let (Some(net), Some(last)) = (interface.prefix(), interface.broadcast()) {
+            self.ends.push([net.addr().into(), last.into()]);
+        }
+    }
+
+    /// Sorts the lists, once all interfaces are known.
+    fn complete(&mut self) {
+        self.ends.sort_unstable();
+        self.ends.dedup();
+        self.own.sort_unstable();
+        self.own.dedup();
+        for address in self.ends.iter().flatten().chain(&self.own) {
+            self.listed.0[*address as u8 as usize] = true;
+        }
     }
 }
 
@@ -123,19 +172,12 @@ impl Element for CheckIpAddresses {
         rules.destination = args.keyword("DESTINATION", true);
         rules.directed = args.keyword("DIRECTED_BROADCAST", false);
         for word in lang::config::split_words(&interfaces.unwrap_or_default().0) {
-            match wire::Prefix4::from_arg(word, args.names) {
-                Ok(net) if net.len() <= 30 => {
-                    let first = u32::from(net.addr());
-                    rules.ends.push([first, first | u32::MAX.checked_shr(net.len().into()).unwrap_or(0)]);
-                }
-                Ok(_) => {}
-                Err(_) => {
-                    args.error(format!("INTERFACES should be addresses with prefix length, not '{word}'"))
-                }
+            match word.parse::<wire::AddrMask4>().ok().or_else(|| args.names.net4(word)) {
+                Some(interface) if interface.prefix().is_some() => rules.add(interface),
+                _ => args.error(format!("INTERFACES should be addresses with prefix length, not '{word}'")),
             }
         }
-        rules.ends.sort_unstable();
-        rules.ends.dedup();
+        rules.complete();
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {
@@ -187,11 +229,27 @@ mod tests {
             check("SOURCE false", source, FINE, None);
         }
         let nets = "INTERFACES 10.0.0.1/24 10.1.0.1/31 10.2.0.1/32";
-        for (last, want) in [(0, martian), (255, martian), (1, None)] {
+        for (last, want) in [(0, martian), (255, martian), (2, None)] {
             check(nets, [10, 0, 0, last], FINE, want);
         }
         check(nets, [10, 1, 0, 0], FINE, None);
-        check(nets, [10, 2, 0, 1], FINE, None);
+        check(nets, [10, 2, 0, 0], FINE, None);
+        check(nets, [10, 2, 0, 2], FINE, None);
+    }
+
+    /// Linux calls such a packet a martian, too (`fib_validate_source`).
+    // conformance: RFC1812-5.3.7-a
+    #[test]
+    fn nobody_else_sends_from_our_addresses() {
+        let own = Some(Reason::OwnSource);
+        let nets = "INTERFACES 10.0.0.1/24 10.1.0.0/31 10.2.0.1/32";
+        for source in [[10, 0, 0, 1], [10, 1, 0, 0], [10, 2, 0, 1]] {
+            check(nets, source, FINE, own);
+            check(nets, source, [10, 0, 0, 1], own);
+            check(&format!("{nets}, SOURCE false"), source, FINE, None);
+        }
+        check(nets, [10, 1, 0, 1], [10, 1, 0, 0], None);
+        check(nets, [11, 0, 0, 1], [10, 2, 0, 1], None);
     }
 
     // conformance: RFC1812-5.3.7-b RFC1812-5.3.7-c RFC1812-4.2.3.1-b

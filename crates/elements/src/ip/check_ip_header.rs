@@ -12,7 +12,8 @@
 //! **Arguments**
 //! * `OFFSET` bytes before the IP header, default 0.
 //! * `INTERFACES` addresses with prefix of the router's interfaces: 0.0.0.0, 255.255.255.255 and each network's
-//!   broadcast address become bad sources, each interface's own address a good destination.
+//!   broadcast address become bad sources, each interface's own address a good destination. Networks of one or two
+//!   addresses have no broadcast address (RFC 3021).
 //! * `BADSRC` addresses that must not be sources; none without it and INTERFACES. Click's older form, the addresses
 //!   in the first argument and OFFSET in the second, adds 0.0.0.0 and 255.255.255.255.
 //! * `GOODDST` destinations for which the source is not looked at.
@@ -167,9 +168,8 @@ impl Rules {
         for word in lang::config::split_words(text) {
             match word.parse::<wire::AddrMask4>().ok().or_else(|| args.names.net4(word)) {
                 Some(interface) => {
-                    let (address, mask) = (u32::from(interface.addr), u32::from(interface.mask));
-                    self.bad_sources.push(address | !mask);
-                    self.good_destinations.push(address);
+                    self.bad_sources.extend(interface.broadcast().map(u32::from));
+                    self.good_destinations.push(interface.addr.into());
                 }
                 None => {
                     args.error(format!("INTERFACES should be addresses with prefix length, not '{word}'"))
@@ -475,6 +475,34 @@ mod tests {
             Rig::new("CheckIPHeader(INTERFACES x)").errors(),
             ["e: INTERFACES should be addresses with prefix length, not 'x'"]
         );
+    }
+
+    /// Networks of one or two addresses have hosts only (RFC 3021); a mask may also be written out.
+    // conformance: RFC1812-4.2.2.11-a
+    #[test]
+    fn links_of_two_hosts_have_no_broadcast_address() {
+        let from = |source: [u8; 4]| datagram(64, source, [5, 6, 7, 8], &[], 8).data().to_vec();
+        let cases: [(&str, [u8; 4], bool); 9] = [
+            ("10.0.0.0/31", [10, 0, 0, 0], true),
+            ("10.0.0.0/31", [10, 0, 0, 1], true),
+            ("10.0.0.1/31", [10, 0, 0, 0], true),
+            ("10.0.0.0/255.255.255.254", [10, 0, 0, 1], true),
+            ("10.0.0.1/32", [10, 0, 0, 1], true),
+            ("10.0.0.3/31", [255; 4], false),
+            ("10.0.0.1/31", [0; 4], false),
+            ("10.0.0.1/30", [10, 0, 0, 3], false),
+            ("10.0.0.1/30", [10, 0, 0, 2], true),
+        ];
+        let combo = |net: &str| format!("IPInputCombo(1, INTERFACES {net})");
+        for (net, source, good) in cases {
+            for class in ["CheckIPHeader", "CheckIPHeader2"] {
+                let run = Rig::new(&format!("{class}(INTERFACES {net})")).inputs(&[&from(source)]).run();
+                assert_eq!(run.out("o0").len() == 1, good, "{class} {net} {source:?}");
+            }
+            let frame = [&[0; 14][..], &from(source)].concat();
+            let run = Rig::new(&combo(net)).inputs(&[&frame]).run();
+            assert_eq!(run.out("o0").len() == 1, good, "IPInputCombo {net} {source:?}");
+        }
     }
 
     #[test]

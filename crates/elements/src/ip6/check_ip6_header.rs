@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # CheckIP6Header
 //!
-//! `CheckIP6Header([BADADDRS, OFFSET])`
+//! `CheckIP6Header([BADADDRS, OFFSET, keyword OWN])`
 //!
 //! Lets only valid IPv6 packets pass and marks their header. Checked are the version, the payload length and that the
-//! source address is not a multicast one. Bytes beyond the payload length, such as Ethernet padding, are removed.
+//! source address is neither multicast nor an IPv4 address written as an IPv6 one (`::ffff:0:0/96`). Bytes beyond the payload length, such as Ethernet padding, are removed.
 //!
 //! **Ports:** 1 input; output 0 for valid packets; output 1, if connected, for others.
 //!
@@ -12,11 +12,13 @@
 //! * `BADADDRS` list of addresses that must not be sources, default none. A router adds `::1`, which never comes from a
 //!   link, and may add `::`, which only neighbours use among themselves.
 //! * `OFFSET` bytes before the IPv6 header, default 0.
+//! * `OWN` list of the router's own addresses, default none: nobody else may send from them. A link-local address belongs
+//!   here only if the element sees packets of that link alone.
 //!
 //! **Metadata set:** network header position; transport header position, behind the fixed header; destination
 //! annotation.
 //!
-//! **Drops** (when output 1 is not connected): `too-short`, `bad-version`, `bad-length`, `bad-source`.
+//! **Drops** (when output 1 is not connected): `too-short`, `bad-version`, `bad-length`, `bad-source`, `own-source`.
 //!
 //! **Handlers**
 //! * `drops` read: invalid packets.
@@ -57,9 +59,27 @@ pub(crate) struct CheckIp6Header {
 pub(crate) struct Rules {
     pub(crate) offset: usize,
     bad_sources: Vec<Ipv6Addr>,
+    /// Sorted.
+    own: Vec<Ipv6Addr>,
 }
 
+/// How IPv4 addresses begin that are written as IPv6 ones (RFC 4291, 2.5.5.2); none comes from a link.
+const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
 impl Rules {
+    /// What is wrong with a source address, if anything is.
+    #[inline]
+    fn fault_of_source(&self, header: &[u8; HEADER_LEN]) -> Option<Reason> {
+        if header[8] >> 5 != 1 && (header[8] == 0xff || header[8..20] == MAPPED) {
+            return Some(Reason::BadSource);
+        }
+        let source = source(header);
+        if self.bad_sources.contains(&source) {
+            return Some(Reason::BadSource);
+        }
+        self.own.binary_search(&source).is_ok().then_some(Reason::OwnSource)
+    }
+
     /// Checks a packet, marks its header and trims what lies behind its payload.
     #[inline]
     fn check(&self, packet: &mut Packet) -> Result<(), Reason> {
@@ -72,8 +92,8 @@ impl Rules {
         }
         let end = self.offset + HEADER_LEN + usize::from(u16::from_be_bytes([header[4], header[5]]));
         let Some(excess) = data.len().checked_sub(end) else { return Err(Reason::BadLength) };
-        if header[8] == 0xff || self.bad_sources.contains(&source(header)) {
-            return Err(Reason::BadSource);
+        if let Some(reason) = self.fault_of_source(header) {
+            return Err(reason);
         }
         let to = destination(header).octets();
         packet.set_network(self.offset, HEADER_LEN);
@@ -89,10 +109,7 @@ impl Rules {
         let ip = packet.data().get(strip + self.offset..)?;
         let header = ip.first_chunk::<HEADER_LEN>()?;
         let ip_len = HEADER_LEN + usize::from(u16::from_be_bytes([header[4], header[5]]));
-        if header[0] >> 4 != 6 || ip_len > ip.len() || header[8] == 0xff {
-            return None;
-        }
-        if self.bad_sources.contains(&source(header)) {
+        if header[0] >> 4 != 6 || ip_len > ip.len() || self.fault_of_source(header).is_some() {
             return None;
         }
         Some(Admitted {
@@ -133,6 +150,8 @@ impl Element for CheckIp6Header {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.rules.bad_sources = args.positional("BADADDRS", Addresses::default()).0;
         self.rules.offset = args.positional::<u16>("OFFSET", 0).into();
+        self.rules.own = args.keyword("OWN", Addresses::default()).0;
+        self.rules.own.sort_unstable();
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {
@@ -180,6 +199,8 @@ mod tests {
             (broken(|b| b[4] = 1), Reason::BadLength),
             (broken(|b| b[8..10].copy_from_slice(&[0xff, 2])), Reason::BadSource),
             (bytes("::1", "2001:db8::2", 59, 64, &[]), Reason::BadSource),
+            (bytes("::ffff:10.0.0.1", "2001:db8::2", 59, 64, &[]), Reason::BadSource),
+            (bytes("2001:db8::7", "2001:db8::2", 59, 64, &[]), Reason::OwnSource),
         ]
     }
 
@@ -199,7 +220,8 @@ mod tests {
     #[test]
     fn each_fault_has_its_reason() {
         for (bytes, reason) in faults() {
-            let run = Rig::new("CheckIP6Header(\"::1 ::\")").inputs(&[&bytes]).run();
+            let run =
+                Rig::new("CheckIP6Header(\"::1 ::\", OWN 2001:db8::7 2001:db8:1::7)").inputs(&[&bytes]).run();
             assert_eq!(run.drops("e"), [(reason, 1)]);
             assert_eq!(run.out("o0").len(), 0);
         }
@@ -210,10 +232,10 @@ mod tests {
         let all = faults();
         let mixed: Vec<&[u8]> = all.iter().map(|f| &f.0[..]).collect();
         for burst in [1, 32] {
-            let rig = Rig::new("CheckIP6Header(BADADDRS ::1)").outputs(2);
+            let rig = Rig::new("CheckIP6Header(BADADDRS ::1, OWN 2001:db8::7)").outputs(2);
             let mut run = rig.burst(burst).inputs(&mixed).run();
             assert_eq!(run.bytes("o1"), mixed);
-            assert_eq!((run.read("e.drops").as_str(), run.drops("e")), ("7", vec![]));
+            assert_eq!((run.read("e.drops").as_str(), run.drops("e")), ("9", vec![]));
             assert_eq!(run.printed(), "e: IP6 header check failed: too-short\n");
         }
     }
