@@ -62,6 +62,7 @@ reasons! {
     MustFragment "must-fragment" "The packet is larger than the MTU and must not be fragmented.";
     BadFragment "bad-fragment" "A fragment overlaps others or exceeds the datagram.";
     FragmentOverlap "fragment-overlap" "Fragments of the packet overlap with different bytes, so none of it is used.";
+    FragmentEcn "fragment-ecn" "Fragments of the packet contradict each other about congestion, so none of it is used.";
     ReassemblyTimeout "reassembly-timeout" "Not all fragments of a datagram came in time.";
     ReassemblyLimit "reassembly-limit" "Too much memory waits for missing fragments.";
     NoIcmpError "no-icmp-error" "An ICMP error must not be sent about this packet.";
@@ -78,6 +79,7 @@ reasons! {
     MappingTableFull "mapping-table-full" "An address translator could not make another mapping.";
     MappingTaken "mapping-taken" "The only mapping that an address translator could make belongs to another flow, and is guaranteed.";
     HostFlowLimit "host-flow-limit" "The host has begun as many flows through an address translator as it may.";
+    ForeignVlan "foreign-vlan" "The frame belongs to a VLAN that is not taken here.";
     NoVlan "no-vlan" "A VLAN tag is missing or not the one expected.";
     BadVlan "bad-vlan" "A VLAN tag has a forbidden number or stands inside another where it must not.";
     OwnSource "own-source" "The source address is the router's or the bridge's own.";

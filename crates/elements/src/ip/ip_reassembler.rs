@@ -24,7 +24,10 @@
 //! the one that completed it.
 //!
 //! **Drops:** `bad-fragment`, fragments with impossible lengths or offsets and those that contradict the end already known;
-//! `fragment-overlap`, with `OVERLAP drop`; `reassembly-timeout`; `reassembly-limit`; `no-memory`.
+//! `fragment-overlap`, with `OVERLAP drop`; `fragment-ecn`; `reassembly-timeout`; `reassembly-limit`; `no-memory`.
+//!
+//! A fragment that met congestion (CE) marks the whole, if all fragments are of a transport that takes such marks (ECT).
+//! Packets of which only some fragments are Not-ECT are dropped, as Linux does (RFC 3168, 5.3).
 //!
 //! **Handlers**
 //! * `dump` read: counts, and what waits. `joined` read: fragments that became part of the packet of another.
@@ -37,7 +40,7 @@
 //! FromIPSummaryDump(/dev/null, STOP true) -> CheckIPHeader -> IPReassembler -> Discard;
 //! ```
 //!
-//! See also: IPFragmenter, ICMPError. RFC 791 (3.2), RFC 815, RFC 1122 (3.3.2), RFC 1858, RFC 3128, RFC 5722
+//! See also: IPFragmenter, ICMPError. RFC 791 (3.2), RFC 815, RFC 1122 (3.3.2), RFC 1858, RFC 3128, RFC 3168, RFC 5722
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -50,7 +53,7 @@ use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap}
 use packet::{Batch, HEADROOM, Packet};
 use tables::slab::{Id, List, Slab};
 
-use super::header;
+use super::{ecn, header};
 use crate::tools::{Anno, Spare};
 
 /// The descriptor.
@@ -90,6 +93,8 @@ struct Waiting {
     /// The payload's length, once the last fragment came.
     len: Option<usize>,
     longest: u16,
+    /// Congestion fields of the fragments that it is made of.
+    ecn: ecn::Seen,
     last_seen: Nanos,
     /// Fragments overlapped: nothing will come of it.
     spoilt: bool,
@@ -121,6 +126,8 @@ struct Place {
     start: usize,
     end: usize,
     more: bool,
+    /// Type of service.
+    tos: u8,
     ip_len: u16,
     /// Of the packet, where the transport bytes begin.
     transport: usize,
@@ -165,7 +172,8 @@ fn place(packet: &Packet) -> Option<Place> {
     let end = start + len;
     let possible = end + header_len <= 0xffff && total <= ip.len() && (!more || len.is_multiple_of(8));
     let key = (addresses, u32::from(word(4)) << 8 | u32::from(h[9]));
-    possible.then_some(Place { key, start, end, more, ip_len: total as u16, transport: at + header_len })
+    let (tos, ip_len, transport) = (h[1], total as u16, at + header_len);
+    possible.then_some(Place { key, start, end, more, tos, ip_len, transport })
 }
 
 impl Waiting {
@@ -185,6 +193,7 @@ impl Waiting {
             last_seen: now,
             ..Waiting::default()
         };
+        self.ecn.note(place.tos);
     }
 
     /// Takes the bytes out of the only fragment, because others come, or the packet is looked at.
@@ -230,6 +239,10 @@ impl Waiting {
         if !place.more {
             self.len = Some(place.end);
         }
+        // A fragment that brings nothing new says nothing of congestion either.
+        if !self.have.iter().any(|&(start, end)| start <= place.start && place.end <= end) {
+            self.ecn.note(place.tos);
+        }
         if self.payload.len() < place.end {
             self.payload.resize(place.end, 0);
         }
@@ -260,8 +273,9 @@ impl Waiting {
         Some(Waiting { head: Some(head), payload, have, ..*self })
     }
 
-    /// The packet, with what is there of its payload, holes filled with zeros; `None` when memory is exhausted.
-    fn packet(&self) -> Option<Packet> {
+    /// The packet, with what is there of its payload, holes filled with zeros, and with `ecn` added to its congestion field;
+    /// `None` when memory is exhausted.
+    fn packet(&self, ecn: u8) -> Option<Packet> {
         let head = self.head.as_ref()?;
         let ip_at = head.len() - head.network()?.len();
         // Without its first fragment it is a later fragment itself.
@@ -274,6 +288,7 @@ impl Waiting {
         bytes[head.len()..].copy_from_slice(payload);
         let ip = &mut bytes[ip_at..];
         let total = (ip.len() as u16).to_be_bytes();
+        ip[1] |= ecn;
         ip[2..4].copy_from_slice(&total);
         let [high, low] = ((start / 8) as u16).to_be_bytes();
         let more = if self.len.is_none() { 0x20 } else { 0 };
@@ -316,16 +331,15 @@ impl IpReassembler {
             return None;
         }
         let whole = self.whole(id, stamp_ns);
-        let head = self.remove(id);
-        match (&whole, head) {
-            (Some(_), head) => {
+        match (&whole, self.remove(id)) {
+            (Ok(_), head) => {
                 cx.made(1);
                 head.iter().for_each(|head| cx.absorbed(head));
             }
-            (None, Some(head)) => cx.drop(Reason::NoMemory, head),
-            (None, None) => cx.count_drops(Reason::NoMemory, 1),
+            (Err(reason), Some(head)) => cx.drop(*reason, head),
+            (Err(reason), None) => cx.count_drops(*reason, 1),
         }
-        whole
+        whole.ok()
     }
 
     /// Adds a fragment to those of its packet.
@@ -394,17 +408,22 @@ impl IpReassembler {
         }
     }
 
-    fn whole(&mut self, id: Id, stamp_ns: u64) -> Option<Packet> {
-        self.good += 1;
+    fn whole(&mut self, id: Id, stamp_ns: u64) -> Result<Packet, Reason> {
         let waiting = &self.waiting[id];
-        let mut whole = waiting.packet()?;
+        let tos = waiting.head.as_ref().and_then(header).map_or(0, |h| h[1]);
+        let Some(ecn) = waiting.ecn.merged(tos) else {
+            self.failed += 1;
+            return Err(Reason::FragmentEcn);
+        };
+        self.good += 1;
+        let mut whole = waiting.packet(ecn).ok_or(Reason::NoMemory)?;
         if stamp_ns > 0 {
             whole.set_timestamp_ns(stamp_ns);
         }
         if let Some(at) = self.mtu_anno {
             whole.set_anno(at, waiting.longest.to_ne_bytes());
         }
-        Some(whole)
+        Ok(whole)
     }
 
     /// Forgets a packet, and returns its head.
@@ -458,7 +477,7 @@ impl IpReassembler {
         if reported {
             self.used -= waiting.memory();
             waiting.open(|| self.spare.take());
-            packet = waiting.packet();
+            packet = waiting.packet(0);
             self.used += waiting.memory();
         }
         match (packet, self.remove(id)) {
@@ -729,6 +748,49 @@ mod tests {
         let told = journeys.told(&run);
         assert_eq!(told[&1], ["held by e", "ends in e"]);
         assert_eq!(told[&2][..3], ["held by e", "made by e", "ends in e"]);
+    }
+
+    /// Three fragments with these congestion fields, in every order of arrival; want the whole's, or a drop.
+    #[test]
+    fn congestion_fields_are_merged() {
+        let cuts = [(0, 16, true), (16, 24, true), (40, 5, false)];
+        let check = |points: [u8; 3], want: Option<u8>| {
+            for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [1, 0, 2]] {
+                let marked = |i: usize| {
+                    let mut p = fragment(1, cuts[i].0, cuts[i].1, cuts[i].2);
+                    p.data_mut()[1] = 0xb8 | points[i];
+                    seal(p.data_mut());
+                    p
+                };
+                let run = Rig::new("IPReassembler").packets(order.map(marked).into()).run();
+                let tos: Vec<u8> = run.bytes("o0").iter().map(|p| p[1]).collect();
+                assert_eq!(tos, want.map(|point| 0xb8 | point).into_iter().collect::<Vec<_>>(), "{points:?}");
+                assert!(run.bytes("o0").iter().all(|p| sealed(p)));
+                let drops = if want.is_none() { vec![(Reason::FragmentEcn, 1)] } else { vec![] };
+                assert_eq!(run.drops("e"), drops, "{points:?}");
+            }
+        };
+        for points in 0..64u8 {
+            let points = [points & 3, points >> 2 & 3, points >> 4];
+            let (some, all) = (points.contains(&0), points == [0; 3]);
+            let want = match (some && !all, points.contains(&3)) {
+                (true, _) => None,
+                (false, true) => Some(3),
+                (false, false) => Some(points[0]),
+            };
+            check(points, want);
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_fragment_says_nothing_of_congestion() {
+        let mut copy = fragment(1, 0, 16, true);
+        copy.data_mut()[1] = 3;
+        seal(copy.data_mut());
+        let packets = vec![fragment(1, 0, 16, true), copy, fragment(1, 16, 8, false)];
+        let run = Rig::new("IPReassembler").packets(packets).run();
+        assert_eq!(run.drops("e"), []);
+        assert_eq!(run.out("o0").len(), 1);
     }
 
     #[test]

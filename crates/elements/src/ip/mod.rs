@@ -10,6 +10,7 @@ pub(crate) mod check_ip_header;
 mod check_reverse_path;
 pub(crate) mod dec_ip_ttl;
 pub(crate) mod drop_broadcasts;
+pub(crate) mod ecn;
 pub(crate) mod faults;
 pub(crate) mod fix_ip_src;
 pub(crate) mod get_ip_address;

@@ -19,8 +19,11 @@
 //! the one that completed it; on output 2 the parameter problem's pointer is set.
 //!
 //! **Drops:** `bad-fragment`: all fragments of a packet two of which overlap or contradict each other, exact copies of a
-//! fragment, and what output 2 or 3 would take; `reassembly-timeout`; `reassembly-limit`, when HIMEM or MAX_FRAGMENTS is
-//! reached; `no-memory`.
+//! fragment, and what output 2 or 3 would take; `fragment-ecn`; `reassembly-timeout`; `reassembly-limit`, when HIMEM or
+//! MAX_FRAGMENTS is reached; `no-memory`.
+//!
+//! A fragment that met congestion (CE) marks the whole, if all fragments are of a transport that takes such marks (ECT).
+//! Packets of which only some fragments are Not-ECT are dropped, as Linux does (RFC 3168, 5.3).
 //!
 //! **Handlers**
 //! * `dump` read: counts, and what waits. `joined` read: fragments that became part of the packet of another.
@@ -36,7 +39,7 @@
 //! r[3] -> ICMP6Error(2001:db8::1, parameterproblem, chain, LOCAL true) -> Discard;
 //! ```
 //!
-//! See also: IP6Fragmenter, IP6Extensions, IPReassembler. RFC 8200 (4.5), RFC 5722, RFC 6946, RFC 7112
+//! See also: IP6Fragmenter, IP6Extensions, IPReassembler. RFC 8200 (4.5), RFC 3168 (5.3), RFC 5722, RFC 6946, RFC 7112
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv6Addr;
@@ -49,6 +52,7 @@ use tables::slab::{Id, List, Slab};
 use wire::{Protocol, ipv6};
 
 use super::{HEADER_LEN, header};
+use crate::ip::ecn;
 use crate::tools::{Spare, look_again_at, time_ns};
 
 /// The descriptor.
@@ -116,8 +120,8 @@ struct Waiting {
     len: Option<usize>,
     /// Whether two fragments contradicted each other: whatever else comes is dropped.
     condemned: bool,
-    /// Whether a fragment carried the congestion mark (RFC 3168, 5.3).
-    congested: bool,
+    /// Congestion fields of the fragments that it is made of.
+    ecn: ecn::Seen,
     until: Nanos,
 }
 
@@ -162,6 +166,11 @@ enum Refusal {
 #[inline]
 fn may_be_fragment(packet: &Packet) -> bool {
     header(packet).is_some_and(|h| h[6] != 58 && ipv6::is_extension(Protocol(h[6])))
+}
+
+/// The low half of a packet's traffic class, which holds the congestion field.
+fn class(packet: &Packet) -> u8 {
+    header(packet).map_or(0, |h| h[1] >> 4)
 }
 
 /// The fragment header of a packet, and where the payload ends; `None` for other packets.
@@ -318,8 +327,15 @@ impl Waiting {
         Some(Waiting { first, pieces: self.pieces.clone(), bytes: self.bytes.clone(), ..*self })
     }
 
-    /// The whole packet; `None` when it is too long or memory is exhausted.
-    fn whole(&self) -> Option<Packet> {
+    /// The whole packet, unless its fragments contradict each other about congestion.
+    fn whole(&self) -> Result<Packet, Reason> {
+        let first = self.first.as_ref().map_or(0, class);
+        let ecn = self.ecn.merged(first).ok_or(Reason::FragmentEcn)?;
+        self.joined_bytes(ecn).ok_or(Reason::NoMemory)
+    }
+
+    /// The whole packet, with `ecn` added to its congestion field; `None` when it is too long or memory is exhausted.
+    fn joined_bytes(&self, ecn: u8) -> Option<Packet> {
         let first = self.first.as_ref()?;
         let (place, _) = place(first)?;
         let headers_end = place.ip_at + place.header_at;
@@ -340,9 +356,7 @@ impl Waiting {
         let ip = &mut bytes[place.ip_at..];
         ip[4..6].copy_from_slice(&(payload_len as u16).to_be_bytes());
         ip[place.named_at] = next;
-        if self.congested {
-            ip[1] |= 0x30;
-        }
+        ip[1] |= ecn << 4;
         if let Some(mac) = first.mac_offset().filter(|mac| *mac >= 0) {
             whole.set_mac_offset(mac);
         }
@@ -396,14 +410,14 @@ impl Ip6Reassembler {
     fn add(&mut self, cx: &mut Cx<'_>, packet: Packet, place: &Place, end: usize) -> Option<Packet> {
         let now = cx.now();
         self.expire(cx, now);
-        let congested = header(&packet).is_some_and(|h| h[1] & 0x30 == 0x30);
+        let class = class(&packet);
         let (id, new) = self.waiting.find_or_add(place.key);
         if new {
             self.begin(id, now);
         }
         let waiting = &mut self.waiting[id];
-        waiting.congested |= congested;
         if new && place.start == 0 && self.max_fragments > 0 {
+            waiting.ecn.note(class);
             waiting.keep(packet, place.end);
             self.used += waiting.memory();
             self.settle(cx);
@@ -430,6 +444,7 @@ impl Ip6Reassembler {
             }
             Added::Completes | Added::Waits => {
                 let stamp = packet.timestamp_ns();
+                waiting.ecn.note(class);
                 if place.start == 0 {
                     waiting.first = Some(packet);
                 } else {
@@ -501,12 +516,15 @@ impl Ip6Reassembler {
         let waiting = &self.waiting[id];
         let (whole, joined) = (waiting.whole(), waiting.joined());
         let first = self.remove(id);
-        let Some(mut whole) = whole else {
-            self.failed += 1;
-            self.joined -= joined;
-            cx.made(joined as usize);
-            drop_all(cx, Reason::NoMemory, first, joined);
-            return None;
+        let mut whole = match whole {
+            Ok(whole) => whole,
+            Err(reason) => {
+                self.failed += 1;
+                self.joined -= joined;
+                cx.made(joined as usize);
+                drop_all(cx, reason, first, joined);
+                return None;
+            }
         };
         self.good += 1;
         cx.made(1);

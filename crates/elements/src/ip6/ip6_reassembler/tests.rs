@@ -41,7 +41,9 @@ fn whatever_the_order() {
                 order.iter().map(|i| cuts[*i]).map(|(s, l, m)| fragment(1, s, l, m)).collect();
             packets.insert(1, fragment(2, 0, 8, true));
             packets.insert(2, packet(FROM, TO, 17, 9, b"passes"));
-            packets[0].data_mut()[1] |= 0x30;
+            // One has met congestion, and all may tell so.
+            let ours = packets.iter_mut().filter(|p| p.data()[6] == 44 && p.data()[47] == 1);
+            ours.zip([0x30, 0x20, 0x10]).for_each(|(p, mark)| p.data_mut()[1] |= mark);
             let mut run = Rig::new("IP6Reassembler(TIMEOUT 5)").burst(burst).packets(packets).run();
             let out = run.out("o0");
             let mut want = whole(45);
@@ -51,6 +53,33 @@ fn whatever_the_order() {
             // The run went on until the lonely fragment was given up.
             assert_eq!(run.drops("e"), [(Reason::ReassemblyTimeout, 1)]);
             assert!(run.read("e.dump").contains("memory:              0\ncached chunk data:\n"));
+        }
+    }
+}
+
+/// Three fragments with these congestion fields, in several orders of arrival; the whole's field, or a drop.
+#[test]
+fn congestion_fields_are_merged() {
+    let cuts = [(0, 16, true), (16, 24, true), (40, 5, false)];
+    for points in 0..64u8 {
+        let points = [points & 3, points >> 2 & 3, points >> 4];
+        let want = match (points.contains(&0) && points != [0; 3], points.contains(&3)) {
+            (true, _) => None,
+            (false, true) => Some(3),
+            (false, false) => Some(points[0]),
+        };
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [1, 0, 2]] {
+            let marked = |i: usize| {
+                let mut p = fragment(1, cuts[i].0, cuts[i].1, cuts[i].2);
+                p.data_mut()[..2].copy_from_slice(&[0x6a, 0x85 | points[i] << 4]);
+                p
+            };
+            let run = run(order.map(marked).into());
+            let class: Vec<_> = run.bytes("o0").iter().map(|p| [p[0], p[1]]).collect();
+            let want_class = want.map(|point| [0x6a, 0x85 | point << 4]);
+            assert_eq!(class, want_class.into_iter().collect::<Vec<_>>(), "{points:?} {order:?}");
+            let drops = if want.is_none() { vec![(Reason::FragmentEcn, 3)] } else { vec![] };
+            assert_eq!(run.drops("e"), drops, "{points:?} {order:?}");
         }
     }
 }
