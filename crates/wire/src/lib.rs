@@ -54,6 +54,7 @@ pub mod icmpv6;
 pub mod igmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod link;
 pub mod llc;
 mod mac;
 pub mod membership;

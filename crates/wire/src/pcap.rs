@@ -108,6 +108,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn each_link_type_gets_an_interface() {
+        let packets = [(113, &b"cooked"[..]), (1, b"ethernet"), (9, b"ppp"), (113, b"again")];
+        let sink = Sink::default();
+        let mut writer = Writer::new(sink.clone(), Format::PcapNg, 1, 0).unwrap();
+        for (link, data) in packets {
+            assert!(writer.write_as(link, 1, data.len(), data).unwrap());
+        }
+        drop(writer);
+        let bytes = Arc::into_inner(sink.0).unwrap().into_inner().unwrap();
+        let mut reader = Reader::new(Cursor::new(bytes)).unwrap();
+        assert!(!reader.is_uniform());
+        let mut data = Vec::new();
+        for (link, want) in packets {
+            let record = reader.next(&mut data).unwrap().unwrap();
+            assert_eq!((record.link_type, &data[..]), (link, want));
+        }
+        let mut pcap = Writer::new(Sink::default(), Format::Pcap, 1, 0).unwrap();
+        assert!(!pcap.write_as(9, 1, 1, b"x").unwrap() && pcap.write_as(1, 1, 1, b"x").unwrap());
+    }
+
     proptest! {
         #[test]
         fn any_bytes_can_be_read(magic in 0..4usize, bytes: Vec<u8>, cut in 0..90usize) {

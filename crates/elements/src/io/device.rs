@@ -135,6 +135,23 @@ const ENCAPSULATIONS: [(&str, u32); 20] = [
     ("LOOP", 108),
 ];
 
+/// What a link-layer type is called in messages: its number, and its name where it has one.
+pub fn described(link: u32) -> String {
+    wire::link::name(link).map_or(format!("link type {link}"), |name| format!("link type {link} ({name})"))
+}
+
+/// Notes with what link header a packet begins that comes from a capture: see [`link_of`].
+pub fn note_link(packet: &mut Packet, link: u32) {
+    packet.set_device(u16::try_from(link + 1).unwrap_or(0));
+}
+
+/// The link header that a packet from a capture still begins with. Who took bytes off its front or put some there has moved
+/// its beginning.
+pub fn link_of(packet: &Packet) -> Option<u32> {
+    let as_it_came = packet.headroom() == packet::HEADROOM && packet.mac_offset() == Some(0);
+    u32::from(packet.device()).checked_sub(1).filter(|_| as_it_came)
+}
+
 /// Click's name for a link-layer type.
 pub fn encapsulation(link: u32) -> &'static str {
     ENCAPSULATIONS.iter().find(|(_, n)| *n == link).map_or("??", |(name, _)| *name)
@@ -228,24 +245,9 @@ pub fn mark_groups(packet: &mut Packet) {
 /// Finds the IP header behind the link header and marks it. Whether there is a sound one.
 pub fn mark_ip(packet: &mut Packet, link: u32) -> bool {
     let data = packet.data();
-    let ether = |at: usize| data.get(at..)?.first_chunk().copied().map(u16::from_be_bytes);
-    let place = match link {
-        link_type::ETHERNET => {
-            let mut at = 12;
-            while matches!(ether(at), Some(0x8100 | 0x88a8 | 0x9100)) {
-                at += 4;
-            }
-            ether(at).map(|kind| (at + 2, Some(kind)))
-        }
-        link_type::LINUX_SLL => ether(14).map(|kind| (16, Some(kind))),
-        link_type::LINUX_SLL2 => ether(0).map(|kind| (20, Some(kind))),
-        link_type::NULL => Some((4, None)),
-        link_type::RAW | link_type::IPV4 | link_type::IPV6 => Some((0, None)),
-        _ => None,
-    };
-    let Some((at, kind)) = place else { return false };
+    let wire::link::Found::Ip(at) = wire::link::find_ip(link, data) else { return false };
     let Some(ip) = data.get(at..) else { return false };
-    let Some(header_len) = ip_header_len(ip, kind) else { return false };
+    let Some(header_len) = ip_header_len(ip) else { return false };
     let destination = ip.get(16..20).and_then(|b| b.first_chunk()).copied();
     let version = ip[0] >> 4;
     packet.set_network(at, header_len);
@@ -255,16 +257,16 @@ pub fn mark_ip(packet: &mut Packet, link: u32) -> bool {
     true
 }
 
-/// Length of a sound IP header at the front of `ip`; `kind` is the EtherType, if there is one.
-fn ip_header_len(ip: &[u8], kind: Option<u16>) -> Option<usize> {
+/// Length of a sound IP header at the front of `ip`.
+fn ip_header_len(ip: &[u8]) -> Option<usize> {
     let first = *ip.first()?;
-    match (first >> 4, kind) {
-        (4, None | Some(0x0800)) => {
+    match first >> 4 {
+        4 => {
             let len = usize::from(first & 15) * 4;
             let total = usize::from(u16::from_be_bytes(*ip.get(2..)?.first_chunk()?));
             (len >= 20 && ip.len() >= len && total >= len).then_some(len)
         }
-        (6, None | Some(0x86dd)) => (ip.len() >= 40).then_some(40),
+        6 => (ip.len() >= 40).then_some(40),
         _ => None,
     }
 }

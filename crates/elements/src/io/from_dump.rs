@@ -15,7 +15,8 @@
 //! * `ACTIVE` boolean, default true.
 //! * `SAMPLE` probability between 0 and 1 that a packet is sent, default 1.
 //! * `FORCE_IP` boolean, default false, or true for files of raw IP: packets that are not IP leave by output 1; of
-//!   the others the network header is marked.
+//!   the others the network header is marked. IP is found behind every link header of tcpdump's list that holds it, VLAN
+//!   tags, PPPoE and MPLS included. A file of another link type is refused, unless output 1 is connected.
 //! * `START` first time to send, seconds since the epoch; `START_AFTER` the same from the first packet on.
 //! * `END` time to end before, seconds since the epoch; `END_AFTER` the same from the file's first packet on;
 //!   `INTERVAL` from the first packet sent on.
@@ -25,6 +26,8 @@
 //!
 //! **Metadata set:** timestamp, extra length (bytes that the capture cut off), link header; with FORCE_IP network
 //! header and destination address.
+//!
+//! A pcapng file may hold packets of several link types. ToDump writes each back with its own.
 //!
 //! **Drops:** `bad-protocol` when output 1 is not connected; `no-memory`.
 //!
@@ -55,7 +58,7 @@ use packet::port::{Device, Link, link_type};
 use packet::{Batch, Packet, anno};
 use wire::pcap::{CaptureError, Reader};
 
-use super::device::{encapsulation, mark_ip};
+use super::device::{described, encapsulation, mark_ip, note_link};
 use super::files::reason;
 use super::pace::Pace;
 use crate::tools::{self, Probability, nanos};
@@ -118,6 +121,9 @@ impl Default for Encap {
     }
 }
 
+/// Link types of a file that are complained of at most.
+const REFUSALS: usize = 16;
+
 /// A time in the file, once its first packet is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Bound {
@@ -149,6 +155,10 @@ struct FromDump {
     active: bool,
     sample: f64,
     force_ip: bool,
+    /// Whether packets that are not IP have an output.
+    others: bool,
+    /// Link types that were refused.
+    refused: Vec<u32>,
     start: Bound,
     end: Bound,
     end_call: Option<(String, String)>,
@@ -202,10 +212,14 @@ impl FromDump {
         let stream = self.stream().map_err(|e| io(self, e))?;
         let mut reader = Reader::new(stream).map_err(|e| self.explain(&e))?;
         self.link = reader.link_type().map_err(|e| self.explain(&e))?;
+        let reader_is_uniform = reader.is_uniform();
         self.size = std::fs::metadata(&self.filename).ok().filter(|m| m.is_file()).map(|m| m.len());
         self.encap.link_type.store(self.link, Ordering::Relaxed);
         self.reader = Some(reader);
         self.force_ip |= self.link == link_type::RAW;
+        if self.force_ip && !self.others && reader_is_uniform && !wire::link::is_known(self.link) {
+            return Err(self.refusal(self.link));
+        }
         if self.begin_at > 0 {
             self.seek(self.begin_at)?;
         }
@@ -270,14 +284,31 @@ impl FromDump {
             };
             packet.set_timestamp_ns(time);
             packet.set_mac_offset(0);
+            note_link(&mut packet, record.link_type);
             if record.wire_len > record.captured {
                 packet.set_anno_u32(anno::EXTRA_LENGTH, (record.wire_len - record.captured) as u32);
             }
             if self.force_ip && !mark_ip(&mut packet, record.link_type) {
+                self.complain(cx, record.link_type);
                 cx.push_one_or_drop(1, packet, Reason::BadProtocol);
                 continue;
             }
             return Some(packet);
+        }
+    }
+
+    /// What to say of packets in which no IP packet can be found.
+    fn refusal(&self, link: u32) -> String {
+        let (file, kind) = (&self.filename, described(link));
+        format!("{file}: nothing is known of IP in packets of {kind}; FORCE_IP false reads them as they are")
+    }
+
+    /// Says once of each such link type that its packets are refused.
+    fn complain(&mut self, cx: &Cx<'_>, link: u32) {
+        let unknown = !wire::link::is_known(link) && !self.refused.contains(&link);
+        if unknown && self.refused.len() < REFUSALS {
+            self.refused.push(link);
+            cx.print(&format!("{}: {}", cx.name(), self.refusal(link)));
         }
     }
 
@@ -346,6 +377,7 @@ impl Element for FromDump {
         self.stop = args.keyword("STOP", false);
         self.active = args.keyword("ACTIVE", true);
         self.force_ip = args.keyword("FORCE_IP", false);
+        self.others = args.noutputs > 1;
         self.begin_at = args.keyword("FILEPOS", 0);
         let _: bool = args.keyword("MMAP", false);
         self.pushes = !args.output_is_pull(0);
@@ -536,6 +568,94 @@ mod tests {
             }
             assert_eq!(run.read("e.packet_filepos"), "64");
         }
+    }
+
+    const IP: [u8; 20] = [0x45, 0, 0, 20, 0, 7, 0, 0, 64, 253, 0, 0, 10, 1, 2, 3, 10, 4, 5, 6];
+
+    /// A pcapng file of packets with these link types and headers, each before the same IP packet.
+    fn mixed(temp: &Temp, packets: &[(u32, &[u8])]) -> String {
+        let path = temp.path("mixed");
+        let mut writer = Writer::new(File::create(&path).unwrap(), Format::PcapNg, 1, 0).unwrap();
+        for (link, header) in packets {
+            let bytes = [header, &IP[..]].concat();
+            writer.write_as(*link, 1_000_000_000, bytes.len(), &bytes).unwrap();
+        }
+        writer.flush().unwrap();
+        path
+    }
+
+    const MIXED: [(u32, &[u8]); 5] = [
+        (1, b"ddddddssssss\x08\0"),
+        (9, &[0xff, 3, 0, 0x21]),
+        (147, b"whatever"),
+        (276, &[8, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0]),
+        (147, b"again"),
+    ];
+
+    #[test]
+    fn ip_packets_of_several_link_types() {
+        let temp = Temp::new();
+        let path = mixed(&temp, &MIXED);
+        let run = run(&path, "STOP true, FORCE_IP true", 32);
+        let found: Vec<Vec<u8>> = run.out("o").iter().map(|p| p.network().unwrap().to_vec()).collect();
+        assert_eq!(found, [IP, IP, IP]);
+        assert_eq!(run.drops("e"), [(Reason::BadProtocol, 2)]);
+        let said = run.printed();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("link type 147 (USER0)"), "{said}");
+    }
+
+    #[test]
+    fn a_file_without_ip_packets_is_refused_by_name() {
+        let temp = Temp::new();
+        let path = dump(&temp, &[10], 147);
+        let text =
+            |more: &str| format!("e :: FromDump({path}, STOP true, FORCE_IP true) -> o :: TestOut; {more}");
+        let said = Rig::text(&text("")).errors().join("");
+        assert!(said.contains("link type 147 (USER0)") && said.contains("FORCE_IP false"), "{said}");
+        // Who has a way for other packets gets them there.
+        let run = Rig::text(&text("e[1] -> n :: TestOut;")).run();
+        assert_eq!((run.out("o").len(), run.out("n").len()), (0, 1));
+    }
+
+    /// Link type and bytes of the packets in a file.
+    fn links(path: &str) -> Vec<(u32, Vec<u8>)> {
+        let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+        let (mut all, mut bytes) = (Vec::new(), Vec::new());
+        while let Some(record) = reader.next(&mut bytes).unwrap() {
+            all.push((record.link_type, bytes.clone()));
+        }
+        all
+    }
+
+    #[test]
+    fn packets_are_written_back_with_their_link_types() {
+        let temp = Temp::new();
+        let (path, back) = (mixed(&temp, &MIXED), temp.path("back"));
+        for args in ["", ", USE_ENCAP_FROM e"] {
+            let write = |format: &str, between: &str| {
+                let text = format!(
+                    "e :: FromDump({path}, STOP true) -> {between} t :: ToDump({back}, FORMAT {format}{args});"
+                );
+                let run = Rig::text(&text).run();
+                run.printed()
+            };
+            assert_eq!(write("pcapng", ""), "");
+            assert_eq!(links(&back), links(&path), "{args}");
+            // A pcap file has the link type of its first packet; of others it is said that they are missing.
+            let said = write("pcap", "");
+            assert!(said.contains("pcap file holds one link type"), "{said}");
+            assert_eq!(links(&back), links(&path)[..1], "{args}");
+            // What has another beginning now is what it was said to be, or Ethernet.
+            write("pcapng", "Strip(4) -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) ->");
+            assert!(links(&back).iter().all(|(link, _)| *link == 1), "{args}");
+        }
+        let ppp = mixed(&temp, &[(9, &[0xff, 3, 0, 0x21])]);
+        let text = |encap: &str| format!("FromDump({ppp}, STOP true) -> ToDump({back}{encap});");
+        drop(Rig::text(&text("")).run());
+        assert_eq!(links(&back)[0].0, 9);
+        drop(Rig::text(&text(", ENCAP IP")).run());
+        assert_eq!(links(&back)[0].0, 101);
     }
 
     #[test]

@@ -79,6 +79,7 @@ impl Device for FileReader {
             reader.ok_or_else(|| Error::new(&self.path, "the file was read already", "open it again"))?;
         Ok(Box::new(FileRx {
             path: self.path.clone(),
+            link_type: self.link_type,
             headroom: self.headroom,
             reader: Some(reader),
             bytes: Vec::new(),
@@ -99,6 +100,8 @@ impl Device for FileReader {
 
 struct FileRx {
     path: String,
+    /// That of the first packet. A device has one.
+    link_type: u32,
     headroom: usize,
     /// `None` after the end or the first damage.
     reader: Option<Reader>,
@@ -126,6 +129,14 @@ impl RxQueue for FileRx {
                     break;
                 }
             };
+            if record.link_type != self.link_type {
+                let (others, ours) = (record.link_type, self.link_type);
+                let what =
+                    format!("holds packets of link type {others} beside those of {ours}, which are left out");
+                self.fault.get_or_insert(Error::new(&self.path, what, "read it with FromDump"));
+                self.counters.errors(1);
+                continue;
+            }
             let Some(mut packet) = Packet::copy_with_headroom(self.headroom, &self.bytes) else {
                 self.counters.no_memory(1);
                 continue;

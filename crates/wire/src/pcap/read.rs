@@ -162,6 +162,11 @@ impl Reader {
         })
     }
 
+    /// Whether all packets of the file have the same link type, because its format knows but one.
+    pub fn is_uniform(&self) -> bool {
+        matches!(self.layout, Layout::Pcap { .. })
+    }
+
     /// Reads the next packet into `bytes`, replacing what it held; `None` at the end of the file.
     ///
     /// # Errors
