@@ -43,17 +43,19 @@ again[0] -> Discard;
 // Interface eth0.
 in0 :: FromDevice(eth0) -> c0 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 out0 :: Queue(1024) -> ToDevice(eth0);
+// Frames with a priority tag (VLAN 0) are treated as untagged ones.
+c0[3] -> tags0 :: UntagPriority -> u0 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 arp0 :: ARPQuerier(18.26.4.24, eth0);
-c0[2] -> Paint(1) -> ip;
+c0[2], u0[2] -> Paint(1) -> ip;
 // Its twin: the kernel's side of this interface. The kernel answers ARP and gets all that is not IPv4, too.
 FromHost(host0, ADDR 18.26.4.24/24, TWIN eth0, VIRTUAL rt 0) -> out0;
 twin0 :: ToHost(host0);
 kernel[1] -> Unstrip(14) -> twin0;
 again[1] -> EtherEncap(0x0800, eth0, eth0) -> twin0;
-c0[0] -> twin0;
-c0[1] -> replies0 :: Tee -> [1]arp0;
+c0[0], u0[0] -> twin0;
+c0[1], u0[1] -> replies0 :: Tee -> [1]arp0;
 replies0[1] -> twin0;
-c0[3] -> other0 :: Punt(other) -> twin0;
+u0[3], tags0[1] -> other0 :: Punt(other) -> twin0;
 
 // What leaves by eth0: RFC 1812's checks in order, each exception to the kernel.
 rt[1] -> DropBroadcasts
@@ -73,17 +75,19 @@ arp0[2] -> noneighbour;
 // Interface eth1.
 in1 :: FromDevice(eth1) -> c1 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 out1 :: Queue(1024) -> ToDevice(eth1);
+// Frames with a priority tag (VLAN 0) are treated as untagged ones.
+c1[3] -> tags1 :: UntagPriority -> u1 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 arp1 :: ARPQuerier(18.26.7.1, eth1);
-c1[2] -> Paint(2) -> ip;
+c1[2], u1[2] -> Paint(2) -> ip;
 // Its twin: the kernel's side of this interface. The kernel answers ARP and gets all that is not IPv4, too.
 FromHost(host1, ADDR 18.26.7.1/24, TWIN eth1, VIRTUAL rt 0) -> out1;
 twin1 :: ToHost(host1);
 kernel[2] -> Unstrip(14) -> twin1;
 again[2] -> EtherEncap(0x0800, eth1, eth1) -> twin1;
-c1[0] -> twin1;
-c1[1] -> replies1 :: Tee -> [1]arp1;
+c1[0], u1[0] -> twin1;
+c1[1], u1[1] -> replies1 :: Tee -> [1]arp1;
 replies1[1] -> twin1;
-c1[3] -> other1 :: Punt(other) -> twin1;
+u1[3], tags1[1] -> other1 :: Punt(other) -> twin1;
 
 // What leaves by eth1: RFC 1812's checks in order, each exception to the kernel.
 rt[2] -> DropBroadcasts

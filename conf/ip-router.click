@@ -16,13 +16,17 @@ FromDevice(eth1) -> c1;
 out0 :: Queue(1000) -> ToDevice(eth0);
 out1 :: Queue(1000) -> ToDevice(eth1);
 
+// Frames with a priority tag (VLAN 0) are treated as untagged ones.
+c0[3] -> tags0 :: UntagPriority -> u0 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+c1[3] -> tags1 :: UntagPriority -> u1 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+
 // ARP
 arpq0 :: ARPQuerier(eth0);
 arpq1 :: ARPQuerier(eth1);
-c0[0] -> ARPResponder(eth0) -> out0;
-c1[0] -> ARPResponder(eth1) -> out1;
-c0[1] -> [1]arpq0;
-c1[1] -> [1]arpq1;
+c0[0], u0[0] -> ARPResponder(eth0) -> out0;
+c1[0], u1[0] -> ARPResponder(eth1) -> out1;
+c0[1], u0[1] -> [1]arpq0;
+c1[1], u1[1] -> [1]arpq1;
 arpq0 -> out0;
 arpq1 -> out1;
 
@@ -33,15 +37,18 @@ rt :: StaticIPLookup(18.26.4.24/32 0, 18.26.4.255/32 0, 18.26.4.0/32 0,
                      18.26.4.0/24 1, 18.26.7.0/24 2, 0.0.0.0/0 18.26.4.1 1);
 ip :: Strip(14) -> CheckIPHeader(INTERFACES 18.26.4.24/24 18.26.7.1/24)
     -> CheckIPAddresses(INTERFACES 18.26.4.24/24 18.26.7.1/24) -> GetIPAddress(16) -> [0]rt;
-c0[2] -> Paint(1) -> ip;
-c1[2] -> Paint(2) -> ip;
-c0[3] -> Discard;
-c1[3] -> Discard;
+c0[2], u0[2] -> Paint(1) -> ip;
+c1[2], u1[2] -> Paint(2) -> ip;
+u0[3] -> Discard;
+u1[3] -> Discard;
 
-// For this router: it answers pings.
-rt[0] -> local :: IPClassifier(icmp type echo, -);
+// For this router: it answers pings. Of others the sender is told that nobody takes them.
+rt[0] -> whole :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, udp or tcp, icmp, -);
+whole[1] -> ICMPError(18.26.4.24, timeexceeded, reassembly, LOCAL true, RATE 1000, DST_RATE 10) -> [0]rt;
 local[0] -> ICMPPingResponder -> [0]rt;
-local[1] -> Discard;
+local[1] -> ICMPError(18.26.4.24, unreachable, port, LOCAL true, RATE 1000, DST_RATE 10) -> [0]rt;
+local[2] -> Discard;
+local[3] -> ICMPError(18.26.4.24, unreachable, protocol, LOCAL true, RATE 1000, DST_RATE 10) -> [0]rt;
 
 // Leaving by eth0
 rt[1] -> DropBroadcasts

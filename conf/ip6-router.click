@@ -11,15 +11,16 @@
 AddressInfo(eth0 2001:db8:1::1 00:00:c0:ae:67:ef,
             eth1 2001:db8:2::1 00:00:c0:4f:71:ef);
 
-// The IPv6 routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself, 3 what is never forwarded, the last one
-// what there is no route for.
+// The IPv6 routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself, 3 what is never forwarded, 4 what
+// there is no route for, 5 addresses that all routers on a network share.
 rt6 :: LookupIP6Route(
     2001:db8:1::1/128 0,
-    2001:db8:1::/128 0,
+    2001:db8:1::/128 5,
     fe80::1/128 0,
     ff02::1:ff00:1/128 0,
+    ff02::1:ff00:0/128 0,
     2001:db8:2::1/128 0,
-    2001:db8:2::/128 0,
+    2001:db8:2::/128 5,
     ff02::1/128 0,
     ff02::2/128 0,
     fe80::/10 3,
@@ -49,15 +50,20 @@ mine6[0], mine6[1] -> back6 :: PaintSwitch;
 mine6[2] -> Paint(0) -> [0]rt6;
 back6[0] -> Discard;
 
-// Packets for this router: fragments are put together, extension headers processed, pings answered.
+// Packets for this router: fragments are put together, extension headers processed, pings answered. Of UDP and TCP the
+// sender is told that nobody takes them. Answers about a shared address come from one of our own.
 rt6[0] -> whole6 :: IP6Reassembler
-    -> headers6 :: IP6Extensions(PROTOCOLS icmp6)
+    -> headers6 :: IP6Extensions(PROTOCOLS "icmp6 udp tcp")
+    -> upper6 :: IP6Extensions(PROTOCOLS icmp6)
     -> icmp6 :: CheckICMP6Header
     -> local6 :: PaintSwitch
-    -> pong :: ICMP6PingResponder
+    -> pong :: ICMP6PingResponder(ANYCAST 2001:db8:1::1)
     -> made6;
 pong[1] -> Discard;
+rt6[5] -> SetAnnoByte(FIX_IP_SRC, 1) -> whole6;
+upper6[2] -> Answer6(unreachable, port, true) -> made6;
 field6 :: Answer6(parameterproblem, header, true) -> made6;
+upper6[1] -> field6;
 whole6[1] -> Answer6(timeexceeded, reassembly, true) -> made6;
 whole6[2] -> field6;
 whole6[3] -> Answer6(parameterproblem, chain, true) -> made6;
@@ -76,13 +82,16 @@ rt6[4] -> Answer6(unreachable, noroute, false) -> made6;
 // Interface eth0.
 in0 :: FromDevice(eth0) -> c0 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
 out0 :: Queue(1000) -> ToDevice(eth0);
+// Frames with a priority tag (VLAN 0) are treated as untagged ones.
+c0[4] -> tags0 :: UntagPriority
+    -> u0 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
 nd0 :: IP6NDSolicitor(fe80::1, eth0);
-c0[3] -> Paint(1) -> ip6;
-c0[0] -> IP6NDAdvertiser(fe80::1 2001:db8:1::1 eth0, TABLE nd0) -> out0;
-c0[1] -> [1]nd0;
+c0[3], u0[3] -> Paint(1) -> ip6;
+c0[0], u0[0] -> IP6NDAdvertiser(fe80::1 2001:db8:1::1 eth0, ANYCAST 2001:db8:1:: eth0, TABLE nd0) -> out0;
+c0[1], u0[1] -> [1]nd0;
 ra0 :: IP6NDRouterAdvertiser(fe80::1, eth0, PREFIX 2001:db8:1::/64, MTU 1500) -> out0;
-c0[2] -> ra0;
-c0[4] -> Discard;
+c0[2], u0[2] -> ra0;
+u0[4] -> Discard;
 
 // What leaves by eth0: the checks in order, each exception to the sender by ICMP.
 rt6[1] -> DropBroadcasts
@@ -98,19 +107,22 @@ nd0[1] -> out0;
 big0[1] -> ICMP6Error(2001:db8:1::1, toobig, MTU 1500, RATE 1000, DST_RATE 10) -> made6;
 nd0[2] -> nobody6;
 back6[1] -> [0]nd0;
-local6[1] -> pong0 :: ICMP6PingResponder(fe80::1) -> made6;
+local6[1] -> pong0 :: ICMP6PingResponder(fe80::1, ANYCAST 2001:db8:1::1) -> made6;
 pong0[1] -> Discard;
 
 // Interface eth1.
 in1 :: FromDevice(eth1) -> c1 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
 out1 :: Queue(1000) -> ToDevice(eth1);
+// Frames with a priority tag (VLAN 0) are treated as untagged ones.
+c1[4] -> tags1 :: UntagPriority
+    -> u1 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
 nd1 :: IP6NDSolicitor(fe80::1, eth1);
-c1[3] -> Paint(2) -> ip6;
-c1[0] -> IP6NDAdvertiser(fe80::1 2001:db8:2::1 eth1, TABLE nd1) -> out1;
-c1[1] -> [1]nd1;
+c1[3], u1[3] -> Paint(2) -> ip6;
+c1[0], u1[0] -> IP6NDAdvertiser(fe80::1 2001:db8:2::1 eth1, ANYCAST 2001:db8:2:: eth1, TABLE nd1) -> out1;
+c1[1], u1[1] -> [1]nd1;
 ra1 :: IP6NDRouterAdvertiser(fe80::1, eth1, PREFIX 2001:db8:2::/64, MTU 1500) -> out1;
-c1[2] -> ra1;
-c1[4] -> Discard;
+c1[2], u1[2] -> ra1;
+u1[4] -> Discard;
 
 // What leaves by eth1: the checks in order, each exception to the sender by ICMP.
 rt6[2] -> DropBroadcasts
@@ -126,5 +138,5 @@ nd1[1] -> out1;
 big1[1] -> ICMP6Error(2001:db8:2::1, toobig, MTU 1500, RATE 1000, DST_RATE 10) -> made6;
 nd1[2] -> nobody6;
 back6[2] -> [0]nd1;
-local6[2] -> pong1 :: ICMP6PingResponder(fe80::1) -> made6;
+local6[2] -> pong1 :: ICMP6PingResponder(fe80::1, ANYCAST 2001:db8:2::1) -> made6;
 pong1[1] -> Discard;

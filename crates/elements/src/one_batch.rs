@@ -87,6 +87,7 @@ const SPLITS: &[Split] = &[
     (Ether, "", "ARPResponder(1.0.0.9 2:0:0:0:0:9)", 2, &[0, 1]),
     (Ether, "", "HostEtherFilter(2:0:0:0:0:2, 1)", 2, &[0, 1]),
     (Ether, "", "StripEtherVlanHeader", 2, &[0]),
+    (Ether, "", "UntagPriority", 2, &[0]),
     (Ether, "", "StoreEtherAddress(2:0:0:0:0:7, 10)", 2, &[0, 1]),
     (Ether, "", "EtherSwitch", 1, &[]),
 ];

@@ -288,6 +288,7 @@ const NOTHING: &[&str] = &[
     "Truncate",
     "Unstrip",
     "UnstripIPHeader",
+    "UntagPriority",
     "VLANDecap",
     "VLANEncap",
 ];

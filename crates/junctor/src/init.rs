@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use clap::Subcommand;
 use elements::compound::arguments::{interface_file, interface_mtu, is_interface_name};
-use elements::compound::router::{Address, Interface, Router};
+use elements::compound::router::{AddHop, Address, Interface, Router};
 use elements::compound::{ipv4, ipv6};
 
 use crate::cli;
@@ -35,7 +35,7 @@ enum What {
         #[arg(long, value_name = "ADDRESS")]
         default: Vec<String>,
         /// Further routes, as 192.168.0.0/16=10.0.1.2 or 2001:db8:9::/48=fe80::9%eth0; may be repeated.
-        #[arg(long, value_name = "PREFIX=NEXTHOP")]
+        #[arg(long, value_name = "PREFIX=NEXTHOP[|NEXTHOP...]")]
         route: Vec<String>,
         /// Let this host's kernel answer what is for the router and all exceptions, on a tap for each interface.
         #[arg(long)]
@@ -149,8 +149,14 @@ pub(crate) fn router(
 
 /// Adds a route whose next hop may name the interface behind it, as `fe80::9%eth0` (RFC 4007, 11).
 fn add_route(router: &mut Router, prefix: &str, hop: &str) -> Result<(), String> {
-    let (hop, zone) = hop.split_once('%').map_or((hop, None), |(hop, zone)| (hop, Some(zone)));
-    router.add_route(prefix, hop, zone).map_err(|why| why.to_string())
+    let mut add: AddHop = Router::add_route;
+    // Several share the traffic.
+    for hop in hop.split('|').map(str::trim) {
+        let (hop, zone) = hop.split_once('%').map_or((hop, None), |(hop, zone)| (hop, Some(zone)));
+        add(router, prefix, hop, zone).map_err(|why| why.to_string())?;
+        add = Router::add_hop;
+    }
+    Ok(())
 }
 
 fn router_text(router: &Router) -> String {

@@ -8,7 +8,7 @@
 //! ordinary elements, which 'junctor check --flat' prints: the same that 'junctor init router' writes.
 //!
 //! **Ports:** none needed. With output 0 connected, packets for the router itself that are not pings leave there, IP
-//! header first, rather than be dropped; packets of either family that come in at input 0 are routed.
+//! header first, rather than be answered by an error; packets of either family that come in at input 0 are routed.
 //!
 //! **Arguments:** one for each interface, with its addresses of both families, or of one. What may stand behind them and the
 //! keywords are those of IPRouter and IP6Router; a `ROUTE` has prefix and next hop of the same family.

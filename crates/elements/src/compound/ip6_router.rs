@@ -10,7 +10,7 @@
 //! ROUTER/nd0 and so on, ROUTER being the name that you give it.
 //!
 //! **Ports:** none needed. With output 0 connected, packets for the router itself that are not pings leave there, IPv6
-//! header first, rather than be dropped; IPv6 packets that come in at input 0 are routed.
+//! header first, rather than be answered by an ICMPv6 error; IPv6 packets that come in at input 0 are routed.
 //!
 //! **Arguments:** one for each interface:
 //! * `DEVICE` the interface, as FromDevice has it. `ADDR/LEN` the router's address on it, and the network's prefix
@@ -22,9 +22,9 @@
 //!   those of the addresses.
 //!
 //! **Keywords**
-//! * `ROUTE PREFIX NEXTHOP [DEVICE]` a route; may be repeated. DEVICE may be left out where NEXTHOP is on one of the
-//!   interfaces' networks, and not where it is link-local. `::/0` is the default route; without one, senders are told that
-//!   there is no route.
+//! * `ROUTE PREFIX NEXTHOP [DEVICE] [| NEXTHOP [DEVICE] ...]` a route, or several that share the traffic; may be repeated for
+//!   other prefixes. DEVICE may be left out where NEXTHOP is on one of the interfaces' networks, and not where it is
+//!   link-local. `::/0` is the default route; without one, senders are told that there is no route.
 //! * `MTU` for interfaces without their own. `QUEUE` packets that may wait for each interface, default 1024.
 //! * `HOST` boolean, default false: this host's kernel answers what the fast path cannot. Each interface gets a twin, a tap
 //!   `host0`, `host1`... with its Ethernet address, MTU and IPv6 addresses. What is for the router itself, neighbour
@@ -39,7 +39,10 @@
 //! Inside, with 0 for the first interface, 1 for the second and so on: `rt6` the routing table (LookupIP6Route), whose
 //! output 0 is the router itself and output 1 the first interface; `ip6` what it received; `in0`, `c0`, `nd0`, `ra0`, `out0`
 //! the interface's device, classifier, IP6NDSolicitor, IP6NDRouterAdvertiser and queue; `scope0`, `onlink0`, `hlim0`, `big0`
-//! the checks on the way out, each with its ICMPv6 error; `made6` what the router sends itself.
+//! the checks on the way out, each with its ICMPv6 error; `made6` what the router sends itself. Of UDP and TCP for the router
+//! the sender is told that the port is unreachable. The first address of each network, which all its routers share, is
+//! answered for, from an address of the router's own. Frames with a priority tag (VLAN 0) are treated as untagged ones;
+//! those of a VLAN are dropped as `foreign-vlan`.
 //!
 //! ```click
 //! IP6Router(eth0 2001:db8:1::1/64 ETHER 2:0:0:0:0:1, eth1 2001:db8:2::1/64 MTU 1280 ETHER 2:0:0:0:0:2,

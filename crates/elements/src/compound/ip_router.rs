@@ -8,7 +8,7 @@
 //! ROUTER/arp0 and so on, ROUTER being the name that you give it.
 //!
 //! **Ports:** none needed. With output 0 connected, packets for the router itself that are not pings leave there, IP
-//! header first, rather than be dropped; IP packets that come in at input 0 are routed.
+//! header first, rather than be answered by an ICMP error; IP packets that come in at input 0 are routed.
 //!
 //! **Arguments:** one for each interface:
 //! * `DEVICE` the interface, as FromDevice has it. `ADDR/LEN` the router's address on it, and the network's prefix
@@ -17,8 +17,9 @@
 //!   interface. `ETHER` Ethernet address, by default what AddressInfo or the interface itself says.
 //!
 //! **Keywords**
-//! * `ROUTE PREFIX NEXTHOP [DEVICE]` a route; may be repeated. DEVICE may be left out where NEXTHOP is on one of the
-//!   interfaces' networks. `0.0.0.0/0` is the default route; without one, senders are told that there is no route.
+//! * `ROUTE PREFIX NEXTHOP [DEVICE] [| NEXTHOP [DEVICE] ...]` a route, or several that share the traffic; may be repeated for
+//!   other prefixes. DEVICE may be left out where NEXTHOP is on one of the interfaces' networks. `0.0.0.0/0` is the default
+//!   route; without one, senders are told that there is no route.
 //! * `MTU` for interfaces without their own. `QUEUE` packets that may wait for each interface, default 1024.
 //! * `HOST` boolean, default false: this host's kernel answers what the fast path cannot. Each interface gets a twin, a tap
 //!   `host0`, `host1`... with its Ethernet address, MTU and IP addresses. What is for the router itself, and every
@@ -31,7 +32,9 @@
 //! Inside, with 0 for the first interface, 1 for the second and so on: `rt` the routing table (StaticIPLookup), whose
 //! output 0 is the router itself and output 1 the first interface; `ip` what it received; `in0`, `c0`, `arp0`, `out0` the
 //! interface's device, classifier, ARPQuerier and queue; `redirect0`, `options0`, `ttl0`, `mtu0` the checks on the way
-//! out, each with its ICMP error. A neighbour that announces another Ethernet address is believed, if it is known.
+//! out, each with its ICMP error. `whole` and `local` take packets for the router itself: pings are answered, and of UDP, TCP
+//! and other protocols the sender is told that the port or protocol is unreachable. Frames with a priority tag (VLAN 0)
+//! are treated as untagged ones; those of a VLAN are dropped as `foreign-vlan`. A neighbour that announces another Ethernet address is believed, if it is known.
 //!
 //! ```click
 //! IPRouter(eth0 10.0.0.1/24 ETHER 2:0:0:0:0:1, eth1 10.0.1.1/24 MTU 1400 ETHER 2:0:0:0:0:2,

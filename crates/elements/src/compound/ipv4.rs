@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use wire::Prefix4;
 
-use super::router::{Interface, Router};
+use super::router::{Interface, Route, Router};
 
 /// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
 pub const MTU_MIN: u16 = 68;
@@ -34,7 +34,7 @@ fn routes(router: &Router) -> Vec<String> {
     }
     // On a link of two hosts or of one, the network is no more than its addresses.
     table.extend(addresses().filter(|(_, (_, p))| p.len() < 32).map(|(i, (_, p))| format!("{p} {}", i + 1)));
-    table.extend(router.routes4.iter().map(|r| format!("{} {} {}", r.prefix, r.hop, r.interface + 1)));
+    table.extend(router.routes4.iter().map(Route::line));
     if !has_default(router) {
         table.push(format!("0.0.0.0/0 {}", router.interfaces.len() + 1));
     }
@@ -61,13 +61,28 @@ pub(super) fn table(router: &Router) -> String {
 
 /// What is for the router, where it answers by itself.
 pub(super) fn local(router: &Router) -> String {
-    format!(
-        "\n// Packets for this router: it answers pings.\n\
-         rt[0] -> IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, -);\n\
-         local[0] -> ICMPPingResponder -> [0]rt;\n\
-         local[1] -> {};\n",
-        if router.joined[1] { "output" } else { "Discard" },
-    )
+    let Some((address, _)) = router.interfaces.iter().find_map(|i| i.four.first()) else {
+        return String::new();
+    };
+    let error = |what: &str| format!("ICMPError({address}, {what}, LOCAL true, {ERRORS}) -> [0]rt;\n");
+    let kinds = if router.joined[1] { "-" } else { "udp or tcp, icmp, -" };
+    let mut text = format!(
+        "\n// Packets for this router: it answers pings. Of others the sender is told that nobody takes them.\n\
+         rt[0] -> whole :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, {kinds});\n\
+         whole[1] -> {}\
+         local[0] -> ICMPPingResponder -> [0]rt;\n",
+        error("timeexceeded, reassembly"),
+    );
+    text += &if router.joined[1] {
+        "local[1] -> output;\n".to_owned()
+    } else {
+        format!(
+            "local[1] -> {}local[2] -> Discard;\nlocal[3] -> {}",
+            error("unreachable, port"),
+            error("unreachable, protocol")
+        )
+    };
+    text
 }
 
 /// What is for the router and what is an exception, where the kernel answers.
@@ -106,9 +121,9 @@ pub(super) fn no_route(router: &Router) -> String {
 pub(super) fn input(router: &Router, i: usize, c: usize) -> String {
     let Interface { station, four, .. } = &router.interfaces[i];
     format!(
-        "arp{i} :: ARPQuerier({}, {station}, UNSOLICITED update);\nc{i}[{}] -> Paint({}) -> ip;\n",
+        "arp{i} :: ARPQuerier({}, {station}, UNSOLICITED update);\n{} -> Paint({}) -> ip;\n",
         four[0].0,
-        c + 2,
+        Router::received(i, c + 2),
         i + 1
     )
 }
@@ -116,22 +131,22 @@ pub(super) fn input(router: &Router, i: usize, c: usize) -> String {
 /// Who hears ARP on interface `i`.
 pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
     let Interface { station, four, .. } = &router.interfaces[i];
-    let (queries, replies) = (c, c + 1);
+    let (queries, replies) = (Router::received(i, c), Router::received(i, c + 1));
     if router.host {
         return format!(
             "again[{}] -> EtherEncap(0x0800, {station}, {station}) -> twin{i};\n\
-             c{i}[{queries}] -> asked{i} :: Tee -> [1]arp{i};\n\
+             {queries} -> asked{i} :: Tee -> [1]arp{i};\n\
              asked{i}[1] -> twin{i};\n\
-             c{i}[{replies}] -> replies{i} :: Tee -> [1]arp{i};\n\
+             {replies} -> replies{i} :: Tee -> [1]arp{i};\n\
              replies{i}[1] -> twin{i};\n",
             i + 1
         );
     }
     let answered: Vec<String> = four.iter().map(|(a, _)| format!("{a} {station}")).collect();
     format!(
-        "c{i}[{queries}] -> asked{i} :: Tee -> ARPResponder({}) -> out{i};\n\
+        "{queries} -> asked{i} :: Tee -> ARPResponder({}) -> out{i};\n\
          asked{i}[1] -> [1]arp{i};\n\
-         c{i}[{replies}] -> [1]arp{i};\n",
+         {replies} -> [1]arp{i};\n",
         answered.join(", ")
     )
 }

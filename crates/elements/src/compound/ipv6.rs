@@ -9,7 +9,7 @@ use std::net::Ipv6Addr;
 
 use wire::Prefix6;
 
-use super::router::{Interface, Router};
+use super::router::{Interface, Route, Router};
 
 /// The least MTU of a link that carries IPv6 (RFC 8200, 5).
 pub const MTU_MIN: u16 = 1280;
@@ -21,6 +21,17 @@ pub(super) const PATTERNS: [&str; 4] =
 pub(super) const ENTRY: &str = "CheckIP6Header -> Paint(0) -> [0]rt6;\n";
 /// How ICMPv6 errors are sent: at a rate that neither a flood nor a scan exceeds (RFC 4443, 2.4 f).
 const ERRORS: &str = "RATE 1000, DST_RATE 10";
+
+/// The routing table's output for addresses that all routers on a network share, where the router answers by itself.
+fn anycast_output(router: &Router) -> usize {
+    router.interfaces.len() + 2 + usize::from(!has_default(router))
+}
+
+/// An own address to answer from where the router has addresses on networks whose routers share one.
+fn shared_addresses(router: &Router) -> Option<Ipv6Addr> {
+    let all = || router.interfaces.iter().flat_map(|i| &i.six);
+    all().find(|(_, p)| p.len() < 127).and_then(|_| all().next()).map(|(a, _)| *a)
+}
 
 fn has_default(router: &Router) -> bool {
     router.routes6.iter().any(|r| r.prefix == Prefix6::DEFAULT)
@@ -50,24 +61,26 @@ fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
 /// The routing table's arguments.
 fn routes(router: &Router) -> Vec<String> {
     let mut table: Vec<String> = Vec::new();
-    let mut local = |prefix: Prefix6| {
-        let line = format!("{prefix} 0");
+    let anycast = if router.host { 0 } else { anycast_output(router) };
+    let mut line = |prefix: Prefix6, output: usize| {
+        let line = format!("{prefix} {output}");
         if !table.contains(&line) {
             table.push(line);
         }
     };
     for (_, port) in ports(router) {
         for (address, prefix) in &port.six {
-            local(Prefix6::host(*address));
+            line(Prefix6::host(*address), 0);
             // All routers on a link share its lowest address (RFC 4291, 2.6.1), but on those between two (RFC 6164).
             if prefix.len() < 127 {
-                local(Prefix6::host(prefix.addr()));
+                line(Prefix6::host(prefix.addr()), anycast);
             }
         }
-        local(Prefix6::host(link_local(port)));
+        line(Prefix6::host(link_local(port)), 0);
         if !router.host {
-            port.six.iter().for_each(|(a, _)| local(Prefix6::host(solicited_node(*a))));
-            local(Prefix6::host(solicited_node(link_local(port))));
+            let shared = port.six.iter().filter(|(_, p)| p.len() < 127).map(|(_, p)| p.addr());
+            let all = port.six.iter().map(|(a, _)| *a).chain(shared).chain([link_local(port)]);
+            all.for_each(|a| line(Prefix6::host(solicited_node(a)), 0));
         }
     }
     let never = router.interfaces.len() + 1;
@@ -82,7 +95,7 @@ fn routes(router: &Router) -> Vec<String> {
         let networks = port.six.iter().filter(|(_, p)| p.len() < 128);
         table.extend(networks.map(|(_, p)| format!("{p} {}", i + 1)));
     }
-    table.extend(router.routes6.iter().map(|r| format!("{} {} {}", r.prefix, r.hop, r.interface + 1)));
+    table.extend(router.routes6.iter().map(Route::line));
     if !has_default(router) {
         table.push(format!("::/0 {}", never + 1));
     }
@@ -92,11 +105,18 @@ fn routes(router: &Router) -> Vec<String> {
 /// The routing table, and the way to it.
 pub(super) fn table(router: &Router) -> String {
     let never = router.interfaces.len() + 1;
-    let unrouted = if has_default(router) { "" } else { ", the last one what there is no route for" };
+    let mut others = if has_default(router) {
+        String::new()
+    } else {
+        format!(", {} what there is no route for", never + 1)
+    };
+    if !router.host && shared_addresses(router).is_some() {
+        others += &format!(", {} addresses\n// that all routers on a network share", anycast_output(router));
+    }
     let own: String = ports(router).flat_map(|(_, port)| &port.six).map(|(a, _)| format!(" {a}")).collect();
     let own = if own.is_empty() { own } else { format!(", OWN{own}") };
     format!(
-        "// The IPv6 routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself, {never} what is never forwarded{unrouted}.\n\
+        "// The IPv6 routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself, {never} what is never forwarded{others}.\n\
          rt6 :: LookupIP6Route(\n    {});\n\n\
          // All received IPv6 packets, their link header removed. Those from impossible addresses or our own are dropped.\n\
          ip6 :: Strip(14) -> CheckIP6Header(\"::1\"{own}) -> hop6 :: IP6HopByHop -> [0]rt6;\n\
@@ -124,10 +144,8 @@ pub(super) fn local(router: &Router) -> String {
         };
     }
     let rest = rest(router);
-    let headers = match router.joined[1] {
-        false => "IP6Extensions(PROTOCOLS icmp6)\n    -> icmp6 :: CheckICMP6Header",
-        true => "IP6Extensions\n    -> kind6 :: Classifier(6/3a, -)\n    -> icmp6 :: CheckICMP6Header",
-    };
+    let shared = shared_addresses(router);
+    let protocols = if router.joined[1] { "" } else { "(PROTOCOLS \"icmp6 udp tcp\")" };
     let _ = write!(
         text,
         "}}\n\n\
@@ -137,15 +155,25 @@ pub(super) fn local(router: &Router) -> String {
          mine6[0], mine6[1] -> back6 :: PaintSwitch;\n\
          mine6[2] -> Paint(0) -> [0]rt6;\n\
          back6[0] -> Discard;\n\n\
-         // Packets for this router: fragments are put together, extension headers processed, pings answered.\n\
-         rt6[0] -> whole6 :: IP6Reassembler\n    -> headers6 :: {headers}\n    -> local6 :: PaintSwitch\n    \
-         -> pong :: ICMP6PingResponder\n    -> made6;\n\
-         pong[1] -> {rest};\n"
+         // Packets for this router: fragments are put together, extension headers processed, pings answered. Of UDP and TCP the\n\
+         // sender is told that nobody takes them. Answers about a shared address come from one of our own.\n\
+         rt6[0] -> whole6 :: IP6Reassembler\n    -> headers6 :: IP6Extensions{protocols}\n    \
+         -> upper6 :: IP6Extensions(PROTOCOLS icmp6)\n    -> icmp6 :: CheckICMP6Header\n    -> local6 :: PaintSwitch\n    \
+         -> pong :: ICMP6PingResponder{0}\n    -> made6;\n\
+         pong[1] -> {rest};\n\
+         {1}",
+        shared.map_or(String::new(), |own| format!("(ANYCAST {own})")),
+        shared.map_or(String::new(), |_| format!(
+            "rt6[{}] -> SetAnnoByte(FIX_IP_SRC, 1) -> whole6;\n",
+            anycast_output(router)
+        )),
     );
-    if router.joined[1] {
-        text += "kind6[1] -> output;\n";
-    }
+    text += match router.joined[1] {
+        true => "upper6[2] -> output;\n",
+        false => "upper6[2] -> Answer6(unreachable, port, true) -> made6;\n",
+    };
     text += "field6 :: Answer6(parameterproblem, header, true) -> made6;\n\
+             upper6[1] -> field6;\n\
              whole6[1] -> Answer6(timeexceeded, reassembly, true) -> made6;\n\
              whole6[2] -> field6;\n\
              whole6[3] -> Answer6(parameterproblem, chain, true) -> made6;\n\
@@ -197,10 +225,10 @@ pub(super) fn kernel(router: &Router) -> String {
 pub(super) fn input(router: &Router, i: usize, c: usize) -> String {
     let interface = &router.interfaces[i];
     format!(
-        "nd{i} :: IP6NDSolicitor({}, {});\nc{i}[{}] -> Paint({}) -> ip6;\n",
+        "nd{i} :: IP6NDSolicitor({}, {});\n{} -> Paint({}) -> ip6;\n",
         link_local(interface),
         interface.station,
-        c + 3,
+        Router::received(i, c + 3),
         i + 1
     )
 }
@@ -231,28 +259,33 @@ fn advertiser(router: &Router, i: usize) -> String {
 pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
     let interface = &router.interfaces[i];
     let Interface { station, six, .. } = interface;
-    let (solicitations, advertisements, routers) = (c, c + 1, c + 2);
+    let [solicitations, advertisements, routers] = [c, c + 1, c + 2].map(|kind| Router::received(i, kind));
     let mut text = String::new();
     if router.host {
         text += &format!(
             "again6[{}] -> EtherEncap(0x86dd, {station}, {station}) -> twin{i};\n\
-             c{i}[{solicitations}] -> twin{i};\n\
-             c{i}[{advertisements}] -> heard{i} :: Tee -> [1]nd{i};\n\
+             {solicitations} -> twin{i};\n\
+             {advertisements} -> heard{i} :: Tee -> [1]nd{i};\n\
              heard{i}[1] -> twin{i};\n",
             i + 1
         );
     } else {
         let own: String = six.iter().map(|(a, _)| format!("{a} ")).collect();
+        let mut shared: Vec<Ipv6Addr> =
+            six.iter().filter(|(_, p)| p.len() < 127).map(|(_, p)| p.addr()).collect();
+        shared.dedup();
+        let shared: String = shared.iter().map(|a| format!("{a} ")).collect();
+        let anycast = if shared.is_empty() { shared } else { format!(", ANYCAST {shared}{station}") };
         text += &format!(
-            "c{i}[{solicitations}] -> IP6NDAdvertiser({} {own}{station}, TABLE nd{i}) -> out{i};\n\
-             c{i}[{advertisements}] -> [1]nd{i};\n",
+            "{solicitations} -> IP6NDAdvertiser({} {own}{station}{anycast}, TABLE nd{i}) -> out{i};\n\
+             {advertisements} -> [1]nd{i};\n",
             link_local(interface)
         );
     }
     text += &match (router.advertises(interface), router.host) {
-        (true, _) => format!("{}c{i}[{routers}] -> ra{i};\n", advertiser(router, i)),
-        (false, true) => format!("c{i}[{routers}] -> twin{i};\n"),
-        (false, false) => format!("c{i}[{routers}] -> Discard;\n"),
+        (true, _) => format!("{}{routers} -> ra{i};\n", advertiser(router, i)),
+        (false, true) => format!("{routers} -> twin{i};\n"),
+        (false, false) => format!("{routers} -> Discard;\n"),
     };
     text
 }
@@ -291,7 +324,7 @@ nd{i}[1] -> out{i};
             "big{i}[1] -> ICMP6Error({speaker}, toobig, MTU {mtu}, {ERRORS}) -> made6;\n\
              nd{i}[2] -> nobody6;\n\
              back6[{output}] -> [0]nd{i};\n\
-             local6[{output}] -> pong{i} :: ICMP6PingResponder({pong}) -> made6;\n\
+             local6[{output}] -> pong{i} :: ICMP6PingResponder({pong}, ANYCAST {speaker}) -> made6;\n\
              pong{i}[1] -> {};\n",
             rest(router)
         )

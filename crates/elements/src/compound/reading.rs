@@ -8,7 +8,7 @@ use wire::Prefix6;
 
 use super::arguments::{Words, interface_mtu, is_interface_name, keyword, no_twins, ports, unknown_keyword};
 use super::ipv6;
-use super::router::{Address, Interface, Router};
+use super::router::{AddHop, Address, Interface, Router};
 
 /// What a class of routers takes.
 pub(super) struct Grammar {
@@ -207,24 +207,47 @@ impl Grammar {
     /// Reads a route. Where interfaces are `missing` because they were wrong, nothing is said about those not found.
     fn route(&self, router: &mut Router, mut words: Words<'_>, missing: bool) {
         words.next();
-        let (prefix, hop, interface) = (words.next(), words.next(), words.next());
-        if words.read::<Address>("a prefix", prefix.clone(), self.route).is_none()
-            || words.read::<IpAddr>("a next hop", hop.clone(), self.route).is_none()
-        {
+        let prefix = words.next();
+        if words.read::<Address>("a prefix", prefix.clone(), self.route).is_none() {
             return;
         }
-        let (Some(prefix), Some(hop)) = (prefix, hop) else { return };
+        let Some(prefix) = prefix else { return };
         let family = |text: &str| if text.contains(':') { self.six } else { self.four };
-        if !family(&prefix) {
-            return words.fault(
-                format!("{prefix} is of a family that {} does not route", self.class),
-                format!("write {}", self.route),
-            );
-        }
-        match router.add_route(&prefix, &hop, interface.as_deref()) {
-            Ok(()) => words.end(self.route),
-            Err(why) if missing && !why.what.contains("host bits") => {}
-            Err(why) => words.fault(why.what, why.help),
+        // Of several next hops, which share the traffic, each begins behind a bar.
+        let mut add: AddHop = Router::add_route;
+        loop {
+            let (hop, mut interface) = (words.next(), words.next());
+            let mut more = interface.take_if(|word| word.as_str() == "|").is_some();
+            if words.read::<IpAddr>("a next hop", hop.clone(), self.route).is_none() {
+                return;
+            }
+            let Some(hop) = hop else { return };
+            if !family(&prefix) {
+                return words.fault(
+                    format!("{prefix} is of a family that {} does not route", self.class),
+                    format!("write {}", self.route),
+                );
+            }
+            if let Err(why) = add(router, &prefix, &hop, interface.as_deref()) {
+                if !missing || why.what.contains("host bits") {
+                    words.fault(why.what, why.help);
+                }
+                return;
+            }
+            if interface.is_some() {
+                match words.next().as_deref() {
+                    Some("|") => more = true,
+                    Some(word) => {
+                        let what = format!("'{word}' stands too much here");
+                        return words.fault(what, format!("write {}", self.route));
+                    }
+                    None => {}
+                }
+            }
+            if !more {
+                return;
+            }
+            add = Router::add_hop;
         }
     }
 }

@@ -195,15 +195,24 @@ fn link_local(name: &str, station: &str) -> Ipv6Addr {
     }
 }
 
-/// A route to a next hop.
-#[derive(Clone, Copy, Debug)]
+/// [`Router::add_route`] or [`Router::add_hop`]: prefix, next hop, interface.
+pub type AddHop = fn(&mut Router, &str, &str, Option<&str>) -> Result<(), Wrong>;
+
+/// A route to a next hop, or to several that share its traffic.
+#[derive(Clone, Debug)]
 pub struct Route<P, A> {
     /// Destinations.
     pub prefix: P,
-    /// Next hop.
-    pub hop: A,
-    /// Number of the interface that reaches it.
-    pub interface: usize,
+    /// Next hops, each with the number of the interface that reaches it.
+    pub hops: Vec<(A, usize)>,
+}
+
+impl<P: Display, A: Display> Route<P, A> {
+    /// As a routing table's argument.
+    pub(super) fn line(&self) -> String {
+        let hops: Vec<String> = self.hops.iter().map(|(hop, i)| format!("{hop} {}", i + 1)).collect();
+        format!("{} {}", self.prefix, hops.join(" | "))
+    }
 }
 
 /// A router: what to write a text from.
@@ -270,16 +279,37 @@ impl Router {
                     return Err(whole(network.to_string()));
                 }
                 let interface = at(self)?;
-                self.routes4.push(Route { prefix: network, hop, interface });
+                self.routes4.push(Route { prefix: network, hops: vec![(hop, interface)] });
             }
             (Address::Six(to), IpAddr::V6(hop)) => {
                 if to.addr() != to.prefix().addr() {
                     return Err(whole(to.prefix().to_string()));
                 }
                 let interface = at(self)?;
-                self.routes6.push(Route { prefix: to.prefix(), hop, interface });
+                self.routes6.push(Route { prefix: to.prefix(), hops: vec![(hop, interface)] });
             }
             _ => return Err(Wrong::new(format!("{prefix} and {hop} are of different families"), network())),
+        }
+        Ok(())
+    }
+
+    /// Adds a next hop to the route that was added last, which shares its traffic.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn add_hop(&mut self, prefix: &str, hop: &str, interface: Option<&str>) -> Result<(), Wrong> {
+        let (four, six) = (self.routes4.len(), self.routes6.len());
+        self.add_route(prefix, hop, interface)?;
+        if self.routes4.len() > four
+            && let Some(more) = self.routes4.pop()
+            && let Some(route) = self.routes4.last_mut()
+        {
+            route.hops.extend(more.hops);
+        } else if self.routes6.len() > six
+            && let Some(more) = self.routes6.pop()
+            && let Some(route) = self.routes6.last_mut()
+        {
+            route.hops.extend(more.hops);
         }
         Ok(())
     }
@@ -405,8 +435,10 @@ impl Router {
         let rest = patterns.len();
         let mut text = format!(
             "\n// Interface {name}.\n\
-             in{i} :: FromDevice({name}{method}) -> c{i} :: Classifier({}, -);\n\
-             out{i} :: Queue({}) -> ToDevice({name}{method});\n",
+             in{i} :: FromDevice({name}{method}) -> c{i} :: Classifier({0}, -);\n\
+             out{i} :: Queue({1}) -> ToDevice({name}{method});\n\
+             // Frames with a priority tag (VLAN 0) are treated as untagged ones.\n\
+             c{i}[{rest}] -> tags{i} :: UntagPriority -> u{i} :: Classifier({0}, -);\n",
             patterns.join(", "),
             self.queue
         );
@@ -424,9 +456,9 @@ impl Router {
             text += &ipv6::stations(self, i, of6);
         }
         text += &if self.host {
-            format!("c{i}[{rest}] -> other{i} :: Punt(other) -> twin{i};\n")
+            format!("u{i}[{rest}], tags{i}[1] -> other{i} :: Punt(other) -> twin{i};\n")
         } else {
-            format!("c{i}[{rest}] -> Discard;\n")
+            format!("u{i}[{rest}] -> Discard;\n")
         };
         if four {
             text += &ipv4::output(self, i);
@@ -439,6 +471,11 @@ impl Router {
             text += &ipv6::absent(self, i);
         }
         text
+    }
+
+    /// Frames of a kind that interface `i` has received, without tag or with a priority tag.
+    pub(super) fn received(i: usize, kind: usize) -> String {
+        format!("c{i}[{kind}], u{i}[{kind}]")
     }
 
     /// The kernel's side of interface `i`, where it has one.

@@ -20,6 +20,7 @@ pub(crate) mod resolver;
 mod set_vlan_anno;
 mod store_ether_address;
 mod strip_ether_vlan_header;
+mod untag_priority;
 mod vlan;
 mod vlan_decap;
 mod vlan_encap;
@@ -52,6 +53,7 @@ pub static CLASSES: &[engine::Class] = &[
     listen_ether_switch::CLASS,
     strip_ether_vlan_header::CLASS,
     strip_ether_vlan_header::FORMER,
+    untag_priority::CLASS,
     vlan_decap::CLASS,
     vlan_encap::CLASS,
 ];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ICMPError
 //!
-//! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keywords MTU, PMTU, SET_FIX_ANNO, TOS, ONLINK, RATE, BURST,
+//! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keywords MTU, PMTU, SET_FIX_ANNO, LOCAL, TOS, ONLINK, RATE, BURST,
 //! DST_RATE, DST_BURST])`
 //!
 //! Answers each IP packet with an ICMP error message that quotes it, where the rules allow one.
@@ -17,6 +17,8 @@
 //! * `MTU` bytes of the longest message, default 576, at least 36.
 //! * `PMTU` next-hop MTU that an unreachable message with code `needfrag` reports, default 0.
 //! * `SET_FIX_ANNO` boolean, default true: FixIPSrc shall set the source address.
+//! * `LOCAL` boolean, default false: the packets are for this host. The message comes from the address that its packet was
+//!   sent to, and FixIPSrc leaves it so.
 //! * `TOS` the message's type of service, 0 to 255, default 0; or `copy`: that of the packet with precedence 6, and for a
 //!   source quench with the packet's own precedence (RFC 1812, 4.3.2.5).
 //! * `ONLINK` list of prefixes, for redirects: the packet's source and the next hop must be in the same one.
@@ -100,6 +102,7 @@ struct IcmpError {
     mtu: usize,
     pmtu: u16,
     fix: bool,
+    local: bool,
     tos: Tos,
     onlink: Option<Vec<wire::Prefix4>>,
     limits: Limits,
@@ -122,6 +125,7 @@ impl Default for IcmpError {
             mtu: 576,
             pmtu: 0,
             fix: true,
+            local: false,
             tos: Tos::Fixed(0),
             onlink: None,
             limits: Limits::default(),
@@ -217,12 +221,21 @@ impl IcmpError {
         icmp[4..8].copy_from_slice(&rest);
         let sum = wire::checksum::internet(icmp);
         icmp[2..4].copy_from_slice(&sum.to_be_bytes());
-        self.finish(cx, &mut answer, at, ip[1], to);
+        let asked = ip[16..].first_chunk::<4>().copied().unwrap_or_default();
+        let from = if self.local { asked } else { self.src.octets() };
+        self.finish(cx, &mut answer, at, ip[1], [from, to]);
         Ok(answer)
     }
 
-    /// Writes the IP header of `header_len` bytes and sets the annotations.
-    fn finish(&mut self, cx: &mut Cx<'_>, answer: &mut Packet, header_len: usize, tos: u8, to: [u8; 4]) {
+    /// Writes the IP header of `header_len` bytes, from one address to the other, and sets the annotations.
+    fn finish(
+        &mut self,
+        cx: &mut Cx<'_>,
+        answer: &mut Packet,
+        header_len: usize,
+        tos: u8,
+        [from, to]: [[u8; 4]; 2],
+    ) {
         let bytes = answer.data_mut();
         let total = (bytes.len() as u16).to_be_bytes();
         let id = self.id.to_be_bytes();
@@ -241,13 +254,13 @@ impl IcmpError {
             0,
             0,
         ]);
-        bytes[12..16].copy_from_slice(&self.src.octets());
+        bytes[12..16].copy_from_slice(&from);
         bytes[16..20].copy_from_slice(&to);
         let sum = wire::checksum::internet(&bytes[..header_len]);
         bytes[10..12].copy_from_slice(&sum.to_be_bytes());
         answer.set_network(0, header_len);
         answer.set_dst_ip(to);
-        if self.fix {
+        if self.fix && !self.local {
             answer.set_anno_u8(anno::FIX_IP_SRC, 1);
         }
         answer.set_timestamp_ns(cx.wall());
@@ -278,6 +291,7 @@ impl Element for IcmpError {
         self.mtu = args.keyword("MTU", 576);
         self.pmtu = args.keyword("PMTU", 0);
         self.fix = args.keyword("SET_FIX_ANNO", true);
+        self.local = args.keyword("LOCAL", false);
         self.tos = args.keyword("TOS", Tos::Fixed(0));
         self.onlink = args.keyword_opt::<Prefixes>("ONLINK").map(|nets| nets.0);
         self.limits = Limits::from_args(args);

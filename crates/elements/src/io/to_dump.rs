@@ -155,7 +155,10 @@ impl ToDump {
 
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &Batch) {
         let Some(first) = batch.iter().next().map(|packet| self.link_of(packet)) else { return };
-        let mut done = self.begin(first);
+        if let Err(e) = self.begin(first) {
+            return self.check(cx, Err(e));
+        }
+        let mut done = Ok(());
         let mut left_out = None;
         let mut written = 0;
         let (by_packet, default) = (self.encap.is_none(), self.link);

@@ -11,7 +11,8 @@
 //! **Ports:** 1 input, any number of outputs, push.
 //!
 //! **Arguments:** one route each: `ADDR/MASK HOP`, or `ADDR/MASK HOP | HOP ...` to share traffic among several; `table N`
-//! behind puts the route into table N (0 to 255, default 0).
+//! behind puts the route into table N (0 to 255, default 0). Of two arguments with the same prefix and table the first counts, as
+//! in Click, and a warning names both.
 //! * `ADDR/MASK` prefix, as `18.26.4.0/24`, `18.26.4/24` or with a mask; a bare address is a host route.
 //! * `HOP` is `[GATEWAY] OUTPUT`, `GATEWAY OUTPUT WEIGHT`, or `via NAME [WEIGHT]`:
 //!   * `GATEWAY` next hop; none, `-` or 0.0.0.0 leaves the destination as it is.
@@ -26,7 +27,8 @@
 //!
 //! **Keywords**
 //! * `NEXTHOP NAME HOP | HOP ...` names a group of hops, which may be changed for all routes at once; may be repeated.
-//! * `FILE` routes to be added at start, a line each in the form above; `#` begins a comment. Host bits are errors here.
+//! * `FILE` routes to be added at start, a line each in the form above; `#` begins a comment. Host bits are errors here. Of
+//!   lines with the same prefix and table the first counts, which is reported; a line counts before an argument.
 //! * `VRF_ANNO` annotation of one byte (offset or name) that says which table a packet is looked up in; default: table 0 for all.
 //! * `CAPACITY` routes in all tables; default: no limit but that of each table's 128 MiB, of which a million routes of the Internet
 //!   take 4 and a million scattered host routes 64. Whole tables that are replaced need room for both.

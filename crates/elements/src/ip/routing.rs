@@ -53,7 +53,7 @@ pub(crate) trait Family: Send + Sync + 'static {
     /// An address as written.
     type Addr: Copy + Eq + Hash + Debug + Display + FromStr + Send + Sync;
     /// A prefix without host bits.
-    type Prefix: Copy + Eq + Hash + Debug + Display + Send;
+    type Prefix: Copy + Ord + Hash + Debug + Display + Send;
     /// An address as lookups take it.
     type Key: Copy + Send;
     /// The table's control side.

@@ -183,7 +183,9 @@ impl Icmp6Error {
         let body = self.body(target, header, ip);
         let mut answer = Packet::alloc(HEADROOM, HEADER_LEN + 8 + body.len()).ok_or(Reason::NoMemory)?;
         let (to, asked) = (source(header), destination(header));
-        let src = if self.local && !asked.is_multicast() { asked } else { self.src };
+        // An anycast address does not say which node speaks (RFC 4443, 2.2).
+        let shared = asked.is_multicast() || packet.anno_u8(anno::FIX_IP_SRC) != 0;
+        let src = if self.local && !shared { asked } else { self.src };
         let bytes = answer.data_mut();
         let repr = ipv6::Repr {
             src,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ICMP6PingResponder
 //!
-//! `ICMP6PingResponder([SRC])`
+//! `ICMP6PingResponder([SRC, keyword ANYCAST])`
 //!
 //! Turns ICMPv6 echo requests into replies.
 //!
@@ -11,8 +11,10 @@
 //! **Arguments**
 //! * `SRC` source address of replies to requests that were sent to a multicast address; without it they leave by
 //!   output 1.
+//! * `ANYCAST` source address of replies to requests that were sent to an anycast address (RFC 4443, 2.2), which their
+//!   fix-source annotation says: `SetAnnoByte(FIX_IP_SRC, 1)` where such packets come by. Default SRC.
 //!
-//! **Metadata:** network header position read; header positions, destination annotation and timestamp of replies
+//! **Metadata:** network header position and fix-source annotation read; the latter is cleared; header positions, destination annotation and timestamp of replies
 //! set. Replies keep their paint, which may say by which interface a link-local neighbour is reached.
 //!
 //! **Drops:** `bad-protocol`, what leaves by output 1 when that is not connected.
@@ -46,6 +48,7 @@ pub const CLASS: Class = Class::new("ICMP6PingResponder", "1/1-2", || Box::<Icmp
 #[derive(Clone, Default)]
 struct Icmp6PingResponder {
     src: Option<Ipv6Addr>,
+    anycast: Option<Ipv6Addr>,
 }
 
 impl Icmp6PingResponder {
@@ -67,7 +70,11 @@ impl Icmp6PingResponder {
             && icmp.len() >= 8
             && Type(icmp[0]) == Type::ECHO
             && icmp[1] == 0;
-        let src = if to.is_multicast() { self.src? } else { to };
+        let src = match () {
+            () if to.is_multicast() => self.src?,
+            () if packet.anno_u8(anno::FIX_IP_SRC) != 0 => self.anycast.or(self.src)?,
+            () => to,
+        };
         ours.then_some((upper.offset, src))
     }
 
@@ -106,6 +113,7 @@ impl Icmp6PingResponder {
         icmp[2..4].copy_from_slice(&sum.to_be_bytes());
         packet.set_network(ip_at, HEADER_LEN);
         packet.set_anno(anno::DST_IP, from.octets());
+        packet.set_anno_u8(anno::FIX_IP_SRC, 0);
         packet.set_timestamp_ns(now_ns);
         Some(())
     }
@@ -114,8 +122,11 @@ impl Icmp6PingResponder {
 impl Element for Icmp6PingResponder {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.src = args.positional_opt("SRC");
-        if self.src.is_some_and(|a| a.is_multicast() || a.is_unspecified()) {
-            args.error("SRC must be an address of this host");
+        self.anycast = args.keyword_opt("ANYCAST");
+        for (name, address) in [("SRC", self.src), ("ANYCAST", self.anycast)] {
+            if address.is_some_and(|a| a.is_multicast() || a.is_unspecified()) {
+                args.error(format!("{name} must be an address of this host"));
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IP6NDAdvertiser
 //!
-//! `IP6NDAdvertiser(IP6/MASK [IP6/MASK ...] ETH, ... [, keywords TABLE, ROUTER, ANNOUNCE, ANNOUNCE_INTERVAL])`
+//! `IP6NDAdvertiser(IP6/MASK [IP6/MASK ...] ETH, ... [, keywords ANYCAST, TABLE, ROUTER, ANNOUNCE, ANNOUNCE_INTERVAL])`
 //!
 //! Answers neighbour solicitations for some addresses: a router's own, or, as a proxy, those of others.
 //!
@@ -12,6 +12,8 @@
 //! * Each argument is a list of IPv6 addresses or prefixes with the Ethernet address to answer with, in any order. A name
 //!   that AddressInfo defines as both stands for both. The longest prefix counts. An address, or a prefix of 128 bits, is the
 //!   router's own; shorter prefixes belong to others, for whom it stands in.
+//! * `ANYCAST` further addresses with their Ethernet address, which other hosts have, too: such as a network's first address,
+//!   which all its routers share (RFC 4291, 2.6.1). May be repeated.
 //! * `TABLE` an IP6NDTable, or an IP6NDSolicitor with a table of its own, that is to learn who asks (RFC 4861, 7.2.3), default
 //!   none. What waited there for them leaves by output 0.
 //! * `ROUTER` boolean, default true: advertisements say that a router sends them.
@@ -19,8 +21,9 @@
 //!   Output 0 must be push.
 //! * `ANNOUNCE_INTERVAL` time from one announcement to the next, default 1 s.
 //!
-//! Advertisements for own addresses replace what others hold (flag O), those of a proxy do not. They come from the address asked
-//! for; those of a proxy from its own address with the same Ethernet address, if it has one. To who asks without an address
+//! Advertisements for own addresses replace what others hold (flag O); those of a proxy and those for anycast addresses do not.
+//! They come from the address asked for; those of a proxy and for anycast addresses from an own address with the same Ethernet
+//! address, if there is one. To who asks without an address
 //! of his own, which is how hosts look for duplicates, all nodes are told, without the flag S.
 //!
 //! **Metadata set:** the answer has the solicitation's device.
@@ -44,7 +47,7 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use engine::args::{Args, FromArg, Names};
+use engine::args::{Args, FromArg, Names, Raw};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason};
 use packet::{Batch, Packet};
 use tables::neighbour::Message;
@@ -75,12 +78,13 @@ const ANNOUNCE: u32 = 0;
 struct Entry {
     prefix: Prefix6,
     mac: MacAddr,
+    anycast: bool,
 }
 
 impl Entry {
-    /// Whether it is an address of ours, not one of those for whom we stand in.
+    /// Whether it is an address of ours alone, neither anycast nor one of those for whom we stand in.
     fn is_own(&self) -> bool {
-        self.prefix.len() == 128
+        self.prefix.len() == 128 && !self.anycast
     }
 }
 
@@ -126,7 +130,7 @@ fn parse(text: &str, names: &Names) -> Result<Vec<Entry>, String> {
     if prefixes.is_empty() {
         return Err(format!("no IPv6 address in '{text}'"));
     }
-    Ok(prefixes.into_iter().map(|prefix| Entry { prefix, mac: *mac }).collect())
+    Ok(prefixes.into_iter().map(|prefix| Entry { prefix, mac: *mac, anycast: false }).collect())
 }
 
 impl Advertiser {
@@ -230,6 +234,15 @@ impl Element for Advertiser {
         self.pull = args.output_is_pull(0);
         if self.announce > 0 && self.pull {
             args.error("ANNOUNCE needs a push output: put a Queue behind this element");
+        }
+        for Raw(text) in args.keyword_all::<Raw>("ANYCAST") {
+            match parse(&text, args.names) {
+                Ok(entries) if entries.iter().all(|e| e.prefix.len() == 128) => {
+                    self.add(entries.into_iter().map(|e| Entry { anycast: true, ..e }).collect());
+                }
+                Ok(_) => args.error(format!("ANYCAST takes addresses, not the prefixes in '{text}'")),
+                Err(why) => args.error(format!("ANYCAST: {why}")),
+            }
         }
         for (n, text) in args.rest().iter().enumerate() {
             match parse(text, args.names) {
@@ -396,6 +409,30 @@ mod tests {
             );
             run.write("e.add", "fe80::5 2:0:0:0:0:5").unwrap();
         }
+    }
+
+    // conformance: RFC4861-7.2.4-c RFC4861-7.2.7-b
+    #[test]
+    fn answers_for_anycast_addresses_without_overriding() {
+        let own = "fe80::1 2001:db8::1 2:0:0:0:0:1, ANYCAST 2001:db8:: 2:0:0:0:0:1, ANNOUNCE 1";
+        let inputs = [&solicit("2001:db8::9", "2001:db8::")[..], &solicit("fe80::9", "2001:db8::")];
+        let run = Rig::new(&format!("IP6NDAdvertiser({own})")).inputs(&inputs).run();
+        let (shared, flags) = (ip("2001:db8::"), FLAG_ROUTER | FLAG_SOLICITED);
+        let all = seen(&run);
+        let asked: Vec<Seen> = all.iter().filter(|s| s.5 & FLAG_SOLICITED != 0).copied().collect();
+        let want = [
+            (US, PEER, ip("2001:db8::1"), ip("2001:db8::9"), shared, flags, Some(US)),
+            (US, PEER, ip("fe80::1"), ip("fe80::9"), shared, flags, Some(US)),
+        ];
+        assert_eq!(asked, want);
+        // Only what is ours alone is announced.
+        assert_eq!(all.len() - asked.len(), 2);
+        let errors = |config: &str| Rig::new(&format!("IP6NDAdvertiser(::5 2:0:0:0:0:1, {config})")).errors();
+        assert_eq!(
+            errors("ANYCAST 2001:db8::/64 2:0:0:0:0:1"),
+            ["e: ANYCAST takes addresses, not the prefixes in '2001:db8::/64 2:0:0:0:0:1'"]
+        );
+        assert_eq!(errors("ANYCAST 2001:db8::"), ["e: ANYCAST: no Ethernet address in '2001:db8::'"]);
     }
 
     /// RFC 4862: somebody checks that an address is free.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lookup element, whatever the family.
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -29,6 +30,8 @@ pub(crate) struct Lookup<F: Family> {
     path: Option<Path<F>>,
     vrf: Option<Anno<1>>,
     file: Option<String>,
+    /// What there is to say of the routes that were read last.
+    said: Cell<Option<String>>,
     complaints: Arc<AtomicU32>,
     splitter: Splitter,
     keys: Vec<F::Key>,
@@ -44,6 +47,7 @@ impl<F: Family> Default for Lookup<F> {
             path: None,
             vrf: None,
             file: None,
+            said: Cell::default(),
             complaints: Arc::default(),
             splitter: Splitter::default(),
             keys: Vec::new(),
@@ -54,6 +58,35 @@ impl<F: Family> Default for Lookup<F> {
 
 /// A reader of the routes, and one of what they lead to.
 pub(crate) type Parts<'a, F> = (&'a <F as Family>::Reader, &'a NextHopReader<Hop<<F as Family>::Addr>>);
+
+/// Warnings about single routes of an element at most.
+const WARNINGS: usize = 10;
+
+/// Reads the routes among the arguments. Of those with the same prefix the first counts.
+fn add_all<F: Family>(args: &mut Args<'_>, shared: &SharedRoutes<F>) {
+    let texts = args.rest();
+    let mut late = Vec::new();
+    let mut errors = Vec::new();
+    let places = RefCell::new(Vec::new());
+    for (at, text) in texts.iter().enumerate() {
+        match shared.add_first(text, &places) {
+            Ok(Some(first)) => late.push((first, at)),
+            Ok(None) => {}
+            Err(why) => errors.push(why),
+        }
+    }
+    errors.into_iter().for_each(|why| args.error(why));
+    for (first, at) in late.iter().take(WARNINGS) {
+        let (first, text) = (&texts[*first], &texts[*at]);
+        let hops = text.split_once(char::is_whitespace).map_or("", |(_, hops)| hops.trim());
+        args.warning(format!(
+            "the route '{text}' is ignored, for '{first}' came first; write '{first} | {hops}' to share traffic between both"
+        ));
+    }
+    if late.len() > WARNINGS {
+        args.warning(format!("{} more routes are ignored, for others came first", late.len() - WARNINGS));
+    }
+}
 
 impl<F: Family> Lookup<F> {
     /// Whether it looks addresses up in one table that it need not lock, and counts nothing.
@@ -80,7 +113,7 @@ impl<F: Family> Lookup<F> {
         match name {
             "ctrl" => shared.change(|routes| routes.control(value)),
             "flush" => shared.change(|routes| routes.replace("", false)),
-            "replace" => shared.change(|routes| routes.replace(value, false)),
+            "replace" => shared.replace(value, false, &self.said),
             "load" => self.load(value.trim(), false),
             "nexthop" => shared.change(|routes| routes.set_named(value)),
             "remove_nexthop" => shared.change(|routes| routes.remove_named(value)),
@@ -92,7 +125,10 @@ impl<F: Family> Lookup<F> {
     fn load(&self, path: &str, keep: bool) -> Result<(), String> {
         let text =
             std::fs::read_to_string(path).map_err(|why| format!("cannot read routes: {path}: {why}"))?;
-        self.shared().change(|routes| routes.replace(&text, keep)).map_err(|why| format!("{path}: {why}"))
+        self.shared().replace(&text, keep, &self.said).map_err(|why| format!("{path}: {why}"))?;
+        let said = self.said.take();
+        self.said.set(said.map(|said| format!("{path}: {said}")));
+        Ok(())
     }
 
     /// Takes another element's routes for its own, with what it may say beside.
@@ -212,11 +248,7 @@ impl<F: Family> Element for Lookup<F> {
                 args.error(why);
             }
         }
-        for text in args.rest() {
-            if let Err(why) = shared.change(|routes| routes.command("set", &text)) {
-                args.error(why);
-            }
-        }
+        add_all(args, &shared);
         self.path = Some(shared.path());
         self.shared = Some(Arc::new(shared));
     }
@@ -274,6 +306,9 @@ impl<F: Family> Element for Lookup<F> {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if let Some(owner) = &self.table {
             self.shared = Some(self.find_table(cx, owner)?);
+        }
+        if let Some(said) = self.said.take() {
+            cx.print(&format!("{}: {said}", cx.name()));
         }
         if self.path.is_none() {
             self.path = Some(self.shared().further_path()?);
@@ -360,6 +395,9 @@ impl<F: Family> Element for Lookup<F> {
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         let begun = events::begin_span(Mask::CONTROL);
         let done = self.change(name, value);
+        if let Some(said) = self.said.take() {
+            cx.print(&format!("{}: {said}", cx.name()));
+        }
         if begun.is_some() {
             let routes = events::short(self.shared().read(Routes::len) as u64);
             events::end_span(begun, Kind::Routes, (cx.index() as u32, done.is_err().into()), routes);

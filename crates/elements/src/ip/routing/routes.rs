@@ -35,6 +35,8 @@ pub(crate) struct Routes<F: Family> {
     /// Names of addresses that the configuration defines.
     known: Names,
     limits: Limits,
+    /// What to say of lines of the last text that came too late, see [`Routes::take_repeated`].
+    repeated: Option<String>,
 }
 
 /// What a line of the control language asks for.
@@ -59,8 +61,23 @@ type Former<F> = (u8, <F as Family>::Prefix, Option<NextHopId>);
 /// What routes are to have; `None` for those to be removed.
 type States<F> = HashMap<(u8, <F as Family>::Prefix), Option<NextHopId>>;
 
+/// Where prefixes stand in a list of routes.
+pub(crate) struct Places<F: Family> {
+    of: HashMap<(u8, F::Prefix), usize>,
+    next: usize,
+}
+
+impl<F: Family> Default for Places<F> {
+    fn default() -> Self {
+        Places { of: HashMap::new(), next: 0 }
+    }
+}
+
 /// More changes than are made one by one.
 const MANY: usize = 4096;
+
+/// Routes to be with the numbers of their lines, by table.
+type Lines<F> = BTreeMap<u8, Vec<(<F as Family>::Prefix, NextHopId, u32)>>;
 
 /// Routes to be, by table.
 type Lists<F> = BTreeMap<u8, Vec<(<F as Family>::Prefix, NextHopId)>>;
@@ -84,6 +101,7 @@ impl<F: Family> Routes<F> {
             names: BTreeMap::new(),
             known: known.clone(),
             limits,
+            repeated: None,
         })
     }
 
@@ -118,6 +136,22 @@ impl<F: Family> Routes<F> {
         self.transaction([(verb, text)]).map_err(|(_, why)| why)
     }
 
+    /// Adds a route unless there is one for its prefix. The route's place among those for which this was called, and that of the
+    /// one that came before it, which stays.
+    pub(crate) fn add_first(&mut self, text: &str, places: &mut Places<F>) -> Result<Option<usize>, String> {
+        let place = places.next;
+        places.next += 1;
+        let change = self.prepare("set", text)?;
+        let first = places.of.get(&(change.table, change.prefix)).copied();
+        let changes = [change];
+        let done = if first.is_none() { self.carry_out(&changes) } else { Ok(()) };
+        let [change] = changes;
+        self.forget(change.id);
+        done.map_err(|(_, why)| why)?;
+        places.of.entry((change.table, change.prefix)).or_insert(place);
+        Ok(first)
+    }
+
     /// Executes lines of `add`, `set` and `remove`, all or none.
     pub(crate) fn control(&mut self, text: &str) -> Result<(), String> {
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
@@ -138,12 +172,16 @@ impl<F: Family> Routes<F> {
             changes.push(self.prepare(verb, text).map_err(|why| (Some(at), why))?);
             Ok(())
         });
-        let outcome = prepared
-            .and_then(|()| self.publish().map_err(|why| (None, why)))
-            .and_then(|()| self.judge(&changes))
-            .and_then(|states| self.install(states).map_err(|why| (None, why)));
+        let outcome = prepared.and_then(|()| self.carry_out(&changes));
         changes.into_iter().for_each(|change| self.forget(change.id));
         outcome
+    }
+
+    /// Makes changes that have been read, all or none.
+    fn carry_out(&mut self, changes: &[Change<F>]) -> Result<(), (Option<usize>, String)> {
+        self.publish().map_err(|why| (None, why))?;
+        let states = self.judge(changes)?;
+        self.install(states).map_err(|why| (None, why))
     }
 
     /// Reads a line, makes its table and next hop known.
@@ -270,9 +308,45 @@ impl<F: Family> Routes<F> {
         lists
     }
 
-    /// The routes of a text. Each next hop in it is acquired once, to be released when the tables have it.
+    /// What there is to say of lines of the last text, given to [`Routes::replace`], whose prefix stood there before.
+    pub(crate) fn take_repeated(&mut self) -> Option<String> {
+        self.repeated.take()
+    }
+
+    /// The routes of a text, of those with the same prefix the first. Each next hop in it is acquired once, to be released
+    /// when the tables have it.
     fn read_all(&mut self, text: &str, acquired: &mut Vec<NextHopId>) -> Result<Lists<F>, String> {
-        let mut lists = Lists::<F>::new();
+        let lists = self.read_lines(text, acquired)?;
+        self.repeated = None;
+        let (mut late, mut example) = (0, None);
+        let mut firsts = Lists::<F>::new();
+        for (table, mut list) in lists {
+            list.sort_unstable_by_key(|(prefix, _, line)| (*prefix, *line));
+            let routes = firsts.entry(table).or_default();
+            let mut first_line = 0;
+            for (prefix, id, line) in list {
+                if routes.last().is_some_and(|(last, _)| *last == prefix) {
+                    late += 1;
+                    example.get_or_insert((prefix, first_line, line));
+                } else {
+                    routes.push((prefix, id));
+                    first_line = line;
+                }
+            }
+        }
+        if let Some((prefix, first, second)) = example {
+            let several =
+                if late == 1 { String::new() } else { format!(" (the first of {late} such lines)") };
+            self.repeated = Some(format!(
+                "line {second} is ignored, for line {first} has a route for {prefix} already{several}"
+            ));
+        }
+        Ok(firsts)
+    }
+
+    /// The routes of a text with the numbers of their lines.
+    fn read_lines(&mut self, text: &str, acquired: &mut Vec<NextHopId>) -> Result<Lines<F>, String> {
+        let mut lists = Lines::<F>::new();
         let mut known: HashMap<&str, NextHopId> = HashMap::new();
         for (at, line) in text.lines().enumerate() {
             let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
@@ -295,7 +369,7 @@ impl<F: Family> Routes<F> {
                 };
                 let prefix = read_prefix::<F>(parts.prefix, true)?;
                 self.make_table(parts.table)?;
-                lists.entry(parts.table).or_default().push((prefix, id));
+                lists.entry(parts.table).or_default().push((prefix, id, at as u32 + 1));
                 Ok(())
             };
             read().map_err(|why: String| format!("line {}: {why}; nothing was changed", at + 1))?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How workers share routes: three strategies, of which the first is for use and the others show what they cost.
 
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +12,7 @@ use sync::lock::{AdaptiveLock, LockStats, SpinLock};
 use sync::rcu;
 use tables::next_hop::NextHopReader;
 
-use super::routes::{Limits, Routes};
+use super::routes::{Limits, Places, Routes};
 use super::{Family, Hop};
 
 /// The strategy.
@@ -201,6 +202,41 @@ impl<F: Family> SharedRoutes<F> {
                 Some((first.routes.len(), first.routes.bytes() * copies.len()))
             }
         }
+    }
+
+    /// Adds a route to each copy unless it has one for the prefix; the number, among all that were added so, of the one that
+    /// came before. `places` is to be the same for all of them.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub(crate) fn add_first(
+        &self,
+        text: &str,
+        places: &RefCell<Vec<Places<F>>>,
+    ) -> Result<Option<usize>, String> {
+        let (first, copy) = (Cell::new(None), Cell::new(0));
+        self.change(|routes| {
+            let mut places = places.borrow_mut();
+            let at = copy.replace(copy.get() + 1);
+            if places.len() <= at {
+                places.push(Places::default());
+            }
+            first.set(routes.add_first(text, &mut places[at])?);
+            Ok(())
+        })?;
+        Ok(first.get())
+    }
+
+    /// Makes the routes of a text those of each copy, or adds them with `keep`; leaves in `said` what there is to say of it.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub(crate) fn replace(&self, text: &str, keep: bool, said: &Cell<Option<String>>) -> Result<(), String> {
+        self.change(|routes| {
+            routes.replace(text, keep)?;
+            said.set(routes.take_repeated());
+            Ok(())
+        })
     }
 
     /// Makes a change in every copy. The first copy's refusal leaves all as they were; the others are equal and their

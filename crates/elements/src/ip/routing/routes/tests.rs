@@ -3,6 +3,35 @@ use super::*;
 use crate::ip::lookup_ip_route::V4;
 use tables::fib4::Fib4Writer;
 
+/// Of several routes for one prefix the first stays, in the arguments as in a text, as in Click.
+#[test]
+fn the_first_route_for_a_prefix_counts() {
+    let domain = Domain::default();
+    let limits = Limits { routes: usize::MAX, hops: 10, buckets: 64, outputs: 4 };
+    let mut routes = Routes::<V4>::new(&domain, limits, &Names::default()).expect("memory");
+    let mut places = Places::default();
+    let mut add = |text: &str| routes.add_first(text, &mut places);
+    assert_eq!(add("10.0.0.0/8 1"), Ok(None));
+    assert_eq!(add("11.0.0.0/8 1"), Ok(None));
+    assert_eq!(add("10.1.2.3/8 10.0.0.9 2"), Ok(Some(0)));
+    assert_eq!(add("11.0.0.0/8 3"), Ok(Some(1)));
+    assert_eq!(add("11.0.0.0/8 3 table 1"), Ok(None));
+    assert!(add("12.0.0.0/8 9").is_err());
+    assert_eq!(add("12.0.0.0/8 3"), Ok(None));
+    assert_eq!(routes.lookup("10.0.0.1"), Ok("1".into()));
+    assert_eq!(routes.lookup("11.0.0.1 table 1"), Ok("3".into()));
+    let text =
+        "10.0.0.0/8 1\n# 10.0.0.0/8 2\n11.0.0.0/8 2\n10.0.0.0/8 3\n11.0.0.0/8 3 table 1\n10.0.0.0/8 2\n";
+    routes.replace(text, false).expect("sound");
+    assert_eq!(routes.lookup("10.0.0.1"), Ok("1".into()));
+    assert_eq!(
+        routes.take_repeated().as_deref(),
+        Some("line 4 is ignored, for line 1 has a route for 10.0.0.0/8 already (the first of 2 such lines)")
+    );
+    routes.replace("10.0.0.0/8 1", false).expect("sound");
+    assert_eq!(routes.take_repeated(), None);
+}
+
 /// Tables of which one has no room for old and new routes at once: nothing changes, in the others either.
 #[test]
 fn a_table_that_is_full_leaves_all_as_they_were() {
