@@ -12,6 +12,7 @@ use crate::clock::Nanos;
 use crate::drops::Reason;
 use crate::element::{Class, Element};
 use crate::handler::HandlerError;
+use crate::remote::Control;
 use crate::router::{Shared, Target};
 use crate::swap::Holdings;
 use crate::watch::Watch;
@@ -268,6 +269,16 @@ impl Cx<'_> {
     /// Forgets a descriptor.
     pub fn unwatch(&mut self, fd: RawFd) {
         self.worker.unwatch(fd);
+    }
+
+    /// The handle by which other threads reach the router, for an element that starts one; `None` for one that is only checked.
+    pub fn control(&self) -> Option<Control> {
+        self.worker.shared.plant.upgrade().map(Control::new)
+    }
+
+    /// Whether the router has stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.worker.shared.is_stopped()
     }
 
     /// Asks the driver to stop: the router ends, unless an element manages the driver and has other plans.

@@ -6,13 +6,13 @@
 //! comes too late is looked up anew.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::build::{Plant, lock};
 use crate::builtin::{self, ALARM_TIMER, ROUTER};
-use crate::handler::HandlerError;
+use crate::handler::{Access, HandlerError};
 use crate::report::Report;
 use crate::router::{Shared, Target, readable, writable};
 use crate::watchdog::ASK_AGAIN;
@@ -27,6 +27,8 @@ pub type Reconfigure = Box<dyn Fn(&Control, &str, &mut dyn FnMut()) -> Result<St
 #[derive(Clone)]
 pub struct Control {
     pub(crate) plant: Arc<Plant>,
+    /// Where the time is added up that workers spend on calls.
+    spent_ns: Option<Arc<AtomicU64>>,
 }
 
 /// Why nobody sees a configuration any more.
@@ -46,6 +48,18 @@ pub(crate) enum Missed {
     Replaced,
     /// The worker is stuck.
     Stalled(String),
+}
+
+/// Finds a handler in a configuration.
+type Find<'a> = dyn Fn(&Shared) -> Result<Target, HandlerError> + 'a;
+
+/// What a message costs a worker beside what it does.
+const FOR_THE_MESSAGE: Duration = Duration::from_micros(2);
+
+/// A handler of the element of this full name.
+fn of(shared: &Shared, element: &str, name: &str) -> Result<Target, HandlerError> {
+    let index = shared.lookup(element, None).ok_or_else(|| HandlerError::NoElement(element.to_owned()))?;
+    shared.handler_of(index, name)
 }
 
 /// What a worker has been asked for.
@@ -72,7 +86,17 @@ fn deliver(shared: &Arc<Shared>, signal: i32, (element, worker): (u32, usize)) {
 
 impl Control {
     pub(crate) fn new(plant: Arc<Plant>) -> Control {
-        Control { plant }
+        Control { plant, spent_ns: None }
+    }
+
+    /// The same, which adds up there the time that workers spend on the calls of handlers that it asks for.
+    pub fn metered(&self, spent_ns: &Arc<AtomicU64>) -> Control {
+        Control { plant: self.plant.clone(), spent_ns: Some(spent_ns.clone()) }
+    }
+
+    /// Writes a line where the user sees it, as elements do.
+    pub fn print(&self, text: &str) {
+        self.shared().print(text);
     }
 
     /// What is known of the configuration that runs.
@@ -158,9 +182,29 @@ impl Control {
     /// # Errors
     /// See [`HandlerError`]; also when the router has stopped.
     pub fn read(&self, name: &str, param: &str) -> Result<String, HandlerError> {
+        self.read_found(&|shared| shared.resolve(name, None), param)
+    }
+
+    /// Reads handler `name` of the element of this full name.
+    ///
+    /// # Errors
+    /// See [`Control::read`].
+    pub fn read_of(&self, element: &str, name: &str, param: &str) -> Result<String, HandlerError> {
+        self.read_found(&|shared| of(shared, element, name), param)
+    }
+
+    fn read_found(&self, find: &Find<'_>, param: &str) -> Result<String, HandlerError> {
         let param: Arc<str> = param.into();
-        let (target, answers) = self.ask(name, false, move |w, t| w.read_local(t, &param))?;
+        let (target, answers) = self.ask(find, false, move |w, t| w.read_local(t, &param))?;
         Ok(crate::handler::merge(target.handler.merge, answers))
+    }
+
+    /// What handler `name` of the element of this full name allows, if other programs may know of it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn access_of(&self, element: &str, name: &str) -> Result<Access, HandlerError> {
+        crate::control::visible(&of(&self.shared(), element, name)?)
     }
 
     /// Executes a write handler; returns what there is to say about it, mostly nothing.
@@ -168,7 +212,19 @@ impl Control {
     /// # Errors
     /// See [`HandlerError`]; also when the router has stopped.
     pub fn write(&self, name: &str, value: &str) -> Result<String, HandlerError> {
-        let target = self.shared().resolve(name, None)?;
+        self.write_found(&|shared| shared.resolve(name, None), value)
+    }
+
+    /// Executes write handler `name` of the element of this full name.
+    ///
+    /// # Errors
+    /// See [`Control::write`].
+    pub fn write_of(&self, element: &str, name: &str, value: &str) -> Result<String, HandlerError> {
+        self.write_found(&|shared| of(shared, element, name), value)
+    }
+
+    fn write_found(&self, find: &Find<'_>, value: &str) -> Result<String, HandlerError> {
+        let target = find(&self.shared())?;
         if target.element().is_none() && target.name() == builtin::HOTCONFIG {
             let reconfigure = self.plant.reconfigure.get().ok_or_else(builtin::not_reconfigurable)?;
             return reconfigure(self, value, &mut || {}).map_err(HandlerError::Failed);
@@ -186,19 +242,19 @@ impl Control {
             _ => {}
         }
         let value: Arc<str> = value.into();
-        self.ask(name, true, move |w, t| w.write_local(t, &value))?;
+        self.ask(find, true, move |w, t| w.write_local(t, &value))?;
         Ok(String::new())
     }
 
     fn ask<R: Send + 'static>(
         &self,
-        name: &str,
+        find: &Find<'_>,
         write: bool,
         f: impl Fn(&mut Worker, &Target) -> Result<R, HandlerError> + Clone + Send + 'static,
     ) -> Result<(Target, Vec<R>), HandlerError> {
         'anew: loop {
             let shared = self.shared();
-            let target = shared.resolve(name, None)?;
+            let target = find(&shared)?;
             if write {
                 writable(&target)?
             } else {
@@ -207,7 +263,17 @@ impl Control {
             let mut answers = Vec::new();
             for w in shared.answering(&target, write) {
                 let (f, target) = (f.clone(), target.clone());
-                match self.on_worker(&shared, w, move |worker| f(worker, &target)) {
+                let spent_ns = self.spent_ns.clone();
+                let call = move |worker: &mut Worker| {
+                    let begun = spent_ns.as_ref().map(|_| Instant::now());
+                    let answer = f(worker, &target);
+                    if let (Some(spent_ns), Some(begun)) = (spent_ns, begun) {
+                        let took = begun.elapsed() + FOR_THE_MESSAGE;
+                        spent_ns.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+                    }
+                    answer
+                };
+                match self.on_worker(&shared, w, call) {
                     Ok(answer) => answers.push(answer?),
                     // A write that some workers have executed has had its effect; the others need it no more.
                     Err(Missed::Replaced) if write && !answers.is_empty() => break,

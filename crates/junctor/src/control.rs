@@ -4,22 +4,18 @@
 //! It speaks [`engine::control`] from threads beside the workers, so it is no element of the configuration and costs
 //! the packets nothing.
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use engine::control::Session;
+use engine::control::{Handlers, Listener, Policy, Rules, Server, Service};
 
+use crate::observe::OBSERVE;
 use crate::reconfigure::Offered;
 
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 32;
-/// How long a client may leave an answer unread.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where routers of this user listen: `/run/junctor` for root, else below `$XDG_RUNTIME_DIR` if that is set.
 pub(crate) fn directory() -> Option<PathBuf> {
@@ -35,10 +31,52 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
 
-/// A socket that is served until this is dropped.
+/// A socket that is served until this is dropped. Clients then get the replies to what they have asked.
 pub(crate) struct Served {
     path: PathBuf,
-    busy: Arc<Mutex<()>>,
+    server: Option<Server>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.end();
+        }
+    }
+}
+
+impl Served {
+    /// The socket.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Service for Offered {
+    fn rules(&self) -> Rules {
+        // Who may connect has the rights of the router; a session that only waits for its end is as good as any other.
+        Rules { read_only: false, token: None, idle: None, most: MOST_CONNECTIONS, verbose: false }
+    }
+
+    fn handlers(&self, _: &Arc<AtomicU64>) -> Box<dyn Handlers> {
+        Box::new(self.clone())
+    }
+
+    fn is_paced(&self) -> bool {
+        false
+    }
+
+    fn say(&self, text: &str) {
+        errln!("junctor: control: {text}");
+    }
+
+    fn wrote(&self, name: &str, bytes: usize, peer: &str, done: bool) {
+        // To look at packets changes nothing, and is asked for many times a second.
+        if name != OBSERVE && !Policy::of_process().silent {
+            let done = if done { "wrote" } else { "failed to write" };
+            self.say(&format!("{peer} {done} {} ({bytes} bytes)", name.escape_debug()));
+        }
+    }
 }
 
 /// Listens where routers of this user do. `None` when there is no such place.
@@ -47,9 +85,23 @@ pub(crate) struct Served {
 /// What could not be made.
 pub(crate) fn listen_by_default(offered: Offered) -> Result<Option<Served>, String> {
     let Some(directory) = directory() else { return Ok(None) };
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
-    made.map_err(|e| format!("{}: {e}", directory.display()))?;
+    // Who is in the group has to reach the socket.
+    let group = Policy::of_process().group;
+    let mode = if group.is_some() { 0o750 } else { 0o700 };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(&directory);
+    let shared = made.and_then(|()| match group {
+        Some(group) => share(&directory, group),
+        None => Ok(()),
+    });
+    shared.map_err(|e| format!("{}: {e}", directory.display()))?;
     listen(&directory.join(format!("{}.sock", std::process::id())), offered).map(Some)
+}
+
+/// Lets a group look into a directory.
+fn share(directory: &Path, group: u32) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::os::unix::fs::lchown(directory, None, Some(group))?;
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o750))
 }
 
 /// Listens on this path; a socket that nobody serves any more makes way.
@@ -65,112 +117,16 @@ pub(crate) fn listen(path: &Path, offered: Offered) -> Result<Served, String> {
         ),
         _ => format!("control socket {}: {e}; --control names another place", path.display()),
     };
-    let listener = bind(path).map_err(failed)?;
-    let busy = Arc::new(Mutex::new(()));
-    let served = Served { path: path.to_owned(), busy: busy.clone() };
-    let body = move || accept(&listener, &offered, &busy);
-    std::thread::Builder::new().name("control".into()).spawn(body).map_err(failed)?;
-    Ok(served)
+    let listener = Listener::unix(path, Policy::of_process().group).map_err(failed)?;
+    let server = Server::start(listener, Arc::new(offered)).map_err(failed)?;
+    Ok(Served { path: path.to_owned(), server: Some(server) })
 }
 
-/// Binds a socket that only its owner may use. Bound, it has a name before it listens, and whoever came across it in between
-/// would take it for one that was left behind; so it gets its name when all is done.
-fn bind(path: &Path) -> std::io::Result<UnixListener> {
-    let owners = || std::fs::Permissions::from_mode(0o600);
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(format!(".{}", std::process::id()));
-    if let Ok(listener) = UnixListener::bind(&unfinished) {
-        let named = std::fs::set_permissions(&unfinished, owners())
-            .and_then(|()| std::fs::hard_link(&unfinished, path));
-        let _ = std::fs::remove_file(&unfinished);
-        match named {
-            Ok(()) => return Ok(listener),
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(std::io::ErrorKind::AddrInUse.into());
-            }
-            // A file system without links.
-            Err(_) => {}
-        }
-    }
-    // The longer name may be too long for a socket.
-    let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, owners())?;
-    Ok(listener)
-}
-
-impl Served {
-    /// The socket.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-        // Whoever stopped the router gets an answer before the process ends.
-        drop(self.busy.lock());
-    }
-}
-
-/// Removes a socket that nobody serves; returns whether it did.
+/// Removes a socket of this user's that nobody serves, with what lies beside it; returns whether there was one.
 pub(crate) fn remove_if_stale(path: &Path) -> bool {
-    use std::io::ErrorKind::ConnectionRefused;
-    let refused = matches!(UnixStream::connect(path), Err(e) if e.kind() == ConnectionRefused);
-    let removed = refused && std::fs::remove_file(path).is_ok();
+    let removed = engine::control::left_behind(path).unwrap_or(false);
     if removed {
         stats::remove_left(&crate::publish::path_beside(path));
     }
     removed
-}
-
-fn accept(listener: &UnixListener, offered: &Offered, busy: &Arc<Mutex<()>>) {
-    // For this thread and those that it starts; without it, commands wait until the workers rest.
-    let _ = sync::priority::before_workers();
-    let open = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming() {
-        let Ok(stream) = stream else {
-            // Out of descriptors, most likely, which does not mend itself at once.
-            std::thread::sleep(Duration::from_millis(50));
-            continue;
-        };
-        if open.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
-            continue;
-        }
-        open.fetch_add(1, Ordering::Relaxed);
-        let (mine, offered, busy) = (open.clone(), offered.clone(), busy.clone());
-        let body = move || {
-            let _ = converse(stream, offered, &busy);
-            mine.fetch_sub(1, Ordering::Relaxed);
-        };
-        if std::thread::Builder::new().name("control".into()).spawn(body).is_err() {
-            open.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-fn converse(mut stream: UnixStream, mut offered: Offered, busy: &Mutex<()>) -> std::io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut session = Session::new(false);
-    let mut bytes = [0; 4096];
-    loop {
-        loop {
-            let _busy = busy.lock();
-            let stepped = session.step(&mut offered);
-            stream.write_all(session.output())?;
-            session.sent(session.output().len());
-            if !stepped {
-                break;
-            }
-        }
-        if session.is_done() {
-            return Ok(());
-        }
-        match stream.read(&mut bytes) {
-            Ok(0) => session.end(),
-            Ok(n) => session.receive(&bytes[..n]),
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
 }

@@ -57,12 +57,26 @@ pub(crate) struct Args {
     /// Write the flat configuration to this file (`-`: standard output).
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
-    /// Listen for control connections on this TCP port of the loopback address; may be repeated.
+    /// Listen for control connections on this TCP port of the loopback address (PORT+: on the first free one from there
+    /// on); may be repeated. Needs --control-token or --control-open.
     #[arg(short, long, value_name = "PORT")]
-    pub(crate) port: Vec<u16>,
-    /// Listen for control connections on this Unix socket; may be repeated.
+    pub(crate) port: Vec<String>,
+    /// Listen for control connections on this Unix socket, which only its owner may use; may be repeated.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) unix_socket: Vec<String>,
+    /// Take control commands from the connected socket of this descriptor; may be repeated.
+    #[arg(long, value_name = "DESCRIPTOR", hide = true)]
+    pub(crate) socket: Vec<i32>,
+    /// Clients of TCP control ports begin with AUTH and the token in this file, which only its owner may be able to read. It
+    /// is made if it is not there.
+    #[arg(long, value_name = "FILE", conflicts_with = "control_open")]
+    pub(crate) control_token: Option<std::path::PathBuf>,
+    /// TCP control ports need no token: every user of this machine then has the rights of the router.
+    #[arg(long)]
+    pub(crate) control_open: bool,
+    /// Let this group use the control sockets at paths, too: --control, --unix-socket and the default one.
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) control_group: Option<String>,
     /// Listen for 'junctor ctl' on this Unix socket, or on 'none' [default: one for this process in /run/junctor for
     /// root, else in $XDG_RUNTIME_DIR/junctor; none on simulated time].
     #[arg(long, value_name = "PATH")]
@@ -151,6 +165,9 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
         Ok(loaded) => loaded,
         Err(why) => return usage(why),
     };
+    if let Err(why) = say_who_controls(args, form) {
+        return usage(why);
+    }
     loaded.report(&loaded.diagnostics, form, !args.no_warnings);
     let Some(mut graph) = loaded.graph.take() else { return unusable };
     let own = graph.elements.len();
@@ -181,6 +198,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
             return unusable;
         }
     };
+    loaded.report(&router.shared().warnings, form, !args.no_warnings);
     router.watch_workers(patience);
     if let Some(period) = &args.adaptive
         && let Err(why) = balance(&mut router, period)
@@ -206,7 +224,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     let mut beside = exit::SUCCESS;
     if !args.quit {
         if graph.elements.is_empty() {
-            warn(args, "configuration has no elements, exiting");
+            warn_of_nothing(args, form);
         } else {
             let recording = Arc::new(Live::new(router.control()));
             let socket = match control_socket(args, form, &router, &keeper, &recording) {
@@ -224,7 +242,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
             let started = Instant::now();
             run(&mut router, limit, args.source.path().map(|_| keeper));
             if args.print_time {
-                outln!("{:.3}", started.elapsed().as_secs_f64());
+                print_time(form, started.elapsed());
             }
             // Before the socket goes, so that who waits for it finds all of it.
             if let Err(why) = recording.end() {
@@ -238,7 +256,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     {
         return cli::fail(format!("{file}: {why}"));
     }
-    match finish(args, &mut router) {
+    match finish(args, form, &mut router) {
         exit::SUCCESS => beside,
         status => status,
     }
@@ -280,6 +298,17 @@ fn warn(args: &Args, message: &str) {
     }
 }
 
+/// Says that there is nothing to run, in Click's words where it is called so.
+fn warn_of_nothing(args: &Args, form: Form) {
+    const NOTHING: &str = "configuration has no elements, exiting";
+    match (form, &args.source.expression) {
+        (Form::Click, _) if args.no_warnings => {}
+        (Form::Click, Some(_)) => errln!("warning: config: {NOTHING}"),
+        (Form::Click, None) => errln!("warning: {}: {NOTHING}", args.source.path().unwrap_or("<stdin>")),
+        _ => warn(args, NOTHING),
+    }
+}
+
 /// Opens the socket for `junctor ctl`. Only one that was asked for must be had.
 fn control_socket(
     args: &Args,
@@ -300,13 +329,40 @@ fn control_socket(
     }
 }
 
+/// Makes known who may control the router. Scripts that call `click` know of no tokens, so their ports on the loopback address are open
+/// unless a token is asked for, and it is said.
+fn say_who_controls(args: &Args, form: Form) -> Result<(), String> {
+    let group = args.control_group.as_deref().map(engine::control::group).transpose();
+    let group = group.map_err(|why| format!("--control-group: {why}"))?;
+    let as_click = form == Form::Click;
+    let open = args.control_open || (as_click && args.control_token.is_none());
+    if !args.port.is_empty() && !open && args.control_token.is_none() {
+        let port = &args.port[0];
+        return Err(format!(
+            "--port {port}: every user of this machine would have the rights of the router; give --control-token FILE, \
+             --control-open if that is meant, or use --unix-socket"
+        ));
+    }
+    if as_click && open && !args.port.is_empty() {
+        warn(
+            args,
+            "every user of this machine can control this router by its port; --control-token FILE asks for a token",
+        );
+    }
+    engine::control::Policy { open, token_file: args.control_token.clone(), group, silent: as_click }
+        .establish();
+    Ok(())
+}
+
 fn add_control_sockets(graph: &mut lang::Graph, args: &Args) {
-    let tcp = args.port.iter().map(|port| format!("tcp, {port}"));
+    let tcp = args.port.iter().map(|port| format!("tcp, {}", lang::config::quote(port)));
     let unix = args.unix_socket.iter().map(|file| format!("unix, {}", lang::config::quote(file)));
     let span = lang::Span { file: 0, start: 0, end: 0 };
-    for (i, config) in tcp.chain(unix).enumerate() {
+    let connected = args.socket.iter().map(|descriptor| format!("socket, {descriptor}"));
+    for (i, config) in tcp.chain(unix).chain(connected).enumerate() {
+        let number = if i == 0 { String::new() } else { format!("@{i}") };
         graph.elements.push(lang::Element {
-            name: format!("click_driver@@ControlSocket@{i}"),
+            name: format!("click_driver@@ControlSocket{number}"),
             class: "ControlSocket".into(),
             config,
             span,
@@ -519,8 +575,20 @@ fn write_flat(file: &str, text: &str) -> std::io::Result<()> {
     std::fs::write(file, text)
 }
 
+/// Prints how long the run took: as Click does, the processor's time in the program and in the kernel, and the time that passed.
+fn print_time(form: Form, passed: Duration) {
+    if form != Form::Click {
+        return outln!("{:.3}", passed.as_secs_f64());
+    }
+    let stat = procfs::process::Process::myself().and_then(|process| process.stat());
+    let ticks = procfs::ticks_per_second().max(1) as f64;
+    let (user, system) = stat.map_or((0, 0), |stat| (stat.utime, stat.stime));
+    let (minutes, seconds) = (passed.as_secs() / 60, passed.as_secs_f64() % 60.0);
+    outln!("{:.3}u {:.3}s {minutes}:{seconds:05.2}", user as f64 / ticks, system as f64 / ticks);
+}
+
 /// Answers what was asked for after the run.
-fn finish(args: &Args, router: &mut Router) -> u8 {
+fn finish(args: &Args, form: Form, router: &mut Router) -> u8 {
     let left = !router.left_behind().is_empty();
     let mut status = if left { exit::FAILURE } else { exit::SUCCESS };
     if args.report {
@@ -531,10 +599,13 @@ fn finish(args: &Args, router: &mut Router) -> u8 {
         status = exit::FAILURE;
     }
     if let Some(handler) = &args.exit_handler {
+        // Click's status is then -1.
+        let unknown =
+            |why: String| if form == Form::Click { cli::fail(why).max(255) } else { cli::fail(why) };
         status = match router.read(handler, "") {
-            Err(why) => cli::fail(format!("{handler}: {why}")),
+            Err(why) => unknown(format!("{handler}: {why}")),
             Ok(value) => exit_status(value.trim()).unwrap_or_else(|| {
-                cli::fail(format!(
+                unknown(format!(
                     "the exit handler's value should be an integer or a boolean, not '{}'",
                     value.trim()
                 ))

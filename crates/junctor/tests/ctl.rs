@@ -165,3 +165,81 @@ fn two_cannot_listen_at_one_place() {
     let again = junctor(&["run", "--control", path, "-e", "InfiniteSource(LIMIT 1, STOP true) -> Discard;"]);
     assert!(again.status.success() && !socket.exists());
 }
+
+/// What a client of a TCP port gets for its words, until the router ends the connection.
+fn ask(port: u16, words: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    client.write_all(words.as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_tcp_port_needs_a_token_or_a_word() {
+    let refused = junctor(&["run", "-p", "0", "-e", TEXT]);
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && why.contains("--control-token") && why.contains("--control-open"),
+        "{why}"
+    );
+
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, token) = (dir.path().join("s"), dir.path().join("token"));
+    let text = format!("ControlSocket(TCP, 0); {TEXT}");
+    let refused = junctor(&["run", "-e", &text]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("give TOKEN_FILE, or OPEN true"));
+
+    let child = Command::new(env!("CARGO_BIN_EXE_junctor"))
+        .args(["run", "-j", "1", "--time", "600", "-p", "0", "--control-token"])
+        .arg(&token)
+        .arg("--control")
+        .arg(&socket)
+        .args(["-e", TEXT])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut router = Running(child);
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while UnixStream::connect(&socket).is_err() {
+        assert!(Instant::now() < give_up, "the router does not listen");
+        std::thread::yield_now();
+    }
+    let port = ctl(&socket, &["click_driver@@ControlSocket.port"]).0.trim().parse().unwrap();
+    let token = std::fs::read_to_string(&token).unwrap();
+    assert!(ask(port, "READ list\r\n").contains("530 Authentication required"));
+    let answer = ask(port, &format!("AUTH {}\r\nREAD list\r\nWRITE stop\r\nQUIT\r\n", token.trim()));
+    assert!(answer.contains("200 Authenticated") && answer.ends_with("200 Goodbye!\r\n"), "{answer}");
+    assert!(router.0.wait().unwrap().success());
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut router.0.stderr.take().unwrap(), &mut said).unwrap();
+    assert!(said.contains("127.0.0.1:") && said.contains(" wrote stop (0 bytes)"), "{said}");
+}
+
+#[test]
+fn the_control_socket_removes_nothing_that_is_not_its_own() {
+    use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    std::fs::write(&path, "precious").unwrap();
+    let run =
+        |path: &Path| junctor(&["run", "--control", path.to_str().unwrap(), "--time", "1ms", "-e", TEXT]);
+    let why = run(&path);
+    assert!(!why.status.success() && String::from_utf8_lossy(&why.stderr).contains("no socket"));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert!(String::from_utf8_lossy(&run(&link).stderr).contains("symbolic link"));
+    assert!(link.is_symlink() && path.exists());
+
+    let socket = dir.path().join("mine");
+    let router = Running::start(&socket, TEXT);
+    let meta = std::fs::symlink_metadata(&socket).unwrap();
+    assert!(meta.file_type().is_socket() && meta.mode() & 0o777 == 0o600, "{:o}", meta.mode());
+    // Another one does not take the place of one that lives.
+    assert!(String::from_utf8_lossy(&run(&socket).stderr).contains("a router that runs listens there"));
+    assert_eq!(ctl(&socket, &["c.class"]).0, "Counter\n");
+    drop(router);
+}

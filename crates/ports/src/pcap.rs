@@ -31,5 +31,5 @@ pub fn create(path: impl AsRef<Path>, format: Format, link_type: u32, snaplen: u
     if path.as_os_str() == "-" {
         return Writer::new(io::stdout(), format, link_type, snaplen);
     }
-    Writer::new(BufWriter::with_capacity(1 << 18, File::create(path)?), format, link_type, snaplen)
+    Writer::new(BufWriter::with_capacity(1 << 18, sync::private::create(path)?), format, link_type, snaplen)
 }

@@ -5,7 +5,6 @@
 //! until then is a file that can be read.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::str::FromStr;
@@ -197,7 +196,7 @@ impl Recorder {
             TAKEN.store(false, Ordering::Release);
             StartError::File(path.display().to_string(), e)
         };
-        let file = File::create(path).map_err(failed)?;
+        let file = sync::private::create(path).map_err(failed)?;
         let (capture, counters, missing) = if options.kernel {
             let ((capture, missing), (counters, more)) = (Capture::open(), Counters::find());
             (capture, counters, [missing, more].concat())

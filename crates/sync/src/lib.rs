@@ -12,6 +12,7 @@
 //! * [`lock`]: locks that count their contention, for what must be serial, and [`events`], by which they tell a profiler;
 //! * [`percore::PerCore`]: a cell for each core, and counters summed by their readers;
 //! * [`priority`]: turns for threads beside workers that never sleep;
+//! * [`private`]: files that only their owner may read;
 //! * [`slots`]: whole snapshots in shared words, for readers in other processes;
 //! * [`prefetch::prefetch`]: asks for a cache line ahead of its use;
 //! * [`padded::CachePadded`]: keeps two cores' words out of one cache line.
@@ -33,6 +34,7 @@ mod prim;
 #[doc(hidden)]
 pub use prim::model;
 pub mod priority;
+pub mod private;
 pub mod rcu;
 pub mod ring;
 pub mod slots;

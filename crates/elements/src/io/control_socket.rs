@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ControlSocket
 //!
-//! `ControlSocket(TCP, PORT [, keywords READONLY, LOCALHOST, PROXY, VERBOSE, RETRIES, RETRY_WARNINGS])`
-//! `ControlSocket(UNIX, FILENAME [, keywords])`
+//! `ControlSocket(TCP, PORT [, keywords READONLY, LOCALHOST, TOKEN_FILE, OPEN, PROXY, IDLE, VERBOSE, RETRIES, RETRY_WARNINGS])`
+//! `ControlSocket(UNIX, FILENAME [, keywords GROUP, ...])`
+//! `ControlSocket(SOCKET, DESCRIPTOR [, keywords])`
 //!
 //! Lets other programs read and write the handlers of the running router.
 //!
 //! **Ports:** none.
 //!
 //! **Arguments**
-//! * `TCP` or `UNIX`, the kind of socket, without regard to case.
+//! * `TCP`, `UNIX` or `SOCKET`, without regard to case.
+//! * `DESCRIPTOR` number of a connected stream socket that the process was started with; its other end is the one client.
 //! * `PORT` number to listen on; 0 takes any, and `41900+` the first free one from there on. `FILENAME` of the socket; a
-//!   stale socket file is replaced.
+//!   socket of this user's that nobody serves is replaced, anything else stays and is an error.
 //! * `READONLY` boolean, default false: refuse to write handlers.
-//! * `LOCALHOST` boolean, default true: accept TCP connections from this host only. False listens on all addresses:
-//!   whoever reaches the port then controls the router.
+//! * `LOCALHOST` boolean, default true: accept TCP connections from this host only. False listens on all addresses.
+//! * `TOKEN_FILE` file with the token that TCP clients show, a word of at least 16 characters. Only its owner may be able
+//!   to read it (mode 0600). If there is no such file, one is made with a fresh token. Default: that of `--control-token`.
+//! * `OPEN` boolean, default false: TCP clients need no token. Every user who reaches the port has the rights of the router.
+//!   A TCP socket with neither is an error, unless the router was started with `--control-open` or as `click`.
+//! * `GROUP` whose members may use the Unix socket, by name or number. Its mode is then 0660, otherwise 0600. Default: that
+//!   of `--control-group`.
+//! * `IDLE` seconds that a client may say nothing, default 600; 0 is for ever. When all 64 places are taken, the client that has
+//!   been idle for longest makes room.
 //! * `PROXY` element to which all requests go: handler `E.H` then means its handler `E.H`, name and dot and all, and a global
 //!   handler `H` its handler `H`. A `Script(TYPE PROXY)` takes all names; of another element only its own handlers can be
 //!   asked for.
-//! * `VERBOSE` boolean, default false: report connections.
+//! * `VERBOSE` boolean, default false: report connections. Writes are always reported, with who wrote.
 //! * `RETRIES` times to try again, a second apart, when the socket cannot be opened; default 0. `RETRY_WARNINGS`
 //!   boolean, default true: report each try.
 //!
@@ -32,28 +41,38 @@
 //! implemented, 510 no such element, 511 no such handler, 520 the handler failed, 521 too much data, 522 the LLRPC failed,
 //! 530 not permitted, 590 reading failed.
 //!
+//! A client of a socket with a token begins with the line `AUTH TOKEN`, which is answered by `200 Authenticated`; anything else
+//! is answered by 530 and ends the connection. What follows is Click's protocol. So a script for Click gets by with one line
+//! more: `(echo "AUTH $(cat token)"; echo "READ c.count"; echo QUIT) | nc localhost 41900`.
+//!
+//! Threads beside the workers serve the clients; workers only execute the handlers. A client has to take each reply within
+//! seconds before its next command is obeyed, and all clients of a socket together may take a quarter of a processor.
+//!
 //! **Drops:** none; it handles no packets.
 //!
 //! **Handlers**
 //! * `port` read: the TCP port. `filename` read: the socket's file. `connections` read: how many are open.
 //!
 //! ```click
-//! ControlSocket(TCP, 0);
+//! ControlSocket(UNIX, /tmp/router.control);
 //! ```
 //!
 //! See also: Script, ChatterSocket
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::SECOND;
-use engine::control::{Handlers, Session};
+use engine::control::{Handlers, Listener, Policy, Rules, Server, Service, Token};
 use engine::{
-    Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Target, Tasks, parse_integer, swap,
+    Access, Class, Control, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer, swap,
 };
 
 use super::files::reason;
@@ -67,6 +86,9 @@ pub const CLASS: Class = Class::new("ControlSocket", "0/0", || Box::new(ControlS
 const PORTS: u16 = 100;
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 64;
+/// Seconds that a client may say nothing.
+const IDLE_S: u64 = 600;
+
 /// Where to listen.
 #[derive(Clone, Debug, Default)]
 enum Place {
@@ -79,232 +101,192 @@ enum Place {
         local: bool,
     },
     Unix(String),
+    /// A connection that the process was started with.
+    Connected(i32),
 }
 
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-/// Does the same with either kind.
-macro_rules! either {
-    ($kind:ident, $value:expr, $s:ident => $do:expr) => {
-        match $value {
-            $kind::Tcp($s) => $do,
-            $kind::Unix($s) => $do,
-        }
-    };
-}
-
-impl Listener {
-    fn open(place: &Place) -> io::Result<Listener> {
-        match place {
+impl Place {
+    fn listen(&self, group: Option<u32>) -> io::Result<Listener> {
+        match self {
             Place::Nowhere => Err(ErrorKind::InvalidInput.into()),
             Place::Tcp { port, from, local } => {
                 let host = if *local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
                 let last = if *from { port.saturating_add(PORTS) } else { *port };
                 let mut tries = (*port..=last).map(|port| TcpListener::bind(SocketAddr::from((host, port))));
                 let bound = tries.find(|t| !matches!(t, Err(e) if e.kind() == ErrorKind::AddrInUse));
-                let listener = bound.unwrap_or_else(|| Err(ErrorKind::AddrInUse.into()))?;
-                listener.set_nonblocking(true)?;
-                Ok(Listener::Tcp(listener))
+                bound.unwrap_or_else(|| Err(ErrorKind::AddrInUse.into())).map(Listener::Tcp)
             }
-            Place::Unix(path) => {
-                let stale = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_socket())
-                    && UnixStream::connect(path).is_err();
-                if stale {
-                    std::fs::remove_file(path)?;
-                }
-                let listener = UnixListener::bind(path)?;
-                listener.set_nonblocking(true)?;
-                Ok(Listener::Unix(listener))
-            }
-        }
-    }
-
-    fn fd(&self) -> RawFd {
-        either!(Listener, self, l => l.as_raw_fd())
-    }
-
-    /// The next connection, and who it is.
-    fn accept(&self) -> io::Result<(Stream, String)> {
-        match self {
-            Listener::Tcp(listener) => {
-                let (stream, peer) = listener.accept()?;
-                stream.set_nonblocking(true)?;
-                Ok((Stream::Tcp(stream), format!(" from {peer}")))
-            }
-            Listener::Unix(listener) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(true)?;
-                Ok((Stream::Unix(stream), String::new()))
-            }
+            Place::Unix(path) => Listener::unix(Path::new(path), group),
+            Place::Connected(descriptor) => Listener::connected(*descriptor),
         }
     }
 }
 
-struct Connection {
-    stream: Stream,
-    session: Session,
-    /// Nothing can be written.
-    broken: bool,
+/// What a hot swap may change of a socket that stays open.
+#[derive(Clone, Debug, Default)]
+struct Settings {
+    /// The element's name.
+    name: String,
+    /// The element to which requests go.
+    proxy: Option<String>,
+    read_only: bool,
+    verbose: bool,
+    token: Option<Arc<Token>>,
+    idle: Option<Duration>,
 }
 
-impl Connection {
-    fn fd(&self) -> RawFd {
-        either!(Stream, &self.stream, s => s.as_raw_fd())
+/// What the server's threads know of the element.
+struct Offered {
+    control: Control,
+    settings: Arc<Mutex<Settings>>,
+}
+
+fn lock(settings: &Mutex<Settings>) -> MutexGuard<'_, Settings> {
+    settings.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Service for Offered {
+    fn rules(&self) -> Rules {
+        let Settings { read_only, token, idle, verbose, .. } = lock(&self.settings).clone();
+        Rules { read_only, token, idle, verbose, most: MOST_CONNECTIONS }
     }
 
-    /// Receives what has come, and obeys it piece by piece, so that little waits.
-    fn fill(&mut self, handlers: &mut Calls<'_, '_>) {
-        let mut chunk = [0; 4096];
-        while !self.session.is_ended() {
-            match either!(Stream, &mut self.stream, s => s.read(&mut chunk)) {
-                Ok(0) => self.session.end(),
-                Ok(n) => self.session.receive(&chunk[..n]),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => {
-                    self.session.end();
-                    self.broken = true;
-                }
-            }
-            while self.session.step(handlers) {}
-        }
+    fn handlers(&self, spent_ns: &Arc<AtomicU64>) -> Box<dyn Handlers> {
+        Box::new(Calls { control: self.control.metered(spent_ns), settings: self.settings.clone() })
     }
 
-    fn flush(&mut self) {
-        while !self.session.output().is_empty() && !self.broken {
-            match either!(Stream, &mut self.stream, s => s.write(self.session.output())) {
-                Ok(n) => self.session.sent(n),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => self.broken = true,
-            }
-        }
-    }
-
-    fn done(&self) -> bool {
-        self.broken || self.session.is_done()
+    fn say(&self, text: &str) {
+        let name = lock(&self.settings).name.clone();
+        self.control.print(&format!("{name}: {text}"));
     }
 }
 
-/// The router's handlers, this busy element's own among them.
-struct Calls<'a, 'b> {
-    socket: &'a mut ControlSocket,
-    cx: &'a mut Cx<'b>,
+/// The router's handlers, or those of the proxy.
+struct Calls {
+    control: Control,
+    settings: Arc<Mutex<Settings>>,
 }
 
-impl Calls<'_, '_> {
-    /// The handler that a request means: the proxy's, if there is one.
-    fn target(&self, name: &str) -> Result<Target, HandlerError> {
-        match self.socket.proxy {
-            Some(proxy) => self.cx.router().handler_of(proxy, name),
-            None => self.cx.router().resolve(name, None),
-        }
+impl Calls {
+    fn proxy(&self) -> Option<String> {
+        lock(&self.settings).proxy.clone()
     }
 }
 
-impl Handlers for Calls<'_, '_> {
+impl Handlers for Calls {
     fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
-        let target = self.target(name)?;
-        if target.is_private() { Err(HandlerError::unknown(name)) } else { Ok(target.access()) }
+        match self.proxy() {
+            Some(proxy) => self.control.access_of(&proxy, name),
+            None => self.control.access(name),
+        }
     }
 
     fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
-        let target = self.target(name)?;
-        let mine = target.element() == Some(self.cx.index());
-        if mine && CLASS.handlers.iter().any(|h| h.name == target.name()) {
-            return self.socket.read(self.cx, target.name(), param);
+        match self.proxy() {
+            Some(proxy) => self.control.read_of(&proxy, name, param),
+            None => self.control.read(name, param),
         }
-        self.cx.read_target(&target, param)
     }
 
     fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
-        let target = self.target(name)?;
-        self.cx.write_target(&target, value).map(|()| String::new())
+        let written = match self.proxy() {
+            Some(proxy) => self.control.write_of(&proxy, name, value),
+            None => self.control.write(name, value),
+        };
+        // Click's replies say nothing more.
+        written.map(|_| String::new())
     }
 
     fn kind(&self) -> &'static str {
-        if self.socket.proxy.is_some() { "proxied " } else { "" }
+        if self.proxy().is_some() { "proxied " } else { "" }
     }
 }
 
 #[derive(Default)]
 struct ControlSocket {
     place: Place,
-    /// The element to which requests go: as configured, then by number.
-    proxy_name: Option<String>,
-    proxy: Option<usize>,
-    read_only: bool,
-    verbose: bool,
+    /// As configured.
+    proxy: Option<String>,
+    token_file: Option<PathBuf>,
+    open: bool,
+    group: Option<u32>,
+    settings: Settings,
     retries: u32,
     retry_warnings: bool,
-    listener: Option<Listener>,
-    connections: Vec<Connection>,
+    /// The server, and the settings that it looks at.
+    served: Option<(Server, Arc<Mutex<Settings>>)>,
+    /// What is watched so that a router with nothing else to do waits for clients: two ends of which nobody says anything.
+    awake: Option<(UnixStream, UnixStream)>,
 }
 
 impl ControlSocket {
     fn listen(&mut self, cx: &mut Cx<'_>) -> io::Result<()> {
-        let listener = Listener::open(&self.place)?;
-        cx.watch(listener.fd(), true, false);
-        self.listener = Some(listener);
+        let group = self.group.or(Policy::of_process().group);
+        let listener = self.place.listen(group)?;
+        let Some(control) = cx.control() else { return Ok(()) };
+        let settings = Arc::new(Mutex::new(self.settings.clone()));
+        let server = Server::start(listener, Arc::new(Offered { control, settings: settings.clone() }))?;
+        self.served = Some((server, settings));
+        self.stay_awake(cx)
+    }
+
+    fn stay_awake(&mut self, cx: &mut Cx<'_>) -> io::Result<()> {
+        let pair = UnixStream::pair()?;
+        cx.watch(pair.0.as_raw_fd(), true, false);
+        self.awake = Some(pair);
         Ok(())
     }
 
-    fn accept(&mut self, cx: &mut Cx<'_>) {
-        while let Some(listener) = &self.listener {
-            let (stream, peer) = match listener.accept() {
-                Ok(accepted) => accepted,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                Err(e) => return cx.print(&format!("{}: accept: {}", cx.name(), reason(&e))),
-            };
-            if self.connections.len() >= MOST_CONNECTIONS {
-                cx.print(&format!("{}: refused a connection{peer}: there are too many", cx.name()));
-                continue;
-            }
-            let session = Session::new(self.read_only);
-            let connection = Connection { stream, session, broken: false };
-            if self.verbose {
-                cx.print(&format!("{}: opened connection {}{peer}", cx.name(), connection.fd()));
-            }
-            let fd = connection.fd();
-            cx.watch(fd, true, true);
-            self.connections.push(connection);
-            self.serve(cx, fd);
+    /// What clients have to show, if they have to.
+    ///
+    /// # Errors
+    /// The token file is not as it should be, or nobody has said that there need be none.
+    fn token(&self, cx: &Cx<'_>) -> Result<Option<Arc<Token>>, String> {
+        let Place::Tcp { local, .. } = self.place else { return Ok(None) };
+        let policy = Policy::of_process();
+        if !self.open
+            && let Some(file) = self.token_file.as_ref().or(policy.token_file.as_ref())
+        {
+            return Token::from_file(file).map(|token| Some(Arc::new(token)));
         }
-    }
-
-    fn serve(&mut self, cx: &mut Cx<'_>, fd: RawFd) {
-        let Some(i) = self.connections.iter().position(|c| c.fd() == fd) else { return };
-        let mut connection = self.connections.swap_remove(i);
-        connection.fill(&mut Calls { socket: self, cx });
-        connection.flush();
-        if connection.done() {
-            cx.unwatch(fd);
-            if self.verbose {
-                cx.print(&format!("{}: closed connection {fd}", cx.name()));
+        if self.open || policy.open {
+            if !self.open && !policy.silent {
+                let who = if local { "every user of this machine" } else { "whoever reaches this machine" };
+                cx.print(&format!(
+                    "{}: warning: {who} can control this router by a TCP port without token",
+                    cx.name()
+                ));
             }
-        } else {
-            self.connections.push(connection);
+            return Ok(None);
         }
+        Err("a TCP control port gives every user who reaches it the rights of the router: give TOKEN_FILE, or OPEN true \
+             (--control-token FILE or --control-open on the command line), or use a UNIX socket"
+            .into())
     }
 }
 
 impl Element for ControlSocket {
     fn configure(&mut self, args: &mut Args<'_>) {
         let kind: String = args.required("TYPE");
-        self.read_only = args.keyword("READONLY", false);
-        self.verbose = args.keyword("VERBOSE", false);
+        self.settings.read_only = args.keyword("READONLY", false);
+        self.settings.verbose = args.keyword("VERBOSE", false);
+        let idle = args.keyword("IDLE", IDLE_S);
+        self.settings.idle = (idle > 0).then(|| Duration::from_secs(idle));
         self.retries = args.keyword("RETRIES", 0);
         self.retry_warnings = args.keyword("RETRY_WARNINGS", true);
         let local = args.keyword("LOCALHOST", true);
-        self.proxy_name = args.keyword_opt("PROXY");
+        self.open = args.keyword("OPEN", false);
+        self.token_file = args.keyword_opt::<String>("TOKEN_FILE").map(PathBuf::from);
+        self.proxy = args.keyword_opt("PROXY");
+        if let Some(group) = args.keyword_opt::<String>("GROUP") {
+            match engine::control::group(&group) {
+                Ok(id) => self.group = Some(id),
+                Err(why) => args.error(format!("GROUP: {why}")),
+            }
+        }
+        if self.open && self.token_file.is_some() {
+            args.error("OPEN true does without the token that TOKEN_FILE asks for; give one of them");
+        }
         match kind.to_ascii_uppercase().as_str() {
             "TCP" => {
                 let text: String = args.required("PORT");
@@ -323,8 +305,9 @@ impl Element for ControlSocket {
                 }
                 self.place = Place::Unix(path);
             }
+            "SOCKET" => self.place = Place::Connected(args.required("DESCRIPTOR")),
             "" => {}
-            other => args.error(format!("unknown socket type '{other}'; use TCP or UNIX")),
+            other => args.error(format!("unknown socket type '{other}'; use TCP, UNIX or SOCKET")),
         }
     }
 
@@ -333,10 +316,13 @@ impl Element for ControlSocket {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        if let Some(name) = &self.proxy_name {
+        cx.name().clone_into(&mut self.settings.name);
+        if let Some(name) = &self.proxy {
             let proxy = cx.resolve(&format!("{name}.name")).ok().and_then(|target| target.element());
-            self.proxy = Some(proxy.ok_or_else(|| format!("PROXY '{name}' is not an element"))?);
+            let proxy = proxy.ok_or_else(|| format!("PROXY '{name}' is not an element"))?;
+            self.settings.proxy = Some(cx.router().elements[proxy].name.clone());
         }
+        self.settings.token = self.token(cx)?;
         if cx.inherits() {
             return Ok(());
         }
@@ -352,6 +338,7 @@ impl Element for ControlSocket {
             Err(e) => Err(match &self.place {
                 Place::Tcp { port, .. } => format!("TCP port {port}: {}", reason(&e)),
                 Place::Unix(path) => format!("{path}: {}", reason(&e)),
+                Place::Connected(descriptor) => format!("descriptor {descriptor}: {}", reason(&e)),
                 Place::Nowhere => reason(&e),
             }),
         }
@@ -370,56 +357,52 @@ impl Element for ControlSocket {
         }
     }
 
-    fn run_fd(&mut self, cx: &mut Cx<'_>, fd: RawFd) {
-        if self.listener.as_ref().is_some_and(|l| l.fd() == fd) {
-            self.accept(cx);
-        } else {
-            self.serve(cx, fd);
-        }
-    }
-
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match (name, &self.listener, &self.place) {
+        let server = self.served.as_ref().map(|(server, _)| server);
+        Ok(match (name, server.map(Server::listener), &self.place) {
             ("port", Some(Listener::Tcp(listener)), _) => {
                 listener.local_addr().map_or(String::new(), |a| a.port().to_string())
             }
             ("port", _, Place::Tcp { port, .. }) => port.to_string(),
             ("filename", _, Place::Unix(path)) => path.clone(),
-            ("connections", ..) => self.connections.len().to_string(),
+            ("connections", ..) => server.map_or(0, Server::connections).to_string(),
             _ => String::new(),
         })
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<ControlSocket>(old) else { return false };
-        if self.listener.is_some() {
+        if self.served.is_some() {
             return false;
         }
-        self.listener = old.listener.take();
-        self.connections.append(&mut old.connections);
+        self.served = old.served.take();
         self.retries = old.retries;
-        if let Some(listener) = &self.listener {
-            cx.watch(listener.fd(), true, false);
-        } else if self.retries > 0 {
-            cx.set_timer_after(0, SECOND);
+        match &self.served {
+            Some((_, settings)) => {
+                lock(settings).clone_from(&self.settings);
+                // Without it, a router with nothing else to do on simulated time ends.
+                let _ = self.stay_awake(cx);
+            }
+            None if self.retries > 0 => cx.set_timer_after(0, SECOND),
+            None => {}
         }
-        self.connections.iter().for_each(|c| cx.watch(c.fd(), true, true));
         true
     }
 
-    fn finish(&mut self, _: &mut Cx<'_>) {
-        self.connections.iter_mut().for_each(Connection::flush);
-        self.connections.clear();
-        if let (Some(Listener::Unix(_)), Place::Unix(path)) = (&self.listener, &self.place) {
-            let _ = std::fs::remove_file(path);
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        if let Some((pair, _)) = self.awake.take() {
+            cx.unwatch(pair.as_raw_fd());
         }
-        self.listener = None;
+        if let Some((server, _)) = self.served.take() {
+            server.end();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader};
+    use std::io::{BufRead, BufReader, Read as _, Write as _};
+    use std::net::TcpStream;
 
     use super::*;
     use crate::io::testing::Temp;
@@ -458,7 +441,7 @@ mod tests {
             ("READ c.count\r\n", "200 Read handler 'c.count' OK\r\nDATA 1\r\n0"),
             ("read 1.name\n", "200 Read handler '1.name' OK\r\nDATA 1\r\nc"),
             ("READ version\n\n", "200 Read handler 'version' OK\r\nDATA 5\r\n0.1.0"),
-            ("READ e.connections\n", "200 Read handler 'e.connections' OK\r\nDATA 1\r\n0"),
+            ("READ e.connections\n", "200 Read handler 'e.connections' OK\r\nDATA 1\r\n1"),
             ("READ x.count\n", "510 No element named 'x'\r\n"),
             ("READ c.foo\n", "511 No handler named 'c.foo'\r\n"),
             ("READ foo\n", "511 No handler named 'foo'\r\n"),
@@ -547,7 +530,7 @@ mod tests {
             "511 No proxied handler named 'c.count'\r\n511 No proxied handler named 'version'\r\n",
         );
         check(element, "c", "LLRPC c#4004c005\n", "511 No proxied handler named 'c.name'\r\n");
-        check(element, "e", "READ connections\n", "200 Read handler 'connections' OK\r\nDATA 1\r\n0");
+        check(element, "e", "READ connections\n", "200 Read handler 'connections' OK\r\nDATA 1\r\n1");
     }
 
     #[test]
@@ -579,10 +562,175 @@ mod tests {
     fn tcp_binds_loopback_and_looks_for_a_free_port() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let text = format!("e :: ControlSocket(TCP, {port}+);");
+        let text = format!("e :: ControlSocket(TCP, {port}+, OPEN true);");
         let mut router = Rig::text(&text).ready();
         let found: u16 = router.read("e.port").parse().unwrap();
         assert!(found > port && TcpStream::connect(("127.0.0.1", found)).is_ok(), "{found}");
+    }
+
+    /// What a client that sends `input` and then reads until the end of the connection gets.
+    fn ask(port: u16, input: &str) -> String {
+        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        client.write_all(input.as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        answer.replace("Click::ControlSocket/1.3\r\n", "")
+    }
+
+    #[test]
+    fn a_token_is_asked_for() {
+        let temp = Temp::new();
+        let (token, path) = (temp.path("token"), temp.path("socket"));
+        let text = format!(
+            "{TEXT} e :: ControlSocket(TCP, 0, TOKEN_FILE {token}); f :: ControlSocket(UNIX, {path});"
+        );
+        let mut router = Rig::text(&text).ready();
+        let port = router.read("e.port").parse().unwrap();
+        let token = std::fs::read_to_string(&token).unwrap();
+        let token = token.trim();
+        let client = std::thread::spawn({
+            let (token, required) = (token.to_owned(), "530 Authentication required: begin with AUTH");
+            move || {
+                for input in ["READ c.count\r\n", "WRITEDATA c.reset 100000\r\nx", "HELP\r\n", "auth\r\n"] {
+                    let answer = ask(port, input);
+                    assert!(
+                        answer.starts_with(required) || answer == "530 Wrong token\r\n",
+                        "{input}: {answer}"
+                    );
+                }
+                for wrong in ["", "x", &token[1..], &format!("{token}x")] {
+                    let answer = ask(port, &format!("AUTH {wrong}\r\nREAD c.count\r\n"));
+                    assert_eq!(answer, "530 Wrong token\r\n");
+                }
+                let answer = ask(port, &format!("AUTH {token}\r\nREAD c.count\r\nQUIT\r\n"));
+                assert_eq!(
+                    answer,
+                    "200 Authenticated\r\n200 Read handler 'c.count' OK\r\nDATA 1\r\n0200 Goodbye!\r\n"
+                );
+                // A socket that asks for none has nothing against one, nor one that was let in already.
+                let answer = ask(port, &format!("AUTH {token}\r\nAUTH {token}\r\nWRITE stop\r\nQUIT\r\n"));
+                assert!(
+                    answer.starts_with("200 Authenticated\r\n200 No token is needed\r\n200 Write"),
+                    "{answer}"
+                );
+            }
+        });
+        let run = router.again();
+        client.join().unwrap();
+        assert!(run.printed().contains(" wrote stop (0 bytes)"), "{}", run.printed());
+    }
+
+    #[test]
+    fn a_web_page_cannot_make_a_browser_write() {
+        let mut router = Rig::text(&format!("{TEXT} e :: ControlSocket(TCP, 0, OPEN true);")).ready();
+        let port = router.read("e.port").parse().unwrap();
+        let client = std::thread::spawn(move || {
+            let answer = ask(port, "POST / HTTP/1.1\r\nHost: localhost\r\n\r\nWRITE stop\r\n");
+            ask(port, "WRITE stop\r\nQUIT\r\n");
+            answer
+        });
+        drop(router.again());
+        assert_eq!(client.join().unwrap(), "501 This is no web server\r\n");
+    }
+
+    #[test]
+    fn newcomers_find_a_place() {
+        let temp = Temp::new();
+        let path = temp.path("socket");
+        let router = Rig::text(&format!("{TEXT} e :: ControlSocket(UNIX, {path});")).ready();
+        let client = std::thread::spawn(move || {
+            let greeted = |client: &UnixStream| {
+                let mut greeting = [0; 26];
+                (&*client).read_exact(&mut greeting).map(|()| client.try_clone().unwrap())
+            };
+            // One that has obtained something, then as many idle ones as like.
+            let mut good = UnixStream::connect(&path).unwrap();
+            greeted(&good).unwrap();
+            good.write_all(b"READ c.name\n").unwrap();
+            let mut answer = [0; 38];
+            good.read_exact(&mut answer).unwrap();
+            let idle: Vec<UnixStream> = (0..200)
+                .map(|_| {
+                    let client = UnixStream::connect(&path).unwrap();
+                    let _ = greeted(&client);
+                    client
+                })
+                .collect();
+            good.write_all(b"READ e.connections\n").unwrap();
+            let mut answer = [0; 48];
+            good.read_exact(&mut answer).unwrap();
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            assert!(answer.ends_with("DATA 2\r\n64"), "{answer}");
+            good.write_all(b"WRITE stop\n").unwrap();
+            drop(idle);
+        });
+        drop(router.again());
+        client.join().unwrap();
+    }
+
+    #[test]
+    fn replies_wait_for_who_takes_them() {
+        // A client that asks for ever and takes nothing: after a while the router reads no more of it, and others are served.
+        let temp = Temp::new();
+        let path = temp.path("socket");
+        let router = Rig::text(&format!("{TEXT} e :: ControlSocket(UNIX, {path});")).ready();
+        let client = std::thread::spawn(move || {
+            let mut greedy = UnixStream::connect(&path).unwrap();
+            greedy.set_nonblocking(true).unwrap();
+            let input = "READ classes\n".repeat(1000);
+            let mut sent = 0;
+            // The socket's buffers are bounded, so this ends.
+            let mut refused = 0;
+            while refused < 1000 {
+                match greedy.write(input.as_bytes()) {
+                    Ok(n) => (sent, refused) = (sent + n, 0),
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                        refused += 1;
+                        std::thread::yield_now();
+                    }
+                    Err(_) => break,
+                }
+            }
+            let mut other = UnixStream::connect(&path).unwrap();
+            other.write_all(b"READ c.count\nWRITE stop\nQUIT\n").unwrap();
+            let mut answer = String::new();
+            other.read_to_string(&mut answer).unwrap();
+            assert!(answer.contains("'c.count' OK\r\nDATA 1\r\n0200 Write handler 'stop' OK"), "{answer}");
+            sent
+        });
+        drop(router.again());
+        let sent = client.join().unwrap();
+        assert!(sent < 4 << 20, "{sent} bytes were taken of a client that takes no reply");
+    }
+
+    #[test]
+    fn who_writes_is_said() {
+        let temp = Temp::new();
+        let path = temp.path("socket");
+        let router = Rig::text(&format!("{TEXT} e :: ControlSocket(UNIX, {path});")).ready();
+        let client = std::thread::spawn(move || {
+            let mut client = UnixStream::connect(&path).unwrap();
+            client
+                .write_all(b"WRITE c.reset\nWRITE d.active maybe\nREAD c.count\nWRITE stop\nQUIT\n")
+                .unwrap();
+            client.read_to_string(&mut String::new()).unwrap();
+        });
+        let run = router.again();
+        client.join().unwrap();
+        let (user, process) = (rustix::process::geteuid().as_raw(), std::process::id());
+        let who = format!("e: uid {user} gid {} pid {process}", rustix::process::getegid().as_raw());
+        let want = ["wrote c.reset (0 bytes)", "failed to write d.active (5 bytes)", "wrote stop (0 bytes)"];
+        assert_eq!(run.printed(), want.map(|what| format!("{who} {what}\n")).concat());
+    }
+
+    #[test]
+    fn a_file_in_the_way_stays() {
+        let temp = Temp::new();
+        let path = temp.path("socket");
+        std::fs::write(&path, "precious").unwrap();
+        let errors = Rig::text(&format!("e :: ControlSocket(UNIX, {path});")).errors();
+        assert!(errors[0].contains("there is a file that is no socket"), "{errors:?}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     }
 
     #[test]
@@ -590,14 +738,22 @@ mod tests {
         let error = |args: &str| Rig::text(&format!("e :: ControlSocket({args});")).errors();
         assert_eq!(
             error("SCTP, 5"),
-            ["e: unknown socket type 'SCTP'; use TCP or UNIX", "e: too many arguments: '5'"]
+            ["e: unknown socket type 'SCTP'; use TCP, UNIX or SOCKET", "e: too many arguments: '5'"]
         );
         assert_eq!(error("TCP, x"), ["e: PORT should be a port number, or one and a plus sign, not 'x'"]);
         assert_eq!(
             error("UNIX, /nonexistent/s"),
             ["'e' could not start: /nonexistent/s: No such file or directory"]
         );
-        let proxy = error("TCP, 0, PROXY nobody");
+        let bare = error("TCP, 0");
+        assert!(bare[0].contains("give TOKEN_FILE, or OPEN true"), "{bare:?}");
+        let both = error("TCP, 0, OPEN true, TOKEN_FILE /tmp/t");
+        assert!(both[0].contains("give one of them"), "{both:?}");
+        assert_eq!(
+            error("UNIX, /tmp/s, GROUP no-such-group"),
+            ["e: GROUP: there is no group 'no-such-group'"]
+        );
+        let proxy = error("TCP, 0, OPEN true, PROXY nobody");
         assert_eq!(proxy, ["'e' could not start: PROXY 'nobody' is not an element"]);
         assert_eq!(error("UNIX"), ["e: missing argument FILENAME: a string"]);
     }

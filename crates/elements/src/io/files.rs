@@ -29,7 +29,10 @@ impl Output {
     pub fn create(path: &str, unbuffered: bool) -> Result<Output, String> {
         let file = match path {
             "-" => None,
-            _ => Some(File::create(path).map_err(|e| format!("{path}: {}", reason(&e)))?),
+            _ => Some(
+                sync::private::create(std::path::Path::new(path))
+                    .map_err(|e| format!("{path}: {}", reason(&e)))?,
+            ),
         };
         Ok(Output { unbuffered: unbuffered || file.is_none(), file, buffer: Vec::new() })
     }

@@ -157,7 +157,7 @@ impl Sink {
         let stream: Stream = if path.as_os_str() == "-" {
             Box::new(BufWriter::new(io::stdout()))
         } else {
-            let file = File::create(&file).map_err(failed)?;
+            let file = sync::private::create(&file).map_err(failed)?;
             let packets = self.kept.clone().unwrap_or_default();
             Box::new(BufWriter::new(WholeBlocks { file, whole: 0, packets, is_full: false }))
         };

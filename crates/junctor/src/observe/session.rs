@@ -22,6 +22,8 @@ const WAITING: usize = 1 << 14;
 const TICK: Duration = Duration::from_millis(5);
 /// A session ends from which nobody has fetched anything for so long.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Sessions at a time.
+const MOST_SESSIONS: usize = 16;
 /// Lines that wait to be fetched.
 const MOST_LINES: usize = 1 << 16;
 /// Lines fetched at a time.
@@ -223,6 +225,12 @@ impl Observers {
     }
 
     fn start(&self, kind: Box<dyn Kind>) -> Result<String, String> {
+        if lock(&self.sessions).values().filter(|outbox| !outbox.over.load(Relaxed)).count() >= MOST_SESSIONS
+        {
+            return Err(format!(
+                "{MOST_SESSIONS} traces and captures are under way already; end one of them"
+            ));
+        }
         let (seen, gathered) = sync_channel(WAITING);
         let key = self.keys.fetch_add(1, Relaxed);
         let outbox = Arc::new(Outbox {

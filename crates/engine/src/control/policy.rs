@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who may control the router, as the command line says: once for the process, whatever configuration runs.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// What the command line says of control sockets.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// TCP ports need no token: every user of the machine may control the router.
+    pub open: bool,
+    /// The token file of TCP ports that name none.
+    pub token_file: Option<PathBuf>,
+    /// The group that may use Unix sockets, beside their owner.
+    pub group: Option<u32>,
+    /// Writes are not logged, nor is it said that a port is open to all: for scripts that read Click's error output.
+    pub silent: bool,
+}
+
+static POLICY: OnceLock<Policy> = OnceLock::new();
+static STRICT: Policy = Policy { open: false, token_file: None, group: None, silent: false };
+
+impl Policy {
+    /// Makes this the process's policy, before any router is built. The first one stays.
+    pub fn establish(self) {
+        let _ = POLICY.set(self);
+    }
+
+    /// The process's policy; without one, TCP ports need a token.
+    pub fn of_process() -> &'static Policy {
+        POLICY.get().unwrap_or(&STRICT)
+    }
+}
+
+/// The number of a group by its name or number.
+///
+/// # Errors
+/// There is no such group.
+pub fn group(name: &str) -> Result<u32, String> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    match nix::unistd::Group::from_name(name) {
+        Ok(Some(group)) => Ok(group.gid.as_raw()),
+        Ok(None) => Err(format!("there is no group '{name}'")),
+        Err(why) => Err(format!("group '{name}': {why}")),
+    }
+}

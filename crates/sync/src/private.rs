@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files with what others must not read: captures and recordings hold people's traffic.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+/// Creates a file that its owner alone may read, or empties it and makes it so. A symbolic link is not followed, and a file of
+/// another user's is not written to: whoever put it there may be waiting for what comes. Devices and pipes are written to as
+/// they are, and so are names like `/dev/stdout`, which are links of the system's.
+///
+/// # Errors
+/// The file cannot be created, or is none that may be written to.
+pub fn create(path: &Path) -> Result<File> {
+    let of_system = ["/dev", "/proc/self/fd"].iter().any(|system| path.starts_with(system));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    if !of_system {
+        options.custom_flags(libc::O_NOFOLLOW);
+    }
+    let refused = |why: &str| Error::new(ErrorKind::PermissionDenied, why.to_owned());
+    let file = options.open(path).map_err(|why| match why.raw_os_error() {
+        Some(libc::ELOOP) => refused(
+            "it is a symbolic link, which captures and recordings do not follow; name the file itself",
+        ),
+        _ => why,
+    })?;
+    let meta = file.metadata()?;
+    let kind = meta.file_type();
+    if of_system || kind.is_char_device() || kind.is_fifo() || kind.is_socket() || kind.is_block_device() {
+        return Ok(file);
+    }
+    // SAFETY: it has no preconditions and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    if meta.uid() != user {
+        return Err(refused(&format!("it belongs to user {}; name another file", meta.uid())));
+    }
+    if meta.mode() & 0o7777 != 0o600 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    file.set_len(0)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "files")]
+    fn only_the_owner_reads_it() {
+        let dir = std::env::temp_dir().join(format!("junctor-private-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let (path, link) = (dir.join("a"), dir.join("link"));
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+        create(&path).unwrap().write_all(b"long enough").unwrap();
+        assert_eq!(mode(&path), 0o600);
+        // What is there is emptied, and its mode is put right.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        create(&path).unwrap().write_all(b"x").unwrap();
+        assert_eq!((mode(&path), std::fs::read(&path).unwrap()), (0o600, b"x".to_vec()));
+        // Links lead nowhere, also those to what is not there yet.
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        std::os::unix::fs::symlink(dir.join("new"), dir.join("dangling")).unwrap();
+        for link in [link, dir.join("dangling")] {
+            assert!(create(&link).unwrap_err().to_string().contains("symbolic link"));
+        }
+        assert!(!dir.join("new").exists() && std::fs::read(&path).unwrap() == b"x");
+        create(Path::new("/dev/null")).unwrap().write_all(b"x").unwrap();
+        // SAFETY: it has no preconditions and cannot fail.
+        if unsafe { libc::geteuid() } == 0 {
+            std::os::unix::fs::chown(&path, Some(1), None).unwrap();
+            assert!(create(&path).unwrap_err().to_string().contains("belongs to user 1"));
+            assert_eq!(std::fs::read(&path).unwrap(), b"x");
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}
