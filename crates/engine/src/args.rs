@@ -236,18 +236,28 @@ impl<'a> Args<'a> {
             help = Some(format!("'junctor elements {}' prints its manual", class.name));
         }
         let span = element.config_span.unwrap_or(element.span);
-        self.errors
+        let what = format!("While configuring '{} :: {}'", element.name, class.name);
+        let found = |found: Diagnostic, message: String| {
+            found.at(span).label(format!("in the arguments of this {}", class.name)).during(
+                element.span,
+                what.clone(),
+                message,
+            )
+        };
+        let named = |message: &str| format!("{}: {message}", element.name);
+        let warnings = self
+            .warnings
             .into_iter()
-            .map(|message| {
-                let d = Diagnostic::error("E0301", format!("{}: {message}", element.name))
-                    .at(span)
-                    .label(format!("in the arguments of this {}", class.name));
-                match &help {
-                    Some(help) => d.help(help.clone()),
-                    None => d,
-                }
-            })
-            .collect()
+            .map(|m| found(Diagnostic::warning("W0103", named(&m)), m))
+            .collect::<Vec<_>>();
+        let errors = self.errors.into_iter().map(|message| {
+            let error = found(Diagnostic::error("E0301", named(&message)), message);
+            match &help {
+                Some(help) => error.help(help.clone()),
+                None => error,
+            }
+        });
+        warnings.into_iter().chain(errors).collect()
     }
 }
 

@@ -20,7 +20,7 @@ use crate::locked::Locked;
 use crate::mailbox::Mailbox;
 use crate::plan::{self, How, Mode, Place};
 use crate::remote::Reconfigure;
-use crate::router::{Check, Options, Print, Shared, check_in, configured, share, write};
+use crate::router::{Check, Options, Print, Shared, check_in, configured, is_error, share, write};
 use crate::swap::{Heritage, Holdings, Wanted};
 use crate::turns::Common;
 use crate::watchdog::Watched;
@@ -147,7 +147,7 @@ impl Plant {
         heritage: Option<Heritage>,
         clock: &Clock,
     ) -> Result<(Arc<Shared>, Vec<Worker>), Vec<Diagnostic>> {
-        let Check { checked, mut primaries, .. } = check_in(graph, &self.registry, self.rcu.clone())?;
+        let Check { warnings, checked, mut primaries } = check_in(graph, &self.registry, self.rcu.clone())?;
         let workers = self.mailboxes.len();
         let holdings = Holdings::new(heritage);
         let opening = Opening {
@@ -163,9 +163,13 @@ impl Plant {
         let telling = primaries.iter().map(|p| p.tells_workers_apart()).collect();
         let blueprint = Arc::new(Blueprint { graph: graph.clone(), checked, tasks, hows, wished, telling });
         let places = blueprint.places(&blueprint.wished, self.active());
-        let shared = Arc::new(share(&blueprint, &primaries, places, self, holdings));
+        let mut shared = share(&blueprint, &primaries, places, self, holdings);
+        shared.warnings = warnings;
+        let shared = Arc::new(shared);
         let mut errors = Vec::new();
         let slots = slots(&blueprint, primaries, &shared, &mut errors);
+        // What each worker's instance warns of, the first has.
+        errors.retain(is_error);
         let on_duty = !shared.holdings.is_heir();
         let worker =
             |(w, slots)| Worker::new(w, shared.clone(), clock.clone(), slots, on_duty, self.common.as_ref());
@@ -298,7 +302,12 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
                 errors.push(
                     Diagnostic::error("E0401", format!("'{}' could not start: {why}", element.name))
                         .at(element.span)
-                        .label(format!("this {}", element.class)),
+                        .label(format!("this {}", element.class))
+                        .during(
+                            element.span,
+                            format!("While initializing '{} :: {}'", element.name, element.class),
+                            why,
+                        ),
                 );
                 break;
             }

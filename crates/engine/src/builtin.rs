@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
+use crate::args::{Args, Names};
+use crate::element::Element;
 use crate::handler::{Access, Handler, HandlerError, Merge};
+use crate::ports::Processing;
 use crate::router::{Shared, Target, readable, writable};
 use crate::schedule::MAX_TICKETS;
 use crate::worker::Worker;
@@ -39,12 +42,15 @@ pub(crate) static ELEMENT: [Handler; 7] = [
     Handler::read("cycles").merge(Merge::Join).common(),
 ];
 
+/// In the place of the one above for classes whose elements can be configured anew.
+pub(crate) static WRITABLE_CONFIG: Handler = Handler::both("config").common();
+
 /// Handlers of elements with a task.
 pub(crate) static TASK: [Handler; 3] =
     [Handler::both("scheduled").common(), Handler::both("tickets").common(), Handler::both(HOME).common()];
 
 /// The router's own handlers.
-pub(crate) static GLOBAL: [Handler; 21] = [
+pub(crate) static GLOBAL: [Handler; 23] = [
     Handler::read("version"),
     Handler::read("driver"),
     Handler::read("config"),
@@ -53,6 +59,8 @@ pub(crate) static GLOBAL: [Handler; 21] = [
     Handler::read("handlers"),
     Handler::read("list"),
     Handler::read("classes"),
+    Handler::read("packages"),
+    Handler::read("timewarp"),
     Handler::read("time"),
     Handler::read("big_lock"),
     Handler::read("locks"),
@@ -148,7 +156,7 @@ impl Worker {
         Ok(match target.handler.name {
             "name" => info.name.clone(),
             "class" => info.class.name.to_owned(),
-            "config" => info.config.clone(),
+            "config" => shared.config_of(e).unwrap_or_else(|| info.config.clone()),
             "ports" => self.ports_text(e as usize),
             "handlers" => handlers_text(&shared, e as usize),
             "drops" => self.drops(e).iter().map(|(reason, n)| format!("{reason} {n}\n")).collect(),
@@ -196,6 +204,7 @@ impl Worker {
                 self.tasks.set_scheduled(target.element, on);
             }
             HOME => self.want(self.shared.clone().home_value(target.element as usize, value)?)?,
+            "config" => self.configure_anew(target.element, value)?,
             _ => {
                 let tickets = value.trim().parse().ok().filter(|n| (1..=MAX_TICKETS).contains(n));
                 let tickets = tickets
@@ -205,6 +214,33 @@ impl Worker {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Configures this worker's instance anew. A configuration with errors changes nothing.
+    fn configure_anew(&mut self, e: u32, text: &str) -> Result<(), HandlerError> {
+        let shared = self.shared.clone();
+        let (info, graph) = (&shared.elements[e as usize], &shared.blueprint.graph);
+        let names = Names::gather(graph);
+        let element = lang::Element { config: text.trim().to_owned(), ..graph.elements[e as usize].clone() };
+        let works =
+            |ports: &[(Processing, Vec<(usize, usize)>)]| ports.iter().map(|(p, _)| *p).collect::<Vec<_>>();
+        let configure = |instance: &mut dyn Element| {
+            let mut args =
+                Args::new(&element.config, &element.name, (info.inputs.len(), info.outputs.len()), &names)
+                    .with_processing(works(&info.inputs), works(&info.outputs));
+            instance.configure(&mut args);
+            args.finish(&element, info.class)
+        };
+        let errors = configure(&mut *(info.class.make)()).into_iter().filter(crate::router::is_error);
+        let errors: Vec<String> =
+            errors.filter_map(|found| found.during.map(|(.., message)| message)).collect();
+        if !errors.is_empty() {
+            return Err(HandlerError::Failed(errors.join("\n")));
+        }
+        self.shared.elements[e as usize].touched.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.with(e, |instance, _| configure(instance));
+        shared.set_config_of(e, element.config.clone());
         Ok(())
     }
 
@@ -224,8 +260,12 @@ impl Worker {
         let shared = &self.shared;
         Ok(match name {
             "version" => env!("CARGO_PKG_VERSION").to_owned(),
-            "driver" => "junctor".to_owned(),
-            "config" | "flatconfig" => shared.flat.clone(),
+            "driver" => "userlevel".to_owned(),
+            "config" => shared.text.to_string(),
+            "flatconfig" => shared.flat.clone(),
+            // All that Click has in packages is built in.
+            "packages" => String::new(),
+            "timewarp" => if self.clock.is_simulated() { "simulation" } else { "1" }.to_owned(),
             "requirements" => shared.requirements.iter().map(|r| format!("{r}\n")).collect(),
             "handlers" => {
                 let offered = |h: &&Handler| h.name != HOTCONFIG || shared.is_reconfigurable();

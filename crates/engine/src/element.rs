@@ -60,6 +60,8 @@ pub struct Class {
     pub handlers: &'static [Handler],
     /// What its elements do with a packet leaves nothing behind: they remember, count and learn nothing by it, and send by outputs only.
     pub pure: bool,
+    /// Whether `config` can be written while elements run.
+    pub reconfigurable: bool,
     /// Its elements make others of packets that they hold, and end those: fragments that they put together.
     pub consumes: bool,
     /// Makes an unconfigured instance.
@@ -80,6 +82,7 @@ impl Class {
             why_one: "",
             handlers: &[],
             pure: false,
+            reconfigurable: false,
             consumes: false,
             make,
             file: "",
@@ -115,6 +118,13 @@ impl Class {
     /// (`junctor trace --packet`).
     pub const fn pure(mut self) -> Class {
         self.pure = true;
+        self
+    }
+
+    /// Says that [`Element::configure`] may be called again while an element runs, so that its `config` can be written: all it does is
+    /// to set the instance's own fields, and nothing that was made from them before goes stale.
+    pub const fn reconfigurable(mut self) -> Class {
+        self.reconfigurable = true;
         self
     }
 

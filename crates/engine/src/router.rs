@@ -5,7 +5,7 @@
 //! opened) is the router's [`Plant`]; what one configuration is, all see in its [`Shared`]. [`swap`](crate::swap) puts another
 //! configuration in a running one's place.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -175,9 +175,15 @@ pub struct Shared {
     pub(crate) holdings: Holdings,
     /// Handlers that elements want written when all are initialised: who, which, what.
     pub(crate) when_ready: Mutex<Vec<(u32, String, String)>>,
+    /// What will probably not do what it was meant to.
+    pub warnings: Vec<Diagnostic>,
     /// The flat configuration as text.
     pub flat: String,
-    /// What the configuration requires, `package foo` for instance.
+    /// What was written to `config` of elements.
+    pub(crate) written_configs: Mutex<BTreeMap<u32, String>>,
+    /// The configuration as it was written.
+    pub text: Arc<str>,
+    /// What the configuration requires: kind and name in turn, `package` and `foo` for instance.
     pub requirements: Vec<String>,
 }
 
@@ -306,7 +312,12 @@ impl Shared {
     pub fn handlers(&self, element: usize) -> impl Iterator<Item = &'static Handler> + '_ {
         let own = self.elements[element].class.handlers;
         let has_task = !self.elements[element].place.tasks.is_empty();
-        let common = builtin::ELEMENT.iter().chain(builtin::TASK.iter().filter(move |_| has_task));
+        let writable = self.elements[element].class.reconfigurable;
+        let usual = builtin::ELEMENT.iter().map(move |h| match h.name {
+            "config" if writable => &builtin::WRITABLE_CONFIG,
+            _ => h,
+        });
+        let common = usual.chain(builtin::TASK.iter().filter(move |_| has_task));
         own.iter().chain(common.filter(move |h| own.iter().all(|o| o.name != h.name)))
     }
 
@@ -315,6 +326,15 @@ impl Shared {
     pub fn locks(&self) -> Vec<sync::lock::Described> {
         let mine = |name: &str| self.index.contains_key(name) || name == builtin::BIG_LOCK;
         sync::lock::all().into_iter().filter(|l| mine(&l.name)).collect()
+    }
+
+    /// What was written to an element's `config`, if anything was.
+    pub(crate) fn config_of(&self, element: u32) -> Option<String> {
+        lock(&self.written_configs).get(&element).cloned()
+    }
+
+    pub(crate) fn set_config_of(&self, element: u32, config: String) {
+        lock(&self.written_configs).insert(element, config);
     }
 
     /// Whether handlers may replace the configuration.
@@ -385,6 +405,8 @@ impl Shared {
 /// A configuration that has been checked against the classes, with its placement if it can be known without opening
 /// devices.
 pub struct Check {
+    /// What will probably not do what it was meant to.
+    pub warnings: Vec<Diagnostic>,
     pub(crate) checked: Checked,
     pub(crate) primaries: Vec<Box<dyn Element>>,
 }
@@ -426,11 +448,14 @@ pub(crate) fn check_in(
             return Err(errors);
         }
     };
-    let mut errors = Vec::new();
-    let primaries = (0..graph.elements.len())
-        .map(|e| configured(graph, &checked, &names, &rcu, e, &mut errors))
-        .collect();
-    if errors.is_empty() { Ok(Check { checked, primaries }) } else { Err(errors) }
+    let mut found = Vec::new();
+    let primaries =
+        (0..graph.elements.len()).map(|e| configured(graph, &checked, &names, &rcu, e, &mut found)).collect();
+    if found.iter().any(is_error) { Err(found) } else { Ok(Check { warnings: found, checked, primaries }) }
+}
+
+pub(crate) fn is_error(found: &Diagnostic) -> bool {
+    found.severity == lang::Severity::Error
 }
 
 /// Errors in the arguments of a graph that is wrong otherwise too, so that the user sees all at once.
@@ -460,7 +485,7 @@ pub(crate) fn configured(
     names: &Names,
     rcu: &sync::rcu::Domain,
     e: usize,
-    errors: &mut Vec<Diagnostic>,
+    found: &mut Vec<Diagnostic>,
 ) -> Box<dyn Element> {
     let element = &graph.elements[e];
     let mut instance = (checked.classes[e].make)();
@@ -471,7 +496,7 @@ pub(crate) fn configured(
         .with_processing(works(&checked.inputs[e]), works(&checked.outputs[e]))
         .with_rcu(rcu);
     sync::lock::naming(&element.name, || instance.configure(&mut args));
-    errors.extend(args.finish(element, checked.classes[e]));
+    found.extend(args.finish(element, checked.classes[e]));
     instance
 }
 
@@ -791,8 +816,11 @@ pub(crate) fn share(
         print: plant.print.clone(),
         holdings,
         when_ready: Mutex::default(),
+        warnings: Vec::new(),
         flat: graph.to_click(),
-        requirements: graph.requirements.iter().map(|r| r.value.clone()).collect(),
+        written_configs: Mutex::default(),
+        text: graph.text.clone(),
+        requirements: graph.requirements.iter().flat_map(|r| [r.kind.clone(), r.value.clone()]).collect(),
         elements,
     }
 }

@@ -50,8 +50,10 @@ pub(crate) fn main(args: &Args) -> u8 {
     let mut diagnostics = loaded.diagnostics.clone();
     let registry = config::registry(args.no_fuse);
     let checked = loaded.graph.as_ref().map(|graph| engine::check(graph, &registry));
-    if let Some(Err(errors)) = &checked {
-        diagnostics.extend(errors.iter().cloned());
+    match &checked {
+        Some(Err(errors)) => diagnostics.extend(errors.iter().cloned()),
+        Some(Ok(checked)) => diagnostics.extend(checked.warnings.iter().cloned()),
+        None => {}
     }
     let mut bad = loaded.graph.is_none() || diagnostics.iter().any(|d| d.severity == lang::Severity::Error);
     // What --explain says as JSON holds the diagnostics, so that there is one value to read.

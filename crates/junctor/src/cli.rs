@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
-    affinity, apply, bench, capture, check, ctl, demo, describe, doctor, drops, exit, fib, init, lab,
-    parallelize, plan, profile, run, test, top, trace,
+    affinity, apply, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib, init,
+    lab, parallelize, plan, profile, run, test, top, trace,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -34,6 +34,7 @@ enum Command {
     Ctl(ctl::Args),
     Bench(bench::Args),
     Capture(capture::Args),
+    Combine(combine::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
     Drops(drops::Args),
@@ -76,6 +77,7 @@ pub(crate) fn main() -> u8 {
         Command::Ctl(args) => ctl::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Capture(args) => capture::main(&args),
+        Command::Combine(args) => combine::main(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Drops(args) => drops::main(&args),

@@ -15,6 +15,8 @@ mod capture;
 mod check;
 mod cli;
 mod click;
+mod click_tools;
+mod combine;
 mod config;
 mod control;
 mod ctl;
@@ -56,7 +58,11 @@ pub(crate) mod exit {
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
     let name = args.next().unwrap_or_default();
-    let called_click = std::path::Path::new(&name).file_name().is_some_and(|n| n == "click");
-    let status = if called_click { click::main(args) } else { cli::main() };
+    let name = std::path::Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let status = match name.as_str() {
+        "click" => click::main(args),
+        name if name.starts_with("click-") => click_tools::main(name, args).unwrap_or_else(cli::main),
+        _ => cli::main(),
+    };
     ExitCode::from(status)
 }

@@ -48,6 +48,9 @@ pub struct Diagnostic {
     pub notes: Vec<(Option<Span>, String)>,
     /// How to mend it.
     pub help: Option<String>,
+    /// What was being done with which element, for Click's form: its place, `While configuring 'x :: Class'`, and the message
+    /// without the element's name.
+    pub during: Option<(Span, String, String)>,
 }
 
 impl Diagnostic {
@@ -62,6 +65,7 @@ impl Diagnostic {
             label: String::new(),
             notes: Vec::new(),
             help: None,
+            during: None,
         }
     }
 
@@ -81,6 +85,13 @@ impl Diagnostic {
     #[must_use]
     pub fn at(mut self, span: impl Into<Option<Span>>) -> Diagnostic {
         self.span = span.into();
+        self
+    }
+
+    /// Says what was being done with an element, and the message as it reads after that.
+    #[must_use]
+    pub fn during(mut self, span: Span, what: impl Into<String>, message: impl Into<String>) -> Diagnostic {
+        self.during = Some((span, what.into(), message.into()));
         self
     }
 

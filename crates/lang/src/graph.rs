@@ -12,6 +12,8 @@ pub struct Graph {
     pub connections: Vec<Connection>,
     /// In the order they were written.
     pub requirements: Vec<Requirement>,
+    /// The configuration as it was written, without libraries and archives.
+    pub text: std::sync::Arc<str>,
     /// Files that came in the same archive: name and content.
     pub archive: Vec<(String, Vec<u8>)>,
 }

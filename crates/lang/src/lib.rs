@@ -201,7 +201,9 @@ fn read_text(name: &str, path: Option<&Path>, text: &str, options: &Options, mut
     let port = |(node, port): (usize, u32)| PortRef { element: index[node], port: port as usize };
     let connections =
         wires.iter().map(|w| Connection { from: port(w.from), to: port(w.to), span: w.span }).collect();
-    let graph = Graph { elements, connections, requirements: resolved.requirements, archive: Vec::new() };
+    let text = sources.text(0).into();
+    let requirements = resolved.requirements;
+    let graph = Graph { elements, connections, requirements, text, archive: Vec::new() };
     Parsed { sources, graph: Some(graph), diagnostics: sink.finish() }
 }
 

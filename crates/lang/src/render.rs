@@ -80,7 +80,8 @@ fn snippet<'a>(
     Snippet::source(shown).line_start(line as usize).path(path).annotation(annotation)
 }
 
-/// The findings as `click` prints them: `FILE:LINE: message`. Advice of ours (`W02..`) is left out.
+/// The findings as `click` prints them: `FILE:LINE: message`. What is wrong with an element's configuration stands, indented, behind a line
+/// that names the element. Advice of ours (`W02..`) is left out.
 #[must_use]
 pub fn render_click(diags: &[Diagnostic], sources: &SourceMap) -> String {
     let mut out = String::new();
@@ -91,13 +92,29 @@ pub fn render_click(diags: &[Diagnostic], sources: &SourceMap) -> String {
         }
         None => String::new(),
     };
+    let mut context = None;
     for diag in diags.iter().filter(|d| !d.code.starts_with("W02")) {
+        if let Some((span, what, message)) = &diag.during {
+            if context != Some((span, what)) {
+                context = Some((span, what));
+                let _ = writeln!(out, "{}{what}:", place(Some(*span)));
+            }
+            let mark = if diag.severity == Severity::Warning { "warning: " } else { "" };
+            for line in message.lines() {
+                let _ = writeln!(out, "{}  {mark}{line}", place(Some(*span)));
+            }
+            continue;
+        }
+        context = None;
         let mark = if diag.severity == Severity::Warning { "warning: " } else { "" };
         let _ = writeln!(out, "{}{mark}{}", place(diag.span), diag.message);
         for (span, text) in &diag.notes {
             let at = if span.is_some() { place(*span) } else { place(diag.span) };
             let _ = writeln!(out, "{at}  {text}");
         }
+    }
+    if diags.iter().any(|d| d.during.is_some() && d.severity == Severity::Error) {
+        out.push_str("Router could not be initialized!\n");
     }
     out
 }

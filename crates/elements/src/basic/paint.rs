@@ -34,6 +34,7 @@ use crate::tools::{Anno, number};
 pub const CLASS: Class = Class::new("Paint", "1/1", || Box::new(Paint::default()))
     .handlers(&[Handler::both("color")])
     .pure()
+    .reconfigurable()
     .file(file!());
 
 #[derive(Default)]

@@ -39,6 +39,7 @@ pub const CLASS: Class = Class::new("RandomSample", "1/1-2", || Box::new(RandomS
         Handler::both("active"),
         Handler::sum("drops"),
     ])
+    .reconfigurable()
     .file(file!());
 
 #[derive(Clone, Default)]

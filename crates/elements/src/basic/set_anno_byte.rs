@@ -34,6 +34,7 @@ use crate::tools::{Anno, number};
 pub const CLASS: Class = Class::new("SetAnnoByte", "1/1", || Box::new(SetAnnoByte::default()))
     .handlers(&[Handler::read("anno"), Handler::read("offset"), Handler::both("value")])
     .pure()
+    .reconfigurable()
     .file(file!());
 
 #[derive(Default)]

@@ -33,6 +33,7 @@ pub const SWITCH: Class = Class::new("Switch", "1/-", || Box::new(Switch::defaul
     .processing("h/h")
     .handlers(&[Handler::both("switch")])
     .pure()
+    .reconfigurable()
     .file(file!());
 /// The descriptor of the switch that cannot be changed.
 pub const STATIC: Class =
@@ -59,6 +60,9 @@ impl Element for Switch {
         self.noutputs = args.noutputs;
         let output = if self.fixed { args.required("OUTPUT") } else { args.positional("OUTPUT", 0) };
         self.set(output);
+        if output >= 0 && self.output.is_none() {
+            args.warning(format!("there is no output {output}, so packets are dropped"));
+        }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
@@ -82,6 +86,23 @@ impl Element for Switch {
 mod tests {
     use super::*;
     use crate::testing::Rig;
+
+    #[test]
+    fn its_configuration_can_be_written() {
+        let mut run = Rig::new("Switch").outputs(2).inputs(&[b"a"]).run();
+        assert_eq!(run.write("e.config", " 1 "), Ok(()));
+        assert_eq!([run.read("e.config"), run.read("e.switch")], ["1", "1"]);
+        let why = run.write("e.config", "x, 7").unwrap_err().to_string();
+        assert!(
+            why.contains("argument OUTPUT should be a whole number") && why.contains("too many arguments"),
+            "{why}"
+        );
+        assert_eq!([run.read("e.config"), run.read("e.switch")], ["1", "1"]);
+        run.give("i", vec![packet::Packet::copy_of(b"b").unwrap()]);
+        let run = run.again();
+        assert_eq!((run.bytes("o0").len(), run.bytes("o1").len()), (1, 1));
+        assert!(Rig::new("Strip(1)").inputs(&[]).run().write("e.config", "2").is_err());
+    }
 
     #[test]
     fn one_output_gets_all() {

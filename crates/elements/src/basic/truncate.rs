@@ -34,6 +34,7 @@ use crate::tools::number;
 pub const CLASS: Class = Class::new("Truncate", "1/1", || Box::new(Truncate::default()))
     .handlers(&[Handler::both("nbytes")])
     .pure()
+    .reconfigurable()
     .file(file!());
 
 #[derive(Default)]

@@ -41,6 +41,7 @@ pub const CLASS: Class = Class::new("Classifier", "1/-", || Box::new(Classifier:
     .processing("h/h")
     .handlers(&PATTERN_HANDLERS)
     .pure()
+    .reconfigurable()
     .file(file!());
 
 /// Names of the handlers for single patterns.
@@ -116,7 +117,7 @@ impl Patterns {
     pub fn check(&self, args: &mut Args<'_>, program: &Program) {
         if self.0.len() != args.noutputs {
             let (outputs, patterns) = (args.noutputs, self.0.len());
-            args.error(format!("needs as many patterns as outputs: {outputs}, not {patterns}"));
+            return args.error(format!("needs as many patterns as outputs: {outputs}, not {patterns}"));
         }
         for n in (0..self.0.len()).filter(|n| !program.reaches(*n as u32)) {
             args.warning(format!("pattern {n} matches no packets"));

@@ -51,6 +51,7 @@ pub const CLASS: Class = Class::new("IPClassifier", "1/-", || Box::new(IpClassif
     .processing("h/h")
     .handlers(&PATTERN_HANDLERS)
     .pure()
+    .reconfigurable()
     .file(file!());
 
 #[derive(Default)]

@@ -43,6 +43,7 @@ pub const CLASS: Class = Class::new("IPFilter", "1/-", || Box::new(IpFilter::def
     .processing("h/h")
     .handlers(&PATTERN_HANDLERS)
     .pure()
+    .reconfigurable()
     .file(file!());
 
 /// Which packets go where, compiled.

@@ -38,7 +38,7 @@
 //! **Handlers**
 //! * `table`, `states`, `count`, `unresolved`, `length`, `insert`, `delete`, `clear` as for ARPTable.
 //! * `queries`, `responses`, `drops` read: queries sent, answers seen, packets dropped. `stats` read: a summary.
-//! * `ipaddr` read/write: IP.
+//! * `ipaddr`, `broadcast` read/write: IP and BROADCAST.
 //!
 //! No neighbour is asked more than ten times a second. When the link of the device behind output 0 is lost, all that neighbours said is
 //! forgotten.
@@ -84,6 +84,7 @@ pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuer
         Handler::read("drops"),
         Handler::read("stats"),
         Handler::both("ipaddr").everywhere(),
+        Handler::both("broadcast").everywhere(),
         Handler::write("insert"),
         Handler::write("delete"),
         Handler::write("clear"),
@@ -348,17 +349,20 @@ impl Element for ArpQuerier {
             "responses" => responses.to_string(),
             "drops" => drops.to_string(),
             "stats" => format!("{drops} packets killed\n{queries} ARP queries sent\n"),
+            "broadcast" => self.own.broadcast.to_string(),
             _ => self.own.ip.to_string(),
         })
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "ipaddr" {
-            let ip = value.trim().parse();
-            self.own.ip = ip.map_err(|_| HandlerError::bad_value(name, value.trim(), "an IPv4 address"))?;
-            return Ok(());
-        }
-        self.write_table(cx, name, value)
+        let own = match name {
+            "ipaddr" => &mut self.own.ip,
+            "broadcast" => &mut self.own.broadcast,
+            _ => return self.write_table(cx, name, value),
+        };
+        let ip = value.trim().parse();
+        *own = ip.map_err(|_| HandlerError::bad_value(name, value.trim(), "an IPv4 address"))?;
+        Ok(())
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
@@ -629,6 +633,9 @@ mod tests {
                     AddressInfo(us 10.0.0.1 2:0:0:0:0:1);";
         let mut run = Rig::text(text).run();
         assert_eq!(run.read("e.ipaddr"), "10.0.0.1");
+        assert_eq!(run.write("e.broadcast", "10.0.0.127"), Ok(()));
+        assert_eq!(run.read("e.broadcast"), "10.0.0.127");
+        assert!(run.write("e.broadcast", "x").is_err());
         run.write("t.insert", "10.0.0.6 2:0:0:0:0:9").unwrap();
         assert_eq!(run.read("e.count"), "1");
         let check = |args: &str, want: &str| {

@@ -43,6 +43,7 @@ pub const CLASS: Class = Class::new("EtherEncap", "1/1", || Box::new(EtherEncap:
         Handler::both("dst"),
     ])
     .pure()
+    .reconfigurable()
     .file(file!());
 
 #[derive(Default)]

@@ -47,7 +47,11 @@ const HANDLERS: &[Handler] = &[
 ];
 
 const fn class(name: &'static str) -> Class {
-    Class::new(name, "1/1", || Box::new(EtherVlanEncap::default())).handlers(HANDLERS).pure().file(file!())
+    Class::new(name, "1/1", || Box::new(EtherVlanEncap::default()))
+        .handlers(HANDLERS)
+        .pure()
+        .reconfigurable()
+        .file(file!())
 }
 
 /// The descriptor.

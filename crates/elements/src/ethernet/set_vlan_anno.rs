@@ -33,7 +33,11 @@ use super::vlan::{self, TagSource};
 const HANDLERS: &[Handler] = &[vlan::TCI, vlan::ID, vlan::PCP];
 
 const fn class(name: &'static str) -> Class {
-    Class::new(name, "1/1", || Box::new(SetVlanAnno::default())).handlers(HANDLERS).pure().file(file!())
+    Class::new(name, "1/1", || Box::new(SetVlanAnno::default()))
+        .handlers(HANDLERS)
+        .pure()
+        .reconfigurable()
+        .file(file!())
 }
 
 /// The descriptor.

@@ -38,6 +38,7 @@ use crate::tools::number;
 pub const CLASS: Class = Class::new("VLANEncap", "1/1", || Box::new(VlanEncap::default()))
     .handlers(&[vlan::TCI, vlan::ID, vlan::PCP, vlan::NATIVE, Handler::both("ethertype")])
     .pure()
+    .reconfigurable()
     .file(file!());
 
 #[derive(Default)]

@@ -23,7 +23,8 @@
 //!
 //! **Handlers**
 //! * `count` read: packets made. `reset` write: sets the count to zero and starts again.
-//! * `data`, `limit`, `burst`, `active`, `length` read/write: the arguments.
+//! * `data`, `limit`, `burst`, `active`, `length` read/write: the arguments. `burstsize` and `datasize` are older names of
+//!   `burst` and `length`.
 //!
 //! ```click
 //! InfiniteSource("\<00 01 02>", LIMIT 5, STOP true) -> Discard;
@@ -48,6 +49,8 @@ pub const CLASS: Class = Class::new("InfiniteSource", "0/1", || Box::new(Infinit
         Handler::both("burst"),
         Handler::both("active"),
         Handler::both("length"),
+        Handler::both("burstsize"),
+        Handler::both("datasize"),
     ])
     .file(file!());
 
@@ -191,8 +194,8 @@ impl Element for InfiniteSource {
             "count" => self.count.to_string(),
             "data" => String::from_utf8_lossy(&self.data).into_owned(),
             "limit" => self.limit.to_string(),
-            "burst" if self.burst == 0 => cx.burst().to_string(),
-            "burst" => self.burst.to_string(),
+            "burst" | "burstsize" if self.burst == 0 => cx.burst().to_string(),
+            "burst" | "burstsize" => self.burst.to_string(),
             "active" => self.active.to_string(),
             _ => self.content.len().to_string(),
         })
@@ -203,7 +206,7 @@ impl Element for InfiniteSource {
             "reset" => self.count = 0,
             "data" => self.data = lang::config::unquote(value.trim()),
             "limit" => self.limit = number(name, value)?,
-            "burst" => self.burst = number(name, value)?,
+            "burst" | "burstsize" => self.burst = number(name, value)?,
             "active" => self.active = boolean(name, value)?,
             _ => self.length = Some(number::<u16>(name, value)?.into()),
         }

@@ -33,6 +33,7 @@ use super::header_mut;
 pub const CLASS: Class =
     Class::new("FixIPSrc", "1/1", || Box::new(FixIpSrc { address: Ipv4Addr::UNSPECIFIED }))
         .pure()
+        .reconfigurable()
         .file(file!());
 
 pub(crate) struct FixIpSrc {

@@ -37,6 +37,7 @@ use crate::tools::{Anno, value};
 pub const CLASS: Class = Class::new("SetIPAddress", "1/1", || Box::new(SetIpAddress::default()))
     .handlers(&[Handler::both("addr")])
     .pure()
+    .reconfigurable()
     .file(file!());
 
 #[derive(Default)]

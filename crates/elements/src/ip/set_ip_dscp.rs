@@ -36,6 +36,7 @@ use crate::tools::value;
 pub const DSCP: Class = Class::new("SetIPDSCP", "1/1", || Box::new(SetTos { keep: 0x03, set: 0 }))
     .handlers(&[Handler::both("dscp")])
     .pure()
+    .reconfigurable()
     .file(file!());
 
 /// The descriptor of the element that sets the congestion bits.

@@ -29,8 +29,10 @@ use engine::{Class, Cx, Element};
 use packet::{Batch, Packet};
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("StoreIPAddress", "1/1", || Box::new(StoreIpAddress::default())).pure().file(file!());
+pub const CLASS: Class = Class::new("StoreIPAddress", "1/1", || Box::new(StoreIpAddress::default()))
+    .pure()
+    .reconfigurable()
+    .file(file!());
 
 #[derive(Clone, Copy)]
 enum Place {

@@ -40,6 +40,7 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .processing("l/l")
         .serial("its rate holds for all packets together")
         .handlers(HANDLERS)
+        .reconfigurable()
         .file(file!())
 }
 

@@ -48,6 +48,8 @@ pub const CLASS: Class = Class::new("RandomSource", "0/1", || Box::new(RandomSou
         Handler::both("burst"),
         Handler::both("active"),
         Handler::both("length"),
+        Handler::both("burstsize"),
+        Handler::both("datasize"),
     ])
     .file(file!());
 
@@ -168,7 +170,7 @@ impl Element for RandomSource {
         Ok(match name {
             "count" => self.count.to_string(),
             "limit" => self.limit.to_string(),
-            "burst" => self.burst.to_string(),
+            "burst" | "burstsize" => self.burst.to_string(),
             "active" => self.active.to_string(),
             _ => self.length.to_string(),
         })
@@ -178,7 +180,7 @@ impl Element for RandomSource {
         match name {
             "reset" => self.count = 0,
             "limit" => self.limit = number(name, value)?,
-            "burst" => self.burst = number::<usize>(name, value)?.max(1),
+            "burst" | "burstsize" => self.burst = number::<usize>(name, value)?.max(1),
             "active" => self.active = boolean(name, value)?,
             _ => self.length = number(name, value)?,
         }

@@ -337,7 +337,10 @@ impl Plan {
             print: was.print.clone(),
             holdings: Holdings::go_on(Heritage::of(was.clone(), &was.blueprint.graph)),
             when_ready: Mutex::default(),
+            warnings: Vec::new(),
             flat: was.flat.clone(),
+            written_configs: Mutex::new(lock(&was.written_configs).clone()),
+            text: was.text.clone(),
             requirements: was.requirements.clone(),
             elements,
         }

@@ -10,6 +10,28 @@ use crate::library;
 use crate::program::Definition;
 use crate::source::Span;
 
+/// What a router of Click's at user level may come with, and this one does: the driver, properties, and groups of elements.
+const BUILT_IN: [&str; 18] = [
+    "userlevel",
+    "linux",
+    "int64",
+    "multithread",
+    "umultithread",
+    "ip6",
+    "ipsec",
+    "analysis",
+    "app",
+    "aqm",
+    "ethernet",
+    "etherswitch",
+    "icmp",
+    "ip",
+    "json",
+    "standard",
+    "tcpudp",
+    "threads",
+];
+
 impl Resolver<'_> {
     /// The place of an argument; of the whole string if line directives were taken out of it.
     fn arg_span(&self, config: &Config, arg: &Arg) -> Span {
@@ -69,6 +91,10 @@ impl Resolver<'_> {
     }
 
     fn requirement(&mut self, kind: &str, value: String, span: Span) {
+        if kind == "package" && !BUILT_IN.contains(&value.as_str()) {
+            let message = format!("package '{value}' is not known, so nothing of it is loaded");
+            self.sink.push(Diagnostic::warning("W0104", message).at(span));
+        }
         self.requirements.push(Requirement { kind: kind.to_string(), value, span });
     }
 

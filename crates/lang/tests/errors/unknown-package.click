@@ -1,0 +1,2 @@
+require(package ip6, package nowhere);
+Idle -> Discard;
