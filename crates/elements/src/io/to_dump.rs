@@ -9,7 +9,8 @@
 //! the element fetches packets itself.
 //!
 //! **Arguments**
-//! * `FILENAME` the file to write; `-` is standard output.
+//! * `FILENAME` the file to write; `-` is standard output. Only its owner may read it (mode 0600), and a symbolic link is not
+//!   followed.
 //! * `SNAPLEN` bytes of each packet to keep at most, default 2000; 0 keeps whole packets.
 //! * `ENCAP` what packets begin with: `ETHER`, `IP`, `SLL`, `SLL2`, `NULL`, `PPP`, `FDDI`, `802_11` ... or a number of the
 //!   tcpdump registry. By default packets of FromDump that still begin as they came have their own link type, and all
@@ -331,6 +332,23 @@ mod tests {
         packet.set_timestamp_ns(time);
         packet.set_anno_u32(anno::EXTRA_LENGTH, extra);
         packet
+    }
+
+    #[test]
+    fn only_the_owner_reads_what_it_writes() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let temp = Temp::new();
+        let (path, link) = (temp.path("out"), temp.path("link"));
+        // What lies there already, for others to read, is made private.
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        Rig::new(&format!("ToDump({path})")).inputs(&[b"a"]).run();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let before = std::fs::read(&path).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let errors = Rig::new(&format!("ToDump({link})")).errors();
+        assert!(errors[0].contains("symbolic link"), "{errors:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), before);
     }
 
     #[test]

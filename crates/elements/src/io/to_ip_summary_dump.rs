@@ -9,7 +9,8 @@
 //! the packets on.
 //!
 //! **Arguments**
-//! * `FILENAME` the file to write; `-` is standard output.
+//! * `FILENAME` the file to write; `-` is standard output. Only its owner may read it (mode 0600), and a symbolic link is not
+//!   followed.
 //! * `FIELDS` columns, separated by spaces; default `timestamp ip_src`. `CONTENTS` is a synonym. A field that a
 //!   packet does not have is a dash. An underscore may be a space (in quotes), and `ip_` may be left out.
 //!
