@@ -91,7 +91,7 @@ impl Session {
     fn admit(&mut self, token: &Token, words: &[String]) {
         match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["AUTH", shown] if token.is(shown) => {
-                self.token = None;
+                (self.token, self.obeyed) = (None, true);
                 self.reply(200, "Authenticated");
             }
             ["QUIT" | "CLOSE", ..] => self.refuse(200, "Goodbye!"),
