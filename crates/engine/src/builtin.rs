@@ -221,7 +221,7 @@ impl Worker {
     fn configure_anew(&mut self, e: u32, text: &str) -> Result<(), HandlerError> {
         let shared = self.shared.clone();
         let (info, graph) = (&shared.elements[e as usize], &shared.blueprint.graph);
-        let names = Names::gather(graph);
+        let names = Names::gather(graph).seen_by(&info.name);
         let element = lang::Element { config: text.trim().to_owned(), ..graph.elements[e as usize].clone() };
         let works =
             |ports: &[(Processing, Vec<(usize, usize)>)]| ports.iter().map(|(p, _)| *p).collect::<Vec<_>>();
