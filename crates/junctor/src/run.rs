@@ -600,8 +600,10 @@ fn finish(args: &Args, form: Form, router: &mut Router) -> u8 {
     }
     if let Some(handler) = &args.exit_handler {
         // Click's status is then -1.
-        let unknown =
-            |why: String| if form == Form::Click { cli::fail(why).max(255) } else { cli::fail(why) };
+        let unknown = |why: String| {
+            let status = cli::fail(why);
+            if form == Form::Click { u8::MAX } else { status }
+        };
         status = match router.read(handler, "") {
             Err(why) => unknown(format!("{handler}: {why}")),
             Ok(value) => exit_status(value.trim()).unwrap_or_else(|| {
