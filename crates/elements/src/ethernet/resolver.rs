@@ -181,7 +181,9 @@ impl<A: Address> Client<A> {
 
     fn warn(&self, cx: &mut Cx<'_>) {
         if self.counts.warned.swap(1, Ordering::Relaxed) == 0 {
-            cx.print(&format!("{}: packet without destination address annotation", cx.name()));
+            let zero = if size_of::<A>() == 4 { "0.0.0.0" } else { "::" };
+            let why = "missing dest IP addr annotation?";
+            cx.print(&format!("{}: would query for {zero}; {why}", cx.declaration()));
         }
     }
 

@@ -367,7 +367,10 @@ mod tests {
         assert_eq!(asked(&run).len(), 3);
         assert_eq!(run.bytes("o2"), [b"a", b"b"]);
         assert_eq!(run.drops("e"), [(Reason::NoNeighbour, 1)]);
-        assert!(run.printed().contains("e: packet without destination address annotation"));
+        assert!(
+            run.printed()
+                .contains("e :: IP6NDSolicitor: would query for ::; missing dest IP addr annotation?")
+        );
         assert_eq!((run.read("e.count"), run.read("e.drops")), ("0".into(), "1".into()));
         // Four packets for three places: the oldest goes.
         run.give("i", [b"a", b"b", b"c", b"d"].map(|text| to(FAR, text)).into());
