@@ -183,6 +183,7 @@ on_rig! {
     af_xdp_completes_checksums => check("AF_XDP", &[]);
     af_xdp_completes_checksums_behind_a_tag => check("AF_XDP", &ONE);
     af_xdp_completes_checksums_behind_two_tags => check("AF_XDP", &TWO);
+    generic_af_xdp_completes_checksums => check("AF_XDP_GENERIC", &[]);
     af_packet_completes_checksums => check("AF_PACKET", &[]);
     af_packet_completes_checksums_behind_a_tag => check("AF_PACKET", &ONE);
     af_packet_completes_checksums_behind_two_tags => check("AF_PACKET", &TWO);

@@ -61,6 +61,20 @@ fn check_transfers(method: &str) {
     dut.stop();
 }
 
+/// TCP and UDP between hosts on whose interfaces nobody has changed a setting.
+fn check_untouched(method: &str) {
+    let rig = Rig::new(Cable { untouched: true, ..Cable::default() }).unwrap();
+    rig.address_hosts().unwrap();
+    let dut = Dut::router(&rig, method, &[], &[]);
+    assert!(iperf(&rig.b, &rig.a, "10.0.2.2", "") > 1e6);
+    assert!(iperf(&rig.b, &rig.a, "10.0.2.2", "-u -b 5M") > 1e6);
+    for input in ["in0", "in1"] {
+        let completed: u64 = dut.ctl(&[&format!("{input}.checksums_completed")]).trim().parse().unwrap();
+        assert!(completed > 0, "{input}");
+    }
+    dut.stop();
+}
+
 fn check_jumbo(method: &str) {
     let rig = rig(9000, 9000);
     let dut = Dut::router(&rig, method, &[], &[]);
@@ -108,6 +122,7 @@ fn check_nobody(method: &str) {
 on_rig! {
     hosts_reach_each_other needs ["ping", "traceroute"] => check_reach;
     transfers_pass needs ["iperf3"] => check_transfers;
+    untouched_hosts_are_served needs ["iperf3"] => check_untouched;
     jumbo_frames_pass needs ["ping", "iperf3"] => check_jumbo;
     narrow_networks_get_pieces_or_errors needs ["ping", "iperf3"] => check_narrow;
     nobody_there_is_told needs ["ping", "tcpdump"] => check_nobody;
