@@ -2,8 +2,10 @@
 //! What several elements need: annotation arguments, sending packets of one batch to several outputs, token buckets,
 //! values written to handlers, lines to print, times as Click prints them.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -63,7 +65,7 @@ impl<const N: usize> FromArg for Anno<N> {
             return Err(format!("it must be one of {N} bytes"));
         }
         match usize::try_from(at) {
-            Ok(at) if at + N <= ANNO_SIZE => Ok(Anno(at)),
+            Ok(at) if at <= ANNO_SIZE - N => Ok(Anno(at)),
             _ => Err(format!("its {N} bytes must lie within {ANNO_SIZE}")),
         }
     }
@@ -436,6 +438,21 @@ impl Filled {
 pub fn number<T: TryFrom<i128>>(name: &str, value: &str) -> Result<T, HandlerError> {
     let number = parse_integer(value.trim()).and_then(|n| T::try_from(n).ok());
     number.ok_or_else(|| HandlerError::bad_value(name, value, "a whole number in range"))
+}
+
+/// Reads a handler's value as a number of type `T` among those that are allowed.
+///
+/// # Errors
+/// When it is none, or not one of them.
+pub fn number_in<T>(name: &str, value: &str, allowed: RangeInclusive<T>) -> Result<T, HandlerError>
+where
+    T: TryFrom<i128> + PartialOrd + Display,
+{
+    let number = parse_integer(value.trim()).and_then(|n| T::try_from(n).ok());
+    number.filter(|n| allowed.contains(n)).ok_or_else(|| {
+        let (low, high) = allowed.into_inner();
+        HandlerError::bad_value(name, value, &format!("a whole number between {low} and {high}"))
+    })
 }
 
 /// Reads a handler's value as true or false.

@@ -14,6 +14,9 @@
 //! An argument is given by keyword when its first word is in capitals and another word follows. A positional
 //! argument may always be given by its keyword instead.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use lang::{Diagnostic, config};
 
 use crate::element::Class;
@@ -143,6 +146,64 @@ impl<'a> Args<'a> {
                 T::default()
             }
         }
+    }
+
+    /// As [`positional`](Args::positional), with the values that are allowed. Outside them there is an error, and the default stands.
+    pub fn positional_in<T: FromArg + PartialOrd + Display>(
+        &mut self,
+        name: &'static str,
+        default: T,
+        allowed: RangeInclusive<T>,
+    ) -> T {
+        let given = self.positional_opt(name);
+        self.allow(name, given, allowed).unwrap_or(default)
+    }
+
+    /// As [`keyword`](Args::keyword), with the values that are allowed. Outside them there is an error, and the default stands.
+    pub fn keyword_in<T: FromArg + PartialOrd + Display>(
+        &mut self,
+        name: &'static str,
+        default: T,
+        allowed: RangeInclusive<T>,
+    ) -> T {
+        let given = self.keyword_opt(name);
+        self.allow(name, given, allowed).unwrap_or(default)
+    }
+
+    /// As [`required`](Args::required), with the values that are allowed. Outside them there is an error, and the lowest stands.
+    pub fn required_in<T: FromArg + Default + PartialOrd + Display + Copy>(
+        &mut self,
+        name: &'static str,
+        allowed: RangeInclusive<T>,
+    ) -> T {
+        let before = self.errors.len();
+        let given: T = self.required(name);
+        if self.errors.len() > before {
+            return *allowed.start();
+        }
+        let lowest = *allowed.start();
+        self.allow(name, Some(given), allowed).unwrap_or(lowest)
+    }
+
+    /// The value if it is allowed; else an error that says which are.
+    pub fn allow<T: PartialOrd + Display>(
+        &mut self,
+        name: &str,
+        given: Option<T>,
+        allowed: RangeInclusive<T>,
+    ) -> Option<T> {
+        let value = given?;
+        if allowed.contains(&value) {
+            return Some(value);
+        }
+        let (low, high) = allowed.into_inner();
+        self.errors.push(format!("{name} must lie between {low} and {high}, not {value}"));
+        None
+    }
+
+    /// The names of the arguments that the element has asked for so far.
+    pub fn asked(&self) -> &[&'static str] {
+        &self.asked
     }
 
     /// All arguments by keyword `name`, for keywords that may be repeated.

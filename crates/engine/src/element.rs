@@ -64,6 +64,9 @@ pub struct Class {
     pub reconfigurable: bool,
     /// Its elements make others of packets that they hold, and end those: fragments that they put together.
     pub consumes: bool,
+    /// Whatever is pushed into its elements leaves by every output that its flow code names, whatever the packet and the configuration:
+    /// none of it is ended, kept or sent another way.
+    pub forwards: bool,
     /// Makes an unconfigured instance.
     pub make: fn() -> Box<dyn Element>,
     /// The file that implements the class and holds its manual: `file!()`.
@@ -84,6 +87,7 @@ impl Class {
             pure: false,
             reconfigurable: false,
             consumes: false,
+            forwards: false,
             make,
             file: "",
         }
@@ -131,6 +135,13 @@ impl Class {
     /// Says that its elements make others of packets that they hold, and end those, so that who follows one sees them by themselves.
     pub const fn consumes(mut self) -> Class {
         self.consumes = true;
+        self
+    }
+
+    /// Says that whatever is pushed into its elements leaves by every output that the flow code names, so that a circle of such elements
+    /// is known to turn for ever.
+    pub const fn forwards(mut self) -> Class {
+        self.forwards = true;
         self
     }
 

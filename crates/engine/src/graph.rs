@@ -7,6 +7,8 @@ use lang::{Diagnostic, Graph};
 use crate::element::{Class, Registry};
 use crate::ports::{PortCounts, Processing, flows, processing};
 
+mod circles;
+
 /// One end of a connection: element and port.
 pub(crate) type End = (usize, usize);
 
@@ -44,6 +46,9 @@ pub(crate) fn check(graph: &Graph, registry: &Registry) -> Result<Checked, Vec<D
     resolve(graph, &mut checked, &mut errors);
     if errors.is_empty() {
         check_connected(graph, &checked, &mut errors);
+    }
+    if errors.is_empty() {
+        circles::check(graph, &checked, &mut errors);
     }
     if errors.is_empty() { Ok(checked) } else { Err(errors) }
 }

@@ -65,7 +65,7 @@ pub use handler::{Access, Handler, HandlerError, Merge, glob_match};
 pub use homes::Home;
 pub use locks::{LockUse, PlannedLock, When};
 pub use plan::{Mode, Place};
-pub use planned::{Planned, Queues};
+pub use planned::{Planned, Queues, trial};
 pub use ports::Processing;
 pub use rehearsal::Rehearsed;
 pub use remote::{Control, Gone, Reconfigure};

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use lang::{Diagnostic, Graph};
 use packet::port::{Device, Error, Info, Provider, RxQueue, Spec, TxQueue};
 
+use crate::args::Names;
 use crate::build::{Opening, hows, open_all};
-use crate::element::{Class, Sharing};
+use crate::element::{Class, Registry, Sharing};
 use crate::homes;
 use crate::locks::{self, PlannedLock};
-use crate::plan::{self, Place};
+use crate::plan::{self, Mode, Place};
 use crate::ports::Processing;
-use crate::router::Check;
+use crate::router::{self, Check};
 use crate::swap::Holdings;
 
 /// Tells how many receive and transmit queues the device of a [`Spec`] will have.
@@ -44,12 +45,54 @@ impl Check {
     /// # Errors
     /// What elements find wrong when they are asked for their tasks.
     pub fn plan(
-        mut self,
+        self,
         graph: &Graph,
         workers: usize,
         queues: Box<Queues>,
     ) -> Result<Vec<Planned>, Vec<Diagnostic>> {
-        let workers = workers.max(1);
+        let (places, planned) = self.place(graph, workers.max(1), queues)?;
+        let Check { checked, primaries, .. } = &planned;
+        let hows = hows(checked, primaries);
+        let mut all: Vec<Planned> = places
+            .into_iter()
+            .enumerate()
+            .map(|(e, place)| {
+                let class = checked.classes[e];
+                let ports = checked.outputs[e].iter();
+                Planned {
+                    class,
+                    sharing: hows[e].sharing,
+                    why_one: primaries[e].one_order().unwrap_or(class.why_one),
+                    place,
+                    outputs: ports.map(|p| (p.processing, p.peers.clone())).collect(),
+                    reached_from: Vec::new(),
+                    locks: Vec::new(),
+                }
+            })
+            .collect();
+        for task in 0..all.len() {
+            let homes = all[task].place.tasks.clone();
+            if homes.is_empty() {
+                continue;
+            }
+            for reached in plan::reached(checked, task) {
+                all[reached].reached_from.extend(homes.iter().map(|w| (task, *w)));
+            }
+        }
+        let locks = all.iter().zip(primaries);
+        let locks = locks.map(|(p, primary)| locks::of(&**primary, &p.place, p.why_one)).collect();
+        let names: Vec<&str> = graph.elements.iter().map(|e| e.name.as_str()).collect();
+        locks::join(&mut all, &names, locks);
+        Ok(all)
+    }
+
+    /// Asks all elements for their tasks and places them.
+    fn place(
+        mut self,
+        graph: &Graph,
+        workers: usize,
+        queues: Box<Queues>,
+    ) -> Result<(Vec<Place>, Check), Vec<Diagnostic>> {
         let provider = MadeUp(queues.into());
         let opening = Opening {
             provider: &provider,
@@ -62,35 +105,35 @@ impl Check {
         let hows = hows(&self.checked, &self.primaries);
         let homes = homes::gather(graph, &self.primaries, &tasks, workers)?;
         let places = plan::plan(&self.checked, &tasks, &homes, &hows, workers);
-        let mut all: Vec<Planned> = places
-            .into_iter()
-            .enumerate()
-            .map(|(e, place)| {
-                let class = self.checked.classes[e];
-                let ports = self.checked.outputs[e].iter();
-                Planned {
-                    class,
-                    sharing: hows[e].sharing,
-                    why_one: self.primaries[e].one_order().unwrap_or(class.why_one),
-                    place,
-                    outputs: ports.map(|p| (p.processing, p.peers.clone())).collect(),
-                    reached_from: Vec::new(),
-                    locks: Vec::new(),
-                }
-            })
-            .collect();
-        for task in 0..all.len() {
-            let homes = all[task].place.tasks.clone();
-            for reached in plan::reached(&self.checked, task) {
-                all[reached].reached_from.extend(homes.iter().map(|w| (task, *w)));
-            }
-        }
-        let locks = all.iter().zip(&self.primaries);
-        let locks = locks.map(|(p, primary)| locks::of(&**primary, &p.place, p.why_one)).collect();
-        let names: Vec<&str> = graph.elements.iter().map(|e| e.name.as_str()).collect();
-        locks::join(&mut all, &names, locks);
-        Ok(all)
+        Ok((places, self))
     }
+}
+
+/// Goes through all that building a router asks of elements before anything is opened: arguments, tasks, placement, and an
+/// instance for each worker. For a process of its own, which finds out what that costs.
+///
+/// # Errors
+/// All that is wrong.
+pub fn trial(
+    graph: &Graph,
+    registry: &Registry,
+    workers: usize,
+    queues: Box<Queues>,
+) -> Result<(), Vec<Diagnostic>> {
+    let check = router::check(graph, registry)?;
+    let rcu = sync::rcu::Domain::default();
+    let names = Names::gather(graph);
+    let (places, check) = check.place(graph, workers.max(1), queues)?;
+    let mut errors = Vec::new();
+    let mut instances = Vec::new();
+    for (e, (place, primary)) in places.iter().zip(&check.primaries).enumerate() {
+        for _ in 1..place.instances() {
+            let shared = if place.mode == Mode::PerCore { None } else { primary.share() };
+            let further = || router::configured(graph, &check.checked, &names, &rcu, e, &mut errors);
+            instances.push(shared.unwrap_or_else(further));
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
 /// Devices that exist only to be counted.

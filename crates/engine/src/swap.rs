@@ -18,6 +18,7 @@
 //! their counters are added, [`Element::take_state`] moves what they hold, device queues go through a [`Depot`]. Packets
 //! that find no successor are dropped and counted as `hot-swap`. Each worker gets its new self and goes on.
 
+mod binds;
 mod exchange;
 mod holdings;
 #[cfg(test)]

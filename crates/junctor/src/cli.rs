@@ -11,7 +11,7 @@ use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     affinity, apply, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib, init,
-    lab, parallelize, plan, profile, run, test, top, trace,
+    lab, parallelize, plan, profile, run, test, top, trace, trial,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -48,6 +48,8 @@ enum Command {
     Test(Box<test::Args>),
     Top(top::Args),
     Trace(trace::Args),
+    #[command(hide = true)]
+    Trial(trial::Args),
     /// Print a shell completion script.
     #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
     Completions {
@@ -91,6 +93,7 @@ pub(crate) fn main() -> u8 {
         Command::Test(args) => test::main(&args),
         Command::Top(args) => top::main(&args),
         Command::Trace(args) => trace::main(&args),
+        Command::Trial(args) => trial::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "junctor", &mut script);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loading configurations from a file, standard input or the command line, and reporting what is wrong with them.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use lang::{Diagnostic, Graph, SourceMap};
@@ -88,19 +88,24 @@ impl Source {
         let parsed = match (&self.expression, files.first()) {
             (Some(text), _) => lang::load_str("config", text, &options),
             (None, Some(path)) if *path != "-" => lang::load_file(path, &options),
-            _ => {
-                let mut text = Vec::new();
-                std::io::stdin().read_to_end(&mut text).map_err(|e| format!("standard input: {e}"))?;
-                lang::load_bytes("<stdin>", &text, &options)
-            }
+            _ => match lang::read_text_of("<stdin>", std::io::stdin().lock()) {
+                Ok(text) => lang::load_bytes("<stdin>", &text, &options),
+                Err(why) => lang::failed("<stdin>", *why),
+            },
         };
-        let loaded = Loaded { sources: parsed.sources, graph: parsed.graph, diagnostics: parsed.diagnostics };
+        let loaded = Loaded::from(parsed);
         let text = loaded.text();
         let given = self.sort().1.into_iter().chain(self.set.iter().filter_map(|word| assignment(word)));
         for (name, _) in given.filter(|(name, _)| !uses(&text, name)) {
             errln!("warning: the configuration has no variable ${name}, so {name}=... changes nothing");
         }
         Ok(loaded)
+    }
+}
+
+impl From<lang::Parsed> for Loaded {
+    fn from(parsed: lang::Parsed) -> Loaded {
+        Loaded { sources: parsed.sources, graph: parsed.graph, diagnostics: parsed.diagnostics }
     }
 }
 

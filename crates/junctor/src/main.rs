@@ -44,6 +44,7 @@ mod run;
 mod test;
 mod top;
 mod trace;
+mod trial;
 
 #[global_allocator]
 static HEAP: sync::heap::LineHeap = sync::heap::LineHeap;

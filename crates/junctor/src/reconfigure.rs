@@ -2,6 +2,7 @@
 //! Another configuration for a running router: from a text (`hotconfig`, `junctor apply`) or from its file (SIGHUP), and the
 //! way back to the one before.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use crate::observe::OBSERVE;
 use crate::observe::session::Observers;
 use crate::profile::live::{Live, RECORDING};
 use crate::run::Args;
+use crate::trial;
 
 /// Puts diagnostics into words.
 type Render = fn(&[lang::Diagnostic], &lang::SourceMap) -> String;
@@ -69,9 +71,21 @@ impl Keeper {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Reads a configuration that has survived a trial.
+    fn load_data(&self, name: &str, path: Option<&Path>, data: &[u8]) -> Result<Loaded, String> {
+        let source = &self.args.source;
+        trial::of(name, path, data, source, self.control.shared().workers())?;
+        Ok(lang::load_data(name, path, data, &source.options()?).into())
+    }
+
     fn load_text(&self, name: &str, text: &str) -> Result<Loaded, String> {
-        let parsed = lang::load_str(name, text, &self.args.source.options()?);
-        Ok(Loaded { sources: parsed.sources, graph: parsed.graph, diagnostics: parsed.diagnostics })
+        self.load_data(name, None, text.as_bytes())
+    }
+
+    fn load_file(&self) -> Result<Loaded, String> {
+        let path = Path::new(self.args.source.path().ok_or("the configuration is no file")?);
+        let data = lang::read_file(path).map_err(|why| as_compiler(&[*why], &lang::SourceMap::new()))?;
+        self.load_data(&path.display().to_string(), Some(path), &data)
     }
 
     /// The graph of what was loaded, with what the command line adds to it.
@@ -122,7 +136,7 @@ impl Keeper {
 
     /// Reads the configuration's file anew and swaps it in, and says what came of it.
     pub(crate) fn by_file(&self) {
-        let loaded = self.args.source.load();
+        let loaded = self.load_file();
         match loaded.and_then(|loaded| self.install(loaded, as_compiler, || (), |_| ())) {
             Ok(swapped) => errln!("junctor: new configuration: {swapped}"),
             Err(why) => errln!("{}\njunctor: the old configuration goes on", why.trim_end()),

@@ -160,6 +160,30 @@ fn sighup_reads_the_file_anew() {
     assert!(router.has_said("new configuration: 3 elements kept"));
 }
 
+/// What would end a process, or never end, ends another one than the router's.
+#[test]
+fn what_endangers_the_router_is_tried_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("router.click");
+    std::fs::write(&file, FIRST).unwrap();
+    let router = Running::start(dir.path(), &["-R", file.to_str().unwrap()]);
+    wait_for("five packets", || router.read("c.count") == "5");
+    let (_, why, status) = router.ask("ctl", &["hotconfig", "Bridge(PORTS 18446744073709551615);"]);
+    assert!(status != 0 && why.contains("PORTS must lie between 1 and"), "{why}");
+    let wide = "Idle -> Queue(99999999999999999) -> Discard;";
+    let (_, why, status) = router.ask("ctl", &["hotconfig", wide]);
+    assert!(status != 0 && why.contains("CAPACITY must lie between"), "{why}");
+    // Many that are allowed each: 512 rings of 128 MiB.
+    let much = "Idle -> Queue(16777216) -> Discard;\n".repeat(512);
+    std::fs::write(&file, &much).unwrap();
+    let pid = router.child.id().to_string();
+    assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    wait_for("a refusal", || router.has_said("would endanger the router"));
+    assert!(router.has_said("the old configuration goes on") && router.read("c.count") == "5");
+    assert_eq!(router.ask("ctl", &["hotconfig", SECOND]).2, 0);
+    wait_for("eight packets", || router.read("c.count") == "8");
+}
+
 #[test]
 fn a_script_swaps_on_simulated_time() {
     // No comma in the new text: the script's instructions end there.

@@ -25,6 +25,7 @@
 //! messages all have limits.
 #![forbid(unsafe_code)]
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 mod archive;
@@ -97,23 +98,69 @@ impl Parsed {
 pub fn load_file(path: impl AsRef<Path>, options: &Options) -> Parsed {
     let path = path.as_ref();
     let name = path.display().to_string();
-    match std::fs::read(path) {
-        Ok(data) => load(&name, Some(path), &data, options),
-        Err(error) => {
-            let help = match error.kind() {
-                std::io::ErrorKind::NotFound => "check the path",
-                std::io::ErrorKind::PermissionDenied => "make the file readable for this user",
-                _ => "the configuration must be a readable file",
-            };
-            failed(&name, Diagnostic::error("E0601", format!("{name}: {error}")).help(help))
-        }
+    match read_file(path) {
+        Ok(data) => load_data(&name, Some(path), &data, options),
+        Err(error) => failed(&name, *error),
     }
+}
+
+/// The largest text or archive that is taken for a configuration. It holds a million routes several times over.
+pub const MOST_BYTES: u64 = 256 << 20;
+
+/// Reads all of a configuration's text, up to [`MOST_BYTES`].
+///
+/// # Errors
+/// It cannot be read, or is larger.
+pub fn read_text_of(name: &str, input: impl std::io::Read) -> Result<Vec<u8>, Box<Diagnostic>> {
+    let mut data = Vec::new();
+    input.take(MOST_BYTES + 1).read_to_end(&mut data).map_err(|error| unreadable(name, &error))?;
+    if data.len() as u64 > MOST_BYTES {
+        let message =
+            format!("{name}: larger than {} MiB, the most that a configuration may have", MOST_BYTES >> 20);
+        return Err(Box::new(
+            Diagnostic::error("E0601", message)
+                .help("elements such as LookupIPRoute read long tables with FILE"),
+        ));
+    }
+    Ok(data)
+}
+
+/// Reads a configuration's file: a regular one, or a pipe, whose writer must have come.
+///
+/// # Errors
+/// As for [`read_text_of`], or what it is cannot hold a configuration.
+pub fn read_file(path: &Path) -> Result<Vec<u8>, Box<Diagnostic>> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let name = path.display().to_string();
+    let about = std::fs::metadata(path).map_err(|error| unreadable(&name, &error))?;
+    let kind = about.file_type();
+    let wrong = match () {
+        () if kind.is_dir() => Some("a directory"),
+        () if kind.is_block_device() => Some("a block device"),
+        () if kind.is_socket() => Some("a socket"),
+        () => None,
+    };
+    if let Some(wrong) = wrong {
+        let message = format!("{name}: it is {wrong}, not a file with a configuration");
+        return Err(Box::new(Diagnostic::error("E0601", message).help("check the path")));
+    }
+    let file = std::fs::File::open(path).map_err(|error| unreadable(&name, &error))?;
+    read_text_of(&name, file)
+}
+
+fn unreadable(name: &str, error: &std::io::Error) -> Box<Diagnostic> {
+    let help = match error.kind() {
+        std::io::ErrorKind::NotFound => "check the path",
+        std::io::ErrorKind::PermissionDenied => "make the file readable for this user",
+        _ => "the configuration must be a readable file",
+    };
+    Box::new(Diagnostic::error("E0601", format!("{name}: {error}")).help(help))
 }
 
 /// Reads a configuration from bytes, as from standard input: text, or an archive as for [`load_file`].
 #[must_use]
 pub fn load_bytes(name: &str, data: &[u8], options: &Options) -> Parsed {
-    load(name, None, data, options)
+    load_data(name, None, data, options)
 }
 
 /// Reads a configuration from a text.
@@ -122,13 +169,17 @@ pub fn load_str(name: &str, text: &str, options: &Options) -> Parsed {
     read_text(name, None, text, options, Sink::default())
 }
 
-fn failed(name: &str, diagnostic: Diagnostic) -> Parsed {
+/// What came of a configuration that could not be read.
+#[must_use]
+pub fn failed(name: &str, diagnostic: Diagnostic) -> Parsed {
     let mut sources = SourceMap::new();
     sources.add(name, "");
     Parsed { sources, graph: None, diagnostics: vec![diagnostic] }
 }
 
-fn load(name: &str, path: Option<&Path>, data: &[u8], options: &Options) -> Parsed {
+/// Reads a configuration from bytes that somebody has read from `path`, if there is one.
+#[must_use]
+pub fn load_data(name: &str, path: Option<&Path>, data: &[u8], options: &Options) -> Parsed {
     let mut members = Vec::new();
     let mut text = data;
     if archive::is_archive(data) {

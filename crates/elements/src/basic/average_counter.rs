@@ -43,6 +43,7 @@ pub const CLASS: Class = Class::new("AverageCounter", "1/1", || Box::new(Average
         Handler::sum("byte_rate"),
         Handler::write("reset"),
     ])
+    .forwards()
     .file(file!());
 
 #[derive(Clone, Default)]

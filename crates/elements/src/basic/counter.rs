@@ -50,6 +50,7 @@ pub const CLASS: Class = Class::new("Counter", "1/1", || Box::new(Counter::defau
         Handler::both("count_call"),
         Handler::write("byte_count_call"),
     ])
+    .forwards()
     .file(file!());
 
 #[derive(Clone, Default)]

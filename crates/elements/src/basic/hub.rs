@@ -21,8 +21,12 @@ use engine::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("Hub", "1-/=", || Box::new(Hub)).processing("h/h").flow("#/[^#]").pure().file(file!());
+pub const CLASS: Class = Class::new("Hub", "1-/=", || Box::new(Hub))
+    .processing("h/h")
+    .flow("#/[^#]")
+    .pure()
+    .forwards()
+    .file(file!());
 
 struct Hub;
 

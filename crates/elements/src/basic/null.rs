@@ -19,13 +19,13 @@ use engine::args::Args;
 use engine::{Class, Element};
 
 /// The descriptor.
-pub const NULL: Class = Class::new("Null", "1/1", || Box::new(Null)).pure().file(file!());
+pub const NULL: Class = Class::new("Null", "1/1", || Box::new(Null)).pure().forwards().file(file!());
 /// The descriptor of the element with push ports.
 pub const PUSH_NULL: Class =
-    Class::new("PushNull", "1/1", || Box::new(Null)).processing("h/h").pure().file(file!());
+    Class::new("PushNull", "1/1", || Box::new(Null)).processing("h/h").pure().forwards().file(file!());
 /// The descriptor of the element with pull ports.
 pub const PULL_NULL: Class =
-    Class::new("PullNull", "1/1", || Box::new(Null)).processing("l/l").pure().file(file!());
+    Class::new("PullNull", "1/1", || Box::new(Null)).processing("l/l").pure().forwards().file(file!());
 
 struct Null;
 

@@ -35,6 +35,7 @@ pub const CLASS: Class = Class::new("Paint", "1/1", || Box::new(Paint::default()
     .handlers(&[Handler::both("color")])
     .pure()
     .reconfigurable()
+    .forwards()
     .file(file!());
 
 #[derive(Default)]

@@ -38,6 +38,7 @@ use crate::tools::{boolean, seconds};
 /// The descriptor.
 pub const CLASS: Class = Class::new("Print", "1/1", || Box::new(Print::default()))
     .handlers(&[Handler::both("active")])
+    .forwards()
     .file(file!());
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

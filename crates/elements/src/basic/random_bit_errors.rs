@@ -33,6 +33,7 @@ use crate::tools::{Probability, boolean, value};
 pub const CLASS: Class = Class::new("RandomBitErrors", "1/1", || Box::new(RandomBitErrors::default()))
     .handlers(&[Handler::both("p_bit_error"), Handler::both("error_kind"), Handler::both("active")])
     .reconfigurable()
+    .forwards()
     .file(file!());
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

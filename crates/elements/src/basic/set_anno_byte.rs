@@ -35,6 +35,7 @@ pub const CLASS: Class = Class::new("SetAnnoByte", "1/1", || Box::new(SetAnnoByt
     .handlers(&[Handler::read("anno"), Handler::read("offset"), Handler::both("value")])
     .pure()
     .reconfigurable()
+    .forwards()
     .file(file!());
 
 #[derive(Default)]

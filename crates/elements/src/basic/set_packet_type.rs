@@ -26,7 +26,7 @@ use packet::{Batch, PacketType};
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("SetPacketType", "1/1", || Box::new(SetPacketType::default())).pure().file(file!());
+    Class::new("SetPacketType", "1/1", || Box::new(SetPacketType::default())).pure().forwards().file(file!());
 
 #[derive(Default)]
 struct SetPacketType {

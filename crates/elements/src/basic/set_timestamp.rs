@@ -30,7 +30,7 @@ use packet::{Batch, anno};
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("SetTimestamp", "1/1", || Box::new(SetTimestamp::default())).pure().file(file!());
+    Class::new("SetTimestamp", "1/1", || Box::new(SetTimestamp::default())).pure().forwards().file(file!());
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Action {

@@ -24,7 +24,8 @@ use engine::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("Tee", "1/1-", || Box::new(Tee)).processing("h/h").pure().file(file!());
+pub const CLASS: Class =
+    Class::new("Tee", "1/1-", || Box::new(Tee)).processing("h/h").pure().forwards().file(file!());
 
 struct Tee;
 

@@ -35,6 +35,7 @@ pub const CLASS: Class = Class::new("Truncate", "1/1", || Box::new(Truncate::def
     .handlers(&[Handler::both("nbytes")])
     .pure()
     .reconfigurable()
+    .forwards()
     .file(file!());
 
 #[derive(Default)]

@@ -10,8 +10,8 @@
 //! **Ports:** 1 input, 1 output, agnostic.
 //!
 //! **Arguments**
-//! * `STEPS` steps for each packet.
-//! * `BYTE_STEPS` steps more for each of its bytes, as encryption would take; default 0.
+//! * `STEPS` steps for each packet, at most 200000000.
+//! * `BYTE_STEPS` steps more for each of its bytes, as encryption would take, at most 100000; default 0.
 //!
 //! **Drops:** none.
 //!
@@ -31,15 +31,20 @@ use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError};
 use packet::Batch;
 
-use crate::tools::number;
+use crate::tools::number_in;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Work", "1/1", || Box::new(Work::default()))
     .handlers(&[Handler::both("steps"), Handler::both("byte_steps"), Handler::sum("digest")])
+    .forwards()
     .file(file!());
 
 /// A multiplier whose powers do not repeat soon (Steele and Vigna, "Computationally easy, spectrally good multipliers", 2022).
 const MULTIPLIER: u64 = 0xd134_2543_de82_ef95;
+
+/// A third of a second for each packet.
+const MAX_STEPS: u32 = 200_000_000;
+const MAX_BYTE_STEPS: u32 = 100_000;
 
 #[derive(Clone, Default)]
 struct Work {
@@ -62,8 +67,8 @@ fn work(bytes: &[u8], steps: u64) -> u64 {
 
 impl Element for Work {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.steps = args.required("STEPS");
-        self.byte_steps = args.positional("BYTE_STEPS", 0);
+        self.steps = args.required_in("STEPS", 0..=MAX_STEPS);
+        self.byte_steps = args.positional_in("BYTE_STEPS", 0, 0..=MAX_BYTE_STEPS);
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {
@@ -89,10 +94,9 @@ impl Element for Work {
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let steps = number(name, value)?;
         match name {
-            "steps" => self.steps = steps,
-            _ => self.byte_steps = steps,
+            "steps" => self.steps = number_in(name, value, 0..=MAX_STEPS)?,
+            _ => self.byte_steps = number_in(name, value, 0..=MAX_BYTE_STEPS)?,
         }
         Ok(())
     }

@@ -243,8 +243,8 @@ impl Bridge {
         if described.is_some_and(|n| n != count) {
             args.error(format!("{} ports are described, but there are {count}", ports.len()));
         }
-        if count > MAX_PORTS {
-            args.error(format!("more than {MAX_PORTS} ports"));
+        if args.allow("PORTS", Some(count), 1..=MAX_PORTS).is_none() {
+            return (1, false, vec![Port::default()]);
         }
         if args.ninputs > count + 1 || args.noutputs > count + 2 {
             let (ins, outs) = (args.ninputs, args.noutputs);

@@ -23,6 +23,8 @@ use crate::tools::nanos;
 
 /// Jumps without a pause after which a script is taken to loop for ever.
 const MAX_JUMPS: u32 = 1000;
+/// Bytes that variables and handlers may bring into one text, so that one that is set to itself twice ends somewhere.
+const MOST_TEXT: usize = 1 << 20;
 /// Scripts that call scripts that call scripts ... this deep at most.
 const MAX_DEPTH: u32 = 50;
 /// The status of a write that failed, for `$?`: what Click's handlers return for an error (EINVAL) or, where there is
@@ -512,10 +514,23 @@ impl<'a, 'c> Runner<'a, 'c> {
     }
 
     fn substitute(&mut self, text: &str, quote_all: bool) -> String {
-        lang::substitute(text, quote_all, &mut |what| match what {
-            Lookup::Variable(name) => self.lookup(name),
-            Lookup::Call(call) => self.substituted_call(call),
-        })
+        let mut room = Some(MOST_TEXT);
+        let result = lang::substitute(text, quote_all, &mut |what| {
+            // Values that find no room are not even asked for: a text may name them a million times.
+            let left = room?;
+            let value = match what {
+                Lookup::Variable(name) => self.lookup(name),
+                Lookup::Call(call) => self.substituted_call(call),
+            }?;
+            room = left.checked_sub(value.len());
+            room.map(|_| value)
+        });
+        if room.is_none() {
+            self.error(format!(
+                "the values of variables and handlers in one text are longer than {MOST_TEXT} bytes"
+            ));
+        }
+        result
     }
 
     /// A call in a text: one that fails is worth nothing, but one of no handler stays as it is.

@@ -46,6 +46,7 @@ use crate::tools::{Lines, boolean, seconds};
 pub const CLASS: Class = Class::new("ARPPrint", "1/1", || Box::new(ArpPrint::default()))
     .sharing(Sharing::Shared)
     .handlers(&[Handler::both("active").everywhere()])
+    .forwards()
     .file(file!());
 
 /// Trailer encapsulation (RFC 893), announced by ARP in its time.

@@ -37,6 +37,7 @@ const fn class(name: &'static str) -> Class {
         .handlers(HANDLERS)
         .pure()
         .reconfigurable()
+        .forwards()
         .file(file!())
 }
 

@@ -123,6 +123,7 @@ impl Element for InfiniteSource {
         self.pushes = !args.output_is_pull(0);
         if self.length.is_some_and(|l| l > 65535) {
             args.error("LENGTH must be at most 65535 bytes");
+            self.length = None;
         }
         self.set_content();
     }

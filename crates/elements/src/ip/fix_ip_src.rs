@@ -34,6 +34,7 @@ pub const CLASS: Class =
     Class::new("FixIPSrc", "1/1", || Box::new(FixIpSrc { address: Ipv4Addr::UNSPECIFIED }))
         .pure()
         .reconfigurable()
+        .forwards()
         .file(file!());
 
 pub(crate) struct FixIpSrc {

@@ -30,7 +30,7 @@ use crate::tools::Anno;
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("GetIPAddress", "1/1", || Box::new(GetIpAddress::default())).pure().file(file!());
+    Class::new("GetIPAddress", "1/1", || Box::new(GetIpAddress::default())).pure().forwards().file(file!());
 
 #[derive(Default)]
 pub(crate) struct GetIpAddress {

@@ -27,7 +27,7 @@ use packet::{Batch, Packet};
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("IPMirror", "1/1", || Box::new(IpMirror { annotate: true })).pure().file(file!());
+    Class::new("IPMirror", "1/1", || Box::new(IpMirror { annotate: true })).pure().forwards().file(file!());
 
 struct IpMirror {
     annotate: bool,

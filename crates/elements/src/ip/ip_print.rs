@@ -47,6 +47,7 @@ use crate::tools::{Lines, boolean, seconds};
 pub const CLASS: Class = Class::new("IPPrint", "1/1", || Box::new(IpPrint::default()))
     .sharing(engine::Sharing::Shared)
     .handlers(&[Handler::both("active").everywhere()])
+    .forwards()
     .file(file!());
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

@@ -38,6 +38,7 @@ pub const CLASS: Class = Class::new("SetIPAddress", "1/1", || Box::new(SetIpAddr
     .handlers(&[Handler::both("addr")])
     .pure()
     .reconfigurable()
+    .forwards()
     .file(file!());
 
 #[derive(Default)]

@@ -37,12 +37,14 @@ pub const DSCP: Class = Class::new("SetIPDSCP", "1/1", || Box::new(SetTos { keep
     .handlers(&[Handler::both("dscp")])
     .pure()
     .reconfigurable()
+    .forwards()
     .file(file!());
 
 /// The descriptor of the element that sets the congestion bits.
 pub const ECN: Class = Class::new("SetIPECN", "1/1", || Box::new(SetTos { keep: 0xfc, set: 0 }))
     .handlers(&[Handler::both("ecn")])
     .pure()
+    .forwards()
     .file(file!());
 
 /// Sets some bits of the type-of-service byte.

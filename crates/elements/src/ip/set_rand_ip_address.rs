@@ -35,6 +35,7 @@ use wire::Prefix4;
 /// The descriptor.
 pub const CLASS: Class = Class::new("SetRandIPAddress", "1/1", || Box::new(SetRandIpAddress::default()))
     .sharing(Sharing::Shared)
+    .forwards()
     .file(file!());
 
 /// Most addresses drawn beforehand.

@@ -32,6 +32,7 @@ use packet::{Batch, Packet};
 pub const CLASS: Class = Class::new("StoreIPAddress", "1/1", || Box::new(StoreIpAddress::default()))
     .pure()
     .reconfigurable()
+    .forwards()
     .file(file!());
 
 #[derive(Clone, Copy)]

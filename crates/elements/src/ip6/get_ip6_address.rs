@@ -26,7 +26,7 @@ use packet::{Batch, anno};
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("GetIP6Address", "1/1", || Box::<GetIp6Address>::default()).pure().file(file!());
+    Class::new("GetIP6Address", "1/1", || Box::<GetIp6Address>::default()).pure().forwards().file(file!());
 
 #[derive(Default)]
 pub(crate) struct GetIp6Address {

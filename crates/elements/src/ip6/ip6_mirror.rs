@@ -28,7 +28,8 @@ use wire::Protocol;
 use super::HEADER_LEN;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("IP6Mirror", "1/1", || Box::new(Ip6Mirror)).pure().file(file!());
+pub const CLASS: Class =
+    Class::new("IP6Mirror", "1/1", || Box::new(Ip6Mirror)).pure().forwards().file(file!());
 
 struct Ip6Mirror;
 

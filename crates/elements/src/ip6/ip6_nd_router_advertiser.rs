@@ -221,11 +221,13 @@ impl RouterAdvertiser {
 
     fn intervals(&mut self, args: &mut Args<'_>) {
         self.max_interval = time_ns(args, "MAX_INTERVAL", 600 * SECOND);
-        let third = (self.max_interval / 3).max(3 * SECOND);
-        self.min_interval = time_ns(args, "MIN_INTERVAL", third.min(self.max_interval * 3 / 4));
         if !(4 * SECOND..=1800 * SECOND).contains(&self.max_interval) {
             args.error("MAX_INTERVAL must be from 4 s to 1800 s");
-        } else if !(3 * SECOND..=self.max_interval * 3 / 4).contains(&self.min_interval) {
+            self.max_interval = 600 * SECOND;
+        }
+        let third = (self.max_interval / 3).max(3 * SECOND);
+        self.min_interval = time_ns(args, "MIN_INTERVAL", third.min(self.max_interval * 3 / 4));
+        if !(3 * SECOND..=self.max_interval * 3 / 4).contains(&self.min_interval) {
             args.error("MIN_INTERVAL must be from 3 s to three quarters of MAX_INTERVAL");
         }
     }

@@ -31,7 +31,8 @@ use packet::{Batch, Packet};
 use super::{destination, header, source};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("IP6Print", "1/1", || Box::<Ip6Print>::default()).file(file!());
+pub const CLASS: Class =
+    Class::new("IP6Print", "1/1", || Box::<Ip6Print>::default()).forwards().file(file!());
 
 #[derive(Clone, Default)]
 struct Ip6Print {

@@ -28,7 +28,7 @@ use super::HEADER_LEN;
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("MarkIP6Header", "1/1", || Box::<MarkIp6Header>::default()).pure().file(file!());
+    Class::new("MarkIP6Header", "1/1", || Box::<MarkIp6Header>::default()).pure().forwards().file(file!());
 
 #[derive(Default)]
 struct MarkIp6Header {

@@ -36,6 +36,7 @@ use crate::tools::value;
 pub const CLASS: Class = Class::new("SetIP6Address", "1/1", || Box::<SetIp6Address>::default())
     .handlers(&[Handler::both("addr")])
     .pure()
+    .forwards()
     .file(file!());
 
 #[derive(Default)]

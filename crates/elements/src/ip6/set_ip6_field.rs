@@ -39,21 +39,25 @@ use crate::tools::value;
 pub const DSCP: Class = Class::new("SetIP6DSCP", "1/1", || SetField::boxed(Field::Dscp))
     .handlers(&[Handler::both("dscp")])
     .pure()
+    .forwards()
     .file(file!());
 /// The descriptor of the element that sets the congestion bits.
 pub const ECN: Class = Class::new("SetIP6ECN", "1/1", || SetField::boxed(Field::Ecn))
     .handlers(&[Handler::both("ecn")])
     .pure()
+    .forwards()
     .file(file!());
 /// The descriptor of the element that sets the flow label.
 pub const FLOW_LABEL: Class = Class::new("SetIP6FlowLabel", "1/1", || SetField::boxed(Field::FlowLabel))
     .handlers(&[Handler::both("flowlabel")])
     .pure()
+    .forwards()
     .file(file!());
 /// The descriptor of the element that sets the hop limit.
 pub const HLIM: Class = Class::new("SetIP6Hlim", "1/1", || SetField::boxed(Field::HopLimit))
     .handlers(&[Handler::both("hopLimit")])
     .pure()
+    .forwards()
     .file(file!());
 
 /// The fields, by where they lie in the header's first eight bytes.

@@ -30,8 +30,10 @@ use engine::{Class, Cx, Element};
 use packet::{Batch, anno};
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("StoreIP6Address", "1/1", || Box::<StoreIp6Address>::default()).pure().file(file!());
+pub const CLASS: Class = Class::new("StoreIP6Address", "1/1", || Box::<StoreIp6Address>::default())
+    .pure()
+    .forwards()
+    .file(file!());
 
 #[derive(Default)]
 struct StoreIp6Address {

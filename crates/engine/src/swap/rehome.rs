@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use super::{Depot, Halted, Heritage, Holdings, SwapError, exchange, same, telling};
 use crate::args::Names;
-use crate::build::{Blueprint, Plant, lock};
+use crate::build::{Plant, lock};
 use crate::clock::Nanos;
 use crate::cx::{Cx, InitCx};
 use crate::element::{Element, Sharing};
@@ -377,24 +377,6 @@ fn judge(was: &Shared, e: usize, workers: &[usize], active: usize) -> Result<(),
         });
     }
     Ok(())
-}
-
-impl Shared {
-    /// Whether moving a task of this element could change the order of a flow's packets, and why: something behind it treats
-    /// packets by the worker that brings them.
-    pub fn binds(&self, element: usize) -> Option<String> {
-        let blueprint: &Blueprint = &self.blueprint;
-        let reached = crate::plan::reached(&blueprint.checked, element);
-        reached.into_iter().find_map(|e| {
-            let info = &self.elements[e];
-            let queue = blueprint.hows[e].sharing == Sharing::Queue && info.place.mode == Mode::PerCore;
-            let device = info.place.workers.len() > 1 && self.holdings.has_opened(&info.name);
-            if (queue || device) && e != element && !info.place.pushed_by.is_empty() {
-                return Some(format!("'{}' has a queue for each worker", info.name));
-            }
-            blueprint.telling[e].then(|| format!("'{}' tells workers apart", info.name))
-        })
-    }
 }
 
 impl Control {

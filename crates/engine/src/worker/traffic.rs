@@ -4,6 +4,7 @@
 //! Elements count packets, not whose they are. So the counters of all connections that lead into a queue or out of one are noted before
 //! a timed run, and what they grew by belongs to its task. All other runs cost nothing by it.
 
+use std::collections::{BTreeMap, HashMap};
 use std::ops::AddAssign;
 
 use super::{PortStats, PortTable};
@@ -63,8 +64,11 @@ pub(crate) struct Traffic {
     /// Connections into these, counted where packets are sent, and out of them, counted where they are fetched.
     into: Vec<Link>,
     out_of: Vec<Link>,
-    /// By element, where it has tasks, and queue.
-    handed: Vec<Vec<Handed>>,
+    /// By element, where it has tasks and has handed something over: by queue, ascending. One place for each pair would be as many as
+    /// tasks times queues.
+    handed: HashMap<usize, BTreeMap<usize, Handed>>,
+    /// Elements with tasks.
+    tasked: Vec<bool>,
 }
 
 impl Traffic {
@@ -73,17 +77,14 @@ impl Traffic {
             (0..shared.elements.len()).filter(|e| shared.elements[*e].stores()).collect();
         let links = |table: &PortTable| {
             let link = |(counter, edge): (usize, &super::Edge)| {
-                let queue = queues.iter().position(|q| *q == edge.element as usize)?;
+                let queue = queues.binary_search(&(edge.element as usize)).ok()?;
                 Some(Link { counter, queue, before: PortStats::default() })
             };
             table.edges.iter().enumerate().filter_map(link).collect()
         };
         let (into, out_of) = (links(&shared.outputs), links(&shared.inputs));
-        let count = |tasks: bool| if tasks { queues.len() } else { 0 };
-        let handed =
-            shared.elements.iter().map(|e| vec![Handed::default(); count(!e.place.tasks.is_empty())]);
-        let handed = handed.collect();
-        Traffic { into, out_of, handed, queues }
+        let tasked = shared.elements.iter().map(|e| !e.place.tasks.is_empty()).collect();
+        Traffic { into, out_of, handed: HashMap::new(), tasked, queues }
     }
 
     /// A run begins.
@@ -95,22 +96,29 @@ impl Traffic {
 
     /// It was one of `element`'s task, and has ended.
     pub(super) fn count(&mut self, element: usize, sent: &[PortStats], fetched: &[PortStats]) {
-        let handed = &mut self.handed[element];
-        let grow = |sum: &mut PortStats, link: &Link, counters: &[PortStats]| {
-            *sum += counters[link.counter] - link.before;
-        };
         // An element may have been told to run a task that it has not: it has no counts.
-        for link in &self.into {
-            handed.get_mut(link.queue).into_iter().for_each(|h| grow(&mut h.given, link, sent));
+        if !self.tasked[element] {
+            return;
         }
-        for link in &self.out_of {
-            handed.get_mut(link.queue).into_iter().for_each(|h| grow(&mut h.taken, link, fetched));
+        for (links, counters, given) in [(&self.into, sent, true), (&self.out_of, fetched, false)] {
+            for link in links {
+                let more = counters[link.counter] - link.before;
+                if more == PortStats::default() {
+                    continue;
+                }
+                let handed = self.handed.entry(element).or_default().entry(link.queue).or_default();
+                if given {
+                    handed.given += more;
+                } else {
+                    handed.taken += more;
+                }
+            }
         }
     }
 
     /// What the tasks of `element` handed over, by queue.
     pub(crate) fn of(&self, element: usize) -> Vec<(usize, Handed)> {
-        let all = self.queues.iter().copied().zip(self.handed[element].iter().copied());
-        all.filter(|(_, handed)| *handed != Handed::default()).collect()
+        let handed = self.handed.get(&element).into_iter().flatten();
+        handed.map(|(queue, handed)| (self.queues[*queue], *handed)).collect()
     }
 }

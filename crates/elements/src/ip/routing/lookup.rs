@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lookup element, whatever the family.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -65,17 +65,10 @@ const WARNINGS: usize = 10;
 /// Reads the routes among the arguments. Of those with the same prefix the first counts.
 fn add_all<F: Family>(args: &mut Args<'_>, shared: &SharedRoutes<F>) {
     let texts = args.rest();
-    let mut late = Vec::new();
-    let mut errors = Vec::new();
-    let places = RefCell::new(Vec::new());
-    for (at, text) in texts.iter().enumerate() {
-        match shared.add_first(text, &places) {
-            Ok(Some(first)) => late.push((first, at)),
-            Ok(None) => {}
-            Err(why) => errors.push(why),
-        }
-    }
-    errors.into_iter().for_each(|why| args.error(why));
+    let late = shared.set_all(&texts).unwrap_or_else(|wrong| {
+        wrong.lines().for_each(|why| args.error(why));
+        Vec::new()
+    });
     for (first, at) in late.iter().take(WARNINGS) {
         let (first, text) = (&texts[*first], &texts[*at]);
         let hops = text.split_once(char::is_whitespace).map_or("", |(_, hops)| hops.trim());

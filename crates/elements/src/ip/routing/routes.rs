@@ -4,6 +4,7 @@
 //! Each route counts as one reference to its next hop. The order of `tables::next_hop` is kept everywhere: ids are published
 //! before a route has them, and released after no route has them.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use engine::args::Names;
@@ -60,18 +61,6 @@ type Former<F> = (u8, <F as Family>::Prefix, Option<NextHopId>);
 
 /// What routes are to have; `None` for those to be removed.
 type States<F> = HashMap<(u8, <F as Family>::Prefix), Option<NextHopId>>;
-
-/// Where prefixes stand in a list of routes.
-pub(crate) struct Places<F: Family> {
-    of: HashMap<(u8, F::Prefix), usize>,
-    next: usize,
-}
-
-impl<F: Family> Default for Places<F> {
-    fn default() -> Self {
-        Places { of: HashMap::new(), next: 0 }
-    }
-}
 
 /// More changes than are made one by one.
 const MANY: usize = 4096;
@@ -136,20 +125,37 @@ impl<F: Family> Routes<F> {
         self.transaction([(verb, text)]).map_err(|(_, why)| why)
     }
 
-    /// Adds a route unless there is one for its prefix. The route's place among those for which this was called, and that of the
-    /// one that came before it, which stays.
-    pub(crate) fn add_first(&mut self, text: &str, places: &mut Places<F>) -> Result<Option<usize>, String> {
-        let place = places.next;
-        places.next += 1;
-        let change = self.prepare("set", text)?;
-        let first = places.of.get(&(change.table, change.prefix)).copied();
-        let changes = [change];
-        let done = if first.is_none() { self.carry_out(&changes) } else { Ok(()) };
-        let [change] = changes;
-        self.forget(change.id);
-        done.map_err(|(_, why)| why)?;
-        places.of.entry((change.table, change.prefix)).or_insert(place);
-        Ok(first)
+    /// Sets the routes of a configuration in one step. Of those with the same prefix the first counts; the answer has, for each
+    /// later one, the place of the first and its own.
+    ///
+    /// # Errors
+    /// All that is wrong, a line each.
+    pub(crate) fn set_all(&mut self, lines: &[String]) -> Result<Vec<(usize, usize)>, String> {
+        let (mut wrong, mut late) = (Vec::new(), Vec::new());
+        let mut places = HashMap::with_capacity(lines.len());
+        let mut changes = Vec::with_capacity(lines.len());
+        for (at, line) in lines.iter().enumerate() {
+            match self.prepare("set", line) {
+                Err(why) => wrong.push(why),
+                Ok(change) => match places.entry((change.table, change.prefix)) {
+                    Entry::Vacant(place) => {
+                        place.insert(at);
+                        changes.push(change);
+                    }
+                    Entry::Occupied(first) => {
+                        late.push((*first.get(), at));
+                        self.forget(change.id);
+                    }
+                },
+            }
+        }
+        let done = self
+            .publish()
+            .and_then(|()| self.judge(&changes).map_err(|(_, why)| why))
+            .and_then(|states| self.install(states));
+        wrong.extend(done.err());
+        changes.into_iter().for_each(|change| self.forget(change.id));
+        if wrong.is_empty() { Ok(late) } else { Err(wrong.join("\n")) }
     }
 
     /// Executes lines of `add`, `set` and `remove`, all or none.

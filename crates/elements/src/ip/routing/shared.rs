@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How workers share routes: three strategies, of which the first is for use and the others show what they cost.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use sync::lock::{AdaptiveLock, LockStats, SpinLock};
 use sync::rcu;
 use tables::next_hop::NextHopReader;
 
-use super::routes::{Limits, Places, Routes};
+use super::routes::{Limits, Routes};
 use super::{Family, Hop};
 
 /// The strategy.
@@ -204,27 +204,14 @@ impl<F: Family> SharedRoutes<F> {
         }
     }
 
-    /// Adds a route to each copy unless it has one for the prefix; the number, among all that were added so, of the one that
-    /// came before. `places` is to be the same for all of them.
+    /// Sets the routes of a configuration in every copy; see [`Routes::set_all`].
     ///
     /// # Errors
-    /// What is wrong with the text.
-    pub(crate) fn add_first(
-        &self,
-        text: &str,
-        places: &RefCell<Vec<Places<F>>>,
-    ) -> Result<Option<usize>, String> {
-        let (first, copy) = (Cell::new(None), Cell::new(0));
-        self.change(|routes| {
-            let mut places = places.borrow_mut();
-            let at = copy.replace(copy.get() + 1);
-            if places.len() <= at {
-                places.push(Places::default());
-            }
-            first.set(routes.add_first(text, &mut places[at])?);
-            Ok(())
-        })?;
-        Ok(first.get())
+    /// All that is wrong, a line each.
+    pub(crate) fn set_all(&self, lines: &[String]) -> Result<Vec<(usize, usize)>, String> {
+        let late = Cell::new(Vec::new());
+        self.change(|routes| routes.set_all(lines).map(|found| late.set(found)))?;
+        Ok(late.into_inner())
     }
 
     /// Makes the routes of a text those of each copy, or adds them with `keep`; leaves in `said` what there is to say of it.

@@ -9,15 +9,18 @@ fn the_first_route_for_a_prefix_counts() {
     let domain = Domain::default();
     let limits = Limits { routes: usize::MAX, hops: 10, buckets: 64, outputs: 4 };
     let mut routes = Routes::<V4>::new(&domain, limits, &Names::default()).expect("memory");
-    let mut places = Places::default();
-    let mut add = |text: &str| routes.add_first(text, &mut places);
-    assert_eq!(add("10.0.0.0/8 1"), Ok(None));
-    assert_eq!(add("11.0.0.0/8 1"), Ok(None));
-    assert_eq!(add("10.1.2.3/8 10.0.0.9 2"), Ok(Some(0)));
-    assert_eq!(add("11.0.0.0/8 3"), Ok(Some(1)));
-    assert_eq!(add("11.0.0.0/8 3 table 1"), Ok(None));
-    assert!(add("12.0.0.0/8 9").is_err());
-    assert_eq!(add("12.0.0.0/8 3"), Ok(None));
+    let lines = [
+        "10.0.0.0/8 1",
+        "11.0.0.0/8 1",
+        "10.1.2.3/8 10.0.0.9 2",
+        "11.0.0.0/8 3",
+        "11.0.0.0/8 3 table 1",
+        "12.0.0.0/8 3",
+        "12.0.0.0/8 9",
+    ]
+    .map(String::from);
+    assert!(routes.set_all(&lines).is_err_and(|why| why.lines().count() == 1));
+    assert_eq!(routes.set_all(&lines[..6]), Ok(vec![(0, 2), (1, 3)]));
     assert_eq!(routes.lookup("10.0.0.1"), Ok("1".into()));
     assert_eq!(routes.lookup("11.0.0.1 table 1"), Ok("3".into()));
     let text =

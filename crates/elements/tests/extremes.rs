@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! No argument and no value written to a handler ends the process: every class, every argument, extreme and random values.
+//!
+//! Each class is tried in a process of its own with an address space that is limited, so that a panic, and memory that is asked for
+//! without bound, end that process alone; the last line that it has written names the case. Configurations come from the manuals'
+//! examples. One that is accepted is built and runs for a moment, and then its handlers are written.
+
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use engine::args::{Args, Names};
+use engine::clock::{SIMULATION_EPOCH, TimeSource};
+use engine::{Options, Registry, Router};
+use junctor_elements as elements;
+use lang::Graph;
+use lang::config::{join_args, split_args, split_words};
+use packet::port::{Device, Error, Provider, Spec};
+
+/// The class that this process is to try.
+const CLASS: &str = "JUNCTOR_EXTREMES_CLASS";
+/// What a process may take beside what it has when it begins.
+const ROOM: u64 = 3 << 30;
+/// Rounds of simulated time that a configuration runs for.
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// Classes that open sockets or files of the machine as soon as they are built: their arguments are read, but nothing runs.
+const OUTSIDE: &[&str] = &["ControlSocket", "RawSocket", "Socket"];
+
+const EXTREMES: &[&str] = &[
+    "",
+    "0",
+    "-1",
+    "256",
+    "65536",
+    "2147483648",
+    "4294967295",
+    "9223372036854775807",
+    "18446744073709551615",
+    "18446744073709551616",
+    "-9223372036854775808",
+    "1e308",
+    "0.0000000001",
+    "nan",
+    "1ns",
+    "18446744073s",
+    "999999999999GBps",
+    "0.0.0.0/0",
+    "255.255.255.255/32",
+    "::/0",
+    "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128",
+    "1-18446744073709551615",
+    "\\<00ff00ff>",
+    "'((((((('",
+    "é",
+];
+
+/// Variants of one class that are tried, unless [`ALL`] is set: some of all, drawn with a fixed seed.
+const MOST_VARIANTS: usize = 240;
+const ALL: &str = "JUNCTOR_EXTREMES_ALL";
+
+struct NoDevices;
+
+impl Provider for NoDevices {
+    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+        Err(Error::new(&spec.device, "no devices in this test", ""))
+    }
+}
+
+fn examples(manual: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut lines = manual.lines();
+    while lines.any(|l| l.trim() == "```click") {
+        found.push(lines.by_ref().take_while(|l| l.trim() != "```").map(|l| format!("{l}\n")).collect());
+    }
+    found
+}
+
+/// An example's graph and the place of the first element of the class in it.
+fn example(class: &str, manual: &str) -> Option<(Graph, usize)> {
+    let registry = elements::registry();
+    let file = registry.get(class)?.file;
+    let graphs: Vec<Graph> = examples(manual)
+        .into_iter()
+        .filter_map(|text| lang::load_str("example", &text, &elements::options()).graph)
+        .collect();
+    let find = |is_it: &dyn Fn(&str) -> bool| {
+        let found = graphs.iter().filter_map(|g| Some((g, g.elements.iter().position(|e| is_it(&e.class))?)));
+        found.max_by_key(|(graph, at)| graph.elements[*at].config.len())
+    };
+    // A class may share its manual with another whose example it fits into.
+    let relative = |name: &str| registry.get(name).is_some_and(|c| c.file == file);
+    let (graph, at) = find(&|name| name == class).or_else(|| find(&relative))?;
+    let mut graph = graph.clone();
+    class.clone_into(&mut graph.elements[at].class);
+    Some((graph, at))
+}
+
+/// The names of the arguments that the class asks for when it is given these.
+fn asked(registry: &Registry, graph: &Graph, at: usize) -> Vec<&'static str> {
+    let element = &graph.elements[at];
+    let Some(class) = registry.get(&element.class) else { return Vec::new() };
+    let names = Names::gather(graph);
+    let ask = |config: &str| {
+        let mut args = Args::new(config, &element.name, (1, 1), &names);
+        (class.make)().configure(&mut args);
+        args.asked().to_vec()
+    };
+    let mut asked = [ask(""), ask(&element.config)].concat();
+    asked.sort_unstable();
+    asked.dedup();
+    asked
+}
+
+/// Configuration strings that differ from this one in one argument or one word.
+fn variants(config: &str, asked: &[&str], random: &mut fastrand::Rng) -> Vec<String> {
+    let args: Vec<String> = split_args(config).into_iter().map(|a| a.text).collect();
+    let mut found = Vec::new();
+    let digits = |random: &mut fastrand::Rng| {
+        let n = random.u64(..) >> random.u32(0..64);
+        if random.bool() { n.to_string() } else { format!("-{n}") }
+    };
+    let values: Vec<String> =
+        EXTREMES.iter().map(|v| (*v).to_owned()).chain((0..3).map(|_| digits(random))).collect();
+    for value in &values {
+        for name in asked {
+            let others = args.iter().filter(|a| split_words(a).first() != Some(name));
+            let mut all: Vec<&str> = others.map(String::as_str).collect();
+            let given = format!("{name} {value}");
+            all.push(&given);
+            found.push(join_args(&all));
+        }
+        for (i, arg) in args.iter().enumerate() {
+            let words = split_words(arg);
+            let replaced = |new: String| {
+                let mut all = args.clone();
+                all[i] = new;
+                join_args(&all)
+            };
+            found.push(replaced(value.clone()));
+            for at in 0..words.len().min(6) {
+                let mut words = words.clone();
+                words[at] = value;
+                found.push(replaced(words.join(" ")));
+            }
+        }
+        found.push(value.clone());
+    }
+    found.push(String::new());
+    found.sort();
+    found.dedup();
+    if std::env::var_os(ALL).is_none() {
+        random.shuffle(&mut found);
+        found.truncate(MOST_VARIANTS);
+    }
+    found
+}
+
+fn options() -> Options {
+    Options {
+        provider: Arc::new(NoDevices),
+        workers: 1,
+        reserve: 0,
+        cores: Vec::new(),
+        burst: 32,
+        time: TimeSource::Simulated(SIMULATION_EPOCH),
+        seed: 1,
+        print: Some(Box::new(|_| {})),
+    }
+}
+
+/// Runs for a moment of simulated time, or until it has been at it for long.
+fn run(router: &mut Router) {
+    router.resume();
+    router.stop_after(MOMENT);
+    let (control, (done, end)) = (router.control(), std::sync::mpsc::channel::<()>());
+    // One that goes on without simulated time passing.
+    let watch = std::thread::spawn(move || {
+        if end.recv_timeout(Duration::from_millis(3)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            control.stop();
+        }
+    });
+    router.run();
+    drop(done);
+    watch.join().expect("the watch");
+}
+
+/// Whatever is going on, for whoever reads it when it was the last.
+fn note(text: &str) {
+    let mut out = std::io::stderr().lock();
+    let _ = writeln!(out, "{}", text.escape_debug().to_string().chars().take(400).collect::<String>());
+}
+
+/// Reads all that can be read.
+fn read_all(router: &mut Router, element: usize) {
+    let shared = router.shared().clone();
+    let name = &shared.elements[element].name;
+    for handler in shared.handlers(element).filter(|h| h.readable()) {
+        let _ = router.read(&format!("{name}.{}", handler.name), "");
+    }
+}
+
+/// Writes every value to every handler of an element.
+fn write_all(router: &mut Router, element: usize, random: &mut fastrand::Rng) {
+    let shared = router.shared().clone();
+    let name = shared.elements[element].name.clone();
+    let mut handlers: Vec<String> =
+        shared.handlers(element).filter(|h| h.writable()).map(|h| h.name.to_owned()).collect();
+    handlers.extend(shared.elements[element].own_handlers.iter().map(|(name, _)| name.to_string()));
+    for handler in handlers.iter().filter(|h| *h != "*") {
+        let current = router.read(&format!("{name}.{handler}"), "").unwrap_or_default();
+        let current = current.lines().next().unwrap_or_default();
+        let mut values: Vec<String> = EXTREMES.iter().map(|v| (*v).to_owned()).collect();
+        values.push((random.u64(..) >> random.u32(0..64)).to_string());
+        let words = split_words(current);
+        for (at, value) in (0..words.len().min(4)).flat_map(|at| EXTREMES.iter().map(move |v| (at, v))) {
+            let mut words = words.clone();
+            words[at] = value;
+            values.push(words.join(" "));
+        }
+        // Settings that are accepted are tried together with those that follow.
+        for value in values {
+            note(&format!("write {name}.{handler} {value}"));
+            let _ = router.write(&format!("{name}.{handler}"), &value);
+        }
+        run(router);
+        read_all(router, element);
+    }
+}
+
+fn try_class(class: &str, manual: &str) {
+    let registry = elements::registry();
+    let mut random = fastrand::Rng::with_seed(7);
+    let Some((graph, at)) = example(class, manual) else {
+        panic!("no example in its manual has an element of this class");
+    };
+    let asked = asked(&registry, &graph, at);
+    let runs = !OUTSIDE.contains(&class);
+    let mut accepted = 0;
+    let variants = variants(&graph.elements[at].config, &asked, &mut random);
+    for config in &variants {
+        let mut graph = graph.clone();
+        graph.elements[at].config.clone_from(config);
+        note(&format!("check {class}({config})"));
+        if engine::check(&graph, &registry).is_err() || !runs {
+            continue;
+        }
+        accepted += 1;
+        note(&format!("run {class}({config})"));
+        if let Ok(mut router) = Router::build(&graph, &registry, options()) {
+            run(&mut router);
+            read_all(&mut router, at);
+        }
+    }
+    if runs && let Ok(mut router) = Router::build(&graph, &registry, options()) {
+        write_all(&mut router, at, &mut random);
+    }
+    note(&format!("done: {} variants, {accepted} accepted", variants.len()));
+}
+
+/// Limits the address space, so that memory that is asked for without bound is refused.
+fn limit_memory() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let pages: u64 = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split(' ').next()?.parse().ok())
+        .expect("Linux says how large a process is");
+    let limit = Some(pages * 4096 + ROOM);
+    let maximum = getrlimit(Resource::As).maximum;
+    setrlimit(Resource::As, Rlimit { current: limit, maximum }).expect("a process may limit itself");
+}
+
+/// Tries the class that the parent names; by itself it does nothing.
+#[test]
+fn one_class() {
+    let Ok(class) = std::env::var(CLASS) else { return };
+    packet::memory();
+    limit_memory();
+    let manual = elements::registry().get(&class).and_then(elements::manual).unwrap_or_default();
+    let tried = catch_unwind(AssertUnwindSafe(|| try_class(&class, manual)));
+    assert!(tried.is_ok(), "{class} panicked");
+}
+
+/// What the process that tries a class leaves behind.
+fn outcome(class: &str, directory: &std::path::Path) -> Result<String, String> {
+    let inside = directory.join(class);
+    std::fs::create_dir_all(&inside).map_err(|e| e.to_string())?;
+    let output = Command::new(std::env::current_exe().map_err(|e| e.to_string())?)
+        .args(["--exact", "one_class", "--nocapture", "--test-threads=1"])
+        .env(CLASS, class)
+        .current_dir(inside)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| e.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last: Vec<&str> = said.lines().rev().take(12).collect();
+    let last = last.into_iter().rev().collect::<Vec<_>>().join("\n  ");
+    if output.status.success() && said.contains("done: ") {
+        Ok(said.lines().rfind(|l| l.starts_with("done: ")).unwrap_or_default().to_owned())
+    } else {
+        Err(format!("{class}: {}\n  {last}", output.status))
+    }
+}
+
+#[test]
+fn no_value_ends_the_process() {
+    let registry = elements::registry();
+    let only = std::env::var("JUNCTOR_EXTREMES_ONLY").ok();
+    let wanted = |name: &str| only.as_ref().is_none_or(|o| o.split(',').any(|o| o == name));
+    let classes: Vec<&str> = registry.iter().map(|c| c.name).filter(|n| wanted(n)).collect();
+    let directory = std::env::temp_dir().join(format!("junctor-extremes-{}", std::process::id()));
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut wrong = Vec::new();
+        while let Some(class) = classes.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match outcome(class, &directory) {
+                Ok(done) => println!("{class}: {done}"),
+                Err(why) => {
+                    println!("{why}");
+                    wrong.push(why);
+                }
+            }
+        }
+        wrong
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        all.into_iter().flat_map(|t| t.join().expect("a thread of this test")).collect()
+    });
+    let _ = std::fs::remove_dir_all(&directory);
+    assert!(wrong.is_empty(), "{} classes\n{}", wrong.len(), wrong.join("\n"));
+}
