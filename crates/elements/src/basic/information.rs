@@ -87,7 +87,10 @@ impl Element for Information {
                         || names.ip6(w).is_some()
                         || names.net6(w).is_some()
                 };
-                for word in words.into_iter().skip(1).filter(|w| !known(w)) {
+                // An interface need not be there where the name has another Ethernet address.
+                let spare = words.iter().skip(1).any(|w| names.eth(w).is_some());
+                let absent = |w: &str| spare && w.ends_with(":eth");
+                for word in words.iter().skip(1).filter(|w| !known(w) && !absent(w)) {
                     args.error(format!("'{word}' is not a recognizable address"));
                 }
             }
@@ -131,6 +134,11 @@ mod tests {
         assert_eq!(
             Rig::text("e :: AddressInfo(a 1.2.3.4, b 1.2.3.4 nonsense);").errors(),
             ["e: 'nonsense' is not a recognizable address"]
+        );
+        assert_eq!(Rig::text("e :: AddressInfo(a 2:0:0:0:0:1 nosuch0:eth);").errors(), [""; 0]);
+        assert_eq!(
+            Rig::text("e :: AddressInfo(a nosuch0:eth);").errors(),
+            ["e: 'nosuch0:eth' is not a recognizable address"]
         );
     }
 
