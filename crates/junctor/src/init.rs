@@ -289,9 +289,12 @@ mod tests {
                     "parameterproblem TOS copy",
                     "redirect host",
                     "timeexceeded TOS copy",
+                    "timeexceeded reassembly",
                     "unreachable host",
                     "unreachable needfrag",
                     "unreachable net",
+                    "unreachable port",
+                    "unreachable protocol",
                 ],
             );
             assert_eq!(kinds, if host { &redirects[..] } else { &all[..] });

@@ -3,9 +3,9 @@
 
 use std::process::Command;
 
+use junctor_wire::link::{Found, find_ip, is_known, name};
+use junctor_wire::pcap::{Format, Writer};
 use proptest::prelude::*;
-use wire::link::{Found, find_ip, is_known, name};
-use wire::pcap::{Format, Writer};
 
 /// An IPv4 packet, 10.1.2.3 > 10.4.5.6, UDP.
 const FOUR: [u8; 28] =

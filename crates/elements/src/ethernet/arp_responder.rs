@@ -83,7 +83,10 @@ fn parse(text: &str, names: &Names) -> Result<Vec<Entry>, String> {
         let mac = MacAddr::from_arg(word, names);
         match (prefix, mac) {
             (Ok(prefix), mac) => {
-                prefixes.push(prefix);
+                // The address that stands before its interface's name is that name's, too.
+                if !prefixes.contains(&prefix) {
+                    prefixes.push(prefix);
+                }
                 both.extend(mac);
             }
             (Err(_), Ok(mac)) => macs.push(mac),

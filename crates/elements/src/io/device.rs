@@ -140,18 +140,6 @@ pub fn described(link: u32) -> String {
     wire::link::name(link).map_or(format!("link type {link}"), |name| format!("link type {link} ({name})"))
 }
 
-/// Notes with what link header a packet begins that comes from a capture: see [`link_of`].
-pub fn note_link(packet: &mut Packet, link: u32) {
-    packet.set_device(u16::try_from(link + 1).unwrap_or(0));
-}
-
-/// The link header that a packet from a capture still begins with. Who took bytes off its front or put some there has moved
-/// its beginning.
-pub fn link_of(packet: &Packet) -> Option<u32> {
-    let as_it_came = packet.headroom() == packet::HEADROOM && packet.mac_offset() == Some(0);
-    u32::from(packet.device()).checked_sub(1).filter(|_| as_it_came)
-}
-
 /// Click's name for a link-layer type.
 pub fn encapsulation(link: u32) -> &'static str {
     ENCAPSULATIONS.iter().find(|(_, n)| *n == link).map_or("??", |(name, _)| *name)

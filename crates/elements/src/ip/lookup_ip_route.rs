@@ -458,9 +458,10 @@ mod tests {
             assert!(error.starts_with("cannot read routes: /nonexistent/routes: "), "{error}");
             run.write(
                 "e.replace",
-                "1.0.0.0/8 via a # comment\n1.0.0.0/8 2\n2.0.0.0/8 1.1.1.1 0 | 2.2.2.2 1 7\n",
+                "1.0.0.0/8 2 # comment\n1.0.0.0/8 via a\n2.0.0.0/8 1.1.1.1 0 | 2.2.2.2 1 7\n",
             )
             .unwrap();
+            // Of two lines for one prefix the first counts.
             let text = "1.0.0.0/8\t\t-\t\t2\n2.0.0.0/8\t\t1.1.1.1\t\t0 1 | 2.2.2.2 1 7\n";
             assert_eq!(run.read("e.table"), text);
             run.write("e.replace", text).expect("the table's text is what replace reads");

@@ -4,7 +4,7 @@
 //! `CheckIP6Header([BADADDRS, OFFSET, keyword OWN])`
 //!
 //! Lets only valid IPv6 packets pass and marks their header. Checked are the version, the payload length and that the
-//! source address is neither multicast nor an IPv4 address written as an IPv6 one (`::ffff:0:0/96`). Bytes beyond the payload length, such as Ethernet padding, are removed.
+//! source address is not multicast. Bytes beyond the payload length, such as Ethernet padding, are removed.
 //!
 //! **Ports:** 1 input; output 0 for valid packets; output 1, if connected, for others.
 //!
@@ -13,7 +13,8 @@
 //!   link, and may add `::`, which only neighbours use among themselves.
 //! * `OFFSET` bytes before the IPv6 header, default 0.
 //! * `OWN` list of the router's own addresses, default none: nobody else may send from them. A link-local address belongs
-//!   here only if the element sees packets of that link alone.
+//!   here only if the element sees packets of that link alone. With OWN, sources that are IPv4 addresses written as IPv6 ones
+//!   (`::ffff:0:0/96`, RFC 4291 2.5.5.2) are bad, too; without it they pass, as translators send them.
 //!
 //! **Metadata set:** network header position; transport header position, behind the fixed header; destination
 //! annotation.
@@ -70,7 +71,7 @@ impl Rules {
     /// What is wrong with a source address, if anything is.
     #[inline]
     fn fault_of_source(&self, header: &[u8; HEADER_LEN]) -> Option<Reason> {
-        if header[8] >> 5 != 1 && (header[8] == 0xff || header[8..20] == MAPPED) {
+        if header[8] >> 5 != 1 && (header[8] == 0xff || (header[8..20] == MAPPED && !self.own.is_empty())) {
             return Some(Reason::BadSource);
         }
         let source = source(header);

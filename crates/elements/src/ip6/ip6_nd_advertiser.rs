@@ -115,6 +115,8 @@ fn parse(text: &str, names: &Names) -> Result<Vec<Entry>, String> {
     for word in lang::config::split_words(text) {
         let mac = MacAddr::from_arg(word, names);
         match (prefix(word, names), mac) {
+            // Behind addresses, a name that has both is there for its Ethernet address.
+            (Some(_), Ok(mac)) if prefixes.len() > both.len() => macs.push(mac),
             (Some(prefix), mac) => {
                 prefixes.push(prefix);
                 both.extend(mac);

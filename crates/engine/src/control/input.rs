@@ -228,7 +228,7 @@ impl Input {
             if self.bytes[*line..at].trim_ascii_end() == end.as_bytes() {
                 return Some((*line, next));
             }
-            if next == self.bytes.len() && self.bytes[at] == b'\r' {
+            if next == self.bytes.len() && self.bytes[next - 1] == b'\r' {
                 // A LF that has yet to come belongs to this line.
                 self.seen = at;
                 return None;
@@ -295,7 +295,8 @@ mod tests {
                 assert!(matches!(input.next(false), Found::Partial));
                 sum += input.seen - before;
             }
-            assert!(sum <= input.len() && input.len() - input.seen <= 1);
+            let (len, seen) = (input.len(), input.seen);
+            assert!(sum <= len && len - seen <= 1, "{sum} of {len}, up to {seen}, of {fill:?}");
         }
     }
 

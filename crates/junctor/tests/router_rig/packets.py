@@ -128,7 +128,7 @@ def policy(file, name, ethersrc, etherdst):
             + [("passed", ip(dst="10.0.2.1", options=route(loose, "10.0.2.2")))],
         "reverse": [("passed", ip()), ("passed", ip(src="10.0.1.77")), ("reverse-path", ip(src="10.0.2.77")),
                     ("reverse-path", ip(src="10.0.2.2")), ("reverse-path", ip(src="198.51.100.1")),
-                    ("reverse-path", ip(src="10.0.2.1"))],
+                    ("reverse-path", ip(src="10.0.2.99"))],
         "reverse-loose": [("passed", ip()), ("passed", ip(src="10.0.2.77")), ("passed", ip(src="198.51.100.1")),
                           ("reverse-path", ip(src="192.0.2.1"))],
     }

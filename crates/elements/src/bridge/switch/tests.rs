@@ -286,7 +286,7 @@ fn configurations_that_mean_nothing_are_refused() {
         ("access 1, plain", "cannot be 'plain'"),
         ("plain, plain, plain, PORTS 2", "are described"),
         ("access", "port 0"),
-        ("PORTS 0", "too many"),
+        ("PORTS 0", "PORTS must lie between 1 and"),
         ("LOCAL 2", "LOCAL"),
         ("TAG 9100", "TAG"),
         ("CAPACITY 0", "CAPACITY"),

@@ -127,7 +127,10 @@ fn header_offset(element: &Element) -> Result<usize, String> {
     let Some((_, position)) = CHECKS6.iter().find(|(class, _)| element.class == *class) else { return Ok(0) };
     let given = lang::config::split_args(&element.config);
     let by_name = given.iter().find_map(|arg| arg.text.strip_prefix("OFFSET "));
-    let Some(text) = by_name.or_else(|| given.get(*position).map(|arg| &*arg.text)) else { return Ok(0) };
+    let is_named =
+        |text: &str| ["BADADDRS ", "OFFSET ", "OWN "].iter().any(|keyword| text.starts_with(keyword));
+    let by_place = given.iter().filter(|arg| !is_named(&arg.text)).nth(*position).map(|arg| &*arg.text);
+    let Some(text) = by_name.or(by_place) else { return Ok(0) };
     text.trim().parse().or_else(|why| match text.is_empty() {
         true => Ok(0),
         false => Err(format!("--filters: where the header is behind {}: {text}: {why}", element.name)),
@@ -215,6 +218,7 @@ mod tests {
             ("CheckIP6Header", 0),
             ("CheckIP6Header(\"::1\", 14)", 14),
             ("CheckIP6Header(OFFSET 18)", 18),
+            ("CheckIP6Header(\"::1\", OWN 2001:2::9)", 0),
             ("MarkIP6Header(14)", 14),
         ] {
             let with = with(&all, &format!("Idle -> c :: {check} -> Discard"));
