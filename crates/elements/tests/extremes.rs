@@ -5,6 +5,8 @@
 //! without bound, end that process alone; the last line that it has written names the case. Configurations come from the manuals'
 //! examples. One that is accepted is built and runs for a moment, and then its handlers are written.
 
+mod common;
+
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
@@ -12,13 +14,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use common::{NoDevices, examples};
 use engine::args::{Args, Names};
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
 use engine::{Options, Registry, Router};
 use junctor_elements as elements;
 use lang::Graph;
 use lang::config::{join_args, split_args, split_words};
-use packet::port::{Device, Error, Provider, Spec};
 
 /// The class that this process is to try.
 const CLASS: &str = "JUNCTOR_EXTREMES_CLASS";
@@ -61,23 +63,6 @@ const EXTREMES: &[&str] = &[
 /// Variants of one class that are tried, unless [`ALL`] is set: some of all, drawn with a fixed seed.
 const MOST_VARIANTS: usize = 240;
 const ALL: &str = "JUNCTOR_EXTREMES_ALL";
-
-struct NoDevices;
-
-impl Provider for NoDevices {
-    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
-        Err(Error::new(&spec.device, "no devices in this test", ""))
-    }
-}
-
-fn examples(manual: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut lines = manual.lines();
-    while lines.any(|l| l.trim() == "```click") {
-        found.push(lines.by_ref().take_while(|l| l.trim() != "```").map(|l| format!("{l}\n")).collect());
-    }
-    found
-}
 
 /// An example's graph and the place of the first element of the class in it.
 fn example(class: &str, manual: &str) -> Option<(Graph, usize)> {

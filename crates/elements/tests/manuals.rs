@@ -2,34 +2,18 @@
 //! The examples in the elements' manuals: each is a configuration that checks without an error or a warning, and
 //! those that end by themselves do so, on simulated time.
 
+mod common;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::{NoDevices, examples};
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
 use engine::{Options, Router};
 use junctor_elements as elements;
-use packet::port::{Device, Error, Provider, Spec};
 
 /// Simulated seconds that an example may take.
 const LONGEST_S: u64 = 3600;
-
-struct NoDevices;
-
-impl Provider for NoDevices {
-    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
-        Err(Error::new(&spec.device, "no devices in this test", ""))
-    }
-}
-
-/// The examples of a manual.
-fn examples(manual: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut lines = manual.lines();
-    while lines.any(|l| l.trim() == "```click") {
-        found.push(lines.by_ref().take_while(|l| l.trim() != "```").map(|l| format!("{l}\n")).collect());
-    }
-    found
-}
 
 /// Whether a configuration says that it ends.
 fn ends(text: &str) -> bool {

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What tests of the elements' manuals share.
+
+use std::sync::Arc;
+
+use packet::port::{Device, Error, Provider, Spec};
+
+/// A machine without devices.
+pub struct NoDevices;
+
+impl Provider for NoDevices {
+    fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+        Err(Error::new(&spec.device, "no devices in this test", ""))
+    }
+}
+
+/// The examples of a manual.
+pub fn examples(manual: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut lines = manual.lines();
+    while lines.any(|l| l.trim() == "```click") {
+        found.push(lines.by_ref().take_while(|l| l.trim() != "```").map(|l| format!("{l}\n")).collect());
+    }
+    found
+}
