@@ -348,10 +348,7 @@ impl Element for AggregateCounter {
         };
         let aggregates = bound(args, ["AGGREGATE_STOP", "AGGREGATE_FREEZE", "AGGREGATE_CALL"]);
         let counts = bound(args, ["COUNT_STOP", "COUNT_FREEZE", "COUNT_CALL"]);
-        let capacity = args.keyword("CAPACITY", CAPACITY);
-        if !(1..=CAPACITY_MOST).contains(&capacity) {
-            args.error(format!("CAPACITY must lie between 1 and {CAPACITY_MOST}, not {capacity}"));
-        }
+        let capacity = args.keyword_in("CAPACITY", CAPACITY, 1..=CAPACITY_MOST);
         let mut state = self.state.lock();
         (state.aggregate_bound, state.count_bound, state.capacity) = (aggregates, counts, capacity);
         state.banner = args.keyword("BANNER", String::new());

@@ -108,10 +108,7 @@ impl Element for AggregateIpAddrPair {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.timeout = args.keyword("TIMEOUT", Duration::ZERO).as_secs();
         self.reap = args.keyword("REAP", Duration::from_secs(20 * 60)).as_secs();
-        self.capacity = args.keyword("CAPACITY", CAPACITY);
-        if !(1..=CAPACITY_MOST).contains(&self.capacity) {
-            args.error(format!("CAPACITY must lie between 1 and {CAPACITY_MOST}, not {}", self.capacity));
-        }
+        self.capacity = args.keyword_in("CAPACITY", CAPACITY, 1..=CAPACITY_MOST);
     }
 
     fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {

@@ -169,10 +169,7 @@ impl Element for AggregateIpFlows {
         }
         self.trace_path = args.keyword_opt("TRACEINFO");
         self.source = args.keyword_opt("SOURCE");
-        let capacity = args.keyword("CAPACITY", CAPACITY);
-        if !(1..=CAPACITY_MOST).contains(&capacity) {
-            args.error(format!("CAPACITY must lie between 1 and {CAPACITY_MOST}, not {capacity}"));
-        }
+        let capacity = args.keyword_in("CAPACITY", CAPACITY, 1..=CAPACITY_MOST);
         self.flows = Flows::new(timeouts, capacity);
     }
 

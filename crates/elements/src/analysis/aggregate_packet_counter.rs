@@ -109,11 +109,8 @@ impl AggregatePacketCounter {
 impl Element for AggregatePacketCounter {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.place = args.keyword("ANNO", Place(Some(anno::SEQUENCE))).0;
-        self.capacity = args.keyword("CAPACITY", CAPACITY);
+        self.capacity = args.keyword_in("CAPACITY", CAPACITY, 1..=CAPACITY_MOST);
         self.ninputs = args.ninputs;
-        if !(1..=CAPACITY_MOST).contains(&self.capacity) {
-            args.error(format!("CAPACITY must lie between 1 and {CAPACITY_MOST}, not {}", self.capacity));
-        }
     }
 
     fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {

@@ -38,11 +38,8 @@ struct AggregatePaint {
 
 impl Element for AggregatePaint {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.bits = args.positional("BITS", 8);
+        self.bits = args.positional_in("BITS", 8, 1..=8);
         self.incremental = args.keyword("INCREMENTAL", false);
-        if !(1..=8).contains(&self.bits) {
-            args.error(format!("BITS must lie between 1 and 8, not {}", self.bits));
-        }
     }
 
     fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {

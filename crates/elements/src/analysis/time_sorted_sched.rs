@@ -143,10 +143,7 @@ impl TimeSortedSched {
 impl Element for TimeSortedSched {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.stop = args.keyword("STOP", false);
-        self.buffer = args.keyword("BUFFER", 1);
-        if !(1..=65536).contains(&self.buffer) {
-            args.error(format!("BUFFER must lie between 1 and 65536, not {}", self.buffer));
-        }
+        self.buffer = args.keyword_in("BUFFER", 1, 1..=65536);
         self.held = vec![0; args.ninputs];
     }
 

@@ -33,8 +33,8 @@ pub struct Duplex {
     virtual_routes: VirtualRoutes,
 }
 
-/// The timer for looks at the kernel's virtual addresses, and the time between two.
-const VIRTUAL: u32 = 0;
+/// The timer for looks at the kernel's virtual addresses, and the time between two. Timer 0 is ToDevice's.
+const VIRTUAL: u32 = 1;
 const VIRTUAL_EVERY: Nanos = SECOND / 10;
 
 /// Routes for what is for the kernel's virtual routers.
@@ -138,7 +138,10 @@ impl Element for Duplex {
         Ok(())
     }
 
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        if timer != VIRTUAL {
+            return self.to.run_timer(cx, timer);
+        }
         if let Some(opened) = self.from.opened() {
             self.virtual_routes.follow(cx, opened.device());
             cx.set_timer_after(VIRTUAL, VIRTUAL_EVERY);

@@ -273,6 +273,19 @@ mod tests {
     }
 
     #[test]
+    fn fragments_have_the_headroom_that_is_asked_for() {
+        for (argument, want) in [("", HEADROOM), (", HEADROOM 300", 300)] {
+            let run = Rig::new(&format!("IPFragmenter(100{argument})")).packets(vec![long(&[], 200)]).run();
+            let rooms: Vec<_> = run.out("o0").iter().map(|p| p.headroom()).collect();
+            assert!(rooms.iter().all(|&room| room >= want), "{argument}: {rooms:?}");
+        }
+        assert_eq!(
+            Rig::new("IPFragmenter(100, HEADROOM 1025)").errors(),
+            ["e: HEADROOM must be at most 1024 bytes, not 1025"]
+        );
+    }
+
+    #[test]
     fn refuses_an_impossible_mtu() {
         assert_eq!(
             Rig::new("IPFragmenter(7)").errors(),

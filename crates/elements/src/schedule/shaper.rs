@@ -107,6 +107,8 @@ impl Element for Shaper {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use engine::clock::{SECOND, SIMULATION_EPOCH};
 
     use crate::testing::Rig;
@@ -128,6 +130,15 @@ mod tests {
         assert_eq!(times("Shaper(4)", 5), [0, 250, 500, 750, 1000]);
         assert_eq!(times("Shaper(1000)", 5), [0, 1, 2, 3, 4]);
         assert_eq!(times("BandwidthShaper(400)", 4), [0, 250, 500, 750]);
+    }
+
+    #[test]
+    fn output_1_gives_what_output_0_may_not() {
+        let text = "InfiniteSource(LIMIT 5) -> Queue -> e :: Shaper(1) -> Unqueue -> a :: TestOut; e[1] -> Unqueue -> b :: TestOut;";
+        for burst in [1, 32] {
+            let run = Rig::text(text).burst(burst).ready().run_for(Duration::from_millis(1));
+            assert_eq!((run.out("a").len(), run.out("b").len()), (1, 4), "{burst}");
+        }
     }
 
     #[test]

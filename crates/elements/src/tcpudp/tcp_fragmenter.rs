@@ -77,7 +77,7 @@ impl TcpFragmenter {
         let sound = ip_header >= 20 && headers >= ip_header + 20 && total <= ip.len() && total > mtu;
         let room = mtu.checked_sub(headers).filter(|room| *room > 0)?;
         let network = packet.len() - ip.len();
-        (sound && !fragment).then_some(Cut { network, ip_header, headers, payload: total - headers, room })
+        (sound && !fragment).then(|| Cut { network, ip_header, headers, payload: total - headers, room })
     }
 }
 
@@ -188,6 +188,10 @@ mod tests {
         let want: Vec<_> = others().iter().map(|p| p.data().to_vec()).collect();
         assert_eq!(run.bytes("o"), want);
         assert_eq!(Rig::text(text).packets(vec![fragment]).run().out("o").len(), 1);
+        // One whose headers are longer than the packet says to be.
+        let mut short = long();
+        short.data_mut()[2..4].copy_from_slice(&39u16.to_be_bytes());
+        assert_eq!(Rig::text(text).packets(vec![short]).run().out("o").len(), 1);
         let errors = Rig::text("i :: TestIn -> e :: TCPFragmenter -> o :: TestOut;").errors();
         assert_eq!(errors, ["e: at least one of MTU and MTU_ANNO must be set"]);
     }

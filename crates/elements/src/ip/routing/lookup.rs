@@ -106,7 +106,7 @@ impl<F: Family> Lookup<F> {
         match name {
             "ctrl" => shared.change(|routes| routes.control(value)),
             "flush" => shared.change(|routes| routes.replace("", false)),
-            "replace" => shared.replace(value, false, &self.said),
+            "replace" => shared.replace(value, false).map(|said| self.said.set(said)),
             "load" => self.load(value.trim(), false),
             "nexthop" => shared.change(|routes| routes.set_named(value)),
             "remove_nexthop" => shared.change(|routes| routes.remove_named(value)),
@@ -118,8 +118,7 @@ impl<F: Family> Lookup<F> {
     fn load(&self, path: &str, keep: bool) -> Result<(), String> {
         let text =
             std::fs::read_to_string(path).map_err(|why| format!("cannot read routes: {path}: {why}"))?;
-        self.shared().replace(&text, keep, &self.said).map_err(|why| format!("{path}: {why}"))?;
-        let said = self.said.take();
+        let said = self.shared().replace(&text, keep).map_err(|why| format!("{path}: {why}"))?;
         self.said.set(said.map(|said| format!("{path}: {said}")));
         Ok(())
     }

@@ -149,11 +149,7 @@ impl<F: Family> Routes<F> {
                 },
             }
         }
-        let done = self
-            .publish()
-            .and_then(|()| self.judge(&changes).map_err(|(_, why)| why))
-            .and_then(|states| self.install(states));
-        wrong.extend(done.err());
+        wrong.extend(self.carry_out(&changes).err().map(|(_, why)| why));
         changes.into_iter().for_each(|change| self.forget(change.id));
         if wrong.is_empty() { Ok(late) } else { Err(wrong.join("\n")) }
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How workers share routes: three strategies, of which the first is for use and the others show what they cost.
 
-use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -209,26 +208,26 @@ impl<F: Family> SharedRoutes<F> {
     /// # Errors
     /// All that is wrong, a line each.
     pub(crate) fn set_all(&self, lines: &[String]) -> Result<Vec<(usize, usize)>, String> {
-        let late = Cell::new(Vec::new());
-        self.change(|routes| routes.set_all(lines).map(|found| late.set(found)))?;
-        Ok(late.into_inner())
+        self.change(|routes| routes.set_all(lines))
     }
 
-    /// Makes the routes of a text those of each copy, or adds them with `keep`; leaves in `said` what there is to say of it.
+    /// Makes the routes of a text those of each copy, or adds them with `keep`; returns what there is to say of it.
     ///
     /// # Errors
     /// What is wrong with the text.
-    pub(crate) fn replace(&self, text: &str, keep: bool, said: &Cell<Option<String>>) -> Result<(), String> {
+    pub(crate) fn replace(&self, text: &str, keep: bool) -> Result<Option<String>, String> {
         self.change(|routes| {
             routes.replace(text, keep)?;
-            said.set(routes.take_repeated());
-            Ok(())
+            Ok(routes.take_repeated())
         })
     }
 
     /// Makes a change in every copy. The first copy's refusal leaves all as they were; the others are equal and their
-    /// domains have no other readers, so that they agree with it.
-    pub(crate) fn change(&self, change: impl Fn(&mut Routes<F>) -> Result<(), String>) -> Result<(), String> {
+    /// domains have no other readers, so that they agree with it, and with what it answers.
+    pub(crate) fn change<T>(
+        &self,
+        change: impl Fn(&mut Routes<F>) -> Result<T, String>,
+    ) -> Result<T, String> {
         match &self.store {
             Store::Rcu { control, published } => {
                 let mut routes = control.lock();
@@ -240,6 +239,7 @@ impl<F: Family> SharedRoutes<F> {
                 done
             }
             Store::Locked(copies) => {
+                let mut answer = None;
                 for (at, copy) in list(copies).iter().enumerate() {
                     let owned = &mut *copy.lock();
                     let before = owned.routes.ntables();
@@ -249,9 +249,10 @@ impl<F: Family> SharedRoutes<F> {
                     }
                     owned.reader.quiescent();
                     owned.forget_removed();
-                    done.map_err(|why| if at == 0 { why } else { format!("copy {at}: {why}") })?;
+                    answer =
+                        Some(done.map_err(|why| if at == 0 { why } else { format!("copy {at}: {why}") })?);
                 }
-                Ok(())
+                Ok(answer.expect("there is a first copy"))
             }
         }
     }
