@@ -1,6 +1,8 @@
-// The standard IPv6 router on two interfaces, 2001:db8:1::1/64 on eth0 and 2001:db8:2::1/64 on eth1, fe80::1 on both.
+// The standard IPv6 router on two interfaces.
 //
-//   junctor run conf/ip6-router.click            on interfaces of these names
+//   junctor run conf/ip6-router.click            on interfaces eth0 (2001:db8:1::1/64) and eth1 (2001:db8:2::1/64)
+//   junctor run conf/ip6-router.click DEV0=lan0 ADDR0=2001:db8:a::1/64 DEV1=lan1 ADDR1=2001:db8:b::1/64 \
+//       GATEWAY=fe80::9 REMOTE=2000::/3
 //   junctor bench engine conf/ip6-router.click   on in-memory devices with this traffic:
 // bench: eth0 ether=00:00:c0:ae:67:ef src=2001:db8:1::/64 dst=2001:db8:2::/64 flows=1024 length=62
 // bench: eth1 ether=00:00:c0:4f:71:ef src=2001:db8:2::/64 dst=2001:db8:1::/64 flows=1024 length=62
@@ -8,30 +10,43 @@
 // The ready router `IP6Router(eth0 2001:db8:1::1/64 fe80::1/64, ...)` is the same; `junctor init router` writes it for other
 // interfaces.
 
-AddressInfo(eth0 2001:db8:1::1 00:00:c0:ae:67:ef,
-            eth1 2001:db8:2::1 00:00:c0:4f:71:ef);
+define($DEV0 eth0, $ADDR0 2001:db8:1::1/64,
+       $DEV1 eth1, $ADDR1 2001:db8:2::1/64,
+       // The router's link-local address on both.
+       $LOCAL fe80::1,
+       // The router on the first network that knows the way to REMOTE (2000::/3 is the whole Internet).
+       $GATEWAY fe80::fffe, $REMOTE 2001:db8::/32,
+       // Bytes of the longest IP packet of each, and how to open them.
+       $MTU0 1500, $MTU1 1500, $METHOD auto);
+
+// The interfaces' own Ethernet addresses; the others are for devices in memory.
+AddressInfo(if0 $ADDR0 00:00:c0:ae:67:ef $DEV0:eth,
+            if1 $ADDR1 00:00:c0:4f:71:ef $DEV1:eth,
+            local $LOCAL);
 
 // The IPv6 routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself, 3 what is never forwarded, 4 what
 // there is no route for, 5 addresses that all routers on a network share.
 rt6 :: LookupIP6Route(
-    2001:db8:1::1/128 0,
-    2001:db8:1::/128 5,
-    fe80::1/128 0,
-    ff02::1:ff00:1/128 0,
+    if0 0,
+    if0:ip6net/128 5,
+    local 0,
+    if0:solicited 0,
+    local:solicited 0,
     ff02::1:ff00:0/128 0,
-    2001:db8:2::1/128 0,
-    2001:db8:2::/128 5,
+    if1 0,
+    if1:ip6net/128 5,
+    if1:solicited 0,
     ff02::1/128 0,
     ff02::2/128 0,
     fe80::/10 3,
     ff00::/8 3,
-    2001:db8:1::/64 1,
-    2001:db8:2::/64 2,
-    2001:db8::/32 fe80::fffe 1,
+    if0:ip6net 1,
+    if1:ip6net 2,
+    $REMOTE $GATEWAY 1,
     ::/0 4);
 
 // All received IPv6 packets, their link header removed. Those from impossible addresses or our own are dropped.
-ip6 :: Strip(14) -> CheckIP6Header("::1", OWN 2001:db8:1::1 2001:db8:2::1) -> hop6 :: IP6HopByHop -> [0]rt6;
+ip6 :: Strip(14) -> CheckIP6Header("::1", OWN if0:ip6 if1:ip6) -> hop6 :: IP6HopByHop -> [0]rt6;
 rt6[3] -> Discard;
 
 // Answers to a packet come from our address on the interface by which it came, which its paint says. What we sent
@@ -39,8 +54,8 @@ rt6[3] -> Discard;
 elementclass Answer6 { $type, $code, $local |
     input -> came :: PaintSwitch;
     came[0] -> Discard;
-    came[1] -> ICMP6Error(2001:db8:1::1, $type, $code, LOCAL $local, RATE 1000, DST_RATE 10) -> output;
-    came[2] -> ICMP6Error(2001:db8:2::1, $type, $code, LOCAL $local, RATE 1000, DST_RATE 10) -> output;
+    came[1] -> ICMP6Error(if0:ip6, $type, $code, LOCAL $local, RATE 1000, DST_RATE 10) -> output;
+    came[2] -> ICMP6Error(if1:ip6, $type, $code, LOCAL $local, RATE 1000, DST_RATE 10) -> output;
 }
 
 // Packets that we make are no longer than any link carries, for nobody here listens to what paths carry (RFC 8201, 1).
@@ -57,7 +72,7 @@ rt6[0] -> whole6 :: IP6Reassembler
     -> upper6 :: IP6Extensions(PROTOCOLS icmp6)
     -> icmp6 :: CheckICMP6Header
     -> local6 :: PaintSwitch
-    -> pong :: ICMP6PingResponder(ANYCAST 2001:db8:1::1)
+    -> pong :: ICMP6PingResponder(ANYCAST if0:ip6)
     -> made6;
 pong[1] -> Discard;
 rt6[5] -> SetAnnoByte(FIX_IP_SRC, 1) -> whole6;
@@ -79,64 +94,64 @@ expired6 :: Answer6(timeexceeded, transit, false) -> made6;
 nobody6 :: Answer6(unreachable, address, false) -> made6;
 rt6[4] -> Answer6(unreachable, noroute, false) -> made6;
 
-// Interface eth0.
-in0 :: FromDevice(eth0) -> c0 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
-out0 :: Queue(1000) -> ToDevice(eth0);
+// The first interface.
+in0 :: FromDevice($DEV0, METHOD $METHOD) -> c0 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
+out0 :: Queue(1000) -> ToDevice($DEV0, METHOD $METHOD);
 // Frames with a priority tag (VLAN 0) are treated as untagged ones.
 c0[4] -> tags0 :: UntagPriority
     -> u0 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
-nd0 :: IP6NDSolicitor(fe80::1, eth0);
+nd0 :: IP6NDSolicitor(local, if0);
 c0[3], u0[3] -> Paint(1) -> ip6;
-c0[0], u0[0] -> IP6NDAdvertiser(fe80::1 2001:db8:1::1 eth0, ANYCAST 2001:db8:1:: eth0, TABLE nd0) -> out0;
+c0[0], u0[0] -> IP6NDAdvertiser(local if0:ip6 if0:eth, ANYCAST if0:ip6net/128 if0:eth, TABLE nd0) -> out0;
 c0[1], u0[1] -> [1]nd0;
-ra0 :: IP6NDRouterAdvertiser(fe80::1, eth0, PREFIX 2001:db8:1::/64, MTU 1500) -> out0;
+ra0 :: IP6NDRouterAdvertiser(local, if0, PREFIX if0:ip6net, MTU $MTU0) -> out0;
 c0[2], u0[2] -> ra0;
 u0[4] -> Discard;
 
-// What leaves by eth0: the checks in order, each exception to the sender by ICMP.
+// What leaves by it: the checks in order, each exception to the sender by ICMP.
 rt6[1] -> DropBroadcasts
     -> scope0 :: CheckIP6Scope
     -> onlink0 :: PaintTee(1)
     -> hlim0 :: DecIP6HLIM
-    -> big0 :: IP6Fragmenter(1500)
+    -> big0 :: IP6Fragmenter($MTU0)
     -> nd0 -> out0;
-onlink0[1] -> ICMP6Error(fe80::1, redirect, ONLINK fe80::/10 2001:db8:1::/64, RATE 1000, DST_RATE 10) -> [0]nd0;
+onlink0[1] -> ICMP6Error(local, redirect, ONLINK fe80::/10 if0:ip6net, RATE 1000, DST_RATE 10) -> [0]nd0;
 scope0[1] -> beyond6;
 hlim0[1] -> expired6;
 nd0[1] -> out0;
-big0[1] -> ICMP6Error(2001:db8:1::1, toobig, MTU 1500, RATE 1000, DST_RATE 10) -> made6;
+big0[1] -> ICMP6Error(if0:ip6, toobig, MTU $MTU0, RATE 1000, DST_RATE 10) -> made6;
 nd0[2] -> nobody6;
 back6[1] -> [0]nd0;
-local6[1] -> pong0 :: ICMP6PingResponder(fe80::1, ANYCAST 2001:db8:1::1) -> made6;
+local6[1] -> pong0 :: ICMP6PingResponder(local, ANYCAST if0:ip6) -> made6;
 pong0[1] -> Discard;
 
-// Interface eth1.
-in1 :: FromDevice(eth1) -> c1 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
-out1 :: Queue(1000) -> ToDevice(eth1);
+// The second interface.
+in1 :: FromDevice($DEV1, METHOD $METHOD) -> c1 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
+out1 :: Queue(1000) -> ToDevice($DEV1, METHOD $METHOD);
 // Frames with a priority tag (VLAN 0) are treated as untagged ones.
 c1[4] -> tags1 :: UntagPriority
     -> u1 :: Classifier(12/86dd 20/3a 54/87, 12/86dd 20/3a 54/88, 12/86dd 20/3a 54/85, 12/86dd, -);
-nd1 :: IP6NDSolicitor(fe80::1, eth1);
+nd1 :: IP6NDSolicitor(local, if1);
 c1[3], u1[3] -> Paint(2) -> ip6;
-c1[0], u1[0] -> IP6NDAdvertiser(fe80::1 2001:db8:2::1 eth1, ANYCAST 2001:db8:2:: eth1, TABLE nd1) -> out1;
+c1[0], u1[0] -> IP6NDAdvertiser(local if1:ip6 if1:eth, ANYCAST if1:ip6net/128 if1:eth, TABLE nd1) -> out1;
 c1[1], u1[1] -> [1]nd1;
-ra1 :: IP6NDRouterAdvertiser(fe80::1, eth1, PREFIX 2001:db8:2::/64, MTU 1500) -> out1;
+ra1 :: IP6NDRouterAdvertiser(local, if1, PREFIX if1:ip6net, MTU $MTU1) -> out1;
 c1[2], u1[2] -> ra1;
 u1[4] -> Discard;
 
-// What leaves by eth1: the checks in order, each exception to the sender by ICMP.
+// What leaves by it: the checks in order, each exception to the sender by ICMP.
 rt6[2] -> DropBroadcasts
     -> scope1 :: CheckIP6Scope
     -> onlink1 :: PaintTee(2)
     -> hlim1 :: DecIP6HLIM
-    -> big1 :: IP6Fragmenter(1500)
+    -> big1 :: IP6Fragmenter($MTU1)
     -> nd1 -> out1;
-onlink1[1] -> ICMP6Error(fe80::1, redirect, ONLINK fe80::/10 2001:db8:2::/64, RATE 1000, DST_RATE 10) -> [0]nd1;
+onlink1[1] -> ICMP6Error(local, redirect, ONLINK fe80::/10 if1:ip6net, RATE 1000, DST_RATE 10) -> [0]nd1;
 scope1[1] -> beyond6;
 hlim1[1] -> expired6;
 nd1[1] -> out1;
-big1[1] -> ICMP6Error(2001:db8:2::1, toobig, MTU 1500, RATE 1000, DST_RATE 10) -> made6;
+big1[1] -> ICMP6Error(if1:ip6, toobig, MTU $MTU1, RATE 1000, DST_RATE 10) -> made6;
 nd1[2] -> nobody6;
 back6[2] -> [0]nd1;
-local6[2] -> pong1 :: ICMP6PingResponder(fe80::1, ANYCAST 2001:db8:2::1) -> made6;
+local6[2] -> pong1 :: ICMP6PingResponder(local, ANYCAST if1:ip6) -> made6;
 pong1[1] -> Discard;

@@ -22,14 +22,18 @@ FromDevice($INSIDE, METHOD $METHOD) -> from_inside :: Classifier(12/0806 20/0001
 out :: Queue(1000) -> ToDevice($OUTSIDE, METHOD $METHOD);
 in :: Queue(1000) -> ToDevice($INSIDE, METHOD $METHOD);
 
+// Frames with a priority tag (VLAN 0) are treated as untagged ones.
+from_outside[3] -> UntagPriority -> untagged_outside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+from_inside[3] -> UntagPriority -> untagged_inside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+
 arp_out :: ARPQuerier($OUTSIDE_ADDR, outside) -> out;
 arp_in :: ARPQuerier($INSIDE_ADDR, inside) -> in;
-from_outside[0] -> ARPResponder($OUTSIDE_ADDR outside) -> out;
-from_outside[1] -> [1]arp_out;
-from_outside[3] -> Discard;
-from_inside[0] -> ARPResponder($INSIDE_ADDR inside) -> in;
-from_inside[1] -> [1]arp_in;
-from_inside[3] -> Discard;
+from_outside[0], untagged_outside[0] -> ARPResponder($OUTSIDE_ADDR outside) -> out;
+from_outside[1], untagged_outside[1] -> [1]arp_out;
+untagged_outside[3] -> Discard;
+from_inside[0], untagged_inside[0] -> ARPResponder($INSIDE_ADDR inside) -> in;
+from_inside[1], untagged_inside[1] -> [1]arp_in;
+untagged_inside[3] -> Discard;
 
 // Mappings. Ports begin above those that servers have. What comes from outside without a mapping is for the gateway itself.
 flows :: IPRewriter(pattern $OUTSIDE_ADDR 1024-65535 - - 0 1, pass 2, HOST_FLOWS $HOST_FLOWS);
@@ -53,10 +57,11 @@ world[0] -> outward;
 world[1] -> way :: StaticIPLookup($OUTSIDE_NET 0, 0/0 $PROVIDER 0) -> mtu_out :: IPFragmenter($MTU) -> [0]arp_out;
 mtu_out[1] -> ICMPError($INSIDE_ADDR, unreachable, needfrag, PMTU $MTU, RATE 1000, DST_RATE 10) -> errors_in;
 
-// From inside. Later fragments have no ports, so packets are put together first, at most 262144 bytes at a time.
-from_inside[2] -> Strip(14) -> CheckIPHeader -> DropBroadcasts
+// From inside. Nobody else has the gateway's own addresses. Later fragments have no ports, so packets are put together first, at most 262144 bytes at a time.
+from_inside[2], untagged_inside[2] -> Strip(14) -> CheckIPHeader
+    -> CheckIPAddresses(INTERFACES $INSIDE_ADDR/32 $OUTSIDE_ADDR/32) -> DropBroadcasts
     -> whole_inside :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64)
-    -> inward :: IPClassifier(src host $INSIDE_ADDR or src host $OUTSIDE_ADDR or dst net 224.0.0.0/3,
+    -> inward :: IPClassifier(dst net 224.0.0.0/3,
                               (dst host $INSIDE_ADDR or dst host $OUTSIDE_ADDR) and icmp type echo,
                               dst host $INSIDE_ADDR and (tcp or udp),
                               dst host $INSIDE_ADDR and icmp,
@@ -82,8 +87,9 @@ kinds[3] -> errors_out;
 kinds[4] -> Discard;
 
 // From outside
-from_outside[2] -> Strip(14) -> CheckIPHeader -> DropBroadcasts
-    -> own :: IPClassifier(src host $OUTSIDE_ADDR or src net $INSIDE_NET or not dst host $OUTSIDE_ADDR, -);
+from_outside[2], untagged_outside[2] -> Strip(14) -> CheckIPHeader
+    -> CheckIPAddresses(INTERFACES $INSIDE_ADDR/32 $OUTSIDE_ADDR/32) -> DropBroadcasts
+    -> own :: IPClassifier(src net $INSIDE_NET or not dst host $OUTSIDE_ADDR, -);
 own[0] -> Discard;
 own[1] -> whole_outside :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64)
     -> outward;

@@ -218,12 +218,17 @@ impl Names {
     }
 
     /// An IPv4 network with the host's part as it was written: `ADDRESS/LENGTH`, a name (also `NAME:net`, `NAME:ipnet`,
-    /// `NAME:ip4net`), or an interface's.
+    /// `NAME:ip4net`), an interface's, or a name with another length (`NAME/LENGTH`; `NAME:ipnet/32` is the network's number).
     pub fn net4(&self, text: &str) -> Option<AddrMask4> {
         if text.contains('/')
             && let Ok(net) = text.parse()
         {
             return Some(net);
+        }
+        if let Some((name, length)) = text.rsplit_once('/') {
+            let number = |net: AddrMask4| Ipv4Addr::from(u32::from(net.addr) & u32::from(net.mask));
+            let addr = self.ip4(name).or_else(|| self.net4(name).map(number))?;
+            return format!("{addr}/{length}").parse().ok();
         }
         let name = name_of(text, &["net", "ipnet", "ip4net", "ipprefix", "ip4prefix"])?;
         self.find(name, |m| m.net4).or_else(|| {
@@ -236,28 +241,36 @@ impl Names {
     pub fn net4_or_host(&self, text: &str) -> Option<AddrMask4> {
         let host = |addr| AddrMask4 { addr, mask: Ipv4Addr::BROADCAST };
         match text.contains('/') {
-            true => text.parse().ok(),
+            true => self.net4(text),
             false => self.ip4(text).map(host).or_else(|| self.net4(text)),
         }
     }
 
-    /// An IPv6 address: as it stands, by name (also `NAME:ip6`), or an interface's.
+    /// An IPv6 address: as it stands, by name (also `NAME:ip6`; `NAME:solicited` is its solicited-node multicast address,
+    /// RFC 4291, 2.7.1), or an interface's.
     pub fn ip6(&self, text: &str) -> Option<Ipv6Addr> {
         let plain = text.split_once('/').map_or(text, |(address, _)| address);
         if let Ok(address) = plain.parse() {
             return Some(address);
         }
+        if let (name, Some("solicited")) = (split_kind(text).0, split_kind(text).1.as_deref()) {
+            return self.ip6(name).map(wire::ndp::solicited_node);
+        }
         let name = name_of(text, &["ip6"])?;
         self.find(name, |m| m.ip6).or_else(|| interfaces::ipv6(name).map(|found| found.0))
     }
 
-    /// An IPv6 network with the host's part as it was written: `ADDRESS/LENGTH`, a name (also `NAME:ip6net`), or an
-    /// interface's.
+    /// An IPv6 network with the host's part as it was written: `ADDRESS/LENGTH`, a name (also `NAME:ip6net`), an interface's,
+    /// or a name with another length (`NAME/LENGTH`).
     pub fn net6(&self, text: &str) -> Option<AddrPrefix6> {
         if text.contains('/')
             && let Ok(net) = text.parse()
         {
             return Some(net);
+        }
+        if let Some((name, length)) = text.rsplit_once('/') {
+            let addr = self.ip6(name).or_else(|| self.net6(name).map(|net| net.prefix().addr()))?;
+            return format!("{addr}/{length}").parse().ok();
         }
         let name = name_of(text, &["net", "ip6net", "ip6prefix"])?;
         self.find(name, |m| m.net6).or_else(|| {
@@ -269,7 +282,7 @@ impl Names {
     /// A prefix where an address alone may stand, too: a name that is an address means that one host.
     pub fn net6_or_host(&self, text: &str) -> Option<AddrPrefix6> {
         match text.contains('/') {
-            true => text.parse().ok(),
+            true => self.net6(text),
             false => self.ip6(text).and_then(|addr| AddrPrefix6::new(addr, 128)).or_else(|| self.net6(text)),
         }
     }
@@ -337,6 +350,20 @@ mod tests {
             (n.eth("a"), n.eth("a:eth"), n.eth("a:ip")),
             (Some(MacAddr([0, 1, 2, 3, 4, 5])), Some(MacAddr([0, 1, 2, 3, 4, 5])), None)
         );
+    }
+
+    #[test]
+    fn a_name_takes_another_length() {
+        let n = names(&[
+            ("AddressInfo", "", "a 10.1.2.3/24 2001:db8::9/64"),
+            ("AddressInfo", "", "b 10.0.0.0/8"),
+        ]);
+        assert_eq!((n.net4("a/16"), n.net4("a:ipnet/32")), (net("10.1.2.3/16"), net("10.1.2.0/32")));
+        assert_eq!((n.net4("b/9"), n.net4_or_host("a/255.255.0.0")), (net("10.0.0.0/9"), net("10.1.2.3/16")));
+        assert_eq!((n.net4("a/33"), n.net4("a/"), n.net4("c/8"), n.net4("/8")), (None, None, None, None));
+        assert_eq!(n.net6("a/48"), "2001:db8::9/48".parse().ok());
+        assert_eq!(n.net6_or_host("a:ip6net/128"), "2001:db8::/128".parse().ok());
+        assert_eq!(n.ip6("a:solicited"), "ff02::1:ff00:9".parse().ok());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use std::time::Duration;
 
-use lab::account::Accounted;
+use lab::account::{Accounted, in_memory};
 use lab::hostile::{self, Interface};
 use lab::hostile6::{self, Interface6};
 
@@ -90,7 +90,7 @@ fn written(args: &[&str]) -> String {
 // One test, for packet memory is common to the process.
 #[test]
 fn ready_routers_do_what_their_configurations_do() {
-    let conf = include_str!("../../../conf/ip-router.click");
+    let conf = &in_memory(include_str!("../../../conf/ip-router.click"));
     let router = "r :: IPRouter(eth0 18.26.4.24/24 ETHER 00:00:c0:ae:67:ef,
         eth1 18.26.7.1/24 ETHER 00:00:c0:4f:71:ef, QUEUE 1000, ROUTE 0.0.0.0/0 18.26.4.1);";
     same("conf/ip-router.click", &outcome(router, &ordinary), &outcome(conf, &ordinary));
@@ -104,7 +104,7 @@ fn ready_routers_do_what_their_configurations_do() {
     same("junctor init router", &outcome(router, &bad), &outcome(&text, &bad));
 
     let bad6 = |rng: &mut fastrand::Rng, at: usize| hostile6::frame(rng, &interfaces6(), at);
-    let conf = include_str!("../../../conf/ip6-router.click")
+    let conf = in_memory(include_str!("../../../conf/ip6-router.click"))
         .replace("00:00:c0:ae:67:ef", "02:00:00:00:00:01")
         .replace("00:00:c0:4f:71:ef", "02:00:00:00:00:02");
     let router = "r :: IP6Router(eth0 2001:db8:1::1/64 fe80::1/64 MTU 1500 ETHER 02:00:00:00:00:01,

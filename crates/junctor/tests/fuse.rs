@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
-use lab::account::Accounted;
+use lab::account::{Accounted, in_memory};
 use lab::hostile::{self, Interface};
 use lab::hostile6::{self, Interface6};
 
@@ -140,8 +140,8 @@ fn the_ip_router_is_the_same_with_and_without_fusion() {
         [[18, 26, 4, 24], [18, 26, 7, 1]],
         [[0, 0, 0xc0, 0xae, 0x67, 0xef], [0, 0, 0xc0, 0x4f, 0x71, 0xef]],
     );
-    check(include_str!("../../../conf/ip-router.click"), &standard, 3);
-    check(include_str!("../../../conf/ip-router-noqueue.click"), &standard, 2);
+    check(&in_memory(include_str!("../../../conf/ip-router.click")), &standard, 3);
+    check(&in_memory(include_str!("../../../conf/ip-router-noqueue.click")), &standard, 2);
 }
 
 /// A router between two networks, whose lookup has the given routes, and elements before and behind it.
@@ -202,14 +202,14 @@ fn interfaces6(macs: [[u8; 6]; 2]) -> [Interface6; 2] {
 fn the_ip6_router_is_the_same_with_and_without_fusion() {
     let standard = interfaces6([[0, 0, 0xc0, 0xae, 0x67, 0xef], [0, 0, 0xc0, 0x4f, 0x71, 0xef]]);
     let make = |rng: &mut fastrand::Rng, at: usize| hostile6::frame(rng, &standard, at);
-    let text = include_str!("../../../conf/ip6-router.click");
+    let text = &in_memory(include_str!("../../../conf/ip6-router.click"));
     assert_eq!(run(text, &make, 7, 1, true), run(text, &make, 7, 1, false));
     // Whom a limit refuses an error, and what waits for a neighbour when there is no room left, goes by the order among flows, too:
     // here are no limits, and there is room for all.
     let patient = text
         .replace("RATE 1000, DST_RATE 10", "RATE 0")
-        .replace("Solicitor(fe80::1, eth0", "Solicitor(fe80::1, eth0, ENTRY_PACKET_CAPACITY 0")
-        .replace("Solicitor(fe80::1, eth1", "Solicitor(fe80::1, eth1, ENTRY_PACKET_CAPACITY 0");
+        .replace("Solicitor(local, if0", "Solicitor(local, if0, ENTRY_PACKET_CAPACITY 0")
+        .replace("Solicitor(local, if1", "Solicitor(local, if1, ENTRY_PACKET_CAPACITY 0");
     assert_eq!(patient.matches("ENTRY_PACKET_CAPACITY 0").count(), 2);
     assert!(!patient.contains("RATE 10"));
     check_with(&patient, &make, 4);

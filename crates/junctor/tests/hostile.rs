@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use std::time::Duration;
 
-use lab::account::Accounted;
+use lab::account::{Accounted, in_memory};
 use lab::hostile::{self, Interface};
 use lab::hostile6::{self, Interface6};
 
@@ -106,7 +106,7 @@ fn routers_account_for_every_hostile_packet() {
         [[18, 26, 4, 24], [18, 26, 7, 1]],
         [[0, 0, 0xc0, 0xae, 0x67, 0xef], [0, 0, 0xc0, 0x4f, 0x71, 0xef]],
     );
-    check("conf/ip-router.click", include_str!("../../../conf/ip-router.click"), &standard, 32);
+    check("conf/ip-router.click", &in_memory(include_str!("../../../conf/ip-router.click")), &standard, 32);
     six();
     corpus(&plain);
 }
@@ -119,7 +119,7 @@ fn six() {
         link_local: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1),
     };
     let standard = [of(1, [0, 0, 0xc0, 0xae, 0x67, 0xef]), of(2, [0, 0, 0xc0, 0x4f, 0x71, 0xef])];
-    let text = include_str!("../../../conf/ip6-router.click");
+    let text = &in_memory(include_str!("../../../conf/ip6-router.click"));
     for burst in [32, 1] {
         let make = |rng: &mut fastrand::Rng, at: usize| hostile6::frame(rng, &standard, at);
         check_with("conf/ip6-router.click", text, &make, burst);

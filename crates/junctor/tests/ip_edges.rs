@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lab::account::Accounted;
+use lab::account::{Accounted, in_memory};
 use lab::{hostile, hostile6};
 
 /// A router with two interfaces, whose neighbours answer every question.
@@ -134,8 +134,8 @@ fn shipped() -> [(&'static str, String); 3] {
         ROUTE 0.0.0.0/0 18.26.4.1);";
     [
         ("IPRouter", ready.to_owned()),
-        ("conf/ip-router.click", include_str!("../../../conf/ip-router.click").to_owned()),
-        ("conf/ip-router-noqueue.click", include_str!("../../../conf/ip-router-noqueue.click").to_owned()),
+        ("conf/ip-router.click", in_memory(include_str!("../../../conf/ip-router.click"))),
+        ("conf/ip-router-noqueue.click", in_memory(include_str!("../../../conf/ip-router-noqueue.click"))),
     ]
 }
 
@@ -231,13 +231,13 @@ fn tagged(frame: &[u8], tags: &[[u8; 4]]) -> Vec<u8> {
 fn priority_tags() {
     let dual = "DualRouter(eth0 18.26.4.24/24 2001:db8:1::1/64 fe80::1/64 ETHER 00:00:c0:ae:67:ef,
         eth1 18.26.7.1/24 2001:db8:2::1/64 fe80::1/64 ETHER 00:00:c0:4f:71:ef);";
-    let conf6 = include_str!("../../../conf/ip6-router.click");
+    let conf6 = in_memory(include_str!("../../../conf/ip6-router.click"));
     let ready6 = "IP6Router(eth0 2001:db8:1::1/64 fe80::1/64 ETHER 00:00:c0:ae:67:ef,
         eth1 2001:db8:2::1/64 fe80::1/64 ETHER 00:00:c0:4f:71:ef);";
     let four = shipped().map(|(name, text)| (name, text, true, false));
     let six = [
         ("DualRouter", dual.to_owned(), true, true),
-        ("conf/ip6-router.click", conf6.to_owned(), false, true),
+        ("conf/ip6-router.click", conf6, false, true),
         ("IP6Router", ready6.to_owned(), false, true),
     ];
     for (name, text, has4, has6) in four.into_iter().chain(six) {
@@ -332,7 +332,7 @@ fn shipped6() -> [(&'static str, String); 2] {
         eth1 2001:db8:2::1/64 fe80::1/64 ETHER 00:00:c0:4f:71:ef);";
     [
         ("IP6Router", ready.to_owned()),
-        ("conf/ip6-router.click", include_str!("../../../conf/ip6-router.click").to_owned()),
+        ("conf/ip6-router.click", in_memory(include_str!("../../../conf/ip6-router.click"))),
     ]
 }
 

@@ -235,7 +235,7 @@ fn workers_on_independent_inputs_write_no_common_line() {
         assert!(common.is_empty(), "{conf}: both workers write the lines {shown:?}");
     }
     // The simulation does see what is shared: one table behind one lock.
-    let lock = |text: String| text.replace("0.0.0.0/0 18.26.4.1 1)", "0.0.0.0/0 18.26.4.1 1, SYNC lock)");
+    let lock = |text: String| text.replace("0.0.0.0/0 $GATEWAY 1)", "0.0.0.0/0 $GATEWAY 1, SYNC lock)");
     let (common, _) = shared_lines("ip-router-noqueue.click", lock);
     assert!(!common.is_empty(), "a lock is shared, yet no line is");
 }

@@ -16,6 +16,12 @@ use engine::{ElementInfo, ElementReport, Options, Registry, Report, Router};
 use packet::port::{Device, Error, Provider, Spec};
 use ports::memory::{End, MemoryPort, Wire};
 
+/// A configuration of `conf/` with the Ethernet addresses that it has for devices in memory, whatever interfaces of those names this
+/// machine has.
+pub fn in_memory(text: &str) -> String {
+    ["$DEV0:eth", "$DEV1:eth"].iter().fold(text.to_owned(), |text, own| text.replace(own, ""))
+}
+
 /// A router on in-process wires.
 pub struct Accounted {
     router: Router,

@@ -13,6 +13,12 @@ use crate::{AddrPrefix6, Error, MacAddr};
 
 const PROTOCOL: &str = "NDP";
 
+/// The group that the owner of `addr` listens to (RFC 4291 section 2.7.1).
+pub fn solicited_node(addr: Ipv6Addr) -> Ipv6Addr {
+    let [.., high, low] = addr.segments();
+    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | high & 0xff, low)
+}
+
 /// Byte offsets of the fields, from the start of the ICMPv6 header.
 pub mod field {
     /// Hop limit that hosts should use, of a router advertisement.

@@ -15,6 +15,8 @@
 //!   address is expected the name stands for the one of the right kind; `NAME:eth`, `NAME:ip` and `NAME:ip6` say which.
 //!   `10.1.2.3/24` names a host and its network (`NAME:ipnet`), with its broadcast address (`NAME:bcast`) and its gateway
 //!   (`NAME:gw`: the first host, unless AddressInfo says otherwise). Where host and network may both stand, it is the host.
+//!   `NAME/LENGTH` is its address with another prefix length, `NAME:ipnet/32` its network's number, and `NAME:solicited` the
+//!   solicited-node group of its IPv6 address.
 //!   An interface of this machine is such a name without AddressInfo: `eth0`, or `eth0:eth`, `eth0:ip`, `eth0:ipnet` (its
 //!   network), `eth0:ip6` and `eth0:ip6net`, as they are when the configuration is read.
 //!   Of several addresses of one kind the last counts. So `AddressInfo(lan 02:00:00:00:00:01 eth0:eth)` gives `lan` the address of

@@ -52,12 +52,6 @@ fn ports(router: &Router) -> impl Iterator<Item = (usize, &Interface)> {
     router.interfaces.iter().enumerate().filter(|(_, port)| port.has6())
 }
 
-/// The group that is asked for an address (RFC 4291, 2.7.1).
-fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
-    let [.., high, low] = address.segments();
-    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | (high & 0xff), low)
-}
-
 /// The routing table's arguments.
 fn routes(router: &Router) -> Vec<String> {
     let mut table: Vec<String> = Vec::new();
@@ -80,7 +74,7 @@ fn routes(router: &Router) -> Vec<String> {
         if !router.host {
             let shared = port.six.iter().filter(|(_, p)| p.len() < 127).map(|(_, p)| p.addr());
             let all = port.six.iter().map(|(a, _)| *a).chain(shared).chain([link_local(port)]);
-            all.for_each(|a| line(Prefix6::host(solicited_node(a)), 0));
+            all.for_each(|a| line(Prefix6::host(wire::ndp::solicited_node(a)), 0));
         }
     }
     let never = router.interfaces.len() + 1;

@@ -7,7 +7,7 @@ use engine::{Cx, Reason};
 use packet::{HEADROOM, Packet};
 use tables::neighbour::{Config, Discipline};
 use wire::ndp::{FLAG_SOLICITED, NdpOption, OptionIter, Repr};
-use wire::{EtherType, MacAddr, Protocol, ethernet, icmpv6, ipv6};
+use wire::{EtherType, MacAddr, Protocol, ethernet, icmpv6, ipv6, ndp};
 
 use crate::ethernet::neighbours::Table;
 
@@ -15,12 +15,6 @@ use crate::ethernet::neighbours::Table;
 const HOP_LIMIT: u8 = 255;
 /// Every node on the link.
 pub(super) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-const SOLICITED_NODE: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
-
-/// The group that the owner of `addr` listens to (RFC 4291 section 2.7.1).
-pub(super) fn solicited_node(addr: Ipv6Addr) -> Ipv6Addr {
-    Ipv6Addr::from_bits(SOLICITED_NODE | addr.to_bits() & 0xff_ffff)
-}
 
 /// A sound message.
 #[derive(Debug)]
@@ -82,7 +76,7 @@ impl Heard<'_> {
                 Repr::RouterSolicit => !nobody || self.source_mac.is_none(),
                 Repr::RouterAdvert { .. } => self.src.is_unicast_link_local(),
                 Repr::NeighborSolicit { target } => {
-                    let asked_by_nobody = dst == solicited_node(target) && self.source_mac.is_none();
+                    let asked_by_nobody = dst == ndp::solicited_node(target) && self.source_mac.is_none();
                     !target.is_multicast() && (!nobody || asked_by_nobody)
                 }
                 Repr::NeighborAdvert { target, flags } => {
@@ -188,7 +182,7 @@ pub(super) mod tests {
         let na = advert("fe80::9", flags, Some(PEER));
         let ra =
             Repr::RouterAdvert { hop_limit: 0, flags: 0, lifetime_s: 0, reachable_ms: 0, retransmit_ms: 0 };
-        let to = |target: &str| solicited_node(ip(target)).to_string();
+        let to = |target: &str| ndp::solicited_node(ip(target)).to_string();
         let ns =
             |src: &str, target: &str, options: &[u8]| from_peer(src, &to(target), solicit(target), options);
         let check = |frame: Vec<u8>, want: Option<Reason>| {
@@ -242,6 +236,6 @@ pub(super) mod tests {
 
     #[test]
     fn the_group_of_an_address() {
-        assert_eq!(solicited_node(ip("2001:db8::1:800e:8c6c")), ip("ff02::1:ff0e:8c6c"));
+        assert_eq!(ndp::solicited_node(ip("2001:db8::1:800e:8c6c")), ip("ff02::1:ff0e:8c6c"));
     }
 }

@@ -354,7 +354,7 @@ mod tests {
     const PROXY: MacAddr = MacAddr([2, 0, 0, 0, 0, 8]);
 
     fn solicit(src: &str, target: &str) -> Vec<u8> {
-        let group = ip6_nd::solicited_node(ip(target)).to_string();
+        let group = wire::ndp::solicited_node(ip(target)).to_string();
         let option = NdpOption::link_addr_bytes(false, PEER);
         let options = if src == "::" { &[][..] } else { &option };
         from_peer(src, &group, Repr::NeighborSolicit { target: ip(target) }, options)

@@ -58,7 +58,7 @@ use wire::ethernet::{EtherType, HEADER_LEN};
 use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};
 use wire::{MacAddr, ethernet};
 
-use super::ip6_nd::{self, Heard, default_config, solicited_node, vary_reachable_time};
+use super::ip6_nd::{self, Heard, default_config, vary_reachable_time};
 use crate::ethernet::neighbours::{self, Lost};
 use crate::ethernet::resolver::{Cause, Client, Resolver};
 
@@ -132,7 +132,7 @@ impl Resolver<u128> for Solicitor {
     #[cold]
     fn query(&self, cx: &mut Cx<'_>, ip: u128, cause: Cause, to: Option<Mac>) {
         let target = Ipv6Addr::from_bits(ip);
-        let group = solicited_node(target);
+        let group = wire::ndp::solicited_node(target);
         let to = to.map_or((MacAddr::from_ipv6_group(group), group), |mac| (MacAddr(mac), target));
         let option = NdpOption::link_addr_bytes(false, self.mac);
         let message = Repr::NeighborSolicit { target };

@@ -14,7 +14,7 @@ import socket
 import struct
 import sys
 
-from scapy.all import IP, UDP, fragment, send
+from scapy.all import IP, UDP, Dot1Q, Ether, fragment, getmacbyip, send, sendp
 
 PATIENCE = 60
 IP_RECVERR, MSG_ERRQUEUE = 11, 0x2000
@@ -136,6 +136,18 @@ def inside(own, other, gateway, outer, peer):
                 pass
     assert heard == {((b"two", (outer, 5002)), True), ((b"one", (outer, 5001)), False)}, heard
     said("hairpin")
+
+    to_gateway = Ether(dst=getmacbyip(gateway))
+    tagged = udp(own, 4002)
+    datagram = IP(src=own, dst=peer) / UDP(sport=4002, dport=7000) / b"tagged"
+    sendp(to_gateway / Dot1Q(vlan=0, prio=5) / datagram, iface="a0", verbose=False)
+    assert tagged.recvfrom(100)[0] == mark + b"tagged"
+    said("priority tag")
+
+    for stolen in (gateway, outer):
+        sendp(to_gateway / IP(src=stolen, dst=peer) / UDP(dport=7000) / b"stolen", iface="a0", verbose=False)
+    # Behind them on the way.
+    assert asked(tagged, b"last", peer) == mark + b"last"
 
 
 if __name__ == "__main__":

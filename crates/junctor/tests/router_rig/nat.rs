@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lab::rig::{Cable, Rig};
 
-use crate::dut::{Dut, PATIENCE};
+use crate::dut::{Dut, PATIENCE, Report};
 use crate::hosts::{iperf, ping};
 use crate::on_rig;
 
@@ -89,11 +89,12 @@ fn gateway(method: &str) -> (Rig, Dut) {
 }
 
 /// What may go wrong on the way, and must not.
-fn check_report(dut: Dut) {
+fn check_report(dut: Dut) -> Report {
     let report = dut.stop();
     for reason in ["bad-checksum", "bad-arp", "no-route", "device-error", "no-memory", "reassembly-limit"] {
         assert_eq!(report.all_drops(reason), 0, "{reason}: {}", report.0.stdout);
     }
+    report
 }
 
 fn check_gateway(method: &str) {
@@ -134,7 +135,7 @@ fn check_exceptions(method: &str) {
     // Nobody has asked for the gateway's own address.
     let neighbours = dut.ctl(&["arp_out.table"]);
     assert!(!neighbours.contains("10.0.2.1 "), "{neighbours}");
-    check_report(dut);
+    assert_eq!(check_report(dut).all_drops("own-source"), 2);
 }
 
 on_rig! {

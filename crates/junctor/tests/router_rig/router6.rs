@@ -3,11 +3,10 @@
 
 use lab::rig::{COMMAND_TIMEOUT, Cable, Namespace, Rig};
 
-use crate::dut::{Dut, edited};
+use crate::dut::Dut;
 use crate::hosts::{ended, iperf, ping, until_said, way};
 use crate::on_rig;
-
-const CONFIG: &str = include_str!("../../../../conf/ip6-router.click");
+use crate::shipped::conf;
 
 /// A rig whose hosts are at 2001:db8:1::2 and 2001:db8:2::2, one router apart, with cables of these MTUs. Only hosts have
 /// IPv6; the kernel between them has not.
@@ -28,14 +27,9 @@ pub fn rig(a_mtu: usize, b_mtu: usize) -> Rig {
 }
 
 /// Runs the configuration that ships, on the rig's devices.
-pub fn router(rig: &Rig, method: &str, edits: &[(&str, &str)]) -> Dut {
-    let mac = |device: &str| rig.dut.mac(device).unwrap().map(|b| format!("{b:02x}")).join(":");
-    let config = CONFIG
-        .replace("00:00:c0:ae:67:ef", &mac("d0"))
-        .replace("00:00:c0:4f:71:ef", &mac("d1"))
-        .replace("eth0", "d0")
-        .replace("eth1", "d1");
-    Dut::run(rig, &edited(&config, method, edits), &[])
+fn router(rig: &Rig, method: &str, variables: &[&str]) -> Dut {
+    let devices = ["DEV0=d0", "DEV1=d1", &format!("METHOD={method}")];
+    Dut::run(rig, &conf("ip6-router.click"), &[&devices, variables].concat())
 }
 
 fn text_of(host: &Namespace, command: &str) -> String {
@@ -76,11 +70,7 @@ fn check_reach(method: &str) {
 /// A link of the least MTU: the sender is told, and TCP finds it out.
 fn check_narrow(method: &str) {
     let rig = rig(1500, 1280);
-    let narrow = [
-        ("big1 :: IP6Fragmenter(1500)", "big1 :: IP6Fragmenter(1280)"),
-        ("ICMP6Error(2001:db8:2::1, toobig, MTU 1500", "ICMP6Error(2001:db8:2::1, toobig, MTU 1280"),
-    ];
-    let dut = router(&rig, method, &narrow);
+    let dut = router(&rig, method, &["MTU1=1280"]);
     let refused = text_of(&rig.a, "ping -6 -n -c2 -i0.1 -W60 -s1452 -Mdo 2001:db8:2::2");
     assert!(
         refused.contains("From 2001:db8:2::1") && refused.contains("Packet too big: mtu=1280"),

@@ -11,7 +11,7 @@ use lab::rig::Rig;
 use crate::dut::Dut;
 use crate::hosts::{done, text};
 use crate::judge::{scapy, witness};
-use crate::{on_rig, router, router6};
+use crate::{on_rig, router, router6, shipped};
 
 const FLOWS: usize = 10_000;
 /// Most that a share may differ from what is due.
@@ -70,7 +70,10 @@ impl Family {
         let table = format!("NEXTHOP away {hops}, {} via away", self.beyond());
         match self {
             V4 => Dut::router(rig, method, &[("0.0.0.0/0 3", &format!("{table}, 0.0.0.0/0 3"))], &[]),
-            V6 => router6::router(rig, method, &[("2001:db8::/32 fe80::fffe 1", &table)]),
+            V6 => {
+                let text = shipped::conf("ip6-router.click").replace("$REMOTE $GATEWAY 1", &table);
+                Dut::run(rig, &text, &["DEV0=d0", "DEV1=d1", &format!("METHOD={method}")])
+            }
         }
     }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Configurations in `conf/` run on interfaces whose names they get as variables, with their own defaults for the rest, and carry
-//! traffic. `conf/nat-gateway.click` has a file of its own (`nat.rs`), as have the routers.
+//! traffic. `conf/nat-gateway.click` and `conf/ip6-router.click` have files of their own (`nat.rs`, `router6.rs`).
 
 use std::path::Path;
 
 use lab::rig::{Cable, PYTHON, Rig};
 
 use crate::dut::{Dut, PATIENCE};
-use crate::hosts::ping;
+use crate::hosts::{ended, ping, until_said, way};
 use crate::on_rig;
 
 /// Sends datagrams until the other side says that one has come.
@@ -74,7 +74,38 @@ fn check_pipeline(method: &str) {
     dut.stop();
 }
 
+/// Both directions, the router's own addresses, and the errors that a path and a traceroute need.
+fn check_routers(method: &str) {
+    for name in ["ip-router.click", "ip-router-noqueue.click", "ip-router-host.click"] {
+        let rig = crate::router::rig(1500, 1500);
+        // The host's kernel stands behind the last of them, and answers in the same namespace.
+        rig.dut.sysctl("net/ipv4/ip_forward", "1").unwrap();
+        let addresses = ["ADDR0=10.0.1.1/24", "ADDR1=10.0.2.1/24", "GATEWAY=10.0.1.2", "MTU1=1400"];
+        let dut = run(&rig, name, method, &addresses);
+        if name == "ip-router-host.click" {
+            rig.dut.ip("route add default via 10.0.1.2").unwrap();
+        }
+        for (host, other, gateway) in [(&rig.a, "10.0.2.2", "10.0.1.1"), (&rig.b, "10.0.1.2", "10.0.2.1")] {
+            ping(host, other, 56, "");
+            ping(host, other, 3000, "");
+            ping(host, "10.0.1.1", 56, "");
+            ping(host, "10.0.2.1", 56, "");
+            assert_eq!(way(host, "-U", other), [gateway, other], "{name}");
+            assert_eq!(way(host, "-U", gateway), [gateway], "{name}");
+        }
+        let refused = ended(&rig.a, "ping -n -c1 -W60 -s1472 -Mdo 10.0.2.2");
+        assert!(refused.stdout.contains("mtu = 1400"), "{name}: {refused:?}");
+        until_said(&rig.a, "ping -n -c8 -W6 10.0.2.77", &["From 10.0.1.1", "Destination Host Unreachable"]);
+        // By the gateway, which is A: it has this address, too.
+        rig.a.ip("addr add 10.9.9.9/32 dev a0").unwrap();
+        rig.b.ip("route add 10.9.9.9 via 10.0.2.1").unwrap();
+        ping(&rig.b, "10.9.9.9", 56, "");
+        dut.stop();
+    }
+}
+
 on_rig! {
+    shipped_routers needs ["ping", "traceroute", "ethtool"] => check_routers;
     shipped_bridges needs ["ping", "ethtool"] => check_bridges;
     shipped_pipeline needs ["ethtool"] => check_pipeline;
 }

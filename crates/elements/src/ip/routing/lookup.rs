@@ -69,9 +69,19 @@ fn add_all<F: Family>(args: &mut Args<'_>, shared: &SharedRoutes<F>) {
         wrong.lines().for_each(|why| args.error(why));
         Vec::new()
     });
+    let parts = |text: &str| {
+        let (prefix, hops) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        (prefix.to_owned(), hops.trim().to_owned())
+    };
+    // Where names stand for the same prefix, and the way is the same, nobody is mistaken.
+    let late = late.into_iter().filter(|(first, at)| {
+        let (first, late) = (parts(&texts[*first]), parts(&texts[*at]));
+        first.0 == late.0 || first.1 != late.1
+    });
+    let late: Vec<_> = late.collect();
     for (first, at) in late.iter().take(WARNINGS) {
         let (first, text) = (&texts[*first], &texts[*at]);
-        let hops = text.split_once(char::is_whitespace).map_or("", |(_, hops)| hops.trim());
+        let hops = parts(text).1;
         args.warning(format!(
             "the route '{text}' is ignored, for '{first}' came first; write '{first} | {hops}' to share traffic between both"
         ));
