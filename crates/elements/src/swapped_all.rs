@@ -17,6 +17,8 @@ use crate::testing::{Rig, Run};
 const GOES_ON: &[&str] = &[
     "AddressTranslator: i :: TestIn -> [0]e :: AddressTranslator(0, true, false, false, 9::9)[0] -> o :: TestOut; Idle -> [1]e[1] -> o;",
     "AggregateIPAddrPair: i :: TestIn -> MarkIPHeader -> e :: AggregateIPAddrPair -> o :: TestOut;",
+    "AggregateFirst: i :: TestIn -> MarkIPHeader -> AggregateIP(ip src) -> e :: AggregateFirst -> o :: TestOut;",
+    "AggregateLast: i :: TestIn -> MarkIPHeader -> AggregateIP(ip src) -> e :: AggregateLast[1] -> o :: TestOut; e -> Discard;",
     "AggregatePacketCounter: i :: TestIn -> MarkIPHeader -> AggregateIP(ip src) -> e :: AggregatePacketCounter -> o :: TestOut;",
     "IPRateMonitor: i :: TestIn -> MarkIPHeader -> e :: IPRateMonitor(PACKETS, 1, 100) -> o :: TestOut;",
     "AggregateIPFlows: i :: TestIn -> MarkIPHeader -> SetTimestamp -> e :: AggregateIPFlows -> o :: TestOut;",
@@ -135,6 +137,7 @@ const GOES_ON_ELSEWHERE: &[&str] = &[
     "PollDevice",
     "RSTP",
     "RawSocket",
+    "McastSocket",
     "Socket",
     "ToDevice",
     "ToDump",

@@ -30,7 +30,7 @@ const ROOM: u64 = 3 << 30;
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// Classes that open sockets or files of the machine as soon as they are built: their arguments are read, but nothing runs.
-const OUTSIDE: &[&str] = &["ControlSocket", "RawSocket", "Socket"];
+const OUTSIDE: &[&str] = &["ControlSocket", "McastSocket", "RawSocket", "Socket"];
 
 const EXTREMES: &[&str] = &[
     "",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::args::{Args, Names};
 use crate::element::Element;
-use crate::handler::{Access, Handler, HandlerError, Merge};
+use crate::handler::{Access, Handler, HandlerError, Merge, with_argument};
 use crate::ports::Processing;
 use crate::router::{Shared, Target, readable, writable};
 use crate::schedule::MAX_TICKETS;
@@ -193,10 +193,18 @@ impl Worker {
                 }
             };
         }
-        if !target.handler.common {
-            return self.write_here(target, value);
-        }
         let name = target.handler.name;
+        if !target.handler.common && name != "config" {
+            self.write_here(target, value)?;
+            if let Some((position, keyword)) = target.handler.argument {
+                let shared = self.shared.clone();
+                let e = target.element;
+                let config =
+                    shared.config_of(e).unwrap_or_else(|| shared.elements[e as usize].config.clone());
+                shared.set_config_of(e, with_argument(&config, position, keyword, value.trim()));
+            }
+            return Ok(());
+        }
         match name {
             "scheduled" => {
                 let on = crate::args::parse_bool(value.trim())

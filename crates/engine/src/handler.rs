@@ -45,13 +45,23 @@ pub struct Handler {
     pub everywhere: bool,
     /// Not for other programs: a control connection must not reach it.
     pub private: bool,
+    /// The argument that a write replaces in the text that `config` shows: its position, if it has one, and its keyword.
+    pub argument: Option<(Option<usize>, &'static str)>,
     /// The engine answers it, for every element whose class has none of this name.
     pub(crate) common: bool,
 }
 
 impl Handler {
     const fn new(name: &'static str, access: Access) -> Handler {
-        Handler { name, access, merge: Merge::First, everywhere: false, private: false, common: false }
+        Handler {
+            name,
+            access,
+            merge: Merge::First,
+            everywhere: false,
+            private: false,
+            argument: None,
+            common: false,
+        }
     }
 
     /// A read handler whose instances answer alike.
@@ -86,6 +96,12 @@ impl Handler {
         self
     }
 
+    /// Says that a write replaces an argument in the text that `config` shows: the one of this keyword, or else the one at this position.
+    pub const fn argument(mut self, position: Option<usize>, keyword: &'static str) -> Handler {
+        self.argument = Some((position, keyword));
+        self
+    }
+
     /// Leaves the handler to the engine.
     pub(crate) const fn common(mut self) -> Handler {
         self.common = true;
@@ -107,6 +123,26 @@ impl Handler {
     pub fn writable(&self) -> bool {
         self.access != Access::Read
     }
+}
+
+/// A configuration whose argument `keyword`, or else the one at `position`, is `value`.
+pub(crate) fn with_argument(config: &str, position: Option<usize>, keyword: &str, value: &str) -> String {
+    let keyword_of = |arg: &str| {
+        let (word, rest) = lang::config::shift_word(arg);
+        let letters = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
+        let is_keyword = word.starts_with(|c: char| c.is_ascii_uppercase()) && word.bytes().all(letters);
+        (is_keyword && !rest.is_empty()).then(|| word.to_owned())
+    };
+    let mut args: Vec<String> = lang::config::split_args(config).into_iter().map(|arg| arg.text).collect();
+    let given = args.iter().any(|arg| keyword_of(arg).as_deref() == Some(keyword));
+    match position.and_then(|at| args.get_mut(at)) {
+        Some(arg) if !given && keyword_of(arg).is_none() => *arg = value.to_owned(),
+        _ => {
+            args.retain(|arg| keyword_of(arg).as_deref() != Some(keyword));
+            args.push(format!("{keyword} {value}"));
+        }
+    }
+    lang::config::join_args(&args)
 }
 
 /// Why a handler call failed. The variants correspond to the codes of Click's control protocol.
@@ -290,6 +326,20 @@ mod tests {
         check("q[0-2x]", &["q0", "q2", "qx"], &["q3", "q"]);
         check("q[^a]z", &["qbz"], &["qaz"]);
         check("q[", &["q["], &["qx"]);
+    }
+
+    #[test]
+    fn an_argument_is_replaced() {
+        for (config, want) in [
+            ("", "CAPACITY 7"),
+            ("5", "7"),
+            ("5, A b", "7, A b"),
+            ("CAPACITY 5, A b", "A b, CAPACITY 7"),
+            ("A b", "A b, CAPACITY 7"),
+        ] {
+            assert_eq!(with_argument(config, Some(0), "CAPACITY", "7"), want, "{config}");
+        }
+        assert_eq!(with_argument("1, 2", None, "LIMIT", "3"), "1, 2, LIMIT 3");
     }
 
     #[test]

@@ -43,14 +43,16 @@
 //!
 //! See also: AggregateIP, AggregateCounter, DriverManager
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::args::Args;
 use engine::clock::SECOND;
-use engine::{Class, Cx, Element, Handler, HandlerError, OpenCx, Reason, Rehearsed, Tasks, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, OpenCx, Provided, Reason, Rehearsed, Tasks, swap};
 use packet::{Batch, Packet, anno};
 
 use super::flows::{Flows, Headers, Timeouts};
+use super::notices::Notices;
 use super::trace_info::TraceInfo;
 use crate::io::files::Output;
 
@@ -75,6 +77,7 @@ struct AggregateIpFlows {
     trace_path: Option<String>,
     source: Option<String>,
     trace: Option<TraceInfo>,
+    notices: Arc<Notices>,
 }
 
 fn seconds(args: &mut Args<'_>, name: &'static str, default: u64) -> u64 {
@@ -93,8 +96,9 @@ impl AggregateIpFlows {
             return others.push(packet);
         };
         let now = packet.timestamp_ns() / SECOND;
-        let trace = &mut self.trace;
+        let (trace, notices) = (&mut self.trace, &self.notices);
         let numbered = self.flows.find(&headers, packet.timestamp_ns(), &mut |ended| {
+            notices.end(ended.number);
             if let Some(trace) = trace {
                 trace.flow(ended);
             }
@@ -129,8 +133,9 @@ impl AggregateIpFlows {
 
     /// Ends the flows that are over at `now`.
     fn end(&mut self, now: u64, out: &mut Batch, others: &mut Batch) {
-        let trace = &mut self.trace;
+        let (trace, notices) = (&mut self.trace, &self.notices);
         self.flows.reap(now, out, others, &mut |ended| {
+            notices.end(ended.number);
             if let Some(trace) = trace {
                 trace.flow(ended);
             }
@@ -215,6 +220,10 @@ impl Element for AggregateIpFlows {
         self.reap_at = old.reap_at;
         self.trace = self.trace.take().or(old.trace.take());
         true
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(self.notices.clone())
     }
 
     fn held(&self) -> usize {

@@ -33,6 +33,8 @@ use engine::clock::{Nanos, SECOND};
 use engine::{Class, Cx, Element, Handler, HandlerError, swap};
 use packet::Batch;
 
+use crate::control::general;
+
 /// The descriptor.
 pub const CLASS: Class = Class::new("AverageCounter", "1/1", || Box::new(AverageCounter::default()))
     .serial("the time between its first and its last packet is that of all workers together")
@@ -97,8 +99,8 @@ impl Element for AverageCounter {
         Ok(match name {
             "count" => self.packets.to_string(),
             "byte_count" => self.bytes.to_string(),
-            "rate" => self.rate(self.packets).to_string(),
-            _ => self.rate(self.bytes).to_string(),
+            "rate" => general(self.rate(self.packets), 12),
+            _ => general(self.rate(self.bytes), 12),
         })
     }
 

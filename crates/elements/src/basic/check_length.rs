@@ -15,6 +15,9 @@
 //!
 //! **Drops:** `too-long`, longer packets when output 1 is not connected.
 //!
+//! **Handlers**
+//! * `length` read/write: LENGTH.
+//!
 //! ```click
 //! InfiniteSource(LIMIT 5, STOP true) -> c :: CheckLength(1500) -> Discard;
 //! c[1] -> Discard;
@@ -23,12 +26,15 @@
 //! See also: Truncate
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet, anno};
+
+use crate::tools::number;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckLength", "1/1-2", || Box::new(CheckLength::default()))
     .processing("a/ah")
+    .handlers(&[Handler::both("length")])
     .pure()
     .file(file!());
 
@@ -59,6 +65,15 @@ impl Element for CheckLength {
         }
         batch
     }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.max.to_string())
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.max = number(name, value)?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -75,8 +90,12 @@ mod tests {
                 (run.bytes("o0"), run.bytes("o1")),
                 (vec![b"ab".to_vec(), vec![]], vec![b"abc".to_vec()])
             );
-            let run = Rig::new("CheckLength(MAX 2)").burst(burst).inputs(&inputs).run();
+            let mut run = Rig::new("CheckLength(MAX 2)").burst(burst).inputs(&inputs).run();
             assert_eq!((run.bytes("o0").len(), run.drops("e")), (2, vec![(Reason::TooLong, 1)]));
+            run.write("e.length", "3").unwrap();
+            assert_eq!(run.read("e.length"), "3");
+            run.give("i", vec![Packet::copy_of(b"abc").unwrap()]);
+            assert_eq!(run.again().bytes("o0").len(), 1);
         }
     }
 

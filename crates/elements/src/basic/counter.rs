@@ -74,14 +74,17 @@ struct Call {
 }
 
 impl Call {
-    fn parse(text: &str) -> Result<Option<Call>, String> {
+    fn parse(name: &str, text: &str) -> Result<Option<Call>, String> {
         if text.trim().is_empty() {
             return Ok(None);
         }
         let mut words = text.split_ascii_whitespace();
         let at = words.next().and_then(|n| n.parse().ok());
-        let (Some(at), Some(handler)) = (at, words.next()) else {
-            return Err(format!("expected a count and a handler, not '{text}'"));
+        let Some(at) = at else {
+            return Err(format!("'{name}' first word should be unsigned (count)"));
+        };
+        let Some(handler) = words.next() else {
+            return Err(format!("'{name}' needs a handler after the count"));
         };
         Ok(Some(Call {
             at,
@@ -119,7 +122,10 @@ impl Call {
 /// An exponentially weighted average of events per second, over periods of a tenth of a second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
-    per_second: f64,
+    /// The average as if nothing had come before the first period.
+    average: f64,
+    /// How much of the average the periods seen so far make up.
+    weight: f64,
     pending: u64,
     since: Option<Nanos>,
 }
@@ -143,9 +149,22 @@ impl Rate {
         }
     }
 
+    /// Events per second. Time before the first event does not count.
+    fn per_second(&self) -> f64 {
+        if self.weight > 0.0 { self.average / self.weight } else { 0.0 }
+    }
+
+    /// The rate as Click writes it: to 1/1024, with no more digits than that takes.
+    fn text(rate: f64) -> String {
+        let exact = (rate * 1024.0).round() / 1024.0;
+        let close = |text: &String| text.parse::<f64>().is_ok_and(|n| (n - exact).abs() < 1.0 / 2048.0);
+        (0..4).map(|digits| format!("{exact:.digits$}")).find(close).unwrap_or_else(|| exact.to_string())
+    }
+
     /// Adds what another instance has measured.
     fn join(&mut self, other: Rate) {
-        self.per_second += other.per_second;
+        self.average += other.average;
+        self.weight = self.weight.max(other.weight);
         self.pending += other.pending;
         self.since = self.since.or(other.since);
     }
@@ -154,7 +173,8 @@ impl Rate {
     fn fold(&mut self, now: Nanos, elapsed: Nanos) {
         let current = self.pending as f64 * SECOND as f64 / elapsed as f64;
         let keep = (1.0 - Self::WEIGHT).powf(elapsed as f64 / Self::PERIOD as f64);
-        self.per_second = self.per_second * keep + current * (1.0 - keep);
+        self.average = self.average * keep + current * (1.0 - keep);
+        self.weight = self.weight * keep + (1.0 - keep);
         self.pending = 0;
         self.since = Some(now);
     }
@@ -210,9 +230,9 @@ impl Element for Counter {
             [("COUNT_CALL", &mut self.count_call), ("BYTE_COUNT_CALL", &mut self.byte_count_call)]
         {
             if let Some(Raw(text)) = args.keyword_opt(name) {
-                match Call::parse(&text) {
+                match Call::parse(name, &text) {
                     Ok(call) => *slot = call,
-                    Err(why) => args.error(format!("{name}: {why}")),
+                    Err(why) => args.error(why),
                 }
             }
         }
@@ -276,10 +296,10 @@ impl Element for Counter {
         Ok(match name {
             "count" => self.packets.to_string(),
             "byte_count" => self.bytes.to_string(),
-            "rate" => self.packet_rate.per_second.to_string(),
+            "rate" => Rate::text(self.packet_rate.per_second()),
             "count_call" => self.count_call.as_ref().map_or(String::new(), |c| c.at.to_string()),
-            "bit_rate" => (self.byte_rate.per_second * 8.0).to_string(),
-            _ => self.byte_rate.per_second.to_string(),
+            "bit_rate" => Rate::text(self.byte_rate.per_second() * 8.0),
+            _ => Rate::text(self.byte_rate.per_second()),
         })
     }
 
@@ -295,7 +315,7 @@ impl Element for Counter {
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         match name {
             "count_call" | "byte_count_call" => {
-                let call = Call::parse(value).map_err(HandlerError::Failed)?;
+                let call = Call::parse(name, value).map_err(HandlerError::Failed)?;
                 if let Some(call) = &call {
                     call.check(cx)?;
                 }
@@ -340,7 +360,7 @@ mod tests {
         assert_eq!(run.read("e.count_call"), "2");
         assert_eq!(
             Rig::new("Counter(COUNT_CALL x)").errors(),
-            ["e: COUNT_CALL: expected a count and a handler, not 'x'"]
+            ["e: 'COUNT_CALL' first word should be unsigned (count)"]
         );
     }
 
@@ -380,6 +400,14 @@ mod tests {
         for ms in 0..20_000 {
             rate.add(ms * SECOND / 1000, 5);
         }
-        assert!((rate.per_second - 5000.0).abs() < 50.0, "{}", rate.per_second);
+        assert!((rate.per_second() - 5000.0).abs() < 50.0, "{}", rate.per_second());
+        // It does not begin at nothing.
+        let mut young = Rate::default();
+        for ms in 0..=200 {
+            young.add(ms * SECOND / 1000, 5);
+        }
+        assert!((young.per_second() - 5000.0).abs() < 50.0, "{}", young.per_second());
+        let texts = [0.0, 1000.0, 0.1, 957.608_841_7, 1.0 / 3.0].map(Rate::text);
+        assert_eq!(texts, ["0", "1000", "0.1", "957.608", "0.333"]);
     }
 }

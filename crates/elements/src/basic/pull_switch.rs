@@ -13,7 +13,7 @@
 //! **Drops:** none.
 //!
 //! **Handlers** (not of StaticPullSwitch)
-//! * `switch` read/write: the input in use, -1 for none.
+//! * `switch` read/write: the input in use, -1 for none. `config` reads likewise.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 5, STOP true) -> Queue -> [0] s :: PullSwitch -> Discard;
@@ -28,7 +28,7 @@ use packet::Batch;
 
 use crate::tools::number;
 
-const HANDLERS: &[Handler] = &[Handler::both("switch")];
+const HANDLERS: &[Handler] = &[Handler::both("switch"), Handler::read("config")];
 
 const fn class(name: &'static str) -> Class {
     Class::new(name, "-/1", || Box::new(PullSwitch::default()))

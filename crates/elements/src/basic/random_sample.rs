@@ -16,7 +16,7 @@
 //!
 //! **Handlers**
 //! * `sampling_prob`, `drop_prob` read/write: the probabilities. `active` read/write: the argument.
-//! * `drops` read: packets not chosen.
+//! * `drops` read: packets not chosen. `config` reads as the arguments are now.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 50, STOP true) -> RandomSample(0.1) -> Discard;
@@ -38,6 +38,7 @@ pub const CLASS: Class = Class::new("RandomSample", "1/1-2", || Box::new(RandomS
         Handler::both("drop_prob"),
         Handler::both("active"),
         Handler::sum("drops"),
+        Handler::both("config"),
     ])
     .reconfigurable()
     .file(file!());
@@ -86,6 +87,7 @@ impl Element for RandomSample {
             "sampling_prob" => self.pass.to_string(),
             "drop_prob" => (1.0 - self.pass).to_string(),
             "active" => self.active.to_string(),
+            "config" => format!("SAMPLE {}, ACTIVE {}", self.pass, self.active),
             _ => self.drops.to_string(),
         })
     }

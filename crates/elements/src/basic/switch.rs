@@ -13,7 +13,7 @@
 //! **Drops:** `inactive`, all packets while no output is chosen.
 //!
 //! **Handlers** (not of StaticSwitch)
-//! * `switch` read/write: the output in use, -1 for none.
+//! * `switch` read/write: the output in use, -1 for none. `config` reads likewise.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 5, STOP true) -> s :: Switch(1);
@@ -31,7 +31,7 @@ use crate::tools::number;
 /// The descriptor.
 pub const SWITCH: Class = Class::new("Switch", "1/-", || Box::new(Switch::default()))
     .processing("h/h")
-    .handlers(&[Handler::both("switch")])
+    .handlers(&[Handler::both("switch"), Handler::both("config")])
     .pure()
     .reconfigurable()
     .file(file!());

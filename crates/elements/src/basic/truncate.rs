@@ -9,7 +9,7 @@
 //!
 //! **Arguments**
 //! * `MAX` bytes that stay; `LENGTH` and `NBYTES` are synonyms.
-//! * `EXTRA_ANNO` boolean, default true: adds the bytes cut off to the extra length annotation.
+//! * `EXTRA_ANNO` boolean, default true: adds the bytes cut off to the extra length annotation. `EXTRA_LENGTH` is a synonym.
 //!
 //! **Metadata set:** extra length, if EXTRA_ANNO.
 //!
@@ -48,7 +48,7 @@ impl Element for Truncate {
     fn configure(&mut self, args: &mut Args<'_>) {
         let named = args.keyword_opt("LENGTH").or(args.keyword_opt("NBYTES"));
         self.max = named.unwrap_or_else(|| args.required("MAX"));
-        self.annotate = args.keyword("EXTRA_ANNO", true);
+        self.annotate = args.keyword_opt("EXTRA_LENGTH").unwrap_or_else(|| args.keyword("EXTRA_ANNO", true));
     }
 
     fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {

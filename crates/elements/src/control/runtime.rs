@@ -27,10 +27,9 @@ const MAX_JUMPS: u32 = 1000;
 const MOST_TEXT: usize = 1 << 20;
 /// Scripts that call scripts that call scripts ... this deep at most.
 const MAX_DEPTH: u32 = 50;
-/// The status of a write that failed, for `$?`: what Click's handlers return for an error (EINVAL) or, where there is
-/// no such handler, ENOENT.
+/// The status of a write that failed, for `$?`: what Click's handlers return for an error, EINVAL. A handler that is not there
+/// leaves the status of the write before, as in Click.
 const FAILED: i32 = -22;
-const NOT_FOUND: i32 = -2;
 
 thread_local! {
     /// Scripts running on this thread, one in another.
@@ -398,17 +397,14 @@ impl<'a, 'c> Runner<'a, 'c> {
             Err(why) => Err(why),
         };
         self.cx.settle();
-        self.script.state().status = match done {
-            Ok(()) => 0,
+        match done {
+            Ok(()) => self.script.state().status = 0,
             Err(HandlerError::Failed(why)) => {
                 self.error(format!("While calling '{call}':\n{}", indented(&why)));
-                FAILED
+                self.script.state().status = FAILED;
             }
-            Err(why) => {
-                self.error(why.to_string());
-                NOT_FOUND
-            }
-        };
+            Err(why) => self.error(why.to_string()),
+        }
     }
 
     /// Reads `HANDLER ARGUMENTS`: the handler's full name and its value. Failures are reported.

@@ -58,6 +58,7 @@ use packet::Batch;
 use super::functions;
 use super::parse::{self, Ending, Instruction, Kind};
 use super::runtime::{Outcome, Runner, State, lock};
+use crate::io::files::reason;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Script", "-/-", || Box::new(Script::new(None)))
@@ -207,7 +208,8 @@ impl Script {
             }
             "cat" | "catq" => {
                 let file = unquote_string(param);
-                let text = std::fs::read(&file).map_err(|e| HandlerError::failed(format!("{file}: {e}")))?;
+                let text = std::fs::read(&file)
+                    .map_err(|e| HandlerError::failed(format!("{file}: {}", reason(&e))))?;
                 let quoted = || quote_bytes(&text);
                 Ok(if name == "catq" { quoted() } else { String::from_utf8_lossy(&text).into_owned() })
             }

@@ -37,10 +37,10 @@ use crate::tools::number;
 /// The descriptor.
 pub const CLASS: Class = Class::new("EtherEncap", "1/1", || Box::new(EtherEncap::default()))
     .handlers(&[
-        Handler::both("ethertype"),
-        Handler::both("etht"),
-        Handler::both("src"),
-        Handler::both("dst"),
+        Handler::both("ethertype").argument(Some(0), "ETHERTYPE"),
+        Handler::both("etht").argument(Some(0), "ETHERTYPE"),
+        Handler::both("src").argument(Some(1), "SRC"),
+        Handler::both("dst").argument(Some(2), "DST"),
     ])
     .pure()
     .reconfigurable()

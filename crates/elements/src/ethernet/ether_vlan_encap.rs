@@ -18,7 +18,7 @@
 //! **Drops:** `no-memory`.
 //!
 //! **Handlers**
-//! * `src`, `dst`, `ethertype`, `native_vlan` read/write: the arguments.
+//! * `src`, `dst`, `ethertype`, `native_vlan` read/write: the arguments. `config` reads as they are now.
 //! * `vlan_tci` read/write: the tag, or `ANNO`. `vlan_id`, `vlan_pcp` read/write: its parts; of annotated tags empty.
 //!
 //! ```click
@@ -44,6 +44,7 @@ const HANDLERS: &[Handler] = &[
     vlan::ID,
     vlan::PCP,
     vlan::NATIVE,
+    Handler::both("config"),
 ];
 
 const fn class(name: &'static str) -> Class {
@@ -109,6 +110,9 @@ impl Element for EtherVlanEncap {
         Ok(match name {
             "src" => format!("{:#}", self.src),
             "dst" => format!("{:#}", self.dst),
+            "config" => {
+                format!("{}, {:#}, {:#}, {}", self.ethertype, self.src, self.dst, self.tag.arguments())
+            }
             _ => self.tag.handler(name).unwrap_or_else(|| self.ethertype.to_string()),
         })
     }

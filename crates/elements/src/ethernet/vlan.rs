@@ -51,6 +51,18 @@ impl TagSource {
         self.tci.unwrap_or(0)
     }
 
+    /// The tag's arguments as they are now.
+    pub fn arguments(&self) -> String {
+        let tag = match self.tci {
+            None => "ANNO".to_owned(),
+            Some(tci) => format!("VLAN_ID {}, VLAN_PCP {}", tci & 0xfff, tci >> 13),
+        };
+        match self.native {
+            Some(0) => tag,
+            native => format!("{tag}, NATIVE_VLAN {}", native.map_or("-1".to_owned(), |id| id.to_string())),
+        }
+    }
+
     /// Answers the read handlers of a tag; parts of annotated tags are empty.
     pub fn handler(&self, name: &str) -> Option<String> {
         let part = |part: fn(u16) -> u16| self.tci.map_or(String::new(), |tci| part(tci).to_string());

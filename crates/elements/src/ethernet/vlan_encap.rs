@@ -19,7 +19,7 @@
 //!
 //! **Handlers**
 //! * `vlan_tci` read/write: the tag, or `ANNO`. `vlan_id`, `vlan_pcp` read/write: its parts; of annotated tags empty.
-//! * `native_vlan`, `ethertype` read/write: the arguments.
+//! * `native_vlan`, `ethertype` read/write: the arguments. `config` reads as they are now.
 //!
 //! ```click
 //! InfiniteSource(LENGTH 60, LIMIT 5, STOP true) -> VLANEncap(5) -> Discard;
@@ -36,7 +36,14 @@ use crate::tools::number;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("VLANEncap", "1/1", || Box::new(VlanEncap::default()))
-    .handlers(&[vlan::TCI, vlan::ID, vlan::PCP, vlan::NATIVE, Handler::both("ethertype")])
+    .handlers(&[
+        vlan::TCI,
+        vlan::ID,
+        vlan::PCP,
+        vlan::NATIVE,
+        Handler::both("ethertype"),
+        Handler::both("config"),
+    ])
     .pure()
     .reconfigurable()
     .file(file!());
@@ -82,6 +89,14 @@ impl Element for VlanEncap {
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if name == "config" {
+            let kind = if self.ethertype == TAGGED {
+                String::new()
+            } else {
+                format!(", ETHERTYPE {}", self.ethertype)
+            };
+            return Ok(self.tag.arguments() + &kind);
+        }
         Ok(self.tag.handler(name).unwrap_or_else(|| self.ethertype.to_string()))
     }
 

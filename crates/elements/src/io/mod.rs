@@ -11,6 +11,7 @@ mod from_ip_summary_dump;
 mod infinite_source;
 mod kernel_tap;
 pub(crate) mod links;
+mod mcast_socket;
 mod memory_port;
 mod pace;
 mod punt;
@@ -35,6 +36,7 @@ pub static CLASSES: &[engine::Class] = &[
     kernel_tap::KERNEL_TAP,
     kernel_tap::KERNEL_TUN,
     kernel_tap::TO_HOST,
+    mcast_socket::CLASS,
     memory_port::CLASS,
     punt::CLASS,
     raw_socket::CLASS,

@@ -42,7 +42,7 @@ use crate::tools::value;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPEncap", "1/1", || Box::<IpEncap>::default())
-    .handlers(&[Handler::both("src"), Handler::both("dst")])
+    .handlers(&[Handler::both("src").argument(Some(1), "SRC"), Handler::both("dst").argument(Some(2), "DST")])
     .file(file!());
 
 /// Where encapsulated packets go.

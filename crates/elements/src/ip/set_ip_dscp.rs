@@ -34,7 +34,7 @@ use crate::tools::value;
 
 /// The descriptor of the element that sets the code point.
 pub const DSCP: Class = Class::new("SetIPDSCP", "1/1", || Box::new(SetTos { keep: 0x03, set: 0 }))
-    .handlers(&[Handler::both("dscp")])
+    .handlers(&[Handler::both("dscp").argument(Some(0), "DSCP")])
     .pure()
     .reconfigurable()
     .forwards()
@@ -42,7 +42,7 @@ pub const DSCP: Class = Class::new("SetIPDSCP", "1/1", || Box::new(SetTos { keep
 
 /// The descriptor of the element that sets the congestion bits.
 pub const ECN: Class = Class::new("SetIPECN", "1/1", || Box::new(SetTos { keep: 0xfc, set: 0 }))
-    .handlers(&[Handler::both("ecn")])
+    .handlers(&[Handler::both("ecn").argument(Some(0), "ECN")])
     .pure()
     .forwards()
     .file(file!());

@@ -63,7 +63,7 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
 pub(super) const HANDLERS: &[Handler] = &[
     Handler::sum("length"),
     Handler::sum("highwater_length"),
-    Handler::both("capacity"),
+    Handler::both("capacity").argument(Some(0), "CAPACITY"),
     Handler::sum("drops"),
     Handler::write("reset_counts"),
     Handler::write("reset"),

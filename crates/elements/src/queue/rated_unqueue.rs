@@ -19,7 +19,7 @@
 //! **Handlers**
 //! * `rate` read/write: the argument; writing it lets the burst be what it gives in 20 ms.
 //! * `active` read/write: whether it pulls.
-//! * `calls` read: how often its task ran, and with what result.
+//! * `config` read: the rate. `calls` read: how often its task ran, and with what result.
 //!
 //! A bucket of tokens fills at RATE, and a packet takes a token, or as many as it has bytes. A limit in bytes lets a
 //! packet pass when the bucket is not in debt, so the last packet of a burst may go beyond it.
@@ -41,7 +41,8 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
     Class::new(name, "1/1", make).processing("l/h").handlers(HANDLERS).file(file!())
 }
 
-const HANDLERS: &[Handler] = &[Handler::both("rate"), Handler::both("active"), Handler::read("calls")];
+const HANDLERS: &[Handler] =
+    &[Handler::both("rate"), Handler::both("active"), Handler::read("calls"), Handler::read("config")];
 
 /// The descriptor of the limit in packets.
 pub const PACKETS: Class = class("RatedUnqueue", || Box::new(RatedUnqueue::default()));
@@ -110,7 +111,7 @@ impl Element for RatedUnqueue {
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         Ok(match name {
-            "rate" => self.limit.rate_text(),
+            "rate" | "config" => self.limit.rate_text(),
             "active" => self.active.to_string(),
             _ => format!(
                 "{} calls to run_task()\n{} empty runs\n{} pushes\n{} failed pulls\n",

@@ -22,7 +22,7 @@
 //! **Handlers**
 //! * `min_thresh`, `max_thresh`, `max_p` read/write: the arguments.
 //! * `avg_queue_size` read: the average length. `drops` read: packets dropped.
-//! * `stats` read: length, average and drops, a line each.
+//! * `stats` read: length, average and drops, a line each. `config` read: the arguments as they are now.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 50, STOP true) -> RED(5, 50, 0.02) -> Queue(200) -> Unqueue -> Discard;
@@ -54,6 +54,7 @@ pub const CLASS: Class = Class::new("RED", "1/1-2", || Box::new(Red::default()))
         Handler::read("avg_queue_size"),
         Handler::read("drops"),
         Handler::read("stats"),
+        Handler::read("config"),
     ])
     .file(file!());
 
@@ -66,6 +67,7 @@ struct Red {
     max: u32,
     max_p: f64,
     gentle: bool,
+    stability: u8,
     weight: f64,
     queue_names: Vec<String>,
     queues: Vec<Arc<Store>>,
@@ -84,6 +86,15 @@ impl Red {
             return Err(format!("MIN_THRESH ({}) must not exceed MAX_THRESH ({})", self.min, self.max));
         }
         Ok(())
+    }
+
+    /// The arguments as they are now.
+    fn arguments(&self) -> String {
+        let queues = match self.queue_names.as_slice() {
+            [] => String::new(),
+            names => format!(", QUEUES {}", names.join(" ")),
+        };
+        format!("{}, {}, {}{queues}, STABILITY {}", self.min, self.max, self.max_p, self.stability)
     }
 
     fn len(&self) -> usize {
@@ -146,7 +157,8 @@ impl Element for Red {
         self.max_p = args.required::<Probability>("MAX_P").0;
         let queues: String = args.positional("QUEUES", String::new());
         self.queue_names = queues.split_ascii_whitespace().map(str::to_owned).collect();
-        self.weight = 0.5f64.powi(args.keyword::<u8>("STABILITY", 4).into());
+        self.stability = args.keyword("STABILITY", 4);
+        self.weight = 0.5f64.powi(self.stability.into());
         self.gentle = args.keyword("GENTLE", true);
         self.pulls = args.input_is_pull(0);
         if let Err(why) = self.check() {
@@ -221,6 +233,7 @@ impl Element for Red {
             "max_p" => self.max_p.to_string(),
             "avg_queue_size" => self.average.to_string(),
             "drops" => self.drops.to_string(),
+            "config" => self.arguments(),
             _ => format!("{} current queue\n{} avg queue\n{} drops\n", self.len(), self.average, self.drops),
         })
     }

@@ -18,7 +18,7 @@
 //! **Drops:** `rate-exceeded`, packets above the rate when output 1 is not connected.
 //!
 //! **Handlers**
-//! * `rate` read/write: the argument; writing it lets the burst be what it gives in 20 ms.
+//! * `config` read: the rate. `rate` read/write: the argument; writing it lets the burst be what it gives in 20 ms.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 50, STOP true) -> s :: RatedSplitter(1000) -> Discard;
@@ -42,7 +42,7 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .file(file!())
 }
 
-const HANDLERS: &[Handler] = &[Handler::both("rate")];
+const HANDLERS: &[Handler] = &[Handler::both("rate"), Handler::read("config")];
 
 /// The descriptor of the limit in packets.
 pub const PACKETS: Class = class("RatedSplitter", || Box::new(RatedSplitter::default()));

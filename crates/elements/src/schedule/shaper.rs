@@ -44,7 +44,7 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .file(file!())
 }
 
-const HANDLERS: &[Handler] = &[Handler::both("rate"), Handler::write("reset")];
+const HANDLERS: &[Handler] = &[Handler::both("rate").argument(Some(0), "RATE"), Handler::write("reset")];
 
 /// The descriptor of the limit in packets.
 pub const PACKETS: Class = class("Shaper", || Box::new(Shaper::default()));

@@ -40,7 +40,12 @@ use crate::tools::value;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("UDPIPEncap", "1/1", || Box::<UdpIpEncap>::default())
-    .handlers(&[Handler::both("src"), Handler::both("sport"), Handler::both("dst"), Handler::both("dport")])
+    .handlers(&[
+        Handler::both("src").argument(Some(0), "SRC"),
+        Handler::both("sport").argument(Some(1), "SPORT"),
+        Handler::both("dst").argument(Some(2), "DST"),
+        Handler::both("dport").argument(Some(3), "DPORT"),
+    ])
     .file(file!());
 
 #[derive(Clone, Default)]
