@@ -241,7 +241,7 @@ impl Element for ArpResponder {
         let prefix = value.parse().or_else(|_| value.parse().map(Prefix4::host));
         let prefix = prefix.map_err(|_| HandlerError::bad_value(name, value, "IP/MASK"))?;
         let at = self.entries.iter().position(|e| e.prefix == prefix);
-        self.entries.remove(at.ok_or_else(|| HandlerError::failed(format!("{prefix} is not in the table")))?);
+        self.entries.remove(at.ok_or_else(|| HandlerError::failed(format!("{prefix} not found")))?);
         Ok(())
     }
 }
