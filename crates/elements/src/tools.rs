@@ -316,7 +316,7 @@ pub fn needed<T: FromArg>(args: &mut Args<'_>, name: &'static str, instead: T) -
     let errors = args.errors().len();
     let given = args.positional_opt(name);
     if given.is_none() && args.errors().len() == errors {
-        args.error(format!("missing argument {name}: {}", T::EXPECTED));
+        args.missing(name, T::EXPECTED);
     }
     given.unwrap_or(instead)
 }

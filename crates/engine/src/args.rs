@@ -14,6 +14,7 @@
 //! An argument is given by keyword when its first word is in capitals and another word follows. A positional
 //! argument may always be given by its keyword instead.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -21,12 +22,13 @@ use lang::{Diagnostic, config};
 
 use crate::element::Class;
 use crate::ports::Processing;
+use crate::values::BETWEEN;
 
 pub use crate::names::{Names, TCP, UDP};
 pub use crate::values::{Bandwidth, FromArg, Port, Raw, parse_bool};
 
 /// One argument.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Given {
     text: String,
     /// The first word, when it looks like a keyword, and the rest.
@@ -41,6 +43,8 @@ pub struct Args<'a> {
     next: usize,
     asked: Vec<&'static str>,
     errors: Vec<String>,
+    /// How Click says some of the errors, by their place among them.
+    click: BTreeMap<usize, String>,
     warnings: Vec<String>,
     /// The element's name.
     pub name: &'a str,
@@ -72,6 +76,7 @@ impl<'a> Args<'a> {
             next: 0,
             asked: Vec::new(),
             errors: Vec::new(),
+            click: BTreeMap::new(),
             warnings: Vec::new(),
             name,
             ninputs,
@@ -109,7 +114,7 @@ impl<'a> Args<'a> {
         match self.take(name, true) {
             Some(text) => self.parse(name, &text).unwrap_or_default(),
             None => {
-                self.errors.push(format!("missing argument {name}: {}", T::EXPECTED));
+                self.missing(name, T::EXPECTED);
                 T::default()
             }
         }
@@ -142,7 +147,7 @@ impl<'a> Args<'a> {
         match self.take(name, false) {
             Some(text) => self.parse(name, &text).unwrap_or_default(),
             None => {
-                self.errors.push(format!("missing argument {name}: {}", T::EXPECTED));
+                self.missing(name, T::EXPECTED);
                 T::default()
             }
         }
@@ -197,7 +202,9 @@ impl<'a> Args<'a> {
             return Some(value);
         }
         let (low, high) = allowed.into_inner();
-        self.errors.push(format!("{name} must lie between {low} and {high}, not {value}"));
+        let bound = if value < low { &low } else { &high };
+        let click = format!("{name}: out of range, bound {bound}");
+        self.error_as(format!("{name} must lie between {low} and {high}, not {value}"), click);
         None
     }
 
@@ -208,11 +215,14 @@ impl<'a> Args<'a> {
 
     /// All arguments by keyword `name`, for keywords that may be repeated.
     pub fn keyword_all<T: FromArg>(&mut self, name: &'static str) -> Vec<T> {
-        std::iter::from_fn(|| self.take(name, false))
-            .collect::<Vec<_>>()
-            .iter()
-            .filter_map(|t| self.parse(name, t))
-            .collect()
+        self.asked.push(name);
+        let given = self.given.iter_mut().filter(|g| !g.used);
+        let named = given.filter_map(|g| {
+            let (_, value) = g.keyword.as_ref().filter(|(keyword, _)| keyword == name)?;
+            g.used = true;
+            Some(value.clone())
+        });
+        named.collect::<Vec<_>>().iter().filter_map(|t| self.parse(name, t)).collect()
     }
 
     /// All arguments that nobody asked for yet, in order, as they stand: patterns, routes, instructions.
@@ -236,6 +246,20 @@ impl<'a> Args<'a> {
         self.errors.push(message.into());
     }
 
+    /// Adds an error that says that argument `name` is not there.
+    pub fn missing(&mut self, name: &str, expected: &str) {
+        self.error_as(
+            format!("missing argument {name}: {expected}"),
+            format!("{name}: required argument missing"),
+        );
+    }
+
+    /// Adds an error, and how Click says it.
+    fn error_as(&mut self, message: String, click: String) {
+        self.click.insert(self.errors.len(), click);
+        self.errors.push(message);
+    }
+
     /// Adds a warning.
     pub fn warning(&mut self, message: impl Into<String>) {
         self.warnings.push(message.into());
@@ -248,11 +272,15 @@ impl<'a> Args<'a> {
 
     fn take(&mut self, name: &'static str, positional: bool) -> Option<String> {
         self.asked.push(name);
-        let by_keyword =
-            self.given.iter_mut().find(|g| !g.used && g.keyword.as_ref().is_some_and(|(k, _)| k == name));
-        if let Some(given) = by_keyword {
+        let named = |g: &&mut Given| !g.used && g.keyword.as_ref().is_some_and(|(k, _)| k == name);
+        // Of several, the last one counts.
+        let mut by_keyword = None;
+        for given in self.given.iter_mut().filter(named) {
             given.used = true;
-            return given.keyword.as_ref().map(|(_, value)| value.clone());
+            by_keyword = given.keyword.as_ref().map(|(_, value)| value.clone());
+        }
+        if by_keyword.is_some() {
+            return by_keyword;
         }
         if !positional {
             return None;
@@ -269,29 +297,52 @@ impl<'a> Args<'a> {
         match T::from_arg(text, self.names) {
             Ok(value) => Some(value),
             Err(why) => {
+                let click = match why.strip_prefix(BETWEEN).and_then(|bounds| bounds.split_once(" and ")) {
+                    Some((low, _)) if text.trim().starts_with('-') => format!("out of range, bound {low}"),
+                    Some((_, high)) => format!("out of range, bound {high}"),
+                    None => "parse error".to_owned(),
+                };
                 let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-                self.errors.push(format!("argument {name} should be {}, not '{text}'{why}", T::EXPECTED));
+                self.error_as(
+                    format!("argument {name} should be {}, not '{text}'{why}", T::EXPECTED),
+                    format!("{name}: {click}"),
+                );
                 None
             }
         }
     }
 
-    /// Reports what was wrong, and arguments that nobody asked for.
-    pub fn finish(mut self, element: &lang::Element, class: &Class) -> Vec<Diagnostic> {
-        let unknown: Vec<_> = self.given.iter().filter(|g| !g.used).collect();
-        let mut helps = Vec::new();
-        for given in unknown {
-            match &given.keyword {
-                Some((keyword, _)) => {
-                    self.errors.push(format!("unknown keyword {keyword}"));
-                    helps.extend(
-                        lang::suggest(keyword, self.asked.iter().copied())
-                            .map(|near| format!("did you mean {near}?")),
+    /// Adds errors about arguments that nobody asked for; what was meant, perhaps.
+    fn report_unused(&mut self) -> Vec<String> {
+        let unused: Vec<Given> = self.given.iter().filter(|g| !g.used).cloned().collect();
+        let (mut helps, mut positional) = (Vec::new(), Vec::new());
+        for given in unused {
+            match (&given.keyword, click_keyword(&given.text)) {
+                (Some((keyword, _)), _) => {
+                    self.error_as(
+                        format!("unknown keyword {keyword}"),
+                        format!("{keyword}: unknown argument"),
                     );
+                    let near = lang::suggest(keyword, self.asked.iter().copied());
+                    helps.extend(near.map(|near| format!("did you mean {near}?")));
                 }
-                None => self.errors.push(format!("too many arguments: '{}'", given.text)),
+                (None, Some(word)) => self.error_as(
+                    format!("too many arguments: '{}'", given.text),
+                    format!("{word}: unknown argument"),
+                ),
+                (None, None) => positional.push(format!("'{}'", given.text)),
             }
         }
+        if !positional.is_empty() {
+            let message = format!("too many arguments: {}", positional.join(", "));
+            self.error_as(message, "too many arguments".to_owned());
+        }
+        helps
+    }
+
+    /// Reports what was wrong, and arguments that nobody asked for.
+    pub fn finish(mut self, element: &lang::Element, class: &Class) -> Vec<Diagnostic> {
+        let helps = self.report_unused();
         let mut help = helps.first().cloned();
         if help.is_none() && !self.asked.is_empty() {
             help = Some(format!("'junctor elements {}' prints its manual", class.name));
@@ -299,11 +350,8 @@ impl<'a> Args<'a> {
         let span = element.config_span.unwrap_or(element.span);
         let what = format!("While configuring '{} :: {}'", element.name, class.name);
         let found = |found: Diagnostic, message: String| {
-            found.at(span).label(format!("in the arguments of this {}", class.name)).during(
-                element.span,
-                what.clone(),
-                message,
-            )
+            let label = format!("in the arguments of this {}", class.name);
+            found.at(span).label(label).during(element.span, what.clone(), message)
         };
         let named = |message: &str| format!("{}: {message}", element.name);
         let warnings = self
@@ -311,8 +359,10 @@ impl<'a> Args<'a> {
             .into_iter()
             .map(|m| found(Diagnostic::warning("W0103", named(&m)), m))
             .collect::<Vec<_>>();
-        let errors = self.errors.into_iter().map(|message| {
-            let error = found(Diagnostic::error("E0301", named(&message)), message);
+        let mut click = self.click;
+        let errors = self.errors.into_iter().enumerate().map(|(i, message)| {
+            let text = named(&message);
+            let error = found(Diagnostic::error("E0301", text), click.remove(&i).unwrap_or(message));
             match &help {
                 Some(help) => error.help(help.clone()),
                 None => error,
@@ -320,6 +370,15 @@ impl<'a> Args<'a> {
         });
         warnings.into_iter().chain(errors).collect()
     }
+}
+
+/// The word that Click takes for the keyword of an argument, if it does.
+fn click_keyword(text: &str) -> Option<&str> {
+    let part = |c: char| c.is_ascii_alphanumeric() || "_:.?!".contains(c);
+    let end = text.find(|c| !part(c))?;
+    let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let more = text[end..].starts_with(|c: char| c.is_ascii_whitespace());
+    (begins && more).then(|| &text[..end])
 }
 
 /// The keyword that an argument begins with, and its value: `LIMIT 5`.

@@ -241,8 +241,9 @@ impl Worker {
             args.finish(&element, info.class)
         };
         let errors = configure(&mut *(info.class.make)()).into_iter().filter(crate::router::is_error);
-        let errors: Vec<String> =
-            errors.filter_map(|found| found.during.map(|(.., message)| message)).collect();
+        let named = format!("{}: ", element.name);
+        let plain = |message: &str| message.strip_prefix(&named).unwrap_or(message).to_owned();
+        let errors: Vec<String> = errors.map(|found| plain(&found.message)).collect();
         if !errors.is_empty() {
             return Err(HandlerError::Failed(errors.join("\n")));
         }

@@ -9,6 +9,9 @@ use wire::MacAddr;
 
 use crate::names::{Names, TCP, UDP};
 
+/// How the error begins for a number that its type does not hold.
+pub(crate) const BETWEEN: &str = "it must lie between ";
+
 /// A type that an argument can have.
 pub trait FromArg: Sized {
     /// What is expected, for messages: "a whole number".
@@ -74,7 +77,7 @@ macro_rules! whole {
                 if value < 0 && low == 0 {
                     return Err(String::new());
                 }
-                <$type>::try_from(value).map_err(|_| format!("it must lie between {low} and {high}"))
+                <$type>::try_from(value).map_err(|_| format!("{BETWEEN}{low} and {high}"))
             }
         }
     )*};

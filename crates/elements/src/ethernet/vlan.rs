@@ -100,9 +100,7 @@ impl TagSource {
 
 /// `value` if it lies between `low` and `high`; an error otherwise. Negative values are no VLAN.
 fn within(args: &mut Args<'_>, name: &str, low: i32, high: i32, value: i32) -> Option<u16> {
-    if !(low..=high).contains(&value) {
-        args.error(format!("{name} must lie between {low} and {high}, not {value}"));
-    }
+    let _ = args.allow(name, Some(value), low..=high);
     u16::try_from(value).ok()
 }
 
@@ -116,7 +114,7 @@ fn tag(args: &mut Args<'_>, annotated: bool) -> Option<u16> {
     let tci = match (id, text.as_deref()) {
         (Some(id), _) => within(args, "VLAN_ID", 0, 4095, id)?,
         (None, None) => {
-            args.error(format!("missing argument VLAN_TCI: {expected}"));
+            args.missing("VLAN_TCI", expected);
             return None;
         }
         (None, Some("ANNO")) if annotated => return None,

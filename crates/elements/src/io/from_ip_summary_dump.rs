@@ -588,7 +588,7 @@ impl Element for FromIpSummaryDump {
         }
         match (&self.filename, &self.data) {
             (Some(_), Some(_)) => args.error("FILENAME and DATA exclude each other"),
-            (None, None) => args.error("missing argument FILENAME: a file to read, or DATA"),
+            (None, None) => args.missing("FILENAME", "a file to read, or DATA"),
             _ => {}
         }
     }

@@ -131,7 +131,7 @@ fn address(args: &mut Args<'_>, needed: bool) -> Vec<(String, String)> {
         match args.positional_opt::<String>("ADDR") {
             Some(address) => found.push(address),
             None if needed && args.errors().is_empty() => {
-                args.error("missing argument ADDR/MASK: the kernel's address and its network, 10.0.0.1/24");
+                args.missing("ADDR/MASK", "the kernel's address and its network, 10.0.0.1/24");
             }
             None => {}
         }

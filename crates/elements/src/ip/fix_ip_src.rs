@@ -46,7 +46,7 @@ impl Element for FixIpSrc {
         let address: Option<Ipv4Addr> = args.positional_opt("IPADDR");
         match address {
             Some(address) => self.address = address,
-            None if args.errors().is_empty() => args.error("missing argument IPADDR: an IPv4 address"),
+            None if args.errors().is_empty() => args.missing("IPADDR", "an IPv4 address"),
             None => {}
         }
     }

@@ -56,7 +56,7 @@ impl Element for GetIpAddress {
             (Some(offset), None) if offset <= 65535 => self.offset = offset,
             (None, Some("src")) => self.offset = 12,
             (None, Some("dst")) => self.offset = 16,
-            (None, None) => args.error("missing argument OFFSET: a whole number"),
+            (None, None) => args.missing("OFFSET", "a whole number"),
             _ => args.error("expected OFFSET up to 65535, or IP src, or IP dst"),
         }
     }

@@ -96,7 +96,7 @@ impl Element for IpSourceRoute {
             }
         }
         if self.mine.is_empty() && args.errors().is_empty() {
-            args.error("missing argument ADDR: the router's IPv4 addresses");
+            args.missing("ADDR", "the router's IPv4 addresses");
         }
     }
 

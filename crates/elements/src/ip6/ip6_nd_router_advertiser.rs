@@ -253,7 +253,7 @@ impl Element for RouterAdvertiser {
         self.ip = ip;
         match args.positional_opt("ETH") {
             Some(mac) => self.mac = mac,
-            None => args.error("missing argument ETH: an Ethernet address"),
+            None => args.missing("ETH", "an Ethernet address"),
         }
         if !self.ip.is_unicast_link_local() && args.errors().is_empty() {
             args.error("IP must be a link-local address (fe80::/10): hosts believe no other");
