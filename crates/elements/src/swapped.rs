@@ -71,7 +71,7 @@ fn counts_go_on() {
     ] {
         assert_eq!(run.read(handler), want, "{handler}");
     }
-    assert!(run.read("c.ports").contains("push\t3\t"), "{}", run.read("c.ports"));
+    assert!(run.read("c.ports").contains("push~\t3\t"), "{}", run.read("c.ports"));
 }
 
 #[test]

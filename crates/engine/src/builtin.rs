@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use crate::args::{Args, Names};
+use crate::control::Policy;
 use crate::element::Element;
 use crate::handler::{Access, Handler, HandlerError, Merge, with_argument};
-use crate::ports::Processing;
+use crate::ports::{self, Processing};
 use crate::router::{Shared, Target, readable, writable};
 use crate::schedule::MAX_TICKETS;
 use crate::worker::Worker;
@@ -319,15 +320,19 @@ impl Worker {
     }
 
     /// Ports as Click's `ports` handler prints them: how they work, counts, and peers.
+    /// The ports of an element: how they work, an agnostic one with a tilde, packets sent, and the ports at the other end. Click does not count.
     fn ports_text(&self, e: usize) -> String {
+        let as_click = Policy::of_process().as_click;
         let shared = &self.shared;
         let info = &shared.elements[e];
         let mut text = String::new();
         for (ports, what, is_output) in [(&info.inputs, "input", false), (&info.outputs, "output", true)] {
             text += &format!("{} {what}{}\n", ports.len(), if ports.len() == 1 { "" } else { "s" });
             for (port, (processing, peers)) in ports.iter().enumerate() {
-                text += &format!("{processing}\t");
-                if is_output {
+                let agnostic =
+                    ports::processing(info.class.processing, is_output, port) == Processing::Agnostic;
+                text += &format!("{processing}{}\t", if agnostic { "~" } else { "" });
+                if is_output && !as_click {
                     text += &format!("{}\t", self.output_stats(e, port).packets);
                 } else {
                     text += "-\t";

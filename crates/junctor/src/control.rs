@@ -72,7 +72,7 @@ impl Service for Offered {
 
     fn wrote(&self, name: &str, bytes: usize, peer: &str, done: bool) {
         // To look at packets changes nothing, and is asked for many times a second.
-        if name != OBSERVE && !Policy::of_process().silent {
+        if name != OBSERVE && !Policy::of_process().as_click {
             let done = if done { "wrote" } else { "failed to write" };
             self.say(&format!("{peer} {done} {} ({bytes} bytes)", name.escape_debug()));
         }

@@ -349,8 +349,7 @@ fn say_who_controls(args: &Args, form: Form) -> Result<(), String> {
             "every user of this machine can control this router by its port; --control-token FILE asks for a token",
         );
     }
-    engine::control::Policy { open, token_file: args.control_token.clone(), group, silent: as_click }
-        .establish();
+    engine::control::Policy { open, token_file: args.control_token.clone(), group, as_click }.establish();
     Ok(())
 }
 

@@ -30,6 +30,8 @@ use engine::args::Args;
 use engine::clock::SECOND;
 use engine::{Class, Cx, Element, Handler, HandlerError, LockUse, Sharing, When, swap};
 use packet::Batch;
+
+use crate::control::general;
 use sync::lock::{AdaptiveLock, How};
 
 /// The descriptor.
@@ -58,7 +60,7 @@ impl Default for TimestampAccum {
 }
 
 fn seconds(ns: f64) -> String {
-    (ns / SECOND as f64).to_string()
+    general(ns / SECOND as f64, 12)
 }
 
 impl Element for TimestampAccum {

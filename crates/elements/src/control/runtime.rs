@@ -12,6 +12,7 @@ use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard};
 
 use engine::args::parse_bool;
+use engine::control::Policy;
 use engine::{Access, Cx, HandlerError, Target, parse_duration};
 use lang::Lookup;
 use lang::config::{shift_word, split_words, unquote_string};
@@ -355,7 +356,7 @@ impl<'a, 'c> Runner<'a, 'c> {
         let is_call = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_');
         let (mut result, good) = if is_call {
             let call = self.substitute(text, false);
-            let answer = self.call(&call, unquote).map(|(_, answer)| answer);
+            let answer = self.call(&call, unquote, true).map(|(_, answer)| answer);
             (answer.clone().unwrap_or_default(), answer.is_some())
         } else {
             (unquote_string(&self.substitute(text, true)), true)
@@ -382,7 +383,7 @@ impl<'a, 'c> Runner<'a, 'c> {
 
     fn read(&mut self, call: &str, unquote: bool) {
         let call = self.substitute(call, false);
-        if let Some((name, value)) = self.call(&call, unquote) {
+        if let Some((name, value)) = self.call(&call, unquote, true) {
             self.cx.print(&format!("{name}:\n{value}"));
         }
     }
@@ -407,8 +408,8 @@ impl<'a, 'c> Runner<'a, 'c> {
         }
     }
 
-    /// Reads `HANDLER ARGUMENTS`: the handler's full name and its value. Failures are reported.
-    fn call(&mut self, call: &str, unquote: bool) -> Option<(String, String)> {
+    /// Reads `HANDLER ARGUMENTS`: the handler's full name and its value. Failures are reported, `named` ones with what was called.
+    fn call(&mut self, call: &str, unquote: bool, named: bool) -> Option<(String, String)> {
         let (name, param) = shift_word(call);
         let param = if unquote { unquote_string(param) } else { param.to_owned() };
         let target = match self.resolve(name, Access::Write) {
@@ -427,7 +428,9 @@ impl<'a, 'c> Runner<'a, 'c> {
         match answer {
             Ok(value) => Some((self.full_name(&target), value)),
             Err(why) => {
-                self.error(format!("While calling '{call}':\n{}", indented(&why.to_string())));
+                let why = why.to_string();
+                let called = || format!("While calling '{call}':\n{}", indented(&why));
+                self.error(if named { called() } else { why });
                 None
             }
         }
@@ -532,7 +535,9 @@ impl<'a, 'c> Runner<'a, 'c> {
     /// A call in a text: one that fails is worth nothing, but one of no handler stays as it is.
     fn substituted_call(&mut self, call: &str) -> Option<String> {
         let known = self.resolve(shift_word(call).0, Access::Write).is_ok();
-        let value = self.call(call, false).map(|(_, value)| value);
+        // Click does not say which call in a text it was.
+        let named = !Policy::of_process().as_click;
+        let value = self.call(call, false, named).map(|(_, value)| value);
         value.or_else(|| known.then(String::new))
     }
 

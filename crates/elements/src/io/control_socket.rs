@@ -35,9 +35,10 @@
 //! (or a dash when more lines follow). `READ H [ARGS]` is answered by `200 ...`, `DATA N` and N bytes;
 //! `READDATA H N` and `WRITEDATA H N` take N bytes after their line; `READUNTIL H [END]` and `WRITEUNTIL H [END]` take
 //! lines up to END or an empty one; `WRITE H [ARGS]`, `CHECKREAD H`, `CHECKWRITE H`, `HELP`, `QUIT`. H is
-//! `element.handler`, `number.handler` or a global handler. `LLRPC ELEMENT#NUMBER [N]` would call a function of an element by
-//! its number in hexadecimal, with N bytes of data; no element has one, so it is answered as Click answers for such elements:
-//! by 522, or 501 when the number is not one of a call that can be made from afar. Codes: 200 done, 500 syntax, 501 not
+//! `element.handler`, `number.handler` or a global handler. `LLRPC ELEMENT#NUMBER [N]` calls a function of an element by
+//! its number in hexadecimal, with N bytes of data, and is answered with its bytes: rate and counts of a Counter (c004c001, c004c003), and the output of
+//! a Switch or the input of a PullSwitch (4004c005 to read, 80044006 to set). Other numbers are answered by 522, or by 501 when the number is
+//! not one of a call that can be made from afar. Codes: 200 done, 500 syntax, 501 not
 //! implemented, 510 no such element, 511 no such handler, 520 the handler failed, 521 too much data, 522 the LLRPC failed,
 //! 530 not permitted, 590 reading failed.
 //!
@@ -250,7 +251,7 @@ impl ControlSocket {
             return Token::from_file(file).map(|token| Some(Arc::new(token)));
         }
         if self.open || policy.open {
-            if !self.open && !policy.silent {
+            if !self.open && !policy.as_click {
                 let who = if local { "every user of this machine" } else { "whoever reaches this machine" };
                 cx.print(&format!(
                     "{}: warning: {who} can control this router by a TCP port without token",
@@ -408,7 +409,8 @@ mod tests {
     use crate::io::testing::Temp;
     use crate::testing::Rig;
 
-    const TEXT: &str = "c :: Counter; Idle -> c -> d :: Discard;";
+    const TEXT: &str =
+        "c :: Counter; Idle -> c -> d :: Discard; Idle -> w :: Switch -> Discard; w[1] -> Discard;";
 
     /// Sends `input` to a router's socket, ends it by `stop`, and returns all that was answered after the greeting.
     fn talk(args: &str, input: &str) -> String {
@@ -475,6 +477,12 @@ mod tests {
             ("FETCH c.count\n", "501 Command 'FETCH' unimplemented\r\n"),
             ("LLRPC c#01\n", "501 Cannot call LLRPC 'c#01' remotely\r\n"),
             ("LLRPC c#4004c005\n", "522 LLRPC 'c#4004c005' error: Invalid argument\r\n"),
+            ("LLRPC c#c004c003 4\n\0\0\0\0", "200 LLRPC 'c#c004c003' OK\r\nDATA 4\r\n\0\0\0\0"),
+            ("LLRPC c#c004c003 4\n\x07\0\0\0", "522 LLRPC 'c#c004c003' error: Invalid argument\r\n"),
+            (
+                "LLRPC w#4004c005\nLLRPC w#80044006 4\n\x01\0\0\0READ w.switch\n",
+                "200 LLRPC 'w#4004c005' OK\r\nDATA 4\r\n\0\0\0\0200 LLRPC 'w#80044006' OK\r\n200 Read handler 'w.switch' OK\r\nDATA 1\r\n1",
+            ),
         ] {
             assert_eq!(talk("", input), want, "{input:?}");
         }

@@ -24,7 +24,7 @@
 //! **Handlers**
 //! * `count` read: packets made. `reset` write: sets the count to zero and starts again.
 //! * `data`, `limit`, `burst`, `active`, `length` read/write: the arguments. `burstsize` and `datasize` are older names of
-//!   `burst` and `length`.
+//!   `burst` and `length`. A length that is not set reads as -1.
 //!
 //! ```click
 //! InfiniteSource("\<00 01 02>", LIMIT 5, STOP true) -> Discard;
@@ -198,7 +198,7 @@ impl Element for InfiniteSource {
             "burst" | "burstsize" if self.burst == 0 => cx.burst().to_string(),
             "burst" | "burstsize" => self.burst.to_string(),
             "active" => self.active.to_string(),
-            _ => self.content.len().to_string(),
+            _ => self.length.map_or("-1".into(), |l| l.to_string()),
         })
     }
 
@@ -209,7 +209,7 @@ impl Element for InfiniteSource {
             "limit" => self.limit = number(name, value)?,
             "burst" | "burstsize" => self.burst = number(name, value)?,
             "active" => self.active = boolean(name, value)?,
-            _ => self.length = Some(number::<u16>(name, value)?.into()),
+            _ => self.length = usize::try_from(number::<i32>(name, value)?).ok().map(|l| l.min(65535)),
         }
         self.set_content();
         self.ended &= self.left() == 0;

@@ -13,12 +13,13 @@ pub struct Policy {
     pub token_file: Option<PathBuf>,
     /// The group that may use Unix sockets, beside their owner.
     pub group: Option<u32>,
-    /// Writes are not logged, nor is it said that a port is open to all: for scripts that read Click's error output.
-    pub silent: bool,
+    /// The program was called as `click`, for scripts that read Click's output: writes are not logged, nor is it said that a port is
+    /// open to all.
+    pub as_click: bool,
 }
 
 static POLICY: OnceLock<Policy> = OnceLock::new();
-static STRICT: Policy = Policy { open: false, token_file: None, group: None, silent: false };
+static STRICT: Policy = Policy { open: false, token_file: None, group: None, as_click: false };
 
 impl Policy {
     /// Makes this the process's policy, before any router is built. The first one stays.

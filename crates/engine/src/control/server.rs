@@ -73,7 +73,7 @@ pub trait Service: Send + Sync {
 
     /// A client has written a handler, or failed to. The name is as the client wrote it.
     fn wrote(&self, name: &str, bytes: usize, peer: &str, done: bool) {
-        if !Policy::of_process().silent {
+        if !Policy::of_process().as_click {
             let done = if done { "wrote" } else { "failed to write" };
             self.say(&format!("{peer} {done} {} ({bytes} bytes)", name.escape_debug()));
         }

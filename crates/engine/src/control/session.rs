@@ -119,7 +119,7 @@ impl Session {
             ("WRITEDATA" | "SETDATA", 3) | ("WRITEUNTIL", 2..) => self.write(handlers, name, &text),
             ("CHECKREAD", 2) => self.check(handlers, name, false),
             ("CHECKWRITE", 2) => self.check(handlers, name, true),
-            ("LLRPC", 2 | 3) => self.llrpc(handlers, name, data.len()),
+            ("LLRPC", 2 | 3) => self.llrpc(handlers, name, data),
             ("QUIT" | "CLOSE", n) => {
                 if n > 1 {
                     self.reply(500, "Bad command syntax");
@@ -181,9 +181,9 @@ impl Session {
         }
     }
 
-    /// Calls an element's function by number, with `given` bytes of data. The number says what the call moves; those that
-    /// could be made from afar reach the element, and none of ours answers any.
-    fn llrpc(&mut self, handlers: &mut dyn Handlers, name: &str, given: usize) {
+    /// Calls an element's function by number. The number says what the call moves; those that may be made from afar reach the
+    /// element, see [`called`].
+    fn llrpc(&mut self, handlers: &mut dyn Handlers, name: &str, data: &[u8]) {
         // Of a number as other programs write it: whether bytes go in or come out, that all are in the message, how many.
         const IN: u32 = 0x8000_0000;
         const OUT: u32 = 0x4000_0000;
@@ -201,8 +201,14 @@ impl Session {
             self.reply(501, &format!("Cannot call LLRPC '{name}' remotely"));
         } else if self.read_only {
             self.reply(530, &format!("Permission denied for '{name}'"));
-        } else if number & IN != 0 && given != size {
+        } else if number & IN != 0 && data.len() != size {
             self.reply(522, &format!("LLRPC '{name}' requires {size} bytes input data"));
+        } else if let Some(answer) = called(handlers, element, number, data) {
+            self.reply(200, &format!("LLRPC '{name}' OK"));
+            if number & OUT != 0 {
+                self.output.extend_from_slice(format!("DATA {size}\r\n").as_bytes());
+                self.output.extend_from_slice(&answer);
+            }
         } else {
             self.reply(522, &format!("LLRPC '{name}' error: Invalid argument"));
         }
@@ -226,6 +232,32 @@ impl Session {
             self.output.extend_from_slice(format!("{code}{mark}{}\r\n", printable(line)).as_bytes());
         }
     }
+}
+
+/// Calls function `number` of an element; its answer, or nothing if the element has none of that number, or refuses the data. A
+/// handler does what each of them asks for.
+fn called(handlers: &mut dyn Handlers, element: &str, number: u32, data: &[u8]) -> Option<[u8; 4]> {
+    const GET_RATE: u32 = 0xc004_c001;
+    const GET_COUNT: u32 = 0xc004_c003;
+    const GET_SWITCH: u32 = 0x4004_c005;
+    const SET_SWITCH: u32 = 0x8004_4006;
+    let class = handlers.read(canonical(&format!("{element}.class")), "").ok()?;
+    let is_switch = class == "Switch" || class == "PullSwitch";
+    let value = data.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes));
+    let handler = match (number, value) {
+        (GET_RATE, Some(0)) if class == "Counter" => "rate",
+        (GET_COUNT, Some(0)) if class == "Counter" => "count",
+        (GET_COUNT, Some(1)) if class == "Counter" => "byte_count",
+        (GET_SWITCH | SET_SWITCH, _) if is_switch => "switch",
+        _ => return None,
+    };
+    let name = format!("{element}.{handler}");
+    if let (SET_SWITCH, Some(value)) = (number, value) {
+        handlers.write(canonical(&name), &value.to_string()).ok()?;
+        return Some([0; 4]);
+    }
+    let answer: f64 = handlers.read(canonical(&name), "").ok()?.trim().parse().ok()?;
+    Some((answer as i64 as i32).to_ne_bytes())
 }
 
 const HELP: &str = "Commands supported:
