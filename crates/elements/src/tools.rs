@@ -553,7 +553,10 @@ impl Lines {
             let mut options = File::options();
             let options =
                 if cx.inherits() { options.append(true) } else { options.write(true).truncate(true) };
-            let file = options.create(true).open(path).map_err(|e| format!("{path}: {e}"))?;
+            let file = options
+                .create(true)
+                .open(path)
+                .map_err(|e| format!("{path}: {}", crate::io::files::reason(&e)))?;
             self.file = Some(Arc::new(Mutex::new(file)));
         }
         Ok(())

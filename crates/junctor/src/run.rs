@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
-use engine::{Control, Options, Router, Shared};
+use engine::{Control, HandlerError, Options, Router, Shared};
 
 use crate::config::{self, Form, Source};
 use crate::profile::live::Live;
@@ -593,28 +593,42 @@ fn finish(args: &Args, form: Form, router: &mut Router) -> u8 {
     if args.report {
         out!("{}", crate::describe::report(router));
     }
-    if let Err(why) = print_handlers(&args.handlers, router) {
-        errln!("junctor: {why}");
+    for why in print_handlers(&args.handlers, form, router) {
+        complain(form, &why);
         status = exit::FAILURE;
     }
     if let Some(handler) = &args.exit_handler {
-        // Click's status is then -1.
-        let unknown = |why: String| {
-            let status = cli::fail(why);
-            if form == Form::Click { u8::MAX } else { status }
-        };
-        status = match router.read(handler, "") {
-            Err(why) => unknown(format!("{handler}: {why}")),
-            Ok(value) => exit_status(value.trim()).unwrap_or_else(|| {
-                unknown(format!(
-                    "the exit handler's value should be an integer or a boolean, not '{}'",
-                    value.trim()
-                ))
-            }),
-        };
+        status = exit_status_of(handler, form, router);
     }
     // A run of which something was left behind is no success, whatever the rest says.
     if left && status == exit::SUCCESS { exit::FAILURE } else { status }
+}
+
+fn complain(form: Form, why: &str) {
+    match form {
+        Form::Click => errln!("{why}"),
+        _ => errln!("junctor: {why}"),
+    }
+}
+
+/// The status that a handler's value asks for; where it cannot be had, -1 as Click has it, or failure.
+fn exit_status_of(handler: &str, form: Form, router: &mut Router) -> u8 {
+    let why = match (router.read(handler, ""), form) {
+        (Ok(value), _) if exit_status(value.trim()).is_some() => {
+            return exit_status(value.trim()).unwrap_or_default();
+        }
+        (Ok(_), Form::Click) => "exit handler value should be integer".to_owned(),
+        (Ok(value), _) => {
+            format!("the exit handler's value should be an integer or a boolean, not '{}'", value.trim())
+        }
+        (Err(HandlerError::NoHandler(_) | HandlerError::Denied(_)), Form::Click) => {
+            format!("no '{handler}' read handler")
+        }
+        (Err(why), Form::Click) => why.to_string(),
+        (Err(why), _) => format!("{handler}: {why}"),
+    };
+    complain(form, &why);
+    if form == Form::Click { u8::MAX } else { exit::FAILURE }
 }
 
 fn exit_status(value: &str) -> Option<u8> {
@@ -622,13 +636,21 @@ fn exit_status(value: &str) -> Option<u8> {
     number.or_else(|| engine::args::parse_bool(value).map(|good| u8::from(!good)))
 }
 
-/// Prints handlers as Click does: a single one's value alone, several with their names.
-fn print_handlers(wanted: &[String], router: &mut Router) -> Result<(), String> {
+/// Prints handlers as Click does: a single one's value alone, several, and those that a pattern or class finds, with their names. What could not be
+/// read, and why.
+fn print_handlers(wanted: &[String], form: Form, router: &mut Router) -> Vec<String> {
     let mut failed = Vec::new();
     for name in wanted {
-        let matched = expand(name, router);
-        let named = wanted.len() > 1 || matched.len() > 1;
-        for full in matched {
+        let found = match expand(name, router) {
+            Ok(found) => found,
+            Err(why) if form == Form::Click => {
+                failed.push(why);
+                continue;
+            }
+            Err(_) => None,
+        };
+        let named = wanted.len() > 1 || found.is_some();
+        for full in found.unwrap_or_else(|| vec![name.clone()]) {
             match router.read(&full, "") {
                 Ok(value) => {
                     let end = if value.is_empty() || value.ends_with('\n') { "" } else { "\n" };
@@ -638,28 +660,41 @@ fn print_handlers(wanted: &[String], router: &mut Router) -> Result<(), String> 
                         out!("{value}{end}");
                     }
                 }
-                Err(why) => failed.push(format!("{full}: {why}")),
+                Err(why) => failed.push(unread(&full, &why, form)),
             }
         }
     }
-    if failed.is_empty() { Ok(()) } else { Err(failed.join("\njunctor: ")) }
+    failed
 }
 
-/// The handlers that `pattern.handler` means: by element name, else by glob or class, of elements that have it.
-fn expand(full: &str, router: &Router) -> Vec<String> {
+/// Why a handler could not be read, in Click's words where it is called so.
+fn unread(full: &str, why: &HandlerError, form: Form) -> String {
+    match (form, why) {
+        (Form::Click, HandlerError::NoHandler(_)) => format!("no '{full}' handler"),
+        (Form::Click, HandlerError::Denied(_)) => format!("'{full}' is a write handler"),
+        (Form::Click, _) => why.to_string(),
+        _ => format!("{full}: {why}"),
+    }
+}
+
+/// The handlers that `pattern.handler` means where no element is called so: by glob or class, of elements that have it.
+fn expand(full: &str, router: &Router) -> Result<Option<Vec<String>>, String> {
     let shared = router.shared();
     let (pattern, handler) = full.rsplit_once('.').unwrap_or(("", full));
     if pattern.is_empty() || shared.lookup(pattern, None).is_some() {
-        return vec![full.to_owned()];
+        return Ok(None);
     }
     let glob = pattern.contains(['*', '?', '[']);
     let matches = |e: &engine::ElementInfo| {
         if glob { engine::glob_match(pattern, &e.name) } else { e.class.name == pattern }
     };
-    let elements = shared.elements.iter().enumerate().filter(|(_, e)| matches(e));
-    let having = elements.filter(|(i, _)| shared.is_readable(*i, handler));
-    let names: Vec<String> = having.map(|(_, e)| format!("{}.{handler}", e.name)).collect();
-    if names.is_empty() { vec![full.to_owned()] } else { names }
+    let elements: Vec<_> = shared.elements.iter().enumerate().filter(|(_, e)| matches(e)).collect();
+    if elements.is_empty() {
+        let matching = if glob { "matching " } else { "" };
+        return Err(format!("no element {matching}'{pattern}'"));
+    }
+    let having = elements.into_iter().filter(|(i, _)| shared.is_readable(*i, handler));
+    Ok(Some(having.map(|(_, e)| format!("{}.{handler}", e.name)).collect()))
 }
 
 #[cfg(test)]

@@ -154,7 +154,10 @@ fn unreadable(name: &str, error: &std::io::Error) -> Box<Diagnostic> {
         std::io::ErrorKind::PermissionDenied => "make the file readable for this user",
         _ => "the configuration must be a readable file",
     };
-    Box::new(Diagnostic::error("E0601", format!("{name}: {error}")).help(help))
+    // Without the number that Rust adds.
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    Box::new(Diagnostic::error("E0601", format!("{name}: {text}")).help(help))
 }
 
 /// Reads a configuration from bytes, as from standard input: text, or an archive as for [`load_file`].

@@ -377,7 +377,7 @@ impl<'a, 'c> Runner<'a, 'c> {
         };
         if let Err(why) = done {
             let file = to.map_or("standard output", |to| &to.file);
-            self.error(format!("{file}: {why}"));
+            self.error(format!("{file}: {}", crate::io::files::reason(&why)));
         }
     }
 

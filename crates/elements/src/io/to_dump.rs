@@ -242,7 +242,7 @@ impl Element for ToDump {
             return Ok(());
         }
         let flushed = self.writer.as_mut().map_or(Ok(()), Writer::flush);
-        flushed.map_err(|e| HandlerError::failed(format!("{}: {e}", self.filename)))
+        flushed.map_err(|e| HandlerError::failed(format!("{}: {}", self.filename, super::files::reason(&e))))
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -273,7 +273,7 @@ impl Element for ToIpSummaryDump {
 
     fn write(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
         let flushed = self.output.as_mut().map_or(Ok(()), Output::flush);
-        flushed.map_err(|e| HandlerError::failed(format!("{}: {e}", self.filename)))
+        flushed.map_err(|e| HandlerError::failed(format!("{}: {}", self.filename, super::files::reason(&e))))
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
