@@ -80,7 +80,7 @@ fn example(class: &str, manual: &str) -> Option<(Graph, usize)> {
     let relative = |name: &str| registry.get(name).is_some_and(|c| c.file == file);
     let (graph, at) = find(&|name| name == class).or_else(|| find(&relative))?;
     let mut graph = graph.clone();
-    class.clone_into(&mut graph.elements[at].class);
+    graph.elements[at].class = class.into();
     Some((graph, at))
 }
 
@@ -228,7 +228,7 @@ fn try_class(class: &str, manual: &str) {
     let variants = variants(&graph.elements[at].config, &asked, &mut random);
     for config in &variants {
         let mut graph = graph.clone();
-        graph.elements[at].config.clone_from(config);
+        graph.elements[at].config = config.as_str().into();
         note(&format!("check {class}({config})"));
         if engine::check(&graph, &registry).is_err() || !runs {
             continue;

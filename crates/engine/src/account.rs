@@ -27,6 +27,8 @@ pub struct Deeds {
     pub taken: u64,
 }
 
+sync::all_zero!(Deeds { made, taken });
+
 impl AddAssign for Deeds {
     fn add_assign(&mut self, more: Deeds) {
         self.made += more.made;
@@ -63,7 +65,7 @@ impl Report {
         }
         let wrong = missing.into_iter().filter(|(_, packets)| *packets != 0).map(|(e, packets)| {
             let info = &shared.elements[e];
-            Unaccounted { element: info.name.clone(), class: info.class.name, packets }
+            Unaccounted { element: info.name.to_string(), class: info.class.name, packets }
         });
         wrong.collect()
     }

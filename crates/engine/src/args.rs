@@ -54,7 +54,7 @@ pub struct Args<'a> {
     pub noutputs: usize,
     /// Names defined in the configuration.
     pub names: &'a Names,
-    processing: (Vec<Processing>, Vec<Processing>),
+    processing: (&'a [Processing], &'a [Processing]),
     /// The grace periods of the router's workers: tables that elements make register with them.
     pub rcu: sync::rcu::Domain,
 }
@@ -82,13 +82,13 @@ impl<'a> Args<'a> {
             ninputs,
             noutputs,
             names,
-            processing: (Vec::new(), Vec::new()),
+            processing: (&[], &[]),
             rcu: sync::rcu::Domain::default(),
         }
     }
 
     /// Says how inputs and outputs work.
-    pub(crate) fn with_processing(mut self, inputs: Vec<Processing>, outputs: Vec<Processing>) -> Args<'a> {
+    pub(crate) fn with_processing(mut self, inputs: &'a [Processing], outputs: &'a [Processing]) -> Args<'a> {
         self.processing = (inputs, outputs);
         self
     }

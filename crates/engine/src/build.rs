@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lang::{Diagnostic, Graph};
 use packet::port::Provider;
+use sync::heap::in_lines;
 use sync::padded::CachePadded;
 
 use crate::adaptive::Live;
@@ -28,7 +29,7 @@ use crate::worker::{Slot, Worker};
 
 /// What a configuration was made from, kept so that its tasks can be placed anew.
 pub(crate) struct Blueprint {
-    pub(crate) graph: Graph,
+    pub(crate) graph: Arc<Graph>,
     pub(crate) checked: Checked,
     /// By element.
     pub(crate) tasks: Vec<Tasks>,
@@ -143,7 +144,7 @@ impl Plant {
     /// Makes the instances of a configuration and initialises them; `heritage` is what it will take over.
     pub(crate) fn construct(
         self: &Arc<Plant>,
-        graph: &Graph,
+        graph: &Arc<Graph>,
         heritage: Option<Heritage>,
         clock: &Clock,
     ) -> Result<(Arc<Shared>, Vec<Worker>), Vec<Diagnostic>> {
@@ -165,28 +166,29 @@ impl Plant {
         let places = blueprint.places(&blueprint.wished, self.active());
         let mut shared = share(&blueprint, &primaries, places, self, holdings);
         shared.warnings = warnings;
-        let shared = Arc::new(shared);
+        let shared = in_lines(|| Arc::new(shared));
         let mut errors = Vec::new();
         let slots = slots(&blueprint, primaries, &shared, &mut errors);
         // What each worker's instance warns of, the first has.
         errors.retain(is_error);
         let on_duty = !shared.holdings.is_heir();
-        let worker =
-            |(w, slots)| Worker::new(w, shared.clone(), clock.clone(), slots, on_duty, self.common.as_ref());
+        let worker = |(w, slots)| {
+            in_lines(|| Worker::new(w, shared.clone(), clock.clone(), slots, on_duty, self.common.as_ref()))
+        };
         let mut workers: Vec<Worker> = slots.into_iter().enumerate().map(worker).collect();
         initialize(graph, &shared, &mut workers, &mut errors);
         if !errors.is_empty() {
             workers.iter_mut().for_each(Worker::finish);
             return Err(errors);
         }
-        fulfil_wishes(&shared, &mut workers);
+        in_lines(|| fulfil_wishes(&shared, &mut workers));
         Ok((shared, workers))
     }
 }
 
 impl Blueprint {
     /// Where everything runs if tasks run where they are wished, on the first `active` workers.
-    pub(crate) fn places(&self, wished: &[Option<Vec<usize>>], active: usize) -> Vec<Place> {
+    pub(crate) fn places(&self, wished: &[Option<Vec<usize>>], active: usize) -> Vec<Arc<Place>> {
         let within = |wished: &Option<Vec<usize>>| -> Option<Vec<usize>> {
             let mut workers: Vec<usize> = Vec::new();
             for w in wished.as_ref()?.iter().map(|w| w % active) {
@@ -241,7 +243,7 @@ pub(crate) fn open_all(
             burst: opening.burst,
             dry: opening.dry,
         };
-        match sync::lock::naming(&element.name, || instance.open(&mut cx)) {
+        match in_lines(|| sync::lock::naming(&element.name, || instance.open(&mut cx))) {
             Ok(t) => tasks.push(t),
             Err(why) => errors.push(
                 Diagnostic::error("E0400", format!("'{}' could not open: {why}", element.name))
@@ -261,15 +263,20 @@ fn slots(
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<Vec<Slot>> {
     let mut slots: Vec<Vec<Slot>> =
-        (0..shared.workers()).map(|_| (0..primaries.len()).map(|_| None).collect()).collect();
+        (0..shared.workers()).map(|_| in_lines(|| (0..primaries.len()).map(|_| None).collect())).collect();
     let Blueprint { graph, checked, .. } = blueprint;
     let names = Names::gather(graph);
     for (e, primary) in primaries.into_iter().enumerate() {
-        let place = &shared.elements[e].place;
+        let place = &*shared.elements[e].place;
+        if place.mode == Mode::Single {
+            slots[place.workers[0]][e] = Some(primary);
+            continue;
+        }
         let mut make = || configured(graph, checked, &names, &shared.rcu, e, errors);
         let sharing = checked.classes[e].sharing;
-        let all =
-            sync::lock::naming(&graph.elements[e].name, || instances(primary, place, sharing, &mut make));
+        let all = in_lines(|| {
+            sync::lock::naming(&graph.elements[e].name, || instances(primary, place, sharing, &mut make))
+        });
         for (worker, instance) in all {
             slots[worker][e] = Some(instance);
         }
@@ -288,14 +295,14 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
             let worker = &mut workers[*w];
             let task = place.tasks.iter().position(|t| t == w);
             if task.is_some() {
-                worker.tasks.add(e as u32);
+                in_lines(|| worker.tasks.add(e as u32));
             }
             let Some(mut instance) = worker.slots[e].take() else { continue };
             if let Some(random) = random.clone() {
                 worker.random = random;
             }
             let mut cx = InitCx { cx: Cx { worker, element: e as u32 }, task, tasks: place.tasks.len() };
-            let done = sync::lock::naming(&element.name, || instance.initialize(&mut cx));
+            let done = in_lines(|| sync::lock::naming(&element.name, || instance.initialize(&mut cx)));
             worker.slots[e] = Some(instance);
             random = random.map(|_| worker.random.clone());
             if let Err(why) = done {

@@ -155,9 +155,9 @@ impl Worker {
         let shared = self.shared.clone();
         let (e, info) = (target.element, &shared.elements[target.element as usize]);
         Ok(match target.handler.name {
-            "name" => info.name.clone(),
+            "name" => info.name.to_string(),
             "class" => info.class.name.to_owned(),
-            "config" => shared.config_of(e).unwrap_or_else(|| info.config.clone()),
+            "config" => shared.config_of(e).unwrap_or_else(|| info.config.to_string()),
             "ports" => self.ports_text(e as usize),
             "handlers" => handlers_text(&shared, e as usize),
             "drops" => self.drops(e).iter().map(|(reason, n)| format!("{reason} {n}\n")).collect(),
@@ -231,13 +231,11 @@ impl Worker {
         let shared = self.shared.clone();
         let (info, graph) = (&shared.elements[e as usize], &shared.blueprint.graph);
         let names = Names::gather(graph).seen_by(&info.name);
-        let element = lang::Element { config: text.trim().to_owned(), ..graph.elements[e as usize].clone() };
-        let works =
-            |ports: &[(Processing, Vec<(usize, usize)>)]| ports.iter().map(|(p, _)| *p).collect::<Vec<_>>();
+        let element = lang::Element { config: text.trim().into(), ..graph.elements[e as usize].clone() };
+        let (inputs, outputs) = (info.inputs(), info.outputs());
         let configure = |instance: &mut dyn Element| {
-            let mut args =
-                Args::new(&element.config, &element.name, (info.inputs.len(), info.outputs.len()), &names)
-                    .with_processing(works(&info.inputs), works(&info.outputs));
+            let mut args = Args::new(&element.config, &element.name, (inputs.len(), outputs.len()), &names)
+                .with_processing(inputs.processing(), outputs.processing());
             instance.configure(&mut args);
             args.finish(&element, info.class)
         };
@@ -250,7 +248,7 @@ impl Worker {
         }
         self.shared.elements[e as usize].touched.store(true, std::sync::atomic::Ordering::Relaxed);
         self.with(e, |instance, _| configure(instance));
-        shared.set_config_of(e, element.config.clone());
+        shared.set_config_of(e, element.config.to_string());
         Ok(())
     }
 
@@ -272,7 +270,7 @@ impl Worker {
             "version" => env!("CARGO_PKG_VERSION").to_owned(),
             "driver" => "userlevel".to_owned(),
             "config" => shared.text.to_string(),
-            "flatconfig" => shared.flat.clone(),
+            "flatconfig" => shared.flat(),
             // All that Click has in packages is built in.
             "packages" => String::new(),
             "timewarp" => if self.clock.is_simulated() { "simulation" } else { "1" }.to_owned(),
@@ -326,9 +324,9 @@ impl Worker {
         let shared = &self.shared;
         let info = &shared.elements[e];
         let mut text = String::new();
-        for (ports, what, is_output) in [(&info.inputs, "input", false), (&info.outputs, "output", true)] {
+        for (ports, what, is_output) in [(info.inputs(), "input", false), (info.outputs(), "output", true)] {
             text += &format!("{} {what}{}\n", ports.len(), if ports.len() == 1 { "" } else { "s" });
-            for (port, (processing, peers)) in ports.iter().enumerate() {
+            for (port, crate::graph::Port { processing, peers }) in ports.iter().enumerate() {
                 let agnostic =
                     ports::processing(info.class.processing, is_output, port) == Processing::Agnostic;
                 text += &format!("{processing}{}\t", if agnostic { "~" } else { "" });

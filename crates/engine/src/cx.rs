@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an element sees of the engine while it is opened, initialised and run.
 
+use std::collections::HashSet;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -607,10 +608,10 @@ impl InitCx<'_> {
     ) -> Option<Vec<(usize, Arc<T>)>> {
         let shared = self.cx.worker.shared.clone();
         let mut found = Vec::new();
-        let mut seen = vec![false; shared.elements.len()];
+        let mut seen = HashSet::new();
         let mut todo: Vec<usize> = shared.neighbours(self.cx.element as usize, port, true);
         while let Some(element) = todo.pop() {
-            if std::mem::replace(&mut seen[element], true) {
+            if !seen.insert(element) {
                 continue;
             }
             match self.provided::<T>(element) {
@@ -632,15 +633,15 @@ impl InitCx<'_> {
     pub fn sole_sources<T: Send + Sync + 'static>(&mut self, element: usize, port: usize) -> Vec<Arc<T>> {
         let shared = self.cx.worker.shared.clone();
         let mut found = Vec::new();
-        let mut seen = vec![false; shared.elements.len()];
+        let mut seen = HashSet::new();
         let mut todo: Vec<usize> = shared.neighbours(element, Some(port), false);
         while let Some(element) = todo.pop() {
-            if std::mem::replace(&mut seen[element], true) {
+            if !seen.insert(element) {
                 continue;
             }
             match self.provided::<T>(element) {
                 Some(state) => found.push(state),
-                None if shared.elements[element].inputs.len() == 1 => {
+                None if shared.elements[element].inputs().len() == 1 => {
                     todo.extend(shared.neighbours(element, None, false));
                 }
                 None => {}
@@ -652,10 +653,10 @@ impl InitCx<'_> {
     fn search<T: Send + Sync + 'static>(&mut self, port: Option<usize>, forward: bool) -> Vec<Arc<T>> {
         let shared = self.cx.worker.shared.clone();
         let mut found = Vec::new();
-        let mut seen = vec![false; shared.elements.len()];
+        let mut seen = HashSet::new();
         let mut todo: Vec<usize> = shared.neighbours(self.cx.element as usize, port, forward);
         while let Some(element) = todo.pop() {
-            if std::mem::replace(&mut seen[element], true) {
+            if !seen.insert(element) {
                 continue;
             }
             match self.provided::<T>(element) {

@@ -140,18 +140,20 @@ impl FromIterator<Reason> for Reasons {
 
 /// Drops of one element on one worker, by reason.
 #[derive(Clone, Debug, Default)]
-pub struct DropCounts(Option<Box<[u64]>>);
+pub struct DropCounts(Option<Box<[u64; Reason::ALL.len()]>>);
+
+sync::all_zero!(DropCounts { 0 });
 
 impl DropCounts {
     /// Counts `n` drops.
     #[inline]
     pub fn add(&mut self, reason: Reason, n: u64) {
-        self.0.get_or_insert_with(|| vec![0; Reason::ALL.len()].into())[reason as usize] += n;
+        self.0.get_or_insert_with(|| Box::new([0; Reason::ALL.len()]))[reason as usize] += n;
     }
 
     /// Reasons with drops, and how many.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
-        let counts = self.0.as_deref().unwrap_or(&[]);
+        let counts = self.0.as_deref().map_or(&[][..], |counts| counts);
         Reason::ALL.iter().zip(counts).filter(|(_, n)| **n > 0).map(|(r, n)| (*r, *n))
     }
 

@@ -4,46 +4,60 @@
 
 use lang::{Diagnostic, Graph};
 
+use std::sync::Arc;
+
 use crate::element::{Class, Registry};
-use crate::ports::{PortCounts, Processing, flows, processing};
+use crate::ports::{PortCounts, Processing, flows_from, flows_to, processing};
 
 mod circles;
+mod wiring;
 
-/// One end of a connection: element and port.
-pub(crate) type End = (usize, usize);
+pub(crate) use wiring::{End, Side, Wired, Wiring};
+pub use wiring::{Port, Ports};
+
+/// Passes over all connections before the rest goes port by port.
+const PASSES: usize = 8;
+
+/// Errors of one kind that are reported of one element.
+const MOST: usize = 10;
 
 /// A checked graph.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) classes: Vec<&'static Class>,
-    /// Per element, per input: how it works and what is connected to it.
-    pub(crate) inputs: Vec<Vec<Port>>,
-    /// The same for outputs.
-    pub(crate) outputs: Vec<Vec<Port>>,
+    /// Per element, per port: how it works and what is connected to it.
+    pub(crate) wiring: Arc<Wiring>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Port {
-    pub(crate) processing: Processing,
-    pub(crate) peers: Vec<End>,
-}
+impl Checked {
+    /// The inputs of an element.
+    pub(crate) fn inputs(&self, element: usize) -> Ports<'_> {
+        self.wiring.inputs.of(element)
+    }
 
-impl Port {
-    fn new() -> Port {
-        Port { processing: Processing::Agnostic, peers: Vec::new() }
+    /// The outputs of an element.
+    pub(crate) fn outputs(&self, element: usize) -> Ports<'_> {
+        self.wiring.outputs.of(element)
     }
 }
 
 /// Checks `graph`.
 pub(crate) fn check(graph: &Graph, registry: &Registry) -> Result<Checked, Vec<Diagnostic>> {
     let mut errors = Vec::new();
-    let classes = find_classes(graph, registry, &mut errors);
-    let (mut inputs, mut outputs) = connect(graph);
-    let known: Vec<Option<&'static Class>> = classes;
-    check_counts(graph, &known, &mut inputs, &mut outputs, &mut errors);
-    let Some(classes) = known.iter().copied().collect::<Option<Vec<_>>>() else { return Err(errors) };
-    let mut checked = Checked { classes, inputs, outputs };
-    resolve(graph, &mut checked, &mut errors);
+    let known = find_classes(graph, registry, &mut errors);
+    let mut used = used_ports(graph);
+    check_counts(graph, &known, &mut used, &mut errors);
+    let Some(classes) = known.into_iter().collect::<Option<Vec<_>>>() else { return Err(errors) };
+    let mut wiring = connect(graph, &used);
+    resolve(graph, &classes, &mut wiring);
+    report_conflicts(graph, &classes, &wiring, &mut errors);
+    // What nobody decided is push, as in Click.
+    for side in [&mut wiring.inputs, &mut wiring.outputs] {
+        for port in side.all_processing_mut().iter_mut().filter(|p| **p == Processing::Agnostic) {
+            *port = Processing::Push;
+        }
+    }
+    let checked = Checked { classes, wiring: Arc::new(wiring) };
     if errors.is_empty() {
         check_connected(graph, &checked, &mut errors);
     }
@@ -82,117 +96,200 @@ fn find_classes(
     graph.elements.iter().map(&mut find).collect()
 }
 
-fn connect(graph: &Graph) -> (Vec<Vec<Port>>, Vec<Vec<Port>>) {
-    let mut inputs = vec![Vec::new(); graph.elements.len()];
-    let mut outputs = inputs.clone();
-    let add = |ports: &mut Vec<Port>, port: usize, peer: End| {
-        if ports.len() <= port {
-            ports.resize(port + 1, Port::new());
-        }
-        ports[port].peers.push(peer);
-    };
-    for c in &graph.connections {
-        add(&mut outputs[c.from.element], c.from.port, (c.to.element, c.to.port));
-        add(&mut inputs[c.to.element], c.to.port, (c.from.element, c.from.port));
-    }
-    (inputs, outputs)
+/// The ports in use of each element, inputs and outputs: one more than the highest.
+struct Used {
+    inputs: Vec<usize>,
+    outputs: Vec<usize>,
 }
 
+fn used_ports(graph: &Graph) -> Used {
+    let none = vec![0; graph.elements.len()];
+    let mut used = Used { inputs: none.clone(), outputs: none };
+    for c in &graph.connections {
+        let (from, to) = (&mut used.outputs[c.from.element], &mut used.inputs[c.to.element]);
+        *from = (*from).max(c.from.port + 1);
+        *to = (*to).max(c.to.port + 1);
+    }
+    used
+}
+
+fn connect(graph: &Graph, used: &Used) -> Wiring {
+    let links = graph.connections.iter().map(|c| ((c.from.element, c.from.port), (c.to.element, c.to.port)));
+    Wiring {
+        inputs: Side::new(&used.inputs, links.clone().map(|(from, to)| (to, from))),
+        outputs: Side::new(&used.outputs, links),
+    }
+}
+
+/// Reports ports that a class does not have, and adds those that must be there but are not used: left unconnected, reported below.
 fn check_counts(
     graph: &Graph,
     classes: &[Option<&'static Class>],
-    inputs: &mut [Vec<Port>],
-    outputs: &mut [Vec<Port>],
+    all: &mut Used,
     errors: &mut Vec<Diagnostic>,
 ) {
     for (i, (element, class)) in graph.elements.iter().zip(classes).enumerate() {
         let Some(class) = class else { continue };
         let Some(counts) = PortCounts::parse(class.ports) else { continue };
-        let used = (inputs[i].len(), outputs[i].len());
+        let used = (all.inputs[i], all.outputs[i]);
         let allowed = counts.nearest(used.0, used.1);
-        let mut report = |what: &str, used: usize, allowed: usize, describe: String| {
-            if used > allowed {
-                errors.push(
-                    Diagnostic::error("E0202", format!("'{}' has no {what} {}", element.name, used - 1))
-                        .at(element.span)
-                        .label(format!("{} has {describe}", class.name)),
-                );
-            }
+        let mut report = |what: &str, used: usize, describe: String| {
+            errors.push(
+                Diagnostic::error("E0202", format!("'{}' has no {what} {}", element.name, used - 1))
+                    .at(element.span)
+                    .label(format!("{} has {describe}", class.name)),
+            );
         };
-        report("input", used.0, allowed.0, counts.describe_inputs());
-        report("output", used.1, allowed.1, counts.describe_outputs());
-        // Ports that must be there but are not used: left unconnected, reported below.
-        inputs[i].resize(allowed.0.max(used.0), Port::new());
-        outputs[i].resize(allowed.1.max(used.1), Port::new());
+        if used.0 > allowed.0 {
+            report("input", used.0, counts.describe_inputs());
+        }
+        if used.1 > allowed.1 {
+            report("output", used.1, counts.describe_outputs());
+        }
+        all.inputs[i] = allowed.0.max(used.0);
+        all.outputs[i] = allowed.1.max(used.1);
     }
 }
 
 /// Resolves agnostic ports: a port takes the processing of what it is connected to, and of the ports of its own
 /// element that packets flow to or from.
-fn resolve(graph: &Graph, checked: &mut Checked, errors: &mut Vec<Diagnostic>) {
-    for (i, class) in checked.classes.iter().enumerate() {
-        for (p, port) in checked.inputs[i].iter_mut().enumerate() {
-            port.processing = processing(class.processing, false, p);
+fn resolve(graph: &Graph, classes: &[&'static Class], wiring: &mut Wiring) {
+    for (i, class) in classes.iter().enumerate() {
+        for (p, port) in wiring.inputs.processing_mut(i).iter_mut().enumerate() {
+            *port = processing(class.processing, false, p);
         }
-        for (p, port) in checked.outputs[i].iter_mut().enumerate() {
-            port.processing = processing(class.processing, true, p);
+        for (p, port) in wiring.outputs.processing_mut(i).iter_mut().enumerate() {
+            *port = processing(class.processing, true, p);
         }
     }
-    loop {
+    // Most configurations are resolved when all connections have been looked at in order a few times.
+    for _ in 0..PASSES {
         let mut changed = false;
         for c in &graph.connections {
-            let (from, to) = ((c.from.element, c.from.port), (c.to.element, c.to.port));
-            let (Some(a), Some(b)) = (get(&checked.outputs, from), get(&checked.inputs, to)) else {
-                continue;
-            };
-            changed |= set(&mut checked.outputs, from, b) | set(&mut checked.inputs, to, a);
+            changed |= join(wiring, (c.from.element, c.from.port), (c.to.element, c.to.port));
         }
-        for (i, class) in checked.classes.iter().enumerate() {
-            for input in 0..checked.inputs[i].len() {
-                for output in 0..checked.outputs[i].len() {
-                    let agnostic = processing(class.processing, false, input) == Processing::Agnostic
-                        && processing(class.processing, true, output) == Processing::Agnostic;
-                    if agnostic && flows(class.flow, input, output) {
-                        let (a, b) =
-                            (checked.inputs[i][input].processing, checked.outputs[i][output].processing);
-                        changed |= set(&mut checked.outputs, (i, output), a);
-                        changed |= set(&mut checked.inputs, (i, input), b);
-                    }
-                }
-            }
+        for (i, class) in classes.iter().enumerate() {
+            changed |= flow(class, wiring, i);
         }
         if !changed {
-            break;
+            return;
         }
     }
-    report_conflicts(graph, checked, errors);
-    // What nobody decided is push, as in Click.
-    for port in checked.inputs.iter_mut().chain(&mut checked.outputs).flatten() {
-        if port.processing == Processing::Agnostic {
-            port.processing = Processing::Push;
-        }
-    }
+    // What is left goes from port to port, or a chain against the order of its elements would take as many passes as it is long.
+    Spreading::new(classes, wiring).run(wiring);
 }
 
-fn get(ports: &[Vec<Port>], (element, port): End) -> Option<Processing> {
-    Some(ports[element].get(port)?.processing)
+/// Gives both ends of a connection the processing of the other, if they have none; returns whether one had.
+fn join(wiring: &mut Wiring, from: End, to: End) -> bool {
+    let (a, b) = (wiring.outputs.processing(from), wiring.inputs.processing(to));
+    let (Some(a), Some(b)) = (a, b) else { return false };
+    set(&mut wiring.outputs, from, b) | set(&mut wiring.inputs, to, a)
 }
 
-/// Gives an agnostic port a processing; returns whether it changed.
-fn set(ports: &mut [Vec<Port>], (element, port): End, to: Processing) -> bool {
-    let port = &mut ports[element][port];
-    let change = port.processing == Processing::Agnostic && to != Processing::Agnostic;
+/// Gives a port without processing this one; returns whether it changed.
+fn set(side: &mut Side, (element, port): End, to: Processing) -> bool {
+    let port = &mut side.processing_mut(element)[port];
+    let change = *port == Processing::Agnostic && to != Processing::Agnostic;
     if change {
-        port.processing = to;
+        *port = to;
     }
     change
 }
 
-fn report_conflicts(graph: &Graph, checked: &Checked, errors: &mut Vec<Diagnostic>) {
+/// Whether packets may pass through a port either way.
+fn is_agnostic(class: &Class, is_output: bool, port: usize) -> bool {
+    processing(class.processing, is_output, port) == Processing::Agnostic
+}
+
+/// Lets the ports of an element decide each other along its flow; returns whether one changed.
+fn flow(class: &Class, wiring: &mut Wiring, e: usize) -> bool {
+    let (inputs, outputs) = (wiring.inputs.of(e).len(), wiring.outputs.of(e).len());
+    let mut changed = false;
+    for input in (0..inputs).filter(|p| is_agnostic(class, false, *p)) {
+        // Where everything flows everywhere, what is decided already need not be compared port by port.
+        let decided = |side: &Side| !side.of(e).processing().contains(&Processing::Agnostic);
+        if decided(&wiring.inputs) && decided(&wiring.outputs) {
+            break;
+        }
+        for output in flows_to(class.flow, input, outputs) {
+            if is_agnostic(class, true, output) {
+                let a = wiring.inputs.processing_mut(e)[input];
+                let b = wiring.outputs.processing_mut(e)[output];
+                changed |= set(&mut wiring.outputs, (e, output), a) | set(&mut wiring.inputs, (e, input), b);
+            }
+        }
+    }
+    changed
+}
+
+/// Processing on its way from port to port.
+struct Spreading<'a> {
+    classes: &'a [&'static Class],
+    /// Decided ports whose neighbours have not been looked at: whether it is an output, and which.
+    todo: Vec<(bool, End)>,
+    /// Elements whose inputs, and whose outputs, have decided all ports across from them.
+    passed: [Vec<bool>; 2],
+}
+
+impl<'a> Spreading<'a> {
+    fn new(classes: &'a [&'static Class], wiring: &Wiring) -> Spreading<'a> {
+        let mut todo = Vec::new();
+        for (is_output, side) in [(false, &wiring.inputs), (true, &wiring.outputs)] {
+            for (e, ports) in side.each().enumerate() {
+                let decided = ports.iter().enumerate().filter(|(_, p)| p.processing != Processing::Agnostic);
+                todo.extend(decided.map(|(p, _)| (is_output, (e, p))));
+            }
+        }
+        let none = vec![false; classes.len()];
+        Spreading { classes, todo, passed: [none.clone(), none] }
+    }
+
+    fn run(&mut self, wiring: &mut Wiring) {
+        while let Some((is_output, here)) = self.todo.pop() {
+            let (own, other) = match is_output {
+                true => (&mut wiring.outputs, &mut wiring.inputs),
+                false => (&mut wiring.inputs, &mut wiring.outputs),
+            };
+            let Some(port) = own.of(here.0).get(here.1) else { continue };
+            for peer in port.peers {
+                if set(other, *peer, port.processing) {
+                    self.todo.push((!is_output, *peer));
+                }
+            }
+            let class = self.classes[here.0];
+            let passed =
+                std::mem::replace(&mut self.passed[usize::from(is_output)][here.0], class.flow == "x/x");
+            if passed || !is_agnostic(class, is_output, here.1) {
+                continue;
+            }
+            for across in across(class, is_output, here.1, other.of(here.0).len()) {
+                if is_agnostic(class, !is_output, across) && set(other, (here.0, across), port.processing) {
+                    self.todo.push((!is_output, (here.0, across)));
+                }
+            }
+        }
+    }
+}
+
+/// The ports of the other side, of `n`, that packets flow to or from.
+fn across(class: &Class, is_output: bool, port: usize, n: usize) -> impl Iterator<Item = usize> {
+    let (to, from) = match is_output {
+        false => (Some(flows_to(class.flow, port, n)), None),
+        true => (None, Some(flows_from(class.flow, port, n))),
+    };
+    to.into_iter().flatten().chain(from.into_iter().flatten())
+}
+
+fn report_conflicts(
+    graph: &Graph,
+    classes: &[&'static Class],
+    wiring: &Wiring,
+    errors: &mut Vec<Diagnostic>,
+) {
     for c in &graph.connections {
         let (Some(from), Some(to)) = (
-            get(&checked.outputs, (c.from.element, c.from.port)),
-            get(&checked.inputs, (c.to.element, c.to.port)),
+            wiring.outputs.processing((c.from.element, c.from.port)),
+            wiring.inputs.processing((c.to.element, c.to.port)),
         ) else {
             continue;
         };
@@ -217,39 +314,51 @@ fn report_conflicts(graph: &Graph, checked: &Checked, errors: &mut Vec<Diagnosti
             .help(mend),
         );
     }
-    report_internal_conflicts(graph, checked, errors);
+    for (i, class) in classes.iter().enumerate() {
+        report_internal_conflicts(
+            &graph.elements[i],
+            class,
+            (wiring.inputs.of(i), wiring.outputs.of(i)),
+            errors,
+        );
+    }
 }
 
 /// An agnostic path through an element whose ends were decided differently.
-fn report_internal_conflicts(graph: &Graph, checked: &Checked, errors: &mut Vec<Diagnostic>) {
-    for (i, class) in checked.classes.iter().enumerate() {
-        let pairs =
-            (0..checked.inputs[i].len()).flat_map(|a| (0..checked.outputs[i].len()).map(move |b| (a, b)));
-        for (input, output) in pairs {
-            let agnostic = processing(class.processing, false, input) == Processing::Agnostic
-                && processing(class.processing, true, output) == Processing::Agnostic;
-            let (a, b) = (checked.inputs[i][input].processing, checked.outputs[i][output].processing);
-            if agnostic && flows(class.flow, input, output) && a != b {
-                let name = &graph.elements[i].name;
-                errors.push(
-                    Diagnostic::error(
-                        "E0204",
-                        format!(
-                            "agnostic '{name}' in mixed context: input {input} is {a}, output {output} is {b}"
-                        ),
-                    )
-                    .at(graph.elements[i].span)
-                    .label("one path through this element is both push and pull")
-                    .help("put a Queue (push to pull) or an Unqueue (pull to push) before or behind it"),
-                );
-            }
-        }
+fn report_internal_conflicts(
+    element: &lang::Element,
+    class: &Class,
+    (inputs, outputs): (Ports<'_>, Ports<'_>),
+    errors: &mut Vec<Diagnostic>,
+) {
+    let mut all = inputs.processing().iter().chain(outputs.processing());
+    let first = all.next();
+    if all.all(|p| Some(p) == first) {
+        return;
+    }
+    let agnostic = (0..inputs.len()).filter(|p| is_agnostic(class, false, *p));
+    let pairs = agnostic.flat_map(|input| {
+        let outputs = flows_to(class.flow, input, outputs.len());
+        outputs.filter(|output| is_agnostic(class, true, *output)).map(move |output| (input, output))
+    });
+    let differ = pairs.filter(|(i, o)| inputs.processing()[*i] != outputs.processing()[*o]);
+    for (input, output) in differ.take(MOST) {
+        let (name, a, b) = (&element.name, inputs.processing()[input], outputs.processing()[output]);
+        errors.push(
+            Diagnostic::error(
+                "E0204",
+                format!("agnostic '{name}' in mixed context: input {input} is {a}, output {output} is {b}"),
+            )
+            .at(element.span)
+            .label("one path through this element is both push and pull")
+            .help("put a Queue (push to pull) or an Unqueue (pull to push) before or behind it"),
+        );
     }
 }
 
 fn check_connected(graph: &Graph, checked: &Checked, errors: &mut Vec<Diagnostic>) {
     for (i, element) in graph.elements.iter().enumerate() {
-        let sides = [(&checked.inputs[i], false), (&checked.outputs[i], true)];
+        let sides = [(checked.inputs(i), false), (checked.outputs(i), true)];
         for (ports, is_output) in sides {
             for (p, port) in ports.iter().enumerate() {
                 let what = if is_output { "output" } else { "input" };

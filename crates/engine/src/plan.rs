@@ -2,6 +2,11 @@
 //! Which workers run what: homes for tasks, and from them the workers that reach each element and how its
 //! instances share.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sync::heap::in_lines;
+
 use crate::element::{Element, Sharing, Tasks};
 use crate::graph::Checked;
 use crate::ports::Processing;
@@ -79,34 +84,77 @@ impl How {
     }
 }
 
+/// A set of workers for each element.
+#[derive(Clone, Debug)]
+struct Sets {
+    /// Words of a set.
+    words: usize,
+    bits: Vec<u64>,
+}
+
+impl Sets {
+    fn new(count: usize, workers: usize) -> Sets {
+        let words = workers.div_ceil(64);
+        Sets { words, bits: vec![0; count * words] }
+    }
+
+    fn of(&self, element: usize) -> &[u64] {
+        &self.bits[element * self.words..(element + 1) * self.words]
+    }
+
+    fn has(&self, element: usize, worker: usize) -> bool {
+        contains(self.of(element), worker)
+    }
+
+    /// Puts a worker into the set of an element; returns whether it was there.
+    fn insert(&mut self, element: usize, worker: usize) -> bool {
+        let word = &mut self.bits[element * self.words + worker / 64];
+        let before = *word >> (worker % 64) & 1 != 0;
+        *word |= 1 << (worker % 64);
+        before
+    }
+}
+
+fn contains(set: &[u64], worker: usize) -> bool {
+    set[worker / 64] >> (worker % 64) & 1 != 0
+}
+
 /// Sets of workers that reach an element: by pushing into it, and by pulling from it.
 #[derive(Clone, Debug)]
 struct Reach {
-    push: Vec<Vec<bool>>,
-    pull: Vec<Vec<bool>>,
+    push: Sets,
+    pull: Sets,
+}
+
+impl Reach {
+    fn new(count: usize, workers: usize) -> Reach {
+        Reach { push: Sets::new(count, workers), pull: Sets::new(count, workers) }
+    }
 }
 
 /// Plans all elements for `workers` workers. `wished` has the workers for an element's tasks where somebody asked for them.
+///
+/// Elements that run alike share a [`Place`]: of a million, most do.
 pub(crate) fn plan(
     checked: &Checked,
     tasks: &[Tasks],
     wished: &[Option<Vec<usize>>],
     how: &[How],
     workers: usize,
-) -> Vec<Place> {
+) -> Vec<Arc<Place>> {
     let count = checked.classes.len();
     let mut homes: Vec<Vec<usize>> = vec![Vec::new(); count];
-    let mut reach =
-        Reach { push: vec![vec![false; workers]; count], pull: vec![vec![false; workers]; count] };
+    let mut reach = Reach::new(count, workers);
     let mut load = vec![0usize; workers];
     // Others go where those that have a place leave room.
     for w in wished.iter().flatten().flatten() {
         load[*w] += 1;
     }
     // First those that bring packets, then those that fetch them: a fetching task goes where its packets are.
-    let fetches = |e: usize| checked.inputs[e].first().is_some_and(|p| p.processing == Processing::Pull);
-    let candidates = |e: usize, reach: &Reach| {
-        let near = if fetches(e) { sources(checked, reach, e, workers) } else { Vec::new() };
+    let fetches = |e: usize| checked.inputs(e).first().is_some_and(|p| p.processing == Processing::Pull);
+    let mut upstream = Upstream { seen: vec![0; count], round: 0 };
+    let mut candidates = |e: usize, reach: &Reach| {
+        let near = if fetches(e) { upstream.sources(checked, reach, e, workers) } else { Vec::new() };
         if near.is_empty() { (0..workers).collect() } else { near }
     };
     for e in (0..count).filter(|e| !fetches(*e)).chain((0..count).filter(|e| fetches(*e))) {
@@ -118,10 +166,14 @@ pub(crate) fn plan(
         };
         for w in &homes[e] {
             load[*w] += usize::from(wished[e].is_none());
-            spread(checked, &mut reach, e, *w);
+            spread(checked, e, |e, by_pull| match by_pull {
+                true => reach.pull.insert(e, *w),
+                false => reach.push.insert(e, *w),
+            });
         }
     }
-    (0..count).map(|e| place(&reach, e, &homes[e], how[e], workers)).collect()
+    let mut places = Places::default();
+    (0..count).map(|e| places.get(&reach, e, &homes[e], how[e], workers)).collect()
 }
 
 /// The `n` of these workers that have the least to do, ascending; all if there are fewer.
@@ -132,60 +184,114 @@ fn choose(mut candidates: Vec<usize>, n: usize, load: &[usize]) -> Vec<usize> {
     candidates
 }
 
-/// Workers that push into the queues from which `element` would pull.
-fn sources(checked: &Checked, reach: &Reach, element: usize, workers: usize) -> Vec<usize> {
-    let mut seen = vec![false; checked.classes.len()];
-    let mut todo = vec![element];
-    let mut found = vec![false; workers];
-    while let Some(e) = todo.pop() {
-        if std::mem::replace(&mut seen[e], true) {
-            continue;
-        }
-        for (w, reached) in reach.push[e].iter().enumerate() {
-            found[w] |= reached;
-        }
-        let pulls = checked.inputs[e].iter().filter(|p| p.processing == Processing::Pull);
-        todo.extend(pulls.flat_map(|p| p.peers.iter().map(|peer| peer.0)));
-    }
-    (0..workers).filter(|w| found[*w]).collect()
+/// The way from elements up to the queues that they pull from.
+struct Upstream {
+    /// The round in which an element was met last.
+    seen: Vec<u32>,
+    round: u32,
 }
 
-/// Marks all that worker `w` reaches from a task of `element`.
-fn spread(checked: &Checked, reach: &mut Reach, element: usize, w: usize) {
+impl Upstream {
+    /// Workers that push into the queues from which `element` would pull.
+    fn sources(&mut self, checked: &Checked, reach: &Reach, element: usize, workers: usize) -> Vec<usize> {
+        self.round += 1;
+        let mut todo = vec![element];
+        let mut found = vec![0u64; workers.div_ceil(64)];
+        while let Some(e) = todo.pop() {
+            if std::mem::replace(&mut self.seen[e], self.round) == self.round {
+                continue;
+            }
+            for (found, reached) in found.iter_mut().zip(reach.push.of(e)) {
+                *found |= reached;
+            }
+            let inputs = checked.inputs(e);
+            let pulls = inputs.iter().filter(|p| p.processing == Processing::Pull);
+            todo.extend(pulls.flat_map(|p| p.peers.iter().map(|peer| peer.0)));
+        }
+        (0..workers).filter(|w| contains(&found, *w)).collect()
+    }
+}
+
+/// Calls `mark` with all that a task of `element` reaches, and whether by a pull, until it answers that it knew.
+fn spread(checked: &Checked, element: usize, mut mark: impl FnMut(usize, bool) -> bool) {
     // (element, whether it was reached by a pull)
     let mut todo = vec![(element, None)];
     while let Some((e, by_pull)) = todo.pop() {
-        match by_pull {
-            Some(true) if std::mem::replace(&mut reach.pull[e][w], true) => continue,
-            Some(false) if std::mem::replace(&mut reach.push[e][w], true) => continue,
-            _ => {}
+        if by_pull.is_some_and(|by_pull| mark(e, by_pull)) {
+            continue;
         }
-        for port in checked.outputs[e].iter().filter(|p| p.processing == Processing::Push) {
+        for port in checked.outputs(e).iter().filter(|p| p.processing == Processing::Push) {
             todo.extend(port.peers.iter().map(|peer| (peer.0, Some(false))));
         }
-        for port in checked.inputs[e].iter().filter(|p| p.processing == Processing::Pull) {
+        for port in checked.inputs(e).iter().filter(|p| p.processing == Processing::Pull) {
             todo.extend(port.peers.iter().map(|peer| (peer.0, Some(true))));
         }
     }
 }
 
-/// The elements that a task of `element` reaches, itself first.
-pub(crate) fn reached(checked: &Checked, element: usize) -> Vec<usize> {
-    let none = || vec![vec![false]; checked.classes.len()];
-    let mut reach = Reach { push: none(), pull: none() };
-    spread(checked, &mut reach, element, 0);
-    let others =
-        (0..checked.classes.len()).filter(|e| *e != element && (reach.push[*e][0] || reach.pull[*e][0]));
-    std::iter::once(element).chain(others).collect()
+/// Finds the elements that tasks reach, one task after the other.
+pub(crate) struct Reached<'a> {
+    checked: &'a Checked,
+    /// The round in which an element was met last, by pushes and by pulls.
+    seen: [Vec<u32>; 2],
+    round: u32,
+}
+
+impl<'a> Reached<'a> {
+    pub(crate) fn new(checked: &'a Checked) -> Reached<'a> {
+        let none = vec![0; checked.classes.len()];
+        Reached { checked, seen: [none.clone(), none], round: 0 }
+    }
+
+    /// The elements that a task of `element` reaches, itself first.
+    pub(crate) fn from(&mut self, element: usize) -> Vec<usize> {
+        self.round += 1;
+        let (seen, round) = (&mut self.seen, self.round);
+        let mut others = Vec::new();
+        spread(self.checked, element, |e, by_pull| {
+            let before = std::mem::replace(&mut seen[usize::from(by_pull)][e], round) == round;
+            if !before && e != element {
+                others.push(e);
+            }
+            before
+        });
+        others.sort_unstable();
+        others.dedup();
+        std::iter::once(element).chain(others).collect()
+    }
+}
+
+/// The places there are, by what makes them differ.
+#[derive(Default)]
+struct Places {
+    known: HashMap<Vec<u64>, Arc<Place>>,
+    key: Vec<u64>,
+}
+
+impl Places {
+    fn get(&mut self, reach: &Reach, e: usize, homes: &[usize], how: How, workers: usize) -> Arc<Place> {
+        self.key.clear();
+        self.key.extend([how.sharing as u64, u64::from(how.shares)]);
+        self.key.extend(reach.push.of(e).iter().chain(reach.pull.of(e)));
+        self.key.extend(homes.iter().map(|w| *w as u64));
+        if let Some(known) = self.known.get(self.key.as_slice()) {
+            return known.clone();
+        }
+        // Workers look here whom to wake.
+        let place = in_lines(|| Arc::new(place(reach, e, homes, how, workers)));
+        self.known.insert(self.key.clone(), place.clone());
+        place
+    }
 }
 
 fn place(reach: &Reach, e: usize, homes: &[usize], how: How, workers: usize) -> Place {
-    let (push, pull) = (&reach.push[e], &reach.pull[e]);
-    let mut here: Vec<usize> = (0..workers).filter(|w| push[*w] || pull[*w] || homes.contains(w)).collect();
+    let push = |w: &usize| reach.push.has(e, *w);
+    let pull = |w: &usize| reach.pull.has(e, *w);
+    let mut here: Vec<usize> = (0..workers).filter(|w| push(w) || pull(w) || homes.contains(w)).collect();
     if here.is_empty() {
         here.push(0);
     }
-    let keeps = (0..workers).all(|w| !push[w] || pull[w]);
+    let keeps = (0..workers).all(|w| !push(&w) || pull(&w));
     let mode = match how.sharing {
         _ if here.len() == 1 => Mode::Single,
         Sharing::PerCore => Mode::PerCore,
@@ -194,16 +300,15 @@ fn place(reach: &Reach, e: usize, homes: &[usize], how: How, workers: usize) -> 
         _ => Mode::Locked,
     };
     let drained_by = match mode {
-        Mode::Shared | Mode::Locked => (0..workers).filter(|w| pull[*w]).collect(),
+        Mode::Shared | Mode::Locked => (0..workers).filter(pull).collect(),
         _ => Vec::new(),
     };
-    let those = |set: &[bool]| (0..workers).filter(|w| set[*w]).collect();
     Place {
         workers: here,
         mode,
         tasks: homes.to_vec(),
         drained_by,
-        pushed_by: those(push),
-        pulled_by: those(pull),
+        pushed_by: (0..workers).filter(push).collect(),
+        pulled_by: (0..workers).filter(pull).collect(),
     }
 }

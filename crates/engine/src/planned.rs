@@ -30,7 +30,7 @@ pub struct Planned {
     /// Why it must stay one; empty if it need not.
     pub why_one: &'static str,
     /// Where it runs.
-    pub place: Place,
+    pub place: Arc<Place>,
     /// Its outputs, how each works, and what it leads to: element and input.
     pub outputs: Vec<(Processing, Vec<(usize, usize)>)>,
     /// The tasks by which workers reach it: element and worker.
@@ -58,24 +58,25 @@ impl Check {
             .enumerate()
             .map(|(e, place)| {
                 let class = checked.classes[e];
-                let ports = checked.outputs[e].iter();
+                let ports = checked.outputs(e).iter();
                 Planned {
                     class,
                     sharing: hows[e].sharing,
                     why_one: primaries[e].one_order().unwrap_or(class.why_one),
                     place,
-                    outputs: ports.map(|p| (p.processing, p.peers.clone())).collect(),
+                    outputs: ports.map(|p| (p.processing, p.peers.to_vec())).collect(),
                     reached_from: Vec::new(),
                     locks: Vec::new(),
                 }
             })
             .collect();
+        let mut search = plan::Reached::new(checked);
         for task in 0..all.len() {
             let homes = all[task].place.tasks.clone();
             if homes.is_empty() {
                 continue;
             }
-            for reached in plan::reached(checked, task) {
+            for reached in search.from(task) {
                 all[reached].reached_from.extend(homes.iter().map(|w| (task, *w)));
             }
         }
@@ -92,7 +93,7 @@ impl Check {
         graph: &Graph,
         workers: usize,
         queues: Box<Queues>,
-    ) -> Result<(Vec<Place>, Check), Vec<Diagnostic>> {
+    ) -> Result<(Vec<Arc<Place>>, Check), Vec<Diagnostic>> {
         let provider = MadeUp(queues.into());
         let opening = Opening {
             provider: &provider,

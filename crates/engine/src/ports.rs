@@ -159,6 +159,28 @@ pub(crate) fn flows(code: &str, input: usize, output: usize) -> bool {
     }
 }
 
+/// The outputs, of `outputs`, that packets flow to from input `input`.
+pub(crate) fn flows_to(code: &str, input: usize, outputs: usize) -> impl Iterator<Item = usize> + use<'_> {
+    let (range, all) = candidates(code, input, outputs);
+    range.filter(move |output| all || flows(code, input, *output))
+}
+
+/// The inputs, of `inputs`, from which packets flow to output `output`.
+pub(crate) fn flows_from(code: &str, output: usize, inputs: usize) -> impl Iterator<Item = usize> + use<'_> {
+    let (range, all) = candidates(code, output, inputs);
+    range.filter(move |input| all || flows(code, *input, output))
+}
+
+/// The ports, of `n`, that may lie across from `port`, and whether all of these do: the usual codes need not be read for each pair.
+fn candidates(code: &str, port: usize, n: usize) -> (std::ops::Range<usize>, bool) {
+    match code {
+        "x/x" => (0..n, true),
+        "x/y" => (0..0, true),
+        "#/#" => (port.min(n)..(port + 1).min(n), true),
+        _ => (0..n, false),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +215,12 @@ mod tests {
         let check = |code: &str, want: [[bool; 3]; 3]| {
             let got: [[bool; 3]; 3] = std::array::from_fn(|i| std::array::from_fn(|o| flows(code, i, o)));
             assert_eq!(got, want, "{code}");
+            for (i, row) in want.iter().enumerate() {
+                let to: Vec<usize> = (0..3).filter(|o| row[*o]).collect();
+                assert_eq!(flows_to(code, i, 3).collect::<Vec<_>>(), to, "{code} from {i}");
+                let from: Vec<usize> = (0..3).filter(|a| want[*a][i]).collect();
+                assert_eq!(flows_from(code, i, 3).collect::<Vec<_>>(), from, "{code} to {i}");
+            }
         };
         check("x/x", [[true; 3]; 3]);
         check("x/y", [[false; 3]; 3]);

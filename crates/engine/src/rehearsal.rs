@@ -60,7 +60,7 @@ pub(crate) fn rehearse(element: &mut dyn Element, cx: &mut Cx<'_>, port: usize, 
         None if info.class.pure => element,
         None => return element.rehearse(cx, port, packet),
     };
-    if info.inputs.get(port).is_none_or(|input| input.0 == Processing::Push) {
+    if info.inputs().get(port).is_none_or(|input| input.processing == Processing::Push) {
         element.push(cx, port, Batch::of(packet));
         Rehearsed::Done
     } else {

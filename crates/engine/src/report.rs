@@ -127,7 +127,7 @@ impl Worker {
         let inputs = self.input_packets();
         let element = |e: usize| ElementReport {
             inputs: inputs[e],
-            outputs: (0..self.shared.elements[e].outputs.len())
+            outputs: (0..self.shared.elements[e].outputs().len())
                 .map(|port| self.output_stats(e, port))
                 .collect(),
             drops: self.drops(e as u32).iter().collect(),

@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lang::{Diagnostic, Graph};
+use lang::{Diagnostic, Graph, Text};
 use packet::port::Provider;
 use sync::events::{self, Kind, Mask};
+use sync::heap::in_lines;
 use sync::lock::AdaptiveLock;
 use sync::padded::CachePadded;
 
@@ -26,7 +27,7 @@ use crate::clock::TimeSource;
 use crate::element::{Class, Element, Provided, Registry, Sharing};
 use crate::ending;
 use crate::fuse::{self, FusedChain};
-use crate::graph::{self, Checked};
+use crate::graph::{self, Checked, Ports, Side, Wired};
 use crate::handler::{Access, Handler, HandlerError, Merge};
 use crate::mailbox::Mailbox;
 use crate::plan::{How, Mode, Place};
@@ -72,17 +73,14 @@ pub const DEFAULT_BURST: usize = 64;
 #[derive(Debug)]
 pub struct ElementInfo {
     /// Name.
-    pub name: String,
+    pub name: Text,
     /// Class.
     pub class: &'static Class,
     /// Configuration string.
-    pub config: String,
-    /// Inputs and how they work, with what they are connected to.
-    pub inputs: Vec<(Processing, Vec<(usize, usize)>)>,
-    /// Outputs likewise.
-    pub outputs: Vec<(Processing, Vec<(usize, usize)>)>,
-    /// Where it runs.
-    pub place: Place,
+    pub config: Text,
+    pub(crate) wired: Wired,
+    /// Where it runs. Elements that run alike share one.
+    pub place: Arc<Place>,
     /// Handlers that its class does not know, see [`Element::own_handlers`].
     pub own_handlers: Vec<(Arc<str>, Access)>,
     /// Its timers, if it is one instance for several workers.
@@ -94,6 +92,16 @@ pub struct ElementInfo {
 }
 
 impl ElementInfo {
+    /// Inputs: how they work, and what they are connected to.
+    pub fn inputs(&self) -> Ports<'_> {
+        self.wired.wiring.inputs.of(self.wired.element as usize)
+    }
+
+    /// Outputs likewise.
+    pub fn outputs(&self) -> Ports<'_> {
+        self.wired.wiring.outputs.of(self.wired.element as usize)
+    }
+
     /// Whether packets change workers at this element, if they change at all.
     pub fn is_queue(&self) -> bool {
         self.class.sharing == Sharing::Queue
@@ -101,8 +109,8 @@ impl ElementInfo {
 
     /// Whether it keeps packets that are pushed into it until somebody pulls them out.
     pub fn stores(&self) -> bool {
-        self.inputs.iter().any(|i| i.0 == Processing::Push)
-            && self.outputs.iter().any(|o| o.0 == Processing::Pull)
+        self.inputs().processing().contains(&Processing::Push)
+            && self.outputs().processing().contains(&Processing::Pull)
     }
 }
 
@@ -146,7 +154,7 @@ impl Target {
 pub struct Shared {
     /// All elements, by index.
     pub elements: Vec<ElementInfo>,
-    pub(crate) index: Arc<HashMap<String, usize>>,
+    pub(crate) index: Arc<HashMap<Text, usize>>,
     pub(crate) blueprint: Arc<Blueprint>,
     /// The same for all placements of one configuration.
     pub(crate) lineage: Arc<()>,
@@ -177,8 +185,6 @@ pub struct Shared {
     pub(crate) when_ready: Mutex<Vec<(u32, String, String)>>,
     /// What will probably not do what it was meant to.
     pub warnings: Vec<Diagnostic>,
-    /// The flat configuration as text.
-    pub flat: String,
     /// What was written to `config` of elements.
     pub(crate) written_configs: Mutex<BTreeMap<u32, String>>,
     /// The configuration as it was written.
@@ -245,12 +251,17 @@ impl Shared {
     pub fn lookup(&self, name: &str, from: Option<u32>) -> Option<usize> {
         let mut scope = from.map_or("", |e| self.elements[e as usize].name.as_str());
         while let Some((outer, _)) = scope.rsplit_once('/') {
-            if let Some(index) = self.index.get(&format!("{outer}/{name}")) {
+            if let Some(index) = self.index.get(format!("{outer}/{name}").as_str()) {
                 return Some(*index);
             }
             scope = outer;
         }
         self.index.get(name).copied()
+    }
+
+    /// The flat configuration as text.
+    pub fn flat(&self) -> String {
+        self.blueprint.graph.to_click()
     }
 
     /// Index of the element of exactly this name.
@@ -360,9 +371,9 @@ impl Shared {
 
     pub(crate) fn neighbours(&self, element: usize, port: Option<usize>, forward: bool) -> Vec<usize> {
         let info = &self.elements[element];
-        let ports = if forward { &info.outputs } else { &info.inputs };
+        let ports = if forward { info.outputs() } else { info.inputs() };
         let wanted = ports.iter().enumerate().filter(|(i, _)| port.is_none_or(|p| p == *i));
-        wanted.flat_map(|(_, (_, peers))| peers.iter().map(|p| p.0)).collect()
+        wanted.flat_map(|(_, port)| port.peers.iter().map(|p| p.0)).collect()
     }
 
     #[cold]
@@ -414,10 +425,10 @@ pub struct Check {
 impl Check {
     /// The chains of elements that will run as one pass wherever the workers that reach them each have their own instances.
     pub fn fused(&self, registry: &Registry) -> Vec<FusedChain> {
-        let outputs = port_table(&self.checked.outputs, |_| false);
+        let outputs = port_table(&self.checked.wiring.outputs, |_| false);
         let at = |e: u32| -> Option<&dyn Element> {
             let e = e as usize;
-            let pushed = self.checked.inputs[e].first().is_some_and(|p| p.processing == Processing::Push);
+            let pushed = self.checked.inputs(e).first().is_some_and(|p| p.processing == Processing::Push);
             let how = How::of(&self.checked, e, &*self.primaries[e]);
             let own = how.sharing != Sharing::Serial;
             (pushed && own).then(|| &*self.primaries[e])
@@ -488,14 +499,17 @@ pub(crate) fn configured(
     found: &mut Vec<Diagnostic>,
 ) -> Box<dyn Element> {
     let element = &graph.elements[e];
-    let mut instance = (checked.classes[e].make)();
-    let ports = (checked.inputs[e].len(), checked.outputs[e].len());
-    let works = |side: &[graph::Port]| side.iter().map(|p| p.processing).collect();
+    let (inputs, outputs) = (checked.inputs(e), checked.outputs(e));
     let names = names.seen_by(&element.name);
-    let mut args = Args::new(&element.config, &element.name, ports, &names)
-        .with_processing(works(&checked.inputs[e]), works(&checked.outputs[e]))
+    let mut args = Args::new(&element.config, &element.name, (inputs.len(), outputs.len()), &names)
+        .with_processing(inputs.processing(), outputs.processing())
         .with_rcu(rcu);
-    sync::lock::naming(&element.name, || instance.configure(&mut args));
+    // Whatever one worker's instances write must not lie beside what another's read.
+    let instance = in_lines(|| {
+        let mut instance = (checked.classes[e].make)();
+        sync::lock::naming(&element.name, || instance.configure(&mut args));
+        instance
+    });
     found.extend(args.finish(element, checked.classes[e]));
     instance
 }
@@ -515,19 +529,23 @@ impl Router {
     /// # Errors
     /// All that is wrong, each at its place in the configuration; whatever was opened is closed again.
     pub fn build(graph: &Graph, registry: &Registry, options: Options) -> Result<Router, Vec<Diagnostic>> {
-        // Whatever one worker's instances write must not lie beside what another's read.
-        sync::heap::in_lines(|| Router::build_in_lines(graph, registry, options))
+        Router::build_shared(&Arc::new(graph.clone()), registry, options)
     }
 
-    fn build_in_lines(
-        graph: &Graph,
+    /// The same with a graph that need not be copied.
+    ///
+    /// # Errors
+    /// As for [`Router::build`].
+    pub fn build_shared(
+        graph: &Arc<Graph>,
         registry: &Registry,
         mut options: Options,
     ) -> Result<Router, Vec<Diagnostic>> {
         let cores = std::mem::take(&mut options.cores);
-        let plant = Arc::new(Plant::new(registry, options));
+        // What workers write to or read all the time must not lie beside what others write to.
+        let plant = in_lines(|| Arc::new(Plant::new(registry, options)));
         let (shared, mut workers) = plant.construct(graph, None, &plant.clock)?;
-        workers.iter_mut().for_each(|w| w.fuse(registry));
+        workers.iter_mut().for_each(|w| in_lines(|| w.fuse(registry)));
         plant.set_current(&shared);
         Ok(Router { plant, shared, workers, cores, left: Vec::new() })
     }
@@ -766,33 +784,28 @@ impl Drop for Router {
 pub(crate) fn share(
     blueprint: &Arc<Blueprint>,
     primaries: &[Box<dyn Element>],
-    places: Vec<Place>,
+    places: Vec<Arc<Place>>,
     plant: &Arc<Plant>,
     holdings: Holdings,
 ) -> Shared {
     let Blueprint { graph, checked, .. } = &**blueprint;
-    let ports = |side: &[crate::graph::Port]| side.iter().map(|p| (p.processing, p.peers.clone())).collect();
-    let elements: Vec<ElementInfo> = graph
-        .elements
-        .iter()
-        .zip(places)
-        .enumerate()
-        .map(|(e, (element, place))| ElementInfo {
-            name: element.name.clone(),
-            class: checked.classes[e],
-            config: element.config.clone(),
-            inputs: ports(&checked.inputs[e]),
-            outputs: ports(&checked.outputs[e]),
-            own_handlers: primaries[e].own_handlers().into_iter().map(|(n, a)| (n.into(), a)).collect(),
-            timers: (place.mode == Mode::Locked).then(CommonTimers::default),
-            place,
-            told: AtomicBool::new(false),
-            touched: AtomicBool::new(false),
-        })
-        .collect();
+    // Workers read this and the tables of ports while they run.
+    let mut elements = in_lines(|| Vec::with_capacity(graph.elements.len()));
+    let infos = graph.elements.iter().zip(places).enumerate().map(|(e, (element, place))| ElementInfo {
+        name: element.name.clone(),
+        class: checked.classes[e],
+        config: element.config.clone(),
+        wired: Wired { wiring: checked.wiring.clone(), element: e as u32 },
+        own_handlers: primaries[e].own_handlers().into_iter().map(|(n, a)| (n.into(), a)).collect(),
+        timers: (place.mode == Mode::Locked).then(|| in_lines(CommonTimers::default)),
+        place,
+        told: AtomicBool::new(false),
+        touched: AtomicBool::new(false),
+    });
+    elements.extend(infos);
     let wakes = |e: usize| !elements[e].place.drained_by.is_empty();
-    let outputs = port_table(&checked.outputs, wakes);
-    let inputs = port_table(&checked.inputs, |_| false);
+    let outputs = port_table(&checked.wiring.outputs, wakes);
+    let inputs = port_table(&checked.wiring.inputs, |_| false);
     Shared {
         index: Arc::new(elements.iter().enumerate().map(|(i, e)| (e.name.clone(), i)).collect()),
         blueprint: blueprint.clone(),
@@ -817,7 +830,6 @@ pub(crate) fn share(
         holdings,
         when_ready: Mutex::default(),
         warnings: Vec::new(),
-        flat: graph.to_click(),
         written_configs: Mutex::default(),
         text: graph.text.clone(),
         requirements: graph.requirements.iter().flat_map(|r| [r.kind.clone(), r.value.clone()]).collect(),
@@ -825,20 +837,20 @@ pub(crate) fn share(
     }
 }
 
-pub(crate) fn port_table(ports: &[Vec<crate::graph::Port>], wakes: impl Fn(usize) -> bool) -> PortTable {
-    let mut table = PortTable { base: vec![0], edges: Vec::new() };
-    for element in ports {
-        for port in element {
+pub(crate) fn port_table(side: &Side, wakes: impl Fn(usize) -> bool) -> PortTable {
+    let (mut base, mut edges) = (vec![0], Vec::with_capacity(side.len()));
+    for element in side.each() {
+        for port in element.iter() {
             let peer = port.peers.first();
-            table.edges.push(peer.map_or(Edge::NONE, |(element, port)| Edge {
+            edges.push(peer.map_or(Edge::NONE, |(element, port)| Edge {
                 element: *element as u32,
                 port: *port as u16,
                 wakes: wakes(*element),
             }));
         }
-        table.base.push(table.edges.len() as u32);
+        base.push(edges.len() as u32);
     }
-    table
+    in_lines(|| PortTable { base: base.into(), edges: edges.into() })
 }
 
 pub(crate) fn readable(target: &Target) -> Result<(), HandlerError> {

@@ -19,12 +19,22 @@ pub(crate) struct Task {
     pub(crate) scheduled: bool,
     pub(crate) tickets: u32,
     pass: u64,
+    /// The pass with which it lies in the heap, if it does.
+    queued: Option<u64>,
 }
 
-/// The tasks of one worker. Few, so the next one is found by looking at all.
+/// From so many tasks on, the next one is found by the heap.
+const MANY: usize = 32;
+
+/// The tasks of one worker. The next one of a few is found by looking at all, of many by a heap.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
+    /// Ascending by element.
     tasks: Vec<Task>,
+    /// How many of them are scheduled.
+    scheduled: usize,
+    /// Passes and elements of the scheduled ones, if tasks are many. An entry of which the task has gone on, or out of line, is skipped.
+    line: BinaryHeap<Reverse<(u64, u32)>>,
     pass: u64,
     /// In place of `pass` where workers take turns.
     common: Option<Common>,
@@ -43,20 +53,45 @@ impl Tasks {
     pub(crate) fn add(&mut self, element: u32) {
         if self.find(element).is_none() {
             let pass = self.pass();
-            self.insert(Task { element, scheduled: false, tickets: DEFAULT_TICKETS, pass });
+            self.insert(Task { element, scheduled: false, tickets: DEFAULT_TICKETS, pass, queued: None });
         }
     }
 
     /// In the order of elements: of tasks that are due alike, the first is next, also after some have come from elsewhere.
     fn insert(&mut self, task: Task) {
         let at = self.tasks.partition_point(|t| t.element < task.element);
-        self.tasks.insert(at, task);
+        self.scheduled += usize::from(task.scheduled);
+        self.tasks.insert(at, Task { queued: None, ..task });
+        match self.tasks.len() {
+            MANY => (0..MANY).for_each(|at| self.enqueue(at)),
+            _ => self.enqueue(at),
+        }
+    }
+
+    /// Puts the task in this place into the heap, if it is scheduled and not there.
+    fn enqueue(&mut self, at: usize) {
+        let many = self.tasks.len() >= MANY;
+        let task = &mut self.tasks[at];
+        if many && task.scheduled && task.queued != Some(task.pass) {
+            task.queued = Some(task.pass);
+            self.line.push(Reverse((task.pass, task.element)));
+        }
+    }
+
+    fn place(&self, element: u32) -> Option<usize> {
+        self.tasks.binary_search_by_key(&element, |t| t.element).ok()
     }
 
     /// Takes a task out, to be given to another worker.
     pub(crate) fn release(&mut self, element: u32) -> Option<Task> {
-        let at = self.tasks.iter().position(|t| t.element == element)?;
-        Some(self.tasks.remove(at))
+        let at = self.place(element)?;
+        let task = self.tasks.remove(at);
+        self.scheduled -= usize::from(task.scheduled);
+        if self.tasks.len() < MANY {
+            self.line.clear();
+            self.tasks.iter_mut().for_each(|t| t.queued = None);
+        }
+        Some(task)
     }
 
     /// Takes over a task. It is neither ahead of those that are here, nor behind.
@@ -64,7 +99,7 @@ impl Tasks {
         if self.common.is_none() {
             task.pass = self.pass;
         }
-        self.tasks.retain(|t| t.element != task.element);
+        self.release(task.element);
         self.insert(task);
     }
 
@@ -79,22 +114,26 @@ impl Tasks {
     }
 
     pub(crate) fn find(&mut self, element: u32) -> Option<&mut Task> {
-        self.tasks.iter_mut().find(|t| t.element == element)
+        let at = self.place(element)?;
+        Some(&mut self.tasks[at])
     }
 
     /// Puts the task in line, or takes it out. Returns whether the element has a task here.
     pub(crate) fn set_scheduled(&mut self, element: u32, scheduled: bool) -> bool {
         let pass = self.pass();
-        let Some(task) = self.find(element) else { return false };
-        if scheduled && !task.scheduled {
+        let Some(at) = self.place(element) else { return false };
+        let task = &mut self.tasks[at];
+        let before = std::mem::replace(&mut task.scheduled, scheduled);
+        if scheduled && !before {
             task.pass = task.pass.max(pass);
         }
-        task.scheduled = scheduled;
+        self.scheduled = self.scheduled + usize::from(scheduled) - usize::from(before);
+        self.enqueue(at);
         true
     }
 
     pub(crate) fn scheduled(&self) -> usize {
-        self.tasks.iter().filter(|t| t.scheduled).count()
+        self.scheduled
     }
 
     /// Whether tasks get unequal shares.
@@ -109,9 +148,38 @@ impl Tasks {
     }
 
     /// The task that [`Tasks::next`] would choose: its pass and its element.
-    pub(crate) fn peek(&self) -> Option<(u64, u32)> {
-        let task = self.tasks.iter().filter(|t| t.scheduled).min_by_key(|t| t.pass)?;
+    pub(crate) fn peek(&mut self) -> Option<(u64, u32)> {
+        let at = self.first()?;
+        let task = &self.tasks[at];
         Some((task.pass, task.element))
+    }
+
+    /// Where the task lies that is due first.
+    #[inline]
+    fn first(&mut self) -> Option<usize> {
+        if self.tasks.len() >= MANY {
+            return self.first_of_many();
+        }
+        let scheduled = self.tasks.iter().enumerate().filter(|(_, t)| t.scheduled);
+        scheduled.min_by_key(|(_, t)| t.pass).map(|(at, _)| at)
+    }
+
+    #[inline(never)]
+    fn first_of_many(&mut self) -> Option<usize> {
+        while let Some(Reverse((pass, element))) = self.line.peek().copied() {
+            // Of entries with one pass, only that counts which the task knows of.
+            let Some(at) = self.place(element).filter(|at| self.tasks[*at].queued == Some(pass)) else {
+                self.line.pop();
+                continue;
+            };
+            let task = &mut self.tasks[at];
+            if task.scheduled && task.pass == pass {
+                return Some(at);
+            }
+            task.queued = None;
+            self.line.pop();
+        }
+        None
     }
 
     /// Elements whose tasks are in line.
@@ -122,13 +190,16 @@ impl Tasks {
     /// The element whose task is due, if any; charges it for one run.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<u32> {
-        let task = self.tasks.iter_mut().filter(|t| t.scheduled).min_by_key(|t| t.pass)?;
+        let at = self.first()?;
+        let task = &mut self.tasks[at];
         match &self.common {
             None => self.pass = task.pass,
             Some(common) => common.set_pass(task.pass),
         }
         task.pass += STRIDE_1 / u64::from(task.tickets.clamp(1, MAX_TICKETS));
-        Some(task.element)
+        let element = task.element;
+        self.enqueue(at);
+        Some(element)
     }
 }
 
@@ -241,6 +312,46 @@ mod tests {
         }
         tasks.set_scheduled(2, false);
         assert!((0..100).all(|_| tasks.next() != Some(2)));
+    }
+
+    /// The heap of many tasks gives the order that looking at all gives.
+    #[test]
+    fn many_tasks_run_in_the_order_of_few() {
+        let mut tasks = Tasks::default();
+        let mut plain: Vec<(u64, bool, u64)> = Vec::new();
+        let stride = |tickets: u64| STRIDE_1 / tickets;
+        let mut random = fastrand::Rng::with_seed(1);
+        for element in 0..3 * MANY as u32 {
+            let tickets = random.u64(1..2000);
+            tasks.add(element);
+            tasks.find(element).unwrap().tickets = tickets as u32;
+            plain.push((0, false, tickets));
+        }
+        let mut pass = 0;
+        for _ in 0..20_000 {
+            let element = random.usize(0..plain.len());
+            let on = random.bool();
+            tasks.set_scheduled(element as u32, on);
+            let task = &mut plain[element];
+            task.0 = if on && !task.1 { task.0.max(pass) } else { task.0 };
+            task.1 = on;
+            let due = plain.iter_mut().enumerate().filter(|(_, t)| t.1).min_by_key(|(_, t)| t.0);
+            let expected = due.map(|(e, t)| {
+                pass = t.0;
+                t.0 += stride(t.2);
+                e as u32
+            });
+            assert_eq!(tasks.next(), expected);
+            assert_eq!(tasks.scheduled(), plain.iter().filter(|t| t.1).count());
+        }
+        assert!(tasks.line.len() <= 2 * plain.len(), "{} entries", tasks.line.len());
+        for element in 0..2 * MANY as u32 + 1 {
+            let task = tasks.release(element).expect("a task");
+            plain[element as usize].1 = false;
+            assert_eq!(task.element, element);
+        }
+        assert_eq!(tasks.scheduled(), plain.iter().filter(|t| t.1).count());
+        assert!(tasks.line.is_empty());
     }
 
     #[test]

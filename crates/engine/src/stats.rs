@@ -198,7 +198,7 @@ impl Worker {
         into.calls.clone_from(&self.call_stats);
         let shared = self.shared.clone();
         for (e, info) in shared.elements.iter().enumerate() {
-            into.outputs.extend((0..info.outputs.len()).map(|port| self.output_stats(e, port)));
+            into.outputs.extend((0..info.outputs().len()).map(|port| self.output_stats(e, port)));
             let element = e as u32;
             into.drops.extend(self.drops(element).iter().map(|(reason, n)| (element, reason, n)));
             let Some(instance) = &self.slots[e] else { continue };

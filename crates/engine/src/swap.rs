@@ -125,7 +125,7 @@ struct Prepared {
 impl Prepared {
     fn build(plant: &Arc<Plant>, graph: &Graph, clock: &Clock) -> Result<Prepared, Vec<Diagnostic>> {
         let heritage = Heritage::of(plant.current(), graph);
-        let (shared, workers) = plant.construct(graph, Some(heritage), clock)?;
+        let (shared, workers) = plant.construct(&Arc::new(graph.clone()), Some(heritage), clock)?;
         Ok(Prepared { shared, workers })
     }
 

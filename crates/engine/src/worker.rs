@@ -19,6 +19,7 @@ use mio::Events;
 use packet::Batch;
 use sync::events::Kind;
 use sync::lock::AdaptiveLock;
+use sync::zeros::zeros;
 
 use crate::account::Deeds;
 use crate::clock::{Clock, Nanos};
@@ -124,11 +125,11 @@ impl Edge {
     pub(crate) const NONE: Edge = Edge { element: u32::MAX, port: 0, wakes: false };
 }
 
-/// Ports of one kind of all elements: those of element `e` are `edges[base[e]..base[e + 1]]`.
+/// Ports of one kind of all elements: those of element `e` are `edges[base[e]..base[e + 1]]`. All workers read the same ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PortTable {
-    pub(crate) base: Vec<u32>,
-    pub(crate) edges: Vec<Edge>,
+    pub(crate) base: Arc<[u32]>,
+    pub(crate) edges: Arc<[Edge]>,
 }
 
 impl PortTable {
@@ -153,6 +154,8 @@ pub struct PortStats {
     /// Batches.
     pub batches: u64,
 }
+
+sync::all_zero!(PortStats { packets, batches });
 
 impl AddAssign for PortStats {
     fn add_assign(&mut self, more: PortStats) {
@@ -259,6 +262,7 @@ impl Worker {
         common: Option<&Common>,
     ) -> Worker {
         let (outputs, inputs) = (shared.outputs.clone(), shared.inputs.clone());
+        let count = shared.elements.len();
         Worker {
             index,
             pulse: shared.mailboxes[index].pulse.clone(),
@@ -270,15 +274,15 @@ impl Worker {
             open: Open::NONE,
             joins: shared.burst > 1,
             dead: Batch::new(),
-            sent: vec![PortStats::default(); outputs.edges.len()],
-            fetched: vec![PortStats::default(); inputs.edges.len()],
-            cycles: vec![CycleStats::default(); shared.elements.len()],
-            pulls: vec![CycleStats::default(); shared.elements.len()],
-            fused: shared.elements.iter().map(|_| None).collect(),
+            sent: zeros(outputs.edges.len()),
+            fetched: zeros(inputs.edges.len()),
+            cycles: zeros(count),
+            pulls: zeros(count),
+            fused: zeros(count),
             sampled: Sampler::one_in(SAMPLE),
-            task_stats: vec![TaskStats::default(); shared.elements.len()],
+            task_stats: zeros(count),
             sampled_tasks: Sampler::one_in(TASK_SAMPLE),
-            call_stats: vec![TaskStats::default(); shared.elements.len()],
+            call_stats: zeros(count),
             sampled_calls: Sampler::one_in(CALL_SAMPLE),
             meter: Meter::default(),
             fairness: Fairness::new(),
@@ -287,8 +291,8 @@ impl Worker {
             witnessing: None,
             acting: u32::MAX,
             only_tries: false,
-            drops: vec![DropCounts::default(); shared.elements.len()],
-            deeds: vec![Deeds::default(); shared.elements.len()],
+            drops: zeros(count),
+            deeds: zeros(count),
             random: fastrand::Rng::with_seed(shared.seed.wrapping_add(index as u64)),
             rcu: shared.rcu.register(format!("worker {index}")),
             outputs,

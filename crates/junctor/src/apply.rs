@@ -235,7 +235,7 @@ fn declarations(graph: &lang::Graph) -> BTreeMap<String, String> {
         "" => format!("{} :: {}", e.name, e.class),
         config => format!("{} :: {}({config})", e.name, e.class),
     };
-    graph.elements.iter().map(|e| (e.name.clone(), text(e))).collect()
+    graph.elements.iter().map(|e| (e.name.to_string(), text(e))).collect()
 }
 
 fn connections(graph: &lang::Graph) -> BTreeSet<String> {

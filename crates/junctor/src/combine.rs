@@ -179,9 +179,9 @@ fn join(routers: &[(String, Input)], graphs: &[Graph], ends: &[(End, End)]) -> G
         let first = joined.elements.len();
         base.push(first);
         for e in &graph.elements {
-            let mut element = Element { name: format!("{name}/{}", e.name), ..e.clone() };
+            let mut element = Element { name: format!("{name}/{}", e.name).into(), ..e.clone() };
             if element.class == LINK {
-                element.config = nested(name, &element.config);
+                element.config = nested(name, &element.config).into();
             }
             joined.elements.push(element);
         }
@@ -214,7 +214,12 @@ fn join(routers: &[(String, Input)], graphs: &[Graph], ends: &[(End, End)]) -> G
         let link = joined.elements.len();
         let like = graphs[from[0].0].elements[from[0].1].clone();
         let name = format!("link{}", number + 1);
-        joined.elements.push(Element { name, class: LINK.into(), config: parts.join(", "), ..like });
+        joined.elements.push(Element {
+            name: name.into(),
+            class: LINK.into(),
+            config: parts.join(", ").into(),
+            ..like
+        });
         let at = |(r, e): &End| base[*r] + e;
         for c in &mut joined.connections {
             if let Some(port) = from.iter().position(|end| at(end) == c.to.element) {
@@ -290,7 +295,7 @@ pub(crate) fn extract(graph: &Graph, router: &str) -> Result<Graph, String> {
     for (e, element) in graph.elements.iter().enumerate() {
         if let Some(name) = element.name.strip_prefix(&prefix) {
             number[e] = Some(taken.elements.len());
-            taken.elements.push(Element { name: name.to_owned(), ..element.clone() });
+            taken.elements.push(Element { name: name.into(), ..element.clone() });
         }
     }
     let place = |p: PortRef| number[p.element].map(|element| PortRef { element, port: p.port });
@@ -307,7 +312,12 @@ pub(crate) fn extract(graph: &Graph, router: &str) -> Result<Graph, String> {
             let end = taken.elements.len();
             let config = pair.get(1).map(|config| unquote_string(&config.text)).unwrap_or_default();
             let (name, class) = (name.clone(), class.clone());
-            taken.elements.push(Element { name, class, config, ..element.clone() });
+            taken.elements.push(Element {
+                name: name.into(),
+                class: class.into(),
+                config: config.into(),
+                ..element.clone()
+            });
             let end = PortRef { element: end, port: 0 };
             for c in &graph.connections {
                 if port < inputs && c.to.element == e && c.to.port == port {

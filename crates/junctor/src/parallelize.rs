@@ -250,8 +250,10 @@ impl<'a> Streams<'a> {
         let mut steps = Vec::new();
         for (e, of_all) in self.heavy() {
             let streams = ((of_all * self.cores as f64).ceil() as usize).clamp(2, self.cores);
-            for (output, (works, peers)) in shared.elements[e].outputs.iter().enumerate() {
-                if *works != Processing::Push || peers.is_empty() {
+            for (output, engine::GraphPort { processing, peers }) in
+                shared.elements[e].outputs().iter().enumerate()
+            {
+                if processing != Processing::Push || peers.is_empty() {
                     continue;
                 }
                 let replicated = behind(shared, peers.iter().map(|p| p.0));
@@ -259,11 +261,11 @@ impl<'a> Streams<'a> {
                     replicated
                         .iter()
                         .filter(|e| pick(**e))
-                        .map(|e| shared.elements[*e].name.clone())
+                        .map(|e| shared.elements[*e].name.to_string())
                         .collect()
                 };
                 let serial = names(&|e| shared.elements[e].class.sharing == Sharing::Serial);
-                let source = shared.elements[e].name.clone();
+                let source = shared.elements[e].name.to_string();
                 // A queue right behind the task, and nothing to share out.
                 if !replicated.is_empty() {
                     steps.push(Step { source, output, streams, replicated: names(&|_| true), serial });
@@ -301,8 +303,8 @@ impl<'a> Streams<'a> {
 /// Whether an element's tasks bring packets and push them on. What draws from a queue is a stream of its own already.
 fn brings(shared: &Shared, e: usize) -> bool {
     let info = &shared.elements[e];
-    let pushes = info.outputs.iter().any(|(works, _)| *works == Processing::Push);
-    let draws = info.inputs.iter().any(|(works, _)| *works == Processing::Pull);
+    let pushes = info.outputs().iter().any(|port| port.processing == Processing::Push);
+    let draws = info.inputs().iter().any(|port| port.processing == Processing::Pull);
     !info.place.tasks.is_empty() && pushes && !draws
 }
 
@@ -316,8 +318,8 @@ fn behind(shared: &Shared, from: impl Iterator<Item = usize>) -> Vec<usize> {
             continue;
         }
         found.push(e);
-        let pushes = info.outputs.iter().filter(|(works, _)| *works == Processing::Push);
-        todo.extend(pushes.flat_map(|(_, peers)| peers.iter().map(|p| p.0)));
+        let pushes = info.outputs().iter().filter(|port| port.processing == Processing::Push);
+        todo.extend(pushes.flat_map(|port| port.peers.iter().map(|p| p.0)));
     }
     found.sort_unstable();
     found
@@ -327,7 +329,7 @@ fn behind(shared: &Shared, from: impl Iterator<Item = usize>) -> Vec<usize> {
 fn with_spreads(graph: &Graph, steps: &[Step]) -> String {
     let mut graph = graph.clone();
     let index: HashMap<String, usize> =
-        graph.elements.iter().enumerate().map(|(i, e)| (e.name.clone(), i)).collect();
+        graph.elements.iter().enumerate().map(|(i, e)| (e.name.to_string(), i)).collect();
     for step in steps {
         let Some(source) = index.get(&step.source).copied() else { continue };
         let mut name = format!("{}_spread{}", step.source.replace(['/', '@'], "_"), step.output);
@@ -337,9 +339,9 @@ fn with_spreads(graph: &Graph, steps: &[Step]) -> String {
         let spread = graph.elements.len();
         let like = graph.elements[source].clone();
         graph.elements.push(lang::Element {
-            name,
+            name: name.into(),
             class: "Spread".into(),
-            config: format!("WORKERS {}", step.streams),
+            config: format!("WORKERS {}", step.streams).into(),
             config_span: None,
             ..like
         });

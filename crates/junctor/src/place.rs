@@ -103,7 +103,7 @@ pub(crate) fn add(graph: &mut lang::Graph, places: &[Place]) {
     graph.elements.push(lang::Element {
         name: "--place".into(),
         class: "StaticThreadSched".into(),
-        config: each.chain(["STRICT true".to_owned()]).collect::<Vec<_>>().join(", "),
+        config: each.chain(["STRICT true".to_owned()]).collect::<Vec<_>>().join(", ").into(),
         span,
         class_span: span,
         config_span: None,

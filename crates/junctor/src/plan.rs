@@ -249,10 +249,11 @@ fn to_json(costs: &Costs, held: &[Held], prediction: &Prediction, shared: &engin
         .items
         .iter()
         .zip(&prediction.homes)
-        .map(|(e, home)| json!({ "task": shared.elements[*e].name, "worker": home }))
+        .map(|(e, home)| json!({ "task": shared.elements[*e].name.as_str(), "worker": home }))
         .collect();
     let moves = better(prediction).map(|(moved, mpps)| {
-        let moved = moved.iter().map(|(e, w)| json!({ "task": shared.elements[*e].name, "worker": w }));
+        let moved =
+            moved.iter().map(|(e, w)| json!({ "task": shared.elements[*e].name.as_str(), "worker": w }));
         json!({ "mpps": mpps, "moves": moved.collect::<Vec<_>>() })
     });
     json!({

@@ -205,7 +205,7 @@ impl Gathered {
         self.told.clear();
         self.described.clear();
         let first = |next: &mut usize, e: &engine::ElementInfo| {
-            Some(std::mem::replace(next, *next + e.outputs.len()))
+            Some(std::mem::replace(next, *next + e.outputs().len()))
         };
         let bases = shared.elements.iter().scan(0, first).collect();
         self.of = Some((shared, bases));
@@ -272,8 +272,9 @@ impl Gathered {
 
     /// Packets and batches that came in on a worker.
     fn received(&self, shared: &Shared, w: usize, e: usize, only: Option<Processing>) -> (u64, u64) {
-        let inputs = shared.elements[e].inputs.iter().filter(|(p, _)| only.is_none_or(|only| *p == only));
-        let peers = inputs.flat_map(|(_, peers)| peers);
+        let inputs =
+            shared.elements[e].inputs().iter().filter(|p| only.is_none_or(|only| p.processing == only));
+        let peers = inputs.flat_map(|p| p.peers);
         let all = peers.map(|(peer, output)| self.sent(w, *peer, *output));
         all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
@@ -281,7 +282,7 @@ impl Gathered {
     /// Packets that a worker's tasks moved: what they sent, or fetched.
     fn moved(&self, shared: &Shared, w: usize) -> u64 {
         let of = |(e, info): (usize, &engine::ElementInfo)| {
-            let sent = (0..info.outputs.len()).map(|output| self.sent(w, e, output).0).sum::<u64>();
+            let sent = (0..info.outputs().len()).map(|output| self.sent(w, e, output).0).sum::<u64>();
             sent.max(self.received(shared, w, e, Some(Processing::Pull)).0)
         };
         let ran =
@@ -296,7 +297,7 @@ impl Gathered {
             || sample.cost.get(e).is_some_and(|cost| cost.cycles > 0)
             || sample.calls.get(e).is_some_and(|calls| calls.runs > 0);
         has_run
-            || (0..shared.elements[e].outputs.len()).any(|output| self.sent(w, e, output).0 > 0)
+            || (0..shared.elements[e].outputs().len()).any(|output| self.sent(w, e, output).0 > 0)
             || self.received(shared, w, e, None).0 > 0
     }
 
@@ -349,8 +350,8 @@ impl Gathered {
         let sample = &self.samples.workers[w];
         let runs: f64 =
             [&sample.tasks, &sample.calls].iter().filter_map(|s| s.get(e)).map(|s| s.all_own()).sum();
-        let outputs = shared.elements[e].outputs.iter().enumerate();
-        let pulled = outputs.filter(|(_, (processing, _))| *processing == Processing::Pull);
+        let outputs = shared.elements[e].outputs().iter().enumerate();
+        let pulled = outputs.filter(|(_, port)| port.processing == Processing::Pull);
         let fetched = pulled.map(|(output, _)| self.sent(w, e, output).0).sum();
         (runs + sample.pulls.get(e).map_or(0.0, |pulls| pulls.of(fetched))) as u64
     }
@@ -361,7 +362,7 @@ impl Gathered {
         let sample = &self.samples.workers[w];
         let cost = sample.cost.get(e).copied().unwrap_or_default();
         let task = sample.tasks.get(e).copied().unwrap_or_default();
-        for output in 0..shared.elements[e].outputs.len() {
+        for output in 0..shared.elements[e].outputs().len() {
             let (packets, batches) = self.sent(w, e, output);
             self.put(&PACKETS, e, Some(w), Part::Output(output), packets);
             self.put(&BATCHES, e, Some(w), Part::Output(output), batches);
@@ -375,7 +376,7 @@ impl Gathered {
             put(&TASK_RUNS, task.runs);
             put(&TASK_CYCLES, task.all_cycles() as u64);
         }
-        if !shared.elements[e].inputs.is_empty() {
+        if !shared.elements[e].inputs().is_empty() {
             let (packets, batches) = self.received(shared, w, e, None);
             self.put(&RECEIVED, e, Some(w), Part::Whole, packets);
             self.put(&RECEIVED_BATCHES, e, Some(w), Part::Whole, batches);

@@ -191,7 +191,8 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     if let Err(why) = packet::Memory::reserve(config) {
         return usage(why.to_string());
     }
-    let mut router = match Router::build(&graph, &config::registry(args.no_fuse), options) {
+    let graph = Arc::new(graph);
+    let mut router = match Router::build_shared(&graph, &config::registry(args.no_fuse), options) {
         Ok(router) => router,
         Err(errors) => {
             loaded.report(&errors, form, true);
@@ -212,7 +213,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
         router.lock_all_processing();
     }
     if let Some(file) = &args.output
-        && let Err(why) = write_flat(file, &router.shared().flat)
+        && let Err(why) = write_flat(file, &router.shared().flat())
     {
         return cli::fail(format!("{file}: {why}"));
     }
@@ -361,9 +362,9 @@ fn add_control_sockets(graph: &mut lang::Graph, args: &Args) {
     for (i, config) in tcp.chain(unix).chain(connected).enumerate() {
         let number = if i == 0 { String::new() } else { format!("@{i}") };
         graph.elements.push(lang::Element {
-            name: format!("click_driver@@ControlSocket{number}"),
+            name: format!("click_driver@@ControlSocket{number}").into(),
             class: "ControlSocket".into(),
-            config,
+            config: config.into(),
             span,
             class_span: span,
             config_span: None,

@@ -61,10 +61,10 @@ fn run(text: &str, make: Make<'_>, seed: u64, burst: usize, fused: bool) -> Seen
     let report = router.router().report();
     let shared = router.router().shared().clone();
     for (e, (info, counts)) in shared.elements.iter().zip(&report.elements).enumerate() {
-        let drops = counts.drops.iter().map(|(reason, n)| ((info.name.clone(), reason.name()), *n));
+        let drops = counts.drops.iter().map(|(reason, n)| ((info.name.to_string(), reason.name()), *n));
         seen.drops.extend(drops);
         let sent =
-            counts.outputs.iter().enumerate().map(|(o, stats)| ((info.name.clone(), o), stats.packets));
+            counts.outputs.iter().enumerate().map(|(o, stats)| ((info.name.to_string(), o), stats.packets));
         seen.sent.extend(sent);
         for handler in HANDLERS.iter().filter(|h| shared.is_readable(e, h)) {
             let name = format!("{}.{handler}", info.name);

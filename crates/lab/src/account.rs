@@ -142,7 +142,7 @@ impl Accounted {
         let mut missing: Vec<String> = graph
             .into_iter()
             .flat_map(|g| g.elements)
-            .map(|e| e.class)
+            .map(|e| e.class.to_string())
             .filter(|c| registry.get(c).is_none())
             .collect();
         missing.sort();
@@ -289,8 +289,8 @@ fn discovers_neighbours(info: &ElementInfo) -> bool {
 /// Packets that have come to element `e`: what left by the outputs that lead to it.
 fn entered(elements: &[ElementInfo], report: &Report, e: usize) -> u64 {
     let leads = |(info, stats): (&ElementInfo, &ElementReport)| -> u64 {
-        let ports = info.outputs.iter().zip(&stats.outputs);
-        ports.filter(|((_, peers), _)| peers.iter().any(|(peer, _)| *peer == e)).map(|(_, s)| s.packets).sum()
+        let ports = info.outputs().iter().zip(&stats.outputs);
+        ports.filter(|(port, _)| port.peers.iter().any(|(peer, _)| *peer == e)).map(|(_, s)| s.packets).sum()
     };
     elements.iter().zip(&report.elements).map(leads).sum()
 }

@@ -3,11 +3,12 @@
 
 pub(crate) use crate::lexer::Config;
 use crate::source::Span;
+use crate::text::Text;
 
 /// A name and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Ident {
-    pub(crate) text: String,
+    pub(crate) text: Text,
     pub(crate) span: Span,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct ClassDef {
 #[derive(Debug)]
 pub(crate) enum ClassRef {
     Named(Ident),
-    Compound(CompoundDef),
+    Compound(Box<CompoundDef>),
 }
 
 /// `{ ... || ... || ... }`: one body for each overload.
@@ -79,11 +80,11 @@ pub(crate) struct Link {
 /// `[ports] element :: Class(config) [ports]`
 #[derive(Debug)]
 pub(crate) struct Item {
-    pub(crate) inputs: Option<Ports>,
+    pub(crate) inputs: Option<Box<Ports>>,
     pub(crate) what: What,
     pub(crate) class: Option<ClassRef>,
     pub(crate) config: Option<Config>,
-    pub(crate) outputs: Option<Ports>,
+    pub(crate) outputs: Option<Box<Ports>>,
     pub(crate) span: Span,
 }
 
@@ -95,7 +96,7 @@ pub(crate) enum What {
     Implicit {
         output: bool,
     },
-    Compound(CompoundDef),
+    Compound(Box<CompoundDef>),
     Group(Vec<Stmt>),
 }
 

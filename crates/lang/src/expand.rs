@@ -14,12 +14,13 @@ use crate::graph::Element;
 use crate::program::{Body, BodyId, Program, Slot, SlotKind, TOP, Type, TypeId, Wire};
 use crate::source::{SourceMap, Span};
 use crate::template::{self, Template, Use};
+use crate::text::Text;
 use crate::variables::{Scope, expand};
 
 /// Compounds are expanded inside each other this deep at most.
 const MAX_DEPTH: usize = 128;
-/// A graph has at most this many nodes, tunnels included.
-const MAX_NODES: usize = 1 << 20;
+/// A graph has at most this many nodes, among them three for each compound. A million elements fit if a compound has three or more.
+const MAX_NODES: usize = 1 << 21;
 /// Bytes of text that expansion may produce, beside a multiple of the source's own length.
 const TEXT_BUDGET: usize = 16 << 20;
 
@@ -29,7 +30,7 @@ pub(crate) struct Node {
     /// What arrives here goes on from that node: this one is an end of a tunnel.
     pub(crate) leads_to: Option<usize>,
     /// How messages call this compound or group, if it's one.
-    pub(crate) tunnel_name: String,
+    pub(crate) tunnel_name: Text,
 }
 
 /// The expanded but not yet spliced graph.
@@ -88,7 +89,7 @@ struct Expander<'a> {
     sources: &'a SourceMap,
     flat: Flat,
     /// Names so far, kept only if a written name contains a slash: else no two can come out the same.
-    names: Option<HashMap<String, usize>>,
+    names: Option<HashMap<Text, usize>>,
     budget: usize,
     /// A limit was passed and reported: nothing more is expanded.
     full: bool,
@@ -139,7 +140,11 @@ impl Expander<'_> {
                 continue;
             }
             let span = slot.config_span.unwrap_or(slot.span);
-            let mut config = std::mem::take(&mut slot.config);
+            // Most texts can stand as they are, and stay where they are.
+            if !slot.config.contains("${") && is_self_contained(&slot.config) {
+                continue;
+            }
+            let mut config = String::from(std::mem::take(&mut slot.config));
             while !self.full {
                 let next =
                     if config.contains("${") { self.text(&config, &nothing, span) } else { config.clone() };
@@ -149,7 +154,7 @@ impl Expander<'_> {
                 }
                 config = next;
             }
-            self.flat.nodes[node].slot.config = config;
+            self.flat.nodes[node].slot.config = config.into();
         }
     }
 
@@ -165,7 +170,7 @@ impl Expander<'_> {
             let original = &mut self.program.bodies[body].slots[i];
             // The file's own body is copied once.
             let mut slot = if body == TOP { std::mem::take(original) } else { original.clone() };
-            let (mut leads_to, mut tunnel_name) = (None, String::new());
+            let (mut leads_to, mut tunnel_name) = (None, Text::default());
             match slot.kind {
                 SlotKind::Group => {
                     leads_to = Some(base + i + 1);
@@ -175,9 +180,12 @@ impl Expander<'_> {
                 SlotKind::Output if i >= 2 => leads_to = Some(base + i - 2),
                 SlotKind::Output | SlotKind::Input => {}
                 SlotKind::Element(_) => {
-                    slot.name.insert_str(0, prefix);
+                    if !prefix.is_empty() {
+                        slot.name = format!("{prefix}{}", slot.name).into();
+                    }
                     if slot.config.contains('$') {
-                        slot.config = self.text(&slot.config, scope, slot.config_span.unwrap_or(slot.span));
+                        slot.config =
+                            self.text(&slot.config, scope, slot.config_span.unwrap_or(slot.span)).into();
                     }
                     let before =
                         self.names.as_mut().and_then(|names| names.insert(slot.name.clone(), base + i));
@@ -191,6 +199,10 @@ impl Expander<'_> {
                 }
             }
             self.flat.nodes.push(Node { slot, leads_to, tunnel_name });
+        }
+        if body == TOP {
+            self.flat.wires = std::mem::take(&mut self.program.bodies[TOP].wires);
+            return base;
         }
         self.flat.wires.extend(self.program.bodies[body].wires.iter().map(|w| Wire {
             from: (w.from.0 + base, w.from.1),
@@ -285,7 +297,7 @@ impl Expander<'_> {
         node: usize,
         body: BodyId,
         values: Vec<String>,
-        name: &str,
+        name: &Text,
         scope: &Rc<Scope>,
         depth: usize,
     ) {
@@ -297,7 +309,7 @@ impl Expander<'_> {
         let end = self.flat.nodes.len();
         self.flat.nodes[node].slot.kind = SlotKind::Group;
         self.flat.nodes[node].leads_to = Some(base);
-        self.flat.nodes[node].tunnel_name = name.to_string();
+        self.flat.nodes[node].tunnel_name = name.clone();
         self.flat.nodes[base + 1].leads_to = Some(node);
         for inside in base + 2..end {
             self.expand_node(inside, &inner, depth + 1);
@@ -401,13 +413,13 @@ fn signature(body: &Body) -> String {
 }
 
 /// The element that a node becomes; `None` for ends of tunnels and for what was in error.
-pub(crate) fn element(program: &Program, slot: &Slot) -> Option<Element> {
+pub(crate) fn element(program: &Program, slot: Slot) -> Option<Element> {
     let SlotKind::Element(id) = slot.kind else { return None };
     let Type::Primitive(class) = &program.types[id] else { return None };
     Some(Element {
-        name: slot.name.clone(),
+        name: slot.name,
         class: class.clone(),
-        config: slot.config.clone(),
+        config: slot.config,
         span: slot.span,
         class_span: slot.class_span,
         config_span: slot.config_span,

@@ -2,6 +2,7 @@
 //! The flat graph: what a configuration comes to when all of the language's conveniences are gone.
 
 use crate::source::{SourceMap, Span};
+use crate::text::Text;
 
 /// Elements and connections, with the places they come from.
 #[derive(Clone, Debug, Default)]
@@ -22,11 +23,11 @@ pub struct Graph {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
     /// Unique; inside compounds `outer/inner`, without a name of its own `Class@N`.
-    pub name: String,
+    pub name: Text,
     /// Element class, which the engine knows or not.
-    pub class: String,
+    pub class: Text,
     /// Configuration string with variables replaced; quotes and comments as written.
-    pub config: String,
+    pub config: Text,
     /// Place of the name or, without one, of the class.
     pub span: Span,
     /// Place of the class.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::config::{is_space, skip_comment, skip_hex, skip_quoted, unquote_string};
 use crate::diagnostic::{Diagnostic, Sink};
 use crate::source::{SourceMap, Span};
+use crate::text::Text;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ pub(crate) struct Token {
 /// A configuration string: its text without line directives, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
-    pub(crate) text: String,
+    pub(crate) text: Text,
     pub(crate) span: Span,
 }
 
@@ -164,7 +165,13 @@ impl<'a> Lexer<'a> {
                 _ => i + 1,
             };
         }
-        out.push_str(&text[kept..i]);
+        let config = if out.is_empty() {
+            &text[kept..i]
+        } else {
+            out.push_str(&text[kept..i]);
+            &out
+        };
+        let config = Text::from(config);
         self.pos = i;
         if let (Some(quote), true) = (unclosed, i == s.len()) {
             let c = char::from(s[quote]);
@@ -176,7 +183,7 @@ impl<'a> Lexer<'a> {
                     .help(format!("close the quote with {c}, or write an apostrophe inside double quotes")),
             );
         }
-        Config { text: out, span: self.span(start, i) }
+        Config { text: config, span: self.span(start, i) }
     }
 
     /// Skips white space, comments and line directives.

@@ -46,6 +46,7 @@ mod source;
 mod splice;
 mod suggest;
 mod template;
+mod text;
 mod variables;
 
 pub use diagnostic::{Diagnostic, Severity};
@@ -54,6 +55,7 @@ pub use render::{render, render_click, to_json};
 pub use source::{Location, SourceMap, Span};
 pub use suggest::suggest;
 pub use template::{Fault, Template, Use};
+pub use text::Text;
 pub use variables::{Lookup, substitute};
 
 use diagnostic::Sink;
@@ -217,7 +219,7 @@ pub fn load_data(name: &str, path: Option<&Path>, data: &[u8], options: &Options
                 .help("write such bytes as \\<hex> in configuration strings"),
         );
     }
-    let text = String::from_utf8_lossy(text).into_owned();
+    let text = String::from_utf8_lossy(text);
     let mut parsed = read_text(name, path, &text, options, sink);
     if let Some(graph) = &mut parsed.graph {
         graph.archive = members.into_iter().filter(|(name, _)| name != "config").collect();
@@ -230,8 +232,7 @@ fn read_text(name: &str, path: Option<&Path>, text: &str, options: &Options, mut
     let file = sources.add(name, text);
     let statements = parser::parse(&mut sources, &mut sink, file);
     let main = path.map(library::identity);
-    let mut resolved = resolve::resolve(&mut sources, &mut sink, options, main, file, &statements);
-    drop(statements);
+    let mut resolved = resolve::resolve(&mut sources, &mut sink, options, main, file, statements);
     let bytes = (0..sources.len()).map(|f| sources.text(f as u32).len()).sum();
     let program = &mut resolved.program;
     let flat = expand::expand_all(program, &mut sink, options, &sources, bytes);
@@ -246,8 +247,8 @@ fn read_text(name: &str, path: Option<&Path>, text: &str, options: &Options, mut
     advise(&resolved, &mut sink);
     let mut index = vec![usize::MAX; flat.nodes.len()];
     let mut elements = Vec::new();
-    for (i, node) in flat.nodes.iter().enumerate() {
-        if let Some(element) = expand::element(&resolved.program, &node.slot) {
+    for (i, node) in flat.nodes.into_iter().enumerate() {
+        if let Some(element) = expand::element(&resolved.program, node.slot) {
             index[i] = elements.len();
             elements.push(element);
         }
@@ -255,7 +256,7 @@ fn read_text(name: &str, path: Option<&Path>, text: &str, options: &Options, mut
     let port = |(node, port): (usize, u32)| PortRef { element: index[node], port: port as usize };
     let connections =
         wires.iter().map(|w| Connection { from: port(w.from), to: port(w.to), span: w.span }).collect();
-    let text = sources.text(0).into();
+    let text = sources.shared_text(0);
     let requirements = resolved.requirements;
     let graph = Graph { elements, connections, requirements, text, archive: Vec::new() };
     Parsed { sources, graph: Some(graph), diagnostics: sink.finish() }

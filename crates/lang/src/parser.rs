@@ -18,6 +18,7 @@ use crate::ast::{Chain, ClassDef, ClassRef, Config, Ident, Item, Link, Ports, St
 use crate::diagnostic::{Diagnostic, Sink};
 use crate::lexer::{Kind, Lexer, Token};
 use crate::source::{SourceMap, Span};
+use crate::text::Text;
 
 mod compound;
 mod ports;
@@ -77,7 +78,7 @@ impl Parser<'_> {
     }
 
     fn ident(&self, token: Token) -> Ident {
-        Ident { text: self.lexer.str(token.span).to_string(), span: token.span }
+        Ident { text: self.lexer.str(token.span).into(), span: token.span }
     }
 
     fn error(&mut self, diagnostic: Diagnostic) {
@@ -251,7 +252,7 @@ impl Parser<'_> {
                 if let Some(body) = compound.bodies.first_mut().filter(|b| b.formals.is_empty()) {
                     body.formals = misplaced;
                 }
-                ClassRef::Compound(compound)
+                ClassRef::Compound(Box::new(compound))
             }
             Kind::Ident if name.is_some() => {
                 self.next();
@@ -265,7 +266,7 @@ impl Parser<'_> {
                 return None;
             }
         };
-        let name = name.unwrap_or(Ident { text: String::new(), span: keyword.span });
+        let name = name.unwrap_or(Ident { text: Text::default(), span: keyword.span });
         Some(ClassDef { name, class })
     }
 
@@ -275,7 +276,7 @@ impl Parser<'_> {
 
     /// Element lists joined by arrows. `follows_output`: the statement before ended in `output`, or there was none.
     fn chain(&mut self, follows_output: bool) -> Option<Chain> {
-        let mut chain = Chain { sets: Vec::new(), links: Vec::new(), spread: false };
+        let mut chain = Chain { sets: Vec::with_capacity(1), links: Vec::new(), spread: false };
         loop {
             let first = chain.sets.is_empty();
             let items = self.item_list(first, follows_output);
@@ -366,7 +367,7 @@ impl Parser<'_> {
 
     /// One element of a list, or `None` (with a message if that's wrong) where none stands.
     fn item(&mut self, first: bool, position: usize, follows_output: bool) -> Option<Item> {
-        let inputs = self.ports();
+        let inputs = self.ports().map(Box::new);
         let token = self.peek();
         let start = inputs.as_ref().map_or(token.span, |p| p.span);
         let what = match token.kind {
@@ -374,7 +375,7 @@ impl Parser<'_> {
                 self.next();
                 What::Name(self.ident(token))
             }
-            Kind::Char('{') => What::Compound(self.compound()),
+            Kind::Char('{') => What::Compound(Box::new(self.compound())),
             Kind::Char('(') => What::Group(self.group()),
             _ if self.is_implicit(token.kind, first, position, inputs.is_some()) => {
                 return Some(self.implicit(inputs, first, follows_output, token));
@@ -397,7 +398,7 @@ impl Parser<'_> {
         if self.accept(Kind::Char('(')).is_some() {
             item.config = Some(self.config());
         }
-        item.outputs = self.ports();
+        item.outputs = self.ports().map(Box::new);
         let end = item.outputs.as_ref().map(|p| p.span).or(item.config.as_ref().map(|c| c.span));
         let class_end = match &item.class {
             Some(ClassRef::Named(name)) => name.span,
@@ -415,7 +416,7 @@ impl Parser<'_> {
                 self.next();
                 Some(ClassRef::Named(self.ident(token)))
             }
-            Kind::Char('{') => Some(ClassRef::Compound(self.compound())),
+            Kind::Char('{') => Some(ClassRef::Compound(Box::new(self.compound()))),
             _ => {
                 let label = format!("found {}", self.describe(token));
                 self.error(
@@ -441,7 +442,13 @@ impl Parser<'_> {
     }
 
     /// `input` or `output`, left out. The ports written stand on its inner side.
-    fn implicit(&mut self, ports: Option<Ports>, first: bool, follows_output: bool, token: Token) -> Item {
+    fn implicit(
+        &mut self,
+        ports: Option<Box<Ports>>,
+        first: bool,
+        follows_output: bool,
+        token: Token,
+    ) -> Item {
         if first && ports.is_none() && !follows_output && !self.follows_error(token) {
             let arrow = self.lexer.str(token.span).to_string();
             let advice = format!("suggest 'input {arrow}' or '[0] {arrow}' to start connection");
@@ -458,7 +465,7 @@ impl Parser<'_> {
     }
 
     /// Complains that an element is missing, where that is an error.
-    fn missing_item(&mut self, inputs: Option<Ports>, token: Token, first: bool, position: usize) {
+    fn missing_item(&mut self, inputs: Option<Box<Ports>>, token: Token, first: bool, position: usize) {
         if let Some(ports) = inputs {
             self.last_in_error = Some(ports.span.end);
             self.error(

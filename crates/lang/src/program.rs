@@ -2,6 +2,7 @@
 //! What the resolver hands to the expander: bodies of compound elements with every name resolved.
 
 use crate::source::Span;
+use crate::text::Text;
 
 pub(crate) type TypeId = usize;
 pub(crate) type BodyId = usize;
@@ -13,7 +14,7 @@ pub(crate) const TOP: BodyId = 0;
 #[derive(Debug)]
 pub(crate) enum Type {
     /// A class that the engine must know.
-    Primitive(String),
+    Primitive(Text),
     /// The first of a chain of overloads.
     Compound(BodyId),
     /// Unknown, and complained about.
@@ -79,10 +80,10 @@ pub(crate) enum SlotKind {
 /// An element of a body.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slot {
-    pub(crate) name: String,
+    pub(crate) name: Text,
     pub(crate) kind: SlotKind,
     /// As written: variables not yet replaced.
-    pub(crate) config: String,
+    pub(crate) config: Text,
     pub(crate) span: Span,
     pub(crate) class_span: Span,
     pub(crate) config_span: Option<Span>,

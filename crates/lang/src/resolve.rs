@@ -16,6 +16,7 @@ use crate::graph::Requirement;
 use crate::program::{BodyId, Program, Slot, SlotKind, TOP, Type, TypeId};
 use crate::source::{SourceMap, Span};
 use crate::suggest::suggest;
+use crate::text::Text;
 
 mod builder;
 mod classes;
@@ -31,7 +32,7 @@ pub(crate) struct Resolved {
     pub(crate) program: Program,
     pub(crate) requirements: Vec<Requirement>,
     /// `elementclass` names that nothing uses: name, place.
-    pub(crate) unused_classes: Vec<(String, Span)>,
+    pub(crate) unused_classes: Vec<(Text, Span)>,
 }
 
 /// Resolves the statements of a file.
@@ -41,13 +42,16 @@ pub(crate) fn resolve(
     options: &Options,
     main: Option<PathBuf>,
     file: u32,
-    statements: &[Stmt],
+    statements: Vec<Stmt>,
 ) -> Resolved {
     let span = Span { file, start: 0, end: 0 };
     let program = Program { types: Vec::new(), bodies: vec![Builder::new("", span, 0).body] };
     let mut resolver = Resolver::new(sources, sink, options, program, span);
     resolver.libraries = main.into_iter().collect();
-    resolver.statements(statements);
+    // Each statement is gone when it has been taken up: of a large configuration, tree and program do not fit in memory at once.
+    for statement in statements {
+        resolver.statement(&statement);
+    }
     let top = resolver.finish_body();
     resolver.program.bodies[TOP] = top;
     let used = resolver.used_types;
@@ -67,15 +71,15 @@ struct Resolver<'a> {
     known: HashSet<&'a str>,
     program: Program,
     /// Classes defined by the configuration, as seen from here.
-    types: HashMap<String, TypeId>,
+    types: HashMap<Text, TypeId>,
     /// What `types` said before each definition made in an open compound, to go back to.
-    hidden: Vec<(String, Option<TypeId>)>,
-    primitives: HashMap<String, TypeId>,
+    hidden: Vec<(Text, Option<TypeId>)>,
+    primitives: HashMap<Text, TypeId>,
     /// Names of the classes whose definitions are open.
-    defining: Vec<String>,
+    defining: Vec<Text>,
     builders: Vec<Builder>,
     /// `elementclass` statements of the main file.
-    classes: Vec<(String, Span, TypeId)>,
+    classes: Vec<(Text, Span, TypeId)>,
     used_types: HashSet<TypeId>,
     requirements: Vec<Requirement>,
     libraries: HashSet<PathBuf>,
@@ -138,13 +142,15 @@ impl Resolver<'_> {
     }
 
     fn statements(&mut self, statements: &[Stmt]) {
-        for statement in statements {
-            match statement {
-                Stmt::Class(class) => self.class_def(class),
-                Stmt::Require(config) => self.require(config),
-                Stmt::Define(config) => self.define(config),
-                Stmt::Chain(chain) => self.chain(chain),
-            }
+        statements.iter().for_each(|statement| self.statement(statement));
+    }
+
+    fn statement(&mut self, statement: &Stmt) {
+        match statement {
+            Stmt::Class(class) => self.class_def(class),
+            Stmt::Require(config) => self.require(config),
+            Stmt::Define(config) => self.define(config),
+            Stmt::Chain(chain) => self.chain(chain),
         }
     }
 
@@ -155,12 +161,12 @@ impl Resolver<'_> {
             match (left.replace(outputs), i.checked_sub(1).and_then(|i| chain.links.get(i))) {
                 (Some(left), Some(link)) => self.join(&left, &inputs, *link),
                 _ => self.ignored(
-                    set.iter().find_map(|i| i.inputs.as_ref()),
+                    set.iter().find_map(|i| i.inputs.as_deref()),
                     "input ports ignored at start of chain",
                 ),
             }
         }
-        let last = chain.sets.last().and_then(|set| set.iter().find_map(|i| i.outputs.as_ref()));
+        let last = chain.sets.last().and_then(|set| set.iter().find_map(|i| i.outputs.as_deref()));
         self.ignored(last, "output ports ignored at end of chain");
     }
 
@@ -189,7 +195,7 @@ impl Resolver<'_> {
             let inner = match &item.what {
                 What::Group(statements) => Inner::Group(self.group(statements, item.span)),
                 What::Compound(def) => {
-                    let anonymous = Ident { text: String::new(), span: def.span };
+                    let anonymous = Ident { text: Text::default(), span: def.span };
                     Inner::Compound(self.compound(def, &anonymous))
                 }
                 What::Name(_) | What::Implicit { .. } => Inner::None,
@@ -205,7 +211,7 @@ impl Resolver<'_> {
         let mut sides = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
         for (item, prepared) in items.iter().zip(prepared) {
             let slot = self.item(item, &prepared, item.config.as_ref().or(config));
-            let end = |ports: &Option<Ports>, implied: &[u32]| match ports {
+            let end = |ports: &Option<Box<Ports>>, implied: &[u32]| match ports {
                 Some(p) => End { slot, ports: p.list.clone(), expandable: p.expandable, span: item.span },
                 None => End { slot, ports: implied.to_vec(), expandable: false, span: item.span },
             };
@@ -363,19 +369,19 @@ impl Resolver<'_> {
             return diagnostic;
         }
         let known = self.known.iter().copied();
-        let all = builder.names.keys().chain(self.types.keys()).map(String::as_str).chain(known);
+        let all = builder.names.keys().chain(self.types.keys()).map(Text::as_str).chain(known);
         diagnostic.did_you_mean(suggest(name, all))
     }
 
     /// A slot that stands in for something wrong.
     fn broken(&mut self, name: &str, span: Span) -> usize {
         let id = self.new_type(Type::Broken);
-        self.here().add(name.to_string(), SlotKind::Element(id), span)
+        self.here().add(name.into(), SlotKind::Element(id), span)
     }
 
     fn anonymous(&mut self, id: TypeId, class: &str, span: Span, config: Option<&Config>) -> usize {
         let name = self.here().anonymous_name(class);
-        let slot = self.here().add(name, SlotKind::Element(id), span);
+        let slot = self.here().add(name.into(), SlotKind::Element(id), span);
         let new = &mut self.here().body.slots[slot];
         new.anonymous = true;
         set_config(new, config);

@@ -71,9 +71,9 @@ fn graphs() -> impl Strategy<Value = Graph> {
                 let unusable = ["define", "require", "provide", "elementclass"].contains(&name.as_str());
                 if !unusable && graph.elements.iter().all(|e| e.name != name) {
                     graph.elements.push(Element {
-                        name,
-                        class,
-                        config,
+                        name: name.into(),
+                        class: class.into(),
+                        config: config.into(),
                         span: NOWHERE,
                         class_span: NOWHERE,
                         config_span: None,
@@ -247,7 +247,7 @@ proptest! {
         })?;
         prop_assert_eq!(essence(&graph), essence(second), "{}", text);
         // Told which classes exist, the reader comes to the same.
-        let classes = graph.elements.iter().map(|e| e.class.clone()).collect();
+        let classes = graph.elements.iter().map(|e| e.class.to_string()).collect();
         let told = load_str("test", &text, &Options { classes, ..Options::default() });
         prop_assert_eq!(told.graph.as_ref().map(essence), Some(essence(&graph)), "{}", text);
     }
@@ -259,7 +259,7 @@ proptest! {
         let graph = parsed.graph.as_ref().ok_or_else(|| {
             TestCaseError::fail(format!("{text}\n{}", render(&parsed.diagnostics, &parsed.sources, false)))
         })?;
-        let name = |port: PortRef| graph.elements[port.element].name.clone();
+        let name = |port: PortRef| graph.elements[port.element].name.to_string();
         let mut got: Vec<_> = graph
             .connections
             .iter()

@@ -25,8 +25,9 @@ use std::{
 pub const LINE: usize = 128;
 /// What the C library's `malloc` aligns to.
 const NATURAL: usize = 16;
-/// From this size on, the C library's largest threshold, every block is mapped from fresh pages of its own.
-const FRESH: usize = 32 << 20;
+/// From this size on, zeroed blocks are left untouched as far as they are fresh pages. Such a block shares its first line, at most, with a
+/// block that was not allocated [`in_lines`].
+const FRESH: usize = 64 << 10;
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -98,9 +99,15 @@ unsafe impl GlobalAlloc for LineHeap {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as in `alloc`; what is zeroed is the block just made.
         unsafe {
-            // Large blocks are pages of their own, which `calloc` leaves untouched.
-            if layout.align() <= NATURAL && (!INSIDE.get() || layout.size() >= FRESH) {
-                return libc::calloc(layout.size(), 1).cast();
+            if layout.align() <= NATURAL {
+                if !INSIDE.get() {
+                    return libc::calloc(layout.size(), 1).cast();
+                }
+                if layout.size() >= FRESH {
+                    // `calloc` does not write to fresh pages. The line behind the block stays free.
+                    let Some(size) = layout.size().checked_add(LINE) else { return ptr::null_mut() };
+                    return libc::calloc(size, 1).cast();
+                }
             }
             let block = self.alloc(layout);
             if !block.is_null() {

@@ -15,7 +15,8 @@
 //! * [`private`]: files that only their owner may read;
 //! * [`slots`]: whole snapshots in shared words, for readers in other processes;
 //! * [`prefetch::prefetch`]: asks for a cache line ahead of its use;
-//! * [`padded::CachePadded`]: keeps two cores' words out of one cache line.
+//! * [`padded::CachePadded`]: keeps two cores' words out of one cache line;
+//! * [`zeros`]: vectors of counters that take memory only where something was counted.
 //!
 //! Each lock-free file opens with its trade-offs and its ordering argument as numbered cases; each case has a
 //! loom model of the same name. Run them with
@@ -39,5 +40,6 @@ pub mod rcu;
 pub mod ring;
 pub mod slots;
 mod tsc;
+pub mod zeros;
 
 pub use tsc::tsc;

@@ -153,7 +153,13 @@ trait Tells: Send + Sync {
     fn told(&self) -> Described;
 }
 
-static LOCKS: Mutex<Vec<Weak<dyn Tells>>> = Mutex::new(Vec::new());
+static LOCKS: Mutex<Listed> = Mutex::new(Listed { locks: Vec::new(), clean_at: 0 });
+
+struct Listed {
+    locks: Vec<Weak<dyn Tells>>,
+    /// With how many those that are gone are taken out: looking at all for each new one would take quadratic time.
+    clean_at: usize,
+}
 
 thread_local! {
     /// For whom locks are made.
@@ -174,7 +180,7 @@ pub fn naming<R>(name: &str, f: impl FnOnce() -> R) -> R {
 
 /// The locks that were made for somebody ([`naming`]) and still exist, oldest first.
 pub fn all() -> Vec<Described> {
-    let locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner).locks.clone();
     locks.iter().filter_map(Weak::upgrade).map(|lock| lock.told()).collect()
 }
 
@@ -182,9 +188,12 @@ pub fn all() -> Vec<Described> {
 fn list<L: Tells + 'static>(lock: &Arc<L>, info: &Info) {
     if !info.name.is_empty() {
         let weak: Weak<L> = Arc::downgrade(lock);
-        let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
-        locks.retain(|l| l.strong_count() > 0);
-        locks.push(weak);
+        let mut listed = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+        if listed.locks.len() >= listed.clean_at {
+            listed.locks.retain(|l| l.strong_count() > 0);
+            listed.clean_at = 2 * listed.locks.len() + 16;
+        }
+        listed.locks.push(weak);
     }
 }
 

@@ -321,7 +321,7 @@ impl Element for ControlSocket {
         if let Some(name) = &self.proxy {
             let proxy = cx.resolve(&format!("{name}.name")).ok().and_then(|target| target.element());
             let proxy = proxy.ok_or_else(|| format!("PROXY '{name}' is not an element"))?;
-            self.settings.proxy = Some(cx.router().elements[proxy].name.clone());
+            self.settings.proxy = Some(cx.router().elements[proxy].name.to_string());
         }
         self.settings.token = self.token(cx)?;
         if cx.inherits() {

@@ -160,7 +160,7 @@ impl Link {
         if kind == Kind::Pings {
             return Err(format!("'{}' does not rewrite TCP", mapper.data));
         }
-        let ninputs = cx.router().elements[data.index].inputs.len();
+        let ninputs = cx.router().elements[data.index].inputs().len();
         let (way, input) = match parse_integer(&mapper.way) {
             Some(n) => {
                 let input = usize::try_from(n).ok().filter(|n| *n < ninputs);

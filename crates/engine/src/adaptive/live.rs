@@ -255,8 +255,8 @@ impl Counters {
     /// Packets that a task of element `e` moved: what it sent, or fetched.
     fn moved(&self, e: usize, w: Option<usize>) -> f64 {
         let info = &self.shared.elements[e];
-        let pulled = info.inputs.iter().filter(|(p, _)| *p == Processing::Pull);
-        let fetched: f64 = pulled.flat_map(|(_, peers)| peers).map(|(peer, _)| self.sent(*peer, w)).sum();
+        let pulled = info.inputs().iter().filter(|p| p.processing == Processing::Pull);
+        let fetched: f64 = pulled.flat_map(|p| p.peers).map(|(peer, _)| self.sent(*peer, w)).sum();
         self.sent(e, w).max(fetched)
     }
 
@@ -276,7 +276,7 @@ impl Counters {
                 let each = if timed >= 4.0 { cycles / timed } else { now.2 / now.1.max(1.0) };
                 let asked = shared.blueprint.wished[e].is_some() || shared.pinned[e];
                 tasks.push(TaskSample {
-                    name: info.name.clone(),
+                    name: info.name.to_string(),
                     home: *home,
                     fixed: several || asked || shared.binds(e).is_some(),
                     busy: runs * each / ticks,

@@ -41,14 +41,14 @@ struct Search<'a> {
 pub(super) fn check(graph: &Graph, checked: &Checked, errors: &mut Vec<Diagnostic>) {
     let mut base = Vec::with_capacity(checked.classes.len());
     let mut inputs = 0;
-    for ports in &checked.inputs {
+    for ports in checked.wiring.inputs.each() {
         base.push(inputs);
         inputs += ports.len();
     }
     let mut search = Search { checked, base, seen: vec![Seen::Not; inputs] };
     let mut found = 0;
     for element in 0..checked.classes.len() {
-        for input in 0..checked.inputs[element].len() {
+        for input in 0..checked.inputs(element).len() {
             if let Some(circle) = search.from(element, input).filter(|_| found < MOST) {
                 found += 1;
                 errors.push(describe(graph, &circle));
@@ -65,7 +65,7 @@ impl Search<'_> {
     /// Whether what is pushed into this input surely goes on.
     fn forwards(&self, element: usize, input: usize) -> bool {
         self.checked.classes[element].forwards
-            && self.checked.inputs[element][input].processing == Processing::Push
+            && self.checked.inputs(element).processing()[input] == Processing::Push
     }
 
     /// The elements of the first circle that is met from here, if there is one.
@@ -76,7 +76,7 @@ impl Search<'_> {
         while let Some(step) = way.last_mut() {
             let (element, input, output) = (step.element, step.input, step.next);
             step.next += 1;
-            let Some(port) = self.checked.outputs[element].get(output) else {
+            let Some(port) = self.checked.outputs(element).get(output) else {
                 let at = self.place(element, input);
                 self.seen[at] = Seen::Done;
                 way.pop();

@@ -11,7 +11,7 @@ impl Shared {
     /// packets by the worker that brings them.
     pub fn binds(&self, element: usize) -> Option<String> {
         let blueprint: &Blueprint = &self.blueprint;
-        let reached = crate::plan::reached(&blueprint.checked, element);
+        let reached = crate::plan::Reached::new(&blueprint.checked).from(element);
         reached.into_iter().find_map(|e| {
             let info = &self.elements[e];
             let queue = blueprint.hows[e].sharing == Sharing::Queue && info.place.mode == Mode::PerCore;

@@ -94,7 +94,7 @@ pub(super) fn add_counters(old: &mut Worker, new: &mut Worker, o: usize, n: usiz
     new.task_stats[n].add(old.task_stats[o]);
     new.call_stats[n].add(old.call_stats[o]);
     let is = new.shared.clone();
-    for (port, (processing, _)) in is.elements[n].outputs.iter().enumerate() {
+    for (port, processing) in is.elements[n].outputs().processing().iter().enumerate() {
         let before = old.output_stats(o, port);
         let Some(at) = new.outputs.at(n as u32, port) else { continue };
         let edge = new.outputs.edges[at];
@@ -181,7 +181,7 @@ fn count_lost(
             }
         }
         if lost > 0 {
-            swapped.dropped.push((info.name.clone(), lost));
+            swapped.dropped.push((info.name.to_string(), lost));
         }
     }
 }

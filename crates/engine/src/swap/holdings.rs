@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, Weak};
 
-use lang::Graph;
+use lang::{Graph, Text};
 use packet::port::{Device, Error, Provider, RxQueue, Spec, TxQueue};
 
 use crate::build::lock;
@@ -43,7 +43,7 @@ struct Open {
 pub(crate) struct Heritage {
     shared: Arc<Shared>,
     /// Elements of the new configuration.
-    names: HashSet<String>,
+    names: HashSet<Text>,
     /// Of the devices that the old one opened, those that an element of the new one has taken up.
     claimed: Mutex<Vec<usize>>,
 }
@@ -61,7 +61,7 @@ impl Heritage {
         let fits = |i: &usize, o: &Open| o.spec == *spec && !claimed.contains(i);
         let alike = || opened.iter().enumerate().filter(|(i, o)| fits(i, o));
         let found = alike().find(|(_, o)| o.element == element);
-        let found = found.or_else(|| alike().find(|(_, o)| !self.names.contains(&o.element)));
+        let found = found.or_else(|| alike().find(|(_, o)| !self.names.contains(o.element.as_str())));
         let (i, device) = found.and_then(|(i, o)| Some((i, o.device.upgrade()?)))?;
         claimed.push(i);
         Some(device)

@@ -149,7 +149,7 @@ pub enum PlaceError {
 
 /// What becomes of an element's instances.
 struct Step {
-    place: Place,
+    place: Arc<Place>,
     kind: Kind,
 }
 
@@ -173,7 +173,7 @@ impl Step {
     }
 }
 
-fn step(was: &Shared, e: usize, wanted: Place) -> Step {
+fn step(was: &Shared, e: usize, wanted: Arc<Place>) -> Step {
     let before = &was.elements[e].place;
     let how = was.blueprint.hows[e];
     let one = match how.sharing {
@@ -227,7 +227,11 @@ fn step(was: &Shared, e: usize, wanted: Place) -> Step {
         (_, Sharing::Queue) if wanted.mode == Mode::PerCore => Mode::PerCore,
         _ => Mode::Shared,
     };
-    let place = Place { workers, mode, ..wanted };
+    let place = if workers == wanted.workers && mode == wanted.mode {
+        wanted
+    } else {
+        Arc::new(Place { workers, mode, ..(*wanted).clone() })
+    };
     Step { place, kind: Kind::Instances { moves, made: vacant, joined } }
 }
 
@@ -264,13 +268,13 @@ impl Plan {
         for (e, step) in steps.iter().enumerate() {
             let info = &was.elements[e];
             if info.place.tasks != step.place.tasks {
-                tasks.push((info.name.clone(), info.place.tasks.clone(), step.place.tasks.clone()));
+                tasks.push((info.name.to_string(), info.place.tasks.clone(), step.place.tasks.clone()));
             }
             let Kind::Instances { made, .. } = &step.kind else { continue };
             let written = info.touched.load(Ordering::Relaxed);
             let owns = step.place.mode == Mode::PerCore || info.class.handlers.iter().any(|h| h.everywhere);
             if !made.is_empty() && written && owns {
-                return Err(PlaceError::Settings(info.name.clone()));
+                return Err(PlaceError::Settings(info.name.to_string()));
             }
             if step.place.mode == Mode::PerCore {
                 let checked = &blueprint.checked;
@@ -295,8 +299,7 @@ impl Plan {
             name: before.name.clone(),
             class: before.class,
             config: before.config.clone(),
-            inputs: before.inputs.clone(),
-            outputs: before.outputs.clone(),
+            wired: before.wired.clone(),
             place: step.place.clone(),
             own_handlers: before.own_handlers.clone(),
             timers: (step.place.mode == Mode::Locked).then(CommonTimers::default),
@@ -322,7 +325,7 @@ impl Plan {
             moves: was.moves.wrapping_add(1),
             begun: was.begun,
             pinned: self.pinned.clone(),
-            outputs: port_table(&checked.outputs, |e| !elements[e].place.drained_by.is_empty()),
+            outputs: port_table(&checked.wiring.outputs, |e| !elements[e].place.drained_by.is_empty()),
             inputs: was.inputs.clone(),
             burst: was.burst,
             seed: was.seed,
@@ -338,7 +341,6 @@ impl Plan {
             holdings: Holdings::go_on(Heritage::of(was.clone(), &was.blueprint.graph)),
             when_ready: Mutex::default(),
             warnings: Vec::new(),
-            flat: was.flat.clone(),
             written_configs: Mutex::new(lock(&was.written_configs).clone()),
             text: was.text.clone(),
             requirements: was.requirements.clone(),
@@ -360,7 +362,7 @@ fn kept(was: &Shared, e: usize, active: usize) -> Option<Vec<usize>> {
 fn judge(was: &Shared, e: usize, workers: &[usize], active: usize) -> Result<(), PlaceError> {
     let info = &was.elements[e];
     let tasks = match was.blueprint.tasks[e] {
-        crate::element::Tasks::None => return Err(PlaceError::NoTask(info.name.clone())),
+        crate::element::Tasks::None => return Err(PlaceError::NoTask(info.name.to_string())),
         crate::element::Tasks::One => 1,
         crate::element::Tasks::Many(n) => n,
     };
@@ -369,7 +371,7 @@ fn judge(was: &Shared, e: usize, workers: &[usize], active: usize) -> Result<(),
     if workers.is_empty() || workers.len() > tasks || twice || workers.iter().any(|w| *w > last) {
         let wished: Vec<String> = workers.iter().map(usize::to_string).collect();
         return Err(PlaceError::NoWorker {
-            element: info.name.clone(),
+            element: info.name.to_string(),
             wished: wished.join(","),
             tasks,
             last,
@@ -652,8 +654,9 @@ fn empty_queues(plan: &Plan, old: &mut [Worker]) {
         if !moves || !(apart || was.blueprint.telling[e]) || !held(old) {
             continue;
         }
-        let reaches = |t: usize| t != e && crate::plan::reached(&was.blueprint.checked, t).contains(&e);
-        let pulls = |t: usize| was.elements[t].inputs.iter().any(|i| i.0 == Processing::Pull);
+        let mut search = crate::plan::Reached::new(&was.blueprint.checked);
+        let mut reaches = |t: usize| t != e && search.from(t).contains(&e);
+        let pulls = |t: usize| was.elements[t].inputs().processing().contains(&Processing::Pull);
         let with_task = (0..was.elements.len()).filter(|t| !was.elements[*t].place.tasks.is_empty());
         let drainers: Vec<usize> = with_task.filter(|t| pulls(*t) && reaches(*t)).collect();
         for _ in 0..ROUNDS_TO_EMPTY {

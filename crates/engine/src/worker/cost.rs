@@ -20,6 +20,8 @@ struct Judge {
     left_out: bool,
 }
 
+sync::all_zero!(Judge { left_out });
+
 impl Judge {
     /// Whether a run of so many cycles counts, after `timed` others that led to expect about `usual`.
     #[inline]
@@ -40,6 +42,8 @@ pub struct CycleStats {
     pub timed: u64,
     judge: Judge,
 }
+
+sync::all_zero!(CycleStats { cycles, packets, timed, judge });
 
 impl CycleStats {
     /// Counts a timed batch of so many packets, if nothing interrupted it.
@@ -83,6 +87,8 @@ pub struct TaskStats {
     pub(crate) idle: bool,
     judge: Judge,
 }
+
+sync::all_zero!(TaskStats { runs, timed, cycles, own, idle, judge });
 
 impl TaskStats {
     /// Counts a timed run, if nothing interrupted it: its cycles, and those of them that were the element's own.

@@ -16,6 +16,8 @@ pub(super) struct HeldBack {
     begun: u64,
 }
 
+sync::all_zero!(HeldBack { since, sum, begun });
+
 impl HeldBack {
     /// Whether a look is being timed, and ends with the next.
     #[inline]

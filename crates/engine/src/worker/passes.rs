@@ -19,11 +19,15 @@ impl Worker {
     pub(crate) fn fuse(&mut self, registry: &Registry) {
         let slots = &self.slots;
         let info = &self.shared.elements;
-        let pushed = |e: usize| info[e].inputs.first().is_some_and(|(works, _)| *works == Processing::Push);
+        let pushed =
+            |e: usize| info[e].inputs().first().is_some_and(|port| port.processing == Processing::Push);
         let at = |e: u32| slots[e as usize].as_deref().filter(|_| pushed(e as usize));
-        let found =
-            (0..slots.len() as u32).map(|e| fuse::find(e, registry, &self.outputs, &at).map(Box::new));
-        self.fused = found.collect();
+        // Most elements begin no chain: their places stay as untouched as they were.
+        for e in 0..slots.len() as u32 {
+            if let Some(found) = fuse::find(e, registry, &self.outputs, &at) {
+                self.fused[e as usize] = Some(Box::new(found));
+            }
+        }
     }
 
     /// The chains that are run so.

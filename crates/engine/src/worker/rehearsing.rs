@@ -54,7 +54,7 @@ impl Worker {
         let sight =
             |what| Sight { at, wall_ns, worker, element: e, what, number, id, packet: None, note: "" };
         // One that has none is where a packet begins.
-        if !self.shared.elements[e].inputs.is_empty() {
+        if !self.shared.elements[e].inputs().is_empty() {
             witness.see(&Sight { packet: Some(&packet), ..sight(What::Input { port: port.into() }) });
         }
         if step > MOST_STEPS {
@@ -70,7 +70,10 @@ impl Worker {
                 (false, None)
             }
             Rehearsed::Passes(batch) => {
-                let pulled = self.shared.elements[e].outputs.first().is_some_and(|o| o.0 == Processing::Pull);
+                let pulled = self.shared.elements[e]
+                    .outputs()
+                    .first()
+                    .is_some_and(|o| o.processing == Processing::Pull);
                 (pulled, Some(batch))
             }
             Rehearsed::Waits(packet, note) => {

@@ -6,6 +6,7 @@
 
 use sync::events::{self, Kind, Mask, short};
 use sync::tsc;
+use sync::zeros::zeros;
 
 use super::Worker;
 use super::dropping::Untold;
@@ -47,13 +48,13 @@ pub(super) struct Telling {
 impl Telling {
     pub(super) fn new(shared: &Shared) -> Telling {
         let queues: Vec<bool> = shared.elements.iter().map(crate::ElementInfo::stores).collect();
-        let [dry, full] = [0; 2].map(|_| vec![false; queues.len()]);
+        let [dry, full] = [0; 2].map(|_| zeros(queues.len()));
         Telling {
             asked: Mask::NOTHING,
             mask: Mask::NOTHING,
             picked: Sampler::one_in(1),
             mark: 0,
-            held_back: vec![HeldBack::default(); queues.len()],
+            held_back: zeros(queues.len()),
             timed: Sampler::one_in(1),
             dry,
             full,

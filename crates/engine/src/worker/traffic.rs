@@ -33,10 +33,10 @@ pub fn around_queue(elements: &[ElementInfo], queue: usize, behind: bool) -> Vec
     let mut todo = vec![queue];
     while let Some(e) = todo.pop() {
         let (ports, works) = match behind {
-            true => (&elements[e].outputs, Processing::Pull),
-            false => (&elements[e].inputs, Processing::Push),
+            true => (elements[e].outputs(), Processing::Pull),
+            false => (elements[e].inputs(), Processing::Push),
         };
-        for (peer, _) in ports.iter().filter(|(p, _)| *p == works).flat_map(|(_, peers)| peers) {
+        for (peer, _) in ports.iter().filter(|p| p.processing == works).flat_map(|p| p.peers) {
             if !std::mem::replace(&mut seen[*peer], true) && !elements[*peer].stores() {
                 todo.push(*peer);
             }

@@ -72,7 +72,7 @@ struct Moment {
 /// Whether an element brings packets into the router.
 fn is_source(shared: &Shared, element: usize) -> bool {
     let info = &shared.elements[element];
-    !info.outputs.is_empty() && (info.inputs.is_empty() || info.class.flow == "x/y")
+    !info.outputs().is_empty() && (info.inputs().is_empty() || info.class.flow == "x/y")
 }
 
 impl Witnessing {
@@ -169,7 +169,7 @@ impl Worker {
             // What they make of a packet that they hold is to be seen where they send it.
             let holds = |e: &usize| {
                 let info = &self.shared.elements[*e];
-                info.class.consumes && !info.outputs.is_empty()
+                info.class.consumes && !info.outputs().is_empty()
             };
             (0..n).filter(holds).for_each(|e| apart[e] = true);
         }

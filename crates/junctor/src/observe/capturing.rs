@@ -246,7 +246,7 @@ impl Kind for Capturing {
         for text in self.wanted.points.clone() {
             let (element, port, side) = port(shared, &text)?;
             let info = &shared.elements[element];
-            let (name, ports) = (info.name.clone(), [info.inputs.len(), info.outputs.len()]);
+            let (name, ports) = (info.name.clone(), [info.inputs().len(), info.outputs().len()]);
             let before = taps.len();
             // Who names a side has said which is meant.
             let (inputs, outputs) = match side {

@@ -222,7 +222,7 @@ impl Teller {
             *packets += 1;
             Followed { packet: *packets, ..Followed::default() }
         });
-        let name = |e: usize| shared.elements.get(e).map_or(String::new(), |info| info.name.clone());
+        let name = |e: usize| shared.elements.get(e).map_or(String::new(), |info| info.name.to_string());
         let reason = |reason: engine::Reason| Event::Dropped { reason: reason.name().to_owned() };
         let (event, place) = match seen.what {
             What::Input { port } => (Event::Input { port }, format!("in {}", info.name)),
@@ -248,7 +248,7 @@ impl Teller {
             copy: copy.copy,
             time_ns: seen.wall_ns,
             worker: seen.worker,
-            element: info.name.clone(),
+            element: info.name.to_string(),
             class: info.class.name.to_owned(),
             event,
             state: if let Picture::State(state) = seen.picture { Some(state) } else { None },

@@ -88,7 +88,7 @@ fn bracketed(text: &str) -> Option<(Side, &str, &str)> {
 /// The element and input that is meant, or all of its inputs.
 pub(super) fn input(shared: &Shared, text: &str) -> Result<(usize, Option<usize>), String> {
     let (element, port) = place(shared, text)?;
-    let (name, inputs) = (&shared.elements[element].name, shared.elements[element].inputs.len());
+    let (name, inputs) = (&shared.elements[element].name, shared.elements[element].inputs().len());
     match port {
         _ if inputs == 0 => Err(format!("{name} has no inputs: packets begin there; say another element")),
         Some(port) if port >= inputs => Err(format!("{name} has inputs 0 to {}, and no {port}", inputs - 1)),
@@ -113,7 +113,7 @@ pub(super) fn beginning(shared: &Shared, at: Option<&str>) -> Result<Beginning, 
         if info.class.name == "FromDevice" && port == 0 {
             return Ok(Beginning { place: (element, port), source });
         }
-        let output = info.outputs.get(port).and_then(|(_, to)| to.first().copied());
+        let output = info.outputs().get(port).and_then(|to| to.peers.first().copied());
         output.map(|place| Beginning { place, source }).ok_or_else(|| {
             format!(
                 "{} has no output {port} that is connected ('junctor ctl {}.ports' has them all)",
@@ -123,7 +123,7 @@ pub(super) fn beginning(shared: &Shared, at: Option<&str>) -> Result<Beginning, 
     };
     if let Some(text) = at {
         let (element, port) = place(shared, text)?;
-        return match shared.elements[element].inputs.is_empty() {
+        return match shared.elements[element].inputs().is_empty() {
             true => behind(element, port.unwrap_or(0)),
             false => {
                 let (element, port) = input(shared, text)?;
@@ -132,7 +132,7 @@ pub(super) fn beginning(shared: &Shared, at: Option<&str>) -> Result<Beginning, 
         };
     }
     let sources = shared.elements.iter().enumerate();
-    let sources: Vec<_> = sources.filter(|(_, e)| e.inputs.is_empty() && !e.outputs.is_empty()).collect();
+    let sources: Vec<_> = sources.filter(|(_, e)| e.inputs().is_empty() && !e.outputs().is_empty()).collect();
     match sources[..] {
         [(only, _)] => behind(only, 0),
         [] => {

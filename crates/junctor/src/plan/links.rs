@@ -58,7 +58,7 @@ fn shares(costs: &Costs, elements: &[ElementInfo], items: &[usize], queue: usize
 
 /// Packets in a batch that is pushed into an element.
 fn batch_into(costs: &Costs, info: &ElementInfo) -> f64 {
-    let feeding = info.inputs.iter().flat_map(|(_, peers)| peers);
+    let feeding = info.inputs().iter().flat_map(|port| port.peers);
     let batches = feeding.filter_map(|(e, port)| Some((*e, *costs.batches.get(*e)?.get(*port)?)));
     let (packets, batches) = batches.filter(|(_, size)| *size > 0.0).fold((0.0, 0.0), |sum, (e, size)| {
         let packets = costs.through[e].max(f64::MIN_POSITIVE);

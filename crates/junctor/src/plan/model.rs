@@ -126,7 +126,7 @@ fn free_mpps(
     }
     // What comes in with each worker's tasks.
     let mut brought = vec![0.0; problem.workers];
-    for (e, home) in items.iter().zip(homes).filter(|(e, _)| elements[**e].inputs.is_empty()) {
+    for (e, home) in items.iter().zip(homes).filter(|(e, _)| elements[**e].inputs().is_empty()) {
         brought[*home] += costs.through[*e] / elements[*e].place.tasks.len() as f64;
     }
     let all: f64 = brought.iter().sum();

@@ -26,9 +26,9 @@ pub(super) fn names(control: Control) -> Source {
         }
         last = Some(now);
         let element = |e: &engine::ElementInfo| ElementName {
-            name: e.name.clone(),
+            name: e.name.to_string(),
             class: e.class.name.to_owned(),
-            config: e.config.clone(),
+            config: e.config.to_string(),
         };
         let reasons = Reason::ALL.iter().map(|r| r.name().to_owned()).collect();
         Some(Names { elements: shared.elements.iter().map(element).collect(), reasons, ..Names::default() })

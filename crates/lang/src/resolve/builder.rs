@@ -6,11 +6,12 @@ use std::collections::{BTreeSet, HashMap};
 use crate::diagnostic::{Diagnostic, Sink};
 use crate::program::{Body, Slot, SlotKind, Wire};
 use crate::source::Span;
+use crate::text::Text;
 
 /// A body under construction.
 pub(super) struct Builder {
     pub(super) body: Body,
-    pub(super) names: HashMap<String, usize>,
+    pub(super) names: HashMap<Text, usize>,
     /// Slots that `input` and `output` mean, innermost last: the compound's own, then those of open groups.
     pub(super) pseudo: Vec<[usize; 2]>,
     /// Ports in use of each pseudo element, and a place where it's used the wrong way round.
@@ -18,9 +19,9 @@ pub(super) struct Builder {
     /// Slots that exist before the first element is numbered.
     pub(super) first_number: usize,
     /// Undeclared names, and the slots that stand in for them.
-    pub(super) undeclared: HashMap<String, usize>,
+    pub(super) undeclared: HashMap<Text, usize>,
     /// Names taken for classes because they look like classes, where first.
-    pub(super) guessed: HashMap<String, Span>,
+    pub(super) guessed: HashMap<Text, Span>,
 }
 
 impl Builder {
@@ -54,11 +55,11 @@ impl Builder {
         builder
     }
 
-    pub(super) fn add(&mut self, name: String, kind: SlotKind, span: Span) -> usize {
+    pub(super) fn add(&mut self, name: Text, kind: SlotKind, span: Span) -> usize {
         self.body.slots.push(Slot {
             name,
             kind,
-            config: String::new(),
+            config: Text::default(),
             span,
             class_span: span,
             config_span: None,
@@ -105,17 +106,17 @@ impl Builder {
 }
 
 /// The name for an anonymous element: the one made up for it, with a higher number if that's taken.
-pub(super) fn free_name(taken: &HashMap<String, usize>, name: &str) -> String {
+pub(super) fn free_name(taken: &HashMap<Text, usize>, name: &Text) -> Text {
     if !taken.contains_key(name) {
-        return name.to_string();
+        return name.clone();
     }
-    let (prefix, number) = name.rsplit_once('@').unwrap_or((name, "0"));
+    let (prefix, number) = name.rsplit_once('@').unwrap_or((name.as_str(), "0"));
     let mut number: usize = number.parse().unwrap_or(0);
     loop {
         number += 1;
         let name = format!("{prefix}@{number}");
-        if !taken.contains_key(&name) {
-            return name;
+        if !taken.contains_key(name.as_str()) {
+            return name.into();
         }
     }
 }

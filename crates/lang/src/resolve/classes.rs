@@ -8,6 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::program::{Body, BodyId, Parameter, Type, TypeId};
 use crate::source::Span;
 use crate::suggest::suggest;
+use crate::text::Text;
 
 impl Resolver<'_> {
     pub(super) fn new_type(&mut self, kind: Type) -> TypeId {
@@ -16,22 +17,22 @@ impl Resolver<'_> {
     }
 
     pub(super) fn set_type(&mut self, name: &str, id: TypeId) {
-        let before = self.types.insert(name.to_string(), id);
-        self.hidden.push((name.to_string(), before));
+        let before = self.types.insert(name.into(), id);
+        self.hidden.push((name.into(), before));
     }
 
     pub(super) fn primitive(&mut self, name: &str) -> TypeId {
         if let Some(&id) = self.primitives.get(name) {
             return id;
         }
-        let id = self.new_type(Type::Primitive(name.to_string()));
-        self.primitives.insert(name.to_string(), id);
+        let id = self.new_type(Type::Primitive(name.into()));
+        self.primitives.insert(name.into(), id);
         id
     }
 
     /// The type of a name that must be a class.
     pub(super) fn class_named(&mut self, name: &Ident) -> TypeId {
-        if let Some(&id) = self.types.get(&name.text) {
+        if let Some(&id) = self.types.get(name.text.as_str()) {
             self.used_types.insert(id);
             return id;
         }
@@ -57,7 +58,7 @@ impl Resolver<'_> {
         if !self.sink.may_suggest() {
             return None;
         }
-        let known = self.known.iter().copied().chain(self.types.keys().map(String::as_str));
+        let known = self.known.iter().copied().chain(self.types.keys().map(Text::as_str));
         suggest(name, known).map(str::to_string)
     }
 
@@ -93,7 +94,7 @@ impl Resolver<'_> {
         match class {
             ClassRef::Named(name) => (self.class_named(name), name.span),
             ClassRef::Compound(compound) => {
-                let anonymous = Ident { text: String::new(), span: compound.span };
+                let anonymous = Ident { text: Text::default(), span: compound.span };
                 (self.compound(compound, &anonymous), compound.span)
             }
         }
@@ -118,7 +119,7 @@ impl Resolver<'_> {
 
     /// What `...` stands for: the meaning that the class name had so far.
     fn extended(&mut self, name: &Ident, dots: Span) -> TypeId {
-        if let Some(&id) = self.types.get(&name.text) {
+        if let Some(&id) = self.types.get(name.text.as_str()) {
             self.used_types.insert(id);
             return id;
         }
@@ -151,7 +152,7 @@ impl Resolver<'_> {
         let mut list: Vec<Parameter> = Vec::new();
         let mut out_of_order = false;
         for formal in &def.formals {
-            let keyword = formal.keyword.as_ref().map_or("", |k| &k.text);
+            let keyword = formal.keyword.as_ref().map_or("", |k| k.text.as_str());
             if let Some(first) = list.iter().find(|p| p.name == formal.name.text) {
                 let what = format!("parameter '${}' multiply defined", formal.name.text);
                 self.sink.push(
@@ -175,7 +176,7 @@ impl Resolver<'_> {
                 );
             }
             list.push(Parameter {
-                name: formal.name.text.clone(),
+                name: formal.name.text.to_string(),
                 keyword: keyword.to_string(),
                 span: formal.name.span,
                 used: false,

@@ -88,7 +88,7 @@ impl Tasks {
         let all: usize = router.shared().elements.iter().map(|e| e.place.tasks.len()).sum();
         let silent = all.saturating_sub(found.items.len());
         let names: Vec<String> =
-            found.items.iter().map(|e| router.shared().elements[*e].name.clone()).collect();
+            found.items.iter().map(|e| router.shared().elements[*e].name.to_string()).collect();
         Ok(Tasks { names, problem: found.problem, engines: found.homes, silent })
     }
 

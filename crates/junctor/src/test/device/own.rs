@@ -56,7 +56,7 @@ fn add_routes(handle: &Handle, routes: &[Route]) -> Result<(), String> {
     let tables = shared.elements.iter().enumerate().filter(|(index, _)| {
         ["lookup", "ctrl"].iter().all(|name| shared.handlers(*index).any(|handler| handler.name == *name))
     });
-    let tables: Vec<String> = tables.map(|(_, element)| element.name.clone()).collect();
+    let tables: Vec<String> = tables.map(|(_, element)| element.name.to_string()).collect();
     let mut known = 0;
     for table in &tables {
         let mut lines = String::new();

@@ -143,9 +143,9 @@ fn insert(graph: &mut Graph, place: usize, filter: Filter) {
     let mut add = |what: &str, class: &str, config: String| {
         let name = format!("{}/{what}", model.name);
         graph.elements.push(Element {
-            name,
+            name: name.into(),
             class: class.into(),
-            config,
+            config: config.into(),
             config_span: None,
             ..model.clone()
         });
